@@ -1,0 +1,70 @@
+"""Every check, in the order in which they are judged and shown."""
+
+from __future__ import annotations
+
+import difflib
+
+from doctor.checks import (
+    attention,
+    checkpoint,
+    driver,
+    gpu,
+    memory,
+    norms,
+    precision,
+    smoke,
+    storage,
+    torch_build,
+)
+from doctor.model import Check
+from doctor.sources import SOURCES
+
+CHECKS: tuple[Check, ...] = (
+    *torch_build.IMPORTS,
+    *driver.CHECKS,
+    *torch_build.CHECKS,
+    *gpu.CHECKS,
+    *precision.CHECKS,
+    *attention.CHECKS,
+    *precision.ENVIRONMENT,
+    *memory.CHECKS,
+    *storage.CHECKS,
+    *checkpoint.CHECKS,
+    *norms.CHECKS,
+    *smoke.CHECKS,
+)
+
+FAMILIES = {
+    "DRV": "driver",
+    "TOR": "torch build",
+    "GPU": "device",
+    "NUM": "numeric settings",
+    "MEM": "memory",
+    "DSK": "storage",
+    "CKP": "checkpoint",
+    "SMK": "smoke step",
+}
+
+RETIRED: frozenset[str] = frozenset()
+"""Codes that no check uses any more; never given to another."""
+
+
+def find(name: str) -> tuple[Check, ...]:
+    """The checks that a code, a slug or a document section (P10, U28) names; () if none."""
+    wanted = name.strip().casefold()
+    exact = tuple(c for c in CHECKS if wanted in (c.code.casefold(), c.slug.casefold()))
+    return exact or tuple(c for c in CHECKS if wanted in aliases(c))
+
+
+def aliases(check: Check) -> set[str]:
+    """The document sections that the check stands for, in lower case."""
+    return {SOURCES[id].alias.casefold() for id in check.sources if SOURCES[id].alias}
+
+
+def nearest(name: str) -> list[str]:
+    """Up to three codes and slugs that look like `name`."""
+    names = [known for c in CHECKS for known in (c.code, c.slug)]
+    wanted = name.strip()
+    return difflib.get_close_matches(wanted.upper(), names, 2, 0.6) + difflib.get_close_matches(
+        wanted.casefold(), names, 2, 0.4
+    )

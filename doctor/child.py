@@ -1,0 +1,235 @@
+"""A probe in a process of its own: a hang, a crash or garbage is a fact too.
+
+A probe writes JSON lines to the descriptor named by its first argument:
+    {"enter": "nvmlInit"}              about to call what may hang or crash
+    {"left": "nvmlInit", "seconds": x} came back from it
+    {"note": {...}}                    something worth keeping even if it dies later
+    {"answer": {...}}                  the request is done
+    {"error": "OSError: ...", "code": n}  the request failed
+Requests, where a probe serves more than one, arrive as JSON lines on its stdin; the end of stdin
+tells it to leave. What its libraries print goes to stderr, of which the tail is kept.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import selectors
+import signal
+import subprocess
+import time
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from doctor.sections import Ended
+
+PROBES = Path(__file__).parent / "probes"
+TAIL = 64 * 1024
+LINE = 64 * 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What came of one request."""
+
+    ended: Ended
+    answer: dict[str, Any] | None = None
+    notes: tuple[dict[str, Any], ...] = ()
+    stages: tuple[tuple[str, Ended], ...] = ()
+    """Calls entered, in order, each with how it ended; repeated ones are summed."""
+
+
+@dataclass(slots=True)
+class _Progress:
+    """What one request has told so far."""
+
+    notes: list[dict[str, Any]] = field(default_factory=list)
+    spent: dict[str, float] = field(default_factory=dict)
+    inside: str = ""
+    since: float = 0.0
+
+    def take(self, message: dict[str, Any]) -> None:
+        if "enter" in message:
+            self.inside, self.since = str(message["enter"]), time.monotonic()
+            self.spent.setdefault(self.inside, 0.0)
+        elif "left" in message:
+            name = str(message["left"])
+            self.spent[name] = self.spent.get(name, 0.0) + float(message.get("seconds", 0.0))
+            self.inside = ""
+        elif "note" in message:
+            self.notes.append(message["note"])
+
+    def close(self, ended: Ended, answer: dict[str, Any] | None = None) -> Answer:
+        stages = [(name, Ended(how="ok", seconds=spent)) for name, spent in self.spent.items()]
+        if self.inside and not ended.ok:
+            spent = self.spent[self.inside] + time.monotonic() - self.since
+            stages = [pair for pair in stages if pair[0] != self.inside]
+            last = Ended(how=ended.how, detail=ended.detail, seconds=spent, code=ended.code)
+            stages.append((self.inside, last))
+        return Answer(ended, answer, tuple(self.notes), tuple(stages))
+
+
+class Child:
+    """A running probe, with a deadline for every request."""
+
+    def __init__(self, command: Sequence[str], env: Mapping[str, str] | None = None) -> None:
+        """Start it. Raises OSError if the program cannot be started."""
+        self.started = time.monotonic()
+        self._buffer = b""
+        self._lines: deque[bytes] = deque()
+        self._tail = b""
+        reading, writing = os.pipe()
+        try:
+            self._process = subprocess.Popen(
+                [*command[:2], str(writing), *command[2:]],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                pass_fds=(writing,),
+                env=dict(env) if env is not None else None,
+                start_new_session=True,
+            )
+        except BaseException:
+            os.close(reading)
+            raise
+        finally:
+            os.close(writing)
+        assert self._process.stdout
+        self._reading, self._noise = reading, self._process.stdout.fileno()
+        self._selector = selectors.DefaultSelector()
+        for descriptor in (self._reading, self._noise):
+            os.set_blocking(descriptor, False)
+            self._selector.register(descriptor, selectors.EVENT_READ)
+
+    @property
+    def alive(self) -> bool:
+        return self._process.poll() is None
+
+    @property
+    def noise(self) -> str:
+        """The tail of what it printed."""
+        return self._tail.decode("utf-8", "replace")
+
+    def send(self, request: Mapping[str, Any]) -> None:
+        """Put a request into its stdin; that it died meanwhile is found by `wait`."""
+        assert self._process.stdin
+        with contextlib.suppress(OSError):
+            self._process.stdin.write(json.dumps(request).encode() + b"\n")
+            self._process.stdin.flush()
+
+    def close_stdin(self) -> None:
+        """Tell it to finish."""
+        assert self._process.stdin
+        with contextlib.suppress(OSError):
+            self._process.stdin.close()
+
+    def wait(self, seconds: float, on_enter: Callable[[str], None] = lambda stage: None) -> Answer:
+        """The answer to the oldest open request, or how the child ended without one.
+
+        A child that gives no answer in time is killed, and abandoned if even that does not help.
+        """
+        began = time.monotonic()
+        progress = _Progress()
+        while True:
+            message = self._next(began + seconds)
+            spent = time.monotonic() - began
+            if isinstance(message, Ended):
+                self.kill()
+                ended = _placed(message, progress.inside, spent)
+                return progress.close(ended)
+            if "answer" in message:
+                return progress.close(Ended(how="ok", seconds=spent), message["answer"])
+            if "error" in message:
+                code = message.get("code")
+                detail = str(message["error"])[:2000]
+                return progress.close(Ended(how="error", detail=detail, seconds=spent, code=code))
+            progress.take(message)
+            if "enter" in message:
+                on_enter(progress.inside)
+
+    def _next(self, deadline: float) -> dict[str, Any] | Ended:
+        """The next message, or how it ended: text where the place is still to be told."""
+        while not self._lines:
+            left = deadline - time.monotonic()
+            if left <= 0:
+                return Ended(how="timeout")
+            if not self._pump(left):
+                return self._exit()
+        try:
+            message = json.loads(self._lines.popleft())
+        except (ValueError, RecursionError):
+            message = None
+        if not isinstance(message, dict):
+            return Ended(how="error", detail="the probe wrote what is not a message")
+        return message
+
+    def _pump(self, seconds: float) -> bool:
+        """Read what is there; False once the report pipe is closed or its line has no end."""
+        for key, _ in self._selector.select(seconds):
+            try:
+                chunk = os.read(key.fd, 1 << 16)
+            except OSError:
+                chunk = b""
+            if key.fd == self._noise:
+                self._tail = (self._tail + chunk)[-TAIL:]
+                if not chunk:
+                    self._selector.unregister(self._noise)
+                continue
+            *lines, self._buffer = (self._buffer + chunk).split(b"\n")
+            self._lines.extend(lines)
+            if not chunk or len(self._buffer) > LINE:
+                return bool(lines)
+        return True
+
+    def _exit(self) -> Ended:
+        """Its report pipe is closed: how it ended, with the last line it printed."""
+        try:
+            code = self._process.wait(1.0)
+        except subprocess.TimeoutExpired:
+            return Ended(how="error", detail="the probe closed its pipe and went on")
+        self._drain()
+        last = (self.noise.strip().splitlines() or ["no message"])[-1]
+        if code < 0:
+            return Ended(how="signal", detail=_signal_name(-code), code=-code)
+        return Ended(how="error", detail=last[:2000], code=code)
+
+    def _drain(self) -> None:
+        while self._noise in self._selector.get_map():
+            if not self._selector.select(0):
+                return
+            self._pump(0)
+            if self._reading in self._selector.get_map():
+                self._selector.unregister(self._reading)
+
+    def kill(self) -> None:
+        """Kill its whole group and wait a second; one stuck in the driver is abandoned."""
+        if self._process.stdin and not self._process.stdin.closed:
+            self.close_stdin()
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(self._process.pid, signal.SIGKILL)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._process.wait(1.0)
+        self._selector.close()
+        with contextlib.suppress(OSError):
+            os.close(self._reading)
+        assert self._process.stdout
+        self._process.stdout.close()
+
+
+def _signal_name(number: int) -> str:
+    known = {member.value: member.name for member in signal.Signals}
+    return known.get(number, f"signal {number}")
+
+
+def _placed(ended: Ended, inside: str, spent: float) -> Ended:
+    where = f" inside {inside}" if inside else ""
+    detail = ended.detail
+    if ended.how == "timeout":
+        detail = f"no answer in {spent:.0f} s{where}"
+    elif ended.how == "signal":
+        detail = f"{ended.detail}{where}"
+    return Ended(how=ended.how, detail=detail, seconds=spent, code=ended.code)

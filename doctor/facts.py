@@ -1,0 +1,77 @@
+"""Everything a run knows, to and from JSON."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+from doctor import __version__
+from doctor.job import Chosen, Job, Target, choose_precision
+from doctor.sections import (
+    Checkpoint,
+    Cuda,
+    Driver,
+    Gpu,
+    Host,
+    Interpreter,
+    Libraries,
+    Place,
+    Slowdown,
+    Smoke,
+    Torch,
+    Unknown,
+)
+from doctor.views import JobGpus, find_target, match_gpus
+
+
+class Facts(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Everything a run knows. Sections first; the properties below are views of them."""
+
+    schema_version: Literal[1] = 1
+    doctor: str = __version__
+    origin: str = "recorded by doctor run"
+    """Recorded on hardware, or made from documented values."""
+    job: Job
+    host: Host | Unknown
+    driver: Driver | Unknown | None = None
+    """None: the job does not want an NVIDIA GPU."""
+    gpus: tuple[Gpu, ...] | Unknown | None = None
+    interpreter: Interpreter | Unknown
+    torch: Torch | Unknown
+    cuda: Cuda | Unknown | None = None
+    libraries: Libraries | Unknown | None = None
+    slowdown: tuple[Slowdown, ...] | Unknown | None = None
+    places: tuple[Place, ...] | Unknown
+    checkpoint: Checkpoint | Unknown | None = None
+    smoke: Smoke | Unknown | None = None
+    seconds: float = 0.0
+
+    @property
+    def target(self) -> Target:
+        return find_target(self.job, self.host, self.torch)
+
+    @property
+    def job_gpus(self) -> JobGpus | Unknown:
+        return match_gpus(self.host, self.gpus, self.cuda)
+
+    @property
+    def chosen(self) -> Chosen | Unknown:
+        gpus = self.job_gpus
+        lowest = gpus.lowest_capability if isinstance(gpus, JobGpus) else None
+        macos = self.host.macos if isinstance(self.host, Host) else None
+        found = choose_precision(self.job, self.target, lowest, macos)
+        return found or Unknown(reason="the compute capability could not be read")
+
+
+def decode(data: bytes) -> Facts:
+    """Facts from a JSON file of anyone. Raises ValueError with one line that says where."""
+    try:
+        return msgspec.json.decode(data, type=Facts)
+    except (msgspec.DecodeError, RecursionError) as error:
+        raise ValueError(f"not a facts file: {error or 'nested too deeply'}") from None
+
+
+def encode(facts: Facts) -> bytes:
+    """Facts as indented JSON."""
+    return msgspec.json.format(msgspec.json.encode(facts), indent=2) + b"\n"

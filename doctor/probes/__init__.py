@@ -1,0 +1,1 @@
+"""Programs that look at the machine, one child process each, run by path."""

@@ -1,0 +1,344 @@
+"""What was seen on a machine: frozen records. No thresholds here.
+
+A section that nobody could read is `Unknown`; one that the job does not ask for is None.
+Sizes are bytes and times seconds unless a name says otherwise.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+Number = float | Literal["nan", "inf", "-inf"]
+"""A float that may be non-finite; `float(number)` reads all of them."""
+
+How = Literal["ok", "error", "signal", "timeout"]
+
+
+class Section(msgspec.Struct, frozen=True, kw_only=True, tag=True, forbid_unknown_fields=True):
+    """A part of the facts; tagged, so that it can stand beside Unknown."""
+
+
+class Unknown(Section, frozen=True, kw_only=True):
+    """Nobody could read it. Never the same as "no" or 0."""
+
+    reason: str
+
+
+class Ended(Section, frozen=True, kw_only=True):
+    """How a call into a library or a child process ended."""
+
+    how: How
+    detail: str = ""
+    """The last error line, the signal's name, or the call that gave no answer."""
+    seconds: float = 0.0
+    code: int | None = None
+    """The library's own error code, where it has one."""
+
+    @property
+    def ok(self) -> bool:
+        return self.how == "ok"
+
+
+class Host(Section, frozen=True, kw_only=True):
+    """The operating system and its limits, read from procfs and sysfs only."""
+
+    system: str
+    release: str = ""
+    arch: str = ""
+    macos: tuple[int, int] | None = None
+    nvidia_devices: int = 0
+    """NVIDIA display or 3D controllers on the PCI bus."""
+    amd_devices: int = 0
+    device_nodes: tuple[str, ...] = ()
+    """/dev/nvidia*, /dev/dxg (WSL), /dev/kfd."""
+    kernel_driver: str | None = None
+    """Version of the loaded NVIDIA kernel module, from /proc/driver/nvidia/version."""
+    container: str | None = None
+    env: dict[str, str] = {}
+    """Variables on the allow-list only (`doctor.host.RECORDED`)."""
+    memory_total: int | None = None
+    memory_available: int | None = None
+    cgroup_memory_limit: int | None = None
+    cgroup_memory_used: int | None = None
+    cpus: int | None = None
+    """Processors that the scheduler lets this process use."""
+    cgroup_cpus: float | None = None
+    """Processors' worth of time in the cgroup's quota."""
+    shm_total: int | None = None
+    """Size of /dev/shm; None: this system has none."""
+
+    @property
+    def has_nvidia(self) -> bool:
+        """NVIDIA hardware or its device nodes are there."""
+        nodes = any("nvidia" in node or "dxg" in node for node in self.device_nodes)
+        return nodes or self.nvidia_devices > 0
+
+
+class Driver(Section, frozen=True, kw_only=True):
+    """How NVML and CUDA start, each tried in a process of its own."""
+
+    nvml: Ended
+    """nvmlInit and the queries after it; `detail` names the call that failed or hung."""
+    cuda: Ended
+    """cuInit through libcuda.so.1; `code` is the CUresult."""
+    version: str | None = None
+    cuda_version: int | None = None
+    """1000 * major + 10 * minor, as NVML and cuDriverGetVersion give it."""
+
+
+class Slice(Section, frozen=True, kw_only=True):
+    """One MIG device."""
+
+    uuid: str
+    name: str = ""
+    memory_total: int | None = None
+    memory_used: int | None = None
+
+
+class Gpu(Section, frozen=True, kw_only=True):
+    """One GPU as NVML sees it. A field that NVML would not tell is None and stands in `unread`."""
+
+    index: int
+    uuid: str
+    name: str
+    bus_id: str = ""
+    capability: tuple[int, int] | None = None
+    memory_total: int | None = None
+    memory_used: int | None = None
+    """Used by anyone (version 2 of the call, so without the driver's reserve), before torch."""
+    compute_mode: int | None = None
+    """0 default, 2 prohibited, 3 exclusive process."""
+    processes: int | None = None
+    """Compute processes that NVML can see; often none in a container."""
+    mig: bool | None = None
+    slices: tuple[Slice, ...] = ()
+    ecc: bool | None = None
+    uncorrected: int | None = None
+    """Volatile uncorrected memory errors (since the driver was loaded)."""
+    corrected: int | None = None
+    remap_pending: bool | None = None
+    remap_failed: bool | None = None
+    retired_pages_pending: bool | None = None
+    recovery_action: int | None = None
+    """0 none, 1 GPU reset, 2 node reboot, 3 drain P2P, 4 drain and reset."""
+    unread: dict[str, str] = {}
+    """Field -> NVML's reason."""
+
+
+class Slowdown(Section, frozen=True, kw_only=True):
+    """Clock-event reasons of one GPU, sampled while the smoke step ran."""
+
+    uuid: str
+    samples: int
+    mask: int
+    """All sampled bits, ORed."""
+
+
+class Interpreter(Section, frozen=True, kw_only=True):
+    """The Python that trains, and how importing torch there ended."""
+
+    path: str
+    chosen: str
+    """Why this interpreter: --python, VIRTUAL_ENV, ..."""
+    version: str = ""
+    importing: Ended
+    traceback: str = ""
+    """The last lines of stderr of a failed import."""
+
+
+class Torch(Section, frozen=True, kw_only=True):
+    """What torch says of itself after the import, with no CUDA call."""
+
+    version: str
+    cuda: str | None = None
+    hip: str | None = None
+    archs: tuple[str, ...] = ()
+    """Code in the build: "sm_90", "compute_90", "gfx942"."""
+    tf32_matmul: bool | None = None
+    tf32_api: Literal["fp32_precision", "allow_tf32"] = "fp32_precision"
+    """The API this version wants: fp32_precision from 2.9 on."""
+    sdp_enabled: dict[str, bool] = {}
+    """Backend (flash, mem_efficient, cudnn, math) -> its switch."""
+    cudnn: int | None = None
+    """torch.backends.cudnn.version(), e.g. 91900."""
+    cudnn_error: str | None = None
+    """What asking for the version raised: cuDNN's own check of its parts."""
+    mps: bool | None = None
+
+
+class TorchGpu(Section, frozen=True, kw_only=True):
+    """One GPU as torch sees it, and whether a kernel ran there and its result was read back."""
+
+    index: int
+    uuid: str | None
+    name: str
+    capability: tuple[int, int]
+    memory_total: int
+    integrated: bool = False
+    kernel: Ended | None = None
+    """None: not tried."""
+
+
+class Cuda(Section, frozen=True, kw_only=True):
+    """torch's view after its first CUDA call."""
+
+    started: Ended
+    gpus: tuple[TorchGpu, ...] = ()
+    sdp_priority: tuple[int, ...] | None = None
+    """torch.nn.attention.SDPBackend values, first choice first, read after one SDPA call."""
+
+
+class Libraries(Section, frozen=True, kw_only=True):
+    """Files of the CUDA libraries: mapped after kernels ran, and offered by the environment."""
+
+    loaded: tuple[str, ...] = ()
+    offered: tuple[str, ...] = ()
+    """In LD_LIBRARY_PATH's folders or in LD_PRELOAD."""
+
+
+class Place(Section, frozen=True, kw_only=True):
+    """A folder the job writes to."""
+
+    role: Literal["output", "cache", "temporary"]
+    path: str
+    named: bool = False
+    """The user named it with --output-dir."""
+    looked: Ended
+    """How the look at it ended: a dead network mount does not answer."""
+    filesystem: str | None = None
+    """Type of the mount: ext4, overlay, tmpfs, nfs4."""
+    total: int | None = None
+    free: int | None = None
+    """What this user may still write."""
+    inodes: int | None = None
+    """0: this file system has no inode limit."""
+    inodes_free: int | None = None
+    writable: bool | None = None
+    wrote: Ended | None = None
+    """write + fsync + delete; None: not tried (only a named folder is written to)."""
+
+
+class Problem(Section, frozen=True, kw_only=True):
+    """Something wrong with a checkpoint's files."""
+
+    kind: Literal[
+        "damaged",
+        "disguised",
+        "missing",
+        "stale-index",
+        "stray",
+        "twice",
+        "not-inspectable",
+        "note",
+    ]
+    file: str
+    text: str
+
+
+class Role(Section, frozen=True, kw_only=True):
+    """Tensors that share a name once layer numbers are taken out."""
+
+    name: str
+    dtypes: dict[str, int]
+    """dtype -> number of tensors."""
+
+
+class Norm(Section, frozen=True, kw_only=True):
+    """A normalisation weight and what was read of it."""
+
+    name: str
+    dtype: str
+    size: int
+    """Elements."""
+    value: Literal["ones", "zeros", "other", "unread"]
+    """ones and zeros: every element, bit for bit."""
+
+
+class History(Section, frozen=True, kw_only=True):
+    """What trainer_state.json tells of the run."""
+
+    steps: int
+    """global_step."""
+    lr_sum: float
+    """Sum of the learning rate over the steps that the log covers."""
+    lr_squares: float
+    """Sum of its squares over the same steps."""
+    covered: int
+    """Steps that the log covers."""
+
+
+class Checkpoint(Section, frozen=True, kw_only=True):
+    """A checkpoint's headers, norms and configuration."""
+
+    path: str
+    layout: str
+    files: int
+    tensors: int
+    parameters: int
+    bytes: int
+    largest_file: int
+    dtypes: dict[str, int] = {}
+    """dtype -> bytes."""
+    roles: tuple[Role, ...] = ()
+    norms: tuple[Norm, ...] = ()
+    problems: tuple[Problem, ...] = ()
+    model_type: str | None = None
+    config_dtype: str | None = None
+    """dtype or torch_dtype of config.json."""
+    quantized: bool = False
+    history: History | None = None
+    seconds: float = 0.0
+
+
+class Stage(Section, frozen=True, kw_only=True):
+    """One stage of the smoke step, summed over its steps."""
+
+    name: str
+    ended: Ended
+
+
+class Step(Section, frozen=True, kw_only=True):
+    """One training step."""
+
+    loss: Number
+    grad_norm: Number
+    lr: float
+    skipped: bool = False
+    """The GradScaler found a non-finite gradient and left the weights alone."""
+    scale: Number | None = None
+
+
+class Parameter(Section, frozen=True, kw_only=True):
+    """One trainable parameter after the smoke step."""
+
+    name: str
+    dtype: str
+    size: int
+    had_gradient: bool
+    """A non-zero gradient in some step that was not skipped."""
+    finite: bool
+    """Every gradient in unskipped steps was finite."""
+    moved: bool
+    """Some element changed."""
+
+
+class Smoke(Section, frozen=True, kw_only=True):
+    """A few real training steps on the job's device."""
+
+    device: str
+    precision: Literal["bf16", "fp16", "fp32"]
+    recipe: str
+    lr: float
+    stages: tuple[Stage, ...]
+    """In order; the last one is where it ended if it did not complete."""
+    steps: tuple[Step, ...] = ()
+    parameters: tuple[Parameter, ...] = ()
+    peak_bytes: int | None = None
+    """Peak of the device's allocator; None where torch does not count (CPU)."""
+    seconds: float = 0.0
+
+    @property
+    def completed(self) -> bool:
+        return bool(self.stages) and all(stage.ended.ok for stage in self.stages)

@@ -1,0 +1,211 @@
+"""The bibliography: what remedies cite. Ids are used by checks; texts live here alone."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+CHECKED = "2026-11-20"
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A section of a source document, or a public address with the date it was checked.
+
+    `document` is the file name of a source document without its ending, "" for an address.
+    `alias` is the short name by which `doctor explain` finds the codes that cite it.
+    `correction` says what is true where the cited text is wrong or too strong.
+    """
+
+    id: str
+    title: str
+    section: str = ""
+    url: str = ""
+    document: str = ""
+    alias: str = ""
+    correction: str = ""
+    checked: str = CHECKED
+
+
+_TITLES = {
+    "bf16-training-stability": "BF16 Training Stability Fixes",
+    "bf16-incompatibility-titan-rtx": "BF16 Incompatibility Error - TITAN RTX Fix",
+    "precision-stability": (
+        "Numerical precision & training stability — make it RUN, then stop it diverging"
+    ),
+    "frozen-norms-report": "Training Bug Investigation & Fix - Summary Report",
+    "checkpointing-before-lora": "ROOT CAUSE FOUND - NaN Loss Issue SOLVED",
+}
+
+
+def _document(
+    id: str, document: str, section: str, *, alias: str = "", correction: str = ""
+) -> Source:
+    return Source(id, _TITLES[document], section, "", document, alias, correction)
+
+
+def _stability(alias: str, rest: str, correction: str = "") -> Source:
+    section = f"{alias} — {rest}"
+    return _document(
+        f"ps-{alias}", "precision-stability", section, alias=alias, correction=correction
+    )
+
+
+def _universal(alias: str) -> Source:
+    return _document(
+        f"ps-{alias}",
+        "precision-stability",
+        "Pointers — adjacent layers, do NOT restate here",
+        alias=alias,
+    )
+
+
+DOCUMENTS = (
+    _document(
+        "bts-root",
+        "bf16-training-stability",
+        "Root Cause",
+        correction="bf16 has fp32's exponent range, so it does not overflow there; the documented "
+        "NaNs are kernel and library bugs of particular versions.",
+    ),
+    _document(
+        "bts-fix1",
+        "bf16-training-stability",
+        "1. Safe Attention Backend (Critical)",
+        correction="transformers' eager attention multiplies in the model's dtype and keeps only "
+        "the softmax in fp32; SDPA's math backend keeps fp32 intermediates since torch 2.5.",
+    ),
+    _document("bts-fix2", "bf16-training-stability", "2. FP32 Master Weights (Critical)"),
+    _document(
+        "bts-fix3",
+        "bf16-training-stability",
+        "3. SDPA Backend Configuration (Critical)",
+        correction="pytorch#100005, cited there, is torch.triu on MPS; the cuDNN bugs are "
+        "pytorch#139298, #196678 and #193893. enable_mem_efficient_sdp(True) changes nothing: "
+        "it is on by default.",
+    ),
+    _document(
+        "bts-fix7",
+        "bf16-training-stability",
+        "7. PEFT Adapter Precision (Already Correct)",
+        correction="adapters are fp32 by default since PEFT 0.12 only; from 0.7.1 to 0.11.1 they "
+        "followed the base model's dtype.",
+    ),
+    _document("bts-quick", "bf16-training-stability", "Quick Diagnostics"),
+    _document(
+        "titan-matrix",
+        "bf16-incompatibility-titan-rtx",
+        "GPU Architecture Support Matrix",
+        correction="RTX 30xx is compute capability 8.6, not 8.0.",
+    ),
+    _document(
+        "titan-why",
+        "bf16-incompatibility-titan-rtx",
+        "Why This Error Occurs",
+        correction="the _amp_foreach_non_finite_check_and_unscale_cuda error is an enabled "
+        "GradScaler that meets bf16 gradients on any CUDA card, not a matter of Turing.",
+    ),
+    _stability("P1", "Which precision: fp32 / TF32 / fp16 / bf16"),
+    _stability(
+        "P2",
+        'TF32 is OFF by default for matmul since PyTorch 1.12 — the "why is my A100 slow" footgun',
+        "since torch 2.9 mixing allow_tf32 with fp32_precision makes the legacy getters raise.",
+    ),
+    _stability(
+        "P3",
+        "Card capability gates the choice: bf16 needs Ampere+; V100/T4 are fp16-only",
+        "torch.cuda.is_bf16_supported() is True on Turing and Volta too since torch 2.3 "
+        "(emulation); ask is_bf16_supported(including_emulation=False) or the capability.",
+    ),
+    _stability("P5", "GradScaler: required for fp16 to stop gradient *underflow*"),
+    _stability(
+        "P6",
+        "bf16 needs NO GradScaler (adding one is pointless, not harmful)",
+        "harmless with fp32 weights only; with bf16 weights a GradScaler raises on CUDA.",
+    ),
+    _stability("P8", "Where NaNs come from: the four arithmetic origins"),
+    _stability("P9", "Find the exact op: anomaly detection + a cheap forward hook"),
+    _stability("P10", "fp16 overflow vs underflow: read the GradScaler signal"),
+    _stability("P17", "Initialization & normalization placement"),
+    _stability("P18", "Gradient explosion vs vanishing: diagnose by logging the norm"),
+    _stability(
+        "P19",
+        "Deterministic / repro knobs — set them, but the *interpretation* is delegated",
+        "CUBLAS_WORKSPACE_CONFIG is not needed since torch 2.10.",
+    ),
+    *(_universal(alias) for alias in ("U6", "U9", "U10", "U11", "U28")),
+    _document("fnr-gradients", "frozen-norms-report", "2. Gradient Flow Testing"),
+    _document(
+        "fnr-precision",
+        "frozen-norms-report",
+        "5. BFloat16 Precision Analysis  **ROOT CAUSE FOUND**",
+        correction="at 1.0 bf16 loses upward changes up to 2^-8 (0.0039) and downward changes up "
+        "to 2^-9 (0.00195), ties included.",
+    ),
+    _document("fnr-root", "frozen-norms-report", "Root Cause"),
+    _document("fnr-fix", "frozen-norms-report", "The Fix"),
+    _document("fnr-memory", "frozen-norms-report", "Memory Impact"),
+    _document("cbl-verification", "checkpointing-before-lora", "Verification"),
+)
+
+
+def _thread(repository: str, number: int, title: str) -> Source:
+    name = repository.split("/")[1]
+    return Source(
+        f"{name}-{number}", title, f"#{number}", f"https://github.com/{repository}/issues/{number}"
+    )
+
+
+ADDRESSES = (
+    Source(
+        "cuda-minor-compatibility",
+        "CUDA Compatibility",
+        "Minor Version Compatibility",
+        "https://docs.nvidia.com/deploy/cuda-compatibility/minor-version-compatibility.html",
+    ),
+    Source(
+        "cuda-forward-compatibility",
+        "CUDA Compatibility",
+        "Forward Compatibility",
+        "https://docs.nvidia.com/deploy/cuda-compatibility/forward-compatibility.html",
+    ),
+    Source(
+        "cuda-gpus", "CUDA GPU Compute Capability", "", "https://developer.nvidia.com/cuda-gpus"
+    ),
+    Source("pytorch-install", "PyTorch: Start Locally", "", "https://pytorch.org/get-started/"),
+    Source(
+        "row-remap",
+        "NVIDIA GPU Memory Error Management",
+        "Error Recovery and Response Flags",
+        "https://docs.nvidia.com/deploy/a100-gpu-mem-error-mgmt/error-recovery-and-response-flags.html",
+    ),
+    Source(
+        "toolkit-48",
+        "Containers lose access to GPUs after systemctl daemon-reload",
+        "#48",
+        "https://github.com/NVIDIA/nvidia-container-toolkit/issues/48",
+    ),
+    _thread("pytorch/pytorch", 35710, "CUDA error 802: system not yet initialized"),
+    _thread("pytorch/pytorch", 5040, "Bus error: insufficient shared memory"),
+    _thread("pytorch/pytorch", 127176, "GradScaler is not implemented for BFloat16"),
+    _thread("pytorch/pytorch", 76509, "TF32 off for matmuls by default"),
+    _thread("pytorch/pytorch", 139298, "NaN with cuDNN attention on H100, torch 2.5.0"),
+    _thread("pytorch/pytorch", 196678, "cuDNN attention: NaN in dq on sm_90"),
+    _thread("pytorch/pytorch", 193893, "cuDNN attention: wrong decode on sm_100"),
+    _thread("pytorch/pytorch", 190321, "cuDNN attention: execute fails intermittently on H200"),
+    _thread("pytorch/pytorch", 169849, "cuDNN attention backward out of bounds before 9.15.1"),
+    _thread("pytorch/pytorch", 191937, "memory-efficient attention wrong with broadcast keys"),
+    _thread("pytorch/pytorch", 188892, "CUDNN_STATUS_SUBLIBRARY_VERSION_MISMATCH"),
+    _thread("pytorch/pytorch", 134929, "undefined symbol __nvJitLinkComplete_12_4"),
+    _thread("pytorch/pytorch", 172352, "Volta dropped from the CUDA 12.8 and 13 wheels"),
+    _thread("vllm-project/speculators", 765, "Trained models keep norm weights at 1.0"),
+    _thread("huggingface/transformers", 24243, "OPT layer norm weights are all 1"),
+)
+
+SOURCES = {source.id: source for source in (*DOCUMENTS, *ADDRESSES)}
+
+
+def cite(source: Source) -> str:
+    """One line: title, section and address, or the document's name."""
+    where = source.url or f"document {source.document}"
+    said = f"{source.title}, {source.section}" if source.section else source.title
+    return f"{said} <{where}>" if source.url else f"{said} ({where})"
