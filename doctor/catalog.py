@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import difflib
+from collections.abc import Iterable
+from typing import TypeVar
 
 from doctor.checks import (
     attention,
@@ -16,7 +18,7 @@ from doctor.checks import (
     storage,
     torch_build,
 )
-from doctor.model import Check
+from doctor.model import Check, Finding
 from doctor.sources import SOURCES
 
 CHECKS: tuple[Check, ...] = (
@@ -47,6 +49,15 @@ FAMILIES = {
 
 RETIRED: frozenset[str] = frozenset()
 """Codes that no check uses any more; never given to another."""
+
+
+T = TypeVar("T", Check, Finding)
+
+
+def in_families(items: Iterable[T]) -> list[T]:
+    """The order in which people see them: by family, and as written within one."""
+    order = list(FAMILIES)
+    return sorted(items, key=lambda item: order.index(item.family))
 
 
 def find(name: str) -> tuple[Check, ...]:

@@ -82,6 +82,7 @@ class Child:
         self._buffer = b""
         self._lines: deque[bytes] = deque()
         self._tail = b""
+        self._ended = False
         reading, writing = os.pipe()
         try:
             self._process = subprocess.Popen(
@@ -107,7 +108,7 @@ class Child:
 
     @property
     def alive(self) -> bool:
-        return self._process.poll() is None
+        return not self._ended and self._process.poll() is None
 
     @property
     def noise(self) -> str:
@@ -207,10 +208,11 @@ class Child:
 
     def kill(self) -> None:
         """Kill its whole group and wait a second; one stuck in the driver is abandoned."""
-        if self._process.stdin and not self._process.stdin.closed:
-            self.close_stdin()
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.killpg(self._process.pid, signal.SIGKILL)
+        if self._ended:
+            return
+        self.kill_group()
+        self._ended = True
+        self.close_stdin()
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._process.wait(1.0)
         self._selector.close()
@@ -218,6 +220,12 @@ class Child:
             os.close(self._reading)
         assert self._process.stdout
         self._process.stdout.close()
+
+    def kill_group(self) -> None:
+        """Send SIGKILL to its process group and do not wait; safe to call from any thread."""
+        if not self._ended:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(self._process.pid, signal.SIGKILL)
 
 
 def _signal_name(number: int) -> str:

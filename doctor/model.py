@@ -85,6 +85,10 @@ class Finding:
     verdict: Verdict
 
     @property
+    def family(self) -> str:
+        return self.check.family
+
+    @property
     def status(self) -> Status:
         return self.verdict.status
 

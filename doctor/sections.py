@@ -51,6 +51,8 @@ class Host(Section, frozen=True, kw_only=True):
     nvidia_devices: int = 0
     """NVIDIA display or 3D controllers on the PCI bus."""
     amd_devices: int = 0
+    pci_listed: bool = True
+    """Whether the PCI bus could be listed; if not, no device was seen and none was ruled out."""
     device_nodes: tuple[str, ...] = ()
     """/dev/nvidia*, /dev/dxg (WSL), /dev/kfd."""
     kernel_driver: str | None = None
@@ -60,8 +62,12 @@ class Host(Section, frozen=True, kw_only=True):
     """Variables on the allow-list only (`doctor.host.RECORDED`)."""
     memory_total: int | None = None
     memory_available: int | None = None
+    cgroup: Literal["v1", "v2"] | None = None
+    """Version of the control groups that the limits were read from; None: none could be read."""
     cgroup_memory_limit: int | None = None
+    """None: not limited, or not read (see `cgroup`)."""
     cgroup_memory_used: int | None = None
+    """Of the group with that limit, less the file cache that gives way."""
     cpus: int | None = None
     """Processors that the scheduler lets this process use."""
     cgroup_cpus: float | None = None
@@ -207,6 +213,8 @@ class Place(Section, frozen=True, kw_only=True):
     """The user named it with --output-dir."""
     looked: Ended
     """How the look at it ended: a dead network mount does not answer."""
+    exists: bool | None = None
+    """False: the folder is still to be made; what follows tells of its nearest existing parent."""
     filesystem: str | None = None
     """Type of the mount: ext4, overlay, tmpfs, nfs4."""
     total: int | None = None

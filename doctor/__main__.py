@@ -1,0 +1,63 @@
+"""python -m doctor, and the command `doctor`."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import traceback
+from types import FrameType
+
+from doctor.errors import UserError
+
+ERROR, USAGE, INTERRUPTED = 3, 2, 130
+
+
+def main() -> None:
+    """Run the command line. Exits 2 for a user's mistake, 3 for the doctor's own error."""
+    if sys.platform == "win32":
+        sys.exit(_mistake("Windows is not supported yet; run the doctor in WSL or on Linux."))
+    signal.signal(signal.SIGTERM, _interrupted)
+    sys.exit(_run())
+
+
+def _run() -> int:
+    from doctor.cli import app
+
+    try:
+        code = app(standalone_mode=False)
+        sys.stdout.flush()
+        return code if isinstance(code, int) else 0
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return ERROR
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    except Exception as error:
+        return _ended(error)
+
+
+def _ended(error: Exception) -> int:
+    """typer raises its own copy of click's exceptions, so they are known by their method."""
+    if type(error).__name__ == "Abort":
+        return INTERRUPTED
+    if message := getattr(error, "format_message", None):
+        return _mistake(message())
+    if isinstance(error, UserError):
+        return _mistake(str(error))
+    traceback.print_exc()
+    print("doctor: this is an error of the doctor itself; please report it", file=sys.stderr)
+    return ERROR
+
+
+def _mistake(message: str) -> int:
+    print(f"doctor: {' '.join(message.split())}", file=sys.stderr)
+    return USAGE
+
+
+def _interrupted(signum: int, frame: FrameType | None) -> None:
+    raise KeyboardInterrupt
+
+
+if __name__ == "__main__":
+    main()

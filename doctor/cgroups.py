@@ -1,0 +1,114 @@
+"""The memory and processor limits that control groups put on this process."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path, PurePosixPath
+from typing import Any, Literal, NamedTuple
+
+UNLIMITED = 2**60
+"""Version 1 writes "no limit" as a page-rounded 2^63; nothing real is this large."""
+
+
+class _Files(NamedTuple):
+    """Names of the files of one version; `cache` is the part of `used` that can be dropped."""
+
+    limit: str
+    used: str
+    cache: str
+
+
+FILES = {
+    "v1": _Files("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"),
+    "v2": _Files("memory.max", "memory.current", "inactive_file"),
+}
+
+
+def read_limits(root: Path) -> dict[str, Any]:
+    """Fields of Host. Every group up to the top counts: the one that leaves the least wins."""
+    groups = _text(root / "proc/self/cgroup")
+    if groups is None:
+        return {}
+    mount = root / "sys/fs/cgroup"
+    unified = _folders(mount, groups, "", "v2")
+    memory = _folders(mount, groups, "memory", "v1")
+    version: Literal["v1", "v2"] = "v1" if memory else "v2"
+    memory, cpu = memory or unified, _folders(mount, groups, "cpu", "v1") or unified
+    limits = [found for folder in memory if (found := _memory(folder, FILES[version]))]
+    limit, used = min(limits, key=lambda pair: pair[0] - (pair[1] or 0), default=(None, None))
+    return {
+        "cgroup": version if memory else None,
+        "cgroup_memory_limit": limit,
+        "cgroup_memory_used": used,
+        "cgroup_cpus": min((share for f in cpu if (share := _cpus(f)) is not None), default=None),
+    }
+
+
+def _folders(mount: Path, groups: str, controller: str, version: str) -> list[Path]:
+    """The group of this process and those above it, as far as they are mounted here.
+
+    In a container the path may be the host's, of which only the top is mounted.
+    """
+    found = _group(groups, controller)
+    if found is None:
+        return []
+    path, controllers = found
+    tops = (controllers, controller) if version == "v1" else ("unified", "")
+    top = next((mount / name for name in tops if (mount / name).is_dir()), None)
+    if top is None or (version == "v2" and not (top / "cgroup.controllers").exists()):
+        return []
+    parts = [part for part in PurePosixPath(path).parts if part not in ("/", "..")]
+    chain = [top.joinpath(*parts[:depth]) for depth in range(len(parts), -1, -1)]
+    return [folder for folder in chain if folder.is_dir()]
+
+
+def _group(groups: str, controller: str) -> tuple[str, str] | None:
+    """The path of this process in a hierarchy and the names of its controllers; "" is version 2."""
+    for number, controllers, path in _lines(groups):
+        if controller in controllers.split(",") and (controller or number == "0"):
+            return path, controllers
+    return None
+
+
+def _lines(groups: str) -> Iterator[tuple[str, str, str]]:
+    for line in groups.splitlines():
+        number, _, rest = line.partition(":")
+        controllers, _, path = rest.partition(":")
+        if path:
+            yield number, controllers, path
+
+
+def _memory(folder: Path, files: _Files) -> tuple[int, int | None] | None:
+    """A group's limit and what it uses, less the cache that gives way; None without a limit."""
+    limit = _number(_text(folder / files.limit))
+    if limit is None or limit >= UNLIMITED:
+        return None
+    used = _number(_text(folder / files.used))
+    for line in (_text(folder / "memory.stat") or "").splitlines():
+        name, _, value = line.partition(" ")
+        if name == files.cache and used is not None:
+            used = max(0, used - (_number(value) or 0))
+    return limit, used
+
+
+def _cpus(folder: Path) -> float | None:
+    """Quota over period; None where time is not limited."""
+    both = (_text(folder / "cpu.max") or "").split()
+    if not both:
+        both = [_text(folder / f"cpu.cfs_{name}_us") or "" for name in ("quota", "period")]
+    quota, period = (_number(text) for text in (both + [""])[:2])
+    return quota / period if quota is not None and quota > 0 and period else None
+
+
+def _number(text: str | None) -> int | None:
+    try:
+        return int(text) if text else None
+    except ValueError:
+        return None
+
+
+def _text(path: Path) -> str | None:
+    try:
+        return path.read_text("utf-8", "replace")
+    except OSError:
+        return None

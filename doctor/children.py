@@ -1,0 +1,84 @@
+"""The probes that run, their deadlines and what they answer."""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future
+from typing import Any, TypeVar
+
+import msgspec
+
+from doctor.child import PROBES, Answer, Child
+from doctor.sections import Ended, Unknown
+
+T = TypeVar("T")
+
+
+class Children:
+    """Every child of this run, so that an interrupt leaves none behind."""
+
+    def __init__(self) -> None:
+        self._running: list[Child] = []
+        self._closed = False
+
+    def start(self, python: str, probe: str, *arguments: str) -> Child:
+        """Start a probe by its path. Raises OSError where `python` cannot be started."""
+        if self._closed:
+            raise OSError("the run was interrupted")
+        child = Child([python, str(PROBES / f"{probe}.py"), *arguments], environment())
+        self._running.append(child)
+        return child
+
+    def ask(self, probe: str, *arguments: str, seconds: float) -> Answer:
+        """One answer of a probe under the doctor's own interpreter, which is ended then."""
+        try:
+            child = self.start(sys.executable, probe, *arguments)
+        except OSError as error:
+            return Answer(Ended(how="error", detail=str(error)))
+        try:
+            return child.wait(seconds)
+        finally:
+            child.kill()
+
+    def interrupt(self) -> None:
+        """Kill every process group that is left."""
+        self._closed = True
+        for child in self._running:
+            child.kill_group()
+
+
+def environment() -> dict[str, str]:
+    """The environment of a probe: the user's, less what would hide a probe's siblings from it."""
+    return {name: value for name, value in os.environ.items() if name != "PYTHONSAFEPATH"}
+
+
+def background(work: Callable[[], T]) -> Future[T]:
+    """Run `work` in a thread that does not keep the doctor alive."""
+    future: Future[T] = Future()
+
+    def run() -> None:
+        try:
+            future.set_result(work())
+        except BaseException as error:
+            future.set_exception(error)
+
+    threading.Thread(target=run, daemon=True).start()
+    return future
+
+
+def read(answer: Answer, key: str, kind: type[T]) -> T | Unknown:
+    """The part of an answer that is a `kind`; Unknown with the reason if it is not there."""
+    if answer.answer is None:
+        return Unknown(reason=answer.ended.detail or answer.ended.how)
+    return fit(answer.answer.get(key), kind)
+
+
+def fit(data: Any, kind: type[T]) -> T | Unknown:
+    """`data` of a probe as a `kind`: strictly, a probe is not trusted either."""
+    try:
+        return msgspec.convert(data, kind)
+    except msgspec.ValidationError as error:
+        return Unknown(reason=f"the probe's answer is no {kind.__name__}: {error}")

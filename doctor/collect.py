@@ -1,0 +1,214 @@
+"""Which probe fills which section, at the same time where it can; the only caller of probes."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Mapping
+from concurrent.futures import Future
+from pathlib import Path
+from typing import Literal
+
+from doctor import host
+from doctor.child import Child
+from doctor.children import Children, background, fit, read
+from doctor.facts import Facts
+from doctor.interpreter import choose
+from doctor.job import Job
+from doctor.sections import (
+    Checkpoint,
+    Cuda,
+    Driver,
+    Ended,
+    Gpu,
+    Libraries,
+    Place,
+    Slowdown,
+    Torch,
+    Unknown,
+)
+from doctor.torch_child import Told, TorchChild, read_cuda, read_import, read_libraries, run_smoke
+from doctor.views import find_target
+
+DRIVER_SECONDS = 8.0
+PLACE_SECONDS = 8.0
+CHECKPOINT_SECONDS = 120.0
+CLOCKS_SECONDS = 5.0
+
+Gpus = tuple[Gpu, ...] | Unknown | None
+
+
+def collect(job: Job, told: Told) -> Facts:
+    """Examine this machine; `told` hears what takes long. No child outlives the call."""
+    children = Children()
+    try:
+        return _collect(job, children, told)
+    finally:
+        children.interrupt()
+
+
+def _collect(job: Job, children: Children, told: Told) -> Facts:
+    began = time.monotonic()
+    path, why = choose(job.python, os.environ)
+    child = TorchChild(children, path)
+    seen = host.look()
+    nvidia = find_target(job, seen, Unknown(reason="not asked yet")).kind == "nvidia"
+    driver = background(lambda: _driver(children) if nvidia else (None, None))
+    places = [_look_at(children, *role) for role in roles(job, os.environ)]
+    checkpoint = background(lambda: _checkpoint(children, job.checkpoint))
+
+    told("importing torch")
+    interpreter, torch = read_import(path, why, child)
+    told("asking the driver")
+    driver_section, gpus = driver.result()
+    facts = Facts(
+        job=job,
+        host=seen,
+        driver=driver_section,
+        gpus=gpus,
+        interpreter=interpreter,
+        torch=torch,
+        places=(),
+    )
+    if isinstance(torch, Torch):
+        facts = _examine_torch(facts, torch, child, children, told)
+    elif job.smoke:
+        facts = facts.with_(smoke=torch)
+    child.end()
+    told("waiting for disks")
+    return facts.with_(
+        places=tuple(place.result() for place in places),
+        checkpoint=checkpoint.result(),
+        seconds=time.monotonic() - began,
+    )
+
+
+def _examine_torch(
+    facts: Facts, torch: Torch, child: TorchChild, children: Children, told: Told
+) -> Facts:
+    """The torch stages. CUDA's are left out when the driver gave no answer."""
+    target = facts.target.kind
+    if target in ("nvidia", "rocm"):
+        silent = _silent(facts.driver)
+        cuda: Cuda | Unknown = silent or read_cuda(child, told)
+        libraries: Libraries | Unknown = cuda if isinstance(cuda, Unknown) else Unknown(reason="")
+        if isinstance(cuda, Cuda):
+            libraries, torch, cuda = read_libraries(child, torch, cuda)
+        facts = facts.with_(torch=torch, cuda=cuda, libraries=libraries)
+    if not facts.job.smoke:
+        return facts
+    chosen, device = facts.chosen, _device(facts)
+    if isinstance(chosen, Unknown) or isinstance(device, Unknown):
+        return facts.with_(smoke=chosen if isinstance(chosen, Unknown) else device)
+    clocks = _watch_clocks(facts, children)
+    smoke = run_smoke(child, facts.job, device, chosen, told)
+    return facts.with_(smoke=smoke, slowdown=_read_clocks(clocks))
+
+
+def _silent(driver: Driver | Unknown | None) -> Unknown | None:
+    """Why CUDA must not be touched: a driver that does not answer hangs torch too."""
+    if isinstance(driver, Driver):
+        for ended in (driver.nvml, driver.cuda):
+            if ended.how == "timeout":
+                return Unknown(reason=f"left out, the driver hangs: {ended.detail}")
+    return None
+
+
+def _device(facts: Facts) -> str | Unknown:
+    """The torch device of the smoke step."""
+    target = facts.target.kind
+    if target in ("cpu", "mps"):
+        return target
+    if isinstance(facts.cuda, Cuda) and facts.cuda.started.ok and facts.cuda.gpus:
+        return "cuda:0"
+    if isinstance(facts.cuda, Unknown):
+        return facts.cuda
+    detail = facts.cuda.started.detail if facts.cuda else ""
+    return Unknown(reason=f"torch sees no GPU to train on: {detail}".rstrip(": "))
+
+
+def _driver(children: Children) -> tuple[Driver, Gpus]:
+    """NVML and CUDA, each started in a process of its own."""
+    started = background(lambda: children.ask("cuda_init", seconds=DRIVER_SECONDS))
+    nvml = children.ask("nvml", seconds=DRIVER_SECONDS)
+    cuda = started.result()
+    told = {key: value for note in nvml.notes for key, value in note.items() if key != "gpu"}
+    told |= nvml.answer or {}
+    version = (cuda.answer or {}).get("driver_version") or told.get("cuda_version")
+    driver = fit(
+        {
+            "type": "Driver",
+            "nvml": nvml.ended,
+            "cuda": cuda.ended,
+            "version": told.get("version"),
+            "cuda_version": version,
+        },
+        Driver,
+    )
+    if isinstance(driver, Unknown):
+        driver = Driver(nvml=Ended(how="error", detail=driver.reason), cuda=cuda.ended)
+    if nvml.ended.ok:
+        return driver, read(nvml, "gpus", tuple[Gpu, ...])
+    kept = fit([note["gpu"] for note in nvml.notes if "gpu" in note], tuple[Gpu, ...])
+    return driver, kept or Unknown(reason=nvml.ended.detail)
+
+
+def roles(
+    job: Job, environ: Mapping[str, str]
+) -> list[tuple[Literal["output", "cache", "temporary"], str, bool]]:
+    """The folders that a training writes to: role, path, named by the user."""
+    caches = environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    cache = environ.get("HF_HOME") or Path(caches, "huggingface")
+    return [
+        ("output", job.output_dir or job.working_dir, job.output_dir is not None),
+        ("cache", str(cache), False),
+        ("temporary", environ.get("TMPDIR") or "/tmp", False),  # noqa: S108 - only looked at
+    ]
+
+
+def _look_at(
+    children: Children, role: Literal["output", "cache", "temporary"], path: str, named: bool
+) -> Future[Place]:
+    return background(lambda: _place(children, role, path, named))
+
+
+def _place(
+    children: Children, role: Literal["output", "cache", "temporary"], path: str, named: bool
+) -> Place:
+    arguments = (role, path, "named" if named else "assumed")
+    answer = children.ask("place", *arguments, seconds=PLACE_SECONDS)
+    known = {key: value for note in answer.notes for key, value in note.get("place", {}).items()}
+    known |= (answer.answer or {}).get("place", {})
+    said = {"type": "Place", "role": role, "path": path, "named": named, "looked": answer.ended}
+    place = fit(known | said, Place)
+    if isinstance(place, Unknown):
+        ended = Ended(how="error", detail=place.reason)
+        return Place(role=role, path=path, named=named, looked=ended)
+    return place
+
+
+def _checkpoint(children: Children, path: str | None) -> Checkpoint | Unknown | None:
+    if path is None:
+        return None
+    answer = children.ask("checkpoint", path, seconds=CHECKPOINT_SECONDS)
+    if answer.answer and "reason" in answer.answer:
+        return fit(answer.answer, Unknown)
+    return read(answer, "checkpoint", Checkpoint)
+
+
+def _watch_clocks(facts: Facts, children: Children) -> Child | None:
+    if facts.target.kind != "nvidia" or not isinstance(facts.gpus, tuple):
+        return None
+    uuids = [gpu.uuid for gpu in facts.gpus]
+    return children.start(sys.executable, "clocks", *uuids)
+
+
+def _read_clocks(child: Child | None) -> tuple[Slowdown, ...] | Unknown | None:
+    if child is None:
+        return None
+    child.send({"stop": True})
+    try:
+        return read(child.wait(CLOCKS_SECONDS), "slowdown", tuple[Slowdown, ...])
+    finally:
+        child.kill()

@@ -1,0 +1,1 @@
+"""render(report) -> str, one module per format."""

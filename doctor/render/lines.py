@@ -1,0 +1,171 @@
+"""The report as lines for people: what the terminal and the plain format share."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import groupby
+from typing import Literal
+
+from doctor import __version__
+from doctor.catalog import FAMILIES
+from doctor.model import Finding, Status
+from doctor.report import Report
+from doctor.sections import Cuda, Driver, Host, Torch, Unknown
+from doctor.sources import SOURCES, cite
+from doctor.units import dotted, gib
+from doctor.views import JobGpus
+
+Detail = Literal["quiet", "normal", "verbose"]
+
+WORDS = {
+    Status.PASS: "pass",
+    Status.WARN: "WARN",
+    Status.FAIL: "FAIL",
+    Status.SKIP: "skip",
+    Status.UNKNOWN: "????",
+}
+STYLES = {
+    Status.PASS: "green",
+    Status.WARN: "yellow",
+    Status.FAIL: "bold red",
+    Status.SKIP: "dim",
+    Status.UNKNOWN: "magenta",
+}
+SECONDS_SHOWN = 1.0
+DEEP = " " * 7
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A styled prefix, and a body that is wrapped with the prefix's width as indent."""
+
+    prefix: str = ""
+    body: str = ""
+    style: str = ""
+    body_style: str = ""
+
+    def wrapped(self, width: int | None) -> list[str]:
+        """The body in lines of at most `width` columns, prefix included; addresses stay whole."""
+        if width is None or width <= len(self.prefix) + 20:
+            return [self.body]
+        return textwrap.wrap(
+            self.body,
+            width - len(self.prefix),
+            break_long_words=False,
+            break_on_hyphens=False,
+        ) or [""]
+
+
+def report_lines(report: Report, detail: Detail = "normal") -> Iterator[Line]:
+    """The whole report; quiet leaves out what is well, verbose shows every check's sources."""
+    if detail != "quiet":
+        yield from _header(report)
+    for family, findings in groupby(report.findings, key=lambda finding: finding.check.family):
+        yield from _family(family, list(findings), detail)
+    yield from _footer(report)
+
+
+def _header(report: Report) -> Iterator[Line]:
+    facts = report.facts
+    yield Line(f"doctor {__version__}", "", "bold")
+    yield Line("  machine  ", " · ".join(_machine(report)))
+    torch = f"torch {facts.torch.version}" if isinstance(facts.torch, Torch) else "no torch"
+    if not isinstance(facts.interpreter, Unknown):
+        asked = f"{facts.interpreter.path} ({facts.interpreter.chosen})"
+        python = f"Python {facts.interpreter.version or '?'}"
+        yield Line("  python   ", f"{asked} · {python} · {torch}")
+    yield Line("  job      ", " · ".join(_job(report)))
+
+
+def _machine(report: Report) -> Iterator[str]:
+    facts = report.facts
+    host = facts.host
+    if isinstance(host, Host):
+        yield f"{host.system} {host.release} {host.arch}".strip()
+        cpus = [count for count in (host.cpus, host.cgroup_cpus) if count]
+        if cpus:
+            yield f"{min(cpus):g} CPUs"
+        limits = [size for size in (host.memory_total, host.cgroup_memory_limit) if size]
+        if limits:
+            yield f"{gib(min(limits))} memory"
+    if isinstance(facts.driver, Driver) and facts.driver.version:
+        yield f"driver {facts.driver.version}"
+    gpus = facts.job_gpus
+    if isinstance(gpus, JobGpus):
+        for (name, size), same in groupby(gpus.gpus, key=lambda gpu: (gpu.name, gpu.memory_total)):
+            yield f"{len(list(same))} × {name}" + (f" {gib(size)}" if size else "")
+
+
+def _job(report: Report) -> Iterator[str]:
+    facts = report.facts
+    yield f"{facts.target.kind} ({facts.target.why})"
+    chosen = facts.chosen
+    if isinstance(chosen, Unknown):
+        yield f"precision unknown: {chosen.reason}"
+    else:
+        yield f"{chosen.precision} ({chosen.why})"
+    yield f"recipe {facts.job.recipe or 'amp (assumed)'}"
+    if isinstance(facts.cuda, Cuda) and isinstance(facts.job_gpus, JobGpus):
+        lowest = facts.job_gpus.lowest_capability
+        if lowest:
+            yield f"compute capability {dotted(lowest)}"
+
+
+def _family(family: str, findings: list[Finding], detail: Detail) -> Iterator[Line]:
+    if detail == "quiet":
+        findings = [f for f in findings if f.complains or f.status is Status.UNKNOWN]
+    if not findings:
+        return
+    yield Line()
+    yield Line(FAMILIES.get(family, family), "", "bold")
+    for silent, group in groupby(findings, key=_silent):
+        members = list(group)
+        if silent and len(members) > 1 and detail != "verbose":
+            yield _folded(members)
+            continue
+        for finding in members:
+            yield from _finding(finding, detail)
+
+
+def _silent(finding: Finding) -> tuple[Status, str] | None:
+    """Findings that say the same for the same reason are shown once."""
+    if finding.status in (Status.SKIP, Status.UNKNOWN):
+        return finding.status, finding.verdict.summary
+    return None
+
+
+def _folded(members: list[Finding]) -> Line:
+    status = members[0].status
+    codes = f"{members[0].check.code}-{members[-1].check.code[3:]}"
+    return Line(f"  {WORDS[status]} {codes}  ", members[0].verdict.summary, STYLES[status])
+
+
+def _finding(finding: Finding, detail: Detail) -> Iterator[Line]:
+    status, check = finding.status, finding.check
+    seconds = finding.verdict.seconds
+    spent = f" ({seconds:.1f} s)" if seconds >= SECONDS_SHOWN else ""
+    head = f"  {WORDS[status]} {check.code} {check.slug}  "
+    yield Line(head, f"{finding.verdict.summary}{spent}", STYLES[status])
+    if finding.complains:
+        first, *rest = finding.fix.splitlines()
+        yield Line(f"{DEEP}fix: ", first)
+        for line in rest:
+            yield Line(f"{DEEP}     ", line)
+        for command in finding.commands:
+            yield Line(f"{DEEP}  $ ", command, "dim", "bold")
+    if finding.complains or detail == "verbose":
+        for id in finding.sources:
+            yield Line(f"{DEEP}see: ", cite(SOURCES[id]), "dim", "dim")
+            if SOURCES[id].correction:
+                yield Line(f"{DEEP}     ", f"but: {SOURCES[id].correction}", "dim", "dim")
+
+
+def _footer(report: Report) -> Iterator[Line]:
+    counts = report.counts
+    said = " · ".join(f"{count} {word}" for word, count in counts.items() if count)
+    yield Line()
+    yield Line("", f"{said} · {report.facts.seconds:.1f} s")
+    style = {"ready": "bold green", "unknown": "bold magenta"}.get(report.outcome, "bold red")
+    yield Line(f"{report.outcome.upper()}: ", report.next_action, style)

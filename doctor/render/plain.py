@@ -1,0 +1,11 @@
+"""The report as plain text: no colour, no wrapping, whole addresses."""
+
+from __future__ import annotations
+
+from doctor.render.lines import Detail, report_lines
+from doctor.report import Report
+
+
+def render(report: Report, detail: Detail = "normal") -> str:
+    """Lines of text, one finding a line, remedies indented below."""
+    return "\n".join((line.prefix + line.body).rstrip() for line in report_lines(report, detail))

@@ -1,0 +1,164 @@
+"""The stages that the torch child is asked for, and the sections they fill."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+from doctor.child import Answer, Child
+from doctor.children import Children, fit, read
+from doctor.job import Chosen, Job
+from doctor.sections import (
+    Cuda,
+    Ended,
+    Interpreter,
+    Libraries,
+    Smoke,
+    Stage,
+    Step,
+    Torch,
+    TorchGpu,
+    Unknown,
+)
+
+IMPORT_SECONDS = 120.0
+CUDA_SECONDS = 30.0
+KERNEL_SECONDS = 60.0
+"""A kernel that exists as PTX only is compiled on its first launch."""
+SMOKE_SECONDS = 120.0
+
+Told = Callable[[str], None]
+
+
+class TorchChild:
+    """One process for all torch stages; after a death a new one carries on with the next."""
+
+    def __init__(self, children: Children, python: str) -> None:
+        self._children = children
+        self._python = python
+        self._child: Child | None = None
+        self._failed: Answer | None = None
+        self._start()
+
+    def _start(self) -> None:
+        try:
+            self._child = self._children.start(self._python, "torch_stages")
+        except OSError as error:
+            self._failed = Answer(Ended(how="error", detail=str(error)))
+
+    def imported(self) -> Answer:
+        """What `import torch` told; the child answers it without being asked."""
+        if self._child is None:
+            return self._failed or Answer(Ended(how="error"))
+        answer = self._child.wait(IMPORT_SECONDS)
+        if not answer.ended.ok:
+            self._failed = answer
+            self.end()
+        return answer
+
+    def ask(self, seconds: float, told: Told = lambda stage: None, **request: Any) -> Answer:
+        """The answer to one stage."""
+        if self._failed:
+            return self._failed
+        if self._child is None or not self._child.alive:
+            self.end()
+            self._start()
+            again = self.imported()
+            if not again.ended.ok or self._child is None:
+                return again
+        self._child.send(request)
+        return self._child.wait(seconds, told)
+
+    @property
+    def noise(self) -> str:
+        return self._child.noise if self._child else ""
+
+    def end(self) -> None:
+        """End the process, if there is one."""
+        if self._child:
+            self._child.kill()
+
+
+def read_import(path: str, chosen: str, child: TorchChild) -> tuple[Interpreter, Torch | Unknown]:
+    """Wait for `import torch` in the training interpreter."""
+    answer = child.imported()
+    version = (answer.answer or {}).get("version", "")
+    tail = "" if answer.ended.ok else "\n".join(child.noise.strip().splitlines()[-12:])
+    interpreter = Interpreter(
+        path=path, chosen=chosen, version=str(version), importing=answer.ended, traceback=tail
+    )
+    if not answer.ended.ok:
+        return interpreter, Unknown(reason=f"torch was not imported: {answer.ended.detail}")
+    return interpreter, read(answer, "torch", Torch)
+
+
+def read_cuda(child: TorchChild, told: Told) -> Cuda | Unknown:
+    """Start CUDA in torch, and run a kernel on every GPU that it sees."""
+    told("starting CUDA in torch")
+    cuda = read(child.ask(CUDA_SECONDS, stage="devices"), "cuda", Cuda)
+    if isinstance(cuda, Unknown) or not cuda.started.ok:
+        return cuda
+    gpus = tuple(_with_kernel(child, gpu, told) for gpu in cuda.gpus)
+    return msgspec.structs.replace(cuda, gpus=gpus)
+
+
+def _with_kernel(child: TorchChild, gpu: TorchGpu, told: Told) -> TorchGpu:
+    told(f"running a kernel on GPU {gpu.index}")
+    answer = child.ask(KERNEL_SECONDS, stage="kernel", index=gpu.index)
+    kernel = read(answer, "kernel", Ended)
+    if isinstance(kernel, Unknown):
+        kernel = answer.ended
+    return msgspec.structs.replace(gpu, kernel=kernel)
+
+
+def read_libraries(
+    child: TorchChild, torch: Torch, cuda: Cuda | Unknown
+) -> tuple[Libraries | Unknown, Torch, Cuda | Unknown]:
+    """What is mapped after kernels ran; cuDNN's version and SDPA's order are known only then."""
+    answer = child.ask(CUDA_SECONDS, stage="libraries")
+    libraries = read(answer, "libraries", Libraries)
+    told = answer.answer or {}
+    version, error = told.get("cudnn"), told.get("cudnn_error")
+    if isinstance(version, int) or isinstance(error, str):
+        torch = msgspec.structs.replace(torch, cudnn=version, cudnn_error=error)
+    order = fit(told.get("sdp_priority"), tuple[int, ...])
+    if isinstance(cuda, Cuda) and not isinstance(order, Unknown):
+        cuda = msgspec.structs.replace(cuda, sdp_priority=order)
+    return libraries, torch, cuda
+
+
+def run_smoke(child: TorchChild, job: Job, device: str, chosen: Chosen, told: Told) -> Smoke:
+    """A few real training steps, and how they ended if they did not complete."""
+    recipe = job.recipe or "amp"
+    answer = child.ask(
+        SMOKE_SECONDS,
+        lambda stage: told(f"training a small model on {device}: {stage}"),
+        stage="smoke",
+        device=device,
+        precision=chosen.precision,
+        recipe=recipe,
+    )
+    if answer.ended.ok and not isinstance(smoke := read(answer, "smoke", Smoke), Unknown):
+        return msgspec.structs.replace(smoke, seconds=answer.ended.seconds)
+    return _cut_short(answer, device, chosen, recipe)
+
+
+def _cut_short(answer: Answer, device: str, chosen: Chosen, recipe: str) -> Smoke:
+    ended = answer.ended
+    if ended.ok:
+        ended = Ended(how="error", detail="the smoke step's answer is not a record of it")
+    stages = [Stage(name=name, ended=how) for name, how in answer.stages]
+    if not stages or stages[-1].ended.ok:
+        stages.append(Stage(name="between stages", ended=ended))
+    steps = [fit(note.get("step"), Step) for note in answer.notes]
+    return Smoke(
+        device=device,
+        precision=chosen.precision,
+        recipe=recipe,
+        lr=0.0,
+        stages=tuple(stages),
+        steps=tuple(step for step in steps if isinstance(step, Step)),
+        seconds=answer.ended.seconds,
+    )

@@ -1,0 +1,43 @@
+"""Sizes, counts and versions as the reports and the flags spell them."""
+
+from __future__ import annotations
+
+import re
+
+MIB = 2**20
+GIB = 2**30
+GB = 10**9
+_FACTORS = {"": 1, "k": 10**3, "m": 10**6, "b": 10**9, "t": 10**12}
+_COUNT = re.compile(r"(\d+(?:\.\d+)?)([kmbt]?)", re.IGNORECASE)
+
+
+def gib(size: float) -> str:
+    """Memory, in binary units: "79.6 GiB", "64 MiB"."""
+    return f"{size / GIB:.1f} GiB" if abs(size) >= GIB else f"{size / MIB:.0f} MiB"
+
+
+def gb(size: float) -> str:
+    """Disk space, in decimal units: "12.3 GB", "40 MB"."""
+    return f"{size / GB:.1f} GB" if abs(size) >= GB else f"{size / 1e6:.0f} MB"
+
+
+def count(number: int) -> str:
+    """Parameters: "8.03B", "40M", "12,345"."""
+    for unit, size in (("B", 10**9), ("M", 10**6)):
+        if number >= size:
+            return f"{number / size:.2f}".rstrip("0").rstrip(".") + unit
+    return f"{number:,}"
+
+
+def parse_count(text: str) -> int:
+    """8B -> 8000000000. Raises ValueError for what is no positive number with k, M, B or T."""
+    match = _COUNT.fullmatch(text.strip())
+    number = round(float(match[1]) * _FACTORS[match[2].lower()]) if match else 0
+    if number <= 0:
+        raise ValueError(f"{text!r} is not a count; write a number such as 40M, 8B or 1500000")
+    return number
+
+
+def dotted(version: tuple[int, int]) -> str:
+    """(9, 0) -> "9.0"."""
+    return f"{version[0]}.{version[1]}"
