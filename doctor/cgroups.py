@@ -94,9 +94,9 @@ def _memory(folder: Path, files: _Files) -> tuple[int, int | None] | None:
 def _cpus(folder: Path) -> float | None:
     """Quota over period; None where time is not limited."""
     both = (_text(folder / "cpu.max") or "").split()
-    if not both:
+    if len(both) != 2:
         both = [_text(folder / f"cpu.cfs_{name}_us") or "" for name in ("quota", "period")]
-    quota, period = (_number(text) for text in (both + [""])[:2])
+    quota, period = (_number(text) for text in both)
     return quota / period if quota is not None and quota > 0 and period else None
 
 

@@ -25,11 +25,17 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from doctor.sections import Ended
 
 PROBES = Path(__file__).parent / "probes"
 TAIL = 64 * 1024
 LINE = 64 * 1024 * 1024
+NOTES = 100_000
+"""Notes and stages that one request may tell; a probe that goes on and on is broken."""
+GLANCE = 0.25
+"""How often a silent child is looked at: its pipe may be held open by a process it left behind."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +49,18 @@ class Answer:
     """Calls entered, in order, each with how it ended; repeated ones are summed."""
 
 
+class _Message(msgspec.Struct):
+    """One line of a probe, of which nothing is taken for granted."""
+
+    enter: str | None = None
+    left: str | None = None
+    seconds: float = 0.0
+    note: dict[str, Any] | None = None
+    answer: dict[str, Any] | None = None
+    error: str | None = None
+    code: int | None = None
+
+
 @dataclass(slots=True)
 class _Progress:
     """What one request has told so far."""
@@ -52,16 +70,19 @@ class _Progress:
     inside: str = ""
     since: float = 0.0
 
-    def take(self, message: dict[str, Any]) -> None:
-        if "enter" in message:
-            self.inside, self.since = str(message["enter"]), time.monotonic()
+    @property
+    def flooded(self) -> bool:
+        return len(self.notes) + len(self.spent) > NOTES
+
+    def take(self, message: _Message) -> None:
+        if message.enter is not None:
+            self.inside, self.since = message.enter, time.monotonic()
             self.spent.setdefault(self.inside, 0.0)
-        elif "left" in message:
-            name = str(message["left"])
-            self.spent[name] = self.spent.get(name, 0.0) + float(message.get("seconds", 0.0))
+        elif message.left is not None:
+            self.spent[message.left] = self.spent.get(message.left, 0.0) + message.seconds
             self.inside = ""
-        elif "note" in message:
-            self.notes.append(message["note"])
+        elif message.note is not None:
+            self.notes.append(message.note)
 
     def close(self, ended: Ended, answer: dict[str, Any] | None = None) -> Answer:
         stages = [(name, Ended(how="ok", seconds=spent)) for name, spent in self.spent.items()]
@@ -79,7 +100,7 @@ class Child:
     def __init__(self, command: Sequence[str], env: Mapping[str, str] | None = None) -> None:
         """Start it. Raises OSError if the program cannot be started."""
         self.started = time.monotonic()
-        self._buffer = b""
+        self._partial = bytearray()
         self._lines: deque[bytes] = deque()
         self._tail = b""
         self._ended = False
@@ -118,6 +139,8 @@ class Child:
     def send(self, request: Mapping[str, Any]) -> None:
         """Put a request into its stdin; that it died meanwhile is found by `wait`."""
         assert self._process.stdin
+        if self._process.stdin.closed:
+            return
         with contextlib.suppress(OSError):
             self._process.stdin.write(json.dumps(request).encode() + b"\n")
             self._process.stdin.flush()
@@ -138,73 +161,84 @@ class Child:
         while True:
             message = self._next(began + seconds)
             spent = time.monotonic() - began
+            if progress.flooded:
+                message = Ended(how="error", detail="the probe wrote notes without end")
             if isinstance(message, Ended):
                 self.kill()
-                ended = _placed(message, progress.inside, spent)
-                return progress.close(ended)
-            if "answer" in message:
-                return progress.close(Ended(how="ok", seconds=spent), message["answer"])
-            if "error" in message:
-                code = message.get("code")
-                detail = str(message["error"])[:2000]
+                return progress.close(_placed(message, progress.inside, spent))
+            if message.answer is not None:
+                return progress.close(Ended(how="ok", seconds=spent), message.answer)
+            if message.error is not None:
+                detail, code = message.error[:2000], message.code
                 return progress.close(Ended(how="error", detail=detail, seconds=spent, code=code))
             progress.take(message)
-            if "enter" in message:
+            if message.enter is not None:
                 on_enter(progress.inside)
 
-    def _next(self, deadline: float) -> dict[str, Any] | Ended:
+    def _next(self, deadline: float) -> _Message | Ended:
         """The next message, or how it ended: text where the place is still to be told."""
+        if self._ended:
+            return Ended(how="error", detail="the probe was ended before it was asked")
         while not self._lines:
             left = deadline - time.monotonic()
             if left <= 0:
                 return Ended(how="timeout")
-            if not self._pump(left):
+            if not self._pump(min(left, GLANCE)):
                 return self._exit()
-        try:
-            message = json.loads(self._lines.popleft())
-        except (ValueError, RecursionError):
-            message = None
-        if not isinstance(message, dict):
-            return Ended(how="error", detail="the probe wrote what is not a message")
-        return message
+        message = _parsed(self._lines.popleft())
+        return message or Ended(how="error", detail="the probe wrote what is not a message")
 
     def _pump(self, seconds: float) -> bool:
-        """Read what is there; False once the report pipe is closed or its line has no end."""
-        for key, _ in self._selector.select(seconds):
-            try:
-                chunk = os.read(key.fd, 1 << 16)
-            except OSError:
-                chunk = b""
+        """Read what is there; False once nothing more can come or a line has no end."""
+        ready = self._selector.select(seconds)
+        if not self._reports(ready) and self._process.poll() is not None:
+            ready = self._selector.select(0)
+            if not self._reports(ready):
+                return False
+        for key, _ in ready:
+            chunk = os.read(key.fd, 1 << 16)
             if key.fd == self._noise:
                 self._tail = (self._tail + chunk)[-TAIL:]
                 if not chunk:
                     self._selector.unregister(self._noise)
                 continue
-            *lines, self._buffer = (self._buffer + chunk).split(b"\n")
-            self._lines.extend(lines)
-            if not chunk or len(self._buffer) > LINE:
-                return bool(lines)
+            head, newline, rest = chunk.rpartition(b"\n")
+            if newline:
+                self._lines.extend(bytes(self._partial + head).split(b"\n"))
+                self._partial = bytearray()
+            self._partial += rest
+            if not chunk or len(self._partial) > LINE:
+                return False
         return True
 
+    def _reports(self, ready: list[tuple[selectors.SelectorKey, int]]) -> bool:
+        return any(key.fd == self._reading for key, _ in ready)
+
     def _exit(self) -> Ended:
-        """Its report pipe is closed: how it ended, with the last line it printed."""
+        """Nothing more comes from its report pipe: how it ended, with the last line it printed."""
+        if len(self._partial) > LINE:
+            return Ended(how="error", detail="the probe wrote a line without end")
         try:
             code = self._process.wait(1.0)
         except subprocess.TimeoutExpired:
             return Ended(how="error", detail="the probe closed its pipe and went on")
-        self._drain()
-        last = (self.noise.strip().splitlines() or ["no message"])[-1]
         if code < 0:
-            return Ended(how="signal", detail=_signal_name(-code), code=-code)
-        return Ended(how="error", detail=last[:2000], code=code)
+            return Ended(how="signal", detail=_signal_name(-code))
+        self._drain()
+        last = (self.noise.strip().splitlines() or [f"exit status {code} and no message"])[-1]
+        return Ended(how="error", detail=last[:2000])
 
     def _drain(self) -> None:
-        while self._noise in self._selector.get_map():
-            if not self._selector.select(0):
-                return
-            self._pump(0)
-            if self._reading in self._selector.get_map():
-                self._selector.unregister(self._reading)
+        """What it printed last: as much as a pipe holds, for somebody may still be writing."""
+        with contextlib.suppress(KeyError):
+            self._selector.unregister(self._reading)
+        left = 1 << 20
+        while left > 0 and (ready := self._selector.select(0)):
+            for key, _ in ready:
+                chunk = os.read(key.fd, 1 << 16)
+                self._tail, left = (self._tail + chunk)[-TAIL:], left - len(chunk)
+                if not chunk:
+                    self._selector.unregister(key.fd)
 
     def kill(self) -> None:
         """Kill its whole group and wait a second; one stuck in the driver is abandoned."""
@@ -228,6 +262,18 @@ class Child:
                 os.killpg(self._process.pid, signal.SIGKILL)
 
 
+def _parsed(line: bytes) -> _Message | None:
+    """The line as a message; None if it is none."""
+    try:
+        told = json.loads(line)
+        if b"\\ud" in line.lower():  # a lone surrogate can be in no facts file
+            text = json.dumps(told, ensure_ascii=False)
+            told = json.loads(text.encode("utf-8", "replace"))
+        return msgspec.convert(told, _Message)
+    except (ValueError, RecursionError):
+        return None
+
+
 def _signal_name(number: int) -> str:
     known = {member.value: member.name for member in signal.Signals}
     return known.get(number, f"signal {number}")
@@ -237,7 +283,7 @@ def _placed(ended: Ended, inside: str, spent: float) -> Ended:
     where = f" inside {inside}" if inside else ""
     detail = ended.detail
     if ended.how == "timeout":
-        detail = f"no answer in {spent:.0f} s{where}"
+        detail = f"no answer in {round(spent, 1):g} s{where}"
     elif ended.how == "signal":
         detail = f"{ended.detail}{where}"
     return Ended(how=ended.how, detail=detail, seconds=spent, code=ended.code)

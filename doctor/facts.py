@@ -72,7 +72,7 @@ def decode(data: bytes) -> Facts:
     """Facts from a JSON file of anyone. Raises ValueError with one line that says where."""
     try:
         return msgspec.json.decode(data, type=Facts)
-    except (msgspec.DecodeError, RecursionError) as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise ValueError(f"not a facts file: {error or 'nested too deeply'}") from None
 
 

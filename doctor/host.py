@@ -60,7 +60,7 @@ RECORDED = frozenset(
         "TORCH_TRACE",
     }
 )
-"""Names of the environment variables that are ever recorded; a facts file may be shown to anyone."""
+"""Names of the variables that are ever recorded: a facts file may be shown to anyone."""
 
 NVIDIA, AMD = 0x10DE, 0x1002
 DISPLAY, ACCELERATOR = 0x03, 0x12
@@ -102,7 +102,7 @@ def _macos() -> tuple[int, int] | None:
 
 def _names(folder: Path) -> list[str] | None:
     try:
-        return sorted(os.listdir(folder))
+        return sorted(entry.name for entry in folder.iterdir())
     except OSError:
         return None
 

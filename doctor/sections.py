@@ -128,7 +128,10 @@ class Gpu(Section, frozen=True, kw_only=True):
     remap_failed: bool | None = None
     retired_pages_pending: bool | None = None
     recovery_action: int | None = None
-    """0 none, 1 GPU reset, 2 node reboot, 3 drain P2P, 4 drain and reset."""
+    """0 none, 1 GPU reset, 2 node reboot, 3 drain P2P, 4 drain and reset, 5 recover IMEX domain,
+    6 bus reset, 7 system reboot."""
+    lost: str | None = None
+    """NVML's words where the GPU fell off the bus or has to be reset before it answers."""
     unread: dict[str, str] = {}
     """Field -> NVML's reason."""
 
@@ -201,7 +204,9 @@ class Libraries(Section, frozen=True, kw_only=True):
 
     loaded: tuple[str, ...] = ()
     offered: tuple[str, ...] = ()
-    """In LD_LIBRARY_PATH's folders or in LD_PRELOAD."""
+    """In LD_LIBRARY_PATH's folders or in LD_PRELOAD, links resolved."""
+    used: Ended | None = None
+    """The matmul and the attention call before the look; None: not recorded."""
 
 
 class Place(Section, frozen=True, kw_only=True):
@@ -236,13 +241,17 @@ class Problem(Section, frozen=True, kw_only=True):
         "disguised",
         "missing",
         "stale-index",
+        "no-index",
         "stray",
         "twice",
+        "over-limit",
         "not-inspectable",
         "note",
     ]
     file: str
+    """"" where it concerns the whole folder."""
     text: str
+    """What is wrong, to stand behind the file's name; names in it are escaped and cut."""
 
 
 class Role(Section, frozen=True, kw_only=True):
@@ -275,17 +284,24 @@ class History(Section, frozen=True, kw_only=True):
     """Sum of its squares over the same steps."""
     covered: int
     """Steps that the log covers."""
+    lr_max: float = 0.0
+    """The largest logged learning rate."""
 
 
 class Checkpoint(Section, frozen=True, kw_only=True):
-    """A checkpoint's headers, norms and configuration."""
+    """A checkpoint's headers, norms and configuration.
+
+    Where a problem says not-inspectable, only the sizes of the files are known.
+    """
 
     path: str
     layout: str
     files: int
     tensors: int
     parameters: int
+    """Elements of all tensors, as stored: fewer than the model's where weights are packed."""
     bytes: int
+    """Size of the files."""
     largest_file: int
     dtypes: dict[str, int] = {}
     """dtype -> bytes."""
@@ -293,6 +309,8 @@ class Checkpoint(Section, frozen=True, kw_only=True):
     norms: tuple[Norm, ...] = ()
     problems: tuple[Problem, ...] = ()
     model_type: str | None = None
+    text_model_type: str | None = None
+    """model_type of text_config, where the model has several parts."""
     config_dtype: str | None = None
     """dtype or torch_dtype of config.json."""
     quantized: bool = False

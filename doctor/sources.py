@@ -171,6 +171,12 @@ ADDRESSES = (
     Source(
         "cuda-gpus", "CUDA GPU Compute Capability", "", "https://developer.nvidia.com/cuda-gpus"
     ),
+    Source(
+        "cuda-binary-compatibility",
+        "Blackwell Architecture Compatibility Guide",
+        "",
+        "https://docs.nvidia.com/cuda/blackwell-compatibility-guide",
+    ),
     Source("pytorch-install", "PyTorch: Start Locally", "", "https://pytorch.org/get-started/"),
     Source(
         "row-remap",
@@ -197,6 +203,7 @@ ADDRESSES = (
     _thread("pytorch/pytorch", 188892, "CUDNN_STATUS_SUBLIBRARY_VERSION_MISMATCH"),
     _thread("pytorch/pytorch", 134929, "undefined symbol __nvJitLinkComplete_12_4"),
     _thread("pytorch/pytorch", 172352, "Volta dropped from the CUDA 12.8 and 13 wheels"),
+    _thread("pytorch/pytorch", 157517, "Maxwell and Pascal dropped from the CUDA 12.8 wheels"),
     _thread("vllm-project/speculators", 765, "Trained models keep norm weights at 1.0"),
     _thread("huggingface/transformers", 24243, "OPT layer norm weights are all 1"),
 )

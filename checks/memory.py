@@ -1,0 +1,232 @@
+"""Whether the training fits the GPUs, and the checkpoint the host."""
+
+from __future__ import annotations
+
+from doctor.job import Chosen, Job, Target
+from doctor.model import Check, Owner, Verdict, fail, ok, skip, unknown, warn
+from doctor.sections import Checkpoint, Host, Unknown
+from doctor.training_memory import Size, model_size, table, training_parts
+from doctor.units import GIB, MIB, count, gib
+from doctor.verdicts import worst
+from doctor.views import JobGpu, JobGpus
+
+ACTIVATIONS = 0.2
+"""Left for activations and the allocator: the rule of the project's table for MEM001."""
+CORES_PER_GPU = 2
+"""Vast.ai's rule for hosts, machine-checks rank 9."""
+SHM_FOLDER = "/dev/shm"  # noqa: S108 - only its size is read
+SHM_GOOD = GIB
+SHM_DOCKER = 64 * MIB
+"""Docker's default size of /dev/shm (pytorch#5040)."""
+
+
+def vram_fits(
+    job: Job,
+    target: Target,
+    chosen: Chosen | Unknown,
+    job_gpus: JobGpus | Unknown,
+    checkpoint: Checkpoint | Unknown | None,
+    host: Host | Unknown,
+) -> Verdict:
+    size = model_size(job, checkpoint)
+    if size is None:
+        return skip("the model's size is not known: --params 8B or --checkpoint PATH")
+    room = _room(target, job_gpus, host)
+    for needed in (size, chosen, room):
+        if isinstance(needed, Unknown):
+            return unknown(needed.reason)
+    assert isinstance(size, Size)
+    assert isinstance(chosen, Chosen)
+    assert isinstance(room, tuple)
+    free, where = room
+    parts = training_parts(job, chosen.precision, size)
+    need = sum(part.bytes for part in parts) / max(1, job.shards)
+    said = (
+        f"{count(size.parameters)} parameters ({size.said}), {_recipe(job, chosen)}: {gib(need)} "
+        f"before activations, {gib(free)} {where}, {gib(need / (1 - ACTIVATIONS))} required"
+    )
+    if need <= free * (1 - ACTIVATIONS):
+        return ok(said)
+    fix = f"{VRAM.fix}\nBytes of this training:\n{table(parts, job.shards)}"
+    if need > free and job.recipe is not None:
+        return fail(said, fix=fix)
+    return warn(said, fix=fix)
+
+
+def _recipe(job: Job, chosen: Chosen) -> str:
+    named = job.recipe or ("assumed: fp32" if chosen.precision == "fp32" else "assumed: amp")
+    trained = "" if job.trainable is None else f", {count(job.trainable)} of them trained"
+    return f"recipe {named} with Adam{trained}"
+
+
+def _room(
+    target: Target, job_gpus: JobGpus | Unknown, host: Host | Unknown
+) -> tuple[float, str] | Unknown:
+    """Free bytes of the fullest place that the job would use, and what it is."""
+    if target.kind in ("cpu", "mps"):
+        return _host_room(host)
+    if isinstance(job_gpus, Unknown):
+        return job_gpus
+    if not job_gpus.gpus:
+        return Unknown(reason="no GPU is visible")
+    found = [_gpu_room(gpu, host) for gpu in job_gpus.gpus]
+    for room in found:
+        if isinstance(room, Unknown):
+            return room
+    return min(room for room in found if isinstance(room, tuple))
+
+
+def _gpu_room(gpu: JobGpu, host: Host | Unknown) -> tuple[float, str] | Unknown:
+    total, used = gpu.memory_total, gpu.memory_used
+    if _shares_memory(gpu):
+        room = _host_room(host)
+        return (
+            room if isinstance(room, Unknown) else (room[0], f"{room[1]} ({gpu.label} shares it)")
+        )
+    if total is None:
+        return Unknown(reason=f"the memory of {gpu.label} could not be read")
+    if used is None:
+        return float(total), f"on {gpu.label}, what others use there not read"
+    return float(total - used), f"free on {gpu.label}"
+
+
+def _shares_memory(gpu: JobGpu) -> bool:
+    """An integrated GPU: torch says so, or NVML knows of no memory of its own."""
+    if gpu.torch:
+        return gpu.torch.integrated
+    unread = gpu.nvml.unread.items() if gpu.nvml else ()
+    return any("memory" in name and "not supported" in why.lower() for name, why in unread)
+
+
+def _host_room(host: Host | Unknown) -> tuple[float, str] | Unknown:
+    """What this process may still take: MemAvailable, or less under a cgroup's limit."""
+    if isinstance(host, Unknown):
+        return host
+    if host.memory_available is None:
+        return Unknown(reason="MemAvailable could not be read")
+    limit, used = host.cgroup_memory_limit, host.cgroup_memory_used
+    if limit is None or limit - (used or 0) >= host.memory_available:
+        return float(host.memory_available), "available on this host"
+    taken = "what is used of it not read" if used is None else f"{gib(used)} of it used"
+    return float(limit - (used or 0)), f"left under the cgroup limit of {gib(limit)}, {taken}"
+
+
+def host_memory(
+    host: Host, job: Job, target: Target, job_gpus: JobGpus | Unknown, checkpoint: Checkpoint | None
+) -> Verdict:
+    verdicts = [_cores(host, target, _gpu_count(job, target, job_gpus))]
+    if checkpoint is not None:
+        verdicts.append(_holds(host, checkpoint))
+    return worst(*verdicts)
+
+
+def _holds(host: Host, checkpoint: Checkpoint) -> Verdict:
+    room = _host_room(host)
+    if isinstance(room, Unknown):
+        return unknown(room.reason)
+    free, where = room
+    if free < checkpoint.largest_file:
+        needed = f"the largest file of the checkpoint takes {gib(checkpoint.largest_file)}"
+        return fail(f"{gib(free)} {where}, {needed}")
+    said = f"{gib(free)} {where}, the checkpoint takes {gib(checkpoint.bytes)}"
+    return ok(said) if free >= checkpoint.bytes else warn(said)
+
+
+def _cores(host: Host, target: Target, gpus: int | None) -> Verdict:
+    usable = [number for number in (host.cpus, host.cgroup_cpus) if number is not None]
+    if host.cpus is None:
+        return unknown("the usable processors could not be counted")
+    said = f"{min(usable):g} usable cores"
+    if target.kind in ("cpu", "mps"):
+        return ok(said)
+    if gpus is None:
+        return unknown(f"{said}, the GPUs of the job could not be counted")
+    said += f" for {gpus} GPU{'' if gpus == 1 else 's'}, >= {CORES_PER_GPU * gpus} required"
+    return ok(said) if min(usable) >= CORES_PER_GPU * gpus else warn(said)
+
+
+def _gpu_count(job: Job, target: Target, job_gpus: JobGpus | Unknown) -> int | None:
+    """GPUs that the job uses: --gpus, else the visible ones."""
+    if target.kind in ("cpu", "mps"):
+        return 0
+    if job.gpus is not None:
+        return job.gpus
+    return None if isinstance(job_gpus, Unknown) else len(job_gpus.gpus)
+
+
+def shm(host: Host, job: Job, target: Target, job_gpus: JobGpus | Unknown) -> Verdict:
+    if host.shm_total is None:
+        return skip("this system has no /dev/shm")
+    gpus = _gpu_count(job, target, job_gpus)
+    said = f"{SHM_FOLDER} has {gib(host.shm_total)}, >= {gib(SHM_GOOD)} required"
+    if host.shm_total >= SHM_GOOD:
+        return ok(said)
+    if host.shm_total <= SHM_DOCKER and gpus is not None and gpus > 1:
+        return fail(f"{said}, {gpus} GPUs in the job")
+    return warn(said if gpus is not None else f"{said}, the GPUs of the job could not be counted")
+
+
+VRAM = Check(
+    code="MEM001",
+    slug="vram-fits",
+    title="Weights, gradients and optimizer state fit the GPU with room for activations",
+    why="A training keeps far more than its weights: with Adam in mixed precision 16 bytes of "
+    "fp32 state for every trained parameter, and 2 more for autocast's copy. What does not fit "
+    "shows as an out-of-memory error at the first optimizer step, not when the model is loaded. "
+    "Casting the whole model to bf16 halves the bytes and freezes weights near 1.0: it is no "
+    "remedy.",
+    passes="the sum, divided by --shards, takes at most 80 % of the memory that is free on the "
+    "GPU of the job with the least (of MemAvailable and the cgroup limit on integrated GPUs, MPS "
+    "and CPU)",
+    warns="it fits with less than 20 % left; or it does not fit under a recipe that was assumed",
+    fails="it does not fit under the recipe stated with --recipe",
+    fix="Cheapest first: end what else uses the GPU; train less of the model (LoRA: --trainable "
+    "40M); split the state over more GPUs (FSDP or ZeRO: --shards N); an 8-bit or offloaded "
+    "optimizer; a GPU with more memory. A smaller batch or gradient checkpointing helps "
+    "activations only. If the job is another one, say so: --recipe, --params, --trainable, "
+    "--shards.",
+    owner=Owner.JOB,
+    judge=vram_fits,
+    sources=("fnr-memory", "ps-U10", "ps-U11"),
+)
+
+HOST = Check(
+    code="MEM002",
+    slug="host-memory",
+    title="The host's memory holds the checkpoint and every GPU has two cores",
+    why="A container's memory limit is enforced by the kernel and not shown by free: what "
+    "exceeds it is killed with nothing but 'Killed' (exit status 137). In the same way "
+    "os.cpu_count shows the host's processors, not the quota, and too few of them starve the data "
+    "loader.",
+    passes="MemAvailable and what the tightest cgroup limit leaves hold the checkpoint, and there "
+    "are at least 2 usable cores for each GPU of the job",
+    warns="less memory than the checkpoint takes, or fewer than 2 usable cores for each GPU",
+    fails="less memory than the largest file of the checkpoint takes",
+    fix="Raise the container's memory limit or its CPU quota, or load the checkpoint shard by "
+    "shard (safetensors reads one tensor at a time; low_cpu_mem_usage in transformers 4). With few "
+    "cores lower num_workers of the DataLoader.",
+    owner=Owner.MACHINE,
+    judge=host_memory,
+    sources=("ps-U9",),
+)
+
+SHM = Check(
+    code="MEM003",
+    slug="shm",
+    title=f"{SHM_FOLDER} has at least 1 GiB",
+    why="DataLoader workers hand batches over, and NCCL talks between the GPUs of one machine, "
+    "through shared memory. Docker gives a container 64 MiB of it unless told otherwise; when it "
+    "is full a worker dies with 'Bus error' or the job hangs.",
+    passes=f"{SHM_FOLDER} has 1 GiB or more",
+    warns="less than 1 GiB",
+    fails="64 MiB or less and more than one GPU in the job",
+    fix="Start the container with a larger /dev/shm (--shm-size, or --ipc=host; in Kubernetes an "
+    "emptyDir with medium: Memory mounted at /dev/shm). Where that cannot be changed, "
+    "torch.multiprocessing.set_sharing_strategy('file_system') or num_workers=0 spares it.",
+    commands=("docker run --shm-size=8g ...",),
+    owner=Owner.ENVIRONMENT,
+    judge=shm,
+    sources=("pytorch-5040",),
+)
+
+CHECKS = (VRAM, HOST, SHM)

@@ -1,0 +1,279 @@
+"""torch in the training environment: its import, and whether it was built for these GPUs."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import PurePosixPath
+
+from doctor.cubins import Capability, cubins, may_hide_ptx, ptx, wheel_for
+from doctor.job import Target
+from doctor.known import BROKEN_GPU, GPU_TAKEN, MIXED_CUDNN, NO_GPU_CODE, Known, recognise
+from doctor.model import Check, Owner, Status, Verdict, fail, ok, skip, unknown, warn
+from doctor.sections import Ended, Host, Interpreter, Libraries, Torch, Unknown
+from doctor.units import dotted
+from doctor.views import JobGpu, JobGpus
+
+SLOW_IMPORT = 30.0
+"""Seconds. A cold import from a local disk takes a few; more is a slow network file system."""
+
+IMPORT_ERRORS = (
+    Known(
+        ("__nvJitLinkComplete",),
+        "An older libnvJitLink was found before torch's own: take its folder out of "
+        "LD_LIBRARY_PATH, or install torch 2.6 or newer, which loads its own first.",
+        sources=("pytorch-134929",),
+    ),
+    MIXED_CUDNN,
+    Known(
+        ("undefined symbol",),
+        "Two libraries that were not built for each other were loaded: take other copies of the "
+        "CUDA libraries out of LD_LIBRARY_PATH and LD_PRELOAD, then reinstall torch together with "
+        "the packages that it requires.",
+        sources=("pytorch-134929",),
+    ),
+    Known(
+        ("cannot open shared object file",),
+        "A library that torch needs is not there: reinstall torch together with the packages "
+        "that it requires.",
+    ),
+)
+
+
+def imports(interpreter: Interpreter, torch: Torch | Unknown) -> Verdict:
+    ended, path = interpreter.importing, shlex.quote(interpreter.path)
+    where = f"{interpreter.path} ({interpreter.chosen})"
+    if ended.ok:
+        version = f" {torch.version}" if isinstance(torch, Torch) else ""
+        said = f"import torch{version} took {ended.seconds:.1f} s in {where}"
+        if ended.seconds > SLOW_IMPORT:
+            return warn(f"{said}; required: at most {SLOW_IMPORT:.0f} s", seconds=ended.seconds)
+        return ok(said, seconds=ended.seconds)
+    if "No module named 'torch'" in ended.detail:
+        return fail(
+            f"torch is not installed for {where}",
+            f"{path} -m pip install torch",
+            fix="Install torch there, or name the interpreter that trains with --python.",
+            seconds=ended.seconds,
+        )
+    said = f"import torch {_how(ended)} in {where}"
+    known = recognise(f"{ended.detail}\n{interpreter.traceback}", IMPORT_ERRORS)
+    if known:
+        return fail(said, fix=known.fix, sources=known.sources, seconds=ended.seconds)
+    return fail(said, f"{path} -X faulthandler -c 'import torch'", seconds=ended.seconds)
+
+
+def _how(ended: Ended) -> str:
+    verb = {"error": "raised", "signal": "crashed", "timeout": "hung"}.get(ended.how, ended.how)
+    return f"{verb}: {ended.detail or 'no message'}"
+
+
+TORCH_IMPORTS = Check(
+    code="TOR001",
+    slug="torch-imports",
+    title="torch imports in the training interpreter",
+    why="Everything else is asked of the torch that trains. An import that fails names a library "
+    "that is missing or was found in the wrong place; one that takes long is read over a slow file "
+    "system, and every worker process pays for it again.",
+    passes=f"import torch succeeds within {SLOW_IMPORT:.0f} s in the interpreter that trains.",
+    warns=f"It succeeds and takes more than {SLOW_IMPORT:.0f} s.",
+    fails="torch is not installed there, or its import raises, crashes or gives no answer.",
+    fix="Reinstall torch together with the packages that it requires; a slow import wants the "
+    "environment on a local disk.",
+    owner=Owner.ENVIRONMENT,
+    judge=imports,
+    sources=("ps-U28", "pytorch-install"),
+)
+
+
+def built_for_this_gpu(torch: Torch, host: Host | Unknown, target: Target) -> Verdict:
+    built = f"torch {torch.version} is built for {_built_for(torch)}"
+    maker, wanted = ("AMD", "ROCm") if target.kind == "rocm" else ("NVIDIA", "CUDA")
+    if torch.hip if target.kind == "rocm" else torch.cuda:
+        return ok(f"{built}; required beside {maker} GPUs: {wanted}")
+    if isinstance(host, Unknown):
+        return unknown(f"{built}, and whether GPUs are beside it is unknown: {host.reason}")
+    if not (host.has_nvidia or host.amd_devices or torch.hip):
+        return skip(f"{built}, and no GPU was found beside it")
+    return fail(f"{built}; required beside {maker} GPUs: a {wanted} build")
+
+
+def _built_for(torch: Torch) -> str:
+    if torch.cuda:
+        return f"CUDA {torch.cuda}"
+    return f"ROCm {torch.hip}" if torch.hip else "the CPU only"
+
+
+BUILT_FOR_THIS_GPU = Check(
+    code="TOR002",
+    slug="torch-built-for-this-gpu",
+    title="torch is built for the maker of the GPUs",
+    why="A build for the CPU alone, or for the other maker's GPUs, trains on the CPU or not at "
+    "all. The build says of itself what it is for (torch.version.cuda and torch.version.hip); the "
+    "suffix of its version does not, because it depends on the index that it came from.",
+    passes="torch.version.cuda is set beside NVIDIA GPUs, torch.version.hip beside AMD GPUs.",
+    fails="Neither is, or the other one, although a GPU is there.",
+    fix="Remove torch and install a build for this maker; pytorch.org/get-started names the index. "
+    "On x86_64 Linux the default wheels are CUDA builds (for CUDA 13 from torch 2.11 on).",
+    owner=Owner.ENVIRONMENT,
+    judge=built_for_this_gpu,
+    commands=("python -m pip uninstall torch", "python -m pip install torch"),
+    sources=("ps-U28", "pytorch-install"),
+    after=("TOR001",),
+    targets=("nvidia", "rocm"),
+)
+
+_WORST_FIRST = (Status.FAIL, Status.UNKNOWN, Status.WARN, Status.PASS)
+
+
+def has_gpu_code(torch: Torch, job_gpus: JobGpus) -> Verdict:
+    """The worst of its GPUs; when all are well, one line for all of them."""
+    if not job_gpus.gpus:
+        return unknown("no GPU of the job is visible")
+    verdicts = [_code_for(torch, gpu) for gpu in job_gpus.gpus]
+    worst = min(verdicts, key=lambda verdict: _WORST_FIRST.index(verdict.status))
+    if worst.status is not Status.PASS or len(verdicts) == 1:
+        return worst
+    return ok("; ".join(dict.fromkeys(verdict.summary for verdict in verdicts)))
+
+
+def _code_for(torch: Torch, gpu: JobGpu) -> Verdict:
+    kernel = gpu.torch.kernel if gpu.torch else None
+    on = gpu.capability
+    has = f"torch {torch.version} has {' '.join(torch.archs) or 'no list of its GPU code'}"
+    card = gpu.label if on is None or torch.hip else f"{gpu.label}, {dotted(on)}"
+    if kernel is not None and kernel.ok:
+        return ok(f"{card}: a kernel ran and its result was read back; {has}")
+    if kernel is not None:
+        return _kernel_failed(f"{card}: the kernel {_how(kernel)}; {has}", kernel, on, torch)
+    if torch.hip:
+        return unknown(f"{card}: no kernel was tried; {has}")
+    if on is None:
+        return unknown(f"{card}: the compute capability could not be read; {has}")
+    return _by_table(f"{card}: no kernel was tried; {has}", torch, on)
+
+
+def _kernel_failed(said: str, kernel: Ended, on: Capability | None, torch: Torch) -> Verdict:
+    if any(text in kernel.detail for text in NO_GPU_CODE):
+        if on is None or torch.hip:
+            return fail(said)
+        wheel = wheel_for(on)
+        return fail(said, *wheel.commands, fix=wheel.said)
+    known = recognise(kernel.detail, (GPU_TAKEN, BROKEN_GPU))
+    if known is None and kernel.how == "error" and "came back as" not in kernel.detail:
+        return fail(said, fix="Mend what the error names, then run the doctor again.")
+    known = known or BROKEN_GPU
+    return fail(said, fix=known.fix, owner=known.owner)
+
+
+def _by_table(said: str, torch: Torch, on: Capability) -> Verdict:
+    if fitting := cubins(torch.archs, on):
+        return ok(f"{said}, of which {fitting[-1]} runs on {dotted(on)}")
+    if compiled := ptx(torch.archs, on):
+        return warn(f"{said}, of which only {compiled[-1]} (PTX) fits {dotted(on)}")
+    if not torch.archs or may_hide_ptx(torch.cuda, on):
+        return unknown(f"{said}; code for {dotted(on)} may be there without being listed")
+    wheel = wheel_for(on)
+    return fail(f"{said}; none of it runs on {dotted(on)}", *wheel.commands, fix=wheel.said)
+
+
+HAS_GPU_CODE = Check(
+    code="TOR003",
+    slug="build-has-gpu-code",
+    title="The torch build has code for each GPU of the job",
+    why="A wheel carries machine code for some architectures only. A cubin runs on GPUs of its "
+    "own major version from its own minor version on, so sm_86 serves 8.9 and sm_120 serves 12.1, "
+    "while Jetson chips want code of their own. Without code the first kernel fails with 'no "
+    "kernel image is available for execution on the device'. PTX is compiled on the first launch, "
+    "takes minutes and wants a driver at least as new as the build's CUDA; the Linux wheels for "
+    "CUDA 13 carry PTX for 12.0 that torch's list does not show.",
+    passes="On each GPU a kernel ran and its result was read back; where none was tried, the "
+    "build has a cubin that runs there.",
+    warns="No kernel was tried, and only PTX fits.",
+    fails="The kernel failed, or none was tried and no code fits.",
+    fix="Install a torch build with code for this GPU; where only PTX fits, it also saves the "
+    "compilation.",
+    owner=Owner.ENVIRONMENT,
+    judge=has_gpu_code,
+    commands=("python -c 'import torch; print(torch._C._cuda_getArchFlags())'",),
+    sources=(
+        "ps-U28",
+        "cuda-binary-compatibility",
+        "cuda-gpus",
+        "pytorch-172352",
+        "pytorch-157517",
+    ),
+    after=("TOR002",),
+    targets=("nvidia", "rocm"),
+)
+
+FAMILIES = {
+    "libcudnn": "cuDNN",
+    "libcublas": "cuBLAS",
+    "libnccl": "NCCL",
+    "libnvJitLink": "nvJitLink",
+}
+
+REFUSES_DEVICE = Known(
+    ("is not compatible with devices",),
+    "This cuDNN has dropped one of the visible GPUs: hide that GPU with CUDA_VISIBLE_DEVICES, or "
+    "install torch from the cu126 index.",
+)
+
+
+def libraries_match(libraries: Libraries, torch: Torch) -> Verdict:
+    loaded = _folders(libraries.loaded)
+    used = libraries.used
+    if torch.cudnn_error:
+        known = recognise(torch.cudnn_error, (REFUSES_DEVICE,)) or MIXED_CUDNN
+        return fail(f"cuDNN says: {torch.cudnn_error}", fix=known.fix, sources=known.sources)
+    for family, folders in loaded.items():
+        if len(folders) > 1:
+            return fail(f"{family} is loaded from {' and '.join(folders)}; required: one directory")
+    if used is not None and not used.ok:
+        if known := recognise(used.detail, (MIXED_CUDNN,)):
+            return fail(f"cuDNN says: {used.detail}", sources=known.sources)
+        return unknown(f"what kernels load is unknown, none ran: {used.detail}")
+    for family, folders in _folders(libraries.offered).items():
+        if family in loaded and (others := [f for f in folders if f not in loaded[family]]):
+            said = f"the environment offers {family} in {others[0]}"
+            return warn(f"{said}; loaded: the one in {loaded[family][0]}")
+    said = ", ".join(f"{family} in {folders[0]}" for family, folders in loaded.items())
+    return ok(f"one directory each: {said}" if said else "no such library is loaded as a file")
+
+
+def _folders(paths: tuple[str, ...]) -> dict[str, list[str]]:
+    """Library -> the directories its parts are in, each once."""
+    found: dict[str, list[str]] = {}
+    for path in map(PurePosixPath, paths):
+        for prefix, family in FAMILIES.items():
+            if path.name.startswith(prefix):
+                folders = found.setdefault(family, [])
+                folders += [str(path.parent)] if str(path.parent) not in folders else []
+    return found
+
+
+LIBRARIES_MATCH = Check(
+    code="TOR004",
+    slug="libraries-match",
+    title="All parts of each CUDA library come from one directory",
+    why="cuDNN and cuBLAS consist of several files that load each other on first use. When "
+    "LD_LIBRARY_PATH, LD_PRELOAD or the system offers another copy, the parts of two versions meet "
+    "in one process: it fails at the first convolution, or goes on with kernels that nobody tested "
+    "together. Which directory it is does not matter: wheels, conda, a container and a source "
+    "build are all right.",
+    passes="After a matmul and an attention call, every library's parts are mapped from one "
+    "directory.",
+    warns="LD_LIBRARY_PATH or LD_PRELOAD offers another copy, which was not loaded.",
+    fails="Parts of one library are mapped from two directories, or cuDNN's own version check "
+    "refuses.",
+    fix=MIXED_CUDNN.fix,
+    owner=Owner.ENVIRONMENT,
+    judge=libraries_match,
+    commands=("unset LD_LIBRARY_PATH LD_PRELOAD",),
+    sources=("ps-U28", "pytorch-188892", "pytorch-134929"),
+    after=("TOR002",),
+    targets=("nvidia",),
+)
+
+IMPORTS = (TORCH_IMPORTS,)
+CHECKS = (BUILT_FOR_THIS_GPU, HAS_GPU_CODE, LIBRARIES_MATCH)

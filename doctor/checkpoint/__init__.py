@@ -1,0 +1,1 @@
+"""Readers of checkpoints: headers and norms, with the standard library alone."""

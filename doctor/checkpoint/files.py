@@ -1,0 +1,101 @@
+"""Files of strangers: opened without blocking, read by pread, never mapped."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import json
+import os
+import stat
+from collections.abc import Iterator
+from typing import Any, NoReturn
+
+from doctor.checkpoint.disguise import disguise
+
+ABSENT = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP)
+
+KINDS = {
+    stat.S_IFDIR: "a folder",
+    stat.S_IFIFO: "a named pipe",
+    stat.S_IFSOCK: "a socket",
+    stat.S_IFCHR: "a device",
+    stat.S_IFBLK: "a device",
+}
+
+
+class Wrong(Exception):
+    """Why a file cannot be used: the kind of a Problem, and its text."""
+
+    def __init__(self, kind: str, text: str) -> None:
+        super().__init__(text)
+        self.kind = kind
+        self.text = text
+
+
+@contextlib.contextmanager
+def opened(path: str) -> Iterator[tuple[int, int]]:
+    """A regular file's descriptor and size. Raises Wrong; a pipe or a device is never waited for.
+
+    It is looked at before it is opened, since opening a device can have effects of its own, and
+    again after, since it may have been changed in between.
+    """
+    try:
+        _regular(os.stat(path))
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY)
+    except (OSError, ValueError) as error:
+        raise _refused(path, error) from None
+    try:
+        found = os.fstat(descriptor)
+        _regular(found)
+        yield descriptor, found.st_size
+    finally:
+        os.close(descriptor)
+
+
+def _regular(found: os.stat_result) -> None:
+    if not stat.S_ISREG(found.st_mode):
+        kind = KINDS.get(stat.S_IFMT(found.st_mode), "something else")
+        raise Wrong("damaged", f"is {kind}, not a file")
+
+
+def _refused(path: str, error: OSError | ValueError) -> Wrong:
+    if isinstance(error, ValueError):
+        return Wrong("damaged", "has a name that no file can have")
+    if error.errno in ABSENT:
+        broken = os.path.islink(path)
+        return Wrong("missing", "is a link to a file that is not there" if broken else "is missing")
+    return Wrong("not-inspectable", f"cannot be read: {error.strerror or error}")
+
+
+def read_at(descriptor: int, size: int, offset: int) -> bytes:
+    """Up to `size` bytes at `offset`; fewer where the file ends. Raises Wrong."""
+    parts: list[bytes] = []
+    try:
+        while size and (part := os.pread(descriptor, size, offset)):
+            parts.append(part)
+            size, offset = size - len(part), offset + len(part)
+    except OSError as error:
+        raise Wrong("not-inspectable", f"cannot be read: {error.strerror or error}") from None
+    return parts[0] if len(parts) == 1 else b"".join(parts)
+
+
+def read_json(path: str, limit: int) -> dict[str, Any]:
+    """The object in a JSON file of at most `limit` bytes. Raises Wrong."""
+    with opened(path) as (descriptor, size):
+        if size > limit:
+            raise Wrong("note", f"is {size:,} bytes, over the {limit:,} that are read of it")
+        data = read_at(descriptor, size, 0)
+    try:
+        found = json.loads(data.decode("utf-8-sig"))
+    except (ValueError, RecursionError, MemoryError) as error:
+        _not_json(data, error)
+    if not isinstance(found, dict):
+        raise Wrong("damaged", "is not a JSON object")
+    return found
+
+
+def _not_json(data: bytes, error: Exception) -> NoReturn:
+    if known := disguise(data):
+        raise Wrong("disguised", f"is {known}")
+    said = "nested too deeply" if isinstance(error, RecursionError) else "not valid JSON"
+    raise Wrong("damaged", f"is {said}" if data else "is empty")

@@ -1,0 +1,68 @@
+"""How far a run went, from the trainer_state.json beside its weights."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from doctor.sections import History
+
+LIMIT = 64 << 20
+"""Bytes of trainer_state.json that are read."""
+
+WHOLE = 2**53
+"""Larger step numbers are no step numbers."""
+
+
+def read_history(state: dict[str, Any]) -> History | None:
+    """The learning rates that were logged; None where there are no steps to tell of.
+
+    A logged rate stands for the steps since the log before it, and for no more of them than the
+    trainer's own logging interval, since a log may have been cut.
+    """
+    logged = _logged(state.get("log_history"))
+    steps = _whole(state.get("global_step"))
+    if steps is None:
+        if not logged:
+            return None
+        steps = logged[-1][0]
+    interval = _interval(state, logged)
+    total = squares = 0.0
+    covered = before = 0
+    for step, rate in logged:
+        span = min(step - before, interval)
+        total, squares = total + span * rate, squares + span * rate * rate
+        covered, before = covered + span, step
+    largest = max((rate for _, rate in logged), default=0.0)
+    if not math.isfinite(total) or not math.isfinite(squares):
+        return History(steps=steps, lr_sum=0.0, lr_squares=0.0, covered=0)
+    return History(
+        steps=steps, lr_sum=total, lr_squares=squares, covered=covered, lr_max=largest
+    )
+
+
+def _interval(state: dict[str, Any], logged: list[tuple[int, float]]) -> int:
+    """Steps that one log stands for: as the trainer says, else the gap between the first two."""
+    said = _whole(state.get("logging_steps"))
+    if said:
+        return said
+    return logged[1][0] - logged[0][0] if len(logged) > 1 else 1
+
+
+def _logged(history: Any) -> list[tuple[int, float]]:
+    """(step, learning rate) in rising order of steps; entries of other kinds are passed over."""
+    found: list[tuple[int, float]] = []
+    for entry in history if isinstance(history, list) else ():
+        if not isinstance(entry, dict):
+            continue
+        step, rate = _whole(entry.get("step")), entry.get("learning_rate")
+        if not step or type(rate) not in (int, float):
+            continue
+        if not 0 <= rate < 1e6 or (found and step <= found[-1][0]):
+            continue
+        found.append((step, float(rate)))
+    return found
+
+
+def _whole(found: Any) -> int | None:
+    return found if type(found) is int and 0 <= found < WHOLE else None

@@ -1,0 +1,44 @@
+/* A libcuda.so.1 for tests.
+ *
+ *   FAKE_CUDA_LOAD_SLEEP=1, FAKE_CUDA_HANG=1 (in cuInit), FAKE_CUDA_CRASH=1 (in cuInit)
+ *   FAKE_CUDA_INIT=code, FAKE_CUDA_COUNT=code
+ */
+#include <signal.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+static int number(const char *name, int otherwise) {
+    const char *value = getenv(name);
+    return value ? atoi(value) : otherwise;
+}
+
+__attribute__((constructor)) static void load(void) {
+    if (getenv("FAKE_CUDA_LOAD_SLEEP")) for (;;) pause();
+}
+
+int cuInit(unsigned int flags) {
+    (void)flags;
+    if (getenv("FAKE_CUDA_HANG")) for (;;) pause();
+    if (getenv("FAKE_CUDA_CRASH")) raise(SIGSEGV);
+    return number("FAKE_CUDA_INIT", 0);
+}
+
+int cuDriverGetVersion(int *version) {
+    *version = 13000;
+    return 0;
+}
+
+int cuDeviceGetCount(int *count) {
+    *count = 2;
+    return number("FAKE_CUDA_COUNT", 0);
+}
+
+int cuGetErrorName(int code, const char **text) {
+    *text = code == 719 ? "CUDA_ERROR_LAUNCH_FAILED" : NULL;
+    return *text ? 0 : 1;
+}
+
+int cuGetErrorString(int code, const char **text) {
+    *text = code == 802 ? "system not yet initialized" : NULL;
+    return *text ? 0 : 1;
+}

@@ -1,0 +1,333 @@
+/* A libnvidia-ml.so.1 for tests: two H200s, and the trouble that the environment asks for.
+ *
+ *   FAKE_LOAD_SLEEP=1        the constructor sleeps, as a stuck driver does at load
+ *   FAKE_HANG=function[@gpu] the call never returns
+ *   FAKE_CRASH=function[@gpu]
+ *   FAKE_FAIL=function[@gpu]:code,...
+ *   FAKE_REMAP_FAILED, FAKE_REMAP_PENDING, FAKE_UNCORRECTED, FAKE_CORRECTED, FAKE_ACTION,
+ *   FAKE_MODE, FAKE_PROCESSES, FAKE_USED_MIB, FAKE_REASONS: values, FAKE_MIG=1: two slices
+ *
+ * -DOLD leaves out what drivers before 570 lack, -DANCIENT what still older ones do.
+ * MEMORY_V2, FIELD_VALUE, PROCESS_INFO and PCI_INFO are the sizes that the binding uses.
+ */
+#include <signal.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+typedef int nvmlReturn_t;
+typedef struct device { int gpu, slice; } *nvmlDevice_t;
+
+enum { OK = 0, INVALID = 2, NOT_SUPPORTED = 3, NOT_FOUND = 6, TOO_SMALL = 7, VERSION = 25 };
+
+typedef struct { unsigned long long total, free, used; } nvmlMemory_t;
+typedef struct {
+    unsigned int version;
+    unsigned long long total, reserved, free, used;
+} nvmlMemory_v2_t;
+typedef struct {
+    char busIdLegacy[16];
+    unsigned int domain, bus, device, pciDeviceId, pciSubSystemId;
+    char busId[32];
+} nvmlPciInfo_t;
+typedef struct {
+    unsigned int pid;
+    unsigned long long usedGpuMemory;
+    unsigned int gpuInstanceId, computeInstanceId;
+} nvmlProcessInfo_t;
+typedef struct {
+    unsigned int fieldId, scopeId;
+    long long timestamp, latencyUsec;
+    unsigned int valueType;
+    nvmlReturn_t nvmlReturn;
+    union { double dVal; unsigned int uiVal; unsigned long long ullVal; } value;
+} nvmlFieldValue_t;
+
+_Static_assert(sizeof(nvmlMemory_v2_t) == MEMORY_V2, "memory");
+_Static_assert(sizeof(nvmlPciInfo_t) == PCI_INFO, "pci");
+_Static_assert(sizeof(nvmlProcessInfo_t) == PROCESS_INFO, "process");
+_Static_assert(sizeof(nvmlFieldValue_t) == FIELD_VALUE, "field");
+
+static struct device GPUS[2] = {{0, -1}, {1, -1}};
+static struct device SLICES[2] = {{0, 0}, {0, 1}};
+
+static const unsigned long long MIB = 1024ull * 1024, TOTAL = 143771ull * 1024 * 1024;
+
+static unsigned long long number(const char *name, unsigned long long otherwise) {
+    const char *value = getenv(name);
+    return value ? strtoull(value, NULL, 0) : otherwise;
+}
+
+/* Whether NAME lists this function, and this GPU if it names one; what follows the colon. */
+static int asked(const char *name, const char *function, int gpu, int *code) {
+    const char *value = getenv(name);
+    char list[1024], *rest = list, *entry;
+    if (!value) return 0;
+    snprintf(list, sizeof list, "%s", value);
+    while ((entry = strsep(&rest, ","))) {
+        char *colon = strchr(entry, ':'), *at;
+        if (colon) *colon++ = 0;
+        at = strchr(entry, '@');
+        if (at) *at++ = 0;
+        if (strcmp(entry, function) || (at && atoi(at) != gpu)) continue;
+        if (code && colon) *code = atoi(colon);
+        return 1;
+    }
+    return 0;
+}
+
+static nvmlReturn_t trouble(const char *function, int gpu) {
+    int code = OK;
+    if (asked("FAKE_HANG", function, gpu, NULL)) for (;;) pause();
+    if (asked("FAKE_CRASH", function, gpu, NULL)) raise(SIGSEGV);
+    asked("FAKE_FAIL", function, gpu, &code);
+    return code;
+}
+
+#define ENTER(gpu)                                         \
+    do {                                                   \
+        nvmlReturn_t wrong = trouble(__func__, gpu);       \
+        if (wrong) return wrong;                           \
+    } while (0)
+
+__attribute__((constructor)) static void load(void) {
+    if (getenv("FAKE_LOAD_SLEEP")) for (;;) pause();
+}
+
+const char *nvmlErrorString(nvmlReturn_t code) {
+    return code == 888 ? "An error that no binding knows" : "Unknown Error";
+}
+
+nvmlReturn_t nvmlInitWithFlags(unsigned int flags) {
+    (void)flags;
+    ENTER(-1);
+    return OK;
+}
+
+nvmlReturn_t nvmlSystemGetNVMLVersion(char *version, unsigned int length) {
+    ENTER(-1);
+    snprintf(version, length, "13.580.159");
+    return OK;
+}
+
+nvmlReturn_t nvmlSystemGetDriverVersion(char *version, unsigned int length) {
+    ENTER(-1);
+    snprintf(version, length, "580.95.05");
+    return OK;
+}
+
+nvmlReturn_t nvmlSystemGetCudaDriverVersion(int *version) {
+    ENTER(-1);
+    *version = 13000;
+    return OK;
+}
+
+#ifndef ANCIENT
+nvmlReturn_t nvmlSystemGetCudaDriverVersion_v2(int *version) {
+    ENTER(-1);
+    *version = 13000;
+    return OK;
+}
+#endif
+
+nvmlReturn_t nvmlDeviceGetCount_v2(unsigned int *count) {
+    ENTER(-1);
+    *count = (unsigned int)number("FAKE_COUNT", 2);
+    return OK;
+}
+
+nvmlReturn_t nvmlDeviceGetHandleByIndex_v2(unsigned int index, nvmlDevice_t *device) {
+    ENTER((int)index);
+    if (index > 1) return INVALID;
+    *device = &GPUS[index];
+    return OK;
+}
+
+static void uuid_of(nvmlDevice_t device, char *uuid, unsigned int length) {
+    snprintf(uuid, length, "%s-%d000000%d-1111-2222-3333-444444444444",
+             device->slice < 0 ? "GPU" : "MIG", device->slice + 1, device->gpu);
+}
+
+nvmlReturn_t nvmlDeviceGetUUID(nvmlDevice_t device, char *uuid, unsigned int length) {
+    ENTER(device->gpu);
+    uuid_of(device, uuid, length);
+    return OK;
+}
+
+nvmlReturn_t nvmlDeviceGetHandleByUUID(const char *uuid, nvmlDevice_t *device) {
+    ENTER(-1);
+    for (int i = 0; i < 4; i++) {
+        char known[96];
+        *device = i < 2 ? &GPUS[i] : &SLICES[i - 2];
+        uuid_of(*device, known, sizeof known);
+        if (!strcmp(known, uuid)) return OK;
+    }
+    return NOT_FOUND;
+}
+
+nvmlReturn_t nvmlDeviceGetName(nvmlDevice_t device, char *name, unsigned int length) {
+    ENTER(device->gpu);
+    snprintf(name, length, device->slice < 0 ? "NVIDIA H200" : "NVIDIA H200 MIG 1g.18gb");
+    return OK;
+}
+
+nvmlReturn_t nvmlDeviceGetPciInfo_v3(nvmlDevice_t device, nvmlPciInfo_t *pci) {
+    ENTER(device->gpu);
+    memset(pci, 0, sizeof *pci);
+    snprintf(pci->busId, sizeof pci->busId, "00000000:%d9:00.0", device->gpu + 1);
+    return OK;
+}
+
+nvmlReturn_t nvmlDeviceGetCudaComputeCapability(nvmlDevice_t device, int *major, int *minor) {
+    ENTER(device->gpu);
+    *major = 9;
+    *minor = 0;
+    return OK;
+}
+
+nvmlReturn_t nvmlDeviceGetMemoryInfo(nvmlDevice_t device, nvmlMemory_t *memory) {
+    ENTER(device->gpu);
+    memory->total = TOTAL;
+    memory->used = 600 * MIB;
+    memory->free = TOTAL - memory->used;
+    return OK;
+}
+
+#ifndef ANCIENT
+nvmlReturn_t nvmlDeviceGetMemoryInfo_v2(nvmlDevice_t device, nvmlMemory_v2_t *memory) {
+    ENTER(device->gpu);
+    if (memory->version != (sizeof *memory | (2u << 24))) return VERSION;
+    memory->total = device->slice < 0 ? TOTAL : TOTAL / 8;
+    memory->reserved = 600 * MIB;
+    memory->used = number("FAKE_USED_MIB", 4) * MIB;
+    memory->free = memory->total - memory->reserved - memory->used;
+    return OK;
+}
+#endif
+
+nvmlReturn_t nvmlDeviceGetComputeMode(nvmlDevice_t device, unsigned int *mode) {
+    ENTER(device->gpu);
+    *mode = (unsigned int)number("FAKE_MODE", 0);
+    return OK;
+}
+
+static nvmlReturn_t list(unsigned int *count, nvmlProcessInfo_t *found) {
+    unsigned int room = *count, there = (unsigned int)number("FAKE_PROCESSES", 0);
+    *count = there;
+    if (there == 0) return OK;
+    if (!found || room < there) return TOO_SMALL;
+    for (unsigned int i = 0; i < there; i++) {
+        memset(&found[i], 0, sizeof found[i]);
+        found[i].pid = 4000 + i;
+    }
+    return OK;
+}
+
+#ifndef ANCIENT
+nvmlReturn_t nvmlDeviceGetComputeRunningProcesses_v3(nvmlDevice_t device, unsigned int *count,
+                                                     nvmlProcessInfo_t *found) {
+    ENTER(device->gpu);
+    return list(count, found);
+}
+#endif
+
+nvmlReturn_t nvmlDeviceGetComputeRunningProcesses_v2(nvmlDevice_t device, unsigned int *count,
+                                                     nvmlProcessInfo_t *found) {
+    ENTER(device->gpu);
+    return list(count, found);
+}
+
+nvmlReturn_t nvmlDeviceGetMigMode(nvmlDevice_t device, unsigned int *now, unsigned int *pending) {
+    ENTER(device->gpu);
+    *now = *pending = device->gpu == 0 && getenv("FAKE_MIG");
+    return OK;
+}
+
+nvmlReturn_t nvmlDeviceGetMaxMigDeviceCount(nvmlDevice_t device, unsigned int *count) {
+    ENTER(device->gpu);
+    *count = 7;
+    return OK;
+}
+
+nvmlReturn_t nvmlDeviceGetMigDeviceHandleByIndex(nvmlDevice_t device, unsigned int index,
+                                                 nvmlDevice_t *part) {
+    ENTER(device->gpu);
+    if (index > 1) return NOT_FOUND;
+    *part = &SLICES[index];
+    return OK;
+}
+
+nvmlReturn_t nvmlDeviceGetDeviceHandleFromMigDeviceHandle(nvmlDevice_t part, nvmlDevice_t *device) {
+    ENTER(part->gpu);
+    *device = &GPUS[part->gpu];
+    return OK;
+}
+
+nvmlReturn_t nvmlDeviceGetEccMode(nvmlDevice_t device, unsigned int *now, unsigned int *pending) {
+    ENTER(device->gpu);
+    *now = *pending = 1;
+    return OK;
+}
+
+nvmlReturn_t nvmlDeviceGetTotalEccErrors(nvmlDevice_t device, unsigned int kind,
+                                         unsigned int counter, unsigned long long *count) {
+    ENTER(device->gpu);
+    if (counter != 0) return INVALID; /* volatile only */
+    *count = device->gpu ? 0 : number(kind ? "FAKE_UNCORRECTED" : "FAKE_CORRECTED", 0);
+    return OK;
+}
+
+#ifndef ANCIENT
+nvmlReturn_t nvmlDeviceGetRemappedRows(nvmlDevice_t device, unsigned int *corrected,
+                                       unsigned int *uncorrected, unsigned int *pending,
+                                       unsigned int *failed) {
+    ENTER(device->gpu);
+    if (device->gpu == 0 && getenv("FAKE_MIG")) return NOT_SUPPORTED;
+    *corrected = 0;
+    *uncorrected = 1;
+    *pending = device->gpu ? 0 : (unsigned int)number("FAKE_REMAP_PENDING", 0);
+    *failed = device->gpu ? 0 : (unsigned int)number("FAKE_REMAP_FAILED", 0);
+    return OK;
+}
+#endif
+
+nvmlReturn_t nvmlDeviceGetRetiredPagesPendingStatus(nvmlDevice_t device, unsigned int *pending) {
+    ENTER(device->gpu);
+    (void)pending;
+    return NOT_SUPPORTED; /* rows are remapped instead since Ampere */
+}
+
+nvmlReturn_t nvmlDeviceGetFieldValues(nvmlDevice_t device, int count, nvmlFieldValue_t *values) {
+    ENTER(device->gpu);
+    for (int i = 0; i < count; i++) {
+#if defined(OLD) || defined(ANCIENT)
+        values[i].nvmlReturn = NOT_SUPPORTED;
+#else
+        values[i].nvmlReturn = values[i].fieldId == 230 ? OK : INVALID;
+        values[i].valueType = 1;
+        values[i].value.ullVal = 0;
+        values[i].value.uiVal = device->gpu ? 0 : (unsigned int)number("FAKE_ACTION", 0);
+#endif
+    }
+    return OK;
+}
+
+#if !defined(OLD) && !defined(ANCIENT)
+nvmlReturn_t nvmlDeviceGetCurrentClocksEventReasons(nvmlDevice_t device,
+                                                    unsigned long long *reasons) {
+    ENTER(device->gpu);
+    if (device->slice >= 0) return NOT_SUPPORTED;
+    *reasons = number("FAKE_REASONS", 1);
+    return OK;
+}
+#endif
+
+nvmlReturn_t nvmlDeviceGetCurrentClocksThrottleReasons(nvmlDevice_t device,
+                                                       unsigned long long *reasons) {
+    ENTER(device->gpu);
+    if (device->slice >= 0) return NOT_SUPPORTED;
+    *reasons = number("FAKE_REASONS", 1);
+    return OK;
+}

@@ -1,0 +1,96 @@
+"""Recorded machines, each with the report it must get. DOCTOR_UPDATE=1 writes them anew."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+from recorded import machines
+
+from doctor import catalog
+from doctor.engine import examine
+from doctor.facts import Facts, decode, encode
+from doctor.model import Status
+from doctor.render.plain import render
+from doctor.report import Outcome, Report
+
+FOLDER = Path(__file__).parent / "machines"
+FILES = sorted(FOLDER.glob("*.json"))
+MADE = machines()
+UPDATE = bool(os.environ.get("DOCTOR_UPDATE"))
+
+OUTCOMES = {
+    "h100_torch2.15": Outcome.READY,
+    "h200_torch2.11": Outcome.READY,
+    "a100": Outcome.READY,
+    "rtx4090": Outcome.READY,
+    "rtx5090_torch2.6": Outcome.FIX,
+    "gb10": Outcome.READY,
+    "titan_rtx_bf16": Outcome.FIX,
+    "v100_torch2.11": Outcome.FIX,
+    "t4": Outcome.READY,
+    "mi300_rocm": Outcome.READY,
+    "cpu_only": Outcome.READY,
+    "cpu_torch_beside_gpu": Outcome.FIX,
+    "no_driver": Outcome.FIX,
+    "old_driver": Outcome.FIX,
+    "hung_driver": Outcome.RETURN,
+    "mig_slice": Outcome.FIX,
+    "busy_gpu": Outcome.FIX,
+    "row_remap_failed": Outcome.RETURN,
+    "throttled": Outcome.READY,
+    "shm_64mib": Outcome.FIX,
+    "cgroup_limit": Outcome.FIX,
+    "full_disk": Outcome.FIX,
+    "fp32_with_leftovers": Outcome.READY,
+    "frozen_norms": Outcome.FIX,
+    "troubled_checkpoint": Outcome.FIX,
+    "smoke_segfault": Outcome.FIX,
+    "smoke_hang": Outcome.FIX,
+    "smoke_nan": Outcome.FIX,
+    "smoke_norms_unmoved": Outcome.FIX,
+    "nothing_readable": Outcome.UNKNOWN,
+}
+HEALTHY = ("h100_torch2.15", "a100", "rtx4090", "cpu_only", "mi300_rocm")
+
+
+def judged(facts: Facts) -> Report:
+    return Report(facts, tuple(catalog.in_families(examine(catalog.CHECKS, facts))))
+
+
+@pytest.mark.parametrize("name", MADE)
+def test_a_made_machine_is_what_its_file_says(name: str) -> None:
+    path = FOLDER / f"{name}.json"
+    if UPDATE:
+        path.write_bytes(encode(MADE[name]))
+    assert decode(path.read_bytes()) == MADE[name]
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+def test_a_machine_gets_its_report(path: Path) -> None:
+    golden = path.with_suffix(".txt")
+    got = render(judged(decode(path.read_bytes())), "normal") + "\n"
+    if UPDATE:
+        golden.write_text(got, "utf-8")
+    assert got == golden.read_text("utf-8")
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+def test_a_machine_gets_its_verdict(path: Path) -> None:
+    facts = decode(path.read_bytes())
+    assert facts.origin.startswith(("made from", "recorded"))
+    assert judged(facts).outcome is OUTCOMES[path.stem]
+
+
+@pytest.mark.parametrize("name", HEALTHY)
+def test_a_healthy_machine_gets_no_complaint_and_no_unknown(name: str) -> None:
+    report = judged(decode((FOLDER / f"{name}.json").read_bytes()))
+    loud = (Status.FAIL, Status.WARN, Status.UNKNOWN)
+    assert [f.check.code for f in report.findings if f.status in loud] == []
+
+
+def test_nothing_readable_is_never_well() -> None:
+    report = judged(MADE["nothing_readable"])
+    assert {finding.status for finding in report.findings} <= {Status.UNKNOWN, Status.SKIP}
+    assert report.exit_code == 3
