@@ -3,134 +3,50 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import replace
 
+from doctor.cubins import Capability, cubins, may_hide_ptx, ptx
+from doctor.driver_errors import (
+    CRASHES,
+    CUDA_REMEDIES,
+    HANGS,
+    IN_CONTAINER,
+    LIBRARY,
+    MISMATCHED,
+    NO_DEVICE,
+    NO_HARDWARE,
+    NO_LIBRARY,
+    NOT_LOADED,
+    NVML_REMEDIES,
+    OTHER,
+    Remedy,
+)
 from doctor.model import Check, Owner, Verdict, fail, ok, skip, unknown, warn
-from doctor.sections import Cuda, Driver, Ended, Host, Torch, Unknown
-from doctor.units import show_version
-from doctor.views import JobGpus
+from doctor.sections import Cuda, Driver, Ended, Host, Torch, TorchGpu, Unknown
+from doctor.units import dotted
+from doctor.verdicts import worst
+from doctor.views import JobGpu, JobGpus
 
-NO_LIBRARY = 12
-NO_DEVICE = 100
-MISMATCH = 18
 WANTED = "NVML and cuInit must answer"
-KERNEL_LOG = "sudo dmesg | grep -iE 'xid|nvrm'"
 MIN_BRANCH = {11: 450, 12: 525, 13: 580}
 """Lowest driver branch that runs every CUDA of a major version: source cuda-minor-compatibility."""
-
-
-@dataclass(frozen=True, slots=True)
-class Remedy:
-    """What helps against one error."""
-
-    fix: str
-    owner: Owner = Owner.ENVIRONMENT
-    commands: tuple[str, ...] = ()
-    sources: tuple[str, ...] = ()
-
-
-RETURN = (
-    "Rented: return the machine and name the GPU's UUID. Your own: reboot it, and look for Xid "
-    "lines in the kernel log."
-)
-HANGS = Remedy(
-    "Start no training: torch hangs in the same call. " + RETURN, Owner.MACHINE, (KERNEL_LOG,)
-)
-CRASHES = Remedy(
-    "Take foreign folders off LD_LIBRARY_PATH, so that the driver's own libraries are loaded; if "
-    "it still crashes, reinstall the driver's user-space libraries in the version of the kernel "
-    "module.",
-    commands=("ldconfig -p | grep -E 'libcuda|libnvidia-ml'",),
-)
-NOT_LOADED = Remedy(
-    "In a container: start it with the GPUs (docker run --gpus all). On the host: load the kernel "
-    "module, and if that fails install the driver for this kernel again.",
-    commands=("sudo modprobe nvidia", KERNEL_LOG),
-)
-LIBRARY = Remedy(
-    "In a container: start it with --gpus all and NVIDIA_DRIVER_CAPABILITIES=compute,utility, "
-    "which brings libcuda.so.1 and libnvidia-ml.so.1 in. On the host: install the NVIDIA driver.",
-    commands=("ldconfig -p | grep -E 'libcuda|libnvidia-ml'",),
-)
-IN_CONTAINER = Remedy(
-    "Start the container again: `systemctl daemon-reload` on the host takes the GPUs away from "
-    "running containers. To keep it from coming back, make the /dev/char links "
-    "(nvidia-ctk system create-dev-char-symlinks) or use the cgroupfs driver.",
-    commands=("ls -l /dev/nvidia* /dev/char | head -40",),
-    sources=("toolkit-48",),
-)
-MISMATCHED = Remedy(
-    "The driver's files were upgraded under the running kernel module: reboot the host, or unload "
-    "and load the module. It cannot be mended inside a container; rented: return the machine.",
-    Owner.MACHINE,
-    ("cat /proc/driver/nvidia/version",),
-    ("driver-mismatch",),
-)
-FABRIC = Remedy(
-    "The NVSwitch fabric is not ready: the host's fabric manager does not run, or not in the "
-    "driver's version. Rented: return the machine. Your own: start it and look at its log.",
-    Owner.MACHINE,
-    ("sudo systemctl restart nvidia-fabricmanager", "systemctl status nvidia-fabricmanager"),
-    ("pytorch-35710",),
-)
-COMPAT = Remedy(
-    "A libcuda.so.1 was loaded that does not fit this driver or GPU, most often a cuda-compat "
-    "package: take its folder off LD_LIBRARY_PATH. Forward compatibility is for data-centre GPUs.",
-    commands=("ldconfig -p | grep libcuda.so.1", "echo $LD_LIBRARY_PATH"),
-    sources=("cuda-forward-compatibility",),
-)
-LOST = Remedy("A GPU is lost or has to be reset. " + RETURN, Owner.MACHINE, (KERNEL_LOG,))
-FORBIDDEN = Remedy(
-    "This user or container may not open the GPUs' device nodes: start the container with the "
-    "GPUs, or grant access to /dev/nvidia*.",
-    commands=("ls -l /dev/nvidia*",),
-)
-OTHER = Remedy(
-    "Look up the error, compare the driver's libraries with the kernel module, and reboot if they "
-    "differ.",
-    commands=("nvidia-smi", KERNEL_LOG),
-)
-NVML_REMEDIES = {
-    4: FORBIDDEN,
-    9: NOT_LOADED,
-    NO_LIBRARY: LIBRARY,
-    15: LOST,
-    16: LOST,
-    17: FORBIDDEN,
-    MISMATCH: MISMATCHED,
-}
-CUDA_REMEDIES = {
-    34: Remedy(
-        "The stub libcuda.so.1 of the CUDA toolkit was loaded: take its stubs folder off "
-        "LD_LIBRARY_PATH.",
-        commands=("echo $LD_LIBRARY_PATH",),
-    ),
-    NO_DEVICE: Remedy(
-        "The driver offers CUDA no device. A GPU in MIG mode needs a compute instance; a container "
-        "needs /dev/nvidia-uvm beside /dev/nvidia0.",
-        commands=("nvidia-smi -L", "ls -l /dev/nvidia*"),
-    ),
-    802: FABRIC,
-    803: COMPAT,
-    804: COMPAT,
-}
-NO_HARDWARE = Remedy(
-    "Run on a machine with a GPU; start a container with --gpus all; or say --device cpu if the "
-    "CPU is meant.",
-    Owner.JOB,
-)
+UNKNOWN_ERROR = 999
 
 
 def answers(host: Host | Unknown, driver: Driver | Unknown) -> Verdict:
     if isinstance(driver, Unknown):
         return _no_hardware(host, driver.reason) or unknown(driver.reason)
     took = max(driver.nvml.seconds, driver.cuda.seconds)
+    return replace(_answers(host, driver), seconds=took)
+
+
+def _answers(host: Host | Unknown, driver: Driver) -> Verdict:
     if driver.nvml.ok and driver.cuda.ok:
-        return ok(f"{_named(driver)}: NVML and cuInit answer", seconds=took)
+        return ok(f"{_named(driver)}: NVML and cuInit answer")
     wanted = host.env.get("CUDA_VISIBLE_DEVICES") if isinstance(host, Host) else None
     if driver.nvml.ok and driver.cuda.code == NO_DEVICE and wanted is not None:
         said = f"cuInit finds no device under CUDA_VISIBLE_DEVICES={wanted!r}, see GPU001"
-        return ok(f"{_named(driver)}: NVML answers; {said}", seconds=took)
+        return ok(f"{_named(driver)}: NVML answers; {said}")
     said = _said(driver)
     if any(_inside(ended, "timeout") for ended in (driver.nvml, driver.cuda)):
         return _failed(f"{said}; {WANTED} within 8 s", HANGS)
@@ -156,7 +72,7 @@ def _broken(host: Host | Unknown, driver: Driver, said: str) -> Verdict:
 def _nvml_remedy(host: Host | Unknown, ended: Ended) -> Remedy | None:
     if ended.ok or ended.code is None:
         return None
-    if ended.code == 999 and isinstance(host, Host) and host.container:
+    if ended.code == UNKNOWN_ERROR and isinstance(host, Host) and host.container:
         return IN_CONTAINER
     return NVML_REMEDIES.get(ended.code, OTHER)
 
@@ -193,13 +109,15 @@ def _inside(ended: Ended, how: str) -> bool:
 
 def _said(driver: Driver) -> str:
     pairs = (("NVML", driver.nvml), ("CUDA", driver.cuda))
-    return "; ".join(f"{name}: {ended.detail or ended.how}" for name, ended in pairs if not ended.ok)
+    return "; ".join(
+        f"{name}: {ended.detail or ended.how}" for name, ended in pairs if not ended.ok
+    )
 
 
 def _named(driver: Driver) -> str:
     version = f"driver {driver.version or 'of unknown version'}"
     supports = driver.cuda_version
-    return f"{version}, CUDA {show_version(_cuda(supports))}" if supports else version
+    return f"{version}, CUDA {dotted(_cuda(supports))}" if supports else version
 
 
 def _there(host: Host | Unknown) -> str:
@@ -207,11 +125,33 @@ def _there(host: Host | Unknown) -> str:
         return ""
     nodes = f"device nodes {', '.join(host.device_nodes[:3])}" if host.device_nodes else "no nodes"
     module = f"kernel module {host.kernel_driver}" if host.kernel_driver else "no kernel module"
-    return f" ({host.nvidia_devices} NVIDIA GPUs on the bus, {nodes}, {module})"
+    return f" (NVIDIA GPUs on the bus: {host.nvidia_devices}, {nodes}, {module})"
 
 
 def _cuda(number: int) -> tuple[int, int]:
     return number // 1000, number % 1000 // 10
+
+
+ANSWERS = Check(
+    code="DRV001",
+    slug="driver-answers",
+    title="The NVIDIA driver answers",
+    why="NVML tells what the GPUs are and how they are; cuInit is the first thing that CUDA does "
+    "in torch. Each is called in a process of its own with 8 s to answer, because a driver that "
+    "hangs takes every program with it that asks, nvidia-smi and torch among them.",
+    passes="NVML and cuInit both answer. That cuInit finds no device because CUDA_VISIBLE_DEVICES "
+    "hides them all is a matter of GPU001.",
+    warns="cuInit answers, and only libnvidia-ml.so.1 is missing.",
+    fails="A call gives no answer in 8 s or crashes; a library is missing or the driver is not "
+    "loaded although NVIDIA hardware or device nodes are there; NVML or cuInit answers with an "
+    "error; the job wants a GPU and there is no NVIDIA hardware at all.",
+    fix=OTHER.fix,
+    owner=Owner.ENVIRONMENT,
+    judge=answers,
+    commands=OTHER.commands,
+    sources=("ps-U28", "toolkit-48", "pytorch-35710", "driver-mismatch"),
+    targets=("nvidia",),
+)
 
 
 def runs_torch_cuda(
@@ -222,24 +162,101 @@ def runs_torch_cuda(
         return skip("this torch is not built for CUDA, see TOR002")
     needs = int(match[1]), int(match[2])
     if isinstance(cuda, Cuda) and not cuda.started.ok and "too old" in cuda.started.detail:
-        return _behind(f"torch says: {cuda.started.detail}", needs, job_gpus)
+        return _too_old(f"torch says: {cuda.started.detail}", job_gpus)
     if driver.cuda_version is None:
-        return unknown(f"the driver's CUDA version could not be read; torch {_needs(needs)}")
+        return unknown(f"the driver's CUDA version could not be read; torch needs {torch.cuda}")
     has = _cuda(driver.cuda_version)
-    said = f"{_named(driver)}; torch {torch.version} {_needs(needs)}"
+    said = f"{_named(driver)}; torch {torch.version} needs CUDA {dotted(needs)}"
     if has >= needs:
         return ok(said)
-    if has[0] == needs[0]:
-        return _within_major(said, needs[0], driver.version, torch.archs, job_gpus)
-    if _came_up(cuda):
-        return ok(f"{said}: a CUDA context came up all the same")
-    return _behind(said, needs, job_gpus)
+    branch = _branch(driver.version)
+    least = MIN_BRANCH.get(needs[0], 0)
+    if has[0] < needs[0] or (branch is not None and branch < least):
+        if _came_up(cuda):
+            return ok(f"{said}; a CUDA context came up all the same")
+        least_driver = f"driver {least} or newer" if least else "a newer driver"
+        return _too_old(f"{said}, which needs {least_driver}", job_gpus)
+    return _within_major(said, torch, job_gpus)
 
 
-def _within_major(
-    said: str, major: int, version: str | None, archs: tuple[str, ...], gpus: JobGpus | Unknown
-) -> Verdict:
-    """The driver's CUDA is older, of the same major version: minor-version compatibility."""
-    if isinstance(gpus, JobGpus) and gpus.gpus and all(_ran(gpu.torch) for gpu in gpus.gpus):
-        return ok(f"{said}: kernels ran all the same")
-    return warn(said)
+def _within_major(said: str, torch: Torch, job_gpus: JobGpus | Unknown) -> Verdict:
+    """The driver's CUDA is an older one of the same major version."""
+    if isinstance(job_gpus, Unknown):
+        return unknown(f"{said}; which GPU code it takes is unknown: {job_gpus.reason}")
+    if not job_gpus.gpus or not torch.archs:
+        return unknown(f"{said}; the GPUs or the build's GPU code could not be read")
+    return worst(*(_takes_code(said, torch, gpu) for gpu in job_gpus.gpus))
+
+
+def _takes_code(said: str, torch: Torch, gpu: JobGpu) -> Verdict:
+    """Cubins run on every driver of the major version; PTX wants one as new as the toolkit."""
+    if _ran(gpu.torch):
+        return ok(f"{said}, of the same major version; a kernel ran on {gpu.label}")
+    on = gpu.capability
+    if on is None:
+        return unknown(f"{said}; the compute capability of {gpu.label} could not be read")
+    if found := cubins(torch.archs, on):
+        return ok(f"{said}, of the same major version; {gpu.label} runs its {found[-1]}")
+    if ptx(torch.archs, on) or may_hide_ptx(torch.cuda, on):
+        return warn(f"{said}, and for {gpu.label} it has PTX only, which wants a driver as new")
+    return skip(f"the build has no code at all for {gpu.label}, see TOR003")
+
+
+def _too_old(said: str, job_gpus: JobGpus | Unknown) -> Verdict:
+    lowest = job_gpus.lowest_capability if isinstance(job_gpus, JobGpus) else None
+    return fail(said, _older_torch(lowest))
+
+
+def _older_torch(lowest: Capability | None) -> str:
+    """torch 2.10 is the last whose default build is for CUDA 12; it has sm_70 to sm_120."""
+    pip = "python -m pip install --force-reinstall"
+    if lowest is not None and lowest < (7, 0):
+        return f"{pip} torch --index-url https://download.pytorch.org/whl/cu126"
+    return f'{pip} "torch==2.10.*" --index-url https://download.pytorch.org/whl/cu128'
+
+
+def _came_up(cuda: Cuda | Unknown | None) -> bool:
+    return isinstance(cuda, Cuda) and (cuda.started.ok or any(map(_ran, cuda.gpus)))
+
+
+def _ran(gpu: TorchGpu | None) -> bool:
+    return gpu is not None and gpu.kernel is not None and gpu.kernel.ok
+
+
+def _branch(version: str | None) -> int | None:
+    """580 of "580.95.05"."""
+    head = (version or "").split(".")[0]
+    return int(head) if head.isdecimal() else None
+
+
+RUNS_TORCH_CUDA = Check(
+    code="DRV002",
+    slug="driver-runs-torch-cuda",
+    title="The driver runs the CUDA that torch was built for",
+    why="A driver runs the CUDA version that it came with and all older ones. It also runs cubins "
+    "of a newer minor version of the same major one, with some features missing, but not PTX that "
+    "a newer toolkit wrote. A major version ahead needs a newer driver, or the forward-"
+    "compatibility package that exists for data-centre GPUs. Inside a container or a rented pod "
+    "the driver is the host's and cannot be changed.",
+    passes="The driver's CUDA is as new as torch's; or it is older and of the same major version, "
+    "the driver is of a branch that this major version runs on (12.x: 525, 13.x: 580) and every "
+    "GPU of the job has a cubin in the build; or a CUDA context came up, whatever the versions.",
+    warns="It is older, of the same major version, and the build has PTX only for a GPU of the "
+    "job on which no kernel was seen to run.",
+    fails="It is a major version behind, or of an older branch, and no CUDA context came up; or "
+    "torch itself says that the driver is too old.",
+    fix="Install a torch that is built for a CUDA of the driver's major version (the line below "
+    "is for CUDA 12, which needs driver 525 or newer), or upgrade the driver on the host.",
+    owner=Owner.ENVIRONMENT,
+    judge=runs_torch_cuda,
+    sources=(
+        "ps-U28",
+        "cuda-minor-compatibility",
+        "cuda-forward-compatibility",
+        "pytorch-install",
+    ),
+    after=("TOR001",),
+    targets=("nvidia",),
+)
+
+CHECKS = (ANSWERS, RUNS_TORCH_CUDA)

@@ -80,9 +80,9 @@ def _gpu_room(gpu: JobGpu, host: Host | Unknown) -> tuple[float, str] | Unknown:
     total, used = gpu.memory_total, gpu.memory_used
     if _shares_memory(gpu):
         room = _host_room(host)
-        return (
-            room if isinstance(room, Unknown) else (room[0], f"{room[1]} ({gpu.label} shares it)")
-        )
+        if isinstance(room, Unknown):
+            return room
+        return room[0], f"{room[1]} ({gpu.label} shares it)"
     if total is None:
         return Unknown(reason=f"the memory of {gpu.label} could not be read")
     if used is None:
@@ -115,13 +115,15 @@ def host_memory(
     host: Host, job: Job, target: Target, job_gpus: JobGpus | Unknown, checkpoint: Checkpoint | None
 ) -> Verdict:
     verdicts = [_cores(host, target, _gpu_count(job, target, job_gpus))]
+    room = _host_room(host)
     if checkpoint is not None:
-        verdicts.append(_holds(host, checkpoint))
+        verdicts.append(_holds(room, checkpoint))
+    elif not isinstance(room, Unknown):
+        verdicts.append(ok(f"{gib(room[0])} {room[1]}, no checkpoint to hold"))
     return worst(*verdicts)
 
 
-def _holds(host: Host, checkpoint: Checkpoint) -> Verdict:
-    room = _host_room(host)
+def _holds(room: tuple[float, str] | Unknown, checkpoint: Checkpoint) -> Verdict:
     if isinstance(room, Unknown):
         return unknown(room.reason)
     free, where = room
@@ -187,7 +189,7 @@ VRAM = Check(
     "--shards.",
     owner=Owner.JOB,
     judge=vram_fits,
-    sources=("fnr-memory", "ps-U10", "ps-U11"),
+    sources=("fnr-memory", "ps-U10", "ps-U11", "transformers-one-gpu"),
 )
 
 HOST = Check(
@@ -207,7 +209,7 @@ HOST = Check(
     "cores lower num_workers of the DataLoader.",
     owner=Owner.MACHINE,
     judge=host_memory,
-    sources=("ps-U9",),
+    sources=("ps-U9", "vast-docker"),
 )
 
 SHM = Check(

@@ -33,13 +33,13 @@ def room_for_checkpoints(
     if output is None:
         return unknown("no output folder was looked at")
     if output.free is None:
-        return unknown(f"the free space of {output.path} could not be read: {_silence(output)}")
+        return unknown(f"the free space of {_at(output)} could not be read: {_silence(output)}")
     saved = saved_size(job, checkpoint)
     if not isinstance(saved, Saved):
-        return _room_unsized(output.path, output.free, saved)
+        return _room_unsized(_at(output), output.free, saved)
     need, least = job.keep * saved.total, job.keep * saved.weights
     said = (
-        f"{gb(output.free)} free in {output.path}, {job.keep} checkpoints of {gb(saved.total)} "
+        f"{gb(output.free)} free in {_at(output)}, {job.keep} checkpoints of {gb(saved.total)} "
         f"({saved.said}) need {gb(need)}, {gb(SLACK * need)} required"
     )
     if output.free >= SLACK * need:
@@ -50,6 +50,10 @@ def room_for_checkpoints(
     if output.free < need:
         return warn(f"{said}; weights alone, without optimizer state, need {gb(least)}")
     return warn(said)
+
+
+def _at(place: Place) -> str:
+    return "the working directory" if place.path == "." else place.path
 
 
 def _room_unsized(path: str, free: int, saved: Unknown | None) -> Verdict:
@@ -69,7 +73,7 @@ def paths_usable(places: tuple[Place, ...]) -> Verdict:
 
 
 def _usable(place: Place) -> Verdict:
-    where = f"{place.role} folder {place.path}"
+    where = f"{place.role} folder {_at(place)}"
     if not place.looked.ok:
         return _silent(place, where)
     taken = _takes_files(place, where)
@@ -147,7 +151,7 @@ ROOM = Check(
     commands=("df -h",),
     owner=Owner.ENVIRONMENT,
     judge=room_for_checkpoints,
-    sources=("ps-U6",),
+    sources=("ps-U6", "runpod-disk"),
 )
 
 USABLE = Check(
@@ -171,7 +175,7 @@ USABLE = Check(
     commands=("findmnt --target DIR", "df -hi DIR"),
     owner=Owner.ENVIRONMENT,
     judge=paths_usable,
-    sources=("ps-U6",),
+    sources=("ps-U6", "runpod-disk"),
 )
 
 CHECKS = (ROOM, USABLE)

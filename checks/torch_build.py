@@ -44,10 +44,10 @@ def imports(interpreter: Interpreter, torch: Torch | Unknown) -> Verdict:
     where = f"{interpreter.path} ({interpreter.chosen})"
     if ended.ok:
         version = f" {torch.version}" if isinstance(torch, Torch) else ""
-        said = f"import torch{version} took {ended.seconds:.1f} s in {where}"
         if ended.seconds > SLOW_IMPORT:
+            said = f"import torch{version} took {ended.seconds:.0f} s in {where}"
             return warn(f"{said}; required: at most {SLOW_IMPORT:.0f} s", seconds=ended.seconds)
-        return ok(said, seconds=ended.seconds)
+        return ok(f"torch{version} imports in {where}", seconds=ended.seconds)
     if "No module named 'torch'" in ended.detail:
         return fail(
             f"torch is not installed for {where}",
@@ -92,7 +92,7 @@ def built_for_this_gpu(torch: Torch, host: Host | Unknown, target: Target) -> Ve
         return ok(f"{built}; required beside {maker} GPUs: {wanted}")
     if isinstance(host, Unknown):
         return unknown(f"{built}, and whether GPUs are beside it is unknown: {host.reason}")
-    if not (host.has_nvidia or host.amd_devices or torch.hip):
+    if not (host.has_nvidia or host.amd_devices):
         return skip(f"{built}, and no GPU was found beside it")
     return fail(f"{built}; required beside {maker} GPUs: a {wanted} build")
 
@@ -122,18 +122,19 @@ BUILT_FOR_THIS_GPU = Check(
     targets=("nvidia", "rocm"),
 )
 
+READ_BACK = "a kernel ran and its result was read back"
 _WORST_FIRST = (Status.FAIL, Status.UNKNOWN, Status.WARN, Status.PASS)
 
 
 def has_gpu_code(torch: Torch, job_gpus: JobGpus) -> Verdict:
-    """The worst of its GPUs; when all are well, one line for all of them."""
+    """The worst of its GPUs; among those that are well, one that is so by the table alone."""
     if not job_gpus.gpus:
         return unknown("no GPU of the job is visible")
     verdicts = [_code_for(torch, gpu) for gpu in job_gpus.gpus]
-    worst = min(verdicts, key=lambda verdict: _WORST_FIRST.index(verdict.status))
-    if worst.status is not Status.PASS or len(verdicts) == 1:
-        return worst
-    return ok("; ".join(dict.fromkeys(verdict.summary for verdict in verdicts)))
+    worst = min(verdicts, key=lambda v: (_WORST_FIRST.index(v.status), READ_BACK in v.summary))
+    if worst.status is Status.PASS and len(verdicts) > 1:
+        return ok(f"{worst.summary}; the other {len(verdicts) - 1} GPUs pass too")
+    return worst
 
 
 def _code_for(torch: Torch, gpu: JobGpu) -> Verdict:
@@ -142,7 +143,7 @@ def _code_for(torch: Torch, gpu: JobGpu) -> Verdict:
     has = f"torch {torch.version} has {' '.join(torch.archs) or 'no list of its GPU code'}"
     card = gpu.label if on is None or torch.hip else f"{gpu.label}, {dotted(on)}"
     if kernel is not None and kernel.ok:
-        return ok(f"{card}: a kernel ran and its result was read back; {has}")
+        return ok(f"{card}: {READ_BACK}; {has}")
     if kernel is not None:
         return _kernel_failed(f"{card}: the kernel {_how(kernel)}; {has}", kernel, on, torch)
     if torch.hip:
@@ -159,9 +160,10 @@ def _kernel_failed(said: str, kernel: Ended, on: Capability | None, torch: Torch
         wheel = wheel_for(on)
         return fail(said, *wheel.commands, fix=wheel.said)
     known = recognise(kernel.detail, (GPU_TAKEN, BROKEN_GPU))
-    if known is None and kernel.how == "error" and "came back as" not in kernel.detail:
+    if known is None and kernel.how == "timeout":
+        known = BROKEN_GPU
+    if known is None:
         return fail(said, fix="Mend what the error names, then run the doctor again.")
-    known = known or BROKEN_GPU
     return fail(said, fix=known.fix, owner=known.owner)
 
 
@@ -183,8 +185,8 @@ HAS_GPU_CODE = Check(
     why="A wheel carries machine code for some architectures only. A cubin runs on GPUs of its "
     "own major version from its own minor version on, so sm_86 serves 8.9 and sm_120 serves 12.1, "
     "while Jetson chips want code of their own. Without code the first kernel fails with 'no "
-    "kernel image is available for execution on the device'. PTX is compiled on the first launch, "
-    "takes minutes and wants a driver at least as new as the build's CUDA; the Linux wheels for "
+    "kernel image is available for execution on the device'. PTX is compiled on the first launch "
+    "and wants a driver at least as new as the build's CUDA; the Linux wheels for "
     "CUDA 13 carry PTX for 12.0 that torch's list does not show.",
     passes="On each GPU a kernel ran and its result was read back; where none was tried, the "
     "build has a cubin that runs there.",
@@ -194,7 +196,6 @@ HAS_GPU_CODE = Check(
     "compilation.",
     owner=Owner.ENVIRONMENT,
     judge=has_gpu_code,
-    commands=("python -c 'import torch; print(torch._C._cuda_getArchFlags())'",),
     sources=(
         "ps-U28",
         "cuda-binary-compatibility",
@@ -230,9 +231,9 @@ def libraries_match(libraries: Libraries, torch: Torch) -> Verdict:
         if len(folders) > 1:
             return fail(f"{family} is loaded from {' and '.join(folders)}; required: one directory")
     if used is not None and not used.ok:
-        if known := recognise(used.detail, (MIXED_CUDNN,)):
-            return fail(f"cuDNN says: {used.detail}", sources=known.sources)
-        return unknown(f"what kernels load is unknown, none ran: {used.detail}")
+        if recognise(used.detail, (MIXED_CUDNN,)):
+            return fail(f"cuDNN says: {used.detail}")
+        return unknown(f"no kernel ran, so what they load was not seen: {used.detail}")
     for family, folders in _folders(libraries.offered).items():
         if family in loaded and (others := [f for f in folders if f not in loaded[family]]):
             said = f"the environment offers {family} in {others[0]}"
@@ -269,7 +270,10 @@ LIBRARIES_MATCH = Check(
     fix=MIXED_CUDNN.fix,
     owner=Owner.ENVIRONMENT,
     judge=libraries_match,
-    commands=("unset LD_LIBRARY_PATH LD_PRELOAD",),
+    commands=(
+        'echo "$LD_LIBRARY_PATH" "$LD_PRELOAD"',
+        "ldconfig -p | grep libcudnn",
+    ),
     sources=("ps-U28", "pytorch-188892", "pytorch-134929"),
     after=("TOR002",),
     targets=("nvidia",),

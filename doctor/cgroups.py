@@ -54,12 +54,12 @@ def _folders(mount: Path, groups: str, controller: str, version: str) -> list[Pa
         return []
     path, controllers = found
     tops = (controllers, controller) if version == "v1" else ("unified", "")
-    top = next((mount / name for name in tops if (mount / name).is_dir()), None)
-    if top is None or (version == "v2" and not (top / "cgroup.controllers").exists()):
+    top = next((mount / name for name in tops if _there(mount / name)), None)
+    if top is None or (version == "v2" and not _there(top / "cgroup.controllers")):
         return []
     parts = [part for part in PurePosixPath(path).parts if part not in ("/", "..")]
     chain = [top.joinpath(*parts[:depth]) for depth in range(len(parts), -1, -1)]
-    return [folder for folder in chain if folder.is_dir()]
+    return [folder for folder in chain if _there(folder)]
 
 
 def _group(groups: str, controller: str) -> tuple[str, str] | None:
@@ -105,6 +105,14 @@ def _number(text: str | None) -> int | None:
         return int(text) if text else None
     except ValueError:
         return None
+
+
+def _there(path: Path) -> bool:
+    try:
+        path.stat()
+    except OSError:
+        return False
+    return True
 
 
 def _text(path: Path) -> str | None:

@@ -22,7 +22,6 @@ from doctor.sections import (
     Driver,
     Ended,
     Gpu,
-    Libraries,
     Place,
     Slowdown,
     Torch,
@@ -88,22 +87,26 @@ def _examine_torch(
     facts: Facts, torch: Torch, child: TorchChild, children: Children, told: Told
 ) -> Facts:
     """The torch stages. CUDA's are left out when the driver gave no answer."""
-    target = facts.target.kind
-    if target in ("nvidia", "rocm"):
-        silent = _silent(facts.driver)
-        cuda: Cuda | Unknown = silent or read_cuda(child, told)
-        libraries: Libraries | Unknown = cuda if isinstance(cuda, Unknown) else Unknown(reason="")
-        if isinstance(cuda, Cuda):
-            libraries, torch, cuda = read_libraries(child, torch, cuda)
-        facts = facts.with_(torch=torch, cuda=cuda, libraries=libraries)
+    if facts.target.kind in ("nvidia", "rocm"):
+        facts = _examine_cuda(facts, torch, child, told)
     if not facts.job.smoke:
         return facts
-    chosen, device = facts.chosen, _device(facts)
-    if isinstance(chosen, Unknown) or isinstance(device, Unknown):
-        return facts.with_(smoke=chosen if isinstance(chosen, Unknown) else device)
+    device, chosen = _device(facts), facts.chosen
+    if isinstance(device, Unknown):
+        return facts.with_(smoke=device)
+    if isinstance(chosen, Unknown):
+        return facts.with_(smoke=chosen)
     clocks = _watch_clocks(facts, children)
     smoke = run_smoke(child, facts.job, device, chosen, told)
     return facts.with_(smoke=smoke, slowdown=_read_clocks(clocks))
+
+
+def _examine_cuda(facts: Facts, torch: Torch, child: TorchChild, told: Told) -> Facts:
+    cuda = _silent(facts.driver) or read_cuda(child, told)
+    if isinstance(cuda, Unknown):
+        return facts.with_(cuda=cuda, libraries=cuda)
+    libraries, torch, cuda = read_libraries(child, torch, cuda)
+    return facts.with_(torch=torch, cuda=cuda, libraries=libraries)
 
 
 def _silent(driver: Driver | Unknown | None) -> Unknown | None:

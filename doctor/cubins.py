@@ -85,8 +85,8 @@ class Wheel(NamedTuple):
 _INDEX = "python -m pip install --force-reinstall torch --index-url https://download.pytorch.org"
 _DEFAULT = "python -m pip install --upgrade torch"
 _JETSON = Wheel(
-    "Install the wheel that NVIDIA builds for this Jetson and its JetPack: PyTorch's own wheels have "
-    "no code for it, although they have cubins of the same major version."
+    "Install the wheel that NVIDIA builds for this Jetson and its JetPack: PyTorch's own wheels "
+    "have no code for it, although they have cubins of the same major version."
 )
 
 

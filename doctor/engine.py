@@ -32,7 +32,7 @@ def examine(checks: Iterable[Check], facts: Facts) -> tuple[Finding, ...]:
 def _judge(check: Check, facts: Facts, blocked: dict[str, Status]) -> Verdict:
     kind = facts.target.kind
     if kind not in check.targets:
-        return skip(f"for {', '.join(check.targets)}; this job trains on {kind}")
+        return skip(f"only for {' and '.join(check.targets)}; this job trains on {kind}")
     if held := [code for code in check.after if code in blocked]:
         return unknown(f"not judged: {held[0]} comes first")
 

@@ -73,7 +73,8 @@ def decode(data: bytes) -> Facts:
     try:
         return msgspec.json.decode(data, type=Facts)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise ValueError(f"not a facts file: {error or 'nested too deeply'}") from None
+        said = " ".join(str(error).split()) or "nested too deeply"
+        raise ValueError(f"not a facts file: {said}") from None
 
 
 def encode(facts: Facts) -> bytes:

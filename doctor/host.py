@@ -150,7 +150,7 @@ def _container(root: Path, environ: Mapping[str, str]) -> str | None:
     if "KUBERNETES_SERVICE_HOST" in environ:
         return "kubernetes"
     for mark, name in ((".dockerenv", "docker"), ("run/.containerenv", "podman")):
-        if _names(root) is not None and (root / mark).exists():
+        if mark.rpartition("/")[2] in (_names((root / mark).parent) or ()):
             return name
     if said := (read_text(root / "run/systemd/container") or "").strip():
         return said

@@ -46,15 +46,9 @@ GPU_TAKEN = Known(
 )
 
 BROKEN_GPU = Known(
-    (
-        "uncorrectable ECC",
-        "illegal memory access",
-        "unspecified launch failure",
-        "misaligned address",
-        "GPU is lost",
-        "fallen off the bus",
-    ),
+    ("uncorrectable ECC", "GPU is lost", "fallen off the bus", "came back as"),
     "Known-good code failed on this GPU. Try it on another GPU with the same environment; if it "
     "works there, give this machine back and name the GPU's UUID.",
     Owner.MACHINE,
 )
+"""The last text is the doctor's own, of a sum that came back wrong."""

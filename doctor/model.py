@@ -6,6 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
 
+from doctor.sources import is_document
+
 
 class Status(StrEnum):
     """How a check ended. UNKNOWN applies but could not be read; SKIP does not apply."""
@@ -33,8 +35,8 @@ class Verdict:
     """What a judge answers: one line, and where this machine calls for it, its own remedy.
 
     `summary` states the observed and the required value. `fix`, `owner` and `commands` replace
-    the check's own when given; `sources` are added to them. `seconds` is how long the observation
-    behind it took.
+    the check's own when given; `sources` stand beside its document sections. `seconds` is how long
+    the observation behind it took.
     """
 
     status: Status
@@ -112,8 +114,11 @@ class Finding:
 
     @property
     def sources(self) -> tuple[str, ...]:
-        """The check's own sources first, so that the cited document section is always there."""
-        return tuple(dict.fromkeys(self.check.sources + self.verdict.sources))
+        """The documents' sections always; of the addresses the verdict's own, where it has some."""
+        own = self.verdict.sources
+        cited = self.check.sources
+        kept = tuple(id for id in cited if is_document(id)) if own else cited
+        return tuple(dict.fromkeys(kept + own))
 
 
 def ok(summary: str, *, seconds: float = 0.0) -> Verdict:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
+from textwrap import shorten
 from typing import Literal
 
 from doctor.facts import Facts
@@ -64,7 +65,7 @@ class Report:
         """The one thing to do now."""
         match self.outcome:
             case Outcome.READY:
-                return "train"
+                return "nothing that was checked stands in the way of training"
             case Outcome.UNKNOWN:
                 unread = next(
                     f for f in self.with_status(Status.UNKNOWN) if _counts(f, self.facts.job)
@@ -76,7 +77,7 @@ class Report:
 
     def _first(self, owner: Owner | None) -> str:
         worst = next(f for f in self.with_status(Status.FAIL) if owner is None or f.owner is owner)
-        return f"{worst.check.code}: {worst.fix.splitlines()[0]}"
+        return f"{worst.check.code}: {shorten(worst.fix.splitlines()[0], 160, placeholder=' ...')}"
 
 
 def _counts(unread: Finding, job: Job) -> bool:

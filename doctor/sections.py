@@ -253,6 +253,10 @@ class Problem(Section, frozen=True, kw_only=True):
     text: str
     """What is wrong, to stand behind the file's name; names in it are escaped and cut."""
 
+    @property
+    def said(self) -> str:
+        return f"{self.file} {self.text}".lstrip()
+
 
 class Role(Section, frozen=True, kw_only=True):
     """Tensors that share a name once layer numbers are taken out."""
@@ -317,6 +321,14 @@ class Checkpoint(Section, frozen=True, kw_only=True):
     history: History | None = None
     seconds: float = 0.0
 
+    @property
+    def not_inspectable(self) -> str | None:
+        """Why its contents could not be read, so that nothing may be said of them."""
+        for problem in self.problems:
+            if problem.kind == "not-inspectable":
+                return problem.said
+        return None
+
 
 class Stage(Section, frozen=True, kw_only=True):
     """One stage of the smoke step, summed over its steps."""
@@ -341,6 +353,7 @@ class Parameter(Section, frozen=True, kw_only=True):
 
     name: str
     dtype: str
+    """As torch spells it: "float32", "bfloat16"."""
     size: int
     had_gradient: bool
     """A non-zero gradient in some step that was not skipped."""

@@ -190,6 +190,28 @@ ADDRESSES = (
         "#48",
         "https://github.com/NVIDIA/nvidia-container-toolkit/issues/48",
     ),
+    Source(
+        "driver-mismatch",
+        "Runbook: driver module load failure",
+        "",
+        "https://ai-infrastructure.net/runbook-driver-module-load-failure/",
+    ),
+    Source(
+        "thermal-throttling",
+        "Cloud GPU thermal throttling",
+        "",
+        "https://matt.sh/cloud-gpu-thermal-throttling",
+    ),
+    Source(
+        "azurehpc-595",
+        "The software power cap is no throttling",
+        "#595",
+        "https://github.com/Azure/azurehpc/pull/595",
+    ),
+    _thread("pytorch/pytorch", 130181, "Several MIG instances in one process"),
+    _thread("pytorch/pytorch", 100691, "CUDA-capable device(s) is/are busy or unavailable"),
+    _thread("NVIDIA/nccl", 1716, "NCCL between MIG instances"),
+    _thread("microsoft/pai", 3372, "GPU memory used by no visible process"),
     _thread("pytorch/pytorch", 35710, "CUDA error 802: system not yet initialized"),
     _thread("pytorch/pytorch", 5040, "Bus error: insufficient shared memory"),
     _thread("pytorch/pytorch", 127176, "GradScaler is not implemented for BFloat16"),
@@ -204,15 +226,77 @@ ADDRESSES = (
     _thread("pytorch/pytorch", 134929, "undefined symbol __nvJitLinkComplete_12_4"),
     _thread("pytorch/pytorch", 172352, "Volta dropped from the CUDA 12.8 and 13 wheels"),
     _thread("pytorch/pytorch", 157517, "Maxwell and Pascal dropped from the CUDA 12.8 wheels"),
+    _thread("pytorch/pytorch", 140930, "No execution plans support the graph: cuDNN attention"),
+    _thread("pytorch/pytorch", 166387, "torch.compile: mixed TF32 API error with the new API only"),
+    _thread("pytorch/pytorch", 129288, "is_bf16_supported(including_emulation=...)"),
+    Source(
+        "torch-matmul-precision",
+        "torch.set_float32_matmul_precision",
+        "",
+        "https://docs.pytorch.org/docs/stable/generated/torch.set_float32_matmul_precision.html",
+    ),
+    Source(
+        "nvidia-tf32-override",
+        "NVIDIA TF32: NVIDIA_TF32_OVERRIDE",
+        "",
+        "https://deeprec.readthedocs.io/en/latest/NVIDIA-TF32.html",
+    ),
+    Source(
+        "transformers-one-gpu",
+        "Transformers: training on one GPU",
+        "bf16",
+        "https://huggingface.co/docs/transformers/en/perf_train_gpu_one#bf16",
+    ),
+    Source(
+        "vast-docker",
+        "Vast.ai: Docker execution environment",
+        "",
+        "https://docs.vast.ai/guides/instances/docker-environment",
+    ),
+    Source(
+        "runpod-disk",
+        "runpodctl create pod",
+        "container disk and volume",
+        "https://docs.runpod.io/runpodctl/reference/runpodctl_create_pod",
+    ),
     _thread("vllm-project/speculators", 765, "Trained models keep norm weights at 1.0"),
     _thread("huggingface/transformers", 24243, "OPT layer norm weights are all 1"),
+    _thread("fla-org/flame", 47, "After pretraining all RMSNorm weights are still 1"),
+    _thread("unslothai/unsloth", 4533, "RMSNorm weights that get no gradient"),
+    _thread("huggingface/safetensors", 668, "A header over 100 MB cannot be read"),
+    _thread("huggingface/huggingface_hub", 4728, "An index and shards that disagree"),
+    Source(
+        "safetensors-format",
+        "safetensors",
+        "Format",
+        "https://github.com/huggingface/safetensors#format",
+    ),
+    Source(
+        "low-precision-matrix",
+        "NVIDIA Transformer Engine: support matrix",
+        "",
+        "https://nvidia.github.io/TransformerEngine/support_matrix.html",
+    ),
+    Source(
+        "optimi",
+        "torch-optimi: training in pure bf16 with Kahan summation",
+        "",
+        "https://github.com/warner-benjamin/optimi",
+    ),
 )
 
 SOURCES = {source.id: source for source in (*DOCUMENTS, *ADDRESSES)}
 
 
+def is_document(id: str) -> bool:
+    """Whether a source is a section of a source document rather than a public address."""
+    return bool(SOURCES[id].document)
+
+
 def cite(source: Source) -> str:
     """One line: title, section and address, or the document's name."""
-    where = source.url or f"document {source.document}"
-    said = f"{source.title}, {source.section}" if source.section else source.title
-    return f"{said} <{where}>" if source.url else f"{said} ({where})"
+    section = source.section
+    if source.alias and not section.startswith(source.alias):
+        section = f"{section}: {source.alias}"
+    said = f"{source.title}, {section}" if section else source.title
+    return f"{said} <{source.url}>" if source.url else f"{said} (document {source.document})"

@@ -69,7 +69,10 @@ class TorchChild:
             if not again.ended.ok or self._child is None:
                 return again
         self._child.send(request)
-        return self._child.wait(seconds, told)
+        answer = self._child.wait(seconds, told)
+        if not answer.ended.ok:
+            self.end()
+        return answer
 
     @property
     def noise(self) -> str:
@@ -110,21 +113,25 @@ def _with_kernel(child: TorchChild, gpu: TorchGpu, told: Told) -> TorchGpu:
     kernel = read(answer, "kernel", Ended)
     if isinstance(kernel, Unknown):
         kernel = answer.ended
+    if not kernel.ok:  # a CUDA error sticks: what follows wants a new process
+        child.end()
     return msgspec.structs.replace(gpu, kernel=kernel)
 
 
 def read_libraries(
-    child: TorchChild, torch: Torch, cuda: Cuda | Unknown
-) -> tuple[Libraries | Unknown, Torch, Cuda | Unknown]:
+    child: TorchChild, torch: Torch, cuda: Cuda
+) -> tuple[Libraries | Unknown, Torch, Cuda]:
     """What is mapped after kernels ran; cuDNN's version and SDPA's order are known only then."""
     answer = child.ask(CUDA_SECONDS, stage="libraries")
     libraries = read(answer, "libraries", Libraries)
+    if isinstance(libraries, Libraries) and libraries.used and not libraries.used.ok:
+        child.end()
     told = answer.answer or {}
     version, error = told.get("cudnn"), told.get("cudnn_error")
     if isinstance(version, int) or isinstance(error, str):
         torch = msgspec.structs.replace(torch, cudnn=version, cudnn_error=error)
     order = fit(told.get("sdp_priority"), tuple[int, ...])
-    if isinstance(cuda, Cuda) and not isinstance(order, Unknown):
+    if not isinstance(order, Unknown):
         cuda = msgspec.structs.replace(cuda, sdp_priority=order)
     return libraries, torch, cuda
 

@@ -17,7 +17,8 @@ class JobGpu(Section, frozen=True, kw_only=True):
 
     @property
     def name(self) -> str:
-        return self.torch.name if self.torch else self.nvml.name if self.nvml else "GPU"
+        seen = self.torch or self.nvml
+        return (seen and seen.name) or "name not readable"
 
     @property
     def label(self) -> str:
@@ -82,7 +83,9 @@ def match_gpus(
     """The visible GPUs, NVML's records and torch's matched by UUID."""
     seen = gpus if isinstance(gpus, tuple) else ()
     if isinstance(cuda, Cuda) and cuda.started.ok:
-        return JobGpus(gpus=tuple(_of_torch(gpu, seen) for gpu in cuda.gpus), by="torch")
+        alone = len(seen) == len(cuda.gpus) == 1
+        matched = tuple(_of_torch(gpu, seen, alone) for gpu in cuda.gpus)
+        return JobGpus(gpus=matched, by="torch")
     if isinstance(gpus, tuple):
         wanted = host.env.get("CUDA_VISIBLE_DEVICES") if isinstance(host, Host) else None
         return JobGpus(gpus=visible_gpus(gpus, wanted), by="environment")
@@ -91,7 +94,9 @@ def match_gpus(
     return Unknown(reason="no GPU was looked at: the job does not want an NVIDIA GPU")
 
 
-def _of_torch(gpu: TorchGpu, seen: tuple[Gpu, ...]) -> JobGpu:
+def _of_torch(gpu: TorchGpu, seen: tuple[Gpu, ...], alone: bool) -> JobGpu:
+    if gpu.uuid is None and alone:  # one on each side: no UUID is needed to tell them apart
+        return JobGpu(nvml=seen[0], torch=gpu)
     bare = _bare(gpu.uuid or "")
     for nvml in seen:
         if bare and _bare(nvml.uuid) == bare:

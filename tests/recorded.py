@@ -328,8 +328,8 @@ def frozen_norms() -> Facts:
     return box(H100, torch=TORCH_2_15, job=job(checkpoint=said.path), checkpoint=said)
 
 
-def troubled_checkpoint() -> Facts:
-    """One missing shard, fp8 on an A100, mixed dtypes in a role, half of the norms at 1.0."""
+def missing_shard() -> Facts:
+    """One missing shard."""
     said = checkpoint(
         problems=(
             Problem(
@@ -338,6 +338,13 @@ def troubled_checkpoint() -> Facts:
                 text="named by the index, not in the folder",
             ),
         ),
+    )
+    return box(A100, torch=TORCH_2_9, job=job(checkpoint=said.path), checkpoint=said)
+
+
+def mixed_checkpoint() -> Facts:
+    """fp8 on an A100, two dtypes in a role, half of the norms at 1.0."""
+    said = checkpoint(
         dtypes={"F8_E4M3": 3_000_000_000, "BF16": 3_000_000_000},
         roles=(Role(name="model.layers.*.self_attn.q_proj.weight", dtypes={"BF16": 46, "F32": 2}),),
         norms=norms("ones", count=24) + norms("other", count=25),
@@ -540,6 +547,23 @@ def leftovers() -> Facts:
     )
 
 
+def torch_import_fails() -> Facts:
+    said = (
+        "ImportError: /opt/train/lib/python3.12/site-packages/torch/lib/../../nvidia/cusparse/lib/"
+        "libcusparse.so.12: undefined symbol: __nvJitLinkComplete_12_4, version libnvJitLink.so.12"
+    )
+    nothing = Unknown(reason=f"torch was not imported: {said}")
+    failed = Ended(how="error", detail=said, seconds=1.2)
+    return box(A100, torch=TORCH_2_6).with_(
+        interpreter=interpreter(failed, traceback=said),
+        torch=nothing,
+        cuda=None,
+        libraries=None,
+        slowdown=None,
+        smoke=nothing,
+    )
+
+
 def unread() -> Facts:
     """Nothing could be read: no check may say that it is well."""
     nothing = Unknown(reason="permission denied")
@@ -569,6 +593,15 @@ def machines() -> dict[str, Facts]:
     remap = msgspec.structs.replace(A100, remap_failed=True, uncorrected=3)
     nan = (Step(loss="nan", grad_norm="nan", lr=3e-4),) * 3
     still = tuple(parameter(name, moved="norm" not in name, dtype="bfloat16") for name in NAMES)
+    detached = tuple(
+        msgspec.structs.replace(
+            each, had_gradient=each.name != "head.weight", moved=each.name != "head.weight"
+        )
+        for each in map(parameter, NAMES)
+    )
+    two_cudnns = Libraries(
+        loaded=(*libraries(cublas="12").loaded, "/usr/lib/x86_64-linux-gnu/libcudnn_ops.so.9")
+    )
     crash = Ended(how="signal", detail="SIGSEGV inside backward", code=11)
     hang = Ended(how="timeout", detail="no answer in 120 s inside forward", seconds=120.0)
     return {
@@ -602,7 +635,8 @@ def machines() -> dict[str, Facts]:
         "full_disk": full_disk(),
         "fp32_with_leftovers": leftovers(),
         "frozen_norms": frozen_norms(),
-        "troubled_checkpoint": troubled_checkpoint(),
+        "missing_shard": missing_shard(),
+        "mixed_checkpoint": mixed_checkpoint(),
         "smoke_segfault": box(H100, torch=TORCH_2_15, smoke=stopped("backward", crash)),
         "smoke_hang": box(H100, torch=TORCH_2_15, smoke=stopped("forward", hang)),
         "smoke_nan": box(H100, torch=TORCH_2_15, smoke=smoke(steps=nan)),
@@ -612,6 +646,9 @@ def machines() -> dict[str, Facts]:
             job=job(recipe="pure-bf16"),
             smoke=smoke(recipe="pure-bf16", parameters=still),
         ),
+        "torch_import_fails": torch_import_fails(),
+        "smoke_no_gradient": box(H100, torch=TORCH_2_15, smoke=smoke(parameters=detached)),
+        "two_cudnns": box(A100, torch=TORCH_2_9, libraries=two_cudnns),
         "nothing_readable": unread(),
     }
 

@@ -87,7 +87,7 @@ def test_codes_and_slugs_are_unique_well_formed_and_never_reused() -> None:
     assert not catalog.RETIRED & set(codes)
     for check in catalog.CHECKS:
         assert re.fullmatch(r"[A-Z]{3}\d{3}", check.code)
-        assert re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)+", check.slug)
+        assert re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)*", check.slug)
         assert check.family in catalog.FAMILIES
         assert not check.title.endswith(".")
 

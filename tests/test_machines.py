@@ -16,8 +16,8 @@ from doctor.render.plain import render
 from doctor.report import Outcome, Report
 
 FOLDER = Path(__file__).parent / "machines"
-FILES = sorted(FOLDER.glob("*.json"))
 MADE = machines()
+FILES = sorted({FOLDER / f"{name}.json" for name in MADE} | {*FOLDER.glob("*.json")})
 UPDATE = bool(os.environ.get("DOCTOR_UPDATE"))
 
 OUTCOMES = {
@@ -45,11 +45,15 @@ OUTCOMES = {
     "full_disk": Outcome.FIX,
     "fp32_with_leftovers": Outcome.READY,
     "frozen_norms": Outcome.FIX,
-    "troubled_checkpoint": Outcome.FIX,
+    "missing_shard": Outcome.FIX,
+    "mixed_checkpoint": Outcome.READY,
     "smoke_segfault": Outcome.FIX,
     "smoke_hang": Outcome.FIX,
     "smoke_nan": Outcome.FIX,
     "smoke_norms_unmoved": Outcome.FIX,
+    "torch_import_fails": Outcome.FIX,
+    "smoke_no_gradient": Outcome.FIX,
+    "two_cudnns": Outcome.FIX,
     "nothing_readable": Outcome.UNKNOWN,
 }
 HEALTHY = ("h100_torch2.15", "a100", "rtx4090", "cpu_only", "mi300_rocm")

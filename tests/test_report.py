@@ -89,5 +89,5 @@ def test_the_next_action_is_the_first_thing_to_mend() -> None:
     worn = finding("GPU003", Status.FAIL, Owner.MACHINE)
     returned = report(finding("TOR001", Status.FAIL), worn)
     assert returned.next_action.startswith("GPU003: mend it")
-    assert report().next_action == "train"
+    assert "nothing that was checked" in report().next_action
     assert "SMK001 could not be judged" in report(finding("SMK001", Status.UNKNOWN)).next_action

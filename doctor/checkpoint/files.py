@@ -8,11 +8,12 @@ import json
 import os
 import stat
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any, NoReturn
 
 from doctor.checkpoint.disguise import disguise
 
-ABSENT = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP)
+ABSENT = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.ENAMETOOLONG)
 
 KINDS = {
     stat.S_IFDIR: "a folder",
@@ -33,14 +34,14 @@ class Wrong(Exception):
 
 
 @contextlib.contextmanager
-def opened(path: str) -> Iterator[tuple[int, int]]:
+def opened(path: Path) -> Iterator[tuple[int, int]]:
     """A regular file's descriptor and size. Raises Wrong; a pipe or a device is never waited for.
 
     It is looked at before it is opened, since opening a device can have effects of its own, and
     again after, since it may have been changed in between.
     """
     try:
-        _regular(os.stat(path))
+        _regular(path.stat())
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY)
     except (OSError, ValueError) as error:
         raise _refused(path, error) from None
@@ -58,13 +59,24 @@ def _regular(found: os.stat_result) -> None:
         raise Wrong("damaged", f"is {kind}, not a file")
 
 
-def _refused(path: str, error: OSError | ValueError) -> Wrong:
+def _refused(path: Path, error: OSError | ValueError) -> Wrong:
     if isinstance(error, ValueError):
         return Wrong("damaged", "has a name that no file can have")
     if error.errno in ABSENT:
-        broken = os.path.islink(path)
+        broken = path.is_symlink()
         return Wrong("missing", "is a link to a file that is not there" if broken else "is missing")
     return Wrong("not-inspectable", f"cannot be read: {error.strerror or error}")
+
+
+def there(path: Path) -> bool:
+    """Whether something is at `path`, links followed; what may not be looked at is there."""
+    try:
+        path.stat()
+    except ValueError:
+        return False
+    except OSError as error:
+        return error.errno not in ABSENT
+    return True
 
 
 def read_at(descriptor: int, size: int, offset: int) -> bytes:
@@ -79,11 +91,12 @@ def read_at(descriptor: int, size: int, offset: int) -> bytes:
     return parts[0] if len(parts) == 1 else b"".join(parts)
 
 
-def read_json(path: str, limit: int) -> dict[str, Any]:
+def read_json(path: Path, limit: int) -> dict[str, Any]:
     """The object in a JSON file of at most `limit` bytes. Raises Wrong."""
     with opened(path) as (descriptor, size):
         if size > limit:
-            raise Wrong("note", f"is {size:,} bytes, over the {limit:,} that are read of it")
+            text = f"is {size:,} bytes, over the {limit:,} that the doctor reads of it"
+            raise Wrong("not-inspectable", text)
         data = read_at(descriptor, size, 0)
     try:
         found = json.loads(data.decode("utf-8-sig"))

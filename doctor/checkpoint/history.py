@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 from doctor.sections import History
@@ -34,11 +33,7 @@ def read_history(state: dict[str, Any]) -> History | None:
         total, squares = total + span * rate, squares + span * rate * rate
         covered, before = covered + span, step
     largest = max((rate for _, rate in logged), default=0.0)
-    if not math.isfinite(total) or not math.isfinite(squares):
-        return History(steps=steps, lr_sum=0.0, lr_squares=0.0, covered=0)
-    return History(
-        steps=steps, lr_sum=total, lr_squares=squares, covered=covered, lr_max=largest
-    )
+    return History(steps=steps, lr_sum=total, lr_squares=squares, covered=covered, lr_max=largest)
 
 
 def _interval(state: dict[str, Any], logged: list[tuple[int, float]]) -> int:
@@ -55,13 +50,15 @@ def _logged(history: Any) -> list[tuple[int, float]]:
     for entry in history if isinstance(history, list) else ():
         if not isinstance(entry, dict):
             continue
-        step, rate = _whole(entry.get("step")), entry.get("learning_rate")
-        if not step or type(rate) not in (int, float):
-            continue
-        if not 0 <= rate < 1e6 or (found and step <= found[-1][0]):
-            continue
-        found.append((step, float(rate)))
+        step, rate = _whole(entry.get("step")), _rate(entry.get("learning_rate"))
+        if step and rate is not None and not (found and step <= found[-1][0]):
+            found.append((step, rate))
     return found
+
+
+def _rate(found: Any) -> float | None:
+    number = isinstance(found, int | float) and not isinstance(found, bool)
+    return float(found) if number and 0 <= found < 1e6 else None
 
 
 def _whole(found: Any) -> int | None:

@@ -21,7 +21,7 @@ LARGEST = 1 << 24
 """Bytes; what claims to be a longer norm is not read."""
 
 MOST = 20_000
-"""Norms that are read of one file."""
+"""Norms that are read of one file; one more stands for those that are not."""
 
 
 def read_norms(descriptor: int, shard: Shard) -> list[Norm]:
@@ -32,9 +32,9 @@ def read_norms(descriptor: int, shard: Shard) -> list[Norm]:
             name=tensor.name[:500],
             dtype=tensor.dtype,
             size=tensor.elements,
-            value=_value(descriptor, tensor),
+            value=_value(descriptor, tensor) if number < MOST else "unread",
         )
-        for tensor in found[:MOST]
+        for number, tensor in enumerate(found[: MOST + 1])
     ]
 
 

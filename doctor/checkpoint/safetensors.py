@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TypeGuard
 
 from doctor.checkpoint.disguise import disguise
 from doctor.checkpoint.files import Wrong, read_at
@@ -17,7 +17,10 @@ LIMIT = 100_000_000
 FIRST = 64 * 1024
 """Read at once: most headers are shorter."""
 
-WIDEST = 1 << 64
+LONG = 25_000_000
+"""Bytes from which on a header has to look like one before it is parsed."""
+
+WIDEST = 1 << 63
 
 
 def read_shard(descriptor: int, size: int, file: str) -> Shard:
@@ -36,8 +39,14 @@ def read_shard(descriptor: int, size: int, file: str) -> Shard:
 
 
 def unreadable(file: str, size: int, wrong: Wrong) -> Shard:
-    """A file of which nothing is known but what is wrong."""
-    problem = Problem(kind=wrong.kind, file=shown(file), text=wrong.text)  # type: ignore[arg-type]
+    """A file of which nothing is known but what is wrong.
+
+    Only a file that calls itself .safetensors is at fault for not being one.
+    """
+    kind = wrong.kind
+    if kind in ("damaged", "disguised") and not file.endswith(".safetensors"):
+        kind = "not-inspectable"
+    problem = Problem(kind=kind, file=shown(file), text=wrong.text)  # type: ignore[arg-type]
     return Shard(file, size, problems=(problem,), readable=False)
 
 
@@ -49,10 +58,12 @@ def _text(descriptor: int, size: int) -> tuple[int, bytes]:
     length = int.from_bytes(first[:8], "little")
     if length > size - 8:
         _refuse(first, f"says that its header has {length:,} bytes; the file has {size:,}")
-    if length and first[8:9] != b"{":
+    if not length or first[8:9] != b"{":
         _refuse(first, "has a header that does not begin with {")
     if length > LIMIT:
-        text = f"has a header of {length:,} bytes, over the safetensors library's limit of {LIMIT:,}"
+        text = (
+            f"has a header of {length:,} bytes, over the safetensors library's limit of {LIMIT:,}"
+        )
         raise Wrong("over-limit", text)
     if length <= len(first) - 8:
         return 8 + length, first[8 : 8 + length]
@@ -67,10 +78,10 @@ def _refuse(first: bytes, text: str) -> NoReturn:
 
 
 def _parse(text: bytes) -> dict[str, Any]:
+    if len(text) > LONG:
+        _plausible(text)
     try:
-        found = json.loads(
-            text.decode(), object_pairs_hook=_once, parse_constant=_no_constant
-        )
+        found = json.loads(text.decode(), object_pairs_hook=_once, parse_constant=_no_constant)
     except UnicodeDecodeError:
         raise Wrong("damaged", "has a header that is not UTF-8") from None
     except RecursionError:
@@ -82,6 +93,13 @@ def _parse(text: bytes) -> dict[str, Any]:
     if not isinstance(found, dict):
         raise Wrong("damaged", "has a header that is not a JSON object")
     return found
+
+
+def _plausible(text: bytes) -> None:
+    """An entry opens three brackets; lists of lists would take forty times their own length."""
+    entries = text.count(b'"data_offsets"')
+    if text.count(b"[") + text.count(b"{") > 6 * entries + 1000:
+        raise Wrong("damaged", f"has a header of {len(text):,} bytes that does not list tensors")
 
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -112,10 +130,11 @@ def _tensor(name: str, entry: Any, file: str, start: int) -> Tensor:
     for length in shape:
         elements *= length
         if elements >= WIDEST:
-            raise Wrong("damaged", f"gives {shown(name)} a shape with more elements than 2^64")
+            raise Wrong("damaged", f"gives {shown(name)} a shape of more than 2^63 elements")
     begin, end = offsets
     bits = BITS.get(dtype)
-    if bits is not None and elements * bits != (end - begin) * 8:
+    room = (end - begin) * 8
+    if elements > room if bits is None else elements * bits != room:
         said = f"{dtype} with {elements:,} elements in {end - begin:,} bytes"
         raise Wrong("damaged", f"gives {shown(name)} a size that does not fit its shape: {said}")
     return Tensor(name, dtype, tuple(shape), elements, file, start + begin, start + end)
@@ -124,17 +143,19 @@ def _tensor(name: str, entry: Any, file: str, start: int) -> Tensor:
 def _fields(name: str, entry: Any) -> tuple[str, list[int], list[int]]:
     if not name.isascii() and any("\ud800" <= letter <= "\udfff" for letter in name):
         raise Wrong("damaged", f"names a tensor with half a character: {shown(name)}")
-    if isinstance(entry, dict):
-        dtype, shape = entry.get("dtype"), entry.get("shape")
-        offsets = entry.get("data_offsets")
-        if isinstance(dtype, str) and _sizes(shape) and _sizes(offsets):
-            if len(offsets) == 2 and offsets[0] <= offsets[1]:
-                return dtype, shape, offsets
-    raise Wrong("damaged", f"describes {shown(name)} with a dtype, shape or offsets of a wrong kind")
+    known = entry if isinstance(entry, dict) else {}
+    dtype, shape, offsets = known.get("dtype"), known.get("shape"), known.get("data_offsets")
+    if not (isinstance(dtype, str) and _sizes(shape) and _sizes(offsets)):
+        raise Wrong("damaged", f"describes {shown(name)} without a dtype, shape and offsets")
+    if len(offsets) != 2 or offsets[0] > offsets[1]:
+        raise Wrong("damaged", f"gives {shown(name)} offsets that are no range")
+    return dtype, shape, offsets
 
 
-def _sizes(found: Any) -> bool:
-    return isinstance(found, list) and all(type(size) is int and size >= 0 for size in found)
+def _sizes(found: Any) -> TypeGuard[list[int]]:
+    return isinstance(found, list) and all(
+        type(size) is int and 0 <= size < WIDEST for size in found
+    )
 
 
 def _contiguous(tensors: list[Tensor], start: int) -> int:
@@ -160,7 +181,9 @@ def _unknown_dtypes(tensors: list[Tensor], file: str) -> list[Problem]:
 def _ending(end: int, size: int, file: str) -> list[Problem]:
     if end == size:
         return []
-    said = f"is cut short: {size:,} of {end:,} bytes" if size < end else (
-        f"has {size - end:,} bytes behind its last tensor"
+    said = (
+        f"is cut short: {size:,} of {end:,} bytes"
+        if size < end
+        else (f"has {size - end:,} bytes behind its last tensor")
     )
     return [Problem(kind="damaged", file=shown(file), text=said)]

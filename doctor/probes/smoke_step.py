@@ -12,12 +12,13 @@ from typing import Any, Callable, Dict, Iterator, List, Optional, Tuple
 
 import torch
 import torch.nn.functional as F
-
 import wire
 
 VOCABULARY, WIDTH, HIDDEN, LAYERS, HEAD = 256, 128, 256, 2, 64
 BATCH, LENGTH = 2, 64
 STEPS, MORE_WHILE_SKIPPED = 3, 10
+THREADS = 4
+"""Of the CPU: more only get into each other's way where a container has fewer than it sees."""
 LR, BETAS, EPS = 3e-4, (0.9, 0.999), 1e-8
 DTYPES = {"bf16": torch.bfloat16, "fp16": torch.float16, "fp32": torch.float32}
 
@@ -107,18 +108,20 @@ class AdamW:
         self._taken = [torch.zeros(()) for _ in weights]
 
     def step(self) -> None:
-        beta1, beta2 = BETAS
+        state = zip(self._weights, self._averages, self._squares, self._taken)
+        with_gradient = [entry for entry in state if entry[0].grad is not None]
+        weights, averages, squares, taken = (list(column) for column in zip(*with_gradient))
         with torch.no_grad():
             self._function(
-                self._weights,
-                [weight.grad for weight in self._weights],
-                self._averages,
-                self._squares,
+                weights,
+                [weight.grad for weight in weights],
+                averages,
+                squares,
                 [],
-                self._taken,
+                taken,
                 amsgrad=False,
-                beta1=beta1,
-                beta2=beta2,
+                beta1=BETAS[0],
+                beta2=BETAS[1],
                 lr=LR,
                 weight_decay=0.0,
                 eps=EPS,
@@ -248,6 +251,7 @@ def run(stage: Timed, device: torch.device, precision: str, recipe: str) -> Dict
     """The smoke step as sections.Smoke has it. What a stage raises passes through."""
     began = time.perf_counter()
     with stage("allocate"):
+        torch.set_num_threads(min(torch.get_num_threads(), THREADS))
         training = Training(device, precision, recipe)
     steps: List[Dict[str, Any]] = []
     while sum(not step["skipped"] for step in steps) < STEPS:

@@ -28,7 +28,7 @@ from typing import Any, Callable, Dict, List, NoReturn, Optional, Tuple
 
 import wire
 
-LIBRARY = re.compile(r"lib(cudnn(_\w+)?|cublas(Lt)?|nccl|nvJitLink)\.so(\.[\d.]+)?$")
+LIBRARY = re.compile(r"(^|/)lib(cudnn(_\w+)?|cublas(Lt)?|nccl|nvJitLink)\.so(\.[\d.]+)?$")
 COUNT = 4096
 SUM_OF_ODD_NUMBERS = COUNT * COUNT
 """1 + 3 + ... over COUNT numbers; every partial sum is exact in fp32."""
@@ -85,7 +85,8 @@ def build(torch: Any) -> Dict[str, Any]:
 
 def devices(torch: Any) -> Dict[str, Any]:
     """sections.Cuda: torch.cuda.init and the properties of each visible device."""
-    began, failed = time.perf_counter(), None
+    began = time.perf_counter()
+    failed: Optional[Exception] = None
     with wire.stage("torch.cuda.init"):
         try:
             torch.cuda.init()
@@ -137,7 +138,8 @@ def _uuid_of_driver(index: int) -> Optional[str]:
 
 def kernel(torch: Any, index: int) -> Dict[str, Any]:
     """Whether a kernel runs on that GPU and its result comes back right."""
-    began, failed = time.perf_counter(), None
+    began = time.perf_counter()
+    failed: Optional[Exception] = None
     with wire.stage("kernel on cuda:%d" % index):
         try:
             numbers = torch.arange(COUNT, device="cuda:%d" % index, dtype=torch.float32)
@@ -157,18 +159,21 @@ def libraries(torch: Any) -> Dict[str, Any]:
         version, refused = _cudnn(torch)
     with wire.stage("LD_LIBRARY_PATH"):
         found = {"loaded": _loaded(), "offered": _offered(), "used": used}
-    order = getattr(torch._C, "_get_sdp_priority_order", None)
-    known = order is not None and used["how"] == "ok"  # cuDNN moves up at the first CUDA call
+    order = None
+    if used["how"] == "ok" and hasattr(torch._C, "_get_sdp_priority_order"):
+        # Only now: torch moves cuDNN up at its first attention call on CUDA.
+        order = [int(backend) for backend in torch._C._get_sdp_priority_order()]
     return {
         "libraries": found,
-        "sdp_priority": [int(backend) for backend in order()] if known else None,
+        "sdp_priority": order,
         "cudnn": version,
         "cudnn_error": refused,
     }
 
 
 def _use(torch: Any) -> Dict[str, Any]:
-    began, failed = time.perf_counter(), None
+    began = time.perf_counter()
+    failed: Optional[Exception] = None
     try:
         major = torch.cuda.get_device_properties(0).major
         dtype = torch.bfloat16 if major >= 8 or torch.version.hip else torch.float16
@@ -188,11 +193,8 @@ def _cudnn(torch: Any) -> Tuple[Optional[int], Optional[str]]:
 
 
 def _loaded() -> List[str]:
-    try:
-        with open("/proc/self/maps", encoding="utf-8", errors="surrogateescape") as maps:
-            paths = {line.rstrip("\n").split(" ", 5)[-1].strip() for line in maps}
-    except OSError:
-        return []
+    with open("/proc/self/maps", encoding="utf-8", errors="surrogateescape") as maps:
+        paths = {line.rstrip("\n").split(" ", 5)[-1].strip() for line in maps}
     return _printable(path for path in paths if LIBRARY.search(path))
 
 
@@ -228,7 +230,8 @@ def _sibling(name: str) -> Any:
     """A file beside this one, by path: the folder is not on sys.path (see wire)."""
     path = os.path.join(os.path.dirname(os.path.abspath(__file__)), name + ".py")
     spec = importlib.util.spec_from_file_location(name, path)
-    assert spec and spec.loader
+    assert spec is not None
+    assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module

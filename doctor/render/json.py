@@ -92,4 +92,4 @@ def sources(ids: tuple[str, ...]) -> list[dict[str, str]]:
 
 
 def _dump(data: Any) -> str:
-    return json.dumps(data, indent=2, ensure_ascii=False)
+    return json.dumps(data, indent=2)

@@ -11,10 +11,10 @@ from typing import Literal
 from doctor import __version__
 from doctor.catalog import FAMILIES
 from doctor.model import Finding, Status
-from doctor.report import Report
-from doctor.sections import Cuda, Driver, Host, Torch, Unknown
+from doctor.report import Outcome, Report
+from doctor.sections import Driver, Host, Torch, Unknown
 from doctor.sources import SOURCES, cite
-from doctor.units import dotted, gib
+from doctor.units import gib
 from doctor.views import JobGpus
 
 Detail = Literal["quiet", "normal", "verbose"]
@@ -107,10 +107,6 @@ def _job(report: Report) -> Iterator[str]:
     else:
         yield f"{chosen.precision} ({chosen.why})"
     yield f"recipe {facts.job.recipe or 'amp (assumed)'}"
-    if isinstance(facts.cuda, Cuda) and isinstance(facts.job_gpus, JobGpus):
-        lowest = facts.job_gpus.lowest_capability
-        if lowest:
-            yield f"compute capability {dotted(lowest)}"
 
 
 def _family(family: str, findings: list[Finding], detail: Detail) -> Iterator[Line]:
@@ -145,7 +141,8 @@ def _folded(members: list[Finding]) -> Line:
 def _finding(finding: Finding, detail: Detail) -> Iterator[Line]:
     status, check = finding.status, finding.check
     seconds = finding.verdict.seconds
-    spent = f" ({seconds:.1f} s)" if seconds >= SECONDS_SHOWN else ""
+    told = f"{seconds:.0f} s" in finding.verdict.summary
+    spent = f" ({seconds:.1f} s)" if seconds >= SECONDS_SHOWN and not told else ""
     head = f"  {WORDS[status]} {check.code} {check.slug}  "
     yield Line(head, f"{finding.verdict.summary}{spent}", STYLES[status])
     if finding.complains:
@@ -167,5 +164,7 @@ def _footer(report: Report) -> Iterator[Line]:
     said = " · ".join(f"{count} {word}" for word, count in counts.items() if count)
     yield Line()
     yield Line("", f"{said} · {report.facts.seconds:.1f} s")
+    ready = report.outcome is Outcome.READY and counts["warn"]
+    warned = f" ({counts['warn']} warning{'s' * (counts['warn'] > 1)})" if ready else ""
     style = {"ready": "bold green", "unknown": "bold magenta"}.get(report.outcome, "bold red")
-    yield Line(f"{report.outcome.upper()}: ", report.next_action, style)
+    yield Line(f"{report.outcome.upper()}{warned}: ", report.next_action, style)

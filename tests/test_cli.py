@@ -1,0 +1,232 @@
+"""The commands as real processes: what they print, where, and how they exit."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from recorded import FOLDER
+
+from doctor import __version__
+
+DOCTOR = [sys.executable, "-m", "doctor"]
+
+
+def doctor(*arguments: str, **options: object) -> subprocess.CompletedProcess[str]:
+    env = {**os.environ, "COLUMNS": "100"} | dict(options.pop("env", {}))  # type: ignore[call-overload]
+    return subprocess.run(
+        [*DOCTOR, *arguments], capture_output=True, text=True, env=env, timeout=120, **options
+    )  # type: ignore[call-overload]
+
+
+def replay(machine: str, *arguments: str, **options: object) -> subprocess.CompletedProcess[str]:
+    return doctor("run", "--facts", str(FOLDER / f"{machine}.json"), *arguments, **options)
+
+
+def test_version() -> None:
+    assert doctor("--version").stdout == f"doctor {__version__}\n"
+
+
+def test_no_command_prints_the_help() -> None:
+    done = doctor()
+    assert done.returncode == 0
+    assert "run" in done.stdout
+    assert "explain" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("machine", "flags", "code"),
+    [
+        ("h100_torch2.15", (), 0),
+        ("v100_torch2.11", (), 1),
+        ("v100_torch2.11", ("--fail-on", "never"), 0),
+        ("t4", (), 0),
+        ("t4", ("--fail-on", "warn"), 1),
+        ("nothing_readable", (), 3),
+        ("hung_driver", (), 1),
+    ],
+)
+def test_exit_codes(machine: str, flags: tuple[str, ...], code: int) -> None:
+    done = replay(machine, *flags)
+    assert done.returncode == code, done.stderr
+    assert done.stderr == ""
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("explain", "NUM02"), "NUM002"),
+        (("explain", "qqqqqq"), "doctor list"),
+        (("run", "--only", "XYZ"), "XYZ"),
+        (("run", "--facts", "/nonexistent/facts.json"), "/nonexistent/facts.json"),
+        (("run", "--facts", "/"), "directory"),
+        (("run", "--facts", "README.md", "--keep", "0"), "keep"),
+        (("run", "--params", "many"), "many"),
+        (("run", "--params", "0"), "count"),
+        (("run", "--device", "tpu"), "tpu"),
+        (("run", "--python", "/nonexistent/python"), "/nonexistent/python"),
+        (("run", "--checkpoint", "/nonexistent/ckpt"), "/nonexistent/ckpt"),
+        (("run", "--save-facts", "/nonexistent/f.json"), "/nonexistent/f.json"),
+        (("run", "--no-such-flag"), "--no-such-flag"),
+        (("prescribe",), "prescribe"),
+    ],
+)
+def test_a_users_mistake_is_one_line_and_exit_2(arguments: tuple[str, ...], said: str) -> None:
+    done = doctor(*arguments)
+    assert done.returncode == 2
+    assert said in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+    assert done.stderr.startswith("doctor: ")
+    assert done.stdout == ""
+
+
+def test_what_must_be_looked_at_here_is_not_judged_from_a_file() -> None:
+    done = replay("h100_torch2.15", "--output-dir", "/data")
+    assert done.returncode == 2
+    assert "--output-dir" in done.stderr
+
+
+def test_flags_that_are_given_override_the_job_of_the_facts_file() -> None:
+    done = replay("t4", "--precision", "bf16", "--format", "json", "--only", "NUM001")
+    (finding,) = json.loads(done.stdout)["findings"]
+    assert finding["status"] == "fail"
+    assert done.returncode == 1
+
+
+def test_json_holds_what_it_promises() -> None:
+    done = replay("h200_torch2.11", "--format", "json")
+    report = json.loads(done.stdout)
+    assert set(report) == {
+        "schema_version",
+        "doctor",
+        "verdict",
+        "exit_code",
+        "python",
+        "job",
+        "counts",
+        "findings",
+        "seconds",
+    }
+    assert report["exit_code"] == done.returncode
+    assert sum(report["counts"].values()) == len(report["findings"])
+    for finding in report["findings"]:
+        assert set(finding) == {
+            "code",
+            "slug",
+            "family",
+            "status",
+            "summary",
+            "fix",
+            "commands",
+            "owner",
+            "sources",
+            "seconds",
+        }
+        assert all({"id", "title", "section", "url"} <= set(s) for s in finding["sources"])
+        assert bool(finding["fix"]) == (finding["status"] in ("warn", "fail"))
+
+
+def test_only_and_skip_choose_by_code_slug_and_family() -> None:
+    def codes(*flags: str) -> set[str]:
+        report = json.loads(replay("h100_torch2.15", "--format", "json", *flags).stdout)
+        return {finding["code"] for finding in report["findings"]}
+
+    assert codes("--only", "NUM") == {"NUM001", "NUM002", "NUM003", "NUM004"}
+    assert codes("--only", "num", "--skip", "tf32-setting") == {"NUM001", "NUM003", "NUM004"}
+    assert codes("--only", "SMK001", "--only", "DRV") == {"SMK001", "DRV001", "DRV002"}
+    assert not codes("--skip", "GPU") & {"GPU001", "GPU002", "GPU003", "GPU004"}
+
+
+def test_a_filtered_run_still_knows_what_comes_first() -> None:
+    done = replay("no_driver", "--only", "SMK001", "--format", "json")
+    assert json.loads(done.stdout)["findings"][0]["status"] == "unknown"
+
+
+def test_explain_prints_conditions_and_sources() -> None:
+    done = doctor("explain", "NUM002")
+    for word in ("NUM002 tf32-setting", "pass", "warn", "Fix", "Sources", "https://"):
+        assert word in done.stdout
+    several = json.loads(doctor("explain", "U28", "--format", "json").stdout)
+    assert {"DRV001", "SMK001"} <= {check["code"] for check in several}
+
+
+def test_list_prints_every_check() -> None:
+    plain = doctor("list").stdout.splitlines()
+    assert len(plain) == len(json.loads(doctor("list", "--format", "json").stdout))
+    assert plain[0].startswith("DRV001")
+
+
+def test_quiet_shows_complaints_and_the_verdict_only() -> None:
+    well = replay("h100_torch2.15", "--quiet").stdout.strip().splitlines()
+    assert well[-1].startswith("READY")
+    assert "DRV001" not in "".join(well)
+    assert "GPU003" in replay("row_remap_failed", "--quiet").stdout
+
+
+def test_verbose_shows_sources_of_passing_checks() -> None:
+    assert "see: " not in replay("h100_torch2.15").stdout
+    assert "see: " in replay("h100_torch2.15", "--verbose").stdout
+
+
+def test_addresses_stay_whole_where_the_output_is_no_terminal() -> None:
+    lines = replay("v100_torch2.11").stdout.splitlines()
+    assert any(line.rstrip().endswith(">") and "https://" in line for line in lines)
+    assert max(map(len, lines)) > 100
+
+
+def test_an_ascii_stream_gets_ascii() -> None:
+    env = {"PYTHONIOENCODING": "ascii", "PYTHONUTF8": "0", "LC_ALL": "C"}
+    for format in ("console", "plain", "json"):
+        done = replay("v100_torch2.11", "--format", format, env=env)
+        assert done.returncode == 1, done.stderr
+        assert done.stdout.isascii()
+
+
+def test_no_colour_without_a_terminal_and_colour_when_asked() -> None:
+    assert "\x1b[" not in replay("v100_torch2.11").stdout
+    assert "\x1b[" in replay("v100_torch2.11", "--color", "always").stdout
+    assert "\x1b[" not in replay("v100_torch2.11", "--color", "never").stdout
+
+
+def test_a_closed_pipe_is_no_traceback() -> None:
+    command = f"{sys.executable} -m doctor list | head -n 1"
+    done = subprocess.run(
+        ["bash", "-c", command], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert "Traceback" not in done.stderr
+
+
+def test_names_of_strangers_are_neither_markup_nor_terminal_codes(tmp_path: Path) -> None:
+    data = json.loads((FOLDER / "full_disk.json").read_bytes())
+    data["places"][0]["path"] = "/data/[bold]x[/x]\x1b[2J\r\n"
+    path = tmp_path / "facts.json"
+    path.write_text(json.dumps(data))
+    for format in ("console", "plain"):
+        done = doctor("run", "--facts", str(path), "--format", format)
+        assert done.returncode == 1, done.stderr
+        assert "\x1b" not in done.stdout
+        assert "[bold]x[/x]" in done.stdout
+
+
+def test_explain_and_help_import_neither_torch_nor_msgspec_heavies() -> None:
+    code = (
+        "import sys; sys.argv = ['doctor', *sys.argv[1:]]\n"
+        "from doctor.__main__ import main\n"
+        "try: main()\n"
+        "except SystemExit: pass\n"
+        "heavy = {'torch', 'numpy', 'pynvml', 'transformers', 'safetensors'} & set(sys.modules)\n"
+        "print('HEAVY', sorted(heavy))"
+    )
+    for arguments in (["--help"], ["explain", "NUM002"], ["list"]):
+        done = subprocess.run(
+            [sys.executable, "-c", code, *arguments],
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=True,
+        )
+        assert "HEAVY []" in done.stdout

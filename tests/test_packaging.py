@@ -1,0 +1,102 @@
+"""What is installed: one package, one identity a module, nothing at the top level but `doctor`."""
+
+from __future__ import annotations
+
+import ast
+import importlib.metadata
+import importlib.util
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import doctor
+from doctor import catalog
+
+ROOT = Path(__file__).parents[1]
+PACKAGE = Path(doctor.__file__).parent
+
+
+def test_no_top_level_checks_is_importable(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", "import checks"], cwd=tmp_path, capture_output=True, check=False
+    )
+    assert b"No module named 'checks'" in done.stderr
+
+
+def test_the_users_own_checks_folder_is_the_users(tmp_path: Path) -> None:
+    (tmp_path / "checks").mkdir()
+    (tmp_path / "checks" / "__init__.py").write_text("mine = True")
+    code = (
+        "import sys, checks, doctor.catalog\nprint(checks.mine, 'doctor.checks.gpu' in sys.modules)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=True
+    )
+    assert done.stdout.split() == ["True", "True"]
+
+
+def test_a_check_module_has_one_identity() -> None:
+    names = [name for name in sys.modules if name.split(".")[0] == "checks"]
+    assert names == []
+    assert all(check.judge.__module__.startswith("doctor.checks.") for check in catalog.CHECKS)
+
+
+def test_every_package_folder_is_declared() -> None:
+    if not (ROOT / "doctor").exists():
+        pytest.skip("the sources are not at hand")
+    import tomllib
+
+    declared = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]
+    folders = {
+        ".".join(path.parent.relative_to(ROOT).parts)
+        for path in [*ROOT.glob("doctor/**/__init__.py"), ROOT / "doctor/checks/__init__.py"]
+    }
+    assert set(declared["packages"]) == folders
+
+
+def test_the_distribution_is_light_and_has_no_upper_bounds() -> None:
+    needs = importlib.metadata.requires("preflight-doctor") or []
+    plain = [need for need in needs if "extra ==" not in need]
+    assert {need.split(">")[0] for need in plain} == {
+        "msgspec",
+        "nvidia-ml-py",
+        "packaging",
+        "rich",
+        "typer",
+    }
+    assert not any("<" in need or "==" in need for need in plain)
+
+
+@pytest.mark.parametrize("probe", sorted(PACKAGE.glob("probes/*.py")), ids=lambda p: p.name)
+def test_probes_keep_the_syntax_of_python_3_9_and_import_nothing_of_the_package(
+    probe: Path,
+) -> None:
+    tree = ast.parse(probe.read_text("utf-8"), feature_version=(3, 9))
+    if probe.name in ("checkpoint.py",):  # runs under the doctor's own interpreter
+        return
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom):
+            assert not (node.module or "").startswith("doctor")
+        if isinstance(node, ast.Import):
+            assert not any(alias.name.startswith("doctor") for alias in node.names)
+
+
+def test_the_parent_never_imports_torch_or_pynvml_at_module_level() -> None:
+    for path in PACKAGE.rglob("*.py"):
+        if path.parent.name == "probes":
+            continue
+        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+            names: list[str] = []
+            if isinstance(node, ast.Import):
+                names = [alias.name for alias in node.names]
+            elif isinstance(node, ast.ImportFrom):
+                names = [node.module or ""]
+            heavy = {"torch", "pynvml", "numpy", "transformers", "safetensors"}
+            assert not {name.split(".")[0] for name in names} & heavy, path
+
+
+def test_the_type_marker_is_installed() -> None:
+    assert (PACKAGE / "py.typed").exists()
+    assert importlib.util.find_spec("doctor.checks.gpu")
