@@ -105,15 +105,16 @@ def _stuck(went: str, norms: tuple[Norm, ...], history: History) -> Verdict:
     if any(norm.value == "zeros" for norm in norms):
         cause = "no step is lost to rounding at 0.0, so these norms got no gradient"
         return fail(f"{went}; {cause}", fix=GRADIENT_FIX, sources=("unsloth-4533",))
-    if history.lr_max > half:
+    rate = history.lr_max or math.sqrt(history.lr_squares / max(history.covered, 1))
+    if rate > half:
         cause = (
-            f"{name} rounds back only steps of up to {half:.2g} at 1.0 and the learning rate was "
-            f"up to {history.lr_max:.2g}: these norms received no gradient"
+            f"{name} rounds back only steps of up to {half:.3g} at 1.0 and the learning rate was "
+            f"up to {rate:.2g}: these norms received no gradient"
         )
         return fail(f"{went}; {cause}", fix=GRADIENT_FIX, sources=("unsloth-4533",))
     cause = (
-        f"at 1.0 {name} rounds back a decrease of up to {half:.2g} and an increase of up to "
-        f"{2 * half:.2g}, the largest learning rate was {history.lr_max:.2g}"
+        f"at 1.0 {name} rounds back a decrease of up to {half:.3g} and an increase of up to "
+        f"{2 * half:.3g}, the largest learning rate was {rate:.2g}"
     )
     return fail(f"{went}; {cause}", fix=ROUNDING_FIX)
 

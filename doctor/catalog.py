@@ -19,6 +19,7 @@ from doctor.checks import (
     storage,
     torch_build,
 )
+from doctor.errors import UserError
 from doctor.model import Check, Finding
 from doctor.sources import SOURCES
 
@@ -66,6 +67,16 @@ def find(name: str) -> tuple[Check, ...]:
     wanted = name.strip().casefold()
     exact = tuple(c for c in CHECKS if wanted in (c.code.casefold(), c.slug.casefold()))
     return exact or tuple(c for c in CHECKS if wanted in aliases(c))
+
+
+def lookup(name: str, families: bool = False) -> tuple[Check, ...]:
+    """The checks that a name stands for. Raises UserError with the nearest names."""
+    family = tuple(check for check in CHECKS if families and check.family == name.upper())
+    if found := family or find(name):
+        return found
+    near = ", ".join(nearest(name)) or "see `doctor list`"
+    what = "check or family" if families else "check"
+    raise UserError(f"no {what} is called {name!r}; nearest: {near}")
 
 
 def aliases(check: Check) -> set[str]:

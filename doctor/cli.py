@@ -143,17 +143,13 @@ def explain(
 ) -> int:
     """Print what a check means, when it complains, the remedy and its sources."""
     from doctor import catalog
-    from doctor.errors import UserError
     from doctor.render import explain, json, terminal
 
-    found = catalog.find(name)
-    if not found:
-        near = ", ".join(catalog.nearest(name)) or "see `doctor list`"
-        raise UserError(f"no check is called {name!r}; nearest: {near}")
+    found = catalog.lookup(name)
     if format == "json":
         print(json.render_checks(found))
     else:
-        terminal.write("\n\n".join(explain.explain(check) for check in found), sys.stdout)
+        terminal.write(explain.explain(found), sys.stdout)
     return 0
 
 

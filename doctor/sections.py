@@ -289,7 +289,7 @@ class History(Section, frozen=True, kw_only=True):
     covered: int
     """Steps that the log covers."""
     lr_max: float = 0.0
-    """The largest logged learning rate."""
+    """The largest logged learning rate; 0: not recorded."""
 
 
 class Checkpoint(Section, frozen=True, kw_only=True):

@@ -53,21 +53,13 @@ def examine_job(
 
 def selected(only: Sequence[str], skip: Sequence[str]) -> list[Check]:
     """The checks that --only and --skip leave; each names a code, a slug or a family."""
-    wanted = {check.code for name in only for check in _named(name)}
-    unwanted = {check.code for name in skip for check in _named(name)}
+    wanted = {check.code for name in only for check in catalog.lookup(name, families=True)}
+    unwanted = {check.code for name in skip for check in catalog.lookup(name, families=True)}
     return [
         check
         for check in catalog.CHECKS
         if (not only or check.code in wanted) and check.code not in unwanted
     ]
-
-
-def _named(name: str) -> Sequence[Check]:
-    family = [check for check in catalog.CHECKS if check.family == name.upper()]
-    if found := family or catalog.find(name):
-        return found
-    near = ", ".join(catalog.nearest(name)) or ", ".join(catalog.FAMILIES)
-    raise UserError(f"no check or family is called {name!r}; nearest: {near}")
 
 
 def _given(flags: Mapping[str, Any]) -> dict[str, Any]:

@@ -295,7 +295,7 @@ def is_document(id: str) -> bool:
 
 def cite(source: Source) -> str:
     """One line: title, section and address, or the document's name."""
-    section = source.section
+    section = " ".join(source.section.replace("*", "").split())
     if source.alias and not section.startswith(source.alias):
         section = f"{section}: {source.alias}"
     said = f"{source.title}, {section}" if section else source.title

@@ -42,6 +42,8 @@ def model_size(job: Job, checkpoint: Checkpoint | Unknown | None) -> Size | Unkn
         return None
     elif isinstance(checkpoint, Unknown):
         return Unknown(reason=f"the checkpoint's size could not be read: {checkpoint.reason}")
+    elif checkpoint.not_inspectable or not checkpoint.parameters:
+        return Unknown(reason="the checkpoint's parameters could not be counted: --params N")
     elif checkpoint.quantized:
         return Unknown(reason="the checkpoint is quantised, its parameters are packed: --params N")
     else:

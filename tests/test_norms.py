@@ -53,7 +53,7 @@ def test_the_run_of_the_report_fails_with_its_arithmetic() -> None:
     """49 norms, 754 steps at 3e-4, weights in bf16."""
     verdict = judge(*[norm()] * 49, history=ran(754, 3e-4))
     assert verdict.status is Status.FAIL
-    for said in ("all 49 norms", "754 steps", "0.0082", "0.002", "0.0039", "0.0003"):
+    for said in ("all 49 norms", "754 steps", "0.0082", "0.00195", "0.00391", "0.0003"):
         assert said in verdict.summary
     assert verdict.fix == checks.ROUNDING_FIX
 
@@ -89,6 +89,11 @@ def test_the_half_steps_are_those_of_torch(dtype: str) -> None:
     assert one + 2 * half == 1
     assert one - half * 1.02 != 1
     assert one + 2 * half * 1.02 != 1
+
+
+def test_a_history_that_names_no_largest_rate() -> None:
+    history = History(steps=754, lr_sum=0.2262, lr_squares=754 * 9e-8, covered=754)
+    assert "learning rate was 0.0003" in judge(norm(), history=history).summary
 
 
 def test_one_fp32_norm_at_one_rules_rounding_out() -> None:

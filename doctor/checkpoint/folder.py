@@ -210,11 +210,9 @@ def _other_formats(folder: Path, names: list[str], entries: list[str]) -> Layout
 
 
 def _not_inspectable(folder: Path, files: list[str], kind: str) -> Layout:
-    text = (
-        f"{kind} are not inspectable yet"
-        if kind.endswith("s")
-        else f"{kind} is not inspectable yet"
-    )
-    name = shown(files[0]) if len(files) == 1 else ""
+    are = "are" if kind.endswith("s") else "is"
+    name, text = "", f"{kind} {are} not inspectable yet"
+    if len(files) == 1:
+        name, text = shown(files[0]), f"holds {kind}, which {are} not inspectable yet"
     problem = Problem(kind="not-inspectable", file=name, text=text)
     return Layout(folder, kind, tuple(files), problems=(problem,))

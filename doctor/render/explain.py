@@ -11,9 +11,9 @@ from doctor.sources import SOURCES, Source, cite
 WIDTH = 88
 
 
-def explain(check: Check) -> str:
-    """Everything there is to say about a code."""
-    return "\n".join(_explain(check))
+def explain(checks: Iterable[Check]) -> str:
+    """Everything there is to say about each."""
+    return "\n\n".join("\n".join(_explain(check)) for check in checks)
 
 
 def _explain(check: Check) -> Iterator[str]:
