@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from enum import StrEnum
 from textwrap import shorten
@@ -77,7 +78,8 @@ class Report:
 
     def _first(self, owner: Owner | None) -> str:
         worst = next(f for f in self.with_status(Status.FAIL) if owner is None or f.owner is owner)
-        return f"{worst.check.code}: {shorten(worst.fix.splitlines()[0], 160, placeholder=' ...')}"
+        sentence = re.split(r"(?<=[.;]) ", worst.fix.splitlines()[0])[0].rstrip(";")
+        return f"{worst.check.code}: {shorten(sentence, 240, placeholder=' ...')}"
 
 
 def _counts(unread: Finding, job: Job) -> bool:

@@ -294,9 +294,11 @@ def is_document(id: str) -> bool:
 
 
 def cite(source: Source) -> str:
-    """One line: title, section and address, or the document's name."""
+    """One line: the document's name and section, or title, section and address."""
     section = " ".join(source.section.replace("*", "").split())
     if source.alias and not section.startswith(source.alias):
         section = f"{section}: {source.alias}"
+    if source.document:
+        return f"document {source.document}, {section}"
     said = f"{source.title}, {section}" if section else source.title
-    return f"{said} <{source.url}>" if source.url else f"{said} (document {source.document})"
+    return f"{said} <{source.url}>"

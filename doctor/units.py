@@ -12,13 +12,17 @@ _COUNT = re.compile(r"(\d+(?:\.\d+)?)([kmbt]?)", re.IGNORECASE)
 
 
 def gib(size: float) -> str:
-    """Memory, in binary units: "79.6 GiB", "64 MiB"."""
-    return f"{size / GIB:.1f} GiB" if abs(size) >= GIB else f"{size / MIB:.0f} MiB"
+    """Memory, in binary units: "79.6 GiB", "64 MiB", "12 KiB"."""
+    if abs(size) >= GIB:
+        return f"{size / GIB:.1f} GiB"
+    return f"{size / MIB:.0f} MiB" if abs(size) >= MIB or not size else f"{size / 1024:.0f} KiB"
 
 
 def gb(size: float) -> str:
-    """Disk space, in decimal units: "12.3 GB", "40 MB"."""
-    return f"{size / GB:.1f} GB" if abs(size) >= GB else f"{size / 1e6:.0f} MB"
+    """Disk space, in decimal units: "12.3 GB", "40 MB", "49 kB"."""
+    if abs(size) >= GB:
+        return f"{size / GB:.1f} GB"
+    return f"{size / 1e6:.0f} MB" if abs(size) >= 1e6 or not size else f"{size / 1e3:.0f} kB"
 
 
 def count(number: int) -> str:

@@ -256,11 +256,11 @@ def parameter(name: str, *, moved: bool = True, dtype: str = "float32") -> Param
     return Parameter(name=name, dtype=dtype, size=size, had_gradient=True, finite=True, moved=moved)
 
 
-def stopped(at: str, ended: Ended) -> Smoke:
+def stopped(at: str, ended: Ended, precision: str = "bf16") -> Smoke:
     """A smoke step that did not get past a stage."""
     passed = STAGES[: STAGES.index(at)]
     stages = (*(Stage(name=name, ended=OK) for name in passed), Stage(name=at, ended=ended))
-    return smoke(stages=stages, steps=(), parameters=(), peak_bytes=None)
+    return smoke(precision, stages=stages, steps=(), parameters=(), peak_bytes=None)
 
 
 def box(*gpus: Gpu, torch: Torch, job: Job | None = None, **sections: Any) -> Facts:
@@ -435,7 +435,7 @@ def v100() -> Facts:
         V100,
         torch=TORCH_2_11,
         cuda=seen((V100,), kernel),
-        smoke=stopped("allocate", kernel),
+        smoke=stopped("allocate", kernel, "fp16"),
     )
 
 

@@ -40,9 +40,8 @@ def _explain(check: Check) -> Iterator[str]:
 
 
 def _source(source: Source) -> Iterator[str]:
-    alias = f"{source.alias}: " if source.alias else ""
-    checked = f", checked {source.checked}" if source.url else ""
-    yield f"  - {alias}{cite(source)}{checked}"
+    about = f" ({source.title})" if source.document else f", checked {source.checked}"
+    yield f"  - {cite(source)}{about}"
     if source.correction:
         yield from _wrapped(f"but: {source.correction}", "    ")
 

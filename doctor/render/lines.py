@@ -39,23 +39,32 @@ DEEP = " " * 7
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """A styled prefix, and a body that is wrapped with the prefix's width as indent."""
+    """A styled prefix, and a body that is wrapped; its later lines begin at `indent`."""
 
     prefix: str = ""
     body: str = ""
     style: str = ""
     body_style: str = ""
+    hang: int | None = None
+
+    @property
+    def indent(self) -> int:
+        """Columns before the later lines: the prefix's, unless `hang` says less."""
+        return len(self.prefix) if self.hang is None else self.hang
 
     def wrapped(self, width: int | None) -> list[str]:
-        """The body in lines of at most `width` columns, prefix included; addresses stay whole."""
+        """The body's lines, the whole line in `width` columns; addresses stay whole."""
         if width is None or width <= len(self.prefix) + 20:
             return [self.body]
-        return textwrap.wrap(
+        room = " " * (len(self.prefix) - self.indent)
+        lines = textwrap.wrap(
             self.body,
-            width - len(self.prefix),
+            width - self.indent,
+            initial_indent=room,
             break_long_words=False,
             break_on_hyphens=False,
-        ) or [""]
+        )
+        return [lines[0][len(room) :], *lines[1:]] if lines else [""]
 
 
 def report_lines(report: Report, detail: Detail = "normal") -> Iterator[Line]:
@@ -83,7 +92,7 @@ def _machine(report: Report) -> Iterator[str]:
     facts = report.facts
     host = facts.host
     if isinstance(host, Host):
-        yield f"{host.system} {host.release} {host.arch}".strip()
+        yield f"{host.system} {host.arch}".strip()
         cpus = [count for count in (host.cpus, host.cgroup_cpus) if count]
         if cpus:
             yield f"{min(cpus):g} CPUs"
@@ -144,7 +153,7 @@ def _finding(finding: Finding, detail: Detail) -> Iterator[Line]:
     told = f"{seconds:.0f} s" in finding.verdict.summary
     spent = f" ({seconds:.1f} s)" if seconds >= SECONDS_SHOWN and not told else ""
     head = f"  {WORDS[status]} {check.code} {check.slug}  "
-    yield Line(head, f"{finding.verdict.summary}{spent}", STYLES[status])
+    yield Line(head, f"{finding.verdict.summary}{spent}", STYLES[status], hang=len(DEEP) * 2)
     if finding.complains:
         first, *rest = finding.fix.splitlines()
         yield Line(f"{DEEP}fix: ", first)

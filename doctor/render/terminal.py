@@ -55,7 +55,7 @@ def _print(line: Line, console: Console, width: int | None) -> None:
     from rich.text import Text
 
     for number, part in enumerate(line.wrapped(width)):
-        prefix = line.prefix if number == 0 else " " * len(line.prefix)
+        prefix = line.prefix if number == 0 else " " * line.indent
         body = encodable(part, sys.stdout)
         text = Text.assemble((prefix, line.style), (body, line.body_style))
         text.rstrip()
