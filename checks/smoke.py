@@ -57,6 +57,16 @@ ERRORS = (
     ),
 )
 
+CRASHED = (
+    "Libraries that were not built for each other crash so: look at TOR004, LD_LIBRARY_PATH and "
+    "LD_PRELOAD first, then reinstall torch in a fresh environment. If it crashes there too, the "
+    "driver or the GPU is to be suspected: dmesg shows an Xid for a GPU that failed."
+)
+HUNG = (
+    "Run again with nothing else on the machine. If it hangs again in a fresh environment, the "
+    "driver or the GPU is to be suspected: dmesg shows an Xid for a GPU that failed."
+)
+
 
 def completes(smoke: Smoke) -> Verdict:
     if not smoke.stages:
@@ -70,7 +80,8 @@ def completes(smoke: Smoke) -> Verdict:
     said = f"{_ended(last)} on {_where(smoke)}; passed before: {names or 'none'}"
     known = recognise(last.ended.detail, ERRORS)
     if known is None:
-        return fail(said, seconds=smoke.seconds)
+        ending = {"signal": CRASHED, "timeout": HUNG}.get(last.ended.how)
+        return fail(said, fix=ending, seconds=smoke.seconds)
     return fail(
         said, fix=known.fix, owner=known.owner, sources=known.sources, seconds=smoke.seconds
     )
@@ -97,8 +108,8 @@ STEP_COMPLETES = Check(
     "and records each stage: an error, a crash or a hang is then pinned to the stage it came from.",
     passes="allocate, forward, loss, backward and optimizer are done in every step.",
     fails="A stage raised, crashed or gave no answer in time.",
-    fix="Mend what the failed stage names. The model is the doctor's own, so the cause lies in the "
-    "environment or the machine, not in the training script.",
+    fix="Search for the error that the stage raised. The model is the doctor's own, so the cause "
+    "lies in the environment or the machine, not in the training script.",
     owner=Owner.ENVIRONMENT,
     judge=completes,
     sources=("cbl-verification", "ps-U28"),

@@ -7,7 +7,6 @@ from doctor.host import RECORDED
 from doctor.job import Chosen, Job, Precision, Target, TargetKind, choose_precision
 from doctor.model import Status, Verdict
 from doctor.sections import Host, Torch, TorchGpu, Unknown
-from doctor.sources import SOURCES
 from doctor.views import JobGpu, JobGpus
 
 LINUX = Host(system="Linux")
@@ -277,8 +276,3 @@ def test_a_long_value_is_cut_and_stays_on_one_line() -> None:
 def test_cuda_variables_do_nothing_to_a_job_on_the_cpu() -> None:
     assert clean("cpu", CUDA_LAUNCH_BLOCKING="1").status is Status.PASS
     assert clean("cpu", TORCHDYNAMO_DISABLE="1").status is Status.WARN
-
-
-def test_sources_resolve() -> None:
-    for check in (*precision.CHECKS, *precision.ENVIRONMENT):
-        assert set(check.sources) <= SOURCES.keys()
