@@ -13,6 +13,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from doctor.checkpoint.files import LocalFile
 from doctor.checkpoint.names import shown
 from doctor.checkpoint.safetensors import read_shard
 from doctor.checkpoint.scan import scan
@@ -87,7 +88,7 @@ def test_ranges_are_those_of_the_file(tmp_path: Path) -> None:
     save_file(tensors, str(tmp_path / "m.safetensors"))
     data = (tmp_path / "m.safetensors").read_bytes()
     descriptor = os.open(tmp_path / "m.safetensors", os.O_RDONLY)
-    shard = read_shard(descriptor, len(data), "m.safetensors")
+    shard = read_shard(LocalFile(descriptor, len(data)), "m.safetensors")
     os.close(descriptor)
     assert len(shard.tensors) == 7
     for tensor in shard.tensors:

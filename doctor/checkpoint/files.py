@@ -1,4 +1,8 @@
-"""Files of strangers: opened without blocking, read by pread, never mapped."""
+"""Files of strangers: opened without blocking, read by pread, never mapped.
+
+A `Folder` is where files lie beside each other, on a disk or at an address; a `Source` is the bytes
+of one of them. Readers know these two alone.
+"""
 
 from __future__ import annotations
 
@@ -8,8 +12,10 @@ import json
 import os
 import stat
 from collections.abc import Iterator
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, NoReturn, Protocol
 
 from doctor.checkpoint.disguise import disguise
 
@@ -33,24 +39,113 @@ class Wrong(Exception):
         self.text = text
 
 
-@contextlib.contextmanager
-def opened(path: Path) -> Iterator[tuple[int, int]]:
-    """A regular file's descriptor and size. Raises Wrong; a pipe or a device is never waited for.
+class Source(Protocol):
+    """The bytes of one file."""
 
-    It is looked at before it is opened, since opening a device can have effects of its own, and
-    again after, since it may have been changed in between.
-    """
-    try:
-        _regular(path.stat())
-        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY)
-    except (OSError, ValueError) as error:
-        raise _refused(path, error) from None
-    try:
-        found = os.fstat(descriptor)
-        _regular(found)
-        yield descriptor, found.st_size
-    finally:
-        os.close(descriptor)
+    @property
+    def size(self) -> int:
+        """Bytes of the whole file, as they were when it was opened."""
+        ...
+
+    def read(self, size: int, offset: int) -> bytes:
+        """Up to `size` bytes at `offset`; fewer where the file ends. Raises Wrong."""
+        ...
+
+
+class Folder(Protocol):
+    """Files beside each other."""
+
+    @property
+    def address(self) -> str:
+        """As the user would write it."""
+        ...
+
+    def names(self) -> list[str]:
+        """What is directly inside, sorted; the names of folders end with a slash. Raises Wrong."""
+        ...
+
+    def open(self, name: str) -> AbstractContextManager[Source]:
+        """One file. Raises Wrong; a pipe or a device is never waited for."""
+        ...
+
+    def there(self, name: str) -> bool:
+        """Whether something has that name, links followed."""
+        ...
+
+    def inside(self, name: str) -> Folder:
+        """A folder in it."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class LocalFile:
+    """An open file on this machine."""
+
+    descriptor: int
+    size: int
+
+    def read(self, size: int, offset: int) -> bytes:
+        """Up to `size` bytes at `offset`; fewer where the file ends. Raises Wrong."""
+        parts: list[bytes] = []
+        try:
+            while size and (part := os.pread(self.descriptor, size, offset)):
+                parts.append(part)
+                size, offset = size - len(part), offset + len(part)
+        except OSError as error:
+            raise Wrong("not-inspectable", f"cannot be read: {error.strerror or error}") from None
+        return parts[0] if len(parts) == 1 else b"".join(parts)
+
+
+@dataclass(frozen=True, slots=True)
+class LocalFolder:
+    """A folder on this machine."""
+
+    path: Path
+
+    @property
+    def address(self) -> str:
+        return str(self.path)
+
+    def names(self) -> list[str]:
+        """What is directly inside, sorted; the names of folders end with a slash. Raises Wrong."""
+        try:
+            with os.scandir(self.path) as entries:
+                return sorted(entry.name + "/" * entry.is_dir() for entry in entries)
+        except (OSError, ValueError) as error:
+            raise _refused(self.path, error) from None
+
+    @contextlib.contextmanager
+    def open(self, name: str) -> Iterator[LocalFile]:
+        """A regular file. Raises Wrong.
+
+        It is looked at before it is opened, since opening a device can have effects of its own,
+        and again after, since it may have been changed in between.
+        """
+        path = self.path / name
+        try:
+            _regular(path.stat())
+            descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY)
+        except (OSError, ValueError) as error:
+            raise _refused(path, error) from None
+        try:
+            found = os.fstat(descriptor)
+            _regular(found)
+            yield LocalFile(descriptor, found.st_size)
+        finally:
+            os.close(descriptor)
+
+    def there(self, name: str) -> bool:
+        """Whether something has that name, links followed; what may not be looked at is there."""
+        try:
+            (self.path / name).stat()
+        except ValueError:
+            return False
+        except OSError as error:
+            return error.errno not in ABSENT
+        return True
+
+    def inside(self, name: str) -> LocalFolder:
+        return LocalFolder(self.path / name.rstrip("/"))
 
 
 def _regular(found: os.stat_result) -> None:
@@ -68,36 +163,13 @@ def _refused(path: Path, error: OSError | ValueError) -> Wrong:
     return Wrong("not-inspectable", f"cannot be read: {error.strerror or error}")
 
 
-def there(path: Path) -> bool:
-    """Whether something is at `path`, links followed; what may not be looked at is there."""
-    try:
-        path.stat()
-    except ValueError:
-        return False
-    except OSError as error:
-        return error.errno not in ABSENT
-    return True
-
-
-def read_at(descriptor: int, size: int, offset: int) -> bytes:
-    """Up to `size` bytes at `offset`; fewer where the file ends. Raises Wrong."""
-    parts: list[bytes] = []
-    try:
-        while size and (part := os.pread(descriptor, size, offset)):
-            parts.append(part)
-            size, offset = size - len(part), offset + len(part)
-    except OSError as error:
-        raise Wrong("not-inspectable", f"cannot be read: {error.strerror or error}") from None
-    return parts[0] if len(parts) == 1 else b"".join(parts)
-
-
-def read_json(path: Path, limit: int) -> dict[str, Any]:
+def read_json(folder: Folder, name: str, limit: int) -> dict[str, Any]:
     """The object in a JSON file of at most `limit` bytes. Raises Wrong."""
-    with opened(path) as (descriptor, size):
-        if size > limit:
-            text = f"is {size:,} bytes, over the {limit:,} that the doctor reads of it"
+    with folder.open(name) as source:
+        if source.size > limit:
+            text = f"is {source.size:,} bytes, over the {limit:,} that the doctor reads of it"
             raise Wrong("not-inspectable", text)
-        data = read_at(descriptor, size, 0)
+        data = source.read(source.size, 0)
     try:
         found = json.loads(data.decode("utf-8-sig"))
     except (ValueError, RecursionError, MemoryError) as error:

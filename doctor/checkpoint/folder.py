@@ -7,7 +7,7 @@ from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 
-from doctor.checkpoint.files import Wrong, there
+from doctor.checkpoint.files import Folder, LocalFolder, Wrong
 from doctor.checkpoint.index import listed, read_index
 from doctor.checkpoint.names import shown
 from doctor.sections import Problem, Unknown
@@ -43,7 +43,7 @@ _NOT_WEIGHTS = re.compile(
 class Layout:
     """The files that hold the weights, relative to `folder`, and the index that names them."""
 
-    folder: Path
+    folder: Folder
     kind: str
     files: tuple[str, ...]
     index: str | None = None
@@ -54,22 +54,21 @@ class Layout:
 def lay_out(path: str) -> Layout | Unknown:
     """The weights at `path`: a file, an index, or a folder whose subfolders are not searched."""
     place = Path(path)
+    folder = LocalFolder(place.parent)
     try:
         if place.is_dir():
-            return _folder(place, _names(place))
+            return _folder(LocalFolder(place))
         place.lstat()
         if place.name.endswith(".safetensors.index.json"):
-            return _indexed(place.parent, _names(place.parent), place.name)
+            return _indexed(folder, _names(folder), place.name)
     except (OSError, ValueError) as error:
         return Unknown(reason=f"{shown(path, 300)}: {getattr(error, 'strerror', None) or error}")
-    return _file(place.parent, place.name)
+    except Wrong as wrong:
+        return Unknown(reason=f"{shown(path, 300)}: {wrong.text}")
+    return _file(folder, place.name)
 
 
-def _names(folder: Path) -> list[str]:
-    return sorted(entry.name for entry in folder.iterdir())
-
-
-def _file(folder: Path, name: str) -> Layout:
+def _file(folder: Folder, name: str) -> Layout:
     if text := _OTHERS.get(Path(name).suffix):
         return _not_inspectable(folder, [name], text)
     note: tuple[Problem, ...] = ()
@@ -79,7 +78,13 @@ def _file(folder: Path, name: str) -> Layout:
     return Layout(folder, "one safetensors file", (name,), problems=note)
 
 
-def _folder(folder: Path, entries: list[str]) -> Layout | Unknown:
+def _names(folder: Folder) -> list[str]:
+    """What is inside, files and folders alike."""
+    return [name.rstrip("/") for name in folder.names()]
+
+
+def _folder(folder: Folder) -> Layout | Unknown:
+    entries = _names(folder)
     names = [name for name in entries if not name.startswith(".")]
     found = [name for name in names if name.endswith(".safetensors")]
     indexes = [name for name in names if name.endswith(".safetensors.index.json")]
@@ -118,7 +123,7 @@ def _count(name: str) -> int:
     return int(shard["count"]) if shard else 0
 
 
-def _without_index(folder: Path, files: list[str]) -> Layout:
+def _without_index(folder: Folder, files: list[str]) -> Layout:
     text = "there is no index: transformers cannot load shards without one"
     problems = [Problem(kind="no-index", file="", text=text)]
     if lacking := _count(files[0]) - len(files):
@@ -127,7 +132,7 @@ def _without_index(folder: Path, files: list[str]) -> Layout:
     return Layout(folder, "safetensors shards", tuple(files), problems=tuple(problems))
 
 
-def _lone(folder: Path, found: list[str]) -> Layout:
+def _lone(folder: Folder, found: list[str]) -> Layout:
     """A file of another name; with several, the adapter or the first without a variant."""
     kind = "PEFT adapter" if ADAPTER in found else "one safetensors file"
     plain = sorted(found, key=lambda name: (name != ADAPTER, name.count("."), name))
@@ -138,7 +143,7 @@ def _lone(folder: Path, found: list[str]) -> Layout:
     return Layout(folder, kind, (plain[0],), problems=note)
 
 
-def _indexed(folder: Path, names: list[str], index: str) -> Layout:
+def _indexed(folder: Folder, names: list[str], index: str) -> Layout:
     """The shards that an index names; the files on disk where it names none of them."""
     found = [name for name in names if name.endswith(".safetensors") and name[0] != "."]
     numbered = _numbered(found)
@@ -148,7 +153,7 @@ def _indexed(folder: Path, names: list[str], index: str) -> Layout:
         problem = Problem(kind=wrong.kind, file=shown(index), text=wrong.text)  # type: ignore[arg-type]
         return Layout(folder, "safetensors shards", tuple(numbered), problems=(problem,))
     named = sorted(set(weight_map.values()))
-    absent = [name for name in named if not there(folder / name)]
+    absent = [name for name in named if not folder.there(name)]
     whole = numbered if numbered and _count(numbered[0]) == len(numbered) else []
     here = tuple(whole or [name for name in found if name == SINGLE])
     if len(absent) == len(named) and here:
@@ -165,13 +170,16 @@ def _indexed(folder: Path, names: list[str], index: str) -> Layout:
     )
 
 
-def _absent(folder: Path, index: str, absent: list[str], total: int) -> list[Problem]:
+def _absent(folder: Folder, index: str, absent: list[str], total: int) -> list[Problem]:
     if not absent:
         return []
-    links = any((folder / name).is_symlink() for name in absent)
-    broken = " (links to files that are not there)" if links else ""
+    broken = " (links to files that are not there)" if _linked(folder, absent) else ""
     text = f"names {total} files of which {len(absent)} are missing{broken}: {listed(absent)}"
     return [Problem(kind="missing", file=shown(index), text=text)]
+
+
+def _linked(folder: Folder, names: list[str]) -> bool:
+    return isinstance(folder, LocalFolder) and any((folder.path / n).is_symlink() for n in names)
 
 
 def _strays(index: str, named: list[str], found: list[str]) -> list[Problem]:
@@ -191,7 +199,7 @@ def _strays(index: str, named: list[str], found: list[str]) -> list[Problem]:
     return problems
 
 
-def _other_formats(folder: Path, names: list[str], entries: list[str]) -> Layout | Unknown:
+def _other_formats(folder: Folder, names: list[str], entries: list[str]) -> Layout | Unknown:
     weights = [
         name for name in names if Path(name).suffix in _OTHERS and not _NOT_WEIGHTS.fullmatch(name)
     ]
@@ -206,10 +214,10 @@ def _other_formats(folder: Path, names: list[str], entries: list[str]) -> Layout
         return _not_inspectable(folder, weights, kinds.most_common(1)[0][0])
     below = [name for name in names if re.match(r"checkpoint-\d+|snapshots|step-\d+|iter_", name)]
     hint = f"; name a subfolder, such as {shown(below[-1])}" if below else ""
-    return Unknown(reason=f"{shown(str(folder), 300)}: no weights are in this folder{hint}")
+    return Unknown(reason=f"{shown(folder.address, 300)}: no weights are in this folder{hint}")
 
 
-def _not_inspectable(folder: Path, files: list[str], kind: str) -> Layout:
+def _not_inspectable(folder: Folder, files: list[str], kind: str) -> Layout:
     are = "are" if kind.endswith("s") else "is"
     name, text = "", f"{kind} {are} not inspectable yet"
     if len(files) == 1:

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from pathlib import Path
 from typing import Literal
 
-from doctor.checkpoint.files import Wrong, read_json
+from doctor.checkpoint.files import Folder, Wrong, read_json
 from doctor.checkpoint.names import shown
 from doctor.checkpoint.tensors import Shard
 from doctor.sections import Problem
@@ -18,9 +17,9 @@ SPLIT = "DCP_SHARDING_INFO"
 """In __metadata__: torch's distributed export stores parts of a tensor under its full name."""
 
 
-def read_index(folder: Path, name: str) -> dict[str, str]:
+def read_index(folder: Folder, name: str) -> dict[str, str]:
     """Tensor -> file name. Raises Wrong; a name that leads out of the folder is Wrong."""
-    found = read_json(folder / name, LIMIT).get("weight_map")
+    found = read_json(folder, name, LIMIT).get("weight_map")
     if not isinstance(found, dict) or not found:
         raise Wrong("damaged", "has no weight_map")
     for file in set(map(str, found.values())):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import struct
 from typing import Literal
 
-from doctor.checkpoint.files import Wrong, read_at
+from doctor.checkpoint.files import Source, Wrong
 from doctor.checkpoint.names import is_norm
 from doctor.checkpoint.tensors import Shard, Tensor
 from doctor.sections import Norm
@@ -24,7 +24,7 @@ MOST = 20_000
 """Norms that are read of one file; one more stands for those that are not."""
 
 
-def read_norms(descriptor: int, shard: Shard) -> list[Norm]:
+def read_norms(source: Source, shard: Shard) -> list[Norm]:
     """Every norm of an open file."""
     found = [tensor for tensor in shard.tensors if is_norm(tensor)]
     return [
@@ -32,18 +32,18 @@ def read_norms(descriptor: int, shard: Shard) -> list[Norm]:
             name=tensor.name[:500],
             dtype=tensor.dtype,
             size=tensor.elements,
-            value=_value(descriptor, tensor) if number < MOST else "unread",
+            value=_value(source, tensor) if number < MOST else "unread",
         )
         for number, tensor in enumerate(found[: MOST + 1])
     ]
 
 
-def _value(descriptor: int, tensor: Tensor) -> Literal["ones", "zeros", "other", "unread"]:
+def _value(source: Source, tensor: Tensor) -> Literal["ones", "zeros", "other", "unread"]:
     length = tensor.end - tensor.begin
     if length > LARGEST:
         return "unread"
     try:
-        data = read_at(descriptor, length, tensor.begin)
+        data = source.read(length, tensor.begin)
     except Wrong:
         return "unread"
     if len(data) != length:

@@ -6,7 +6,7 @@ import json
 from typing import Any, NoReturn, TypeGuard
 
 from doctor.checkpoint.disguise import disguise
-from doctor.checkpoint.files import Wrong, read_at
+from doctor.checkpoint.files import Source, Wrong
 from doctor.checkpoint.names import shown
 from doctor.checkpoint.tensors import BITS, Shard, Tensor
 from doctor.sections import Problem
@@ -23,10 +23,11 @@ LONG = 25_000_000
 WIDEST = 1 << 63
 
 
-def read_shard(descriptor: int, size: int, file: str) -> Shard:
+def read_shard(source: Source, file: str) -> Shard:
     """The tensors of one open file; what is wrong with it is in `problems`."""
+    size = source.size
     try:
-        start, text = _text(descriptor, size)
+        start, text = _text(source)
         header = _parse(text)
         metadata = _metadata(header.pop("__metadata__", None))
         tensors = [_tensor(name, entry, file, start) for name, entry in header.items()]
@@ -50,9 +51,10 @@ def unreadable(file: str, size: int, wrong: Wrong) -> Shard:
     return Shard(file, size, problems=(problem,), readable=False)
 
 
-def _text(descriptor: int, size: int) -> tuple[int, bytes]:
+def _text(source: Source) -> tuple[int, bytes]:
     """Where the data start, and the header before them."""
-    first = read_at(descriptor, min(FIRST, size), 0)
+    size = source.size
+    first = source.read(min(FIRST, size), 0)
     if len(first) < 8:
         _refuse(first, f"has {len(first)} bytes, a header needs 8" if first else "is empty")
     length = int.from_bytes(first[:8], "little")
@@ -67,7 +69,7 @@ def _text(descriptor: int, size: int) -> tuple[int, bytes]:
         raise Wrong("over-limit", text)
     if length <= len(first) - 8:
         return 8 + length, first[8 : 8 + length]
-    return 8 + length, read_at(descriptor, length, 8)
+    return 8 + length, source.read(length, 8)
 
 
 def _refuse(first: bytes, text: str) -> NoReturn:

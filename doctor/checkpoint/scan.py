@@ -7,12 +7,11 @@ import os
 import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager
-from pathlib import Path
 from typing import Any
 
 from doctor.checkpoint import config, history
 from doctor.checkpoint.config import Config
-from doctor.checkpoint.files import Wrong, opened, read_json
+from doctor.checkpoint.files import Folder, Wrong, read_json
 from doctor.checkpoint.folder import Layout, lay_out
 from doctor.checkpoint.index import disagreements
 from doctor.checkpoint.names import is_packed, role, shown
@@ -73,23 +72,23 @@ def scan(path: str, stage: Stage = quiet) -> Checkpoint | Unknown:
     )
 
 
-def _read(folder: Path, file: str, stage: Stage) -> tuple[Shard, list[Norm]]:
+def _read(folder: Folder, file: str, stage: Stage) -> tuple[Shard, list[Norm]]:
     with stage(f"read {shown(file)}"):
         try:
-            with opened(folder / file) as (descriptor, size):
-                shard = read_shard(descriptor, size, file)
-                return shard, read_norms(descriptor, shard)
+            with folder.open(file) as source:
+                shard = read_shard(source, file)
+                return shard, read_norms(source, shard)
         except Wrong as wrong:
             return unreadable(file, 0, wrong), []
 
 
 def _json(
-    folder: Path, name: str, limit: int, stage: Stage, notes: list[Problem]
+    folder: Folder, name: str, limit: int, stage: Stage, notes: list[Problem]
 ) -> dict[str, Any]:
     """A file beside the weights; {} where there is none, and a note where it cannot be read."""
     with stage(f"read {name}"):
         try:
-            return read_json(folder / name, limit)
+            return read_json(folder, name, limit)
         except Wrong as wrong:
             if wrong.kind != "missing":
                 notes.append(Problem(kind="note", file=name, text=wrong.text))
@@ -99,8 +98,8 @@ def _json(
 def _sizes_only(path: str, layout: Layout, began: float) -> Checkpoint:
     sizes = [0]
     for file in layout.files:
-        with contextlib.suppress(OSError, ValueError):
-            sizes.append((layout.folder / file).stat().st_size)
+        with contextlib.suppress(Wrong), layout.folder.open(file) as source:
+            sizes.append(source.size)
     return Checkpoint(
         path=_text(path),
         layout=layout.kind,
