@@ -34,6 +34,14 @@ BITS = {
 """Bits of one element, by safetensors' names of the dtypes."""
 
 
+class Part(NamedTuple):
+    """A range of bytes of one file."""
+
+    file: str
+    begin: int
+    end: int
+
+
 class Tensor(NamedTuple):
     """One tensor and its bytes: `begin` and `end` count from the start of `file`."""
 
@@ -44,6 +52,43 @@ class Tensor(NamedTuple):
     file: str
     begin: int
     end: int
+    strides: tuple[int, ...] | None = None
+    """In elements, from `begin` on; None: C order without gaps."""
+    parts: tuple[Part, ...] = ()
+    """The ranges of a tensor that lies in several, in order; () where `begin` to `end` is all."""
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """What an optimizer keeps for one parameter."""
+
+    key: str
+    """The parameter's name, or its number in the groups."""
+    step: float | None
+    slots: dict[str, Tensor]
+    """exp_avg, exp_avg_sq, momentum_buffer, ... as the optimizer calls them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """One of an optimizer's param_groups."""
+
+    keys: tuple[str, ...]
+    names: tuple[str, ...] = ()
+    """Names in the order of `keys`, where the optimizer knew them."""
+    lr: float | None = None
+    weight_decay: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class OptimizerState:
+    """An optimizer's state as it was saved."""
+
+    file: str
+    groups: tuple[Group, ...] = ()
+    entries: tuple[Entry, ...] = ()
+    masters: tuple[Tensor, ...] = ()
+    """fp32 copies of the weights that the optimizer steps, by the parameters' names."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,3 +102,10 @@ class Shard:
     problems: tuple[Problem, ...] = ()
     readable: bool = True
     """The header was read; its tensors are all there are."""
+    imports: tuple[str, ...] = ()
+    """Globals that unpickling it would import, "module.name"."""
+    refused: tuple[str, ...] = ()
+    """Of these, what torch.load(weights_only=True) refuses."""
+    optimizer: OptimizerState | None = None
+    step: int | None = None
+    """How many steps the run had taken, where the file tells (global_step, iter_num)."""
