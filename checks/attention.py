@@ -138,7 +138,8 @@ def cudnn_sdpa(
         return unknown("no GPU is visible")
     found: dict[Bug, set[Bites]] = {}
     for capability in capabilities:
-        first = first_backend(version, torch, cuda, host, capability)
+        seen = cuda if capability == job_gpus.gpus[0].capability else None
+        first = first_backend(version, torch, seen, host, capability)
         for bug in BUGS:
             found.setdefault(bug, set()).add(_bites(bug, version, torch, capability, first))
     said = _stack(torch, cuda, capabilities)

@@ -8,9 +8,10 @@ from pathlib import PurePath
 
 from doctor.checkpoint.names import shown
 from doctor.checkpoint.tensors import BITS
+from doctor.checkpoint_sections import Checkpoint, Role
 from doctor.job import Target
 from doctor.model import Check, Owner, Verdict, fail, ok, skip, unknown, warn
-from doctor.sections import Checkpoint, Role, Unknown
+from doctor.sections import Unknown
 from doctor.units import dotted, gb
 from doctor.views import JobGpus
 
@@ -24,6 +25,7 @@ NEEDS = {
     "F6_E2M3": (10, 0),
     "F6_E3M2": (10, 0),
     "F4": (10, 0),
+    "F8_E8M0": (10, 0),
 }
 """dtype -> compute capability that computes in it (low-precision-matrix, titan-matrix)."""
 
@@ -70,7 +72,8 @@ def files_are_complete(checkpoint: Checkpoint) -> Verdict:
         return ok(_whole(checkpoint), seconds=checkpoint.seconds)
     more = f" (and {len(found) - 1} more)" if len(found) > 1 else ""
     said = f"{found[0].said}{more}; every header valid and every shard present required"
-    commands = (_fetch(checkpoint),) if "git-LFS" in found[0].text else ()
+    pointer = "git-LFS" in found[0].text and "://" not in checkpoint.path
+    commands = (_fetch(checkpoint),) if pointer else ()
     complain = fail if wrong else warn
     return complain(said, *commands, fix=FIXES.get(found[0].kind), seconds=checkpoint.seconds)
 
@@ -116,6 +119,8 @@ def dtypes_run_here(checkpoint: Checkpoint, target: Target, job_gpus: JobGpus | 
 
 
 def _without_nvidia(checkpoint: Checkpoint, target: Target, said: str) -> Verdict:
+    if target.kind == "mps" and "F64" in checkpoint.dtypes:
+        return warn(f"{said}; Apple's GPUs have no F64")
     low = [dtype for dtype in checkpoint.dtypes if BITS[dtype] < 16 and dtype[0] == "F"]
     if not low:
         return ok(f"{said}, which {target.kind} computes in")
@@ -196,7 +201,7 @@ CHECKS = (
         "and Volta support bf16, since it emulates it there.",
         passes="every stored dtype is native to the device of the job, or needs no support",
         warns="fp8, fp6 or fp4 on a GPU without them or on the CPU, bf16 on a GPU below 8.0, or "
-        "AMD's own fp8 formats on an NVIDIA GPU",
+        "AMD's own fp8 formats on an NVIDIA GPU, or fp64 on MPS",
         fix="Load the weights in a dtype that the device has: dtype=torch.float32 for training "
         "with autocast, and fp16 autocast with a GradScaler below 8.0. fp8 and fp4 weights have "
         "scales and must be dequantised with them. Or take a GPU that has the dtype.",

@@ -22,7 +22,7 @@ from doctor.driver_errors import (
     Remedy,
 )
 from doctor.model import Check, Owner, Verdict, fail, ok, skip, unknown, warn
-from doctor.sections import Cuda, Driver, Ended, Host, Torch, TorchGpu, Unknown
+from doctor.sections import Cuda, Driver, Ended, Host, Torch, Unknown
 from doctor.units import dotted
 from doctor.verdicts import worst
 from doctor.views import JobGpu, JobGpus
@@ -31,6 +31,10 @@ WANTED = "NVML and cuInit must answer"
 MIN_BRANCH = {11: 450, 12: 525, 13: 580}
 """Lowest driver branch that runs every CUDA of a major version: source cuda-minor-compatibility."""
 UNKNOWN_ERROR = 999
+OLD_BRANCH = (
+    "Upgrade the driver on the host to branch 580 or newer: torch's wheels for CUDA 12 need 525, "
+    "those for CUDA 13 need 580. Rented: take a machine with a newer driver."
+)
 
 
 def answers(host: Host | Unknown, driver: Driver | Unknown) -> Verdict:
@@ -43,7 +47,7 @@ def answers(host: Host | Unknown, driver: Driver | Unknown) -> Verdict:
 def _answers(host: Host | Unknown, driver: Driver) -> Verdict:
     if driver.nvml.ok and driver.cuda.ok:
         return ok(f"{_named(driver)}: NVML and cuInit answer")
-    wanted = host.env.get("CUDA_VISIBLE_DEVICES") if isinstance(host, Host) else None
+    wanted = host.visible_devices if isinstance(host, Host) else None
     if driver.nvml.ok and driver.cuda.code == NO_DEVICE and wanted is not None:
         said = f"cuInit finds no device under CUDA_VISIBLE_DEVICES={wanted!r}, see GPU001"
         return ok(f"{_named(driver)}: NVML answers; {said}")
@@ -86,7 +90,7 @@ def _cuda_remedy(ended: Ended) -> Remedy | None:
 
 
 def _no_hardware(host: Host | Unknown, said: str) -> Verdict | None:
-    if not isinstance(host, Host) or host.has_nvidia:
+    if not isinstance(host, Host) or host.has_nvidia or not host.pci_listed:
         return None
     less = "no NVIDIA GPU on the PCI bus and no /dev/nvidia*, the job wants one"
     return _failed(f"{less} ({said})" if said else less, NO_HARDWARE)
@@ -162,7 +166,7 @@ def runs_torch_cuda(
         return skip("this torch is not built for CUDA, see TOR002")
     needs = int(match[1]), int(match[2])
     if isinstance(cuda, Cuda) and not cuda.started.ok and "too old" in cuda.started.detail:
-        return _too_old(f"torch says: {cuda.started.detail}", job_gpus)
+        return _too_old(f"torch says: {cuda.started.detail}", job_gpus, _branch(driver.version))
     if driver.cuda_version is None:
         return unknown(f"the driver's CUDA version could not be read; torch needs {torch.cuda}")
     has = _cuda(driver.cuda_version)
@@ -175,7 +179,7 @@ def runs_torch_cuda(
         if _came_up(cuda):
             return ok(f"{said}; a CUDA context came up all the same")
         least_driver = f"driver {least} or newer" if least else "a newer driver"
-        return _too_old(f"{said}, which needs {least_driver}", job_gpus)
+        return _too_old(f"{said}, which needs {least_driver}", job_gpus, branch)
     return _within_major(said, torch, job_gpus)
 
 
@@ -190,7 +194,7 @@ def _within_major(said: str, torch: Torch, job_gpus: JobGpus | Unknown) -> Verdi
 
 def _takes_code(said: str, torch: Torch, gpu: JobGpu) -> Verdict:
     """Cubins run on every driver of the major version; PTX wants one as new as the toolkit."""
-    if _ran(gpu.torch):
+    if gpu.torch and gpu.torch.ran:
         return ok(f"{said}, of the same major version; a kernel ran on {gpu.label}")
     on = gpu.capability
     if on is None:
@@ -202,8 +206,10 @@ def _takes_code(said: str, torch: Torch, gpu: JobGpu) -> Verdict:
     return skip(f"the build has no code at all for {gpu.label}, see TOR003")
 
 
-def _too_old(said: str, job_gpus: JobGpus | Unknown) -> Verdict:
+def _too_old(said: str, job_gpus: JobGpus | Unknown, branch: int | None) -> Verdict:
     lowest = job_gpus.lowest_capability if isinstance(job_gpus, JobGpus) else None
+    if branch is not None and branch < MIN_BRANCH[12]:
+        return fail(said, fix=OLD_BRANCH)
     return fail(said, _older_torch(lowest))
 
 
@@ -216,11 +222,7 @@ def _older_torch(lowest: Capability | None) -> str:
 
 
 def _came_up(cuda: Cuda | Unknown | None) -> bool:
-    return isinstance(cuda, Cuda) and (cuda.started.ok or any(map(_ran, cuda.gpus)))
-
-
-def _ran(gpu: TorchGpu | None) -> bool:
-    return gpu is not None and gpu.kernel is not None and gpu.kernel.ok
+    return isinstance(cuda, Cuda) and (cuda.started.ok or any(gpu.ran for gpu in cuda.gpus))
 
 
 def _branch(version: str | None) -> int | None:
@@ -245,8 +247,8 @@ RUNS_TORCH_CUDA = Check(
     "job on which no kernel was seen to run.",
     fails="It is a major version behind, or of an older branch, and no CUDA context came up; or "
     "torch itself says that the driver is too old.",
-    fix="Install a torch that is built for a CUDA of the driver's major version (the line below "
-    "is for CUDA 12, which needs driver 525 or newer), or upgrade the driver on the host.",
+    fix="Install a torch that is built for a CUDA of the driver's major version, or upgrade the "
+    "driver on the host. The command is for CUDA 12, which needs driver 525 or newer.",
     owner=Owner.ENVIRONMENT,
     judge=runs_torch_cuda,
     sources=(

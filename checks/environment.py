@@ -66,7 +66,9 @@ def environment_clean(host: Host, target: Target) -> Verdict:
         and host.env[leftover.name].strip().lower() not in leftover.quiet
     ]
     if not found:
-        return ok("no leftovers of debugging in the environment")
+        idle = [leftover.name for leftover in LEFTOVERS if leftover.name in host.env]
+        more = f" that acts here (set, without effect: {', '.join(idle)})" if idle else ""
+        return ok(f"no leftover of debugging in the environment{more}")
     said = (f"{row.name}={_short(host.env[row.name])} ({row.does})" for row in found)
     return warn(
         f"set, required unset: {'; '.join(said)}", f"unset {' '.join(r.name for r in found)}"

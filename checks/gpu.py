@@ -98,7 +98,8 @@ def _healthy(label: str, gpu: Gpu | None) -> Verdict:
     but = f"; not readable: {', '.join(unread)}" if unread else ""
     if soon := _soon(gpu):
         return warn(f"{who}: {', '.join(soon)}{but}", f"sudo nvidia-smi -i {gpu.uuid} --gpu-reset")
-    return ok(f"{who}: no memory errors{but}")
+    read = ", ".join(name for field, name in _QUESTIONS.items() if getattr(gpu, field) is not None)
+    return ok(f"{who}: well by {read or 'page retirement'}{but}")
 
 
 def _broken(gpu: Gpu) -> list[str]:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from doctor.driver_errors import KERNEL_LOG, RETURN
 from doctor.job import Job
 from doctor.model import Check, Owner, Verdict, fail, ok, unknown, warn
-from doctor.sections import Cuda, Gpu, Host, TorchGpu, Unknown
+from doctor.sections import Cuda, Gpu, Host, Unknown
 from doctor.views import JobGpu, JobGpus, visible_gpus
 
 VARIABLE = "CUDA_VISIBLE_DEVICES"
@@ -24,7 +24,7 @@ def visible(
     cuda: Cuda | Unknown | None,
     job_gpus: JobGpus | Unknown,
 ) -> Verdict:
-    wanted = host.env.get(VARIABLE) if isinstance(host, Host) else None
+    wanted = host.visible_devices if isinstance(host, Host) else None
     listed = visible_gpus(gpus, wanted) if isinstance(gpus, tuple) else None
     torch_sees = _torch_sees(cuda)
     trouble = _hidden(wanted, gpus, torch_sees) or _lost(listed) or _held(job_gpus, cuda)
@@ -96,7 +96,7 @@ def _held(job_gpus: JobGpus | Unknown, cuda: Cuda | Unknown | None) -> Verdict |
     at_start = cuda.started.detail if isinstance(cuda, Cuda) else ""
     for gpu in job_gpus.gpus if isinstance(job_gpus, JobGpus) else ():
         mode = gpu.nvml.compute_mode if gpu.nvml else None
-        if mode not in (PROHIBITED, EXCLUSIVE) or _ran(gpu.torch):
+        if mode not in (PROHIBITED, EXCLUSIVE) or (gpu.torch and gpu.torch.ran):
             continue
         if mode == PROHIBITED:
             return _in_mode(gpu, "is in compute mode prohibited; default is required")
@@ -120,18 +120,18 @@ def _in_mode(gpu: JobGpu, said: str) -> Verdict:
     )
 
 
-def _ran(gpu: TorchGpu | None) -> bool:
-    return gpu is not None and gpu.kernel is not None and gpu.kernel.ok
-
-
 def _sliced(listed: Sequence[JobGpu], wanted: str | None, need: int) -> Verdict:
     """A process sees one MIG slice, whatever there is; the slices are counted through NVML."""
     there = len(listed)
     if wanted is None:
         there = sum(len(gpu.nvml.slices) if gpu.slice and gpu.nvml else 1 for gpu in listed)
-    said = f"{there} MIG slices and GPUs, --gpus {need}"
+    said = f"{there} MIG slice{'s' * (there != 1)}, --gpus {need}"
     if there < need:
-        return fail(f"{said} required")
+        fix = (
+            "Take whole GPUs: one process uses one MIG slice, and NCCL between slices is "
+            "experimental. Or train on one slice with --gpus 1."
+        )
+        return fail(f"{said} required", fix=fix, sources=("pytorch-130181", "nccl-1716"))
     return warn(
         f"{said}: a process uses one slice, and NCCL between slices is experimental",
         fix="Train on one slice with --gpus 1, or have MIG mode switched off.",

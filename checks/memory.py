@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from doctor.checkpoint_sections import Checkpoint
 from doctor.job import Chosen, Job, Target
 from doctor.model import Check, Owner, Verdict, fail, ok, skip, unknown, warn
-from doctor.sections import Checkpoint, Host, Unknown
+from doctor.sections import Host, Unknown
 from doctor.training_memory import Size, model_size, table, training_parts
 from doctor.units import GIB, MIB, count, gib
 from doctor.verdicts import worst
@@ -182,14 +183,13 @@ VRAM = Check(
     "and CPU)",
     warns="it fits with less than 20 % left; or it does not fit under a recipe that was assumed",
     fails="it does not fit under the recipe stated with --recipe",
-    fix="Cheapest first: end what else uses the GPU; train less of the model (LoRA: --trainable "
-    "40M); split the state over more GPUs (FSDP or ZeRO: --shards N); an 8-bit or offloaded "
-    "optimizer; a GPU with more memory. A smaller batch or gradient checkpointing helps "
-    "activations only. If the job is another one, say so: --recipe, --params, --trainable, "
-    "--shards.",
+    fix="Train less of the model (LoRA: --trainable 40M), split the state over more GPUs (FSDP or "
+    "ZeRO: --shards N), take an 8-bit or offloaded optimizer, or a GPU with more memory: the "
+    "cheapest first. A smaller batch or gradient checkpointing helps activations only. If the job "
+    "is another one, say so: --recipe, --params, --trainable, --shards.",
     owner=Owner.JOB,
     judge=vram_fits,
-    sources=("fnr-memory", "ps-U10", "ps-U11", "transformers-one-gpu"),
+    sources=("fnr-memory", "ps-U10", "ps-U11"),
 )
 
 HOST = Check(

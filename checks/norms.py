@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 import re
 
 from doctor.checkpoint.names import shown
-from doctor.model import Check, Owner, Verdict, fail, ok, skip, unknown, warn
-from doctor.sections import Checkpoint, History, Norm
+from doctor.checkpoint_sections import Checkpoint, History, Norm, Optimizer
+from doctor.checks.causes import (
+    BY,
+    FAR,
+    HALF_STEP,
+    LEFT_OUT_FIX,
+    MASTER_FIX,
+    NO_GRADIENT_FIX,
+    WORDS,
+    causes,
+)
+from doctor.model import Check, Owner, Status, Verdict, fail, ok, skip, unknown, warn
+from doctor.sections import Unknown
 
-FAR = 1e-3
-"""sqrt(sum of lr^2): the distance of a random walk with steps of the learning rate."""
-
-HALF_STEP = {"BF16": 2.0**-9, "F16": 2.0**-12, "F32": 2.0**-25, "F64": 2.0**-54}
-"""The largest decrease at 1.0 that rounds back to it; an increase may be twice as large."""
-
-WORDS = {"BF16": "bf16", "F16": "fp16", "F32": "fp32", "F64": "fp64"}
+RANK = (Status.PASS, Status.WARN, Status.FAIL)
 
 ZERO_CENTRED = re.compile(
     r"(?:gemma[23]?|recurrent_gemma|paligemma|shieldgemma2|t5_?gemma2?|vaultgemma|qwen3_next"
@@ -29,12 +35,8 @@ RELEASED_AT_ONE = frozenset({"opt"})
 """Families released with every norm at 1.0 (transformers-24243)."""
 
 ROUNDING_FIX = (
-    "Keep the weights that the optimizer steps in fp32: load with dtype=torch.float32, leave out "
-    "model.to(torch.bfloat16) and model.half(), and compute under torch.autocast. Where memory "
-    "forbids that, take an optimizer with Kahan summation (torch-optimi) or stochastic rounding, "
-    "or keep the norms alone in fp32. Norms that stood still have to be trained again. These "
-    "files do not show the optimizer: if it did keep fp32 weights, look for norms without a "
-    "gradient instead."
+    f"{MASTER_FIX} These files do not show the optimizer: if it did keep fp32 weights, look for "
+    "norms without a gradient instead."
 )
 GRADIENT_FIX = (
     "Print param.grad of a norm after backward() and look for it in the optimizer's param_groups: "
@@ -44,7 +46,36 @@ GRADIENT_FIX = (
 )
 
 
+FOLDED = re.compile(
+    r".*(?:input|post_attention|pre_feedforward)_layernorm|.*ln_[12]|.*(?:attention|ffn|mlp)_norm"
+    r"|(?:.*\.)?(?:final_)?norm(?:_f)?|.*(?:attn|ffn|output)_norm"
+)
+"""Norms that precede a linear layer, into which their weights can be folded."""
+
+UNFOLDED = re.compile(r".*(?:[qk]|q_a|kv_a|post)_?(?:layer)?norm")
+"""Norms that stand where nothing can take their weights."""
+
+
 def norms_moved(checkpoint: Checkpoint) -> Verdict:
+    verdict = _norms(checkpoint)
+    still = [each for each in checkpoint.born_at_one if each.value == "ones"]
+    if not still or verdict.status is Status.UNKNOWN:
+        return verdict
+    said = (
+        f"{verdict.summary}; of {len(checkpoint.born_at_one)} other parameters that are born at "
+        f"1.0, {len(still)} are exactly 1.0: {_named(still)}"
+    )
+    if verdict.status in (Status.PASS, Status.SKIP) and _went_far(checkpoint):
+        return warn(said, fix=GRADIENT_FIX)
+    return dataclasses.replace(verdict, summary=said)
+
+
+def _went_far(checkpoint: Checkpoint) -> bool:
+    history = checkpoint.history
+    return history is not None and math.sqrt(history.lr_squares) >= FAR
+
+
+def _norms(checkpoint: Checkpoint) -> Verdict:
     norms = checkpoint.norms
     if reason := checkpoint.not_inspectable:
         return unknown(reason)
@@ -52,24 +83,89 @@ def norms_moved(checkpoint: Checkpoint) -> Verdict:
         return unknown("no header could be read")
     if not norms:
         return skip("no norm weights are in these files, as in adapters and models like OLMo v1")
-    if unread := [norm for norm in norms if norm.value == "unread"]:
-        first = shown(unread[0].name)
-        return unknown(f"{len(unread)} of {len(norms)} norms could not be read, such as {first}")
+    if untold := _untold(norms):
+        return unknown(untold)
     still = [norm for norm in norms if norm.value != "other"]
     if not still:
         return ok(f"{len(norms)} of {len(norms)} norms differ from 1.0 and 0.0")
+    if verdict := _by_the_optimizer(checkpoint, still):
+        return verdict
+    verdict = _some_moved(norms, still) if len(still) < len(norms) else _none_moved(checkpoint)
+    if reason := _undecided(checkpoint):
+        return dataclasses.replace(verdict, summary=f"{verdict.summary}; {reason}")
+    return verdict
+
+
+def _untold(norms: tuple[Norm, ...]) -> str:
+    """Why the norms cannot be compared with their initial value, "" if they can."""
+    for value, trouble in (("unread", "could not be read"), ("nonfinite", "hold NaN or Inf")):
+        if found := [norm for norm in norms if norm.value == value]:
+            first = shown(found[0].name)
+            return f"{len(found)} of {len(norms)} norms {trouble}, such as {first}"
+    return ""
+
+
+def _by_the_optimizer(checkpoint: Checkpoint, still: list[Norm]) -> Verdict | None:
+    """The verdict where the optimizer's state decides; None where it does not."""
+    optimizer, norms = checkpoint.optimizer, checkpoint.norms
+    if not isinstance(optimizer, Optimizer) or optimizer.norms is None:
+        return None
+    found = causes(checkpoint, optimizer, still, _legitimate(checkpoint))
+    if not found:
+        return None
+    worst = max(found, key=lambda cause: RANK.index(cause.status))
+    said = "; ".join(cause.words for cause in found)
+    summary = f"{_at(norms, still)}: {said} ({BY[optimizer.norms.by or 'names']})"
+    status = worst.status
+    if len(still) < len(norms) and worst.fix in (NO_GRADIENT_FIX, LEFT_OUT_FIX):
+        status = Status.WARN
+        summary = f"{summary}, as in modules that are not used: {_named(still)}"
+    if status is Status.PASS:
+        return ok(summary)
+    complain = fail if status is Status.FAIL else warn
+    return complain(summary, fix=worst.fix, sources=worst.sources)
+
+
+def _undecided(checkpoint: Checkpoint) -> str:
+    """Why the optimizer's state does not decide, "" where there is none."""
+    optimizer = checkpoint.optimizer
+    if isinstance(optimizer, Unknown):
+        return f"the optimizer's state could not be read: {optimizer.reason}"
+    if optimizer is None or optimizer.norms is None or optimizer.norms.by:
+        return ""
+    return f"the optimizer's state cannot be attributed: {optimizer.norms.reason}"
+
+
+def _some_moved(norms: tuple[Norm, ...], still: list[Norm]) -> Verdict:
+    said = f"{_at(norms, still)}, the others moved: {_named(still)}"
+    moved = [norm for norm in norms if norm.value == "other"]
+    if all(_is(FOLDED, norm) for norm in still) and all(_is(UNFOLDED, norm) for norm in moved):
+        return warn(
+            f"{said}; all of them precede a linear layer, as norms do that were folded into it "
+            "(QuaRot, SpinQuant, FlashNorm)"
+        )
+    return warn(f"{said}; a norm that trains gets a gradient", fix=GRADIENT_FIX)
+
+
+def _is(pattern: re.Pattern[str], norm: Norm) -> bool:
+    return bool(pattern.fullmatch(norm.name.casefold().removesuffix(".weight")))
+
+
+def _at(norms: tuple[Norm, ...], still: list[Norm]) -> str:
     if len(still) < len(norms):
-        names = ", ".join(shown(norm.name) for norm in still[:3])
-        more = f" and {len(still) - 3} more" if len(still) > 3 else ""
-        said = f"{len(still)} of {len(norms)} norms are exactly {_value(still)}, the others moved"
-        return warn(f"{said}: {names}{more}; a norm that trains gets a gradient", fix=GRADIENT_FIX)
-    return _none_moved(checkpoint)
+        return f"{len(still)} of {len(norms)} norms are exactly {_value(still)}"
+    elements = sum(norm.size for norm in norms)
+    return f"all {len(norms)} norms ({elements:,} elements) are exactly {_value(norms)}"
+
+
+def _named(norms: list[Norm]) -> str:
+    names = ", ".join(shown(norm.name) for norm in norms[:3])
+    return f"{names} and {len(norms) - 3} more" if len(norms) > 3 else names
 
 
 def _none_moved(checkpoint: Checkpoint) -> Verdict:
     norms, history = checkpoint.norms, checkpoint.history
-    elements = sum(norm.size for norm in norms)
-    said = f"all {len(norms)} norms ({elements:,} elements) are exactly {_value(norms)}"
+    said = _at(norms, list(norms))
     if reason := _legitimate(checkpoint):
         return warn(f"{said}; {reason}")
     if history is None:
@@ -136,14 +232,26 @@ CHECKS = (
         "not: once a random walk has gone 0.001, about one element in forty has crossed the "
         "rounding. Where 0.0 is the initial value (weights used as 1 + w) nothing is lost to "
         "rounding, and norms at 0.0 had no gradient.",
-        passes="every norm differs from all-ones and all-zeros, bit for bit",
-        warns="some norms are exactly at 1.0 or 0.0 while others moved; or all are, without "
-        "evidence why: no trainer_state.json, sqrt(sum of lr^2) over the logged steps below "
-        "0.001, a quantised model (folded norms), a family released so (OPT), or 0.0 in a family "
-        "that is not known to be zero-centred",
-        fails="all norms are exactly at their initial value although sqrt(sum of lr^2) over the "
-        "steps that trainer_state.json covers, the distance of a random walk with Adam-sized "
-        "steps, is at least 0.001",
+        passes="every norm differs from all-ones and all-zeros, bit for bit; or the optimizer's "
+        "state shows that fp32 weights are stepped and only the saved copy is rounded: its fp32 "
+        "copies moved, or its moments for the norms are fp32 and not zero and a random walk of "
+        "its steps goes less than 0.001",
+        warns="some norms are exactly at 1.0 or 0.0 while others moved, without evidence of "
+        "rounding; fewer than 10 steps; moments that are not zero although rounding does not "
+        "explain it (weights stepped in fp32, at 0.0, with Kahan summation, or with a learning "
+        "rate beyond eight times the rounding); or, where no optimizer's state decides: no "
+        "trainer_state.json, sqrt(sum of lr^2) over the logged steps below 0.001, a quantised "
+        "model (folded norms), a family released so (OPT), or 0.0 in a family that is not known "
+        "to be zero-centred. Other parameters born at 1.0 (Mamba's D, LayerScale, IA3) that are "
+        "exactly 1.0 after a run that went 0.001",
+        fails="norms are exactly at their initial value and the optimizer's moments for them are "
+        "bf16 or fp16 and not zero, or fp32 in an optimizer that keeps them so for bf16 weights "
+        "(bitsandbytes) after a random walk of 0.001: rounding swallowed the updates; or all "
+        "norms are, and the optimizer has no state for them (no gradient), moments that are all "
+        "zero (zero gradients), or does not have them in its groups (frozen or left out); or, "
+        "where no optimizer's state decides, although sqrt(sum of lr^2) over the steps that "
+        "trainer_state.json covers, the distance of a random walk with Adam-sized steps, is at "
+        "least 0.001",
         fix="If the model was trained, see whether its weights were in bf16 during training "
         "and whether the norms got gradients; if it was not, or its norms were folded into the "
         "next layers, nothing is wrong.",

@@ -22,7 +22,7 @@ def precision_fits_gpu(
 ) -> Verdict:
     said = f"{chosen.precision} ({chosen.why})"
     if target.kind == "cpu":
-        return ok(f"{said}, runs on the CPU")
+        return ok(f"{said}")
     if target.kind == "mps":
         return _fits_mps(chosen, said, host)
     if target.kind == "rocm":
@@ -33,7 +33,8 @@ def precision_fits_gpu(
     if capability is None:
         return unknown(f"{said}; the compute capability could not be read")
     weakest = next(gpu for gpu in job_gpus.gpus if gpu.capability == capability)
-    said = f"{said} on {weakest.label}, compute capability {dotted(capability)}"
+    told = "" if "capability" in chosen.why else f", compute capability {dotted(capability)}"
+    said = f"{said} on {weakest.label}{told}"
     if capability >= AMPERE:
         return _fits_bf16_gpu(chosen, said)
     return _fits_before_ampere(job, chosen, capability, said)

@@ -165,9 +165,11 @@ LOSS_FINITE = Check(
     "skipped; up to 10 steps skipped by an fp16 GradScaler.",
     fails="A loss is nan, inf or exactly 0, a gradient is not finite in a step that was taken, or "
     "the GradScaler skipped every step.",
-    fix="Try torch.backends.cuda.enable_cudnn_sdp(False), then --precision fp32: the one that "
-    "helps names the kernel or the precision. Find the operation with "
-    "torch.autograd.set_detect_anomaly(True), for debugging only.",
+    fix="Run the doctor again with --precision fp32, and on an H100, H200 or B200 with "
+    "TORCH_CUDNN_SDPA_DEPRIORITIZED=1 in the environment (torch 2.10 and newer): the one that "
+    "helps names the precision or the attention kernel. In your own script the same switch is "
+    "torch.backends.cuda.enable_cudnn_sdp(False). If neither helps, reinstall torch in a fresh "
+    "environment, then suspect the GPU.",
     owner=Owner.ENVIRONMENT,
     judge=loss_finite,
     sources=("bts-quick", "cbl-verification", "ps-P5", "ps-P8", "ps-P10"),
@@ -178,6 +180,8 @@ LOSS_FINITE = Check(
 def gradients_reach_all(smoke: Smoke) -> Verdict:
     if not smoke.parameters:
         return unknown("no parameter was recorded")
+    if not all(parameter.finite for parameter in smoke.parameters):
+        return unknown("gradients are not finite, see SMK002")
     without = [parameter for parameter in smoke.parameters if not parameter.had_gradient]
     total = len(smoke.parameters)
     if without:
@@ -198,7 +202,7 @@ GRADIENTS_REACH_ALL = Check(
     fails="Some parameter had none, or only zeros.",
     fix="In half precision run again with --precision fp32: if all have gradients then, they "
     "underflow (fp16 needs a GradScaler). Otherwise a kernel does not compute its backward pass: "
-    "try torch.backends.cuda.enable_cudnn_sdp(False).",
+    "reinstall torch in a fresh environment.",
     owner=Owner.ENVIRONMENT,
     judge=gradients_reach_all,
     sources=("fnr-gradients", "ps-P18"),
@@ -209,6 +213,8 @@ GRADIENTS_REACH_ALL = Check(
 def weights_move(smoke: Smoke) -> Verdict:
     if not smoke.parameters:
         return unknown("no parameter was recorded")
+    if not all(parameter.finite for parameter in smoke.parameters):
+        return unknown("gradients are not finite, see SMK002")
     stuck = [parameter for parameter in smoke.parameters if not parameter.moved]
     total, after = len(smoke.parameters), f"{len(smoke.steps)} steps at lr {smoke.lr:g}"
     if not stuck:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import PurePath
+
+from doctor.checkpoint_sections import Checkpoint
 from doctor.job import Job
 from doctor.model import Check, Owner, Status, Verdict, fail, ok, unknown, warn
-from doctor.sections import Checkpoint, Place, Unknown
+from doctor.sections import Place, Unknown
 from doctor.training_memory import Saved, saved_size
 from doctor.units import GB, gb
 from doctor.verdicts import worst
@@ -53,6 +56,8 @@ def room_for_checkpoints(
 
 
 def _at(place: Place) -> str:
+    if place.exists is False and place.nearest:
+        return f"{place.path} (not made yet, measured: {place.nearest})"
     return "the working directory" if place.path == "." else place.path
 
 
@@ -108,11 +113,16 @@ def _takes_files(place: Place, where: str) -> Verdict:
         return warn(f"{where} {_missing(place)}is full: {gb(place.free)} free")
     if place.named and place.exists is not False:
         return unknown(f"{where} was not tried with a file")
+    if place.named and place.nearest and PurePath(place.path).parent != PurePath(place.nearest):
+        said = f"{where} does not exist, nor do folders above it; {place.nearest} is the nearest"
+        return warn(f"{said}, its disk was measured; is the path spelled right?")
     return ok(f"{where} {_missing(place)}can be written")
 
 
 def _missing(place: Place) -> str:
-    return "does not exist yet; the nearest folder above it " if place.exists is False else ""
+    if place.exists is not False:
+        return ""
+    return "does not exist yet; the nearest folder above it "
 
 
 def _lasts(place: Place, where: str) -> Verdict:
@@ -165,9 +175,10 @@ USABLE = Check(
     passes="a named output folder takes write, fsync and delete (one that does not exist yet: "
     "its nearest existing parent can be written); the other folders can be written and have 100 MB "
     "free",
-    warns="a named output folder on tmpfs or a container's overlay; a cache, temporary or working "
-    "folder that is full (less than 100 MB), not writable or silent; less than 5 % of the inodes "
-    "free (file systems without an inode limit: not applicable)",
+    warns="a named output folder of which even the parent does not exist, or on tmpfs or a "
+    "container's overlay; a cache, temporary or working folder that is full (less than 100 MB), "
+    "not writable or silent; less than 5 % of the inodes free (file systems without an inode "
+    "limit: not applicable)",
     fails="a named output folder cannot be written, or gives no answer within the deadline",
     fix="Name a folder on a volume that outlasts the container and is writable for this user. "
     "Move caches with HF_HOME and temporary files with TMPDIR. For a silent network mount look at "

@@ -94,7 +94,16 @@ def built_for_this_gpu(torch: Torch, host: Host | Unknown, target: Target) -> Ve
         return unknown(f"{built}, and whether GPUs are beside it is unknown: {host.reason}")
     if not (host.has_nvidia or host.amd_devices):
         return skip(f"{built}, and no GPU was found beside it")
-    return fail(f"{built}; required beside {maker} GPUs: a {wanted} build")
+    said = f"{built}; required beside {maker} GPUs: a {wanted} build"
+    if target.kind == "rocm":
+        return fail(said, "python -m pip uninstall torch", "rocminfo", fix=ROCM_BUILD)
+    return fail(said)
+
+
+ROCM_BUILD = (
+    "Remove torch and install PyTorch's ROCm build for the ROCm version of this machine; "
+    "pytorch.org/get-started names the index. The default wheels are CUDA builds."
+)
 
 
 def _built_for(torch: Torch) -> str:
@@ -229,7 +238,12 @@ def libraries_match(libraries: Libraries, torch: Torch) -> Verdict:
         return fail(f"cuDNN says: {torch.cudnn_error}", fix=known.fix, sources=known.sources)
     for family, folders in loaded.items():
         if len(folders) > 1:
-            return fail(f"{family} is loaded from {' and '.join(folders)}; required: one directory")
+            fix = (
+                f"Leave one {family} to this process: take the folder that torch did not bring out "
+                "of LD_LIBRARY_PATH and LD_PRELOAD, or remove it from the system's library path."
+            )
+            said = f"{family} is loaded from {' and '.join(folders)}; required: one directory"
+            return fail(said, fix=MIXED_CUDNN.fix if family == "cuDNN" else fix)
     if used is not None and not used.ok:
         if recognise(used.detail, (MIXED_CUDNN,)):
             return fail(f"cuDNN says: {used.detail}")
@@ -237,7 +251,11 @@ def libraries_match(libraries: Libraries, torch: Torch) -> Verdict:
     for family, folders in _folders(libraries.offered).items():
         if family in loaded and (others := [f for f in folders if f not in loaded[family]]):
             said = f"the environment offers {family} in {others[0]}"
-            return warn(f"{said}; loaded: the one in {loaded[family][0]}")
+            fix = (
+                f"Take {others[0]} out of LD_LIBRARY_PATH and LD_PRELOAD for training: torch has "
+                f"its own {family}, and a part of this one may be loaded instead."
+            )
+            return warn(f"{said}; loaded: the one in {loaded[family][0]}", fix=fix)
     said = ", ".join(f"{family} in {folders[0]}" for family, folders in loaded.items())
     return ok(f"one directory each: {said}" if said else "no such library is loaded as a file")
 
@@ -272,7 +290,7 @@ LIBRARIES_MATCH = Check(
     judge=libraries_match,
     commands=(
         'echo "$LD_LIBRARY_PATH" "$LD_PRELOAD"',
-        "ldconfig -p | grep libcudnn",
+        "ldconfig -p | grep -E 'libcudnn|libcublas|libnccl|libnvJitLink'",
     ),
     sources=("ps-U28", "pytorch-188892", "pytorch-134929"),
     after=("TOR002",),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
 import sys
@@ -18,8 +19,20 @@ def main() -> None:
     """Run the command line. Exits 2 for a user's mistake, 3 for the doctor's own error."""
     if sys.platform == "win32":
         sys.exit(_mistake("Windows is not supported yet; run the doctor in WSL or on Linux."))
+    _open_streams()
     signal.signal(signal.SIGTERM, _interrupted)
     sys.exit(_run())
+
+
+def _open_streams() -> None:
+    """A closed stdin, stdout or stderr is /dev/null, or pipes to probes would take its number."""
+    null = os.open(os.devnull, os.O_RDWR)
+    while null <= 2:
+        null = os.open(os.devnull, os.O_RDWR)
+    os.close(null)
+    sys.stdin = sys.stdin or open(0, closefd=False)  # noqa: SIM115 - they live as long as we do
+    sys.stdout = sys.stdout or open(1, "w", closefd=False)  # noqa: SIM115
+    sys.stderr = sys.stderr or open(2, "w", closefd=False)  # noqa: SIM115
 
 
 def _run() -> int:
@@ -32,12 +45,21 @@ def _run() -> int:
         sys.stdout.flush()
         return code if isinstance(code, int) else 0
     except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return ERROR
     except KeyboardInterrupt:
         return INTERRUPTED
     except Exception as error:
         return _ended(error)
+    finally:
+        _flush()
+
+
+def _flush() -> None:
+    """Leave nothing for Python's own exit to fail on."""
+    try:
+        sys.stdout.flush()
+    except OSError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _at_once(arguments: list[str]) -> int | None:
@@ -63,6 +85,9 @@ def _ended(error: Exception) -> int:
         return _mistake(message())
     if isinstance(error, UserError):
         return _mistake(str(error))
+    if isinstance(error, OSError) and error.errno == errno.ENOSPC:
+        print("doctor: the report could not be written: the disk is full", file=sys.stderr)
+        return ERROR
     traceback.print_exc()
     print("doctor: this is an error of the doctor itself; please report it", file=sys.stderr)
     return ERROR

@@ -12,12 +12,15 @@ from doctor.checks import (
     driver,
     environment,
     gpu,
+    loading,
     memory,
     norms,
+    optimizer,
     precision,
     smoke,
     storage,
     torch_build,
+    values,
 )
 from doctor.errors import UserError
 from doctor.model import Check, Finding
@@ -35,6 +38,12 @@ CHECKS: tuple[Check, ...] = (
     *storage.CHECKS,
     *checkpoint.CHECKS,
     *norms.CHECKS,
+    *values.VALUES,
+    *optimizer.MASTERS,
+    *values.MOVES,
+    *loading.ADAPTERS,
+    *optimizer.STEPPED,
+    *loading.CHECKS,
     *smoke.CHECKS,
 )
 
@@ -69,14 +78,13 @@ def find(name: str) -> tuple[Check, ...]:
     return exact or tuple(c for c in CHECKS if wanted in aliases(c))
 
 
-def lookup(name: str, families: bool = False) -> tuple[Check, ...]:
-    """The checks that a name stands for. Raises UserError with the nearest names."""
-    family = tuple(check for check in CHECKS if families and check.family == name.upper())
+def lookup(name: str) -> tuple[Check, ...]:
+    """The checks that a name or a family stands for. Raises UserError with the nearest names."""
+    family = tuple(check for check in CHECKS if check.family == name.upper())
     if found := family or find(name):
         return found
     near = ", ".join(nearest(name)) or "see `doctor list`"
-    what = "check or family" if families else "check"
-    raise UserError(f"no {what} is called {name!r}; nearest: {near}")
+    raise UserError(f"no check or family is called {name!r}; nearest: {near}")
 
 
 def aliases(check: Check) -> set[str]:

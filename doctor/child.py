@@ -151,15 +151,23 @@ class Child:
         with contextlib.suppress(OSError):
             self._process.stdin.close()
 
-    def wait(self, seconds: float, on_enter: Callable[[str], None] = lambda stage: None) -> Answer:
+    def wait(
+        self,
+        seconds: float,
+        on_enter: Callable[[str], None] = lambda stage: None,
+        on_note: Callable[[dict[str, Any]], None] | None = None,
+    ) -> Answer:
         """The answer to the oldest open request, or how the child ended without one.
 
         A child that gives no answer in time is killed, and abandoned if even that does not help.
+        With `on_note` notes are heard as they come and not kept, and each gives it the whole time
+        again: a child that tells how far it is may take as long as it needs.
         """
         began = time.monotonic()
+        deadline = began + seconds
         progress = _Progress()
         while True:
-            message = self._next(began + seconds)
+            message = self._next(deadline)
             spent = time.monotonic() - began
             if progress.flooded:
                 message = Ended(how="error", detail="the probe wrote notes without end")
@@ -171,6 +179,10 @@ class Child:
             if message.error is not None:
                 detail, code = message.error[:2000], message.code
                 return progress.close(Ended(how="error", detail=detail, seconds=spent, code=code))
+            if message.note is not None and on_note is not None:
+                deadline = time.monotonic() + seconds
+                on_note(message.note)
+                continue
             progress.take(message)
             if message.enter is not None:
                 on_enter(progress.inside)

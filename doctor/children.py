@@ -11,6 +11,8 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from doctor.checkpoint.remote import clean
+from doctor.checkpoint_sections import Checkpoint
 from doctor.child import PROBES, Answer, Child
 from doctor.sections import Ended, Unknown
 
@@ -32,14 +34,21 @@ class Children:
         self._running.append(child)
         return child
 
-    def ask(self, probe: str, *arguments: str, seconds: float) -> Answer:
+    def ask(
+        self,
+        probe: str,
+        *arguments: str,
+        seconds: float,
+        on_enter: Callable[[str], None] = lambda stage: None,
+        on_note: Callable[[dict[str, Any]], None] | None = None,
+    ) -> Answer:
         """One answer of a probe under the doctor's own interpreter, which is ended then."""
         try:
             child = self.start(sys.executable, probe, *arguments)
         except OSError as error:
             return Answer(Ended(how="error", detail=str(error)))
         try:
-            return child.wait(seconds)
+            return child.wait(seconds, on_enter, on_note)
         finally:
             child.kill()
 
@@ -74,6 +83,13 @@ def read(answer: Answer, key: str, kind: type[T]) -> T | Unknown:
     if answer.answer is None:
         return Unknown(reason=answer.ended.detail or answer.ended.how)
     return fit(answer.answer.get(key), kind)
+
+
+def read_checkpoint(answer: Answer) -> Checkpoint | Unknown:
+    """What the probe said of a checkpoint; how it died may hold an address and its secrets."""
+    said = answer.answer or {}
+    found = fit(said, Unknown) if "reason" in said else read(answer, "checkpoint", Checkpoint)
+    return Unknown(reason=clean(found.reason)) if isinstance(found, Unknown) else found
 
 
 def fit(data: Any, kind: type[T]) -> T | Unknown:

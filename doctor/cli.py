@@ -54,7 +54,7 @@ def run(
         typer.Option(help="amp: fp32 weights under autocast. pure-bf16: all in bf16."),
     ] = None,
     checkpoint: Annotated[
-        str | None, typer.Option(help="Checkpoint to examine: a safetensors file or its folder.")
+        str | None, typer.Option(help="Checkpoint to examine: a folder, a file or an address.")
     ] = None,
     output_dir: Annotated[
         str | None, typer.Option(help="Folder that will hold the checkpoints.")
@@ -134,6 +134,35 @@ def _print_report(
         terminal.write(plain.render(report, detail), sys.stdout)
     else:
         terminal.show(report, terminal.stdout_console(color), detail)
+
+
+@app.command()
+def scan(
+    path: Annotated[
+        str, typer.Argument(help="A folder, a file, or an address: https://, s3://, gs://, hf://.")
+    ],
+    baseline: Annotated[
+        str | None, typer.Option(help="An earlier checkpoint: which parameters moved since.")
+    ] = None,
+    deep: Annotated[
+        bool, typer.Option("--deep", help="Read every value and look for NaN and Inf.")
+    ] = False,
+    every: Annotated[bool, typer.Option("--all", help="List every tensor.")] = False,
+    format: Annotated[Format, typer.Option(help="Form of the report on stdout.")] = "console",
+    color: Annotated[Color, typer.Option(help="Colour in the console report.")] = "auto",
+) -> int:
+    """Examine a checkpoint without running a byte of it. Exit codes as those of run."""
+    from doctor import scanning
+    from doctor.render import scan, terminal
+
+    found = scanning.scan(path, baseline, deep=deep, every=every)
+    if format == "json":
+        print(scan.json_text(found))
+    elif format == "plain":
+        terminal.write(scan.plain_text(found), sys.stdout)
+    else:
+        scan.show(found, terminal.stdout_console(color))
+    return found.report.exit_code
 
 
 @app.command()

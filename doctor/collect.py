@@ -7,27 +7,21 @@ import sys
 import time
 from collections.abc import Mapping
 from concurrent.futures import Future
-from pathlib import Path
 from typing import Literal
 
+import msgspec
+
 from doctor import host
+from doctor.checkpoint.remote import redacted
+from doctor.checkpoint_sections import Checkpoint
 from doctor.child import Child
-from doctor.children import Children, background, fit, read
+from doctor.children import Children, background, fit, read, read_checkpoint
 from doctor.facts import Facts
 from doctor.interpreter import choose
 from doctor.job import Job
-from doctor.sections import (
-    Checkpoint,
-    Cuda,
-    Driver,
-    Ended,
-    Gpu,
-    Place,
-    Slowdown,
-    Torch,
-    Unknown,
-)
+from doctor.sections import Cuda, Driver, Ended, Gpu, Place, Slowdown, Torch, Unknown
 from doctor.torch_child import Told, TorchChild, read_cuda, read_import, read_libraries, run_smoke
+from doctor.units import printable
 from doctor.views import find_target
 
 DRIVER_SECONDS = 8.0
@@ -62,7 +56,7 @@ def _collect(job: Job, children: Children, told: Told) -> Facts:
     told("asking the driver")
     driver_section, gpus = driver.result()
     facts = Facts(
-        job=job,
+        job=without_secrets(job),
         host=seen,
         driver=driver_section,
         gpus=gpus,
@@ -81,6 +75,13 @@ def _collect(job: Job, children: Children, told: Told) -> Facts:
         checkpoint=checkpoint.result(),
         seconds=time.monotonic() - began,
     )
+
+
+def without_secrets(job: Job) -> Job:
+    """The job as it may be told: an address of a checkpoint can hold a password or a token."""
+    if job.checkpoint is None:
+        return job
+    return msgspec.structs.replace(job, checkpoint=redacted(job.checkpoint))
 
 
 def _examine_torch(
@@ -161,11 +162,11 @@ def roles(
     job: Job, environ: Mapping[str, str]
 ) -> list[tuple[Literal["output", "cache", "temporary"], str, bool]]:
     """The folders that a training writes to: role, path, named by the user."""
-    caches = environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    cache = environ.get("HF_HOME") or Path(caches, "huggingface")
+    caches = environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")  # noqa: PTH111
+    cache = environ.get("HF_HOME") or f"{caches}/huggingface"
     return [
         ("output", job.output_dir or job.working_dir, job.output_dir is not None),
-        ("cache", str(cache), False),
+        ("cache", printable(cache), False),
         ("temporary", environ.get("TMPDIR") or "/tmp", False),  # noqa: S108 - only looked at
     ]
 
@@ -194,17 +195,15 @@ def _place(
 def _checkpoint(children: Children, path: str | None) -> Checkpoint | Unknown | None:
     if path is None:
         return None
-    answer = children.ask("checkpoint", path, seconds=CHECKPOINT_SECONDS)
-    if answer.answer and "reason" in answer.answer:
-        return fit(answer.answer, Unknown)
-    return read(answer, "checkpoint", Checkpoint)
+    return read_checkpoint(children.ask("checkpoint", path, seconds=CHECKPOINT_SECONDS))
 
 
 def _watch_clocks(facts: Facts, children: Children) -> Child | None:
     if facts.target.kind != "nvidia" or not isinstance(facts.gpus, tuple):
         return None
-    uuids = [gpu.uuid for gpu in facts.gpus]
-    return children.start(sys.executable, "clocks", *uuids)
+    child = children.start(sys.executable, "clocks", *(gpu.uuid for gpu in facts.gpus))
+    child.wait(CLOCKS_SECONDS)  # until it samples
+    return child
 
 
 def _read_clocks(child: Child | None) -> tuple[Slowdown, ...] | Unknown | None:

@@ -27,7 +27,10 @@ RETURN = (
     "lines in the kernel log."
 )
 HANGS = Remedy(
-    "Start no training: torch hangs in the same call. " + RETURN, Owner.MACHINE, (KERNEL_LOG,)
+    "Rented: return the machine, torch hangs in the same call. Your own: reboot it, and look for "
+    "Xid lines in the kernel log.",
+    Owner.MACHINE,
+    (KERNEL_LOG,),
 )
 CRASHES = Remedy(
     "Take foreign folders off LD_LIBRARY_PATH, so that the driver's own libraries are loaded; if "

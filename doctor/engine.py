@@ -8,7 +8,7 @@ from typing import get_args, get_type_hints
 
 from doctor.facts import Facts
 from doctor.model import Check, Finding, Status, Verdict, skip, unknown
-from doctor.sections import Unknown
+from doctor.sections import Interpreter, Unknown
 
 NOT_ASKED = {
     "checkpoint": "no --checkpoint was named",
@@ -20,13 +20,21 @@ NOT_ASKED = {
 def examine(checks: Iterable[Check], facts: Facts) -> tuple[Finding, ...]:
     """Judge every check. A check that breaks is unknown, and the ones after it go on."""
     findings: list[Finding] = []
+    python = facts.interpreter.path if isinstance(facts.interpreter, Interpreter) else "python"
     blocked: dict[str, Status] = {}
     for check in checks:
-        verdict = _judge(check, facts, blocked)
+        verdict = _safely(check, facts, blocked)
         if verdict.status in (Status.FAIL, Status.UNKNOWN):
             blocked[check.code] = verdict.status
-        findings.append(Finding(check, verdict))
+        findings.append(Finding(check, verdict, python))
     return tuple(findings)
+
+
+def _safely(check: Check, facts: Facts, blocked: dict[str, Status]) -> Verdict:
+    try:
+        return _judge(check, facts, blocked)
+    except Exception as error:
+        return unknown(f"the check itself broke, please report it: {error!r}")
 
 
 def _judge(check: Check, facts: Facts, blocked: dict[str, Status]) -> Verdict:
@@ -45,7 +53,4 @@ def _judge(check: Check, facts: Facts, blocked: dict[str, Status]) -> Verdict:
         if isinstance(value, Unknown) and Unknown not in admitted:
             return unknown(f"could not be read: {value.reason}")
 
-    try:
-        return check.judge(**sections)
-    except Exception as error:
-        return unknown(f"the check itself broke, please report it: {error!r}")
+    return check.judge(**sections)

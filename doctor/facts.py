@@ -7,9 +7,9 @@ from typing import Any, Literal
 import msgspec
 
 from doctor import __version__
+from doctor.checkpoint_sections import Checkpoint
 from doctor.job import Chosen, Job, Target, choose_precision
 from doctor.sections import (
-    Checkpoint,
     Cuda,
     Driver,
     Gpu,

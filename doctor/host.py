@@ -11,6 +11,7 @@ from typing import Any
 
 from doctor.cgroups import read_limits
 from doctor.sections import Host
+from doctor.units import printable
 
 RECORDED = frozenset(
     {
@@ -78,7 +79,7 @@ def look(root: Path = Path("/"), environ: Mapping[str, str] = os.environ) -> Hos
         device_nodes=_device_nodes(root / "dev"),
         kernel_driver=_kernel_driver(root),
         container=_container(root, environ),
-        env={name: environ[name] for name in sorted(RECORDED & environ.keys())},
+        env={name: printable(environ[name]) for name in sorted(RECORDED & environ.keys())},
         cpus=_cpus(),
         shm_total=_shm(root / "dev/shm"),
         **_pci(root / "sys/bus/pci/devices"),

@@ -1,8 +1,13 @@
-"""Which Python trains: the one whose torch is examined. It need not be the doctor's own."""
+"""Which Python trains: the one whose torch is examined. It need not be the doctor's own.
+
+os.path is used where pathlib raises for a folder that this user may not look into.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
@@ -18,48 +23,57 @@ def choose(asked: str | None, environ: Mapping[str, str]) -> tuple[str, str]:
     if asked:
         return str(program(asked)), "--python"
     for variable in ("VIRTUAL_ENV", "CONDA_PREFIX"):
-        path = Path(environ.get(variable, ""), "bin", "python")
-        if environ.get(variable) and path.exists():
-            return str(path), f"the active environment, {variable}"
+        path = os.path.join(environ.get(variable, ""), "bin", "python")
+        if environ.get(variable) and os.path.exists(path):
+            return path, f"the active environment, {variable}"
     if _own_torch():
         return sys.executable, "the doctor's own, which has torch"
     for path in _on_path(environ.get("PATH", "")):
         if _has_torch(path):
-            return str(path), "the first python3 on PATH that has torch"
+            return path, "the first python3 on PATH that has torch"
     return sys.executable, "the doctor's own; no python3 on PATH has torch"
 
 
 def program(asked: str) -> Path:
     """The interpreter that --python names: a program, or an environment's folder."""
-    path = Path(asked).expanduser()
-    return path / "bin" / "python" if path.is_dir() else path
+    path = os.path.expanduser(asked)
+    return Path(path, "bin", "python") if os.path.isdir(path) else Path(path)
 
 
 def _own_torch() -> bool:
-    here = Path.cwd()
-    elsewhere = [entry for entry in sys.path if entry and Path(entry) != here]
+    here = os.path.realpath(os.curdir)
+    elsewhere = [entry for entry in sys.path if entry and os.path.realpath(entry) != here]
     spec = PathFinder.find_spec("torch", elsewhere)
     return spec is not None and spec.origin is not None
 
 
-def _on_path(path: str) -> Iterator[Path]:
+def _on_path(path: str) -> Iterator[str]:
     own = Path(sys.prefix).resolve()
     for folder in filter(None, path.split(os.pathsep)):
-        candidate = Path(folder, "python3")
-        if candidate.is_file() and candidate.parent.resolve().parent != own:
+        candidate = os.path.join(folder, "python3")
+        if os.path.isfile(candidate) and Path(os.path.realpath(folder)).parent != own:
             yield candidate
 
 
-def _has_torch(python: Path) -> bool:
+def _has_torch(python: str) -> bool:
+    """Ask it, in a process group of its own that is gone afterwards."""
     try:
-        done = subprocess.run(
+        child = subprocess.Popen(
             [python, "-c", HAS_TORCH],
             cwd="/",
             stdin=subprocess.DEVNULL,
-            capture_output=True,
-            timeout=SECONDS,
-            check=False,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
         )
-    except (OSError, subprocess.TimeoutExpired):
+    except OSError:
         return False
-    return done.returncode == 0
+    try:
+        return child.wait(SECONDS) == 0
+    except subprocess.TimeoutExpired:
+        return False
+    finally:
+        with contextlib.suppress(OSError):
+            os.killpg(child.pid, signal.SIGKILL)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            child.wait(1)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal
 
 import msgspec
 
 Precision = Literal["bf16", "fp16", "fp32"]
+AtLeastOne = Annotated[int, msgspec.Meta(ge=1)]
 TargetKind = Literal["nvidia", "rocm", "mps", "cpu"]
 
 
@@ -20,15 +21,15 @@ class Job(msgspec.Struct, frozen=True, kw_only=True, tag=True, forbid_unknown_fi
     checkpoint: str | None = None
     output_dir: str | None = None
     working_dir: str = "."
-    keep: int = 2
+    keep: AtLeastOne = 2
     """Checkpoints kept on disk at the same time."""
-    params: int | None = None
+    params: AtLeastOne | None = None
     """Parameters of the model to be trained."""
-    trainable: int | None = None
+    trainable: AtLeastOne | None = None
     """Parameters that receive gradients (LoRA); None means all."""
-    shards: int = 1
+    shards: AtLeastOne = 1
     """GPUs that weights, gradients and optimizer state are split over (FSDP, ZeRO-3)."""
-    gpus: int | None = None
+    gpus: AtLeastOne | None = None
     python: str | None = None
     smoke: bool = True
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
@@ -85,6 +86,8 @@ class Finding:
 
     check: Check
     verdict: Verdict
+    python: str = "python"
+    """The interpreter that was examined, for the commands that install into it."""
 
     @property
     def family(self) -> str:
@@ -106,7 +109,11 @@ class Finding:
 
     @property
     def commands(self) -> tuple[str, ...]:
-        return (self.verdict.commands or self.check.commands) if self.complains else ()
+        if not self.complains:
+            return ()
+        pip = f"{shlex.quote(self.python)} -m pip"
+        lines = self.verdict.commands or self.check.commands
+        return tuple(line.replace("python -m pip", pip) for line in lines)
 
     @property
     def owner(self) -> Owner:

@@ -31,6 +31,10 @@ class Report:
     facts: Facts
     findings: tuple[Finding, ...]
     fail_on: FailOn = "fail"
+    replayed: str = ""
+    """The facts file that was judged, "" for this machine."""
+    chosen: bool = False
+    """The user named the checks (--only): then an unknown among them counts."""
 
     def with_status(self, status: Status) -> tuple[Finding, ...]:
         return tuple(finding for finding in self.findings if finding.status is status)
@@ -43,13 +47,20 @@ class Report:
     def outcome(self) -> Outcome:
         """RETURN only for a device or driver seen to be at fault; UNKNOWN only for what counts."""
         failed = self.with_status(Status.FAIL)
-        if any(f.owner is Owner.MACHINE and f.check.family in ("DRV", "GPU") for f in failed):
+        if any(
+            f.owner is Owner.MACHINE and f.family in ("DRV", "TOR", "GPU", "SMK") for f in failed
+        ):
             return Outcome.RETURN
         if failed:
             return Outcome.FIX
-        if any(_counts(finding, self.facts.job) for finding in self.with_status(Status.UNKNOWN)):
-            return Outcome.UNKNOWN
-        return Outcome.READY
+        judged = any(finding.status in (Status.PASS, Status.WARN) for finding in self.findings)
+        return Outcome.READY if judged and self._unread is None else Outcome.UNKNOWN
+
+    @property
+    def _unread(self) -> Finding | None:
+        """The first unknown that leaves the run without a verdict."""
+        unread = self.with_status(Status.UNKNOWN)
+        return next((f for f in unread if self.chosen or _counts(f, self.facts.job)), None)
 
     @property
     def exit_code(self) -> int:
@@ -66,15 +77,22 @@ class Report:
         """The one thing to do now."""
         match self.outcome:
             case Outcome.READY:
-                return "nothing that was checked stands in the way of training"
+                return self._ready()
             case Outcome.UNKNOWN:
-                unread = next(
-                    f for f in self.with_status(Status.UNKNOWN) if _counts(f, self.facts.job)
-                )
-                return f"{unread.check.code} could not be judged: {unread.verdict.summary}"
+                if self._unread is None:
+                    return "nothing was judged: every check that was chosen was skipped"
+                return f"{self._unread.check.code}: {self._unread.verdict.summary}"
             case Outcome.RETURN:
                 return f"{self._first(Owner.MACHINE)}; keep this report for the provider"
         return self._first(None)
+
+    def _ready(self) -> str:
+        warned = ", ".join(finding.check.code for finding in self.with_status(Status.WARN))
+        if not warned:
+            return "nothing that was checked stands in the way of training"
+        if self.exit_code:
+            return f"but --fail-on warn stops here: {warned}"
+        return f"it will train; read {warned} first"
 
     def _first(self, owner: Owner | None) -> str:
         worst = next(f for f in self.with_status(Status.FAIL) if owner is None or f.owner is owner)
@@ -83,7 +101,12 @@ class Report:
 
 
 def _counts(unread: Finding, job: Job) -> bool:
-    """Whether an unknown leaves the run without a verdict: the smoke step, or what was named."""
+    """Whether an unknown leaves the run without a verdict.
+
+    The smoke step and what was named do, and whether the driver and torch work for a GPU job.
+    """
+    if unread.check.code in ("DRV001", "TOR001", "TOR002", "TOR003"):
+        return True
     named = {
         "SMK": job.smoke,
         "CKP": job.checkpoint is not None,

@@ -76,10 +76,19 @@ class Host(Section, frozen=True, kw_only=True):
     """Size of /dev/shm; None: this system has none."""
 
     @property
-    def has_nvidia(self) -> bool:
+    def surely_nvidia(self) -> bool:
         """NVIDIA hardware or its device nodes are there."""
-        nodes = any("nvidia" in node or "dxg" in node for node in self.device_nodes)
-        return nodes or self.nvidia_devices > 0
+        return self.nvidia_devices > 0 or any("nvidia" in node for node in self.device_nodes)
+
+    @property
+    def has_nvidia(self) -> bool:
+        """The same, or WSL's node for a GPU of any maker."""
+        return self.surely_nvidia or any("dxg" in node for node in self.device_nodes)
+
+    @property
+    def visible_devices(self) -> str | None:
+        """CUDA_VISIBLE_DEVICES; None: not set."""
+        return self.env.get("CUDA_VISIBLE_DEVICES")
 
 
 class Driver(Section, frozen=True, kw_only=True):
@@ -189,6 +198,11 @@ class TorchGpu(Section, frozen=True, kw_only=True):
     kernel: Ended | None = None
     """None: not tried."""
 
+    @property
+    def ran(self) -> bool:
+        """A kernel ran there and its result was read back."""
+        return self.kernel is not None and self.kernel.ok
+
 
 class Cuda(Section, frozen=True, kw_only=True):
     """torch's view after its first CUDA call."""
@@ -220,6 +234,8 @@ class Place(Section, frozen=True, kw_only=True):
     """How the look at it ended: a dead network mount does not answer."""
     exists: bool | None = None
     """False: the folder is still to be made; what follows tells of its nearest existing parent."""
+    nearest: str | None = None
+    """The folder, or its nearest parent that exists: what the sizes below are of."""
     filesystem: str | None = None
     """Type of the mount: ext4, overlay, tmpfs, nfs4."""
     total: int | None = None
@@ -231,103 +247,6 @@ class Place(Section, frozen=True, kw_only=True):
     writable: bool | None = None
     wrote: Ended | None = None
     """write + fsync + delete; None: not tried (only a named folder is written to)."""
-
-
-class Problem(Section, frozen=True, kw_only=True):
-    """Something wrong with a checkpoint's files."""
-
-    kind: Literal[
-        "damaged",
-        "disguised",
-        "missing",
-        "stale-index",
-        "no-index",
-        "stray",
-        "twice",
-        "over-limit",
-        "not-inspectable",
-        "note",
-    ]
-    file: str
-    """"" where it concerns the whole folder."""
-    text: str
-    """What is wrong, to stand behind the file's name; names in it are escaped and cut."""
-
-    @property
-    def said(self) -> str:
-        return f"{self.file} {self.text}".lstrip()
-
-
-class Role(Section, frozen=True, kw_only=True):
-    """Tensors that share a name once layer numbers are taken out."""
-
-    name: str
-    dtypes: dict[str, int]
-    """dtype -> number of tensors."""
-
-
-class Norm(Section, frozen=True, kw_only=True):
-    """A normalisation weight and what was read of it."""
-
-    name: str
-    dtype: str
-    size: int
-    """Elements."""
-    value: Literal["ones", "zeros", "other", "unread"]
-    """ones and zeros: every element, bit for bit."""
-
-
-class History(Section, frozen=True, kw_only=True):
-    """What trainer_state.json tells of the run."""
-
-    steps: int
-    """global_step."""
-    lr_sum: float
-    """Sum of the learning rate over the steps that the log covers."""
-    lr_squares: float
-    """Sum of its squares over the same steps."""
-    covered: int
-    """Steps that the log covers."""
-    lr_max: float = 0.0
-    """The largest logged learning rate; 0: not recorded."""
-
-
-class Checkpoint(Section, frozen=True, kw_only=True):
-    """A checkpoint's headers, norms and configuration.
-
-    Where a problem says not-inspectable, only the sizes of the files are known.
-    """
-
-    path: str
-    layout: str
-    files: int
-    tensors: int
-    parameters: int
-    """Elements of all tensors, as stored: fewer than the model's where weights are packed."""
-    bytes: int
-    """Size of the files."""
-    largest_file: int
-    dtypes: dict[str, int] = {}
-    """dtype -> bytes."""
-    roles: tuple[Role, ...] = ()
-    norms: tuple[Norm, ...] = ()
-    problems: tuple[Problem, ...] = ()
-    model_type: str | None = None
-    text_model_type: str | None = None
-    """model_type of text_config, where the model has several parts."""
-    config_dtype: str | None = None
-    """dtype or torch_dtype of config.json."""
-    quantized: bool = False
-    history: History | None = None
-    seconds: float = 0.0
-
-    @property
-    def not_inspectable(self) -> str | None:
-        """Why its contents could not be read, so that nothing may be said of them."""
-        for problem in self.problems:
-            if problem.kind == "not-inspectable":
-                return problem.said
-        return None
 
 
 class Stage(Section, frozen=True, kw_only=True):

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import os
+import stat
 import sys
-import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -13,13 +14,14 @@ from typing import Any
 import msgspec
 
 from doctor import catalog
+from doctor.checkpoint.remote import is_address
 from doctor.engine import examine
 from doctor.errors import UserError
 from doctor.facts import Facts, decode, encode
 from doctor.job import Job
 from doctor.model import Check
 from doctor.report import FailOn, Report
-from doctor.units import parse_count
+from doctor.units import parse_count, printable
 
 LOOKED_AT = ("checkpoint", "output_dir", "python")
 """Flags that name what must be looked at here, so that a facts file cannot answer them."""
@@ -43,23 +45,31 @@ def examine_job(
     if facts_file:
         facts = _replayed(read_facts(facts_file), given)
     else:
-        facts = _live(_needed(Job(working_dir=str(Path.cwd()), **given), checks), progress)
+        facts = _live(_needed(Job(working_dir=_here(), **given), checks), progress)
     if save_facts:
         write_facts(facts, save_facts)
     findings = examine(catalog.CHECKS, facts)
     shown = catalog.in_families(f for f in findings if f.check in checks)
-    return Report(facts, tuple(shown), fail_on)
+    replayed = str(facts_file or "")
+    return Report(facts, tuple(shown), fail_on, replayed=replayed, chosen=bool(only))
 
 
 def selected(only: Sequence[str], skip: Sequence[str]) -> list[Check]:
-    """The checks that --only and --skip leave; each names a code, a slug or a family."""
-    wanted = {check.code for name in only for check in catalog.lookup(name, families=True)}
-    unwanted = {check.code for name in skip for check in catalog.lookup(name, families=True)}
-    return [
+    """The checks that --only and --skip leave; each names codes, slugs or families."""
+    wanted, unwanted = _codes(only), _codes(skip)
+    left = [
         check
         for check in catalog.CHECKS
         if (not only or check.code in wanted) and check.code not in unwanted
     ]
+    if not left:
+        raise UserError("--only and --skip leave no check; name other codes or families")
+    return left
+
+
+def _codes(names: Sequence[str]) -> set[str]:
+    parts = [part.strip() for name in names for part in name.split(",") if part.strip()]
+    return {check.code for part in parts for check in catalog.lookup(part)}
 
 
 def _given(flags: Mapping[str, Any]) -> dict[str, Any]:
@@ -70,7 +80,18 @@ def _given(flags: Mapping[str, Any]) -> dict[str, Any]:
                 given[name] = parse_count(given[name])
             except ValueError as error:
                 raise UserError(f"--{name}: {error}") from None
+    _consistent(given)
     return given
+
+
+def _consistent(given: Mapping[str, Any]) -> None:
+    """Flags that contradict each other describe no job."""
+    if given.get("trainable", 0) > given.get("params", math.inf):
+        raise UserError("--trainable is more than --params; only a part of the model can train")
+    if given.get("device") in ("cpu", "mps") and given.get("gpus"):
+        raise UserError(f"--gpus does not go with --device {given['device']}")
+    if given.get("recipe") == "pure-bf16" and given.get("precision") in ("fp16", "fp32"):
+        raise UserError(f"--recipe pure-bf16 does not go with --precision {given['precision']}")
 
 
 def _needed(job: Job, checks: Sequence[Check]) -> Job:
@@ -81,13 +102,22 @@ def _needed(job: Job, checks: Sequence[Check]) -> Job:
     return job
 
 
+def _here() -> str:
+    try:
+        return printable(os.getcwd())  # noqa: PTH109 - Path.cwd() is the same with more
+    except OSError as error:
+        raise UserError(f"the working directory is gone: {error.strerror}; cd to another") from None
+
+
 def _live(job: Job, progress: bool) -> Facts:
     from doctor.collect import collect
     from doctor.interpreter import program
 
+    if job.device == "mps" and sys.platform != "darwin":
+        raise UserError("--device mps is for a Mac")
     if job.python and not os.access(program(job.python), os.X_OK):
         raise UserError(f"--python {job.python} is no program that can be run")
-    if job.checkpoint and not Path(job.checkpoint).exists():
+    if job.checkpoint and not is_address(job.checkpoint) and not os.path.lexists(job.checkpoint):
         raise UserError(f"--checkpoint {job.checkpoint} does not exist")
     with _progress(progress) as told:
         return collect(job, told)
@@ -119,12 +149,12 @@ def _replayed(facts: Facts, given: dict[str, Any]) -> Facts:
 def read_facts(path: Path) -> Facts:
     """A facts file of anyone. Raises UserError with one line."""
     try:
-        with path.open("rb") as file:
-            if not path.is_file():
+        with open(path, "rb", opener=_without_waiting) as file:
+            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
                 raise UserError(f"--facts {path} is not a file")
             data = file.read(FACTS_BYTES + 1)
-    except OSError as error:
-        raise UserError(f"--facts {path}: {error.strerror}") from None
+    except (OSError, ValueError) as error:
+        raise UserError(f"--facts {path}: {getattr(error, 'strerror', error)}") from None
     if len(data) > FACTS_BYTES:
         raise UserError(f"--facts {path} is over {FACTS_BYTES >> 20} MiB, no facts file is")
     try:
@@ -133,17 +163,30 @@ def read_facts(path: Path) -> Facts:
         raise UserError(f"--facts {path}: {error}") from None
 
 
+def _without_waiting(path: str, flags: int) -> int:
+    return os.open(path, flags | os.O_NONBLOCK)
+
+
 def _writable(path: Path | None) -> None:
     """Find out before the run that its facts could not be written after it."""
-    if path and (path.is_dir() or not os.access(path.absolute().parent, os.W_OK)):
+    if path is None:
+        return
+    if os.path.exists(path) and not os.path.isfile(path):  # noqa: PTH110, PTH113 - never raises
+        raise UserError(f"--save-facts {path} is there and is no file; name another")
+    if not os.access(os.path.realpath(path.parent), os.W_OK):
         raise UserError(f"--save-facts {path} cannot be written; name a file in a writable folder")
 
 
 def write_facts(facts: Facts, path: Path) -> None:
-    """Write a whole file or none. Raises UserError."""
+    """Write a whole file or none, through links. Raises UserError."""
+    data, target = encode(facts), Path(os.path.realpath(path))
+    draft = target.with_name(f".{target.name}.{os.getpid()}")
     try:
-        with tempfile.NamedTemporaryFile(dir=path.absolute().parent, delete=False) as file:
-            file.write(encode(facts))
-        Path(file.name).replace(path)
+        with draft.open("xb") as file:
+            file.write(data)
+        draft.replace(target)
     except OSError as error:
         raise UserError(f"--save-facts {path}: {error.strerror}") from None
+    finally:
+        with contextlib.suppress(OSError):
+            draft.unlink()

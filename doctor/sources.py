@@ -84,6 +84,13 @@ DOCUMENTS = (
         "it is on by default.",
     ),
     _document(
+        "bts-fix4",
+        "bf16-training-stability",
+        "4. Dedicated PAD Token for Llama-3.x (Important)",
+        correction="the cited thread confirms that Llama 3 defines no padding token and that a "
+        'loader\'s default of 0 is "!", not that padding with it makes training unstable.',
+    ),
+    _document(
         "bts-fix7",
         "bf16-training-stability",
         "7. PEFT Adapter Precision (Already Correct)",
@@ -133,6 +140,8 @@ DOCUMENTS = (
         "CUBLAS_WORKSPACE_CONFIG is not needed since torch 2.10.",
     ),
     *(_universal(alias) for alias in ("U6", "U9", "U10", "U11", "U28")),
+    _document("fnr-diagnosis", "frozen-norms-report", "1. Initial Diagnosis"),
+    _document("fnr-optimizer", "frozen-norms-report", "3. Optimizer State Inspection"),
     _document("fnr-gradients", "frozen-norms-report", "2. Gradient Flow Testing"),
     _document(
         "fnr-precision",
@@ -242,12 +251,6 @@ ADDRESSES = (
         "https://deeprec.readthedocs.io/en/latest/NVIDIA-TF32.html",
     ),
     Source(
-        "transformers-one-gpu",
-        "Transformers: training on one GPU",
-        "bf16",
-        "https://huggingface.co/docs/transformers/en/perf_train_gpu_one#bf16",
-    ),
-    Source(
         "vast-docker",
         "Vast.ai: Docker execution environment",
         "",
@@ -265,6 +268,14 @@ ADDRESSES = (
     _thread("unslothai/unsloth", 4533, "RMSNorm weights that get no gradient"),
     _thread("huggingface/safetensors", 668, "A header over 100 MB cannot be read"),
     _thread("huggingface/huggingface_hub", 4728, "An index and shards that disagree"),
+    _thread("vllm-project/vllm", 53537, "Corrupt weights that load without an error"),
+    _thread("turboderp/exllamav2", 415, "Llama 3 defines no padding token"),
+    Source(
+        "torch-weights-only",
+        "CVE-2025-32434: torch.load with weights_only=True, before 2.6",
+        "GHSA-53q9-r3pm-6pq6",
+        "https://github.com/pytorch/pytorch/security/advisories/GHSA-53q9-r3pm-6pq6",
+    ),
     Source(
         "safetensors-format",
         "safetensors",
@@ -291,6 +302,12 @@ SOURCES = {source.id: source for source in (*DOCUMENTS, *ADDRESSES)}
 def is_document(id: str) -> bool:
     """Whether a source is a section of a source document rather than a public address."""
     return bool(SOURCES[id].document)
+
+
+def short_section(source: Source) -> str:
+    """The section's number or short name where it has one, else its heading."""
+    heading = " ".join(source.section.replace("*", "").split())
+    return source.alias or heading
 
 
 def cite(source: Source) -> str:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from doctor.checkpoint_sections import Checkpoint
 from doctor.job import Job, Precision
-from doctor.sections import Checkpoint, Unknown
+from doctor.sections import Unknown
 from doctor.units import count, gib
 
 ADAM_MOMENTS = 2
@@ -44,6 +45,10 @@ def model_size(job: Job, checkpoint: Checkpoint | Unknown | None) -> Size | Unkn
         return Unknown(reason=f"the checkpoint's size could not be read: {checkpoint.reason}")
     elif checkpoint.not_inspectable or not checkpoint.parameters:
         return Unknown(reason="the checkpoint's parameters could not be counted: --params N")
+    elif checkpoint.adapter or checkpoint.layout.endswith("PEFT adapter"):
+        return Unknown(reason="the checkpoint is an adapter's, not the whole model's: --params N")
+    elif checkpoint.lone_shard:
+        return Unknown(reason="the checkpoint is one shard of several: --params N")
     elif checkpoint.quantized:
         return Unknown(reason="the checkpoint is quantised, its parameters are packed: --params N")
     else:

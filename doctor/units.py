@@ -35,7 +35,7 @@ def count(number: int) -> str:
 
 def parse_count(text: str) -> int:
     """8B -> 8000000000. Raises ValueError for what is no positive number with k, M, B or T."""
-    match = _COUNT.fullmatch(text.strip())
+    match = _COUNT.fullmatch(text.strip()) if len(text) < 30 else None
     number = round(float(match[1]) * _FACTORS[match[2].lower()]) if match else 0
     if number <= 0:
         raise ValueError(f"{text!r} is not a count; write a number such as 40M, 8B or 1500000")
@@ -45,3 +45,8 @@ def parse_count(text: str) -> int:
 def dotted(version: tuple[int, int]) -> str:
     """(9, 0) -> "9.0"."""
     return f"{version[0]}.{version[1]}"
+
+
+def printable(text: str) -> str:
+    """A path or a variable that may be no valid text, as text that a facts file can hold."""
+    return text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")

@@ -69,10 +69,10 @@ def find_target(job: Job, host: Host | Unknown, torch: Torch | Unknown) -> Targe
     mac = isinstance(host, Host) and host.system == "Darwin"
     if job.device == "mps" or (job.device == "auto" and mac):
         return Target("mps", "--device mps" if job.device == "mps" else "this is a Mac")
-    nvidia = isinstance(host, Host) and host.has_nvidia
-    if not nvidia and isinstance(torch, Torch) and torch.hip:
+    sure = isinstance(host, Host) and host.surely_nvidia
+    if not sure and isinstance(torch, Torch) and torch.hip:
         return Target("rocm", f"torch is built for ROCm {torch.hip}")
-    if not nvidia and isinstance(host, Host) and host.amd_devices:
+    if not sure and isinstance(host, Host) and host.amd_devices:
         return Target("rocm", "AMD GPUs are on the bus")
     return Target("nvidia", "--device cuda" if job.device == "cuda" else "a job wants a GPU")
 
@@ -87,7 +87,7 @@ def match_gpus(
         matched = tuple(_of_torch(gpu, seen, alone) for gpu in cuda.gpus)
         return JobGpus(gpus=matched, by="torch")
     if isinstance(gpus, tuple):
-        wanted = host.env.get("CUDA_VISIBLE_DEVICES") if isinstance(host, Host) else None
+        wanted = host.visible_devices if isinstance(host, Host) else None
         return JobGpus(gpus=visible_gpus(gpus, wanted), by="environment")
     if isinstance(gpus, Unknown):
         return gpus
@@ -110,10 +110,7 @@ def _of_torch(gpu: TorchGpu, seen: tuple[Gpu, ...], alone: bool) -> JobGpu:
 def visible_gpus(gpus: tuple[Gpu, ...], wanted: str | None) -> tuple[JobGpu, ...]:
     """What CUDA_VISIBLE_DEVICES leaves of NVML's list: CUDA stops at the first bad entry."""
     if wanted is None:
-        return tuple(
-            JobGpu(nvml=gpu, slice=gpu.slices[0] if gpu.mig and gpu.slices else None)
-            for gpu in gpus
-        )
+        return tuple(_whole(gpu) for gpu in gpus)
     found: list[JobGpu] = []
     for entry in (part.strip() for part in wanted.split(",")):
         match = _named(entry, gpus)
@@ -123,10 +120,15 @@ def visible_gpus(gpus: tuple[Gpu, ...], wanted: str | None) -> tuple[JobGpu, ...
     return tuple(found)
 
 
+def _whole(gpu: Gpu) -> JobGpu:
+    """A GPU named as such: of one in MIG mode a process sees the first slice."""
+    return JobGpu(nvml=gpu, slice=gpu.slices[0] if gpu.mig and gpu.slices else None)
+
+
 def _named(entry: str, gpus: tuple[Gpu, ...]) -> JobGpu | None:
-    if entry.isdecimal():
+    if entry.isdecimal() and len(entry) < 5:
         index = int(entry)
-        return JobGpu(nvml=gpus[index]) if index < len(gpus) else None
+        return _whole(gpus[index]) if index < len(gpus) else None
     for gpu in gpus:
         if entry.startswith("GPU-") and gpu.uuid.startswith(entry):
             return JobGpu(nvml=gpu)

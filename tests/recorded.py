@@ -11,23 +11,32 @@ from typing import Any
 
 import msgspec
 
+from doctor.checkpoint_sections import (
+    Checkpoint,
+    Evidence,
+    History,
+    Moves,
+    NonFinite,
+    Norm,
+    Optimizer,
+    Problem,
+    Role,
+    Tokenizer,
+    Unmoved,
+    Values,
+)
 from doctor.facts import Facts, encode
 from doctor.job import Job
 from doctor.sections import (
-    Checkpoint,
     Cuda,
     Driver,
     Ended,
     Gpu,
-    History,
     Host,
     Interpreter,
     Libraries,
-    Norm,
     Parameter,
     Place,
-    Problem,
-    Role,
     Slice,
     Slowdown,
     Smoke,
@@ -328,6 +337,138 @@ def frozen_norms() -> Facts:
     return box(H100, torch=TORCH_2_15, job=job(checkpoint=said.path), checkpoint=said)
 
 
+def swallowed() -> Facts:
+    """The run of the report with its optimizer's state, a baseline and a deep scan."""
+    said = checkpoint(
+        norms=norms("ones"),
+        optimizer=Optimizer(
+            file="optimizer.pt",
+            kind="Adam",
+            entries=64,
+            parameters=64,
+            moments={"BF16": 64},
+            follows=True,
+            moving=64,
+            step_min=188.0,
+            step_max=188.0,
+            lr=(3e-4,),
+            norms=Evidence(
+                norms=49,
+                by="shapes",
+                moving=49,
+                dtypes={"BF16": 49},
+                step_min=188.0,
+                step_max=188.0,
+                lr_max=3e-4,
+            ),
+        ),
+        tokenizer=Tokenizer(files=("tokenizer_config.json", "tokenizer.json"), first="!"),
+        imports=("torch._utils._rebuild_tensor_v2", "collections.OrderedDict", "__main__.Trainer"),
+        refused=("__main__.Trainer",),
+        pickles=1,
+        values=Values(
+            tensors=810,
+            bytes=6_000_000_000,
+            nonfinite=(
+                NonFinite(
+                    name="lm_head.weight",
+                    file="model-00002-of-00002.safetensors",
+                    dtype="BF16",
+                    values=262_144_000,
+                    nan=3,
+                    plus_inf=0,
+                    minus_inf=0,
+                    first=17,
+                ),
+            ),
+            nonfinite_tensors=1,
+            seconds=0.4,
+        ),
+        moves=Moves(
+            baseline="/data/runs/checkpoint-0",
+            moved=761,
+            unmoved=49,
+            kinds={"norm": (0, 49), "attention": (384, 384), "MLP": (375, 375), "head": (2, 2)},
+            still=(
+                Unmoved(
+                    role="model.layers.*.input_layernorm.weight",
+                    kind="norm",
+                    dtype="BF16",
+                    count=49,
+                    compared=49,
+                ),
+            ),
+            seconds=0.1,
+        ),
+    )
+    return box(H100, torch=TORCH_2_15, job=job(checkpoint=said.path), checkpoint=said)
+
+
+def fp32_run() -> Facts:
+    """A checkpoint as it should be: fp32 weights, everything moved, all values finite."""
+    said = checkpoint(
+        dtypes={"F32": 12_000_000_000},
+        config_dtype="float32",
+        roles=(
+            Role(name="model.layers.*.self_attn.q_proj.weight", dtypes={"F32": 48}),
+            Role(name="model.layers.*.self_attn.q_proj.lora_A.weight", dtypes={"F32": 48}),
+        ),
+        norms=norms("other", dtype="F32"),
+        optimizer=Optimizer(
+            file="optimizer.pt",
+            kind="Adam",
+            entries=810,
+            parameters=810,
+            moments={"F32": 810},
+            follows=True,
+            moving=810,
+            step_min=754.0,
+            step_max=754.0,
+            lr=(3e-4, 3e-4),
+        ),
+        tokenizer=Tokenizer(
+            files=("tokenizer_config.json", "tokenizer.json"),
+            pad="<|finetune_right_pad_id|>",
+            pad_id=128_004,
+            first="!",
+            vocabulary=128_256,
+        ),
+        values=Values(tensors=810, bytes=12_000_000_000, seconds=0.8),
+        moves=Moves(baseline="/data/runs/checkpoint-0", moved=810, unmoved=0, seconds=0.1),
+    )
+    return box(H100, torch=TORCH_2_15, job=job(checkpoint=said.path), checkpoint=said)
+
+
+def adapter_without_gradients() -> Facts:
+    """A bf16 adapter, half of whose parameters never got a gradient; the deep scan stopped."""
+    said = checkpoint(
+        layout="PEFT adapter",
+        adapter="LORA",
+        norms=(),
+        roles=(
+            Role(name="base_model.model.layers.*.self_attn.q_proj.lora_A.weight",
+                 dtypes={"BF16": 48}),
+            Role(name="base_model.model.layers.*.self_attn.q_proj.lora_B.weight",
+                 dtypes={"BF16": 48}),
+        ),
+        optimizer=Optimizer(
+            file="optimizer.pt",
+            kind="Adam",
+            entries=48,
+            parameters=96,
+            missing=48,
+            moments={"F32": 48},
+            moving=48,
+            step_min=754.0,
+            step_max=754.0,
+            lr=(3e-4,),
+        ),
+        values=Unknown(reason="adapter_model.safetensors was changed while it was read"),
+        moves=Unknown(reason="the baseline: no header could be read"),
+    )  # fmt: skip
+    return box(H100, torch=TORCH_2_15, job=job(checkpoint=said.path), checkpoint=said)
+
+
 def missing_shard() -> Facts:
     """One missing shard."""
     said = checkpoint(
@@ -592,6 +733,7 @@ def machines() -> dict[str, Facts]:
     used = msgspec.structs.replace(H100, memory_used=40 * GIB)
     remap = msgspec.structs.replace(A100, remap_failed=True, uncorrected=3)
     nan = (Step(loss="nan", grad_norm="nan", lr=3e-4),) * 3
+    poisoned = tuple(msgspec.structs.replace(each, finite=False) for each in map(parameter, NAMES))
     still = tuple(parameter(name, moved="norm" not in name, dtype="bfloat16") for name in NAMES)
     detached = tuple(
         msgspec.structs.replace(
@@ -635,11 +777,14 @@ def machines() -> dict[str, Facts]:
         "full_disk": full_disk(),
         "fp32_with_leftovers": leftovers(),
         "frozen_norms": frozen_norms(),
+        "swallowed_updates": swallowed(),
+        "fp32_checkpoint": fp32_run(),
+        "bf16_adapter": adapter_without_gradients(),
         "missing_shard": missing_shard(),
         "mixed_checkpoint": mixed_checkpoint(),
         "smoke_segfault": box(H100, torch=TORCH_2_15, smoke=stopped("backward", crash)),
         "smoke_hang": box(H100, torch=TORCH_2_15, smoke=stopped("forward", hang)),
-        "smoke_nan": box(H100, torch=TORCH_2_15, smoke=smoke(steps=nan)),
+        "smoke_nan": box(H100, torch=TORCH_2_15, smoke=smoke(steps=nan, parameters=poisoned)),
         "smoke_norms_unmoved": box(
             H100,
             torch=TORCH_2_15,

@@ -1,10 +1,13 @@
 from __future__ import annotations
 
+import msgspec
 import pytest
+import recorded
 from packaging.version import Version
 
 from doctor.checks import attention
 from doctor.checks.attention import CALL, VARIABLE, first_backend
+from doctor.engine import examine
 from doctor.model import Status, Verdict
 from doctor.sections import Cuda, Ended, Host, Torch, TorchGpu, Unknown
 from doctor.sources import SOURCES
@@ -202,3 +205,11 @@ def test_versions_are_spelled_as_people_know_them() -> None:
     assert "cuDNN 9.19.0" in judge("2.11.0", 91900, H100).summary
     assert "cuDNN 8.9.2" in judge("2.2.2", 8902, H100, cuda="12.1").summary
     assert "cuDNN unread" in judge("2.13.0", None, A100).summary
+
+
+def test_the_order_seen_on_the_first_gpu_is_not_that_of_another_kind() -> None:
+    for pair in ((recorded.RTX4090, recorded.H100), (recorded.H100, recorded.RTX4090)):
+        second = msgspec.structs.replace(pair[1], index=1, uuid="GPU-11111111-0000")
+        facts = recorded.box(pair[0], second, torch=recorded.TORCH_2_11)
+        (finding,) = examine(attention.CHECKS, facts)
+        assert finding.status is Status.WARN

@@ -18,7 +18,7 @@ from doctor.checkpoint.names import shown
 from doctor.checkpoint.safetensors import read_shard
 from doctor.checkpoint.scan import scan
 from doctor.checkpoint.tensors import BITS
-from doctor.sections import Checkpoint, Problem
+from doctor.checkpoint_sections import Checkpoint, Problem
 
 ONE = {"dtype": "F32", "shape": [2], "data_offsets": [0, 8]}
 TWO = {"dtype": "F32", "shape": [1], "data_offsets": [8, 12]}

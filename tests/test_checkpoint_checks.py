@@ -6,10 +6,11 @@ from typing import Any
 
 import pytest
 
+from doctor.checkpoint_sections import Checkpoint, Problem, Role
 from doctor.checks import checkpoint as checks
 from doctor.job import Target, TargetKind
 from doctor.model import Check, Status, Verdict
-from doctor.sections import Checkpoint, Gpu, Problem, Role, Unknown
+from doctor.sections import Gpu, Unknown
 from doctor.views import JobGpu, JobGpus
 
 COMPLETE, RUN_HERE, CONSISTENT = checks.CHECKS

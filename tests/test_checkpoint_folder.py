@@ -18,7 +18,8 @@ from hypothesis import strategies as st
 
 from doctor.checkpoint.config import read_config
 from doctor.checkpoint.scan import scan
-from doctor.sections import Checkpoint, Unknown
+from doctor.checkpoint_sections import Checkpoint
+from doctor.sections import Unknown
 
 INDEX = "model.safetensors.index.json"
 
@@ -301,31 +302,40 @@ def test_several_files_of_other_names(saved: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("names", "text"),
+    ("names", "layout", "kind"),
     [
-        (["pytorch_model.bin", "optimizer.pt"], "pickled PyTorch weights"),
-        (["ckpt.pt"], "PyTorch files"),
-        (["__0_0.distcp", ".metadata"], "a distributed PyTorch checkpoint"),
-        (["latest", "global_step5", "zero_to_fp32.py"], "a DeepSpeed checkpoint"),
-        (["latest_checkpointed_iteration.txt", "iter_0000100"], "a Megatron-LM checkpoint"),
-        (["model-Q4_K_M.gguf"], "GGUF files"),
-        (["epoch=1.ckpt"], "Lightning"),
+        (["pytorch_model.bin"], "one pytorch_model.bin", "not-inspectable"),
+        (["ckpt.pt"], "one PyTorch file", "not-inspectable"),
+        (["__0_0.distcp", ".metadata"], "torch.distributed.checkpoint", "damaged"),
+        (["__0_0.distcp"], "torch.distributed.checkpoint", "missing"),
+        (["latest", "global_step5", "zero_to_fp32.py"], "DeepSpeed checkpoint", "missing"),
+        (["latest_checkpointed_iteration.txt", "iter_1"], "Megatron-LM checkpoint", "missing"),
+        (["model-Q4_K_M.gguf"], "one GGUF file", "not-inspectable"),
+        (["epoch=1.ckpt"], "one .ckpt file", "not-inspectable"),
+        (["model.nemo"], "a NeMo archive", "not-inspectable"),
+        (["model.h5"], "HDF5 weights", "not-inspectable"),
+        (["manifest.ocdbt", "_METADATA"], "an Orbax checkpoint", "not-inspectable"),
+        (["zarr.json", "c"], "zarr arrays", "not-inspectable"),
+        (["saved_model.pb"], "a TensorFlow SavedModel", "not-inspectable"),
     ],
 )
-def test_other_formats_are_not_inspectable_yet(tmp_path: Path, names: list[str], text: str) -> None:
+def test_names_alone_are_no_weights(
+    tmp_path: Path, names: list[str], layout: str, kind: str
+) -> None:
     for name in names:
         (tmp_path / name).write_bytes(bytes(100))
     found = looked(tmp_path)
-    assert kinds(found) == ["not-inspectable"]
-    assert text in found.problems[0].text
-    assert "not inspectable yet" in found.problems[0].text
+    assert (found.layout, kinds(found)) == (layout, [kind])
     assert (found.tensors, found.norms) == (0, ())
 
 
-def test_the_size_of_other_formats_is_known(tmp_path: Path) -> None:
+def test_what_is_not_read_is_known_by_size(tmp_path: Path) -> None:
     (tmp_path / "pytorch_model.bin").write_bytes(bytes(700))
     (tmp_path / "optimizer.pt").write_bytes(bytes(9000))
-    assert looked(tmp_path).bytes == 700
+    found = looked(tmp_path)
+    assert found.bytes == 700
+    assert kinds(found) == ["disguised", "disguised"]
+    assert found.beside == ("optimizer.pt",)
     assert looked(tmp_path / "pytorch_model.bin").largest_file == 700
 
 
@@ -338,7 +348,11 @@ def test_a_trainers_folder_is_its_model(saved: Path, tmp_path: Path) -> None:
     folder = Path(shutil.copytree(saved / "whole", tmp_path / "checkpoint-7"))
     for name in ("optimizer.pt", "scheduler.pt", "rng_state.pth", "training_args.bin"):
         (folder / name).write_bytes(b"PK\x03\x04")
-    assert looked(folder).problems == ()
+    whole = looked(folder)
+    assert [problem.file for problem in whole.problems] == ["optimizer.pt"]
+    assert "cut short" in whole.problems[0].text
+    assert whole.beside == ("optimizer.pt", "rng_state.pth", "scheduler.pt", "training_args.bin")
+    assert (whole.files, whole.tensors) == (1, 30)
     found = scan(str(tmp_path))
     assert isinstance(found, Unknown)
     assert "checkpoint-7" in found.reason

@@ -9,8 +9,9 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from doctor.checkpoint_sections import Checkpoint
 from doctor.child import PROBES, Answer, Child
-from doctor.sections import Checkpoint, Unknown
+from doctor.sections import Unknown
 
 
 @pytest.fixture
@@ -52,6 +53,23 @@ def test_it_answers_that_nothing_is_there(tmp_path: Path) -> None:
     assert "No such file" in found.reason
 
 
+def test_it_reads_what_a_scan_wants_and_tells_how_far_it_is(model: Path) -> None:
+    wanted = '{"deep": true, "tensors": true}'
+    child = Child([sys.executable, str(PROBES / "checkpoint.py"), str(model), wanted])
+    notes: list[dict[str, object]] = []
+    try:
+        answer = child.wait(30, on_note=notes.append)
+    finally:
+        child.kill()
+    assert answer.answer is not None, answer
+    found = msgspec.convert(answer.answer["checkpoint"], Checkpoint)
+    assert [(share.kind, share.bytes) for share in found.shares] == [("norm", 32)]
+    assert found.values is not None
+    rows = [row for note in notes for row in note.get("tensors", ())]  # type: ignore[attr-defined]
+    assert rows == [["norm.weight", "F32", [8], "model.safetensors", 32]]
+    assert any("done" in note for note in notes)
+
+
 def test_a_folder_named_doctor_is_not_imported(model: Path, tmp_path: Path) -> None:
     """The working directory of a user may hold anything."""
     for name in ("doctor", "msgspec"):
@@ -82,4 +100,5 @@ def test_a_file_that_never_answers_is_named(model: Path) -> None:
         "read config.json",
         "read trainer_state.json",
         "read model.safetensors",
+        "read the tokenizer's files",
     ]

@@ -113,6 +113,30 @@ def test_hang_names_the_call_and_ends_the_child(begin: Begin) -> None:
     assert not child.alive
 
 
+def test_notes_that_are_heard_keep_it_alive_and_are_not_kept(begin: Begin) -> None:
+    heard: list[object] = []
+    child = begin(
+        """
+        for number in range(8):
+            tell(note={"done": number}); time.sleep(0.3)
+        tell(answer={})
+        """
+    )
+    answer = child.wait(1.0, on_note=heard.append)
+    assert answer.ended.ok, answer
+    assert answer.ended.seconds > 2
+    assert answer.notes == ()
+    assert heard == [{"done": number} for number in range(8)]
+
+
+def test_a_child_that_stops_telling_runs_out_of_time(begin: Begin) -> None:
+    child = begin('tell(enter="read"); tell(note={"done": 1}); time.sleep(60)')
+    answer = child.wait(1.0, on_note=lambda note: None)
+    assert answer.ended.how == "timeout"
+    assert answer.ended.detail.endswith("inside read")
+    assert not child.alive
+
+
 def test_hang_before_any_call_names_none(begin: Begin) -> None:
     assert how(begin("time.sleep(60)").wait(0.5)) == ("timeout", "no answer in 0.5 s")
 

@@ -72,6 +72,13 @@ def test_exit_codes(machine: str, flags: tuple[str, ...], code: int) -> None:
         (("run", "--checkpoint", "/nonexistent/ckpt"), "/nonexistent/ckpt"),
         (("run", "--save-facts", "/nonexistent/f.json"), "/nonexistent/f.json"),
         (("run", "--no-such-flag"), "--no-such-flag"),
+        (("run", "--params", "9" * 400), "count"),
+        (("run", "--params", "8B", "--trainable", "9B"), "--trainable"),
+        (("run", "--device", "cpu", "--gpus", "8"), "--gpus"),
+        (("run", "--recipe", "pure-bf16", "--precision", "fp32"), "pure-bf16"),
+        (("run", "--only", "NUM", "--skip", "NUM"), "leave no check"),
+        (("run", "--python", "~nosuchuser/bin/python"), "~nosuchuser"),
+        (("run", "--save-facts", "/dev/null"), "/dev/null"),
         (("prescribe",), "prescribe"),
     ],
 )
@@ -141,6 +148,18 @@ def test_only_and_skip_choose_by_code_slug_and_family() -> None:
     assert not codes("--skip", "GPU") & {"GPU001", "GPU002", "GPU003", "GPU004"}
 
 
+def test_a_filter_takes_several_names_at_once() -> None:
+    done = replay("h100_torch2.15", "--only", "NUM001,DRV", "--format", "json")
+    codes = {finding["code"] for finding in json.loads(done.stdout)["findings"]}
+    assert codes == {"NUM001", "DRV001", "DRV002"}
+
+
+def test_chosen_checks_that_could_not_be_judged_are_no_pass() -> None:
+    assert replay("hung_driver", "--only", "GPU").returncode == 3
+    assert replay("no_driver", "--only", "NUM", "--fail-on", "warn").returncode == 3
+    assert replay("h100_torch2.15", "--only", "CKP").returncode == 3
+
+
 def test_a_filtered_run_still_knows_what_comes_first() -> None:
     done = replay("no_driver", "--only", "SMK001", "--format", "json")
     assert json.loads(done.stdout)["findings"][0]["status"] == "unknown"
@@ -197,6 +216,63 @@ def test_a_closed_pipe_is_no_traceback() -> None:
     done = subprocess.run(
         ["bash", "-c", command], capture_output=True, text=True, timeout=60, check=False
     )
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- 2>&-", "<&- >&- 2>&-"])
+def test_closed_streams_change_no_verdict(closed: str) -> None:
+    command = f"{sys.executable} -m doctor run --device cpu --no-smoke {closed}"
+    done = subprocess.run(["bash", "-c", command], capture_output=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+def test_a_full_disk_is_one_line() -> None:
+    command = f"{sys.executable} -m doctor list > /dev/full"
+    done = subprocess.run(
+        ["bash", "-c", command], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert done.returncode == 3
+    assert done.stderr.splitlines() == ["doctor: the report could not be written: the disk is full"]
+
+
+def test_a_facts_file_that_is_a_pipe_is_not_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    done = doctor("run", "--facts", str(tmp_path / "pipe"))
+    assert done.returncode == 2
+    assert "is not a file" in done.stderr
+
+
+def test_a_working_directory_that_is_gone_is_one_line(tmp_path: Path) -> None:
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    command = f"cd {gone} && rmdir {gone} && {sys.executable} -P -m doctor run --device cpu"
+    done = subprocess.run(
+        ["bash", "-c", command], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert done.returncode == 2
+    assert "working directory is gone" in done.stderr
+
+
+def test_facts_that_cannot_be_written_leave_no_draft(tmp_path: Path) -> None:
+    command = (
+        f"ulimit -f 1; {sys.executable} -m doctor run --facts {FOLDER / 'a100.json'} "
+        f"--save-facts {tmp_path / 'x.json'}"
+    )
+    done = subprocess.run(
+        ["bash", "-c", command], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert done.returncode in (2, 3)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_hostile_facts_are_no_traceback(tmp_path: Path) -> None:
+    data = json.loads((FOLDER / "a100.json").read_bytes())
+    data["host"]["env"] = {"CUDA_VISIBLE_DEVICES": "9" * 5000}
+    data["cuda"] = None
+    path = tmp_path / "facts.json"
+    path.write_text(json.dumps(data))
+    done = doctor("run", "--facts", str(path))
+    assert done.returncode == 1
     assert "Traceback" not in done.stderr
 
 

@@ -56,7 +56,7 @@ CONTAINER = Host(system="Linux", nvidia_devices=1, container="docker")
 @pytest.mark.parametrize(
     ("nvml", "cuda", "host", "owner", "said", "fix"),
     [
-        (HANG, OK, HOST, Owner.MACHINE, "inside nvmlInit", "Start no training"),
+        (HANG, OK, HOST, Owner.MACHINE, "inside nvmlInit", "return the machine"),
         (HANG, HANG, BARE, Owner.MACHINE, "within 8 s", "return the machine"),
         (OK, CRASH, HOST, Owner.ENVIRONMENT, "SIGSEGV inside cuInit", "LD_LIBRARY_PATH"),
         (NO_NVML, NO_CUDA, HOST, Owner.ENVIRONMENT, "NVIDIA GPUs on the bus: 1", "--gpus all"),

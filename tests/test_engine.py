@@ -6,10 +6,11 @@ from typing import Any
 
 from recorded import H100, TORCH_2_15, box, cpu_only
 
+from doctor.checkpoint_sections import Checkpoint
 from doctor.engine import examine
 from doctor.facts import Facts
 from doctor.model import Check, Owner, Status, Verdict, fail, ok, skip, unknown
-from doctor.sections import Checkpoint, Torch, Unknown
+from doctor.sections import Torch, Unknown
 
 FACTS = box(H100, torch=TORCH_2_15)
 

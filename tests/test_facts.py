@@ -170,6 +170,37 @@ def test_the_kind_of_device_that_a_job_trains_on(
     assert facts.target.kind == kind
 
 
+def test_wsls_node_alone_does_not_tell_the_maker_and_a_rocm_torch_does() -> None:
+    facts = box(H100, torch=TORCH_2_15)
+    node = msgspec.structs.replace(facts.host, nvidia_devices=0, device_nodes=("/dev/dxg",))
+    rocm = msgspec.structs.replace(TORCH_2_15, cuda=None, hip="6.4")
+    assert facts.with_(host=node).target.kind == "nvidia"
+    assert facts.with_(host=node, torch=rocm).target.kind == "rocm"
+
+
+def test_an_index_in_cuda_visible_devices_names_the_first_slice_of_a_mig_gpu() -> None:
+    card = mig_slice().gpus
+    assert isinstance(card, tuple)
+    (found,) = visible_gpus(card, "0")
+    assert found.slice == card[0].slices[0]
+
+
+def test_a_single_gpu_needs_no_uuid_to_be_matched() -> None:
+    view = seen((H100,))
+    bare = msgspec.structs.replace(view.gpus[0], uuid=None)
+    facts = box(H100, torch=TORCH_2_15).with_(cuda=msgspec.structs.replace(view, gpus=(bare,)))
+    assert isinstance(facts.job_gpus, JobGpus)
+    assert facts.job_gpus.gpus[0].nvml == H100
+
+
+@pytest.mark.parametrize("field", ["keep", "shards", "gpus", "params"])
+def test_counts_of_a_job_are_at_least_one(field: str) -> None:
+    data = json.loads(GOOD)
+    data["job"][field] = -5
+    with pytest.raises(ValueError, match=field):
+        decode(json.dumps(data).encode())
+
+
 def test_nvidia_hardware_beside_a_rocm_torch_is_still_nvidia() -> None:
     rocm = msgspec.structs.replace(TORCH_2_15, cuda=None, hip="6.4")
     facts = box(H100, torch=TORCH_2_15).with_(torch=rocm)

@@ -2,10 +2,11 @@ from __future__ import annotations
 
 import pytest
 
+from doctor.checkpoint_sections import Checkpoint
 from doctor.checks import memory
 from doctor.job import Chosen, Job, Precision, Target, TargetKind
 from doctor.model import Status, Verdict
-from doctor.sections import Checkpoint, Gpu, Host, Slice, TorchGpu, Unknown
+from doctor.sections import Gpu, Host, Slice, TorchGpu, Unknown
 from doctor.sources import SOURCES
 from doctor.training_memory import Size, model_size, training_parts
 from doctor.units import GIB, MIB

@@ -11,9 +11,10 @@ from typing import Any
 import pytest
 
 from doctor.checkpoint.scan import scan
+from doctor.checkpoint_sections import Checkpoint, History, Norm, Problem
 from doctor.checks import norms as checks
+from doctor.checks import values
 from doctor.model import Status, Verdict
-from doctor.sections import Checkpoint, History, Norm, Problem
 
 CHECK = checks.CHECKS[0]
 
@@ -265,7 +266,7 @@ def test_real_training_in_pure_bf16_fails(trained: Path) -> None:
     assert {norm.value for norm in found.norms} == {"ones"}
     verdict = CHECK.judge(checkpoint=found)
     assert verdict.status is Status.FAIL
-    assert "bf16 rounds back" in verdict.summary
+    assert "bf16 swallowed the updates" in verdict.summary
 
 
 def test_real_training_with_fp32_weights_passes(trained: Path) -> None:
@@ -273,3 +274,24 @@ def test_real_training_with_fp32_weights_passes(trained: Path) -> None:
     assert isinstance(found, Checkpoint)
     assert len(found.norms) == 5
     assert CHECK.judge(checkpoint=found).status is Status.PASS
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16", "float64"])
+@pytest.mark.parametrize("bad", ["nan", "inf", "-inf"])
+def test_a_norm_that_holds_nan_or_inf_did_not_move_well(
+    dtype: str, bad: str, tmp_path: Path
+) -> None:
+    import torch
+    from safetensors.torch import save_file
+
+    weight = torch.full((64,), 0.9, dtype=getattr(torch, dtype))
+    weight[7] = float(bad)
+    fine = torch.full((64,), -torch.finfo(weight.dtype).max, dtype=weight.dtype)
+    save_file({"a.norm.weight": weight, "b.norm.weight": fine}, str(tmp_path / "m.safetensors"))
+    found = scan(str(tmp_path))
+    assert isinstance(found, Checkpoint)
+    assert [norm.value for norm in found.norms] == ["nonfinite", "other"]
+    assert checks.norms_moved(found).status is Status.UNKNOWN
+    verdict = values.values_finite(found)
+    assert verdict.status is Status.FAIL
+    assert "a.norm.weight" in verdict.summary

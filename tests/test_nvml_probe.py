@@ -392,7 +392,8 @@ def test_cuda_answers_with_version_and_count(ask: Ask) -> None:
 def clocks(folder: Path, *uuids: str, **fake: str) -> tuple[Slowdown, ...]:
     child = begin(folder, "clocks", *uuids, **fake)
     try:
-        time.sleep(0.6)
+        assert child.wait(10).answer == {"ready": True}
+        time.sleep(0.3)
         child.send({"stop": True})
         answer = child.wait(10)
         assert answer.ended.ok, answer.ended
@@ -431,9 +432,22 @@ def test_clocks_that_cannot_be_read_are_unknown(drivers: Path, ask: Ask) -> None
     assert verdict.status is Status.UNKNOWN
 
 
+def test_a_request_to_stop_that_is_already_there_is_obeyed_before_a_sample(drivers: Path) -> None:
+    child = begin(drivers / "new", "clocks", UUIDS[0])
+    try:
+        child.send({"stop": True})
+        assert child.wait(10).answer == {"ready": True}
+        answer = child.wait(10).answer
+        assert answer
+        assert answer["slowdown"][0]["samples"] == 0
+    finally:
+        child.kill()
+
+
 def test_clocks_end_with_their_stdin(drivers: Path) -> None:
     child = begin(drivers / "new", "clocks", UUIDS[0])
     try:
+        assert child.wait(10).answer == {"ready": True}
         child.close_stdin()
         assert child.wait(10).ended.detail == "exit status 0 and no message"
     finally:

@@ -61,6 +61,7 @@ def test_the_distribution_is_light_and_has_no_upper_bounds() -> None:
     plain = [need for need in needs if "extra ==" not in need]
     assert {need.split(">")[0] for need in plain} == {
         "msgspec",
+        "numpy",
         "nvidia-ml-py",
         "packaging",
         "rich",
@@ -83,18 +84,25 @@ def test_probes_keep_the_syntax_of_python_3_9_and_import_nothing_of_the_package(
             assert not any(alias.name.startswith("doctor") for alias in node.names)
 
 
-def test_the_parent_never_imports_torch_or_pynvml_at_module_level() -> None:
+def imported(node: ast.AST) -> set[str]:
+    """Top-level names that an import statement brings in."""
+    names: list[str] = []
+    if isinstance(node, ast.Import):
+        names = [alias.name for alias in node.names]
+    elif isinstance(node, ast.ImportFrom):
+        names = [node.module or ""]
+    return {name.split(".")[0] for name in names}
+
+
+def test_the_parent_never_imports_torch_or_pynvml_and_numpy_in_functions_only() -> None:
     for path in PACKAGE.rglob("*.py"):
         if path.parent.name == "probes":
             continue
-        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
-            names: list[str] = []
-            if isinstance(node, ast.Import):
-                names = [alias.name for alias in node.names]
-            elif isinstance(node, ast.ImportFrom):
-                names = [node.module or ""]
-            heavy = {"torch", "pynvml", "numpy", "transformers", "safetensors"}
-            assert not {name.split(".")[0] for name in names} & heavy, path
+        tree = ast.parse(path.read_text("utf-8"))
+        for node in ast.walk(tree):
+            assert not imported(node) & {"torch", "pynvml", "transformers", "safetensors"}, path
+        for node in tree.body:
+            assert not imported(node) & {"numpy", "fsspec", "aiohttp"}, path
 
 
 def test_the_type_marker_is_installed() -> None:

@@ -4,10 +4,11 @@ from typing import Any
 
 import pytest
 
+from doctor.checkpoint_sections import Checkpoint
 from doctor.checks import storage
 from doctor.job import Job
 from doctor.model import Status, Verdict
-from doctor.sections import Checkpoint, Ended, Place, Unknown
+from doctor.sections import Ended, Place, Unknown
 from doctor.sources import SOURCES
 from doctor.units import GB
 

@@ -15,9 +15,11 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NoReturn, Protocol
+from typing import Any, NoReturn, Protocol, TypeAlias
 
 from doctor.checkpoint.disguise import disguise
+
+Buffer: TypeAlias = bytearray | memoryview
 
 ABSENT = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.ENAMETOOLONG)
 
@@ -83,6 +85,23 @@ class LocalFile:
 
     descriptor: int
     size: int
+    stamp: tuple[int, ...] = ()
+    """Changes when the file is replaced or written to."""
+
+    def read_into(self, buffer: Buffer, offset: int) -> int:
+        """Fill a buffer with what lies at `offset`; how many bytes, fewer where the file ends.
+
+        Raises Wrong.
+        """
+        view, done = memoryview(buffer), 0
+        try:
+            while done < len(view) and (
+                got := os.preadv(self.descriptor, [view[done:]], offset + done)
+            ):
+                done += got
+        except OSError as error:
+            raise Wrong("not-inspectable", f"cannot be read: {error.strerror or error}") from None
+        return done
 
     def read(self, size: int, offset: int) -> bytes:
         """Up to `size` bytes at `offset`; fewer where the file ends. Raises Wrong."""
@@ -121,16 +140,17 @@ class LocalFolder:
         It is looked at before it is opened, since opening a device can have effects of its own,
         and again after, since it may have been changed in between.
         """
-        path = self.path / name
+        path = f"{self.path}/{name}"
         try:
-            _regular(path.stat())
+            _regular(os.stat(path))  # noqa: PTH116 - a Path takes as long as the call itself
             descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY)
         except (OSError, ValueError) as error:
-            raise _refused(path, error) from None
+            raise _refused(Path(path), error) from None
         try:
             found = os.fstat(descriptor)
             _regular(found)
-            yield LocalFile(descriptor, found.st_size)
+            stamp = (found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns)
+            yield LocalFile(descriptor, found.st_size, stamp)
         finally:
             os.close(descriptor)
 
@@ -148,6 +168,27 @@ class LocalFolder:
         return LocalFolder(self.path / name.rstrip("/"))
 
 
+def read_into(source: Source, buffer: Buffer, offset: int) -> int:
+    """Fill a buffer from any source, without a copy where it is a file on Linux. Raises Wrong."""
+    if isinstance(source, LocalFile) and hasattr(os, "preadv"):
+        return source.read_into(buffer, offset)
+    data = source.read(len(buffer), offset)
+    buffer[: len(data)] = data
+    return len(data)
+
+
+def ahead(source: Source, ranges: list[tuple[int, int]]) -> None:
+    """Tell that these ranges (begin, end) will be read: far away they are fetched all at once."""
+    if fetch := getattr(source, "ahead", None):
+        fetch(ranges)
+
+
+def find_ahead(folder: Folder, names: list[str]) -> None:
+    """Tell that these files will be looked at or opened: far away they are found all at once."""
+    if find := getattr(folder, "ahead", None):
+        find(names)
+
+
 def _regular(found: os.stat_result) -> None:
     if not stat.S_ISREG(found.st_mode):
         kind = KINDS.get(stat.S_IFMT(found.st_mode), "something else")
@@ -163,13 +204,22 @@ def _refused(path: Path, error: OSError | ValueError) -> Wrong:
     return Wrong("not-inspectable", f"cannot be read: {error.strerror or error}")
 
 
-def read_json(folder: Folder, name: str, limit: int) -> dict[str, Any]:
-    """The object in a JSON file of at most `limit` bytes. Raises Wrong."""
+def read_whole(folder: Folder, name: str, limit: int) -> bytes:
+    """A file of at most `limit` bytes. Raises Wrong."""
     with folder.open(name) as source:
         if source.size > limit:
             text = f"is {source.size:,} bytes, over the {limit:,} that the doctor reads of it"
             raise Wrong("not-inspectable", text)
-        data = source.read(source.size, 0)
+        return source.read(source.size, 0)
+
+
+def read_json(folder: Folder, name: str, limit: int) -> dict[str, Any]:
+    """The object in a JSON file of at most `limit` bytes. Raises Wrong."""
+    return json_object(read_whole(folder, name, limit))
+
+
+def json_object(data: bytes) -> dict[str, Any]:
+    """The object in the text of a JSON file. Raises Wrong."""
     try:
         found = json.loads(data.decode("utf-8-sig"))
     except (ValueError, RecursionError, MemoryError) as error:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from doctor.sections import History
+from doctor.checkpoint_sections import History
 
 LIMIT = 64 << 20
 """Bytes of trainer_state.json that are read."""

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Literal
+from typing import Any, Literal
 
-from doctor.checkpoint.files import Folder, Wrong, read_json
+import msgspec
+
+from doctor.checkpoint.files import Folder, Wrong, json_object, read_whole
 from doctor.checkpoint.names import shown
 from doctor.checkpoint.tensors import Shard
-from doctor.sections import Problem
+from doctor.checkpoint_sections import Problem
 
 LIMIT = 128 << 20
 """Bytes of an index that are read; one of 94,000 tensors has about 9 million."""
@@ -17,9 +19,22 @@ SPLIT = "DCP_SHARDING_INFO"
 """In __metadata__: torch's distributed export stores parts of a tensor under its full name."""
 
 
+class Index(msgspec.Struct):
+    """What is read of an index; its metadata are not."""
+
+    weight_map: dict[str, str]
+
+
+_INDEX = msgspec.json.Decoder(Index)
+
+
 def read_index(folder: Folder, name: str) -> dict[str, str]:
     """Tensor -> file name. Raises Wrong; a name that leads out of the folder is Wrong."""
-    found = read_json(folder, name, LIMIT).get("weight_map")
+    data = read_whole(folder, name, LIMIT)
+    try:
+        found: Any = _INDEX.decode(data).weight_map
+    except (ValueError, RecursionError, MemoryError):
+        found = json_object(data).get("weight_map")  # says what is wrong with it
     if not isinstance(found, dict) or not found:
         raise Wrong("damaged", "has no weight_map")
     for file in set(map(str, found.values())):
@@ -39,7 +54,10 @@ def disagreements(
     index: str | None, weight_map: dict[str, str] | None, shards: Sequence[Shard]
 ) -> list[Problem]:
     """Tensors that are in two shards, and those that the index and the shards do not share."""
-    where: dict[str, str] = {}
+    where = {tensor.name: shard.file for shard in shards for tensor in shard.tensors}
+    if len(where) == sum(len(shard.tensors) for shard in shards) and where == weight_map:
+        return []
+    where.clear()
     twice: list[str] = []
     for shard in shards:
         for tensor in shard.tensors:

@@ -3,14 +3,63 @@
 from __future__ import annotations
 
 import re
+from functools import lru_cache
+from typing import Literal
 
 from doctor.checkpoint.tensors import Tensor
 
 NORM_DTYPES = ("BF16", "F16", "F32", "F64")
 
 _NUMBER = re.compile(r"(?<![^.])\d+(?![^.])")
+_INNER = re.compile(r"\.\d+(?![^.])")
+"""The same but for one at the beginning; much faster."""
+
 _WEIGHT = re.compile(r"(?:weight|scale|gamma|g|.*norm_(?:weight|scale|gamma))")
 _NORM = re.compile(r"norm|layrnorm|rms|(?:^|_)ln(?:_|\d|$)|(?:^|_)bn\d*(?:_|$)")
+Kind = Literal["norm", "attention", "MLP", "embedding", "head", "other"]
+
+_KINDS: tuple[tuple[Kind, re.Pattern[str]], ...] = (
+    (
+        "attention",
+        re.compile(
+            r"attn|attention|(?:^|\.)(?:[qkvo]_proj|qkv|qkv_proj|wqkv|w[qkvo]|query_key_value|att)"
+            r"(?:\.|$)"
+        ),
+    ),
+    (
+        "MLP",
+        re.compile(
+            r"mlp|ffn|feed_?forward|densereludense|experts?(?:\.|_|$)|_moe(?:\.|$)|router"
+            r"|layer\.\d+\.(?:intermediate|output)\."
+            r"|(?:^|\.)(?:w[123]|fc\d|ff|(?:gate|up|down|gate_up)_proj|dense_h_to_4h|dense_4h_to_h)"
+            r"(?:\.|$)"
+        ),
+    ),
+    (
+        "head",
+        re.compile(
+            r"(?:^|\.)(?:lm_head|\w+_head|heads?|embed_out|output_layer|score|classifier|cls|pooler"
+            r"|qa_outputs|unembed)(?:\.|$)|^(?:(?:model|module|language_model)\.)*(?:output|fc)\."
+        ),
+    ),
+    (
+        "embedding",
+        re.compile(
+            r"(?:^|[._])(?:embed\w*|emb|wte|wpe)|\wembeddings?(?:\.|$)|_embd?(?:\.|$)|_embed(?:\.|$)"
+            r"|^shared\.|(?:cls|mask|register)_tokens?$"
+        ),
+    ),
+)
+"""In this order: the attention inside an expert is attention, the norm of an embedding a norm."""
+
+_ROTARY = re.compile(r"rotary|inv_freq|rope")
+
+_BORN_AT_ONE = re.compile(
+    r"(?:.*\.)?(?:D|[Dd]t_bias|lambda[12]|(?:ls\d?|layer_?scale_?\d?|LayerScale_?\d?)\.(?:gamma|scale)"
+    r"|gamma_[12]|layer_scale_\d|layer_scale_parameter\d?|alpha|router\.scale|ia3_l(?:\.\w+)?)"
+)
+"""Mamba's D, dt_bias of Qwen3-Next, LayerScale, Snake's alpha, Gemma 4's router, IA3 vectors."""
+
 _QUANTISED = (
     "weight_scale",
     "weight_scale_inv",
@@ -39,7 +88,9 @@ def shown(text: str, limit: int = 100) -> str:
 
 def role(name: str) -> str:
     """The name with layer and expert numbers taken out: model.layers.*.mlp.up_proj.weight."""
-    return _NUMBER.sub("*", name)
+    if name[:1].isdecimal():
+        return _NUMBER.sub("*", name)
+    return ".*".join(_INNER.split(name))
 
 
 def is_norm(tensor: Tensor) -> bool:
@@ -51,6 +102,44 @@ def is_norm(tensor: Tensor) -> bool:
         return False
     owner = next((part for part in reversed(path) if not part.isdecimal()), "")
     return bool(_NORM.search(last) or _NORM.search(owner))
+
+
+def is_born_at_one(tensor: Tensor) -> bool:
+    """A parameter other than a norm whose initial value is 1.0, or often is.
+
+    A vector, also where it is kept with further dimensions of length 1.
+    """
+    if tensor.dtype not in NORM_DTYPES or not tensor.elements or is_norm(tensor):
+        return False
+    vector = max(tensor.shape, default=0) == tensor.elements
+    return vector and bool(_BORN_AT_ONE.fullmatch(tensor.name[-300:]))
+
+
+def part_of(tensor: Tensor) -> Kind:
+    """The part of a model that a tensor belongs to, by its name; "other" where none is known."""
+    return kind_of(role(tensor.name), len(tensor.shape))
+
+
+def kind_of(name: str, dimensions: int) -> Kind:
+    """The same for tensors of one role."""
+    return _kind(name, dimensions < 2)
+
+
+@lru_cache(maxsize=10_000)
+def _kind(name: str, flat: bool) -> Kind:
+    path = name[-300:].casefold().replace("*", "0")
+    if flat and _of_norm(path.split(".")):
+        return "norm"
+    if _ROTARY.search(path):
+        return "other"
+    return next((kind for kind, pattern in _KINDS if pattern.search(path)), "other")
+
+
+def _of_norm(path: list[str]) -> bool:
+    """A vector of a norm: its weight, bias or statistics."""
+    *path, last = path
+    owner = next((part for part in reversed(path) if not part.isdecimal()), "")
+    return bool(_NORM.search(owner) or _NORM.search(last))
 
 
 def is_packed(name: str) -> bool:

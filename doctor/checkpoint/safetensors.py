@@ -3,24 +3,49 @@
 from __future__ import annotations
 
 import json
-from typing import Any, NoReturn, TypeGuard
+import math
+from operator import attrgetter
+from typing import Annotated, Any, NoReturn, TypeGuard
+
+import msgspec
 
 from doctor.checkpoint.disguise import disguise
 from doctor.checkpoint.files import Source, Wrong
 from doctor.checkpoint.names import shown
 from doctor.checkpoint.tensors import BITS, Shard, Tensor
-from doctor.sections import Problem
+from doctor.checkpoint_sections import Problem
 
 LIMIT = 100_000_000
 """The longest header that the safetensors library reads."""
 
-FIRST = 64 * 1024
+FIRST = 16 * 1024
 """Read at once: most headers are shorter."""
+
+WEIGHTS = (".safetensors", ".bin", ".pt", ".pth", ".ckpt", ".gguf", ".distcp", ".metadata")
+"""Names that files of weights have."""
 
 LONG = 25_000_000
 """Bytes from which on a header has to look like one before it is parsed."""
 
 WIDEST = 1 << 63
+
+_METADATA = "__metadata__"
+_BEGINNING = b'{"__metadata__":'
+
+Size = Annotated[int, msgspec.Meta(ge=0, le=WIDEST - 1)]
+
+
+class Listed(msgspec.Struct, forbid_unknown_fields=True, gc=False):
+    """What a header says of one tensor; the offsets count from the end of the header."""
+
+    dtype: str
+    shape: Annotated[tuple[Size, ...], msgspec.Meta(max_length=64)]
+    data_offsets: tuple[Size, Size]
+
+
+_KNOWN = {dtype: (dtype, bits) for dtype, bits in BITS.items()}
+
+_LISTED = msgspec.json.Decoder(dict[str, Listed])
 
 
 def read_shard(source: Source, file: str) -> Shard:
@@ -28,10 +53,9 @@ def read_shard(source: Source, file: str) -> Shard:
     size = source.size
     try:
         start, text = _text(source)
-        header = _parse(text)
-        metadata = _metadata(header.pop("__metadata__", None))
-        tensors = [_tensor(name, entry, file, start) for name, entry in header.items()]
-        tensors.sort(key=lambda tensor: (tensor.begin, tensor.end))
+        metadata, header = _quickly(text) or _carefully(text)
+        tensors = _tensors(header, file, start)
+        tensors.sort(key=attrgetter("begin", "end"))
         end = _contiguous(tensors, start)
     except Wrong as wrong:
         return unreadable(file, size, wrong)
@@ -42,10 +66,10 @@ def read_shard(source: Source, file: str) -> Shard:
 def unreadable(file: str, size: int, wrong: Wrong) -> Shard:
     """A file of which nothing is known but what is wrong.
 
-    Only a file that calls itself .safetensors is at fault for not being one.
+    Only a file that calls itself a file of weights is at fault for not being one.
     """
     kind = wrong.kind
-    if kind in ("damaged", "disguised") and not file.endswith(".safetensors"):
+    if kind in ("damaged", "disguised") and not file.endswith(WEIGHTS):
         kind = "not-inspectable"
     problem = Problem(kind=kind, file=shown(file), text=wrong.text)  # type: ignore[arg-type]
     return Shard(file, size, problems=(problem,), readable=False)
@@ -77,6 +101,44 @@ def _refuse(first: bytes, text: str) -> NoReturn:
     if known := disguise(first):
         raise Wrong("disguised", f"is {known}")
     raise Wrong("damaged", text)
+
+
+def _quickly(text: bytes) -> tuple[dict[str, str], dict[str, Listed]] | None:
+    """A header as the library writes it; None where only a careful look can tell what it is.
+
+    The parser keeps the last of two entries of one name, so colons are counted: an entry has four
+    at least, one after each key, and four times as many as entries are left if none came twice.
+    """
+    if not text.isascii():
+        return None
+    metadata: dict[str, str] = {}
+    entries = text
+    try:
+        if text.startswith(_BEGINNING):
+            metadata, entries = _after_metadata(text)
+        header = _LISTED.decode(entries)
+    except (ValueError, RecursionError, MemoryError, Wrong):
+        return None
+    if not header or _METADATA in header or entries.count(b":") != 4 * len(header):
+        return None
+    return metadata, header
+
+
+def _after_metadata(text: bytes) -> tuple[dict[str, str], bytes]:
+    """What stands first, and the rest of the header without it."""
+    skipped = len(_BEGINNING)
+    found, end = _DECODER.raw_decode(text[skipped : skipped + FIRST].decode())
+    rest = text[skipped + end :].lstrip(b" ")
+    if not rest.startswith(b","):
+        raise ValueError
+    return _metadata(found), b"{" + rest[1:]
+
+
+def _carefully(text: bytes) -> tuple[dict[str, str], dict[str, Listed]]:
+    """Any header, or what is wrong with it."""
+    header = _parse(text)
+    metadata = _metadata(header.pop(_METADATA, None))
+    return metadata, {name: _listed(name, entry) for name, entry in header.items()}
 
 
 def _parse(text: bytes) -> dict[str, Any]:
@@ -117,6 +179,9 @@ def _no_constant(word: str) -> NoReturn:
     raise ValueError(word)
 
 
+_DECODER = json.JSONDecoder(object_pairs_hook=_once, parse_constant=_no_constant)
+
+
 def _metadata(found: Any) -> dict[str, str]:
     if found is None:
         return {}
@@ -125,24 +190,38 @@ def _metadata(found: Any) -> dict[str, str]:
     raise Wrong("damaged", "has __metadata__ that does not map text to text")
 
 
-def _tensor(name: str, entry: Any, file: str, start: int) -> Tensor:
-    """One entry of the header; its offsets count from `start`."""
-    dtype, shape, offsets = _fields(name, entry)
+def _tensors(header: dict[str, Listed], file: str, start: int) -> list[Tensor]:
+    """Entries of a header that takes the file's first `start` bytes."""
+    tensors = []
+    for name, listed in header.items():
+        shape, (begin, end) = listed.shape, listed.data_offsets
+        known, bits = _KNOWN.get(listed.dtype, (listed.dtype, 0))
+        elements = math.prod(shape)
+        if elements * bits != (end - begin) * 8 or not 0 < elements < WIDEST:
+            elements = _fitting(name, listed)
+        tensors.append(Tensor(name, known, shape, elements, file, start + begin, start + end))
+    return tensors
+
+
+def _fitting(name: str, listed: Listed) -> int:
+    """How many elements a tensor has, if its bytes are as many as they take. Raises Wrong."""
+    begin, end = listed.data_offsets
+    if begin > end:
+        raise Wrong("damaged", f"gives {shown(name)} offsets that are no range")
     elements = 1
-    for length in shape:
+    for length in listed.shape:
         elements *= length
         if elements >= WIDEST:
             raise Wrong("damaged", f"gives {shown(name)} a shape of more than 2^63 elements")
-    begin, end = offsets
-    bits = BITS.get(dtype)
+    bits = BITS.get(listed.dtype)
     room = (end - begin) * 8
     if elements > room if bits is None else elements * bits != room:
-        said = f"{dtype} with {elements:,} elements in {end - begin:,} bytes"
+        said = f"{listed.dtype} with {elements:,} elements in {end - begin:,} bytes"
         raise Wrong("damaged", f"gives {shown(name)} a size that does not fit its shape: {said}")
-    return Tensor(name, dtype, tuple(shape), elements, file, start + begin, start + end)
+    return elements
 
 
-def _fields(name: str, entry: Any) -> tuple[str, list[int], list[int]]:
+def _listed(name: str, entry: Any) -> Listed:
     if not name.isascii() and any("\ud800" <= letter <= "\udfff" for letter in name):
         raise Wrong("damaged", f"names a tensor with half a character: {shown(name)}")
     known = entry if isinstance(entry, dict) else {}
@@ -151,7 +230,9 @@ def _fields(name: str, entry: Any) -> tuple[str, list[int], list[int]]:
         raise Wrong("damaged", f"describes {shown(name)} without a dtype, shape and offsets")
     if len(offsets) != 2 or offsets[0] > offsets[1]:
         raise Wrong("damaged", f"gives {shown(name)} offsets that are no range")
-    return dtype, shape, offsets
+    listed = Listed(dtype, tuple(shape), (offsets[0], offsets[1]))
+    _fitting(name, listed)
+    return listed
 
 
 def _sizes(found: Any) -> TypeGuard[list[int]]:
@@ -162,13 +243,16 @@ def _sizes(found: Any) -> TypeGuard[list[int]]:
 
 def _contiguous(tensors: list[Tensor], start: int) -> int:
     """Where the last tensor ends. Holes and overlaps are Wrong."""
-    for tensor in tensors:
-        if tensor.begin != start:
-            gap = tensor.begin - start
-            said = f"a hole of {gap:,} bytes before" if gap > 0 else "bytes that overlap, in"
-            raise Wrong("damaged", f"has {said} {shown(tensor.name)}")
-        start = tensor.end
-    return start
+    ends: list[int] = [start, *map(attrgetter("end"), tensors)]
+    if ends[:-1] == list(map(attrgetter("begin"), tensors)):
+        return ends[-1]
+    tensor, gap = next(
+        (tensor, tensor.begin - end)
+        for tensor, end in zip(tensors, ends, strict=False)
+        if tensor.begin != end
+    )
+    said = f"a hole of {gap:,} bytes before" if gap > 0 else "bytes that overlap, in"
+    raise Wrong("damaged", f"has {said} {shown(tensor.name)}")
 
 
 def _unknown_dtypes(tensors: list[Tensor], file: str) -> list[Problem]:

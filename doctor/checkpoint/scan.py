@@ -5,25 +5,38 @@ from __future__ import annotations
 import contextlib
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
 from typing import Any
 
-from doctor.checkpoint import config, history
+from doctor.checkpoint import config, history, optimizer
 from doctor.checkpoint.config import Config
-from doctor.checkpoint.files import Folder, Wrong, read_json
-from doctor.checkpoint.folder import Layout, lay_out
+from doctor.checkpoint.files import Folder, LocalFolder, Wrong, read_json
+from doctor.checkpoint.folder import lay_out
 from doctor.checkpoint.index import disagreements
+from doctor.checkpoint.layout import Layout
 from doctor.checkpoint.names import is_packed, role, shown
-from doctor.checkpoint.norms import read_norms
-from doctor.checkpoint.safetensors import read_shard, unreadable
+from doctor.checkpoint.reading import Read, Stage, one_state, read_layout
+from doctor.checkpoint.remote import redacted
 from doctor.checkpoint.tensors import Shard, Tensor
-from doctor.sections import Checkpoint, Norm, Problem, Role, Unknown
+from doctor.checkpoint.tokenizer import read_tokenizer
+from doctor.checkpoint_sections import Checkpoint, Optimizer, Problem, Role, Tokenizer
+from doctor.sections import Unknown
 
-Stage = Callable[[str], AbstractContextManager[None]]
+__all__ = ["Seen", "Stage", "quiet", "scan", "unseen"]
+
+Seen = Callable[[Folder, Sequence[Shard]], None]
+"""Hears the folder and what was read of its files: weights alone, in the order of the layout."""
 
 MOST_ROLES = 5_000
 """Roles that are kept; those of mixed dtypes come first."""
+
+
+MOST_NAMES = 1_000
+"""Names of globals and of files that are kept."""
+
+FAR_READS = 200
+"""Reads of an optimizer's state where each is a request."""
 
 
 def quiet(name: str) -> AbstractContextManager[None]:
@@ -31,10 +44,14 @@ def quiet(name: str) -> AbstractContextManager[None]:
     return contextlib.nullcontext()
 
 
-def scan(path: str, stage: Stage = quiet) -> Checkpoint | Unknown:
+def unseen(folder: Folder, shards: Sequence[Shard]) -> None:
+    """Nobody wants the tensors themselves."""
+
+
+def scan(path: str, stage: Stage = quiet, seen: Seen = unseen) -> Checkpoint | Unknown:
     """Headers, norms, configuration and history. `stage` names the file that may not answer."""
     began = time.perf_counter()
-    with stage(f"look at {shown(path, 300)}"):
+    with stage(f"look at {shown(redacted(path), 300)}"):
         layout = lay_out(path)
     if isinstance(layout, Unknown):
         return layout
@@ -43,9 +60,13 @@ def scan(path: str, stage: Stage = quiet) -> Checkpoint | Unknown:
     notes: list[Problem] = []
     said = config.read_config(_json(layout.folder, "config.json", config.LIMIT, stage, notes))
     state = _json(layout.folder, "trainer_state.json", history.LIMIT, stage, notes)
-    read = [_read(layout.folder, file, stage) for file in layout.files]
-    shards = [shard for shard, _ in read]
+    read = read_layout(layout, stage)
+    shards = read.shards
+    seen(layout.folder, shards)
     tensors = [tensor for shard in shards for tensor in shard.tensors]
+    every = [*shards, *read.others]
+    roles = _by_role(tensors)
+    walked = history.read_history(state)
     return Checkpoint(
         path=_text(path),
         layout=layout.kind,
@@ -55,31 +76,70 @@ def scan(path: str, stage: Stage = quiet) -> Checkpoint | Unknown:
         bytes=sum(shard.size for shard in shards),
         largest_file=max((shard.size for shard in shards), default=0),
         dtypes=_dtypes(tensors),
-        roles=_roles(tensors),
-        norms=tuple(norm for _, norms in read for norm in norms),
+        roles=_roles(roles),
+        norms=tuple(read.norms),
         problems=(
             *layout.problems,
-            *(problem for shard in shards for problem in shard.problems),
+            *(problem for shard in every for problem in shard.problems),
             *disagreements(layout.index, layout.weight_map, shards),
             *notes,
         ),
         model_type=said.model_type,
         text_model_type=said.text_model_type,
         config_dtype=said.dtype,
-        quantized=_quantized(said, tensors),
-        history=history.read_history(state),
+        quantized=_quantized(said, roles),
+        history=walked,
+        optimizer=_optimizer(layout, read, tensors, stage),
+        born_at_one=tuple(read.born_at_one),
+        tokenizer=_tokenizer(layout, stage),
+        imports=_names(shard.imports for shard in every),
+        refused=_names(shard.refused for shard in every),
+        pickles=read.pickles,
+        adapter=_adapter(layout, stage, notes),
+        lone_shard=layout.lone_shard,
+        step=walked.steps if walked else _step(every),
+        beside=tuple(shown(name) for name in layout.beside[:MOST_NAMES]),
         seconds=time.perf_counter() - began,
     )
 
 
-def _read(folder: Folder, file: str, stage: Stage) -> tuple[Shard, list[Norm]]:
-    with stage(f"read {shown(file)}"):
-        try:
-            with folder.open(file) as source:
-                shard = read_shard(source, file)
-                return shard, read_norms(source, shard)
-        except Wrong as wrong:
-            return unreadable(file, 0, wrong), []
+def _optimizer(
+    layout: Layout, read: Read, tensors: list[Tensor], stage: Stage
+) -> Optimizer | Unknown | None:
+    """What the saved state tells; Unknown where there are files of one that could not be read."""
+    state = one_state([*read.shards, *read.others])
+    if state is None:
+        known = [problem for shard in read.others for problem in shard.problems]
+        return Unknown(reason=known[0].said) if known else None
+    with stage(f"read {shown(state.file, 300)}"):
+        reads = optimizer.READS if isinstance(layout.folder, LocalFolder) else FAR_READS
+        return optimizer.summarise(
+            layout.folder, state, tensors, read.norms, read.ordered, min(reads, optimizer.READS)
+        )
+
+
+def _tokenizer(layout: Layout, stage: Stage) -> Tokenizer | None:
+    with stage("read the tokenizer's files"):
+        return read_tokenizer(layout.folder)
+
+
+def _adapter(layout: Layout, stage: Stage, notes: list[Problem]) -> str | None:
+    """peft_type of the configuration beside an adapter's weights."""
+    if not layout.kind.endswith("PEFT adapter"):
+        return None
+    found = _json(layout.folder, "adapter_config.json", config.LIMIT, stage, notes)
+    kind = found.get("peft_type")
+    return shown(kind) if isinstance(kind, str) else None
+
+
+def _names(found: Iterable[tuple[str, ...]]) -> tuple[str, ...]:
+    """Each once, in the order in which they came."""
+    names = dict.fromkeys(name for names in found for name in names)
+    return tuple(shown(name, 200) for name in list(names)[:MOST_NAMES])
+
+
+def _step(shards: list[Shard]) -> int | None:
+    return next((shard.step for shard in shards if shard.step is not None), None)
 
 
 def _json(
@@ -115,24 +175,34 @@ def _sizes_only(path: str, layout: Layout, began: float) -> Checkpoint:
 
 def _dtypes(tensors: list[Tensor]) -> dict[str, int]:
     found: dict[str, int] = {}
-    for tensor in tensors:
-        found[tensor.dtype] = found.get(tensor.dtype, 0) + tensor.end - tensor.begin
+    for _, dtype, _, _, _, begin, end, _, parts in tensors:
+        size = sum(part.end - part.begin for part in parts) if parts else end - begin
+        found[dtype] = found.get(dtype, 0) + size
     return found
 
 
-def _roles(tensors: list[Tensor]) -> tuple[Role, ...]:
+def _by_role(tensors: list[Tensor]) -> dict[str, dict[str, int]]:
+    """Role -> dtype -> tensors."""
     found: dict[str, dict[str, int]] = {}
     for tensor in tensors:
-        dtypes = found.setdefault(role(tensor.name), {})
-        dtypes[tensor.dtype] = dtypes.get(tensor.dtype, 0) + 1
+        name, dtype = role(tensor.name), tensor.dtype
+        dtypes = found.get(name)
+        if dtypes is None:
+            found[name] = {dtype: 1}
+        else:
+            dtypes[dtype] = dtypes.get(dtype, 0) + 1
+    return found
+
+
+def _roles(found: dict[str, dict[str, int]]) -> tuple[Role, ...]:
     kept = sorted(found.items(), key=lambda item: len(item[1]) < 2)[:MOST_ROLES]
     return tuple(Role(name=name[:500], dtypes=dtypes) for name, dtypes in kept)
 
 
-def _quantized(said: Config, tensors: list[Tensor]) -> bool:
-    return said.quantized or any(is_packed(tensor.name) for tensor in tensors)
+def _quantized(said: Config, roles: Iterable[str]) -> bool:
+    return said.quantized or any(map(is_packed, roles))
 
 
 def _text(path: str) -> str:
     """A path that may be no valid text, as text."""
-    return os.fsencode(path).decode("utf-8", "replace")
+    return os.fsencode(redacted(path)).decode("utf-8", "replace")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from doctor.sections import Problem
+from doctor.checkpoint_sections import Problem
 
 BITS = {
     "F4": 4,
@@ -78,6 +78,10 @@ class Group:
     """Names in the order of `keys`, where the optimizer knew them."""
     lr: float | None = None
     weight_decay: float | None = None
+    initial_lr: float | None = None
+    """What a schedule started from, where the group tells it."""
+    options: tuple[str, ...] = ()
+    """The names of what else the group says; they tell the kind of the optimizer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +93,8 @@ class OptimizerState:
     entries: tuple[Entry, ...] = ()
     masters: tuple[Tensor, ...] = ()
     """fp32 copies of the weights that the optimizer steps, by the parameters' names."""
+    low_masters: bool = False
+    """DeepSpeed's bf16_master_weights_and_grads is set: there are no fp32 copies."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,3 +115,5 @@ class Shard:
     optimizer: OptimizerState | None = None
     step: int | None = None
     """How many steps the run had taken, where the file tells (global_step, iter_num)."""
+    pickled: bool = False
+    """It is a pickle, or an archive with one."""

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import select
 import sys
-import time
 from typing import Any, Dict, List
 
 import wire
@@ -69,13 +68,10 @@ def main(uuids: List[str]) -> None:
             wire.tell(error="nvmlInit: %s" % error, code=error.value)
             return
     watched = [Watched(uuid) for uuid in uuids]
-    due = time.monotonic()
-    while True:
+    wire.tell(answer={"ready": True})
+    while not stopped(EVERY):
         for gpu in watched:
             gpu.sample()
-        due = max(due + EVERY, time.monotonic())
-        if stopped(due - time.monotonic()):
-            break
     wire.tell(answer={"slowdown": [gpu.seen for gpu in watched]})
 
 

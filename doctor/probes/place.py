@@ -30,7 +30,7 @@ def main(path: str, named: bool) -> None:
     with wire.stage("stat"):
         folder, trouble = nearest(path)
     if not trouble:
-        learn(exists=folder == path)
+        learn(exists=folder == path, nearest=folder)
     with wire.stage("realpath"):
         learn(filesystem=mount_type(os.path.realpath(folder)))
     if trouble:

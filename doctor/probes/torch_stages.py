@@ -200,7 +200,8 @@ def _loaded() -> List[str]:
 
 def _offered() -> List[str]:
     found = set(re.split(r"[ :]+", os.environ.get("LD_PRELOAD", "")))
-    for folder in os.environ.get("LD_LIBRARY_PATH", "").split(":"):
+    folders = os.environ.get("LD_LIBRARY_PATH")
+    for folder in folders.split(":") if folders else ():
         try:
             found.update(os.path.join(folder, name) for name in os.listdir(folder or os.curdir))
         except OSError:

@@ -31,24 +31,25 @@ def render(report: Report) -> str:
             "python": None if isinstance(interpreter, Unknown) else interpreter.path,
             "job": job,
             "counts": report.counts,
-            "findings": [_finding(finding) for finding in report.findings],
+            "findings": [finding(one) for one in report.findings],
             "seconds": round(report.facts.seconds, 3),
         }
     )
 
 
-def _finding(finding: Finding) -> dict[str, Any]:
+def finding(found: Finding) -> dict[str, Any]:
+    """A check and what it said, as an object."""
     return {
-        "code": finding.check.code,
-        "slug": finding.check.slug,
-        "family": finding.check.family,
-        "status": str(finding.status),
-        "summary": finding.verdict.summary,
-        "fix": finding.fix,
-        "commands": list(finding.commands),
-        "owner": str(finding.owner),
-        "sources": sources(finding.sources),
-        "seconds": round(finding.verdict.seconds, 3),
+        "code": found.check.code,
+        "slug": found.check.slug,
+        "family": found.check.family,
+        "status": str(found.status),
+        "summary": found.verdict.summary,
+        "fix": found.fix,
+        "commands": list(found.commands),
+        "owner": str(found.owner),
+        "sources": sources(found.sources),
+        "seconds": round(found.verdict.seconds, 3),
     }
 
 

@@ -11,9 +11,9 @@ from typing import Literal
 from doctor import __version__
 from doctor.catalog import FAMILIES
 from doctor.model import Finding, Status
-from doctor.report import Outcome, Report
+from doctor.report import Report
 from doctor.sections import Driver, Host, Torch, Unknown
-from doctor.sources import SOURCES, cite
+from doctor.sources import SOURCES, cite, short_section
 from doctor.units import gib
 from doctor.views import JobGpus
 
@@ -72,19 +72,21 @@ def report_lines(report: Report, detail: Detail = "normal") -> Iterator[Line]:
     if detail != "quiet":
         yield from _header(report)
     for family, findings in groupby(report.findings, key=lambda finding: finding.check.family):
-        yield from _family(family, list(findings), detail)
-    yield from _footer(report)
+        yield from family_lines(family, list(findings), detail)
+    yield from footer_lines(report)
 
 
 def _header(report: Report) -> Iterator[Line]:
     facts = report.facts
-    yield Line(f"doctor {__version__}", "", "bold")
+    replayed = f", judging {report.replayed} ({facts.origin})" if report.replayed else ""
+    yield Line(f"doctor {__version__}{replayed}", "", "bold")
     yield Line("  machine  ", " · ".join(_machine(report)))
     torch = f"torch {facts.torch.version}" if isinstance(facts.torch, Torch) else "no torch"
     if not isinstance(facts.interpreter, Unknown):
         asked = f"{facts.interpreter.path} ({facts.interpreter.chosen})"
-        python = f"Python {facts.interpreter.version or '?'}"
-        yield Line("  python   ", f"{asked} · {python} · {torch}")
+        version = facts.interpreter.version
+        parts = [asked, f"Python {version}" if version else "", torch]
+        yield Line("  python   ", " · ".join(filter(None, parts)))
     yield Line("  job      ", " · ".join(_job(report)))
 
 
@@ -118,7 +120,8 @@ def _job(report: Report) -> Iterator[str]:
     yield f"recipe {facts.job.recipe or 'amp (assumed)'}"
 
 
-def _family(family: str, findings: list[Finding], detail: Detail) -> Iterator[Line]:
+def family_lines(family: str, findings: list[Finding], detail: Detail) -> Iterator[Line]:
+    """The findings of one family below its name."""
     if detail == "quiet":
         findings = [f for f in findings if f.complains or f.status is Status.UNKNOWN]
     if not findings:
@@ -162,18 +165,34 @@ def _finding(finding: Finding, detail: Detail) -> Iterator[Line]:
         for command in finding.commands:
             yield Line(f"{DEEP}  $ ", command, "dim", "bold")
     if finding.complains or detail == "verbose":
-        for id in finding.sources:
-            yield Line(f"{DEEP}see: ", cite(SOURCES[id]), "dim", "dim")
-            if SOURCES[id].correction:
-                yield Line(f"{DEEP}     ", f"but: {SOURCES[id].correction}", "dim", "dim")
+        yield from _sources(finding, detail)
 
 
-def _footer(report: Report) -> Iterator[Line]:
+def _sources(finding: Finding, detail: Detail) -> Iterator[Line]:
+    """Sections of one document in one line, then the addresses; what is wrong in them if asked."""
+    cited = [SOURCES[id] for id in finding.sources]
+    for document, group in groupby(
+        (source for source in cited if source.document), key=lambda source: source.document
+    ):
+        said = "; ".join(short_section(source) for source in group)
+        yield Line(f"{DEEP}see: ", f"document {document}: {said}", "dim", "dim")
+    for source in cited:
+        if source.url:
+            yield Line(f"{DEEP}see: ", cite(source), "dim", "dim")
+    wrong = [source for source in cited if source.correction]
+    if wrong and detail != "verbose":
+        less = f"parts of these documents are wrong: doctor explain {finding.check.code}"
+        yield Line(f"{DEEP}but: ", less, "dim", "dim")
+        return
+    for source in wrong:
+        yield Line(f"{DEEP}but: ", source.correction, "dim", "dim")
+
+
+def footer_lines(report: Report) -> Iterator[Line]:
+    """Counts, the verdict and what to do now."""
     counts = report.counts
     said = " · ".join(f"{count} {word}" for word, count in counts.items() if count)
     yield Line()
     yield Line("", f"{said} · {report.facts.seconds:.1f} s")
-    ready = report.outcome is Outcome.READY and counts["warn"]
-    warned = f" ({counts['warn']} warning{'s' * (counts['warn'] > 1)})" if ready else ""
     style = {"ready": "bold green", "unknown": "bold magenta"}.get(report.outcome, "bold red")
-    yield Line(f"{report.outcome.upper()}{warned}: ", report.next_action, style)
+    yield Line(f"{report.outcome.upper()}: ", report.next_action, style)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Literal, TextIO
 
 from doctor.render.lines import Detail, Line, report_lines
@@ -46,8 +47,13 @@ def encodable(text: str, stream: TextIO) -> str:
 
 def show(report: Report, console: Console, detail: Detail = "normal") -> None:
     """Print to `console`. Text of strangers is never parsed as markup."""
+    show_lines(report_lines(report, detail), console)
+
+
+def show_lines(lines: Iterable[Line], console: Console) -> None:
+    """Print to `console`, wrapped where it is a terminal."""
     width = console.width if console.is_terminal else None
-    for line in report_lines(report, detail):
+    for line in lines:
         _print(line, console, width)
 
 
@@ -55,7 +61,7 @@ def _print(line: Line, console: Console, width: int | None) -> None:
     from rich.text import Text
 
     for number, part in enumerate(line.wrapped(width)):
-        prefix = line.prefix if number == 0 else " " * line.indent
+        prefix = encodable(line.prefix, sys.stdout) if number == 0 else " " * line.indent
         body = encodable(part, sys.stdout)
         text = Text.assemble((prefix, line.style), (body, line.body_style))
         text.rstrip()

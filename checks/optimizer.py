@@ -1,0 +1,150 @@
+"""What an optimizer's saved state shows: fp32 weights, and steps that were taken."""
+
+from __future__ import annotations
+
+from doctor.checkpoint_sections import Checkpoint, Optimizer
+from doctor.checks.causes import EARLY, LOW, MASTER_FIX, NO_GRADIENT_FIX, WORDS
+from doctor.model import Check, Owner, Verdict, fail, ok, skip, unknown, warn
+from doctor.sections import Unknown
+
+NONE = "no optimizer's state is in these files"
+
+
+def master_weights_fp32(checkpoint: Checkpoint) -> Verdict:
+    optimizer = checkpoint.optimizer
+    if optimizer is None:
+        return skip(f"{NONE}; weights in bf16 alone are no fault")
+    if isinstance(optimizer, Unknown):
+        return unknown(f"the optimizer's state could not be read: {optimizer.reason}")
+    if optimizer.low_masters:
+        return warn("DeepSpeed's bf16_master_weights_and_grads is set; fp32 weights required")
+    if optimizer.masters.keys() & {"F32", "F64"}:
+        count = sum(optimizer.masters.values())
+        return ok(f"the optimizer holds fp32 copies of the weights ({count:,})")
+    return _by_moments(optimizer)
+
+
+def _by_moments(optimizer: Optimizer) -> Verdict:
+    floats = {dtype: count for dtype, count in optimizer.moments.items() if dtype in WORDS}
+    if not floats:
+        return unknown(f"no moments tell the dtype of the weights ({optimizer.kind})")
+    said = f"{optimizer.kind}, moments of {_counts(floats)}"
+    low = [dtype for dtype in floats if dtype in LOW]
+    if low and optimizer.defeats:
+        return ok(f"{said}; {optimizer.defeats} keeps what rounding would lose")
+    if low:
+        some = "some of " if len(low) < len(floats) else ""
+        return warn(f"{said}: {some}the weights that it steps are not fp32; fp32 required")
+    if not optimizer.follows:
+        return unknown(f"{said}: this optimizer keeps them in fp32 for bf16 weights too")
+    return ok(f"{said}: the weights that it steps are fp32")
+
+
+def _counts(moments: dict[str, int]) -> str:
+    return ", ".join(f"{count:,} in {WORDS[dtype]}" for dtype, count in moments.items())
+
+
+def optimizer_stepped(checkpoint: Checkpoint) -> Verdict:
+    optimizer = checkpoint.optimizer
+    if optimizer is None:
+        return skip(NONE)
+    if isinstance(optimizer, Unknown):
+        return unknown(f"the optimizer's state could not be read: {optimizer.reason}")
+    if not optimizer.entries:
+        return _no_state(checkpoint, optimizer)
+    return _with_state(optimizer)
+
+
+def _with_state(optimizer: Optimizer) -> Verdict:
+    if optimizer.step_max == 0:
+        return fail(f"{_said(optimizer)}; the step count is 0, at least one step required")
+    if optimizer.zero and not optimizer.moving and not optimizer.unread:
+        return fail(f"{_said(optimizer)}; all moments are zero: no gradient ever came")
+    if found := _partly(optimizer):
+        return warn(f"{_said(optimizer)}; {found}", fix=NO_GRADIENT_FIX)
+    if not optimizer.moving:
+        return unknown(f"{_said(optimizer)}; no moments could be read")
+    unread = f", {optimizer.unread:,} were not read" if optimizer.unread else ""
+    return ok(f"{_said(optimizer)}; moments are not zero{unread}")
+
+
+def _no_state(checkpoint: Checkpoint, optimizer: Optimizer) -> Verdict:
+    if not optimizer.parameters and not optimizer.masters:
+        return unknown("the optimizer's groups name no parameters")
+    said = f"{optimizer.parameters:,} parameters in the groups and state for none of them"
+    if optimizer.masters:
+        return unknown(f"{said} in a form that the doctor reads")
+    steps = checkpoint.step or (checkpoint.history.steps if checkpoint.history else 0)
+    if steps:
+        return fail(f"{said} after {steps:,} steps: the optimizer never stepped")
+    return warn(f"{said}: the optimizer has not stepped yet, or keeps no state")
+
+
+def _partly(optimizer: Optimizer) -> str:
+    """Parameters without a gradient beside others that have one."""
+    found = []
+    if optimizer.missing:
+        names = ", ".join(optimizer.missing_names[:3])
+        such = f", such as {names}" if names else ""
+        found.append(
+            f"{optimizer.missing:,} of {optimizer.parameters:,} parameters in its groups never "
+            f"received a gradient{such}"
+        )
+    early = optimizer.step_max is not None and optimizer.step_max < EARLY
+    if optimizer.zero and not early:
+        found.append(
+            f"{optimizer.zero:,} of {optimizer.entries:,} have moments that are all zero: their "
+            "gradients were zero"
+        )
+    return "; ".join(found)
+
+
+def _said(optimizer: Optimizer) -> str:
+    low, high = optimizer.step_min, optimizer.step_max
+    steps = ""
+    if low is not None and high is not None:
+        steps = f" at step {high:g}" if low == high else f" at steps {low:g} to {high:g}"
+    return f"{optimizer.kind}: state for {optimizer.entries:,} parameters{steps}"
+
+
+MASTERS = (
+    Check(
+        code="CKP006",
+        slug="master-weights-fp32",
+        title="The optimizer steps fp32 weights",
+        why="torch's optimizers keep their moments in the dtype of the weights that they step, "
+        "so the saved state tells it where the weights, which may be a rounded copy, do not. "
+        "Weights in bf16 lose every update below half of their spacing: at 1.0 a decrease of up "
+        "to 2^-9 and an increase of up to 2^-8, at 0.05 of up to 2^-13. Autocast with fp32 "
+        "weights loses none and computes as fast.",
+        passes="the moments are fp32 in an optimizer that keeps them as the weights are, or the "
+        "state holds fp32 copies of the weights, or what rounding loses (Kahan summation)",
+        warns="moments are in bf16 or fp16 without fp32 copies, or DeepSpeed's "
+        "bf16_master_weights_and_grads is set",
+        fix=MASTER_FIX,
+        owner=Owner.JOB,
+        judge=master_weights_fp32,
+        sources=("bts-fix2", "fnr-root", "fnr-fix", "fnr-memory", "speculators-765", "optimi"),
+    ),
+)
+
+STEPPED = (
+    Check(
+        code="CKP009",
+        slug="optimizer-stepped",
+        title="The optimizer stepped every parameter",
+        why="An optimizer makes its state for a parameter when the first gradient comes: a "
+        "parameter in its groups without state never had one, and moments that are all zero mean "
+        "gradients of zero. Both train nothing, and the loss may fall all the same.",
+        passes="every parameter in the groups has state, with moments that are not all zero",
+        warns="some parameters have no state, or moments that are all zero after 10 steps and "
+        "more, as frozen or unused modules do; or none has state and nothing tells of steps",
+        fails="the step count is 0, all moments are zero, or no parameter has state although "
+        "the checkpoint tells of steps",
+        fix="Print param.grad after backward() for the parameters without one, and see that the "
+        "optimizer was made from the parameters of the model that is trained.",
+        owner=Owner.JOB,
+        judge=optimizer_stepped,
+        sources=("fnr-optimizer", "fnr-gradients", "ps-P18", "unsloth-4533"),
+    ),
+)
