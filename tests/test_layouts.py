@@ -1,7 +1,8 @@
 """Checkpoints as the libraries leave them: what is recognised, and that every offset is right.
 
-DeepSpeed, Megatron-LM and Lightning are not installed here: their files are written with
-torch.save in the shapes that their sources describe, which proves the arithmetic and not the shape.
+DeepSpeed and Megatron-LM are not installed here: their files are written with torch.save in the
+shapes that their sources describe, which proves the arithmetic and not the shape. What Lightning
+itself writes is in test_lightning.py.
 """
 
 from __future__ import annotations
@@ -615,7 +616,11 @@ def test_nanogpt_and_lightning(tmp_path: Path) -> None:
         nano / "ckpt.pt",
     )  # fmt: skip
     found, ear = heard(nano)
-    assert (found.layout, found.step, found.problems) == ("one PyTorch file", 7, ())
+    assert (found.layout, found.step, found.problems) == (
+        "nanoGPT checkpoint, one PyTorch file",
+        7,
+        (),
+    )
     same(nano, ear.tensors, model.state_dict())
     assert isinstance(found.optimizer, Optimizer)
     assert found.optimizer.entries == 4
@@ -631,7 +636,7 @@ def test_nanogpt_and_lightning(tmp_path: Path) -> None:
     )  # fmt: skip
     torch.save({"state_dict": {}}, light / "epoch=0.ckpt")
     found, ear = heard(light)
-    assert (found.layout, found.step) == ("one .ckpt file", 20)
+    assert (found.layout, found.step) == ("Lightning checkpoint, one .ckpt file", 20)
     same(light, ear.tensors, model.state_dict())
     assert isinstance(found.optimizer, Optimizer)
     assert [problem.kind for problem in found.problems] == ["note"]

@@ -126,7 +126,11 @@ def globals_of(path: Path) -> set[str]:
 
 def test_every_tensor_is_where_torch_finds_it(run: Path) -> None:
     found, tensors, _ = heard(run)
-    assert (found.layout, found.files, found.problems) == ("one .ckpt file", 1, ())
+    assert (found.layout, found.files, found.problems) == (
+        "Lightning checkpoint, one .ckpt file",
+        1,
+        (),
+    )
     theirs = torch.load(run, weights_only=True)["state_dict"]
     assert tensors.keys() == theirs.keys()
     assert {"seen", "frozen", "norm.weight"} < tensors.keys()
@@ -169,7 +173,7 @@ def test_what_it_would_import(run: Path) -> None:
 
 def test_the_folder_of_a_run(run: Path) -> None:
     found, tensors, _ = heard(run.parent)
-    assert found.layout == "one .ckpt file"
+    assert found.layout == "Lightning checkpoint, one .ckpt file"
     assert {tensor.file for tensor in tensors.values()} == {"last.ckpt"}
     assert [(problem.kind, problem.file) for problem in found.problems] == [("note", "last.ckpt")]
     assert found.step == STEPS

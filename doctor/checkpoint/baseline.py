@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 
+from doctor.checkpoint.attribution import plain
 from doctor.checkpoint.files import Folder, Source, Wrong, read_into
 from doctor.checkpoint.floats import agree_when_rounded, floats
 from doctor.checkpoint.names import is_norm, part_of, role, shown
@@ -86,7 +87,7 @@ def compare(
 def _by_name(tensors: Iterable[Tensor]) -> dict[str, Tensor]:
     found: dict[str, Tensor] = {}
     for tensor in tensors:
-        found.setdefault(tensor.name, tensor)
+        found.setdefault(plain(tensor.name), tensor)
     return found
 
 
@@ -207,7 +208,9 @@ class _Compared:
         then = floats(earlier.dtype, self._whole(self.then, earlier))
         if now == then:
             return True
-        if agree_when_rounded(now, then, tensor.dtype):
+        if agree_when_rounded(now, then, tensor.dtype) or agree_when_rounded(
+            then, now, earlier.dtype
+        ):
             raise Wrong("note", f"{changed}, and rounding explains the difference")
         return False
 

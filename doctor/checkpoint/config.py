@@ -7,7 +7,7 @@ from typing import Any
 
 from doctor.checkpoint.names import shown
 
-LIMIT = 8 << 20
+LIMIT = 2 << 20
 """Bytes of config.json that are read."""
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import msgspec
@@ -14,7 +14,7 @@ from doctor.checkpoint.names import Kind, part_of, shown
 from doctor.checkpoint.reading import Stage
 from doctor.checkpoint.remote import redacted
 from doctor.checkpoint.scan import scan
-from doctor.checkpoint.tensors import Shard, Tensor
+from doctor.checkpoint.tensors import Shard, Tensor, distinct, stored
 from doctor.checkpoint_sections import Checkpoint, Moves, Share, Values
 from doctor.sections import Unknown
 
@@ -80,13 +80,13 @@ def read(wanted: Wanted, stage: Stage, told: Told) -> Checkpoint | Unknown:
         _tell(here, told)
     return msgspec.structs.replace(
         found,
-        shares=shares(here.tensors),
+        shares=shares(distinct(here.tensors) if found.pickles else here.tensors),
         values=_values(here, stage, pace) if wanted.deep else None,
         moves=_moves(here, wanted.baseline, stage, pace) if wanted.baseline else None,
     )
 
 
-def shares(tensors: Iterator[Tensor]) -> tuple[Share, ...]:
+def shares(tensors: Iterable[Tensor]) -> tuple[Share, ...]:
     """What the tensors of each dtype in each part of a model come to."""
     found: dict[tuple[str, Kind], list[int]] = {}
     dtypes: set[str] = set()
@@ -110,13 +110,6 @@ def shares(tensors: Iterator[Tensor]) -> tuple[Share, ...]:
         )
         for key in order
     )
-
-
-def stored(tensor: Tensor) -> int:
-    """Bytes that a tensor takes in its file or files."""
-    if tensor.parts:
-        return sum(part.end - part.begin for part in tensor.parts)
-    return tensor.end - tensor.begin
 
 
 def _tell(here: Read, told: Told) -> None:
@@ -168,4 +161,7 @@ def _moves(here: Read, baseline: str, stage: Stage, pace: Pace) -> Moves | Unkno
         pace("compare with the baseline", done, total, "tensors")
 
     with stage("compare with the baseline"):
-        return compare(here.folder, here.tensors, before.folder, before.tensors, progress)
+        moves = compare(here.folder, here.tensors, before.folder, before.tensors, progress)
+    if isinstance(moves, Unknown):
+        return moves
+    return msgspec.structs.replace(moves, baseline=redacted(baseline))

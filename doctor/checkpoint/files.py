@@ -129,7 +129,7 @@ class LocalFolder:
         """What is directly inside, sorted; the names of folders end with a slash. Raises Wrong."""
         try:
             with os.scandir(self.path) as entries:
-                return sorted(entry.name + "/" * entry.is_dir() for entry in entries)
+                return sorted(entry.name + "/" * _is_folder(entry) for entry in entries)
         except (OSError, ValueError) as error:
             raise _refused(self.path, error) from None
 
@@ -187,6 +187,14 @@ def find_ahead(folder: Folder, names: list[str]) -> None:
     """Tell that these files will be looked at or opened: far away they are found all at once."""
     if find := getattr(folder, "ahead", None):
         find(names)
+
+
+def _is_folder(entry: os.DirEntry[str]) -> bool:
+    """Whether it is one; a link in a circle, or to where this user may not look, is none."""
+    try:
+        return entry.is_dir()
+    except OSError:
+        return False
 
 
 def _regular(found: os.stat_result) -> None:

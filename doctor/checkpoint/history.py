@@ -2,15 +2,83 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NoReturn
 
+import msgspec
+
+from doctor.checkpoint.files import Wrong, json_object
 from doctor.checkpoint_sections import History
 
 LIMIT = 64 << 20
 """Bytes of trainer_state.json that are read."""
 
+SHORT = 1 << 20
+"""Bytes of a file that is no such JSON, of which it is said what is wrong."""
+
+MOST_LOGGED = 1_000_000
+"""Entries of a log that are read."""
+
+LONGEST_NUMBER = 40
+"""Characters of a number."""
+
 WHOLE = 2**53
 """Larger step numbers are no step numbers."""
+
+
+class _Entry(msgspec.Struct):
+    step: msgspec.Raw = msgspec.Raw(b"null")
+    learning_rate: msgspec.Raw = msgspec.Raw(b"null")
+
+
+class _State(msgspec.Struct):
+    global_step: msgspec.Raw = msgspec.Raw(b"null")
+    logging_steps: msgspec.Raw = msgspec.Raw(b"null")
+    log_history: msgspec.Raw = msgspec.Raw(b"[]")
+
+
+def read_state(data: bytes) -> dict[str, Any]:
+    """The entries of trainer_state.json that tell of the run; the rest is passed over unread.
+
+    Raises Wrong for what is no such file.
+    """
+    try:
+        state = msgspec.json.decode(data, type=_State)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return json_object(data[:SHORT]) if len(data) <= SHORT else _refused()
+    return {
+        "global_step": _scalar(state.global_step),
+        "logging_steps": _scalar(state.logging_steps),
+        "log_history": _entries(bytes(state.log_history)),
+    }
+
+
+def _refused() -> NoReturn:
+    raise Wrong("damaged", "is not valid JSON")
+
+
+def _entries(data: bytes) -> list[dict[str, Any]]:
+    """Steps and learning rates of the log; [] where it is none, or longer than any run's."""
+    if data.count(b"{") > MOST_LOGGED:
+        return []
+    try:
+        logged = msgspec.json.decode(data, type=list[_Entry])
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return []
+    return [
+        {"step": _scalar(entry.step), "learning_rate": _scalar(entry.learning_rate)}
+        for entry in logged
+    ]
+
+
+def _scalar(raw: msgspec.Raw) -> Any:
+    """A number; None for anything else."""
+    text = bytes(raw)
+    if len(text) > LONGEST_NUMBER:
+        return None
+    try:
+        return msgspec.json.decode(text, type=int | float)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return None
 
 
 def read_history(state: dict[str, Any]) -> History | None:

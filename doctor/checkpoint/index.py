@@ -15,6 +15,9 @@ from doctor.checkpoint_sections import Problem
 LIMIT = 128 << 20
 """Bytes of an index that are read; one of 94,000 tensors has about 9 million."""
 
+MOST_FILES = 10_000
+"""Files that an index may name; the largest models have a few hundred."""
+
 SPLIT = "DCP_SHARDING_INFO"
 """In __metadata__: torch's distributed export stores parts of a tensor under its full name."""
 
@@ -37,7 +40,10 @@ def read_index(folder: Folder, name: str) -> dict[str, str]:
         found = json_object(data).get("weight_map")  # says what is wrong with it
     if not isinstance(found, dict) or not found:
         raise Wrong("damaged", "has no weight_map")
-    for file in set(map(str, found.values())):
+    files = set(map(str, found.values()))
+    if len(files) > MOST_FILES:
+        raise Wrong("damaged", f"names {len(files):,} files, more than a checkpoint has")
+    for file in files:
         if not _inside(file):
             raise Wrong("damaged", f"names {shown(file)}, which is not a file of this folder")
     if not all(isinstance(file, str) for file in found.values()):

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable
 from typing import Literal
 
 from doctor.checkpoint.files import Folder, Source, Wrong, ahead
+from doctor.checkpoint.floats import floats
 from doctor.checkpoint.names import is_born_at_one, is_norm
 from doctor.checkpoint.tensors import BITS, Part, Shard, Tensor
 from doctor.checkpoint_sections import Norm
@@ -139,11 +140,7 @@ def _finite(data: bytes, dtype: str) -> bool:
     top = data[width - 1 :: width]
     if not INFINITE[dtype].intersection(top):
         return True
-    form = {"F16": "e", "F64": "d"}.get(dtype, "f")
-    if dtype == "BF16":
-        data = b"".join(b"\0\0" + data[at : at + 2] for at in range(0, len(data) - 1, 2))
-    values = struct.unpack(f"<{len(data) // struct.calcsize(form)}{form}", data)
-    return all(map(math.isfinite, values))
+    return all(map(math.isfinite, floats(dtype, data)))
 
 
 def _begun(source: Source, tensor: Tensor) -> tuple[bytes, bool]:

@@ -11,14 +11,14 @@ from typing import Any
 
 from doctor.checkpoint import config, history, optimizer
 from doctor.checkpoint.config import Config
-from doctor.checkpoint.files import Folder, LocalFolder, Wrong, read_json
+from doctor.checkpoint.files import Folder, LocalFolder, Wrong, json_object, read_whole
 from doctor.checkpoint.folder import lay_out
 from doctor.checkpoint.index import disagreements
 from doctor.checkpoint.layout import Layout
 from doctor.checkpoint.names import is_packed, role, shown
 from doctor.checkpoint.reading import Read, Stage, one_state, read_layout
 from doctor.checkpoint.remote import redacted
-from doctor.checkpoint.tensors import Shard, Tensor
+from doctor.checkpoint.tensors import Shard, Tensor, distinct
 from doctor.checkpoint.tokenizer import read_tokenizer
 from doctor.checkpoint_sections import Checkpoint, Optimizer, Problem, Role, Tokenizer
 from doctor.sections import Unknown
@@ -59,23 +59,26 @@ def scan(path: str, stage: Stage = quiet, seen: Seen = unseen) -> Checkpoint | U
         return _sizes_only(path, layout, began)
     notes: list[Problem] = []
     said = config.read_config(_json(layout.folder, "config.json", config.LIMIT, stage, notes))
-    state = _json(layout.folder, "trainer_state.json", history.LIMIT, stage, notes)
+    state = _json(
+        layout.folder, "trainer_state.json", history.LIMIT, stage, notes, history.read_state
+    )
     read = read_layout(layout, stage)
     shards = read.shards
     seen(layout.folder, shards)
     tensors = [tensor for shard in shards for tensor in shard.tensors]
     every = [*shards, *read.others]
+    counted = distinct(tensors) if read.pickles else tensors
     roles = _by_role(tensors)
     walked = history.read_history(state)
     return Checkpoint(
         path=_text(path),
-        layout=layout.kind,
+        layout=", ".join(filter(None, [*{shard.writer for shard in shards}, layout.kind])),
         files=len(shards),
         tensors=len(tensors),
-        parameters=sum(tensor.elements for tensor in tensors),
+        parameters=sum(tensor.elements for tensor in counted),
         bytes=sum(shard.size for shard in shards),
         largest_file=max((shard.size for shard in shards), default=0),
-        dtypes=_dtypes(tensors),
+        dtypes=_dtypes(counted),
         roles=_roles(roles),
         norms=tuple(read.norms),
         problems=(
@@ -143,12 +146,17 @@ def _step(shards: list[Shard]) -> int | None:
 
 
 def _json(
-    folder: Folder, name: str, limit: int, stage: Stage, notes: list[Problem]
+    folder: Folder,
+    name: str,
+    limit: int,
+    stage: Stage,
+    notes: list[Problem],
+    parse: Callable[[bytes], dict[str, Any]] = json_object,
 ) -> dict[str, Any]:
     """A file beside the weights; {} where there is none, and a note where it cannot be read."""
     with stage(f"read {name}"):
         try:
-            return read_json(folder, name, limit)
+            return parse(read_whole(folder, name, limit))
         except Wrong as wrong:
             if wrong.kind != "missing":
                 notes.append(Problem(kind="note", file=name, text=wrong.text))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -56,6 +57,26 @@ class Tensor(NamedTuple):
     """In elements, from `begin` on; None: C order without gaps."""
     parts: tuple[Part, ...] = ()
     """The ranges of a tensor that lies in several, in order; () where `begin` to `end` is all."""
+
+
+def stored(tensor: Tensor) -> int:
+    """Bytes that a tensor takes in its file or files."""
+    if tensor.parts:
+        return sum(part.end - part.begin for part in tensor.parts)
+    return tensor.end - tensor.begin
+
+
+def distinct(tensors: Iterable[Tensor]) -> list[Tensor]:
+    """Each range of bytes once: tied weights are one, and a view counts what is stored of it."""
+    found: dict[tuple[str, int, int, tuple[Part, ...]], Tensor] = {}
+    for tensor in tensors:
+        found.setdefault((tensor.file, tensor.begin, tensor.end, tensor.parts), tensor)
+    return [
+        tensor._replace(elements=min(tensor.elements, stored(tensor) * 8 // bits))
+        if tensor.strides is not None and (bits := BITS.get(tensor.dtype))
+        else tensor
+        for tensor in found.values()
+    ]
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,5 +136,7 @@ class Shard:
     optimizer: OptimizerState | None = None
     step: int | None = None
     """How many steps the run had taken, where the file tells (global_step, iter_num)."""
+    writer: str = ""
+    """Whose checkpoint it is, where its contents tell: Lightning, nanoGPT."""
     pickled: bool = False
     """It is a pickle, or an archive with one."""

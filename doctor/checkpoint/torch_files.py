@@ -50,4 +50,5 @@ def _shard(source: Source, file: str) -> Shard:
         refused=tree.refused,
         optimizer=optimizer,
         step=tree.step(),
+        writer=tree.writer(),
     )

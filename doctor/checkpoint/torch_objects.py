@@ -76,6 +76,11 @@ WEIGHTS = (
 )
 """Where checkpoints keep the model among other things."""
 
+WRITERS = {
+    "Lightning checkpoint": {"pytorch-lightning_version", "state_dict"},
+    "nanoGPT checkpoint": {"model", "model_args", "iter_num"},
+}
+"""Programs, and keys at the top of what they save."""
 STEPS = ("global_step", "global_steps", "iter_num", "iteration", "step", "steps")
 """Where they keep how many steps the run had taken."""
 
@@ -170,6 +175,11 @@ class Tree:
             if type(found := top.get(key)) is int and 0 <= found < 1 << 53:
                 return found
         return None
+
+    def writer(self) -> str:
+        """Whose checkpoint it is, by the keys at its top; "" where they do not tell."""
+        top = mapping(self.value)
+        return next((name for name, keys in WRITERS.items() if keys <= top.keys()), "")
 
     def wrong(self, kind: str, text: str) -> None:
         """Keep a problem, and not too many."""
