@@ -14,6 +14,10 @@ FAR = 1e-3
 EARLY = 10
 """Steps before which nothing is concluded: learning rates warm up, first gradients can be zero."""
 
+MANY = 100
+"""Trainer's steps from which an optimizer at less than half of them did not take them all: loss
+scaling skips some sixteen at the start."""
+
 HALF_STEP = {"BF16": 2.0**-9, "F16": 2.0**-12, "F32": 2.0**-25, "F64": 2.0**-54}
 """The largest decrease at 1.0 that rounds back to it; an increase may be twice as large."""
 
@@ -24,7 +28,7 @@ LOW = ("BF16", "F16")
 BY = {
     "names": "by the optimizer's names",
     "order": "by the order of the weights",
-    "shapes": "by shape, for every way to assign the optimizer's entries",
+    "shapes": "matched by shape",
 }
 
 MASTER_FIX = (
@@ -34,9 +38,10 @@ MASTER_FIX = (
     "or keep the norms alone in fp32. Norms that stood still have to be trained again."
 )
 NO_GRADIENT_FIX = (
-    "Print param.grad of a norm after backward(): None or zeros mean that the forward pass does "
-    "not use the weight, detaches it, runs it under no_grad, or that a fused norm kernel returns "
-    "no weight gradient."
+    "See first whether requires_grad is False on purpose: then nothing is wrong. If not, print "
+    "param.grad after backward(): None or zeros mean that the forward pass does not use the "
+    "weight, detaches it, runs it under no_grad, or that a fused norm kernel returns no weight "
+    "gradient."
 )
 LEFT_OUT_FIX = (
     "Look for requires_grad_(False) on the norms and for a filter on names or dimensions where "
@@ -70,14 +75,33 @@ def causes(
         return []
     steps = evidence.step_max if evidence.step_max is not None else optimizer.step_max
     if not optimizer.entries and not evidence.masters_moved:
+        if keeps_no_state(optimizer) or steps_told(checkpoint):
+            return []
         return [Cause(Status.WARN, "the optimizer has not stepped yet: too early to tell")]
-    if steps is not None and steps < EARLY:
+    if steps is not None and steps < EARLY and not made_anew(checkpoint, optimizer):
         said = f"the optimizer has taken {steps:g} steps, {EARLY} required for a verdict"
         return [Cause(Status.WARN, f"{said}: too early to tell")]
     return [
         *_never_stepped(evidence, steps, legitimate),
         *_stepped(checkpoint, optimizer, evidence, still),
     ]
+
+
+def keeps_no_state(optimizer: Optimizer) -> bool:
+    """Whether it is SGD without momentum, whose state says nothing of its steps."""
+    return optimizer.kind.split(",")[0] == "SGD"
+
+
+def steps_told(checkpoint: Checkpoint) -> int:
+    """Steps that the run took by what stands beside the optimizer; 0 where nothing tells."""
+    return checkpoint.step or (checkpoint.history.steps if checkpoint.history else 0)
+
+
+def made_anew(checkpoint: Checkpoint, optimizer: Optimizer) -> bool:
+    """Whether the trainer counts many more steps than the optimizer has taken."""
+    if checkpoint.history is None or optimizer.step_max is None:
+        return False
+    return checkpoint.history.steps >= max(MANY, 2 * optimizer.step_max + 1)
 
 
 def _never_stepped(evidence: Evidence, steps: float | None, legitimate: str | None) -> list[Cause]:
@@ -116,6 +140,8 @@ def _stepped(
     their = _their(evidence.moving, evidence)
     dtypes = " and ".join(WORDS.get(dtype, dtype) for dtype in sorted(evidence.dtypes))
     at = "" if evidence.step_max is None else f" at step {evidence.step_max:g}"
+    if checkpoint.history is not None and made_anew(checkpoint, optimizer):
+        at += f" (the trainer at {checkpoint.history.steps:,})"
     said = f"{their} are {dtypes} and not zero{at}"
     if optimizer.defeats:
         words = f"{said}, and the optimizer keeps {optimizer.defeats}, which saves small updates"
@@ -184,7 +210,10 @@ def _distance(checkpoint: Checkpoint, optimizer: Optimizer, evidence: Evidence) 
     rate = _rate(checkpoint, optimizer, evidence)
     if rate is None or evidence.step_max is None:
         return None
-    return rate * math.sqrt(max(evidence.step_max, 0.0))
+    steps = evidence.step_max
+    if history is not None and made_anew(checkpoint, optimizer):
+        steps = history.steps
+    return rate * math.sqrt(max(steps, 0.0))
 
 
 def _rate(checkpoint: Checkpoint, optimizer: Optimizer, evidence: Evidence) -> float | None:

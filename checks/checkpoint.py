@@ -6,13 +6,12 @@ import re
 import shlex
 from pathlib import PurePath
 
-from doctor.checkpoint.names import shown
-from doctor.checkpoint.tensors import BITS
+from doctor.checkpoint.dtypes import BITS
 from doctor.checkpoint_sections import Checkpoint, Role
 from doctor.job import Target
 from doctor.model import Check, Owner, Verdict, fail, ok, skip, unknown, warn
 from doctor.sections import Unknown
-from doctor.units import dotted, gb
+from doctor.units import dotted, gb, shown
 from doctor.views import JobGpus
 
 FAILS = ("damaged", "disguised", "missing", "twice", "over-limit")

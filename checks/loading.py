@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 
-from doctor.checkpoint.names import shown
 from doctor.checkpoint_sections import Checkpoint, Tokenizer
 from doctor.model import Check, Owner, Verdict, fail, ok, skip, unknown, warn
+from doctor.units import shown
 
 ADAPTER = re.compile(
     r"(?:.*\.)?(?:lora_(?:[AB]|embedding_[AB]|magnitude_vector)|ia3_l|vera_lambda_[bd]"

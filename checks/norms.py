@@ -6,20 +6,22 @@ import dataclasses
 import math
 import re
 
-from doctor.checkpoint.names import shown
 from doctor.checkpoint_sections import Checkpoint, History, Norm, Optimizer
 from doctor.checks.causes import (
     BY,
     FAR,
     HALF_STEP,
     LEFT_OUT_FIX,
+    LOW,
     MASTER_FIX,
     NO_GRADIENT_FIX,
     WORDS,
     causes,
+    keeps_no_state,
 )
 from doctor.model import Check, Owner, Status, Verdict, fail, ok, skip, unknown, warn
 from doctor.sections import Unknown
+from doctor.units import shown
 
 RANK = (Status.PASS, Status.WARN, Status.FAIL)
 
@@ -164,20 +166,31 @@ def _named(norms: list[Norm]) -> str:
 
 
 def _none_moved(checkpoint: Checkpoint) -> Verdict:
-    norms, history = checkpoint.norms, checkpoint.history
+    norms, history, optimizer = checkpoint.norms, checkpoint.history, checkpoint.optimizer
     said = _at(norms, list(norms))
     if reason := _legitimate(checkpoint):
         return warn(f"{said}; {reason}")
     if history is None:
         return warn(f"{said}, and no trainer_state.json tells how far the run went")
+    after = f"{said} after {history.steps:,} steps"
+    if not history.covered:
+        return warn(f"{after}; no learning rates were logged")
+    if isinstance(optimizer, Optimizer) and keeps_no_state(optimizer):
+        return _by_plain_sgd(after, norms)
     distance = math.sqrt(history.lr_squares)
     went = (
-        f"{said} after {history.steps:,} steps; a random walk of the {history.covered:,} logged "
+        f"{after}; a random walk of the {history.covered:,} logged "
         f"learning rates goes {distance:.2g}"
     )
     if distance < FAR:
         return warn(f"{went}, {FAR:g} required for a verdict")
     return _stuck(went, norms, history)
+
+
+def _by_plain_sgd(said: str, norms: tuple[Norm, ...]) -> Verdict:
+    low = all(norm.dtype in LOW and norm.value == "ones" for norm in norms)
+    words = "plain SGD steps by the learning rate times the gradient, whose size is not told"
+    return warn(f"{said}; {words}", fix=ROUNDING_FIX if low else GRADIENT_FIX)
 
 
 def _legitimate(checkpoint: Checkpoint) -> str | None:
@@ -237,10 +250,12 @@ CHECKS = (
         "copies moved, or its moments for the norms are fp32 and not zero and a random walk of "
         "its steps goes less than 0.001",
         warns="some norms are exactly at 1.0 or 0.0 while others moved, without evidence of "
-        "rounding; fewer than 10 steps; moments that are not zero although rounding does not "
-        "explain it (weights stepped in fp32, at 0.0, with Kahan summation, or with a learning "
-        "rate beyond eight times the rounding); or, where no optimizer's state decides: no "
-        "trainer_state.json, sqrt(sum of lr^2) over the logged steps below 0.001, a quantised "
+        "rounding; fewer than 10 steps of the optimizer, unless the trainer counts 100 and more; "
+        "moments that are not zero although rounding does not explain it (weights stepped "
+        "in fp32, at 0.0, with Kahan summation, or with a learning rate beyond eight times the "
+        "rounding); or, where no optimizer's state decides: no trainer_state.json, no "
+        "learning rates in it, sqrt(sum of lr^2) over the logged steps below 0.001, "
+        "plain SGD (whose steps are not of the learning rate's size), a quantised "
         "model (folded norms), a family released so (OPT), or 0.0 in a family that is not known "
         "to be zero-centred. Other parameters born at 1.0 (Mamba's D, LayerScale, IA3) that are "
         "exactly 1.0 after a run that went 0.001",

@@ -3,11 +3,29 @@
 from __future__ import annotations
 
 from doctor.checkpoint_sections import Checkpoint, Optimizer
-from doctor.checks.causes import EARLY, LOW, MASTER_FIX, NO_GRADIENT_FIX, WORDS
-from doctor.model import Check, Owner, Verdict, fail, ok, skip, unknown, warn
+from doctor.checks.causes import (
+    EARLY,
+    LOW,
+    MASTER_FIX,
+    NO_GRADIENT_FIX,
+    WORDS,
+    keeps_no_state,
+    made_anew,
+    steps_told,
+)
+from doctor.model import Check, Owner, Status, Verdict, fail, ok, skip, unknown, warn
 from doctor.sections import Unknown
 
 NONE = "no optimizer's state is in these files"
+
+NOT_FINITE_FIX = (
+    "Go back to a checkpoint whose step count and learning rate are finite, and see what the "
+    "scheduler computes: a learning rate of NaN makes every weight NaN at the next step."
+)
+ANEW_FIX = (
+    "See that the optimizer's state was loaded when the run was resumed, and that the GradScaler "
+    "does not skip the steps. Where a new optimizer was meant, nothing is wrong."
+)
 
 
 def master_weights_fp32(checkpoint: Checkpoint) -> Verdict:
@@ -21,7 +39,16 @@ def master_weights_fp32(checkpoint: Checkpoint) -> Verdict:
     if optimizer.masters.keys() & {"F32", "F64"}:
         count = sum(optimizer.masters.values())
         return ok(f"the optimizer holds fp32 copies of the weights ({count:,})")
-    return _by_moments(optimizer)
+    verdict = _by_moments(optimizer)
+    if verdict.status is Status.UNKNOWN and _stored_in_fp32(checkpoint):
+        return ok(f"{optimizer.kind}: the weights are stored in fp32")
+    return verdict
+
+
+def _stored_in_fp32(checkpoint: Checkpoint) -> bool:
+    """Whether the files hold nothing but fp32, fp64 and counters."""
+    dtypes = {*checkpoint.dtypes}
+    return bool(dtypes & {"F32", "F64"}) and dtypes <= {"F32", "F64", "I64", "I32", "BOOL"}
 
 
 def _by_moments(optimizer: Optimizer) -> Verdict:
@@ -50,16 +77,24 @@ def optimizer_stepped(checkpoint: Checkpoint) -> Verdict:
         return skip(NONE)
     if isinstance(optimizer, Unknown):
         return unknown(f"the optimizer's state could not be read: {optimizer.reason}")
+    if keeps_no_state(optimizer):
+        if optimizer.nonfinite:
+            return warn(f"{optimizer.kind}, {_nonfinite(optimizer)}", fix=NOT_FINITE_FIX)
+        return skip("plain SGD keeps no state")
     if not optimizer.entries:
         return _no_state(checkpoint, optimizer)
-    return _with_state(optimizer)
+    return _with_state(checkpoint, optimizer)
 
 
-def _with_state(optimizer: Optimizer) -> Verdict:
+def _with_state(checkpoint: Checkpoint, optimizer: Optimizer) -> Verdict:
     if optimizer.step_max == 0:
         return fail(f"{_said(optimizer)}; the step count is 0, at least one step required")
     if optimizer.zero and not optimizer.moving and not optimizer.unread:
         return fail(f"{_said(optimizer)}; all moments are zero: no gradient ever came")
+    if optimizer.nonfinite:
+        return warn(f"{_said(optimizer)}, {_nonfinite(optimizer)}", fix=NOT_FINITE_FIX)
+    if anew := _made_anew(checkpoint, optimizer):
+        return warn(anew, fix=ANEW_FIX)
     if found := _partly(optimizer):
         return warn(f"{_said(optimizer)}; {found}", fix=NO_GRADIENT_FIX)
     if not optimizer.moving:
@@ -74,10 +109,19 @@ def _no_state(checkpoint: Checkpoint, optimizer: Optimizer) -> Verdict:
     said = f"{optimizer.parameters:,} parameters in the groups and state for none of them"
     if optimizer.masters:
         return unknown(f"{said} in a form that the doctor reads")
-    steps = checkpoint.step or (checkpoint.history.steps if checkpoint.history else 0)
-    if steps:
+    if steps := steps_told(checkpoint):
         return fail(f"{said} after {steps:,} steps: the optimizer never stepped")
     return warn(f"{said}: the optimizer has not stepped yet, or keeps no state")
+
+
+def _made_anew(checkpoint: Checkpoint, optimizer: Optimizer) -> str:
+    history, step = checkpoint.history, optimizer.step_max
+    if history is None or step is None or not made_anew(checkpoint, optimizer):
+        return ""
+    return (
+        f"the optimizer is at step {step:,.0f}, the trainer at {history.steps:,}: it was made "
+        "anew, or its steps were skipped"
+    )
 
 
 def _partly(optimizer: Optimizer) -> str:
@@ -99,6 +143,10 @@ def _partly(optimizer: Optimizer) -> str:
     return "; ".join(found)
 
 
+def _nonfinite(optimizer: Optimizer) -> str:
+    return f"{' and '.join(optimizer.nonfinite)} not finite; finite values required"
+
+
 def _said(optimizer: Optimizer) -> str:
     low, high = optimizer.step_min, optimizer.step_max
     steps = ""
@@ -118,7 +166,8 @@ MASTERS = (
         "to 2^-9 and an increase of up to 2^-8, at 0.05 of up to 2^-13. Autocast with fp32 "
         "weights loses none and computes as fast.",
         passes="the moments are fp32 in an optimizer that keeps them as the weights are, or the "
-        "state holds fp32 copies of the weights, or what rounding loses (Kahan summation)",
+        "state holds fp32 copies of the weights, or what rounding loses (Kahan summation); or, "
+        "where moments do not tell, the files hold fp32 weights",
         warns="moments are in bf16 or fp16 without fp32 copies, or DeepSpeed's "
         "bf16_master_weights_and_grads is set",
         fix=MASTER_FIX,
@@ -138,9 +187,11 @@ STEPPED = (
         "gradients of zero. Both train nothing, and the loss may fall all the same.",
         passes="every parameter in the groups has state, with moments that are not all zero",
         warns="some parameters have no state, or moments that are all zero after 10 steps and "
-        "more, as frozen or unused modules do; or none has state and nothing tells of steps",
+        "more, as frozen or unused modules do; or none has state and nothing tells of steps; or "
+        "a step count or learning rate is NaN or infinite; or the optimizer took less than half "
+        "of the trainer's 100 steps and more",
         fails="the step count is 0, all moments are zero, or no parameter has state although "
-        "the checkpoint tells of steps",
+        "the checkpoint tells of steps (not in plain SGD, which keeps none)",
         fix="Print param.grad after backward() for the parameters without one, and see that the "
         "optimizer was made from the parameters of the model that is trained.",
         owner=Owner.JOB,

@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 import re
 
-from doctor.checkpoint.names import shown
 from doctor.checkpoint_sections import Checkpoint, Moves, NonFinite, Optimizer, Unmoved, Values
 from doctor.checks.causes import EARLY, FAR, LOW
 from doctor.model import Check, Owner, Verdict, fail, ok, skip, unknown, warn
 from doctor.sections import Unknown
+from doctor.units import shown
 
 CONSTANT = re.compile(
     r".*(?:inv_freq|position_ids|attn\.(?:masked_)?bias|masked_bias|relative_position_index"
@@ -98,7 +98,8 @@ def moved_since_baseline(checkpoint: Checkpoint) -> Verdict:
     still = [group for group in moves.still if not CONSTANT.fullmatch(group.role)]
     constant = sum(group.count for group in moves.still) - sum(group.count for group in still)
     if not moves.moved:
-        return _nothing_moved(checkpoint, f"{said} since {shown(moves.baseline, 300)}")
+        since = f"{said} since {shown(moves.baseline, 300)}"
+        return _nothing_moved(checkpoint, moves, still, since)
     if not still:
         note = f"; the {constant:,} that did not are constant buffers" if constant else ""
         return ok(f"{said}{note}", seconds=moves.seconds)
@@ -123,7 +124,15 @@ def _uncompared(moves: Moves) -> str:
     return f" ({said})" if said else ""
 
 
-def _nothing_moved(checkpoint: Checkpoint, said: str) -> Verdict:
+def _nothing_moved(
+    checkpoint: Checkpoint, moves: Moves, still: list[Unmoved], said: str
+) -> Verdict:
+    if moves.incomparable:
+        return unknown(f"{said}; whether those that are not comparable moved is not told")
+    if not still:
+        return unknown(f"{said}; only constant buffers could be compared")
+    if all(group.kind == "norm" for group in still):
+        return unknown(f"{said}; only norms could be compared")
     steps = _steps(checkpoint)
     if steps:
         return fail(f"{said}, although {steps:,.0f} steps were taken", fix=ALL_STILL_FIX)
@@ -202,7 +211,8 @@ MOVES = (
         "constant buffers such as inv_freq",
         warns="some parameters did not move; or norms alone did not, and a rounded copy of fp32 "
         "weights may look so; or nothing moved and no step count is told",
-        fails="nothing moved although steps were taken; or no norm moved while other parameters "
+        fails="nothing moved although steps were taken, and all tensors, not norms alone, could "
+        "be compared; or no norm moved while other parameters "
         "did, and the files are not a rounded copy (fp32 norms, moments in bf16 or fp16) or the "
         "logged learning rates make a random walk of 0.001",
         fix="Freeze on purpose or not at all: look at requires_grad, at the optimizer's "

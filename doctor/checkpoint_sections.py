@@ -230,6 +230,8 @@ class Optimizer(Section, frozen=True, kw_only=True):
     """Entries with a non-zero moment."""
     unread: int = 0
     """Entries whose moments were not read, or have none."""
+    nonfinite: tuple[str, ...] = ()
+    """Numbers of its own that are NaN or infinite: "step", "learning rate"."""
     step_min: float | None = None
     step_max: float | None = None
     lr: tuple[float, ...] = ()

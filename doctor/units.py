@@ -50,3 +50,14 @@ def dotted(version: tuple[int, int]) -> str:
 def printable(text: str) -> str:
     """A path or a variable that may be no valid text, as text that a facts file can hold."""
     return text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+
+
+def shown(text: str, limit: int = 100) -> str:
+    """A stranger's name as it may be printed: cut, and control characters escaped."""
+    cut = text if len(text) <= limit else text[: limit - 3] + "..."
+    if cut.isprintable():
+        return cut
+    return "".join(
+        letter if letter.isprintable() else letter.encode("unicode_escape").decode("ascii")
+        for letter in cut
+    )

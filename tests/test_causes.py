@@ -347,3 +347,35 @@ def test_real_runs(name: str, tmp_path: Path) -> None:
     verdict = JUDGE(checkpoint=read(run(tmp_path)))
     assert words in verdict.summary
     assert verdict.status is status
+
+
+def test_no_state_does_not_mean_too_early_where_steps_are_told() -> None:
+    none = {"entries": 0, "moving": 0, "step_min": None, "step_max": None}
+    missing = {"missing": 49, "step_min": None, "step_max": None}
+    history = History(steps=754, lr_sum=0.2, lr_squares=1e-4, covered=754, lr_max=3e-4)
+    verdict = judge(missing, optimizer=none, history=history)
+    assert verdict.status is Status.FAIL
+    assert "random walk of the 754 logged learning rates" in verdict.summary
+    verdict = judge(missing, optimizer={**none, "kind": "SGD"})
+    assert "too early" not in verdict.summary
+    assert "no trainer_state.json" in verdict.summary
+
+
+def test_an_optimizer_that_was_made_anew_is_judged_by_the_history() -> None:
+    anew = {"step_min": 3.0, "step_max": 3.0}
+    history = History(steps=10_000, lr_sum=3, lr_squares=9e-4, covered=10_000, lr_max=3e-4)
+    verdict = judge({**SWALLOWED, **anew}, optimizer=anew, history=history)
+    assert verdict.status is Status.FAIL
+    assert "at step 3 (the trainer at 10,000): bf16 swallowed" in verdict.summary
+    fp32 = {"moving": 49, "dtypes": {"F32": 49}, **anew}
+    assert judge(fp32, optimizer=anew, history=history).status is Status.WARN
+    unlogged = History(steps=10_000, lr_sum=0, lr_squares=0, covered=0)
+    verdict = judge(fp32, optimizer=anew, history=unlogged)
+    assert "goes 0.03" in verdict.summary
+    short = History(steps=40, lr_sum=0, lr_squares=0, covered=0)
+    assert "too early" in judge({**SWALLOWED, **anew}, optimizer=anew, history=short).summary
+
+
+def test_words_for_a_missing_gradient() -> None:
+    assert causes.NO_GRADIENT_FIX.startswith("See first whether requires_grad is False on purpose")
+    assert judge({**SWALLOWED, "by": "shapes"}).summary.endswith("(matched by shape)")

@@ -13,12 +13,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from doctor.checkpoint.dtypes import BITS
 from doctor.checkpoint.files import LocalFile
-from doctor.checkpoint.names import shown
 from doctor.checkpoint.safetensors import read_shard
 from doctor.checkpoint.scan import scan
-from doctor.checkpoint.tensors import BITS
 from doctor.checkpoint_sections import Checkpoint, Problem
+from doctor.units import shown
 
 ONE = {"dtype": "F32", "shape": [2], "data_offsets": [0, 8]}
 TWO = {"dtype": "F32", "shape": [1], "data_offsets": [8, 12]}

@@ -20,10 +20,11 @@ from safetensors.torch import save_file  # noqa: TID253
 
 from doctor.checkpoint.bits import FINITE, FORMATS, Tally, suspect, tally
 from doctor.checkpoint.deep import CHUNK, PIECE, is_mask, scan_values
+from doctor.checkpoint.dtypes import BITS
 from doctor.checkpoint.files import LocalFolder
 from doctor.checkpoint.runs import merge
 from doctor.checkpoint.safetensors import read_shard
-from doctor.checkpoint.tensors import BITS, Part, Tensor
+from doctor.checkpoint.tensors import Part, Tensor
 from doctor.checkpoint_sections import NonFinite, Values
 from doctor.sections import Unknown
 

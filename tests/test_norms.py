@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from doctor.checkpoint.scan import scan
-from doctor.checkpoint_sections import Checkpoint, History, Norm, Problem
+from doctor.checkpoint_sections import Checkpoint, History, Norm, Optimizer, Problem
 from doctor.checks import norms as checks
 from doctor.checks import values
 from doctor.model import Status, Verdict
@@ -295,3 +295,21 @@ def test_a_norm_that_holds_nan_or_inf_did_not_move_well(
     verdict = values.values_finite(found)
     assert verdict.status is Status.FAIL
     assert "a.norm.weight" in verdict.summary
+
+
+def test_no_learning_rates_were_logged() -> None:
+    verdict = judge(norm(), history=History(steps=40, lr_sum=0, lr_squares=0, covered=0))
+    assert verdict.status is Status.WARN
+    assert "after 40 steps; no learning rates were logged" in verdict.summary
+    assert "random walk" not in verdict.summary
+
+
+@pytest.mark.parametrize(
+    ("dtype", "fix"), [("BF16", checks.ROUNDING_FIX), ("F32", checks.GRADIENT_FIX)]
+)
+def test_the_steps_of_plain_sgd_are_not_of_the_learning_rates_size(dtype: str, fix: str) -> None:
+    optimizer = Optimizer(file="o", kind="SGD", entries=0, parameters=9)
+    verdict = judge(norm(dtype=dtype), optimizer=optimizer, history=ran(1000, 0.1))
+    assert verdict.status is Status.WARN
+    assert "times the gradient" in verdict.summary
+    assert verdict.fix == fix

@@ -458,3 +458,56 @@ STEPS = History(steps=100, lr_sum=1, lr_squares=1, covered=100)
 )
 def test_stepped(optimizer: Any, changes: Any, status: Status) -> None:
     assert judge(1, optimizer, **changes).status is status
+
+
+def test_plain_sgd_keeps_no_state(tmp_path: Path) -> None:
+    import torch
+
+    made = model()
+    state = saved(stepped(made, torch.optim.SGD(made.parameters(), 0.01)), tmp_path)
+    found = summary(state, tmp_path)
+    assert (found.kind, found.missing, found.missing_names) == ("SGD", 0, ())
+    verdict = judge(1, {"kind": "SGD", "entries": 0, "moving": 0}, history=STEPS)
+    assert verdict.status is Status.SKIP
+    assert verdict.summary == "plain SGD keeps no state"
+
+
+def test_sgd_with_momentum_that_never_stepped(tmp_path: Path) -> None:
+    import torch
+
+    optimizer = torch.optim.SGD(model().parameters(), 0.01, momentum=0.9)
+    found = summary(saved(optimizer.state_dict(), tmp_path), tmp_path)
+    assert (found.kind, found.entries, found.missing) == ("SGD with momentum", 0, 6)
+
+
+@pytest.mark.parametrize("number", [float("nan"), float("inf")])
+def test_a_step_or_rate_that_is_not_finite(number: float, tmp_path: Path) -> None:
+    import torch
+
+    made = model()
+    state = stepped(made, torch.optim.AdamW(made.parameters()))
+    state["param_groups"][0]["lr"] = number
+    state["state"][0]["step"] = torch.tensor(number)
+    found = summary(saved(state, tmp_path), tmp_path)
+    assert (found.kind, found.nonfinite) == ("Adam", ("step", "learning rate"))
+    assert (found.lr, found.step_max, found.follows) == ((), 3.0, True)
+    assert judge(1, {"nonfinite": found.nonfinite}).status is Status.WARN
+    assert judge(1, {"kind": "SGD", "nonfinite": ("learning rate",)}).status is Status.WARN
+
+
+def test_stored_weights_tell_where_moments_do_not() -> None:
+    fp32 = {"dtypes": {"F32": 900, "I64": 8}}
+    for optimizer in ({"follows": False}, {"moments": {}}, {"moments": {"U8": 9}}):
+        verdict = judge(0, optimizer, **fp32)
+        assert verdict.status is Status.PASS
+        assert "the weights are stored in fp32" in verdict.summary
+        assert judge(0, optimizer, dtypes={"F32": 9, "BF16": 9}).status is Status.UNKNOWN
+    assert judge(0, {"moments": {"BF16": 9}}, **fp32).status is Status.WARN
+
+
+def test_an_optimizer_that_was_made_anew() -> None:
+    history = History(steps=10_000, lr_sum=1, lr_squares=1, covered=10_000)
+    verdict = judge(1, {"step_min": 3.0, "step_max": 3.0}, history=history)
+    assert verdict.status is Status.WARN
+    assert "the optimizer is at step 3, the trainer at 10,000: it was made anew" in verdict.summary
+    assert judge(1, {"step_max": 9_990.0}, history=history).status is Status.PASS

@@ -174,3 +174,13 @@ def test_files_of_strangers(settings: Any, vocabulary: str, tmp_path: Path) -> N
     found = read(tmp_path)
     assert found.pad is None or found.pad.isprintable()
     judge(found)
+
+
+@pytest.mark.parametrize(("outer", "inner"), [(4, 6), (6, 4), ("6", 6)])
+def test_the_larger_vocabulary_of_two_counts(outer: Any, inner: int, tmp_path: Path) -> None:
+    """The outer vocab_size of a model with several parts can be a default."""
+    saved(tmp_path, pad_token="<|pad|>")
+    said = {"vocab_size": outer, "text_config": {"vocab_size": inner}}
+    (tmp_path / "config.json").write_text(json.dumps(said))
+    assert read(tmp_path).vocabulary == 6
+    assert judge(read(tmp_path)).status is Status.PASS

@@ -150,3 +150,20 @@ def test_nothing_moved() -> None:
 )
 def test_no_comparison(moves: Any, status: Status) -> None:
     assert MOVED(checkpoint=checkpoint(moves=moves)).status is status
+
+
+@pytest.mark.parametrize(
+    ("group", "incomparable", "words"),
+    [
+        (still("a.weight", "MLP", 9), 23, "23 not comparable"),
+        (still(), 0, "only norms could be compared"),
+        (still("rotary.inv_freq", "other", 12), 0, "only constant buffers"),
+    ],
+)
+def test_nothing_moved_of_what_does_not_tell(group: Unmoved, incomparable: int, words: str) -> None:
+    moves = Moves(
+        baseline="/b", moved=0, unmoved=group.count, still=(group,), incomparable=incomparable
+    )
+    verdict = MOVED(checkpoint=checkpoint(moves=moves, history=FAR))
+    assert verdict.status is Status.UNKNOWN
+    assert words in verdict.summary

@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
-from doctor.checkpoint.names import shown
 from doctor.checkpoint.tensors import Entry, OptimizerState, Tensor
+from doctor.units import shown
 
 WRAPPERS = re.compile(
     r"(?:^|(?<=\.))(?:_orig_mod|_fsdp_wrapped_module|_checkpoint_wrapped_module|module)\."

@@ -9,13 +9,15 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 
 from doctor.checkpoint.attribution import plain
+from doctor.checkpoint.dtypes import BITS
 from doctor.checkpoint.files import Folder, Source, Wrong, read_into
 from doctor.checkpoint.floats import agree_when_rounded, floats
-from doctor.checkpoint.names import is_norm, part_of, role, shown
+from doctor.checkpoint.names import is_norm, part_of, role
 from doctor.checkpoint.runs import parts
-from doctor.checkpoint.tensors import BITS, Part, Tensor
+from doctor.checkpoint.tensors import Part, Tensor
 from doctor.checkpoint_sections import Incomparable, Moves, Unmoved
 from doctor.sections import Unknown
+from doctor.units import shown
 
 FIRST = 64 * 1024
 """Bytes of a tensor that are compared before the rest of it is read."""

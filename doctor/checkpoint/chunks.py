@@ -6,8 +6,8 @@ import math
 from typing import Any, NamedTuple
 
 from doctor.checkpoint.files import Wrong
-from doctor.checkpoint.names import shown
 from doctor.checkpoint.tensors import Part, Tensor
+from doctor.units import shown
 
 MOST_ROWS = 1 << 14
 """Parts of one tensor: what is divided along an inner dimension is a part for every row."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from doctor.checkpoint.names import shown
+from doctor.units import shown
 
 LIMIT = 2 << 20
 """Bytes of config.json that are read."""

@@ -10,13 +10,14 @@ from typing import Any
 import msgspec
 
 from doctor.checkpoint.files import Folder
-from doctor.checkpoint.names import Kind, part_of, shown
+from doctor.checkpoint.names import Kind, part_of
 from doctor.checkpoint.reading import Stage
 from doctor.checkpoint.remote import redacted
 from doctor.checkpoint.scan import scan
 from doctor.checkpoint.tensors import Shard, Tensor, distinct, stored
 from doctor.checkpoint_sections import Checkpoint, Moves, Share, Values
 from doctor.sections import Unknown
+from doctor.units import shown
 
 Told = Callable[[dict[str, Any]], None]
 

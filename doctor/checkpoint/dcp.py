@@ -18,13 +18,13 @@ from typing import Any
 from doctor.checkpoint.chunks import Item, Stored, whole_of
 from doctor.checkpoint.files import Folder, Source, Wrong, find_ahead
 from doctor.checkpoint.index import listed
-from doctor.checkpoint.names import shown
 from doctor.checkpoint.nodes import attributes, mapping, members
 from doctor.checkpoint.pickles import read_pickle
 from doctor.checkpoint.safetensors import WIDEST
 from doctor.checkpoint.tensors import Shard, Tensor
 from doctor.checkpoint.torch_files import Tree, read_tree
 from doctor.checkpoint_sections import Problem
+from doctor.units import shown
 
 LIMIT = 256 << 20
 """Bytes of .metadata that are read."""

@@ -14,12 +14,12 @@ from typing import Any
 
 from doctor.checkpoint.bits import FINITE, FORMATS, PAIRS, Tally, suspect, tally
 from doctor.checkpoint.files import Folder, LocalFile, LocalFolder, Source, Wrong, read_into
-from doctor.checkpoint.names import shown
 from doctor.checkpoint.runs import Owned, Run, merge
 from doctor.checkpoint.strides import places
 from doctor.checkpoint.tensors import Tensor
 from doctor.checkpoint_sections import Large, NonFinite, Problem, Values
 from doctor.sections import Unknown
+from doctor.units import shown
 
 CHUNK = 512 * 1024
 """Bytes read and looked at in one go: few enough to stay in a core's cache in between."""

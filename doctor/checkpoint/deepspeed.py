@@ -17,13 +17,13 @@ from typing import Any
 
 from doctor.checkpoint.files import Folder, Source, Wrong, find_ahead
 from doctor.checkpoint.flat import Shapes
-from doctor.checkpoint.names import shown
 from doctor.checkpoint.nodes import mapping, members
 from doctor.checkpoint.safetensors import WIDEST, unreadable
 from doctor.checkpoint.tensors import Shard, Tensor
 from doctor.checkpoint.torch_files import Tree, read_tree
 from doctor.checkpoint.zero import Engine, Rank, assembled, joined, rate
 from doctor.checkpoint_sections import Problem
+from doctor.units import shown
 
 Stage = Callable[[str], AbstractContextManager[None]]
 

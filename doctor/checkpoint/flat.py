@@ -7,9 +7,10 @@ from bisect import bisect_right
 from collections.abc import Sequence
 from itertools import accumulate
 
+from doctor.checkpoint.dtypes import BITS
 from doctor.checkpoint.files import Wrong
-from doctor.checkpoint.names import shown
-from doctor.checkpoint.tensors import BITS, Part, Tensor
+from doctor.checkpoint.tensors import Part, Tensor
+from doctor.units import shown
 
 Shapes = dict[str, tuple[int, ...]]
 

@@ -9,11 +9,11 @@ from pathlib import Path
 from doctor.checkpoint import shards
 from doctor.checkpoint.files import Folder, LocalFolder, Wrong
 from doctor.checkpoint.layout import Layout, Together, not_inspectable
-from doctor.checkpoint.names import shown
 from doctor.checkpoint.parallel import FSDP, distributed, zero_state
 from doctor.checkpoint.remote import is_address, locate, redacted
 from doctor.checkpoint_sections import Problem
 from doctor.sections import Unknown
+from doctor.units import shown
 
 ADAPTERS = ("adapter_model.safetensors", "adapter_model.bin")
 

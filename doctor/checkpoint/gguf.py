@@ -9,10 +9,10 @@ from typing import Any
 
 from doctor.checkpoint.disguise import disguise
 from doctor.checkpoint.files import Source, Wrong
-from doctor.checkpoint.names import shown
 from doctor.checkpoint.safetensors import WIDEST, unreadable
 from doctor.checkpoint.tensors import Shard, Tensor
 from doctor.checkpoint_sections import Problem
+from doctor.units import shown
 
 CHUNK = 1 << 20
 """Bytes read at once: a vocabulary alone takes several of them."""

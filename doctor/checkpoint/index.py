@@ -8,9 +8,9 @@ from typing import Any, Literal
 import msgspec
 
 from doctor.checkpoint.files import Folder, Wrong, json_object, read_whole
-from doctor.checkpoint.names import shown
 from doctor.checkpoint.tensors import Shard
 from doctor.checkpoint_sections import Problem
+from doctor.units import shown
 
 LIMIT = 128 << 20
 """Bytes of an index that are read; one of 94,000 tensors has about 9 million."""

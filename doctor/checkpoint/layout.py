@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 from doctor.checkpoint.files import Folder
-from doctor.checkpoint.names import shown
 from doctor.checkpoint_sections import Problem
+from doctor.units import shown
 
 
 @dataclass(frozen=True, slots=True)

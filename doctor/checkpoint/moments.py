@@ -6,8 +6,9 @@ import contextlib
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+from doctor.checkpoint.dtypes import BITS
 from doctor.checkpoint.files import Folder, Source, Wrong, ahead
-from doctor.checkpoint.tensors import BITS, Entry, Part, Tensor
+from doctor.checkpoint.tensors import Entry, Part, Tensor
 
 MOMENTS = (
     "exp_avg",

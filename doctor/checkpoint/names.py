@@ -75,17 +75,6 @@ _QUANTISED = (
 )
 
 
-def shown(text: str, limit: int = 100) -> str:
-    """A stranger's name as it may be printed: cut, and control characters escaped."""
-    cut = text if len(text) <= limit else text[: limit - 3] + "..."
-    if cut.isprintable():
-        return cut
-    return "".join(
-        letter if letter.isprintable() else letter.encode("unicode_escape").decode("ascii")
-        for letter in cut
-    )
-
-
 def role(name: str) -> str:
     """The name with layer and expert numbers taken out: model.layers.*.mlp.up_proj.weight."""
     if name[:1].isdecimal():

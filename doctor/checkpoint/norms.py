@@ -8,10 +8,11 @@ import struct
 from collections.abc import Callable, Iterable
 from typing import Literal
 
+from doctor.checkpoint.dtypes import BITS
 from doctor.checkpoint.files import Folder, Source, Wrong, ahead
 from doctor.checkpoint.floats import floats
 from doctor.checkpoint.names import is_born_at_one, is_norm
-from doctor.checkpoint.tensors import BITS, Part, Shard, Tensor
+from doctor.checkpoint.tensors import Part, Shard, Tensor
 from doctor.checkpoint_sections import Norm
 
 ONE = {

@@ -7,9 +7,9 @@ from typing import Any, NoReturn
 
 from doctor.checkpoint import opcodes_values as values
 from doctor.checkpoint.files import Wrong
-from doctor.checkpoint.names import shown
 from doctor.checkpoint.nodes import FROZENSET, SET, Global, Made, Persistent, hashable
 from doctor.checkpoint.opcodes_values import LONGEST_NAME, Handler, Machine, line, text
+from doctor.units import shown
 
 BYTES_MADE = Global("_codecs", "encode")
 

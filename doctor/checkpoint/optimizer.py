@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import contextlib
+import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from itertools import chain
 from typing import Any
 
 from doctor.checkpoint.attribution import NUMBER, Attributed, attribute, plain
 from doctor.checkpoint.files import Folder
 from doctor.checkpoint.moments import MASTERS, Reading, all_zero, defeat, moment_dtype, moments
-from doctor.checkpoint.names import shown
 from doctor.checkpoint.norms import LARGEST, ONE
 from doctor.checkpoint.tensors import Entry, Group, OptimizerState, Tensor
 from doctor.checkpoint_sections import Evidence, Norm, Optimizer
+from doctor.units import shown
 
 READS = 20_000
 """Reads of moments. Fewer where each is a request."""
@@ -51,13 +52,14 @@ def summarise(
         zeros = Counter(zero(entry) for entry in small)
     keys = {key for group in state.groups for key in group.keys}
     kept = {entry.key for entry in state.entries}
-    steps = [entry.step for entry in state.entries if entry.step is not None]
+    steps = _steps(state.entries)
     return Optimizer(
         file=shown(state.file, 300),
         kind=_kind(state),
+        nonfinite=_nonfinite(state),
         entries=len(state.entries),
         parameters=len(keys | kept),
-        missing=len(keys - kept),
+        missing=len(keys - kept - _stateless(state)),
         missing_names=_missing_names(state, kept),
         moments=dict(Counter(filter(None, map(moment_dtype, state.entries)))),
         follows=bool(state.entries) and all(map(_follows, state.entries)),
@@ -68,7 +70,7 @@ def summarise(
         step_max=max(steps, default=None),
         lr=tuple(rate for group in state.groups if (rate := _rate(group)) is not None)[:1000],
         weight_decay=tuple(
-            group.weight_decay for group in state.groups if group.weight_decay is not None
+            decay for group in state.groups if (decay := _finite(group.weight_decay)) is not None
         )[:1000],
         masters=dict(Counter(master.dtype for master in _masters(state).values())),
         low_masters=state.low_masters,
@@ -89,7 +91,7 @@ def _evidence(
     found = attribute(state, tensors, names, ordered, zero)
     moving = [entry for entry in found.entries if zero(entry) is False]
     dtypes = Counter(filter(None, map(moment_dtype, moving)))
-    steps = [entry.step for entry in found.entries if entry.step is not None]
+    steps = _steps(found.entries)
     masters = Counter(_still(each, reading) for each in _masters_of(state, found, names))
     return Evidence(
         norms=len(still),
@@ -148,10 +150,41 @@ def _zero_rate(groups: Sequence[Group]) -> float | None:
 
 
 def _rate(group: Group) -> float | None:
-    return group.initial_lr if group.initial_lr is not None else group.lr
+    return _finite(group.initial_lr if group.initial_lr is not None else group.lr)
+
+
+def _finite(number: float | None) -> float | None:
+    return number if number is not None and math.isfinite(number) else None
+
+
+def _steps(entries: Iterable[Entry]) -> list[float]:
+    return [step for entry in entries if (step := _finite(entry.step)) is not None]
+
+
+def _nonfinite(state: OptimizerState) -> tuple[str, ...]:
+    """What of the state itself is NaN or infinite."""
+    told = {
+        "step": [entry.step for entry in state.entries],
+        "learning rate": [group.lr for group in state.groups],
+    }
+    return tuple(
+        word
+        for word, numbers in told.items()
+        if any(number is not None and not math.isfinite(number) for number in numbers)
+    )
+
+
+def _stateless(state: OptimizerState) -> set[str]:
+    """Parameters of plain SGD: without momentum it keeps nothing for them."""
+    return {key for group in state.groups if _plain_sgd(group) for key in group.keys}
+
+
+def _plain_sgd(group: Group) -> bool:
+    return {"dampening", "nesterov"} <= {*group.options} and "momentum" not in group.options
 
 
 def _missing_names(state: OptimizerState, kept: set[str]) -> tuple[str, ...]:
+    kept = kept | _stateless(state)
     named = chain.from_iterable(
         zip(group.keys, group.names or group.keys, strict=True) for group in state.groups
     )
@@ -195,4 +228,6 @@ def _kind(state: OptimizerState) -> str:
     said = " and ".join(filter(None, found))
     if not said and "betas" in options:
         return "Adam"
+    if not said and {"dampening", "nesterov"} <= options:
+        return "SGD" if all(map(_plain_sgd, state.groups)) else "SGD with momentum"
     return said or "of a kind that is not known"

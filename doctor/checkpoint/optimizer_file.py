@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import struct
 from collections.abc import Iterator
 from typing import Any, Protocol
@@ -63,8 +64,13 @@ def _groups(state: dict[Any, Any], lead: str) -> Iterator[Group]:
             _number(group.get("lr")),
             _number(group.get("weight_decay")),
             _number(group.get("initial_lr")),
-            tuple(key for key in group if type(key) is str and key not in _GROUP)[:100],
+            tuple(key for key in group if type(key) is str and _told(key, group))[:100],
         )
+
+
+def _told(option: str, group: dict[Any, Any]) -> bool:
+    """Whether an option tells the kind: a momentum of 0 is none."""
+    return option not in _GROUP and not (option == "momentum" and _number(group[option]) == 0)
 
 
 def _plain(found: Any) -> list[str | int]:
@@ -73,11 +79,12 @@ def _plain(found: Any) -> list[str | int]:
 
 
 def _number(found: Any) -> float | None:
+    """A number, NaN and infinities too; None for what is none or beyond any step and rate."""
     if type(found) not in (int, float):
         return None
     with contextlib.suppress(OverflowError):
         number = float(found)
-        return number if abs(number) < 1e18 else None
+        return None if 1e18 <= abs(number) < math.inf else number
     return None
 
 

@@ -8,8 +8,8 @@ from pathlib import PurePosixPath
 
 from doctor.checkpoint.files import Folder, Wrong, read_json
 from doctor.checkpoint.layout import Layout, Together, not_inspectable
-from doctor.checkpoint.names import shown
 from doctor.checkpoint_sections import Problem
+from doctor.units import shown
 
 FSDP = "FSDP of Accelerate"
 

@@ -9,11 +9,11 @@ from dataclasses import dataclass, field, replace
 from doctor.checkpoint.disguise import LOOK, disguise
 from doctor.checkpoint.files import Folder, Source, Wrong
 from doctor.checkpoint.layout import Layout, Together
-from doctor.checkpoint.names import shown
 from doctor.checkpoint.norms import read_scattered, read_vectors
 from doctor.checkpoint.safetensors import read_shard, unreadable
 from doctor.checkpoint.tensors import OptimizerState, Shard
 from doctor.checkpoint_sections import Norm, Problem
+from doctor.units import shown
 
 Stage = Callable[[str], AbstractContextManager[None]]
 

@@ -10,10 +10,11 @@ from typing import Annotated, Any, NoReturn, TypeGuard
 import msgspec
 
 from doctor.checkpoint.disguise import disguise
+from doctor.checkpoint.dtypes import BITS
 from doctor.checkpoint.files import Source, Wrong
-from doctor.checkpoint.names import shown
-from doctor.checkpoint.tensors import BITS, Shard, Tensor
+from doctor.checkpoint.tensors import Shard, Tensor
 from doctor.checkpoint_sections import Problem
+from doctor.units import shown
 
 LIMIT = 100_000_000
 """The longest header that the safetensors library reads."""

@@ -15,13 +15,14 @@ from doctor.checkpoint.files import Folder, LocalFolder, Wrong, json_object, rea
 from doctor.checkpoint.folder import lay_out
 from doctor.checkpoint.index import disagreements
 from doctor.checkpoint.layout import Layout
-from doctor.checkpoint.names import is_packed, role, shown
+from doctor.checkpoint.names import is_packed, role
 from doctor.checkpoint.reading import Read, Stage, one_state, read_layout
 from doctor.checkpoint.remote import redacted
 from doctor.checkpoint.tensors import Shard, Tensor, distinct
 from doctor.checkpoint.tokenizer import read_tokenizer
 from doctor.checkpoint_sections import Checkpoint, Optimizer, Problem, Role, Tokenizer
 from doctor.sections import Unknown
+from doctor.units import shown
 
 __all__ = ["Seen", "Stage", "quiet", "scan", "unseen"]
 

@@ -8,8 +8,8 @@ from collections import Counter
 from doctor.checkpoint.files import Folder, LocalFolder, Wrong, find_ahead
 from doctor.checkpoint.index import listed, read_index
 from doctor.checkpoint.layout import Layout
-from doctor.checkpoint.names import shown
 from doctor.checkpoint_sections import Problem
+from doctor.units import shown
 
 WHOLE = {".safetensors": "model.safetensors", ".bin": "pytorch_model.bin"}
 """The file of a model that is saved whole."""

@@ -6,33 +6,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from doctor.checkpoint.dtypes import BITS
 from doctor.checkpoint_sections import Problem
-
-BITS = {
-    "F4": 4,
-    "F6_E2M3": 6,
-    "F6_E3M2": 6,
-    "BOOL": 8,
-    "U8": 8,
-    "I8": 8,
-    "F8_E5M2": 8,
-    "F8_E4M3": 8,
-    "F8_E8M0": 8,
-    "F8_E4M3FNUZ": 8,
-    "F8_E5M2FNUZ": 8,
-    "I16": 16,
-    "U16": 16,
-    "F16": 16,
-    "BF16": 16,
-    "I32": 32,
-    "U32": 32,
-    "F32": 32,
-    "C64": 64,
-    "F64": 64,
-    "I64": 64,
-    "U64": 64,
-}
-"""Bits of one element, by safetensors' names of the dtypes."""
 
 
 class Part(NamedTuple):

@@ -7,8 +7,8 @@ import re
 from typing import Any
 
 from doctor.checkpoint.files import Folder, Wrong, read_json
-from doctor.checkpoint.names import shown
 from doctor.checkpoint_sections import Problem, Tokenizer
+from doctor.units import shown
 
 LIMIT = 8 << 20
 """Bytes of tokenizer_config.json and its like that are read."""
@@ -54,7 +54,7 @@ def read_tokenizer(folder: Folder) -> Tokenizer | None:
             for name in CONFIGURATIONS
             if (number := _whole((said[name] or {}).get("pad_token_id"))) is not None
         },
-        vocabulary=_whole(config.get("vocab_size", text_config.get("vocab_size"))),
+        vocabulary=_largest(config.get("vocab_size"), text_config.get("vocab_size")),
         problems=tuple(problems),
     )
 
@@ -99,6 +99,11 @@ def _shown(found: Any) -> str | None:
 
 def _whole(found: Any) -> int | None:
     return found if type(found) is int and 0 <= found < WHOLE else None
+
+
+def _largest(*sizes: Any) -> int | None:
+    """A model with several parts may tell a size twice; the outer one can be a default."""
+    return max((size for each in sizes if (size := _whole(each)) is not None), default=None)
 
 
 def _tokens(decoder: Any, head: str) -> dict[int, str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from doctor.checkpoint.tensors import BITS
+from doctor.checkpoint.dtypes import BITS
 
 _NAMES = {
     "float64": "F64",

@@ -6,7 +6,6 @@ torch_objects.py tells how others read a `Tree`.
 from __future__ import annotations
 
 from doctor.checkpoint.files import Source, Wrong
-from doctor.checkpoint.names import shown
 from doctor.checkpoint.nodes import uncollected
 from doctor.checkpoint.optimizer_file import read_state
 from doctor.checkpoint.tensors import Shard
@@ -14,6 +13,7 @@ from doctor.checkpoint.torch_legacy import legacy_tree
 from doctor.checkpoint.torch_objects import Tree, number
 from doctor.checkpoint.torch_zip import zip_tree
 from doctor.checkpoint_sections import Problem
+from doctor.units import shown
 
 __all__ = ["Tree", "number", "read_torch", "read_tree"]
 

@@ -6,12 +6,12 @@ from typing import Any
 
 from doctor.checkpoint.disguise import disguise
 from doctor.checkpoint.files import Source, Wrong, ahead
-from doctor.checkpoint.names import shown
 from doctor.checkpoint.nodes import Global, Persistent, Pickled, mapping
 from doctor.checkpoint.pickles import LARGEST, read_pickle
 from doctor.checkpoint.torch_dtypes import ITEM, STORAGES
 from doctor.checkpoint.torch_objects import Tree
 from doctor.checkpoint_sections import Problem
+from doctor.units import shown
 
 MAGIC = 0x1950A86A20F9469CFC6C
 VERSION = 1001

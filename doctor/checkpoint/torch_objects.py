@@ -31,7 +31,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from doctor.checkpoint.files import Source, Wrong
-from doctor.checkpoint.names import shown
 from doctor.checkpoint.nodes import (
     DEEPEST,
     Global,
@@ -57,6 +56,7 @@ from doctor.checkpoint.torch_tensors import (
     plain,
 )
 from doctor.checkpoint_sections import Problem
+from doctor.units import shown
 
 __all__ = ["Tree", "number"]
 

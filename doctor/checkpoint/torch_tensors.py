@@ -8,10 +8,10 @@ from collections.abc import Callable
 from typing import Any, NoReturn
 
 from doctor.checkpoint.files import Source, Wrong
-from doctor.checkpoint.names import shown
 from doctor.checkpoint.nodes import Global, Made, Persistent, members, stated
 from doctor.checkpoint.tensors import Tensor
 from doctor.checkpoint.torch_dtypes import DTYPES, ITEM, STORAGES
+from doctor.units import shown
 
 Place = Callable[[str], tuple[int, int]]
 """The key of a storage -> where its bytes begin and how many they are. Raises Wrong."""

@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from doctor.checkpoint.files import Source, Wrong, ahead
-from doctor.checkpoint.names import shown
 from doctor.checkpoint.pickles import LARGEST, read_pickle
 from doctor.checkpoint.torch_objects import Tree
+from doctor.units import shown
 
 TAIL = 22 + 65_535
 """Where the end of a zip's directory is looked for: its comment has a limit."""

@@ -7,7 +7,7 @@ import threading
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
-from doctor.checkpoint.names import shown
+from doctor.units import shown
 
 if TYPE_CHECKING:
     from rich.progress import Progress

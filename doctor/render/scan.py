@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from doctor import __version__
-from doctor.checkpoint.names import shown
 from doctor.checkpoint_sections import Checkpoint, History, Moves, Optimizer, Share
 from doctor.model import Status
 from doctor.render import json as report_json
@@ -21,7 +20,7 @@ from doctor.render.terminal import encodable, show_lines
 from doctor.report import Outcome, Report
 from doctor.scanning import Row, Scan
 from doctor.sections import Unknown
-from doctor.units import count, gb
+from doctor.units import count, gb, shown
 
 if TYPE_CHECKING:
     from rich.console import Console
