@@ -128,13 +128,15 @@ def family_lines(family: str, findings: list[Finding], detail: Detail) -> Iterat
         return
     yield Line()
     yield Line(FAMILIES.get(family, family), "", "bold")
+    told: dict[str, str] = {}
     for silent, group in groupby(findings, key=_silent):
         members = list(group)
         if silent and len(members) > 1 and detail != "verbose":
             yield _folded(members)
             continue
         for finding in members:
-            yield from _finding(finding, detail)
+            first = told.setdefault(finding.fix, finding.check.code)
+            yield from _finding(finding, detail, first)
 
 
 def _silent(finding: Finding) -> tuple[Status, str] | None:
@@ -150,7 +152,8 @@ def _folded(members: list[Finding]) -> Line:
     return Line(f"  {WORDS[status]} {codes}  ", members[0].verdict.summary, STYLES[status])
 
 
-def _finding(finding: Finding, detail: Detail) -> Iterator[Line]:
+def _finding(finding: Finding, detail: Detail, first: str) -> Iterator[Line]:
+    """One finding; `first` is the code above whose remedy is the same, or its own."""
     status, check = finding.status, finding.check
     seconds = finding.verdict.seconds
     told = f"{seconds:.0f} s" in finding.verdict.summary
@@ -158,9 +161,9 @@ def _finding(finding: Finding, detail: Detail) -> Iterator[Line]:
     head = f"  {WORDS[status]} {check.code} {check.slug}  "
     yield Line(head, f"{finding.verdict.summary}{spent}", STYLES[status], hang=len(DEEP) * 2)
     if finding.complains:
-        first, *rest = finding.fix.splitlines()
-        yield Line(f"{DEEP}fix: ", first)
-        for line in rest:
+        same = [f"as {first} above"] if first != check.code else finding.fix.splitlines()
+        yield Line(f"{DEEP}fix: ", same[0])
+        for line in same[1:]:
             yield Line(f"{DEEP}     ", line)
         for command in finding.commands:
             yield Line(f"{DEEP}  $ ", command, "dim", "bold")
