@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import inspect
 import json
-import os
 import time
 from dataclasses import dataclass, replace
 from typing import Any
 
 from doctor import catalog
-from doctor.checkpoint.remote import is_address, redacted
+from doctor.checkpoint.remote import redacted, there
 from doctor.checkpoint_sections import Checkpoint
 from doctor.children import Children, fit, read_checkpoint
 from doctor.engine import examine
-from doctor.errors import UserError
 from doctor.facts import Facts
 from doctor.job import Job
 from doctor.model import Check, Verdict, skip
@@ -65,12 +63,6 @@ def scan(path: str, baseline: str | None, *, deep: bool, every: bool) -> Scan:
     checks = [without_a_device(check) for check in catalog.CHECKS if check.family == "CKP"]
     report = Report(facts, examine(checks, facts))
     return Scan(report, tuple(rows) if every else None)
-
-
-def there(path: str, flag: str) -> None:
-    """A path on this machine has to exist; an address is asked later. Raises UserError."""
-    if not is_address(path) and not os.path.lexists(path):
-        raise UserError(f"{flag} {path} does not exist")
 
 
 def _asked(path: str, wanted: str, bar: Bar, rows: list[Row]) -> Checkpoint | Unknown:

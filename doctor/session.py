@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 
 from doctor import catalog
-from doctor.checkpoint.remote import is_address
+from doctor.checkpoint.remote import there
 from doctor.engine import examine
 from doctor.errors import UserError
 from doctor.facts import Facts, decode, encode
@@ -117,8 +117,8 @@ def _live(job: Job, progress: bool) -> Facts:
         raise UserError("--device mps is for a Mac")
     if job.python and not os.access(program(job.python), os.X_OK):
         raise UserError(f"--python {job.python} is no program that can be run")
-    if job.checkpoint and not is_address(job.checkpoint) and not os.path.lexists(job.checkpoint):
-        raise UserError(f"--checkpoint {job.checkpoint} does not exist")
+    if job.checkpoint:
+        there(job.checkpoint, "--checkpoint")
     with _progress(progress) as told:
         return collect(job, told)
 

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy  # noqa: TID253
 import pytest
 import torch  # noqa: TID253
+from elsewhere import Elsewhere
 from safetensors.torch import save_file  # noqa: TID253
 
 from doctor.checkpoint.baseline import FIRST, NEXT, compare
@@ -245,39 +243,6 @@ def test_a_file_that_ends_early_is_told_of_its_tensors(tmp_path: Path) -> None:
 def raw(name: str, shape: tuple[int, ...], size: int, **fields: Any) -> Tensor:
     elements = int(numpy.prod(shape))
     return Tensor(name, "F32", shape, elements, "raw", 0, size)._replace(**fields)
-
-
-@dataclass(frozen=True)
-class Elsewhere:
-    """A folder of one or more files that are on no disk."""
-
-    files: dict[str, bytes]
-    address: str = "memory://there"
-
-    def names(self) -> list[str]:
-        return sorted(self.files)
-
-    @contextlib.contextmanager
-    def open(self, name: str) -> Iterator[Bytes]:
-        yield Bytes(self.files[name])
-
-    def there(self, name: str) -> bool:
-        return name in self.files
-
-    def inside(self, name: str) -> Elsewhere:
-        return self
-
-
-@dataclass(frozen=True)
-class Bytes:
-    data: bytes
-
-    @property
-    def size(self) -> int:
-        return len(self.data)
-
-    def read(self, size: int, offset: int) -> bytes:
-        return self.data[offset : offset + size]
 
 
 def test_tensors_in_several_parts_are_compared_as_one(tmp_path: Path) -> None:

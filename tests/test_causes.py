@@ -12,7 +12,7 @@ from runs import detach_norms, freeze_norms, llama, train, zero_norm_gradients
 
 from doctor.checkpoint.files import LocalFolder
 from doctor.checkpoint.names import is_born_at_one
-from doctor.checkpoint.norms import read_born_at_one
+from doctor.checkpoint.norms import read_vectors
 from doctor.checkpoint.safetensors import read_shard
 from doctor.checkpoint.scan import scan
 from doctor.checkpoint.tensors import Tensor
@@ -257,7 +257,7 @@ def test_real_parameters_that_are_born_at_one(tmp_path: Path) -> None:
     ):
         model.save_pretrained(tmp_path)
         with LocalFolder(tmp_path).open("model.safetensors") as source:
-            found = read_born_at_one(source, read_shard(source, "model.safetensors"))
+            _, found = read_vectors(source, read_shard(source, "model.safetensors").tensors)
         assert [each.value for each in found if each.name.split(".")[-1] in ("D", "lambda1")] == [
             "ones"
         ] * count

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import struct
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy  # noqa: TID253
 import pytest
 import torch  # noqa: TID253
+from elsewhere import Elsewhere
 from safetensors.torch import save_file  # noqa: TID253
 
 from doctor.checkpoint.bits import FINITE, FORMATS, Tally, suspect, tally
@@ -395,41 +393,8 @@ def test_what_the_progress_raises_ends_the_scan(tmp_path: Path) -> None:
     assert len(calls) <= 2
 
 
-@dataclass(frozen=True)
-class Elsewhere:
-    """A folder that is on no disk."""
-
-    files: dict[str, bytes]
-    address: str = "memory://here"
-
-    def names(self) -> list[str]:
-        return sorted(self.files)
-
-    @contextlib.contextmanager
-    def open(self, name: str) -> Iterator[Bytes]:
-        yield Bytes(self.files[name])
-
-    def there(self, name: str) -> bool:
-        return name in self.files
-
-    def inside(self, name: str) -> Elsewhere:
-        return self
-
-
-@dataclass(frozen=True)
-class Bytes:
-    data: bytes
-
-    @property
-    def size(self) -> int:
-        return len(self.data)
-
-    def read(self, size: int, offset: int) -> bytes:
-        return self.data[offset : offset + size]
-
-
 def test_what_is_not_on_this_machine_is_not_downloaded_unasked() -> None:
-    folder = Elsewhere({"raw": numpy.array([1, numpy.nan], "f4").tobytes()})
+    folder = Elsewhere({"raw": numpy.array([1, numpy.nan], "f4").tobytes()}, "memory://here")
     stored = [raw("x", "F32", (2,), 0, 8)]
     refused = scan_values(folder, stored)
     assert isinstance(refused, Unknown)

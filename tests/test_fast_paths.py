@@ -11,11 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from doctor.checkpoint.alike import alike, roles
 from doctor.checkpoint.files import Wrong
-from doctor.checkpoint.names import part_of, role
 from doctor.checkpoint.safetensors import _carefully, _quickly, _tensors
-from doctor.checkpoint.tensors import Tensor
 
 ENTRY = '{"dtype":"F32","shape":[2,3],"data_offsets":[0,24]}'
 
@@ -109,54 +106,3 @@ def test_no_changed_byte_makes_a_difference() -> None:
 def test_no_json_makes_a_difference(value: object) -> None:
     agree(json.dumps(value).encode())
     agree(json.dumps({"a": json.loads(ENTRY), "b": value}).encode())
-
-
-NAMES = [
-    "model.layers.0.mlp.experts.12.up_proj.weight",
-    "model.layers.10.mlp.experts.3.up_proj.weight",
-    "h.0.fc1.weight",
-    "h.1.fc2.weight",
-    "h.1.fc.weight",
-    "0.weight",
-    "12.weight",
-    "x.0",
-    "x.10",
-    "ln_1",
-    "",
-    ".",
-    "..",
-    "1",
-    "1.2.3",
-    "a.1.2.b",
-    "layers.٣.w",
-    "a\nb.1",
-    "layers.1a.w",
-]
-
-
-def test_roles_of_many_are_those_of_each() -> None:
-    assert roles(NAMES) == [role(name) for name in NAMES]
-    plain = [name for name in NAMES if name.isascii() and "\n" not in name]
-    assert roles(plain) == [role(name) for name in plain]
-    assert roles([]) == []
-
-
-@given(st.lists(st.text(alphabet="ab01289._\n٣", max_size=12), max_size=8))
-def test_roles_of_any_names_are_those_of_each(names: list[str]) -> None:
-    assert roles(names) == [role(name) for name in names]
-
-
-def test_alike_tensors_are_counted_once() -> None:
-    tensors = [
-        Tensor(f"layers.{n}.{leaf}.weight", "BF16", shape, size, "f", 0, 2 * size)
-        for n in range(30)
-        for leaf, shape, size in (("norm", (8,), 8), ("mlp.up_proj", (8, 4), 32))
-    ]
-    found = alike([*tensors, tensors[0]._replace(name="norm.weight", dtype="F32", end=32)])
-    assert [(one.role, one.dtype, one.tensors, one.elements, one.size) for one in found] == [
-        ("layers.*.norm.weight", "BF16", 30, 8, 16),
-        ("layers.*.mlp.up_proj.weight", "BF16", 30, 32, 64),
-        ("norm.weight", "F32", 1, 8, 32),
-    ]
-    assert [one.kind for one in found] == ["norm", "MLP", "norm"]
-    assert [one.kind for one in found[:2]] == [part_of(tensor) for tensor in tensors[:2]]

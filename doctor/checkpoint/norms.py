@@ -12,7 +12,7 @@ from doctor.checkpoint.dtypes import BITS
 from doctor.checkpoint.files import Folder, Source, Wrong, ahead
 from doctor.checkpoint.floats import floats
 from doctor.checkpoint.names import is_born_at_one, is_norm
-from doctor.checkpoint.tensors import Part, Shard, Tensor
+from doctor.checkpoint.tensors import Part, Tensor
 from doctor.checkpoint_sections import Norm
 
 ONE = {
@@ -43,16 +43,6 @@ INFINITE = {
     "F64": frozenset((0x7F, 0xFF)),
 }
 """Highest bytes that a NaN or an Inf may have, and some of the largest finite values."""
-
-
-def read_norms(source: Source, shard: Shard) -> list[Norm]:
-    """Every norm of an open file."""
-    return _read(source, [tensor for tensor in shard.tensors if is_norm(tensor)])
-
-
-def read_born_at_one(source: Source, shard: Shard) -> list[Norm]:
-    """Every other parameter of an open file whose initial value is 1.0."""
-    return _read(source, [tensor for tensor in shard.tensors if is_born_at_one(tensor)])
 
 
 def read_vectors(source: Source, tensors: Iterable[Tensor]) -> tuple[list[Norm], list[Norm]]:

@@ -7,6 +7,7 @@ or two requests. What is secret in an address is never part of what is told of i
 from __future__ import annotations
 
 import contextlib
+import os
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -16,6 +17,7 @@ from typing import Any
 
 from doctor.checkpoint.far import Found, RemoteFolder
 from doctor.checkpoint.files import Folder, LocalFolder, Wrong
+from doctor.errors import UserError
 
 _ADDRESS = re.compile(
     r"(?P<chain>(?:[A-Za-z]\w+::)*)(?P<scheme>[A-Za-z][A-Za-z0-9+.-]+)://(?P<rest>.*)", re.DOTALL
@@ -38,6 +40,12 @@ PACKAGES = {
 def is_address(text: str) -> bool:
     """Whether it is an address and no path: it begins with a scheme and ://."""
     return _ADDRESS.match(text) is not None
+
+
+def there(path: str, flag: str) -> None:
+    """A path on this machine has to exist; an address is asked later. Raises UserError."""
+    if not is_address(path) and not os.path.lexists(path):
+        raise UserError(f"{flag} {path} does not exist")
 
 
 def redacted(text: str) -> str:
