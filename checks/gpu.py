@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from doctor.card_sections import Watched
 from doctor.checks.gpus_visible import VISIBLE
 from doctor.model import Check, Owner, Verdict, fail, ok, unknown, warn
-from doctor.sections import Gpu, Slowdown, Unknown
+from doctor.sections import Gpu, Unknown
 from doctor.units import GIB, gib
 from doctor.verdicts import worst
 from doctor.views import JobGpu, JobGpus
@@ -166,17 +167,17 @@ MEMORY_HEALTHY = Check(
 )
 
 
-def not_slowed(slowdown: tuple[Slowdown, ...], job_gpus: JobGpus | Unknown) -> Verdict:
+def not_slowed(watched: tuple[Watched, ...], job_gpus: JobGpus | Unknown) -> Verdict:
     known = job_gpus.gpus if isinstance(job_gpus, JobGpus) else ()
     labels = {gpu.nvml.uuid: gpu.label for gpu in known if gpu.nvml}
-    seen = [gpu for gpu in slowdown if gpu.uuid in labels or not labels]
+    seen = [gpu for gpu in watched if gpu.uuid in labels or not labels]
     missing = [labels[uuid] for uuid in labels.keys() - {gpu.uuid for gpu in seen}]
     verdicts = [_not_slowed(labels.get(gpu.uuid, gpu.uuid), gpu) for gpu in seen]
     verdicts += [unknown(f"{label}: its clocks were not watched") for label in missing]
     return worst(*verdicts) if verdicts else unknown("no GPU's clocks were watched")
 
 
-def _not_slowed(label: str, gpu: Slowdown) -> Verdict:
+def _not_slowed(label: str, gpu: Watched) -> Verdict:
     found = [name for bit, name in SLOWDOWNS.items() if gpu.mask & bit]
     if found:
         return warn(f"{label}: {', '.join(found)} in {gpu.samples} samples; none is expected")

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from doctor.known import BROKEN_GPU, GPU_TAKEN, MIXED_CUDNN, NO_GPU_CODE, Known, recognise
 from doctor.model import Check, Owner, Verdict, fail, ok, unknown
-from doctor.sections import Parameter, Smoke, Stage, Step
+from doctor.training_sections import Parameter, Smoke, Stage, Step
 from doctor.units import gib
 
 SHOWN = 4

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import sys
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from doctor import __version__
+from doctor import __version__, options
 
 if TYPE_CHECKING:
     from doctor.report import Report
@@ -22,9 +21,6 @@ app = typer.Typer(
     add_completion=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-
-Format = Literal["console", "plain", "json"]
-Color = Literal["auto", "always", "never"]
 
 
 @app.callback(invoke_without_command=True)
@@ -41,60 +37,38 @@ def root(
 
 @app.command()
 def run(
-    device: Annotated[
-        Literal["auto", "cuda", "cpu", "mps"] | None,
-        typer.Option(help="Device to train on. auto: a GPU (on a Mac, MPS)."),
-    ] = None,
-    precision: Annotated[
-        Literal["auto", "bf16", "fp16", "fp32"] | None,
-        typer.Option(help="Precision to train in. auto: what the device is good at."),
-    ] = None,
-    recipe: Annotated[
-        Literal["amp", "pure-bf16"] | None,
-        typer.Option(help="amp: fp32 weights under autocast. pure-bf16: all in bf16."),
-    ] = None,
-    checkpoint: Annotated[
-        str | None, typer.Option(help="Checkpoint to examine: a folder, a file or an address.")
-    ] = None,
-    output_dir: Annotated[
-        str | None, typer.Option(help="Folder that will hold the checkpoints.")
-    ] = None,
-    keep: Annotated[
-        int | None, typer.Option(min=1, help="Checkpoints kept on disk (default 2).")
-    ] = None,
-    params: Annotated[str | None, typer.Option(help="Parameters of the model, e.g. 8B.")] = None,
-    trainable: Annotated[
-        str | None, typer.Option(help="Parameters that train, e.g. 40M for LoRA.")
-    ] = None,
-    shards: Annotated[
-        int | None, typer.Option(min=1, help="GPUs that share the state (FSDP, ZeRO-3).")
-    ] = None,
-    gpus: Annotated[int | None, typer.Option(min=1, help="GPUs the job needs.")] = None,
-    python: Annotated[
-        str | None, typer.Option(help="Training interpreter, or its environment's folder.")
-    ] = None,
-    facts: Annotated[
-        Path | None, typer.Option(help="Judge saved facts instead of this machine.")
-    ] = None,
-    save_facts: Annotated[
-        Path | None, typer.Option(help="Write the facts of this run to a file.")
-    ] = None,
-    only: Annotated[
-        list[str] | None, typer.Option(help="Only this code or family (repeatable).")
-    ] = None,
-    skip: Annotated[
-        list[str] | None, typer.Option(help="Not this code or family (repeatable).")
-    ] = None,
-    no_smoke: Annotated[
-        bool, typer.Option("--no-smoke", help="Leave out the training step.")
-    ] = False,
-    fail_on: Annotated[
-        Literal["fail", "warn", "never"], typer.Option(help="What makes the exit code 1.")
-    ] = "fail",
-    format: Annotated[Format, typer.Option(help="Form of the report on stdout.")] = "console",
-    color: Annotated[Color, typer.Option(help="Colour in the console report.")] = "auto",
-    verbose: Annotated[bool, typer.Option("-v", "--verbose", help="Show every check.")] = False,
-    quiet: Annotated[bool, typer.Option("-q", "--quiet", help="Show complaints only.")] = False,
+    device: options.Device = None,
+    precision: options.Precision = None,
+    recipe: options.Recipe = None,
+    checkpoint: options.Checkpoint = None,
+    output_dir: options.OutputDir = None,
+    keep: options.Keep = None,
+    params: options.Params = None,
+    trainable: options.Trainable = None,
+    shards: options.Shards = None,
+    gpus: options.Gpus = None,
+    python: options.Python = None,
+    model: options.Model = None,
+    hf: options.Hf = None,
+    layers: options.Layers = None,
+    weights: options.Weights = False,
+    lora: options.Lora = None,
+    expect_no_grad: options.ExpectNoGrad = None,
+    compile: options.Compile = False,
+    batch_size: options.BatchSize = None,
+    seq_len: options.SeqLen = None,
+    attention: options.Attention = None,
+    no_smoke: options.NoSmoke = False,
+    quick: options.Quick = False,
+    facts: options.FactsFile = None,
+    save_facts: options.SaveFacts = None,
+    only: options.Only = None,
+    skip: options.Skip = None,
+    fail_on: options.FailOn = "fail",
+    format: options.Format = "console",
+    color: options.Color = "auto",
+    verbose: options.Verbose = False,
+    quiet: options.Quiet = False,
 ) -> int:
     """Examine this machine and judge it. Exit 0 READY, 1 not, 2 usage, 3 not known."""
     from doctor import session
@@ -111,7 +85,18 @@ def run(
         "shards": shards,
         "gpus": gpus,
         "python": python,
+        "model": model,
+        "hf": hf,
+        "layers": layers,
+        "weights": weights or None,
+        "lora": lora,
+        "expect_no_grad": tuple(expect_no_grad or ()) or None,
+        "compile": compile or None,
+        "batch_size": batch_size,
+        "seq_len": seq_len,
+        "attention": attention,
         "smoke": False if no_smoke else None,
+        "quick": quick or None,
     }
     report = session.examine_job(
         flags, facts, save_facts, only or [], skip or [], fail_on, progress=not quiet
@@ -124,7 +109,7 @@ def run(
 
 
 def _print_report(
-    report: Report, format: Format, color: Color, detail: Literal["quiet", "normal", "verbose"]
+    report: Report, format: str, color: options.When, detail: Literal["quiet", "normal", "verbose"]
 ) -> None:
     from doctor.render import json, plain, terminal
 
@@ -148,8 +133,8 @@ def scan(
         bool, typer.Option("--deep", help="Read every value and look for NaN and Inf.")
     ] = False,
     every: Annotated[bool, typer.Option("--all", help="List every tensor.")] = False,
-    format: Annotated[Format, typer.Option(help="Form of the report on stdout.")] = "console",
-    color: Annotated[Color, typer.Option(help="Colour in the console report.")] = "auto",
+    format: options.ScanFormat = "console",
+    color: options.Color = "auto",
 ) -> int:
     """Examine a checkpoint without running a byte of it. Exit codes as those of run."""
     from doctor import scanning

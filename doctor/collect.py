@@ -12,6 +12,7 @@ from typing import Literal
 import msgspec
 
 from doctor import host
+from doctor.card_sections import Watched
 from doctor.checkpoint.remote import redacted
 from doctor.checkpoint_sections import Checkpoint
 from doctor.child import Child
@@ -19,7 +20,7 @@ from doctor.children import Children, background, fit, read, read_checkpoint
 from doctor.facts import Facts
 from doctor.interpreter import choose
 from doctor.job import Job
-from doctor.sections import Cuda, Driver, Ended, Gpu, Place, Slowdown, Torch, Unknown
+from doctor.sections import Cuda, Driver, Ended, Gpu, Place, Torch, Unknown
 from doctor.torch_child import Told, TorchChild, read_cuda, read_import, read_libraries, run_smoke
 from doctor.units import printable
 from doctor.views import find_target
@@ -99,7 +100,7 @@ def _examine_torch(
         return facts.with_(smoke=chosen)
     clocks = _watch_clocks(facts, children)
     smoke = run_smoke(child, facts.job, device, chosen, told)
-    return facts.with_(smoke=smoke, slowdown=_read_clocks(clocks))
+    return facts.with_(smoke=smoke, watched=_read_clocks(clocks))
 
 
 def _examine_cuda(facts: Facts, torch: Torch, child: TorchChild, told: Told) -> Facts:
@@ -206,11 +207,11 @@ def _watch_clocks(facts: Facts, children: Children) -> Child | None:
     return child
 
 
-def _read_clocks(child: Child | None) -> tuple[Slowdown, ...] | Unknown | None:
+def _read_clocks(child: Child | None) -> tuple[Watched, ...] | Unknown | None:
     if child is None:
         return None
     child.send({"stop": True})
     try:
-        return read(child.wait(CLOCKS_SECONDS), "slowdown", tuple[Slowdown, ...])
+        return read(child.wait(CLOCKS_SECONDS), "watched", tuple[Watched, ...])
     finally:
         child.kill()

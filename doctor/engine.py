@@ -13,7 +13,7 @@ from doctor.sections import Interpreter, Unknown
 NOT_ASKED = {
     "checkpoint": "no --checkpoint was named",
     "smoke": "left out by --no-smoke",
-    "slowdown": "no smoke step ran on an NVIDIA GPU",
+    "watched": "no smoke step ran on an NVIDIA GPU",
 }
 
 

@@ -7,6 +7,7 @@ from typing import Any, Literal
 import msgspec
 
 from doctor import __version__
+from doctor.card_sections import Attention, Load, Peers, Watched
 from doctor.checkpoint_sections import Checkpoint
 from doctor.job import Chosen, Job, Target, choose_precision
 from doctor.sections import (
@@ -17,12 +18,11 @@ from doctor.sections import (
     Interpreter,
     Libraries,
     Place,
-    Slowdown,
-    Smoke,
     Torch,
     Unknown,
 )
-from doctor.views import JobGpus, find_target, match_gpus
+from doctor.training_sections import OwnModel, Settings, Smoke
+from doctor.views import JobGpus, effective, find_target, match_gpus
 
 
 class Facts(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -41,10 +41,19 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     torch: Torch | Unknown
     cuda: Cuda | Unknown | None = None
     libraries: Libraries | Unknown | None = None
-    slowdown: tuple[Slowdown, ...] | Unknown | None = None
     places: tuple[Place, ...] | Unknown
     checkpoint: Checkpoint | Unknown | None = None
     smoke: Smoke | Unknown | None = None
+    """The doctor's small model on the job's first device."""
+    siblings: tuple[Smoke, ...] = ()
+    """The same on the job's other GPUs."""
+    attention: Attention | Unknown | None = None
+    own: OwnModel | Unknown | None = None
+    """None: neither --model nor --hf was named."""
+    load: tuple[Load, ...] | Unknown | None = None
+    watched: tuple[Watched, ...] | Unknown | None = None
+    peers: Peers | Unknown | None = None
+    """None: the job has one GPU, or none."""
     seconds: float = 0.0
 
     def with_(self, **sections: Any) -> Facts:
@@ -66,6 +75,11 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
         macos = self.host.macos if isinstance(self.host, Host) else None
         found = choose_precision(self.job, self.target, lowest, macos)
         return found or Unknown(reason="the compute capability could not be read")
+
+    @property
+    def settings(self) -> Settings | Unknown:
+        """The numeric switches: as the user's code left them, else as torch starts."""
+        return effective(self.own, self.torch)
 
 
 def decode(data: bytes) -> Facts:

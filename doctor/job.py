@@ -32,6 +32,27 @@ class Job(msgspec.Struct, frozen=True, kw_only=True, tag=True, forbid_unknown_fi
     gpus: AtLeastOne | None = None
     python: str | None = None
     smoke: bool = True
+    model: str | None = None
+    """FILE.py:factory, the user's own model and batch."""
+    hf: str | None = None
+    """Folder of a transformers model."""
+    layers: AtLeastOne | None = None
+    """Layers that are kept of the model in `hf`; None: as many as fit a quick look."""
+    weights: bool = False
+    """Load the weights in `hf` instead of drawing random ones."""
+    lora: AtLeastOne | None = None
+    """Rank of the LoRA adapters that train."""
+    expect_no_grad: tuple[str, ...] = ()
+    """Patterns of parameters that are detached on purpose."""
+    compile: bool = False
+    batch_size: AtLeastOne | None = None
+    """Samples of one GPU's step."""
+    seq_len: AtLeastOne | None = None
+    """Tokens of a sample."""
+    attention: tuple[AtLeastOne, AtLeastOne, AtLeastOne, AtLeastOne] | None = None
+    """Batch, heads, tokens, head dimension of the job's own attention."""
+    quick: bool = False
+    """Leave out the tests under load."""
 
     @property
     def pure_bf16(self) -> bool:

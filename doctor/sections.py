@@ -145,15 +145,6 @@ class Gpu(Section, frozen=True, kw_only=True):
     """Field -> NVML's reason."""
 
 
-class Slowdown(Section, frozen=True, kw_only=True):
-    """Clock-event reasons of one GPU, sampled while the smoke step ran."""
-
-    uuid: str
-    samples: int
-    mask: int
-    """All sampled bits, ORed."""
-
-
 class Interpreter(Section, frozen=True, kw_only=True):
     """The Python that trains, and how importing torch there ended."""
 
@@ -247,56 +238,3 @@ class Place(Section, frozen=True, kw_only=True):
     writable: bool | None = None
     wrote: Ended | None = None
     """write + fsync + delete; None: not tried (only a named folder is written to)."""
-
-
-class Stage(Section, frozen=True, kw_only=True):
-    """One stage of the smoke step, summed over its steps."""
-
-    name: str
-    ended: Ended
-
-
-class Step(Section, frozen=True, kw_only=True):
-    """One training step."""
-
-    loss: Number
-    grad_norm: Number
-    lr: float
-    skipped: bool = False
-    """The GradScaler found a non-finite gradient and left the weights alone."""
-    scale: Number | None = None
-
-
-class Parameter(Section, frozen=True, kw_only=True):
-    """One trainable parameter after the smoke step."""
-
-    name: str
-    dtype: str
-    """As torch spells it: "float32", "bfloat16"."""
-    size: int
-    had_gradient: bool
-    """A non-zero gradient in some step that was not skipped."""
-    finite: bool
-    """Every gradient in unskipped steps was finite."""
-    moved: bool
-    """Some element changed."""
-
-
-class Smoke(Section, frozen=True, kw_only=True):
-    """A few real training steps on the job's device."""
-
-    device: str
-    precision: Literal["bf16", "fp16", "fp32"]
-    recipe: str
-    lr: float
-    stages: tuple[Stage, ...]
-    """In order; the last one is where it ended if it did not complete."""
-    steps: tuple[Step, ...] = ()
-    parameters: tuple[Parameter, ...] = ()
-    peak_bytes: int | None = None
-    """Peak of the device's allocator; None where torch does not count (CPU)."""
-    seconds: float = 0.0
-
-    @property
-    def completed(self) -> bool:
-        return bool(self.stages) and all(stage.ended.ok for stage in self.stages)

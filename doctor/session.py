@@ -23,7 +23,7 @@ from doctor.model import Check
 from doctor.report import FailOn, Report
 from doctor.units import parse_count, printable
 
-LOOKED_AT = ("checkpoint", "output_dir", "python")
+LOOKED_AT = ("checkpoint", "output_dir", "python", "model", "hf", "lora", "compile", "attention")
 """Flags that name what must be looked at here, so that a facts file cannot answer them."""
 FACTS_BYTES = 256 * 2**20
 
@@ -80,8 +80,17 @@ def _given(flags: Mapping[str, Any]) -> dict[str, Any]:
                 given[name] = parse_count(given[name])
             except ValueError as error:
                 raise UserError(f"--{name}: {error}") from None
+    if "attention" in given:
+        given["attention"] = _attention(given["attention"])
     _consistent(given)
     return given
+
+
+def _attention(text: str) -> tuple[int, ...]:
+    sizes = tuple(int(part) for part in text.split(",") if part.strip().isdecimal())
+    if len(sizes) != 4 or text.count(",") != 3 or not all(0 < size < 2**20 for size in sizes):
+        raise UserError("--attention wants batch,heads,tokens,head_dim, as in 1,32,2048,128")
+    return sizes
 
 
 def _consistent(given: Mapping[str, Any]) -> None:
@@ -90,6 +99,10 @@ def _consistent(given: Mapping[str, Any]) -> None:
         raise UserError("--trainable is more than --params; only a part of the model can train")
     if given.get("device") in ("cpu", "mps") and given.get("gpus"):
         raise UserError(f"--gpus does not go with --device {given['device']}")
+    if given.get("model") and given.get("hf"):
+        raise UserError("--model and --hf are two trainings; name one of them")
+    if not given.get("hf") and any(given.get(name) for name in ("layers", "weights")):
+        raise UserError("--layers and --weights are about the model of --hf FOLDER")
     if given.get("recipe") == "pure-bf16" and given.get("precision") in ("fp16", "fp32"):
         raise UserError(f"--recipe pure-bf16 does not go with --precision {given['precision']}")
 
@@ -142,7 +155,7 @@ def _replayed(facts: Facts, given: dict[str, Any]) -> Facts:
             raise UserError(f"--{flag} is looked at on this machine; leave it out with --facts")
     job = msgspec.structs.replace(facts.job, **given)
     if not job.smoke:
-        facts = facts.with_(smoke=None, slowdown=None)
+        facts = facts.with_(smoke=None, watched=None)
     return facts.with_(job=job)
 
 

@@ -10,18 +10,8 @@ import msgspec
 from doctor.child import Answer, Child
 from doctor.children import Children, fit, read
 from doctor.job import Chosen, Job
-from doctor.sections import (
-    Cuda,
-    Ended,
-    Interpreter,
-    Libraries,
-    Smoke,
-    Stage,
-    Step,
-    Torch,
-    TorchGpu,
-    Unknown,
-)
+from doctor.sections import Cuda, Ended, Interpreter, Libraries, Torch, TorchGpu, Unknown
+from doctor.training_sections import Smoke, Stage, Step
 
 IMPORT_SECONDS = 120.0
 CUDA_SECONDS = 30.0

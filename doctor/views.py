@@ -6,6 +6,7 @@ from typing import Literal
 
 from doctor.job import Job, Target
 from doctor.sections import Cuda, Gpu, Host, Section, Slice, Torch, TorchGpu, Unknown
+from doctor.training_sections import OwnModel, Settings
 
 
 class JobGpu(Section, frozen=True, kw_only=True):
@@ -92,6 +93,15 @@ def match_gpus(
     if isinstance(gpus, Unknown):
         return gpus
     return Unknown(reason="no GPU was looked at: the job does not want an NVIDIA GPU")
+
+
+def effective(own: OwnModel | Unknown | None, torch: Torch | Unknown) -> Settings | Unknown:
+    """The numeric switches: as the user's code left them, else as torch starts."""
+    if isinstance(own, OwnModel) and own.settings:
+        return own.settings
+    if isinstance(torch, Unknown):
+        return torch
+    return Settings(tf32_matmul=torch.tf32_matmul, sdp_enabled=torch.sdp_enabled)
 
 
 def _of_torch(gpu: TorchGpu, seen: tuple[Gpu, ...], alone: bool) -> JobGpu:

@@ -11,6 +11,7 @@ from typing import Any
 
 import msgspec
 
+from doctor.card_sections import Watched
 from doctor.checkpoint_sections import (
     Checkpoint,
     Evidence,
@@ -35,17 +36,13 @@ from doctor.sections import (
     Host,
     Interpreter,
     Libraries,
-    Parameter,
     Place,
     Slice,
-    Slowdown,
-    Smoke,
-    Stage,
-    Step,
     Torch,
     TorchGpu,
     Unknown,
 )
+from doctor.training_sections import Parameter, Smoke, Stage, Step
 
 FOLDER = Path(__file__).parent / "machines"
 GIB, MIB, GB = 2**30, 2**20, 10**9
@@ -285,7 +282,7 @@ def box(*gpus: Gpu, torch: Torch, job: Job | None = None, **sections: Any) -> Fa
         "torch": torch,
         "cuda": seen(gpus, cudnn_first=cudnn_first),
         "libraries": libraries(cublas=(torch.cuda or "13").split(".")[0]),
-        "slowdown": tuple(Slowdown(uuid=gpu.uuid, samples=14, mask=0x4) for gpu in gpus),
+        "watched": tuple(Watched(uuid=gpu.uuid, samples=14, mask=0x4) for gpu in gpus),
         "places": PLACES,
         "smoke": smoke(),
         "seconds": 7.5,
@@ -531,7 +528,7 @@ def no_driver() -> Facts:
         gpus=Unknown(reason=missing.detail),
         cuda=Cuda(started=Ended(how="error", detail=said)),
         libraries=Unknown(reason=said),
-        slowdown=None,
+        watched=None,
         smoke=Unknown(reason=f"torch sees no GPU to train on: {said}"),
     )
 
@@ -548,7 +545,7 @@ def old_driver() -> Facts:
         driver=driver("535.104.05", 12020),
         cuda=Cuda(started=Ended(how="error", detail=said)),
         libraries=Unknown(reason=said),
-        slowdown=None,
+        watched=None,
         smoke=Unknown(reason=f"torch sees no GPU to train on: {said}"),
     )
 
@@ -564,7 +561,7 @@ def hung_driver() -> Facts:
         gpus=Unknown(reason=nvml.detail),
         cuda=left_out,
         libraries=left_out,
-        slowdown=None,
+        watched=None,
         smoke=left_out,
     )
 
@@ -608,7 +605,7 @@ def mi300() -> Facts:
         gpus=None,
         cuda=Cuda(started=OK, gpus=(view,)),
         libraries=Libraries(),
-        slowdown=None,
+        watched=None,
     )
 
 
@@ -621,7 +618,7 @@ def cpu_only() -> Facts:
         gpus=None,
         cuda=None,
         libraries=None,
-        slowdown=None,
+        watched=None,
         smoke=smoke(device="cpu"),
     )
 
@@ -633,7 +630,7 @@ def cpu_torch() -> Facts:
         torch=torch("2.13.0", None, ()),
         cuda=Cuda(started=Ended(how="error", detail=said)),
         libraries=Unknown(reason=said),
-        slowdown=None,
+        watched=None,
         smoke=Unknown(reason=f"torch sees no GPU to train on: {said}"),
     )
 
@@ -700,7 +697,7 @@ def torch_import_fails() -> Facts:
         torch=nothing,
         cuda=None,
         libraries=None,
-        slowdown=None,
+        watched=None,
         smoke=nothing,
     )
 
@@ -720,7 +717,7 @@ def unread() -> Facts:
         torch=nothing,
         cuda=nothing,
         libraries=nothing,
-        slowdown=nothing,
+        watched=nothing,
         places=nothing,
         checkpoint=nothing,
         smoke=nothing,
@@ -729,7 +726,7 @@ def unread() -> Facts:
 
 def machines() -> dict[str, Facts]:
     """Name of the file -> its facts."""
-    slow = (Slowdown(uuid=H100.uuid, samples=14, mask=0x4 | 0x40 | 0x8),)
+    slow = (Watched(uuid=H100.uuid, samples=14, mask=0x4 | 0x40 | 0x8),)
     used = msgspec.structs.replace(H100, memory_used=40 * GIB)
     remap = msgspec.structs.replace(A100, remap_failed=True, uncorrected=3)
     nan = (Step(loss="nan", grad_norm="nan", lr=3e-4),) * 3
@@ -765,7 +762,7 @@ def machines() -> dict[str, Facts]:
         "mig_slice": mig_slice(),
         "busy_gpu": box(used, torch=TORCH_2_15),
         "row_remap_failed": box(remap, torch=TORCH_2_15),
-        "throttled": box(H100, torch=TORCH_2_15, slowdown=slow),
+        "throttled": box(H100, torch=TORCH_2_15, watched=slow),
         "shm_64mib": two_gpus(host=host(nvidia_devices=2, shm_total=64 * MIB)),
         "cgroup_limit": box(
             H100,

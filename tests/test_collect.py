@@ -17,7 +17,8 @@ from typing import Any
 import pytest
 
 from doctor.facts import decode
-from doctor.sections import Cuda, Interpreter, Smoke, Torch, Unknown
+from doctor.sections import Cuda, Interpreter, Torch, Unknown
+from doctor.training_sections import Smoke
 from doctor.views import JobGpus
 
 DOCTOR = [sys.executable, "-m", "doctor", "run"]

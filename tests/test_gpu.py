@@ -6,11 +6,12 @@ from typing import Any
 
 import pytest
 
+from doctor.card_sections import Watched
 from doctor.checks.gpu import FREE, MEMORY_HEALTHY, NOT_SLOWED
 from doctor.checks.gpus_visible import VISIBLE
 from doctor.job import Job
 from doctor.model import Owner, Status, Verdict
-from doctor.sections import Cuda, Ended, Gpu, Host, Slice, Slowdown, TorchGpu, Unknown
+from doctor.sections import Cuda, Ended, Gpu, Host, Slice, TorchGpu, Unknown
 from doctor.views import JobGpu, JobGpus, match_gpus
 
 OK = Ended(how="ok")
@@ -299,27 +300,27 @@ def test_pages_alone_are_something_read() -> None:
     ],
 )
 def test_slowdown_bits_are_masked(mask: int, status: Status, said: str) -> None:
-    seen = (Slowdown(uuid="GPU-0", samples=40, mask=mask),)
-    verdict = NOT_SLOWED.judge(slowdown=seen, job_gpus=job(nvml(0)))
+    seen = (Watched(uuid="GPU-0", samples=40, mask=mask),)
+    verdict = NOT_SLOWED.judge(watched=seen, job_gpus=job(nvml(0)))
     assert verdict.status is status
     assert said in verdict.summary
     assert "GPU 0 (NVIDIA H100)" in verdict.summary
-    assert NOT_SLOWED.judge(slowdown=seen, job_gpus=NOBODY).status is status
+    assert NOT_SLOWED.judge(watched=seen, job_gpus=NOBODY).status is status
 
 
 def test_other_peoples_gpus_are_not_judged() -> None:
-    seen = (Slowdown(uuid="GPU-0", samples=9, mask=1), Slowdown(uuid="GPU-1", samples=9, mask=8))
-    assert NOT_SLOWED.judge(slowdown=seen, job_gpus=job(nvml(0))).status is Status.PASS
+    seen = (Watched(uuid="GPU-0", samples=9, mask=1), Watched(uuid="GPU-1", samples=9, mask=8))
+    assert NOT_SLOWED.judge(watched=seen, job_gpus=job(nvml(0))).status is Status.PASS
 
 
 @pytest.mark.parametrize(
     "seen",
     [
         (),
-        (Slowdown(uuid="GPU-0", samples=0, mask=0),),
-        (Slowdown(uuid="GPU-7", samples=9, mask=1),),
+        (Watched(uuid="GPU-0", samples=0, mask=0),),
+        (Watched(uuid="GPU-7", samples=9, mask=1),),
     ],
 )
-def test_clocks_without_samples_are_unknown(seen: tuple[Slowdown, ...]) -> None:
-    assert NOT_SLOWED.judge(slowdown=seen, job_gpus=job(nvml(0))).status is Status.UNKNOWN
-    assert NOT_SLOWED.judge(slowdown=(), job_gpus=NOBODY).status is Status.UNKNOWN
+def test_clocks_without_samples_are_unknown(seen: tuple[Watched, ...]) -> None:
+    assert NOT_SLOWED.judge(watched=seen, job_gpus=job(nvml(0))).status is Status.UNKNOWN
+    assert NOT_SLOWED.judge(watched=(), job_gpus=NOBODY).status is Status.UNKNOWN

@@ -15,13 +15,14 @@ from typing import Any
 import msgspec
 import pytest
 
+from doctor.card_sections import Watched
 from doctor.checks.driver import CHECKS as DRIVER
 from doctor.checks.gpu import CHECKS as GPU
 from doctor.child import PROBES, Answer, Child
 from doctor.facts import Facts
 from doctor.job import Job
 from doctor.model import Owner, Status, Verdict
-from doctor.sections import Driver, Gpu, Host, Interpreter, Slowdown, Unknown
+from doctor.sections import Driver, Gpu, Host, Interpreter, Unknown
 from doctor.views import JobGpus, match_gpus
 
 FAKES = Path(__file__).parent / "fake_nvml"
@@ -389,7 +390,7 @@ def test_cuda_answers_with_version_and_count(ask: Ask) -> None:
     assert ask("cuda_init", CUDA_CRASH="1").ended.detail == "SIGSEGV inside cuInit"
 
 
-def clocks(folder: Path, *uuids: str, **fake: str) -> tuple[Slowdown, ...]:
+def clocks(folder: Path, *uuids: str, **fake: str) -> tuple[Watched, ...]:
     child = begin(folder, "clocks", *uuids, **fake)
     try:
         assert child.wait(10).answer == {"ready": True}
@@ -398,7 +399,7 @@ def clocks(folder: Path, *uuids: str, **fake: str) -> tuple[Slowdown, ...]:
         answer = child.wait(10)
         assert answer.ended.ok, answer.ended
         assert answer.answer
-        return msgspec.convert(answer.answer["slowdown"], tuple[Slowdown, ...])
+        return msgspec.convert(answer.answer["watched"], tuple[Watched, ...])
     finally:
         child.kill()
 
@@ -414,7 +415,7 @@ def test_clocks_are_sampled_and_judged(
     seen = clocks(drivers / kind, *UUIDS, REASONS=str(reasons))
     assert [gpu.mask for gpu in seen] == [reasons, reasons]
     assert all(gpu.samples >= 1 for gpu in seen)
-    assert judged("GPU004", slowdown=seen, job_gpus=job_gpus(ask())).status is status
+    assert judged("GPU004", watched=seen, job_gpus=job_gpus(ask())).status is status
 
 
 def test_clocks_of_a_slice_are_those_of_its_gpu(drivers: Path) -> None:
@@ -428,7 +429,7 @@ def test_clocks_that_cannot_be_read_are_unknown(drivers: Path, ask: Ask) -> None
     )
     seen = clocks(drivers / "new", *UUIDS, "GPU-absent", "", FAIL=refused)
     assert [gpu.samples for gpu in seen] == [0, 0, 0, 0]
-    verdict = judged("GPU004", slowdown=seen, job_gpus=job_gpus(ask()))
+    verdict = judged("GPU004", watched=seen, job_gpus=job_gpus(ask()))
     assert verdict.status is Status.UNKNOWN
 
 
@@ -439,7 +440,7 @@ def test_a_request_to_stop_that_is_already_there_is_obeyed_before_a_sample(drive
         assert child.wait(10).answer == {"ready": True}
         answer = child.wait(10).answer
         assert answer
-        assert answer["slowdown"][0]["samples"] == 0
+        assert answer["watched"][0]["samples"] == 0
     finally:
         child.kill()
 

@@ -6,7 +6,8 @@ import pytest
 
 from doctor.checks import smoke as checks
 from doctor.model import Owner, Status, Verdict
-from doctor.sections import Ended, Parameter, Smoke, Stage, Step
+from doctor.sections import Ended
+from doctor.training_sections import Parameter, Smoke, Stage, Step
 
 completes = checks.STEP_COMPLETES.judge
 loss_finite = checks.LOSS_FINITE.judge

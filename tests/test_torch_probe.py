@@ -19,7 +19,8 @@ from doctor.checks import smoke as judged
 from doctor.child import PROBES, Answer, Child
 from doctor.children import environment
 from doctor.model import Owner, Status
-from doctor.sections import Cuda, Ended, Libraries, Smoke, Torch
+from doctor.sections import Cuda, Ended, Libraries, Torch
+from doctor.training_sections import Smoke
 
 SECONDS = 120.0
 SMOKE = {"stage": "smoke", "device": "cpu", "precision": "bf16", "recipe": "amp"}

@@ -72,7 +72,7 @@ def main(uuids: List[str]) -> None:
     while not stopped(EVERY):
         for gpu in watched:
             gpu.sample()
-    wire.tell(answer={"slowdown": [gpu.seen for gpu in watched]})
+    wire.tell(answer={"watched": [gpu.seen for gpu in watched]})
 
 
 main(sys.argv[2:])

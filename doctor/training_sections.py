@@ -1,0 +1,196 @@
+"""What training steps told: the doctor's small model, and the model of the user.
+
+Frozen records like those of `doctor.sections`, and no thresholds here either.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from doctor.sections import Ended, Number, Section, Unknown
+
+
+class Stage(Section, frozen=True, kw_only=True):
+    """One stage of a training, summed over its steps."""
+
+    name: str
+    ended: Ended
+
+
+class Step(Section, frozen=True, kw_only=True):
+    """One training step."""
+
+    loss: Number
+    grad_norm: Number
+    lr: float
+    skipped: bool = False
+    """The GradScaler found a non-finite gradient and left the weights alone."""
+    scale: Number | None = None
+
+
+class Parameter(Section, frozen=True, kw_only=True):
+    """One trainable parameter after the steps."""
+
+    name: str
+    dtype: str
+    """As torch spells it: "float32", "bfloat16"."""
+    size: int
+    had_gradient: bool
+    """A non-zero gradient in some step that was not skipped."""
+    finite: bool
+    """Every gradient in unskipped steps was finite."""
+    moved: bool
+    """Some element changed."""
+
+
+Fault = Literal[
+    "raised", "crashed", "hung", "non-finite loss", "zero loss", "non-finite gradient",
+    "no gradient",
+]  # fmt: skip
+
+
+class Attempt(Section, frozen=True, kw_only=True):
+    """The same steps once more with one thing changed."""
+
+    change: str
+    """A key of `doctor.diagnosis.CHANGES`: "cudnn-off", "math", "eager", "fp32-weights", ..."""
+    outcome: Literal["mended", "same", "other", "not possible"]
+    """other: a fault again, but not the one that is looked for."""
+    detail: str = ""
+    """What it ended with, or why it could not be tried."""
+    loss: Number | None = None
+    grad_norm: Number | None = None
+    seconds: float = 0.0
+
+
+class Diagnosis(Section, frozen=True, kw_only=True):
+    """What was tried after a training went wrong, in order, until something mended it."""
+
+    fault: Fault
+    attempts: tuple[Attempt, ...] = ()
+    first_module: str | None = None
+    """Name of the first module whose output was not finite, "" being the model itself."""
+    first_module_type: str | None = None
+    operation: str | None = None
+    """The forward operation that autograd's anomaly detection pointed at."""
+    bad_batch: tuple[str, ...] = ()
+    """What is wrong with the batch: "labels: 3 of 64 values outside [0, 256)"."""
+    bad_weights: tuple[str, ...] = ()
+    """Parameters and buffers that were not finite before the first step."""
+    seconds: float = 0.0
+
+    @property
+    def mended_by(self) -> Attempt | None:
+        """The first change with which the fault was gone."""
+        return next((each for each in self.attempts if each.outcome == "mended"), None)
+
+
+class Smoke(Section, frozen=True, kw_only=True):
+    """A few real training steps on one device."""
+
+    device: str
+    precision: Literal["bf16", "fp16", "fp32"]
+    recipe: str
+    lr: float
+    stages: tuple[Stage, ...]
+    """In order; the last one is where it ended if it did not complete."""
+    steps: tuple[Step, ...] = ()
+    parameters: tuple[Parameter, ...] = ()
+    peak_bytes: int | None = None
+    """Peak of the device's allocator; None where torch does not count (CPU)."""
+    diagnosis: Diagnosis | None = None
+    """None: nothing went wrong, or nothing was tried."""
+    seconds: float = 0.0
+
+    @property
+    def completed(self) -> bool:
+        return bool(self.stages) and all(stage.ended.ok for stage in self.stages)
+
+
+class Settings(Section, frozen=True, kw_only=True):
+    """Numeric switches of torch as they were when this was read."""
+
+    when: Literal["after import", "after the model's code"] = "after import"
+    tf32_matmul: bool | None = None
+    tf32_conv: bool | None = None
+    sdp_enabled: dict[str, bool] = {}
+    """Backend (flash, mem_efficient, cudnn, math) -> its switch."""
+    deterministic: bool | None = None
+    """torch.use_deterministic_algorithms."""
+    cudnn_benchmark: bool | None = None
+    attention: str | None = None
+    """transformers' attn_implementation of the model, where it has one."""
+
+
+class BatchTensor(Section, frozen=True, kw_only=True):
+    """One tensor of the batch that the model was trained on."""
+
+    name: str
+    dtype: str
+    shape: tuple[int, ...]
+    nonfinite: int = 0
+    low: Number | None = None
+    high: Number | None = None
+
+
+class MemoryPoint(Section, frozen=True, kw_only=True):
+    """The peak of a whole step at one size of the batch."""
+
+    batch: int
+    """Samples."""
+    length: int | None
+    """Tokens of a sample; None where the batch has no such dimension."""
+    peak_bytes: int
+
+
+class LoraOrder(Section, frozen=True, kw_only=True):
+    """LoRA and gradient checkpointing switched on in one order, and a few steps of it."""
+
+    order: Literal["checkpointing first", "LoRA first"]
+    reentrant: bool
+    ended: Ended
+    trainable: int = 0
+    """Trainable parameters (tensors)."""
+    without_gradient: tuple[str, ...] = ()
+    """Trainable parameters that had no non-zero gradient in any step."""
+    non_finite: tuple[str, ...] = ()
+    adapter_dtypes: tuple[str, ...] = ()
+    recomputed: bool | None = None
+    """Whether checkpointing was active: a block ran again in the backward pass."""
+
+
+class Compiled(Section, frozen=True, kw_only=True):
+    """The same step under torch.compile."""
+
+    ended: Ended
+    eager: Step | None = None
+    compiled: Step | None = None
+    error: Number | None = None
+    """Relative Frobenius error of all gradients, compiled against eager."""
+
+
+class OwnModel(Section, frozen=True, kw_only=True):
+    """The training that the user named with --model or --hf."""
+
+    said: str
+    """What was built: "train.py:make", "models/llama (2 of 32 layers, random weights)"."""
+    built: Ended
+    """How the user's code, or the loading of the model, ended."""
+    traceback: str = ""
+    """The last lines of the traceback where it raised."""
+    versions: dict[str, str] = {}
+    """Distribution (transformers, peft, accelerate) -> its version."""
+    parameters: int | None = None
+    """Of the model as built, all layers that were cut away not counted."""
+    trainable: int | None = None
+    smoke: Smoke | None = None
+    settings: Settings | None = None
+    batch: tuple[BatchTensor, ...] = ()
+    points: tuple[MemoryPoint, ...] | Unknown = ()
+    saved_weights: int | None = None
+    """Bytes that torch.save would write of the model's state dict; nothing is written."""
+    saved_optimizer: int | None = None
+    whole: bool = True
+    """False: layers were cut away, so that bytes and counts are not those of the job."""
+    lora: tuple[LoraOrder, ...] = ()
+    compiled: Compiled | None = None
