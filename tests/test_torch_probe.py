@@ -89,7 +89,7 @@ def test_working_directory_does_not_shadow_torch(
     env: dict[str, str], start: Start, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "torch").mkdir()
-    for name in ("torch/__init__.py", "json.py", "smoke_step.py"):
+    for name in ("torch/__init__.py", "json.py", "training_step.py", "small_model.py"):
         (tmp_path / name).write_text("raise SystemExit('the wrong one')", "utf-8")
     monkeypatch.chdir(tmp_path)
     assert _smoke(start(**env)).completed
@@ -338,7 +338,9 @@ def test_child_that_dies_in_a_stage_says_which(
 # The files themselves
 
 
-@pytest.mark.parametrize("name", ["torch_stages.py", "smoke_step.py", "wire.py"])
+@pytest.mark.parametrize(
+    "name", ["torch_stages.py", "training_step.py", "small_model.py", "wire.py"]
+)
 def test_probe_keeps_the_syntax_of_python_3_9(name: str) -> None:
     ast.parse((PROBES / name).read_text("utf-8"), feature_version=(3, 9))
 
@@ -346,9 +348,10 @@ def test_probe_keeps_the_syntax_of_python_3_9(name: str) -> None:
 def test_smoke_step_does_not_import_dynamo() -> None:
     code = (
         f"import sys; sys.path.insert(0, {str(PROBES)!r}); import wire, torch\n"
-        f"sys.path.insert(0, {str(PROBES)!r}); import smoke_step\n"
+        "step, small = wire.sibling('training_step'), wire.sibling('small_model')\n"
         "device = torch.device('cpu')\n"
-        "smoke_step.run(smoke_step.Timed(device), device, 'bf16', 'amp')\n"
+        "make = lambda: small.subject(device, 'amp')\n"
+        "step.run(step.Timed(device), make, device, 'bf16', 'amp')\n"
         "print([name for name in ('torch._dynamo', 'sympy') if name in sys.modules])\n"
     )
     done = subprocess.run(

@@ -18,7 +18,7 @@ torch does not import itself.
 from __future__ import annotations
 
 import ctypes
-import importlib.util
+import functools
 import os
 import platform
 import re
@@ -216,26 +216,17 @@ def _printable(paths: Any) -> List[str]:
 def smoke(torch: Any, request: Dict[str, Any]) -> Optional[Dict[str, Any]]:
     """The smoke step; what it raises is told with the stage it came from."""
     device = torch.device(request["device"])
-    module = _sibling("smoke_step")
-    stage = module.Timed(device)
+    precision, recipe = request["precision"], request["recipe"]
+    training, small = wire.sibling("training_step"), wire.sibling("small_model")
+    stage = training.Timed(device)
     try:
-        return {"smoke": module.run(stage, device, request["precision"], request["recipe"])}
+        make = functools.partial(small.subject, device, recipe)
+        return {"smoke": training.run(stage, make, device, precision, recipe)}
     except Exception as error:
         wire.tell(error="%s: %s" % (stage.inside, wire.said(error)))
     if device.type != "cpu":
         os._exit(1)
     return None
-
-
-def _sibling(name: str) -> Any:
-    """A file beside this one, by path: the folder is not on sys.path (see wire)."""
-    path = os.path.join(os.path.dirname(os.path.abspath(__file__)), name + ".py")
-    spec = importlib.util.spec_from_file_location(name, path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
 
 
 def serve(torch: Any) -> NoReturn:

@@ -7,6 +7,7 @@ be imported instead of torch.
 """
 
 import contextlib
+import importlib.util
 import json
 import math
 import os
@@ -53,6 +54,19 @@ def said(error: BaseException) -> str:
     """ "ValueError: first line of the message"."""
     lines: List[str] = str(error).strip().splitlines() or [""]
     return "%s: %s" % (type(error).__name__, lines[0])
+
+
+def sibling(name: str) -> Any:
+    """The module of a probe file beside this one, by path: their folder is not on sys.path."""
+    private = "doctor_probe_" + name
+    if private not in sys.modules:
+        path = os.path.join(os.path.dirname(os.path.abspath(__file__)), name + ".py")
+        spec = importlib.util.spec_from_file_location(private, path)
+        assert spec is not None
+        assert spec.loader is not None
+        sys.modules[private] = module = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(module)
+    return sys.modules[private]
 
 
 def requests() -> Iterator[Dict[str, Any]]:

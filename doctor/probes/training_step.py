@@ -1,27 +1,43 @@
-"""A few real training steps of a small decoder, stage by stage, in the job's precision and recipe.
+"""A few real training steps of a subject, stage by stage, in the job's precision and recipe.
 
 Imported by torch_stages.py when it is asked for; standard library and torch only, Python 3.9.
-Nothing is scheduled, decayed or dropped out, so that a weight that stands still has a reason.
+Nothing is scheduled or decayed, so that a weight that stands still has a reason.
 """
 
 from __future__ import annotations
 
 import contextlib
 import time
-from typing import Any, Callable, Dict, Iterator, List, Optional, Tuple
+from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Tuple
 
 import torch
-import torch.nn.functional as F
 import wire
 
-VOCABULARY, WIDTH, HIDDEN, LAYERS, HEAD = 256, 128, 256, 2, 64
-BATCH, LENGTH = 2, 64
 STEPS, MORE_WHILE_SKIPPED = 3, 10
 THREADS = 1
 """Of the CPU: the model is small, and threads that wait for each other on a busy machine take ten
 times as long."""
 LR, BETAS, EPS = 3e-4, (0.9, 0.999), 1e-8
 DTYPES = {"bf16": torch.bfloat16, "fp16": torch.float16, "fp32": torch.float32}
+COPIED = 1 << 22
+"""Elements up to which a parameter's initial values are kept to compare with; of larger ones the
+sum of their bits."""
+
+
+class Subject(NamedTuple):
+    """What is trained: a module and a batch on the device, and its loss.
+
+    `loss(module, batch)` runs the forward pass and returns a scalar; autocast is on around it.
+    """
+
+    module: torch.nn.Module
+    batch: Any
+    loss: Callable[[Any, Any], torch.Tensor]
+
+    @property
+    def weights(self) -> Dict[str, torch.Tensor]:
+        """The trainable parameters, a tied one under its first name."""
+        return {n: p for n, p in self.module.named_parameters() if p.requires_grad}
 
 
 class Timed:
@@ -48,59 +64,13 @@ class Timed:
             torch.mps.synchronize()
 
 
-def initial(device: torch.device, dtype: torch.dtype) -> Dict[str, torch.Tensor]:
-    """The trainable parameters, drawn on the CPU from a fixed seed: the same on every device."""
-    draw = torch.Generator().manual_seed(20)
-
-    def matrix(rows: int, columns: int) -> torch.Tensor:
-        return torch.randn(rows, columns, generator=draw) * 0.02
-
-    weights = {"embedding.weight": matrix(VOCABULARY, WIDTH)}
-    for layer in range(LAYERS):
-        name = "layers.%d." % layer
-        weights[name + "attention_norm.weight"] = torch.ones(WIDTH)
-        weights[name + "attention.qkv.weight"] = matrix(3 * WIDTH, WIDTH)
-        weights[name + "attention.out.weight"] = matrix(WIDTH, WIDTH)
-        weights[name + "mlp_norm.weight"] = torch.ones(WIDTH)
-        weights[name + "mlp.up.weight"] = matrix(HIDDEN, WIDTH)
-        weights[name + "mlp.down.weight"] = matrix(WIDTH, HIDDEN)
-    weights["norm.weight"] = torch.ones(WIDTH)
-    weights["head.weight"] = matrix(VOCABULARY, WIDTH)
-    return {
-        name: value.to(device=device, dtype=dtype).requires_grad_()
-        for name, value in weights.items()
-    }
-
-
-def rms_norm(x: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
-    """By hand: torch has its own from 2.4 on only. Its square is taken in fp32, as Llama does."""
-    wide = x.float()
-    scaled = wide * torch.rsqrt(wide.pow(2).mean(-1, keepdim=True) + 1e-6)
-    return weight * scaled.to(x.dtype)
-
-
-def logits(weights: Dict[str, torch.Tensor], tokens: torch.Tensor) -> torch.Tensor:
-    """The decoder: attention and MLP blocks over the embedding, then the head."""
-    batch, length = tokens.shape
-    x = F.embedding(tokens, weights["embedding.weight"])
-    for layer in range(LAYERS):
-        name = "layers.%d." % layer
-        normed = rms_norm(x, weights[name + "attention_norm.weight"])
-        qkv = F.linear(normed, weights[name + "attention.qkv.weight"])
-        q, k, v = qkv.view(batch, length, 3, WIDTH // HEAD, HEAD).permute(2, 0, 3, 1, 4)
-        seen = F.scaled_dot_product_attention(q, k, v, is_causal=True)
-        seen = seen.transpose(1, 2).reshape(batch, length, WIDTH)
-        x = x + F.linear(seen, weights[name + "attention.out.weight"])
-        normed = rms_norm(x, weights[name + "mlp_norm.weight"])
-        hidden = F.silu(F.linear(normed, weights[name + "mlp.up.weight"]))
-        x = x + F.linear(hidden, weights[name + "mlp.down.weight"])
-    return F.linear(rms_norm(x, weights["norm.weight"]), weights["head.weight"])
-
-
 class AdamW:
     """AdamW without weight decay, through torch's function: the class imports torch._dynamo."""
 
-    def __init__(self, weights: List[torch.Tensor], function: Callable[..., None]) -> None:
+    def __init__(
+        self, weights: List[torch.Tensor], lr: float, function: Callable[..., None]
+    ) -> None:
+        self.lr = lr
         self.param_groups = [{"params": weights}]
         self._function = function
         self._weights = weights
@@ -111,6 +81,8 @@ class AdamW:
     def step(self) -> None:
         state = zip(self._weights, self._averages, self._squares, self._taken)
         with_gradient = [entry for entry in state if entry[0].grad is not None]
+        if not with_gradient:
+            return
         weights, averages, squares, taken = (list(column) for column in zip(*with_gradient))
         with torch.no_grad():
             self._function(
@@ -123,20 +95,20 @@ class AdamW:
                 amsgrad=False,
                 beta1=BETAS[0],
                 beta2=BETAS[1],
-                lr=LR,
+                lr=self.lr,
                 weight_decay=0.0,
                 eps=EPS,
                 maximize=False,
             )
 
 
-def optimizer_of(weights: List[torch.Tensor]) -> Any:
+def optimizer_of(weights: List[torch.Tensor], lr: float) -> Any:
     """The functional AdamW, or the class where this torch has no such function."""
     try:
         from torch.optim.adamw import adamw
     except ImportError:
-        return torch.optim.AdamW(weights, lr=LR, betas=BETAS, eps=EPS, weight_decay=0.0)
-    return AdamW(weights, adamw)
+        return torch.optim.AdamW(weights, lr=lr, betas=BETAS, eps=EPS, weight_decay=0.0)
+    return AdamW(weights, lr, adamw)
 
 
 def scaler_of(device: torch.device) -> Any:
@@ -148,19 +120,32 @@ def scaler_of(device: torch.device) -> Any:
     raise RuntimeError("torch %s has no GradScaler for %s" % (torch.__version__, device.type))
 
 
-class Training:
-    """Weights, batch, optimizer and scaler, and what the steps told."""
+def fingerprint(value: torch.Tensor) -> torch.Tensor:
+    """What tells whether a parameter changed: its copy, of a large one the sum of its bits."""
+    value = value.detach()
+    if value.numel() <= COPIED:
+        return value.clone()
+    whole = {1: torch.int8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
+    return value.contiguous().view(whole[value.element_size()]).sum(dtype=torch.int64)
 
-    def __init__(self, device: torch.device, precision: str, recipe: str) -> None:
-        pure = recipe == "pure-bf16"
-        self.device, self.dtype = device, DTYPES[precision]
-        self.cast = not pure and precision != "fp32"
-        self.weights = initial(device, torch.bfloat16 if pure else torch.float32)
-        self.before = {name: value.detach().clone() for name, value in self.weights.items()}
-        draw = torch.Generator().manual_seed(21)
-        tokens = torch.randint(VOCABULARY, (BATCH, LENGTH + 1), generator=draw).to(device)
-        self.tokens, self.targets = tokens[:, :-1], tokens[:, 1:].reshape(-1)
-        self.optimizer = optimizer_of(list(self.weights.values()))
+
+class Training:
+    """A subject with its optimizer and scaler, and what the steps told."""
+
+    def __init__(
+        self,
+        subject: Subject,
+        device: torch.device,
+        precision: str,
+        recipe: str,
+        lr: float = LR,
+    ) -> None:
+        self.subject, self.device, self.lr = subject, device, lr
+        self.dtype = DTYPES[precision]
+        self.cast = recipe != "pure-bf16" and precision != "fp32"
+        self.weights = subject.weights
+        self.before = {name: fingerprint(value) for name, value in self.weights.items()}
+        self.optimizer = optimizer_of(list(self.weights.values()), lr)
         self.scaler = scaler_of(device) if precision == "fp16" else None
         self.reached = dict.fromkeys(self.weights, False)
         self.finite = dict.fromkeys(self.weights, True)
@@ -174,12 +159,10 @@ class Training:
         """One step on the one batch, as sections.Step has it."""
         for weight in self.weights.values():
             weight.grad = None
-        with self.autocast():
-            with stage("forward"):
-                predicted = logits(self.weights, self.tokens)
-            with stage("loss"):
-                loss = F.cross_entropy(predicted.float().flatten(0, 1), self.targets)
-                seen = float(loss.detach())
+        with stage("forward"), self.autocast():
+            loss = self.subject.loss(self.subject.module, self.subject.batch)
+        with stage("loss"):
+            seen = float(loss.detach())
         with stage("backward"):
             (self.scaler.scale(loss) if self.scaler else loss).backward()
             if self.scaler:
@@ -193,7 +176,7 @@ class Training:
         return {
             "loss": wire.number(seen),
             "grad_norm": wire.number(total),
-            "lr": LR,
+            "lr": self.lr,
             "skipped": skipped,
             "scale": None if scale is None else wire.number(scale),
         }
@@ -201,6 +184,8 @@ class Training:
     def _norms(self) -> Dict[str, Optional[float]]:
         """Norm of each gradient, read back at once; None where there is no gradient."""
         named = [(name, w.grad) for name, w in self.weights.items() if w.grad is not None]
+        if not named:
+            return dict.fromkeys(self.weights)
         read = torch.stack([n.float() for n in torch._foreach_norm([g for _, g in named])])
         found: Dict[str, Optional[float]] = dict.fromkeys(self.weights)
         found.update(zip((name for name, _ in named), read.tolist()))
@@ -224,8 +209,8 @@ class Training:
 
     def parameters(self) -> List[Dict[str, Any]]:
         """Each parameter as sections.Parameter has it, compared with its initial copy."""
-        pairs = [(value.detach(), self.before[name]) for name, value in self.weights.items()]
-        moved = torch.stack([(now != then).any() for now, then in pairs]).tolist()
+        pairs = [(fingerprint(value), self.before[name]) for name, value in self.weights.items()]
+        moved = torch.stack([(now != then).any() for now, then in pairs]).tolist() if pairs else []
         return [
             {
                 "name": name,
@@ -248,12 +233,20 @@ def peak_bytes(device: torch.device) -> Optional[int]:
     return None
 
 
-def run(stage: Timed, device: torch.device, precision: str, recipe: str) -> Dict[str, Any]:
-    """The smoke step as sections.Smoke has it. What a stage raises passes through."""
+def run(
+    stage: Timed,
+    make: Callable[[], Subject],
+    device: torch.device,
+    precision: str,
+    recipe: str,
+    lr: float = LR,
+) -> Dict[str, Any]:
+    """Steps of what `make` returns, as Smoke has it. What a stage raises passes through."""
     began = time.perf_counter()
     with stage("allocate"):
-        torch.set_num_threads(THREADS)
-        training = Training(device, precision, recipe)
+        if device.type == "cpu":
+            torch.set_num_threads(THREADS)
+        training = Training(make(), device, precision, recipe, lr)
     steps: List[Dict[str, Any]] = []
     while sum(not step["skipped"] for step in steps) < STEPS:
         steps.append(training.step(stage))
@@ -267,7 +260,7 @@ def run(stage: Timed, device: torch.device, precision: str, recipe: str) -> Dict
         "device": str(device),
         "precision": precision,
         "recipe": recipe,
-        "lr": LR,
+        "lr": lr,
         "stages": [
             {"name": name, "ended": {"how": "ok", "seconds": spent}}
             for name, spent in stage.spent.items()
