@@ -97,6 +97,18 @@ DOCUMENTS = (
         correction="adapters are fp32 by default since PEFT 0.12 only; from 0.7.1 to 0.11.1 they "
         "followed the base model's dtype.",
     ),
+    _document(
+        "bts-fix6",
+        "bf16-training-stability",
+        "6. Conditional torch.compile (Important)",
+        correction="pytorch#100005, cited there, is torch.triu on MPS; the comparison of versions "
+        "works because torch's version object compares by PEP 440, plain strings do not.",
+    ),
+    _document("bts-stable", "bf16-training-stability", "Default (Stable) Configuration"),
+    _document(
+        "bts-fast", "bf16-training-stability", "After Stack Upgrade (Flash Attention 2)"
+    ),
+    _document("bts-diagnostic", "bf16-training-stability", "Diagnostic Mode"),
     _document("bts-quick", "bf16-training-stability", "Quick Diagnostics"),
     _document(
         "titan-matrix",
@@ -123,11 +135,17 @@ DOCUMENTS = (
         "torch.cuda.is_bf16_supported() is True on Turing and Volta too since torch 2.3 "
         "(emulation); ask is_bf16_supported(including_emulation=False) or the capability.",
     ),
+    _stability("P4", "autocast: wrap ONLY forward + loss, never backward, never `.half()` the model"),
     _stability("P5", "GradScaler: required for fp16 to stop gradient *underflow*"),
     _stability(
         "P6",
         "bf16 needs NO GradScaler (adding one is pointless, not harmful)",
         "harmless with fp32 weights only; with bf16 weights a GradScaler raises on CUDA.",
+    ),
+    _stability(
+        "P7",
+        "Gradient clipping under GradScaler: `unscale_` FIRST or you clip scaled grads",
+        "a second unscale_ before update() raises RuntimeError: once per step means only once.",
     ),
     _stability("P8", "Where NaNs come from: the four arithmetic origins"),
     _stability("P9", "Find the exact op: anomaly detection + a cheap forward hook"),
@@ -153,6 +171,14 @@ DOCUMENTS = (
     _document("fnr-root", "frozen-norms-report", "Root Cause"),
     _document("fnr-fix", "frozen-norms-report", "The Fix"),
     _document("fnr-memory", "frozen-norms-report", "Memory Impact"),
+    _document(
+        "cbl-fix",
+        "checkpointing-before-lora",
+        "✅ The Fix",
+        correction="the order that fails is the other one: with transformers 4.31 to 4.57 and "
+        "reentrant checkpointing, enabling it after get_peft_model raises unless "
+        "enable_input_require_grads() was called. use_reentrant=False is safe in both orders.",
+    ),
     _document("cbl-verification", "checkpointing-before-lora", "Verification"),
 )
 
@@ -192,6 +218,20 @@ ADDRESSES = (
         "NVIDIA GPU Memory Error Management",
         "Error Recovery and Response Flags",
         "https://docs.nvidia.com/deploy/a100-gpu-mem-error-mgmt/error-recovery-and-response-flags.html",
+    ),
+    Source(
+        "xid-catalog",
+        "NVIDIA XID Errors: Xid catalog",
+        "",
+        "https://docs.nvidia.com/deploy/xid-errors/analyzing-xid-catalog.html",
+        checked="2026-11-21",
+    ),
+    Source(
+        "device-plugin-xids",
+        "NVIDIA device plugin for Kubernetes: Xids of applications",
+        "internal/rm/health.go",
+        "https://github.com/NVIDIA/k8s-device-plugin/blob/main/internal/rm/health.go",
+        checked="2026-11-21",
     ),
     Source(
         "toolkit-48",

@@ -1,0 +1,148 @@
+"""The documents: pages that are generated, commands that parse, recipes that a machine can read."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer.main
+
+from doctor import catalog
+from doctor.cli import app
+from doctor.render.pages import index, page
+
+ROOT = Path(__file__).parents[1]
+DOCS = ROOT / "docs"
+RECIPES = sorted(DOCS.glob("recipes/*"))
+TEXTS = [ROOT / "README.md", *sorted(DOCS.glob("*.md")), *RECIPES]
+UPDATE = bool(os.environ.get("DOCTOR_UPDATE"))
+
+pytestmark = pytest.mark.skipif(not DOCS.exists(), reason="the documents are not at hand")
+
+
+def pages() -> dict[str, str]:
+    """Name of the file in docs/checks -> its text."""
+    checks = catalog.in_families(catalog.CHECKS)
+    return {"README.md": index(checks)} | {f"{check.code}.md": page(check) for check in checks}
+
+
+def test_the_pages_of_the_checks_are_the_generated_ones() -> None:
+    folder = DOCS / "checks"
+    if UPDATE:
+        folder.mkdir(exist_ok=True)
+        for stale in folder.glob("*.md"):
+            stale.unlink()
+        for name, text in pages().items():
+            (folder / name).write_text(text, "utf-8")
+    assert {path.name: path.read_text("utf-8") for path in folder.glob("*.md")} == pages()
+
+
+def commands(text: str) -> list[list[str]]:
+    """Each command line that begins with `doctor` in a text, without what a shell adds."""
+    joined = re.sub(r"\\\n\s*", " ", text)
+    found = re.findall(
+        r"(?:^|[ /'(])doctor ((?:run|scan|explain|list|init|prescribe|report)\b[^\n#|&;<>`]*)",
+        joined,
+        re.M,
+    )
+    lines = []
+    for line in found:
+        try:
+            lines.append(shlex.split(line.rstrip("'")))
+        except ValueError:  # a sentence with an apostrophe
+            continue
+    return [line for line in lines if len(line) < 2 or re.match(r"[-\w./:]", line[1])]
+
+
+def flags(command: Any) -> set[str]:
+    return {flag for option in command.params for flag in (*option.opts, *option.secondary_opts)}
+
+
+COMMANDS = typer.main.get_command(app).commands  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("path", TEXTS, ids=lambda path: path.name)
+def test_every_flag_that_a_document_names_exists(path: Path) -> None:
+    for name, *words in commands(path.read_text("utf-8")):
+        given = {word.split("=")[0].rstrip(",.:") for word in words if word.startswith("-")}
+        assert given <= flags(COMMANDS[name]) | {"-h", "--help"}, (name, words)
+
+
+def test_the_commands_of_the_documents_are_found() -> None:
+    found = commands((DOCS / "where-it-runs.md").read_text("utf-8"))
+    assert ["run", "--context", "prolog", "--budget", "8s"] in found
+    assert ["run", "--inject", "GPU001"] in found
+
+
+@pytest.mark.parametrize("path", RECIPES, ids=lambda path: path.name)
+def test_a_recipe_can_be_read_by_its_machine(path: Path) -> None:
+    import yaml
+
+    if path.suffix == ".sh":
+        subprocess.run(["bash", "-n", str(path)], check=True)
+    elif path.suffix in (".yml", ".yaml"):
+        assert yaml.safe_load(path.read_text("utf-8"))
+    else:
+        assert path.name == "Dockerfile"
+
+
+def action() -> dict[str, Any]:
+    import yaml
+
+    read: dict[str, Any] = yaml.safe_load((ROOT / "action.yml").read_text("utf-8"))
+    return read
+
+
+def test_the_action_puts_no_input_into_a_command() -> None:
+    for step in action()["runs"]["steps"]:
+        assert "${{" not in step["run"]
+    assert set(action()["outputs"]) == {"verdict", "exit-code", "report"}
+
+
+def run_action(folder: Path, **variables: str) -> subprocess.CompletedProcess[str]:
+    """Its step as a runner would start it, with the pip of this environment kept out of it."""
+    step = action()["runs"]["steps"][0]
+    assert step["run"] == 'bash "$GITHUB_ACTION_PATH/docs/recipes/action.sh"'
+    (folder / "out").touch()
+    (folder / "summary.md").touch()
+    runner = {
+        "GITHUB_ACTION_PATH": str(ROOT),
+        "GITHUB_OUTPUT": str(folder / "out"),
+        "GITHUB_STEP_SUMMARY": str(folder / "summary.md"),
+        "RUNNER_TEMP": str(folder),
+    }
+    return subprocess.run(
+        ["bash", "-c", step["run"]],
+        cwd=folder,
+        env=os.environ | runner | variables,
+        capture_output=True,
+        text=True,
+        timeout=280,
+        check=False,
+    )
+
+
+def test_the_action_runs_and_tells_its_outputs(tmp_path: Path) -> None:
+    hostile = "$(touch pwned)"
+    done = run_action(
+        tmp_path,
+        DOCTOR_ARGUMENTS=f"--device=cpu\n--no-smoke\n--only=MEM,DSK\n--output-dir={hostile}\n",
+        DOCTOR_FAIL_ON="never",
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    told = dict(line.split("=", 1) for line in (tmp_path / "out").read_text().splitlines())
+    assert told["verdict"] in ("ready", "fix", "return", "unknown")
+    assert Path(told["report"]).read_text("utf-8").startswith("<!doctype html>")
+    assert told["exit-code"] == "0"
+    assert (tmp_path / "summary.md").read_text("utf-8")
+    assert not (tmp_path / "pwned").exists()
+
+
+def test_the_action_closes_the_gate(tmp_path: Path) -> None:
+    done = run_action(tmp_path, DOCTOR_ARGUMENTS="--device=cpu\n--no-smoke\n--inject=MEM002")
+    assert done.returncode == 1, done.stdout + done.stderr
