@@ -9,7 +9,7 @@ import sys
 import traceback
 from types import FrameType
 
-from doctor import __version__
+from doctor import __version__, prolog
 from doctor.errors import UserError
 
 ERROR, USAGE, INTERRUPTED = 3, 2, 130
@@ -49,6 +49,9 @@ def _run() -> int:
     except KeyboardInterrupt:
         return INTERRUPTED
     except Exception as error:
+        if prolog.asked(sys.argv[1:]):
+            print(prolog.failed(error))
+            return 0
         return _ended(error)
     finally:
         _flush()

@@ -16,8 +16,8 @@ from recorded import H100, TORCH_2_11, TORCH_2_15, box, job, machines
 from doctor import catalog
 from doctor.engine import examine
 from doctor.facts import Facts
-from doctor.patient import Mode
-from doctor.prescription import prescribe
+from doctor.prescription.patient import Mode
+from doctor.prescription.rules import prescribe
 from doctor.render.prescribe import Form, render
 from doctor.report import Report
 

@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Literal
 
 from doctor import __version__
-from doctor.patient import Mode, Setting
-from doctor.prescription import subject
+from doctor.prescription.patient import Mode, Setting
+from doctor.prescription.rules import subject
 from doctor.report import Outcome, Report
 from doctor.sources import SOURCES, cite, short_section
 from doctor.units import printable

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from doctor.model import Status
-from doctor.patient import LADDERS, Patient, Setting
+from doctor.prescription.patient import LADDERS, Patient, Setting
 
 
 def cudnn(patient: Patient) -> Setting | None:

@@ -13,8 +13,8 @@ from doctor.checks.precision import tf32_line
 from doctor.facts import Facts
 from doctor.job import Chosen
 from doctor.model import Finding
-from doctor.patient import DEVICES, Mode, Patient, Setting
-from doctor.prescription_attention import cudnn, flash, implementation
+from doctor.prescription.attention import cudnn, flash, implementation
+from doctor.prescription.patient import DEVICES, Mode, Patient, Setting
 from doctor.sections import Host, Torch, Unknown
 from doctor.units import dotted
 from doctor.views import JobGpus

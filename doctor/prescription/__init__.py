@@ -1,0 +1,1 @@
+"""The settings that a machine should train with."""
