@@ -187,6 +187,7 @@ CHECKS = (
         "safetensors library reads",
         fix="Fetch the named file again and compare its size with the source's, or save the "
         "checkpoint again.",
+        limits="that the values are right: headers and sizes are compared, not the data.",
         owner=Owner.JOB,
         judge=files_are_complete,
         sources=("safetensors-format", "safetensors-668", "huggingface_hub-4728"),
@@ -204,6 +205,7 @@ CHECKS = (
         fix="Load the weights in a dtype that the device has: dtype=torch.float32 for training "
         "with autocast, and fp16 autocast with a GradScaler below 8.0. fp8 and fp4 weights have "
         "scales and must be dequantised with them. Or take a GPU that has the dtype.",
+        limits="that training in these dtypes is stable.",
         owner=Owner.JOB,
         judge=dtypes_run_here,
         sources=("titan-matrix", "titan-why", "ps-P3", "cuda-gpus", "low-precision-matrix"),
@@ -224,6 +226,7 @@ CHECKS = (
         "the weights have",
         fix="Load the model in one dtype, dtype=torch.float32 with autocast for training, and "
         "save it again; cast no single layers.",
+        limits="that the dtype of each role is the one that was meant.",
         owner=Owner.JOB,
         judge=dtypes_agree,
         sources=("bts-fix2", "bts-fix7"),

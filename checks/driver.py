@@ -150,6 +150,7 @@ ANSWERS = Check(
     "loaded although NVIDIA hardware or device nodes are there; NVML or cuInit answers with an "
     "error; the job wants a GPU and there is no NVIDIA hardware at all.",
     fix=OTHER.fix,
+    limits="that a kernel runs: the driver only answered; TOR003 and SMK001 run some.",
     owner=Owner.ENVIRONMENT,
     judge=answers,
     commands=OTHER.commands,
@@ -249,6 +250,7 @@ RUNS_TORCH_CUDA = Check(
     "torch itself says that the driver is too old.",
     fix="Install a torch that is built for a CUDA of the driver's major version, or upgrade the "
     "driver on the host. The command is for CUDA 12, which needs driver 525 or newer.",
+    limits="that every feature of torch's CUDA works with an older driver.",
     owner=Owner.ENVIRONMENT,
     judge=runs_torch_cuda,
     sources=(

@@ -97,6 +97,8 @@ CLEAN = Check(
     fix="Unset it before the real run: locating a bug and running for results are two "
     "environments. NCCL_P2P_DISABLE may be there because peer-to-peer copies hang on this machine: "
     "then keep it and mend that first.",
+    limits="that no variable matters which is not on the list, or that the script sets none "
+    "itself.",
     owner=Owner.ENVIRONMENT,
     judge=environment_clean,
     sources=("ps-P9", "ps-P19"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from doctor.card_sections import Watched
 from doctor.checks.gpus_visible import VISIBLE
+from doctor.checks.meanwhile import HARDWARE_XIDS, broke, came, counted, unread_during
 from doctor.model import Check, Owner, Verdict, fail, ok, unknown, warn
 from doctor.sections import Gpu, Unknown
 from doctor.units import GIB, gib
@@ -72,6 +73,7 @@ FREE = Check(
     fails=f"More is used, and more than {USED_SHARE:.0%} of the memory.",
     fix="End your own processes that were left behind. If none of yours holds it, another tenant "
     "or a dead container does: take another GPU, or give the machine back.",
+    limits="that nobody comes during the run: it was looked at once, before torch.",
     owner=Owner.ENVIRONMENT,
     judge=free,
     commands=("nvidia-smi --query-compute-apps=gpu_uuid,pid,name,used_memory --format=csv",),
@@ -81,26 +83,29 @@ FREE = Check(
 )
 
 
-def memory_healthy(job_gpus: JobGpus) -> Verdict:
+def memory_healthy(job_gpus: JobGpus, watched: tuple[Watched, ...] | Unknown | None) -> Verdict:
     if not job_gpus.gpus:
         return unknown("no GPU of the job is visible")
-    return worst(*(_healthy(gpu.label, gpu.nvml) for gpu in job_gpus.gpus))
+    seen = {gpu.uuid: gpu for gpu in watched} if isinstance(watched, tuple) else {}
+    return worst(*(_healthy(gpu.label, gpu.nvml, seen) for gpu in job_gpus.gpus))
 
 
-def _healthy(label: str, gpu: Gpu | None) -> Verdict:
+def _healthy(label: str, gpu: Gpu | None, watched: dict[str, Watched]) -> Verdict:
     if gpu is None:
         return unknown(f"{label}: NVML has no record of it")
+    run = watched.get(gpu.uuid)
     who = f"{label}, {gpu.uuid or 'UUID unknown'}"
-    if broken := _broken(gpu):
+    if broken := _broken(gpu) + (broke(run) if run else []):
         return fail(f"{who}: {', '.join(broken)}; none is allowed")
     unread = _unread(gpu)
     if len(unread) == len(_QUESTIONS) and gpu.retired_pages_pending is None:
         return unknown(f"{who}: nothing could be read: {', '.join(unread)}")
+    unread += unread_during(gpu, run) if run else []
     but = f"; not readable: {', '.join(unread)}" if unread else ""
-    if soon := _soon(gpu):
+    if soon := _soon(gpu) + (came(run) if run else []):
         return warn(f"{who}: {', '.join(soon)}{but}", f"sudo nvidia-smi -i {gpu.uuid} --gpu-reset")
     read = ", ".join(name for field, name in _QUESTIONS.items() if getattr(gpu, field) is not None)
-    return ok(f"{who}: well by {read or 'page retirement'}{but}")
+    return ok(f"{who}: well by {read or 'page retirement'}{counted(run)}{but}")
 
 
 def _broken(gpu: Gpu) -> list[str]:
@@ -150,18 +155,25 @@ MEMORY_HEALTHY = Check(
     "could not be remapped stays broken, and the GPU is to be exchanged; one whose remap is "
     "pending works and is mended at the next reset. From driver 570 on the driver itself says what "
     "a GPU needs. Counters are those since the driver was loaded; GeForce has none, and row remaps "
-    "cannot be read on a GPU that is sliced by MIG.",
-    passes="No error stands in what can be read on each GPU of the job; what cannot is named.",
-    warns="A row remap or a page retirement is pending, or there are more than "
-    f"{CORRECTED:,} corrected errors.",
+    "cannot be read on a GPU that is sliced by MIG. Some errors show under load only: so the "
+    "counters are read before and after the doctor's own steps, and the driver's Xid events are "
+    "listened to meanwhile. The Xids 13, 31, 43, 45, 68 and 109 come from what a process did.",
+    passes="No error stands in what can be read on each GPU of the job, and none came during the "
+    "run; what cannot be read is named.",
+    warns="A row remap or a page retirement is pending, there are more than "
+    f"{CORRECTED:,} corrected errors, or an Xid came that is neither an application's nor known "
+    "to be the hardware's.",
     fails="A row remap has failed, there are uncorrected errors, the driver's recovery action is "
-    "other than none, or the GPU is lost.",
+    "other than none, or the GPU is lost; during the run an uncorrected error, a remapped row or "
+    f"an Xid of the hardware came ({', '.join(map(str, HARDWARE_XIDS))}).",
     fix=f"{RETURN}Your own: stop what runs there, reset the GPU or reboot, and have it exchanged "
     "if the error comes back or a row remap has failed.",
+    limits="that the memory is sound: only what its counters recorded is read, and without ECC "
+    "nothing counts.",
     owner=Owner.MACHINE,
     judge=memory_healthy,
     commands=("nvidia-smi -q -d ECC,ROW_REMAPPER,PAGE_RETIREMENT",),
-    sources=("row-remap",),
+    sources=("row-remap", "xid-catalog", "device-plugin-xids"),
     after=("DRV001",),
     targets=("nvidia",),
 )
@@ -180,10 +192,14 @@ def not_slowed(watched: tuple[Watched, ...], job_gpus: JobGpus | Unknown) -> Ver
 def _not_slowed(label: str, gpu: Watched) -> Verdict:
     found = [name for bit, name in SLOWDOWNS.items() if gpu.mask & bit]
     if found:
-        return warn(f"{label}: {', '.join(found)} in {gpu.samples} samples; none is expected")
+        hot = f" at up to {gpu.temperature} C" if gpu.temperature is not None else ""
+        said = f"{label}: {', '.join(found)} in {gpu.samples} samples{hot}; none is expected"
+        return warn(said)
     if gpu.samples == 0:
-        return unknown(f"{label}: NVML gave no sample of its clocks")
-    return ok(f"{label}: no slowdown in {gpu.samples} samples")
+        reason = gpu.unread.get("samples", "")
+        return unknown(f"{label}: NVML gave no sample of its clocks: {reason}".rstrip(": "))
+    hot = f", at most {gpu.temperature} C" if gpu.temperature is not None else ""
+    return ok(f"{label}: no slowdown in {gpu.samples} samples{hot}")
 
 
 NOT_SLOWED = Check(
@@ -191,14 +207,15 @@ NOT_SLOWED = Check(
     slug="gpu-not-slowed",
     title="Heat and power do not slow the GPU down",
     why="A GPU that is too hot or short of power lowers its clock, to a fraction at worst, and "
-    "every GPU of the job waits for the slowest. The reasons are sampled while the smoke step "
-    "runs, each bit for itself. The software power cap is normal under load. The smoke step is "
-    "short: what needs minutes to get hot is not seen.",
+    "every GPU of the job waits for the slowest. The reasons are sampled while the smoke step and "
+    "the load run, each bit for itself. The software power cap is normal under load. Both last "
+    "seconds: what needs minutes to get hot is not seen.",
     passes="Neither a hardware slowdown nor a thermal one nor the power brake was sampled during "
-    "the smoke step.",
+    "the smoke step and the load.",
     warns="One of these was.",
-    fix="Rented: take another machine if it stays so under load. Your own: look at airflow, dust, "
+    fix="Rented: take another machine if it stays so. Your own: look at airflow, dust, "
     "power cables and the power supply.",
+    limits="that hours of load stay cool: the samples are of seconds.",
     owner=Owner.MACHINE,
     judge=not_slowed,
     commands=("nvidia-smi -q -d PERFORMANCE,TEMPERATURE,POWER",),

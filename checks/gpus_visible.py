@@ -171,6 +171,7 @@ VISIBLE = Check(
     "is lost; its compute mode is prohibited, or exclusive and another process holds it.",
     fix="Ask for the missing GPUs: the container's --gpus or the scheduler's request decides what "
     "is visible. Compare with `nvidia-smi -L` on the host.",
+    limits="that the GPUs are fast or healthy: they are only seen.",
     owner=Owner.ENVIRONMENT,
     judge=visible,
     commands=("nvidia-smi -L",),

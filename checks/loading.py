@@ -121,6 +121,7 @@ ADAPTERS = (
         warns="tensors of an adapter are BF16 or F16: trained so, or rounded when they were saved",
         fix="Train with peft 0.12.0 or newer and leave autocast_adapter_dtype=True, call no "
         "model.to(torch.bfloat16) after get_peft_model, and save the adapter as it is trained.",
+        limits="that they were trained in fp32: a cast back looks the same.",
         owner=Owner.JOB,
         judge=adapters_fp32,
         sources=("bts-fix7", "bts-quick"),
@@ -145,6 +146,7 @@ CHECKS = (
         fix="Save a state_dict instead of whole modules and objects, or save with safetensors. Of "
         "a stranger's file trust each global that is listed before you load it with "
         "weights_only=False; torch.serialization.add_safe_globals admits single ones.",
+        limits="that the model's own code, such as that of trust_remote_code, is harmless.",
         owner=Owner.JOB,
         judge=loads_without_code,
         sources=("torch-weights-only",),
@@ -165,6 +167,7 @@ CHECKS = (
         "model.resize_token_embeddings(len(tokenizer)) and model.config.pad_token_id = "
         "tokenizer.pad_token_id, before get_peft_model. Llama 3.1 and later have "
         "<|finetune_right_pad_id|>, which needs no new row.",
+        limits="that the collator masks the padding in the labels.",
         owner=Owner.JOB,
         judge=padding_is_its_own,
         sources=("bts-fix4", "exllamav2-415"),

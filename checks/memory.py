@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+from doctor.activations import told
 from doctor.checkpoint_sections import Checkpoint
 from doctor.job import Chosen, Job, Target
+from doctor.memory_plan import Plan, draw, plan
 from doctor.model import Check, Owner, Verdict, fail, ok, skip, unknown, warn
+from doctor.room import host_room
 from doctor.sections import Host, Unknown
-from doctor.training_memory import Size, model_size, table, training_parts
+from doctor.training_memory import table
+from doctor.training_sections import ModelShape, OwnModel
 from doctor.units import GIB, MIB, count, gib
 from doctor.verdicts import worst
-from doctor.views import JobGpu, JobGpus
+from doctor.views import JobGpus
 
 ACTIVATIONS = 0.2
 """Left for activations and the allocator: the rule of the project's table for MEM001."""
+RESERVE = 0.1
+"""Left for the allocator's gaps and the CUDA context where activations are known. Our own."""
 CORES_PER_GPU = 2
 """Vast.ai's rule for hosts, machine-checks rank 9."""
 SHM_FOLDER = "/dev/shm"  # noqa: S108 - only its size is read
@@ -28,95 +34,56 @@ def vram_fits(
     job_gpus: JobGpus | Unknown,
     checkpoint: Checkpoint | Unknown | None,
     host: Host | Unknown,
+    shape: ModelShape | Unknown | None,
+    own: OwnModel | Unknown | None,
 ) -> Verdict:
-    size = model_size(job, checkpoint)
-    if size is None:
+    found = plan(job, target, chosen, job_gpus, checkpoint, host, shape, own)
+    if found is None:
         return skip("the model's size is not known: --params 8B or --checkpoint PATH")
-    room = _room(target, job_gpus, host)
-    for needed in (size, chosen, room):
-        if isinstance(needed, Unknown):
-            return unknown(needed.reason)
-    assert isinstance(size, Size)
-    assert isinstance(chosen, Chosen)
-    assert isinstance(room, tuple)
-    free, where = room
-    parts = training_parts(job, chosen.precision, size)
-    need = sum(part.bytes for part in parts) / max(1, job.shards)
+    if isinstance(found, Unknown):
+        return unknown(found.reason)
+    known, kept = found.activations, RESERVE
+    rest = f"{told(known)}, " if known else "before activations, "
+    if known is None:
+        kept = ACTIVATIONS
     said = (
-        f"{count(size.parameters)} parameters ({size.said}), {_recipe(job, chosen)}: {gib(need)} "
-        f"before activations, {gib(free)} {where}, {gib(need / (1 - ACTIVATIONS))} required"
+        f"{count(found.size.parameters)} parameters ({found.size.said}), "
+        f"{_recipe(job, found.chosen)}: {gib(found.state)} {rest}"
+        f"{gib(found.free)} {found.where}, {gib(found.need / (1 - kept))} required"
     )
-    if need <= free * (1 - ACTIVATIONS):
+    if found.need <= found.free * (1 - kept):
         return ok(said)
-    fix = f"{VRAM.fix}\nBytes of this training:\n{table(parts, job.shards)}"
-    if need > free and job.recipe is not None:
-        return fail(said, fix=fix)
-    return warn(said, fix=fix)
+    fix = f"{VRAM.fix}\nBytes of this training:\n{_table(found)}"
+    return fail(said, fix=fix) if _surely_too_much(job, found) else warn(said, fix=fix)
+
+
+def _surely_too_much(job: Job, found: Plan) -> bool:
+    """The state of a stated recipe, or a measured peak; an estimate alone proves nothing."""
+    known = found.activations
+    if known and known.measured and found.need > found.free:
+        return True
+    return job.recipe is not None and found.state > found.free
+
+
+def _table(found: Plan) -> str:
+    known = found.activations
+    if known is None:
+        return table(found.parts, found.shards)
+    return f"{table(found.parts, found.shards, told(known))}\n{draw(found.bar)}"
 
 
 def _recipe(job: Job, chosen: Chosen) -> str:
     named = job.recipe or ("assumed: fp32" if chosen.precision == "fp32" else "assumed: amp")
     trained = "" if job.trainable is None else f", {count(job.trainable)} of them trained"
-    return f"recipe {named} with Adam{trained}"
-
-
-def _room(
-    target: Target, job_gpus: JobGpus | Unknown, host: Host | Unknown
-) -> tuple[float, str] | Unknown:
-    """Free bytes of the fullest place that the job would use, and what it is."""
-    if target.kind in ("cpu", "mps"):
-        return _host_room(host)
-    if isinstance(job_gpus, Unknown):
-        return job_gpus
-    if not job_gpus.gpus:
-        return Unknown(reason="no GPU is visible")
-    found = [_gpu_room(gpu, host) for gpu in job_gpus.gpus]
-    for room in found:
-        if isinstance(room, Unknown):
-            return room
-    return min(room for room in found if isinstance(room, tuple))
-
-
-def _gpu_room(gpu: JobGpu, host: Host | Unknown) -> tuple[float, str] | Unknown:
-    total, used = gpu.memory_total, gpu.memory_used
-    if _shares_memory(gpu):
-        room = _host_room(host)
-        if isinstance(room, Unknown):
-            return room
-        return room[0], f"{room[1]} ({gpu.label} shares it)"
-    if total is None:
-        return Unknown(reason=f"the memory of {gpu.label} could not be read")
-    if used is None:
-        return float(total), f"on {gpu.label}, what others use there not read"
-    return float(total - used), f"free on {gpu.label}"
-
-
-def _shares_memory(gpu: JobGpu) -> bool:
-    """An integrated GPU: torch says so, or NVML knows of no memory of its own."""
-    if gpu.torch:
-        return gpu.torch.integrated
-    unread = gpu.nvml.unread.items() if gpu.nvml else ()
-    return any("memory" in name and "not supported" in why.lower() for name, why in unread)
-
-
-def _host_room(host: Host | Unknown) -> tuple[float, str] | Unknown:
-    """What this process may still take: MemAvailable, or less under a cgroup's limit."""
-    if isinstance(host, Unknown):
-        return host
-    if host.memory_available is None:
-        return Unknown(reason="MemAvailable could not be read")
-    limit, used = host.cgroup_memory_limit, host.cgroup_memory_used
-    if limit is None or limit - (used or 0) >= host.memory_available:
-        return float(host.memory_available), "available on this host"
-    taken = "what is used of it not read" if used is None else f"{gib(used)} of it used"
-    return float(limit - (used or 0)), f"left under the cgroup limit of {gib(limit)}, {taken}"
+    optimizer = {"adamw": "Adam"}.get(job.optimizer, job.optimizer)
+    return f"recipe {named} with {optimizer}{trained}"
 
 
 def host_memory(
     host: Host, job: Job, target: Target, job_gpus: JobGpus | Unknown, checkpoint: Checkpoint | None
 ) -> Verdict:
     verdicts = [_cores(host, target, _gpu_count(job, target, job_gpus))]
-    room = _host_room(host)
+    room = host_room(host)
     if checkpoint is not None:
         verdicts.append(_holds(room, checkpoint))
     elif not isinstance(room, Unknown):
@@ -180,16 +147,21 @@ VRAM = Check(
     "remedy.",
     passes="the sum, divided by --shards, takes at most 80 % of the memory that is free on the "
     "GPU of the job with the least (of MemAvailable and the cgroup limit on integrated GPUs, MPS "
-    "and CPU)",
-    warns="it fits with less than 20 % left; or it does not fit under a recipe that was assumed",
-    fails="it does not fit under the recipe stated with --recipe",
+    "and CPU). Where activations are known, 90 % with them: measured by the step of --model or "
+    "--hf at two batches, else estimated from config.json, --batch-size and --seq-len",
+    warns="it fits with less room left; or it does not fit under a recipe that was assumed, or "
+    "with activations that were estimated",
+    fails="it does not fit under the recipe stated with --recipe, activations left aside; or the "
+    "measured peak, at the job's batch and length, does not fit",
     fix="Train less of the model (LoRA: --trainable 40M), split the state over more GPUs (FSDP or "
     "ZeRO: --shards N), take an 8-bit or offloaded optimizer, or a GPU with more memory: the "
     "cheapest first. A smaller batch or gradient checkpointing helps activations only. If the job "
-    "is another one, say so: --recipe, --params, --trainable, --shards.",
+    "is another one, say so: --recipe, --params, --trainable, --shards, --optimizer.",
+    limits="that the peak fits where activations were not measured: their estimate is no "
+    "measurement.",
     owner=Owner.JOB,
     judge=vram_fits,
-    sources=("fnr-memory", "ps-U10", "ps-U11"),
+    sources=("fnr-memory", "ps-U10", "ps-U11", "activation-recomputation", "bnb-optimizers"),
 )
 
 HOST = Check(
@@ -207,6 +179,7 @@ HOST = Check(
     fix="Raise the container's memory limit or its CPU quota, or load the checkpoint shard by "
     "shard (safetensors reads one tensor at a time; low_cpu_mem_usage in transformers 4). With few "
     "cores lower num_workers of the DataLoader.",
+    limits="that data loading is fast enough with these cores.",
     owner=Owner.MACHINE,
     judge=host_memory,
     sources=("ps-U9", "vast-docker"),
@@ -226,6 +199,7 @@ SHM = Check(
     "emptyDir with medium: Memory mounted at /dev/shm). Where that cannot be changed, "
     "torch.multiprocessing.set_sharing_strategy('file_system') or num_workers=0 spares it.",
     commands=("docker run --shm-size=8g ...",),
+    limits="that 1 GiB is enough for many workers or large batches.",
     owner=Owner.ENVIRONMENT,
     judge=shm,
     sources=("pytorch-5040",),

@@ -171,6 +171,7 @@ MASTERS = (
         warns="moments are in bf16 or fp16 without fp32 copies, or DeepSpeed's "
         "bf16_master_weights_and_grads is set",
         fix=MASTER_FIX,
+        limits="that the weights were fp32 from the first step on.",
         owner=Owner.JOB,
         judge=master_weights_fp32,
         sources=("bts-fix2", "fnr-root", "fnr-fix", "fnr-memory", "speculators-765", "optimi"),
@@ -194,6 +195,7 @@ STEPPED = (
         "the checkpoint tells of steps (not in plain SGD, which keeps none)",
         fix="Print param.grad after backward() for the parameters without one, and see that the "
         "optimizer was made from the parameters of the model that is trained.",
+        limits="that its steps were the right size.",
         owner=Owner.JOB,
         judge=optimizer_stepped,
         sources=("fnr-optimizer", "fnr-gradients", "ps-P18", "unsloth-4533"),

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 from packaging.version import InvalidVersion, Version
 
+from doctor.card_sections import Load
 from doctor.job import Chosen, Job, Target
 from doctor.model import Check, Owner, Verdict, fail, ok, skip, unknown, warn
 from doctor.sections import Host, Torch, Unknown
+from doctor.training_sections import Settings
 from doctor.units import dotted
 from doctor.views import JobGpu, JobGpus
 
 AMPERE, VOLTA = (8, 0), (7, 0)
 """First capability with native bf16 and TF32, and with fp16 tensor cores (titan-matrix)."""
 MACOS_BF16 = (14, 0)
+MATTERS = 1.2
+"""Times as fast: below, switching TF32 on gains less than it costs in digits."""
 DATA_CENTRE = ((8, 0), (9, 0), (10, 0), (10, 3))
 """A100 and A30, H100 and H200, B200, B300: chips with a TF32 rate far above their fp32 rate."""
 
@@ -98,21 +102,37 @@ def _fits_mps(chosen: Chosen, said: str, host: Host | Unknown) -> Verdict:
 
 
 def tf32_setting(
-    chosen: Chosen, torch: Torch, job_gpus: JobGpus | Unknown, host: Host | Unknown
+    chosen: Chosen,
+    torch: Torch,
+    settings: Settings | Unknown,
+    load: tuple[Load, ...] | Unknown | None,
+    job_gpus: JobGpus | Unknown,
+    host: Host | Unknown,
 ) -> Verdict:
     if chosen.precision != "fp32":
         return ok(f"the job does its matmuls in {chosen.precision}; TF32 is for fp32{_left(host)}")
-    for needed in (job_gpus, host):
+    for needed in (job_gpus, host, settings):
         if isinstance(needed, Unknown):
             return unknown(needed.reason)
     assert isinstance(job_gpus, JobGpus)
     assert isinstance(host, Host)
+    assert isinstance(settings, Settings)
     capability = job_gpus.lowest_capability
     if capability is None:
         return unknown("the compute capability could not be read")
     if capability < AMPERE:
         return skip(f"no TF32 on compute capability {dotted(capability)}, it starts at 8.0")
-    return _of_environment(host) or _of_torch(torch, job_gpus.gpus)
+    return _of_environment(host) or _of_torch(torch, settings, _measured(load), job_gpus.gpus)
+
+
+def _measured(load: tuple[Load, ...] | Unknown | None) -> tuple[float, str] | None:
+    """How many times as fast as fp32 TF32 was on the first GPU, and in words."""
+    for each in load if isinstance(load, tuple) else ():
+        tf32, fp32 = each.matmul.get("tf32"), each.matmul.get("fp32")
+        if tf32 and fp32:
+            rates = f"{tf32 / 1e12:.1f} against {fp32 / 1e12:.1f} TFLOP/s"
+            return tf32 / fp32, f"TF32 was measured {tf32 / fp32:.1f}x as fast as fp32, {rates}"
+    return None
 
 
 def _left(host: Host | Unknown) -> str:
@@ -148,15 +168,28 @@ def _of_environment(host: Host) -> Verdict | None:
     )
 
 
-def _of_torch(torch: Torch, gpus: tuple[JobGpu, ...]) -> Verdict:
-    if torch.tf32_matmul is None:
+def _of_torch(
+    torch: Torch,
+    settings: Settings,
+    measured: tuple[float, str] | None,
+    gpus: tuple[JobGpu, ...],
+) -> Verdict:
+    if settings.tf32_matmul is None:
         return unknown("torch did not tell whether matmul TF32 is on")
-    if torch.tf32_matmul:
-        return ok("fp32 job, matmul TF32 is on")
+    told = f"; {measured[1]}" if measured else ""
+    after = settings.when != "after import"
+    if settings.tf32_matmul:
+        return ok(f"fp32 job, matmul TF32 is on{' after your code ran' if after else ''}{told}")
+    if measured and measured[0] < MATTERS:
+        return ok(f"fp32 job, matmul TF32 is off{told}: it hardly matters on {gpus[0].name}")
     line, more = tf32_line(torch)
+    how = (
+        "off after your code ran, on required"
+        if after
+        else "off as torch sets it by default, on required; your script may set it"
+    )
     return warn(
-        "fp32 job, matmul TF32 is off as torch sets it by default, on required; your script may "
-        f"set it; {_gain(gpus[0])}",
+        f"fp32 job, matmul TF32 is {how}{told or f'; {_gain(gpus[0])}'}",
         line,
         fix=f"Add this line to the start of the script: {line}{more}",
     )
@@ -220,6 +253,7 @@ FITS = Check(
     "bare is_bf16_supported() says True on this GPU since torch 2.3, it counts emulation. If a "
     "GradScaler raises 'not implemented for BFloat16', the weights were loaded in bf16: load them "
     "in fp32 for fp16 autocast.",
+    limits="that the model trains stably in this precision.",
     owner=Owner.JOB,
     judge=precision_fits_gpu,
     sources=(
@@ -241,13 +275,16 @@ TF32 = Check(
     title="An fp32 job multiplies matrices in TF32",
     why="Since torch 1.12 fp32 matmuls do not use TF32 unless told to; convolutions do. On "
     "data-centre chips that leaves most of the matmul rate unused: 156 against 19.5 TFLOPS on an "
-    "A100. On GeForce cards the dense TF32 rate equals the fp32 rate, so little is gained. Two "
+    "A100. On GeForce cards the dense TF32 rate equals the fp32 rate, so little is gained. Where "
+    "the load measured both rates, they decide. Two "
     "environment variables change it outside the script, and one of them invisibly.",
-    passes="the job does its matmuls in bf16 or fp16, or matmul TF32 is on",
+    passes="the job does its matmuls in bf16 or fp16, or matmul TF32 is on, or it was measured to "
+    f"be less than {MATTERS} times as fast as fp32 on this GPU",
     warns="an fp32 job with matmul TF32 off; NVIDIA_TF32_OVERRIDE=0; "
     "TORCH_ALLOW_TF32_CUBLAS_OVERRIDE set (GPUs below 8.0 have no TF32: skipped)",
     fix='Turn TF32 on at the start of the script: torch.set_float32_matmul_precision("high"), or '
     'from torch 2.9 on torch.backends.cuda.matmul.fp32_precision = "tf32".',
+    limits="that TF32 is accurate enough for this model.",
     owner=Owner.JOB,
     judge=tf32_setting,
     sources=("ps-P2", "torch-matmul-precision", "pytorch-76509", "pytorch-166387"),

@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+from doctor.checks.diagnosed import complete
+from doctor.checks.siblings import on_each
 from doctor.known import BROKEN_GPU, GPU_TAKEN, MIXED_CUDNN, NO_GPU_CODE, Known, recognise
 from doctor.model import Check, Owner, Verdict, fail, ok, unknown
 from doctor.training_sections import Parameter, Smoke, Stage, Step
@@ -81,10 +83,11 @@ def completes(smoke: Smoke) -> Verdict:
     known = recognise(last.ended.detail, ERRORS)
     if known is None:
         ending = {"signal": CRASHED, "timeout": HUNG}.get(last.ended.how)
-        return fail(said, fix=ending, seconds=smoke.seconds)
-    return fail(
+        return complete(fail(said, fix=ending, seconds=smoke.seconds), smoke)
+    verdict = fail(
         said, fix=known.fix, owner=known.owner, sources=known.sources, seconds=smoke.seconds
     )
+    return complete(verdict, smoke)
 
 
 def _where(smoke: Smoke) -> str:
@@ -105,13 +108,16 @@ STEP_COMPLETES = Check(
     title="A real training step completes",
     why="Imports and version numbers do not prove that training runs. The doctor trains a small "
     "decoder for a few steps on the job's device, in the job's precision, in a process of its own, "
-    "and records each stage: an error, a crash or a hang is then pinned to the stage it came from.",
+    "and records each stage: an error, a crash or a hang is then pinned to the stage it came from. "
+    "It then repeats the steps with one thing changed at a time (attention kernels, precision, "
+    "learning rate, batch) and names the first change that mends them.",
     passes="allocate, forward, loss, backward and optimizer are done in every step.",
     fails="A stage raised, crashed or gave no answer in time.",
     fix="Search for the error that the stage raised. The model is the doctor's own, so the cause "
     "lies in the environment or the machine, not in the training script.",
+    limits="that your model trains: this is the doctor's small one.",
     owner=Owner.ENVIRONMENT,
-    judge=completes,
+    judge=on_each(completes),
     sources=("cbl-verification", "ps-U28"),
     after=("TOR001",),
 )
@@ -122,15 +128,17 @@ def loss_finite(smoke: Smoke) -> Verdict:
         return unknown("no step was recorded")
     for number, step in enumerate(smoke.steps, 1):
         if wanted := _wanting(step):
-            return fail(f"step {number}: {_line(step)}; required: {wanted}")
+            return complete(fail(f"step {number}: {_line(step)}; required: {wanted}"), smoke)
     taken = [step for step in smoke.steps if not step.skipped]
     skipped = len(smoke.steps) - len(taken)
     if not taken or skipped > MOST_SKIPPED:
         said = f"the GradScaler skipped {skipped} of {len(smoke.steps)} steps"
         last = _line(smoke.steps[-1])
-        return fail(f"{said}, the last: {last}; required: at most {MOST_SKIPPED}")
+        said = f"{said}, the last: {last}; required: at most {MOST_SKIPPED}"
+        return complete(fail(said), smoke)
     if broken := [parameter for parameter in smoke.parameters if not parameter.finite]:
-        return fail(f"gradients are not finite in {_names(broken)}; required: all finite")
+        said = f"gradients are not finite in {_names(broken)}; required: all finite"
+        return complete(fail(said), smoke)
     noted = f", {skipped} skipped while the GradScaler calibrated" if skipped else ""
     return ok(f"{_line(taken[-1])} in the last of {len(smoke.steps)} steps{noted}; all finite")
 
@@ -160,7 +168,8 @@ LOSS_FINITE = Check(
     "a kernel, a library or the precision, not from the data. A loss of exactly 0 is a NaN in "
     "disguise in many logs: the Trainer's logging_nan_inf_filter prints a NaN loss as 0.0, and "
     "only grad_norm tells. An fp16 GradScaler starts high on purpose, so a few skipped steps are "
-    "normal.",
+    "normal. What is not finite is repeated with one thing changed at a time, as SMK001 tells, and "
+    "the first module or operation that makes it is named.",
     passes="Loss finite and not 0 in every step; gradients finite in every step that was not "
     "skipped; up to 10 steps skipped by an fp16 GradScaler.",
     fails="A loss is nan, inf or exactly 0, a gradient is not finite in a step that was taken, or "
@@ -170,8 +179,9 @@ LOSS_FINITE = Check(
     "helps names the precision or the attention kernel. In your own script the same switch is "
     "torch.backends.cuda.enable_cudnn_sdp(False). If neither helps, reinstall torch in a fresh "
     "environment, then suspect the GPU.",
+    limits="that the loss falls, or stays finite beyond these few steps.",
     owner=Owner.ENVIRONMENT,
-    judge=loss_finite,
+    judge=on_each(loss_finite),
     sources=("bts-quick", "cbl-verification", "ps-P5", "ps-P8", "ps-P10"),
     after=("SMK001",),
 )
@@ -186,7 +196,7 @@ def gradients_reach_all(smoke: Smoke) -> Verdict:
     total = len(smoke.parameters)
     if without:
         said = f"{len(without)} of {total} parameters had no non-zero gradient"
-        return fail(f"{said}: {_names(without)}; required: all have one")
+        return complete(fail(f"{said}: {_names(without)}; required: all have one"), smoke)
     return ok(f"all {total} trainable parameters had a non-zero gradient")
 
 
@@ -203,8 +213,9 @@ GRADIENTS_REACH_ALL = Check(
     fix="In half precision run again with --precision fp32: if all have gradients then, they "
     "underflow (fp16 needs a GradScaler). Otherwise a kernel does not compute its backward pass: "
     "reinstall torch in a fresh environment.",
+    limits="that the gradients are right: they are only not zero.",
     owner=Owner.ENVIRONMENT,
-    judge=gradients_reach_all,
+    judge=on_each(gradients_reach_all),
     sources=("fnr-gradients", "ps-P18"),
     after=("SMK001",),
 )
@@ -243,8 +254,9 @@ WEIGHTS_MOVE = Check(
     fix="Keep the weights and the optimizer state in fp32 and compute in bf16 under autocast "
     "(--recipe amp), or let the optimizer carry what rounding loses: Kahan summation or stochastic "
     "rounding. A larger learning rate only hides it.",
+    limits="that the weights move in the right direction, or enough.",
     owner=Owner.JOB,
-    judge=weights_move,
+    judge=on_each(weights_move),
     sources=("fnr-precision", "fnr-root", "fnr-fix", "bts-fix2"),
     after=("SMK001",),
 )

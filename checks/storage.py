@@ -9,6 +9,7 @@ from doctor.job import Job
 from doctor.model import Check, Owner, Status, Verdict, fail, ok, unknown, warn
 from doctor.sections import Place, Unknown
 from doctor.training_memory import Saved, saved_size
+from doctor.training_sections import OwnModel
 from doctor.units import GB, gb
 from doctor.verdicts import worst
 
@@ -30,14 +31,17 @@ VOLATILE = {
 
 
 def room_for_checkpoints(
-    job: Job, places: tuple[Place, ...], checkpoint: Checkpoint | Unknown | None
+    job: Job,
+    places: tuple[Place, ...],
+    checkpoint: Checkpoint | Unknown | None,
+    own: OwnModel | Unknown | None = None,
 ) -> Verdict:
     output = next((place for place in places if place.role == "output"), None)
     if output is None:
         return unknown("no output folder was looked at")
     if output.free is None:
         return unknown(f"the free space of {_at(output)} could not be read: {_silence(output)}")
-    saved = saved_size(job, checkpoint)
+    saved = saved_size(job, checkpoint, own)
     if not isinstance(saved, Saved):
         return _room_unsized(_at(output), output.free, saved)
     need, least = job.keep * saved.total, job.keep * saved.weights
@@ -47,7 +51,7 @@ def room_for_checkpoints(
     )
     if output.free >= SLACK * need:
         return ok(said)
-    stated = job.recipe is not None or job.params is not None
+    stated = saved.tried or job.recipe is not None or job.params is not None
     if output.free < least or (stated and output.free < need):
         return fail(said)
     if output.free < need:
@@ -72,9 +76,10 @@ def _room_unsized(path: str, free: int, saved: Unknown | None) -> Verdict:
 
 
 def paths_usable(places: tuple[Place, ...]) -> Verdict:
-    if not places:
+    written = [place for place in places if place.role != "expected"]
+    if not written:
         return unknown("no folder was looked at")
-    return worst(*(_usable(place) for place in places))
+    return worst(*(_usable(place) for place in written))
 
 
 def _usable(place: Place) -> Verdict:
@@ -149,9 +154,10 @@ ROOM = Check(
     why="A full disk breaks torch.save in the middle of a file, hours into the run, and what is "
     "left is a truncated checkpoint. One to resume from holds the optimizer's state beside the "
     "weights: with Adam in fp32 three times the bytes of the fp32 weights.",
-    passes="free space is at least 1.2 times --keep checkpoints (weights and Adam's moments; the "
-    "weights as large as --checkpoint, else --params by the recipe; with --trainable the trained "
-    "part); where the size is not known, at least 20 GB are free",
+    passes="free space is at least 1.2 times --keep checkpoints (weights and Adam's moments: what "
+    "torch.save would write of the whole training of --model or --hf, else the weights as large as "
+    "--checkpoint, else --params by the recipe; with --trainable the trained part); where the size "
+    "is not known, at least 20 GB are free",
     warns="less than 20 % slack; or the weights fit and the optimizer's state, which nobody "
     "stated by --params or --recipe, does not; size not known and less than 20 GB free",
     fails="the checkpoints do not fit; size not known and less than 5 GB free",
@@ -159,6 +165,7 @@ ROOM = Check(
     "transformers, --keep here), delete old ones, or save the weights alone (save_only_model=True: "
     "such a run cannot resume its optimizer).",
     commands=("df -h",),
+    limits="that the space stays free: others write there too.",
     owner=Owner.ENVIRONMENT,
     judge=room_for_checkpoints,
     sources=("ps-U6", "runpod-disk"),
@@ -184,6 +191,7 @@ USABLE = Check(
     "Move caches with HF_HOME and temporary files with TMPDIR. For a silent network mount look at "
     "its server; a trial file named .doctor-* that could not be deleted may be left there.",
     commands=("findmnt --target DIR", "df -hi DIR"),
+    limits="that the disk is fast, or that it outlives the machine where its type does not tell.",
     owner=Owner.ENVIRONMENT,
     judge=paths_usable,
     sources=("ps-U6", "runpod-disk"),

@@ -79,6 +79,7 @@ TORCH_IMPORTS = Check(
     fails="torch is not installed there, or its import raises, crashes or gives no answer.",
     fix="Reinstall torch together with the packages that it requires; a slow import wants the "
     "environment on a local disk.",
+    limits="that anything computes: an import touches no GPU.",
     owner=Owner.ENVIRONMENT,
     judge=imports,
     sources=("ps-U28", "pytorch-install"),
@@ -203,6 +204,8 @@ HAS_GPU_CODE = Check(
     fails="The kernel failed, or none was tried and no code fits.",
     fix="Install a torch build with code for this GPU; where only PTX fits, it also saves the "
     "compilation.",
+    limits="that extensions built apart from torch (flash-attn, bitsandbytes, apex) have code "
+    "for the GPU.",
     owner=Owner.ENVIRONMENT,
     judge=has_gpu_code,
     sources=(
@@ -286,6 +289,7 @@ LIBRARIES_MATCH = Check(
     fails="Parts of one library are mapped from two directories, or cuDNN's own version check "
     "refuses.",
     fix=MIXED_CUDNN.fix,
+    limits="that libraries loaded later by other extensions come from there too.",
     owner=Owner.ENVIRONMENT,
     judge=libraries_match,
     commands=(

@@ -192,6 +192,7 @@ VALUES = (
         "as far as it was read",
         fix="Go back to a checkpoint from before the training diverged, or fetch the file again "
         "and compare its checksum with the source's.",
+        limits="that the values are good: finite ones can be wrong too.",
         owner=Owner.JOB,
         judge=values_finite,
         sources=("ps-P8", "vllm-53537"),
@@ -217,6 +218,7 @@ MOVES = (
         "logged learning rates make a random walk of 0.001",
         fix="Freeze on purpose or not at all: look at requires_grad, at the optimizer's "
         "param_groups, and at param.grad after backward() for the parameters that are named.",
+        limits="that what moved moved enough: one bit that differs is enough to pass.",
         owner=Owner.JOB,
         judge=moved_since_baseline,
         sources=("fnr-diagnosis", "fnr-precision", "fnr-fix", "ps-P18"),

@@ -29,7 +29,13 @@ class AttentionCase(Section, frozen=True, kw_only=True):
     trigger: str = ""
     """The source of the known bug that this shape provokes; "" = an ordinary shape."""
     job: bool = False
-    """The shape that the user named, or that of the model."""
+    """The shape that the user named."""
+    judged: Literal["error", "finite"] = "error"
+    """finite: no right answer is known (dropout), or it differs between versions of torch."""
+    note: str = ""
+    """How the user's shape was cut, and how much of it was compared."""
+    left_out: bool = False
+    """It was not tried; the note says why."""
 
 
 class Trial(Section, frozen=True, kw_only=True):
@@ -40,7 +46,7 @@ class Trial(Section, frozen=True, kw_only=True):
     case: str
     ended: Ended
     refused: str | None = None
-    """torch's own reason not to take this backend here; None: it ran."""
+    """Why it was not taken here, in torch's own words where they are; None: it was."""
     errors: dict[str, Number] = {}
     """Relative Frobenius error of output, dq, dk, dv."""
     nonfinite: dict[str, int] = {}
@@ -55,6 +61,7 @@ class Implementation(Section, frozen=True, kw_only=True):
     error: Number | None = None
     """Relative Frobenius error of the logits."""
     grad_error: Number | None = None
+    """The largest among the gradients of attention's projections."""
 
 
 class Attention(Section, frozen=True, kw_only=True):
@@ -65,6 +72,8 @@ class Attention(Section, frozen=True, kw_only=True):
     trials: tuple[Trial, ...]
     defaults: dict[str, str] = {}
     """ "case/dtype" -> the backend that torch takes when nothing is switched."""
+    lowest_lse: dict[str, Number] = {}
+    """ "case/dtype" -> the lowest log-sum-exp of a row of logits, in float64."""
     implementations: tuple[Implementation, ...] = ()
     cut_short: str = ""
     """Why trials are missing at the end, "" if none are."""
@@ -91,7 +100,7 @@ class Watched(Section, frozen=True, kw_only=True):
     nvlink_errors: int | None = None
     """CRC, replay and recovery errors of all links."""
     nvlinks_down: int | None = None
-    """Links that are there and not active; None: the GPU has none or would not tell."""
+    """Links that are not active beside others that are; None: it has none, or none is in use."""
     xids: tuple[int, ...] | None = None
     """Xid events of the driver; None: the events could not be listened to."""
     link: tuple[int, int] | None = None
@@ -109,7 +118,7 @@ class Load(Section, frozen=True, kw_only=True):
     name: str
     ended: Ended
     matmul: dict[str, float] = {}
-    """ "bf16", "tf32", "fp32" -> FLOP/s of a square product."""
+    """ "bf16" ("fp16" before Ampere), "tf32", "fp32" -> FLOP/s of a square product."""
     size: int = 0
     """Rows of the square matrices."""
     copy: float | None = None
@@ -118,9 +127,11 @@ class Load(Section, frozen=True, kw_only=True):
     """Bytes per second from pinned host memory."""
     from_device: float | None = None
     products: int = 0
-    """The same bf16 product, computed so often."""
+    """The same half-precision product, computed so often."""
     differing: int | None = None
     """Elements in which any of them differs from the first; None: not compared."""
+    unread: dict[str, str] = {}
+    """Field -> why it was not measured."""
     seconds: float = 0.0
 
 

@@ -11,11 +11,17 @@ from doctor.checks import (
     checkpoint,
     driver,
     environment,
+    expectations,
+    expectations_host,
     gpu,
+    load,
     loading,
     memory,
     norms,
     optimizer,
+    own_model,
+    own_recipe,
+    peers,
     precision,
     smoke,
     storage,
@@ -27,10 +33,14 @@ from doctor.model import Check, Finding
 from doctor.sources import SOURCES
 
 CHECKS: tuple[Check, ...] = (
+    *expectations.CHECKS,
+    *expectations_host.CHECKS,
     *torch_build.IMPORTS,
     *driver.CHECKS,
     *torch_build.CHECKS,
     *gpu.CHECKS,
+    *load.CHECKS,
+    *peers.CHECKS,
     *precision.CHECKS,
     *attention.CHECKS,
     *environment.CHECKS,
@@ -45,9 +55,13 @@ CHECKS: tuple[Check, ...] = (
     *optimizer.STEPPED,
     *loading.CHECKS,
     *smoke.CHECKS,
+    *own_model.CHECKS,
+    *own_recipe.CHECKS,
+    *own_recipe.SCALERS,
 )
 
 FAMILIES = {
+    "JOB": "what was agreed",
     "DRV": "driver",
     "TOR": "torch build",
     "GPU": "device",

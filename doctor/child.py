@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import math
 import os
 import selectors
 import signal
@@ -34,6 +35,8 @@ TAIL = 64 * 1024
 LINE = 64 * 1024 * 1024
 NOTES = 100_000
 """Notes and stages that one request may tell; a probe that goes on and on is broken."""
+CUT = "cut off by --budget"
+"""Stands in every `Ended.detail` that the budget, and not a deadline, brought about."""
 GLANCE = 0.25
 """How often a silent child is looked at: its pipe may be held open by a process it left behind."""
 
@@ -47,6 +50,14 @@ class Answer:
     notes: tuple[dict[str, Any], ...] = ()
     stages: tuple[tuple[str, Ended], ...] = ()
     """Calls entered, in order, each with how it ended; repeated ones are summed."""
+
+    @property
+    def placed(self) -> Ended:
+        """How it ended, with the call that an error came from; hangs and signals name theirs."""
+        if self.ended.how != "error" or not self.stages or self.stages[-1][1].ok:
+            return self.ended
+        detail = f"{self.stages[-1][0]}: {self.ended.detail}"
+        return msgspec.structs.replace(self.ended, detail=detail)
 
 
 class _Message(msgspec.Struct):
@@ -100,6 +111,8 @@ class Child:
     def __init__(self, command: Sequence[str], env: Mapping[str, str] | None = None) -> None:
         """Start it. Raises OSError if the program cannot be started."""
         self.started = time.monotonic()
+        self.until = math.inf
+        """When the time of the whole examination is over, on the monotonic clock."""
         self._partial = bytearray()
         self._lines: deque[bytes] = deque()
         self._tail = b""
@@ -192,7 +205,10 @@ class Child:
         if self._ended:
             return Ended(how="error", detail="the probe was ended before it was asked")
         while not self._lines:
-            left = deadline - time.monotonic()
+            now = time.monotonic()
+            if now >= self.until:
+                return Ended(how="error", detail=CUT)
+            left = min(deadline, self.until) - now
             if left <= 0:
                 return Ended(how="timeout")
             if not self._pump(min(left, GLANCE)):
@@ -296,6 +312,6 @@ def _placed(ended: Ended, inside: str, spent: float) -> Ended:
     detail = ended.detail
     if ended.how == "timeout":
         detail = f"no answer in {round(spent, 1):g} s{where}"
-    elif ended.how == "signal":
+    elif ended.how == "signal" or detail == CUT:
         detail = f"{ended.detail}{where}"
     return Ended(how=ended.how, detail=detail, seconds=spent, code=ended.code)

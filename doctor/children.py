@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 import os
 import sys
 import threading
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from typing import Any, TypeVar
 
@@ -13,7 +15,7 @@ import msgspec
 
 from doctor.checkpoint.remote import clean
 from doctor.checkpoint_sections import Checkpoint
-from doctor.child import PROBES, Answer, Child
+from doctor.child import CUT, PROBES, Answer, Child
 from doctor.sections import Ended, Unknown
 
 T = TypeVar("T")
@@ -22,15 +24,26 @@ T = TypeVar("T")
 class Children:
     """Every child of this run, so that an interrupt leaves none behind."""
 
-    def __init__(self) -> None:
+    def __init__(self, budget: float | None = None) -> None:
+        """`budget`: the seconds from now on that all of them may take."""
+        self._until = math.inf if budget is None else time.monotonic() + budget
         self._running: list[Child] = []
         self._closed = False
 
-    def start(self, python: str, probe: str, *arguments: str) -> Child:
-        """Start a probe by its path. Raises OSError where `python` cannot be started."""
+    def start(
+        self, python: str, probe: str, *arguments: str, env: Mapping[str, str] | None = None
+    ) -> Child:
+        """Start a probe by its path, with `env` on top of the environment.
+
+        Raises OSError where `python` cannot be started.
+        """
         if self._closed:
             raise OSError("the run was interrupted")
-        child = Child([python, str(PROBES / f"{probe}.py"), *arguments], environment())
+        if time.monotonic() >= self._until:
+            raise OSError(CUT)
+        command = [python, str(PROBES / f"{probe}.py"), *arguments]
+        child = Child(command, {**environment(), **(env or {})})
+        child.until = self._until
         self._running.append(child)
         return child
 

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import sys
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated, Literal
 
 import typer
 
-from doctor import __version__, options
-
-if TYPE_CHECKING:
-    from doctor.report import Report
+from doctor import __version__, options, prolog
 
 app = typer.Typer(
     name="doctor",
@@ -18,7 +16,7 @@ app = typer.Typer(
     "hours are paid for.",
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
-    add_completion=False,
+    add_completion="_DOCTOR_COMPLETE" in os.environ,  # else it costs options that write files
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
@@ -51,27 +49,44 @@ def run(
     model: options.Model = None,
     hf: options.Hf = None,
     layers: options.Layers = None,
-    weights: options.Weights = False,
+    weights: options.Weights = None,
     lora: options.Lora = None,
     expect_no_grad: options.ExpectNoGrad = None,
-    compile: options.Compile = False,
+    optimizer: options.Optimizer = None,
+    checkpointing: options.Checkpointing = None,
+    compile: options.Compile = None,
     batch_size: options.BatchSize = None,
     seq_len: options.SeqLen = None,
     attention: options.Attention = None,
-    no_smoke: options.NoSmoke = False,
-    quick: options.Quick = False,
+    cache_dir: options.CacheDir = None,
+    smoke: options.Smoke = None,
+    quick: options.Quick = None,
+    config: options.Config = None,
+    no_config: options.NoConfig = False,
+    no_ignores: options.NoIgnores = False,
+    inject: options.Inject = None,
+    budget: options.Budget = None,
     facts: options.FactsFile = None,
     save_facts: options.SaveFacts = None,
     only: options.Only = None,
     skip: options.Skip = None,
     fail_on: options.FailOn = "fail",
+    context: options.Context = "job",
     format: options.Format = "console",
+    output: options.Output = None,
+    annotate: options.Annotate = False,
+    no_redact: options.NoRedact = False,
     color: options.Color = "auto",
     verbose: options.Verbose = False,
     quiet: options.Quiet = False,
 ) -> int:
     """Examine this machine and judge it. Exit 0 READY, 1 not, 2 usage, 3 not known."""
-    from doctor import session
+    from doctor import delivery, session
+
+    telling = delivery.telling(
+        format, output or (), color, annotate=annotate, keep_names=no_redact,
+        verbose=verbose, quiet=quiet,
+    )  # fmt: skip
 
     flags = {
         "device": device,
@@ -88,37 +103,52 @@ def run(
         "model": model,
         "hf": hf,
         "layers": layers,
-        "weights": weights or None,
+        "weights": weights,
         "lora": lora,
         "expect_no_grad": tuple(expect_no_grad or ()) or None,
-        "compile": compile or None,
+        "optimizer": optimizer,
+        "checkpointing": checkpointing,
+        "compile": compile,
         "batch_size": batch_size,
         "seq_len": seq_len,
         "attention": attention,
-        "smoke": False if no_smoke else None,
-        "quick": quick or None,
+        "cache_dir": cache_dir,
+        "smoke": smoke,
+        "quick": quick,
     }
+    wishes = session.wishes(config, no_config, no_ignores, inject, budget)
     report = session.examine_job(
-        flags, facts, save_facts, only or [], skip or [], fail_on, progress=not quiet
+        flags, facts, save_facts, only or [], skip or [], fail_on, progress=not quiet, wishes=wishes
     )
-    detail: Literal["quiet", "normal", "verbose"] = (
-        "quiet" if quiet else "verbose" if verbose else "normal"
-    )
-    _print_report(report, format, color, detail)
-    return report.exit_code
+    if context == "prolog":
+        print(prolog.line(delivery.finished(report, telling)))
+        return prolog.exit_code(report)
+    return delivery.deliver(report, telling)
 
 
-def _print_report(
-    report: Report, format: str, color: options.When, detail: Literal["quiet", "normal", "verbose"]
-) -> None:
-    from doctor.render import json, plain, terminal
+@app.command()
+def report(
+    facts: options.ReportFile,
+    only: options.Only = None,
+    skip: options.Skip = None,
+    fail_on: options.FailOn = "fail",
+    format: options.Format = "console",
+    output: options.Output = None,
+    annotate: options.Annotate = False,
+    no_redact: options.NoRedact = False,
+    color: options.Color = "auto",
+    verbose: options.Verbose = False,
+    quiet: options.Quiet = False,
+) -> int:
+    """Judge and print a saved run again, in any format. Exit codes as those of run."""
+    from doctor import delivery, session
 
-    if format == "json":
-        print(json.render(report))
-    elif format == "plain":
-        terminal.write(plain.render(report, detail), sys.stdout)
-    else:
-        terminal.show(report, terminal.stdout_console(color), detail)
+    telling = delivery.telling(
+        format, output or (), color, annotate=annotate, keep_names=no_redact,
+        verbose=verbose, quiet=quiet,
+    )  # fmt: skip
+    found = session.examine_job({}, facts, None, only or [], skip or [], fail_on, progress=False)
+    return delivery.deliver(found, telling)
 
 
 @app.command()
@@ -134,13 +164,14 @@ def scan(
     ] = False,
     every: Annotated[bool, typer.Option("--all", help="List every tensor.")] = False,
     format: options.ScanFormat = "console",
+    no_redact: options.NoRedact = False,
     color: options.Color = "auto",
 ) -> int:
     """Examine a checkpoint without running a byte of it. Exit codes as those of run."""
     from doctor import scanning
     from doctor.render import scan, terminal
 
-    found = scanning.scan(path, baseline, deep=deep, every=every)
+    found = scanning.scan(path, baseline, deep=deep, every=every).redacted(keep_names=no_redact)
     if format == "json":
         print(scan.json_text(found))
     elif format == "plain":
@@ -151,17 +182,87 @@ def scan(
 
 
 @app.command()
+def prescribe(
+    device: options.Device = None,
+    precision: options.Precision = None,
+    recipe: options.Recipe = None,
+    python: options.Python = None,
+    hf: options.Hf = None,
+    lora: options.Lora = None,
+    compile: options.Compile = None,
+    facts: options.FactsFile = None,
+    mode: options.Mode = "stable",
+    format: options.Form = "text",
+    deterministic: options.Deterministic = False,
+) -> int:
+    """Print the settings that this machine should train with. Exit codes as those of run."""
+    from doctor import session
+    from doctor.prescription import rules
+    from doctor.render import prescribe, terminal
+
+    flags = {
+        "device": device,
+        "precision": precision,
+        "recipe": recipe,
+        "python": python,
+        "hf": hf,
+        "lora": lora,
+        "compile": compile,
+    }
+    report = session.examine_job(flags, facts, None, [], [], "fail", progress=True)
+    settings = rules.prescribe(report.facts, report.findings, mode, deterministic=deterministic)
+    terminal.write(prescribe.render(report, settings, mode, format), sys.stdout)
+    return report.exit_code
+
+
+@app.command()
+def completion(
+    shell: Annotated[Literal["bash", "zsh", "fish"], typer.Argument(help="Your shell.")],
+) -> int:
+    """Print what completes commands, flags and codes: eval "$(doctor completion bash)"."""
+    from typer.completion import get_completion_script  # type: ignore[attr-defined]
+
+    print(get_completion_script(prog_name="doctor", complete_var="_DOCTOR_COMPLETE", shell=shell))
+    return 0
+
+
+@app.command()
+def init(
+    stdout: Annotated[
+        bool, typer.Option("--stdout", help="Print it instead of writing doctor.toml.")
+    ] = False,
+) -> int:
+    """Write a commented doctor.toml from what is found here. Never overwrites one."""
+    from pathlib import Path
+
+    from doctor import starter
+    from doctor.render import terminal
+
+    text = starter.init(Path(), to_stdout=stdout)
+    terminal.write(text.rstrip("\n") if stdout else f"{starter.NAME} was written", sys.stdout)
+    return 0
+
+
+@app.command()
 def explain(
-    name: Annotated[str, typer.Argument(help="A code, a slug, or a document section: P10, U28.")],
-    format: Annotated[Literal["plain", "json"], typer.Option(help="Form.")] = "plain",
+    name: Annotated[
+        str,
+        typer.Argument(
+            help="A code, a slug, or a document section: P10, U28.",
+            autocompletion=options.complete_code,
+        ),
+    ],
+    format: Annotated[Literal["plain", "markdown", "json"], typer.Option(help="Form.")] = "plain",
 ) -> int:
     """Print what a check means, when it complains, the remedy and its sources."""
     from doctor import catalog
-    from doctor.render import explain, json, terminal
+    from doctor.render import explain, json, pages, terminal
 
     found = catalog.lookup(name)
     if format == "json":
         print(json.render_checks(found))
+    elif format == "markdown":
+        terminal.write("\n".join(pages.page(check) for check in found), sys.stdout)
     else:
         terminal.write(explain.explain(found), sys.stdout)
     return 0

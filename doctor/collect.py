@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 import time
 from collections.abc import Mapping
 from concurrent.futures import Future
@@ -12,32 +11,38 @@ from typing import Literal
 import msgspec
 
 from doctor import host
-from doctor.card_sections import Watched
+from doctor.attention_trial import collect_attention
+from doctor.budget import without_cut
+from doctor.card import Siblings, Watch, left_out, put_to_work
 from doctor.checkpoint.remote import redacted
 from doctor.checkpoint_sections import Checkpoint
-from doctor.child import Child
 from doctor.children import Children, background, fit, read, read_checkpoint
+from doctor.diagnosis import diagnose
 from doctor.facts import Facts
 from doctor.interpreter import choose
-from doctor.job import Job
-from doctor.sections import Cuda, Driver, Ended, Gpu, Place, Torch, Unknown
+from doctor.job import Chosen, Job
+from doctor.own_training import collect_own
+from doctor.sections import Cuda, Driver, Ended, Gpu, Interpreter, Place, Torch, Unknown
 from doctor.torch_child import Told, TorchChild, read_cuda, read_import, read_libraries, run_smoke
+from doctor.training_sections import ModelShape, OwnModel
 from doctor.units import printable
 from doctor.views import find_target
+from doctor.workers import Worker, end, team
 
+OWN_SECONDS = 0.5
+"""Of a budget for the doctor's own start and report."""
 DRIVER_SECONDS = 8.0
 PLACE_SECONDS = 8.0
 CHECKPOINT_SECONDS = 120.0
-CLOCKS_SECONDS = 5.0
 
 Gpus = tuple[Gpu, ...] | Unknown | None
 
 
 def collect(job: Job, told: Told) -> Facts:
     """Examine this machine; `told` hears what takes long. No child outlives the call."""
-    children = Children()
+    children = Children(None if job.budget is None else max(OWN_SECONDS, job.budget - OWN_SECONDS))
     try:
-        return _collect(job, children, told)
+        return without_cut(_collect(job, children, told))
     finally:
         children.interrupt()
 
@@ -51,6 +56,7 @@ def _collect(job: Job, children: Children, told: Told) -> Facts:
     driver = background(lambda: _driver(children) if nvidia else (None, None))
     places = [_look_at(children, *role) for role in roles(job, os.environ)]
     checkpoint = background(lambda: _checkpoint(children, job.checkpoint))
+    shape = background(lambda: _shape(children, job.hf or job.checkpoint))
 
     told("importing torch")
     interpreter, torch = read_import(path, why, child)
@@ -67,13 +73,15 @@ def _collect(job: Job, children: Children, told: Told) -> Facts:
     )
     if isinstance(torch, Torch):
         facts = _examine_torch(facts, torch, child, children, told)
-    elif job.smoke:
-        facts = facts.with_(smoke=torch)
+    else:
+        facts = left_out(facts.with_(smoke=torch) if job.smoke else facts, torch)
     child.end()
+    facts = facts.with_(own=_own(facts, children, told))
     told("waiting for disks")
     return facts.with_(
         places=tuple(place.result() for place in places),
         checkpoint=checkpoint.result(),
+        shape=shape.result(),
         seconds=time.monotonic() - began,
     )
 
@@ -91,16 +99,52 @@ def _examine_torch(
     """The torch stages. CUDA's are left out when the driver gave no answer."""
     if facts.target.kind in ("nvidia", "rocm"):
         facts = _examine_cuda(facts, torch, child, told)
+    device = _device(facts)
+    if isinstance(device, Unknown):
+        facts = left_out(facts, device)
+        return facts.with_(smoke=device, attention=device) if facts.job.smoke else facts
+    workers = team(children, child, facts)
+    watch = Watch(children, facts)
+    try:
+        facts = _train(facts, device, child, workers, told)
+        attention = collect_attention(child, children, facts, device, told)
+        facts = facts.with_(attention=attention)
+        facts = put_to_work(children, workers, facts, told)
+    finally:
+        end(workers[1:])
+    return facts.with_(watched=watch.stop())
+
+
+def _train(
+    facts: Facts, device: str, child: TorchChild, workers: tuple[Worker, ...], told: Told
+) -> Facts:
+    """The smoke step, on all GPUs of the job at the same time."""
+    chosen = facts.chosen
     if not facts.job.smoke:
         return facts
-    device, chosen = _device(facts), facts.chosen
-    if isinstance(device, Unknown):
-        return facts.with_(smoke=device)
     if isinstance(chosen, Unknown):
         return facts.with_(smoke=chosen)
-    clocks = _watch_clocks(facts, children)
+    others = Siblings(workers, facts.job, chosen)
     smoke = run_smoke(child, facts.job, device, chosen, told)
-    return facts.with_(smoke=smoke, watched=_read_clocks(clocks))
+    siblings = others.smokes()
+    found = diagnose(child, {"kind": "small"}, smoke, told)
+    if found:
+        smoke = msgspec.structs.replace(smoke, diagnosis=found)
+    return facts.with_(smoke=smoke, siblings=siblings)
+
+
+def _own(facts: Facts, children: Children, told: Told) -> OwnModel | Unknown | None:
+    """The user's own training, in a process of its own: its code may set and break anything."""
+    if not (facts.job.model or facts.job.hf):
+        return None
+    device, chosen, interpreter = _device(facts), facts.chosen, facts.interpreter
+    for needed in (facts.torch, interpreter, device, chosen):
+        if isinstance(needed, Unknown):
+            return needed
+    assert isinstance(interpreter, Interpreter)
+    assert isinstance(device, str)
+    assert isinstance(chosen, Chosen)
+    return collect_own(children, interpreter.path, facts.job, device, chosen, told)
 
 
 def _examine_cuda(facts: Facts, torch: Torch, child: TorchChild, told: Told) -> Facts:
@@ -159,28 +203,27 @@ def _driver(children: Children) -> tuple[Driver, Gpus]:
     return driver, kept or Unknown(reason=nvml.ended.detail)
 
 
-def roles(
-    job: Job, environ: Mapping[str, str]
-) -> list[tuple[Literal["output", "cache", "temporary"], str, bool]]:
-    """The folders that a training writes to: role, path, named by the user."""
+Role = Literal["output", "cache", "temporary", "expected"]
+
+
+def roles(job: Job, environ: Mapping[str, str]) -> list[tuple[Role, str, bool]]:
+    """The folders to look at: role, path, and whether the user named it to be written to."""
     caches = environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")  # noqa: PTH111
-    cache = environ.get("HF_HOME") or f"{caches}/huggingface"
+    cache = job.cache_dir or environ.get("HF_HOME") or f"{caches}/huggingface"
+    expected = job.expect.disk if job.expect else {}
     return [
         ("output", job.output_dir or job.working_dir, job.output_dir is not None),
         ("cache", printable(cache), False),
         ("temporary", environ.get("TMPDIR") or "/tmp", False),  # noqa: S108 - only looked at
+        *(("expected", path, False) for path in expected),
     ]
 
 
-def _look_at(
-    children: Children, role: Literal["output", "cache", "temporary"], path: str, named: bool
-) -> Future[Place]:
+def _look_at(children: Children, role: Role, path: str, named: bool) -> Future[Place]:
     return background(lambda: _place(children, role, path, named))
 
 
-def _place(
-    children: Children, role: Literal["output", "cache", "temporary"], path: str, named: bool
-) -> Place:
+def _place(children: Children, role: Role, path: str, named: bool) -> Place:
     arguments = (role, path, "named" if named else "assumed")
     answer = children.ask("place", *arguments, seconds=PLACE_SECONDS)
     known = {key: value for note in answer.notes for key, value in note.get("place", {}).items()}
@@ -193,25 +236,16 @@ def _place(
     return place
 
 
+def _shape(children: Children, path: str | None) -> ModelShape | Unknown | None:
+    if path is None or "://" in path:
+        return None
+    answer = children.ask("shape", path, seconds=PLACE_SECONDS)
+    told = answer.answer or {}
+    found = fit(told, Unknown) if "reason" in told else read(answer, "shape", ModelShape)
+    return None if isinstance(found, Unknown) and told.get("absent") is True else found
+
+
 def _checkpoint(children: Children, path: str | None) -> Checkpoint | Unknown | None:
     if path is None:
         return None
     return read_checkpoint(children.ask("checkpoint", path, seconds=CHECKPOINT_SECONDS))
-
-
-def _watch_clocks(facts: Facts, children: Children) -> Child | None:
-    if facts.target.kind != "nvidia" or not isinstance(facts.gpus, tuple):
-        return None
-    child = children.start(sys.executable, "clocks", *(gpu.uuid for gpu in facts.gpus))
-    child.wait(CLOCKS_SECONDS)  # until it samples
-    return child
-
-
-def _read_clocks(child: Child | None) -> tuple[Watched, ...] | Unknown | None:
-    if child is None:
-        return None
-    child.send({"stop": True})
-    try:
-        return read(child.wait(CLOCKS_SECONDS), "watched", tuple[Watched, ...])
-    finally:
-        child.kill()

@@ -13,7 +13,10 @@ from doctor.sections import Interpreter, Unknown
 NOT_ASKED = {
     "checkpoint": "no --checkpoint was named",
     "smoke": "left out by --no-smoke",
-    "watched": "no smoke step ran on an NVIDIA GPU",
+    "own": "neither --model nor --hf was named",
+    "watched": "nothing ran on an NVIDIA GPU",
+    "load": "left out by --quick, or nothing ran on a GPU",
+    "peers": "the job has one GPU, or --quick left it out",
 }
 
 
@@ -48,6 +51,8 @@ def _judge(check: Check, facts: Facts, blocked: dict[str, Status]) -> Verdict:
     sections = {name: getattr(facts, name) for name in inspect.signature(check.judge).parameters}
     for name, value in sections.items():
         admitted = get_args(hints[name])
+        if value is None and name in facts.job.left_out:
+            return skip(f"left out by --budget {facts.job.budget:g}")
         if value is None and type(None) not in admitted:
             return skip(NOT_ASKED.get(name, f"the job does not ask for {name}"))
         if isinstance(value, Unknown) and Unknown not in admitted:

@@ -21,8 +21,11 @@ from doctor.sections import (
     Torch,
     Unknown,
 )
-from doctor.training_sections import OwnModel, Settings, Smoke
+from doctor.training_sections import ModelShape, OwnModel, Settings, Smoke
 from doctor.views import JobGpus, effective, find_target, match_gpus
+
+HOLDS = "names of the host, of folders and of files, and values of environment variables, as found"
+"""What a facts file tells its reader about itself; reports leave out what `redaction` knows."""
 
 
 class Facts(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -32,6 +35,7 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     doctor: str = __version__
     origin: str = "recorded by doctor run"
     """Recorded on hardware, or made from documented values."""
+    holds: str = HOLDS
     job: Job
     host: Host | Unknown
     driver: Driver | Unknown | None = None
@@ -50,6 +54,8 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     attention: Attention | Unknown | None = None
     own: OwnModel | Unknown | None = None
     """None: neither --model nor --hf was named."""
+    shape: ModelShape | Unknown | None = None
+    """None: neither --hf nor --checkpoint names a folder on this machine."""
     load: tuple[Load, ...] | Unknown | None = None
     watched: tuple[Watched, ...] | Unknown | None = None
     peers: Peers | Unknown | None = None

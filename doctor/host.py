@@ -61,7 +61,7 @@ RECORDED = frozenset(
         "TORCH_TRACE",
     }
 )
-"""Names of the variables that are ever recorded: a facts file may be shown to anyone."""
+"""Names of the variables that are ever recorded: none of them is made to hold a secret."""
 
 NVIDIA, AMD = 0x10DE, 0x1002
 DISPLAY, ACCELERATOR = 0x03, 0x12
@@ -73,6 +73,8 @@ def look(root: Path = Path("/"), environ: Mapping[str, str] = os.environ) -> Hos
     system = platform.system()
     return Host(
         system=system,
+        name=printable(platform.node()),
+        home=printable(os.path.expanduser("~")),  # noqa: PTH111 - Path.home() may raise
         release=platform.release(),
         arch=platform.machine(),
         macos=_macos() if system == "Darwin" else None,

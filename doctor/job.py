@@ -6,9 +6,14 @@ from typing import Annotated, Literal
 
 import msgspec
 
+from doctor.expect import Expect
+
 Precision = Literal["bf16", "fp16", "fp32"]
 AtLeastOne = Annotated[int, msgspec.Meta(ge=1)]
 TargetKind = Literal["nvidia", "rocm", "mps", "cpu"]
+Optimizer = Literal[
+    "adamw", "adamw-8bit", "adafactor", "sgd", "sgd-momentum", "lion", "lion-8bit"
+]  # fmt: skip
 
 
 class Job(msgspec.Struct, frozen=True, kw_only=True, tag=True, forbid_unknown_fields=True):
@@ -20,6 +25,7 @@ class Job(msgspec.Struct, frozen=True, kw_only=True, tag=True, forbid_unknown_fi
     """amp: low-precision compute over fp32 weights. pure-bf16: weights and optimizer in bf16."""
     checkpoint: str | None = None
     output_dir: str | None = None
+    cache_dir: str | None = None
     working_dir: str = "."
     keep: AtLeastOne = 2
     """Checkpoints kept on disk at the same time."""
@@ -42,6 +48,9 @@ class Job(msgspec.Struct, frozen=True, kw_only=True, tag=True, forbid_unknown_fi
     """Load the weights in `hf` instead of drawing random ones."""
     lora: AtLeastOne | None = None
     """Rank of the LoRA adapters that train."""
+    optimizer: Optimizer = "adamw"
+    checkpointing: bool | None = None
+    """Gradient checkpointing; None: not said."""
     expect_no_grad: tuple[str, ...] = ()
     """Patterns of parameters that are detached on purpose."""
     compile: bool = False
@@ -53,6 +62,12 @@ class Job(msgspec.Struct, frozen=True, kw_only=True, tag=True, forbid_unknown_fi
     """Batch, heads, tokens, head dimension of the job's own attention."""
     quick: bool = False
     """Leave out the tests under load."""
+    budget: float | None = None
+    """Seconds that the examination may take."""
+    left_out: tuple[str, ...] = ()
+    """Sections of the facts that the budget had no room for."""
+    expect: Expect | None = None
+    """What was paid for or agreed."""
 
     @property
     def pure_bf16(self) -> bool:

@@ -56,7 +56,8 @@ class Check:
     `judge` is pure; its parameters name the sections and views of `Facts` that it needs.
     `passes`, `warns` and `fails` tell the conditions in words ("" = never). `sources` are ids of
     `doctor.sources`. `after` names codes whose fail or unknown makes this one pointless.
-    `targets` are the kinds of device it applies to; the engine skips it elsewhere.
+    `targets` are the kinds of device it applies to; the engine skips it elsewhere. `limits` goes on
+    "a pass is no proof", as in "that hours of load stay cool".
     """
 
     code: str
@@ -73,6 +74,7 @@ class Check:
     sources: tuple[str, ...] = ()
     after: tuple[str, ...] = ()
     targets: tuple[str, ...] = EVERYWHERE
+    limits: str = ""
 
     @property
     def family(self) -> str:
@@ -88,6 +90,10 @@ class Finding:
     verdict: Verdict
     python: str = "python"
     """The interpreter that was examined, for the commands that install into it."""
+    ignored: str = ""
+    """Why the user accepts it, "" if not: then it counts neither for the verdict nor the exit."""
+    judged: Status | None = None
+    """The check's own status where [severity] gave it another."""
 
     @property
     def family(self) -> str:
@@ -111,13 +117,19 @@ class Finding:
     def commands(self) -> tuple[str, ...]:
         if not self.complains:
             return ()
-        pip = f"{shlex.quote(self.python)} -m pip"
+        home, path = ("~/", self.python[2:]) if self.python.startswith("~/") else ("", self.python)
+        pip = f"{home}{shlex.quote(path)} -m pip"
         lines = self.verdict.commands or self.check.commands
         return tuple(line.replace("python -m pip", pip) for line in lines)
 
     @property
     def owner(self) -> Owner:
         return self.verdict.owner or self.check.owner
+
+    @property
+    def limits(self) -> str:
+        """What this pass does not prove, "" for any other status."""
+        return self.check.limits if self.status is Status.PASS else ""
 
     @property
     def sources(self) -> tuple[str, ...]:

@@ -6,13 +6,19 @@ import re
 from dataclasses import dataclass
 from enum import StrEnum
 from textwrap import shorten
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from doctor.facts import Facts
 from doctor.job import Job
 from doctor.model import Finding, Owner, Status
 
+if TYPE_CHECKING:
+    from doctor.prescription.patient import Setting
+
 FailOn = Literal["fail", "warn", "never"]
+
+RETURNED = ("JOB", "DRV", "TOR", "GPU", "SMK")
+"""Families whose failures can be the machine's own."""
 
 
 class Outcome(StrEnum):
@@ -35,25 +41,41 @@ class Report:
     """The facts file that was judged, "" for this machine."""
     chosen: bool = False
     """The user named the checks (--only): then an unknown among them counts."""
+    annotate: bool = False
+    """Say of every check that passed what a pass does not prove."""
+    config: str = ""
+    """The job file that was used, "" for none."""
+    notes: tuple[str, ...] = ()
+    """What was left out or not used, and why."""
+    prescribed: tuple[Setting, ...] = ()
+    """Settings to train with, where they were asked for."""
 
     def with_status(self, status: Status) -> tuple[Finding, ...]:
-        return tuple(finding for finding in self.findings if finding.status is status)
+        """Those that count: not the ones that the user ignores."""
+        return tuple(f for f in self.findings if f.status is status and not f.ignored)
+
+    @property
+    def ignored(self) -> tuple[Finding, ...]:
+        return tuple(finding for finding in self.findings if finding.ignored)
 
     @property
     def counts(self) -> dict[str, int]:
-        return {str(status): len(self.with_status(status)) for status in Status}
+        """Findings by status, and the ignored ones: each stands in one of them."""
+        by_status = {str(status): len(self.with_status(status)) for status in Status}
+        return {**by_status, "ignored": len(self.ignored)}
 
     @property
     def outcome(self) -> Outcome:
-        """RETURN only for a device or driver seen to be at fault; UNKNOWN only for what counts."""
+        """RETURN only for a device or driver seen to be at fault, or not what was agreed.
+
+        UNKNOWN only for what counts.
+        """
         failed = self.with_status(Status.FAIL)
-        if any(
-            f.owner is Owner.MACHINE and f.family in ("DRV", "TOR", "GPU", "SMK") for f in failed
-        ):
+        if any(f.owner is Owner.MACHINE and f.family in RETURNED for f in failed):
             return Outcome.RETURN
         if failed:
             return Outcome.FIX
-        judged = any(finding.status in (Status.PASS, Status.WARN) for finding in self.findings)
+        judged = self.with_status(Status.PASS) or self.with_status(Status.WARN)
         return Outcome.READY if judged and self._unread is None else Outcome.UNKNOWN
 
     @property
@@ -68,7 +90,7 @@ class Report:
         if self.fail_on == "never":
             return 0
         gates = (Status.FAIL,) if self.fail_on == "fail" else (Status.FAIL, Status.WARN)
-        if any(finding.status in gates for finding in self.findings):
+        if any(self.with_status(status) for status in gates):
             return 1
         return 3 if self.outcome is Outcome.UNKNOWN else 0
 
@@ -80,7 +102,7 @@ class Report:
                 return self._ready()
             case Outcome.UNKNOWN:
                 if self._unread is None:
-                    return "nothing was judged: every check that was chosen was skipped"
+                    return "nothing was judged: every check that was chosen was skipped or ignored"
                 return f"{self._unread.check.code}: {self._unread.verdict.summary}"
             case Outcome.RETURN:
                 return f"{self._first(Owner.MACHINE)}; keep this report for the provider"
@@ -108,6 +130,7 @@ def _counts(unread: Finding, job: Job) -> bool:
     if unread.check.code in ("DRV001", "TOR001", "TOR002", "TOR003"):
         return True
     named = {
+        "JOB": True,
         "SMK": job.smoke,
         "CKP": job.checkpoint is not None,
         "DSK": job.output_dir is not None,

@@ -16,6 +16,7 @@ from doctor.engine import examine
 from doctor.facts import Facts
 from doctor.job import Job
 from doctor.model import Check, Verdict, skip
+from doctor.redaction import redact
 from doctor.render.progress import Bar
 from doctor.report import Report
 from doctor.sections import Unknown
@@ -38,6 +39,10 @@ class Scan:
     report: Report
     rows: tuple[Row, ...] | None = None
     """None: --all was not given."""
+
+    def redacted(self, *, keep_names: bool) -> Scan:
+        """The same as anyone may see it."""
+        return replace(self, report=redact(self.report, keep_names=keep_names))
 
     @property
     def path(self) -> str:

@@ -45,6 +45,10 @@ class Host(Section, frozen=True, kw_only=True):
     """The operating system and its limits, read from procfs and sysfs only."""
 
     system: str
+    name: str = ""
+    """The host's name. Recorded so that a report can leave it out of what it quotes."""
+    home: str = ""
+    """The user's home folder, for the same reason."""
     release: str = ""
     arch: str = ""
     macos: tuple[int, int] | None = None
@@ -215,9 +219,9 @@ class Libraries(Section, frozen=True, kw_only=True):
 
 
 class Place(Section, frozen=True, kw_only=True):
-    """A folder the job writes to."""
+    """A folder the job writes to, or one of which [expect] says how much is free."""
 
-    role: Literal["output", "cache", "temporary"]
+    role: Literal["output", "cache", "temporary", "expected"]
     path: str
     named: bool = False
     """The user named it with --output-dir."""

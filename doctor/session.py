@@ -3,29 +3,68 @@
 from __future__ import annotations
 
 import contextlib
-import math
+import datetime
 import os
 import stat
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
-from doctor import catalog
+from doctor import budget, catalog, policy
+from doctor.asked import LOOKED_AT, merge
 from doctor.checkpoint.remote import there
+from doctor.children import background
+from doctor.config import JobFile, environment, load
 from doctor.engine import examine
 from doctor.errors import UserError
 from doctor.facts import Facts, decode, encode
 from doctor.job import Job
 from doctor.model import Check
+from doctor.policy import Policy
 from doctor.report import FailOn, Report
-from doctor.units import parse_count, printable
+from doctor.sections import Host
+from doctor.units import printable
+from doctor.whole_file import check_writable, write_whole
 
-LOOKED_AT = ("checkpoint", "output_dir", "python", "model", "hf", "lora", "compile", "attention")
-"""Flags that name what must be looked at here, so that a facts file cannot answer them."""
 FACTS_BYTES = 256 * 2**20
+CONFIG_SECONDS = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class Wishes:
+    """What a run is told beside the job."""
+
+    config: Path | None = None
+    """The job file that --config names."""
+    any_config: bool = True
+    """False: neither DOCTOR_CONFIG nor a file above the working directory counts."""
+    ignores: bool = True
+    inject: Sequence[str] = ()
+    budget: float | None = None
+    """Seconds."""
+
+
+NO_WISHES = Wishes()
+
+
+def wishes(
+    config: Path | None, no_config: bool, no_ignores: bool, inject: Sequence[str] | None,
+    seconds: str | None,
+) -> Wishes:  # fmt: skip
+    """Wishes from flags. Raises UserError."""
+    if config is not None and no_config:
+        raise UserError("--config and --no-config do not go together")
+    return Wishes(
+        config,
+        not no_config,
+        not no_ignores,
+        inject or (),
+        None if seconds is None else budget.parse_seconds(seconds),
+    )
 
 
 def examine_job(
@@ -37,21 +76,64 @@ def examine_job(
     fail_on: FailOn,
     *,
     progress: bool,
+    wishes: Wishes = NO_WISHES,
 ) -> Report:
     """Examine and judge. Raises UserError for what the user can mend."""
     checks = selected(only, skip)
-    given = _given(flags)
-    _writable(save_facts)
+    file = _job_file(wishes, searched=facts_file is None)
+    rules = policy.resolve(
+        file.ignores if wishes.ignores else (), file.severity or {}, wishes.inject
+    )
+    _among(rules, checks)
+    given = merge(flags, environment(os.environ), file, replayed=facts_file is not None)
+    if save_facts:
+        check_writable(save_facts, "--save-facts")
+    left: tuple[str, ...] = ()
     if facts_file:
+        _answered(flags)
         facts = _replayed(read_facts(facts_file), given)
     else:
-        facts = _live(_needed(Job(working_dir=_here(), **given), checks), progress)
+        job = _needed(Job(working_dir=_here(), **given), checks)
+        if wishes.budget is not None:
+            job, left = budget.reduce(job, wishes.budget)
+        facts = _live(job, progress)
     if save_facts:
         write_facts(facts, save_facts)
-    findings = examine(catalog.CHECKS, facts)
+    host = facts.host.name if isinstance(facts.host, Host) else ""
+    today = datetime.date.today()
+    findings = policy.apply(examine(catalog.CHECKS, facts), rules, host, today)
     shown = catalog.in_families(f for f in findings if f.check in checks)
-    replayed = str(facts_file or "")
-    return Report(facts, tuple(shown), fail_on, replayed=replayed, chosen=bool(only))
+    omitted = (f"left out by --budget {wishes.budget:g}: {', '.join(left)}",) if left else ()
+    return Report(
+        facts,
+        tuple(shown),
+        fail_on,
+        replayed=str(facts_file or ""),
+        chosen=bool(only),
+        config=file.path,
+        notes=(*omitted, *file.notes, *policy.notes(rules, host, today)),
+    )
+
+
+def _job_file(wishes: Wishes, *, searched: bool) -> JobFile:
+    """The job file, looked for in a thread: the working directory may be on a dead mount."""
+    if not wishes.config and not wishes.any_config:
+        return JobFile()
+    start = _here() if searched else None
+    found = background(lambda: load(wishes.config, os.environ, start))
+    try:
+        return found.result(CONFIG_SECONDS)
+    except TimeoutError:
+        raise UserError(
+            f"no job file could be looked for in {CONFIG_SECONDS:g} s: is the working directory on "
+            "a disk that answers? --no-config leaves it out"
+        ) from None
+
+
+def _among(rules: Policy, checks: Sequence[Check]) -> None:
+    left = sorted(rules.inject - {check.code for check in checks})
+    if left:
+        raise UserError(f"--inject {left[0]} is not among the checks that --only and --skip leave")
 
 
 def selected(only: Sequence[str], skip: Sequence[str]) -> list[Check]:
@@ -72,46 +154,15 @@ def _codes(names: Sequence[str]) -> set[str]:
     return {check.code for part in parts for check in catalog.lookup(part)}
 
 
-def _given(flags: Mapping[str, Any]) -> dict[str, Any]:
-    given = {name: value for name, value in flags.items() if value is not None}
-    for name in ("params", "trainable"):
-        if name in given:
-            try:
-                given[name] = parse_count(given[name])
-            except ValueError as error:
-                raise UserError(f"--{name}: {error}") from None
-    if "attention" in given:
-        given["attention"] = _attention(given["attention"])
-    _consistent(given)
-    return given
-
-
-def _attention(text: str) -> tuple[int, ...]:
-    sizes = tuple(int(part) for part in text.split(",") if part.strip().isdecimal())
-    if len(sizes) != 4 or text.count(",") != 3 or not all(0 < size < 2**20 for size in sizes):
-        raise UserError("--attention wants batch,heads,tokens,head_dim, as in 1,32,2048,128")
-    return sizes
-
-
-def _consistent(given: Mapping[str, Any]) -> None:
-    """Flags that contradict each other describe no job."""
-    if given.get("trainable", 0) > given.get("params", math.inf):
-        raise UserError("--trainable is more than --params; only a part of the model can train")
-    if given.get("device") in ("cpu", "mps") and given.get("gpus"):
-        raise UserError(f"--gpus does not go with --device {given['device']}")
-    if given.get("model") and given.get("hf"):
-        raise UserError("--model and --hf are two trainings; name one of them")
-    if not given.get("hf") and any(given.get(name) for name in ("layers", "weights")):
-        raise UserError("--layers and --weights are about the model of --hf FOLDER")
-    if given.get("recipe") == "pure-bf16" and given.get("precision") in ("fp16", "fp32"):
-        raise UserError(f"--recipe pure-bf16 does not go with --precision {given['precision']}")
-
-
 def _needed(job: Job, checks: Sequence[Check]) -> Job:
     """The job without what no selected check looks at."""
     families = {check.family for check in checks}
     if not families & {"SMK", "GPU"}:
         job = msgspec.structs.replace(job, smoke=False)
+    if not families & {"SMK", "GPU", "NUM"}:
+        job = msgspec.structs.replace(job, quick=True)
+    if not families & {"SMK", "NUM", "MEM", "DSK"}:
+        job = msgspec.structs.replace(job, model=None, hf=None, lora=None, compile=False)
     return job
 
 
@@ -125,6 +176,7 @@ def _here() -> str:
 def _live(job: Job, progress: bool) -> Facts:
     from doctor.collect import collect
     from doctor.interpreter import program
+    from doctor.own_training import factory_of, find_folder
 
     if job.device == "mps" and sys.platform != "darwin":
         raise UserError("--device mps is for a Mac")
@@ -132,6 +184,10 @@ def _live(job: Job, progress: bool) -> Facts:
         raise UserError(f"--python {job.python} is no program that can be run")
     if job.checkpoint:
         there(job.checkpoint, "--checkpoint")
+    if job.model:
+        factory_of(job.model)
+    if job.hf:
+        find_folder(job.hf)
     with _progress(progress) as told:
         return collect(job, told)
 
@@ -148,14 +204,19 @@ def _progress(wanted: bool) -> Iterator[Callable[[str], None]]:
         yield lambda doing: status.update(doing)
 
 
-def _replayed(facts: Facts, given: dict[str, Any]) -> Facts:
+def _answered(flags: Mapping[str, Any]) -> None:
     for name in LOOKED_AT:
-        if name in given:
+        if flags.get(name) is not None:
             flag = name.replace("_", "-")
             raise UserError(f"--{flag} is looked at on this machine; leave it out with --facts")
+
+
+def _replayed(facts: Facts, given: dict[str, Any]) -> Facts:
     job = msgspec.structs.replace(facts.job, **given)
     if not job.smoke:
-        facts = facts.with_(smoke=None, watched=None)
+        facts = facts.with_(smoke=None, siblings=(), watched=None)
+    if job.quick:
+        facts = facts.with_(load=None, peers=None)
     return facts.with_(job=job)
 
 
@@ -180,26 +241,6 @@ def _without_waiting(path: str, flags: int) -> int:
     return os.open(path, flags | os.O_NONBLOCK)
 
 
-def _writable(path: Path | None) -> None:
-    """Find out before the run that its facts could not be written after it."""
-    if path is None:
-        return
-    if os.path.exists(path) and not os.path.isfile(path):  # noqa: PTH110, PTH113 - never raises
-        raise UserError(f"--save-facts {path} is there and is no file; name another")
-    if not os.access(os.path.realpath(path.parent), os.W_OK):
-        raise UserError(f"--save-facts {path} cannot be written; name a file in a writable folder")
-
-
 def write_facts(facts: Facts, path: Path) -> None:
     """Write a whole file or none, through links. Raises UserError."""
-    data, target = encode(facts), Path(os.path.realpath(path))
-    draft = target.with_name(f".{target.name}.{os.getpid()}")
-    try:
-        with draft.open("xb") as file:
-            file.write(data)
-        draft.replace(target)
-    except OSError as error:
-        raise UserError(f"--save-facts {path}: {error.strerror}") from None
-    finally:
-        with contextlib.suppress(OSError):
-            draft.unlink()
+    write_whole(path, encode(facts), "--save-facts")

@@ -135,7 +135,9 @@ DOCUMENTS = (
         "torch.cuda.is_bf16_supported() is True on Turing and Volta too since torch 2.3 "
         "(emulation); ask is_bf16_supported(including_emulation=False) or the capability.",
     ),
-    _stability("P4", "autocast: wrap ONLY forward + loss, never backward, never `.half()` the model"),
+    _stability(
+        "P4", "autocast: wrap ONLY forward + loss, never backward, never `.half()` the model"
+    ),
     _stability("P5", "GradScaler: required for fp16 to stop gradient *underflow*"),
     _stability(
         "P6",
@@ -150,6 +152,11 @@ DOCUMENTS = (
     _stability("P8", "Where NaNs come from: the four arithmetic origins"),
     _stability("P9", "Find the exact op: anomaly detection + a cheap forward hook"),
     _stability("P10", "fp16 overflow vs underflow: read the GradScaler signal"),
+    _stability("P11", "NaN from the *data*, not the math"),
+    _stability("P12", "Loss spike / divergence: LR too high or warmup too short"),
+    _stability(
+        "P13", "Gradient clipping: the standard guardrail (and what constant clipping means)"
+    ),
     _stability("P17", "Initialization & normalization placement"),
     _stability("P18", "Gradient explosion vs vanishing: diagnose by logging the norm"),
     _stability(
@@ -178,6 +185,14 @@ DOCUMENTS = (
         correction="the order that fails is the other one: with transformers 4.31 to 4.57 and "
         "reentrant checkpointing, enabling it after get_peft_model raises unless "
         "enable_input_require_grads() was called. use_reentrant=False is safe in both orders.",
+    ),
+    _document(
+        "cbl-root",
+        "checkpointing-before-lora",
+        "Root Cause Identified",
+        correction="with transformers 4.31 to 4.57 and reentrant checkpointing it is the other way "
+        "round: enabling it after get_peft_model raises, before it works; use_reentrant=False is "
+        "safe in both orders, and transformers 5 works in both.",
     ),
     _document("cbl-verification", "checkpointing-before-lora", "Verification"),
 )
@@ -270,6 +285,8 @@ ADDRESSES = (
     _thread("pytorch/pytorch", 193893, "cuDNN attention: wrong decode on sm_100"),
     _thread("pytorch/pytorch", 190321, "cuDNN attention: execute fails intermittently on H200"),
     _thread("pytorch/pytorch", 169849, "cuDNN attention backward out of bounds before 9.15.1"),
+    _thread("pytorch/pytorch", 103749, "memory-efficient attention: NaN for fully masked rows"),
+    _thread("pytorch/pytorch", 163903, "cuDNN attention refused with dropout on 9.11 to 9.13"),
     _thread("pytorch/pytorch", 191937, "memory-efficient attention wrong with broadcast keys"),
     _thread("pytorch/pytorch", 188892, "CUDNN_STATUS_SUBLIBRARY_VERSION_MISMATCH"),
     _thread("pytorch/pytorch", 134929, "undefined symbol __nvJitLinkComplete_12_4"),
@@ -302,6 +319,65 @@ ADDRESSES = (
         "container disk and volume",
         "https://docs.runpod.io/runpodctl/reference/runpodctl_create_pod",
     ),
+    Source(
+        "gpu-fryer",
+        "GPU fryer: measured TFLOPS for reference",
+        "Usage",
+        "https://github.com/huggingface/gpu-fryer",
+        checked="2026-11-21",
+    ),
+    Source(
+        "mamf",
+        "Machine Learning Engineering: accelerators",
+        "Maximum Achievable Matmul FLOPS comparison table",
+        "https://github.com/stas00/ml-engineering/tree/master/compute/accelerator",
+        checked="2026-11-21",
+    ),
+    Source(
+        "dcgm",
+        "NVIDIA DCGM: diagnostic floors and hardware limits",
+        "nvvs/diag-skus.yaml.in",
+        "https://github.com/NVIDIA/DCGM",
+        checked="2026-11-21",
+    ),
+    Source(
+        "vast-self-test",
+        "Vast.ai: requirements for verification",
+        "",
+        "https://docs.vast.ai/documentation/host/how-to-self-test",
+        checked="2026-11-21",
+    ),
+    Source(
+        "pcie-link",
+        "Power management of GPUs through PCIe: an idle link is slow",
+        "",
+        "https://baaz.dev/blog/understanding-power-management-in-gpu-via-pcie",
+    ),
+    Source(
+        "cublas-reproducibility",
+        "cuBLAS Library",
+        "2.1.4 Results Reproducibility",
+        "https://docs.nvidia.com/cuda/pdf/CUBLAS_Library.pdf",
+        checked="2026-11-21",
+    ),
+    Source(
+        "gpu-burn",
+        "gpu-burn: the same product compared again and again",
+        "",
+        "https://github.com/wilicc/gpu-burn",
+        checked="2026-11-21",
+    ),
+    Source(
+        "nccl-troubleshooting",
+        "NCCL: troubleshooting GPU-to-GPU communication and ACS",
+        "",
+        "https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/troubleshooting.html",
+        checked="2026-11-21",
+    ),
+    _thread("NVIDIA/nccl-tests", 117, "All-reduce hangs on two RTX 4090"),
+    _thread("NVIDIA/nccl", 2079, "IOMMU and ACS: hangs or corrupt data between GPUs"),
+    _thread("pytorch/pytorch", 84803, "Wrong data between GPUs with the IOMMU on"),
+    _thread("vllm-project/vllm", 4992, "Peer access that is reported and does not work"),
     _thread("vllm-project/speculators", 765, "Trained models keep norm weights at 1.0"),
     _thread("huggingface/transformers", 24243, "OPT layer norm weights are all 1"),
     _thread("fla-org/flame", 47, "After pretraining all RMSNorm weights are still 1"),
@@ -327,6 +403,34 @@ ADDRESSES = (
         "NVIDIA Transformer Engine: support matrix",
         "",
         "https://nvidia.github.io/TransformerEngine/support_matrix.html",
+    ),
+    Source(
+        "vast-contract",
+        "Vast.ai: Overview",
+        "Rental contracts",
+        "https://vast.ai/docs/introduction/overview",
+        checked="2026-11-21",
+    ),
+    Source(
+        "t4-ecc",
+        "NVIDIA forum: T4 has only 15 GB (ECC on GDDR memory takes 6.25 %)",
+        "",
+        "https://forums.developer.nvidia.com/t/nvidia-t4-has-only-15g-of-memory/173099",
+        checked="2026-11-21",
+    ),
+    Source(
+        "activation-recomputation",
+        "Korthikanti et al.: Reducing Activation Recomputation in Large Transformer Models",
+        "4",
+        "https://arxiv.org/abs/2205.05198",
+        checked="2026-11-21",
+    ),
+    Source(
+        "bnb-optimizers",
+        "bitsandbytes: optimizers of 8 bits, and Lion's one state",
+        "",
+        "https://huggingface.co/docs/bitsandbytes/v0.50.0/reference/optim/optim_overview",
+        checked="2026-11-21",
     ),
     Source(
         "optimi",

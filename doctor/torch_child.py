@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import msgspec
 
 from doctor.child import Answer, Child
 from doctor.children import Children, fit, read
-from doctor.job import Chosen, Job
+from doctor.job import Chosen, Job, Precision
 from doctor.sections import Cuda, Ended, Interpreter, Libraries, Torch, TorchGpu, Unknown
 from doctor.training_sections import Smoke, Stage, Step
 
@@ -25,16 +25,20 @@ Told = Callable[[str], None]
 class TorchChild:
     """One process for all torch stages; after a death a new one carries on with the next."""
 
-    def __init__(self, children: Children, python: str) -> None:
+    def __init__(
+        self, children: Children, python: str, env: Mapping[str, str] | None = None
+    ) -> None:
         self._children = children
-        self._python = python
+        self.python = python
+        self._env = env
         self._child: Child | None = None
         self._failed: Answer | None = None
         self._start()
 
     def _start(self) -> None:
+        self._imported = False
         try:
-            self._child = self._children.start(self._python, "torch_stages")
+            self._child = self._children.start(self.python, "torch_stages", env=self._env)
         except OSError as error:
             self._failed = Answer(Ended(how="error", detail=str(error)))
 
@@ -42,24 +46,33 @@ class TorchChild:
         """What `import torch` told; the child answers it without being asked."""
         if self._child is None:
             return self._failed or Answer(Ended(how="error"))
+        self._imported = True
         answer = self._child.wait(IMPORT_SECONDS)
         if not answer.ended.ok:
             self._failed = answer
             self.end()
         return answer
 
-    def ask(self, seconds: float, told: Told = lambda stage: None, **request: Any) -> Answer:
-        """The answer to one stage."""
+    def ask(
+        self,
+        seconds: float,
+        told: Told = lambda stage: None,
+        heard: Callable[[dict[str, Any]], None] | None = None,
+        **request: Any,
+    ) -> Answer:
+        """The answer to one stage. With `heard`, each note gives it `seconds` again."""
         if self._failed:
             return self._failed
         if self._child is None or not self._child.alive:
             self.end()
             self._start()
+        if not self._imported:
             again = self.imported()
             if not again.ended.ok or self._child is None:
                 return again
+        assert self._child
         self._child.send(request)
-        answer = self._child.wait(seconds, told)
+        answer = self._child.wait(seconds, told, heard)
         if not answer.ended.ok:
             self.end()
         return answer
@@ -67,6 +80,11 @@ class TorchChild:
     @property
     def noise(self) -> str:
         return self._child.noise if self._child else ""
+
+    def abort(self) -> None:
+        """Kill the process and do not wait; safe to call while another thread waits for it."""
+        if self._child:
+            self._child.kill_group()
 
     def end(self) -> None:
         """End the process, if there is one."""
@@ -139,10 +157,11 @@ def run_smoke(child: TorchChild, job: Job, device: str, chosen: Chosen, told: To
     )
     if answer.ended.ok and not isinstance(smoke := read(answer, "smoke", Smoke), Unknown):
         return msgspec.structs.replace(smoke, seconds=answer.ended.seconds)
-    return _cut_short(answer, device, chosen, recipe)
+    return cut_short(answer, device, chosen.precision, recipe)
 
 
-def _cut_short(answer: Answer, device: str, chosen: Chosen, recipe: str) -> Smoke:
+def cut_short(answer: Answer, device: str, precision: Precision, recipe: str) -> Smoke:
+    """The steps of a training that did not come to its end."""
     ended = answer.ended
     if ended.ok:
         ended = Ended(how="error", detail="the smoke step's answer is not a record of it")
@@ -152,7 +171,7 @@ def _cut_short(answer: Answer, device: str, chosen: Chosen, recipe: str) -> Smok
     steps = [fit(note.get("step"), Step) for note in answer.notes]
     return Smoke(
         device=device,
-        precision=chosen.precision,
+        precision=precision,
         recipe=recipe,
         lr=0.0,
         stages=tuple(stages),

@@ -53,7 +53,7 @@ class Attempt(Section, frozen=True, kw_only=True):
     """The same steps once more with one thing changed."""
 
     change: str
-    """A key of `doctor.diagnosis.CHANGES`: "cudnn-off", "math", "eager", "fp32-weights", ..."""
+    """One of `doctor.diagnosis.CHANGES`: "cudnn-off", "math", "eager", "fp32-weights", ..."""
     outcome: Literal["mended", "same", "other", "not possible"]
     """other: a fault again, but not the one that is looked for."""
     detail: str = ""
@@ -71,17 +71,38 @@ class Diagnosis(Section, frozen=True, kw_only=True):
     first_module: str | None = None
     """Name of the first module whose output was not finite, "" being the model itself."""
     first_module_type: str | None = None
+    step: int | None = None
+    """The step in which a value stopped being finite, from 1."""
+    born: Literal["module", "loss", "gradient", "update"] | None = None
+    """Where in that step: a module's output, the loss over finite outputs, a gradient of a finite
+    loss, or a weight that finite gradients moved."""
+    bad_gradients: tuple[str, ...] = ()
+    """The first parameters whose gradient, or whose value after the update, was not finite."""
     operation: str | None = None
-    """The forward operation that autograd's anomaly detection pointed at."""
+    """The operation that made a gradient non-finite: its name in autograd, and its code."""
     bad_batch: tuple[str, ...] = ()
     """What is wrong with the batch: "labels: 3 of 64 values outside [0, 256)"."""
+    noted: tuple[str, ...] = ()
+    """What is odd about the batch, and no reason by itself for what happened."""
     bad_weights: tuple[str, ...] = ()
     """Parameters and buffers that were not finite before the first step."""
     seconds: float = 0.0
 
     @property
+    def repeats(self) -> tuple[Attempt, ...]:
+        """What came of repeating the training unchanged."""
+        return tuple(each for each in self.attempts if each.change == "repeat")
+
+    @property
+    def intermittent(self) -> bool:
+        """The fault was gone in some repetition with nothing changed."""
+        return any(each.outcome == "mended" for each in self.repeats)
+
+    @property
     def mended_by(self) -> Attempt | None:
-        """The first change with which the fault was gone."""
+        """The first change with which the fault was gone, where it comes back without it."""
+        if self.intermittent:
+            return None
         return next((each for each in self.attempts if each.outcome == "mended"), None)
 
 
@@ -143,11 +164,39 @@ class MemoryPoint(Section, frozen=True, kw_only=True):
     peak_bytes: int
 
 
+class Scaler(Section, frozen=True, kw_only=True):
+    """A GradScaler unscaling one gradient of that dtype on the job's device."""
+
+    dtype: str
+    of: Literal["the model", "from_pretrained"]
+    """Whose weights have that dtype: the ones trained here, or those that from_pretrained gives
+    where no dtype is asked for."""
+    ended: Ended
+
+
+class ModelShape(Section, frozen=True, kw_only=True):
+    """Sizes of a decoder, from its config.json, read as data."""
+
+    file: str
+    layers: int
+    hidden: int
+    heads: int
+    intermediate: int
+    """Width of the feed-forward part."""
+    gated: bool
+    """The feed-forward part multiplies by a gate: three matrices, not two."""
+    vocabulary: int
+    attention: str | None = None
+    """_attn_implementation, where the file says it."""
+
+
 class LoraOrder(Section, frozen=True, kw_only=True):
     """LoRA and gradient checkpointing switched on in one order, and a few steps of it."""
 
     order: Literal["checkpointing first", "LoRA first"]
     reentrant: bool
+    modules_to_save: tuple[str, ...] = ()
+    """Modules trained whole beside the adapters."""
     ended: Ended
     trainable: int = 0
     """Trainable parameters (tensors)."""
@@ -176,6 +225,8 @@ class OwnModel(Section, frozen=True, kw_only=True):
     """What was built: "train.py:make", "models/llama (2 of 32 layers, random weights)"."""
     built: Ended
     """How the user's code, or the loading of the model, ended."""
+    beyond: bool = False
+    """The doctor does not build such a model, which is no fault of the model."""
     traceback: str = ""
     """The last lines of the traceback where it raised."""
     versions: dict[str, str] = {}
@@ -186,6 +237,10 @@ class OwnModel(Section, frozen=True, kw_only=True):
     smoke: Smoke | None = None
     settings: Settings | None = None
     batch: tuple[BatchTensor, ...] = ()
+    pad_id: int | None = None
+    """The padding token of the folder's tokenizer."""
+    scalers: tuple[Scaler, ...] = ()
+    """Tried for fp16 only."""
     points: tuple[MemoryPoint, ...] | Unknown = ()
     saved_weights: int | None = None
     """Bytes that torch.save would write of the model's state dict; nothing is written."""

@@ -10,6 +10,12 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+import recorded_attention
+import recorded_diagnosis
+import recorded_expect
+import recorded_load
+import recorded_own
+from recorded_load import loaded, quiet
 
 from doctor.card_sections import Watched
 from doctor.checkpoint_sections import (
@@ -282,7 +288,7 @@ def box(*gpus: Gpu, torch: Torch, job: Job | None = None, **sections: Any) -> Fa
         "torch": torch,
         "cuda": seen(gpus, cudnn_first=cudnn_first),
         "libraries": libraries(cublas=(torch.cuda or "13").split(".")[0]),
-        "watched": tuple(Watched(uuid=gpu.uuid, samples=14, mask=0x4) for gpu in gpus),
+        "watched": tuple(quiet(gpu) for gpu in gpus),
         "places": PLACES,
         "smoke": smoke(),
         "seconds": 7.5,
@@ -620,6 +626,7 @@ def cpu_only() -> Facts:
         libraries=None,
         watched=None,
         smoke=smoke(device="cpu"),
+        attention=recorded_attention.attention("cpu", seconds=0.25),
     )
 
 
@@ -718,6 +725,8 @@ def unread() -> Facts:
         cuda=nothing,
         libraries=nothing,
         watched=nothing,
+        load=nothing,
+        peers=nothing,
         places=nothing,
         checkpoint=nothing,
         smoke=nothing,
@@ -744,10 +753,20 @@ def machines() -> dict[str, Facts]:
     crash = Ended(how="signal", detail="SIGSEGV inside backward", code=11)
     hang = Ended(how="timeout", detail="no answer in 120 s inside forward", seconds=120.0)
     return {
-        "h100_torch2.15": box(H100, torch=TORCH_2_15),
-        "h200_torch2.11": box(H200, torch=TORCH_2_11),
-        "a100": box(A100, torch=TORCH_2_9, job=job(params=1_000_000_000, recipe="amp")),
-        "rtx4090": box(RTX4090, torch=TORCH_2_15),
+        "h100_torch2.15": box(H100, torch=TORCH_2_15, load=(loaded(H100),)),
+        "h200_torch2.11": box(
+            H200,
+            torch=TORCH_2_11,
+            load=(loaded(H200),),
+            attention=recorded_attention.nan_in_dq(),
+        ),
+        "a100": box(
+            A100,
+            torch=TORCH_2_9,
+            job=job(params=1_000_000_000, recipe="amp"),
+            load=(loaded(A100),),
+        ),
+        "rtx4090": box(RTX4090, torch=TORCH_2_15, load=(loaded(RTX4090),)),
         "rtx5090_torch2.6": rtx5090(),
         "gb10": gb10(),
         "titan_rtx_bf16": box(TITAN, torch=TORCH_2_9, job=job(precision="bf16")),
@@ -792,6 +811,11 @@ def machines() -> dict[str, Facts]:
         "smoke_no_gradient": box(H100, torch=TORCH_2_15, smoke=smoke(parameters=detached)),
         "two_cudnns": box(A100, torch=TORCH_2_9, libraries=two_cudnns),
         "nothing_readable": unread(),
+        **recorded_diagnosis.machines(),
+        **recorded_attention.machines(),
+        **recorded_expect.machines(),
+        **recorded_load.machines(),
+        **recorded_own.machines(),
     }
 
 

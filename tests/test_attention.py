@@ -1,16 +1,23 @@
 from __future__ import annotations
 
+from typing import Any
+
 import msgspec
 import pytest
 import recorded
+import recorded_attention
 from packaging.version import Version
 
+from doctor.card_sections import Attention, Implementation
 from doctor.checks import attention
-from doctor.checks.attention import CALL, VARIABLE, first_backend
+from doctor.checks.attention_bugs import BUGS, Bug
+from doctor.checks.attention_order import CALL, CUDNN, EFFICIENT, VARIABLE, first_backend
 from doctor.engine import examine
+from doctor.job import Chosen, Precision, Target, TargetKind
 from doctor.model import Status, Verdict
 from doctor.sections import Cuda, Ended, Host, Torch, TorchGpu, Unknown
 from doctor.sources import SOURCES
+from doctor.training_sections import Settings
 from doctor.views import JobGpu, JobGpus
 
 H100, B200, B300, THOR, A100, T4 = (9, 0), (10, 0), (10, 3), (11, 0), (8, 0), (7, 5)
@@ -40,14 +47,20 @@ def judge(
     env: dict[str, str] | None = None,
     cuda: str | None = "13.0",
     host: Host | Unknown | None = None,
+    seen_trial: Attention | Unknown | None = None,
+    precision: Precision = "bf16",
 ) -> Verdict:
-    torch = Torch(version=version, cuda=cuda, cudnn=cudnn, sdp_enabled=enabled or {})
+    torch = Torch(version=version, cuda=cuda, cudnn=cudnn)
     seen = Cuda(started=Ended(how="ok"), sdp_priority=order)
     return attention.SDPA.judge(
         torch=torch,
         cuda=seen if order else None,
         job_gpus=gpus(*capabilities),
         host=host or Host(system="Linux", env=env or {}),
+        settings=Settings(sdp_enabled=enabled or {}),
+        attention=seen_trial,
+        chosen=Chosen(precision, "asked"),
+        target=Target("nvidia", "asked"),
     )
 
 
@@ -86,10 +99,10 @@ def test_the_table_by_the_rule(
     assert set(verdict.sources) == sources
 
 
-@pytest.mark.parametrize("bug", attention.BUGS, ids=lambda bug: bug.source)
-def test_every_bug_is_seen_to_match_and_tells_its_conditions(bug: attention.Bug) -> None:
-    off = {"flash": False} if bug.backend == attention.EFFICIENT else {}
-    order = CUDNN_FIRST if bug.backend == attention.CUDNN else FLASH_FIRST
+@pytest.mark.parametrize("bug", BUGS, ids=lambda bug: bug.source)
+def test_every_bug_is_seen_to_match_and_tells_its_conditions(bug: Bug) -> None:
+    off = {"flash": False} if bug.backend == EFFICIENT else {}
+    order = CUDNN_FIRST if bug.backend == CUDNN else FLASH_FIRST
     cudnn = bug.cudnn[0] if bug.cudnn else 92000
     verdict = judge(bug.torch[0], cudnn, bug.capability[0], order=order, enabled=off)
     assert verdict.status is Status.WARN
@@ -198,7 +211,7 @@ def test_who_comes_first_by_default(
 ) -> None:
     torch = Torch(version=version, cuda=cuda, cudnn=cudnn)
     host = Host(system="Linux")
-    assert first_backend(Version(version), torch, None, host, capability) == first
+    assert first_backend(Version(version), torch, {}, None, host, capability) == first
 
 
 def test_versions_are_spelled_as_people_know_them() -> None:
@@ -213,3 +226,269 @@ def test_the_order_seen_on_the_first_gpu_is_not_that_of_another_kind() -> None:
         facts = recorded.box(pair[0], second, torch=recorded.TORCH_2_11)
         (finding,) = examine(attention.CHECKS, facts)
         assert finding.status is Status.WARN
+
+
+# What the trial observed
+
+CUDNN_TRIAL = recorded_attention.attention(first="cudnn")
+NAN = recorded_attention.nan_in_dq()
+
+
+def observed(trial: Attention | Unknown, **fields: Any) -> Verdict:
+    """On an H100 with torch 2.15, where no known bug matches, unless `fields` say otherwise."""
+    known = {"order": CUDNN_FIRST} | fields
+    return judge("2.15.0", 92600, H100, seen_trial=trial, **known)
+
+
+def broken(case: str, dtype: str, backend: str, **fields: Any) -> Attention:
+    return recorded_attention.attention(first="cudnn", faults={(case, dtype, backend): fields})
+
+
+def test_right_kernels_pass_and_the_line_says_what_was_tried() -> None:
+    verdict = observed(CUDNN_TRIAL)
+    assert verdict.status is Status.PASS
+    assert "cudnn by default; 58 trials of cudnn, flash, math, mem_efficient" in verdict.summary
+    assert "31% of the error allowed" in verdict.summary
+
+
+DIED = Ended(how="signal", detail="SIGSEGV inside causal/bf16/cudnn", code=11)
+HUNG = Ended(how="timeout", detail="no answer in 30 s inside causal/bf16/cudnn", seconds=30.0)
+RAISED = Ended(how="error", detail="RuntimeError: No execution plans support the graph")
+STUCK = Ended(how="error", detail="AcceleratorError: CUDA error: an illegal memory access")
+
+
+@pytest.mark.parametrize(
+    ("fields", "said"),
+    [
+        ({"errors": {"output": 2e-3, "dq": 0.5}}, "dq off by 0.5 (at most 0.01)"),
+        ({"errors": {"output": "nan"}, "nonfinite": {"output": 7}}, "output (7 values)"),
+        ({"errors": {"dv": "inf"}}, "dv off by inf"),
+        ({"nonfinite": {"dk": 1}}, "not finite: dk (1 values)"),
+        ({"ended": DIED, "errors": {}}, "SIGSEGV"),
+        ({"ended": HUNG, "errors": {}}, "no answer in 30 s"),
+        ({"ended": RAISED, "errors": {}}, "No execution plans"),
+        ({"ended": STUCK, "errors": {}}, "illegal memory access"),
+    ],
+)
+def test_who_meets_a_fault_decides_how_bad_it_is(fields: dict[str, Any], said: str) -> None:
+    serious = observed(broken("causal", "bf16", "cudnn", **fields))
+    assert serious.status is Status.FAIL
+    assert said in serious.summary
+    assert serious.commands == (CALL, f"export {VARIABLE}=1")
+
+    raised = fields.get("ended") == RAISED
+    elsewhere = Status.PASS if raised else Status.WARN
+    assert observed(broken("causal", "bf16", "flash", **fields)).status is elsewhere
+    assert observed(broken("causal", "fp16", "cudnn", **fields)).status is elsewhere
+    only_masks = observed(broken("boolean mask", "bf16", "cudnn", **fields))
+    assert only_masks.status is Status.WARN
+    assert only_masks.fix
+    assert 'Keep clear of "boolean mask"' in only_masks.fix
+    assert observed(broken("causal", "fp16", "cudnn", **fields), precision="fp16").status is (
+        Status.FAIL
+    )
+
+
+def test_the_gates() -> None:
+    for dtype, gate in (("bf16", 1e-2), ("fp16", 2e-3)):
+        for error, status in ((gate, Status.PASS), (gate * 1.01, Status.FAIL)):
+            trial = broken("causal", dtype, "cudnn", errors={"dk": error})
+            assert observed(trial, precision=dtype).status is status
+
+
+def test_a_job_in_fp32_is_warned_at_most_and_told_that_it_was_not_tried() -> None:
+    assert observed(
+        broken("causal", "bf16", "cudnn", errors={"dq": 1}), precision="fp32"
+    ).status is (Status.WARN)
+    well = observed(CUDNN_TRIAL, precision="fp32")
+    assert well.status is Status.PASS
+    assert "fp32, is not tried" in well.summary
+
+
+def test_the_bug_that_was_seen_and_suspected_is_told_once() -> None:
+    verdict = judge("2.11.0", 91900, H100, order=CUDNN_FIRST, seen_trial=NAN)
+    assert verdict.status is Status.WARN
+    assert "dq (45056 values)" in verdict.summary
+    assert "known as pytorch#196678" in verdict.summary
+    assert "suspected" not in verdict.summary
+    assert verdict.sources == ("pytorch-196678",)
+    assert verdict.fix
+    assert "torch 2.15" in verdict.fix
+    assert verdict.commands == (CALL, f"export {VARIABLE}=1")
+
+
+def test_a_suspicion_that_the_trial_provoked_in_vain_passes_and_is_told() -> None:
+    verdict = judge("2.11.0", 91900, H100, order=CUDNN_FIRST, seen_trial=CUDNN_TRIAL)
+    assert verdict.status is Status.PASS
+    assert "suspected NaN in the gradient of the queries alone (pytorch#196678), not shown" in (
+        verdict.summary
+    )
+    assert "which provoked it" in verdict.summary
+
+
+def without(trial: Attention, case: str) -> Attention:
+    kept = tuple(each for each in trial.trials if case not in each.case)
+    return msgspec.structs.replace(trial, trials=kept)
+
+
+@pytest.mark.parametrize(
+    "trial",
+    [
+        without(CUDNN_TRIAL, "very negative"),
+        msgspec.structs.replace(CUDNN_TRIAL, lowest_lse={}),
+        msgspec.structs.replace(
+            CUDNN_TRIAL, lowest_lse=dict.fromkeys(CUDNN_TRIAL.lowest_lse, -88.0)
+        ),
+    ],
+    ids=["not tried", "not measured", "not low enough"],
+)
+def test_a_suspicion_that_was_not_provoked_stays(trial: Attention) -> None:
+    verdict = judge("2.11.0", 91900, H100, order=CUDNN_FIRST, seen_trial=trial)
+    assert verdict.status is Status.WARN
+    assert "cannot provoke it at will" in verdict.summary
+    assert verdict.fix
+    assert "log-sum-exp" in verdict.fix
+
+
+def test_a_bug_that_comes_and_goes_is_no_less_suspected_for_a_good_trial() -> None:
+    verdict = judge("2.12.0", 92000, H100, order=CUDNN_FIRST, seen_trial=CUDNN_TRIAL)
+    assert verdict.status is Status.WARN
+    assert verdict.sources == ("pytorch-190321",)
+    assert "pytorch#196678" in verdict.summary
+
+
+def test_a_trial_on_one_kind_of_gpu_clears_no_other_kind() -> None:
+    verdict = judge("2.11.0", 91900, A100, H100, seen_trial=CUDNN_TRIAL)
+    assert verdict.status is Status.WARN
+
+
+def test_what_the_users_code_switched_off_hurts_nobody() -> None:
+    off = {"cudnn": False, "flash": True}
+    verdict = judge("2.11.0", 91900, H100, order=CUDNN_FIRST, enabled=off, seen_trial=NAN)
+    assert verdict.status is Status.PASS
+    assert "cudnn, switched off, for" in verdict.summary
+    assert "flash by default" in verdict.summary
+    flash_too = broken("causal", "bf16", "flash", errors={"dq": 0.3})
+    assert observed(flash_too, enabled=off).status is Status.FAIL
+
+
+def test_cudnn_that_the_environment_puts_last_hurts_nobody() -> None:
+    last = msgspec.structs.replace(NAN, defaults=recorded_attention.attention().defaults)
+    env = {VARIABLE: "1"}
+    verdict = judge("2.11.0", 91900, H100, order=FLASH_FIRST, env=env, seen_trial=last)
+    assert verdict.status is Status.PASS
+    assert "cudnn, put last, for" in verdict.summary
+    unaided = judge("2.11.0", 91900, H100, order=FLASH_FIRST, seen_trial=last)
+    assert unaided.status is Status.WARN
+    assert "cudnn, not the default, for" in unaided.summary
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"trials": (), "cut_short": "left out after 4 processes were lost"},
+        {"defaults": {}},
+        {"defaults": dict.fromkeys(CUDNN_TRIAL.defaults, "overrideable")},
+    ],
+)
+def test_a_trial_that_does_not_tell_of_ordinary_attention_is_unknown(
+    changes: dict[str, Any],
+) -> None:
+    assert observed(msgspec.structs.replace(CUDNN_TRIAL, **changes)).status is Status.UNKNOWN
+
+
+def test_a_trial_that_did_not_run_is_unknown_where_the_table_knows_nothing() -> None:
+    why = Unknown(reason="the process ended: exit status 3")
+    assert observed(why).status is Status.UNKNOWN
+    suspected = judge("2.11.0", 91900, H100, order=CUDNN_FIRST, seen_trial=why)
+    assert suspected.status is Status.WARN
+    assert "not tried: the process ended" in suspected.summary
+
+
+OWN = recorded_attention.case("your shape", 4, 32, 32, 2048, 2048, 128, causal=True, job=True)
+
+
+def test_the_shape_that_the_user_named() -> None:
+    listed = (*recorded_attention.cases(), OWN)
+    bad: dict[str, Any] = {("your shape", "bf16", "cudnn"): {"nonfinite": {"dk": 3}}}
+    made = recorded_attention.attention(first="cudnn", cases=listed, faults=bad)
+    assert observed(made).status is Status.FAIL
+    assert observed(recorded_attention.attention(first="cudnn", cases=listed)).status is Status.PASS
+    left = msgspec.structs.replace(OWN, left_out=True, note="left out: too much")
+    lacking = msgspec.structs.replace(CUDNN_TRIAL, cases=(*CUDNN_TRIAL.cases, left))
+    verdict = observed(lacking)
+    assert verdict.status is Status.UNKNOWN
+    assert "left out: too much" in verdict.summary
+    noted = msgspec.structs.replace(OWN, note="compared on 8 of 128 heads")
+    listed = (*recorded_attention.cases(), noted)
+    told = observed(recorded_attention.attention(first="cudnn", cases=listed))
+    assert "your shape: compared on 8 of 128 heads" in told.summary
+
+
+def test_before_torch_2_5_the_math_backend_is_looked_at_for_finiteness_alone() -> None:
+    off = broken("very negative logits", "bf16", "math", errors={"output": 0.3})
+    assert judge("2.4.1", 90100, A100, seen_trial=off).status is Status.PASS
+    assert judge("2.6.0", 90100, A100, seen_trial=off).status is Status.WARN
+
+
+def implementations(*tried: Implementation) -> Attention:
+    return msgspec.structs.replace(CUDNN_TRIAL, implementations=tried)
+
+
+@pytest.mark.parametrize(
+    ("tried", "status"),
+    [
+        (Implementation(name="sdpa", ended=Ended(how="ok"), error=5e-3, grad_error=6e-3), "pass"),
+        (Implementation(name="sdpa", ended=Ended(how="ok"), error=5e-3, grad_error=0.4), "warn"),
+        (Implementation(name="sdpa", ended=Ended(how="ok"), error="nan"), "warn"),
+        (Implementation(name="flash_attention_2", ended=RAISED), "warn"),
+        (Implementation(name="import transformers", ended=RAISED), "pass"),
+    ],
+)
+def test_implementations_of_transformers(tried: Implementation, status: str) -> None:
+    verdict = observed(implementations(tried))
+    assert verdict.status == status
+    assert (tried.name in verdict.summary) == (status == "warn")
+
+
+@pytest.mark.parametrize("kind", ["cpu", "rocm", "mps"])
+def test_without_nvidia_the_trial_alone_is_judged(kind: TargetKind) -> None:
+    def elsewhere(trial: Attention | Unknown | None) -> Status:
+        return attention.SDPA.judge(
+            torch=Torch(version="2.13.0+cpu"),
+            cuda=None,
+            job_gpus=Unknown(reason="the job does not want an NVIDIA GPU"),
+            host=Host(system="Linux"),
+            settings=Settings(),
+            attention=trial,
+            chosen=Chosen("bf16", "asked"),
+            target=Target(kind, "asked"),
+        ).status
+
+    wrong: dict[str, Any] = {("causal", "bf16", "flash"): {"errors": {"dq": 0.5}}}
+    assert elsewhere(recorded_attention.attention("cpu")) is Status.PASS
+    assert elsewhere(recorded_attention.attention("cpu", faults=wrong)) is Status.FAIL
+    assert elsewhere(None) is Status.SKIP
+    assert elsewhere(Unknown(reason="it died")) is Status.UNKNOWN
+
+
+def test_a_strangers_facts_break_nothing() -> None:
+    odd = recorded_attention.case("causal", 1, 1, 1, 1, 1, 1, trigger="no-such-source")
+    trials = (*broken("causal", "bf16", "cudnn", nonfinite={"dq": 1}).trials,)
+    strange = msgspec.structs.replace(CUDNN_TRIAL, cases=(odd,), trials=trials)
+    facts = recorded.box(recorded.H100, torch=recorded.TORCH_2_15, attention=strange)
+    (finding,) = examine(attention.CHECKS, facts)
+    assert finding.status is Status.WARN
+    assert all(id in SOURCES for id in finding.sources)
+
+
+@pytest.mark.parametrize("name", ["h200_torch2.11", *recorded_attention.machines()])
+def test_every_remedy_that_switches_a_backend_is_a_call_that_torch_has(name: str) -> None:
+    import torch
+
+    facts = recorded.machines()[name]
+    (finding,) = examine(attention.CHECKS, facts)
+    for command in finding.commands:
+        if command.startswith("torch."):
+            call = command.partition("(")[0].removeprefix("torch.backends.cuda.")
+            assert callable(getattr(torch.backends.cuda, call))

@@ -117,6 +117,8 @@ def test_json_holds_what_it_promises() -> None:
         "counts",
         "findings",
         "seconds",
+        "config",
+        "notes",
     }
     assert report["exit_code"] == done.returncode
     assert sum(report["counts"].values()) == len(report["findings"])
@@ -132,6 +134,7 @@ def test_json_holds_what_it_promises() -> None:
             "owner",
             "sources",
             "seconds",
+            "ignored",
         }
         assert all({"id", "title", "section", "url"} <= set(s) for s in finding["sources"])
         assert bool(finding["fix"]) == (finding["status"] in ("warn", "fail"))
@@ -176,7 +179,7 @@ def test_explain_prints_conditions_and_sources() -> None:
 def test_list_prints_every_check() -> None:
     plain = doctor("list").stdout.splitlines()
     assert len(plain) == len(json.loads(doctor("list", "--format", "json").stdout))
-    assert plain[0].startswith("DRV001")
+    assert plain[0].startswith("JOB001")
 
 
 def test_quiet_shows_complaints_and_the_verdict_only() -> None:

@@ -236,6 +236,10 @@ def test_unread_memory_is_unknown_and_does_not_hide_a_busy_gpu() -> None:
     assert FREE.judge(job_gpus=job()).status is Status.UNKNOWN
 
 
+def healthy(gpus: JobGpus, watched: tuple[Watched, ...] | Unknown | None = None) -> Verdict:
+    return MEMORY_HEALTHY.judge(job_gpus=gpus, watched=watched)
+
+
 @pytest.mark.parametrize(
     ("fields", "status", "said"),
     [
@@ -253,7 +257,7 @@ def test_unread_memory_is_unknown_and_does_not_hide_a_busy_gpu() -> None:
     ],
 )
 def test_memory_errors_are_judged(fields: dict[str, Any], status: Status, said: str) -> None:
-    verdict = MEMORY_HEALTHY.judge(job_gpus=job(nvml(0), nvml(1, **fields)))
+    verdict = healthy(job(nvml(0), nvml(1, **fields)))
     assert verdict.status is status
     assert said in verdict.summary
     assert "GPU-1" in verdict.summary
@@ -272,7 +276,7 @@ UNREAD: dict[str, Any] = {
 
 def test_what_cannot_be_read_is_named() -> None:
     gpu = nvml(**{**UNREAD, "recovery_action": 0}, unread={"corrected": "Not Supported (3)"})
-    verdict = MEMORY_HEALTHY.judge(job_gpus=job(gpu))
+    verdict = healthy(job(gpu))
     assert verdict.status is Status.PASS
     assert "not readable: row remap (not recorded), uncorrected errors" in verdict.summary
     assert "corrected errors (Not Supported (3))" in verdict.summary
@@ -280,12 +284,69 @@ def test_what_cannot_be_read_is_named() -> None:
 
 @pytest.mark.parametrize("gpus", [(nvml(**UNREAD),), (nvml(0), nvml(1, **UNREAD)), (None,), ()])
 def test_gpu_that_tells_nothing_is_unknown(gpus: tuple[Gpu | None, ...]) -> None:
-    assert MEMORY_HEALTHY.judge(job_gpus=job(*gpus)).status is Status.UNKNOWN
+    assert healthy(job(*gpus)).status is Status.UNKNOWN
 
 
 def test_pages_alone_are_something_read() -> None:
     gpu = nvml(**UNREAD, retired_pages_pending=False)
-    assert MEMORY_HEALTHY.judge(job_gpus=job(gpu)).status is Status.PASS
+    assert healthy(job(gpu)).status is Status.PASS
+
+
+QUIET: dict[str, Any] = {
+    "uncorrected": 0,
+    "corrected": 0,
+    "remapped_rows": 0,
+    "pcie_replays": 0,
+    "xids": (),
+}
+
+
+def run(index: int = 0, **fields: Any) -> Watched:
+    """A GPU that was watched while nothing happened."""
+    return Watched(uuid=f"GPU-{index}", samples=20, mask=4, **{**QUIET, **fields})
+
+
+@pytest.mark.parametrize(
+    ("fields", "status", "said"),
+    [
+        ({}, Status.PASS, "0 new uncorrected errors, 0 new corrected errors, 0 new remapped rows"),
+        ({}, Status.PASS, "no Xid"),
+        ({"corrected": 12}, Status.PASS, "12 new corrected errors"),
+        ({"xids": (13, 31, 43, 45, 13)}, Status.PASS, "Xid 13, 31, 43, 45 of an application"),
+        ({"xids": (63,)}, Status.WARN, "Xid 63 during the run (a row or page is to be replaced"),
+        ({"xids": (999,)}, Status.WARN, "Xid 999 during the run"),
+        ({"uncorrected": 2}, Status.FAIL, "2 new uncorrected memory errors"),
+        ({"remapped_rows": 1}, Status.FAIL, "1 rows remapped during the run"),
+        ({"xids": (48,)}, Status.FAIL, "Xid 48 during the run (uncorrectable memory error)"),
+        ({"xids": (63, 79, 79)}, Status.FAIL, "Xid 79 during the run (the GPU fell off the bus)"),
+        *(({"xids": (xid,)}, Status.FAIL, f"Xid {xid}") for xid in (64, 94, 95, 119, 120)),
+    ],
+)
+def test_what_comes_during_the_run_is_judged(
+    fields: dict[str, Any], status: Status, said: str
+) -> None:
+    gpus = job(nvml(0), nvml(1))
+    verdict = healthy(gpus, (run(0), run(1, **fields)))
+    assert verdict.status is status
+    assert said in verdict.summary
+    if status is Status.FAIL:
+        assert "GPU-1" in verdict.summary
+        assert "GPU-0" not in verdict.summary
+
+
+def test_a_run_that_was_not_watched_leaves_the_standing_counters() -> None:
+    for watched in (None, Unknown(reason="NVML hung"), (), (run(7),)):
+        verdict = healthy(job(nvml(0)), watched)
+        assert verdict.status is Status.PASS
+        assert "during the run" not in verdict.summary
+
+
+def test_counters_of_the_run_that_cannot_be_read_are_named() -> None:
+    partly = Watched(uuid="GPU-0", samples=9, mask=1, unread={"xids": "Not Supported (3)"})
+    verdict = healthy(job(nvml(0)), (partly,))
+    assert verdict.status is Status.PASS
+    assert "Xid events during the run (Not Supported (3))" in verdict.summary
+    assert "uncorrected errors during the run (not recorded)" in verdict.summary
 
 
 @pytest.mark.parametrize(

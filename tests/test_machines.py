@@ -21,6 +21,20 @@ FILES = sorted({FOLDER / f"{name}.json" for name in MADE} | {*FOLDER.glob("*.jso
 UPDATE = bool(os.environ.get("DOCTOR_UPDATE"))
 
 OUTCOMES = {
+    "attention_wrong": Outcome.FIX,
+    "attention_crash": Outcome.FIX,
+    "attention_own_shape": Outcome.FIX,
+    "attention_switched_off": Outcome.READY,
+    "attention_implementation": Outcome.READY,
+    "attention_unfinished": Outcome.READY,
+    "own_fp16": Outcome.READY,
+    "own_lora": Outcome.READY,
+    "own_lora_transformers4.57": Outcome.READY,
+    "own_factory_raises": Outcome.FIX,
+    "own_silent_adapters": Outcome.FIX,
+    "own_nan": Outcome.FIX,
+    "own_scaler_bf16": Outcome.FIX,
+    "own_images": Outcome.UNKNOWN,
     "h100_torch2.15": Outcome.READY,
     "h200_torch2.11": Outcome.READY,
     "a100": Outcome.READY,
@@ -58,8 +72,21 @@ OUTCOMES = {
     "smoke_no_gradient": Outcome.FIX,
     "two_cudnns": Outcome.FIX,
     "nothing_readable": Outcome.UNKNOWN,
+    "diagnosed_cudnn": Outcome.FIX,
+    "diagnosed_nothing_mends": Outcome.FIX,
+    "diagnosed_comes_and_goes": Outcome.FIX,
+    "diagnosed_hang_with_flash": Outcome.FIX,
+    "as_agreed": Outcome.READY,
+    "not_as_agreed": Outcome.RETURN,
+    "agreed_and_unread": Outcome.UNKNOWN,
+    "slow_card": Outcome.READY,
+    "wrong_product": Outcome.RETURN,
+    "xid_during_run": Outcome.RETURN,
+    "load_hangs": Outcome.RETURN,
+    "broken_p2p": Outcome.RETURN,
+    "two_a100": Outcome.READY,
 }
-HEALTHY = ("h100_torch2.15", "a100", "rtx4090", "cpu_only", "mi300_rocm")
+HEALTHY = ("h100_torch2.15", "a100", "rtx4090", "two_a100", "cpu_only", "mi300_rocm")
 
 
 def judged(facts: Facts) -> Report:

@@ -1,14 +1,24 @@
 from __future__ import annotations
 
-import pytest
+import json
+from pathlib import Path
+from typing import Any
 
+import msgspec
+import pytest
+import recorded
+
+from doctor.activations import REST, estimated, measured
 from doctor.checkpoint_sections import Checkpoint
 from doctor.checks import memory
+from doctor.children import Children
 from doctor.job import Chosen, Job, Precision, Target, TargetKind
+from doctor.memory_plan import WIDTH, draw, memory_bar
 from doctor.model import Status, Verdict
-from doctor.sections import Gpu, Host, Slice, TorchGpu, Unknown
+from doctor.sections import Ended, Gpu, Host, Slice, TorchGpu, Unknown
 from doctor.sources import SOURCES
-from doctor.training_memory import Size, model_size, training_parts
+from doctor.training_memory import Size, model_size, state_width, training_parts
+from doctor.training_sections import MemoryPoint, ModelShape, OwnModel
 from doctor.units import GIB, MIB
 from doctor.views import JobGpu, JobGpus
 
@@ -50,6 +60,8 @@ def vram(
     kind: TargetKind = "nvidia",
     model: Checkpoint | Unknown | None = None,
     host: Host | Unknown | None = None,
+    shape: ModelShape | Unknown | None = None,
+    own: OwnModel | Unknown | None = None,
 ) -> Verdict:
     return memory.VRAM.judge(
         job=job,
@@ -58,6 +70,8 @@ def vram(
         job_gpus=seen,
         checkpoint=model,
         host=host or Host(system="Linux"),
+        shape=shape,
+        own=own,
     )
 
 
@@ -343,3 +357,272 @@ def test_visible_gpus_count_where_the_job_does_not_say() -> None:
 def test_sources_resolve() -> None:
     for check in memory.CHECKS:
         assert set(check.sources) <= SOURCES.keys()
+
+
+LLAMA_8B = ModelShape(
+    file="model",
+    layers=32,
+    hidden=4096,
+    heads=32,
+    intermediate=14336,
+    gated=True,
+    vocabulary=128_256,
+)
+
+
+def kept(**fields: Any) -> float:
+    job = Job(**{"batch_size": 1, "seq_len": 1024} | fields)
+    found = estimated(job, "bf16", LLAMA_8B)
+    assert found is not None
+    return found.bytes
+
+
+def test_the_estimate_is_the_papers_for_a_plain_layer_but_for_norms_and_attention() -> None:
+    """34 bytes for s*b*h, of which 15 are attention and norms; a feed-forward part of 4h is 19."""
+    plain = ModelShape(
+        file="", layers=1, hidden=100, heads=4, intermediate=400, gated=False, vocabulary=0
+    )
+    job = Job(batch_size=2, seq_len=10, recipe="pure-bf16")
+    found = estimated(job, "bf16", plain)
+    assert found is not None
+    assert found.bytes == 2 * 10 * 100 * (19 + REST["16 bit"])
+    eager = estimated(job, "bf16", msgspec.structs.replace(plain, attention="eager"))
+    assert eager is not None
+    assert eager.bytes - found.bytes == 5 * 4 * 10 * 10 * 2
+    short = estimated(msgspec.structs.replace(job, checkpointing=True), "bf16", plain)
+    assert short is not None
+    assert short.bytes == 2 * 10 * 100 * 2 + found.bytes
+
+
+def test_activations_grow_with_batch_and_length_and_shrink_with_checkpointing() -> None:
+    assert kept(batch_size=4) == 4 * kept()
+    assert kept(seq_len=4096) == 4 * kept()
+    assert kept(checkpointing=True) < kept() / 4
+    assert kept(recipe="pure-bf16") < kept()
+
+
+@pytest.mark.parametrize("missing", ["batch_size", "seq_len", "shape"])
+def test_nothing_is_estimated_from_half_of_it(missing: str) -> None:
+    fields = {"batch_size": 1, "seq_len": 1024} | ({missing: None} if missing != "shape" else {})
+    for shape in (None, DARK) if missing == "shape" else (LLAMA_8B,):
+        assert estimated(Job(**fields), "bf16", shape) is None  # type: ignore[arg-type]
+
+
+def autograd_keeps(layers: int, *, amp: bool) -> int:
+    """Bytes that the forward pass of a small Llama saves, its weights' copies left out."""
+    import torch
+    from transformers import LlamaConfig, LlamaForCausalLM
+
+    config = LlamaConfig(
+        hidden_size=128,
+        intermediate_size=352,
+        num_hidden_layers=layers,
+        num_attention_heads=4,
+        num_key_value_heads=4,
+        vocab_size=128,
+    )
+    model = LlamaForCausalLM(config).to(torch.float32 if amp else torch.bfloat16)
+    weights = {parameter.untyped_storage().data_ptr() for parameter in model.parameters()}
+    found: dict[int, int] = {}
+    alive = []
+
+    def pack(tensor: Any) -> Any:
+        storage = tensor.untyped_storage()
+        if storage.data_ptr() not in weights:
+            found[storage.data_ptr()] = storage.nbytes()
+        alive.append(tensor)
+        return tensor
+
+    ids = torch.zeros(4, 64, dtype=torch.long)
+    hooks = torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor)
+    with hooks, torch.autocast("cpu", dtype=torch.bfloat16, enabled=amp):
+        model(input_ids=ids, labels=ids)
+    copies = 2 * sum(p.numel() for p in model.parameters() if p.dim() == 2) if amp else 0
+    return sum(found.values()) - copies
+
+
+@pytest.mark.parametrize("amp", [True, False])
+def test_the_estimate_of_a_layer_is_what_autograd_keeps_of_it(amp: bool) -> None:
+    measured_bytes = (autograd_keeps(4, amp=amp) - autograd_keeps(2, amp=amp)) / 2
+    shape = ModelShape(
+        file="", layers=1, hidden=128, heads=4, intermediate=352, gated=True, vocabulary=0
+    )
+    job = Job(batch_size=4, seq_len=64, recipe="amp" if amp else "pure-bf16")
+    found = estimated(job, "bf16", shape)
+    assert found is not None
+    assert found.bytes == pytest.approx(measured_bytes, rel=0.12)
+
+
+def test_an_estimate_joins_the_sum_and_only_warns() -> None:
+    job = Job(params=B, recipe="amp", batch_size=8, seq_len=2048)
+    verdict = vram(job, cards(80 * B), shape=LLAMA_8B)
+    assert verdict.status is Status.WARN
+    assert "of activations (estimated for batch 8 of 2,048 tokens" in verdict.summary
+    assert vram(job, cards(80 * B)).status is Status.PASS
+    small = msgspec.structs.replace(job, checkpointing=True, batch_size=1)
+    assert vram(small, cards(80 * B), shape=LLAMA_8B).status is Status.PASS
+    too_much = vram(job, cards(17 * B), shape=LLAMA_8B)
+    assert too_much.status is Status.FAIL
+
+
+def ran(*points: tuple[int, int | None, int], **fields: Any) -> OwnModel:
+    measured_points = tuple(
+        MemoryPoint(batch=batch, length=length, peak_bytes=peak) for batch, length, peak in points
+    )
+    known: dict[str, Any] = {"said": "train.py:make", "built": Ended(how="ok"), "parameters": B}
+    return OwnModel(points=measured_points, **known | fields)
+
+
+def test_a_measured_peak_beats_the_estimate() -> None:
+    own = ran((1, 2048, 20 * B), (2, 2048, 22 * B))
+    job = Job(recipe="amp", batch_size=8, seq_len=2048)
+    verdict = vram(job, cards(80 * B), shape=LLAMA_8B, own=own)
+    assert verdict.status is Status.PASS
+    assert "peak 31.7 GiB (measured at batches 1 and 2, batch 8)" in verdict.summary  # 34e9 bytes
+    assert "estimated" not in verdict.summary
+    assert vram(job, cards(36 * B), own=own).status is Status.WARN
+    assert vram(job, cards(33 * B), own=own).status is Status.FAIL
+    assumed = msgspec.structs.replace(job, recipe=None)
+    assert vram(assumed, cards(33 * B), own=own).status is Status.FAIL
+
+
+def test_another_length_is_scaled_and_said() -> None:
+    found = measured(Job(batch_size=4, seq_len=4096), ran((1, 1024, 20 * B), (2, 1024, 21 * B)))
+    assert found is not None
+    assert found.bytes == 16 * B
+    assert found.peak == 35 * B
+    assert "of 1,024 tokens, scaled to 4,096" in found.said
+
+
+def test_shards_divide_the_state_and_not_the_activations() -> None:
+    own = ran((1, 2048, 20 * B), (2, 2048, 22 * B))
+    job = Job(params=B, recipe="amp", batch_size=8, shards=9)
+    assert "14.9 GiB required" not in vram(job, cards(80 * B), own=own).summary
+    assert vram(job, cards(21 * B), own=own).status is Status.PASS  # 18/9 + 16, of 90 %
+
+
+@pytest.mark.parametrize(
+    "own",
+    [
+        None,
+        DARK,
+        ran(),
+        ran((1, 2048, 20 * B), (2, 1024, 20 * B)),
+        ran((1, 2048, 20 * B)),
+        ran((1, 2048, 20 * B), (2, 2048, 22 * B), whole=False),
+        OwnModel(said="x", built=Ended(how="ok"), points=DARK),
+    ],
+)
+def test_points_that_tell_nothing_of_the_job(own: OwnModel | Unknown | None) -> None:
+    assert measured(Job(batch_size=8, seq_len=2048), own) is None
+
+
+def test_one_point_at_the_jobs_own_batch_is_enough() -> None:
+    found = measured(Job(batch_size=1), ran((1, 2048, 20 * B)))
+    assert found is not None
+    assert found.peak == 20 * B
+    assert measured(Job(batch_size=1, seq_len=4096), ran((1, 2048, 20 * B))) is None
+
+
+@pytest.mark.parametrize(
+    ("optimizer", "per_parameter"),
+    [
+        ("adamw", 8),
+        ("adamw-8bit", 2),
+        ("adafactor", 0),
+        ("sgd", 0),
+        ("sgd-momentum", 4),
+        ("lion", 4),
+        ("lion-8bit", 1),
+    ],
+)
+def test_the_optimizers_state(optimizer: Any, per_parameter: int) -> None:
+    assert total(Job(optimizer=optimizer), "bf16") == 100 * (4 + 4 + 2 + per_parameter)
+    assert state_width(Job(optimizer=optimizer)) == per_parameter
+    assert (
+        optimizer.removesuffix("w")
+        in vram(Job(params=B, optimizer=optimizer), cards(80 * B)).summary.casefold()
+    )
+
+
+def test_the_bar_adds_up_to_what_is_free() -> None:
+    facts = recorded.machines()["as_agreed"]
+    bar = dict(memory_bar(facts))
+    assert list(bar) == ["weights", "gradients", "optimizer", "activations", "free"]
+    gpu = facts.job_gpus
+    assert isinstance(gpu, JobGpus)
+    card_ = gpu.gpus[0]
+    assert sum(bar.values()) == (card_.memory_total or 0) - (card_.memory_used or 0)
+    drawn, legend = draw(memory_bar(facts)).splitlines()
+    assert drawn.startswith("  [wwww")
+    assert drawn.endswith(".]")
+    assert len(drawn) == 2 + 2 + WIDTH
+    assert "weights 15.1 GiB, gradients" in legend
+
+
+def test_a_bar_that_does_not_fit_has_nothing_free() -> None:
+    facts = recorded.machines()["as_agreed"]
+    large = facts.with_(job=msgspec.structs.replace(facts.job, trainable=None, seq_len=65536))
+    bar = dict(memory_bar(large))
+    assert bar["free"] == 0
+    assert bar["activations"] > bar["weights"] / 10
+    assert memory_bar(recorded.machines()["nothing_readable"]) == ()
+    assert memory_bar(recorded.machines()["h200_torch2.11"]) == ()
+
+
+def config(folder: Path, **fields: Any) -> Path:
+    (folder / "config.json").write_text(json.dumps(fields))
+    return folder
+
+
+LLAMA = {
+    "model_type": "llama",
+    "hidden_size": 64,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 4,
+    "intermediate_size": 176,
+    "vocab_size": 100,
+    "hidden_act": "silu",
+}
+
+
+def look(path: Path) -> dict[str, Any]:
+    children = Children()
+    try:
+        return children.ask("shape", str(path), seconds=30).answer or {}
+    finally:
+        children.interrupt()
+
+
+def test_the_shape_is_read_from_config_json(tmp_path: Path) -> None:
+    told = look(config(tmp_path, **LLAMA))["shape"]
+    shape = msgspec.convert(told, ModelShape)
+    assert (shape.layers, shape.hidden, shape.intermediate, shape.gated) == (2, 64, 176, True)
+    (tmp_path / "vision").mkdir()
+    assert look(config(tmp_path / "vision", text_config=LLAMA))["shape"]["hidden"] == 64
+    (tmp_path / "gpt2").mkdir()
+    told = look(config(tmp_path / "gpt2", n_embd=8, n_layer=1, n_head=2, vocab_size=10))["shape"]
+    assert (told["intermediate"], told["gated"]) == (32, False)
+
+
+@pytest.mark.parametrize(
+    ("fields", "said"),
+    [
+        ({**LLAMA, "num_experts": 8}, "mixture of experts"),
+        ({**LLAMA, "is_encoder_decoder": True}, "encoder and a decoder"),
+        ({**LLAMA, "hidden_size": "64"}, "no hidden_size"),
+        ({**LLAMA, "vocab_size": -1}, "no vocab_size"),
+        ({}, "no num_hidden_layers"),
+    ],
+)
+def test_a_shape_that_is_not_a_plain_decoders(
+    fields: dict[str, Any], said: str, tmp_path: Path
+) -> None:
+    assert said in look(config(tmp_path, **fields))["reason"]
+
+
+def test_a_config_that_is_not_there_or_not_readable(tmp_path: Path) -> None:
+    assert look(tmp_path)["absent"] is True
+    assert look(tmp_path / "nothing")["absent"] is True
+    (tmp_path / "config.json").write_text("[1")
+    assert look(tmp_path) == {}

@@ -15,10 +15,12 @@ from typing import Any
 import msgspec
 import pytest
 
+from doctor import card
 from doctor.card_sections import Watched
 from doctor.checks.driver import CHECKS as DRIVER
 from doctor.checks.gpu import CHECKS as GPU
 from doctor.child import PROBES, Answer, Child
+from doctor.children import Children
 from doctor.facts import Facts
 from doctor.job import Job
 from doctor.model import Owner, Status, Verdict
@@ -47,6 +49,7 @@ def sizes_of_the_binding() -> dict[str, int]:
         "PCI_INFO": pynvml.nvmlPciInfo_t,
         "PROCESS_INFO": pynvml.c_nvmlProcessInfo_t,
         "FIELD_VALUE": pynvml.c_nvmlFieldValue_t,
+        "EVENT_DATA": pynvml.c_nvmlEventData_t,
     }
     return {name: ctypes.sizeof(struct) for name, struct in structs.items()}
 
@@ -111,6 +114,11 @@ def judged(code: str, **facts: Any) -> Verdict:
     return verdict
 
 
+def facts_for(code: str) -> dict[str, Any]:
+    """What a check takes beside the GPUs: no steps ran."""
+    return {"watched": None} if code == "GPU003" else {}
+
+
 def job_gpus(answer: Answer) -> JobGpus:
     found = match_gpus(HOST, gpus_of(answer), None)
     assert isinstance(found, JobGpus)
@@ -156,7 +164,7 @@ def test_healthy_gpus_are_read_in_full(ask: Ask) -> None:
     assert (seen.version, seen.cuda_version) == ("580.95.05", 13000)
     assert judged("DRV001", host=HOST, driver=seen).status is Status.PASS
     for code in ("GPU002", "GPU003"):
-        assert judged(code, job_gpus=job_gpus(nvml)).status is Status.PASS
+        assert judged(code, **facts_for(code), job_gpus=job_gpus(nvml)).status is Status.PASS
 
 
 @pytest.mark.parametrize(
@@ -174,13 +182,13 @@ def test_healthy_gpus_are_read_in_full(ask: Ask) -> None:
 def test_trouble_is_read_and_judged(
     ask: Ask, fake: dict[str, str], code: str, status: Status, said: str
 ) -> None:
-    verdict = judged(code, job_gpus=job_gpus(ask(**fake)))
+    verdict = judged(code, **facts_for(code), job_gpus=job_gpus(ask(**fake)))
     assert verdict.status is status
     assert said in verdict.summary
 
 
 def test_a_broken_gpu_is_named_by_its_uuid(ask: Ask) -> None:
-    verdict = judged("GPU003", job_gpus=job_gpus(ask(REMAP_FAILED="1")))
+    verdict = judged("GPU003", watched=None, job_gpus=job_gpus(ask(REMAP_FAILED="1")))
     assert UUIDS[0] in verdict.summary
     assert UUIDS[1] not in verdict.summary
 
@@ -199,7 +207,7 @@ def test_older_driver_leaves_reasons_and_no_failure(ask: Ask, kind: str) -> None
         assert gpu.memory_used == 600 * 2**20
         assert "reserve" in gpu.unread["memory_reserved"]
         assert gpu.processes == 0
-    verdict = judged("GPU003", job_gpus=job_gpus(nvml))
+    verdict = judged("GPU003", watched=None, job_gpus=job_gpus(nvml))
     assert verdict.status is Status.PASS
     assert "not readable: " in verdict.summary
     assert "recovery action (Not Supported (3))" in verdict.summary
@@ -207,7 +215,7 @@ def test_older_driver_leaves_reasons_and_no_failure(ask: Ask, kind: str) -> None
 
 def test_nothing_readable_is_unknown(ask: Ask) -> None:
     refused = "nvmlDeviceGetRemappedRows:3,nvmlDeviceGetTotalEccErrors:3,nvmlDeviceGetFieldValues:4"
-    verdict = judged("GPU003", job_gpus=job_gpus(ask(FAIL=refused)))
+    verdict = judged("GPU003", watched=None, job_gpus=job_gpus(ask(FAIL=refused)))
     assert verdict.status is Status.UNKNOWN
     assert "recovery action (Insufficient Permissions (4))" in verdict.summary
 
@@ -300,7 +308,7 @@ def test_gpu_lost_in_the_middle_is_asked_no_further(ask: Ask) -> None:
     gpu = gpus_of(nvml)[1]
     assert (gpu.uuid, gpu.lost) == (UUIDS[1], "GPU is lost (15)")
     assert "nvmlDeviceGetEccMode (GPU 1)" not in [name for name, _ in nvml.stages]
-    assert judged("GPU003", job_gpus=job_gpus(nvml)).status is Status.FAIL
+    assert judged("GPU003", watched=None, job_gpus=job_gpus(nvml)).status is Status.FAIL
 
 
 def test_mig_slices_have_their_own_memory(ask: Ask) -> None:
@@ -390,11 +398,11 @@ def test_cuda_answers_with_version_and_count(ask: Ask) -> None:
     assert ask("cuda_init", CUDA_CRASH="1").ended.detail == "SIGSEGV inside cuInit"
 
 
-def clocks(folder: Path, *uuids: str, **fake: str) -> tuple[Watched, ...]:
-    child = begin(folder, "clocks", *uuids, **fake)
+def watch(folder: Path, *uuids: str, seconds: float = 0.3, **fake: str) -> tuple[Watched, ...]:
+    child = begin(folder, "watch", *uuids, **fake)
     try:
         assert child.wait(10).answer == {"ready": True}
-        time.sleep(0.3)
+        time.sleep(seconds)
         child.send({"stop": True})
         answer = child.wait(10)
         assert answer.ended.ok, answer.ended
@@ -412,29 +420,127 @@ def clocks(folder: Path, *uuids: str, **fake: str) -> tuple[Watched, ...]:
 def test_clocks_are_sampled_and_judged(
     drivers: Path, ask: Ask, kind: str, reasons: int, status: Status
 ) -> None:
-    seen = clocks(drivers / kind, *UUIDS, REASONS=str(reasons))
+    seen = watch(drivers / kind, *UUIDS, REASONS=str(reasons))
     assert [gpu.mask for gpu in seen] == [reasons, reasons]
     assert all(gpu.samples >= 1 for gpu in seen)
-    assert judged("GPU004", watched=seen, job_gpus=job_gpus(ask())).status is status
+    verdict = judged("GPU004", watched=seen, job_gpus=job_gpus(ask()))
+    assert verdict.status is status
+    assert "71 C" in verdict.summary
 
 
-def test_clocks_of_a_slice_are_those_of_its_gpu(drivers: Path) -> None:
-    seen = clocks(drivers / "new", "MIG-10000000-1111-2222-3333-444444444444", REASONS="8")
-    assert seen[0].mask == 8
+def test_a_quiet_run_is_recorded_in_full(drivers: Path) -> None:
+    seen = watch(drivers / "new", UUIDS[0], NVLINKS="1111")
+    assert seen[0].samples >= 1
+    assert seen[0] == Watched(
+        uuid=UUIDS[0],
+        samples=seen[0].samples,
+        mask=1,
+        temperature=71,
+        uncorrected=0,
+        corrected=0,
+        remapped_rows=0,
+        pcie_replays=0,
+        nvlink_errors=0,
+        nvlinks_down=0,
+        xids=(),
+        link=(5, 16),
+        link_max=(5, 16),
+    )
+
+
+@pytest.mark.parametrize(
+    ("fake", "field", "value", "status"),
+    [
+        ({"MORE_UNCORRECTED": "2", "UNCORRECTED": "0"}, "uncorrected", 2, Status.FAIL),
+        ({"MORE_CORRECTED": "7", "CORRECTED": "100"}, "corrected", 7, Status.PASS),
+        ({"MORE_REMAPPED": "1"}, "remapped_rows", 1, Status.FAIL),
+        ({"XIDS": "79"}, "xids", (79,), Status.FAIL),
+        ({"XIDS": "13,63"}, "xids", (13, 63), Status.WARN),
+        ({"XIDS": "13,43"}, "xids", (13, 43), Status.PASS),
+        ({"XIDS": ",".join(["31"] * 500)}, "xids", (31,) * 64, Status.PASS),
+    ],
+)
+def test_what_comes_during_the_run_is_counted_and_judged(
+    drivers: Path, ask: Ask, fake: dict[str, str], field: str, value: Any, status: Status
+) -> None:
+    seen = watch(drivers / "new", *UUIDS, **fake)
+    assert getattr(seen[0], field) == value
+    assert getattr(seen[1], field) in (0, ())
+    assert judged("GPU003", watched=seen, job_gpus=job_gpus(ask())).status is status
+
+
+def test_links_are_read_under_load(drivers: Path) -> None:
+    fake = {"NVLINKS": "1101", "MORE_NVLINK_ERRORS": "3", "MORE_REPLAYS": "9"}
+    seen = watch(drivers / "new", *UUIDS, LINK_GEN="4", LINK_WIDTH="8", **fake)
+    assert (seen[0].nvlinks_down, seen[0].nvlink_errors, seen[0].pcie_replays) == (1, 3, 9)
+    assert (seen[0].link, seen[0].link_max) == ((4, 8), (5, 16))
+
+
+@pytest.mark.parametrize(
+    ("fake", "reason"),
+    [
+        ({}, "Not Supported (3)"),
+        ({"NVLINKS": "0000"}, "LookupError: no NVLink is active"),
+    ],
+)
+def test_a_gpu_without_active_links_has_none_down(
+    drivers: Path, fake: dict[str, str], reason: str
+) -> None:
+    seen = watch(drivers / "new", UUIDS[0], **fake)[0]
+    assert (seen.nvlinks_down, seen.nvlink_errors) == (None, None)
+    assert seen.unread == {"nvlinks_down": reason, "nvlink_errors": reason}
+
+
+def test_a_counter_that_cannot_be_read_is_named_and_not_counted_as_fine(
+    drivers: Path, ask: Ask
+) -> None:
+    refused = ",".join(
+        (
+            "nvmlDeviceGetTotalEccErrors:3",
+            "nvmlDeviceGetRemappedRows:4",
+            "nvmlDeviceRegisterEvents:4",
+            "nvmlDeviceGetTemperature:3",
+            "nvmlDeviceGetCurrPcieLinkGeneration:3",
+            "nvmlDeviceGetPcieReplayCounter:13",
+        )
+    )
+    seen = watch(drivers / "new", UUIDS[0], FAIL=refused)[0]
+    assert seen.samples >= 1
+    for field in ("uncorrected", "corrected", "remapped_rows", "xids", "temperature", "link"):
+        assert getattr(seen, field) is None
+        assert seen.unread[field]
+    verdict = judged("GPU003", watched=(seen,), job_gpus=job_gpus(ask()))
+    assert verdict.status is Status.PASS
+    assert "Xid events during the run (Insufficient Permissions (4))" in verdict.summary
+    assert "uncorrected errors during the run (Not Supported (3))" in verdict.summary
+
+
+def test_an_old_driver_without_the_event_call_is_told(drivers: Path) -> None:
+    seen = watch(drivers / "ancient", UUIDS[0], XIDS="79")[0]
+    assert seen.xids is None
+    assert "Function Not Found (13)" in seen.unread["xids"]
+
+
+def test_a_run_of_a_slice_is_that_of_its_gpu(drivers: Path) -> None:
+    part = "MIG-10000000-1111-2222-3333-444444444444"
+    seen = watch(drivers / "new", part, UUIDS[0], REASONS="8", XIDS="48")
+    assert [(gpu.mask, gpu.xids) for gpu in seen] == [(8, (48,)), (8, (48,))]
 
 
 def test_clocks_that_cannot_be_read_are_unknown(drivers: Path, ask: Ask) -> None:
     refused = ",".join(
         f"nvmlDeviceGetCurrentClocks{name}Reasons:3" for name in ("Event", "Throttle")
     )
-    seen = clocks(drivers / "new", *UUIDS, "GPU-absent", "", FAIL=refused)
+    seen = watch(drivers / "new", *UUIDS, "GPU-absent", "", FAIL=refused)
     assert [gpu.samples for gpu in seen] == [0, 0, 0, 0]
+    assert "Not Found (6)" in seen[2].unread["samples"]
     verdict = judged("GPU004", watched=seen, job_gpus=job_gpus(ask()))
     assert verdict.status is Status.UNKNOWN
+    assert "Not Supported (3)" in verdict.summary
 
 
 def test_a_request_to_stop_that_is_already_there_is_obeyed_before_a_sample(drivers: Path) -> None:
-    child = begin(drivers / "new", "clocks", UUIDS[0])
+    child = begin(drivers / "new", "watch", UUIDS[0])
     try:
         child.send({"stop": True})
         assert child.wait(10).answer == {"ready": True}
@@ -445,14 +551,73 @@ def test_a_request_to_stop_that_is_already_there_is_obeyed_before_a_sample(drive
         child.kill()
 
 
-def test_clocks_end_with_their_stdin(drivers: Path) -> None:
-    child = begin(drivers / "new", "clocks", UUIDS[0])
+def test_a_watch_ends_with_its_stdin(drivers: Path) -> None:
+    child = begin(drivers / "new", "watch", UUIDS[0])
     try:
         assert child.wait(10).answer == {"ready": True}
         child.close_stdin()
         assert child.wait(10).ended.detail == "exit status 0 and no message"
     finally:
         child.kill()
+
+
+def test_a_counter_that_hangs_is_named(drivers: Path) -> None:
+    child = begin(drivers / "new", "watch", UUIDS[0], HANG="nvmlDeviceGetRemappedRows")
+    try:
+        assert "inside counters before" in child.wait(1.5).ended.detail
+    finally:
+        child.kill()
+
+
+def around(ask: Ask, job: Job | None = None) -> Facts:
+    nobody = Unknown(reason="not asked")
+    return Facts(
+        job=job or Job(),
+        host=HOST,
+        gpus=gpus_of(ask()),
+        interpreter=nobody,
+        torch=nobody,
+        places=(),
+    )
+
+
+def test_a_run_is_watched_from_its_start_to_its_end(
+    drivers: Path, ask: Ask, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    facts = around(ask)
+    monkeypatch.setenv("LD_LIBRARY_PATH", str(drivers / "new"))
+    monkeypatch.setenv("FAKE_XIDS", "95")
+    run = card.Watch(Children(), facts)
+    time.sleep(0.3)
+    seen = run.stop()
+    assert isinstance(seen, tuple)
+    assert [(gpu.uuid, gpu.xids) for gpu in seen] == [(UUIDS[0], (95,)), (UUIDS[1], ())]
+
+
+@pytest.mark.parametrize(
+    "job", [Job(device="cpu"), Job(smoke=False, quick=True)], ids=["cpu", "nothing runs"]
+)
+def test_nothing_is_watched_where_nothing_runs_on_a_gpu(ask: Ask, job: Job) -> None:
+    assert card.Watch(Children(), around(ask, job)).stop() is None
+
+
+@pytest.mark.parametrize(
+    ("call", "where"),
+    [
+        ("nvmlInitWithFlags", "nvmlInit"),
+        ("nvmlDeviceGetRemappedRows", "counters before"),
+    ],
+)
+def test_a_watch_that_hangs_is_unknown_and_named(
+    drivers: Path, ask: Ask, monkeypatch: pytest.MonkeyPatch, call: str, where: str
+) -> None:
+    facts = around(ask)
+    monkeypatch.setattr(card, "WATCH_SECONDS", 1.0)
+    monkeypatch.setenv("LD_LIBRARY_PATH", str(drivers / "new"))
+    monkeypatch.setenv("FAKE_HANG", call)
+    seen = card.Watch(Children(), facts).stop()
+    assert isinstance(seen, Unknown)
+    assert f"inside {where}" in seen.reason
 
 
 def test_facts_of_a_fake_machine_survive_their_file(ask: Ask) -> None:

@@ -2,11 +2,13 @@ from __future__ import annotations
 
 import pytest
 
+from doctor.card_sections import Load
 from doctor.checks import environment, precision
 from doctor.host import RECORDED
 from doctor.job import Chosen, Job, Precision, Target, TargetKind, choose_precision
 from doctor.model import Status, Verdict
-from doctor.sections import Host, Torch, TorchGpu, Unknown
+from doctor.sections import Ended, Host, Torch, TorchGpu, Unknown
+from doctor.training_sections import Settings
 from doctor.views import JobGpu, JobGpus
 
 LINUX = Host(system="Linux")
@@ -137,11 +139,15 @@ def tf32(
     version: str = "2.13.0+cu130",
     env: dict[str, str] | None = None,
     host: Host | Unknown | None = None,
+    settings: Settings | Unknown | None = None,
+    load: tuple[Load, ...] | Unknown | None = None,
 ) -> Verdict:
     api = "allow_tf32" if version.startswith(("2.1.", "2.8.")) else "fp32_precision"
     return precision.TF32.judge(
         chosen=Chosen(asked, "test"),
         torch=Torch(version=version, cuda="13.0", tf32_matmul=on, tf32_api=api),
+        settings=settings or Settings(tf32_matmul=on),
+        load=load,
         job_gpus=seen,
         host=host or Host(system="Linux", env=env or {}),
     )
@@ -201,6 +207,41 @@ def test_what_tf32_brings_depends_on_the_chip(
     assert gain in tf32(gpus(capability, name=name)).summary
 
 
+def loaded(tf32: float, fp32: float) -> tuple[Load, ...]:
+    rates = {"bf16": 600e12, "tf32": tf32, "fp32": fp32}
+    ended = Ended(how="ok")
+    return (Load(device="cuda:0", uuid=None, name="card", ended=ended, matmul=rates, size=8192),)
+
+
+@pytest.mark.parametrize(
+    ("name", "load", "status", "said"),
+    [
+        ("NVIDIA H100 80GB HBM3", loaded(350e12, 50e12), Status.WARN, "measured 7.0x as fast"),
+        ("NVIDIA GeForce RTX 4090", loaded(84e12, 80e12), Status.PASS, "hardly matters"),
+        ("NVIDIA GeForce RTX 4090", loaded(97e12, 80e12), Status.WARN, "97.0 against 80.0"),
+        ("NVIDIA L40S", Unknown(reason="hung"), Status.WARN, "no figure"),
+        ("NVIDIA L40S", (), Status.WARN, "no figure"),
+    ],
+)
+def test_a_measured_ratio_decides(
+    name: str, load: tuple[Load, ...] | Unknown, status: Status, said: str
+) -> None:
+    verdict = tf32(gpus((8, 9), name=name), load=load)
+    assert verdict.status is status
+    assert said in verdict.summary
+    forbidden = tf32(gpus((8, 9), name=name), load=load, env={"NVIDIA_TF32_OVERRIDE": "0"})
+    assert forbidden.status is Status.WARN
+
+
+@pytest.mark.parametrize(("on", "status"), [(True, Status.PASS), (False, Status.WARN)])
+def test_what_the_users_code_set_counts(on: bool, status: Status) -> None:
+    left = Settings(when="after the model's code", tf32_matmul=on)
+    verdict = tf32(H100, not on, settings=left)
+    assert verdict.status is status
+    assert "after your code ran" in verdict.summary
+    assert "your script may set it" not in verdict.summary
+
+
 def test_below_ampere_there_is_no_tf32() -> None:
     assert tf32(gpus((7, 5))).status is Status.SKIP
 
@@ -222,6 +263,7 @@ def test_the_cublas_override_is_named(value: str) -> None:
 def test_tf32_unknown() -> None:
     assert tf32(H100, None).status is Status.UNKNOWN
     assert tf32(DARK).status is Status.UNKNOWN
+    assert tf32(H100, settings=Unknown(reason="no torch")).status is Status.UNKNOWN
     assert tf32(H100, host=Unknown(reason="no /proc")).status is Status.UNKNOWN
     assert tf32(JobGpus(gpus=(JobGpu(),), by="environment")).status is Status.UNKNOWN
 

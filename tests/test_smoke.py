@@ -7,7 +7,7 @@ import pytest
 from doctor.checks import smoke as checks
 from doctor.model import Owner, Status, Verdict
 from doctor.sections import Ended
-from doctor.training_sections import Parameter, Smoke, Stage, Step
+from doctor.training_sections import Attempt, Diagnosis, Parameter, Smoke, Stage, Step
 
 completes = checks.STEP_COMPLETES.judge
 loss_finite = checks.LOSS_FINITE.judge
@@ -172,6 +172,44 @@ def test_one_parameter_whose_gradient_is_not_finite() -> None:
     verdict = loss_finite(smoke=smoke(parameters=(parameter(), parameter("q", finite=False))))
     assert verdict.status is Status.FAIL
     assert "q (float32)" in verdict.summary
+
+
+# What the search for the cause adds
+
+TRIED = (
+    Attempt(change="repeat", outcome="same", loss="nan", grad_norm="nan"),
+    Attempt(change="cudnn-off", outcome="mended", loss=5.2, grad_norm=2.0),
+)
+BROKEN = Ended(how="error", detail="backward: OutOfMemoryError: CUDA out of memory.")
+
+
+@pytest.mark.parametrize(
+    ("judge", "fault", "changes"),
+    [
+        (completes, "raised", {"stages": stages(until="backward", ended=BROKEN)}),
+        (loss_finite, "non-finite loss", {"steps": (step("nan", "nan"),)}),
+        (loss_finite, "non-finite gradient", {"steps": (step(5.2, "inf", skipped=True),)}),
+        (loss_finite, "non-finite gradient", {"parameters": (parameter(finite=False),)}),
+        (gradients_reach_all, "no gradient", {"parameters": (parameter(had_gradient=False),)}),
+    ],
+)
+def test_cause_is_told(judge: Any, fault: Any, changes: dict[str, Any]) -> None:
+    plain = judge(smoke=smoke(**changes))
+    verdict = judge(smoke=smoke(diagnosis=Diagnosis(fault=fault, attempts=TRIED), **changes))
+    assert verdict.status is plain.status is Status.FAIL
+    assert verdict.summary.startswith(f"{plain.summary}. ")
+    assert "without cuDNN attention" in verdict.summary
+    assert (verdict.fix or "").startswith("Call torch.backends.cuda.enable_cudnn_sdp(False)")
+    assert (verdict.fix or "").splitlines()[-1] == (
+        "  cuDNN attention off  well      loss 5.2, grad_norm 2"
+    )
+    assert "bts-quick" in verdict.sources
+
+
+def test_known_remedy_stays_where_the_search_found_none() -> None:
+    found = Diagnosis(fault="raised", attempts=TRIED[:1])
+    verdict = completes(smoke=smoke(stages=stages(until="backward", ended=BROKEN), diagnosis=found))
+    assert (verdict.fix or "").startswith("Free the GPU")
 
 
 # SMK003, SMK004

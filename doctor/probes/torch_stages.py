@@ -8,8 +8,23 @@ JSON line on stdin per request, one answer each:
     {"stage": "kernel", "index": 0}   {"kernel": {sections.Ended}}
     {"stage": "libraries"}            {"libraries": {...}, "sdp_priority": [...],
                                        "cudnn": 91900, "cudnn_error": null}
-    {"stage": "smoke", "device": "cuda:0", "precision": "bf16", "recipe": "amp"}
-                                      {"smoke": {sections.Smoke}}, and a note per step
+    {"stage": "smoke", "device": "cuda:0", "precision": "bf16", "recipe": "amp", "subject": {...}}
+                                      {"smoke": {sections.Smoke}}, and a note per step; the subject
+                                      as subjects.py describes it, the small model by default
+    {"stage": "attempt", "change": "math", ...}
+                                      {"attempt": {"smoke": {...}} or {"not_possible": "reason"}};
+                                      the rest of the request as above, and changes.py
+    {"stage": "look"}, {"stage": "walk"}, {"stage": "anomaly", "step": 1}
+                                      {"look": {...}} of inspect_step.py, the others of
+                                      follow_step.py
+    {"stage": "load", "device": "cuda:0"}           {"load": fields of card_sections.Load}
+    {"stage": "host copies", "device": "cuda:0"}    {"load": its fields about the host}
+    {"stage": "reduce", "device": "cuda:0", "backend": "nccl", "rank": 0, "ranks": 2,
+     "store": path, "within": seconds} {"reduce": {"wrong": elements, "rate": bytes per second}}
+    {"stage": "attention", ...}       {"cut_short": ""}, and the notes of attention_trial.py
+    {"stage": "own"}, {"stage": "lora"}, {"stage": "compiled"}
+                                      the user's own training: own_stages.py, lora_orders.py,
+                                      compiled_step.py
 CUDA errors stick to a process. So after one it answers and ends: start a new one for what is left.
 Standard library and torch only, Python 3.9, run by path; nothing is imported before torch that
 torch does not import itself.
@@ -29,6 +44,7 @@ from typing import Any, Callable, Dict, List, NoReturn, Optional, Tuple
 import wire
 
 LIBRARY = re.compile(r"(^|/)lib(cudnn(_\w+)?|cublas(Lt)?|nccl|nvJitLink)\.so(\.[\d.]+)?$")
+SOUGHT = ("attempt", "look", "walk", "anomaly")
 COUNT = 4096
 SUM_OF_ODD_NUMBERS = COUNT * COUNT
 """1 + 3 + ... over COUNT numbers; every partial sum is exact in fp32."""
@@ -217,16 +233,42 @@ def smoke(torch: Any, request: Dict[str, Any]) -> Optional[Dict[str, Any]]:
     """The smoke step; what it raises is told with the stage it came from."""
     device = torch.device(request["device"])
     precision, recipe = request["precision"], request["recipe"]
-    training, small = wire.sibling("training_step"), wire.sibling("small_model")
+    training, subjects = wire.sibling("training_step"), wire.sibling("subjects")
     stage = training.Timed(device)
+    spec = request.get("subject", {"kind": "small"})
     try:
-        make = functools.partial(small.subject, device, recipe)
+        make = functools.partial(subjects.build, spec, device, recipe)
         return {"smoke": training.run(stage, make, device, precision, recipe)}
     except Exception as error:
-        wire.tell(error="%s: %s" % (stage.inside, wire.said(error)))
+        _raised(stage, device, error)
+    return None
+
+
+def seek(torch: Any, request: Dict[str, Any]) -> Optional[Dict[str, Any]]:
+    """One look for the cause of a fault; what it raises is told with the stage it came from."""
+    changes, follow = wire.sibling("changes"), wire.sibling("follow_step")
+    asked, name = changes.plan(request), request["stage"]
+    stage = wire.sibling("training_step").Timed(asked.device)
+    looks: Dict[str, Callable[[], Any]] = {
+        "attempt": lambda: {"smoke": changes.attempt(stage, asked, request["change"])},
+        "look": lambda: follow.inspect_step.look(asked, stage),
+        "walk": lambda: follow.walk(asked, stage),
+        "anomaly": lambda: follow.anomaly(asked, stage, request["step"]),
+    }
+    try:
+        return {name: looks[name]()}
+    except changes.NotPossible as reason:
+        return {name: {"not_possible": str(reason)}}
+    except Exception as error:
+        _raised(stage, asked.device, error)
+    return None
+
+
+def _raised(stage: Any, device: Any, error: Exception) -> None:
+    """Tell it; a CUDA error sticks to the process."""
+    wire.tell(error="%s: %s" % (stage.inside, wire.said(error)))
     if device.type != "cpu":
         os._exit(1)
-    return None
 
 
 def serve(torch: Any) -> NoReturn:
@@ -236,6 +278,16 @@ def serve(torch: Any) -> NoReturn:
         "kernel": lambda request: kernel(torch, request["index"]),
         "libraries": lambda request: libraries(torch),
         "smoke": lambda request: smoke(torch, request),
+        "own": lambda request: wire.sibling("own_stages").own(request),
+        "lora": lambda request: wire.sibling("lora_orders").lora(request),
+        "compiled": lambda request: wire.sibling("compiled_step").compiled(request),
+        **dict.fromkeys(SOUGHT, lambda request: seek(torch, request)),
+        "attention": lambda request: wire.sibling("attention_trial").run(request),
+        "load": lambda request: {"load": wire.sibling("load").run(torch.device(request["device"]))},
+        "host copies": lambda request: {
+            "load": wire.sibling("load").run_host(torch.device(request["device"]))
+        },
+        "reduce": lambda request: {"reduce": wire.sibling("all_reduce").run(request)},
     }
     for request in wire.requests():
         try:

@@ -24,6 +24,8 @@ def _explain(check: Check) -> Iterator[str]:
     for word, text in (("pass", check.passes), ("warn", check.warns), ("FAIL", check.fails)):
         if text:
             yield from _wrapped(text, f"{word}  ")
+    if check.limits:
+        yield from _wrapped(check.limits, "A pass is no proof ")
     yield ""
     yield from _wrapped(check.fix, "Fix   ")
     for command in check.commands:

@@ -14,7 +14,7 @@ from doctor.model import Finding, Status
 from doctor.report import Report
 from doctor.sections import Driver, Host, Torch, Unknown
 from doctor.sources import SOURCES, cite, short_section
-from doctor.units import gib
+from doctor.units import gib, shown
 from doctor.views import JobGpus
 
 Detail = Literal["quiet", "normal", "verbose"]
@@ -72,7 +72,7 @@ def report_lines(report: Report, detail: Detail = "normal") -> Iterator[Line]:
     if detail != "quiet":
         yield from _header(report)
     for family, findings in groupby(report.findings, key=lambda finding: finding.check.family):
-        yield from family_lines(family, list(findings), detail)
+        yield from family_lines(family, list(findings), detail, annotate=report.annotate)
     yield from footer_lines(report)
 
 
@@ -80,14 +80,25 @@ def _header(report: Report) -> Iterator[Line]:
     facts = report.facts
     replayed = f", judging {report.replayed} ({facts.origin})" if report.replayed else ""
     yield Line(f"doctor {__version__}{replayed}", "", "bold")
-    yield Line("  machine  ", " · ".join(_machine(report)))
+    for name, said in header_parts(report):
+        yield Line(f"  {name:<9}", said)
+
+
+def header_parts(report: Report) -> Iterator[tuple[str, str]]:
+    """What was examined: the machine, the interpreter, the job."""
+    facts = report.facts
+    yield "machine", " · ".join(_machine(report))
     torch = f"torch {facts.torch.version}" if isinstance(facts.torch, Torch) else "no torch"
     if not isinstance(facts.interpreter, Unknown):
         asked = f"{facts.interpreter.path} ({facts.interpreter.chosen})"
         version = facts.interpreter.version
         parts = [asked, f"Python {version}" if version else "", torch]
-        yield Line("  python   ", " · ".join(filter(None, parts)))
-    yield Line("  job      ", " · ".join(_job(report)))
+        yield "python", " · ".join(filter(None, parts))
+    yield "job", " · ".join(_job(report))
+    if report.config:
+        yield "job file", shown(report.config, 500)
+    for note in report.notes:
+        yield "note", shown(note, 500)
 
 
 def _machine(report: Report) -> Iterator[str]:
@@ -120,16 +131,17 @@ def _job(report: Report) -> Iterator[str]:
     yield f"recipe {facts.job.recipe or 'amp (assumed)'}"
 
 
-def family_lines(family: str, findings: list[Finding], detail: Detail) -> Iterator[Line]:
+def family_lines(
+    family: str, findings: list[Finding], detail: Detail, *, annotate: bool = False
+) -> Iterator[Line]:
     """The findings of one family below its name."""
-    if detail == "quiet":
-        findings = [f for f in findings if f.complains or f.status is Status.UNKNOWN]
+    findings = _worth_telling(family, findings, detail)
     if not findings:
         return
     yield Line()
     yield Line(FAMILIES.get(family, family), "", "bold")
     told: dict[str, str] = {}
-    for silent, group in groupby(findings, key=_silent):
+    for silent, group in groupby(findings, key=told_once):
         members = list(group)
         if silent and len(members) > 1 and detail != "verbose":
             yield _folded(members)
@@ -137,11 +149,28 @@ def family_lines(family: str, findings: list[Finding], detail: Detail) -> Iterat
         for finding in members:
             first = told.setdefault(finding.fix, finding.check.code)
             yield from _finding(finding, detail, first)
+            yield from _limits(finding) if annotate else ()
 
 
-def _silent(finding: Finding) -> tuple[Status, str] | None:
+def _limits(finding: Finding) -> Iterator[Line]:
+    if finding.limits:
+        yield Line(f"{DEEP}no proof ", finding.limits, "dim", "dim")
+
+
+def _worth_telling(family: str, findings: list[Finding], detail: Detail) -> list[Finding]:
+    """Verbose tells all; else what is ignored is counted only, and what nobody expects is not."""
+    if detail == "verbose":
+        return findings
+    if detail == "quiet":
+        findings = [f for f in findings if f.complains or f.status is Status.UNKNOWN]
+    counted = [finding for finding in findings if not finding.ignored]
+    expects = family != "JOB" or any(f.status is not Status.SKIP for f in counted)
+    return counted if expects else []
+
+
+def told_once(finding: Finding) -> tuple[Status, str] | None:
     """Findings that say the same for the same reason are shown once."""
-    if finding.status in (Status.SKIP, Status.UNKNOWN):
+    if finding.status in (Status.SKIP, Status.UNKNOWN) and not finding.ignored:
         return finding.status, finding.verdict.summary
     return None
 
@@ -160,7 +189,9 @@ def _finding(finding: Finding, detail: Detail, first: str) -> Iterator[Line]:
     spent = f" ({seconds:.1f} s)" if seconds >= SECONDS_SHOWN and not told else ""
     head = f"  {WORDS[status]} {check.code} {check.slug}  "
     yield Line(head, f"{finding.verdict.summary}{spent}", STYLES[status], hang=len(DEEP) * 2)
-    if finding.complains:
+    if finding.ignored:
+        yield Line(f"{DEEP}ignored: ", shown(finding.ignored, 300), "dim")
+    elif finding.complains:
         same = [f"as {first} above"] if first != check.code else finding.fix.splitlines()
         yield Line(f"{DEEP}fix: ", same[0])
         for line in same[1:]:

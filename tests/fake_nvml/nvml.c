@@ -6,9 +6,13 @@
  *   FAKE_FAIL=function[@gpu]:code,...
  *   FAKE_REMAP_FAILED, FAKE_REMAP_PENDING, FAKE_UNCORRECTED, FAKE_CORRECTED, FAKE_ACTION,
  *   FAKE_MODE, FAKE_PROCESSES, FAKE_USED_MIB, FAKE_REASONS: values, FAKE_MIG=1: two slices
+ *   FAKE_MORE_UNCORRECTED, FAKE_MORE_CORRECTED, FAKE_MORE_REMAPPED, FAKE_MORE_REPLAYS,
+ *   FAKE_MORE_NVLINK_ERRORS: what comes on top once the clocks were sampled
+ *   FAKE_NVLINKS=1101: states of the links, FAKE_XIDS=79,13: events of GPU 0 after a sample
+ *   FAKE_LINK_GEN, FAKE_LINK_WIDTH: the PCIe link under load; idle it is at generation 1
  *
  * -DOLD leaves out what drivers before 570 lack, -DANCIENT what still older ones do.
- * MEMORY_V2, FIELD_VALUE, PROCESS_INFO and PCI_INFO are the sizes that the binding uses.
+ * MEMORY_V2, FIELD_VALUE, PROCESS_INFO, PCI_INFO and EVENT_DATA are the sizes that the binding uses.
  */
 #include <signal.h>
 #include <stdint.h>
@@ -20,7 +24,9 @@
 typedef int nvmlReturn_t;
 typedef struct device { int gpu, slice; } *nvmlDevice_t;
 
-enum { OK = 0, INVALID = 2, NOT_SUPPORTED = 3, NOT_FOUND = 6, TOO_SMALL = 7, VERSION = 25 };
+enum {
+    OK = 0, INVALID = 2, NOT_SUPPORTED = 3, NOT_FOUND = 6, TOO_SMALL = 7, TIMEOUT = 10, VERSION = 25
+};
 
 typedef struct { unsigned long long total, free, used; } nvmlMemory_t;
 typedef struct {
@@ -45,6 +51,13 @@ typedef struct {
     union { double dVal; unsigned int uiVal; unsigned long long ullVal; } value;
 } nvmlFieldValue_t;
 
+typedef struct {
+    nvmlDevice_t device;
+    unsigned long long eventType, eventData;
+    unsigned int gpuInstanceId, computeInstanceId;
+} nvmlEventData_t;
+
+_Static_assert(sizeof(nvmlEventData_t) == EVENT_DATA, "event");
 _Static_assert(sizeof(nvmlMemory_v2_t) == MEMORY_V2, "memory");
 _Static_assert(sizeof(nvmlPciInfo_t) == PCI_INFO, "pci");
 _Static_assert(sizeof(nvmlProcessInfo_t) == PROCESS_INFO, "process");
@@ -58,6 +71,12 @@ static const unsigned long long MIB = 1024ull * 1024, TOTAL = 143771ull * 1024 *
 static unsigned long long number(const char *name, unsigned long long otherwise) {
     const char *value = getenv(name);
     return value ? strtoull(value, NULL, 0) : otherwise;
+}
+
+static int busy; /* the clocks were sampled: from now on there is load */
+
+static unsigned long long counter(const char *name, const char *more) {
+    return number(name, 0) + (busy ? number(more, 0) : 0);
 }
 
 /* Whether NAME lists this function, and this GPU if it names one; what follows the colon. */
@@ -272,10 +291,12 @@ nvmlReturn_t nvmlDeviceGetEccMode(nvmlDevice_t device, unsigned int *now, unsign
 }
 
 nvmlReturn_t nvmlDeviceGetTotalEccErrors(nvmlDevice_t device, unsigned int kind,
-                                         unsigned int counter, unsigned long long *count) {
+                                         unsigned int span, unsigned long long *count) {
     ENTER(device->gpu);
-    if (counter != 0) return INVALID; /* volatile only */
-    *count = device->gpu ? 0 : number(kind ? "FAKE_UNCORRECTED" : "FAKE_CORRECTED", 0);
+    if (span != 0) return INVALID; /* volatile only */
+    if (device->gpu) *count = 0;
+    else if (kind) *count = counter("FAKE_UNCORRECTED", "FAKE_MORE_UNCORRECTED");
+    else *count = counter("FAKE_CORRECTED", "FAKE_MORE_CORRECTED");
     return OK;
 }
 
@@ -286,7 +307,7 @@ nvmlReturn_t nvmlDeviceGetRemappedRows(nvmlDevice_t device, unsigned int *correc
     ENTER(device->gpu);
     if (device->gpu == 0 && getenv("FAKE_MIG")) return NOT_SUPPORTED;
     *corrected = 0;
-    *uncorrected = 1;
+    *uncorrected = 1 + (device->gpu ? 0 : (unsigned int)counter("", "FAKE_MORE_REMAPPED"));
     *pending = device->gpu ? 0 : (unsigned int)number("FAKE_REMAP_PENDING", 0);
     *failed = device->gpu ? 0 : (unsigned int)number("FAKE_REMAP_FAILED", 0);
     return OK;
@@ -319,6 +340,7 @@ nvmlReturn_t nvmlDeviceGetCurrentClocksEventReasons(nvmlDevice_t device,
                                                     unsigned long long *reasons) {
     ENTER(device->gpu);
     if (device->slice >= 0) return NOT_SUPPORTED;
+    busy = 1;
     *reasons = number("FAKE_REASONS", 1);
     return OK;
 }
@@ -328,6 +350,94 @@ nvmlReturn_t nvmlDeviceGetCurrentClocksThrottleReasons(nvmlDevice_t device,
                                                        unsigned long long *reasons) {
     ENTER(device->gpu);
     if (device->slice >= 0) return NOT_SUPPORTED;
+    busy = 1;
     *reasons = number("FAKE_REASONS", 1);
     return OK;
 }
+
+nvmlReturn_t nvmlDeviceGetTemperature(nvmlDevice_t device, int sensor, unsigned int *degrees) {
+    ENTER(device->gpu);
+    if (sensor != 0) return INVALID;
+    *degrees = busy ? 71 : 34;
+    return OK;
+}
+
+nvmlReturn_t nvmlDeviceGetCurrPcieLinkGeneration(nvmlDevice_t device, unsigned int *generation) {
+    ENTER(device->gpu);
+    *generation = busy ? (unsigned int)number("FAKE_LINK_GEN", 5) : 1;
+    return OK;
+}
+
+nvmlReturn_t nvmlDeviceGetCurrPcieLinkWidth(nvmlDevice_t device, unsigned int *width) {
+    ENTER(device->gpu);
+    *width = (unsigned int)number("FAKE_LINK_WIDTH", 16);
+    return OK;
+}
+
+nvmlReturn_t nvmlDeviceGetMaxPcieLinkGeneration(nvmlDevice_t device, unsigned int *generation) {
+    ENTER(device->gpu);
+    *generation = 5;
+    return OK;
+}
+
+nvmlReturn_t nvmlDeviceGetMaxPcieLinkWidth(nvmlDevice_t device, unsigned int *width) {
+    ENTER(device->gpu);
+    *width = 16;
+    return OK;
+}
+
+nvmlReturn_t nvmlDeviceGetPcieReplayCounter(nvmlDevice_t device, unsigned int *count) {
+    ENTER(device->gpu);
+    *count = device->gpu ? 0 : (unsigned int)counter("", "FAKE_MORE_REPLAYS");
+    return OK;
+}
+
+nvmlReturn_t nvmlDeviceGetNvLinkState(nvmlDevice_t device, unsigned int link, int *active) {
+    const char *links = getenv("FAKE_NVLINKS");
+    ENTER(device->gpu);
+    if (!links) return NOT_SUPPORTED;
+    if (link >= strlen(links)) return INVALID;
+    *active = links[link] == '1';
+    return OK;
+}
+
+nvmlReturn_t nvmlDeviceGetNvLinkErrorCounter(nvmlDevice_t device, unsigned int link, int kind,
+                                             unsigned long long *count) {
+    ENTER(device->gpu);
+    *count = device->gpu || link || kind ? 0 : counter("", "FAKE_MORE_NVLINK_ERRORS");
+    return OK;
+}
+
+nvmlReturn_t nvmlEventSetCreate(void **set) {
+    static int any;
+    ENTER(-1);
+    *set = &any;
+    return OK;
+}
+
+nvmlReturn_t nvmlDeviceRegisterEvents(nvmlDevice_t device, unsigned long long kinds, void *set) {
+    (void)set;
+    ENTER(device->gpu);
+    return kinds == 8 ? OK : NOT_SUPPORTED;
+}
+
+#ifndef ANCIENT
+nvmlReturn_t nvmlEventSetWait_v2(void *set, nvmlEventData_t *data, unsigned int timeout) {
+    static const char *rest;
+    static int begun;
+    char *end;
+    (void)set;
+    ENTER(-1);
+    if (busy && !begun++) rest = getenv("FAKE_XIDS");
+    if (!rest || !*rest) {
+        usleep(timeout * 1000);
+        return TIMEOUT;
+    }
+    memset(data, 0, sizeof *data);
+    data->device = &GPUS[0];
+    data->eventType = 8;
+    data->eventData = strtoull(rest, &end, 10);
+    rest = *end == ',' ? end + 1 : end;
+    return OK;
+}
+#endif

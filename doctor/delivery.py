@@ -1,0 +1,108 @@
+"""A finished report to stdout, to files and to the CI it runs in: the one way out."""
+
+from __future__ import annotations
+
+import difflib
+import os
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Literal
+
+from doctor.errors import UserError
+from doctor.prescription.rules import prescribe
+from doctor.redaction import redact
+from doctor.render import github, nagios, terminal
+from doctor.render.formats import FORMATS
+from doctor.render.lines import Detail
+from doctor.render.plain import render as render_plain
+from doctor.render.terminal import Color
+from doctor.report import Report
+from doctor.whole_file import check_writable, write_whole
+
+Format = Literal[
+    "console", "plain", "json", "junit", "github", "markdown", "sarif", "nagios", "html"
+]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Telling:
+    """What is to be told, where, and how much of it."""
+
+    format: Format = "console"
+    outputs: tuple[tuple[str, Path], ...] = ()
+    color: Color = "auto"
+    detail: Detail = "normal"
+    annotate: bool = False
+    keep_names: bool = False
+
+
+def telling(
+    format: Format,
+    outputs: Sequence[str],
+    color: Color,
+    *,
+    annotate: bool,
+    keep_names: bool,
+    verbose: bool,
+    quiet: bool,
+) -> Telling:
+    """From flags. Raises UserError where a file could not be written."""
+    return Telling(
+        format=format,
+        outputs=_files(outputs),
+        color=color,
+        detail="quiet" if quiet else "verbose" if verbose else "normal",
+        annotate=annotate,
+        keep_names=keep_names,
+    )
+
+
+def _files(asked: Sequence[str]) -> tuple[tuple[str, Path], ...]:
+    """FORMAT=FILE each, found to be writable. Raises UserError."""
+    found: dict[Path, str] = {}
+    for text in asked:
+        format, equals, file = text.partition("=")
+        if not equals or not file:
+            raise UserError(f"--output {text}: write FORMAT=FILE, as in html=report.html")
+        if format not in FORMATS:
+            near = difflib.get_close_matches(format, FORMATS, 1, 0.4) or [", ".join(FORMATS)]
+            raise UserError(f"--output {text}: no format {format!r}; nearest: {near[0]}")
+        path = Path(file)
+        if path in found:
+            raise UserError(f"--output {path} is named twice; each report needs a file of its own")
+        check_writable(path, "--output")
+        found[path] = format
+    return tuple((format, path) for path, format in found.items())
+
+
+def deliver(report: Report, telling: Telling) -> int:
+    """Print, write, tell the CI; the exit code. Raises UserError."""
+    shown = finished(report, telling)
+    _print(shown, telling)
+    for format, path in telling.outputs:
+        write_whole(path, (FORMATS[format](shown) + "\n").encode("utf-8", "replace"), "--output")
+    if _drawn(telling, "github"):
+        github.publish(shown, dict(telling.outputs), os.environ)
+    return nagios.exit_code(report) if telling.format == "nagios" else report.exit_code
+
+
+def finished(report: Report, telling: Telling) -> Report:
+    """The report as anyone may see it, with its prescription where a format has a place for it."""
+    settings = tuple(prescribe(report.facts, report.findings)) if _drawn(telling, "html") else ()
+    told = replace(report, annotate=telling.annotate, prescribed=settings)
+    return redact(told, keep_names=telling.keep_names)
+
+
+def _drawn(telling: Telling, format: str) -> bool:
+    return format == telling.format or format in dict(telling.outputs)
+
+
+def _print(report: Report, telling: Telling) -> None:
+    if telling.format == "console":
+        terminal.show(report, terminal.stdout_console(telling.color), telling.detail)
+    elif telling.format == "plain":
+        terminal.write(render_plain(report, telling.detail), sys.stdout)
+    else:
+        terminal.write(FORMATS[telling.format](report), sys.stdout)

@@ -1,0 +1,277 @@
+"""The shapes of the attention trial, their inputs, and what float64 makes of them.
+
+Imported by attention_trial.py; standard library and torch only, Python 3.9. The softmax is spelled
+out, forward and backward, in blocks of queries: no kernel under trial takes part in the reference.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Callable, Dict, List, NamedTuple, Optional, Tuple
+
+import torch
+import torch.nn.functional as F
+
+PARTS = ("output", "dq", "dk", "dv")
+SEED = 22
+GIB = 1 << 30
+BUDGET = 4 * GIB
+"""Bytes that the reference of one case may take, and on a CPU its inputs."""
+COPIES = 4
+"""Matrices of scores in float64 that the reference holds at a time."""
+WORK, WORK_OF_CPU = 10**13, 25 * 10**8
+"""heads * queries * keys * head_dim of one trial: some seconds on a small GPU, and on a CPU."""
+EXACT, ALONE = 10**11, 5 * 10**11
+"""The same of the reference, and of a single head of it."""
+LARGE = 240.0
+"""Times -4 and over the root of 64: logits of about -120."""
+LONG = 704
+"""Tokens of the published case of NaN in dq; it needs a length that leaves 64 modulo 128."""
+LESS_LONG = 192
+"""The same on a CPU, which has no such kernel."""
+
+MASKS: Dict[str, Callable[[int, int], torch.Tensor]] = {
+    "boolean, one key in four hidden": lambda queries, keys: (torch.arange(keys) % 4 != 3).expand(
+        queries, keys
+    ),
+    "boolean, all True": lambda queries, keys: torch.ones(queries, keys, dtype=torch.bool),
+    "boolean, one row all False": lambda queries, keys: (torch.arange(queries) != 3)[
+        :, None
+    ].expand(queries, keys),
+}
+HIDDEN, ALL, EMPTY_ROW = MASKS
+
+
+class Case(NamedTuple):
+    """card_sections.AttentionCase, and what makes its inputs special."""
+
+    name: str
+    batch: int
+    heads: int
+    kv_heads: int
+    queries: int
+    keys: int
+    head_dim: int
+    causal: bool = False
+    mask: str = ""
+    dropout: float = 0.0
+    trigger: str = ""
+    job: bool = False
+    judged: str = "error"
+    note: str = ""
+    left_out: bool = False
+    expanded: bool = False
+    """Keys and values of one head, seen by all of them through a stride of 0."""
+    negative: bool = False
+    """Every logit is strongly negative."""
+
+    def record(self) -> Dict[str, Any]:
+        own = ("expanded", "negative")
+        return {name: value for name, value in self._asdict().items() if name not in own}
+
+    @property
+    def too_big_for_math(self) -> bool:
+        """It keeps about six matrices of scores in fp32."""
+        return self.batch * self.heads * self.queries * self.keys * 4 * 6 > BUDGET
+
+
+def listed(device: torch.device, shape: Optional[List[int]]) -> List[Case]:
+    """The cases in order of importance: what is late may be cut short."""
+    long = LONG if device.type == "cuda" else LESS_LONG
+    work = WORK if device.type == "cuda" else WORK_OF_CPU
+    own = [] if shape is None else [of_job(shape, memory(device), work)]
+    cudnn, decode, broadcast = "pytorch-196678", "pytorch-193893", "pytorch-191937"
+    return [
+        Case("causal", 2, 2, 2, 160, 160, 64, causal=True),
+        *own,
+        Case("no mask", 2, 2, 2, 160, 160, 64),
+        Case("boolean mask", 2, 2, 2, 160, 160, 64, mask=HIDDEN),
+        Case(
+            "very negative logits, mask",
+            1, 1, 1, long, long, 64,
+            mask=ALL,
+            trigger=cudnn,
+            negative=True,
+        ),
+        Case("very negative logits", 1, 1, 1, long, long, 64, trigger=cudnn, negative=True),
+        Case("one query", 1, 28, 4, 1, 193, 128, trigger=decode),
+        Case("broadcast keys", 1, 4, 1, 33, 97, 512, mask=HIDDEN, trigger=broadcast, expanded=True),
+        Case(
+            "fully masked row",
+            1, 2, 2, 64, 64, 64,
+            mask=EMPTY_ROW,
+            trigger="pytorch-103749",
+            judged="finite",
+        ),
+        Case(
+            "dropout",
+            1, 2, 2, 128, 128, 64,
+            causal=True,
+            dropout=0.125,  # cuDNN takes multiples of 1/16 only
+            trigger="pytorch-163903",
+            judged="finite",
+        ),
+    ]  # fmt: skip
+
+
+def memory(device: torch.device) -> int:
+    """Bytes that inputs, outputs and gradients of a case may take."""
+    if device.type == "cuda":
+        return int(torch.cuda.mem_get_info(device)[0]) // 2
+    return BUDGET
+
+
+def of_job(shape: List[int], memory: int, work: int) -> Case:
+    """The user's own shape, causal; batch and heads are cut to what fits."""
+    batch, heads, tokens, head_dim = shape
+    case = Case("your shape", batch, heads, heads, tokens, tokens, head_dim, causal=True, job=True)
+    bytes_of_head = tokens * head_dim * 2 * 16
+    """Inputs, output, gradients and a kernel's own fp32 copies."""
+    products = tokens * tokens * head_dim
+    fit = min(memory // bytes_of_head, work // products)
+    if fit < 1 or products > ALONE:
+        said = "left out: one head of it is too much for a quick look on this device"
+        return case._replace(left_out=True, note=said)
+    some = min(heads, fit)
+    samples = min(batch, fit // some)
+    notes = []
+    if samples < batch or some < heads:
+        notes.append("tried with batch %d and %d heads, which fits here" % (samples, some))
+    total = samples * some
+    if (count := len(heads_of(total, tokens, tokens, head_dim))) < total:
+        notes.append("compared on %d of %d heads" % (count, total))
+    return case._replace(batch=samples, heads=some, kv_heads=some, note="; ".join(notes))
+
+
+def heads_of(total: int, queries: int, keys: int, head_dim: int) -> List[int]:
+    """The heads of all samples that are compared: all, or some that are spread over them."""
+    fit = min(BUDGET // (COPIES * 8 * queries * keys), EXACT // (queries * keys * head_dim))
+    count = max(1, min(total, fit))
+    return [index * total // count for index in range(count)]
+
+
+class Given(NamedTuple):
+    """Inputs of a case, rounded to its dtype."""
+
+    q: torch.Tensor
+    k: torch.Tensor
+    v: torch.Tensor
+    upstream: torch.Tensor
+    """Gradient of the output, (batch, queries, heads * head_dim)."""
+    mask: Optional[torch.Tensor]
+    rows: Optional[torch.Tensor]
+    """Queries that see something; None: all do."""
+    heads: Optional[List[int]]
+    """Heads of all samples that are compared; None: all are."""
+
+
+def inputs(case: Case, dtype: torch.dtype, device: torch.device) -> Given:
+    draw = torch.Generator(device).manual_seed(SEED)
+
+    def normal(*shape: int) -> torch.Tensor:
+        return torch.randn(*shape, generator=draw, device=device, dtype=torch.float32).to(dtype)
+
+    kv_shape = (case.batch, case.kv_heads, case.keys, case.head_dim)
+    q = normal(case.batch, case.heads, case.queries, case.head_dim)
+    k, v = normal(*kv_shape), normal(*kv_shape)
+    if case.negative:
+        q[..., 0], k[..., 0] = LARGE, -4.0
+    upstream = normal(case.batch, case.queries, case.heads * case.head_dim)
+    mask = rows = heads = None
+    if case.mask:
+        mask = MASKS[case.mask](case.queries, case.keys).to(device).contiguous()
+        if not bool(mask.any(-1).all()):
+            rows = mask.any(-1)
+            upstream = upstream * rows[:, None]
+    total = case.batch * case.heads
+    if len(some := heads_of(total, case.queries, case.keys, case.head_dim)) < total:
+        heads = some
+    return Given(q, k, v, upstream, mask, rows, heads)
+
+
+def arguments(
+    case: Case, leaves: List[torch.Tensor], mask: Optional[torch.Tensor]
+) -> Tuple[torch.Tensor, torch.Tensor, torch.Tensor, Dict[str, Any]]:
+    """Query, keys, values and keywords of the call."""
+    q, k, v = leaves
+    keywords: Dict[str, Any] = {
+        "attn_mask": mask,
+        "dropout_p": case.dropout,
+        "is_causal": case.causal,
+    }
+    group = case.heads // case.kv_heads
+    if case.expanded:
+        k, v = (each.expand(-1, case.heads, -1, -1) for each in (k, v))
+    elif group > 1 and "enable_gqa" in (F.scaled_dot_product_attention.__doc__ or ""):
+        keywords["enable_gqa"] = True
+    elif group > 1:  # before torch 2.5
+        k, v = (each.repeat_interleave(group, 1) for each in (k, v))
+    return q, k, v, keywords
+
+
+def picked(value: torch.Tensor, heads: Optional[List[int]]) -> torch.Tensor:
+    """The compared heads of a (batch, heads, tokens, dim) tensor, as (heads, tokens, dim)."""
+    flat = value.flatten(0, 1)
+    return flat if heads is None else flat[heads]
+
+
+def reference(case: Case, given: Given) -> Tuple[Dict[str, torch.Tensor], float]:
+    """Output, dq, dk and dv of the compared heads in float64, and the lowest log-sum-exp."""
+    home = torch.device("cpu") if given.q.device.type == "mps" else given.q.device
+    group = case.heads // case.kv_heads
+
+    def wide(value: torch.Tensor) -> torch.Tensor:
+        return picked(value, given.heads).to(home).double()
+
+    split = given.upstream.view(case.batch, case.queries, case.heads, case.head_dim)
+    q, upstream = wide(given.q), wide(split.transpose(1, 2))
+    k, v = (wide(each.repeat_interleave(group, 1)) for each in (given.k, given.v))
+    mask = None if given.mask is None else given.mask.to(home)
+    rows = max(1, BUDGET // (COPIES * 8 * len(q) * case.keys))
+    exact = {name: torch.zeros_like(like) for name, like in zip(PARTS, (q, q, k, v))}
+    lowest = torch.zeros(())
+    for at in range(0, case.queries, rows):
+        some = slice(at, at + rows)
+        part = block(case, q[:, some], k, v, upstream[:, some], mask, at)
+        exact["output"][:, some], exact["dq"][:, some] = part["output"], part["dq"]
+        exact["dk"] += part["dk"]
+        exact["dv"] += part["dv"]
+        lowest = torch.minimum(lowest, part["lse"].cpu()) if at else part["lse"].cpu()
+    if group > 1:
+        for name in ("dk", "dv"):
+            exact[name] = exact[name].view(-1, group, case.keys, case.head_dim).sum(1)
+    return exact, float(lowest)
+
+
+def block(
+    case: Case,
+    q: torch.Tensor,
+    k: torch.Tensor,
+    v: torch.Tensor,
+    upstream: torch.Tensor,
+    mask: Optional[torch.Tensor],
+    at: int,
+) -> Dict[str, torch.Tensor]:
+    """The share of the queries from `at` on; q, k and v are (heads, tokens, dim)."""
+    scale = 1.0 / math.sqrt(case.head_dim)
+    scores = q @ k.transpose(-1, -2) * scale
+    if case.causal:
+        later = (
+            torch.arange(case.keys, device=q.device)
+            > (torch.arange(at, at + q.shape[1], device=q.device)[:, None])
+        )
+        scores.masked_fill_(later, -math.inf)
+    if mask is not None:
+        scores.masked_fill_(~mask[at : at + q.shape[1]], -math.inf)
+    lse = scores.logsumexp(-1, keepdim=True)
+    shares = scores.sub_(lse).exp_()
+    output = shares @ v
+    d_scores = upstream @ v.transpose(-1, -2)
+    d_scores = d_scores.sub_((upstream * output).sum(-1, keepdim=True)).mul_(shares).mul_(scale)
+    return {
+        "output": output,
+        "dq": d_scores @ k,
+        "dk": d_scores.transpose(-1, -2) @ q,
+        "dv": shares.transpose(-1, -2) @ upstream,
+        "lse": lse.min(),
+    }

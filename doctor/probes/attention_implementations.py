@@ -1,0 +1,119 @@
+"""transformers' attn_implementation values on a tiny Llama, against eager in fp32.
+
+    python attention_implementations.py FD DEVICE PRECISION
+
+A note per implementation, {"implementation": {card_sections.Implementation}}, and an empty answer.
+torch and transformers are imported inside; Python 3.9, run by path. Nothing is read from a disk or
+a hub: the model is drawn from its config, and all get the same weights, rounded alike.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import os
+import sys
+import time
+from typing import Any, Dict, List, Tuple
+
+import wire
+
+SHAPE = {
+    "vocab_size": 128,
+    "hidden_size": 128,
+    "intermediate_size": 256,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "max_position_embeddings": 128,
+    "initializer_range": 0.05,
+}
+BATCH, LENGTH, SEED = 2, 96, 23
+
+
+def offered(device: str) -> List[str]:
+    """eager and sdpa, and flash_attention_2 where its package is there and the device is a GPU."""
+    flash = device.startswith("cuda") and importlib.util.find_spec("flash_attn") is not None
+    return ["eager", "sdpa"] + (["flash_attention_2"] if flash else [])
+
+
+def build(name: str, device: str, dtype: Any) -> Any:
+    """A tiny Llama with one implementation; its weights are rounded to `dtype`."""
+    import torch
+
+    transformers: Any = importlib.import_module("transformers")
+    torch.manual_seed(SEED)
+    config = transformers.LlamaConfig(**SHAPE, attn_implementation=name)
+    return transformers.LlamaForCausalLM(config).to(dtype).to(device).train()
+
+
+def step(model: Any, tokens: Any) -> Tuple[Any, List[Any]]:
+    """Logits, and the gradients that attention passes on: those of its projections."""
+    import torch
+
+    model.zero_grad()
+    logits = model(input_ids=tokens, use_cache=False).logits
+    loss: Any = torch.nn.functional.cross_entropy(
+        logits[:, :-1].float().flatten(0, 1), tokens[:, 1:].flatten()
+    )
+    loss.backward()
+    named = [(name, p.grad) for name, p in model.named_parameters() if ".self_attn." in name]
+    return logits.detach(), [gradient for _, gradient in named]
+
+
+def off(got: Any, exact: Any) -> float:
+    """Relative Frobenius error."""
+    seen, right = got.cpu().double(), exact.cpu().double()
+    return float((seen - right).norm() / right.norm())
+
+
+def largest(errors: List[float]) -> Any:
+    """The largest one; what is not a number is larger."""
+    return wire.number(max(errors, key=lambda error: (error != error, error)))
+
+
+def attempt(name: str, device: str, dtype: Any, tokens: Any, exact: Any) -> Dict[str, Any]:
+    """card_sections.Implementation of one."""
+    began = time.perf_counter()
+    try:
+        logits, gradients = step(build(name, device, dtype), tokens)
+    except Exception as error:
+        spent = time.perf_counter() - began
+        return {"name": name, "ended": {"how": "error", "detail": wire.said(error)[:500],
+                                        "seconds": spent}}  # fmt: skip
+    ended = {"how": "ok", "seconds": time.perf_counter() - began}
+    errors = {
+        "error": wire.number(off(logits, exact[0])),
+        "grad_error": largest([off(*pair) for pair in zip(gradients, exact[1])]),
+    }
+    return dict(errors, name=name, ended=ended)
+
+
+def run(device: str, precision: str) -> None:
+    with wire.stage("import transformers"):
+        os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
+        import torch
+
+        importlib.import_module("transformers")
+    dtype = {"bf16": torch.bfloat16, "fp16": torch.float16, "fp32": torch.float32}[precision]
+    if device == "cpu":
+        torch.set_num_threads(1)
+    draw = torch.Generator().manual_seed(SEED)
+    tokens = torch.randint(SHAPE["vocab_size"], (BATCH, LENGTH), generator=draw).to(device)
+    with wire.stage("eager in fp32"):
+        rounded = build("eager", device, dtype).float()
+        exact = step(rounded, tokens)
+    for name in offered(device):
+        with wire.stage(name):
+            seen = attempt(name, device, dtype, tokens, exact)
+        wire.tell(note={"implementation": seen})
+
+
+if __name__ == "__main__":
+    try:
+        run(sys.argv[2], sys.argv[3])
+    except Exception as error:
+        wire.tell(error=wire.said(error))
+        os._exit(1)
+    wire.tell(answer={})
+    os._exit(0)

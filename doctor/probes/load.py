@@ -1,0 +1,213 @@
+"""One device under load for about a second and a half: matmuls, copies, and the same product again.
+
+Imported by torch_stages.py when it is asked for; standard library and torch only, Python 3.9.
+Rates are medians over timed repeats after a warm-up. A product that comes out different on a
+second try was computed wrong once: cuBLAS gives the same bits for the same call on one stream.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import statistics
+import time
+from typing import Any, Callable, Dict, Iterator, List, Tuple
+
+import torch
+import wire
+
+SHARES = {
+    "half": 0.35,
+    "tf32": 0.2,
+    "fp32": 0.2,
+    "copy": 0.1,
+    "to": 0.15,
+    "from": 0.15,
+    "same": 0.2,
+}
+"""Seconds of each part."""
+SIZES = (8192, 4096, 2048, 1024, 512, 256, 128)
+FIRST_SIZE = 2048
+ONE_PRODUCT = 0.03
+"""Seconds that one half-precision product may take, so that some fit into their share."""
+MEMORY_SHARE = 8
+"""At most this part of the free memory is used at once."""
+COPIED, PINNED = 512 * 2**20, 128 * 2**20
+LEAST, MOST = 3, 500
+"""Timed repeats of each part."""
+PRODUCTS = 100
+CPU_SIZES, CPU_BYTES, CPU_FREE = (128,), 2**20, 2**30
+
+
+class Device:
+    """What differs between a GPU and the CPU, which serves the tests."""
+
+    def __init__(self, device: torch.device) -> None:
+        self.device = device
+        self.cuda = device.type == "cuda"
+        if self.cuda:
+            torch.cuda.set_device(device)
+        else:
+            torch.set_num_threads(1)  # threads that wait for each other hide the rate
+
+    def free(self) -> int:
+        return int(torch.cuda.mem_get_info(self.device)[0]) if self.cuda else CPU_FREE
+
+    def empty(self) -> None:
+        """Give the memory of what is gone back to the card."""
+        if self.cuda:
+            torch.cuda.empty_cache()
+
+    def half(self) -> Tuple[str, torch.dtype]:
+        """The half precision with tensor cores of its own: bf16 from Ampere on."""
+        if not self.cuda or torch.version.hip or self._capability() >= (8, 0):
+            return "bf16", torch.bfloat16
+        return "fp16", torch.float16
+
+    def tf32(self) -> bool:
+        return not self.cuda or (not torch.version.hip and self._capability() >= (8, 0))
+
+    def _capability(self) -> Tuple[int, int]:
+        return torch.cuda.get_device_capability(self.device)
+
+    def times(self, work: Callable[[], Any], count: int) -> List[float]:
+        """Seconds of each of `count` calls, queued one behind the other."""
+        if not self.cuda:
+            return [self._timed(work) for _ in range(count)]
+        event: Any = torch.cuda.Event
+        marks = [event(enable_timing=True) for _ in range(count + 1)]
+        marks[0].record()
+        for mark in marks[1:]:
+            work()
+            mark.record()
+        marks[-1].synchronize()
+        return [marks[i].elapsed_time(marks[i + 1]) / 1e3 for i in range(count)]
+
+    def _timed(self, work: Callable[[], Any]) -> float:
+        began = time.perf_counter()
+        work()
+        return time.perf_counter() - began
+
+    def median(self, work: Callable[[], Any], share: float) -> float:
+        """Median seconds of one call, measured for about `share` seconds after a warm-up."""
+        self.times(work, 1)
+        once = max(self.times(work, 2)[-1], 1e-7)
+        return statistics.median(self.times(work, int(min(MOST, max(LEAST, share / once)))))
+
+
+@contextlib.contextmanager
+def tf32(allowed: bool) -> Iterator[None]:
+    """Matmul TF32 on or off through the API that this torch wants, as it was afterwards."""
+    matmul = torch.backends.cuda.matmul
+    try:
+        name, value = "fp32_precision", "tf32" if allowed else "ieee"
+        before: Any = matmul.fp32_precision
+    except (AttributeError, AssertionError):  # before torch 2.9; torch 2.1 raises the latter
+        name, value = "allow_tf32", allowed  # type: ignore[assignment]
+        before = matmul.allow_tf32
+    setattr(matmul, name, value)
+    try:
+        yield
+    finally:
+        setattr(matmul, name, before)
+
+
+def matrices(device: Device, size: int, dtype: torch.dtype) -> Tuple[torch.Tensor, ...]:
+    """Two random factors and room for their product; random values draw the power they do."""
+    draw = torch.Generator(device.device).manual_seed(22)
+    left, right = (
+        torch.randn(size, size, generator=draw, device=device.device).to(dtype) for _ in range(2)
+    )
+    return left, right, torch.empty_like(left)
+
+
+def fitting(device: Device, dtype: torch.dtype) -> int:
+    """Rows of the square matrices: as large as memory and speed allow."""
+    sizes = SIZES if device.cuda else CPU_SIZES
+    first = min(FIRST_SIZE, sizes[0])
+    left, right, out = matrices(device, first, dtype)
+    device.times(lambda: torch.mm(left, right, out=out), 2)
+    once = statistics.median(device.times(lambda: torch.mm(left, right, out=out), 5))
+    room = device.free() // MEMORY_SHARE
+    for size in sizes:
+        if once * (size / first) ** 3 <= ONE_PRODUCT and 3 * 4 * size * size <= room:
+            return size
+    return sizes[-1]
+
+
+def matmul_rate(device: Device, size: int, dtype: torch.dtype, share: float) -> float:
+    """FLOP/s of the square product."""
+    left, right, out = matrices(device, size, dtype)
+    return 2.0 * size**3 / device.median(lambda: torch.mm(left, right, out=out), share)
+
+
+def copy_rate(device: Device) -> float:
+    """Bytes per second that a copy within the device's memory reads and writes."""
+    size = min(COPIED, device.free() // MEMORY_SHARE) if device.cuda else CPU_BYTES
+    here = torch.ones(size, dtype=torch.uint8, device=device.device)
+    there = torch.empty_like(here)
+    return 2.0 * size / device.median(lambda: there.copy_(here), SHARES["copy"])
+
+
+def host_rates(device: Device) -> Dict[str, float]:
+    """Bytes per second from pinned host memory and back."""
+    size = PINNED if device.cuda else CPU_BYTES
+    host = torch.ones(size, dtype=torch.uint8, pin_memory=device.cuda)
+    there = torch.empty(size, dtype=torch.uint8, device=device.device)
+    to = device.median(lambda: there.copy_(host, non_blocking=True), SHARES["to"])
+    back = device.median(lambda: host.copy_(there, non_blocking=True), SHARES["from"])
+    return {"to_device": size / to, "from_device": size / back}
+
+
+def differing(device: Device, size: int, dtype: torch.dtype) -> Dict[str, int]:
+    """The same product again and again: elements in which any differs from the first."""
+    left, right, again = matrices(device, size, dtype)
+    first = torch.mm(left, right)
+    once = max(device.times(lambda: torch.mm(left, right, out=again), 2)[-1], 1e-7)
+    count = int(min(PRODUCTS, max(LEAST, SHARES["same"] / once)))
+    differs = torch.zeros_like(first, dtype=torch.bool)
+    for _ in range(count):
+        torch.mm(left, right, out=again)
+        differs |= again != first
+    return {"products": count + 1, "differing": int(differs.sum())}
+
+
+def run(device: torch.device) -> Dict[str, Any]:
+    """The fields of `card_sections.Load` but for the host's. What a part raises passes through."""
+    began = time.perf_counter()
+    on = Device(device)
+    name, half = on.half()
+    with wire.stage("calibration"), torch.no_grad():
+        size = fitting(on, half)
+    found: Dict[str, Any] = {"size": size, "matmul": {}}
+    with wire.stage(name + " matmul"), torch.no_grad():
+        found["matmul"][name] = matmul_rate(on, size, half, SHARES["half"])
+    if on.tf32():
+        with wire.stage("tf32 matmul"), torch.no_grad(), tf32(True):
+            found["matmul"]["tf32"] = matmul_rate(on, size, torch.float32, SHARES["tf32"])
+    with wire.stage("fp32 matmul"), torch.no_grad(), tf32(False):
+        found["matmul"]["fp32"] = matmul_rate(on, size, torch.float32, SHARES["fp32"])
+    with wire.stage("the same product again"), torch.no_grad():
+        found.update(differing(on, size, half))
+    on.empty()
+    with wire.stage("copy within the memory"):
+        found["copy"] = copy_rate(on)
+    on.empty()
+    found["seconds"] = time.perf_counter() - began
+    return found
+
+
+def run_host(device: torch.device) -> Dict[str, Any]:
+    """The fields of `card_sections.Load` about copies from and to the host."""
+    began = time.perf_counter()
+    on = Device(device)
+    with wire.stage("copies from and to the host"):
+        try:
+            found: Dict[str, Any] = dict(host_rates(on))
+        except RuntimeError as error:
+            if "pin" not in str(error) and "cudaHostAlloc" not in str(error):
+                raise
+            why = wire.said(error)
+            found = {"unread": {"to_device": why, "from_device": why}}
+    on.empty()
+    found["seconds"] = time.perf_counter() - began
+    return found

@@ -1,0 +1,166 @@
+"""What whole steps take at two sizes of the batch, and what a first save would write.
+
+Imported by own_stages.py; standard library and torch only, Python 3.9. Nothing is written.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import gc
+from typing import Any, Dict, List, Optional
+
+import torch
+import wire
+
+training_step = wire.sibling("training_step")
+subjects = wire.sibling("subjects")
+
+
+M_MMAP_THRESHOLD, MAPPED = -3, 1 << 16
+"""Of glibc: blocks from that size on go back to the system when they are freed. By default it
+keeps ever larger ones, so that a peak tells more of the steps before than of this one."""
+
+
+class NotCounted(Exception):
+    """This system does not tell a peak; the text says which."""
+
+
+class Counting:
+    """A file that counts what is written and keeps none of it."""
+
+    def __init__(self) -> None:
+        self.bytes = 0
+
+    def write(self, data: Any) -> int:
+        size = memoryview(data).nbytes
+        self.bytes += size
+        return size
+
+    def flush(self) -> None:
+        pass
+
+
+def points(
+    spec: Dict[str, Any], subject: Any, device: torch.device, precision: str, recipe: str
+) -> Any:
+    """Two training_sections.MemoryPoint, or an Unknown: gradients and optimizer counted in."""
+    inside = "a batch of two sizes"
+    try:
+        batches = two_sizes(spec, subject)
+        training = training_step.Training(subject, device, precision, recipe)
+        training.before.clear()  # copies that no training keeps
+        found = []
+        for samples, batch in batches.items():
+            inside = "%d samples" % samples
+            training.subject = subject._replace(batch=batch)
+            found.append(
+                {
+                    "type": "MemoryPoint",
+                    "batch": samples,
+                    "length": length_of(batch),
+                    "peak_bytes": peak(training, device, inside),
+                }
+            )
+    except Exception as error:
+        said = str(error) if isinstance(error, NotCounted) else wire.said(error)
+        return {"type": "Unknown", "reason": "%s: %s" % (inside, said)}
+    return found
+
+
+def two_sizes(spec: Dict[str, Any], subject: Any) -> Dict[int, Any]:
+    """Samples -> batch: half of the batch and the whole, or one sample and the same twice."""
+    samples = subjects.first_dimension(subject.batch)
+    if not samples:
+        raise NotCounted("the batch has no first dimension that all of its tensors share")
+
+    def sized(count: int) -> Any:
+        def change(tensor: torch.Tensor) -> torch.Tensor:
+            if not tensor.dim():
+                return tensor
+            return torch.cat([tensor, tensor])[:count] if count > samples else tensor[:count]
+
+        return subjects.mapped(subject.batch, change)
+
+    return {count: sized(count) for count in ((samples // 2, samples) if samples > 1 else (1, 2))}
+
+
+def length_of(batch: Any) -> Optional[int]:
+    """Tokens of a sample: the second dimension of the first tensor of whole numbers."""
+    for tensor in subjects.tensors(batch).values():
+        if tensor.dim() >= 2 and not tensor.is_floating_point():
+            return int(tensor.shape[1])
+    return None
+
+
+def peak(training: Any, device: torch.device, what: str) -> int:
+    """Bytes at the peak of a step, the one before it not counted."""
+
+    def stage(name: str) -> Any:
+        return wire.stage("%s with %s" % (name, what))
+
+    training.step(stage)
+    gc.collect()
+    if device.type == "cuda":
+        torch.cuda.reset_peak_memory_stats(device)
+        training.step(stage)
+        torch.cuda.synchronize(device)
+        return int(torch.cuda.max_memory_allocated(device))
+    if device.type != "cpu":
+        raise NotCounted("torch does not count the peak on %s" % device.type)
+    reset_resident_peak()
+    training.step(stage)
+    return resident_peak()
+
+
+def reset_resident_peak() -> None:
+    """Start counting from what is in use now: what the allocator kept of earlier steps goes."""
+    with contextlib.suppress(OSError, AttributeError):  # other C libraries have no such calls
+        library = ctypes.CDLL(None)
+        library.mallopt(M_MMAP_THRESHOLD, MAPPED)
+        library.malloc_trim(0)
+    try:
+        with open("/proc/self/clear_refs", "w") as told:
+            told.write("5")
+    except OSError as error:
+        said = "this system does not count the peak of a process: %s" % wire.said(error)
+        raise NotCounted(said) from None
+
+
+def resident_peak() -> int:
+    """Peak of this process's resident memory, torch itself counted in."""
+    with open("/proc/self/status", encoding="utf-8", errors="replace") as status:
+        for line in status:
+            if line.startswith("VmHWM:"):
+                return int(line.split()[1]) * 1024
+    raise NotCounted("/proc/self/status has no VmHWM")
+
+
+def saved(subject: Any, spec: Dict[str, Any]) -> Dict[str, int]:
+    """Bytes of a first save, as torch.save would write it; with LoRA of what trains alone."""
+    module, weights = subject.module, subject.weights
+    with wire.stage("count the bytes of a save"):
+        state = weights if spec.get("lora") else module.state_dict()
+        optimizer = training_step.optimizer_of(list(weights.values()), training_step.LR)
+        return {
+            "saved_weights": size_of(state),
+            "saved_optimizer": size_of(_stepped(optimizer, weights)),
+        }
+
+
+def _stepped(optimizer: Any, weights: Dict[str, torch.Tensor]) -> Dict[str, Any]:
+    """The optimizer's state; of torch's class, which is empty before a step, one like it."""
+    state: Dict[str, Any] = optimizer.state_dict()
+    if not state["state"]:
+        moments: List[Any] = [
+            {"step": torch.zeros(()), "exp_avg": weight, "exp_avg_sq": weight.detach().clone()}
+            for weight in weights.values()
+        ]
+        state["state"] = dict(enumerate(moments))
+    return state
+
+
+def size_of(state: Any) -> int:
+    target: Any = Counting()
+    torch.save(state, target)
+    return int(target.bytes)

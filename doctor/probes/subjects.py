@@ -1,0 +1,172 @@
+"""What is trained, from its description: the doctor's small model, a factory, a model folder.
+
+Imported by torch_stages.py when it is asked for; standard library and torch only, Python 3.9.
+Descriptions (each with what `own_model` and `transformers_model` read of it):
+    {"kind": "small"}
+    {"kind": "factory", "file": "train.py", "name": "make", "folder": working directory,
+     "batch": 2, "length": 64}
+    {"kind": "hf", "folder": "models/llama", "layers": 2, "weights": false, "lora": null,
+     "dtype": null, "batch": 2, "length": 64}
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import Any, Callable, Dict, List, Optional
+
+import torch
+import wire
+
+training_step = wire.sibling("training_step")
+small_model = wire.sibling("small_model")
+
+Subject = training_step.Subject
+
+RETURN_WHAT = (
+    "return (module, batch), where module(**batch) or module(*batch) gives the loss, "
+    "or (module, batch, loss) with loss(module, batch)"
+)
+
+
+class NotPossible(Exception):
+    """This subject cannot be changed so; its text says why."""
+
+
+def build(
+    spec: Dict[str, Any],
+    device: torch.device,
+    recipe: str,
+    *,
+    seed: Optional[int] = None,
+    eager: bool = False,
+) -> Any:
+    """The subject on the device, in train mode; its weights in bf16 for the recipe "pure-bf16".
+
+    `seed` asks for another batch, `eager` for attention without a kernel of its own. Raises
+    NotPossible where one of them cannot be had, and whatever the user's code raises.
+    """
+    if spec["kind"] == "small":
+        changes = {} if seed is None else {"seed": seed}
+        return small_model.subject(device, recipe, eager=eager, **changes)
+    made = wire.sibling(MAKERS[spec["kind"]]).make(spec, device, recipe, seed)
+    if eager:
+        attend_eagerly(made.module)
+    made.module.train()
+    return made
+
+
+MAKERS = {"factory": "own_model", "hf": "transformers_model"}
+
+
+def attend_eagerly(module: torch.nn.Module) -> None:
+    """Spell attention out in a transformers model. Raises NotPossible elsewhere."""
+    inner = transformers_like(module)
+    if inner is None:
+        raise NotPossible("the model has no attn_implementation to set to eager")
+    try:
+        if hasattr(inner, "set_attn_implementation"):
+            inner.set_attn_implementation("eager")
+        else:
+            inner.config._attn_implementation = "eager"
+    except Exception as error:
+        raise NotPossible("attention could not be set to eager: " + wire.said(error)) from None
+
+
+def transformers_like(module: torch.nn.Module) -> Any:
+    """The transformers model that this is or wraps (peft), by its configuration; None if none."""
+    for each in module.modules():
+        if hasattr(getattr(each, "config", None), "_attn_implementation"):
+            return each
+    return None
+
+
+def attention_of(module: torch.nn.Module) -> Optional[str]:
+    """transformers' attn_implementation, None where the model has none."""
+    inner = transformers_like(module)
+    said = inner.config._attn_implementation if inner is not None else None
+    return said if isinstance(said, str) else None
+
+
+def on_device(value: Any, device: torch.device) -> Any:
+    """The same batch with its tensors on the device."""
+    return mapped(value, lambda tensor: tensor.to(device))
+
+
+def mapped(value: Any, change: Callable[[torch.Tensor], Any]) -> Any:
+    """The same nest of dicts, lists and tuples with every tensor changed."""
+    if isinstance(value, torch.Tensor):
+        return change(value)
+    if hasattr(value, "items") and hasattr(value, "keys"):
+        return {key: mapped(each, change) for key, each in value.items()}
+    if isinstance(value, tuple) and hasattr(value, "_fields"):
+        return type(value)(*(mapped(each, change) for each in value))
+    if isinstance(value, (list, tuple)):
+        return type(value)(mapped(each, change) for each in value)
+    return value
+
+
+def tensors(value: Any, name: str = "batch") -> Dict[str, torch.Tensor]:
+    """Every tensor of a batch under a name that tells where it stands: "labels", "[0]"."""
+    found: Dict[str, torch.Tensor] = {}
+    if isinstance(value, torch.Tensor):
+        found[name] = value
+    elif hasattr(value, "items") and hasattr(value, "keys"):
+        for key, each in value.items():
+            found.update(tensors(each, str(key) if name == "batch" else "%s.%s" % (name, key)))
+    elif isinstance(value, (list, tuple)):
+        for index, each in enumerate(value):
+            found.update(tensors(each, "%s[%d]" % ("" if name == "batch" else name, index)))
+    return found
+
+
+def called(module: Any, batch: Any) -> torch.Tensor:
+    """The loss of a module that computes it itself."""
+    if isinstance(batch, torch.Tensor):
+        return loss_in(module(batch))
+    if hasattr(batch, "items"):
+        return loss_in(module(**batch))
+    return loss_in(module(*batch))
+
+
+def loss_in(output: Any) -> torch.Tensor:
+    """The scalar loss in what a forward pass returned. Raises TypeError or ValueError."""
+    loss = output
+    if not isinstance(output, torch.Tensor):
+        loss = getattr(output, "loss", None)
+        if loss is None and hasattr(output, "items") and "loss" in output:
+            loss = output["loss"]
+        if loss is None and isinstance(output, (list, tuple)) and output:
+            loss = output[0]
+    if not isinstance(loss, torch.Tensor):
+        said = "the forward pass returned no loss but %s; " % type(output).__name__
+        raise TypeError(said + RETURN_WHAT)
+    if loss.numel() != 1:
+        said = "the loss has the shape %s and is no scalar; " % list(loss.shape)
+        raise ValueError(said + RETURN_WHAT)
+    return loss.reshape(())
+
+
+def checked(loss: Callable[..., Any], module: Any, batch: Any) -> torch.Tensor:
+    """The loss of the user's own function of module and batch."""
+    return loss_in(loss(module, batch))
+
+
+def checked_alone(loss: Callable[..., Any], module: Any, batch: Any) -> torch.Tensor:
+    """The loss of the user's own function of the module alone, which brings its data."""
+    return loss_in(loss(module))
+
+
+def random_tokens(vocabulary: int, batch: int, length: int, seed: int) -> torch.Tensor:
+    """Token numbers, the same on every device."""
+    draw = torch.Generator().manual_seed(seed)
+    return torch.randint(vocabulary, (batch, length), generator=draw, device="cpu")
+
+
+def with_loss(loss: Callable[..., Any], *, alone: bool) -> Callable[[Any, Any], torch.Tensor]:
+    return functools.partial(checked_alone if alone else checked, loss)
+
+
+def first_dimension(batch: Any) -> Optional[int]:
+    """Samples of a batch: the first dimension of its tensors, where they agree on one."""
+    sizes: List[int] = [each.shape[0] for each in tensors(batch).values() if each.dim()]
+    return sizes[0] if sizes and len(set(sizes)) == 1 else None

@@ -1,0 +1,243 @@
+"""Watches GPUs through NVML until it is told to stop: watch.py FD UUID...
+
+Counters are read before and after, and what is told is their difference; clocks, temperature and
+the PCIe link are sampled meanwhile, and the driver's Xid events are listened to. What NVML would
+not tell is absent and has a reason in `unread`. Samples are no stages: nobody reads the pipe while
+the steps run.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import select
+import sys
+from typing import Any, Callable, Dict, List, Optional
+
+import wire
+
+try:
+    import pynvml
+except ImportError as error:
+    wire.tell(error=wire.said(error))
+    sys.exit()
+
+EVERY = 0.05
+LAST_EVENTS_MS = 100
+"""An Xid may be delivered a moment after what caused it."""
+EVENTS = 64
+"""Xids that are kept of a GPU; one that breaks down can send them without end."""
+REASONS = ("nvmlDeviceGetCurrentClocksEventReasons", "nvmlDeviceGetCurrentClocksThrottleReasons")
+LINKS = getattr(pynvml, "NVML_NVLINK_MAX_LINKS", 18)
+LINK_COUNTERS = (0, 1, 2)
+"""Replay, recovery and CRC (flit) errors of an NVLink."""
+GPU_CORE = 0
+CORRECTED, UNCORRECTED, VOLATILE = 0, 1, 0
+
+
+def handle_of(uuid: str) -> Any:
+    """The GPU's handle; of a MIG device the GPU that it is a slice of."""
+    handle = pynvml.nvmlDeviceGetHandleByUUID(uuid)
+    if uuid.startswith("MIG-"):
+        return pynvml.nvmlDeviceGetDeviceHandleFromMigDeviceHandle(handle)
+    return handle
+
+
+def address(handle: Any) -> Optional[int]:
+    return ctypes.cast(handle, ctypes.c_void_p).value
+
+
+def reason(error: Exception) -> str:
+    """NVML's words with its code, as `nvml.py` writes them."""
+    code = getattr(error, "value", None)
+    return "%s (%s)" % (str(error).rstrip("."), code) if code is not None else wire.said(error)
+
+
+class Watched:
+    """One GPU and the record of `card_sections.Watched`."""
+
+    def __init__(self, uuid: str) -> None:
+        self.unread: Dict[str, str] = {}
+        self.seen: Dict[str, Any] = {"uuid": uuid, "samples": 0, "mask": 0, "unread": self.unread}
+        self.handle = self._ask("samples", lambda: handle_of(uuid))
+        self._before = self._counters()
+        self._take("link_max", self._link_max)
+
+    def _ask(self, field: str, read: Callable[[], Any]) -> Any:
+        try:
+            return read()
+        except Exception as error:
+            self.unread[field] = reason(error)
+            return None
+
+    def _take(self, field: str, read: Callable[[], Any]) -> None:
+        if self.handle is not None:
+            got = self._ask(field, read)
+            if got is not None:
+                self.seen[field] = got
+
+    def _link_max(self) -> List[int]:
+        handle = self.handle
+        generation = pynvml.nvmlDeviceGetMaxPcieLinkGeneration(handle)
+        return [int(generation), int(pynvml.nvmlDeviceGetMaxPcieLinkWidth(handle))]
+
+    def _counters(self) -> Dict[str, int]:
+        """What counts up; a counter that cannot be read is absent."""
+        if self.handle is None:
+            return {}
+        ecc, handle = pynvml.nvmlDeviceGetTotalEccErrors, self.handle
+        read: Dict[str, Callable[[], int]] = {
+            "uncorrected": lambda: int(ecc(handle, UNCORRECTED, VOLATILE)),
+            "corrected": lambda: int(ecc(handle, CORRECTED, VOLATILE)),
+            "remapped_rows": lambda: sum(pynvml.nvmlDeviceGetRemappedRows(handle)[:2]),
+            "pcie_replays": lambda: int(pynvml.nvmlDeviceGetPcieReplayCounter(handle)),
+            "nvlink_errors": self._link_errors,
+        }
+        found = {field: self._ask(field, ask) for field, ask in read.items()}
+        return {field: count for field, count in found.items() if count is not None}
+
+    def _links(self) -> List[bool]:
+        """Whether each NVLink is active. Raises NVML's error where there is none."""
+        found: List[bool] = []
+        for link in range(LINKS):
+            try:
+                found.append(bool(pynvml.nvmlDeviceGetNvLinkState(self.handle, link)))
+            except pynvml.NVMLError:
+                if not found:
+                    raise
+                break
+        if not any(found):
+            raise LookupError("no NVLink is active")
+        return found
+
+    def _link_errors(self) -> int:
+        return sum(
+            int(pynvml.nvmlDeviceGetNvLinkErrorCounter(self.handle, link, counter))
+            for link, active in enumerate(self._links())
+            if active
+            for counter in LINK_COUNTERS
+        )
+
+    def sample(self) -> None:
+        """Clocks, temperature and PCIe link of this moment."""
+        if self.handle is None:
+            return
+        for name in REASONS:
+            mask = self._ask("samples", functools.partial(self._reasons, name))
+            if mask is not None:
+                self.seen["mask"] |= mask
+                self.seen["samples"] += 1
+                break
+        self._highest("temperature", lambda: [pynvml.nvmlDeviceGetTemperature(self.handle, 0)])
+        self._highest("link", self._link)
+
+    def _reasons(self, name: str) -> int:
+        return int(getattr(pynvml, name)(self.handle))
+
+    def _link(self) -> List[int]:
+        generation = pynvml.nvmlDeviceGetCurrPcieLinkGeneration(self.handle)
+        return [int(generation), int(pynvml.nvmlDeviceGetCurrPcieLinkWidth(self.handle))]
+
+    def _highest(self, field: str, read: Callable[[], List[int]]) -> None:
+        got = None if field in self.unread else self._ask(field, read)
+        if got is not None:
+            before = self.seen.get(field, [0] * len(got))
+            self.seen[field] = [max(pair) for pair in zip(before, got)]
+
+    def told(self) -> Dict[str, Any]:
+        """The record, with the counters' differences."""
+        after = self._counters()
+        for field in self._before.keys() & after.keys():
+            self.seen[field] = max(0, after[field] - self._before[field])
+        self._take("nvlinks_down", lambda: self._links().count(False))
+        if "temperature" in self.seen:
+            self.seen["temperature"] = self.seen["temperature"][0]
+        if self.seen["samples"]:
+            self.unread.pop("samples", None)
+        return self.seen
+
+
+class Events:
+    """The Xid events of all watched GPUs, through one set; no root is needed."""
+
+    def __init__(self, watched: List[Watched]) -> None:
+        self._by_address: Dict[Optional[int], List[Watched]] = {}
+        self._set: Any = None
+        try:
+            self._set = pynvml.nvmlEventSetCreate()
+            kind = pynvml.nvmlEventTypeXidCriticalError
+        except Exception as error:
+            for gpu in watched:
+                gpu.unread["xids"] = reason(error)
+            return
+        for gpu in watched:
+            self._register(gpu, kind)
+
+    def _register(self, gpu: Watched, kind: int) -> None:
+        if gpu.handle is None:
+            return
+        try:
+            pynvml.nvmlDeviceRegisterEvents(gpu.handle, kind, self._set)
+        except Exception as error:
+            gpu.unread["xids"] = reason(error)
+            return
+        gpu.seen["xids"] = []
+        self._by_address.setdefault(address(gpu.handle), []).append(gpu)
+
+    def take(self, wait_ms: int = 0) -> None:
+        """The events that arrived, waiting that long at most for the first."""
+        for _ in range(EVENTS if self._by_address else 0):
+            try:
+                event = pynvml.nvmlEventSetWait(self._set, wait_ms)
+            except Exception as error:
+                self._close(error)
+                return
+            wait_ms = 0
+            for gpu in self._by_address.get(address(event.device), ()):
+                if len(gpu.seen["xids"]) < EVENTS:
+                    gpu.seen["xids"].append(int(event.eventData))
+
+    def _close(self, error: Exception) -> None:
+        """Nothing arrived in time; after any other error nobody listens any more."""
+        if getattr(error, "value", None) == pynvml.NVML_ERROR_TIMEOUT:
+            return
+        for gpus in self._by_address.values():
+            for gpu in gpus:
+                gpu.unread["xids"] = reason(error)
+                if not gpu.seen["xids"]:
+                    del gpu.seen["xids"]
+        self._by_address = {}
+
+
+def stopped(seconds: float) -> bool:
+    """Wait that long at most for a request; the end of stdin ends the probe."""
+    if not select.select([sys.stdin.buffer], [], [], seconds)[0]:
+        return False
+    if not sys.stdin.buffer.readline():
+        sys.exit()
+    return True
+
+
+def main(uuids: List[str]) -> None:
+    """Counters, then samples about twenty times a second, then the counters again."""
+    with wire.stage("nvmlInit"):
+        try:
+            pynvml.nvmlInit()
+        except pynvml.NVMLError as error:
+            wire.tell(error="nvmlInit: %s" % error, code=error.value)
+            return
+    with wire.stage("counters before"):
+        watched = [Watched(uuid) for uuid in uuids]
+        events = Events(watched)
+    wire.tell(answer={"ready": True})
+    while not stopped(EVERY):
+        for gpu in watched:
+            gpu.sample()
+        events.take()
+    with wire.stage("counters after"):
+        events.take(LAST_EVENTS_MS)
+        told = [gpu.told() for gpu in watched]
+    wire.tell(answer={"watched": told})
+
+
+main(sys.argv[2:])
