@@ -19,6 +19,11 @@ ACTIVATIONS = 0.2
 """Left for activations and the allocator: the rule of the project's table for MEM001."""
 RESERVE = 0.1
 """Left for the allocator's gaps and the CUDA context where activations are known. Our own."""
+SMALLER_STEP = (
+    "Take a smaller batch with more gradient accumulation, shorter samples, or gradient "
+    "checkpointing (--checkpointing): the activations are what does not fit. Weights, gradients "
+    "and optimizer state do."
+)
 CORES_PER_GPU = 2
 """Vast.ai's rule for hosts, machine-checks rank 9."""
 SHM_FOLDER = "/dev/shm"  # noqa: S108 - only its size is read
@@ -43,7 +48,7 @@ def vram_fits(
     if isinstance(found, Unknown):
         return unknown(found.reason)
     known, kept = found.activations, RESERVE
-    rest = f"{told(known)}, " if known else "before activations, "
+    rest = f"of state, {told(known)}, " if known else "before activations, "
     if known is None:
         kept = ACTIVATIONS
     said = (
@@ -53,7 +58,8 @@ def vram_fits(
     )
     if found.need <= found.free * (1 - kept):
         return ok(said)
-    fix = f"{VRAM.fix}\nBytes of this training:\n{_table(found)}"
+    remedy = SMALLER_STEP if found.state <= found.free * (1 - ACTIVATIONS) else VRAM.fix
+    fix = f"{remedy}\nBytes of this training:\n{_table(found)}"
     return fail(said, fix=fix) if _surely_too_much(job, found) else warn(said, fix=fix)
 
 

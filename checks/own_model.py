@@ -152,6 +152,8 @@ def gradients_reach_all(own: OwnModel, smoke: SmallModel, job: Job) -> Verdict:
     if not wanted:
         return ok(f"{own.said}: all {len(expected)} parameters match --expect-no-grad")
     noted = f"; {len(expected)} left out by --expect-no-grad" if expected else ""
+    if idle := [glob for glob in job.expect_no_grad if not _matches(glob, expected)]:
+        noted += f"; no parameter matches --expect-no-grad {', '.join(idle)}"
     plain = msgspec.structs.replace(readable, parameters=tuple(wanted), diagnosis=None)
     verdict = judged.gradients_reach_all(plain)
     verdict = replace(verdict, summary=f"{verdict.summary}{noted}", fix=None, owner=None)
@@ -169,9 +171,12 @@ def _readable(own: OwnModel) -> Smoke | None:
 
 def _expected(parameters: Sequence[Parameter], job: Job) -> tuple[list[Parameter], list[Parameter]]:
     """Parameters that must get a gradient, and those that --expect-no-grad names."""
-    globs = job.expect_no_grad
-    named = [p for p in parameters if any(fnmatchcase(p.name, glob) for glob in globs)]
+    named = [p for p in parameters if any(_matches(g, (p,)) for g in job.expect_no_grad)]
     return [p for p in parameters if p not in named], named
+
+
+def _matches(glob: str, parameters: Sequence[Parameter]) -> bool:
+    return any(fnmatchcase(each.name, glob) for each in parameters)
 
 
 def _silent(parameters: Sequence[Parameter]) -> bool:

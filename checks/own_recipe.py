@@ -10,6 +10,7 @@ from doctor.job import Chosen, Job, Target
 from doctor.known import Known, recognise
 from doctor.model import Check, Owner, Verdict, fail, ok, skip, unknown, warn
 from doctor.training_sections import Compiled, LoraOrder, OwnModel, Scaler
+from doctor.units import shown
 from doctor.verdicts import worst
 
 HALVES = ("bfloat16", "float16")
@@ -28,9 +29,8 @@ def lora_and_checkpointing(own: OwnModel, job: Job) -> Verdict:
     broken = [order for order in own.lora if _wrong(order)]
     if not broken:
         return worst(_dtypes(own), _active(own))
-    said = "; ".join(f"{_name(order)}: {_wrong(order)}" for order in broken)
     total = len(own.lora)
-    said = f"{len(broken)} of {total} combinations fail with {_versions(own)}: {said}"
+    said = f"{len(broken)} of {total} combinations fail with {_versions(own)}: {_listed(broken)}"
     if len(broken) == total:
         return fail(f"{said}; required: gradients in every adapter", fix=ALL_BROKEN)
     fine = [order for order in own.lora if not _wrong(order)]
@@ -44,6 +44,14 @@ def _cannot_checkpoint(order: LoraOrder) -> bool:
     return not order.ended.ok and "checkpointing" in said and ("no " in said or "support" in said)
 
 
+def _listed(broken: list[LoraOrder]) -> str:
+    """Each thing that is wrong once, behind the combinations that it is wrong in."""
+    names: dict[str, list[str]] = {}
+    for order in broken:
+        names.setdefault(_wrong(order), []).append(_name(order))
+    return "; ".join(f"{', '.join(where)}: {what}" for what, where in names.items())
+
+
 def _name(order: LoraOrder) -> str:
     kind = "reentrant" if order.reentrant else "not reentrant"
     saved = f", modules_to_save {', '.join(order.modules_to_save)}" if order.modules_to_save else ""
@@ -54,7 +62,7 @@ def _wrong(order: LoraOrder) -> str:
     """What is wrong with this combination, "" if nothing is."""
     if not order.ended.ok:
         how = {"error": "raises", "signal": "crashes", "timeout": "hangs"}[order.ended.how]
-        return f"{how} {order.ended.detail}"
+        return f"{how} {shown(order.ended.detail, 160)}"
     if order.non_finite:
         return f"gradients of {len(order.non_finite)} parameters are not finite"
     if order.without_gradient:

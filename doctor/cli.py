@@ -198,6 +198,7 @@ def prescribe(
     """Print the settings that this machine should train with. Exit codes as those of run."""
     from doctor import session
     from doctor.prescription import rules
+    from doctor.redaction import redact
     from doctor.render import prescribe, terminal
 
     flags = {
@@ -211,7 +212,7 @@ def prescribe(
     }
     report = session.examine_job(flags, facts, None, [], [], "fail", progress=True)
     settings = rules.prescribe(report.facts, report.findings, mode, deterministic=deterministic)
-    terminal.write(prescribe.render(report, settings, mode, format), sys.stdout)
+    terminal.write(prescribe.render(redact(report), settings, mode, format), sys.stdout)
     return report.exit_code
 
 

@@ -78,11 +78,15 @@ def _files(asked: Sequence[str]) -> tuple[tuple[str, Path], ...]:
 
 
 def deliver(report: Report, telling: Telling) -> int:
-    """Print, write, tell the CI; the exit code. Raises UserError."""
+    """Write, print, tell the CI; the exit code. Raises UserError.
+
+    The files come first: whoever reads stdout may close it early.
+    """
     shown = finished(report, telling)
+    tried = [_write(shown, format, path) for format, path in telling.outputs]
     _print(shown, telling)
-    for format, path in telling.outputs:
-        write_whole(path, (FORMATS[format](shown) + "\n").encode("utf-8", "replace"), "--output")
+    for trouble in filter(None, tried):
+        raise trouble
     if _drawn(telling, "github"):
         github.publish(shown, dict(telling.outputs), os.environ)
     return nagios.exit_code(report) if telling.format == "nagios" else report.exit_code
@@ -93,6 +97,15 @@ def finished(report: Report, telling: Telling) -> Report:
     settings = tuple(prescribe(report.facts, report.findings)) if _drawn(telling, "html") else ()
     told = replace(report, annotate=telling.annotate, prescribed=settings)
     return redact(told, keep_names=telling.keep_names)
+
+
+def _write(report: Report, format: str, path: Path) -> UserError | None:
+    """None where it was written."""
+    try:
+        write_whole(path, (FORMATS[format](report) + "\n").encode("utf-8", "replace"), "--output")
+    except UserError as error:
+        return error
+    return None
 
 
 def _drawn(telling: Telling, format: str) -> bool:

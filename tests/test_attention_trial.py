@@ -260,6 +260,49 @@ def test_some_heads_stand_for_all_and_the_reference_is_of_those() -> None:
     assert found == [[0, 5, 10], True]
 
 
+OLDER = """
+    import contextlib
+    import torch
+    import torch.nn.attention
+    del torch.nn.attention.sdpa_kernel
+    switches = torch.backends.cuda
+
+    @contextlib.contextmanager
+    def sdp_kernel(enable_flash, enable_math, enable_mem_efficient):
+        wanted = {"flash": enable_flash, "math": enable_math, "mem_efficient": enable_mem_efficient}
+        before = {name: getattr(switches, name + "_sdp_enabled")() for name in wanted}
+        for name, on in wanted.items():
+            getattr(switches, "enable_" + name + "_sdp")(on)
+        yield
+        for name, on in before.items():
+            getattr(switches, "enable_" + name + "_sdp")(on)
+
+    switches.sdp_kernel = sdp_kernel
+    del torch._fused_sdp_choice
+    from torch.nn.functional import scaled_dot_product_attention as real
+
+    def without_groups(q, k, v, attn_mask=None, dropout_p=0.0, is_causal=False):
+        return real(q, k, v, attn_mask, dropout_p, is_causal)
+
+    torch.nn.functional.scaled_dot_product_attention = without_groups
+"""
+
+
+def test_a_torch_without_the_newer_calls(interpret: Interpret, children: Children) -> None:
+    facts = on_cpu(interpret(OLDER))
+    found = tried(children, facts)
+    trials = by_key(found)
+    assert found.defaults == {}
+    for case in found.cases:
+        assert trials[case.name, "bf16", "math"].refused is None, case
+        assert trials[case.name, "bf16", "math"].ended.ok
+        assert "no such backend" in (trials[case.name, "bf16", "cudnn"].refused or "")
+    assert trials["causal", "bf16", "flash"].errors
+    finding = judged(facts, found)
+    assert finding.status is Status.UNKNOWN
+    assert "did not tell which backend" in finding.verdict.summary
+
+
 # Wrong kernels
 
 

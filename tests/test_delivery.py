@@ -90,6 +90,15 @@ def test_a_report_that_cannot_be_written_whole_leaves_what_was_there(tmp_path: P
     assert [path.name for path in tmp_path.iterdir()] == ["out.json"]
 
 
+def test_a_reader_that_leaves_early_costs_no_file(tmp_path: Path) -> None:
+    command = (
+        f"{sys.executable} -P -m doctor report {machine('a100')} --format html --output "
+        "html=page.html | head -c 10"
+    )
+    subprocess.run(["bash", "-c", command], capture_output=True, cwd=tmp_path, timeout=120)
+    assert (tmp_path / "page.html").read_text().endswith("</html>\n")
+
+
 def test_nagios_has_exit_codes_of_its_own(tmp_path: Path) -> None:
     codes = {"h100_torch2.15": 0, "h200_torch2.11": 1, "v100_torch2.11": 2, "nothing_readable": 3}
     for name, code in codes.items():

@@ -180,6 +180,7 @@ def test_an_order_that_hangs_or_dies_leaves_the_others(
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     monkeypatch.setattr(own_training, "LORA_SECONDS", 10.0)
     own = train(children, hf=str(folder), lora=4)
+    assert own.smoke, own
     assert [order.ended.how for order in own.lora] == ["ok", "timeout", "ok", "signal", "signal"]
     assert "inside forward" in own.lora[1].ended.detail
     assert "SIGKILL" in own.lora[3].ended.detail
@@ -190,8 +191,8 @@ DYING = """
 import builtins, os, time
 plain = builtins.__import__
 asked = {}
-def hooked(name, *rest):
-    module = plain(name, *rest)
+def hooked(name, *rest, **named):
+    module = plain(name, *rest, **named)
     if name == "wire" and not hasattr(module, "hooked"):
         module.hooked, tell, requests = True, module.tell, module.requests
         def telling(**message):

@@ -458,11 +458,15 @@ def test_an_estimate_joins_the_sum_and_only_warns() -> None:
     verdict = vram(job, cards(80 * B), shape=LLAMA_8B)
     assert verdict.status is Status.WARN
     assert "of activations (estimated for batch 8 of 2,048 tokens" in verdict.summary
+    assert verdict.fix is not None
+    assert verdict.fix.startswith("Take a smaller batch")
     assert vram(job, cards(80 * B)).status is Status.PASS
     small = msgspec.structs.replace(job, checkpointing=True, batch_size=1)
     assert vram(small, cards(80 * B), shape=LLAMA_8B).status is Status.PASS
     too_much = vram(job, cards(17 * B), shape=LLAMA_8B)
     assert too_much.status is Status.FAIL
+    assert too_much.fix is not None
+    assert too_much.fix.startswith("Train less of the model")
 
 
 def ran(*points: tuple[int, int | None, int], **fields: Any) -> OwnModel:

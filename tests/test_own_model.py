@@ -256,6 +256,7 @@ def test_a_step_that_hangs_is_told_by_its_stage(own: Own, monkeypatch: pytest.Mo
         "os.chdir('/')",
         "assert __name__ == 'train'; assert sys.modules[__name__].Net is Net",
         "import argparse; argparse.ArgumentParser().parse_args()",
+        "torch.multiprocessing.get_context('spawn').Process(target=print, args=('x',)).start()",
     ],
 )
 def test_a_factory_that_changes_the_process_is_survived(before: str, own: Own) -> None:
@@ -435,6 +436,8 @@ def test_what_is_detached_on_purpose_is_named_with_a_pattern(own: Own) -> None:
     for check in checks.CHECKS:
         assert judged(check, seen, job).status is Status.PASS
     assert "2 left out by --expect-no-grad" in judged(checks.GRADIENTS_REACH_ALL, seen, job).summary
+    typo = judged(checks.GRADIENTS_REACH_ALL, seen, Job(expect_no_grad=("a.*", "c.*")))
+    assert "no parameter matches --expect-no-grad c.*" in typo.summary
     every = Job(expect_no_grad=("*",))
     assert "all 4 parameters match" in judged(checks.GRADIENTS_REACH_ALL, seen, every).summary
     assert judged(checks.GRADIENTS_REACH_ALL, seen).status is Status.FAIL

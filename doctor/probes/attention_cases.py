@@ -195,7 +195,7 @@ def arguments(
     """Query, keys, values and keywords of the call."""
     q, k, v = leaves
     keywords: Dict[str, Any] = {
-        "attn_mask": mask,
+        "attn_mask": None if mask is None else mask[None, None],
         "dropout_p": case.dropout,
         "is_causal": case.causal,
     }

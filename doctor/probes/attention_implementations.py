@@ -18,7 +18,7 @@ from typing import Any, Dict, List, Tuple
 
 import wire
 
-SHAPE = {
+SHAPE: Dict[str, Any] = {
     "vocab_size": 128,
     "hidden_size": 128,
     "intermediate_size": 256,

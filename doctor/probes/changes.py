@@ -32,6 +32,14 @@ SWITCHED_DEVICES = ("cuda", "cpu")
 """Devices whose attention heeds torch.backends.cuda's switches; the CPU has flash and math."""
 
 
+SEEN = "_doctor_built"
+"""Attribute of a parameter that was built before in this process."""
+
+
+class Stale(Exception):
+    """The user's code gave a model again that may have been trained on: ask in a new process."""
+
+
 class Plan(NamedTuple):
     """One training as it is asked for: what is built, and how it runs."""
 
@@ -42,9 +50,15 @@ class Plan(NamedTuple):
     lr: float
 
     def build(self, **changes: Any) -> Any:
-        """The subject, drawn as in a fresh process."""
+        """The subject, drawn as in a fresh process. Raises Stale where it is not a fresh one."""
         torch.manual_seed(FRESH_SEED)
-        return subjects.build(self.subject, self.device, self.recipe, **changes)
+        built = subjects.build(self.subject, self.device, self.recipe, **changes)
+        weights = list(built.module.parameters())
+        if any(hasattr(weight, SEEN) for weight in weights):
+            raise Stale
+        for weight in weights:
+            setattr(weight, SEEN, True)
+        return built
 
     def training(self, subject: Any) -> Any:
         return training_step.Training(subject, self.device, self.precision, self.recipe, self.lr)

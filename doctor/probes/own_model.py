@@ -27,22 +27,27 @@ class NotAFactory(Exception):
 def make(spec: Dict[str, Any], device: torch.device, recipe: str, seed: Optional[int]) -> Any:
     """The subject that the factory returned, on the device. Raises NotAFactory and anything."""
     mine = os.getpid()
-    with wire.stage("load the code"):
-        factory = load(spec["file"], spec["name"], spec["folder"])
-    with wire.stage("call the factory"):
-        try:
-            returned = factory()
-        except SystemExit as error:
-            raise NotAFactory("the factory called sys.exit(%r)" % error.code) from error
-        finally:
-            if os.getpid() != mine:  # the factory forked, and this is its child
-                os._exit(0)
+    try:
+        returned = _returned(spec)
+    finally:
+        if os.getpid() != mine:  # the code forked, and this is its child
+            os._exit(0)
     with wire.stage("move the model to the device"):
         module, batch, loss = parts(returned, spec, seed)
         if recipe == "pure-bf16":
             module = module.to(dtype=torch.bfloat16)
         module = placed(module, device)
         return subjects.Subject(module, subjects.on_device(batch, device), loss)
+
+
+def _returned(spec: Dict[str, Any]) -> Any:
+    with wire.stage("load the code"):
+        factory = load(spec["file"], spec["name"], spec["folder"])
+    with wire.stage("call the factory"):
+        try:
+            return factory()
+        except SystemExit as error:
+            raise NotAFactory("the factory called sys.exit(%r)" % error.code) from error
 
 
 def load(file: str, name: str, folder: str) -> Callable[[], Any]:

@@ -259,6 +259,8 @@ def seek(torch: Any, request: Dict[str, Any]) -> Optional[Dict[str, Any]]:
         return {name: looks[name]()}
     except changes.NotPossible as reason:
         return {name: {"not_possible": str(reason)}}
+    except changes.Stale:
+        return {name: {"stale": True}}
     except Exception as error:
         _raised(stage, asked.device, error)
     return None

@@ -135,7 +135,10 @@ def table(caption: str, heads: Iterable[Markup], rows: Iterable[Markup], css: st
 def trial(found: Attention, torch: str) -> Markup:
     """Each backend in each dtype on each case, in words, as the checks judge it for that torch."""
     seen = {(each.case, each.backend, each.dtype): each for each in found.trials}
-    backends = tuple(dict.fromkeys(each.backend for each in found.trials))
+    named = dict.fromkeys(each.backend for each in found.trials)
+    ran = {each.backend for each in found.trials if each.refused is None}
+    backends = [backend for backend in named if backend in ran]
+    silent = ", ".join(backend for backend in named if backend not in ran)
     heads = (
         el("tr", el("th", "case", scope="col", rowspan="2"), map(_backend, backends)),
         el("tr", (el("th", dtype, scope="col") for _ in backends for dtype in DTYPES)),
@@ -152,10 +155,11 @@ def trial(found: Attention, torch: str) -> Markup:
         )
         for case in found.cases
     ]
-    cut = f"; cut short: {found.cut_short}" if found.cut_short else ""
+    more = f"; refused in every case: {silent}" if silent else ""
+    more += f"; cut short: {found.cut_short}" if found.cut_short else ""
     caption = (
         f"Attention on {found.device}: largest relative error of output and gradients against "
-        f"float64{cut}"
+        f"float64{more}"
     )
     return table(caption, heads, rows, "trial")
 
