@@ -163,19 +163,29 @@ def fault(trial: Trial, case: AttentionCase, version: Version, *, strict: bool) 
 
 def untold(attention: Attention, precision: Precision | None, switches: Switches) -> str:
     """Why the trial does not tell of the attention that the job needs, "" if it does."""
-    tried: dict[tuple[str, str], Trial] = {(_group(t), t.backend): t for t in attention.trials}
+    ran: dict[tuple[str, str], str | None] = {
+        (_group(t), t.backend): t.refused for t in attention.trials
+    }
     for case in filter(ordinary, attention.cases):
+        if case.left_out:
+            return f"{case.name}: {case.note}"
         for dtype in dtypes_of(precision):
             group = f"{case.name}/{dtype}"
+            some = [name for (of, name), refused in ran.items() if of == group and refused is None]
+            unnamed = some and group not in attention.defaults  # whichever it is, it was tried
             default = default_of(attention, group, switches)
-            trial = tried.get((group, default or ""))
-            if case.left_out:
-                return f"{case.name}: {case.note}"
-            if trial is None or trial.refused is not None:
-                why = trial and trial.refused
-                why = why or attention.cut_short or "torch did not tell which backend it takes"
-                return f"{group.replace('/', ' in ')} was not tried: {why}"
+            if default not in some and not unnamed:
+                why = _why(attention, group, default, ran.get((group, default or "")))
+                return f"{case.name} in {dtype} was not tried: {why}"
     return ""
+
+
+def _why(attention: Attention, group: str, default: str | None, refused: str | None) -> str:
+    if refused or attention.cut_short:
+        return refused or attention.cut_short
+    if default:
+        return f"torch takes {default} there"
+    return "no backend that is switched on takes it" if group in attention.defaults else "no trial"
 
 
 def praise(
@@ -194,7 +204,8 @@ def praise(
         notes.append(f"the job's own precision, {precision}, is not tried")
     if attention.cut_short:
         notes.append(attention.cut_short)
-    return "; ".join([f"{default or 'nobody knows what'} by default", said, *notes])
+    first = f"{default} by default" if default else "torch does not tell its default"
+    return "; ".join([first, said, *notes])
 
 
 def wrong_implementations(attention: Attention, precision: Precision | None) -> list[str]:

@@ -43,8 +43,8 @@ class Children:
             raise OSError(CUT)
         command = [python, str(PROBES / f"{probe}.py"), *arguments]
         child = Child(command, {**environment(), **(env or {})})
-        child.until = self._until
         self._running.append(child)
+        child.until = self._until
         return child
 
     def ask(

@@ -85,7 +85,8 @@ def examine_job(
         file.ignores if wishes.ignores else (), file.severity or {}, wishes.inject
     )
     _among(rules, checks)
-    given = merge(flags, environment(os.environ), file, replayed=facts_file is not None)
+    variables = environment(os.environ)
+    given = merge(flags, variables, file, replayed=facts_file is not None)
     if save_facts:
         check_writable(save_facts, "--save-facts")
     left: tuple[str, ...] = ()
@@ -93,9 +94,7 @@ def examine_job(
         _answered(flags)
         facts = _replayed(read_facts(facts_file), given)
     else:
-        job = _needed(Job(working_dir=_here(), **given), checks)
-        if wishes.budget is not None:
-            job, left = budget.reduce(job, wishes.budget)
+        job, left = _affordable(_needed(Job(working_dir=_here(), **given), checks), wishes)
         facts = _live(job, progress)
     if save_facts:
         write_facts(facts, save_facts)
@@ -103,7 +102,6 @@ def examine_job(
     today = datetime.date.today()
     findings = policy.apply(examine(catalog.CHECKS, facts), rules, host, today)
     shown = catalog.in_families(f for f in findings if f.check in checks)
-    omitted = (f"left out by --budget {wishes.budget:g}: {', '.join(left)}",) if left else ()
     return Report(
         facts,
         tuple(shown),
@@ -111,8 +109,26 @@ def examine_job(
         replayed=str(facts_file or ""),
         chosen=bool(only),
         config=file.path,
-        notes=(*omitted, *file.notes, *policy.notes(rules, host, today)),
+        notes=(
+            *_by_variables(variables),
+            *left,
+            *file.notes,
+            *policy.notes(rules, host, today),
+        ),
     )
+
+
+def _affordable(job: Job, wishes: Wishes) -> tuple[Job, tuple[str, ...]]:
+    """The job as far as the budget has room for it, and a note of what it has none for."""
+    if wishes.budget is None:
+        return job, ()
+    job, left = budget.reduce(job, wishes.budget)
+    return job, (f"left out by --budget {wishes.budget:g}: {', '.join(left)}",) if left else ()
+
+
+def _by_variables(variables: Mapping[str, Any]) -> tuple[str, ...]:
+    names = ", ".join(f"DOCTOR_{name.upper()}" for name in variables)
+    return (f"set by variables, unless a flag says otherwise: {names}",) if names else ()
 
 
 def _job_file(wishes: Wishes, *, searched: bool) -> JobFile:

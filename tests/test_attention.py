@@ -387,7 +387,7 @@ def test_cudnn_that_the_environment_puts_last_hurts_nobody() -> None:
     "changes",
     [
         {"trials": (), "cut_short": "left out after 4 processes were lost"},
-        {"defaults": {}},
+        {"trials": (), "defaults": {}},
         {"defaults": dict.fromkeys(CUDNN_TRIAL.defaults, "overrideable")},
     ],
 )
@@ -395,6 +395,21 @@ def test_a_trial_that_does_not_tell_of_ordinary_attention_is_unknown(
     changes: dict[str, Any],
 ) -> None:
     assert observed(msgspec.structs.replace(CUDNN_TRIAL, **changes)).status is Status.UNKNOWN
+
+
+def test_where_torch_does_not_tell_its_default_all_that_ran_stand_for_it() -> None:
+    well = observed(msgspec.structs.replace(CUDNN_TRIAL, defaults={}))
+    assert well.status is Status.PASS
+    assert "torch does not tell its default" in well.summary
+    bad = broken("causal", "bf16", "flash", errors={"dq": 0.5})
+    assert observed(msgspec.structs.replace(bad, defaults={})).status is Status.WARN
+
+
+def test_all_backends_switched_off_is_unknown() -> None:
+    off = dict.fromkeys(("flash", "mem_efficient", "cudnn", "math"), False)
+    verdict = observed(CUDNN_TRIAL, enabled=off)
+    assert verdict.status is Status.UNKNOWN
+    assert "no backend that is switched on takes it" in verdict.summary
 
 
 def test_a_trial_that_did_not_run_is_unknown_where_the_table_knows_nothing() -> None:

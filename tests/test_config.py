@@ -424,6 +424,9 @@ def test_flags_come_before_variables_and_those_before_the_file(tmp_path: Path) -
     flags = ("--format", "json", "--config", str(path), "--keep", "5", "--no-checkpointing")
     told = job(doctor(tmp_path, *flags, DOCTOR_KEEP="4", DOCTOR_SHARDS="4"))
     assert told["config"] == str(path)
+    assert told["notes"] == [
+        "set by variables, unless a flag says otherwise: DOCTOR_KEEP, DOCTOR_SHARDS"
+    ]
     kept = {key: told["job"][key] for key in ("keep", "shards", "params", "checkpointing")}
     assert kept == {"keep": 5, "shards": 4, "params": 3 * 10**9, "checkpointing": False}
 

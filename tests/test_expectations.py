@@ -11,6 +11,7 @@ from recorded_expect import machines
 
 from doctor import catalog
 from doctor.checks import expectations, expectations_host
+from doctor.collect import roles
 from doctor.engine import examine
 from doctor.expect import Expect
 from doctor.facts import Facts, decode, encode
@@ -284,3 +285,13 @@ def test_an_expectation_that_was_not_readable_leaves_no_verdict() -> None:
     facts = wanting(cpus=16).with_(host=host(cpus=None))
     report = Report(facts, examine(CHECKS, facts))
     assert report.exit_code == 3
+
+
+def test_an_expected_disk_is_looked_at_and_never_written_to() -> None:
+    asked = job(expect=Expect(disk={"/data": "1GB"}), cache_dir="/cache", output_dir="/runs")
+    assert roles(asked, {"TMPDIR": "/t", "HF_HOME": "/home"}) == [
+        ("output", "/runs", True),
+        ("cache", "/cache", False),
+        ("temporary", "/t", False),
+        ("expected", "/data", False),
+    ]
