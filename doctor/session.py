@@ -173,7 +173,7 @@ def _codes(names: Sequence[str]) -> set[str]:
 def _needed(job: Job, checks: Sequence[Check]) -> Job:
     """The job without what no selected check looks at."""
     families = {check.family for check in checks}
-    if not families & {"SMK", "GPU"}:
+    if not families & {"SMK", "GPU", "NUM"}:
         job = msgspec.structs.replace(job, smoke=False)
     if not families & {"SMK", "GPU", "NUM"}:
         job = msgspec.structs.replace(job, quick=True)
@@ -230,7 +230,7 @@ def _answered(flags: Mapping[str, Any]) -> None:
 def _replayed(facts: Facts, given: dict[str, Any]) -> Facts:
     job = msgspec.structs.replace(facts.job, **given)
     if not job.smoke:
-        facts = facts.with_(smoke=None, siblings=(), watched=None)
+        facts = facts.with_(smoke=None, siblings=(), attention=None, watched=None)
     if job.quick:
         facts = facts.with_(load=None, peers=None)
     return facts.with_(job=job)
