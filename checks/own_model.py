@@ -216,7 +216,7 @@ GRADIENTS_REACH_ALL = Check(
 )
 
 
-def weights_move(own: OwnModel, smoke: SmallModel, job: Job) -> Verdict:
+def weights_move(own: OwnModel, job: Job) -> Verdict:
     if (readable := _readable(own)) is None:
         return unknown("no parameter was recorded, or gradients are not finite: see SMK006")
     wanted, _ = _expected(readable.parameters, job)
@@ -227,7 +227,7 @@ def weights_move(own: OwnModel, smoke: SmallModel, job: Job) -> Verdict:
     if verdict.status is Status.FAIL and all(p.moved or not p.had_gradient for p in wanted):
         said = f"{own.said}: {verdict.summary}"
         return replace(verdict, summary=said, fix=UNREACHED_FIX, owner=None)
-    return _told(own, smoke, replace(verdict, fix=None, owner=None))
+    return replace(verdict, summary=f"{own.said}: {verdict.summary}", fix=None, owner=None)
 
 
 UNREACHED_FIX = "No gradient reaches them: see SMK007."

@@ -47,6 +47,8 @@ def merge(
         whose = " and ".join(filter(None, (file.path, "DOCTOR_ variables" * bool(variables))))
         raise UserError(f"{error} (with what {whose} says)") from None
     _one_training(merged)
+    if given.get("smoke") is False and (given.get("model") or given.get("hf")):
+        raise UserError("--no-smoke leaves out every training step, that of --model or --hf too")
     return merged
 
 
@@ -96,8 +98,6 @@ def _consistent(given: Mapping[str, Any]) -> None:
         raise UserError(f"--gpus does not go with --device {given['device']}")
     if given.get("model") and given.get("hf"):
         raise UserError("--model and --hf are two trainings; name one of them")
-    if not given.get("hf") and any(given.get(name) for name in ("layers", "weights")):
-        raise UserError("--layers and --weights are about the model of --hf FOLDER")
     if given.get("recipe") == "pure-bf16" and given.get("precision") in ("fp16", "fp32"):
         raise UserError(f"--recipe pure-bf16 does not go with --precision {given['precision']}")
 
@@ -105,9 +105,9 @@ def _consistent(given: Mapping[str, Any]) -> None:
 def _one_training(given: Mapping[str, Any]) -> None:
     """What is asked of the user's own training needs one."""
     own = given.get("model") or given.get("hf")
+    if not given.get("hf") and any(given.get(name) for name in ("layers", "weights")):
+        raise UserError("--layers and --weights are about the model of --hf FOLDER")
     if given.get("lora") and not given.get("hf"):
         raise UserError("--lora puts adapters on the model of --hf FOLDER; a factory adds its own")
     if given.get("compile") and not own:
         raise UserError("--compile is about the training of --model or --hf; name one of them")
-    if given.get("smoke") is False and own:
-        raise UserError("--no-smoke leaves out every training step, that of --model or --hf too")

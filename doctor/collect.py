@@ -135,7 +135,7 @@ def _train(
 
 def _own(facts: Facts, children: Children, told: Told) -> OwnModel | Unknown | None:
     """The user's own training, in a process of its own: its code may set and break anything."""
-    if not (facts.job.model or facts.job.hf):
+    if not facts.job.smoke or not (facts.job.model or facts.job.hf):
         return None
     device, chosen, interpreter = _device(facts), facts.chosen, facts.interpreter
     for needed in (facts.torch, interpreter, device, chosen):

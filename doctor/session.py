@@ -174,9 +174,7 @@ def _needed(job: Job, checks: Sequence[Check]) -> Job:
     """The job without what no selected check looks at."""
     families = {check.family for check in checks}
     if not families & {"SMK", "GPU", "NUM"}:
-        job = msgspec.structs.replace(job, smoke=False)
-    if not families & {"SMK", "GPU", "NUM"}:
-        job = msgspec.structs.replace(job, quick=True)
+        job = msgspec.structs.replace(job, smoke=False, quick=True)
     if not families & {"SMK", "NUM", "MEM", "DSK"}:
         job = msgspec.structs.replace(job, model=None, hf=None, lora=None, compile=False)
     return job

@@ -49,6 +49,19 @@ def test_a_contradiction_names_who_said_it() -> None:
         merged({}, {"gpus": 2}, device="cpu")
 
 
+def test_a_flag_may_speak_of_what_the_file_names() -> None:
+    assert merged({"layers": 4}, {"hf": "m"}) == {"hf": "m", "layers": 4}
+    assert merged({"compile": True}, {"hf": "m"}) == {"hf": "m", "compile": True}
+    with pytest.raises(UserError, match="--layers and --weights are about"):
+        merged({"layers": 4}, {})
+
+
+def test_no_smoke_leaves_out_the_training_that_a_file_names() -> None:
+    assert merged({"smoke": False}, {"hf": "m"}) == {"hf": "m", "smoke": False}
+    with pytest.raises(UserError, match="--no-smoke leaves out every training step"):
+        merged({"smoke": False, "hf": "m"}, {})
+
+
 def test_saved_facts_answer_nothing_that_must_be_looked_at() -> None:
     keys = dict.fromkeys((*LOOKED_AT, *ABOUT_THEM), "x")
     file = JobFile(job={**keys, "keep": 4}, expect=Expect(cpus=1))

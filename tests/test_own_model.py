@@ -146,7 +146,7 @@ def test_a_factory_returns_what_the_contract_says(returned: str, own: Own) -> No
     assert completes(seen).status is Status.PASS
     assert checks.loss_finite(seen, None).status is Status.PASS
     assert checks.gradients_reach_all(seen, None, Job()).status is Status.PASS
-    assert checks.weights_move(seen, None, Job()).status is Status.PASS
+    assert checks.weights_move(seen, Job()).status is Status.PASS
     assert seen.trainable == seen.parameters
 
 
