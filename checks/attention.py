@@ -194,7 +194,7 @@ def _fix(
     for backend in ("flash", "mem_efficient"):
         if backend in backends:
             lines.append(f"{until}{SWITCHES[backend]} at the start of the script.")
-    if "math" in backends:
+    if any(each.trial.backend == "math" and not each.case.trigger for each in faults):
         lines.append(
             "The math backend has no kernel of its own, so suspect this torch or the device: "
             "reinstall torch in a fresh environment, then try another GPU."

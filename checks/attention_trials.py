@@ -9,6 +9,7 @@ from packaging.version import Version
 from doctor.card_sections import Attention, AttentionCase, Implementation, Trial
 from doctor.checks.attention_order import Switches
 from doctor.job import Precision
+from doctor.known import GPU_TAKEN, recognise
 
 GATES = {"bf16": 1e-2, "fp16": 2e-3}
 """Relative Frobenius error. Right kernels stay below 4e-3 and 5e-4 at short lengths."""
@@ -216,8 +217,8 @@ def wrong_implementations(attention: Attention, precision: Precision | None) -> 
 
 
 def _wrong(tried: Implementation, gate: float) -> str:
-    if tried.name not in IMPLEMENTATIONS:
-        return ""
+    if tried.name not in IMPLEMENTATIONS or recognise(tried.ended.detail, (GPU_TAKEN,)):
+        return ""  # the GPU was held meanwhile, by the doctor's own process in exclusive mode
     if not tried.ended.ok:
         return tried.ended.detail or tried.ended.how
     pairs = (("logits", tried.error), ("gradients", tried.grad_error))

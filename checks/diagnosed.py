@@ -88,6 +88,9 @@ def sentence(found: Diagnosis, smoke: Smoke, *, own: bool = False) -> str:
     changes = sum(each.change != "repeat" for each in tried)
     if not changes:
         return f"nothing could be changed to find the cause{_where(found)}"
+    if any(each.detail == LEFT_OUT for each in found.attempts):
+        left = f"{changes} tried and the time over before the others"
+        return f"the cause was not found, no change mended it, {left}{_where(found)}"
     return f"none of {changes} changes mends it: {cure.cause}{_where(found)}"
 
 

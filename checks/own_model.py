@@ -18,13 +18,28 @@ from doctor.training_sections import OwnModel, Parameter, Smoke
 
 SmallModel = Smoke | Unknown | None
 
+HUNG = (
+    "Run it alone and call faulthandler.dump_traceback_later(60) at its start, which names the line "
+    "that waits: a lock, a download, a DataLoader's worker, a collective whose other ranks are not "
+    "there."
+)
+
 NOT_THERE = "is not installed in this interpreter"
+NO_LOSS = ("and is no scalar; return (module", "returned no loss but")
+"""What the training process says of a forward pass that breaks the contract of a factory."""
 
 ERRORS = (
     Known(
         (NOT_THERE,),
         "Install it into the training environment, or name another one with --python.",
         Owner.ENVIRONMENT,
+    ),
+    Known(
+        NO_LOSS,
+        "Let the forward pass give a loss (by .loss, [\"loss\"] or as a scalar tensor), or return "
+        "(module, batch, loss) from the factory, where loss(module, batch) is a scalar tensor; "
+        "docs/own-model.md has an example.",
+        Owner.JOB,
     ),
     Known(
         ("out of memory",),
@@ -62,6 +77,8 @@ def completes(own: OwnModel, smoke: SmallModel) -> Verdict:
     last = next((stage.ended.detail for stage in plain.stages if not stage.ended.ok), "")
     if verdict.status is Status.FAIL and (known := recognise(last, ERRORS)):
         verdict = replace(verdict, fix=known.fix, owner=known.owner, sources=known.sources)
+    if verdict.fix == judged.HUNG and _well(smoke):
+        verdict = replace(verdict, fix=HUNG, owner=Owner.JOB)
     return _told(own, smoke, verdict)
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from doctor.card_sections import AllReduce, PeerCopy, Peers, Watched
 from doctor.checks.gpu import RETURN
 from doctor.model import Check, Owner, Status, Verdict, fail, ok, skip, unknown, warn
@@ -16,6 +18,10 @@ NO_PEER_ACCESS = (217, 801)
 """CUDA's codes where GPUs have no direct way to each other; NCCL goes through host memory then."""
 COPYING = ("cuMemset", "cuMemcpy", "cuCtxSynchronize")
 """Calls that do the copy; before them nothing is known of the way between the GPUs."""
+STARTING = ("inside dlopen", "inside cuInit", "inside cuDevice", "inside cuCtxSet", "inside cuMemA")
+"""Where a process stands that is slow to start CUDA: it does not tell of the way either."""
+BRIDGED = re.compile(r"PCIe|\bNVL\b", re.IGNORECASE)
+"""Cards whose NVLinks go through bridges, which leave some unused: 6 of 18 on an H100 NVL."""
 SLICED = "a MIG slice has no peers that it can write to"
 
 
@@ -32,7 +38,7 @@ def copies_arrive(
     found = _copies(peers.copies)
     if found.status is Status.FAIL and _avoided(host):
         found = warn(f"{found.summary}; NCCL_P2P_DISABLE=1 keeps NCCL away from it: leave it set")
-    return worst(found, *_links(watched))
+    return worst(found, *_links(watched, job_gpus))
 
 
 def _avoided(host: Host | Unknown) -> bool:
@@ -68,6 +74,8 @@ def _wrong(copy: PeerCopy) -> str:
     ended = copy.ended
     if copy.wrong:
         return f"{copy.wrong:,} elements arrived with another value"
+    if ended.how == "timeout" and any(place in ended.detail for place in STARTING):
+        return ""
     if ended.how in ("timeout", "signal"):
         return f"{'hung' if ended.how == 'timeout' else 'crashed'}: {ended.detail}"
     return ended.detail if ended.how == "error" and ended.detail.startswith(COPYING) else ""
@@ -88,11 +96,17 @@ def _some(texts: list[str]) -> str:
     return ", ".join(texts[:SHOWN]) + (f" and {rest} more" if rest > 0 else "")
 
 
-def _links(watched: tuple[Watched, ...] | Unknown | None) -> list[Verdict]:
+def _links(
+    watched: tuple[Watched, ...] | Unknown | None, job_gpus: JobGpus | Unknown
+) -> list[Verdict]:
     """Complaints about NVLinks, one GPU each."""
+    gpus = job_gpus.gpus if isinstance(job_gpus, JobGpus) else ()
+    bridged = {gpu.nvml.uuid for gpu in gpus if gpu.nvml and BRIDGED.search(gpu.nvml.name)}
+    seen = watched if isinstance(watched, tuple) else ()
+    usual = min((gpu.nvlinks_down for gpu in seen if gpu.nvlinks_down is not None), default=0)
     found = []
-    for gpu in watched if isinstance(watched, tuple) else ():
-        if gpu.nvlinks_down:
+    for gpu in seen:
+        if (gpu.nvlinks_down or 0) > (usual if gpu.uuid in bridged else 0):
             found.append(warn(f"{gpu.uuid}: {gpu.nvlinks_down} NVLinks are down, all expected up"))
         if gpu.nvlink_errors:
             found.append(warn(f"{gpu.uuid}: {gpu.nvlink_errors} NVLink errors during the run"))
@@ -116,7 +130,8 @@ COPIES_ARRIVE = Check(
     "write to their neighbours both ways round.",
     passes="Every element of every copy arrived, and no NVLink is down or counts errors. GPUs "
     "without a direct way to each other are skipped: NCCL then goes through host memory.",
-    warns="Some NVLinks are down beside others that work, one counted errors during the run, or "
+    warns="Some NVLinks are down beside others that work (on cards with bridges: more than on the "
+    "card beside it), one counted errors during the run, or "
     "copies fail and NCCL_P2P_DISABLE=1 is set.",
     fails="An element arrived with another value, or a copy hung, crashed or was refused by the "
     "driver.",

@@ -22,8 +22,9 @@ halvings bring its scale from 65536 down to 64."""
 ERRORS = (
     Known(
         ("does not require grad",),
-        "With LoRA and reentrant gradient checkpointing (the default of transformers 4.31 to 4.57) "
-        "call model.enable_input_require_grads(), or pass "
+        "The loss hangs on no trainable parameter: look for .detach(), .item(), no_grad() and "
+        "weights that are all frozen. With LoRA and reentrant gradient checkpointing (the default "
+        "of transformers 4.31 to 4.57) call model.enable_input_require_grads(), or pass "
         "gradient_checkpointing_kwargs={'use_reentrant': False}: that is safe in either order.",
         Owner.JOB,
         ("cbl-verification",),

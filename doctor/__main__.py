@@ -7,6 +7,7 @@ import os
 import signal
 import sys
 import traceback
+from itertools import pairwise
 from types import FrameType
 
 from doctor import __version__, prolog
@@ -44,17 +45,20 @@ def _run() -> int:
             code = app(standalone_mode=False)
         sys.stdout.flush()
         return code if isinstance(code, int) else 0
-    except BrokenPipeError:
-        return ERROR
-    except KeyboardInterrupt:
-        return INTERRUPTED
-    except Exception as error:
-        if prolog.asked(sys.argv[1:]):
-            print(prolog.failed(error))
+    except (Exception, KeyboardInterrupt) as error:
+        if _says("--context", "prolog"):
+            prolog.tell(prolog.failed(error))
             return 0
-        return _ended(error)
+        code = _ended(error)
+        return ERROR if code == USAGE and _says("--format", "nagios") else code
     finally:
         _flush()
+
+
+def _says(flag: str, value: str) -> bool:
+    """Whether the command line says so: to be known even where it does not parse."""
+    words = [*sys.argv[1:], ""]
+    return f"{flag}={value}" in words or (flag, value) in pairwise(words)
 
 
 def _flush() -> None:
@@ -80,12 +84,14 @@ def _at_once(arguments: list[str]) -> int | None:
     return 0
 
 
-def _ended(error: Exception) -> int:
+def _ended(error: BaseException) -> int:
     """typer raises its own copy of click's exceptions, so they are known by their method."""
-    if type(error).__name__ == "Abort":
+    if isinstance(error, KeyboardInterrupt) or type(error).__name__ == "Abort":
         return INTERRUPTED
+    if isinstance(error, BrokenPipeError):
+        return ERROR
     if message := getattr(error, "format_message", None):
-        return _mistake(message())
+        return _mistake(message().replace("Value error, ", ""))
     if isinstance(error, UserError):
         return _mistake(str(error))
     if isinstance(error, OSError) and error.errno == errno.ENOSPC:

@@ -8,7 +8,7 @@ from typing import Any
 
 from doctor.config import JobFile
 from doctor.errors import UserError
-from doctor.units import parse_count
+from doctor.units import parse_count, printable
 
 LOOKED_AT = (
     "checkpoint",
@@ -47,6 +47,7 @@ def merge(
         whose = " and ".join(filter(None, (file.path, "DOCTOR_ variables" * bool(variables))))
         raise UserError(f"{error} (with what {whose} says)") from None
     _one_training(merged)
+    _legible(merged)
     if given.get("smoke") is False and (given.get("model") or given.get("hf")):
         raise UserError("--no-smoke leaves out every training step, that of --model or --hf too")
     return merged
@@ -100,6 +101,15 @@ def _consistent(given: Mapping[str, Any]) -> None:
         raise UserError("--model and --hf are two trainings; name one of them")
     if given.get("recipe") == "pure-bf16" and given.get("precision") in ("fp16", "fp32"):
         raise UserError(f"--recipe pure-bf16 does not go with --precision {given['precision']}")
+
+
+def _legible(given: Mapping[str, Any]) -> None:
+    """Facts and reports are text: a path of other bytes has no place in them."""
+    for name, value in given.items():
+        for part in value if isinstance(value, tuple) else (value,):
+            if isinstance(part, str) and printable(part) != part:
+                flag = name.replace("_", "-")
+                raise UserError(f"--{flag} {printable(part)} is no UTF-8 text; reach it by a link")
 
 
 def _one_training(given: Mapping[str, Any]) -> None:

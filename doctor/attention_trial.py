@@ -20,6 +20,8 @@ TRIAL_SECONDS = 30.0
 """From one finished trial to the next; cuDNN builds its plans anew for every shape."""
 ALL_SECONDS = 60.0
 """After these no more trials are begun."""
+QUICK_SECONDS = 3.0
+"""The same with --quick, which leaves the other half precision out too."""
 DEATHS = 3
 """Processes that may be lost before the rest is left out."""
 IMPLEMENTATIONS_SECONDS = 120.0
@@ -80,9 +82,9 @@ def try_attention(
     """Every backend on every case, in as many processes as it takes, within a bounded time."""
     told(f"trying attention kernels on {device}")
     began, heard = time.monotonic(), _Heard()
-    cut = ""
+    cut, whole = "", QUICK_SECONDS if facts.job.quick else ALL_SECONDS
     for death in range(DEATHS + 1):
-        left = ALL_SECONDS - (time.monotonic() - began)
+        left = whole - (time.monotonic() - began)
         known = len(heard.done)
         answer = child.ask(
             TRIAL_SECONDS,
@@ -91,6 +93,7 @@ def try_attention(
             device=device,
             shape=facts.job.attention,
             precision=chosen.precision,
+            quick=facts.job.quick,
             done=sorted(heard.done),
             within=left,
         )

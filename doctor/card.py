@@ -107,19 +107,30 @@ class Watch:
 
     def __init__(self, children: Children, facts: Facts) -> None:
         self._child: Child | None = None
+        self._refused: Unknown | None = None
         busy = facts.job.smoke or not facts.job.quick
         if busy and facts.target.kind == "nvidia" and isinstance(facts.gpus, tuple):
             uuids = (gpu.uuid for gpu in facts.gpus)
-            self._child = children.start(sys.executable, "watch", *uuids)
-            self._begun = self._child.wait(WATCH_SECONDS).ended
+            try:
+                self._child = child = children.start(sys.executable, "watch", *uuids)
+            except OSError as error:
+                self._refused = Unknown(reason=str(error))
+                return
+            self._begun = background(lambda: child.wait(WATCH_SECONDS).ended)
+
+    def ready(self) -> None:
+        """Wait until the counters are read for the first time, or will not be."""
+        if self._child:
+            self._begun.result()
 
     def stop(self) -> tuple[Watched, ...] | Unknown | None:
         """What was seen of every GPU; None where nothing was watched."""
         if self._child is None:
-            return None
-        if not self._begun.ok:
+            return self._refused
+        begun = self._begun.result()
+        if not begun.ok:
             self._child.kill()
-            return Unknown(reason=self._begun.detail)
+            return Unknown(reason=begun.detail)
         self._child.send({"stop": True})
         try:
             return read(self._child.wait(WATCH_SECONDS), "watched", tuple[Watched, ...])

@@ -97,8 +97,11 @@ def lookup(name: str) -> tuple[Check, ...]:
     family = tuple(check for check in CHECKS if check.family == name.upper())
     if found := family or find(name):
         return found
-    near = ", ".join(nearest(name)) or "see `doctor list`"
-    raise UserError(f"no check or family is called {name!r}; nearest: {near}")
+    near = ", ".join(nearest(name))
+    raise UserError(
+        f"no check or family is called {name!r}; "
+        + (f"nearest: {near}" if near else "`doctor list` prints them all")
+    )
 
 
 def aliases(check: Check) -> set[str]:

@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from doctor import __version__, options, prolog
+from doctor import __version__, options
 
 app = typer.Typer(
     name="doctor",
@@ -84,7 +84,7 @@ def run(
     from doctor import delivery, session
 
     telling = delivery.telling(
-        format, output or (), color, annotate=annotate, keep_names=no_redact,
+        format, output or (), color, saved=save_facts, annotate=annotate, keep_names=no_redact,
         verbose=verbose, quiet=quiet,
     )  # fmt: skip
 
@@ -121,8 +121,7 @@ def run(
         flags, facts, save_facts, only or [], skip or [], fail_on, progress=not quiet, wishes=wishes
     )
     if context == "prolog":
-        print(prolog.line(delivery.finished(report, telling)))
-        return prolog.exit_code(report)
+        return delivery.deliver_in_prolog(report, telling)
     return delivery.deliver(report, telling)
 
 

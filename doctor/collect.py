@@ -23,7 +23,15 @@ from doctor.interpreter import choose
 from doctor.job import Chosen, Job
 from doctor.own_training import collect_own
 from doctor.sections import Cuda, Driver, Ended, Gpu, Interpreter, Place, Torch, Unknown
-from doctor.torch_child import Told, TorchChild, read_cuda, read_import, read_libraries, run_smoke
+from doctor.torch_child import (
+    Told,
+    TorchChild,
+    read_devices,
+    read_import,
+    read_libraries,
+    run_kernels,
+    run_smoke,
+)
 from doctor.training_sections import ModelShape, OwnModel
 from doctor.units import printable
 from doctor.views import find_target
@@ -98,14 +106,16 @@ def _examine_torch(
 ) -> Facts:
     """The torch stages. CUDA's are left out when the driver gave no answer."""
     if facts.target.kind in ("nvidia", "rocm"):
-        facts = _examine_cuda(facts, torch, child, told)
+        facts = facts.with_(cuda=_silent(facts.driver) or read_devices(child, told))
     device = _device(facts)
     if isinstance(device, Unknown):
-        facts = left_out(facts, device)
+        facts = left_out(_examine_cuda(facts, torch, child, (), told), device)
         return facts.with_(smoke=device, attention=device) if facts.job.smoke else facts
     workers = team(children, child, facts)
     watch = Watch(children, facts)
     try:
+        facts = _examine_cuda(facts, torch, child, workers, told)
+        watch.ready()
         facts = _train(facts, device, child, workers, told)
         attention = collect_attention(child, children, facts, device, told)
         facts = facts.with_(attention=attention)
@@ -147,10 +157,15 @@ def _own(facts: Facts, children: Children, told: Told) -> OwnModel | Unknown | N
     return collect_own(children, interpreter.path, facts.job, device, chosen, told)
 
 
-def _examine_cuda(facts: Facts, torch: Torch, child: TorchChild, told: Told) -> Facts:
-    cuda = _silent(facts.driver) or read_cuda(child, told)
-    if isinstance(cuda, Unknown):
-        return facts.with_(cuda=cuda, libraries=cuda)
+def _examine_cuda(
+    facts: Facts, torch: Torch, child: TorchChild, workers: tuple[Worker, ...], told: Told
+) -> Facts:
+    """A kernel on every GPU of the workers, and the libraries that are mapped then."""
+    cuda = facts.cuda
+    if not isinstance(cuda, Cuda):
+        return facts.with_(libraries=cuda)
+    if workers:
+        cuda = run_kernels(cuda, [worker.child for worker in workers], told)
     libraries, torch, cuda = read_libraries(child, torch, cuda)
     return facts.with_(torch=torch, cuda=cuda, libraries=libraries)
 

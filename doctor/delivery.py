@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
+from doctor import prolog
 from doctor.errors import UserError
 from doctor.prescription.rules import prescribe
 from doctor.redaction import redact
@@ -43,15 +44,16 @@ def telling(
     outputs: Sequence[str],
     color: Color,
     *,
+    saved: Path | None = None,
     annotate: bool,
     keep_names: bool,
     verbose: bool,
     quiet: bool,
 ) -> Telling:
-    """From flags. Raises UserError where a file could not be written."""
+    """From flags. Raises UserError where a file could not be written, or not beside `saved`."""
     return Telling(
         format=format,
-        outputs=_files(outputs),
+        outputs=_files(outputs, saved),
         color=color,
         detail="quiet" if quiet else "verbose" if verbose else "normal",
         annotate=annotate,
@@ -59,9 +61,10 @@ def telling(
     )
 
 
-def _files(asked: Sequence[str]) -> tuple[tuple[str, Path], ...]:
+def _files(asked: Sequence[str], saved: Path | None) -> tuple[tuple[str, Path], ...]:
     """FORMAT=FILE each, found to be writable. Raises UserError."""
-    found: dict[Path, str] = {}
+    taken = {os.path.realpath(saved)} if saved else set()
+    found = []
     for text in asked:
         format, equals, file = text.partition("=")
         if not equals or not file:
@@ -70,11 +73,12 @@ def _files(asked: Sequence[str]) -> tuple[tuple[str, Path], ...]:
             near = difflib.get_close_matches(format, FORMATS, 1, 0.4) or [", ".join(FORMATS)]
             raise UserError(f"--output {text}: no format {format!r}; nearest: {near[0]}")
         path = Path(file)
-        if path in found:
+        if os.path.realpath(path) in taken:
             raise UserError(f"--output {path} is named twice; each report needs a file of its own")
         check_writable(path, "--output")
-        found[path] = format
-    return tuple((format, path) for path, format in found.items())
+        taken.add(os.path.realpath(path))
+        found.append((format, path))
+    return tuple(found)
 
 
 def deliver(report: Report, telling: Telling) -> int:
@@ -90,6 +94,15 @@ def deliver(report: Report, telling: Telling) -> int:
     if _drawn(telling, "github"):
         github.publish(shown, dict(telling.outputs), os.environ)
     return nagios.exit_code(report) if telling.format == "nagios" else report.exit_code
+
+
+def deliver_in_prolog(report: Report, telling: Telling) -> int:
+    """Print one line and write the files; the exit code. What cannot be written changes nothing."""
+    shown = finished(report, telling)
+    prolog.tell(prolog.line(shown))
+    for format, path in telling.outputs:
+        _write(shown, format, path)
+    return prolog.exit_code(report)
 
 
 def finished(report: Report, telling: Telling) -> Report:

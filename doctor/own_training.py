@@ -198,6 +198,8 @@ def try_orders(
             one = msgspec.convert({**known, "type": "LoraOrder", "ended": ended}, LoraOrder)
         if not one.ended.ok and asked["device"] != "cpu":
             child.end()  # a CUDA error sticks: the next order wants a new process
+        if save_head and "out of memory" in one.ended.detail:
+            continue  # the head in fp32 is the doctor's own wish
         found.append(one)
         told_versions = fit((answer.answer or {}).get("versions"), dict[str, str])
         versions |= {} if isinstance(told_versions, Unknown) else told_versions

@@ -19,9 +19,11 @@ from doctor.children import Children, background, fit
 from doctor.sections import Ended
 from doctor.workers import Worker, again, end
 
+BEGIN_SECONDS = 30.0
+"""Eight processes that start CUDA on eight GPUs at once wait for each other."""
 PEER_SECONDS = 10.0
-REDUCE_SECONDS = 30.0
-"""NCCL's start takes some seconds on eight GPUs."""
+REDUCE_SECONDS = 45.0
+"""NCCL's start takes ten seconds on eight GPUs, more with its libraries on a slow disk."""
 GRACE = 1.0
 """For the others to say what they know, once a rank has failed."""
 SAYING = 3
@@ -78,7 +80,7 @@ class _End:
 
     def begin(self) -> None:
         """Wait for its context and buffer."""
-        self.ended = self.child.wait(PEER_SECONDS).ended
+        self.ended = self.child.wait(BEGIN_SECONDS).ended
         if self.ended.ok:
             offered = self.ask(do="offer")
             self.ended, self.handle = offered.ended, str((offered.answer or {}).get("handle", ""))
@@ -89,7 +91,11 @@ def copy_around(children: Children, count: int) -> tuple[PeerCopy, ...]:
     ends: list[_End] = []
     try:
         for index in range(count):
-            child = children.start(sys.executable, "peers", str(index))
+            try:
+                child = children.start(sys.executable, "peers", str(index))
+            except OSError as error:
+                refused = Ended(how="error", detail=str(error))
+                return tuple(PeerCopy(source=s, target=t, ended=refused) for s, t in pairs(count))
             ends.append(_End(index, child, Ended(how="ok")))
         for begun in [background(each.begin) for each in ends]:
             begun.result()

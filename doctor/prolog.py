@@ -6,18 +6,14 @@ of the doctor itself let the job start.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import os
+import sys
 from typing import TYPE_CHECKING
+
+from doctor.units import visible
 
 if TYPE_CHECKING:
     from doctor.report import Report
-
-
-def asked(arguments: Sequence[str]) -> bool:
-    """Whether a command line says `--context prolog`: to be known even where it does not parse."""
-    pairs = zip(arguments, [*arguments[1:], ""], strict=True)
-    return any(f"{word}={after}" == "--context=prolog" or word == "--context=prolog"
-               for word, after in pairs)  # fmt: skip
 
 
 def line(report: Report) -> str:
@@ -35,7 +31,16 @@ def exit_code(report: Report) -> int:
     return int(report.outcome is Outcome.RETURN)
 
 
-def failed(error: Exception) -> str:
+def failed(error: BaseException) -> str:
     """The line for an error of the doctor or of its command line."""
     told = getattr(error, "format_message", lambda: str(error) or repr(error))()
     return f"doctor: not examined, the job may start: {' '.join(str(told).split())}"
+
+
+def tell(text: str) -> None:
+    """Print a line in ASCII; a log that takes nothing more changes no verdict."""
+    try:
+        print(visible(text).encode("ascii", "backslashreplace").decode())
+        sys.stdout.flush()
+    except OSError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -15,13 +15,16 @@ from typing import Any, get_args
 
 import msgspec
 
+from doctor.catalog import CHECKS
 from doctor.model import Check
 from doctor.report import Report
 from doctor.sections import Host
 
 HIDDEN = "[redacted]"
 Step = tuple[str, re.Pattern[str], str]
-"""What a text must hold for the pattern to be looked for, the pattern, and what stands instead."""
+"""What a text must hold for the pattern to be looked for, the pattern, and what stands instead,
+as `re.sub` takes it.
+"""
 _NAME = r"[^/\s:;,'\"()\[\]<>]+"
 HOMES: tuple[Step, ...] = tuple(
     (folder, re.compile(rf"(?<![\w.~/-]){folder}{name}(?![\w.-])"), "~")
@@ -31,21 +34,33 @@ SECRETS: tuple[Step, ...] = (
     *(
         (begin, re.compile(rf"\b{begin}[A-Za-z0-9_-]{{16,}}"), HIDDEN)
         for begin in (
-            "hf_", "ghp_", "gho_", "ghs_", "ghu_", "github_pat_", "glpat-", "sk-", "xoxb-", "AKIA",
+            "hf_", "ghp_", "gho_", "ghs_", "ghu_", "ghr_", "github_pat_", "glpat-", "sk-", "xoxb-",
+            "xoxp-", "AKIA", "ASIA", "AIza", "nvapi-", "pypi-", "eyJ",
         )
     ),
+    ("?", re.compile(r"(://[^\s?'\"<>]*\?)[^\s'\"<>]+"), rf"\1{HIDDEN}"),
     ("@", re.compile(r"(?<=://)[^/\s@]+(?=@)"), HIDDEN),
 )  # fmt: skip
-"""Tokens by their known beginnings, and what stands before the @ of an address."""
+"""Tokens by their known beginnings, and what stands before the @ or behind the ? of an address."""
 SWITCH = re.compile(
     r"[\d\s,.:+-]{0,16}|true|false|on|off|yes|no|y|n|all|none|void|version|info|warn|trace|detail"
     r"|(?:(?:GPU|MIG)-[0-9a-fA-F/-]+,?)+",
     re.IGNORECASE,
 )
 """Values that tell nothing of anyone and that remedies are about: numbers, words, GPUs' UUIDs."""
+LONGEST = 4096
+"""Characters of a value, a name or a path that are looked for: no pattern is made of more."""
+KEYS = ("fail_on", "sources", "code")
+"""Fields that name something of the doctor's own."""
+_WORD = re.compile(r"[^\W_]+")
+ELSEWHERE = ("localhost localdomain none nvidia tesla geforce quadro rtx a100 h100 h200 b200 l4",)
+"""Words that are no one's name, beside those of the catalogue."""
 MOST = 200
 """Variables that are looked for: more than are ever recorded."""
-COMMON_NAMES = ("", "localhost", "localhost.localdomain", "(none)")
+SHORT = 3
+"""Letters of a name that is not looked for: it would be found in every text."""
+SYSTEM = ("/dev/", "/proc/", "/sys/")
+"""Where no one's own home is, while remedies are about what is there: /dev/shm."""
 
 
 def redact(report: Report, *, keep_names: bool = False) -> Report:
@@ -80,25 +95,42 @@ def _cleaner(host: Host, keep_names: bool) -> Callable[[str], str]:
 def _steps(host: Host) -> Iterator[Step]:
     for name, value in islice(host.env.items(), MOST):
         yield from _of_variable(name, value)
-    if len(host.home.strip("/").split("/")) > 1 or host.home.startswith("/root"):
-        home = re.compile(rf"(?<![\w.~/-]){re.escape(host.home)}(?![\w.-])")
-        yield host.home, home, "~"
+    folder = host.home.rstrip("/")[:LONGEST]
+    if folder.startswith("/") and folder.count("/") > 1 and not folder.startswith(SYSTEM):
+        home = re.compile(rf"(?<![\w.~/-]){re.escape(folder)}(?![\w.-])")
+        yield folder, home, "~"
     yield from HOMES
-    if host.name.casefold() not in COMMON_NAMES:
-        names = dict.fromkeys((host.name, host.name.split(".")[0]))
-        either = "|".join(re.escape(name) for name in names if name)
+    whole = host.name[:LONGEST]
+    names = dict.fromkeys((whole, whole.split(".")[0]))
+    if either := "|".join(re.escape(name) for name in names if not _tells_nothing(name)):
         yield "", re.compile(rf"(?<![\w-])(?:{either})(?![\w-])", re.IGNORECASE), "[host]"
+
+
+def _tells_nothing(name: str) -> bool:
+    """Whether a name is made of the catalogue's own words and numbers: "gpu-01", "torch"."""
+    parts = _WORD.findall(name.casefold())
+    own = _own_words()
+    return len(name) <= SHORT or all(p in own or p.rstrip("0123456789") in own for p in parts)
+
+
+@functools.cache
+def _own_words() -> frozenset[str]:
+    """Words that a report says of any machine."""
+    texts = [" ".join((c.slug, c.title, c.why, c.fix, *c.commands)) for c in CHECKS]
+    return frozenset(_WORD.findall(" ".join([*texts, *ELSEWHERE]).casefold())) | {""}
 
 
 def _of_variable(name: str, value: str) -> Iterator[Step]:
     """Behind its name in any case; alone too where it is long and no path that remedies name."""
     if SWITCH.fullmatch(value.strip()):
         return
+    value = value[:LONGEST]
     line = " ".join(value.split())
     told = "|".join(re.escape(part) for part in (value, line) if part)
     cut = re.escape(line[:12]) + r"(?:[^;()]*[^;()\s])?"
-    yield f"{name}=", re.compile(rf"\b{re.escape(name)}=(?:{told}|{cut})"), f"{name}={HIDDEN}"
-    if len(line) > 5 and "/" not in line:
+    instead = f"{name}={HIDDEN}".replace("\\", r"\\")
+    yield f"{name}=", re.compile(rf"\b{re.escape(name)}=(?:{told}|{cut})"), instead
+    if len(line) > 5 and "/" not in line and not _tells_nothing(line):
         yield line[:6], re.compile(told), HIDDEN
 
 
@@ -142,6 +174,6 @@ def _made_anew(value: Any, clean: Callable[[str], str]) -> Any:
     changed = {
         field.name: _mapped(getattr(value, field.name), clean)
         for field in dataclasses.fields(value)
-        if field.name != "fail_on"
+        if field.name not in KEYS
     }
     return dataclasses.replace(value, **changed)

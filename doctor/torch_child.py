@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import msgspec
 
 from doctor.child import Answer, Child
-from doctor.children import Children, fit, read
+from doctor.children import Children, background, fit, read
 from doctor.job import Chosen, Job, Precision
 from doctor.sections import Cuda, Ended, Interpreter, Libraries, Torch, TorchGpu, Unknown
 from doctor.training_sections import Smoke, Stage, Step
@@ -105,14 +106,24 @@ def read_import(path: str, chosen: str, child: TorchChild) -> tuple[Interpreter,
     return interpreter, read(answer, "torch", Torch)
 
 
-def read_cuda(child: TorchChild, told: Told) -> Cuda | Unknown:
-    """Start CUDA in torch, and run a kernel on every GPU that it sees."""
+def read_devices(child: TorchChild, told: Told) -> Cuda | Unknown:
+    """Start CUDA in torch; what it sees."""
     told("starting CUDA in torch")
-    cuda = read(child.ask(CUDA_SECONDS, stage="devices"), "cuda", Cuda)
-    if isinstance(cuda, Unknown) or not cuda.started.ok:
-        return cuda
-    gpus = tuple(_with_kernel(child, gpu, told) for gpu in cuda.gpus)
-    return msgspec.structs.replace(cuda, gpus=gpus)
+    return read(child.ask(CUDA_SECONDS, stage="devices"), "cuda", Cuda)
+
+
+def run_kernels(cuda: Cuda, processes: Sequence[TorchChild], told: Told) -> Cuda:
+    """A kernel on every GPU, each in the process that works on it, so that no other holds it.
+
+    Where only the first GPU has a process, that one takes them all.
+    """
+    if len(processes) < len(cuda.gpus):
+        kernels = [_with_kernel(processes[0], gpu, told) for gpu in cuda.gpus]
+    else:
+        pairs = zip(processes, cuda.gpus, strict=False)
+        running = [background(partial(_with_kernel, *pair, told)) for pair in pairs]
+        kernels = [each.result() for each in running]
+    return msgspec.structs.replace(cuda, gpus=tuple(kernels))
 
 
 def _with_kernel(child: TorchChild, gpu: TorchGpu, told: Told) -> TorchGpu:

@@ -54,10 +54,14 @@ def printable(text: str) -> str:
 
 def shown(text: str, limit: int = 100) -> str:
     """A stranger's name as it may be printed: cut, and control characters escaped."""
-    cut = text if len(text) <= limit else text[: limit - 3] + "..."
-    if cut.isprintable():
-        return cut
-    return "".join(
-        letter if letter.isprintable() else letter.encode("unicode_escape").decode("ascii")
-        for letter in cut
-    )
+    return visible(text if len(text) <= limit else text[: limit - 3] + "...")
+
+
+def visible(text: str, keep: str = "") -> str:
+    """What shows nothing, moves the cursor or turns the text around, as Python escapes it.
+
+    Characters in `keep` stay as they are.
+    """
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() or c in keep else ascii(c)[1:-1] for c in text)

@@ -32,9 +32,9 @@ from doctor.checkpoint.torch_files import read_torch
 resource.setrlimit(resource.RLIMIT_AS, (1 << 30, 1 << 30))
 place = Path(sys.argv[1])
 with LocalFolder(place.parent).open(place.name) as source:
-    began = time.perf_counter()
+    began = time.process_time()
     shard = read_torch(source, place.name)
-    seconds = time.perf_counter() - began
+    seconds = time.process_time() - began
 # ru_maxrss would count what the parent had when it forked.
 status = Path("/proc/self/status").read_text()
 most = int(status.partition("VmHWM:")[2].split()[0]) / 1024
@@ -405,15 +405,15 @@ def test_cut_anywhere(tmp_path: Path, kind: str) -> None:
 def test_bytes_that_flip(tmp_path: Path, kind: str) -> None:
     data = real(tmp_path / "m.pt", kind)
     chance = random.Random(kind)
-    began = time.perf_counter()
+    began = time.process_time()
     for _ in range(2_500):
         changed = bytearray(data)
         for _ in range(chance.choice((1, 1, 1, 2, 8))):
             changed[chance.randrange(len(data))] = chance.randrange(256)
-        one = time.perf_counter()
+        one = time.process_time()
         sound(data, read_torch(Held(bytes(changed)), "m.pt"))
-        assert time.perf_counter() - one < SECONDS
-    assert time.perf_counter() - began < 60
+        assert time.process_time() - one < SECONDS
+    assert time.process_time() - began < 60
 
 
 class Changing(Held):

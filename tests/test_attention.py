@@ -253,6 +253,7 @@ def test_right_kernels_pass_and_the_line_says_what_was_tried() -> None:
 
 DIED = Ended(how="signal", detail="SIGSEGV inside causal/bf16/cudnn", code=11)
 HUNG = Ended(how="timeout", detail="no answer in 30 s inside causal/bf16/cudnn", seconds=30.0)
+TAKEN = Ended(how="error", detail="CUDA error: CUDA-capable device(s) is/are busy or unavailable")
 RAISED = Ended(how="error", detail="RuntimeError: No execution plans support the graph")
 STUCK = Ended(how="error", detail="AcceleratorError: CUDA error: an illegal memory access")
 
@@ -287,6 +288,19 @@ def test_who_meets_a_fault_decides_how_bad_it_is(fields: dict[str, Any], said: s
     assert observed(broken("causal", "fp16", "cudnn", **fields), precision="fp16").status is (
         Status.FAIL
     )
+
+
+def test_math_is_suspected_for_ordinary_shapes_alone() -> None:
+    """Before torch 2.5 its rows that see nothing are NaN: that is no broken installation."""
+    nan: dict[str, Any] = {"nonfinite": {"dk": 4}}
+    ordinary = observed(broken("causal", "bf16", "math", **nan))
+    assert ordinary.fix
+    assert "suspect this torch or the device" in ordinary.fix
+    row = observed(broken("fully masked row", "bf16", "math", **nan))
+    assert row.status is Status.WARN
+    assert row.fix
+    assert "suspect this torch" not in row.fix
+    assert 'Keep clear of "fully masked row"' in row.fix
 
 
 def test_the_gates() -> None:
@@ -457,6 +471,7 @@ def implementations(*tried: Implementation) -> Attention:
         (Implementation(name="sdpa", ended=Ended(how="ok"), error=5e-3, grad_error=0.4), "warn"),
         (Implementation(name="sdpa", ended=Ended(how="ok"), error="nan"), "warn"),
         (Implementation(name="flash_attention_2", ended=RAISED), "warn"),
+        (Implementation(name="flash_attention_2", ended=TAKEN), "pass"),
         (Implementation(name="import transformers", ended=RAISED), "pass"),
     ],
 )

@@ -442,6 +442,16 @@ def test_when_time_is_up_the_rest_is_left_out_and_said(
     assert "time was up" in finding.verdict.summary
 
 
+def test_quick_tries_the_jobs_precision_alone_and_not_for_long(
+    children: Children, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = tried(children, on_cpu(quick=True))
+    assert {trial.dtype for trial in found.trials} == {"bf16"}
+    assert judged(on_cpu(), found).status is Status.PASS
+    monkeypatch.setattr(attention_trial, "QUICK_SECONDS", 0.0)
+    assert tried(children, on_cpu(quick=True)).cut_short == "time was up before causal/bf16"
+
+
 def test_a_probe_that_tells_nonsense(interpret: Interpret, children: Children) -> None:
     nonsense = """
     import wire

@@ -79,7 +79,7 @@ def test_exit_codes(machine: str, flags: tuple[str, ...], code: int) -> None:
         (("run", "--only", "NUM", "--skip", "NUM"), "leave no check"),
         (("run", "--python", "~nosuchuser/bin/python"), "~nosuchuser"),
         (("run", "--save-facts", "/dev/null"), "/dev/null"),
-        (("prescribe",), "prescribe"),
+        (("cure",), "cure"),
     ],
 )
 def test_a_users_mistake_is_one_line_and_exit_2(arguments: tuple[str, ...], said: str) -> None:
@@ -145,8 +145,8 @@ def test_only_and_skip_choose_by_code_slug_and_family() -> None:
         report = json.loads(replay("h100_torch2.15", "--format", "json", *flags).stdout)
         return {finding["code"] for finding in report["findings"]}
 
-    assert codes("--only", "NUM") == {"NUM001", "NUM002", "NUM003", "NUM004"}
-    assert codes("--only", "num", "--skip", "tf32-setting") == {"NUM001", "NUM003", "NUM004"}
+    assert codes("--only", "NUM") == {f"NUM00{n}" for n in range(1, 6)}
+    assert codes("--only", "num", "--skip", "tf32-setting") == {f"NUM00{n}" for n in (1, 3, 4, 5)}
     assert codes("--only", "SMK001", "--only", "DRV") == {"SMK001", "DRV001", "DRV002"}
     assert not codes("--skip", "GPU") & {"GPU001", "GPU002", "GPU003", "GPU004"}
 

@@ -63,6 +63,8 @@ def test_every_format_is_printed_whole_where_stdout_is_ascii(format: str, tmp_pa
         (("json=/dev/null",), "/dev/null"),
         (("json=.",), "no file"),
         (("json=a", "html=a"), "named twice"),
+        (("json=a", "html=sub/../a"), "named twice"),
+        (("json=" + "o" * 300,), "cannot be written"),
     ],
 )
 def test_an_output_that_cannot_be_is_told_before_the_run(
@@ -104,6 +106,9 @@ def test_nagios_has_exit_codes_of_its_own(tmp_path: Path) -> None:
     for name, code in codes.items():
         done = doctor("report", machine(name), "--format", "nagios", cwd=tmp_path)
         assert (done.returncode, len(done.stdout.splitlines())) == (code, 1)
+    for mistake in (("none.json",), (machine("a100"), "--no-such-flag")):
+        done = doctor("report", *mistake, "--format", "nagios", cwd=tmp_path)
+        assert (done.returncode, len(done.stderr.splitlines())) == (3, 1)
     file = ("report", machine("v100_torch2.11"), "--output", "nagios=line")
     assert doctor(*file, cwd=tmp_path).returncode == 1
 
@@ -173,3 +178,28 @@ def test_a_live_run_hides_the_home_and_the_facts_file_tells_that_it_does_not(
     assert "values of environment variables" in facts["holds"]
     shown = doctor("report", "facts.json", "--no-redact", cwd=tmp_path)
     assert f"{home}/.cache/huggingface" in shown.stdout
+
+
+def test_no_report_takes_the_place_of_the_facts_or_of_another(tmp_path: Path) -> None:
+    (tmp_path / "link").symlink_to("a")
+    run = ("run", "--no-config", "--facts", machine("a100"))
+    for flags in (("--save-facts", "a"), ("--output", "html=a")):
+        done = doctor(*run, *flags, "--output", "json=link", cwd=tmp_path)
+        assert (done.returncode, done.stdout) == (2, "")
+        assert "named twice" in done.stderr
+    assert not (tmp_path / "a").exists()
+
+
+def test_a_name_of_the_longest_kind_is_written(tmp_path: Path) -> None:
+    name = "o" * 255
+    assert doctor("report", machine("a100"), "--output", f"json={name}", cwd=tmp_path).stderr == ""
+    assert [path.name for path in tmp_path.iterdir()] == [name]
+
+
+@pytest.mark.parametrize("flag", ["--checkpoint", "--output-dir"])
+def test_a_path_that_is_no_text_is_one_line(flag: str, tmp_path: Path) -> None:
+    folder = tmp_path / os.fsdecode(b"\xff")
+    folder.mkdir()
+    done = doctor("run", "--no-config", flag, str(folder), "--save-facts", "f", cwd=tmp_path)
+    assert (done.returncode, done.stdout, len(done.stderr.splitlines())) == (2, "", 1)
+    assert "no UTF-8" in done.stderr

@@ -135,10 +135,12 @@ def test_the_action_runs_and_tells_its_outputs(tmp_path: Path) -> None:
         DOCTOR_FAIL_ON="never",
     )
     assert done.returncode == 0, done.stdout + done.stderr
-    told = dict(line.split("=", 1) for line in (tmp_path / "out").read_text().splitlines())
+    told = dict(re.findall(r"^(.+)<<(?:\w+)\n(.*)\n", (tmp_path / "out").read_text(), re.M))
     assert told["verdict"] in ("ready", "fix", "return", "unknown")
-    assert Path(told["report"]).read_text("utf-8").startswith("<!doctype html>")
-    assert told["exit-code"] == "0"
+    assert Path(told["report_html"]).read_text("utf-8").startswith("<!doctype html>")
+    assert told["exit_code"] == "0"
+    named = re.findall(r"steps\.doctor\.outputs\.(\w+)", str(action()["outputs"]))
+    assert set(named) == {"verdict", "exit_code", "report_html"} <= set(told)
     assert (tmp_path / "summary.md").read_text("utf-8")
     assert not (tmp_path / "pwned").exists()
 

@@ -548,3 +548,10 @@ def test_the_facts_of_a_machine_are_not_changed_by_rendering() -> None:
 def test_a_suite_with_no_case_is_valid() -> None:
     XUNIT.validate(junit.render(report()))
     assert ET.fromstring(junit.render(report())).attrib["tests"] == "0"
+
+
+@pytest.mark.parametrize("format", ["console", "plain", "markdown", "nagios"])
+def test_no_stranger_moves_the_cursor_or_begins_a_line(format: str) -> None:
+    text = FORMATS[format](hostile())
+    assert text.replace("\n", "").isprintable()
+    assert not [line for line in text.splitlines() if line.startswith(("::error::owned", "::set"))]

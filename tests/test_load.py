@@ -17,14 +17,14 @@ from recorded import smoke, stopped
 from doctor import card, collect
 from doctor.card_sections import Load, Watched
 from doctor.checks.load import FIGURES, SAME_TWICE, SPEED
-from doctor.child import PROBES
+from doctor.child import PROBES, Answer
 from doctor.children import Children
 from doctor.facts import Facts, decode, encode
 from doctor.job import Chosen, Job
 from doctor.model import Owner, Status, Verdict
 from doctor.sections import Cuda, Ended, Gpu, Host, Interpreter, Slice, Torch, TorchGpu, Unknown
 from doctor.session import examine_job
-from doctor.torch_child import TorchChild
+from doctor.torch_child import TorchChild, run_kernels
 from doctor.training_sections import Smoke
 from doctor.views import JobGpu, JobGpus
 from doctor.workers import Worker, end, team
@@ -94,6 +94,25 @@ def test_a_product_that_comes_out_different_is_counted_and_fails(
     verdict = SAME_TWICE.judge(load=(load,))
     assert verdict.status is Status.FAIL
     assert "1 elements differ" in verdict.summary
+
+
+ON_ROCM = """
+def spoil(torch):
+    torch.version.hip = "6.4"
+    plain, calls = torch.mm, []
+    def mm(left, right, **named):
+        found = plain(left, right, **named)
+        calls.append(1)
+        if not torch.are_deterministic_algorithms_enabled() and found.dtype == torch.bfloat16:
+            found[3, 5] += len(calls)
+        return found
+    torch.mm = mm
+"""
+
+
+def test_atomics_that_rocblas_is_allowed_are_no_fault(make: Make, tmp_path: Path) -> None:
+    (load,) = card.put_under_load(make(shims.python(tmp_path, ON_ROCM)))
+    assert (load.ended.how, load.differing) == ("ok", 0)
 
 
 AT = "\ndef entered(stage):\n    if stage == 'fp32 matmul':\n        "
@@ -207,6 +226,39 @@ def test_a_process_is_started_for_each_other_gpu_that_has_something_to_do(
     finally:
         end(workers)
     assert not any(worker.child._child.alive for worker in workers if worker.child._child)
+
+
+class Asked:
+    """A process that tells which kernels it was asked for."""
+
+    def __init__(self, name: str, asked: list[tuple[str, int]]) -> None:
+        self._name, self._asked = name, asked
+
+    def ask(self, seconds: float, stage: str, index: int) -> Answer:
+        self._asked.append((self._name, index))
+        return Answer(OK, {"kernel": {"how": "ok"}})
+
+
+@pytest.mark.parametrize(("processes", "by"), [("abc", "abc"), ("a", "aaa")])
+def test_a_gpu_is_touched_by_the_process_that_works_on_it_alone(processes: str, by: str) -> None:
+    """In exclusive compute mode a second process is refused."""
+    asked: list[tuple[str, int]] = []
+    cuda = facts(Job(), 3, sys.executable).cuda
+    assert isinstance(cuda, Cuda)
+    some: Any = [Asked(name, asked) for name in processes]
+    done = run_kernels(cuda, some, lambda doing: None)
+    assert sorted(asked) == sorted(zip(by, range(3), strict=True))
+    assert [gpu.kernel and gpu.kernel.ok for gpu in done.gpus] == [True] * 3
+
+
+def test_a_budget_that_is_over_leaves_the_watch_out() -> None:
+    around = facts(Job(), 1, sys.executable)
+    gpus = (Gpu(index=0, uuid="GPU-0", name="card"),)
+    watch = card.Watch(Children(0.0), around.with_(gpus=gpus))
+    watch.ready()
+    seen = watch.stop()
+    assert isinstance(seen, Unknown)
+    assert "cut off by --budget" in seen.reason
 
 
 def test_quick_leaves_the_load_out_and_says_so() -> None:

@@ -187,6 +187,24 @@ def test_an_order_that_hangs_or_dies_leaves_the_others(
     assert judge(own).status is Status.WARN
 
 
+def test_a_head_that_does_not_fit_in_fp32_is_no_fault(
+    folder: Path, tmp_path: Path, children: Children, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """To train it whole is the doctor's own wish."""
+    full = DYING.replace("os.kill(os.getpid(), 9)", "full()").replace("time.sleep(600)", "None")
+    (tmp_path / "sitecustomize.py").write_text(FULL + full, "utf-8")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    own = train(children, hf=str(folder), lora=4)
+    assert [order.ended.how for order in own.lora] == ["ok"] * 4
+    assert judge(own).status is Status.PASS
+
+
+FULL = """
+def full():
+    if asked["save_head"]:
+        raise RuntimeError("CUDA out of memory")
+"""
+
 DYING = """
 import builtins, os, time
 plain = builtins.__import__

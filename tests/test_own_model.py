@@ -160,6 +160,7 @@ def test_a_factory_returns_what_the_contract_says(returned: str, own: Own) -> No
         ("return Net(), batch(), 7", "no function of the loss"),
         ("return Net().requires_grad_(False), batch()", "nothing would train"),
         ("return Net().to('meta'), batch()", "on the meta device"),
+        ("return Net(), {'x': torch.ones(4, 8, device='meta')}", "the batch has tensors on the"),
         ("raise ValueError('no such data set')", "ValueError: no such data set"),
         ("sys.exit(3)", "the factory called sys.exit(3)"),
         ("return make(1)", "TypeError: make() takes 0 positional arguments"),
@@ -340,6 +341,25 @@ def test_the_batch_and_the_memory_and_the_save_are_measured(own: Own) -> None:
     weights = 4 * (512 * 512 + 512) * 4
     assert weights < (seen.saved_weights or 0) < 1.1 * weights
     assert 2 * weights < (seen.saved_optimizer or 0) < 2.2 * weights
+
+
+def test_a_large_save_is_added_up_and_not_written(own: Own) -> None:
+    seen = own("""
+        class Large(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.table = nn.Embedding(1 << 15, 1 << 11)
+                self.tied = self.table
+            def forward(self, x):
+                return self.table(x).pow(2).mean()
+        def make():
+            return Large(), {"x": torch.arange(64).view(2, 32)}
+        """)
+    weights = (1 << 26) * 4
+    assert seen.saved_weights is not None
+    assert weights <= seen.saved_weights < 1.01 * weights
+    assert seen.saved_optimizer is not None
+    assert 2 * weights <= seen.saved_optimizer < 2.01 * weights
 
 
 @pytest.mark.parametrize(

@@ -192,6 +192,53 @@ def test_nvlinks_are_judged_beside_the_copies(
     assert said in verdict.summary
 
 
+@pytest.mark.parametrize(
+    ("name", "down", "status"),
+    [
+        ("NVIDIA H100 NVL", (6, 6), Status.PASS),
+        ("NVIDIA A100 80GB PCIe", (4, 4), Status.PASS),
+        ("NVIDIA H100 NVL", (6, 10), Status.WARN),
+        ("NVIDIA H100 80GB HBM3", (1, 1), Status.WARN),
+        ("NVIDIA A100-SXM4-80GB", (0, 2), Status.WARN),
+    ],
+)
+def test_links_that_no_bridge_reaches_are_no_fault(
+    name: str, down: tuple[int, ...], status: Status
+) -> None:
+    gpus = tuple(
+        JobGpu(nvml=Gpu(index=index, uuid=f"GPU-{index}", name=name)) for index in range(len(down))
+    )
+    seen = tuple(
+        Watched(uuid=f"GPU-{index}", samples=3, mask=0, nvlinks_down=count)
+        for index, count in enumerate(down)
+    )
+    known = JobGpus(gpus=gpus, by="torch")
+    assert arrive((copy(), copy(1, 0)), watched=seen, job_gpus=known).status is status
+
+
+@pytest.mark.parametrize(
+    ("detail", "status"),
+    [
+        ("no answer in 30 s inside cuInit", Status.UNKNOWN),
+        ("no answer in 30 s inside cuDevicePrimaryCtxRetain", Status.UNKNOWN),
+        ("no answer in 10 s inside cuIpcOpenMemHandle_v2", Status.FAIL),
+        ("no answer in 10 s inside cuMemcpyDtoD_v2", Status.FAIL),
+        ("no answer in 10 s", Status.FAIL),
+    ],
+)
+def test_a_slow_start_of_cuda_tells_nothing_of_the_way(detail: str, status: Status) -> None:
+    slow = copy(ended=Ended(how="timeout", detail=detail), wrong=None, rate=None)
+    verdict = arrive((slow,))
+    assert verdict.status is status
+    assert detail in verdict.summary
+
+
+def test_a_budget_that_is_over_leaves_every_pair_untried(mark: None) -> None:
+    found = peers.copy_around(Children(0.0), 3)
+    assert [(each.source, each.target) for each in found] == list(peers.pairs(3))
+    assert arrive(found).status is Status.UNKNOWN
+
+
 def test_a_broken_way_that_nccl_is_kept_off_is_a_warning() -> None:
     broken = (copy(wrong=7), copy(1, 0))
     kept = Host(system="Linux", env={"NCCL_P2P_DISABLE": "1"})

@@ -7,11 +7,13 @@ import json
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
-from recorded import H100, TORCH_2_11, TORCH_2_15, box, job, machines
+from recorded import H100, TORCH_2_11, TORCH_2_15, box, host, job, machines
 
 from doctor import catalog
 from doctor.engine import examine
@@ -219,3 +221,74 @@ def test_accelerate_loads_its_form(name: str, tmp_path: Path) -> None:
     precision = "fp16" if name == "t4" else "bf16"
     expected = f"{precision} {name == 'cpu_only'} {{'dynamo_backend': 'NO'}}"
     assert run(code).strip() == expected
+
+
+def on(kind: Any, version: str, **fields: Any) -> Facts:
+    """A machine of that kind of device, with that torch."""
+    seen = host(system="Darwin", arch="arm64", macos=(15, 0)) if kind == "mps" else host()
+    torch = msgspec.structs.replace(TORCH_2_15, version=version, cuda=None)
+    return box(H100, torch=torch, host=seen, job=job(device=kind, **fields))
+
+
+@pytest.mark.parametrize(
+    ("kind", "version", "precision", "autocast"),
+    [
+        ("mps", "2.4.1", "bf16", False),
+        ("mps", "2.5.1", "bf16", False),
+        ("mps", "2.6.0", "bf16", True),
+        ("mps", "2.7.1", "fp16", False),
+        ("mps", "2.8.0", "fp16", True),
+        ("cpu", "2.1.2", "bf16", True),
+        ("cpu", "2.2.2", "fp16", False),
+        ("cpu", "2.3.1", "fp16", True),
+    ],
+)
+def test_autocast_is_prescribed_from_the_torch_that_has_it(
+    kind: str, version: str, precision: str, autocast: bool
+) -> None:
+    facts = on(kind, version, precision=precision)
+    text = prescribed(facts)
+    assert ("autocast = torch.autocast" in text) == autocast
+    assert ("starts at torch" in text) != autocast
+    assert (keywords(prescribed(facts, "trainer")).get(precision) is True) == autocast
+    mixed = precision if autocast else "no"
+    assert f"mixed_precision: '{mixed}'" in prescribed(facts, "accelerate")
+
+
+@pytest.mark.parametrize(
+    ("version", "scaler"),
+    [("2.2.2", "torch.cuda.amp.GradScaler()"), ("2.3.1", 'torch.amp.GradScaler("cuda")')],
+)
+def test_the_scaler_is_the_one_of_that_torch(version: str, scaler: str) -> None:
+    torch = msgspec.structs.replace(TORCH_2_15, version=version, tf32_api="allow_tf32")
+    assert f"scaler = {scaler}" in prescribed(box(H100, torch=torch, job=job(precision="fp16")))
+
+
+def test_cublas_is_told_its_workspace_on_a_gpu_alone() -> None:
+    old = msgspec.structs.replace(TORCH_2_11, version="2.9.1+cu128")
+    assert "CUBLAS_WORKSPACE" in prescribed(box(H100, torch=old), "env", deterministic=True)
+    assert "CUBLAS_WORKSPACE" not in prescribed(on("cpu", "2.9.1"), "env", deterministic=True)
+
+
+def test_a_backend_that_is_wrong_is_switched_off_by_name() -> None:
+    found = {each.check.code: each for each in examine(catalog.CHECKS, H200)}
+    call = "torch.backends.cuda.enable_mem_efficient_sdp(False)"
+    both = ("torch.backends.cuda.enable_cudnn_sdp(False)", call)
+    old = found["NUM003"]
+    found["NUM003"] = replace(old, verdict=replace(old.verdict, commands=both))
+    settings = {each.name: each for each in prescribe(H200, found.values())}
+    assert settings["memory-efficient attention"].python == (call,)
+    assert settings["cuDNN attention"].value == "off"
+    assert "memory-efficient attention" not in prescribed(H200, "text").replace("and memory", "")
+
+
+def test_nobody_is_said_to_have_judged_what_was_skipped() -> None:
+    text = prescribed(MACHINES["mi300_rocm"], "text")
+    assert "attn_implementation: sdpa" in text
+    assert "no attention kernel was tried here" in text
+    assert "NUM003 judged" not in text
+
+
+def test_a_strangers_nul_breaks_no_script() -> None:
+    gpu = msgspec.structs.replace(H100, name="H\x00\x1b100")
+    ast.parse(prescribed(box(gpu, torch=TORCH_2_15)))

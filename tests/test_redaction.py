@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import replace
 
 import pytest
@@ -68,6 +69,8 @@ def test_no_format_tells_values_names_or_homes(format: str) -> None:
         ("GPU-NODE-17 is not gpu-node-170", "[host] is not gpu-node-170"),
         ("401 for hf_abcdefghijklmnopqrstuvwxyz", f"401 for {HIDDEN}"),
         ("https://user:pass@host/x", f"https://{HIDDEN}@host/x"),
+        ("403 for s3://b/x?X-Amz-Signature=ab1&a=b, see", f"403 for s3://b/x?{HIDDEN} see"),
+        ("is it so? https://host/x", "is it so? https://host/x"),
     ],
 )
 def test_what_is_left_of_a_text(text: str, told: str) -> None:
@@ -119,3 +122,41 @@ def test_a_command_with_the_home_folder_can_still_be_run() -> None:
     told = replace(machine(), findings=(replace(python, verdict=command),))
     (line,) = redact(told).findings[0].commands
     assert line == "~/'my env/bin/python' -m pip install torch"
+
+
+@pytest.mark.parametrize("name", ["a", "1", "gpu", "gpu-01", "torch", "python", "nvidia", "optimi"])
+def test_a_host_called_like_a_word_of_the_reports_damages_no_remedy(name: str) -> None:
+    facts = machines()["two_cudnns"]
+    assert judged(facts.with_(host=host(name=name))).findings == judged(facts).findings
+
+
+@pytest.mark.parametrize("name", ["a1b2c3d4e5f6", "maria", "gpu-apollo", "ip-10-0-0-12"])
+def test_any_other_name_is_hidden(name: str) -> None:
+    told = replace(
+        saying(f"on {name}: no"), facts=box(H100, torch=TORCH_2_15, host=host(name=name))
+    )
+    assert redact(told).findings[0].verdict.summary == "on [host]: no"
+
+
+@pytest.mark.parametrize(
+    ("home", "text", "told"),
+    [
+        ("/data/people/maria/", "/data/people/maria/x", "~/x"),
+        ("/", "/dev/shm", "/dev/shm"),
+        ("/dev/shm", "/dev/shm has 64 MiB", "/dev/shm has 64 MiB"),
+    ],
+)
+def test_a_home_hides_itself_and_nothing_else(home: str, text: str, told: str) -> None:
+    report = replace(saying(text), facts=box(H100, torch=TORCH_2_15, host=host(home=home)))
+    assert redact(report).findings[0].verdict.summary == told
+
+
+def test_hostile_names_and_values_are_text_and_take_no_time() -> None:
+    env = {"A\\1\\g<9>": "what nobody knows", "LD_PRELOAD": "y" * 1_000_000}
+    long = host(name="h" * 1_000_000, home="/data/" + "x" * 1_000_000, env=env)
+    report = replace(
+        saying("A\\1\\g<9>=what nobody knows"), facts=box(H100, torch=TORCH_2_15, host=long)
+    )
+    start = time.monotonic()
+    assert redact(report).findings[0].verdict.summary == f"A\\1\\g<9>={HIDDEN}"
+    assert time.monotonic() - start < 5

@@ -254,6 +254,43 @@ def test_scaler_that_starts_too_high(exponent: int, status: Status, start: Start
     assert "skipped" in verdict.summary
 
 
+FINGERPRINTS = """
+import sys
+sys.path.insert(0, sys.argv[2])
+import wire
+import torch
+training = wire.sibling("training_step")
+dtypes = (torch.float32, torch.bfloat16, torch.float64, torch.complex64, torch.complex128)
+for dtype in dtypes:
+    for size in (3, 1 << 16, (1 << 16) + 1, (1 << 22) + 5, 1 << 23):
+        value = torch.linspace(-1, 1, size, dtype=dtype)
+        before = training.fingerprint(value)
+        assert (training.fingerprint(value) == before).all()
+        assert before.numel() <= max(1 << 17, size >> 15)
+        for at in (0, size // 2, size - 1):
+            other = value.clone()
+            other[at] += 1
+            assert (training.fingerprint(other) != before).any(), (dtype, size, at)
+        swapped = value.clone()
+        bits = swapped.view(torch.int16 if dtype == torch.bfloat16 else torch.int32)
+        bits[0] += 1
+        bits[-1] -= 1
+        assert size < 70000 or (training.fingerprint(swapped) != before).any(), (dtype, size)
+square = torch.arange(1 << 18, dtype=torch.float32).view(512, 512).t()
+assert (training.fingerprint(square) == training.fingerprint(square.contiguous())).all()
+"""
+
+
+def test_a_change_of_a_large_parameter_is_seen_without_a_copy_of_it() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", FINGERPRINTS, "2", str(PROBES)],
+        capture_output=True,
+        text=True,
+        timeout=SECONDS,
+    )
+    assert done.returncode == 0, done.stderr
+
+
 def test_loss_that_is_nan(start: Start) -> None:
     prelude = """
         import torch

@@ -9,8 +9,13 @@ mkdir -p "$report"
 
 # An environment of its own: the doctor never brings or replaces the torch that it examines.
 environment=${RUNNER_TEMP:?}/doctor
-python3 -m venv "$environment"
-"$environment/bin/pip" install --quiet --disable-pip-version-check "$source_folder"
+if python3 -m venv "$environment" 2>/dev/null; then
+    pip=("$environment/bin/pip")
+else # Debian keeps ensurepip in a package of its own; the runner's pip can stand in for it
+    python3 -m venv --clear --without-pip "$environment"
+    pip=(python3 -m pip --python "$environment/bin/python")
+fi
+"${pip[@]}" install --quiet --disable-pip-version-check "$source_folder"
 
 arguments=()
 while IFS= read -r line; do
@@ -22,4 +27,4 @@ done <<<"${DOCTOR_ARGUMENTS:-}"
 
 exec "$environment/bin/doctor" run --format github --fail-on "${DOCTOR_FAIL_ON:-fail}" \
     --output "html=$report/report.html" --output "json=$report/report.json" \
-    --save-facts "$report/facts.json" "${arguments[@]}"
+    --save-facts "$report/facts.json" ${arguments[@]+"${arguments[@]}"}

@@ -15,12 +15,13 @@ def cudnn(patient: Patient) -> Setting | None:
     if not complained and (patient.mode == "fast" or not first):
         return None
     variable = "TORCH_CUDNN_SDPA_DEPRIORITIZED=1"
+    others = flash(patient) or memory_efficient(patient)
     why = "NUM003 complains of cuDNN attention here" if complained else (
         "cuDNN attention comes first on this chip in some versions, and some of those have bugs"
     )  # fmt: skip
     return Setting(
         name="cuDNN attention",
-        value="off; flash and memory-efficient attention stay",
+        value="off" + "; flash and memory-efficient attention stay" * (not others),
         why=why,
         code="NUM003",
         sources=("bts-fix3", "pytorch-196678", "pytorch-139298"),
@@ -44,6 +45,20 @@ def flash(patient: Patient) -> Setting | None:
     )
 
 
+def memory_efficient(patient: Patient) -> Setting | None:
+    call = "torch.backends.cuda.enable_mem_efficient_sdp(False)"
+    if not patient.told("NUM003", call):
+        return None
+    return Setting(
+        name="memory-efficient attention",
+        value="off",
+        why="NUM003 complains of it here",
+        code="NUM003",
+        sources=patient.findings["NUM003"].verdict.sources,
+        python=(call,),
+    )
+
+
 def implementation(patient: Patient) -> Setting | None:
     value, why = _attention(patient)
     return Setting(
@@ -62,6 +77,8 @@ def _attention(patient: Patient) -> tuple[str, str]:
         return "eager", "no fused kernel at all"
     if found is None or found.status in (Status.FAIL, Status.UNKNOWN):
         return "eager", "the attention kernels of this stack were not shown to be right"
+    if found.status is Status.SKIP:
+        return "sdpa", f"no attention kernel was tried here: {found.verdict.summary}"
     tried = getattr(patient.facts.attention, "implementations", ())
     flash = any(each.name == "flash_attention_2" and each.ended.ok for each in tried)
     if patient.mode == "fast" and flash:

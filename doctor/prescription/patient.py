@@ -19,6 +19,11 @@ LADDERS: dict[Mode, str] = {
     "fast": "bts-fast",
     "diagnostic": "bts-diagnostic",
 }
+AUTOCAST_SINCE = {("mps", "bf16"): (2, 6), ("mps", "fp16"): (2, 8), ("cpu", "fp16"): (2, 3)}
+"""The torch whose autocast takes that dtype there, for fp16 with a GradScaler; else any torch.
+
+Source: torch/amp of the releases 2.1 to 2.8.
+"""
 DEVICES = {"nvidia": "cuda", "rocm": "cuda", "mps": "mps", "cpu": "cpu"}
 """Kind of target -> torch's device type."""
 

@@ -13,8 +13,8 @@ from doctor.checks.precision import tf32_line
 from doctor.facts import Facts
 from doctor.job import Chosen
 from doctor.model import Finding
-from doctor.prescription.attention import cudnn, flash, implementation
-from doctor.prescription.patient import DEVICES, Mode, Patient, Setting
+from doctor.prescription.attention import cudnn, flash, implementation, memory_efficient
+from doctor.prescription.patient import AUTOCAST_SINCE, DEVICES, Mode, Patient, Setting
 from doctor.sections import Host, Torch, Unknown
 from doctor.units import dotted
 from doctor.views import JobGpus
@@ -57,8 +57,11 @@ def _autocast(
     patient: Patient, chosen: Chosen, device: str
 ) -> tuple[tuple[str, ...], str, dict[str, Any]]:
     """Statements, words and the Trainer's flag of a precision."""
-    if chosen.precision == "fp32" or patient.facts.job.pure_bf16:
+    since = AUTOCAST_SINCE.get((device, chosen.precision), (0, 0))
+    late = not patient.facts.job.pure_bf16 and not patient.since(*since)
+    if chosen.precision == "fp32" or patient.facts.job.pure_bf16 or late:
         value = "pure bf16, no autocast" if patient.facts.job.pure_bf16 else "fp32, no autocast"
+        value += f" ({chosen.precision} on {device} starts at torch {dotted(since)})" * late
         return (
             ("import contextlib", "autocast = contextlib.nullcontext()", "scaler = None"),
             f"{value}, no GradScaler",
@@ -195,7 +198,7 @@ def _deterministic(patient: Patient) -> Setting | None:
             "torch.use_deterministic_algorithms(True)",
             "torch.backends.cudnn.benchmark = False",
         ),
-        env=() if patient.since(2, 10) else ("CUBLAS_WORKSPACE_CONFIG=:4096:8",),
+        env=("CUBLAS_WORKSPACE_CONFIG=:4096:8",) * (patient.cuda and not patient.since(2, 10)),
         trainer={"full_determinism": True},
     )
 
@@ -238,6 +241,7 @@ RULES = (
     _tf32,
     cudnn,
     flash,
+    memory_efficient,
     implementation,
     _compile,
     _checkpointing,

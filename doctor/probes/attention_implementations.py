@@ -31,9 +31,10 @@ SHAPE: Dict[str, Any] = {
 BATCH, LENGTH, SEED = 2, 96, 23
 
 
-def offered(device: str) -> List[str]:
-    """eager and sdpa, and flash_attention_2 where its package is there and the device is a GPU."""
-    flash = device.startswith("cuda") and importlib.util.find_spec("flash_attn") is not None
+def offered(device: str, precision: str) -> List[str]:
+    """eager and sdpa, and flash_attention_2 on a GPU where its package is there; not in fp32."""
+    usable = device.startswith("cuda") and precision != "fp32"
+    flash = usable and importlib.util.find_spec("flash_attn") is not None
     return ["eager", "sdpa"] + (["flash_attention_2"] if flash else [])
 
 
@@ -103,7 +104,7 @@ def run(device: str, precision: str) -> None:
     with wire.stage("eager in fp32"):
         rounded = build("eager", device, dtype).float()
         exact = step(rounded, tokens)
-    for name in offered(device):
+    for name in offered(device, precision):
         with wire.stage(name):
             seen = attempt(name, device, dtype, tokens, exact)
         wire.tell(note={"implementation": seen})

@@ -51,6 +51,7 @@ class Plan(NamedTuple):
 
     def build(self, **changes: Any) -> Any:
         """The subject, drawn as in a fresh process. Raises Stale where it is not a fresh one."""
+        training_step.freed(self.device)
         torch.manual_seed(FRESH_SEED)
         built = subjects.build(self.subject, self.device, self.recipe, **changes)
         weights = list(built.module.parameters())

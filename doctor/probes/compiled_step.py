@@ -31,6 +31,7 @@ def compiled(request: Dict[str, Any]) -> Dict[str, Any]:
     tempfile.tempdir = None  # asked for anew
     os.environ["TORCHINDUCTOR_COMPILE_THREADS"] = "1"  # no helper processes that outlive this one
     device = torch.device(request["device"])
+    training_step.freed(device)
     subject = subjects.build(request["subject"], device, request["recipe"])
     subject.module.eval()
     training = training_step.Training(subject, device, request["precision"], request["recipe"])
@@ -57,9 +58,14 @@ def step(training: Any, module: Any) -> Tuple[Dict[str, Any], Gradients]:
         loss = training.subject.loss(module, training.subject.batch)
     loss.backward()
     found = [None if w.grad is None else w.grad.clone() for w in training.weights.values()]
-    total = sum(float(each.double().pow(2).sum()) for each in found if each is not None) ** 0.5
+    total = sum(squares(each) for each in found if each is not None) ** 0.5
     said = {"loss": wire.number(float(loss.detach())), "grad_norm": wire.number(total), "lr": 0.0}
     return said, found
+
+
+def squares(value: torch.Tensor) -> float:
+    """Sum of the squares, through a norm in fp32: MPS has no fp64, and huge squares overflow."""
+    return float(value.float().norm()) ** 2
 
 
 def distance(plain: Gradients, made: Gradients) -> float:
@@ -72,8 +78,8 @@ def distance(plain: Gradients, made: Gradients) -> float:
         assert present is not None
         first = torch.zeros_like(present) if one is None else one
         second = torch.zeros_like(present) if other is None else other
-        apart += float((first.double() - second.double()).pow(2).sum())
-        whole += float(first.double().pow(2).sum())
+        apart += squares(first.float() - second.float())
+        whole += squares(first)
     if whole == 0.0:
         return 0.0 if apart == 0.0 else float("inf")
     return float((apart / whole) ** 0.5)

@@ -116,7 +116,14 @@ def spoiled_and_no_mask(name: str, tensor: torch.Tensor) -> bool:
 def _check_tokens(tokens: torch.Tensor, weight: torch.Tensor, given: Dict[str, Any]) -> None:
     if bad := _outside(tokens, weight.shape[0]):
         said = "tokens: %d of %d values outside the vocabulary [0, %d)"
+        if _are_positions(tokens):
+            said = "positions: %d of %d beyond the model's length, it has %d"
         raise Spoiled(said % (bad, tokens.numel(), weight.shape[0]))
+
+
+def _are_positions(indices: torch.Tensor) -> bool:
+    """Whether they count up by one along each sample, as no text's tokens do."""
+    return indices.dim() > 0 and indices.shape[-1] > 2 and bool((indices.diff() == 1).all())
 
 
 def _check_labels(logits: torch.Tensor, labels: torch.Tensor, given: Dict[str, Any]) -> None:

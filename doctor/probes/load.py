@@ -158,6 +158,21 @@ def host_rates(device: Device) -> Dict[str, float]:
     return {"to_device": size / to, "from_device": size / back}
 
 
+@contextlib.contextmanager
+def repeatable() -> Iterator[None]:
+    """Without the atomics that torch allows rocBLAS; cuBLAS repeats its bits by itself."""
+    if not torch.version.hip:
+        yield
+        return
+    before = torch.are_deterministic_algorithms_enabled()
+    warns = torch.is_deterministic_algorithms_warn_only_enabled()
+    torch.use_deterministic_algorithms(True, warn_only=True)
+    try:
+        yield
+    finally:
+        torch.use_deterministic_algorithms(before, warn_only=warns)
+
+
 def differing(device: Device, size: int, dtype: torch.dtype) -> Dict[str, int]:
     """The same product again and again: elements in which any differs from the first."""
     left, right, again = matrices(device, size, dtype)
@@ -186,7 +201,7 @@ def run(device: torch.device) -> Dict[str, Any]:
             found["matmul"]["tf32"] = matmul_rate(on, size, torch.float32, SHARES["tf32"])
     with wire.stage("fp32 matmul"), torch.no_grad(), tf32(False):
         found["matmul"]["fp32"] = matmul_rate(on, size, torch.float32, SHARES["fp32"])
-    with wire.stage("the same product again"), torch.no_grad():
+    with wire.stage("the same product again"), torch.no_grad(), repeatable():
         found.update(differing(on, size, half))
     on.empty()
     with wire.stage("copy within the memory"):

@@ -32,6 +32,7 @@ def lora(request: Dict[str, Any]) -> Dict[str, Any]:
     told: Dict[str, Any] = {"order": request["order"], "reentrant": request["reentrant"]}
     began = time.perf_counter()
     ended: Dict[str, Any] = {"how": "ok"}
+    training_step.freed(device)
     try:
         base = transformers_model.base(request["subject"], request["recipe"]).model
         saved = head_of(base) if request["save_head"] else []
@@ -42,7 +43,7 @@ def lora(request: Dict[str, Any]) -> Dict[str, Any]:
     except Exception as error:
         ended = {"how": "error", "detail": own_stages.explained(error)}
     told["ended"] = dict(ended, seconds=time.perf_counter() - began)
-    own_stages.freed(device)
+    training_step.freed(device)
     return {"lora": told, "versions": own_stages.versions()}
 
 

@@ -22,6 +22,10 @@ M_MMAP_THRESHOLD, MAPPED = -3, 1 << 16
 keeps ever larger ones, so that a peak tells more of the steps before than of this one."""
 
 
+WRITTEN = 1 << 28
+"""Bytes up to which a save is carried out and counted."""
+
+
 class NotCounted(Exception):
     """This system does not tell a peak; the text says which."""
 
@@ -161,6 +165,11 @@ def _stepped(optimizer: Any, weights: Dict[str, torch.Tensor]) -> Dict[str, Any]
 
 
 def size_of(state: Any) -> int:
+    """A state whose tensors take more than `WRITTEN` is added up: to write it takes minutes."""
+    held = {each.untyped_storage().data_ptr(): each.untyped_storage().nbytes()
+            for each in subjects.tensors(state).values()}  # fmt: skip
+    if sum(held.values()) > WRITTEN:
+        return sum(held.values())
     target: Any = Counting()
     torch.save(state, target)
     return int(target.bytes)

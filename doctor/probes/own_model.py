@@ -34,6 +34,8 @@ def make(spec: Dict[str, Any], device: torch.device, recipe: str, seed: Optional
             os._exit(0)
     with wire.stage("move the model to the device"):
         module, batch, loss = parts(returned, spec, seed)
+        if any(each.is_meta for each in subjects.tensors(batch).values()):
+            raise NotAFactory("the batch has tensors on the meta device, which have no values")
         if recipe == "pure-bf16":
             module = module.to(dtype=torch.bfloat16)
         module = placed(module, device)
@@ -113,7 +115,7 @@ def parts(
         batch = _batch_for(module, spec, SEED if seed is None else seed)
         return module, batch, subjects.called
     if seed is not None:
-        raise subjects.NotPossible("the factory makes the batch, there is no other one")
+        raise subjects.NotPossible("the factory makes the batch")
     return (module, *_batch_and_loss(*given[1:]))
 
 

@@ -8,7 +8,6 @@ known: what the user's code does later cannot take them back.
 
 from __future__ import annotations
 
-import gc
 import os
 import re
 import sys
@@ -193,10 +192,3 @@ def without_secrets(text: str) -> str:
         if len(value) >= 8 and SECRET.search(name):
             text = text.replace(value, "***")
     return text
-
-
-def freed(device: torch.device) -> None:
-    """Let go of what earlier steps allocated."""
-    gc.collect()
-    if device.type == "cuda":
-        torch.cuda.empty_cache()

@@ -62,7 +62,7 @@ def attend_eagerly(module: torch.nn.Module) -> None:
     """Spell attention out in a transformers model. Raises NotPossible elsewhere."""
     inner = transformers_like(module)
     if inner is None:
-        raise NotPossible("the model has no attn_implementation to set to eager")
+        raise NotPossible("no attn_implementation to set")
     try:
         if hasattr(inner, "set_attn_implementation"):
             inner.set_attn_implementation("eager")

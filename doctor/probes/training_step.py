@@ -7,6 +7,7 @@ Nothing is scheduled or decayed, so that a weight that stands still has a reason
 from __future__ import annotations
 
 import contextlib
+import gc
 import time
 from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Tuple
 
@@ -19,9 +20,11 @@ THREADS, SMALL = 1, 5_000_000
 machine take ten times as long."""
 LR, BETAS, EPS = 3e-4, (0.9, 0.999), 1e-8
 DTYPES = {"bf16": torch.bfloat16, "fp16": torch.float16, "fp32": torch.float32}
-COPIED = 1 << 22
+COPIED = 1 << 16
 """Elements up to which a parameter's initial values are kept to compare with; of larger ones the
-sum of their bits."""
+sum of the bits of every so many."""
+AT_ONCE = 1 << 22
+"""Elements that are summed at once: the sums widen them, and the device may be nearly full."""
 
 
 class Subject(NamedTuple):
@@ -131,12 +134,19 @@ def scaler_of(device: torch.device) -> Any:
 
 
 def fingerprint(value: torch.Tensor) -> torch.Tensor:
-    """What tells whether a parameter changed: its copy, of a large one the sum of its bits."""
+    """What tells whether a parameter changed: its copy, of a large one sums of its bits."""
     value = value.detach()
     if value.numel() <= COPIED:
         return value.clone()
-    whole = {1: torch.int8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
-    return value.contiguous().view(whole[value.element_size()]).sum(dtype=torch.int64)
+    whole = {1: torch.int8, 2: torch.int16, 4: torch.int32}
+    bits = value.contiguous().view(whole.get(value.element_size(), torch.int64)).flatten()
+    sums = []
+    for part in torch.split(bits, AT_ONCE):
+        rows, rest = divmod(part.numel(), COPIED)
+        sums.append(part[: rows * COPIED].view(rows, COPIED).sum(1, dtype=torch.int64))
+        if rest:
+            sums.append(part[rows * COPIED :].sum(dtype=torch.int64).reshape(1))
+    return torch.cat(sums)
 
 
 class Training:
@@ -232,6 +242,13 @@ class Training:
             }
             for (name, value), changed in zip(self.weights.items(), moved)
         ]
+
+
+def freed(device: torch.device) -> None:
+    """Let go of what earlier steps allocated: two models may not fit beside each other."""
+    gc.collect()
+    if device.type == "cuda":
+        torch.cuda.empty_cache()
 
 
 def peak_bytes(device: torch.device) -> Optional[int]:

@@ -27,17 +27,11 @@ def render(report: Report) -> str:
     lines = [
         "::group::doctor",
         f"::stop-commands::{token}",
-        *_visible(plain.render(report)),
+        plain.render(report),
         f"::{token}::",
         "::endgroup::",
     ]
     return "\n".join([*lines, *_annotations(report)])
-
-
-def _visible(text: str) -> list[str]:
-    """The lines as a log shows them: no control character begins another line or hides one."""
-    shown = (c if c.isprintable() or c == "\n" else ascii(c)[1:-1] for c in text)
-    return "".join(shown).split("\n")
 
 
 def _annotations(report: Report) -> Iterator[str]:

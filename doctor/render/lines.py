@@ -71,6 +71,8 @@ def report_lines(report: Report, detail: Detail = "normal") -> Iterator[Line]:
     """The whole report; quiet leaves out what is well, verbose shows every check's sources."""
     if detail != "quiet":
         yield from _header(report)
+    else:
+        yield from _notes(report)
     for family, findings in groupby(report.findings, key=lambda finding: finding.check.family):
         yield from family_lines(family, list(findings), detail, annotate=report.annotate)
     yield from footer_lines(report)
@@ -82,6 +84,12 @@ def _header(report: Report) -> Iterator[Line]:
     yield Line(f"doctor {__version__}{replayed}", "", "bold")
     for name, said in header_parts(report):
         yield Line(f"  {name:<9}", said)
+
+
+def _notes(report: Report) -> Iterator[Line]:
+    """What was left out or not read: without it a quiet READY would promise too much."""
+    for note in report.notes:
+        yield Line("note ", shown(note, 500))
 
 
 def header_parts(report: Report) -> Iterator[tuple[str, str]]:

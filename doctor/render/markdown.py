@@ -16,6 +16,7 @@ from doctor.render.lines import header_parts
 from doctor.render.told import loud, one_line, said
 from doctor.report import Outcome, Report
 from doctor.sources import SOURCES, Source, short_section
+from doctor.units import visible
 
 MARKS = {
     Status.PASS: "✅ pass",
@@ -102,7 +103,7 @@ def _remedies(findings: Iterable[Finding]) -> Iterator[str]:
 
 def _fenced(commands: tuple[str, ...]) -> Iterator[str]:
     """A fence longer than any row of backticks within."""
-    lines = [one_line(command) for command in commands]
+    lines = [visible(one_line(command)) for command in commands]
     longest = max((len(run) for run in re.findall("`+", "\n".join(lines))), default=0)
     fence = "`" * max(3, longest + 1)
     yield from (f"{fence}sh", *lines, fence)
@@ -117,7 +118,7 @@ def _cited(source: Source) -> str:
 
 def escape(text: str) -> str:
     """One line that markdown and GitHub's additions show as it is written."""
-    line = "".join(c if c.isprintable() else ascii(c)[1:-1] for c in one_line(text))
+    line = visible(one_line(text))
     line = re.sub(r"[&<>$]", lambda found: _ENTITIES[found[0]], line)
     line = _LIVE.sub(r"\\\g<0>", line)
     line = re.sub(r"^(\d*)(?=[-+=.)])", r"\1\\", line)

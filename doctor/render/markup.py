@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from html import escape
 
+from doctor.units import visible
+
 VOID = frozenset({"meta", "rect", "br"})
 
 
@@ -20,7 +22,7 @@ Child = str | Iterable["Child"]
 def el(name: str, *children: Child, **attributes: str) -> Markup:
     """An element. `class_` is class, `aria_label` aria-label; an empty value leaves the name."""
     said = "".join(
-        f' {key.rstrip("_").replace("_", "-")}="{escape(visible(value))}"'
+        f' {key.rstrip("_").replace("_", "-")}="{_escaped(value)}"'
         for key, value in attributes.items()
     )
     if name in VOID:
@@ -37,10 +39,9 @@ def _child(child: Child) -> str:
     if isinstance(child, Markup):
         return child
     if isinstance(child, str):
-        return escape(visible(child), quote=False)
+        return _escaped(child, quote=False)
     return joined(child)
 
 
-def visible(text: str) -> str:
-    """Characters that show nothing, or turn the text around, as Python would escape them."""
-    return "".join(c if c.isprintable() or c == "\n" else ascii(c)[1:-1] for c in text)
+def _escaped(text: str, *, quote: bool = True) -> str:
+    return escape(visible(text, keep="\n"), quote=quote)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from doctor.model import Status
 from doctor.render.told import one_line
 from doctor.report import Outcome, Report
+from doctor.units import visible
 
 STATES = ("OK", "WARNING", "CRITICAL", "UNKNOWN")
 SHOWN = 500
@@ -28,7 +29,7 @@ def render(report: Report) -> str:
         "time": f"{report.facts.seconds:.3f}s",
     }
     performance = " ".join(f"{name}={value}" for name, value in data.items())
-    return f"DOCTOR {STATES[exit_code(report)]} - {one_line(said, SHOWN)} | {performance}"
+    return f"DOCTOR {STATES[exit_code(report)]} - {visible(one_line(said, SHOWN))} | {performance}"
 
 
 def exit_code(report: Report) -> int:

@@ -6,13 +6,14 @@ from collections.abc import Iterable
 
 from doctor.render.lines import Detail, Line, report_lines
 from doctor.report import Report
+from doctor.units import visible
 
 
 def render(report: Report, detail: Detail = "normal") -> str:
-    """Lines of text, one finding a line, remedies indented below."""
+    """Lines of text, one finding a line, remedies indented below; no stranger begins one."""
     return text(report_lines(report, detail))
 
 
 def text(lines: Iterable[Line]) -> str:
-    """Lines without colours."""
-    return "\n".join((line.prefix + line.body).rstrip() for line in lines)
+    """Lines without colours; control characters are written out."""
+    return "\n".join(visible((line.prefix + line.body).rstrip()) for line in lines)

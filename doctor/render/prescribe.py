@@ -12,9 +12,10 @@ from typing import Any, Literal
 from doctor import __version__
 from doctor.prescription.patient import Mode, Setting
 from doctor.prescription.rules import subject
+from doctor.render.told import one_line
 from doctor.report import Outcome, Report
 from doctor.sources import SOURCES, cite, short_section
-from doctor.units import printable
+from doctor.units import visible
 
 Form = Literal["text", "python", "env", "trainer", "accelerate"]
 
@@ -35,7 +36,7 @@ def render(report: Report, settings: Iterable[Setting], mode: Mode, form: Form) 
 
 
 def _one_line(text: str) -> str:
-    return printable(" ".join(text.split()))
+    return visible(one_line(text))
 
 
 def _because(setting: Setting) -> str:

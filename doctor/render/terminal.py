@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Literal, TextIO
 
 from doctor.render.lines import Detail, Line, report_lines
 from doctor.report import Report
+from doctor.units import visible
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -37,7 +38,7 @@ def write(text: str, stream: TextIO) -> None:
 def encodable(text: str, stream: TextIO) -> str:
     """`text` as `stream` can print it; control characters of strangers' names are made visible."""
     encoding = stream.encoding or "ascii"
-    shown = "".join(c if c.isprintable() or c == "\n" else repr(c)[1:-1] for c in text)
+    shown = visible(text, keep="\n")
     try:
         shown.encode(encoding)
     except UnicodeEncodeError:
