@@ -7,7 +7,7 @@ import re
 
 from doctor.checks.cures import ORIGINS, OWN, SMALL, STABLE, Cure
 from doctor.model import Status, Verdict
-from doctor.training_sections import Attempt, Diagnosis, Fault, Smoke
+from doctor.training_sections import LEFT_OUT, Attempt, Diagnosis, Fault, Smoke
 
 WORDS = {
     "repeat": "unchanged",

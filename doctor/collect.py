@@ -22,7 +22,7 @@ from doctor.facts import Facts
 from doctor.interpreter import choose
 from doctor.job import Chosen, Job
 from doctor.own_training import collect_own
-from doctor.sections import Cuda, Driver, Ended, Gpu, Interpreter, Place, Torch, Unknown
+from doctor.sections import Cuda, Driver, Ended, Gpu, Host, Interpreter, Place, Torch, Unknown
 from doctor.torch_child import (
     Told,
     TorchChild,
@@ -39,7 +39,10 @@ from doctor.workers import Worker, end, team
 
 OWN_SECONDS = 0.5
 """Of a budget for the doctor's own start and report."""
-DRIVER_SECONDS = 8.0
+DRIVER_SECONDS, GPU_SECONDS = 8.0, 2.0
+"""For the driver to answer, and for each GPU beyond the first: where nothing keeps the driver
+awake (no persistence mode), it starts one GPU after the other first."""
+MOST_GPUS = 8
 PLACE_SECONDS = 8.0
 CHECKPOINT_SECONDS = 120.0
 
@@ -61,7 +64,8 @@ def _collect(job: Job, children: Children, told: Told) -> Facts:
     child = TorchChild(children, path)
     seen = host.look()
     nvidia = find_target(job, seen, Unknown(reason="not asked yet")).kind == "nvidia"
-    driver = background(lambda: _driver(children) if nvidia else (None, None))
+    patience = driver_seconds(seen)
+    driver = background(lambda: _driver(children, patience) if nvidia else (None, None))
     places = [_look_at(children, *role) for role in roles(job, os.environ)]
     checkpoint = background(lambda: _checkpoint(children, job.checkpoint))
     shape = background(lambda: _shape(children, job.hf or job.checkpoint))
@@ -192,10 +196,15 @@ def _device(facts: Facts) -> str | Unknown:
     return Unknown(reason=f"torch sees no GPU to train on: {detail}".rstrip(": "))
 
 
-def _driver(children: Children) -> tuple[Driver, Gpus]:
+def driver_seconds(seen: Host) -> float:
+    """How long the driver of these GPUs may take to answer."""
+    return DRIVER_SECONDS + GPU_SECONDS * max(0, min(seen.nvidia_devices, MOST_GPUS) - 1)
+
+
+def _driver(children: Children, seconds: float) -> tuple[Driver, Gpus]:
     """NVML and CUDA, each started in a process of its own."""
-    started = background(lambda: children.ask("cuda_init", seconds=DRIVER_SECONDS))
-    nvml = children.ask("nvml", seconds=DRIVER_SECONDS)
+    started = background(lambda: children.ask("cuda_init", seconds=seconds))
+    nvml = children.ask("nvml", seconds=seconds)
     cuda = started.result()
     told = {key: value for note in nvml.notes for key, value in note.items() if key != "gpu"}
     told |= nvml.answer or {}

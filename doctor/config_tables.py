@@ -186,7 +186,13 @@ def _in_words(error: str, data: Any) -> str:
     """msgspec's message as a person would say it, the key first."""
     said, _, at = error.partition(" - at `$")
     path = at.rstrip("`")
-    return f"{_human(path.lstrip('.')) or 'the file'}: {_complaint(said, path)}{_value(data, path)}"
+    return f"{_human(path.lstrip('.')) or 'the file'}: {_complaint(said, path)}{_value(data, path) or _member(said)}"
+
+
+def _member(said: str) -> str:
+    """The value of a table whose key msgspec does not name."""
+    found = re.fullmatch(r"Invalid enum value ('.*')", said)
+    return f": {shown(found[1], 60)}" if found else ""
 
 
 def _complaint(said: str, path: str) -> str:

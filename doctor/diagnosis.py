@@ -13,7 +13,7 @@ import msgspec
 from doctor.child import CUT, Answer
 from doctor.children import fit
 from doctor.torch_child import Told, TorchChild, cut_short
-from doctor.training_sections import Attempt, Diagnosis, Fault, Smoke
+from doctor.training_sections import LEFT_OUT, Attempt, Diagnosis, Fault, Smoke
 
 CHANGES = (
     "cudnn-off",
@@ -32,7 +32,6 @@ ATTEMPT_SECONDS = 20.0
 """Of the small model, once torch is imported."""
 REPEATS = 3
 """With nothing changed, where the first of them is well."""
-LEFT_OUT = "left out, the time was over"
 MOST_SKIPPED = 10
 """Steps that an fp16 GradScaler may skip while it calibrates."""
 

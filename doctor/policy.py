@@ -28,17 +28,24 @@ class Policy:
 
 
 def resolve(
-    ignores: Iterable[Ignore], severity: Mapping[str, Severity], inject: Sequence[str]
+    ignores: Iterable[Ignore],
+    severity: Mapping[str, Severity],
+    inject: Sequence[str],
+    path: str = "",
 ) -> Policy:
-    """The policy, its names looked up. Raises UserError for a name that no check has."""
+    """The policy, its names looked up. Raises UserError for a name that no check has.
+
+    `path` is the job file that the first two stand in.
+    """
+    where = f"{path}: " if path else ""
     found = tuple(
-        (ignore, _codes(ignore.code, f"[[ignore]] {number}: code: "))
+        (ignore, _codes(ignore.code, f"{where}[[ignore]] {number}: code: "))
         for number, ignore in enumerate(ignores, 1)
     )
     severities = {
         code: said
         for name, said in sorted(severity.items(), key=lambda item: len(item[0]) != 3)
-        for code in _codes(name, "severity: ")
+        for code in _codes(name, f"{where}severity: ")
     }
     wanted = [part.strip() for name in inject for part in name.split(",") if part.strip()]
     injected = frozenset(code for name in wanted for code in _codes(name, "--inject: "))

@@ -82,7 +82,7 @@ def examine_job(
     checks = selected(only, skip)
     file = _job_file(wishes, searched=facts_file is None)
     rules = policy.resolve(
-        file.ignores if wishes.ignores else (), file.severity or {}, wishes.inject
+        file.ignores if wishes.ignores else (), file.severity or {}, wishes.inject, file.path
     )
     _among(rules, checks)
     variables = environment(os.environ)

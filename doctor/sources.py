@@ -105,9 +105,7 @@ DOCUMENTS = (
         "works because torch's version object compares by PEP 440, plain strings do not.",
     ),
     _document("bts-stable", "bf16-training-stability", "Default (Stable) Configuration"),
-    _document(
-        "bts-fast", "bf16-training-stability", "After Stack Upgrade (Flash Attention 2)"
-    ),
+    _document("bts-fast", "bf16-training-stability", "After Stack Upgrade (Flash Attention 2)"),
     _document("bts-diagnostic", "bf16-training-stability", "Diagnostic Mode"),
     _document("bts-quick", "bf16-training-stability", "Quick Diagnostics"),
     _document(

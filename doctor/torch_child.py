@@ -17,7 +17,8 @@ from doctor.training_sections import Smoke, Stage, Step
 IMPORT_SECONDS = 120.0
 CUDA_SECONDS = 30.0
 KERNEL_SECONDS = 60.0
-"""A kernel that exists as PTX only is compiled on its first launch."""
+"""A kernel that exists as PTX only is compiled on its first launch; the libraries that the first
+matmul loads are gigabytes, perhaps on a slow disk."""
 SMOKE_SECONDS = 120.0
 
 Told = Callable[[str], None]
@@ -141,7 +142,7 @@ def read_libraries(
     child: TorchChild, torch: Torch, cuda: Cuda
 ) -> tuple[Libraries | Unknown, Torch, Cuda]:
     """What is mapped after kernels ran; cuDNN's version and SDPA's order are known only then."""
-    answer = child.ask(CUDA_SECONDS, stage="libraries")
+    answer = child.ask(KERNEL_SECONDS, stage="libraries")
     libraries = read(answer, "libraries", Libraries)
     if isinstance(libraries, Libraries) and libraries.used and not libraries.used.ok:
         child.end()

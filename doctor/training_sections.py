@@ -49,6 +49,10 @@ Fault = Literal[
 ]  # fmt: skip
 
 
+LEFT_OUT = "left out, the time was over"
+"""The detail of an attempt for which no time was left."""
+
+
 class Attempt(Section, frozen=True, kw_only=True):
     """The same steps once more with one thing changed."""
 
