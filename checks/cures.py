@@ -182,7 +182,8 @@ OWN = ATTENTION | {
         "the batch is the cause",
         "Mend the data, and check every batch before it is trained on: "
         "torch.isfinite(inputs).all(), 0 <= labels < classes except for the ignored -100, tokens "
-        "inside the vocabulary, and at least one label that counts.",
+        "inside the vocabulary, no sample longer than the model's positions (--seq-len), and at "
+        "least one label that counts.",
         JOB,
         ("ps-P11",),
     ),

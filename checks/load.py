@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 from doctor.card_sections import Load, Watched
@@ -45,6 +46,8 @@ LANE = {1: 0.25, 2: 0.5, 3: 0.985, 4: 1.969, 5: 3.938, 6: 7.563}
 LINK_SHARE = 0.6
 """Of the link's raw rate. A pinned copy reaches about 0.8 of it: 25 GB/s on generation 4 with 16
 lanes, 50 on generation 5; three quarters of that are required, as of the matmul rate."""
+BUILT_IN = re.compile(r"Laptop GPU|Max-Q|Mobile")
+"""GPUs of laptops: the driver tells the lanes of the chip, of which many boards wire half."""
 LEAST_FROM_HOST = 2.85
 """GB/s below which Vast.ai does not verify a machine (vast-self-test)."""
 MOST_REPLAYS = 8
@@ -118,6 +121,8 @@ def _slow(load: Load, rate: float, figure: Figure | None, best: float) -> list[s
 def _link(load: Load, watched: Watched | None) -> tuple[str, list[str]]:
     """What is told of the way to the host, and what is wrong with it."""
     link, most = (watched.link, watched.link_max) if watched else (None, None)
+    if link and most and BUILT_IN.search(load.name):
+        most = (most[0], min(link[1], most[1]))
     pcie = f" over PCIe {link[0]}.0 x{link[1]}" if link else ""
     if load.to_device is None:
         reason = load.unread.get("to_device", "not recorded")

@@ -19,9 +19,9 @@ from doctor.training_sections import OwnModel, Parameter, Smoke
 SmallModel = Smoke | Unknown | None
 
 HUNG = (
-    "Run it alone and call faulthandler.dump_traceback_later(60) at its start, which names the line "
-    "that waits: a lock, a download, a DataLoader's worker, a collective whose other ranks are not "
-    "there."
+    "Run it alone and call faulthandler.dump_traceback_later(60) at its start: that names the line "
+    "that waits, such as a lock, a download, a DataLoader's worker or a collective without its "
+    "other ranks."
 )
 
 NOT_THERE = "is not installed in this interpreter"
@@ -36,7 +36,7 @@ ERRORS = (
     ),
     Known(
         NO_LOSS,
-        "Let the forward pass give a loss (by .loss, [\"loss\"] or as a scalar tensor), or return "
+        "Let the forward pass give a loss (.loss, a key 'loss' or a scalar tensor), or return "
         "(module, batch, loss) from the factory, where loss(module, batch) is a scalar tensor; "
         "docs/own-model.md has an example.",
         Owner.JOB,

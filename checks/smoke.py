@@ -37,7 +37,7 @@ ERRORS = (
         ("titan-why", "pytorch-127176"),
     ),
     Known(
-        ("does not support bfloat16", "has no GradScaler"),
+        ("does not support bfloat16", "has no GradScaler", "unsupported autocast device_type"),
         "This torch cannot do this precision on this device: choose another one with --precision, "
         "or install a newer torch.",
     ),

@@ -186,7 +186,8 @@ def _in_words(error: str, data: Any) -> str:
     """msgspec's message as a person would say it, the key first."""
     said, _, at = error.partition(" - at `$")
     path = at.rstrip("`")
-    return f"{_human(path.lstrip('.')) or 'the file'}: {_complaint(said, path)}{_value(data, path) or _member(said)}"
+    value = _value(data, path) or _member(said)
+    return f"{_human(path.lstrip('.')) or 'the file'}: {_complaint(said, path)}{value}"
 
 
 def _member(said: str) -> str:

@@ -15,7 +15,8 @@ from doctor.sections import Cuda, Ended, Interpreter, Libraries, Torch, TorchGpu
 from doctor.training_sections import Smoke, Stage, Step
 
 IMPORT_SECONDS = 120.0
-CUDA_SECONDS = 30.0
+CUDA_SECONDS = 45.0
+"""Where nothing keeps the driver awake it starts one GPU after the other first."""
 KERNEL_SECONDS = 60.0
 """A kernel that exists as PTX only is compiled on its first launch; the libraries that the first
 matmul loads are gigabytes, perhaps on a slow disk."""

@@ -189,6 +189,23 @@ def test_quiet_shows_complaints_and_the_verdict_only() -> None:
     assert "GPU003" in replay("row_remap_failed", "--quiet").stdout
 
 
+def test_quiet_keeps_the_notes(tmp_path: Path) -> None:
+    """A quiet READY says what was left out."""
+    (tmp_path / "doctor.toml").write_text(
+        "[[ignore]]\ncode = 'NUM'\nreason = 'x'\nuntil = 2020-01-01\n", "utf-8"
+    )
+    job_file = str(tmp_path / "doctor.toml")
+    told = replay("h100_torch2.15", "--quiet", "--config", job_file).stdout
+    assert "note [[ignore]] 1 of NUM (x) ended on 2020-01-01" in told
+    assert "note" not in replay("h100_torch2.15", "--quiet").stdout
+
+
+def test_a_value_that_no_flag_takes_is_told_plainly() -> None:
+    told = doctor("run", "--format", "foo").stderr
+    assert "'foo' is not one of 'console'" in told
+    assert "Value error" not in told
+
+
 def test_verbose_shows_sources_of_passing_checks() -> None:
     assert "see: " not in replay("h100_torch2.15").stdout
     assert "see: " in replay("h100_torch2.15", "--verbose").stdout

@@ -16,8 +16,9 @@ from typing import Any
 
 import pytest
 
+from doctor import collect
 from doctor.facts import decode
-from doctor.sections import Cuda, Interpreter, Torch, Unknown
+from doctor.sections import Cuda, Host, Interpreter, Torch, Unknown
 from doctor.training_sections import Smoke
 from doctor.views import JobGpus
 
@@ -161,6 +162,11 @@ def test_a_driver_that_hangs_is_named_in_seconds(
     assert "no answer in 8 s" in summary(report, "DRV001")
     assert status(report, "TOR001") == "pass"
     assert status(report, "SMK001") == "unknown"
+
+
+@pytest.mark.parametrize(("gpus", "seconds"), [(0, 8), (1, 8), (2, 10), (8, 22), (64, 22)])
+def test_a_driver_that_has_more_gpus_to_start_gets_longer(gpus: int, seconds: float) -> None:
+    assert collect.driver_seconds(Host(system="Linux", nvidia_devices=gpus)) == seconds
 
 
 def test_an_interpreter_without_torch_is_told_by_its_path(

@@ -99,7 +99,7 @@ WRONG = [
     ("[ignore]\ncode = 'NUM003'", "ignore: a list is wanted, not a table"),
     ("[[ignore]]\ncode = 'X'\nreason = 'x'\nuntill = 1", "[[ignore]] 1: untill: no such key"),
     ("[[ignore]]\ncode = 'X'\nreason = 'x'\nuntil = 'soon'", "until: a date such as 2026-12-31"),
-    ("[severity]\nMEM = 'off'", "severity: one of warn, fail is wanted"),
+    ("[severity]\nMEM = 'off'", "severity: one of warn, fail is wanted: 'off'"),
     ("[job", "is not TOML"),
     ("a = " + "[" * 5000, "is not TOML"),
 ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import subprocess
 import sys
 import textwrap
 from collections.abc import Callable, Iterator
@@ -20,14 +21,23 @@ from doctor.checks.diagnosed import WORDS, complete, sentence, table
 from doctor.child import CUT, PROBES, Answer
 from doctor.children import Children
 from doctor.collect import collect
-from doctor.diagnosis import CHANGES, LEFT_OUT, MOST_SKIPPED, diagnose, fault_of
+from doctor.diagnosis import CHANGES, MOST_SKIPPED, diagnose, fault_of
 from doctor.engine import examine
 from doctor.facts import decode, encode
 from doctor.job import Job
 from doctor.model import Owner, Status, Verdict, fail, ok
 from doctor.sections import Ended
 from doctor.torch_child import TorchChild, cut_short
-from doctor.training_sections import Attempt, Diagnosis, Fault, Parameter, Smoke, Stage, Step
+from doctor.training_sections import (
+    LEFT_OUT,
+    Attempt,
+    Diagnosis,
+    Fault,
+    Parameter,
+    Smoke,
+    Stage,
+    Step,
+)
 
 SECONDS = 120.0
 SMALL = {"kind": "small"}
@@ -730,6 +740,36 @@ def test_a_known_remedy_stays_where_nothing_mends_it() -> None:
     mended = Diagnosis(fault="raised", attempts=(same[0], Attempt(change="math", outcome="mended")))
     verdict = complete(known, record(diagnosis=mended))
     assert "enable_mem_efficient_sdp(False)" in (verdict.fix or "")
+
+
+def test_a_search_that_ran_out_of_time_names_no_cause() -> None:
+    tried = [Attempt(change=name, outcome="same") for name in ("repeat", "math")]
+    cut = Attempt(change="eager", outcome="not possible", detail=LEFT_OUT)
+    said = sentence(Diagnosis(fault="hung", attempts=(*tried, cut)), record(), own=True)
+    assert "the cause was not found" in said
+    assert "1 tried" in said
+    assert "model's own code" not in said
+    whole = sentence(Diagnosis(fault="hung", attempts=tuple(tried)), record(), own=True)
+    assert "model's own code is the cause" in whole
+
+
+@pytest.mark.parametrize(
+    ("indices", "said"),
+    [
+        ([[0, 1, 2, 3, 4]], "positions: 2 of 5 beyond the model's length, it has 3"),
+        ([[0, 7, 2, 1, 2]], "tokens: 1 of 5 values outside the vocabulary [0, 3)"),
+    ],
+)
+def test_positions_are_told_from_tokens(indices: list[list[int]], said: str) -> None:
+    code = (
+        "import sys, torch, inspect_step as step\n"
+        f"try: step._check_tokens(torch.tensor({indices}), torch.zeros(3, 2), {{}})\n"
+        "except step.Spoiled as error: print(error)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, "2"], cwd=PROBES, capture_output=True, text=True, check=True
+    )
+    assert done.stdout.strip() == said
 
 
 def test_nothing_is_added_to_what_is_well_or_was_not_searched() -> None:

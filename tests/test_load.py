@@ -391,6 +391,22 @@ def test_the_matmul_rate_is_judged_by_measured_figures(
 
 
 @pytest.mark.parametrize(
+    ("name", "rate", "status"),
+    [
+        ("NVIDIA GeForce RTX 4080 Laptop GPU", 13.0, Status.SKIP),
+        ("NVIDIA GeForce RTX 4080 Laptop GPU", 5.0, Status.WARN),
+        ("NVIDIA GeForce RTX 4080", 13.0, Status.WARN),
+    ],
+)
+def test_the_lanes_that_a_laptop_wires_are_all_it_can_have(
+    name: str, rate: float, status: Status
+) -> None:
+    seen = Watched(uuid="GPU-0", samples=9, mask=0, link=(4, 8), link_max=(4, 16))
+    one = load(name, None, matmul={"bf16": 9e13}, to_device=rate * 1e9)
+    assert SPEED.judge(load=(one,), watched=(seen,), job_gpus=NOBODY).status is status
+
+
+@pytest.mark.parametrize(
     ("rate", "around", "status", "said"),
     [
         (55.0, {}, Status.PASS, "55.0 GB/s from the host over PCIe 5.0 x16"),

@@ -208,6 +208,8 @@ def test_a_loss_that_is_none_is_told_by_its_stage(
     assert verdict.status is Status.FAIL
     assert said in verdict.summary
     assert "forward raised" in verdict.summary or "backward raised" in verdict.summary
+    assert (".detach()" if "grad" in said else "docs/own-model.md") in (verdict.fix or "")
+    assert verdict.owner is Owner.JOB
 
 
 # What user's code may do
@@ -233,6 +235,19 @@ def test_a_factory_that_dies_or_hangs_is_told(
     assert time.monotonic() - began < 30
     assert (seen.built.how, detail in seen.built.detail) == (how, True), seen.built
     assert completes(seen).status is Status.FAIL
+
+
+def test_a_step_that_hangs_where_the_small_model_trains_is_the_jobs_own(
+    own: Own, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    well = smoke_of(own("def make():\n    return Net(), batch()\n"))
+    monkeypatch.setattr(own_training, "OWN_SECONDS", 3.0)
+    monkeypatch.setattr(own_training, "diagnose", lambda *given, **named: None)
+    hung = own("def make():\n    return Net(), batch(), lambda module, given: time.sleep(600)\n")
+    verdict = completes(hung, well)
+    assert "dump_traceback_later" in (verdict.fix or "")
+    assert verdict.owner is Owner.JOB
+    assert "dmesg" in (completes(hung).fix or "")
 
 
 def test_a_step_that_hangs_is_told_by_its_stage(own: Own, monkeypatch: pytest.MonkeyPatch) -> None:

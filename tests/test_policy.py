@@ -168,5 +168,7 @@ def test_a_name_that_no_check_has_is_an_error() -> None:
         ignoring("NUM03")
     with pytest.raises(UserError, match=r"^severity: no check"):
         graded(NUM03="warn")
+    with pytest.raises(UserError, match=r"^/x/doctor.toml: severity: no check"):
+        resolve((), {"NUM999": "warn"}, (), "/x/doctor.toml")
     with pytest.raises(UserError, match=r"^--inject: no check"):
         resolve([], {}, ["NUM03"])

@@ -99,10 +99,13 @@ def test_names_the_stage_and_those_before(until: str, ended: Ended, said: str) -
     ("detail", "owner", "fix"),
     [
         ("RuntimeError: element 0 of tensors does not require grad", Owner.JOB, "use_reentrant"),
+        ("RuntimeError: element 0 of tensors does not require grad", Owner.JOB, ".detach()"),
         ('NotImplementedError: "_amp_foreach_non_finite_check_and_unscale_cuda" not implemented',
          Owner.JOB, "GradScaler"),
         ("RuntimeError: Current CUDA Device does not support bfloat16. Please", Owner.ENVIRONMENT,
          "--precision"),
+        ("RuntimeError: User specified an unsupported autocast device_type 'mps'",
+         Owner.ENVIRONMENT, "newer torch"),
         ("AcceleratorError: CUDA error: no kernel image is available for execution",
          Owner.ENVIRONMENT, "TOR003"),
         ("RuntimeError: CUDNN_STATUS_SUBLIBRARY_VERSION_MISMATCH", Owner.ENVIRONMENT, "libcudnn"),
