@@ -49,6 +49,8 @@ def expected_count(
     if not wanted:
         return skip(NOT_EXPECTED)
     if isinstance(job_gpus, Unknown):
+        if _none_on_the_bus(host):
+            return fail(f"no GPU is on the PCI bus, {wanted} expected")
         return unknown(f"{wanted} expected: {job_gpus.reason}")
     seen = len(job_gpus.gpus)
     said = f"{seen} visible, {wanted} expected"
@@ -63,6 +65,13 @@ def expected_count(
             owner=Owner.ENVIRONMENT,
         )
     return fail(said)
+
+
+def _none_on_the_bus(host: Host | Unknown) -> bool:
+    """Whether the bus was read and shows no GPU, nor a device node of one."""
+    if not isinstance(host, Host) or not host.pci_listed:
+        return False
+    return not (host.has_nvidia or host.amd_devices)
 
 
 def expected_memory(job: Job, job_gpus: JobGpus | Unknown) -> Verdict:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from doctor.activations import told
 from doctor.checkpoint_sections import Checkpoint
 from doctor.job import Chosen, Job, Target
-from doctor.memory_plan import Plan, draw, plan
+from doctor.memory.activations import told
+from doctor.memory.plan import Plan, draw, plan
+from doctor.memory.room import host_room
+from doctor.memory.training import table
 from doctor.model import Check, Owner, Verdict, fail, ok, skip, unknown, warn
-from doctor.room import host_room
 from doctor.sections import Host, Unknown
-from doctor.training_memory import table
 from doctor.training_sections import ModelShape, OwnModel
 from doctor.units import GIB, MIB, count, gib
 from doctor.verdicts import worst

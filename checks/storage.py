@@ -6,9 +6,9 @@ from pathlib import PurePath
 
 from doctor.checkpoint_sections import Checkpoint
 from doctor.job import Job
+from doctor.memory.training import Saved, saved_size
 from doctor.model import Check, Owner, Status, Verdict, fail, ok, unknown, warn
 from doctor.sections import Place, Unknown
-from doctor.training_memory import Saved, saved_size
 from doctor.training_sections import OwnModel
 from doctor.units import GB, gb
 from doctor.verdicts import worst

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from doctor.child import CUT
+from doctor.collection.child import CUT
 from doctor.errors import UserError
 from doctor.facts import Facts
 from doctor.job import Job

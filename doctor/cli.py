@@ -235,7 +235,7 @@ def init(
     """Write a commented doctor.toml from what is found here. Never overwrites one."""
     from pathlib import Path
 
-    from doctor import starter
+    from doctor.jobfile import starter
     from doctor.render import terminal
 
     text = starter.init(Path(), to_stdout=stdout)

@@ -10,20 +10,17 @@ from typing import Literal
 
 import msgspec
 
-from doctor import host
-from doctor.attention_trial import collect_attention
 from doctor.budget import without_cut
-from doctor.card import Siblings, Watch, left_out, put_to_work
 from doctor.checkpoint.remote import redacted
 from doctor.checkpoint_sections import Checkpoint
-from doctor.children import Children, background, fit, read, read_checkpoint
-from doctor.diagnosis import diagnose
-from doctor.facts import Facts
-from doctor.interpreter import choose
-from doctor.job import Chosen, Job
-from doctor.own_training import collect_own
-from doctor.sections import Cuda, Driver, Ended, Gpu, Host, Interpreter, Place, Torch, Unknown
-from doctor.torch_child import (
+from doctor.collection import host
+from doctor.collection.attention_trial import collect_attention
+from doctor.collection.card import Siblings, Watch, left_out, put_to_work
+from doctor.collection.children import Children, background, fit, read, read_checkpoint
+from doctor.collection.diagnosis import diagnose
+from doctor.collection.interpreter import choose
+from doctor.collection.own_training import collect_own
+from doctor.collection.torch_child import (
     Told,
     TorchChild,
     read_devices,
@@ -32,10 +29,13 @@ from doctor.torch_child import (
     run_kernels,
     run_smoke,
 )
+from doctor.collection.workers import Worker, end, team
+from doctor.facts import Facts
+from doctor.job import Chosen, Job
+from doctor.sections import Cuda, Driver, Ended, Gpu, Host, Interpreter, Place, Torch, Unknown
 from doctor.training_sections import ModelShape, OwnModel
 from doctor.units import printable
 from doctor.views import find_target
-from doctor.workers import Worker, end, team
 
 OWN_SECONDS = 0.5
 """Of a budget for the doctor's own start and report."""

@@ -11,7 +11,7 @@ from typing import Any
 from doctor import catalog
 from doctor.checkpoint.remote import redacted, there
 from doctor.checkpoint_sections import Checkpoint
-from doctor.children import Children, fit, read_checkpoint
+from doctor.collection.children import Children, fit, read_checkpoint
 from doctor.engine import examine
 from doctor.facts import Facts
 from doctor.job import Job

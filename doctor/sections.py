@@ -63,7 +63,7 @@ class Host(Section, frozen=True, kw_only=True):
     """Version of the loaded NVIDIA kernel module, from /proc/driver/nvidia/version."""
     container: str | None = None
     env: dict[str, str] = {}
-    """Variables on the allow-list only (`doctor.host.RECORDED`)."""
+    """Variables on the allow-list only (`doctor.collection.host.RECORDED`)."""
     memory_total: int | None = None
     memory_available: int | None = None
     cgroup: Literal["v1", "v2"] | None = None

@@ -14,17 +14,18 @@ from typing import Any
 
 import msgspec
 
-from doctor import budget, catalog, policy
-from doctor.asked import LOOKED_AT, merge
+from doctor import budget, catalog
 from doctor.checkpoint.remote import there
-from doctor.children import background
-from doctor.config import JobFile, environment, load
+from doctor.collection.children import background
 from doctor.engine import examine
 from doctor.errors import UserError
 from doctor.facts import Facts, decode, encode
 from doctor.job import Job
+from doctor.jobfile import policy
+from doctor.jobfile.asked import LOOKED_AT, merge
+from doctor.jobfile.config import JobFile, environment, load
+from doctor.jobfile.policy import Policy
 from doctor.model import Check
-from doctor.policy import Policy
 from doctor.report import FailOn, Report
 from doctor.sections import Host
 from doctor.units import printable
@@ -189,8 +190,8 @@ def _here() -> str:
 
 def _live(job: Job, progress: bool) -> Facts:
     from doctor.collect import collect
-    from doctor.interpreter import program
-    from doctor.own_training import factory_of, find_folder
+    from doctor.collection.interpreter import program
+    from doctor.collection.own_training import factory_of, find_folder
 
     if job.device == "mps" and sys.platform != "darwin":
         raise UserError("--device mps is for a Mac")

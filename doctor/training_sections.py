@@ -57,7 +57,7 @@ class Attempt(Section, frozen=True, kw_only=True):
     """The same steps once more with one thing changed."""
 
     change: str
-    """One of `doctor.diagnosis.CHANGES`: "cudnn-off", "math", "eager", "fp32-weights", ..."""
+    """A key of `doctor.collection.diagnosis.CHANGES`: "cudnn-off", "math", "eager", ..."""
     outcome: Literal["mended", "same", "other", "not possible"]
     """other: a fault again, but not the one that is looked for."""
     detail: str = ""

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from doctor.asked import ABOUT_THEM, LOOKED_AT, merge
-from doctor.config import JobFile
 from doctor.errors import UserError
 from doctor.expect import Expect
+from doctor.jobfile.asked import ABOUT_THEM, LOOKED_AT, merge
+from doctor.jobfile.config import JobFile
 
 
 def merged(flags: dict[str, Any], file: dict[str, Any], **variables: Any) -> dict[str, Any]:

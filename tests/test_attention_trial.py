@@ -15,19 +15,19 @@ import msgspec
 import pytest
 import recorded
 
-from doctor import attention_trial
-from doctor.attention_trial import try_attention, try_implementations
 from doctor.card_sections import Attention, Implementation, Trial
 from doctor.checks import attention as checks
 from doctor.checks.attention_trials import GATES, MODEL_GATES, ordinary
-from doctor.child import PROBES
-from doctor.children import Children
+from doctor.collection import attention_trial
+from doctor.collection.attention_trial import try_attention, try_implementations
+from doctor.collection.child import PROBES
+from doctor.collection.children import Children
+from doctor.collection.torch_child import TorchChild
 from doctor.engine import examine
 from doctor.facts import Facts, decode
 from doctor.job import Chosen
 from doctor.model import Finding, Status
 from doctor.sections import Unknown
-from doctor.torch_child import TorchChild
 
 CHOSEN = Chosen("bf16", "asked")
 FILES = ("attention_trial.py", "attention_cases.py", "attention_implementations.py")

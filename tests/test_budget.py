@@ -17,7 +17,7 @@ from recorded_load import loaded
 
 from doctor import catalog
 from doctor.budget import parse_seconds, reduce, without_cut
-from doctor.child import CUT
+from doctor.collection.child import CUT
 from doctor.engine import examine
 from doctor.errors import UserError
 from doctor.job import Job

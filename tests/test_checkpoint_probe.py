@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from doctor.checkpoint_sections import Checkpoint
-from doctor.child import PROBES, Answer, Child
+from doctor.collection.child import PROBES, Answer, Child
 from doctor.sections import Unknown
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from doctor.child import LINE, TAIL, Answer, Child
+from doctor.collection.child import LINE, TAIL, Answer, Child
 
 START = """
 import json, os, signal, subprocess, sys, time

@@ -14,12 +14,12 @@ import jsonschema
 import msgspec
 import pytest
 
-from doctor import config
-from doctor.config import JobFile, environment, load
-from doctor.config_tables import JOB_KEYS, NOT_IN_FILE, Ignore, decode, schema
 from doctor.errors import UserError
 from doctor.expect import Expect, admits, names, parse_size
 from doctor.job import Job
+from doctor.jobfile import config
+from doctor.jobfile.config import JobFile, environment, load
+from doctor.jobfile.tables import JOB_KEYS, NOT_IN_FILE, Ignore, decode, schema
 
 SCHEMA = Path(__file__).parents[1] / "schemas" / "doctor-toml.schema.json"
 ROOT = os.geteuid() == 0

@@ -14,20 +14,20 @@ import msgspec
 import pytest
 from runs import llama
 
-from doctor import children as running
 from doctor.catalog import CHECKS
 from doctor.checks import smoke as judged
 from doctor.checks.diagnosed import WORDS, complete, sentence, table
-from doctor.child import CUT, PROBES, Answer
-from doctor.children import Children
 from doctor.collect import collect
-from doctor.diagnosis import CHANGES, MOST_SKIPPED, diagnose, fault_of
+from doctor.collection import children as running
+from doctor.collection.child import CUT, PROBES, Answer
+from doctor.collection.children import Children
+from doctor.collection.diagnosis import CHANGES, MOST_SKIPPED, diagnose, fault_of
+from doctor.collection.torch_child import TorchChild, cut_short
 from doctor.engine import examine
 from doctor.facts import decode, encode
 from doctor.job import Job
 from doctor.model import Owner, Status, Verdict, fail, ok
 from doctor.sections import Ended
-from doctor.torch_child import TorchChild, cut_short
 from doctor.training_sections import (
     LEFT_OUT,
     Attempt,

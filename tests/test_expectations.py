@@ -295,3 +295,14 @@ def test_an_expected_disk_is_looked_at_and_never_written_to() -> None:
         ("temporary", "/t", False),
         ("expected", "/data", False),
     ]
+
+
+def test_no_gpu_on_the_bus_is_none_and_a_bus_that_was_not_read_is_not_known() -> None:
+    def judged(**fields: object) -> Status:
+        seen = host(nvidia_devices=0, device_nodes=(), kernel_driver=None, **fields)
+        unseen = Unknown(reason="no driver")
+        return expectations.COUNT.judge(job(expect=Expect(count=8)), seen, None, unseen).status
+
+    assert judged() is Status.FAIL
+    assert judged(pci_listed=False) is Status.UNKNOWN
+    assert judged(amd_devices=8) is Status.UNKNOWN

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from doctor.host import RECORDED, look
+from doctor.collection.host import RECORDED, look
 
 LINUX = pytest.mark.skipif(platform.system() != "Linux", reason="reads procfs")
 V1_UNLIMITED = "9223372036854771712\n"

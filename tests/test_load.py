@@ -14,20 +14,21 @@ import pytest
 import shims
 from recorded import smoke, stopped
 
-from doctor import card, collect
+from doctor import collect
 from doctor.card_sections import Load, Watched
 from doctor.checks.load import FIGURES, SAME_TWICE, SPEED
-from doctor.child import PROBES, Answer
-from doctor.children import Children
+from doctor.collection import card
+from doctor.collection.child import PROBES, Answer
+from doctor.collection.children import Children
+from doctor.collection.torch_child import TorchChild, run_kernels
+from doctor.collection.workers import Worker, end, team
 from doctor.facts import Facts, decode, encode
 from doctor.job import Chosen, Job
 from doctor.model import Owner, Status, Verdict
 from doctor.sections import Cuda, Ended, Gpu, Host, Interpreter, Slice, Torch, TorchGpu, Unknown
 from doctor.session import examine_job
-from doctor.torch_child import TorchChild, run_kernels
 from doctor.training_sections import Smoke
 from doctor.views import JobGpu, JobGpus
-from doctor.workers import Worker, end, team
 
 OK = Ended(how="ok")
 NOBODY = Unknown(reason="NVML hung")

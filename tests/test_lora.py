@@ -14,14 +14,14 @@ from typing import Any
 
 import pytest
 
-from doctor import own_training
 from doctor.checks import own_model, own_recipe
-from doctor.child import PROBES
-from doctor.children import Children
+from doctor.collection import own_training
+from doctor.collection.child import PROBES
+from doctor.collection.children import Children
+from doctor.collection.own_training import collect_own
 from doctor.facts import Facts, decode
 from doctor.job import Chosen, Job, Target
 from doctor.model import Owner, Status, Verdict
-from doctor.own_training import collect_own
 from doctor.sections import Ended
 from doctor.training_sections import LoraOrder, OwnModel
 

@@ -8,16 +8,16 @@ import msgspec
 import pytest
 import recorded
 
-from doctor.activations import REST, estimated, measured
 from doctor.checkpoint_sections import Checkpoint
 from doctor.checks import memory
-from doctor.children import Children
+from doctor.collection.children import Children
 from doctor.job import Chosen, Job, Precision, Target, TargetKind
-from doctor.memory_plan import WIDTH, draw, memory_bar
+from doctor.memory.activations import REST, estimated, measured
+from doctor.memory.plan import WIDTH, draw, memory_bar
+from doctor.memory.training import Size, model_size, state_width, training_parts
 from doctor.model import Status, Verdict
 from doctor.sections import Ended, Gpu, Host, Slice, TorchGpu, Unknown
 from doctor.sources import SOURCES
-from doctor.training_memory import Size, model_size, state_width, training_parts
 from doctor.training_sections import MemoryPoint, ModelShape, OwnModel
 from doctor.units import GIB, MIB
 from doctor.views import JobGpu, JobGpus

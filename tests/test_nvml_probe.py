@@ -15,12 +15,12 @@ from typing import Any
 import msgspec
 import pytest
 
-from doctor import card
 from doctor.card_sections import Watched
 from doctor.checks.driver import CHECKS as DRIVER
 from doctor.checks.gpu import CHECKS as GPU
-from doctor.child import PROBES, Answer, Child
-from doctor.children import Children
+from doctor.collection import card
+from doctor.collection.child import PROBES, Answer, Child
+from doctor.collection.children import Children
 from doctor.facts import Facts
 from doctor.job import Job
 from doctor.model import Owner, Status, Verdict

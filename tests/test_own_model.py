@@ -16,16 +16,16 @@ from typing import Any
 
 import pytest
 
-from doctor import own_training
 from doctor.checks import own_model as checks
 from doctor.checks import own_recipe, storage
-from doctor.child import PROBES
-from doctor.children import Children
+from doctor.collection import own_training
+from doctor.collection.child import PROBES
+from doctor.collection.children import Children
+from doctor.collection.own_training import collect_own, factory_of, find_folder
 from doctor.errors import UserError
 from doctor.facts import decode
 from doctor.job import Chosen, Job, Target
 from doctor.model import Owner, Status, Verdict
-from doctor.own_training import collect_own, factory_of, find_folder
 from doctor.sections import Ended, Place, Unknown
 from doctor.training_sections import (
     Compiled,

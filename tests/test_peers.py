@@ -14,15 +14,15 @@ from typing import Any
 import pytest
 import shims
 
-from doctor import peers
 from doctor.card_sections import AllReduce, PeerCopy, Peers, Watched
 from doctor.checks.peers import ADDS_UP, COPIES_ARRIVE
-from doctor.children import Children
+from doctor.collection import peers
+from doctor.collection.children import Children
+from doctor.collection.torch_child import TorchChild
+from doctor.collection.workers import Worker, end
 from doctor.model import Owner, Status, Verdict
 from doctor.sections import Ended, Gpu, Host, Slice, Unknown
-from doctor.torch_child import TorchChild
 from doctor.views import JobGpu, JobGpus
-from doctor.workers import Worker, end
 
 FAKE = Path(__file__).parent / "fake_nvml" / "peers.c"
 OK = Ended(how="ok")

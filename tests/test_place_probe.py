@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from doctor.child import PROBES, Answer, Child
+from doctor.collection.child import PROBES, Answer, Child
 from doctor.sections import Place
 
 PROBE = PROBES / "place.py"

@@ -9,12 +9,12 @@ import pytest
 from recorded import machines
 
 from doctor import catalog
-from doctor.config_tables import Ignore, Severity
 from doctor.engine import examine
 from doctor.errors import UserError
 from doctor.facts import Facts
+from doctor.jobfile.policy import NOTHING, Policy, apply, notes, resolve
+from doctor.jobfile.tables import Ignore, Severity
 from doctor.model import Finding, Status
-from doctor.policy import NOTHING, Policy, apply, notes, resolve
 from doctor.render.plain import render
 from doctor.report import Outcome, Report
 

@@ -4,7 +4,7 @@ import pytest
 
 from doctor.card_sections import Load
 from doctor.checks import environment, precision
-from doctor.host import RECORDED
+from doctor.collection.host import RECORDED
 from doctor.job import Chosen, Job, Precision, Target, TargetKind, choose_precision
 from doctor.model import Status, Verdict
 from doctor.sections import Ended, Host, Torch, TorchGpu, Unknown

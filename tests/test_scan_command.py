@@ -20,8 +20,8 @@ from web_server import Served, serving
 from doctor.checkpoint.contents import MOST_DTYPES, OFTEN, Pace, shares
 from doctor.checkpoint.tensors import Tensor
 from doctor.checkpoint_sections import Checkpoint, History, Optimizer
-from doctor.child import Answer
-from doctor.children import read_checkpoint
+from doctor.collection.child import Answer
+from doctor.collection.children import read_checkpoint
 from doctor.render.progress import Bar, amount
 from doctor.render.scan import json_text, plain_text
 from doctor.report import Report

@@ -17,14 +17,14 @@ import pytest
 from recorded import A100, H100, T4, TORCH_2_15, box, gpu
 
 from doctor import catalog
-from doctor.config import load
-from doctor.config_tables import schema
 from doctor.engine import examine
 from doctor.errors import UserError
 from doctor.job import Job
+from doctor.jobfile.config import load
+from doctor.jobfile.starter import Here, init, look_around, render
+from doctor.jobfile.tables import schema
 from doctor.model import Status
 from doctor.sections import Gpu
-from doctor.starter import Here, init, look_around, render
 
 FAKES = Path(__file__).parent / "fake_nvml"
 

@@ -16,8 +16,8 @@ import msgspec
 import pytest
 
 from doctor.checks import smoke as judged
-from doctor.child import PROBES, Answer, Child
-from doctor.children import environment
+from doctor.collection.child import PROBES, Answer, Child
+from doctor.collection.children import environment
 from doctor.model import Owner, Status
 from doctor.sections import Cuda, Ended, Libraries, Torch
 from doctor.training_sections import Smoke

@@ -1,4 +1,4 @@
-"""The messages a probe writes and reads; `doctor.child` tells what they mean.
+"""The messages a probe writes and reads; `doctor.collection.child` tells what they mean.
 
 Probes run by path under the training interpreter, so this file keeps to the standard library and
 to the syntax of Python 3.9. Importing it takes the probes' folder off sys.path, and the working

@@ -16,7 +16,7 @@ from doctor.card_sections import Attention, AttentionCase, Trial
 from doctor.checkpoint_sections import Checkpoint
 from doctor.checks.attention_trials import fault
 from doctor.facts import Facts
-from doctor.memory_plan import KINDS, Plan, plan_of
+from doctor.memory.plan import KINDS, Plan, plan_of
 from doctor.render.markup import Markup, el
 from doctor.render.told import one_line
 from doctor.report import Report

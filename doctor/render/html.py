@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from importlib.resources import files
 from itertools import groupby
 
@@ -112,12 +112,21 @@ def _remedy(finding: Finding, report: Report) -> Markup:
         el("h3", _badge(finding.status), f" {check.code} {check.slug}"),
         el("p", finding.verdict.summary),
         el("p", el("strong", "Fix: "), lines[0], class_="fixes"),
-        (el("p", line) for line in lines[1:]),
+        _more(lines[1:]),
         el("pre", el("code", commands)) if commands else "",
         el("p", f"Mended by: {finding.owner}", class_="quiet"),
         el("details", el("summary", "Why, and who says so"), _reasons(finding), class_="why"),
         class_=f"is-{finding.status}",
     )
+
+
+def _more(lines: Sequence[str]) -> Iterator[Markup]:
+    """The remedy's other lines: indented ones are a table, whose columns stay."""
+    for indented, run in groupby(lines, key=lambda line: line.startswith("  ")):
+        if indented:
+            yield el("pre", "\n".join(line[2:] for line in run))
+        else:
+            yield from (el("p", line) for line in run)
 
 
 def _reasons(finding: Finding) -> Markup:

@@ -6,8 +6,8 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from doctor.config import JobFile
 from doctor.errors import UserError
+from doctor.jobfile.config import JobFile
 from doctor.units import parse_count, printable
 
 LOOKED_AT = (

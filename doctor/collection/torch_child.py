@@ -8,8 +8,8 @@ from typing import Any
 
 import msgspec
 
-from doctor.child import Answer, Child
-from doctor.children import Children, background, fit, read
+from doctor.collection.child import Answer, Child
+from doctor.collection.children import Children, background, fit, read
 from doctor.job import Chosen, Job, Precision
 from doctor.sections import Cuda, Ended, Interpreter, Libraries, Torch, TorchGpu, Unknown
 from doctor.training_sections import Smoke, Stage, Step

@@ -8,13 +8,13 @@ from typing import Any
 
 import msgspec
 
-from doctor.child import Answer
-from doctor.children import Children, fit, read
-from doctor.diagnosis import diagnose
+from doctor.collection.child import Answer
+from doctor.collection.children import Children, fit, read
+from doctor.collection.diagnosis import diagnose
+from doctor.collection.torch_child import Told, TorchChild, cut_short
 from doctor.errors import UserError
 from doctor.job import Chosen, Job
 from doctor.sections import Ended, Unknown
-from doctor.torch_child import Told, TorchChild, cut_short
 from doctor.training_sections import Compiled, LoraOrder, OwnModel, Smoke
 
 OWN_SECONDS = 300.0

@@ -7,9 +7,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from doctor import catalog
-from doctor.config_tables import Ignore, Severity
 from doctor.errors import UserError
 from doctor.expect import names
+from doctor.jobfile.tables import Ignore, Severity
 from doctor.model import Finding, Status, Verdict, fail
 
 NOTHING = "The doctor was asked to fail here, with --inject: nothing is to be mended by this."

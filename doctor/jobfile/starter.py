@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from doctor.children import Children, background, read
+from doctor.collection.children import Children, background, read
 from doctor.errors import UserError
 from doctor.sections import Gpu, Unknown
 from doctor.units import GIB

@@ -15,7 +15,7 @@ import msgspec
 
 from doctor.checkpoint.remote import clean
 from doctor.checkpoint_sections import Checkpoint
-from doctor.child import CUT, PROBES, Answer, Child
+from doctor.collection.child import CUT, PROBES, Answer, Child
 from doctor.sections import Ended, Unknown
 
 T = TypeVar("T")

@@ -14,10 +14,10 @@ from typing import Any
 import msgspec
 
 from doctor.card_sections import AllReduce, PeerCopy, Peers
-from doctor.child import Answer, Child
-from doctor.children import Children, background, fit
+from doctor.collection.child import Answer, Child
+from doctor.collection.children import Children, background, fit
+from doctor.collection.workers import Worker, again, end
 from doctor.sections import Ended
-from doctor.workers import Worker, again, end
 
 BEGIN_SECONDS = 30.0
 """Eight processes that start CUDA on eight GPUs at once wait for each other."""

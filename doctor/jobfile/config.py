@@ -16,9 +16,9 @@ from typing import Any
 
 import msgspec
 
-from doctor.config_tables import JOB_KEYS, Ignore, Severity, decode, decode_job
 from doctor.errors import UserError
 from doctor.expect import Expect
+from doctor.jobfile.tables import JOB_KEYS, Ignore, Severity, decode, decode_job
 from doctor.units import shown
 
 NAMES = ("doctor.toml", "pyproject.toml")

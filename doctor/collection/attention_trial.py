@@ -9,12 +9,12 @@ from typing import Any, get_args
 import msgspec
 
 from doctor.card_sections import Attention, AttentionCase, Backend, Implementation, Trial
-from doctor.child import CUT, Answer
-from doctor.children import Children, fit
+from doctor.collection.child import CUT, Answer
+from doctor.collection.children import Children, fit
+from doctor.collection.torch_child import Told, TorchChild
 from doctor.facts import Facts
 from doctor.job import Chosen
 from doctor.sections import Ended, Interpreter, Number, Unknown
-from doctor.torch_child import Told, TorchChild
 
 TRIAL_SECONDS = 30.0
 """From one finished trial to the next; cuDNN builds its plans anew for every shape."""

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from doctor.cgroups import read_limits
+from doctor.collection.cgroups import read_limits
 from doctor.sections import Host
 from doctor.units import printable
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from doctor.activations import Activations, activations
 from doctor.checkpoint_sections import Checkpoint
 from doctor.job import Chosen, Job, Target
-from doctor.room import training_room
+from doctor.memory.activations import Activations, activations
+from doctor.memory.room import training_room
+from doctor.memory.training import Part, Size, model_size, training_parts
 from doctor.sections import Host, Unknown
-from doctor.training_memory import Part, Size, model_size, training_parts
 from doctor.training_sections import ModelShape, OwnModel
 from doctor.units import gib
 from doctor.views import JobGpus

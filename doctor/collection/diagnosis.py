@@ -10,9 +10,9 @@ from typing import Any
 
 import msgspec
 
-from doctor.child import CUT, Answer
-from doctor.children import fit
-from doctor.torch_child import Told, TorchChild, cut_short
+from doctor.collection.child import CUT, Answer
+from doctor.collection.children import fit
+from doctor.collection.torch_child import Told, TorchChild, cut_short
 from doctor.training_sections import LEFT_OUT, Attempt, Diagnosis, Fault, Smoke
 
 CHANGES = (

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from doctor.children import Children
+from doctor.collection.children import Children
+from doctor.collection.torch_child import TorchChild
 from doctor.facts import Facts
 from doctor.sections import Cuda, Interpreter
-from doctor.torch_child import TorchChild
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,7 +30,7 @@ import msgspec
 
 from doctor.sections import Ended
 
-PROBES = Path(__file__).parent / "probes"
+PROBES = Path(__file__).parents[1] / "probes"
 TAIL = 64 * 1024
 LINE = 64 * 1024 * 1024
 NOTES = 100_000

@@ -8,15 +8,15 @@ from functools import partial
 import msgspec
 
 from doctor.card_sections import Load, Watched
-from doctor.child import Child
-from doctor.children import Children, background, fit, read
+from doctor.collection.child import Child
+from doctor.collection.children import Children, background, fit, read
+from doctor.collection.peers import try_peers
+from doctor.collection.torch_child import Told, run_smoke
+from doctor.collection.workers import Worker
 from doctor.facts import Facts
 from doctor.job import Chosen, Job
-from doctor.peers import try_peers
 from doctor.sections import Ended, Unknown
-from doctor.torch_child import Told, run_smoke
 from doctor.training_sections import Smoke
-from doctor.workers import Worker
 
 LOAD_SECONDS = 60.0
 """The load takes two; loading a GPU library from a slow disk comes on top."""

@@ -1,0 +1,1 @@
+"""The job file: found, read, merged with flags and variables, written for the user."""
