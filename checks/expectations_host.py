@@ -146,7 +146,8 @@ HOST_MEMORY = Check(
     passes="the host's memory has the size, or at most 5 % less, which the kernel keeps; and a "
     "cgroup limit below it has the size",
     fails="it has less",
-    fix="Raise the container's limit where the host has the memory; else take another machine.",
+    fix="Take another machine, unless the host has the memory and the container's limit is yours "
+    "to raise.",
     owner=Owner.MACHINE,
     judge=expected_host_memory,
     sources=("ps-U9",),
@@ -160,8 +161,8 @@ CPUS = Check(
     "and a data loader that starves leaves the GPU idle.",
     passes="affinity and quota leave at least so many",
     fails="they leave fewer",
-    fix="Raise the container's CPU quota where the host has the processors; else take another "
-    "machine.",
+    fix="Take another machine, unless the host has the processors and the container's quota is "
+    "yours to raise.",
     limits="that the processors are yours alone: on a shared host others use them too.",
     owner=Owner.MACHINE,
     judge=expected_cpus,

@@ -15,6 +15,8 @@ from doctor.views import JobGpu, JobGpus
 AMPERE, VOLTA = (8, 0), (7, 0)
 """First capability with native bf16 and TF32, and with fp16 tensor cores (titan-matrix)."""
 MACOS_BF16 = (14, 0)
+MPS_BF16 = "2.6"
+"""First torch whose autocast takes bf16 on MPS: torch/amp of the releases 2.5 and 2.6."""
 MATTERS = 1.2
 """Times as fast: below, switching TF32 on gains less than it costs in digits."""
 DATA_CENTRE = ((8, 0), (9, 0), (10, 0), (10, 3))
@@ -22,13 +24,18 @@ DATA_CENTRE = ((8, 0), (9, 0), (10, 0), (10, 3))
 
 
 def precision_fits_gpu(
-    job: Job, target: Target, chosen: Chosen, job_gpus: JobGpus | Unknown, host: Host | Unknown
+    job: Job,
+    target: Target,
+    chosen: Chosen,
+    job_gpus: JobGpus | Unknown,
+    host: Host | Unknown,
+    torch: Torch | Unknown,
 ) -> Verdict:
     said = f"{chosen.precision} ({chosen.why})"
     if target.kind == "cpu":
         return ok(f"{said}")
     if target.kind == "mps":
-        return _fits_mps(chosen, said, host)
+        return _fits_mps(chosen, said, host, torch)
     if target.kind == "rocm":
         return _fits_bf16_gpu(chosen, f"{said} on ROCm")
     if isinstance(job_gpus, Unknown):
@@ -90,9 +97,15 @@ def _fits_before_ampere(
     return ok(f"{said}, with a GradScaler")
 
 
-def _fits_mps(chosen: Chosen, said: str, host: Host | Unknown) -> Verdict:
+def _fits_mps(chosen: Chosen, said: str, host: Host | Unknown, torch: Torch | Unknown) -> Verdict:
     if chosen.precision != "bf16":
         return ok(f"{said} on MPS")
+    if isinstance(torch, Torch) and _before(torch.version, MPS_BF16):
+        return warn(
+            f"{said} on MPS, torch {torch.version}, >= {MPS_BF16} required: autocast switches "
+            "itself off for bf16 before",
+            fix=f"Upgrade to torch {MPS_BF16}, or train in fp32 there (--precision fp32).",
+        )
     if isinstance(host, Unknown) or host.macos is None:
         return unknown(f"{said} on MPS; the version of macOS could not be read")
     said = f"{said} on MPS, macOS {dotted(host.macos)}, >= {dotted(MACOS_BF16)} required"
@@ -242,11 +255,12 @@ FITS = Check(
     'False. And \'"_amp_foreach_non_finite_check_and_unscale_cuda" not implemented for '
     "'BFloat16'' is no matter of the GPU: it is an enabled GradScaler that meets bf16 gradients, "
     "that is bf16 weights, on any CUDA card.",
-    passes="bf16 on compute capability >= 8.0, on ROCm, on the CPU and on MPS from macOS 14; fp16 "
-    "asked for on 7.x; fp32 below 7.0; any precision on the CPU; fp16 or fp32 on MPS",
+    passes="bf16 on compute capability >= 8.0, on ROCm, on the CPU and on MPS from macOS 14 and "
+    "torch 2.6 on; fp16 asked for on 7.x; fp32 below 7.0; any precision on the CPU; fp16 or fp32 "
+    "on MPS",
     warns="auto on 7.x, where fp16 with a GradScaler is chosen; fp16 asked for on >= 8.0 or ROCm, "
     "where bf16 is safer; fp16 below 7.0; fp32 on a GPU with fast bf16 or fp16; bf16 on MPS before "
-    "macOS 14",
+    "macOS 14 or torch 2.6",
     fails="bf16 (or --recipe pure-bf16) asked for below compute capability 8.0",
     fix="Use fp16 autocast with a GradScaler (fp16=True), over fp32 weights, or rent a GPU of "
     "compute capability 8.0 or above. Choose by torch.cuda.get_device_capability() >= (8, 0): the "

@@ -28,6 +28,12 @@ class Owner(StrEnum):
     MACHINE = "machine"
 
 
+MENDED_BY = {
+    Owner.JOB: "your code or its settings",
+    Owner.ENVIRONMENT: "the image or environment",
+    Owner.MACHINE: "the host or its provider",
+}
+
 EVERYWHERE = ("nvidia", "rocm", "mps", "cpu")
 
 

@@ -73,7 +73,12 @@ Attention = Annotated[str | None, Option(help="Your attention: batch,heads,token
 Smoke = Annotated[
     bool | None, Option("--smoke/--no-smoke", help="Run the training step, or leave it out.")
 ]
-Quick = Annotated[bool | None, Option("--quick/--no-quick", help="Leave out the tests under load.")]
+Quick = Annotated[
+    bool | None,
+    Option(
+        "--quick/--no-quick", help="Leave out the tests under load, shorten the attention trial."
+    ),
+]
 Config = Annotated[Path | None, Option(help="Job file (default: doctor.toml, found upward).")]
 NoConfig = Annotated[bool, Option("--no-config", help="Read no job file.")]
 NoIgnores = Annotated[bool, Option("--no-ignores", help="Leave out the job file's ignores.")]

@@ -29,13 +29,21 @@ def fits(
     *capabilities: tuple[int, int],
     host: Host | Unknown = LINUX,
     recipe: str | None = None,
+    version: str = "2.13.0",
 ) -> Verdict:
     job = Job(precision=asked, recipe=recipe)  # type: ignore[arg-type]
     target, seen = Target(kind, "test"), gpus(*capabilities)
     macos = host.macos if isinstance(host, Host) else None
     chosen = choose_precision(job, target, seen.lowest_capability, macos)
     assert chosen is not None
-    return precision.FITS.judge(job=job, target=target, chosen=chosen, job_gpus=seen, host=host)
+    return precision.FITS.judge(
+        job=job,
+        target=target,
+        chosen=chosen,
+        job_gpus=seen,
+        host=host,
+        torch=Torch(version=version),
+    )
 
 
 @pytest.mark.parametrize(
@@ -117,12 +125,24 @@ def test_mps(asked: str, macos: tuple[int, int] | None, status: Status) -> None:
     assert fits(asked, "mps", host=Host(system="Darwin", macos=macos)).status is status
 
 
+@pytest.mark.parametrize(("version", "status"), [("2.5.1", "warn"), ("2.6.0", "pass")])
+def test_mps_has_bf16_autocast_since_2_6(version: str, status: str) -> None:
+    seen = Host(system="Darwin", macos=(15, 0))
+    assert fits("bf16", "mps", host=seen, version=version).status == status
+    assert fits("fp32", "mps", host=seen, version=version).status is Status.PASS
+
+
 def test_mps_without_a_host_is_unknown() -> None:
     assert fits("bf16", "mps", host=Unknown(reason="no /proc")).status is Status.UNKNOWN
 
 
 def test_precision_on_gpus_nobody_could_read() -> None:
-    known = {"job": Job(precision="bf16"), "target": Target("nvidia", ""), "host": LINUX}
+    known = {
+        "job": Job(precision="bf16"),
+        "target": Target("nvidia", ""),
+        "host": LINUX,
+        "torch": DARK,
+    }
     chosen = Chosen("bf16", "--precision bf16")
     verdict = precision.FITS.judge(**known, chosen=chosen, job_gpus=DARK)
     assert (verdict.status, "the driver hangs" in verdict.summary) == (Status.UNKNOWN, True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Iterable, Iterator
 
-from doctor.model import EVERYWHERE, Check
+from doctor.model import EVERYWHERE, MENDED_BY, Check
 from doctor.sources import SOURCES, Source, cite
 
 WIDTH = 88
@@ -31,7 +31,7 @@ def _explain(check: Check) -> Iterator[str]:
     for command in check.commands:
         yield f"      $ {command}"
     yield ""
-    yield f"Mended by: {check.owner}"
+    yield f"Mended by: {MENDED_BY[check.owner]}"
     if check.targets != EVERYWHERE:
         yield f"Applies to: {', '.join(check.targets)}"
     if check.after:

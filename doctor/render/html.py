@@ -12,7 +12,7 @@ from doctor import __version__
 from doctor.card_sections import Attention
 from doctor.catalog import FAMILIES
 from doctor.checkpoint_sections import Checkpoint
-from doctor.model import Finding, Status
+from doctor.model import MENDED_BY, Finding, Status
 from doctor.render import charts
 from doctor.render.lines import header_parts, told_once
 from doctor.render.markup import Child, Markup, el, joined
@@ -114,7 +114,7 @@ def _remedy(finding: Finding, report: Report) -> Markup:
         el("p", el("strong", "Fix: "), lines[0], class_="fixes"),
         _more(lines[1:]),
         el("pre", el("code", commands)) if commands else "",
-        el("p", f"Mended by: {finding.owner}", class_="quiet"),
+        el("p", f"Mended by: {MENDED_BY[finding.owner]}", class_="quiet"),
         el("details", el("summary", "Why, and who says so"), _reasons(finding), class_="why"),
         class_=f"is-{finding.status}",
     )

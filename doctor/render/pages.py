@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 
-from doctor.model import EVERYWHERE, Check
+from doctor.model import EVERYWHERE, MENDED_BY, Check
 from doctor.render.explain import markdown_table
 from doctor.sources import SOURCES, Source, short_section
 
@@ -32,7 +32,7 @@ def _page(check: Check) -> Iterator[str]:
         "warn": check.warns,
         "fail": check.fails,
         "a pass does not prove": check.limits,
-        "mended by": str(check.owner),
+        "mended by": MENDED_BY[check.owner],
         "applies to": "" if check.targets == EVERYWHERE else ", ".join(check.targets),
         "judged after": ", ".join(f"[{code}]({code}.md)" for code in check.after),
     }

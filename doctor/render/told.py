@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from doctor.model import Finding, Status
+from doctor.model import MENDED_BY, Finding, Status
 from doctor.sources import SOURCES, cite
 
 
@@ -25,7 +25,7 @@ def remedy(finding: Finding) -> Iterator[str]:
         return
     yield f"Fix: {finding.fix}"
     yield from (f"  $ {command}" for command in finding.commands)
-    yield f"Mended by: {finding.owner}"
+    yield f"Mended by: {MENDED_BY[finding.owner]}"
     yield from (f"See: {cite(SOURCES[id])}" for id in finding.sources)
 
 
