@@ -11,6 +11,7 @@ import hashlib
 import json
 import os
 import re
+from dataclasses import replace
 from html.parser import HTMLParser
 from inspect import signature
 from pathlib import Path
@@ -321,6 +322,18 @@ def test_the_token_is_never_twice_the_same() -> None:
     first, second = (commands(github.render(REPORTS["t4"]))[1][2] for _ in range(2))
     assert first != second
     assert len(first) == 32
+
+
+def test_a_summary_that_github_would_refuse_is_cut_in_a_whole_line(tmp_path: Path) -> None:
+    told = next(iter(REPORTS.values()))
+    first = told.findings[0]
+    huge = replace(first, verdict=replace(first.verdict, status=Status.FAIL, summary="é" * 2**20))
+    step = tmp_path / "summary.md"
+    step.touch()
+    github.publish(replace(told, findings=(huge,)), {}, {"GITHUB_STEP_SUMMARY": str(step)})
+    written = step.read_text("utf-8")
+    assert len(written.encode()) <= github.SUMMARY
+    assert written.endswith(f"{github.CUT}\n")
 
 
 def test_summary_and_outputs_are_appended(tmp_path: Path) -> None:

@@ -18,6 +18,9 @@ from doctor.render.told import remedy
 from doctor.report import Outcome, Report
 
 MOST = 10
+SUMMARY = 2**20
+"""Bytes of a step's summary that GitHub takes; it refuses a larger one whole."""
+CUT = "Cut here: GitHub takes 1 MiB of a step. The whole report is in the files of --output."
 COMMANDS = {Status.FAIL: "error", Status.WARN: "warning", Status.UNKNOWN: "notice"}
 
 
@@ -82,7 +85,7 @@ def publish(report: Report, written: Mapping[str, Path], environ: Mapping[str, s
     of them, report_FORMAT. Raises UserError.
     """
     if path := environ.get("GITHUB_STEP_SUMMARY"):
-        _append(path, markdown.render(report) + "\n")
+        _append(path, _fitting(markdown.render(report)) + "\n")
     if path := environ.get("GITHUB_OUTPUT"):
         outputs = {
             "verdict": str(report.outcome),
@@ -91,6 +94,15 @@ def publish(report: Report, written: Mapping[str, Path], environ: Mapping[str, s
         }
         outputs |= {f"report_{name}": str(file) for name, file in written.items()}
         _append(path, "".join(_output(name, value) for name, value in outputs.items()))
+
+
+def _fitting(text: str) -> str:
+    """As much of a summary as GitHub takes of a step, in whole lines."""
+    data = text.encode("utf-8", "replace")
+    if len(data) < SUMMARY:
+        return text
+    kept = data[: SUMMARY - len(CUT) - 2].rpartition(b"\n")[0]
+    return f"{kept.decode('utf-8', 'ignore')}\n{CUT}"
 
 
 def _output(name: str, value: str) -> str:
