@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import shlex
+import shutil
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -108,10 +109,16 @@ def run_action(folder: Path, **variables: str) -> subprocess.CompletedProcess[st
     """Its step as a runner would start it, with the pip of this environment kept out of it."""
     step = action()["runs"]["steps"][0]
     assert step["run"] == 'bash "$GITHUB_ACTION_PATH/docs/recipes/action.sh"'
+    source = folder / "action"  # pip builds where it is told to look
+    for name in ("pyproject.toml", "README.md", "LICENSE", "action.yml"):
+        source.mkdir(exist_ok=True)
+        shutil.copy(ROOT / name, source)
+    for name in ("checks", "doctor", "docs/recipes"):
+        shutil.copytree(ROOT / name, source / name, symlinks=True)
     (folder / "out").touch()
     (folder / "summary.md").touch()
     runner = {
-        "GITHUB_ACTION_PATH": str(ROOT),
+        "GITHUB_ACTION_PATH": str(source),
         "GITHUB_OUTPUT": str(folder / "out"),
         "GITHUB_STEP_SUMMARY": str(folder / "summary.md"),
         "RUNNER_TEMP": str(folder),
