@@ -14,7 +14,7 @@ from doctor.job import Job
 from doctor.known import Known, recognise
 from doctor.model import Check, Owner, Status, Verdict, fail, ok, unknown
 from doctor.sections import Unknown
-from doctor.training_sections import OwnModel, Parameter, Smoke
+from doctor.training_sections import NO_LOSS, OwnModel, Parameter, Smoke
 
 SmallModel = Smoke | Unknown | None
 
@@ -25,8 +25,6 @@ HUNG = (
 )
 
 NOT_THERE = "is not installed in this interpreter"
-NO_LOSS = ("and is no scalar; return (module", "returned no loss but")
-"""What the training process says of a forward pass that breaks the contract of a factory."""
 
 ERRORS = (
     Known(

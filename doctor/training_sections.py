@@ -49,6 +49,8 @@ Fault = Literal[
 ]  # fmt: skip
 
 
+NO_LOSS = ("and is no scalar; return (module", "returned no loss but")
+"""What the training process says of a forward pass that breaks the contract of a factory."""
 LEFT_OUT = "left out, the time was over"
 """The detail of an attempt for which no time was left."""
 

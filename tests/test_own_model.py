@@ -202,8 +202,10 @@ def test_a_file_that_has_no_factory_is_told(source: str, said: str, own: Own) ->
 def test_a_loss_that_is_none_is_told_by_its_stage(
     loss: str, said: str, own: Own, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(own_training, "diagnose", lambda *given, **named: None)
+    searched: list[object] = []
+    monkeypatch.setattr(own_training, "diagnose", lambda *given, **named: searched.append(given))
     seen = own(f"def make():\n    return Net(), batch(), lambda module, given: {loss}\n")
+    assert bool(searched) == ("grad" in said)  # a broken contract has no cause to search for
     verdict = completes(seen)
     assert verdict.status is Status.FAIL
     assert said in verdict.summary

@@ -15,7 +15,7 @@ from doctor.collection.torch_child import Told, TorchChild, cut_short
 from doctor.errors import UserError
 from doctor.job import Chosen, Job
 from doctor.sections import Ended, Unknown
-from doctor.training_sections import Compiled, LoraOrder, OwnModel, Smoke
+from doctor.training_sections import NO_LOSS, Compiled, LoraOrder, OwnModel, Smoke
 
 OWN_SECONDS = 300.0
 """Building included: weights may come from a slow disk."""
@@ -134,7 +134,7 @@ def _diagnosed(
     child: TorchChild, job: Job, own: OwnModel, asked: dict[str, Any], told: Told
 ) -> OwnModel:
     """With the cause of what went wrong in the steps, where a search found one."""
-    if own.smoke is None:
+    if own.smoke is None or _gave_no_loss(own.smoke):
         return own
     found = diagnose(
         child,
@@ -145,6 +145,11 @@ def _diagnosed(
         expected=job.expect_no_grad,
     )
     return msgspec.structs.replace(own, smoke=msgspec.structs.replace(own.smoke, diagnosis=found))
+
+
+def _gave_no_loss(smoke: Smoke) -> bool:
+    """Whether the factory's contract was broken: no change of kernels or numbers mends that."""
+    return any(said in stage.ended.detail for stage in smoke.stages for said in NO_LOSS)
 
 
 def _own(answer: Answer, named: str, asked: dict[str, Any]) -> OwnModel | Unknown:
