@@ -11,9 +11,10 @@ import recorded
 from doctor.checkpoint_sections import Checkpoint
 from doctor.checks import memory
 from doctor.collection.children import Children
+from doctor.facts import Facts
 from doctor.job import Chosen, Job, Precision, Target, TargetKind
 from doctor.memory.activations import REST, estimated, measured
-from doctor.memory.plan import WIDTH, draw, memory_bar
+from doctor.memory.plan import WIDTH, Plan, draw, plan_of
 from doctor.memory.training import Size, model_size, state_width, training_parts
 from doctor.model import Status, Verdict
 from doctor.sections import Ended, Gpu, Host, Slice, TorchGpu, Unknown
@@ -547,6 +548,11 @@ def test_the_optimizers_state(optimizer: Any, per_parameter: int) -> None:
         optimizer.removesuffix("w")
         in vram(Job(params=B, optimizer=optimizer), cards(80 * B)).summary.casefold()
     )
+
+
+def memory_bar(facts: Facts) -> tuple[tuple[str, float], ...]:
+    found = plan_of(facts)
+    return found.bar if isinstance(found, Plan) else ()
 
 
 def test_the_bar_adds_up_to_what_is_free() -> None:

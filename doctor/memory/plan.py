@@ -99,15 +99,6 @@ def plan_of(facts: Facts) -> Plan | Unknown | None:
     )
 
 
-def memory_bar(facts: Facts) -> tuple[tuple[str, float], ...]:
-    """(name, bytes) of weights, gradients, optimizer, activations, free; () where not known.
-
-    They are those of one GPU, and add up to what was free there unless they do not fit.
-    """
-    found = plan_of(facts)
-    return found.bar if isinstance(found, Plan) else ()
-
-
 def draw(bar: tuple[tuple[str, float], ...]) -> str:
     """The bar as two lines of plain text, each part by its first letter."""
     total = sum(size for _, size in bar) or 1.0

@@ -19,6 +19,7 @@ import torch
 import wire
 
 training_step = wire.sibling("training_step")
+switches = wire.sibling("switches")
 subjects = wire.sibling("subjects")
 
 TAIL = 12
@@ -90,26 +91,16 @@ def versions() -> Dict[str, str]:
 
 def settings(module: torch.nn.Module) -> Dict[str, Any]:
     """The numeric switches as they are now; none of these getters raises, whatever was set."""
-    matmul: Any = torch.backends.cuda.matmul
     cudnn: Any = torch.backends.cudnn
     try:
-        tf32 = matmul.fp32_precision == "tf32"
-    except (AttributeError, AssertionError):  # before torch 2.9; torch 2.1 raises the latter
-        tf32 = bool(matmul.allow_tf32)
-    try:
         conv = cudnn.conv.fp32_precision == "tf32"
-    except AttributeError:
+    except AttributeError:  # before torch 2.9
         conv = bool(cudnn.allow_tf32)
-    switches = {}
-    for backend in ("flash", "mem_efficient", "cudnn", "math"):
-        enabled = getattr(torch.backends.cuda, backend + "_sdp_enabled", None)
-        if enabled is not None:
-            switches[backend] = bool(enabled())
     return {
         "when": "after the model's code",
-        "tf32_matmul": tf32,
+        "tf32_matmul": switches.tf32_matmul(torch)[0],
         "tf32_conv": conv,
-        "sdp_enabled": switches,
+        "sdp_enabled": switches.sdp_enabled(torch),
         "deterministic": bool(torch.are_deterministic_algorithms_enabled()),
         "cudnn_benchmark": bool(cudnn.benchmark),
         "attention": subjects.attention_of(module),

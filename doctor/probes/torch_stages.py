@@ -77,24 +77,16 @@ def import_torch() -> Any:
 def build(torch: Any) -> Dict[str, Any]:
     """sections.Torch, without a CUDA call: cuDNN's version is asked for with the libraries."""
     flags = getattr(torch._C, "_cuda_getArchFlags", str)()
-    matmul, archs = torch.backends.cuda.matmul, (flags or "").split()
-    try:
-        tf32, api = matmul.fp32_precision == "tf32", "fp32_precision"
-    except (AttributeError, AssertionError):  # torch 2.1 raises the latter
-        tf32, api = bool(matmul.allow_tf32), "allow_tf32"
-    switches = {}
-    for backend in ("flash", "mem_efficient", "cudnn", "math"):
-        enabled = getattr(torch.backends.cuda, backend + "_sdp_enabled", None)
-        if enabled is not None:
-            switches[backend] = bool(enabled())
+    switches = wire.sibling("switches")
+    tf32, api = switches.tf32_matmul(torch)
     return {
         "version": str(torch.__version__),
         "cuda": torch.version.cuda,
         "hip": torch.version.hip,
-        "archs": archs,
+        "archs": (flags or "").split(),
         "tf32_matmul": tf32,
         "tf32_api": api,
-        "sdp_enabled": switches,
+        "sdp_enabled": switches.sdp_enabled(torch),
         "mps": bool(torch.backends.mps.is_available()),
     }
 

@@ -31,7 +31,6 @@ REASONS = ("nvmlDeviceGetCurrentClocksEventReasons", "nvmlDeviceGetCurrentClocks
 LINKS = getattr(pynvml, "NVML_NVLINK_MAX_LINKS", 18)
 LINK_COUNTERS = (0, 1, 2)
 """Replay, recovery and CRC (flit) errors of an NVLink."""
-GPU_CORE = 0
 CORRECTED, UNCORRECTED, VOLATILE = 0, 1, 0
 
 
