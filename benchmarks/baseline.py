@@ -18,9 +18,9 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 from deep_scan import LAYERS, cat, listed, write
 from turns import against, best, busy, memory
 
-from doctor.checkpoint.baseline import compare
-from doctor.checkpoint.files import LocalFolder
-from doctor.checkpoint_sections import Moves
+from doctor.checkpoint.analysis.baseline import compare
+from doctor.checkpoint.io.files import LocalFolder
+from doctor.checkpoint.records import Moves
 
 COMPARE = """
 from pathlib import Path

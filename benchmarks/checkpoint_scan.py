@@ -25,10 +25,10 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 from turns import against, best, busy, memory
 
-from doctor.checkpoint.files import LocalFolder
-from doctor.checkpoint.safetensors import read_shard
+from doctor.checkpoint.formats.safetensors import read_shard
+from doctor.checkpoint.io.files import LocalFolder
+from doctor.checkpoint.records import Checkpoint
 from doctor.checkpoint.scan import scan
-from doctor.checkpoint_sections import Checkpoint
 
 SIZES = {"BF16": 2, "F32": 4, "F8_E4M3": 1}
 

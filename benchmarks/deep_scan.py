@@ -21,11 +21,11 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 from checkpoint_scan import Made, divided, llama
 from turns import against, best, busy, memory
 
-from doctor.checkpoint.deep import scan_values
-from doctor.checkpoint.files import LocalFolder
-from doctor.checkpoint.safetensors import read_shard
+from doctor.checkpoint.analysis.deep import scan_values
+from doctor.checkpoint.formats.safetensors import read_shard
+from doctor.checkpoint.io.files import LocalFolder
+from doctor.checkpoint.records import Values
 from doctor.checkpoint.tensors import Tensor
-from doctor.checkpoint_sections import Values
 
 LAYERS = 80
 

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from doctor.checkpoint_sections import Checkpoint
-from doctor.job import Chosen, Job, Target
-from doctor.memory.activations import told
-from doctor.memory.plan import Plan, draw, plan
-from doctor.memory.room import host_room
-from doctor.memory.training import table
-from doctor.model import Check, Owner, Verdict, fail, ok, skip, unknown, warn
-from doctor.sections import Host, Unknown
-from doctor.training_sections import ModelShape, OwnModel
-from doctor.units import GIB, MIB, count, gib
-from doctor.verdicts import worst
-from doctor.views import JobGpus
+from doctor._util.records import Unknown
+from doctor._util.units import GIB, MIB, count, gib
+from doctor.checkpoint.records import Checkpoint
+from doctor.facts.machine import Host
+from doctor.facts.memory.activations import told
+from doctor.facts.memory.plan import Plan, draw, plan
+from doctor.facts.memory.room import host_room
+from doctor.facts.memory.training import table
+from doctor.facts.training import ModelShape, OwnModel
+from doctor.facts.views import JobGpus
+from doctor.job.job import Chosen, Job, Target
+from doctor.judge.check import Check, Owner, Verdict, fail, ok, skip, unknown, warn
+from doctor.judge.combine import worst
 
 ACTIVATIONS = 0.2
 """Left for activations and the allocator: the rule of the project's table for MEM001."""
@@ -151,14 +152,21 @@ VRAM = Check(
     "shows as an out-of-memory error at the first optimizer step, not when the model is loaded. "
     "Casting the whole model to bf16 halves the bytes and freezes weights near 1.0: it is no "
     "remedy.",
-    passes="the sum, divided by --shards, takes at most 80 % of the memory that is free on the "
-    "GPU of the job with the least (of MemAvailable and the cgroup limit on integrated GPUs, MPS "
-    "and CPU). Where activations are known, 90 % with them: measured by the step of --model or "
-    "--hf at two batches, else estimated from config.json, --batch-size and --seq-len",
-    warns="it fits with less room left; or it does not fit under a recipe that was assumed, or "
-    "with activations that were estimated",
-    fails="it does not fit under the recipe stated with --recipe, activations left aside; or the "
-    "measured peak, at the job's batch and length, does not fit",
+    passes=(
+        "the sum, divided by --shards, takes at most 80 % of the memory that is free "
+        "on the GPU of the job with the least (of MemAvailable and the cgroup limit on "
+        "integrated GPUs, MPS and CPU). Where activations are known, 90 % with them: "
+        "measured by the step of --model or --hf at two batches, else estimated from "
+        "config.json, --batch-size and --seq-len",
+    ),
+    warns=(
+        "it fits with less room left",
+        "it does not fit under a recipe that was assumed, or with activations that were estimated",
+    ),
+    fails=(
+        "it does not fit under the recipe stated with --recipe, activations left aside",
+        "the measured peak, at the job's batch and length, does not fit",
+    ),
     fix="Train less of the model (LoRA: --trainable 40M), split the state over more GPUs (FSDP or "
     "ZeRO: --shards N), take an 8-bit or offloaded optimizer, or a GPU with more memory: the "
     "cheapest first. A smaller batch or gradient checkpointing helps activations only. If the job "
@@ -178,10 +186,12 @@ HOST = Check(
     "exceeds it is killed with nothing but 'Killed' (exit status 137). In the same way "
     "os.cpu_count shows the host's processors, not the quota, and too few of them starve the data "
     "loader.",
-    passes="MemAvailable and what the tightest cgroup limit leaves hold the checkpoint, and there "
-    "are at least 2 usable cores for each GPU of the job",
-    warns="less memory than the checkpoint takes, or fewer than 2 usable cores for each GPU",
-    fails="less memory than the largest file of the checkpoint takes",
+    passes=(
+        "MemAvailable and what the tightest cgroup limit leaves hold the checkpoint, "
+        "and there are at least 2 usable cores for each GPU of the job",
+    ),
+    warns=("less memory than the checkpoint takes, or fewer than 2 usable cores for each GPU",),
+    fails=("less memory than the largest file of the checkpoint takes",),
     fix="Raise the container's memory limit or its CPU quota, or load the checkpoint shard by "
     "shard (safetensors reads one tensor at a time; low_cpu_mem_usage in transformers 4). With few "
     "cores lower num_workers of the DataLoader.",
@@ -198,9 +208,9 @@ SHM = Check(
     why="DataLoader workers hand batches over, and NCCL talks between the GPUs of one machine, "
     "through shared memory. Docker gives a container 64 MiB of it unless told otherwise; when it "
     "is full a worker dies with 'Bus error' or the job hangs.",
-    passes=f"{SHM_FOLDER} has 1 GiB or more",
-    warns="less than 1 GiB",
-    fails="64 MiB or less and more than one GPU in the job",
+    passes=(f"{SHM_FOLDER} has 1 GiB or more",),
+    warns=("less than 1 GiB",),
+    fails=("64 MiB or less and more than one GPU in the job",),
     fix="Start the container with a larger /dev/shm (--shm-size, or --ipc=host; in Kubernetes an "
     "emptyDir with medium: Memory mounted at /dev/shm). Where that cannot be changed, "
     "torch.multiprocessing.set_sharing_strategy('file_system') or num_workers=0 spares it.",

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from pathlib import PurePath
 
-from doctor.checkpoint_sections import Checkpoint
-from doctor.job import Job
-from doctor.memory.training import Saved, saved_size
-from doctor.model import Check, Owner, Status, Verdict, fail, ok, unknown, warn
-from doctor.sections import Place, Unknown
-from doctor.training_sections import OwnModel
-from doctor.units import GB, gb
-from doctor.verdicts import worst
+from doctor._util.records import Unknown
+from doctor._util.units import GB, gb
+from doctor.checkpoint.records import Checkpoint
+from doctor.facts.machine import Place
+from doctor.facts.memory.training import Saved, saved_size
+from doctor.facts.training import OwnModel
+from doctor.job.job import Job
+from doctor.judge.check import Check, Owner, Status, Verdict, fail, ok, unknown, warn
+from doctor.judge.combine import worst
 
 SLACK = 1.2
 """Room beyond the checkpoints: a new one is written before an old one goes (DSK001's rule)."""
@@ -154,13 +155,23 @@ ROOM = Check(
     why="A full disk breaks torch.save in the middle of a file, hours into the run, and what is "
     "left is a truncated checkpoint. One to resume from holds the optimizer's state beside the "
     "weights: with Adam in fp32 three times the bytes of the fp32 weights.",
-    passes="free space is at least 1.2 times --keep checkpoints (weights and Adam's moments: what "
-    "torch.save would write of the whole training of --model or --hf, else the weights as large as "
-    "--checkpoint, else --params by the recipe; with --trainable the trained part); where the size "
-    "is not known, at least 20 GB are free",
-    warns="less than 20 % slack; or the weights fit and the optimizer's state, which nobody "
-    "stated by --params or --recipe, does not; size not known and less than 20 GB free",
-    fails="the checkpoints do not fit; size not known and less than 5 GB free",
+    passes=(
+        "free space is at least 1.2 times --keep checkpoints (weights and Adam's "
+        "moments: what torch.save would write of the whole training of --model or "
+        "--hf, else the weights as large as --checkpoint, else --params by the recipe",
+        "with --trainable the trained part)",
+        "where the size is not known, at least 20 GB are free",
+    ),
+    warns=(
+        "less than 20 % slack",
+        "the weights fit and the optimizer's state, which nobody stated by --params or "
+        "--recipe, does not",
+        "size not known and less than 20 GB free",
+    ),
+    fails=(
+        "the checkpoints do not fit",
+        "size not known and less than 5 GB free",
+    ),
     fix="Write to a larger volume (--output-dir), keep fewer checkpoints (save_total_limit in "
     "transformers, --keep here), delete old ones, or save the weights alone (save_only_model=True: "
     "such a run cannot resume its optimizer).",
@@ -168,6 +179,7 @@ ROOM = Check(
     limits="that the space stays free: others write there too.",
     owner=Owner.ENVIRONMENT,
     judge=room_for_checkpoints,
+    required="output_dir",
     sources=("ps-U6", "runpod-disk"),
 )
 
@@ -179,14 +191,19 @@ USABLE = Check(
     "ends the run at the first save. What lies on tmpfs or in a container's own layer is lost "
     "with the machine. A folder named with --output-dir is tried with a file of the doctor's own; "
     "caches and temporary folders are only looked at.",
-    passes="a named output folder takes write, fsync and delete (one that does not exist yet: "
-    "its nearest existing parent can be written); the other folders can be written and have 100 MB "
-    "free",
-    warns="a named output folder of which even the parent does not exist, or on tmpfs or a "
-    "container's overlay; a cache, temporary or working folder that is full (less than 100 MB), "
-    "not writable or silent; less than 5 % of the inodes free (file systems without an inode "
-    "limit: not applicable)",
-    fails="a named output folder cannot be written, or gives no answer within the deadline",
+    passes=(
+        "a named output folder takes write, fsync and delete (one that does not exist "
+        "yet: its nearest existing parent can be written)",
+        "the other folders can be written and have 100 MB free",
+    ),
+    warns=(
+        "a named output folder of which even the parent does not exist, or on tmpfs or "
+        "a container's overlay",
+        "a cache, temporary or working folder that is full (less than 100 MB), not "
+        "writable or silent",
+        "less than 5 % of the inodes free (file systems without an inode limit: not applicable)",
+    ),
+    fails=("a named output folder cannot be written, or gives no answer within the deadline",),
     fix="Name a folder on a volume that outlasts the container and is writable for this user. "
     "Move caches with HF_HOME and temporary files with TMPDIR. For a silent network mount look at "
     "its server; a trial file named .doctor-* that could not be deleted may be left there.",
@@ -194,6 +211,7 @@ USABLE = Check(
     limits="that the disk is fast, or that it outlives the machine where its type does not tell.",
     owner=Owner.ENVIRONMENT,
     judge=paths_usable,
+    required="output_dir",
     sources=("ps-U6", "runpod-disk"),
 )
 

@@ -25,8 +25,8 @@ def console() -> None:
     """Without the fonts that rich would have fetched from elsewhere."""
     from reports import judged
 
-    from doctor.facts import decode
-    from doctor.render.terminal import show
+    from doctor.facts.facts import decode
+    from doctor.report.terminal import show
 
     terminal = Console(
         record=True, width=100, file=io.StringIO(), force_terminal=True, highlight=False

@@ -10,8 +10,9 @@ import traceback
 from itertools import pairwise
 from types import FrameType
 
-from doctor import __version__, prolog
-from doctor.errors import UserError
+from doctor import __version__
+from doctor._util.errors import UserError
+from doctor.report import prolog
 
 ERROR, USAGE, INTERRUPTED = 3, 2, 130
 
@@ -40,7 +41,7 @@ def _run() -> int:
     try:
         code = _at_once(sys.argv[1:])
         if code is None:
-            from doctor.cli import app
+            from doctor.cli.app import app
 
             code = app(standalone_mode=False)
         sys.stdout.flush()
@@ -75,8 +76,8 @@ def _at_once(arguments: list[str]) -> int | None:
         case ["--version"]:
             print(f"doctor {__version__}")
         case ["explain", name] if not name.startswith("-"):
-            from doctor import catalog
-            from doctor.render import explain, terminal
+            from doctor.judge import catalog
+            from doctor.report import explain, terminal
 
             terminal.write(explain.explain(catalog.lookup(name)), sys.stdout)
         case _:

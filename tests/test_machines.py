@@ -6,16 +6,16 @@ import os
 from pathlib import Path
 
 import pytest
+from paths import MACHINES as FOLDER
 from recorded import machines
 
-from doctor import catalog
-from doctor.engine import examine
-from doctor.facts import Facts, decode, encode
-from doctor.model import Status
-from doctor.render.plain import render
-from doctor.report import Outcome, Report
+from doctor.facts.facts import Facts, decode, encode
+from doctor.judge import catalog
+from doctor.judge.check import Status
+from doctor.judge.engine import examine
+from doctor.report.formats.plain import render
+from doctor.report.report import Outcome, Report
 
-FOLDER = Path(__file__).parent / "machines"
 MADE = machines()
 FILES = sorted({FOLDER / f"{name}.json" for name in MADE} | {*FOLDER.glob("*.json")})
 UPDATE = bool(os.environ.get("DOCTOR_UPDATE"))
@@ -90,7 +90,7 @@ HEALTHY = ("h100_torch2.15", "a100", "rtx4090", "two_a100", "cpu_only", "mi300_r
 
 
 def judged(facts: Facts) -> Report:
-    return Report(facts, tuple(catalog.in_families(examine(catalog.CHECKS, facts))))
+    return Report(facts, examine(catalog.CHECKS, facts))
 
 
 @pytest.mark.parametrize("name", MADE)

@@ -10,11 +10,11 @@ import sys
 from pathlib import Path
 
 import pytest
+from paths import ROOT
 
 import doctor
-from doctor import catalog
+from doctor.judge import catalog
 
-ROOT = Path(__file__).parents[1]
 PACKAGE = Path(doctor.__file__).parent
 
 
@@ -29,7 +29,8 @@ def test_the_users_own_checks_folder_is_the_users(tmp_path: Path) -> None:
     (tmp_path / "checks").mkdir()
     (tmp_path / "checks" / "__init__.py").write_text("mine = True")
     code = (
-        "import sys, checks, doctor.catalog\nprint(checks.mine, 'doctor.checks.gpu' in sys.modules)"
+        "import sys, checks, doctor.judge.catalog\n"
+        "print(checks.mine, 'doctor.checks.gpu' in sys.modules)"
     )
     done = subprocess.run(
         [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=True
@@ -51,7 +52,8 @@ def test_every_package_folder_is_declared() -> None:
     declared = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]
     folders = {
         ".".join(path.parent.relative_to(ROOT).parts)
-        for path in [*ROOT.glob("doctor/**/__init__.py"), ROOT / "doctor/checks/__init__.py"]
+        for pattern in ("doctor/**/__init__.py", "doctor/checks/**/__init__.py")
+        for path in ROOT.glob(pattern)
     }
     assert set(declared["packages"]) == folders
 
@@ -70,7 +72,10 @@ def test_the_distribution_is_light_and_has_no_upper_bounds() -> None:
     assert not any("<" in need or "==" in need for need in plain)
 
 
-@pytest.mark.parametrize("probe", sorted(PACKAGE.glob("probes/*.py")), ids=lambda p: p.name)
+PROBE_FILES = sorted((PACKAGE / "probes").rglob("*.py"))
+
+
+@pytest.mark.parametrize("probe", PROBE_FILES, ids=lambda path: path.stem)
 def test_probes_keep_the_syntax_of_python_3_9_and_import_nothing_of_the_package(
     probe: Path,
 ) -> None:
@@ -96,7 +101,7 @@ def imported(node: ast.AST) -> set[str]:
 
 def test_the_parent_never_imports_torch_or_pynvml_and_numpy_in_functions_only() -> None:
     for path in PACKAGE.rglob("*.py"):
-        if path.parent.name == "probes":
+        if "probes" in path.parts:
             continue
         tree = ast.parse(path.read_text("utf-8"))
         for node in ast.walk(tree):

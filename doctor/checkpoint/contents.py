@@ -9,15 +9,15 @@ from typing import Any
 
 import msgspec
 
-from doctor.checkpoint.files import Folder
-from doctor.checkpoint.names import Kind, part_of
-from doctor.checkpoint.reading import Stage
-from doctor.checkpoint.remote import redacted
+from doctor._util.records import Unknown
+from doctor._util.units import shown
+from doctor.checkpoint.analysis.tensor_names import Kind, part_of
+from doctor.checkpoint.io.addresses import redacted
+from doctor.checkpoint.io.files import Folder
+from doctor.checkpoint.reader import Stage
+from doctor.checkpoint.records import Checkpoint, Moves, Share, Values
 from doctor.checkpoint.scan import scan
 from doctor.checkpoint.tensors import Shard, Tensor, distinct, stored
-from doctor.checkpoint_sections import Checkpoint, Moves, Share, Values
-from doctor.sections import Unknown
-from doctor.units import shown
 
 Told = Callable[[dict[str, Any]], None]
 
@@ -138,7 +138,7 @@ def _counted(stage: Stage, pace: Pace) -> Stage:
 
 
 def _values(here: Read, stage: Stage, pace: Pace) -> Values | Unknown:
-    from doctor.checkpoint.deep import scan_values
+    from doctor.checkpoint.analysis.deep import scan_values
 
     def progress(done: int, total: int) -> None:
         pace("read every value", done, total, "bytes")
@@ -148,7 +148,7 @@ def _values(here: Read, stage: Stage, pace: Pace) -> Values | Unknown:
 
 
 def _moves(here: Read, baseline: str, stage: Stage, pace: Pace) -> Moves | Unknown:
-    from doctor.checkpoint.baseline import compare
+    from doctor.checkpoint.analysis.baseline import compare
 
     before = Read()
     found = scan(baseline, _counted(stage, pace), before.seen)

@@ -9,20 +9,22 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
 from typing import Any
 
-from doctor.checkpoint import config, history, optimizer
-from doctor.checkpoint.config import Config
-from doctor.checkpoint.files import Folder, LocalFolder, Wrong, json_object, read_whole
-from doctor.checkpoint.folder import lay_out
-from doctor.checkpoint.index import disagreements
-from doctor.checkpoint.layout import Layout
-from doctor.checkpoint.names import is_packed, role
-from doctor.checkpoint.reading import Read, Stage, one_state, read_layout
-from doctor.checkpoint.remote import redacted
+from doctor._util.records import Unknown
+from doctor._util.units import shown
+from doctor.checkpoint.analysis import optimizer
+from doctor.checkpoint.analysis.tensor_names import is_packed, role
+from doctor.checkpoint.io.addresses import redacted
+from doctor.checkpoint.io.files import Folder, LocalFolder, Wrong, json_object, read_whole
+from doctor.checkpoint.layouts import model_config as config
+from doctor.checkpoint.layouts import trainer_state as history
+from doctor.checkpoint.layouts.directory import lay_out
+from doctor.checkpoint.layouts.layout import Layout
+from doctor.checkpoint.layouts.model_config import Config
+from doctor.checkpoint.layouts.shard_index import disagreements
+from doctor.checkpoint.layouts.tokenizer import read_tokenizer
+from doctor.checkpoint.reader import Read, Stage, one_state, read_layout
+from doctor.checkpoint.records import Checkpoint, Optimizer, Problem, Role, Tokenizer
 from doctor.checkpoint.tensors import Shard, Tensor, distinct
-from doctor.checkpoint.tokenizer import read_tokenizer
-from doctor.checkpoint_sections import Checkpoint, Optimizer, Problem, Role, Tokenizer
-from doctor.sections import Unknown
-from doctor.units import shown
 
 __all__ = ["Seen", "Stage", "quiet", "scan", "unseen"]
 

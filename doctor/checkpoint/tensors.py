@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from doctor.checkpoint.dtypes import BITS
-from doctor.checkpoint_sections import Problem
+from doctor.checkpoint.records import Problem
 
 
 class Part(NamedTuple):

@@ -1,4 +1,4 @@
-"""The messages a probe writes and reads; `doctor.collection.child` tells what they mean.
+"""The messages a probe writes and reads; `doctor.collect.child` defines their meaning.
 
 Probes run by path under the training interpreter, so this file keeps to the standard library and
 to the syntax of Python 3.9. Importing it takes the probes' folder off sys.path, and the working
@@ -57,10 +57,12 @@ def said(error: BaseException) -> str:
 
 
 def sibling(name: str) -> Any:
-    """The module of a probe file beside this one, by path: their folder is not on sys.path."""
+    """The module of another training-side probe file, by path: it is not on sys.path."""
     private = "doctor_probe_" + name
     if private not in sys.modules:
-        path = os.path.join(os.path.dirname(os.path.abspath(__file__)), name + ".py")
+        path = os.path.join(
+            os.path.dirname(os.path.abspath(__file__)), "training_side", name + ".py"
+        )
         spec = importlib.util.spec_from_file_location(private, path)
         assert spec is not None
         assert spec.loader is not None

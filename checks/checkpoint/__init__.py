@@ -1,0 +1,13 @@
+"""CKP: a checkpoint's files, values, norms and optimizer state."""
+
+from __future__ import annotations
+
+from doctor.checks.checkpoint import files, loading, norms, optimizer, values
+
+CHECKS = (
+    *files.CHECKS,
+    *norms.CHECKS,
+    *values.CHECKS,
+    *optimizer.CHECKS,
+    *loading.CHECKS,
+)

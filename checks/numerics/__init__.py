@@ -1,0 +1,11 @@
+"""NUM: precision, numeric switches, attention kernels, the environment."""
+
+from __future__ import annotations
+
+from doctor.checks.numerics import attention, environment, precision
+
+CHECKS = (
+    *precision.CHECKS,
+    *attention.CHECKS,
+    *environment.CHECKS,
+)

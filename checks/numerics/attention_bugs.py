@@ -1,0 +1,261 @@
+"""Known bugs of torch's attention kernels: which of them this stack may have."""
+
+from __future__ import annotations
+
+from typing import Literal, NamedTuple
+
+from packaging.version import Version
+
+from doctor._util.records import Unknown
+from doctor._util.units import dotted
+from doctor.checks.numerics.attention_order import (
+    CUDNN,
+    EFFICIENT,
+    NAMES,
+    VARIABLE,
+    Switches,
+    deprioritized,
+    first_backend,
+)
+from doctor.facts.load import Attention
+from doctor.facts.machine import Cuda, Host, Torch
+from doctor.facts.views import JobGpus
+
+
+class Bug(NamedTuple):
+    """A known bug: where it is, when it bites, and what cures it."""
+
+    torch: tuple[str, str]
+    """From this version, to before that one."""
+    cudnn: tuple[int, int] | None
+    """First and last version, as torch.backends.cudnn.version() spells them."""
+    capability: tuple[tuple[int, int], tuple[int, int]]
+    """First and last."""
+    backend: int
+    """It bites where this backend is the first choice."""
+    symptom: str
+    bites: str
+    cure: str
+    source: str
+    cases: tuple[str, ...] = ()
+    """Cases of the attention trial that show it every time; (): it comes and goes."""
+    below: float | None = None
+    """The log-sum-exp that a row of those cases must be below."""
+    spared: tuple[int, ...] = ()
+    """cuDNN versions inside the range that do not have it."""
+
+
+HOPPER = ((9, 0), (9, 0))
+HOPPER_BLACKWELL = ((9, 0), (10, 9))
+BUGS = (
+    Bug(
+        torch=("2.5.0", "2.5.1"),
+        cudnn=(90100, 90199),
+        capability=HOPPER_BLACKWELL,
+        backend=CUDNN,
+        symptom="NaN gradients and loss explosions",
+        bites="the output of attention is transposed or reshaped before the loss",
+        cure="upgrade to torch 2.5.1, where cuDNN attention is opt-in",
+        source="pytorch-139298",
+        cases=("causal",),
+    ),
+    Bug(
+        torch=("2.5.0", "2.5.1"),
+        cudnn=(90100, 90199),
+        capability=HOPPER_BLACKWELL,
+        backend=CUDNN,
+        symptom='the error "No execution plans support the graph"',
+        bites="cuDNN has no plan for the shape, as with a query length of 1",
+        cure="upgrade to torch 2.5.1, where cuDNN attention is opt-in",
+        source="pytorch-140930",
+        cases=("one query",),
+    ),
+    Bug(
+        torch=("2.9.0", "2.10.0"),
+        cudnn=(90000, 91500),
+        capability=HOPPER_BLACKWELL,
+        backend=CUDNN,
+        symptom="out-of-bounds reads in the backward pass, an illegal memory access at worst",
+        bites="the key length is no multiple of 128 and there is no padding mask",
+        cure="upgrade to cuDNN 9.15.1, or to torch 2.10, which prefers no older one",
+        source="pytorch-169849",
+    ),
+    Bug(
+        torch=("2.11.0", "2.15.0"),
+        cudnn=(91900, 92599),
+        capability=HOPPER,
+        backend=CUDNN,
+        symptom="NaN in the gradient of the queries alone",
+        bites="attention is not causal or gets a mask, the key length modulo 128 is 64, and some "
+        "query row has a log-sum-exp below -88.7",
+        cure="upgrade to torch 2.15 with cuDNN 9.26",
+        source="pytorch-196678",
+        cases=("very negative logits, mask", "very negative logits"),
+        below=-88.7,
+    ),
+    Bug(
+        torch=("2.11.0", "2.14.0"),
+        cudnn=(91900, 92500),
+        capability=((10, 0), (11, 9)),
+        backend=CUDNN,
+        symptom="silently wrong output in decoding",
+        bites="the query length is 1, with grouped queries and few key heads (generation and "
+        "evaluation, not the training step)",
+        cure="upgrade to torch 2.14, which does not decode with these versions",
+        source="pytorch-193893",
+        spared=(92401,),
+    ),
+    Bug(
+        torch=("2.12.0", "2.14.0"),
+        cudnn=(92000, 92099),
+        capability=HOPPER,
+        backend=CUDNN,
+        symptom="mha_graph.execute(...).is_good() is false now and then",
+        bites="masks of changing shapes, seen with several images in a batch on H200",
+        cure="no fixed version is documented",
+        source="pytorch-190321",
+    ),
+    Bug(
+        torch=("2.0.0", "2.14.0"),
+        cudnn=None,
+        capability=((8, 0), (12, 9)),
+        backend=EFFICIENT,
+        symptom="wrong output of memory-efficient attention in bf16",
+        bites="keys or values are broadcast (stride 0), their length modulo 32 is 1, with a mask",
+        cure="call .contiguous() on expanded keys and values, or upgrade to torch 2.14",
+        source="pytorch-191937",
+    ),
+    Bug(
+        torch=("2.0.0", "2.5.0"),
+        cudnn=None,
+        capability=((5, 0), (9, 0)),
+        backend=EFFICIENT,
+        symptom="NaN from memory-efficient attention",
+        bites="a mask hides every key of some query row",
+        cure="upgrade to torch 2.5, which gives 0 for such rows",
+        source="pytorch-103749",
+        cases=("fully masked row",),
+    ),
+    Bug(
+        torch=("2.5.0", "2.9.1"),
+        cudnn=(91100, 91399),
+        capability=((8, 0), (12, 9)),
+        backend=CUDNN,
+        symptom="an error from cuDNN attention, which has no plan with dropout",
+        bites="the dropout of attention is above 0",
+        cure="upgrade to torch 2.9.1, which takes another kernel then",
+        source="pytorch-163903",
+        cases=("dropout",),
+    ),
+)
+
+Bites = Literal["yes", "no", "off", "unknown"]
+
+
+class Suspicion(NamedTuple):
+    """What the table makes of a stack."""
+
+    said: str
+    """The versions it was looked up by."""
+    hits: tuple[Bug, ...] = ()
+    unsure: tuple[Bug, ...] = ()
+    """They may match: something that decides could not be read."""
+    switched: str = ""
+    """Why a bug does not bite, where a switch is the reason."""
+
+
+def suspect(
+    version: Version,
+    torch: Torch,
+    switches: Switches,
+    cuda: Cuda | Unknown | None,
+    job_gpus: JobGpus,
+    host: Host | Unknown,
+) -> Suspicion:
+    """Look the stack up. `job_gpus` holds at least one GPU."""
+    capabilities = {gpu.capability for gpu in job_gpus.gpus}
+    found: dict[Bug, set[Bites]] = {bug: set() for bug in BUGS}
+    for capability in capabilities:
+        seen = cuda if capability == job_gpus.gpus[0].capability else None
+        first = first_backend(version, torch, switches, seen, host, capability)
+        for bug in BUGS:
+            found[bug].add(_bites(bug, version, torch, switches, capability, first))
+    hits = tuple(bug for bug in BUGS if "yes" in found[bug])
+    return Suspicion(
+        _stack(torch, cuda, capabilities),
+        hits,
+        tuple(bug for bug in BUGS if "unknown" in found[bug] and bug not in hits),
+        _switched_off(host, version, any("off" in how for how in found.values())),
+    )
+
+
+def covers(attention: Attention, capability: tuple[int, int] | None, bug: Bug) -> bool:
+    """Whether the trial, on a GPU of that capability, would have shown the bug."""
+    if capability is None or not bug.capability[0] <= capability <= bug.capability[1]:
+        return False
+    return any(
+        trial.backend == NAMES[bug.backend]
+        and trial.case in bug.cases
+        and trial.ended.ok
+        and trial.refused is None
+        and _low_enough(attention, f"{trial.case}/{trial.dtype}", bug)
+        for trial in attention.trials
+    )
+
+
+def _low_enough(attention: Attention, group: str, bug: Bug) -> bool:
+    return bug.below is None or float(attention.lowest_lse.get(group, 0.0)) < bug.below
+
+
+def _bites(
+    bug: Bug,
+    version: Version,
+    torch: Torch,
+    enabled: Switches,
+    capability: tuple[int, int] | None,
+    first: int | None,
+) -> Bites:
+    low, high = (Version(end) for end in bug.torch)
+    if Version(version.base_version) < low or Version(version.public) >= high:
+        return "no"
+    if capability and not bug.capability[0] <= capability <= bug.capability[1]:
+        return "no"
+    if bug.cudnn and torch.cudnn is not None and not _has(bug, torch.cudnn):
+        return "no"
+    if enabled.get(NAMES[bug.backend]) is False:
+        return "off"
+    if first is not None and first != bug.backend:
+        return "no"
+    read = capability and first is not None and (bug.cudnn is None or torch.cudnn is not None)
+    return "yes" if read else "unknown"
+
+
+def _has(bug: Bug, cudnn: int) -> bool:
+    low, high = bug.cudnn or (0, 0)
+    return low <= cudnn <= high and cudnn not in bug.spared
+
+
+def _stack(
+    torch: Torch, cuda: Cuda | Unknown | None, capabilities: set[tuple[int, int] | None]
+) -> str:
+    ours = ", ".join(sorted(dotted(known) if known else "unread" for known in capabilities))
+    order = cuda.sdp_priority if isinstance(cuda, Cuda) else None
+    seen = f"{NAMES.get(order[0], order[0])} first (observed)" if order else "order by the rule"
+    return f"torch {torch.version}, cuDNN {_spelled(torch.cudnn)}, capability {ours}, {seen}"
+
+
+def _spelled(cudnn: int | None) -> str:
+    """91900 -> "9.19.0", 8902 -> "8.9.2"."""
+    if cudnn is None:
+        return "unread"
+    major = 10000 if cudnn >= 90000 else 1000
+    return f"{cudnn // major}.{cudnn % major // 100}.{cudnn % 100}"
+
+
+def _switched_off(host: Host | Unknown, version: Version, spared: bool) -> str:
+    """Why a known bug does not bite here, "" if no switch is the reason."""
+    if spared:
+        return "the backend that has a known bug is switched off"
+    if deprioritized(host, version):
+        return f"{VARIABLE}=1 puts cuDNN attention last"
+    return ""

@@ -1,0 +1,78 @@
+"""Which attention backend torch takes first: as observed after a call, else by its rule."""
+
+from __future__ import annotations
+
+from packaging.version import Version
+
+from doctor._util.records import Unknown
+from doctor.facts.machine import Cuda, Host, Torch
+
+MATH, FLASH, EFFICIENT, CUDNN = 0, 1, 2, 3
+"""Values of torch.nn.attention.SDPBackend."""
+NAMES = {MATH: "math", FLASH: "flash", EFFICIENT: "mem_efficient", CUDNN: "cudnn"}
+"""Keys of Torch.sdp_enabled."""
+PREFERRED_ABOVE = 91500
+"""From torch 2.10 on cuDNN comes first above this cuDNN version (pytorch#169849)."""
+VARIABLE = "TORCH_CUDNN_SDPA_DEPRIORITIZED"
+VARIABLE_SINCE = (2, 10)
+"""First torch that reads it."""
+CALL = "torch.backends.cuda.enable_cudnn_sdp(False)"
+"""There from torch 2.4 on, before any of the cuDNN bugs below."""
+Switches = dict[str, bool]
+"""Backend -> whether it is switched on; one that is not named is."""
+
+
+def first_backend(
+    version: Version,
+    torch: Torch,
+    enabled: Switches,
+    cuda: Cuda | Unknown | None,
+    host: Host | Unknown,
+    capability: tuple[int, int] | None,
+) -> int | None:
+    """The first backend in torch's order that is switched on: as observed, else by the rule."""
+    order = cuda.sdp_priority if isinstance(cuda, Cuda) else None
+    if order is None:
+        front = _rule(version, torch, host, capability)
+        if front is None:
+            return None
+        order = (front, FLASH, EFFICIENT, MATH)
+    on = [backend for backend in order if enabled.get(NAMES.get(backend, ""), True)]
+    return on[0] if on else None
+
+
+def _rule(
+    version: Version, torch: Torch, host: Host | Unknown, capability: tuple[int, int] | None
+) -> int | None:
+    """Who comes first by default: the version table of the facts; None where it cannot tell."""
+    if version.release[:3] == (2, 5, 0) or version.release[:2] >= (2, 9):
+        if capability is None:
+            return None
+        if capability[0] not in (9, 10):
+            return FLASH
+    if version.release[:2] >= VARIABLE_SINCE:
+        return _rule_since_2_10(version, torch, host, capability)
+    if version.release[:3] == (2, 5, 0):
+        return CUDNN
+    if version.release[:2] == (2, 9) and not (torch.cuda or "").startswith("12."):
+        return None
+    return FLASH
+
+
+def _rule_since_2_10(
+    version: Version, torch: Torch, host: Host | Unknown, capability: tuple[int, int] | None
+) -> int | None:
+    if deprioritized(host, version):
+        return FLASH
+    before_13 = (torch.cuda or "").startswith("12.")
+    if before_13 and capability and capability[1] not in (0, 3):
+        return FLASH
+    if torch.cudnn is None or isinstance(host, Unknown):
+        return None
+    return CUDNN if torch.cudnn > PREFERRED_ABOVE else FLASH
+
+
+def deprioritized(host: Host | Unknown, version: Version) -> bool:
+    """Whether the environment puts cuDNN attention last."""
+    said = isinstance(host, Host) and host.env.get(VARIABLE) == "1"
+    return said and version.release[:2] >= VARIABLE_SINCE

@@ -1,0 +1,7 @@
+"""TOR: the torch build."""
+
+from __future__ import annotations
+
+from doctor.checks.torch_build import build
+
+CHECKS = build.CHECKS

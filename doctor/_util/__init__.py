@@ -1,0 +1,1 @@
+"""Units, errors, base records and atomic writes, used by every package."""

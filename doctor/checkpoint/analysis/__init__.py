@@ -1,0 +1,1 @@
+"""What the stored values are evidence of: norms, moments, non-finite values, movement."""

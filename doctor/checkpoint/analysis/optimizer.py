@@ -1,0 +1,240 @@
+"""What an optimizer's saved state is evidence of; optimizer_file.read_state finds the state."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from itertools import chain
+from typing import Any
+
+from doctor._util.units import shown
+from doctor.checkpoint.analysis.attribution import NUMBER, Attributed, attribute, plain
+from doctor.checkpoint.analysis.moments import (
+    MASTERS,
+    Reading,
+    all_zero,
+    defeat,
+    moment_dtype,
+    moments,
+)
+from doctor.checkpoint.analysis.norms import LARGEST, ONE
+from doctor.checkpoint.io.files import Folder
+from doctor.checkpoint.records import Evidence, Norm, Optimizer
+from doctor.checkpoint.tensors import Entry, Group, OptimizerState, Tensor
+
+READS = 20_000
+"""Reads of moments. Fewer where each is a request."""
+
+
+def summarise(
+    folder: Folder,
+    state: OptimizerState,
+    tensors: Sequence[Tensor],
+    norms: Sequence[Norm],
+    ordered: bool = False,
+    reads: int = READS,
+) -> Optimizer:
+    """What a state tells of the run, and of the norms that stand at their initial value.
+
+    `tensors` are the model's; `ordered` says that they are in the order of its modules, as
+    torch.save keeps a state_dict and safetensors does not. `reads` bounds the reads of moments.
+    """
+    still = [norm for norm in norms if norm.value in ("ones", "zeros")]
+    with contextlib.ExitStack() as files:
+        reading = Reading(folder, files, reads)
+        known: dict[str, bool | None] = {}
+
+        def zero(entry: Entry) -> bool | None:
+            if entry.key not in known:
+                known[entry.key] = reading.entry_is_zero(entry)
+            return known[entry.key]
+
+        small = sorted(state.entries, key=lambda each: sum(s.elements for s in moments(each)))
+        reading.ahead(slot for entry in small[:reads] for slot in moments(entry)[:1])
+        evidence = None
+        if still:
+            evidence = _evidence(state, tensors, still, ordered, reading, zero)
+        zeros = Counter(zero(entry) for entry in small)
+    keys = {key for group in state.groups for key in group.keys}
+    kept = {entry.key for entry in state.entries}
+    steps = _steps(state.entries)
+    return Optimizer(
+        file=shown(state.file, 300),
+        kind=_kind(state),
+        nonfinite=_nonfinite(state),
+        entries=len(state.entries),
+        parameters=len(keys | kept),
+        missing=len(keys - kept - _stateless(state)),
+        missing_names=_missing_names(state, kept),
+        moments=dict(Counter(filter(None, map(moment_dtype, state.entries)))),
+        follows=bool(state.entries) and all(map(_follows, state.entries)),
+        zero=zeros[True],
+        moving=zeros[False],
+        unread=zeros[None],
+        step_min=min(steps, default=None),
+        step_max=max(steps, default=None),
+        lr=tuple(rate for group in state.groups if (rate := _rate(group)) is not None)[:1000],
+        weight_decay=tuple(
+            decay for group in state.groups if (decay := _finite(group.weight_decay)) is not None
+        )[:1000],
+        masters=dict(Counter(master.dtype for master in _masters(state).values())),
+        low_masters=state.low_masters,
+        defeats=next(filter(None, map(defeat, state.entries)), ""),
+        norms=evidence,
+    )
+
+
+def _evidence(
+    state: OptimizerState,
+    tensors: Sequence[Tensor],
+    still: Sequence[Norm],
+    ordered: bool,
+    reading: Reading,
+    zero: Any,
+) -> Evidence:
+    names = [norm.name for norm in still]
+    found = attribute(state, tensors, names, ordered, zero)
+    moving = [entry for entry in found.entries if zero(entry) is False]
+    dtypes = Counter(filter(None, map(moment_dtype, moving)))
+    steps = _steps(found.entries)
+    masters = Counter(_still(each, reading) for each in _masters_of(state, found, names))
+    return Evidence(
+        norms=len(still),
+        by=found.by,
+        reason=found.reason,
+        absent=found.kinds["absent"],
+        missing=found.kinds["missing"],
+        zero=found.kinds["zero"],
+        moving=found.kinds["moving"],
+        unread=found.kinds["unread"],
+        dtypes=dict(dtypes),
+        step_min=min(steps, default=None),
+        step_max=max(steps, default=None),
+        lr_max=_largest_rate(state, found, names),
+        masters_moved=masters[False],
+        masters_still=masters[True],
+    )
+
+
+def _masters(state: OptimizerState) -> dict[str, Tensor]:
+    """Key or name -> the copy of the weight that is stepped."""
+    found = {plain(master.name): master for master in state.masters}
+    for entry in state.entries:
+        for slot in MASTERS:
+            if slot in entry.slots and entry.slots[slot].dtype in ("F32", "F64"):
+                found[entry.key] = entry.slots[slot]
+    return found
+
+
+def _masters_of(state: OptimizerState, found: Attributed, names: Sequence[str]) -> list[Tensor]:
+    masters = _masters(state)
+    return [
+        master
+        for name in names
+        if (master := masters.get(found.keys.get(name, "")) or masters.get(plain(name)))
+    ]
+
+
+def _still(master: Tensor, reading: Reading) -> bool | None:
+    """Whether a master is all ones or all zeros; None where it is not read."""
+    one = ONE.get(master.dtype)
+    data = reading.whole(master, LARGEST)
+    if data is None or one is None:
+        return None
+    return data == one * master.elements or all_zero(data, master.dtype)
+
+
+def _largest_rate(state: OptimizerState, found: Attributed, names: Sequence[str]) -> float | None:
+    keys = {found.keys.get(name) for name in names} - {None}
+    groups = [group for group in state.groups if keys & {*group.keys}] or state.groups
+    return max(filter(None, map(_rate, groups)), default=_zero_rate(groups))
+
+
+def _zero_rate(groups: Sequence[Group]) -> float | None:
+    return 0.0 if groups and all(_rate(group) == 0 for group in groups) else None
+
+
+def _rate(group: Group) -> float | None:
+    return _finite(group.initial_lr if group.initial_lr is not None else group.lr)
+
+
+def _finite(number: float | None) -> float | None:
+    return number if number is not None and math.isfinite(number) else None
+
+
+def _steps(entries: Iterable[Entry]) -> list[float]:
+    return [step for entry in entries if (step := _finite(entry.step)) is not None]
+
+
+def _nonfinite(state: OptimizerState) -> tuple[str, ...]:
+    """What of the state itself is NaN or infinite."""
+    told = {
+        "step": [entry.step for entry in state.entries],
+        "learning rate": [group.lr for group in state.groups],
+    }
+    return tuple(
+        word
+        for word, numbers in told.items()
+        if any(number is not None and not math.isfinite(number) for number in numbers)
+    )
+
+
+def _stateless(state: OptimizerState) -> set[str]:
+    """Parameters of plain SGD: without momentum it keeps nothing for them."""
+    return {key for group in state.groups if _plain_sgd(group) for key in group.keys}
+
+
+def _plain_sgd(group: Group) -> bool:
+    return {"dampening", "nesterov"} <= {*group.options} and "momentum" not in group.options
+
+
+def _missing_names(state: OptimizerState, kept: set[str]) -> tuple[str, ...]:
+    kept = kept | _stateless(state)
+    named = chain.from_iterable(
+        zip(group.keys, group.names or group.keys, strict=True) for group in state.groups
+    )
+    missing = (name for key, name in named if key not in kept)
+    return tuple(shown(name) for name in missing if not NUMBER.fullmatch(name))[:10]
+
+
+def _follows(entry: Entry) -> bool:
+    """Whether its moments have the dtype of the weights, as torch's own optimizers keep them.
+
+    Fused optimizers of other libraries count steps in the group and keep fp32 moments of bf16
+    weights; so do Adafactor of transformers and bitsandbytes for small weights.
+    """
+    if entry.slots.keys() & {*MASTERS, "state1", "exp_avg_sq_row"}:
+        return False
+    if "momentum_buffer" in entry.slots:
+        return True
+    return entry.step is not None and moment_dtype(entry) is not None
+
+
+_KINDS = (
+    ("state1", "8-bit (bitsandbytes)"),
+    ("exp_avg_sq_row", "Adafactor"),
+    ("row_var", "Adafactor"),
+    ("exp_avg_sq", "Adam"),
+    ("exp_inf", "Adamax"),
+    ("exp_avg", "Lion or another with one moment"),
+    ("square_avg", "RMSprop"),
+    ("sum", "Adagrad"),
+)
+
+
+def _kind(state: OptimizerState) -> str:
+    slots = set(chain.from_iterable(entry.slots for entry in state.entries))
+    options = set(chain.from_iterable(group.options for group in state.groups))
+    found = [next((word for slot, word in _KINDS if slot in slots), "")]
+    if "momentum_buffer" in slots and "square_avg" not in slots:
+        muon = options & {"ns_steps", "ns_coefficients"}
+        sgd = "dampening" in options
+        found.append("Muon" if muon else "SGD with momentum" if sgd else "SGD or Muon")
+    said = " and ".join(filter(None, found))
+    if not said and "betas" in options:
+        return "Adam"
+    if not said and {"dampening", "nesterov"} <= options:
+        return "SGD" if all(map(_plain_sgd, state.groups)) else "SGD with momentum"
+    return said or "of a kind that is not known"

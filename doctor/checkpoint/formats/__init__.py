@@ -1,0 +1,1 @@
+"""One file format each: safetensors, GGUF, torch.save old and new."""

@@ -1,0 +1,127 @@
+"""An optimizer's state_dict in the tree of a torch file."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import struct
+from collections.abc import Iterator
+from typing import Any, Protocol
+
+from doctor.checkpoint.io.files import Source, Wrong, ahead
+from doctor.checkpoint.pickle.nodes import mapping, members
+from doctor.checkpoint.tensors import Entry, Group, OptimizerState, Tensor
+
+READS = 20_000
+"""Step counts that are read, each a tensor of one element. Fewer where a read is a request."""
+
+MOST = 1_000_000
+"""Parameters of a state that are looked at."""
+
+_NUMBERS = {"F32": "<f", "F64": "<d", "F16": "<e", "I64": "<q", "I32": "<i"}
+
+_GROUP = ("params", "param_names", "lr", "weight_decay", "initial_lr")
+
+
+class Tree(Protocol):
+    """What a torch file holds, as torch_files.read_tree gives it."""
+
+    def optimizers(self) -> list[Any]:
+        """The optimizers' state_dicts."""
+        ...
+
+    def tensor(self, node: Any, name: str) -> Tensor | None:
+        """Where the bytes of a node are; None for what is no tensor. Raises Wrong."""
+        ...
+
+
+def read_state(tree: Tree, file: str, source: Source, reads: int = READS) -> OptimizerState | None:
+    """The state of the optimizers in a file; None where there is none.
+
+    Several states, as a run with Muon and AdamW has, come out as one: their keys are numbered,
+    as in "1:0".
+    """
+    found = [mapping(node) for node in tree.optimizers()]
+    groups: list[Group] = []
+    entries: list[Entry] = []
+    for number, state in enumerate(found):
+        lead = f"{number}:" if len(found) > 1 else ""
+        groups += _groups(state, lead)
+        entries += _entries(state, lead, tree)
+    steps = [entry.slots["step"] for entry in entries if _counts(entry)][:reads]
+    ahead(source, [(tensor.begin, tensor.end) for tensor in steps])
+    kept = tuple(_stepped(entry, source, number < reads) for number, entry in enumerate(entries))
+    return OptimizerState(file, tuple(groups), kept) if found else None
+
+
+def _groups(state: dict[Any, Any], lead: str) -> Iterator[Group]:
+    for group in map(mapping, members(state.get("param_groups"))):
+        keys = [lead + str(key) for key in _plain(group.get("params"))]
+        names = [name for name in _plain(group.get("param_names")) if isinstance(name, str)]
+        yield Group(
+            tuple(keys),
+            tuple(names) if len(names) == len(keys) else (),
+            _number(group.get("lr")),
+            _number(group.get("weight_decay")),
+            _number(group.get("initial_lr")),
+            tuple(key for key in group if type(key) is str and _told(key, group))[:100],
+        )
+
+
+def _told(option: str, group: dict[Any, Any]) -> bool:
+    """Whether an option tells the kind: a momentum of 0 is none."""
+    return option not in _GROUP and not (option == "momentum" and _number(group[option]) == 0)
+
+
+def _plain(found: Any) -> list[str | int]:
+    """The keys in a list; a stranger's other objects are not turned into text."""
+    return [key for key in members(found)[:MOST] if type(key) in (str, int)]
+
+
+def _number(found: Any) -> float | None:
+    """A number, NaN and infinities too; None for what is none or beyond any step and rate."""
+    if type(found) not in (int, float):
+        return None
+    with contextlib.suppress(OverflowError):
+        number = float(found)
+        return None if 1e18 <= abs(number) < math.inf else number
+    return None
+
+
+def _entries(state: dict[Any, Any], lead: str, tree: Tree) -> Iterator[Entry]:
+    for key, node in list(mapping(state.get("state")).items())[:MOST]:
+        if type(key) not in (str, int):
+            continue
+        kept = mapping(node)
+        slots = {
+            slot: tensor
+            for slot, each in kept.items()
+            if type(slot) is str and (tensor := _tensor(tree, each, f"{key}.{slot}"))
+        }
+        yield Entry(lead + str(key), _number(kept.get("step")), slots)
+
+
+def _tensor(tree: Tree, node: Any, name: str) -> Tensor | None:
+    try:
+        return tree.tensor(node, name)
+    except Wrong:
+        return None
+
+
+def _counts(entry: Entry) -> bool:
+    """Whether the step count is a tensor that can be read."""
+    step = entry.slots.get("step")
+    return step is not None and step.elements == 1 and step.dtype in _NUMBERS
+
+
+def _stepped(entry: Entry, source: Source, may_read: bool) -> Entry:
+    """The entry with its step count, where that is a tensor."""
+    slots = {slot: tensor for slot, tensor in entry.slots.items() if slot != "step"}
+    step = entry.step
+    if step is None and may_read and _counts(entry):
+        tensor = entry.slots["step"]
+        form = _NUMBERS[tensor.dtype]
+        with contextlib.suppress(Wrong, struct.error):
+            data = source.read(struct.calcsize(form), tensor.begin)
+            step = _number(struct.unpack(form, data)[0])
+    return Entry(entry.key, step, slots)

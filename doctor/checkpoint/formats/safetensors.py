@@ -1,0 +1,276 @@
+"""The header of a safetensors file, checked as the library checks it and by the format's text."""
+
+from __future__ import annotations
+
+import json
+import math
+from operator import attrgetter
+from typing import Annotated, Any, NoReturn, TypeGuard
+
+import msgspec
+
+from doctor._util.units import shown
+from doctor.checkpoint.dtypes import BITS
+from doctor.checkpoint.io.file_type import disguise
+from doctor.checkpoint.io.files import Source, Wrong
+from doctor.checkpoint.records import Problem
+from doctor.checkpoint.tensors import Shard, Tensor
+
+LIMIT = 100_000_000
+"""The longest header that the safetensors library reads."""
+
+FIRST = 16 * 1024
+"""Read at once: most headers are shorter."""
+
+WEIGHTS = (".safetensors", ".bin", ".pt", ".pth", ".ckpt", ".gguf", ".distcp", ".metadata")
+"""Names that files of weights have."""
+
+LONG = 25_000_000
+"""Bytes from which on a header has to look like one before it is parsed."""
+
+WIDEST = 1 << 63
+
+_METADATA = "__metadata__"
+_BEGINNING = b'{"__metadata__":'
+
+Size = Annotated[int, msgspec.Meta(ge=0, le=WIDEST - 1)]
+
+
+class Listed(msgspec.Struct, forbid_unknown_fields=True, gc=False):
+    """What a header says of one tensor; the offsets count from the end of the header."""
+
+    dtype: str
+    shape: Annotated[tuple[Size, ...], msgspec.Meta(max_length=64)]
+    data_offsets: tuple[Size, Size]
+
+
+_KNOWN = {dtype: (dtype, bits) for dtype, bits in BITS.items()}
+
+_LISTED = msgspec.json.Decoder(dict[str, Listed])
+
+
+def read_shard(source: Source, file: str) -> Shard:
+    """The tensors of one open file; what is wrong with it is in `problems`."""
+    size = source.size
+    try:
+        start, text = _text(source)
+        metadata, header = _quickly(text) or _carefully(text)
+        tensors = _tensors(header, file, start)
+        tensors.sort(key=attrgetter("begin", "end"))
+        end = _contiguous(tensors, start)
+    except Wrong as wrong:
+        return unreadable(file, size, wrong)
+    problems = [*_unknown_dtypes(tensors, file), *_ending(end, size, file)]
+    return Shard(file, size, tuple(tensors), metadata, tuple(problems))
+
+
+def unreadable(file: str, size: int, wrong: Wrong) -> Shard:
+    """A file of which nothing is known but what is wrong.
+
+    Only a file that calls itself a file of weights is at fault for not being one.
+    """
+    kind = wrong.kind
+    if kind in ("damaged", "disguised") and not file.endswith(WEIGHTS):
+        kind = "not-inspectable"
+    problem = Problem(kind=kind, file=shown(file), text=wrong.text)  # type: ignore[arg-type]
+    return Shard(file, size, problems=(problem,), readable=False)
+
+
+def _text(source: Source) -> tuple[int, bytes]:
+    """Where the data start, and the header before them."""
+    size = source.size
+    first = source.read(min(FIRST, size), 0)
+    if len(first) < 8:
+        _refuse(first, f"has {len(first)} bytes, a header needs 8" if first else "is empty")
+    length = int.from_bytes(first[:8], "little")
+    if length > size - 8:
+        _refuse(first, f"says that its header has {length:,} bytes; the file has {size:,}")
+    if not length or first[8:9] != b"{":
+        _refuse(first, "has a header that does not begin with {")
+    if length > LIMIT:
+        text = (
+            f"has a header of {length:,} bytes, over the safetensors library's limit of {LIMIT:,}"
+        )
+        raise Wrong("over-limit", text)
+    if length <= len(first) - 8:
+        return 8 + length, first[8 : 8 + length]
+    return 8 + length, source.read(length, 8)
+
+
+def _refuse(first: bytes, text: str) -> NoReturn:
+    """Name what the file is, before anything is said of its header."""
+    if known := disguise(first):
+        raise Wrong("disguised", f"is {known}")
+    raise Wrong("damaged", text)
+
+
+def _quickly(text: bytes) -> tuple[dict[str, str], dict[str, Listed]] | None:
+    """A header as the library writes it; None where only a careful look can tell what it is.
+
+    The parser keeps the last of two entries of one name, so colons are counted: an entry has four
+    at least, one after each key, and four times as many as entries are left if none came twice.
+    """
+    if not text.isascii():
+        return None
+    metadata: dict[str, str] = {}
+    entries = text
+    try:
+        if text.startswith(_BEGINNING):
+            metadata, entries = _after_metadata(text)
+        header = _LISTED.decode(entries)
+    except (ValueError, RecursionError, MemoryError, Wrong):
+        return None
+    if not header or _METADATA in header or entries.count(b":") != 4 * len(header):
+        return None
+    return metadata, header
+
+
+def _after_metadata(text: bytes) -> tuple[dict[str, str], bytes]:
+    """What stands first, and the rest of the header without it."""
+    skipped = len(_BEGINNING)
+    found, end = _DECODER.raw_decode(text[skipped : skipped + FIRST].decode())
+    rest = text[skipped + end :].lstrip(b" ")
+    if not rest.startswith(b","):
+        raise ValueError
+    return _metadata(found), b"{" + rest[1:]
+
+
+def _carefully(text: bytes) -> tuple[dict[str, str], dict[str, Listed]]:
+    """Any header, or what is wrong with it."""
+    header = _parse(text)
+    metadata = _metadata(header.pop(_METADATA, None))
+    return metadata, {name: _listed(name, entry) for name, entry in header.items()}
+
+
+def _parse(text: bytes) -> dict[str, Any]:
+    if len(text) > LONG:
+        _plausible(text)
+    try:
+        found = json.loads(text.decode(), object_pairs_hook=_once, parse_constant=_no_constant)
+    except UnicodeDecodeError:
+        raise Wrong("damaged", "has a header that is not UTF-8") from None
+    except RecursionError:
+        raise Wrong("damaged", "has a header that is nested too deeply") from None
+    except MemoryError:
+        raise Wrong("damaged", "has a header that takes too much memory to read") from None
+    except ValueError:
+        raise Wrong("damaged", "has a header that is not valid JSON") from None
+    if not isinstance(found, dict):
+        raise Wrong("damaged", "has a header that is not a JSON object")
+    return found
+
+
+def _plausible(text: bytes) -> None:
+    """An entry opens three brackets; lists of lists would take forty times their own length."""
+    entries = text.count(b'"data_offsets"')
+    if text.count(b"[") + text.count(b"{") > 6 * entries + 1000:
+        raise Wrong("damaged", f"has a header of {len(text):,} bytes that does not list tensors")
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        seen: set[str] = set()
+        twice = next(name for name, _ in pairs if name in seen or seen.add(name))  # type: ignore[func-returns-value]
+        raise Wrong("damaged", f"names {shown(twice)} twice in its header")
+    return found
+
+
+def _no_constant(word: str) -> NoReturn:
+    raise ValueError(word)
+
+
+_DECODER = json.JSONDecoder(object_pairs_hook=_once, parse_constant=_no_constant)
+
+
+def _metadata(found: Any) -> dict[str, str]:
+    if found is None:
+        return {}
+    if isinstance(found, dict) and all(isinstance(value, str) for value in found.values()):
+        return found
+    raise Wrong("damaged", "has __metadata__ that does not map text to text")
+
+
+def _tensors(header: dict[str, Listed], file: str, start: int) -> list[Tensor]:
+    """Entries of a header that takes the file's first `start` bytes."""
+    tensors = []
+    for name, listed in header.items():
+        shape, (begin, end) = listed.shape, listed.data_offsets
+        known, bits = _KNOWN.get(listed.dtype, (listed.dtype, 0))
+        elements = math.prod(shape)
+        if elements * bits != (end - begin) * 8 or not 0 < elements < WIDEST:
+            elements = _fitting(name, listed)
+        tensors.append(Tensor(name, known, shape, elements, file, start + begin, start + end))
+    return tensors
+
+
+def _fitting(name: str, listed: Listed) -> int:
+    """How many elements a tensor has, if its bytes are as many as they take. Raises Wrong."""
+    begin, end = listed.data_offsets
+    if begin > end:
+        raise Wrong("damaged", f"gives {shown(name)} offsets that are no range")
+    elements = 1
+    for length in listed.shape:
+        elements *= length
+        if elements >= WIDEST:
+            raise Wrong("damaged", f"gives {shown(name)} a shape of more than 2^63 elements")
+    bits = BITS.get(listed.dtype)
+    room = (end - begin) * 8
+    if elements > room if bits is None else elements * bits != room:
+        said = f"{listed.dtype} with {elements:,} elements in {end - begin:,} bytes"
+        raise Wrong("damaged", f"gives {shown(name)} a size that does not fit its shape: {said}")
+    return elements
+
+
+def _listed(name: str, entry: Any) -> Listed:
+    if not name.isascii() and any("\ud800" <= letter <= "\udfff" for letter in name):
+        raise Wrong("damaged", f"names a tensor with half a character: {shown(name)}")
+    known = entry if isinstance(entry, dict) else {}
+    dtype, shape, offsets = known.get("dtype"), known.get("shape"), known.get("data_offsets")
+    if not (isinstance(dtype, str) and _sizes(shape) and _sizes(offsets)):
+        raise Wrong("damaged", f"describes {shown(name)} without a dtype, shape and offsets")
+    if len(offsets) != 2 or offsets[0] > offsets[1]:
+        raise Wrong("damaged", f"gives {shown(name)} offsets that are no range")
+    listed = Listed(dtype, tuple(shape), (offsets[0], offsets[1]))
+    _fitting(name, listed)
+    return listed
+
+
+def _sizes(found: Any) -> TypeGuard[list[int]]:
+    return isinstance(found, list) and all(
+        type(size) is int and 0 <= size < WIDEST for size in found
+    )
+
+
+def _contiguous(tensors: list[Tensor], start: int) -> int:
+    """Where the last tensor ends. Holes and overlaps are Wrong."""
+    ends: list[int] = [start, *map(attrgetter("end"), tensors)]
+    if ends[:-1] == list(map(attrgetter("begin"), tensors)):
+        return ends[-1]
+    tensor, gap = next(
+        (tensor, tensor.begin - end)
+        for tensor, end in zip(tensors, ends, strict=False)
+        if tensor.begin != end
+    )
+    said = f"a hole of {gap:,} bytes before" if gap > 0 else "bytes that overlap, in"
+    raise Wrong("damaged", f"has {said} {shown(tensor.name)}")
+
+
+def _unknown_dtypes(tensors: list[Tensor], file: str) -> list[Problem]:
+    unknown = sorted({tensor.dtype for tensor in tensors} - BITS.keys())
+    if not unknown:
+        return []
+    names = ", ".join(shown(dtype, 20) for dtype in unknown[:3])
+    text = f"has tensors of dtype {names}, whose size the doctor cannot check"
+    return [Problem(kind="note", file=shown(file), text=text)]
+
+
+def _ending(end: int, size: int, file: str) -> list[Problem]:
+    if end == size:
+        return []
+    said = (
+        f"is cut short: {size:,} of {end:,} bytes"
+        if size < end
+        else (f"has {size - end:,} bytes behind its last tensor")
+    )
+    return [Problem(kind="damaged", file=shown(file), text=said)]

@@ -1,0 +1,270 @@
+"""Tensors in the tree that a torch file's pickle describes.
+
+What others call (`read_tree` and `read_torch` are in torch_files.py):
+
+    tree = read_tree(source, file)              # a zip or a legacy file; raises Wrong
+    mapping(tree.value)                         # nodes.mapping: the dictionary at the top
+    tree.tensor(node, name) -> Tensor | None    # where this node's bytes are; None: no tensor.
+                                                # Raises Wrong where it is damaged
+    tree.tensors(node, prefix) -> list[Tensor]  # all below a node; names joined by "."
+    tree.weights() -> list[Tensor]              # the model's, in every shape of file that is known
+    tree.optimizers() -> list[node]             # each {"state": {...}, "param_groups": [...]}
+    tree.step() -> int | None                   # global_step, iter_num, iteration, ...
+    tree.imports, tree.refused                  # globals; those that weights-only loading refuses
+    tree.problems                               # grows while tensors are asked for
+
+A node is a plain value (int, float, str, dict, list, ...) or one of nodes.py; use `mapping(node)`
+for dictionaries, `attributes(node)` for objects, `members(node)` for lists, tuples and sets:
+
+    for optimizer in tree.optimizers():
+        for key, entry in mapping(mapping(optimizer)["state"]).items():
+            for slot, node in mapping(entry).items():
+                tensor = tree.tensor(node, slot)      # or node is an int or a float
+
+Keys of dictionaries may be any node; take them only where `type(key) is str` or `int`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from doctor._util.units import shown
+from doctor.checkpoint.formats.torch_children import Path, children, holds
+from doctor.checkpoint.formats.torch_dtypes import ALIASES, ALLOWED
+from doctor.checkpoint.formats.torch_tensors import (
+    INNER,
+    OPAQUE,
+    PLAIN,
+    TYPED,
+    WRAPPER,
+    Place,
+    inside,
+    is_tensor,
+    number,
+    plain,
+)
+from doctor.checkpoint.io.files import Source, Wrong
+from doctor.checkpoint.pickle.nodes import (
+    DEEPEST,
+    Global,
+    Made,
+    Pickled,
+    attributes,
+    mapping,
+    members,
+)
+from doctor.checkpoint.records import Problem
+from doctor.checkpoint.tensors import Tensor
+
+__all__ = ["Tree", "number"]
+
+LONGEST_NAME = 2_000
+MOST_PROBLEMS = 20
+
+WEIGHTS = (
+    "state_dict",
+    "model_state_dict",
+    "model_state",
+    "model",
+    "module",
+    "net",
+    "network",
+    "params",
+    "weights",
+)
+"""Where checkpoints keep the model among other things."""
+
+WRITERS = {
+    "Lightning checkpoint": {"pytorch-lightning_version", "state_dict"},
+    "nanoGPT checkpoint": {"model", "model_args", "iter_num"},
+}
+"""Programs, and keys at the top of what they save."""
+STEPS = ("global_step", "global_steps", "iter_num", "iteration", "step", "steps")
+"""Where they keep how many steps the run had taken."""
+
+OTHERS = ("optim", "sched", "scaler", "rng", "random_state", "callbacks", "loops", "hyper_param")
+"""Words in the names of what is beside the weights."""
+
+
+@dataclass(slots=True)
+class Tree:
+    """What a torch file holds."""
+
+    source: Source
+    file: str
+    pickled: Pickled
+    place: Place
+    found: list[Problem] = field(default_factory=list)
+    odd: dict[str, int] = field(default_factory=dict)
+    """Kinds of tensors whose bytes are not those of one plain tensor, and how many."""
+
+    @property
+    def value(self) -> Any:
+        """The node at the top."""
+        return self.pickled.value
+
+    @property
+    def imports(self) -> tuple[str, ...]:
+        """Globals that unpickling would import, "module.name"."""
+        return self.pickled.imports
+
+    @property
+    def refused(self) -> tuple[str, ...]:
+        """Those that torch.load(weights_only=True) refuses."""
+        return tuple(name for name in self.imports if ALIASES.get(name, name) not in ALLOWED)
+
+    @property
+    def problems(self) -> tuple[Problem, ...]:
+        """What was found wrong with the tensors that were asked for."""
+        notes = [
+            Problem(kind="note", file=shown(self.file), text=f"holds {count:,} {kind}")
+            for kind, count in self.odd.items()
+        ]
+        if (protocol := self.pickled.protocol) > 2:
+            text = (
+                f"is pickled with protocol {protocol}; torch.load(weights_only=True) reads only 2"
+            )
+            notes.append(Problem(kind="note", file=shown(self.file), text=text))
+        return (*self.found, *notes)
+
+    def tensor(self, node: Any, name: str) -> Tensor | None:
+        """Where the bytes of a node are; None for what is no plain tensor. Raises Wrong."""
+        for _ in range(DEEPEST):
+            if type(node) is not Made:
+                return None
+            if node.name in PLAIN:
+                return plain(node.name, node.args, name, self.file, self.place)
+            inner = inside(node)
+            if inner is None:
+                return None
+            node = inner
+        return None
+
+    def tensors(self, node: Any, prefix: str = "") -> list[Tensor]:
+        """All tensors below a node. What is damaged is in `problems`."""
+        return list(_walk(self, node, prefix))
+
+    def weights(self) -> list[Tensor]:
+        """The model's tensors, under the names that its state_dict gives them."""
+        top = mapping(self.value)
+        if attributes(self.value) and not top:
+            return self.tensors(self.value)
+        if _is_optimizer(top):
+            return []
+        for key in WEIGHTS:
+            inner = top.get(key)
+            if is_tensor(inner) or not (mapping(inner) or attributes(inner)):
+                continue
+            if found := self.tensors(inner):
+                return found
+        others = [key for key in top if type(key) is str and _beside(key, top[key])]
+        if not others:
+            return self.tensors(self.value)
+        return self.tensors({key: top[key] for key in top if key not in set(others)})
+
+    def optimizers(self) -> list[Any]:
+        """The optimizers' state_dicts."""
+        return list(_optimizers(self.value))
+
+    def step(self) -> int | None:
+        """How many steps the run had taken, where the file tells."""
+        top = mapping(self.value)
+        for key in STEPS:
+            if type(found := top.get(key)) is int and 0 <= found < 1 << 53:
+                return found
+        return None
+
+    def writer(self) -> str:
+        """Whose checkpoint it is, by the keys at its top; "" where they do not tell."""
+        top = mapping(self.value)
+        return next((name for name, keys in WRITERS.items() if keys <= top.keys()), "")
+
+    def wrong(self, kind: str, text: str) -> None:
+        """Keep a problem, and not too many."""
+        if len(self.found) < MOST_PROBLEMS:
+            self.found.append(Problem(kind=kind, file=shown(self.file), text=text))  # type: ignore[arg-type]
+
+
+def _is_optimizer(found: dict[Any, Any]) -> bool:
+    return "param_groups" in found and "state" in found
+
+
+def _optimizers(value: Any) -> Iterator[Any]:
+    """At the top, or one or two levels below what is called an optimizer."""
+    top = mapping(value)
+    if _is_optimizer(top):
+        yield value
+        return
+    for key, held in top.items():
+        if type(key) is str and "optim" in key.lower():
+            inner = mapping(held)
+            each = [held] if _is_optimizer(inner) else [*inner.values(), *members(held)]
+            yield from (one for one in each[:1000] if _is_optimizer(mapping(one)))
+
+
+def _beside(key: str, value: Any) -> bool:
+    """Whether this is kept beside the weights, such as an optimizer's state."""
+    lower = key.lower()
+    if is_tensor(value):
+        return "rng_state" in lower
+    return any(word in lower for word in OTHERS) or _is_optimizer(mapping(value))
+
+
+def _walk(tree: Tree, node: Any, prefix: str) -> Iterator[Tensor]:
+    """Every container once, in the order of the pickle, however they hold each other."""
+    start: Path = (None, prefix) if prefix else None
+    left: list[tuple[Any, Path, int]] = [(node, start, 0)]
+    seen: dict[int, Any] = {}
+    while left:
+        node, path, depth = left.pop()
+        if is_tensor(node) and (tensor := _one(tree, node, path)):
+            yield tensor
+            continue
+        if id(node) in seen:
+            continue
+        seen[id(node)] = node
+        below = [(child, name, depth + 1) for child, name in children(node, path) if holds(child)]
+        if below and depth >= DEEPEST:
+            tree.wrong("not-inspectable", f"holds objects more than {DEEPEST} deep in each other")
+            continue
+        left += reversed(below)
+
+
+def _one(tree: Tree, node: Made, path: Path) -> Tensor | None:
+    try:
+        tensor = tree.tensor(node, _name(path))
+    except Wrong as wrong:
+        tree.wrong(wrong.kind, wrong.text)
+        return None
+    if node.name not in PLAIN and (kind := _kind(node, tensor)):
+        tree.odd[kind] = tree.odd.get(kind, 0) + 1
+    return tensor
+
+
+def _kind(node: Made, tensor: Tensor | None) -> str:
+    """What is to be said of a tensor that is not a plain one."""
+    while tensor and node.name in INNER:
+        node = node.args[0]
+    function = node.args[0] if node.name in TYPED and node.args else node.function
+    name = function.text if type(function) is Global else ""
+    if tensor is None:
+        return OPAQUE.get(name, "")
+    if name != WRAPPER:
+        return ""
+    whole = node.args[2][2:3]
+    sharded = bool(whole) and tuple(members(whole[0])) != tensor.shape
+    return "shards of distributed tensors, with the shards' shapes" if sharded else ""
+
+
+def _name(path: Path) -> str:
+    parts: list[str] = []
+    length = 0
+    while path is not None:
+        path, part = path
+        parts.append(part)
+        length += len(part) + 1
+        if length > LONGEST_NAME:
+            raise Wrong("not-inspectable", f"has a tensor with a name over {LONGEST_NAME:,} long")
+    return ".".join(reversed(parts))

@@ -1,0 +1,1 @@
+"""Opening what is untrusted: local files, remote byte ranges, file types."""

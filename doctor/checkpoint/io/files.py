@@ -1,0 +1,244 @@
+"""Files of strangers: opened without blocking, read by pread, never mapped.
+
+A `Folder` is where files lie beside each other, on a disk or at an address; a `Source` is the bytes
+of one of them. Readers know these two alone.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import json
+import os
+import stat
+from collections.abc import Iterator
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NoReturn, Protocol, TypeAlias
+
+from doctor.checkpoint.io.file_type import disguise
+
+Buffer: TypeAlias = bytearray | memoryview
+
+ABSENT = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.ENAMETOOLONG)
+
+KINDS = {
+    stat.S_IFDIR: "a folder",
+    stat.S_IFIFO: "a named pipe",
+    stat.S_IFSOCK: "a socket",
+    stat.S_IFCHR: "a device",
+    stat.S_IFBLK: "a device",
+}
+
+
+class Wrong(Exception):
+    """Why a file cannot be used: the kind of a Problem, and its text."""
+
+    def __init__(self, kind: str, text: str) -> None:
+        super().__init__(text)
+        self.kind = kind
+        self.text = text
+
+
+class Source(Protocol):
+    """The bytes of one file."""
+
+    @property
+    def size(self) -> int:
+        """Bytes of the whole file, as they were when it was opened."""
+        ...
+
+    def read(self, size: int, offset: int) -> bytes:
+        """Up to `size` bytes at `offset`; fewer where the file ends. Raises Wrong."""
+        ...
+
+
+class Folder(Protocol):
+    """Files beside each other."""
+
+    @property
+    def address(self) -> str:
+        """As the user would write it."""
+        ...
+
+    def names(self) -> list[str]:
+        """What is directly inside, sorted; the names of folders end with a slash. Raises Wrong."""
+        ...
+
+    def open(self, name: str) -> AbstractContextManager[Source]:
+        """One file. Raises Wrong; a pipe or a device is never waited for."""
+        ...
+
+    def there(self, name: str) -> bool:
+        """Whether something has that name, links followed."""
+        ...
+
+    def inside(self, name: str) -> Folder:
+        """A folder in it."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class LocalFile:
+    """An open file on this machine."""
+
+    descriptor: int
+    size: int
+    stamp: tuple[int, ...] = ()
+    """Changes when the file is replaced or written to."""
+
+    def read_into(self, buffer: Buffer, offset: int) -> int:
+        """Fill a buffer with what lies at `offset`; how many bytes, fewer where the file ends.
+
+        Raises Wrong.
+        """
+        view, done = memoryview(buffer), 0
+        try:
+            while done < len(view) and (
+                got := os.preadv(self.descriptor, [view[done:]], offset + done)
+            ):
+                done += got
+        except OSError as error:
+            raise Wrong("not-inspectable", f"cannot be read: {error.strerror or error}") from None
+        return done
+
+    def read(self, size: int, offset: int) -> bytes:
+        """Up to `size` bytes at `offset`; fewer where the file ends. Raises Wrong."""
+        parts: list[bytes] = []
+        try:
+            while size and (part := os.pread(self.descriptor, size, offset)):
+                parts.append(part)
+                size, offset = size - len(part), offset + len(part)
+        except OSError as error:
+            raise Wrong("not-inspectable", f"cannot be read: {error.strerror or error}") from None
+        return parts[0] if len(parts) == 1 else b"".join(parts)
+
+
+@dataclass(frozen=True, slots=True)
+class LocalFolder:
+    """A folder on this machine."""
+
+    path: Path
+
+    @property
+    def address(self) -> str:
+        return str(self.path)
+
+    def names(self) -> list[str]:
+        """What is directly inside, sorted; the names of folders end with a slash. Raises Wrong."""
+        try:
+            with os.scandir(self.path) as entries:
+                return sorted(entry.name + "/" * _is_folder(entry) for entry in entries)
+        except (OSError, ValueError) as error:
+            raise _refused(self.path, error) from None
+
+    @contextlib.contextmanager
+    def open(self, name: str) -> Iterator[LocalFile]:
+        """A regular file. Raises Wrong.
+
+        It is looked at before it is opened, since opening a device can have effects of its own,
+        and again after, since it may have been changed in between.
+        """
+        path = f"{self.path}/{name}"
+        try:
+            _regular(os.stat(path))  # noqa: PTH116 - a Path takes as long as the call itself
+            descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY)
+        except (OSError, ValueError) as error:
+            raise _refused(Path(path), error) from None
+        try:
+            found = os.fstat(descriptor)
+            _regular(found)
+            stamp = (found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns)
+            yield LocalFile(descriptor, found.st_size, stamp)
+        finally:
+            os.close(descriptor)
+
+    def there(self, name: str) -> bool:
+        """Whether something has that name, links followed; what may not be looked at is there."""
+        try:
+            (self.path / name).stat()
+        except ValueError:
+            return False
+        except OSError as error:
+            return error.errno not in ABSENT
+        return True
+
+    def inside(self, name: str) -> LocalFolder:
+        return LocalFolder(self.path / name.rstrip("/"))
+
+
+def read_into(source: Source, buffer: Buffer, offset: int) -> int:
+    """Fill a buffer from any source, without a copy where it is a file on Linux. Raises Wrong."""
+    if isinstance(source, LocalFile) and hasattr(os, "preadv"):
+        return source.read_into(buffer, offset)
+    data = source.read(len(buffer), offset)
+    buffer[: len(data)] = data
+    return len(data)
+
+
+def ahead(source: Source, ranges: list[tuple[int, int]]) -> None:
+    """Tell that these ranges (begin, end) will be read: far away they are fetched all at once."""
+    if fetch := getattr(source, "ahead", None):
+        fetch(ranges)
+
+
+def find_ahead(folder: Folder, names: list[str]) -> None:
+    """Tell that these files will be looked at or opened: far away they are found all at once."""
+    if find := getattr(folder, "ahead", None):
+        find(names)
+
+
+def _is_folder(entry: os.DirEntry[str]) -> bool:
+    """Whether it is one; a link in a circle, or to where this user may not look, is none."""
+    try:
+        return entry.is_dir()
+    except OSError:
+        return False
+
+
+def _regular(found: os.stat_result) -> None:
+    if not stat.S_ISREG(found.st_mode):
+        kind = KINDS.get(stat.S_IFMT(found.st_mode), "something else")
+        raise Wrong("damaged", f"is {kind}, not a file")
+
+
+def _refused(path: Path, error: OSError | ValueError) -> Wrong:
+    if isinstance(error, ValueError):
+        return Wrong("damaged", "has a name that no file can have")
+    if error.errno in ABSENT:
+        broken = path.is_symlink()
+        return Wrong("missing", "is a link to a file that is not there" if broken else "is missing")
+    return Wrong("not-inspectable", f"cannot be read: {error.strerror or error}")
+
+
+def read_whole(folder: Folder, name: str, limit: int) -> bytes:
+    """A file of at most `limit` bytes. Raises Wrong."""
+    with folder.open(name) as source:
+        if source.size > limit:
+            text = f"is {source.size:,} bytes, over the {limit:,} that the doctor reads of it"
+            raise Wrong("not-inspectable", text)
+        return source.read(source.size, 0)
+
+
+def read_json(folder: Folder, name: str, limit: int) -> dict[str, Any]:
+    """The object in a JSON file of at most `limit` bytes. Raises Wrong."""
+    return json_object(read_whole(folder, name, limit))
+
+
+def json_object(data: bytes) -> dict[str, Any]:
+    """The object in the text of a JSON file. Raises Wrong."""
+    try:
+        found = json.loads(data.decode("utf-8-sig"))
+    except (ValueError, RecursionError, MemoryError) as error:
+        _not_json(data, error)
+    if not isinstance(found, dict):
+        raise Wrong("damaged", "is not a JSON object")
+    return found
+
+
+def _not_json(data: bytes, error: Exception) -> NoReturn:
+    if known := disguise(data):
+        raise Wrong("disguised", f"is {known}")
+    said = "nested too deeply" if isinstance(error, RecursionError) else "not valid JSON"
+    raise Wrong("damaged", f"is {said}" if data else "is empty")

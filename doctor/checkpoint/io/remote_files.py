@@ -1,0 +1,224 @@
+"""Files and folders far away: what was found or fetched once is kept, and no file is read whole."""
+
+from __future__ import annotations
+
+import bisect
+import contextlib
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Protocol, TypeVar
+
+from doctor.checkpoint.io.files import Wrong
+
+FIRST = 128 * 1024
+"""Read at once of a file: most headers are shorter."""
+
+MOST = 256 << 20
+"""Bytes that are ever read of one file far away; the largest legal header has 100 million."""
+
+KEPT = 64 << 20
+"""Bytes that were fetched ahead and are kept."""
+
+CLOSE = 16 * 1024
+"""Bytes between two ranges that are cheaper to fetch than a request of its own."""
+
+LONG = 1 << 20
+"""Bytes of ranges that are fetched as one."""
+
+AT_ONCE = 16
+"""Requests that are under way at the same time."""
+
+NAMES = (
+    ".metadata",
+    "adapter_config.json",
+    "adapter_model.bin",
+    "adapter_model.safetensors",
+    "ckpt.pt",
+    "config.json",
+    "consolidated.00.pth",
+    "consolidated.safetensors",
+    "diffusion_pytorch_model.safetensors",
+    "diffusion_pytorch_model.safetensors.index.json",
+    "generation_config.json",
+    "latest",
+    "latest_checkpointed_iteration.txt",
+    "model.safetensors",
+    "model.safetensors.index.json",
+    "optimizer.bin",
+    "optimizer.pt",
+    "params.json",
+    "pytorch_model.bin",
+    "pytorch_model.bin.index.json",
+    "pytorch_model_fsdp.bin",
+    "scheduler.pt",
+    "special_tokens_map.json",
+    "tokenizer.json",
+    "tokenizer_config.json",
+    "trainer_state.json",
+    "training_args.bin",
+)
+"""What is looked for where a server lists no folders."""
+
+T = TypeVar("T")
+U = TypeVar("U")
+
+Fetch = Callable[[int, int], bytes]
+"""The bytes from `begin` to before `end`. Raises Wrong."""
+
+
+class Store(Protocol):
+    """What a kind of address has to offer; every call may raise Wrong."""
+
+    def names(self, path: str) -> list[str] | None:
+        """What is in a folder; the names of folders end with a slash. None: nobody tells."""
+        ...
+
+    def find(self, path: str) -> Found:
+        """A file's size and how its bytes are fetched, from here on without changes."""
+        ...
+
+    def is_folder(self, path: str) -> bool:
+        """Whether the path is a folder; a file or nothing is none."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A file that is there."""
+
+    size: int
+    fetch: Fetch
+
+
+def at_once(work: Callable[[T], U], items: Iterable[T]) -> list[U]:
+    """`work` on every item, several at a time; answers in the order of the items."""
+    from concurrent.futures import ThreadPoolExecutor
+
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        return list(pool.map(work, items))
+
+
+def merged(ranges: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
+    """The same ranges in order, those that lie close together as one."""
+    found: list[tuple[int, int]] = []
+    for begin, end in sorted(ranges):
+        if found and begin - found[-1][1] <= CLOSE and end - found[-1][0] <= LONG:
+            found[-1] = (found[-1][0], max(end, found[-1][1]))
+        else:
+            found.append((begin, end))
+    return found
+
+
+@dataclass
+class RemoteFile:
+    """A file far away, of which the ranges that were read ahead are kept."""
+
+    size: int
+    fetch: Fetch
+    fetched: int = 0
+    kept: list[tuple[int, bytes]] = field(default_factory=list)
+    """Where they begin, sorted, and their bytes."""
+
+    def read(self, size: int, offset: int) -> bytes:
+        """Up to `size` bytes at `offset`; fewer where the file ends. Raises Wrong."""
+        end = min(offset + size, self.size)
+        if offset >= end:
+            return b""
+        if (found := self._known(offset, end)) is not None:
+            return found
+        if end <= FIRST and not (self.kept and self.kept[0][0] == 0):
+            first = self._get(0, min(FIRST, self.size))
+            bisect.insort(self.kept, (0, first))
+            return first[offset:end]
+        return self._get(offset, end)
+
+    def ahead(self, ranges: list[tuple[int, int]]) -> None:
+        """Fetch (begin, end) ranges that will be read, several at a time, as far as possible."""
+        spans = ((begin, min(end, self.size)) for begin, end in ranges)
+        lacking = [
+            (begin, end)
+            for begin, end in spans
+            if 0 <= begin < end and self._known(begin, end) is None
+        ]
+        wanted: list[tuple[int, int]] = []
+        room = KEPT - sum(len(data) for _, data in self.kept)
+        for begin, end in merged(lacking):
+            room -= end - begin
+            if room >= 0:
+                wanted.append((begin, end))
+        at_once(self._keep, wanted)
+
+    def _keep(self, span: tuple[int, int]) -> None:
+        with contextlib.suppress(Wrong):  # told when it is read
+            data = self._get(*span)
+            bisect.insort(self.kept, (span[0], data))
+
+    def _known(self, begin: int, end: int) -> bytes | None:
+        """The range, where one that was kept and begins last before it holds it."""
+        number = bisect.bisect_right(self.kept, begin, key=lambda kept: kept[0])
+        for start, data in (*self.kept[max(number - 1, 0) : number], *self.kept[:1]):
+            if start <= begin and end - start <= len(data):
+                return data[begin - start : end - start]
+        return None
+
+    def _get(self, begin: int, end: int) -> bytes:
+        self.fetched += end - begin
+        if self.fetched > MOST:
+            text = f"needs more than {MOST >> 20} MiB of it to be read; download it first"
+            raise Wrong("not-inspectable", text)
+        data = self.fetch(begin, end)
+        if len(data) != end - begin:
+            text = f"cannot be read: {len(data):,} of {end - begin:,} bytes came"
+            raise Wrong("not-inspectable", text)
+        return data
+
+
+@dataclass
+class RemoteFolder:
+    """A folder far away. What was found of its files once is not asked again."""
+
+    address: str
+    store: Store
+    path: str
+    _found: dict[str, Found | Wrong] = field(default_factory=dict)
+
+    def names(self) -> list[str]:
+        """What is directly inside, sorted; where nobody tells, the known names that are there."""
+        listed = self.store.names(self.path)
+        if listed is not None:
+            return listed
+        self.ahead(list(NAMES))
+        there = [name for name in NAMES if isinstance(self._found[name], Found)]
+        refused = [wrong for wrong in map(self._find, NAMES) if isinstance(wrong, Wrong)]
+        if not there and (said := [wrong for wrong in refused if wrong.kind != "missing"]):
+            raise said[0]
+        return there
+
+    @contextlib.contextmanager
+    def open(self, name: str) -> Iterator[RemoteFile]:
+        """One file. Raises Wrong."""
+        found = self._find(name)
+        if isinstance(found, Wrong):
+            raise found
+        yield RemoteFile(found.size, found.fetch)
+
+    def there(self, name: str) -> bool:
+        """Whether something has that name; what may not be looked at is there."""
+        found = self._find(name)
+        return not (isinstance(found, Wrong) and found.kind == "missing")
+
+    def inside(self, name: str) -> RemoteFolder:
+        address = f"{self.address.rstrip('/')}/{name}"
+        return RemoteFolder(address, self.store, f"{self.path}/{name.rstrip('/')}")
+
+    def ahead(self, names: list[str]) -> None:
+        """Find files that will be opened, several at a time."""
+        at_once(self._find, names)
+
+    def _find(self, name: str) -> Found | Wrong:
+        if name not in self._found:
+            try:
+                self._found[name] = self.store.find(f"{self.path}/{name}")
+            except Wrong as wrong:
+                self._found[name] = wrong
+        return self._found[name]

@@ -1,0 +1,1 @@
+"""Directories of several files: shards, DCP, DeepSpeed, and the files beside the weights."""

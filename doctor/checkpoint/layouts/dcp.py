@@ -1,0 +1,289 @@
+"""A folder of torch.distributed.checkpoint: its .metadata, and tensors that lie in several files.
+
+Every item of a .distcp file is a small file of torch.save; its payload is found as in any other.
+Nothing is taken from .metadata but names, sizes and places, and the places are checked.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import posixpath
+import re
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from typing import Any
+
+from doctor._util.units import shown
+from doctor.checkpoint.formats.safetensors import WIDEST
+from doctor.checkpoint.formats.torch_files import Tree, read_tree
+from doctor.checkpoint.io.files import Folder, Source, Wrong, find_ahead
+from doctor.checkpoint.layouts.dcp_chunks import Item, Stored, whole_of
+from doctor.checkpoint.layouts.shard_index import listed
+from doctor.checkpoint.pickle.nodes import attributes, mapping, members
+from doctor.checkpoint.pickle.reader import read_pickle
+from doctor.checkpoint.records import Problem
+from doctor.checkpoint.tensors import Shard, Tensor
+
+LIMIT = 256 << 20
+"""Bytes of .metadata that are read."""
+
+MOST_ITEMS = 2_000_000
+
+HEAD, TAIL = 2048, 1536
+"""Bytes of an item's beginning and end that are read at once: all but its payload."""
+
+KNOWN = re.compile(
+    r"torch\.distributed\.checkpoint\.metadata\.\w+"
+    r"|torch\.distributed\.checkpoint\.filesystem\._StorageInfo|torch\.serialization\._get_layout"
+    r"|torch\.(?:Size|bool|u?int\d+|b?float\w+|complex\d+)"
+    r"|pathlib\.(?:Pure)?(?:Posix|Windows)?Path|collections\.(?:OrderedDict|defaultdict)"
+)
+"""What every .metadata imports."""
+
+Stage = Callable[[str], AbstractContextManager[None]]
+
+
+@dataclass(slots=True)
+class Dcp:
+    """What was found in one folder."""
+
+    under: str
+    size: int = 0
+    """Bytes of .metadata."""
+    stored: dict[str, Stored] = field(default_factory=dict)
+    tensors: dict[str, Tensor] = field(default_factory=dict)
+    objects: dict[str, Any] = field(default_factory=dict)
+    """Values of pickled objects that are plain: numbers, texts, lists of them."""
+    sizes: dict[str, int] = field(default_factory=dict)
+    """.distcp file -> bytes."""
+    problems: list[Problem] = field(default_factory=list)
+    imports: dict[str, None] = field(default_factory=dict)
+    refused: dict[str, None] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class Window:
+    """An item of a .distcp file as a file of its own; its two ends are read ahead."""
+
+    source: Source
+    begin: int
+    size: int
+    head: bytes = b""
+    tail: bytes = b""
+
+    def read(self, size: int, offset: int) -> bytes:
+        size = max(0, min(size, self.size - offset))
+        if offset + size <= HEAD or self.size <= HEAD:
+            self.head = self.head or self.source.read(min(HEAD, self.size), self.begin)
+            return self.head[offset : offset + size]
+        first = max(self.size - TAIL, 0)
+        if offset >= first:
+            self.tail = self.tail or self.source.read(self.size - first, self.begin + first)
+            return self.tail[offset - first : offset - first + size]
+        return self.source.read(size, self.begin + offset)
+
+
+def read_dcp(folder: Folder, under: str, stage: Stage, wanted: Callable[[str], bool]) -> Dcp:
+    """All tensors of the folder `under`, and those objects whose names are `wanted`.
+
+    What is wrong is in `problems`.
+    """
+    found = Dcp(under)
+    with stage(f"read {shown(under)}.metadata"):
+        try:
+            with folder.open(f"{under}.metadata") as source:
+                items = _metadata(source, found)
+        except Wrong as wrong:
+            found.problems.append(_problem(f"{under}.metadata", wrong))
+            return found
+    chunks: dict[str, list[tuple[Item, Tensor]]] = {}
+    gone: dict[str, int] = {}
+    names = sorted({item.file for item in items})
+    find_ahead(folder, [under + name for name in names])
+    for name in names:
+        mine = [item for item in items if item.file == name]
+        with stage(f"read {shown(under + name)}"):
+            try:
+                with folder.open(under + name) as source:
+                    found.sizes[under + name] = source.size
+                    _items(found, source, under + name, mine, wanted, chunks)
+            except Wrong as wrong:
+                if wrong.kind == "missing":
+                    gone[name] = len(mine)
+                else:
+                    found.problems.append(_problem(under + name, wrong))
+    _absent(found, gone)
+    for name, pieces in chunks.items():
+        with _noted(found, f"{under}.metadata"):
+            found.tensors[name], ordered = whole_of(found.stored[name], pieces)
+            if not ordered:
+                text = (
+                    f"{shown(name)} is divided along an inner dimension: its parts are not in C "
+                    "order, and another division of it cannot be compared with it"
+                )
+                about = Problem(kind="note", file=shown(f"{under}.metadata"), text=text)
+                found.problems.append(about)
+    _unnamed(found, items)
+    return found
+
+
+def _metadata(source: Source, found: Dcp) -> list[Item]:
+    """Where the items lie. Raises Wrong."""
+    if source.size > LIMIT:
+        text = f"is {source.size:,} bytes, over the {LIMIT:,} that the doctor reads of it"
+        raise Wrong("not-inspectable", text)
+    found.size = source.size
+    pickled = read_pickle(source.read(source.size, 0))
+    found.imports |= dict.fromkeys(pickled.imports)
+    found.refused |= dict.fromkeys(name for name in pickled.imports if not KNOWN.fullmatch(name))
+    said = attributes(pickled.value)
+    described, places = mapping(said.get("state_dict_metadata")), mapping(said.get("storage_data"))
+    if not described or len(places) > MOST_ITEMS:
+        raise Wrong("damaged", "does not describe any tensors")
+    paths = mapping(said.get("planner_data"))
+    for name, each in described.items():
+        if type(name) is str:
+            found.stored[name] = _stored(name, paths.get(name), attributes(each))
+    return [_item(found, attributes(key), attributes(place)) for key, place in places.items()]
+
+
+def _stored(name: str, path: Any, said: dict[str, Any]) -> Stored:
+    segments = tuple(members(path)) or (name,)
+    if "chunks" not in said:
+        return Stored(name, segments, None, {})
+    chunks = {}
+    for chunk in members(said["chunks"]):
+        fields = attributes(chunk)
+        chunks[_lengths(fields.get("offsets"), name)] = _lengths(fields.get("sizes"), name)
+    return Stored(name, segments, _lengths(said.get("size"), name), chunks)
+
+
+def _lengths(found: Any, name: str) -> tuple[int, ...]:
+    """A torch.Size. Raises Wrong."""
+    lengths = tuple(members(found))
+    if found is None or not all(type(each) is int and 0 <= each < WIDEST for each in lengths):
+        raise Wrong("damaged", f"describes {shown(name)} without a shape")
+    if len(lengths) > 64 or math.prod(lengths) >= WIDEST:
+        raise Wrong("damaged", f"gives {shown(name)} a shape of more than 2^63 elements")
+    return lengths
+
+
+def _item(found: Dcp, key: dict[str, Any], place: dict[str, Any]) -> Item:
+    """One entry of storage_data. Raises Wrong."""
+    name, file = key.get("fqn"), place.get("relative_path")
+    begin, length = place.get("offset"), place.get("length")
+    if type(name) is not str or name not in found.stored or type(file) is not str:
+        raise Wrong("damaged", "has a place of something that it does not describe")
+    if not (type(begin) is int and type(length) is int and begin >= 0 and length >= 0):
+        raise Wrong("damaged", f"gives {shown(name)} no range of bytes")
+    if place.get("transform_descriptors"):
+        raise Wrong("not-inspectable", "stores tensors through transforms, such as compression")
+    base = posixpath.basename(file)
+    if not base or base in (".", "..") or "\0" in base:
+        raise Wrong("damaged", f"puts {shown(name)} into a file without a name")
+    offset = key.get("offset")
+    return Item(name, () if offset is None else _lengths(offset, name), base, begin, length)
+
+
+def _items(
+    found: Dcp,
+    source: Source,
+    file: str,
+    items: list[Item],
+    wanted: Callable[[str], bool],
+    chunks: dict[str, list[tuple[Item, Tensor]]],
+) -> None:
+    """Find the payloads of one file's items."""
+    outside = [item for item in items if item.begin + item.length > source.size]
+    if outside:
+        names = sorted({item.name for item in outside})
+        end = max(item.begin + item.length for item in outside)
+        text = (
+            f"is cut short: {source.size:,} of at least {end:,} bytes, without all of "
+            f"{listed(names)}"
+        )
+        found.problems.append(Problem(kind="damaged", file=shown(file), text=text))
+    for item in sorted(items, key=lambda item: item.begin):
+        tensor = found.stored[item.name].shape is not None
+        if item.begin + item.length > source.size or not (tensor or wanted(item.name)):
+            continue
+        with _noted(found, file):
+            tree = read_tree(Window(source, item.begin, item.length), file)
+            found.imports |= dict.fromkeys(tree.imports)
+            found.refused |= dict.fromkeys(tree.refused)
+            if tensor:
+                chunks.setdefault(item.name, []).append((item, _chunk(tree, item, file)))
+            else:
+                found.objects[item.name] = tree.value
+
+
+def _chunk(tree: Tree, item: Item, file: str) -> Tensor:
+    tensor = tree.tensor(tree.value, item.name)
+    if tensor is None:
+        raise Wrong("damaged", f"has no tensor where {shown(item.name)} should be")
+    begin, end = tensor.begin + item.begin, tensor.end + item.begin
+    if end > item.begin + item.length:
+        raise Wrong("damaged", f"has {shown(item.name)} beyond the end of its item")
+    return tensor._replace(file=file, begin=begin, end=end)
+
+
+def _absent(found: Dcp, gone: dict[str, int]) -> None:
+    if gone:
+        text = (
+            f"names {len(gone) + len(found.sizes)} files of which {len(gone)} are missing, with "
+            f"{sum(gone.values()):,} items: {listed(sorted(gone))}"
+        )
+        file = f"{found.under}.metadata"
+        found.problems.append(Problem(kind="missing", file=shown(file), text=text))
+
+
+def _unnamed(found: Dcp, items: list[Item]) -> None:
+    """Tensors for which storage_data has no place at all."""
+    placed = {item.name for item in items}
+    lost = [
+        name
+        for name, stored in found.stored.items()
+        if stored.shape is not None and 0 not in stored.shape and name not in placed
+    ]
+    if lost:
+        text = f"describes {len(lost):,} tensors without saying where they are: {listed(lost)}"
+        file = f"{found.under}.metadata"
+        found.problems.append(Problem(kind="damaged", file=shown(file), text=text))
+
+
+@contextlib.contextmanager
+def _noted(found: Dcp, file: str) -> Iterator[None]:
+    """What is wrong with one item is a problem, and the others are read; the first ten are told."""
+    try:
+        yield
+    except Wrong as wrong:
+        told = sum(problem.file == shown(file) for problem in found.problems)
+        if told < 10:
+            found.problems.append(_problem(file, wrong))
+
+
+def _problem(file: str, wrong: Wrong) -> Problem:
+    return Problem(kind=wrong.kind, file=shown(file), text=wrong.text)  # type: ignore[arg-type]
+
+
+def shards(found: Dcp, tensors: list[Tensor]) -> list[Shard]:
+    """The files, each with those of the tensors that begin in it."""
+    of: dict[str, list[Tensor]] = {file: [] for file in found.sizes}
+    for tensor in tensors:
+        of[tensor.file].append(tensor)
+    result = [
+        Shard(file, found.sizes[file], tuple(sorted(inside, key=lambda each: each.begin)))
+        for file, inside in of.items()
+    ]
+    file = f"{found.under}.metadata"
+    about = Shard(
+        file,
+        found.size,
+        problems=tuple(found.problems),
+        readable=all(problem.kind == "note" for problem in found.problems),
+        imports=tuple(found.imports),
+        refused=tuple(found.refused),
+    )
+    return [about, *result]

@@ -1,0 +1,189 @@
+"""Which tensors of a distributed checkpoint are weights and which an optimizer's state.
+
+Optimizers are kept there by the parameters' names: optimizer.state.NAME.exp_avg as torch and
+torchtitan write, optimizer.state.exp_avg.NAME as Megatron does.
+"""
+
+from __future__ import annotations
+
+import re
+import struct
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+from doctor.checkpoint.analysis.moments import MASTERS, MOMENTS
+from doctor.checkpoint.io.files import Folder, Wrong
+from doctor.checkpoint.layouts.dcp import Dcp, Stage, read_dcp, shards
+from doctor.checkpoint.layouts.dcp_chunks import Stored
+from doctor.checkpoint.pickle.nodes import members
+from doctor.checkpoint.tensors import Entry, Group, OptimizerState, Shard, Tensor
+
+MODEL = ("model", "state_dict", "module", "app")
+"""Keys under which applications keep the model's state_dict."""
+
+OTHERS = frozenset(
+    {"lr_scheduler", "scheduler", "opt_param_scheduler", "dataloader", "train_state"}
+    | {"rng_state", "random_states", "rerun_state_machine", "loops", "callbacks"}
+)
+"""Keys of what is neither weights nor optimizer."""
+
+STEPS_READ = 20_000
+GROUPS_READ = 4_000
+
+_OPTIMIZER = re.compile(
+    r"(?P<owner>(?:chained_\d+\.)?(?:optim|optimizer|optimizers|optimizer_states?)(?:\.\d+)?\."
+    r"(?:distributed\.\w+\.)?)?(?P<what>state|param_groups)\.(?P<rest>.+)",
+    re.DOTALL,
+)
+_STEP = re.compile(r"(?:.*\.)?(?:global_step|iteration|iter_num|step)")
+_SLOTS = frozenset((*MOMENTS, *MASTERS, "step", "max_exp_avg_sq"))
+_NUMBERS = {"F32": "<f", "F64": "<d", "I64": "<q", "I32": "<i"}
+
+
+@dataclass(slots=True)
+class _Sorted:
+    """The tensors of a checkpoint, each where it belongs."""
+
+    weights: list[Tensor] = field(default_factory=list)
+    slots: dict[str, dict[str, Tensor]] = field(default_factory=dict)
+    """Parameter -> slot -> tensor."""
+
+
+def read_folder(folder: Folder, under: str, stage: Stage) -> tuple[list[Shard], list[Shard]]:
+    """Shards of one folder; the first stands for .metadata and has the optimizer's state.
+
+    There are no files of the optimizer alone.
+    """
+    found = read_dcp(folder, under, stage, _wanted)
+    sort = _Sorted()
+    for name, tensor in found.tensors.items():
+        _put(sort, found.stored[name], tensor)
+    about, *files = shards(found, sort.weights)
+    step = _step(found)
+    state = None
+    if sort.slots:
+        with stage(f"read the step counts of {under or 'the optimizer'}"):
+            state = _state(folder, found, sort, about.file)
+    return [
+        Shard(
+            about.file,
+            about.size,
+            problems=about.problems,
+            readable=about.readable,
+            imports=about.imports,
+            refused=about.refused,
+            optimizer=state,
+            step=step,
+        ),
+        *files,
+    ], []
+
+
+def _wanted(name: str) -> bool:
+    if _STEP.fullmatch(name):
+        return True
+    parts = name.rsplit(".", 1)
+    return "param_groups." in name and parts[-1] in ("lr", "weight_decay", "initial_lr", "params")
+
+
+def _put(sort: _Sorted, stored: Stored, tensor: Tensor) -> None:
+    """Into the weights under the model's own name, or into a slot of a parameter."""
+    name = stored.name
+    if match := _OPTIMIZER.fullmatch(name):
+        parameter, slot = _slot(match["rest"])
+        if match["what"] == "state" and parameter and (match["owner"] or slot in _SLOTS):
+            sort.slots.setdefault(parameter, {})[slot] = tensor._replace(name=slot)
+        if match["owner"] or slot in _SLOTS:
+            return
+    path = [str(part) if type(part) in (str, int) else "" for part in stored.path]
+    if path[0].split(".", 1)[0] in OTHERS or name.endswith("_extra_state"):
+        return
+    inner = ".".join(path[1:]) if len(path) > 1 and path[0] in MODEL else name
+    sort.weights.append(tensor._replace(name=inner or name))
+
+
+def _slot(rest: str) -> tuple[str, str]:
+    """Parameter and slot of an entry, whichever comes first in its name."""
+    first, _, after = rest.partition(".")
+    parameter, _, last = rest.rpartition(".")
+    return (after, first) if first in _SLOTS and after else (parameter, last)
+
+
+def _state(folder: Folder, found: Dcp, sort: _Sorted, file: str) -> OptimizerState:
+    steps = _steps(folder, [slots["step"] for slots in sort.slots.values() if "step" in slots])
+    entries = []
+    for name, slots in sort.slots.items():
+        step = steps.get(slots["step"]) if "step" in slots else None
+        kept = {slot: tensor for slot, tensor in slots.items() if slot != "step"}
+        entries.append(Entry(name, step, kept))
+    masters = tuple(
+        tensor._replace(name=name)
+        for name, slots in sort.slots.items()
+        for slot, tensor in slots.items()
+        if slot in MASTERS
+    )
+    return OptimizerState(file, tuple(_groups(found)), tuple(entries), masters)
+
+
+def _steps(folder: Folder, tensors: Iterable[Tensor]) -> dict[Tensor, float]:
+    """The values of step counts, each file opened once."""
+    of: dict[str, list[Tensor]] = {}
+    for tensor in list(tensors)[:STEPS_READ]:
+        if tensor.elements == 1 and tensor.dtype in _NUMBERS:
+            of.setdefault(tensor.file, []).append(tensor)
+    found: dict[Tensor, float] = {}
+    for file, inside in of.items():
+        try:
+            with folder.open(file) as source:
+                for tensor in inside:
+                    form = _NUMBERS[tensor.dtype]
+                    data = source.read(struct.calcsize(form), tensor.begin)
+                    if len(data) == struct.calcsize(form):
+                        found[tensor] = float(struct.unpack(form, data)[0])
+        except Wrong:
+            continue
+    return found
+
+
+def _groups(found: Dcp) -> list[Group]:
+    """Groups by number with their lists of names, or groups of the names with equal options."""
+    options: dict[str, dict[str, Any]] = {}
+    for name, value in list(found.objects.items())[:GROUPS_READ]:
+        _, known, rest = name.partition("param_groups.")
+        owner, _, option = rest.rpartition(".")
+        if known and owner:
+            options.setdefault(owner, {})[option] = value
+    named = {owner: said for owner, said in options.items() if "params" in said}
+    if named:
+        return [
+            Group(
+                _keys(said["params"]),
+                (),
+                _number(said.get("lr")),
+                _number(said.get("weight_decay")),
+                _number(said.get("initial_lr")),
+            )
+            for said in named.values()
+        ]
+    equal: dict[tuple[float | None, float | None, float | None], list[str]] = {}
+    for owner, said in options.items():
+        rates = tuple(_number(said.get(option)) for option in ("lr", "weight_decay", "initial_lr"))
+        equal.setdefault(cast("Any", rates), []).append(owner)
+    return [Group(tuple(owners), (), *rates) for rates, owners in equal.items()]
+
+
+def _keys(params: Any) -> tuple[str, ...]:
+    return tuple(str(key) for key in members(params) if type(key) in (str, int))
+
+
+def _number(found: Any) -> float | None:
+    return float(found) if type(found) in (int, float) and abs(found) < 1e18 else None
+
+
+def _step(found: Dcp) -> int | None:
+    """The run's own counter, which applications keep in many places."""
+    for name, value in found.objects.items():
+        if type(value) is int and 0 <= value < 2**53 and "param_groups" not in name:
+            return value
+    return None

@@ -1,0 +1,212 @@
+"""A folder of DeepSpeed's engine: weights of the module, and fp32 masters out of flat groups.
+
+ZeRO 1 and 2 lay the parameters of a group end to end and give every rank a slice of the whole,
+padded to a multiple of 2 * ranks elements. ZeRO 3 divides every parameter over the ranks, each
+slice rounded up. param_shapes in the model's file has the names in that order.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+import struct
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from dataclasses import replace
+from typing import Any
+
+from doctor._util.units import shown
+from doctor.checkpoint.formats.safetensors import WIDEST, unreadable
+from doctor.checkpoint.formats.torch_files import Tree, read_tree
+from doctor.checkpoint.io.files import Folder, Source, Wrong, find_ahead
+from doctor.checkpoint.layouts.zero import Engine, Rank, assembled, joined, rate
+from doctor.checkpoint.layouts.zero_flat import Shapes
+from doctor.checkpoint.pickle.nodes import mapping, members
+from doctor.checkpoint.records import Problem
+from doctor.checkpoint.tensors import Shard, Tensor
+
+Stage = Callable[[str], AbstractContextManager[None]]
+
+_MODEL = re.compile(r"(?:zero_pp_rank_(?P<rank>\d+)_)?mp_rank_(?P<mp>\d+)_model_states\.pt")
+_PART = re.compile(r"layer_.*model_states\.pt")
+_OPTIM = re.compile(
+    r"(?:bf16_|fp16_)?zero_pp_rank_(?P<rank>\d+)_mp_rank_(?P<mp>\d+)_optim_states\.pt"
+)
+
+_LAYER = re.compile(r"layer_(?P<layer>\d+)-model_(?P<mp>\d+)-model_states\.pt")
+
+
+def read_engine(folder: Folder, under: str, stage: Stage) -> tuple[list[Shard], list[Shard]]:
+    """The files of the folder `under`: those of the module, and those of the optimizer."""
+    try:
+        names = sorted(folder.inside(under).names() if under else folder.names(), key=_natural)
+    except Wrong as wrong:
+        return [unreadable(under or ".", 0, wrong)], []
+    models = [name for name in names if _MODEL.fullmatch(name) or _PART.fullmatch(name)]
+    optims = [name for name in names if _OPTIM.fullmatch(name)]
+    find_ahead(folder, [under + name for name in (*models, *optims)])
+    engines: dict[str, Engine] = {}
+    weights = [_file(folder, under + name, stage, engines, _weights) for name in models]
+    states = [_file(folder, under + name, stage, engines, _optimizer) for name in optims]
+    weights = [_prefixed(shard, len(engines)) for shard in weights]
+    for mp, engine in engines.items():
+        lead = f"mp_rank.{mp}." if len(engines) > 1 else ""
+        _assemble(under, lead, engine, weights, states)
+    return weights, states
+
+
+def _natural(name: str) -> list[Any]:
+    return [int(part) if part.isdecimal() else part for part in re.split(r"(\d+)", name)]
+
+
+Take = Callable[[Tree, Source, str, "Engine"], list[Tensor]]
+
+
+def _step(source: Source, tensor: Tensor) -> float | None:
+    """The value of a step count that is kept as a tensor. Raises Wrong."""
+    form = {"F32": "<f", "F64": "<d", "I64": "<q", "I32": "<i"}.get(tensor.dtype)
+    if form is None or tensor.elements != 1:
+        return None
+    data = source.read(struct.calcsize(form), tensor.begin)
+    return float(struct.unpack(form, data)[0]) if len(data) == struct.calcsize(form) else None
+
+
+def _file(folder: Folder, file: str, stage: Stage, engines: dict[str, Engine], take: Take) -> Shard:
+    base = file.rpartition("/")[2]
+    match = _MODEL.fullmatch(base) or _OPTIM.fullmatch(base)
+    engine = engines.setdefault(match["mp"], Engine()) if match else Engine()
+    with stage(f"read {shown(file)}"):
+        try:
+            with folder.open(file) as source:
+                tree = read_tree(source, file)
+                tensors = take(tree, source, file, engine)
+                size = source.size
+        except Wrong as wrong:
+            return unreadable(file, 0, wrong)
+    return Shard(
+        file,
+        size,
+        tuple(sorted(tensors, key=lambda tensor: tensor.begin)),
+        problems=tuple(tree.problems),
+        imports=tuple(tree.imports),
+        refused=tuple(tree.refused),
+        step=engine.step,
+    )
+
+
+def _weights(tree: Tree, source: Source, file: str, engine: Engine) -> list[Tensor]:
+    """The module's tensors; ZeRO 3 leaves empty ones where a parameter is divided."""
+    top = mapping(tree.value)
+    shapes = top.get("param_shapes")
+    groups = members(shapes) if not mapping(shapes) else [shapes]
+    if groups and not engine.shapes:
+        engine.shapes = [_shapes(group) for group in groups]
+        engine.frozen = _shapes(top.get("frozen_param_shapes"))
+    for name, node in mapping(top.get("frozen_param_fragments")).items():
+        if type(name) is str and (fragment := tree.tensor(node, name)):
+            engine.fragments.setdefault(name, []).append(fragment)
+    steps = top.get("global_steps")
+    engine.step = steps if type(steps) is int and 0 <= steps < 2**53 else engine.step
+    engine.low = engine.low or _low(top.get("ds_config"))
+    rank = _MODEL.fullmatch(file.rpartition("/")[2])
+    if rank and rank["rank"] and int(rank["rank"]):
+        return []  # the buffers in it are those of rank 0
+    found = tree.tensors(top.get("module", tree.value), "")
+    return [tensor for tensor in found if tensor.elements or not groups]
+
+
+def _low(config: Any) -> bool:
+    """DeepSpeed's bf16_master_weights_and_grads."""
+    section = mapping(mapping(config).get("bf16"))
+    return section.get("bf16_master_weights_and_grads") is True
+
+
+def _shapes(found: Any) -> Shapes:
+    """Names and shapes in order. Raises Wrong."""
+    shapes: Shapes = {}
+    for name, size in mapping(found).items():
+        shape = tuple(members(size))
+        fine = all(type(length) is int and 0 <= length < WIDEST for length in shape)
+        if type(name) is not str or not fine or math.prod(shape) >= WIDEST:
+            raise Wrong("damaged", "has param_shapes that do not map names to shapes")
+        shapes[name] = shape
+    return shapes
+
+
+def _optimizer(tree: Tree, source: Source, file: str, engine: Engine) -> list[Tensor]:
+    top = mapping(tree.value)
+    state = mapping(top.get("optimizer_state_dict"))
+    engine.low = engine.low or _low(top.get("ds_config"))
+    stage = state.get("zero_stage")
+    three = "fp32_flat_groups" in state
+    flats = state.get("fp32_flat_groups" if three else "single_partition_of_fp32_groups")
+    if not state or flats is None:
+        raise Wrong("not-inspectable", "is no file of ZeRO's optimizer states that is known")
+    tensors = [tree.tensor(node, "master") for node in members(flats)]
+    base = mapping(state.get("optimizer_state_dict" if three else "base_optimizer_state"))
+    slots, steps = _slots(tree, source, mapping(base.get("state")), len(tensors))
+    counts = state.get("partition_count")
+    count = max((each for each in members(counts) if type(each) is int), default=0)
+    engine.ranks.append(
+        Rank(
+            stage if type(stage) is int else 3 if three else 2,
+            counts if type(counts) is int else count,
+            [tensor for tensor in tensors if tensor],
+            slots,
+            steps,
+            [mapping(group) for group in members(base.get("param_groups"))],
+        )
+    )
+    return []
+
+
+def _slots(
+    tree: Tree, source: Source, state: dict[Any, Any], groups: int
+) -> tuple[dict[str, list[Tensor]], list[float | None]]:
+    """Slot -> the tensors of all groups in order, where every group has one; and the steps."""
+    found: dict[str, list[Tensor]] = {}
+    steps: list[float | None] = []
+    for index in range(groups):
+        entry = mapping(state.get(index))
+        step = entry.get("step")
+        steps.append(rate(step))
+        for slot, node in entry.items():
+            tensor = tree.tensor(node, slot) if type(slot) is str else None
+            if tensor is None:
+                continue
+            if slot == "step":
+                steps[-1] = _step(source, tensor)
+            else:
+                found.setdefault(slot, []).append(tensor)
+    return {slot: tensors for slot, tensors in found.items() if len(tensors) == groups}, steps
+
+
+def _prefixed(shard: Shard, engines: int) -> Shard:
+    """Names of tensor-parallel ranks and of a pipeline's layers, told apart."""
+    base = shard.file.rpartition("/")[2]
+    rank, layer = _MODEL.fullmatch(base), _LAYER.fullmatch(base)
+    if layer:
+        lead = f"model.{layer['mp']}.layer.{int(layer['layer'])}."
+    elif rank and engines > 1:
+        lead = f"mp_rank.{rank['mp']}."
+    else:
+        return shard
+    tensors = tuple(tensor._replace(name=lead + tensor.name) for tensor in shard.tensors)
+    return replace(shard, tensors=tensors)
+
+
+def _assemble(
+    under: str, lead: str, engine: Engine, weights: list[Shard], states: list[Shard]
+) -> None:
+    """Put what the ranks' files give together into the last of the files."""
+    try:
+        whole, state = assembled(under, lead, engine)
+    except Wrong as wrong:
+        problem = Problem(kind=wrong.kind, file=shown(under or "."), text=wrong.text)  # type: ignore[arg-type]
+        last = (states or weights)[-1]
+        (states or weights)[-1] = replace(last, problems=(*last.problems, problem))
+        return
+    if whole and weights:
+        weights[-1] = replace(weights[-1], tensors=(*weights[-1].tensors, *whole))
+    if state and states:
+        states[-1] = replace(states[-1], optimizer=joined(states[-1].optimizer, state))

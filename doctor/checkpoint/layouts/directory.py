@@ -1,0 +1,274 @@
+"""Which files of a folder are the weights, and what can be said of them by their names."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from pathlib import Path
+
+from doctor._util.records import Unknown
+from doctor._util.units import shown
+from doctor.checkpoint.io.addresses import is_address, locate, redacted
+from doctor.checkpoint.io.files import Folder, LocalFolder, Wrong
+from doctor.checkpoint.layouts import shards
+from doctor.checkpoint.layouts.layout import Layout, Together, not_inspectable
+from doctor.checkpoint.layouts.parallel import FSDP, distributed, zero_state
+from doctor.checkpoint.records import Problem
+
+ADAPTERS = ("adapter_model.safetensors", "adapter_model.bin")
+
+INDEXES = (".safetensors.index.json", ".bin.index.json")
+
+ONE = {
+    ".safetensors": "one safetensors file",
+    ".gguf": "one GGUF file",
+    ".ckpt": "one .ckpt file",
+    ".pt": "one PyTorch file",
+    ".pth": "one PyTorch file",
+    ".bin": "one PyTorch file",
+}
+"""What a lone file of weights is called, in the order in which they are taken."""
+
+NAMED_ONLY = {
+    ".h5": "HDF5 weights",
+    ".keras": "a Keras archive",
+    ".msgpack": "Flax weights",
+    ".nemo": "a NeMo archive",
+    ".npz": "numpy archives",
+    ".onnx": "ONNX models",
+    ".pkl": "pickles of no known kind",
+    ".zarr": "zarr arrays",
+}
+"""Formats that are recognised and not read."""
+
+NAMED_FOLDERS = {
+    "manifest.ocdbt": "an Orbax checkpoint",
+    "_CHECKPOINT_METADATA": "an Orbax checkpoint",
+    "_METADATA": "an Orbax checkpoint",
+    ".zgroup": "zarr arrays",
+    ".zarray": "zarr arrays",
+    "zarr.json": "zarr arrays",
+    "saved_model.pb": "a TensorFlow SavedModel",
+    "model_weights.ckpt": "a NeMo archive that was unpacked",
+}
+"""What lies in folders of formats that are recognised and not read."""
+
+STATES = re.compile(r"optimizer(?:_\d+)?\.(?:pt|bin|pth)|rank\d+-of-\d+-optimizer\.pt")
+"""An optimizer's state, as Trainer and Accelerate save it."""
+
+NOT_WEIGHTS = re.compile(
+    r"(?:.*optimizer.*|scheduler.*|scaler.*|sampler.*|rng_state.*|random_states.*|training_args"
+    r"|custom_checkpoint.*|dl_state_dict.*|recipe_state|distrib_optim)\.(?:pt|pth|bin|pkl)"
+)
+"""Files of the same suffixes that hold no weights."""
+
+_TENSOR_PARALLEL = re.compile(r"consolidated\.\d+\.pth")
+_FSDP_RANK = re.compile(
+    r"pytorch_model(?:_\d+)?_fsdp_rank\d+\.bin|pytorch_model_fsdp_\d+_rank\d+\.bin"
+)
+_DEEPER = re.compile(r"checkpoint-\d+|snapshots|step-\d+|iter_\d+|global_step\d+|epoch_\d+")
+
+
+def lay_out(path: str) -> Layout | Unknown:
+    """The weights at `path`: a file, an index, or a folder whose subfolders are not searched.
+
+    An address of any kind that `remote` knows is as good as a path.
+    """
+    if is_address(path):
+        return _at_address(path)
+    place = Path(path)
+    folder = LocalFolder(place.parent)
+    try:
+        if place.is_dir():
+            return _folder(LocalFolder(place), place.name)
+        place.lstat()
+        if place.name.endswith(INDEXES):
+            return _indexed(folder, _names(folder), place.name)
+    except (OSError, ValueError) as error:
+        return Unknown(reason=f"{shown(path, 300)}: {getattr(error, 'strerror', None) or error}")
+    except Wrong as wrong:
+        return Unknown(reason=f"{shown(path, 300)}: {wrong.text}")
+    return _file(folder, place.name)
+
+
+def _at_address(address: str) -> Layout | Unknown:
+    try:
+        folder, name = locate(address)
+        if not name:
+            return _folder(folder, redacted(address).rstrip("/").rpartition("/")[2])
+        if name.endswith(INDEXES):
+            return _indexed(folder, _names(folder), name)
+        with folder.open(name):
+            return _file(folder, name)
+    except Wrong as wrong:
+        return Unknown(reason=f"{shown(redacted(address), 300)} {wrong.text}")
+
+
+def _file(folder: Folder, name: str) -> Layout:
+    """A file that was named: what is in it decides how it is read, not its name."""
+    ends = Path(name).suffix
+    if name == ".metadata" or ends == ".distcp":
+        return distributed(folder, [".metadata"], "") or not_inspectable(folder, [name], "a shard")
+    if text := NAMED_ONLY.get(ends):
+        return not_inspectable(folder, [name], text)
+    if STATES.fullmatch(name):
+        return Layout(folder, "an optimizer's state", states=(name,))
+    note: tuple[Problem, ...] = ()
+    if count := shards.one_of(name):
+        text = f"is one of {count} shards; the others were not looked at"
+        note = (Problem(kind="note", file=shown(name), text=text),)
+    kind = "PEFT adapter" if name in ADAPTERS else ONE.get(ends, "one file")
+    return Layout(folder, kind, (name,), problems=note, lone_shard=bool(note))
+
+
+def _names(folder: Folder) -> list[str]:
+    """What is inside, files and folders alike."""
+    return [name.rstrip("/") for name in folder.names()]
+
+
+def _folder(folder: Folder, called: str) -> Layout | Unknown:
+    entries = _names(folder)
+    names = [name for name in entries if not name.startswith(".")]
+    found = _weights(folder, names, entries, called)
+    if found is None:
+        return _nothing(folder, names)
+    return _in_its_save(found, names)
+
+
+def _weights(folder: Folder, names: list[str], entries: list[str], called: str) -> Layout | None:
+    """The first of the ways to keep weights that the folder shows."""
+    model = _model(folder, names, ".safetensors")
+    if model and not (".metadata" in entries and any(n.endswith(".distcp") for n in names)):
+        return model
+    if found := distributed(folder, entries, called) or _model(folder, names, ".bin"):
+        return found
+    for way in (_ranks, _gguf, _lone_pickle, _states_alone, _other_suffix):
+        if found := way(folder, names):
+            return found
+    return _known_by_name(folder, entries)
+
+
+def _model(folder: Folder, names: list[str], ends: str) -> Layout | None:
+    """A model as save_pretrained writes it: an index, the whole file, shards, or an adapter."""
+    found = [name for name in names if name.endswith(ends) and not NOT_WEIGHTS.fullmatch(name)]
+    indexes = [name for name in names if name.endswith(f"{ends}.index.json")]
+    whole = shards.WHOLE[ends]
+    if indexes:
+        usual = f"{whole}.index.json"
+        return shards.indexed(folder, names, usual if usual in indexes else indexes[0], ends)
+    if whole in found:
+        kind = ONE[ends] if ends == ".safetensors" else "one pytorch_model.bin"
+        return Layout(folder, kind, (whole,), problems=shards.beside(whole, found))
+    if numbered := shards.numbered(found):
+        return shards.without_index(folder, numbered, ends)
+    if (found and ends == ".safetensors") or set(ADAPTERS) & set(found):
+        return _lone(folder, found, ends)
+    return None
+
+
+def _indexed(folder: Folder, names: list[str], index: str) -> Layout:
+    ends = ".bin" if index.endswith(INDEXES[1]) else ".safetensors"
+    return _in_its_save(shards.indexed(folder, names, index, ends), names)
+
+
+def _lone(folder: Folder, found: list[str], ends: str) -> Layout:
+    """A file of another name; with several, the adapter or the first without a variant."""
+    first = ("last", "ckpt", "model", "best")
+    plain = sorted(
+        found,
+        key=lambda name: (
+            name not in ADAPTERS,
+            not name.startswith(first) if ends != ".safetensors" else False,
+            name.count("."),
+            name,
+        ),
+    )
+    kind = "PEFT adapter" if plain[0] in ADAPTERS else ONE[ends]
+    note: tuple[Problem, ...] = ()
+    if len(found) > 1:
+        text = f"is the one of {len(found)} files that was read; name another to examine it"
+        note = (Problem(kind="note", file=shown(plain[0]), text=text),)
+    return Layout(folder, kind, (plain[0],), problems=note)
+
+
+def _ranks(folder: Folder, names: list[str]) -> Layout | None:
+    """Files in which every rank has tensors of the same names."""
+    for pattern, kind in (
+        (_TENSOR_PARALLEL, "consolidated.NN.pth as Meta and torchtune write"),
+        (_FSDP_RANK, "FSDP, one file for each rank (LOCAL_STATE_DICT)"),
+    ):
+        files = tuple(name for name in names if pattern.fullmatch(name))
+        if len(files) == 1:
+            return Layout(folder, kind, files)
+        if files:
+            return Layout(folder, kind, together=(Together("ranks", files=files),))
+    full = [name for name in names if re.fullmatch(r"pytorch_model(?:_\d+)?_fsdp\.bin", name)]
+    return Layout(folder, f"{FSDP} (FULL_STATE_DICT)", (full[0],)) if full else None
+
+
+def _gguf(folder: Folder, names: list[str]) -> Layout | None:
+    found = [name for name in names if name.endswith(".gguf")]
+    if not found:
+        return None
+    if numbered := shards.numbered(found):
+        problems = tuple(shards.lacking(numbered))
+        return Layout(folder, "GGUF shards", tuple(numbered), problems=problems)
+    return _lone(folder, found, ".gguf")
+
+
+def _known_by_name(folder: Folder, entries: list[str]) -> Layout | None:
+    for name in entries:
+        if kind := NAMED_FOLDERS.get(name):
+            return not_inspectable(folder, [], kind)
+    return None
+
+
+def _lone_pickle(folder: Folder, names: list[str]) -> Layout | None:
+    """One .ckpt, .pt, .pth or .bin of any name; Lightning, nanoGPT and everyone's own."""
+    for ends in (".ckpt", ".pt", ".pth", ".bin"):
+        found = [name for name in names if name.endswith(ends) and not NOT_WEIGHTS.fullmatch(name)]
+        if found:
+            return _lone(folder, found, ends)
+    return None
+
+
+def _states_alone(folder: Folder, names: list[str]) -> Layout | None:
+    if any(STATES.fullmatch(name) for name in names):
+        return Layout(folder, "an optimizer's state without weights")
+    return None
+
+
+def _other_suffix(folder: Folder, names: list[str]) -> Layout | None:
+    for ends, kind in NAMED_ONLY.items():
+        found = [name for name in names if name.endswith(ends) and not NOT_WEIGHTS.fullmatch(name)]
+        if found:
+            return not_inspectable(folder, found, kind)
+    return None
+
+
+def _nothing(folder: Folder, names: list[str]) -> Unknown:
+    below = [name for name in names if _DEEPER.match(name)]
+    hint = f"; name a subfolder, such as {shown(below[-1])}" if below else ""
+    return Unknown(reason=f"{shown(folder.address, 300)}: no weights are in this folder{hint}")
+
+
+def _in_its_save(found: Layout, names: list[str]) -> Layout:
+    """The weights with what the trainer saved beside them."""
+    states = tuple(name for name in names if STATES.fullmatch(name))
+    beside = tuple(name for name in names if NOT_WEIGHTS.fullmatch(name))
+    zero = zero_state(found, names)
+    return replace(
+        found,
+        kind=_saved_by(names, found.kind),
+        states=found.states or states,
+        beside=beside,
+        together=(*found.together, *zero),
+    )
+
+
+def _saved_by(names: list[str], kind: str) -> str:
+    if "trainer_state.json" in names:
+        return f"HF Trainer checkpoint, {kind}"
+    if any(re.fullmatch(r"random_states_\d+\.pkl", name) for name in names):
+        return f"Accelerate save_state, {kind}"
+    return kind

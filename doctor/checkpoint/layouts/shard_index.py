@@ -1,0 +1,103 @@
+"""The index of a sharded checkpoint, and whether it and the shards agree."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any, Literal
+
+import msgspec
+
+from doctor._util.units import shown
+from doctor.checkpoint.io.files import Folder, Wrong, json_object, read_whole
+from doctor.checkpoint.records import Problem
+from doctor.checkpoint.tensors import Shard
+
+LIMIT = 128 << 20
+"""Bytes of an index that are read; one of 94,000 tensors has about 9 million."""
+
+MOST_FILES = 10_000
+"""Files that an index may name; the largest models have a few hundred."""
+
+SPLIT = "DCP_SHARDING_INFO"
+"""In __metadata__: torch's distributed export stores parts of a tensor under its full name."""
+
+
+class Index(msgspec.Struct):
+    """What is read of an index; its metadata are not."""
+
+    weight_map: dict[str, str]
+
+
+_INDEX = msgspec.json.Decoder(Index)
+
+
+def read_index(folder: Folder, name: str) -> dict[str, str]:
+    """Tensor -> file name. Raises Wrong; a name that leads out of the folder is Wrong."""
+    data = read_whole(folder, name, LIMIT)
+    try:
+        found: Any = _INDEX.decode(data).weight_map
+    except (ValueError, RecursionError, MemoryError):
+        found = json_object(data).get("weight_map")  # says what is wrong with it
+    if not isinstance(found, dict) or not found:
+        raise Wrong("damaged", "has no weight_map")
+    files = set(map(str, found.values()))
+    if len(files) > MOST_FILES:
+        raise Wrong("damaged", f"names {len(files):,} files, more than a checkpoint has")
+    for file in files:
+        if not _inside(file):
+            raise Wrong("damaged", f"names {shown(file)}, which is not a file of this folder")
+    if not all(isinstance(file, str) for file in found.values()):
+        raise Wrong("damaged", "has a weight_map that does not map names to files")
+    return found
+
+
+def _inside(file: str) -> bool:
+    parts = file.replace("\\", "/").split("/")
+    return not ("" in parts or ".." in parts or "." in parts or "\0" in file)
+
+
+def disagreements(
+    index: str | None, weight_map: dict[str, str] | None, shards: Sequence[Shard]
+) -> list[Problem]:
+    """Tensors that are in two shards, and those that the index and the shards do not share."""
+    where = {tensor.name: shard.file for shard in shards for tensor in shard.tensors}
+    if len(where) == sum(len(shard.tensors) for shard in shards) and where == weight_map:
+        return []
+    where.clear()
+    twice: list[str] = []
+    for shard in shards:
+        for tensor in shard.tensors:
+            if where.setdefault(tensor.name, shard.file) != shard.file:
+                twice.append(tensor.name)
+    split = any(SPLIT in shard.metadata for shard in shards)
+    problems = [] if split else _some("twice", "", twice, "in two shards")
+    if index is None or weight_map is None:
+        return problems
+    whole = {shard.file for shard in shards if shard.readable}
+    absent = [name for name, file in weight_map.items() if file in whole and name not in where]
+    moved = [name for name, file in weight_map.items() if name in where and where[name] != file]
+    return [
+        *problems,
+        *_some("missing", index, absent, "in the index and not in the shard it names"),
+        *_some("stale-index", index, [] if twice else moved, "in another shard than it says"),
+        *_some("stale-index", index, where.keys() - weight_map.keys(), "in a shard and not in it"),
+    ]
+
+
+def _some(
+    kind: Literal["twice", "missing", "stale-index"], file: str, names: Iterable[str], text: str
+) -> list[Problem]:
+    found = sorted(names)
+    if not found:
+        return []
+    count = f"{len(found):,} tensors are" if len(found) > 1 else "1 tensor is"
+    said = f"{count} {text}: {listed(found)}"
+    if file:
+        said = f"disagrees with the shards: {said}"
+    return [Problem(kind=kind, file=shown(file), text=said)]
+
+
+def listed(names: Sequence[str]) -> str:
+    """The first three names, and how many more."""
+    more = f" and {len(names) - 3:,} more" if len(names) > 3 else ""
+    return ", ".join(shown(name) for name in names[:3]) + more

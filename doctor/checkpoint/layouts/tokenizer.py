@@ -1,0 +1,164 @@
+"""The padding token, by the tokenizer's files beside the weights."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+from doctor._util.units import shown
+from doctor.checkpoint.io.files import Folder, Wrong, read_json
+from doctor.checkpoint.records import Problem, Tokenizer
+
+LIMIT = 8 << 20
+"""Bytes of tokenizer_config.json and its like that are read."""
+
+HEAD = 1 << 20
+"""Bytes of tokenizer.json that are read: special tokens and the first of the vocabulary."""
+
+WHOLE = 2**31
+
+_ADDED = re.compile(r'"added_tokens"\s*:\s*(?=\[)')
+_VOCABULARY = re.compile(r'"vocab"\s*:\s*([\[{])\s*\[?\s*(?=")')
+
+SMALL = ("tokenizer_config.json", "special_tokens_map.json")
+CONFIGURATIONS = ("config.json", "generation_config.json")
+
+
+def read_tokenizer(folder: Folder) -> Tokenizer | None:
+    """What the files tell of the padding; None where there are no tokenizer's files."""
+    problems: list[Problem] = []
+    said = {name: _json(folder, name, problems) for name in (*SMALL, *CONFIGURATIONS)}
+    head = _head(folder, problems)
+    files = [name for name in SMALL if said[name] is not None]
+    if head is not None:
+        files.append("tokenizer.json")
+    if not files:
+        return None
+    settings = {**(said[SMALL[1]] or {}), **_present(said[SMALL[0]] or {})}
+    tokens = _tokens(settings.get("added_tokens_decoder"), head or "")
+    pad = _text(settings.get("pad_token"))
+    first = tokens.get(0, _first(head or ""))
+    config = said["config.json"] or {}
+    inner = config.get("text_config")
+    text_config = inner if isinstance(inner, dict) else {}
+    return Tokenizer(
+        files=tuple(files),
+        pad=shown(pad) if pad is not None else None,
+        pad_id=_number_of(pad, tokens, head or ""),
+        first=shown(first) if first is not None else None,
+        eos=_shown(settings.get("eos_token")),
+        unk=_shown(settings.get("unk_token")),
+        configured={
+            name: number
+            for name in CONFIGURATIONS
+            if (number := _whole((said[name] or {}).get("pad_token_id"))) is not None
+        },
+        vocabulary=_largest(config.get("vocab_size"), text_config.get("vocab_size")),
+        problems=tuple(problems),
+    )
+
+
+def _json(folder: Folder, name: str, problems: list[Problem]) -> dict[str, Any] | None:
+    try:
+        return read_json(folder, name, LIMIT)
+    except Wrong as wrong:
+        if wrong.kind != "missing":
+            problems.append(Problem(kind="note", file=name, text=wrong.text))
+        return None
+
+
+def _head(folder: Folder, problems: list[Problem]) -> str | None:
+    """The start of tokenizer.json as text; None where there is none."""
+    name = "tokenizer.json"
+    try:
+        with folder.open(name) as source:
+            data = source.read(min(HEAD, source.size), 0)
+    except Wrong as wrong:
+        if wrong.kind != "missing":
+            problems.append(Problem(kind="note", file=name, text=wrong.text))
+        return None
+    return data.decode("utf-8", "ignore")
+
+
+def _present(found: dict[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in found.items() if value is not None}
+
+
+def _text(found: Any) -> str | None:
+    """A token as text: the files write it plainly or as an object with its content."""
+    if isinstance(found, dict):
+        found = found.get("content")
+    return found if isinstance(found, str) and len(found) <= 1000 else None
+
+
+def _shown(found: Any) -> str | None:
+    text = _text(found)
+    return shown(text) if text is not None else None
+
+
+def _whole(found: Any) -> int | None:
+    return found if type(found) is int and 0 <= found < WHOLE else None
+
+
+def _largest(*sizes: Any) -> int | None:
+    """A model with several parts may tell a size twice; the outer one can be a default."""
+    return max((size for each in sizes if (size := _whole(each)) is not None), default=None)
+
+
+def _tokens(decoder: Any, head: str) -> dict[int, str]:
+    """Number -> token, of those that were added to the vocabulary; special ones are among them."""
+    found: dict[int, str] = {}
+    for token in _after(_ADDED, head):
+        if isinstance(token, dict):
+            _add(found, token.get("id"), token)
+    for number, token in decoder.items() if isinstance(decoder, dict) else ():
+        if isinstance(token, dict) and isinstance(number, str) and number.isdecimal():
+            _add(found, int(number) if len(number) < 12 else None, token)
+    return found
+
+
+def _add(found: dict[int, str], number: Any, token: dict[Any, Any]) -> None:
+    text = _text(token)
+    if (known := _whole(number)) is not None and text is not None:
+        found[known] = text
+
+
+def _after(pattern: re.Pattern[str], head: str) -> list[Any]:
+    """The array behind a key; [] where it is not whole in what was read."""
+    at = pattern.search(head)
+    if not at:
+        return []
+    try:
+        found, _ = json.JSONDecoder().raw_decode(head, at.end())
+    except (ValueError, RecursionError):
+        return []
+    return found if isinstance(found, list) else []
+
+
+def _number_of(pad: str | None, tokens: dict[int, str], head: str) -> int | None:
+    """The padding token's number: among the added tokens, else in the vocabulary."""
+    if pad is None:
+        return None
+    if (number := next((each for each, text in tokens.items() if text == pad), None)) is not None:
+        return number
+    at = _VOCABULARY.search(head)
+    if not at or at[1] == "[":
+        return 0 if _first(head) == pad else None
+    spelled = dict.fromkeys((json.dumps(pad), json.dumps(pad, ensure_ascii=False)))
+    pattern = "|".join(rf"{re.escape(each)}\s*:\s*(\d{{1,9}})\b" for each in spelled)
+    entry = re.compile(pattern).search(head, at.end())
+    return next((int(each) for each in entry.groups() if each), None) if entry else None
+
+
+def _first(head: str) -> str | None:
+    """The first entry of the vocabulary, where it is number 0; files list it by number."""
+    at = _VOCABULARY.search(head)
+    if not at:
+        return None
+    try:
+        text, end = json.JSONDecoder().raw_decode(head, at.end())
+    except (ValueError, RecursionError):
+        return None
+    zero = at[1] == "[" or re.compile(r"\s*:\s*0\b").match(head, end)
+    return text if zero and isinstance(text, str) else None

@@ -1,0 +1,1 @@
+"""Reading pickles as inert nodes: nothing is imported, called or compared."""

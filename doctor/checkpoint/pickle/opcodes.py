@@ -1,0 +1,300 @@
+"""Opcodes of pickles that make containers and objects, and the table of all."""
+
+from __future__ import annotations
+
+import _compat_pickle
+from typing import Any, NoReturn
+
+from doctor._util.units import shown
+from doctor.checkpoint.io.files import Wrong
+from doctor.checkpoint.pickle import value_opcodes as values
+from doctor.checkpoint.pickle.nodes import FROZENSET, SET, Global, Made, Persistent, hashable
+from doctor.checkpoint.pickle.value_opcodes import LONGEST_NAME, Handler, Machine, line, text
+
+BYTES_MADE = Global("_codecs", "encode")
+
+OUTSIDE = {
+    0x82: "EXT1",
+    0x83: "EXT2",
+    0x84: "EXT4",
+    0x97: "NEXT_BUFFER",
+    0x98: "READONLY_BUFFER",
+}
+
+
+def _unknown(machine: Machine) -> NoReturn:
+    code = machine.data[machine.at - 1]
+    if code in OUTSIDE:
+        raise Wrong("not-inspectable", f"has a pickle with the opcode {OUTSIDE[code]}")
+    raise Wrong("damaged", f"has a pickle with the byte 0x{code:02x} where an opcode has to be")
+
+
+# The stack, and what is made of it
+
+
+def _mark(machine: Machine) -> None:
+    machine.below.append(machine.stack)
+    machine.stack = []
+
+
+def _marked(machine: Machine) -> list[Any]:
+    """What lies above the last mark."""
+    found = machine.stack
+    machine.stack = machine.below.pop()
+    return found
+
+
+def _pop(machine: Machine) -> None:
+    if machine.stack:
+        machine.stack.pop()
+    else:
+        machine.stack = machine.below.pop()
+
+
+def _pop_mark(machine: Machine) -> None:
+    _marked(machine)
+
+
+def _dup(machine: Machine) -> None:
+    machine.stack.append(machine.stack[-1])
+
+
+def _tuple(machine: Machine) -> None:
+    found = tuple(_marked(machine))
+    machine.stack.append(found)
+
+
+def _tuple1(machine: Machine) -> None:
+    machine.stack[-1] = (machine.stack[-1],)
+
+
+def _tuple2(machine: Machine) -> None:
+    stack = machine.stack
+    stack[-2:] = [(stack[-2], stack[-1])]
+
+
+def _tuple3(machine: Machine) -> None:
+    stack = machine.stack
+    stack[-3:] = [(stack[-3], stack[-2], stack[-1])]
+
+
+def _list(machine: Machine) -> None:
+    found = _marked(machine)
+    machine.stack.append(found)
+
+
+def _dict(machine: Machine) -> None:
+    found = _marked(machine)
+    machine.stack.append({})
+    _store(machine.stack[-1], found)
+
+
+def _frozenset(machine: Machine) -> None:
+    found = _marked(machine)
+    machine.stack.append(Made(FROZENSET, appended=found))
+
+
+def _append(machine: Machine) -> None:
+    value = machine.stack.pop()
+    _extend(machine.stack[-1], [value])
+
+
+def _appends(machine: Machine) -> None:
+    found = _marked(machine)
+    _extend(machine.stack[-1], found)
+
+
+def _extend(target: Any, found: list[Any]) -> None:
+    if type(target) is list:
+        target.extend(found)
+    elif type(target) is Made:
+        if target.appended is None:
+            target.appended = []
+        target.appended.extend(found)
+    else:
+        raise Wrong("damaged", "has a pickle that appends to what is no list")
+
+
+def _setitem(machine: Machine) -> None:
+    found = machine.stack[-2:]
+    del machine.stack[-2:]
+    _store(machine.stack[-1], found)
+
+
+def _setitems(machine: Machine) -> None:
+    found = _marked(machine)
+    _store(machine.stack[-1], found)
+
+
+def _store(target: Any, found: list[Any]) -> None:
+    if type(target) is Made:
+        if target.items is None:
+            target.items = {}
+        target = target.items
+    if type(target) is not dict or len(found) % 2:
+        raise Wrong("damaged", "has a pickle that sets an item of what is no dictionary")
+    pairs = iter(found)
+    for key, value in zip(pairs, pairs, strict=True):
+        target[key if type(key) is str else hashable(key)] = value
+
+
+# Globals and objects: names and nodes
+
+
+def _named(machine: Machine, module: str, name: str) -> Global:
+    if len(module) > LONGEST_NAME or len(name) > LONGEST_NAME:
+        said = shown(f"{module[:100]}.{name[:100]}")
+        raise Wrong("not-inspectable", f"has a pickle with an overlong global {said}")
+    found = Global(module, name)
+    return machine.imports.setdefault(found, found)
+
+
+def _line_global(machine: Machine) -> Global:
+    """The names of Python 2 are those of Python 3 as pickle translates them."""
+    module = text(line(machine, 4 * LONGEST_NAME))
+    name = text(line(machine, 4 * LONGEST_NAME))
+    if (module, name) in _compat_pickle.NAME_MAPPING:
+        module, name = _compat_pickle.NAME_MAPPING[module, name]
+    elif module in _compat_pickle.IMPORT_MAPPING:
+        module = _compat_pickle.IMPORT_MAPPING[module]
+    return _named(machine, module, name)
+
+
+def _global(machine: Machine) -> None:
+    machine.stack.append(_line_global(machine))
+
+
+def _stack_global(machine: Machine) -> None:
+    name, module = machine.stack.pop(), machine.stack.pop()
+    if type(name) is not str or type(module) is not str:
+        raise Wrong("damaged", "has a pickle with a global whose name is no text")
+    machine.stack.append(_named(machine, module, name))
+
+
+def _make(machine: Machine, function: Any, args: Any) -> None:
+    if type(args) is not tuple:
+        raise Wrong("damaged", "has a pickle that calls something with what is no tuple")
+    if function == BYTES_MADE and len(args) == 2 and type(args[0]) is str and args[1] == "latin1":
+        machine.stack.append(args[0].encode("latin1"))  # as protocol 2 writes bytes
+    else:
+        machine.stack.append(Made(function, args))
+
+
+def _reduce(machine: Machine) -> None:
+    args, function = machine.stack.pop(), machine.stack.pop()
+    _make(machine, function, args)
+
+
+def _newobj_ex(machine: Machine) -> None:
+    kwargs, args, function = machine.stack.pop(), machine.stack.pop(), machine.stack.pop()
+    if type(args) is not tuple or type(kwargs) is not dict:
+        raise Wrong("damaged", "has a pickle that makes an object with what are no arguments")
+    machine.stack.append(Made(function, args, kwargs=kwargs))
+
+
+def _inst(machine: Machine) -> None:
+    function = _line_global(machine)
+    args = _marked(machine)
+    machine.stack.append(Made(function, tuple(args)))
+
+
+def _obj(machine: Machine) -> None:
+    function, *args = _marked(machine)
+    machine.stack.append(Made(function, tuple(args)))
+
+
+def _build(machine: Machine) -> None:
+    state = machine.stack.pop()
+    target = machine.stack[-1]
+    if type(target) is not Made or target.state is not None:
+        text = "has a pickle with the opcode BUILD on what is no object, or for the second time"
+        raise Wrong("not-inspectable", text)
+    target.state = state
+
+
+def _persid(machine: Machine) -> None:
+    machine.stack.append(text(line(machine, 4 * LONGEST_NAME)))
+    _binpersid(machine)
+
+
+def _binpersid(machine: Machine) -> None:
+    found = machine.stack[-1] = Persistent(machine.stack[-1])
+    machine.persistent.append(found)
+
+
+def _constant(value: Any) -> Handler:
+    return lambda machine: machine.stack.append(value)
+
+
+STOP = ord(".")
+
+PUSH, LIST, MEMO, TEXT, OBJECT = 32, 88, 120, 64, 160
+
+OPCODES: dict[int, tuple[Handler, int]] = {
+    0x80: (values.protocol, PUSH),
+    0x95: (values.frame, PUSH),
+    0x8C: (values.short_binunicode, TEXT),
+    ord("X"): (values.binunicode, TEXT),
+    0x8D: (values.binunicode8, TEXT),
+    ord("V"): (values.unicode, TEXT),
+    ord("C"): (values.short_binbytes, TEXT),
+    ord("B"): (values.binbytes, TEXT),
+    0x8E: (values.binbytes8, TEXT),
+    0x96: (values.binbytes8, TEXT),
+    ord("U"): (values.short_binstring, TEXT),
+    ord("T"): (values.binstring, TEXT),
+    ord("S"): (values.string, TEXT),
+    ord("J"): (values.binint, PUSH),
+    ord("K"): (values.binint1, PUSH),
+    ord("M"): (values.binint2, PUSH),
+    ord("G"): (values.binfloat, PUSH),
+    0x8A: (values.long1, TEXT),
+    0x8B: (values.long4, TEXT),
+    ord("I"): (values.int_, TEXT),
+    ord("L"): (values.long_, TEXT),
+    ord("F"): (values.float_, TEXT),
+    ord("N"): (_constant(None), PUSH),
+    0x88: (_constant(True), PUSH),
+    0x89: (_constant(False), PUSH),
+    ord(")"): (_constant(()), PUSH),
+    ord("]"): (lambda machine: machine.stack.append([]), LIST),
+    ord("}"): (lambda machine: machine.stack.append({}), LIST),
+    0x8F: (lambda machine: machine.stack.append(Made(SET, appended=[])), OBJECT),
+    0x94: (values.memoize, MEMO),
+    ord("q"): (values.binput, PUSH),
+    ord("r"): (values.long_binput, MEMO),
+    ord("p"): (values.put, MEMO),
+    ord("h"): (values.binget, PUSH),
+    ord("j"): (values.long_binget, PUSH),
+    ord("g"): (values.get, PUSH),
+    ord("("): (_mark, LIST),
+    ord("0"): (_pop, PUSH),
+    ord("1"): (_pop_mark, PUSH),
+    ord("2"): (_dup, PUSH),
+    ord("t"): (_tuple, LIST),
+    0x85: (_tuple1, LIST),
+    0x86: (_tuple2, LIST),
+    0x87: (_tuple3, LIST),
+    ord("l"): (_list, PUSH),
+    ord("d"): (_dict, LIST),
+    0x91: (_frozenset, OBJECT),
+    ord("a"): (_append, PUSH),
+    ord("e"): (_appends, PUSH),
+    0x90: (_appends, PUSH),
+    ord("s"): (_setitem, PUSH),
+    ord("u"): (_setitems, PUSH),
+    ord("c"): (_global, TEXT),
+    0x93: (_stack_global, TEXT),
+    ord("R"): (_reduce, OBJECT),
+    0x81: (_reduce, OBJECT),
+    0x92: (_newobj_ex, OBJECT),
+    ord("i"): (_inst, OBJECT),
+    ord("o"): (_obj, OBJECT),
+    ord("b"): (_build, PUSH),
+    ord("P"): (_persid, OBJECT),
+    ord("Q"): (_binpersid, OBJECT),
+}
+"""What each opcode does, and the bytes of memory that it may take beyond those of its argument."""
+
+HANDLERS: list[Handler] = [OPCODES.get(code, (_unknown, 0))[0] for code in range(256)]
+COSTS = [OPCODES.get(code, (_unknown, 0))[1] for code in range(256)]

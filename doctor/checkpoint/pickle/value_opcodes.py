@@ -1,0 +1,232 @@
+"""Opcodes of pickles that push plain values, and those of the memo."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable
+from typing import Any
+
+from doctor.checkpoint.io.files import Wrong
+from doctor.checkpoint.pickle.nodes import Global, Persistent
+
+LONGEST = 16 * 1024 * 1024
+"""Bytes of one string: the source code and the tokenizers that are in some pickles are shorter."""
+
+LONGEST_NAME = 500
+"""Characters of a module or a global."""
+
+WIDEST = 1024
+"""Bytes of one number."""
+
+_U16, _U32, _I32, _U64 = (struct.Struct(form).unpack_from for form in ("<H", "<I", "<i", "<Q"))
+_F64 = struct.Struct(">d").unpack_from
+
+
+class Machine:
+    """The stack, the memo and the place in one pickle."""
+
+    __slots__ = ("at", "below", "data", "imports", "memo", "persistent", "protocol", "stack")
+
+    def __init__(self, data: bytes, at: int) -> None:
+        self.data = data
+        self.at = at
+        self.stack: list[Any] = []
+        self.below: list[list[Any]] = []
+        self.memo: dict[int, Any] = {}
+        self.imports: dict[Global, Global] = {}
+        self.persistent: list[Persistent] = []
+        self.protocol = 0
+
+
+Handler = Callable[[Machine], None]
+
+
+def protocol(machine: Machine) -> None:
+    machine.protocol = protocol = machine.data[machine.at]
+    machine.at += 1
+    if protocol > 5:
+        raise Wrong("not-inspectable", f"has a pickle of protocol {protocol}; 5 is the last known")
+
+
+def frame(machine: Machine) -> None:
+    machine.at += 8
+
+
+# Strings and bytes: where they are cut, the place is behind the end, and no opcode follows.
+
+
+def take(machine: Machine, size: int) -> bytes:
+    if size > LONGEST:
+        text = f"has a pickle with a string of {size:,} bytes, over the {LONGEST:,} that are read"
+        raise Wrong("not-inspectable" if size <= len(machine.data) else "damaged", text)
+    at = machine.at
+    machine.at = end = at + size
+    return machine.data[at:end]
+
+
+def line(machine: Machine, limit: int = LONGEST) -> bytes:
+    """What an opcode of protocol 0 reads."""
+    at = machine.at
+    end = machine.data.find(b"\n", at, at + limit + 1)
+    if end < 0:
+        raise Wrong("damaged", "has a pickle with a line that does not end")
+    machine.at = end + 1
+    return machine.data[at:end]
+
+
+def size1(machine: Machine) -> bytes:
+    machine.at += 1
+    return take(machine, machine.data[machine.at - 1])
+
+
+def size4(machine: Machine) -> bytes:
+    machine.at += 4
+    return take(machine, _U32(machine.data, machine.at - 4)[0])
+
+
+def size8(machine: Machine) -> bytes:
+    machine.at += 8
+    return take(machine, _U64(machine.data, machine.at - 8)[0])
+
+
+def text(data: bytes) -> str:
+    return data.decode("utf-8", "surrogatepass")
+
+
+def _python2(data: bytes) -> str | bytes:
+    """What Python 2 called str."""
+    try:
+        return data.decode()
+    except UnicodeDecodeError:
+        return data
+
+
+def short_binunicode(machine: Machine) -> None:
+    machine.stack.append(text(size1(machine)))
+
+
+def binunicode(machine: Machine) -> None:
+    machine.stack.append(text(size4(machine)))
+
+
+def binunicode8(machine: Machine) -> None:
+    machine.stack.append(text(size8(machine)))
+
+
+def unicode(machine: Machine) -> None:
+    machine.stack.append(line(machine).decode("raw_unicode_escape"))
+
+
+def short_binbytes(machine: Machine) -> None:
+    machine.stack.append(size1(machine))
+
+
+def binbytes(machine: Machine) -> None:
+    machine.stack.append(size4(machine))
+
+
+def binbytes8(machine: Machine) -> None:
+    machine.stack.append(size8(machine))
+
+
+def short_binstring(machine: Machine) -> None:
+    machine.stack.append(_python2(size1(machine)))
+
+
+def binstring(machine: Machine) -> None:
+    machine.stack.append(_python2(size4(machine)))
+
+
+def string(machine: Machine) -> None:
+    """A quoted line; its escapes stay as they are written."""
+    quoted = line(machine)
+    if len(quoted) < 2 or quoted[0] != quoted[-1] or quoted[:1] not in (b"'", b'"'):
+        raise Wrong("damaged", "has a pickle with a STRING that is not quoted")
+    machine.stack.append(_python2(quoted[1:-1]))
+
+
+# Numbers
+
+
+def binint(machine: Machine) -> None:
+    machine.stack.append(_I32(machine.data, machine.at)[0])
+    machine.at += 4
+
+
+def binint1(machine: Machine) -> None:
+    machine.stack.append(machine.data[machine.at])
+    machine.at += 1
+
+
+def binint2(machine: Machine) -> None:
+    machine.stack.append(_U16(machine.data, machine.at)[0])
+    machine.at += 2
+
+
+def binfloat(machine: Machine) -> None:
+    machine.stack.append(_F64(machine.data, machine.at)[0])
+    machine.at += 8
+
+
+def number(machine: Machine, data: bytes) -> None:
+    if len(data) > WIDEST:
+        raise Wrong("not-inspectable", f"has a pickle with a number of {len(data):,} bytes")
+    machine.stack.append(int.from_bytes(data, "little", signed=True))
+
+
+def long1(machine: Machine) -> None:
+    number(machine, size1(machine))
+
+
+def long4(machine: Machine) -> None:
+    number(machine, size4(machine))
+
+
+def int_(machine: Machine) -> None:
+    digits = line(machine, WIDEST)
+    known = {b"00": False, b"01": True}
+    machine.stack.append(known[digits] if digits in known else int(digits))
+
+
+def long_(machine: Machine) -> None:
+    machine.stack.append(int(line(machine, WIDEST).rstrip(b"L")))
+
+
+def float_(machine: Machine) -> None:
+    machine.stack.append(float(line(machine, WIDEST)))
+
+
+# The memo is a dictionary: a number in the file never sizes anything.
+
+
+def memoize(machine: Machine) -> None:
+    machine.memo[len(machine.memo)] = machine.stack[-1]
+
+
+def binput(machine: Machine) -> None:
+    machine.memo[machine.data[machine.at]] = machine.stack[-1]
+    machine.at += 1
+
+
+def long_binput(machine: Machine) -> None:
+    machine.memo[_U32(machine.data, machine.at)[0]] = machine.stack[-1]
+    machine.at += 4
+
+
+def put(machine: Machine) -> None:
+    number = int(line(machine, 20))
+    machine.memo[number] = machine.stack[-1]
+
+
+def binget(machine: Machine) -> None:
+    machine.stack.append(machine.memo[machine.data[machine.at]])
+    machine.at += 1
+
+
+def long_binget(machine: Machine) -> None:
+    machine.stack.append(machine.memo[_U32(machine.data, machine.at)[0]])
+    machine.at += 4
+
+
+def get(machine: Machine) -> None:
+    machine.stack.append(machine.memo[int(line(machine, 20))])

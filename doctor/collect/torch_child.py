@@ -1,0 +1,196 @@
+"""The stages that the torch child is asked for, and the sections they fill."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Any
+
+import msgspec
+
+from doctor._util.records import Ended, Unknown
+from doctor.collect.child import Answer, Child
+from doctor.collect.children import Children, background, fit, read
+from doctor.facts.machine import Cuda, Interpreter, Libraries, Torch, TorchGpu
+from doctor.facts.training import Smoke, Stage, Step
+from doctor.job.job import Chosen, Job, Precision
+
+IMPORT_SECONDS = 120.0
+CUDA_SECONDS = 45.0
+"""Where nothing keeps the driver awake it starts one GPU after the other first."""
+KERNEL_SECONDS = 60.0
+"""A kernel that exists as PTX only is compiled on its first launch; the libraries that the first
+matmul loads are gigabytes, perhaps on a slow disk."""
+SMOKE_SECONDS = 120.0
+
+Told = Callable[[str], None]
+
+
+class TorchChild:
+    """One process for all torch stages; after a death a new one carries on with the next."""
+
+    def __init__(
+        self, children: Children, python: str, env: Mapping[str, str] | None = None
+    ) -> None:
+        self._children = children
+        self.python = python
+        self._env = env
+        self._child: Child | None = None
+        self._failed: Answer | None = None
+        self._start()
+
+    def _start(self) -> None:
+        self._imported = False
+        try:
+            self._child = self._children.start(
+                self.python, "training_side/torch_stages", env=self._env
+            )
+        except OSError as error:
+            self._failed = Answer(Ended(how="error", detail=str(error)))
+
+    def imported(self) -> Answer:
+        """What `import torch` told; the child answers it without being asked."""
+        if self._child is None:
+            return self._failed or Answer(Ended(how="error"))
+        self._imported = True
+        answer = self._child.wait(IMPORT_SECONDS)
+        if not answer.ended.ok:
+            self._failed = answer
+            self.end()
+        return answer
+
+    def ask(
+        self,
+        seconds: float,
+        told: Told = lambda stage: None,
+        heard: Callable[[dict[str, Any]], None] | None = None,
+        **request: Any,
+    ) -> Answer:
+        """The answer to one stage. With `heard`, each note gives it `seconds` again."""
+        if self._failed:
+            return self._failed
+        if self._child is None or not self._child.alive:
+            self.end()
+            self._start()
+        if not self._imported:
+            again = self.imported()
+            if not again.ended.ok or self._child is None:
+                return again
+        assert self._child
+        self._child.send(request)
+        answer = self._child.wait(seconds, told, heard)
+        if not answer.ended.ok:
+            self.end()
+        return answer
+
+    @property
+    def noise(self) -> str:
+        return self._child.noise if self._child else ""
+
+    def abort(self) -> None:
+        """Kill the process and do not wait; safe to call while another thread waits for it."""
+        if self._child:
+            self._child.kill_group()
+
+    def end(self) -> None:
+        """End the process, if there is one."""
+        if self._child:
+            self._child.kill()
+
+
+def read_import(path: str, chosen: str, child: TorchChild) -> tuple[Interpreter, Torch | Unknown]:
+    """Wait for `import torch` in the training interpreter."""
+    answer = child.imported()
+    version = (answer.answer or {}).get("version", "")
+    tail = "" if answer.ended.ok else "\n".join(child.noise.strip().splitlines()[-12:])
+    interpreter = Interpreter(
+        path=path, chosen=chosen, version=str(version), importing=answer.ended, traceback=tail
+    )
+    if not answer.ended.ok:
+        return interpreter, Unknown(reason=f"torch was not imported: {answer.ended.detail}")
+    return interpreter, read(answer, "torch", Torch)
+
+
+def read_devices(child: TorchChild, told: Told) -> Cuda | Unknown:
+    """Start CUDA in torch; what it sees."""
+    told("starting CUDA in torch")
+    return read(child.ask(CUDA_SECONDS, stage="devices"), "cuda", Cuda)
+
+
+def run_kernels(cuda: Cuda, processes: Sequence[TorchChild], told: Told) -> Cuda:
+    """A kernel on every GPU, each in the process that works on it, so that no other holds it.
+
+    Where only the first GPU has a process, that one takes them all.
+    """
+    if len(processes) < len(cuda.gpus):
+        kernels = [_with_kernel(processes[0], gpu, told) for gpu in cuda.gpus]
+    else:
+        pairs = zip(processes, cuda.gpus, strict=False)
+        running = [background(partial(_with_kernel, *pair, told)) for pair in pairs]
+        kernels = [each.result() for each in running]
+    return msgspec.structs.replace(cuda, gpus=tuple(kernels))
+
+
+def _with_kernel(child: TorchChild, gpu: TorchGpu, told: Told) -> TorchGpu:
+    told(f"running a kernel on GPU {gpu.index}")
+    answer = child.ask(KERNEL_SECONDS, stage="kernel", index=gpu.index)
+    kernel = read(answer, "kernel", Ended)
+    if isinstance(kernel, Unknown):
+        kernel = answer.ended
+    if not kernel.ok:  # a CUDA error sticks: what follows wants a new process
+        child.end()
+    return msgspec.structs.replace(gpu, kernel=kernel)
+
+
+def read_libraries(
+    child: TorchChild, torch: Torch, cuda: Cuda
+) -> tuple[Libraries | Unknown, Torch, Cuda]:
+    """What is mapped after kernels ran; cuDNN's version and SDPA's order are known only then."""
+    answer = child.ask(KERNEL_SECONDS, stage="libraries")
+    libraries = read(answer, "libraries", Libraries)
+    if isinstance(libraries, Libraries) and libraries.used and not libraries.used.ok:
+        child.end()
+    told = answer.answer or {}
+    version, error = told.get("cudnn"), told.get("cudnn_error")
+    if isinstance(version, int) or isinstance(error, str):
+        torch = msgspec.structs.replace(torch, cudnn=version, cudnn_error=error)
+    order = fit(told.get("sdp_priority"), tuple[int, ...])
+    if not isinstance(order, Unknown):
+        cuda = msgspec.structs.replace(cuda, sdp_priority=order)
+    return libraries, torch, cuda
+
+
+def run_smoke(child: TorchChild, job: Job, device: str, chosen: Chosen, told: Told) -> Smoke:
+    """A few real training steps, and how they ended if they did not complete."""
+    recipe = job.recipe or "amp"
+    answer = child.ask(
+        SMOKE_SECONDS,
+        lambda stage: told(f"training a small model on {device}: {stage}"),
+        stage="smoke",
+        device=device,
+        precision=chosen.precision,
+        recipe=recipe,
+    )
+    if answer.ended.ok and not isinstance(smoke := read(answer, "smoke", Smoke), Unknown):
+        return msgspec.structs.replace(smoke, seconds=answer.ended.seconds)
+    return cut_short(answer, device, chosen.precision, recipe)
+
+
+def cut_short(answer: Answer, device: str, precision: Precision, recipe: str) -> Smoke:
+    """The steps of a training that did not come to its end."""
+    ended = answer.ended
+    if ended.ok:
+        ended = Ended(how="error", detail="the smoke step's answer is not a record of it")
+    stages = [Stage(name=name, ended=how) for name, how in answer.stages]
+    if not stages or stages[-1].ended.ok:
+        stages.append(Stage(name="between stages", ended=ended))
+    steps = [fit(note.get("step"), Step) for note in answer.notes]
+    return Smoke(
+        device=device,
+        precision=precision,
+        recipe=recipe,
+        lr=0.0,
+        stages=tuple(stages),
+        steps=tuple(step for step in steps if isinstance(step, Step)),
+        seconds=answer.ended.seconds,
+    )

@@ -1,0 +1,1 @@
+"""Everything a run knows: records without thresholds, to and from JSON."""

@@ -1,0 +1,214 @@
+"""What was seen on a machine: frozen records. No thresholds here.
+
+A section that nobody could read is `Unknown`; one that the job does not ask for is None.
+Sizes are bytes and times seconds unless a name says otherwise.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from doctor._util.records import Ended, Section
+
+
+class Host(Section, frozen=True, kw_only=True):
+    """The operating system and its limits, read from procfs and sysfs only."""
+
+    system: str
+    name: str = ""
+    """The host's name. Recorded so that a report can leave it out of what it quotes."""
+    home: str = ""
+    """The user's home folder, for the same reason."""
+    release: str = ""
+    arch: str = ""
+    macos: tuple[int, int] | None = None
+    nvidia_devices: int = 0
+    """NVIDIA display or 3D controllers on the PCI bus."""
+    amd_devices: int = 0
+    pci_listed: bool = True
+    """Whether the PCI bus could be listed; if not, no device was seen and none was ruled out."""
+    device_nodes: tuple[str, ...] = ()
+    """/dev/nvidia*, /dev/dxg (WSL), /dev/kfd."""
+    kernel_driver: str | None = None
+    """Version of the loaded NVIDIA kernel module, from /proc/driver/nvidia/version."""
+    container: str | None = None
+    env: dict[str, str] = {}
+    """Variables on the allow-list only (`doctor.collect.host.RECORDED`)."""
+    memory_total: int | None = None
+    memory_available: int | None = None
+    cgroup: Literal["v1", "v2"] | None = None
+    """Version of the control groups that the limits were read from; None: none could be read."""
+    cgroup_memory_limit: int | None = None
+    """None: not limited, or not read (see `cgroup`)."""
+    cgroup_memory_used: int | None = None
+    """Of the group with that limit, less the file cache that gives way."""
+    cpus: int | None = None
+    """Processors that the scheduler lets this process use."""
+    cgroup_cpus: float | None = None
+    """Processors' worth of time in the cgroup's quota."""
+    shm_total: int | None = None
+    """Size of /dev/shm; None: this system has none."""
+
+    @property
+    def surely_nvidia(self) -> bool:
+        """NVIDIA hardware or its device nodes are there."""
+        return self.nvidia_devices > 0 or any("nvidia" in node for node in self.device_nodes)
+
+    @property
+    def has_nvidia(self) -> bool:
+        """The same, or WSL's node for a GPU of any maker."""
+        return self.surely_nvidia or any("dxg" in node for node in self.device_nodes)
+
+    @property
+    def visible_devices(self) -> str | None:
+        """CUDA_VISIBLE_DEVICES; None: not set."""
+        return self.env.get("CUDA_VISIBLE_DEVICES")
+
+
+class Driver(Section, frozen=True, kw_only=True):
+    """How NVML and CUDA start, each tried in a process of its own."""
+
+    nvml: Ended
+    """nvmlInit and the queries after it; `detail` names the call that failed or hung."""
+    cuda: Ended
+    """cuInit through libcuda.so.1; `code` is the CUresult."""
+    version: str | None = None
+    cuda_version: int | None = None
+    """1000 * major + 10 * minor, as NVML and cuDriverGetVersion give it."""
+
+
+class Slice(Section, frozen=True, kw_only=True):
+    """One MIG device."""
+
+    uuid: str
+    name: str = ""
+    memory_total: int | None = None
+    memory_used: int | None = None
+
+
+class Gpu(Section, frozen=True, kw_only=True):
+    """One GPU as NVML sees it. A field that NVML would not tell is None and stands in `unread`."""
+
+    index: int
+    uuid: str
+    name: str
+    bus_id: str = ""
+    capability: tuple[int, int] | None = None
+    memory_total: int | None = None
+    memory_used: int | None = None
+    """Used by anyone (version 2 of the call, so without the driver's reserve), before torch."""
+    compute_mode: int | None = None
+    """0 default, 2 prohibited, 3 exclusive process."""
+    processes: int | None = None
+    """Compute processes that NVML can see; often none in a container."""
+    mig: bool | None = None
+    slices: tuple[Slice, ...] = ()
+    ecc: bool | None = None
+    uncorrected: int | None = None
+    """Volatile uncorrected memory errors (since the driver was loaded)."""
+    corrected: int | None = None
+    remap_pending: bool | None = None
+    remap_failed: bool | None = None
+    retired_pages_pending: bool | None = None
+    recovery_action: int | None = None
+    """0 none, 1 GPU reset, 2 node reboot, 3 drain P2P, 4 drain and reset, 5 recover IMEX domain,
+    6 bus reset, 7 system reboot."""
+    lost: str | None = None
+    """NVML's words where the GPU fell off the bus or has to be reset before it answers."""
+    unread: dict[str, str] = {}
+    """Field -> NVML's reason."""
+
+
+class Interpreter(Section, frozen=True, kw_only=True):
+    """The Python that trains, and how importing torch there ended."""
+
+    path: str
+    chosen: str
+    """Why this interpreter: --python, VIRTUAL_ENV, ..."""
+    version: str = ""
+    importing: Ended
+    traceback: str = ""
+    """The last lines of stderr of a failed import."""
+
+
+class Torch(Section, frozen=True, kw_only=True):
+    """What torch says of itself after the import, with no CUDA call."""
+
+    version: str
+    cuda: str | None = None
+    hip: str | None = None
+    archs: tuple[str, ...] = ()
+    """Code in the build: "sm_90", "compute_90", "gfx942"."""
+    tf32_matmul: bool | None = None
+    tf32_api: Literal["fp32_precision", "allow_tf32"] = "fp32_precision"
+    """The API this version wants: fp32_precision from 2.9 on."""
+    sdp_enabled: dict[str, bool] = {}
+    """Backend (flash, mem_efficient, cudnn, math) -> its switch."""
+    cudnn: int | None = None
+    """torch.backends.cudnn.version(), e.g. 91900."""
+    cudnn_error: str | None = None
+    """What asking for the version raised: cuDNN's own check of its parts."""
+    mps: bool | None = None
+
+
+class TorchGpu(Section, frozen=True, kw_only=True):
+    """One GPU as torch sees it, and whether a kernel ran there and its result was read back."""
+
+    index: int
+    uuid: str | None
+    name: str
+    capability: tuple[int, int]
+    memory_total: int
+    integrated: bool = False
+    kernel: Ended | None = None
+    """None: not tried."""
+
+    @property
+    def ran(self) -> bool:
+        """A kernel ran there and its result was read back."""
+        return self.kernel is not None and self.kernel.ok
+
+
+class Cuda(Section, frozen=True, kw_only=True):
+    """torch's view after its first CUDA call."""
+
+    started: Ended
+    gpus: tuple[TorchGpu, ...] = ()
+    sdp_priority: tuple[int, ...] | None = None
+    """torch.nn.attention.SDPBackend values, first choice first, read after one SDPA call."""
+
+
+class Libraries(Section, frozen=True, kw_only=True):
+    """Files of the CUDA libraries: mapped after kernels ran, and offered by the environment."""
+
+    loaded: tuple[str, ...] = ()
+    offered: tuple[str, ...] = ()
+    """In LD_LIBRARY_PATH's folders or in LD_PRELOAD, links resolved."""
+    used: Ended | None = None
+    """The matmul and the attention call before the look; None: not recorded."""
+
+
+class Place(Section, frozen=True, kw_only=True):
+    """A folder the job writes to, or one of which [expect] says how much is free."""
+
+    role: Literal["output", "cache", "temporary", "expected"]
+    path: str
+    named: bool = False
+    """The user named it with --output-dir."""
+    looked: Ended
+    """How the look at it ended: a dead network mount does not answer."""
+    exists: bool | None = None
+    """False: the folder is still to be made; what follows tells of its nearest existing parent."""
+    nearest: str | None = None
+    """The folder, or its nearest parent that exists: what the sizes below are of."""
+    filesystem: str | None = None
+    """Type of the mount: ext4, overlay, tmpfs, nfs4."""
+    total: int | None = None
+    free: int | None = None
+    """What this user may still write."""
+    inodes: int | None = None
+    """0: this file system has no inode limit."""
+    inodes_free: int | None = None
+    writable: bool | None = None
+    wrote: Ended | None = None
+    """write + fsync + delete; None: not tried (only a named folder is written to)."""

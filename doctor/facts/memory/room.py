@@ -1,0 +1,61 @@
+"""Memory that a training could still take, and where."""
+
+from __future__ import annotations
+
+from doctor._util.records import Unknown
+from doctor._util.units import gib
+from doctor.facts.machine import Host
+from doctor.facts.views import JobGpu, JobGpus
+from doctor.job.job import Target
+
+
+def training_room(
+    target: Target, job_gpus: JobGpus | Unknown, host: Host | Unknown
+) -> tuple[float, str] | Unknown:
+    """Free bytes of the fullest place that the job would use, and what it is."""
+    if target.kind in ("cpu", "mps"):
+        return host_room(host)
+    if isinstance(job_gpus, Unknown):
+        return job_gpus
+    if not job_gpus.gpus:
+        return Unknown(reason="no GPU is visible")
+    found = [_gpu_room(gpu, host) for gpu in job_gpus.gpus]
+    for room in found:
+        if isinstance(room, Unknown):
+            return room
+    return min(room for room in found if isinstance(room, tuple))
+
+
+def _gpu_room(gpu: JobGpu, host: Host | Unknown) -> tuple[float, str] | Unknown:
+    total, used = gpu.memory_total, gpu.memory_used
+    if _shares_memory(gpu):
+        room = host_room(host)
+        if isinstance(room, Unknown):
+            return room
+        return room[0], f"{room[1]} ({gpu.label} shares it)"
+    if total is None:
+        return Unknown(reason=f"the memory of {gpu.label} could not be read")
+    if used is None:
+        return float(total), f"on {gpu.label}, what others use there not read"
+    return float(total - used), f"free on {gpu.label}"
+
+
+def _shares_memory(gpu: JobGpu) -> bool:
+    """An integrated GPU: torch says so, or NVML knows of no memory of its own."""
+    if gpu.torch:
+        return gpu.torch.integrated
+    unread = gpu.nvml.unread.items() if gpu.nvml else ()
+    return any("memory" in name and "not supported" in why.lower() for name, why in unread)
+
+
+def host_room(host: Host | Unknown) -> tuple[float, str] | Unknown:
+    """What this process may still take: MemAvailable, or less under a cgroup's limit."""
+    if isinstance(host, Unknown):
+        return host
+    if host.memory_available is None:
+        return Unknown(reason="MemAvailable could not be read")
+    limit, used = host.cgroup_memory_limit, host.cgroup_memory_used
+    if limit is None or limit - (used or 0) >= host.memory_available:
+        return float(host.memory_available), "available on this host"
+    taken = "what is used of it not read" if used is None else f"{gib(used)} of it used"
+    return float(limit - (used or 0)), f"left under the cgroup limit of {gib(limit)}, {taken}"

@@ -1,0 +1,153 @@
+"""What follows from the sections: the job's device and its GPUs."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from doctor._util.records import Section, Unknown
+from doctor.facts.machine import Cuda, Gpu, Host, Slice, Torch, TorchGpu
+from doctor.facts.training import OwnModel, Settings
+from doctor.job.job import Job, Target
+
+
+class JobGpu(Section, frozen=True, kw_only=True):
+    """One visible GPU: NVML's record and torch's, matched by UUID. At least one is there."""
+
+    nvml: Gpu | None = None
+    slice: Slice | None = None
+    torch: TorchGpu | None = None
+
+    @property
+    def name(self) -> str:
+        seen = self.torch or self.nvml
+        return (seen and seen.name) or "name not readable"
+
+    @property
+    def label(self) -> str:
+        """ "GPU 0 (NVIDIA H200)", by torch's index where it has one."""
+        index = self.torch.index if self.torch else self.nvml.index if self.nvml else 0
+        return f"GPU {index} ({self.name})"
+
+    @property
+    def capability(self) -> tuple[int, int] | None:
+        if self.torch:
+            return self.torch.capability
+        return self.nvml.capability if self.nvml else None
+
+    @property
+    def memory_total(self) -> int | None:
+        """Of the MIG slice where it is one."""
+        if self.slice and self.slice.memory_total is not None:
+            return self.slice.memory_total
+        if self.nvml and not self.slice and self.nvml.memory_total is not None:
+            return self.nvml.memory_total
+        return self.torch.memory_total if self.torch else None
+
+    @property
+    def memory_used(self) -> int | None:
+        """Used before torch's first CUDA call."""
+        if self.slice:
+            return self.slice.memory_used
+        return self.nvml.memory_used if self.nvml else None
+
+
+class JobGpus(Section, frozen=True, kw_only=True):
+    """The GPUs of the job: the visible ones."""
+
+    gpus: tuple[JobGpu, ...]
+    by: Literal["torch", "environment"]
+    """Who told which are visible: torch, or CUDA_VISIBLE_DEVICES over NVML's list."""
+
+    @property
+    def lowest_capability(self) -> tuple[int, int] | None:
+        known = [gpu.capability for gpu in self.gpus if gpu.capability is not None]
+        return min(known) if known else None
+
+
+def find_target(job: Job, host: Host | Unknown, torch: Torch | Unknown) -> Target:
+    """The device the job trains on. A job that says nothing wants a GPU."""
+    if job.device == "cpu":
+        return Target("cpu", "--device cpu")
+    mac = isinstance(host, Host) and host.system == "Darwin"
+    if job.device == "mps" or (job.device == "auto" and mac):
+        return Target("mps", "--device mps" if job.device == "mps" else "this is a Mac")
+    sure = isinstance(host, Host) and host.surely_nvidia
+    if not sure and isinstance(torch, Torch) and torch.hip:
+        return Target("rocm", f"torch is built for ROCm {torch.hip}")
+    if not sure and isinstance(host, Host) and host.amd_devices:
+        return Target("rocm", "AMD GPUs are on the bus")
+    return Target("nvidia", "--device cuda" if job.device == "cuda" else "a job wants a GPU")
+
+
+def match_gpus(
+    host: Host | Unknown, gpus: tuple[Gpu, ...] | Unknown | None, cuda: Cuda | Unknown | None
+) -> JobGpus | Unknown:
+    """The visible GPUs, NVML's records and torch's matched by UUID."""
+    seen = gpus if isinstance(gpus, tuple) else ()
+    if isinstance(cuda, Cuda) and cuda.started.ok:
+        alone = len(seen) == len(cuda.gpus) == 1
+        matched = tuple(_of_torch(gpu, seen, alone) for gpu in cuda.gpus)
+        return JobGpus(gpus=matched, by="torch")
+    if isinstance(gpus, tuple):
+        wanted = host.visible_devices if isinstance(host, Host) else None
+        return JobGpus(gpus=visible_gpus(gpus, wanted), by="environment")
+    if isinstance(gpus, Unknown):
+        return gpus
+    return Unknown(reason="no GPU was looked at: the job does not want an NVIDIA GPU")
+
+
+def effective(own: OwnModel | Unknown | None, torch: Torch | Unknown) -> Settings | Unknown:
+    """The numeric switches: as the user's code left them, else as torch starts."""
+    if isinstance(own, OwnModel) and own.settings:
+        return own.settings
+    if isinstance(torch, Unknown):
+        return torch
+    return Settings(tf32_matmul=torch.tf32_matmul, sdp_enabled=torch.sdp_enabled)
+
+
+def _of_torch(gpu: TorchGpu, seen: tuple[Gpu, ...], alone: bool) -> JobGpu:
+    if gpu.uuid is None and alone:  # one on each side: no UUID is needed to tell them apart
+        return JobGpu(nvml=seen[0], torch=gpu)
+    bare = _bare(gpu.uuid or "")
+    for nvml in seen:
+        if bare and _bare(nvml.uuid) == bare:
+            return JobGpu(nvml=nvml, torch=gpu)
+        for part in nvml.slices:
+            if bare and _bare(part.uuid) == bare:
+                return JobGpu(nvml=nvml, slice=part, torch=gpu)
+    return JobGpu(torch=gpu)
+
+
+def visible_gpus(gpus: tuple[Gpu, ...], wanted: str | None) -> tuple[JobGpu, ...]:
+    """What CUDA_VISIBLE_DEVICES leaves of NVML's list: CUDA stops at the first bad entry."""
+    if wanted is None:
+        return tuple(_whole(gpu) for gpu in gpus)
+    found: list[JobGpu] = []
+    for entry in (part.strip() for part in wanted.split(",")):
+        match = _named(entry, gpus)
+        if match is None:
+            break
+        found.append(match)
+    return tuple(found)
+
+
+def _whole(gpu: Gpu) -> JobGpu:
+    """A GPU named as such: of one in MIG mode a process sees the first slice."""
+    return JobGpu(nvml=gpu, slice=gpu.slices[0] if gpu.mig and gpu.slices else None)
+
+
+def _named(entry: str, gpus: tuple[Gpu, ...]) -> JobGpu | None:
+    if entry.isdecimal() and len(entry) < 5:
+        index = int(entry)
+        return _whole(gpus[index]) if index < len(gpus) else None
+    for gpu in gpus:
+        if entry.startswith("GPU-") and gpu.uuid.startswith(entry):
+            return JobGpu(nvml=gpu)
+        for part in gpu.slices:
+            if entry.startswith("MIG-") and part.uuid.startswith(entry):
+                return JobGpu(nvml=gpu, slice=part)
+    return None
+
+
+def _bare(uuid: str) -> str:
+    return uuid.removeprefix("GPU-").removeprefix("MIG-").lower()

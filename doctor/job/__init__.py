@@ -1,0 +1,1 @@
+"""What the user is about to run and what they expect of the machine."""

@@ -1,0 +1,123 @@
+"""What the user is about to run, and the precision it will run in."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+import msgspec
+
+from doctor.job.expect import Expect
+
+Precision = Literal["bf16", "fp16", "fp32"]
+AtLeastOne = Annotated[int, msgspec.Meta(ge=1)]
+TargetKind = Literal["nvidia", "rocm", "mps", "cpu"]
+Optimizer = Literal[
+    "adamw", "adamw-8bit", "adafactor", "sgd", "sgd-momentum", "lion", "lion-8bit"
+]  # fmt: skip
+
+
+class Job(msgspec.Struct, frozen=True, kw_only=True, tag=True, forbid_unknown_fields=True):
+    """The job as its flags spell it. None means that the user did not say."""
+
+    device: Literal["auto", "cuda", "cpu", "mps"] = "auto"
+    precision: Literal["auto", "bf16", "fp16", "fp32"] = "auto"
+    recipe: Literal["amp", "pure-bf16"] | None = None
+    """amp: low-precision compute over fp32 weights. pure-bf16: weights and optimizer in bf16."""
+    checkpoint: str | None = None
+    output_dir: str | None = None
+    cache_dir: str | None = None
+    working_dir: str = "."
+    keep: AtLeastOne = 2
+    """Checkpoints kept on disk at the same time."""
+    params: AtLeastOne | None = None
+    """Parameters of the model to be trained."""
+    trainable: AtLeastOne | None = None
+    """Parameters that receive gradients (LoRA); None means all."""
+    shards: AtLeastOne = 1
+    """GPUs that weights, gradients and optimizer state are split over (FSDP, ZeRO-3)."""
+    gpus: AtLeastOne | None = None
+    python: str | None = None
+    smoke: bool = True
+    model: str | None = None
+    """FILE.py:factory, the user's own model and batch."""
+    hf: str | None = None
+    """Folder of a transformers model."""
+    layers: AtLeastOne | None = None
+    """Layers that are kept of the model in `hf`; None: as many as fit a quick look."""
+    weights: bool = False
+    """Load the weights in `hf` instead of drawing random ones."""
+    lora: AtLeastOne | None = None
+    """Rank of the LoRA adapters that train."""
+    optimizer: Optimizer = "adamw"
+    checkpointing: bool | None = None
+    """Gradient checkpointing; None: not said."""
+    expect_no_grad: tuple[str, ...] = ()
+    """Patterns of parameters that are detached on purpose."""
+    compile: bool = False
+    batch_size: AtLeastOne | None = None
+    """Samples of one GPU's step."""
+    seq_len: AtLeastOne | None = None
+    """Tokens of a sample."""
+    attention: tuple[AtLeastOne, AtLeastOne, AtLeastOne, AtLeastOne] | None = None
+    """Batch, heads, tokens, head dimension of the job's own attention."""
+    quick: bool = False
+    """Leave out the tests under load."""
+    budget: float | None = None
+    """Seconds that the examination may take."""
+    left_out: tuple[str, ...] = ()
+    """Sections of the facts that the budget had no room for."""
+    expect: Expect | None = None
+    """What was paid for or agreed."""
+
+    @property
+    def pure_bf16(self) -> bool:
+        """Whether weights and optimizer state are bf16, without fp32 masters."""
+        return self.recipe == "pure-bf16"
+
+
+class Target(msgspec.Struct, frozen=True):
+    """The kind of device this job trains on, and what told so."""
+
+    kind: TargetKind
+    why: str
+
+
+class Chosen(msgspec.Struct, frozen=True):
+    """The precision the job runs in, and why."""
+
+    precision: Precision
+    why: str
+
+
+def choose_precision(
+    job: Job,
+    target: Target,
+    capability: tuple[int, int] | None,
+    macos: tuple[int, int] | None = None,
+) -> Chosen | None:
+    """The precision asked for, or the one that fits the device; None if the device is unknown.
+
+    `capability` is the lowest compute capability among the GPUs of the job. The rule is the
+    platform-aware choice of the source documents with `facts` corrections: bf16 from 8.0 on, on
+    ROCm, on the CPU and on MPS from macOS 14; fp16 with a GradScaler on 7.x; fp32 below.
+    """
+    if job.pure_bf16:
+        return Chosen("bf16", "--recipe pure-bf16")
+    if job.precision != "auto":
+        return Chosen(job.precision, f"--precision {job.precision}")
+    if target.kind == "nvidia":
+        return _for_capability(capability)
+    if target.kind == "mps" and (macos is None or macos < (14, 0)):
+        return Chosen("fp32", "bf16 on MPS needs macOS 14")
+    return Chosen("bf16", f"bf16 runs on {target.kind}")
+
+
+def _for_capability(capability: tuple[int, int] | None) -> Chosen | None:
+    if capability is None:
+        return None
+    said = f"compute capability {capability[0]}.{capability[1]}"
+    if capability >= (8, 0):
+        return Chosen("bf16", f"{said} has native bf16")
+    if capability >= (7, 0):
+        return Chosen("fp16", f"{said} has fast fp16 and no native bf16")
+    return Chosen("fp32", f"{said} has neither native bf16 nor fast fp16")

@@ -1,0 +1,93 @@
+"""Every check, by family and code; checks run in the order of `Check.after`."""
+
+from __future__ import annotations
+
+import difflib
+
+from doctor._util.errors import UserError
+from doctor.checks import (
+    checkpoint,
+    driver,
+    expected,
+    expected_host,
+    gpu,
+    memory,
+    numerics,
+    storage,
+    torch_build,
+    training,
+)
+from doctor.judge.check import Check
+from doctor.judge.sources import SOURCES
+
+FAMILIES = {
+    "JOB": "what was agreed",
+    "DRV": "driver",
+    "TOR": "torch build",
+    "GPU": "device",
+    "NUM": "numeric settings",
+    "MEM": "memory",
+    "DSK": "storage",
+    "CKP": "checkpoint",
+    "SMK": "smoke step",
+}
+"""Families in the order in which they are shown, with their headings."""
+
+_MODULES = (
+    expected,
+    expected_host,
+    driver,
+    torch_build,
+    gpu,
+    numerics,
+    memory,
+    storage,
+    checkpoint,
+    training,
+)
+
+
+def _shown(check: Check) -> tuple[int, str]:
+    return list(FAMILIES).index(check.family), check.code
+
+
+CHECKS: tuple[Check, ...] = tuple(
+    sorted((check for module in _MODULES for check in module.CHECKS), key=_shown)
+)
+"""Every check, in the order in which reports and tables show them."""
+
+RETIRED: frozenset[str] = frozenset()
+"""Codes that no check uses any more; never given to another."""
+
+
+def find(name: str) -> tuple[Check, ...]:
+    """The checks that a code, a slug or a document section (P10, U28) names; () if none."""
+    wanted = name.strip().casefold()
+    exact = tuple(c for c in CHECKS if wanted in (c.code.casefold(), c.slug.casefold()))
+    return exact or tuple(c for c in CHECKS if wanted in aliases(c))
+
+
+def lookup(name: str) -> tuple[Check, ...]:
+    """The checks that a name or a family stands for. Raises UserError with the nearest names."""
+    family = tuple(check for check in CHECKS if check.family == name.upper())
+    if found := family or find(name):
+        return found
+    near = ", ".join(nearest(name))
+    raise UserError(
+        f"no check or family is called {name!r}; "
+        + (f"nearest: {near}" if near else "`doctor list` prints them all")
+    )
+
+
+def aliases(check: Check) -> set[str]:
+    """The document sections that the check stands for, in lower case."""
+    return {SOURCES[id].alias.casefold() for id in check.sources if SOURCES[id].alias}
+
+
+def nearest(name: str) -> list[str]:
+    """Up to three codes and slugs that look like `name`."""
+    names = [known for c in CHECKS for known in (c.code, c.slug)]
+    wanted = name.strip()
+    return difflib.get_close_matches(wanted.upper(), names, 2, 0.6) + difflib.get_close_matches(
+        wanted.casefold(), names, 2, 0.4
+    )

@@ -1,0 +1,192 @@
+"""What a check is and what it says: data only."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Literal
+
+from doctor.judge.sources import is_document
+
+
+class Status(StrEnum):
+    """How a check ended. UNKNOWN applies but could not be read; SKIP does not apply."""
+
+    PASS = "pass"  # noqa: S105 - the word, not a password
+    WARN = "warn"
+    FAIL = "fail"
+    SKIP = "skip"
+    UNKNOWN = "unknown"
+
+
+class Owner(StrEnum):
+    """Who can mend it: the training code, the image or virtual environment, or the host."""
+
+    JOB = "job"
+    ENVIRONMENT = "environment"
+    MACHINE = "machine"
+
+
+MENDED_BY = {
+    Owner.JOB: "your code or its settings",
+    Owner.ENVIRONMENT: "the image or environment",
+    Owner.MACHINE: "the host or its provider",
+}
+
+EVERYWHERE = ("nvidia", "rocm", "mps", "cpu")
+
+Required = Literal["never", "always", "smoke", "checkpoint", "output_dir", "gpus"]
+"""When a check must have an answer: never, always, or if the job has this field set."""
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What a judge answers: one line, and where this machine calls for it, its own remedy.
+
+    `summary` states the observed and the required value. `fix`, `owner` and `commands` replace
+    the check's own when given; `sources` stand beside its document sections. `seconds` is how long
+    the observation behind it took.
+    """
+
+    status: Status
+    summary: str
+    commands: tuple[str, ...] = ()
+    fix: str | None = None
+    owner: Owner | None = None
+    sources: tuple[str, ...] = ()
+    seconds: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Check:
+    """One check: what `doctor explain` prints, and how it is judged.
+
+    `judge` is pure; its parameters name the sections and views of `Facts` that it needs.
+    `passes`, `warns` and `fails` are the conditions in words (() = never). `sources` are ids of
+    `doctor.judge.sources`. `after` names codes whose fail or unknown makes this one pointless.
+    `targets` are the kinds of device it applies to; the engine skips it elsewhere. `limits` goes on
+    "a pass is no proof", as in "that hours of load stay cool". `returns`: a failure whose owner is
+    the machine means RETURN. `required`: when an unknown leaves the run without a verdict.
+    """
+
+    code: str
+    slug: str
+    title: str
+    why: str
+    passes: tuple[str, ...]
+    fix: str
+    owner: Owner
+    judge: Callable[..., Verdict]
+    warns: tuple[str, ...] = ()
+    fails: tuple[str, ...] = ()
+    commands: tuple[str, ...] = ()
+    sources: tuple[str, ...] = ()
+    after: tuple[str, ...] = ()
+    targets: tuple[str, ...] = EVERYWHERE
+    limits: str = ""
+    returns: bool = False
+    required: Required = "never"
+
+    @property
+    def family(self) -> str:
+        """The three letters of the code."""
+        return self.code[:3]
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """A check and its verdict, joined by the engine."""
+
+    check: Check
+    verdict: Verdict
+    python: str = "python"
+    """The interpreter that was examined, for the commands that install into it."""
+    ignored: str = ""
+    """Why the user accepts it, "" if not: then it counts neither for the verdict nor the exit."""
+    judged: Status | None = None
+    """The check's own status where [severity] gave it another."""
+
+    @property
+    def family(self) -> str:
+        return self.check.family
+
+    @property
+    def status(self) -> Status:
+        return self.verdict.status
+
+    @property
+    def complains(self) -> bool:
+        """Whether there is something to mend."""
+        return self.status in (Status.WARN, Status.FAIL)
+
+    @property
+    def fix(self) -> str:
+        """The remedy, "" where there is nothing to mend."""
+        return (self.verdict.fix or self.check.fix) if self.complains else ""
+
+    @property
+    def commands(self) -> tuple[str, ...]:
+        if not self.complains:
+            return ()
+        home, path = ("~/", self.python[2:]) if self.python.startswith("~/") else ("", self.python)
+        pip = f"{home}{shlex.quote(path)} -m pip"
+        lines = self.verdict.commands or self.check.commands
+        return tuple(line.replace("python -m pip", pip) for line in lines)
+
+    @property
+    def owner(self) -> Owner:
+        return self.verdict.owner or self.check.owner
+
+    @property
+    def limits(self) -> str:
+        """What this pass does not prove, "" for any other status."""
+        return self.check.limits if self.status is Status.PASS else ""
+
+    @property
+    def sources(self) -> tuple[str, ...]:
+        """The documents' sections always; of the addresses the verdict's own, where it has some."""
+        own = self.verdict.sources
+        cited = self.check.sources
+        kept = tuple(id for id in cited if is_document(id)) if own else cited
+        return tuple(dict.fromkeys(kept + own))
+
+
+def ok(summary: str, *, seconds: float = 0.0) -> Verdict:
+    """The machine is as it should be."""
+    return Verdict(Status.PASS, summary, seconds=seconds)
+
+
+def warn(
+    summary: str,
+    *commands: str,
+    fix: str | None = None,
+    owner: Owner | None = None,
+    sources: tuple[str, ...] = (),
+    seconds: float = 0.0,
+) -> Verdict:
+    """It will run, and it will cost time, memory or trust."""
+    return Verdict(Status.WARN, summary, commands, fix, owner, sources, seconds)
+
+
+def fail(
+    summary: str,
+    *commands: str,
+    fix: str | None = None,
+    owner: Owner | None = None,
+    sources: tuple[str, ...] = (),
+    seconds: float = 0.0,
+) -> Verdict:
+    """Do not spend GPU hours before this is mended."""
+    return Verdict(Status.FAIL, summary, commands, fix, owner, sources, seconds)
+
+
+def skip(reason: str) -> Verdict:
+    """The check does not apply to this machine or job."""
+    return Verdict(Status.SKIP, reason)
+
+
+def unknown(reason: str, *, seconds: float = 0.0) -> Verdict:
+    """The check applies, and what it needs could not be read."""
+    return Verdict(Status.UNKNOWN, reason, seconds=seconds)

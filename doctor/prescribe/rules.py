@@ -1,0 +1,266 @@
+"""The settings that this machine should train with, from its facts and findings.
+
+Three ladders, as the document bf16-training-stability has them: `stable` to begin with, `fast`
+once the stack is proven, `diagnostic` when something is wrong.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from doctor._util.records import Unknown
+from doctor._util.units import dotted
+from doctor.checks.numerics.precision import tf32_line
+from doctor.facts.facts import Facts
+from doctor.facts.machine import Host, Torch
+from doctor.facts.views import JobGpus
+from doctor.job.job import Chosen
+from doctor.judge.check import Finding
+from doctor.prescribe.attention import cudnn, flash, implementation, memory_efficient
+from doctor.prescribe.context import AUTOCAST_SINCE, DEVICES, Mode, Patient, Setting
+
+
+def prescribe(
+    facts: Facts, findings: Iterable[Finding], mode: Mode = "stable", *, deterministic: bool = False
+) -> tuple[Setting, ...]:
+    """The settings, in the order in which they are to be set."""
+    patient = Patient(facts, {each.check.code: each for each in findings}, mode, deterministic)
+    found = (rule(patient) for rule in RULES)
+    return tuple(setting for setting in found if setting is not None)
+
+
+def _precision(patient: Patient) -> Setting | None:
+    chosen = patient.facts.chosen
+    if isinstance(chosen, Unknown):
+        return Setting(name="precision", value="not known", why=chosen.reason, code="NUM001")
+    device = DEVICES[patient.facts.target.kind]
+    cpu = {"use_cpu": True} if device == "cpu" else {}
+    python, value, flags = _autocast(patient, chosen, device)
+    mixed = chosen.precision if flags else "no"
+    return Setting(
+        name="precision",
+        value=value,
+        why=chosen.why,
+        code="NUM001",
+        sources={
+            "bf16": ("ps-P1", "ps-P4", "ps-P6"),
+            "fp16": ("ps-P1", "ps-P4", "ps-P5", "ps-P7"),
+            "fp32": ("ps-P1",),
+        }[chosen.precision],
+        python=python,
+        trainer={**flags, **cpu},
+        accelerate={"mixed_precision": mixed, **cpu},
+    )
+
+
+def _autocast(
+    patient: Patient, chosen: Chosen, device: str
+) -> tuple[tuple[str, ...], str, dict[str, Any]]:
+    """Statements, words and the Trainer's flag of a precision."""
+    since = AUTOCAST_SINCE.get((device, chosen.precision), (0, 0))
+    late = not patient.facts.job.pure_bf16 and not patient.since(*since)
+    if chosen.precision == "fp32" or patient.facts.job.pure_bf16 or late:
+        value = "pure bf16, no autocast" if patient.facts.job.pure_bf16 else "fp32, no autocast"
+        value += f" ({chosen.precision} on {device} starts at torch {dotted(since)})" * late
+        return (
+            ("import contextlib", "autocast = contextlib.nullcontext()", "scaler = None"),
+            f"{value}, no GradScaler",
+            {},
+        )
+    dtype = {"bf16": "torch.bfloat16", "fp16": "torch.float16"}[chosen.precision]
+    autocast = f'autocast = torch.autocast("{device}", dtype={dtype})'
+    if chosen.precision == "bf16":
+        lines = (autocast, "scaler = None")
+        return lines, "bf16 autocast around forward and loss, no GradScaler", {"bf16": True}
+    scaler = f'torch.amp.GradScaler("{device}")' if patient.since(2, 3) else (
+        "torch.cuda.amp.GradScaler()"
+    )  # fmt: skip
+    return (
+        (autocast, f"scaler = {scaler}"),
+        "fp16 autocast around forward and loss; GradScaler, unscale_ before clipping",
+        {"fp16": True},
+    )
+
+
+def _weights(patient: Patient) -> Setting | None:
+    if patient.facts.job.pure_bf16:
+        return Setting(
+            name="weights",
+            value="bf16, as --recipe pure-bf16 asks; the optimizer must carry what rounding loses",
+            why="at 1.0 bf16 rounds away steps of up to 0.0039: norms freeze under plain AdamW",
+            code="SMK004",
+            sources=("fnr-fix", "optimi"),
+            load={"dtype": "torch.bfloat16"},
+        )
+    return Setting(
+        name="weights",
+        value="fp32, the optimizer's state too",
+        why="bf16 weights round small steps away, and transformers 5 loads the checkpoint's dtype",
+        code="SMK004",
+        sources=("bts-fix2", "fnr-fix"),
+        load={"dtype": "torch.float32"},
+    )
+
+
+def _tf32(patient: Patient) -> Setting | None:
+    capability, torch = patient.capability, patient.torch
+    if patient.facts.target.kind != "nvidia" or capability is None or torch is None:
+        return None
+    if capability < (8, 0):
+        return None
+    if patient.mode == "diagnostic":
+        new = torch.tf32_api == "fp32_precision"
+        switch = 'fp32_precision = "ieee"' if new else "allow_tf32 = False"
+        line = f"torch.backends.cuda.matmul.{switch}"
+        return Setting(
+            name="TF32",
+            value="off",
+            why="full fp32 products leave one cause less",
+            code="NUM002",
+            sources=("ps-P2",),
+            python=(line,),
+            trainer={"tf32": False},
+        )
+    mixed = patient.compiles and not patient.since(2, 15)
+    line = 'torch.set_float32_matmul_precision("high")' if mixed else tf32_line(torch)[0]
+    why = "fp32 matmuls that remain run on tensor cores"
+    if mixed:
+        why += "; the older call, since Inductor reads the older getters before torch 2.15"
+    return Setting(
+        name="TF32",
+        value="on",
+        why=why,
+        code="NUM002",
+        sources=("ps-P2", "pytorch-166387") if mixed else ("ps-P2",),
+        python=(line,),
+        trainer={} if mixed else {"tf32": True},
+    )
+
+
+def _compile(patient: Patient) -> Setting | None:
+    if patient.compiles:
+        return Setting(
+            name="torch.compile",
+            value="yes",
+            why="the compiled step agreed with the eager one here",
+            code="SMK010",
+            sources=("bts-fix6",),
+            prepare=("model = torch.compile(model)",),
+            trainer={"torch_compile": True},
+            accelerate={"dynamo_config": {"dynamo_backend": "INDUCTOR"}},
+        )
+    why = {
+        "stable": "first a run that is right, then a fast one",
+        "fast": "not shown to agree with the eager step here: doctor run --compile with your model",
+        "diagnostic": "one layer less between the script and the kernels",
+    }[patient.mode]
+    return Setting(
+        name="torch.compile",
+        value="no",
+        why=why,
+        code="SMK010",
+        sources=("bts-fix6",),
+        trainer={"torch_compile": False},
+        accelerate={"dynamo_config": {"dynamo_backend": "NO"}},
+    )
+
+
+def _checkpointing(patient: Patient) -> Setting | None:
+    asked = bool(patient.facts.job.checkpointing)
+    if not asked and not patient.complains("MEM001"):
+        return None
+    call = "model.gradient_checkpointing_enable"
+    return Setting(
+        name="gradient checkpointing",
+        value="on, not reentrant",
+        why="not reentrant it works before and after LoRA in every version",
+        code="SMK009" if asked else "MEM001",
+        sources=("cbl-fix",),
+        prepare=(f'{call}(gradient_checkpointing_kwargs={{"use_reentrant": False}})',),
+        trainer={
+            "gradient_checkpointing": True,
+            "gradient_checkpointing_kwargs": {"use_reentrant": False},
+        },
+    )
+
+
+def _deterministic(patient: Patient) -> Setting | None:
+    if not patient.deterministic:
+        return None
+    return Setting(
+        name="determinism",
+        value="seeded, deterministic algorithms",
+        why="asked for; it costs speed, and cuDNN attention is refused under it",
+        code="NUM004",
+        sources=("ps-P19",),
+        python=(
+            "torch.manual_seed(0)",
+            "torch.use_deterministic_algorithms(True)",
+            "torch.backends.cudnn.benchmark = False",
+        ),
+        env=("CUBLAS_WORKSPACE_CONFIG=:4096:8",) * (patient.cuda and not patient.since(2, 10)),
+        trainer={"full_determinism": True},
+    )
+
+
+def _peer_to_peer(patient: Patient) -> Setting | None:
+    variable = "NCCL_P2P_DISABLE=1"
+    code = next((code for code in ("GPU008", "GPU007") if patient.told(code, variable)), None)
+    if code is None:
+        return None
+    found = patient.findings[code]
+    return Setting(
+        name="peer-to-peer",
+        value="off in NCCL",
+        why=f"{code} complains of it here",
+        code=code,
+        sources=found.sources,
+        env=(variable,),
+    )
+
+
+def _sharing(patient: Patient) -> Setting | None:
+    if not patient.complains("MEM003"):
+        return None
+    return Setting(
+        name="data loader",
+        value="tensors shared by files, not by shared memory",
+        why="shared memory is small here",
+        code="MEM003",
+        sources=("pytorch-5040",),
+        python=(
+            "import torch.multiprocessing",
+            'torch.multiprocessing.set_sharing_strategy("file_system")',
+        ),
+    )
+
+
+RULES = (
+    _precision,
+    _weights,
+    _tf32,
+    cudnn,
+    flash,
+    memory_efficient,
+    implementation,
+    _compile,
+    _checkpointing,
+    _deterministic,
+    _peer_to_peer,
+    _sharing,
+)
+
+
+def subject(facts: Facts) -> str:
+    """What the settings are for, in one line."""
+    gpus = facts.job_gpus
+    device = str(facts.target.kind)
+    if isinstance(gpus, JobGpus) and gpus.gpus and facts.target.kind != "cpu":
+        first = gpus.gpus[0]
+        capability = f", capability {dotted(first.capability)}" if first.capability else ""
+        device = f"{len(gpus.gpus)} x {first.name}{capability}"
+    elif facts.target.kind == "cpu" and isinstance(facts.host, Host):
+        device = f"CPU ({facts.host.arch})"
+    version = facts.torch.version if isinstance(facts.torch, Torch) else "not readable"
+    return f"{device}, torch {version}"

@@ -1,0 +1,1 @@
+"""Probes that run under the doctor's own interpreter."""

@@ -1,0 +1,1 @@
+"""Probes that run under the training interpreter: standard library and torch, Python 3.9 syntax."""

@@ -1,0 +1,1 @@
+"""One module per report format: render(report) -> str."""

@@ -1,0 +1,250 @@
+"""The report as one HTML page that needs nothing else: no script, no request, no other file."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from collections.abc import Iterator, Sequence
+from importlib.resources import files
+from itertools import groupby
+
+from doctor import __version__
+from doctor.checkpoint.records import Checkpoint
+from doctor.facts.load import Attention
+from doctor.facts.machine import Torch
+from doctor.judge.catalog import FAMILIES
+from doctor.judge.check import MENDED_BY, Finding, Status
+from doctor.judge.sources import SOURCES, Source, short_section
+from doctor.report.formats.html import charts
+from doctor.report.formats.html.markup import Child, Markup, el, joined
+from doctor.report.lines import header_parts, told_once
+from doctor.report.phrases import said
+from doctor.report.report import Outcome, Report
+
+MEANINGS = {
+    Outcome.READY: ("✓", "ready", ""),
+    Outcome.FIX: ("✗", "fix", "Mend the code or the environment first"),
+    Outcome.RETURN: ("✗", "return", "The machine is at fault: give it back"),
+    Outcome.UNKNOWN: ("?", "unsure", "What counts could not be judged"),
+}
+
+
+def render(report: Report) -> str:
+    """The page, in ASCII."""
+    style = files("doctor.report.formats.html").joinpath("report.css").read_text("utf-8")
+    digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
+    policy = f"default-src 'none'; style-src 'sha256-{digest}'; base-uri 'none'; form-action 'none'"
+    head = el(
+        "head",
+        Markup('<meta charset="utf-8">'),
+        Markup(f'<meta http-equiv="Content-Security-Policy" content="{policy}">'),
+        Markup('<meta name="viewport" content="width=device-width, initial-scale=1">'),
+        Markup('<meta name="referrer" content="no-referrer">'),
+        Markup('<meta name="color-scheme" content="light dark">'),
+        el("title", f"doctor: {report.outcome.upper()}"),
+        Markup(f"<style>{style}</style>"),
+    )
+    page = Markup("<!doctype html>\n") + el("html", head, "\n", _body(report), lang="en")
+    return page.encode("ascii", "xmlcharrefreplace").decode()
+
+
+def _body(report: Report) -> Markup:
+    return el(
+        "body",
+        el("a", "Skip to all checks", href="#checks", class_="away"),
+        _verdict(report),
+        el(
+            "main",
+            _todo(report),
+            _prescription(report),
+            _pictures(report),
+            _checks(report),
+            _timings(report),
+        ),
+        el("footer", el("p", _origin(report), class_="quiet")),
+    )
+
+
+def _verdict(report: Report) -> Markup:
+    mark, css, meaning = MEANINGS[report.outcome]
+    rows = [[el("dt", name), el("dd", text)] for name, text in header_parts(report) if text]
+    counted = ", ".join(f"{number} {word}" for word, number in report.counts.items() if number)
+    rows.append([el("dt", "checks"), el("dd", f"{counted}; {report.facts.seconds:.1f} s")])
+    return el(
+        "header",
+        el("h1", el("span", mark, aria_hidden="true"), f" {report.outcome.upper()}"),
+        el("p", meaning, class_="quiet") if meaning else "",
+        el("p", report.next_action, class_="next"),
+        el("dl", rows),
+        class_=css,
+    )
+
+
+def _todo(report: Report) -> Markup:
+    complaints = [f for f in report.findings if f.complains and not f.ignored]
+    order = (Status.FAIL, Status.WARN)
+    items = [
+        _remedy(finding, report)
+        for finding in sorted(complaints, key=lambda finding: order.index(finding.status))
+    ]
+    told = el("ol", items, class_="todo") if items else el("p", "Nothing was seen to mend.")
+    return _section("todo", "What to do now", told, _unread(report))
+
+
+def _unread(report: Report) -> Iterator[Markup]:
+    """What could not be judged, by reason."""
+    reasons: dict[str, list[str]] = {}
+    for finding in report.with_status(Status.UNKNOWN):
+        reasons.setdefault(finding.verdict.summary, []).append(finding.check.code)
+    if reasons:
+        yield el("h3", "Could not be judged")
+    for reason, codes in reasons.items():
+        yield el("p", _badge(Status.UNKNOWN), " ", el("strong", ", ".join(codes)), f" {reason}")
+
+
+def _remedy(finding: Finding, report: Report) -> Markup:
+    check = finding.check
+    first = next(f.check.code for f in report.findings if f.fix == finding.fix)
+    lines = finding.fix.splitlines() if first == check.code else [f"As {first}."]
+    commands = "\n".join(finding.commands)
+    return el(
+        "li",
+        el("h3", _badge(finding.status), f" {check.code} {check.slug}"),
+        el("p", finding.verdict.summary),
+        el("p", el("strong", "Fix: "), lines[0], class_="fixes"),
+        _more(lines[1:]),
+        el("pre", el("code", commands)) if commands else "",
+        el("p", f"Mended by: {MENDED_BY[finding.owner]}", class_="quiet"),
+        el("details", el("summary", "Why, and who says so"), _reasons(finding), class_="why"),
+        class_=f"is-{finding.status}",
+    )
+
+
+def _more(lines: Sequence[str]) -> Iterator[Markup]:
+    """The remedy's other lines: indented ones are a table, whose columns stay."""
+    for indented, run in groupby(lines, key=lambda line: line.startswith("  ")):
+        if indented:
+            yield el("pre", "\n".join(line[2:] for line in run))
+        else:
+            yield from (el("p", line) for line in run)
+
+
+def _reasons(finding: Finding) -> Markup:
+    return el("div", el("p", finding.check.why), _cited(finding.sources), class_="inside")
+
+
+def _cited(ids: tuple[str, ...]) -> Markup:
+    return el("ul", (el("li", _source(SOURCES[id])) for id in ids), class_="sources")
+
+
+def _source(source: Source) -> Markup:
+    if not source.url:
+        return joined([f"document {source.document}: {short_section(source)}"])
+    more = f", {source.section}" if source.section else ""
+    return joined([el("a", source.title, href=source.url, rel="noreferrer"), more])
+
+
+def _prescription(report: Report) -> Markup | str:
+    """Settings that were prescribed, each with the code that caused it."""
+    if not report.prescribed:
+        return ""
+    rows = [
+        (
+            el("dt", setting.name),
+            el("dd", el("strong", setting.value), el("br"), f"{setting.code}: {setting.why}"),
+        )
+        for setting in report.prescribed
+    ]
+    said = "Settings to begin with on this machine; doctor prescribe prints them to paste."
+    return _section(
+        "settings", "Prescription", el("p", said, class_="quiet"), el("dl", rows, class_="settings")
+    )
+
+
+def _pictures(report: Report) -> Iterator[Markup]:
+    facts = report.facts
+    if bar := charts.memory(facts):
+        yield _section("memory", "Memory of a GPU", bar)
+    if isinstance(facts.attention, Attention):
+        yield _section(
+            "attention", "Attention trial", charts.trial(facts.attention, _torch(report))
+        )
+    if isinstance(facts.checkpoint, Checkpoint) and (chart := charts.dtypes(facts.checkpoint)):
+        yield _section("dtypes", "The checkpoint's dtypes", chart)
+
+
+def _torch(report: Report) -> str:
+    return report.facts.torch.version if isinstance(report.facts.torch, Torch) else ""
+
+
+def _timings(report: Report) -> Markup | str:
+    tables = charts.timings(report)
+    return _section("timings", "Where the time went", *tables) if tables else ""
+
+
+def _checks(report: Report) -> Markup:
+    families = [
+        el(
+            "section",
+            el("h3", FAMILIES.get(name, name), id=f"family-{name}"),
+            _family(list(found), report.annotate),
+            aria_labelledby=f"family-{name}",
+        )
+        for name, found in groupby(report.findings, key=lambda finding: finding.family)
+    ]
+    return _section("checks", f"All {len(report.findings)} checks", *families)
+
+
+def _family(findings: list[Finding], annotate: bool) -> Iterator[Markup]:
+    """One after the other; those that say the same for the same reason are shown once."""
+    for same, group in groupby(findings, key=told_once):
+        members = list(group)
+        if same and len(members) > 1:
+            yield _folded(members)
+        else:
+            yield from (_check(finding, annotate) for finding in members)
+
+
+def _folded(members: list[Finding]) -> Markup:
+    first = members[0]
+    rows = (el("li", f"{f.check.code} {f.check.slug}: {f.check.title}") for f in members)
+    return el(
+        "details",
+        _summary(first, f"{first.check.code}-{members[-1].check.code[3:]}"),
+        el("ul", rows, class_="inside"),
+    )
+
+
+def _summary(finding: Finding, name: str) -> Markup:
+    return el(
+        "summary",
+        _badge(finding.status),
+        " ",
+        el("span", name, class_="what"),
+        f" {said(finding)}",
+    )
+
+
+def _check(finding: Finding, annotate: bool) -> Markup:
+    check = finding.check
+    inside = [el("p", el("strong", check.title), f". {check.why}")]
+    for word, bullets in (("Passes", check.passes), ("Warns", check.warns), ("Fails", check.fails)):
+        if bullets:
+            inside.append(el("p", el("strong", f"{word}: "), "; ".join(bullets)))
+    if annotate and finding.limits:
+        inside.append(el("p", el("strong", "A pass is no proof "), finding.limits))
+    head = _summary(finding, f"{check.code} {check.slug}")
+    return el("details", head, el("div", inside, _cited(finding.sources), class_="inside"))
+
+
+def _badge(status: Status) -> Markup:
+    return el("span", str(status), class_=f"badge {status}")
+
+
+def _section(id: str, title: str, *children: Child) -> Markup:
+    return el("section", el("h2", title, id=id), children, aria_labelledby=id)
+
+
+def _origin(report: Report) -> str:
+    replayed = f", judging {report.replayed} ({report.facts.origin})" if report.replayed else ""
+    return f"doctor {__version__}{replayed}. doctor explain CODE tells more of each check."

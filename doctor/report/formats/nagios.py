@@ -1,0 +1,41 @@
+"""The report as a line of a Nagios plugin, with that trade's exit codes.
+
+OK 0: READY. WARNING 1: READY with warnings. CRITICAL 2: FIX or RETURN. UNKNOWN 3: the same word.
+--fail-on has no say in it.
+"""
+
+from __future__ import annotations
+
+from doctor._util.units import visible
+from doctor.judge.check import Status
+from doctor.report.phrases import one_line
+from doctor.report.report import Outcome, Report
+
+STATES = ("OK", "WARNING", "CRITICAL", "UNKNOWN")
+SHOWN = 500
+
+
+def render(report: Report) -> str:
+    """ "DOCTOR OK - READY: ... | pass=21 ..."; what follows the bar is performance data."""
+    said = f"{report.outcome.upper()}: {report.next_action}".replace("|", "/")
+    counts = report.counts
+    data = {
+        "pass": f"{counts['pass']}",
+        "warn": f"{counts['warn']};0",
+        "fail": f"{counts['fail']};;0",
+        "unknown": f"{counts['unknown']}",
+        "skip": f"{counts['skip']}",
+        "ignored": f"{counts['ignored']}",
+        "time": f"{report.facts.seconds:.3f}s",
+    }
+    performance = " ".join(f"{name}={value}" for name, value in data.items())
+    return f"DOCTOR {STATES[exit_code(report)]} - {visible(one_line(said, SHOWN))} | {performance}"
+
+
+def exit_code(report: Report) -> int:
+    """0 OK, 1 WARNING, 2 CRITICAL, 3 UNKNOWN."""
+    if report.outcome is Outcome.UNKNOWN:
+        return 3
+    if report.outcome is not Outcome.READY:
+        return 2
+    return 1 if report.with_status(Status.WARN) else 0

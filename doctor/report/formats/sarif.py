@@ -1,0 +1,109 @@
+"""The findings that are about a file, as SARIF 2.1.0 for code scanning.
+
+A fail is an error, a warn a warning, an unknown an open result. What is about the machine has no
+file and is left out: the other formats have it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import posixpath
+from collections.abc import Iterator
+from typing import Any
+from urllib.parse import quote
+
+from doctor import __version__
+from doctor.judge import catalog
+from doctor.judge.check import Check, Finding, Status
+from doctor.judge.sources import SOURCES
+from doctor.report.locations import Location, locate
+from doctor.report.phrases import remedy
+from doctor.report.report import Report
+
+SCHEMA = (
+    "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
+)
+TEXT = (".py", ".json", ".toml")
+LEVELS = {Status.FAIL: "error", Status.WARN: "warning", Status.UNKNOWN: "none"}
+
+
+def render(report: Report) -> str:
+    """One run, as indented JSON in ASCII."""
+    rules = {check.code: number for number, check in enumerate(catalog.CHECKS)}
+    run: dict[str, Any] = {
+        "tool": {
+            "driver": {
+                "name": "doctor",
+                "semanticVersion": __version__,
+                "rules": [_rule(check) for check in catalog.CHECKS],
+            }
+        },
+        "invocations": [{"executionSuccessful": True, "exitCode": report.exit_code}],
+        "results": list(_results(report, rules)),
+        "columnKind": "unicodeCodePoints",
+        "properties": {"verdict": str(report.outcome), "next": report.next_action},
+    }
+    return json.dumps({"$schema": SCHEMA, "version": "2.1.0", "runs": [run]}, indent=2)
+
+
+def _rule(check: Check) -> dict[str, Any]:
+    rule: dict[str, Any] = {
+        "id": check.code,
+        "name": check.slug,
+        "shortDescription": {"text": check.title},
+        "fullDescription": {"text": check.why},
+        "help": {"text": check.fix},
+        "defaultConfiguration": {"level": "error" if check.fails else "warning"},
+        "properties": {"tags": [catalog.FAMILIES.get(check.family, check.family)]},
+    }
+    if urls := [SOURCES[id].url for id in check.sources if SOURCES[id].url]:
+        rule["helpUri"] = urls[0]
+    return rule
+
+
+def _results(report: Report, rules: dict[str, int]) -> Iterator[dict[str, Any]]:
+    for finding in report.findings:
+        location = locate(finding, report) if finding.status in LEVELS else None
+        if location is not None:
+            yield _result(finding, location, report.facts.job.working_dir, rules)
+
+
+def _result(
+    finding: Finding, location: Location, working_dir: str, rules: dict[str, int]
+) -> dict[str, Any]:
+    code, uri = finding.check.code, address(location.path, working_dir)
+    result: dict[str, Any] = {
+        "ruleId": code,
+        "kind": "open" if finding.status is Status.UNKNOWN else "fail",
+        "level": LEVELS[finding.status],
+        "message": {"text": "\n".join([finding.verdict.summary, *remedy(finding)])},
+        "locations": [{"physicalLocation": _physical(location, uri)}],
+        "partialFingerprints": {
+            "doctor/v1": hashlib.sha256(f"{code} {uri}".encode()).hexdigest()[:32]
+        },
+    }
+    if finding.ignored:
+        accepted = {"kind": "external", "status": "accepted", "justification": finding.ignored}
+        result["suppressions"] = [accepted]
+    if code in rules:
+        result["ruleIndex"] = rules[code]
+    return result
+
+
+def _physical(location: Location, uri: str) -> dict[str, Any]:
+    """Only texts have lines; where none is known it is the first."""
+    physical: dict[str, Any] = {"artifactLocation": {"uri": uri}}
+    if location.path.endswith(TEXT):
+        physical["region"] = {"startLine": location.line or 1}
+    return physical
+
+
+def address(path: str, working_dir: str) -> str:
+    """A path as a URI: relative to the folder the job runs in where it lies below that."""
+    if "://" in path:
+        return quote(path, safe="/:?#[]@!$&'()*+,;=%~")
+    whole = posixpath.normpath(posixpath.join(working_dir, path))
+    if whole.startswith(working_dir.rstrip("/") + "/"):
+        return quote(posixpath.relpath(whole, working_dir))
+    return f"file://{quote(whole)}" if whole.startswith("/") else quote(whole)

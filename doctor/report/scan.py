@@ -1,0 +1,211 @@
+"""What a scan found, for people and as JSON."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from doctor import __version__
+from doctor._util.records import Unknown
+from doctor._util.units import count, gb, shown
+from doctor.checkpoint.records import Checkpoint, History, Moves, Optimizer, Share
+from doctor.cli.scan import Row, Scan
+from doctor.judge.check import Status
+from doctor.report.formats import json as report_json
+from doctor.report.formats.plain import text
+from doctor.report.lines import Line, family_lines, footer_lines
+from doctor.report.report import Outcome, Report
+from doctor.report.terminal import encodable, show_lines
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+MOST_IMPORTS = 40
+"""Globals that are listed; JSON has all."""
+
+
+def show(scan: Scan, console: Console) -> None:
+    """Print to `console`; the list of all tensors is not wrapped."""
+    show_lines(_head(scan), console)
+    for line in _rows(scan):
+        print(encodable(line, sys.stdout))
+    show_lines(_judged(scan), console)
+
+
+def plain_text(scan: Scan) -> str:
+    """The report as text: no colour, no wrapping."""
+    return "\n".join([text(_head(scan)), *_rows(scan), text(_judged(scan))])
+
+
+def _head(scan: Scan) -> Iterator[Line]:
+    found = scan.checkpoint
+    yield Line(f"doctor {__version__}", "", "bold")
+    yield Line("  checkpoint  ", shown(scan.path, 500))
+    if isinstance(found, Unknown):
+        return
+    yield Line("  layout      ", " · ".join(_layout(found)))
+    if found.history:
+        yield Line("  run         ", _run(found.history))
+    elif found.step is not None:
+        yield Line("  run         ", f"step {found.step:,}")
+    if found.optimizer is not None:
+        yield Line("  optimizer   ", " · ".join(_optimizer(found.optimizer)))
+    if found.imports:
+        yield from _imports(found)
+    if found.shares:
+        yield Line()
+        yield from _table(found.shares)
+    if isinstance(found.moves, Moves):
+        yield Line()
+        yield from _moved(found.moves)
+
+
+def _layout(found: Checkpoint) -> Iterator[str]:
+    yield found.layout
+    yield "1 file" if found.files == 1 else f"{found.files:,} files"
+    yield gb(found.bytes)
+    if found.tensors:
+        yield f"{found.tensors:,} tensors"
+        yield f"{count(found.parameters)} parameters{' as stored' * found.quantized}"
+    if found.model_type:
+        yield f"model type {shown(found.model_type, 60)}"
+
+
+def _run(history: History) -> str:
+    said = f"step {history.steps:,}"
+    if not history.covered:
+        return said
+    return (
+        f"{said} · learning rates add up to {history.lr_sum:.4g} ({history.covered:,} steps logged)"
+    )
+
+
+def _optimizer(found: Optimizer | Unknown) -> Iterator[str]:
+    if isinstance(found, Unknown):
+        yield f"not known: {found.reason}"
+        return
+    yield shown(found.kind, 60)
+    yield f"{found.entries:,} of {found.parameters:,} parameters have state"
+    if found.moments:
+        yield f"moments {_by_dtype(found.moments)}"
+    if found.masters:
+        yield f"master weights {_by_dtype(found.masters)}"
+    if found.step_max is not None:
+        lowest = f"{found.step_min:g}-" if found.step_min not in (None, found.step_max) else ""
+        yield f"step {lowest}{found.step_max:g}"
+    if found.lr:
+        yield f"learning rate {', '.join(dict.fromkeys(f'{rate:g}' for rate in found.lr[:8]))}"
+
+
+def _by_dtype(counts: dict[str, int]) -> str:
+    if len(counts) == 1:
+        return shown(next(iter(counts)), 40)
+    return ", ".join(f"{shown(dtype, 40)} × {number:,}" for dtype, number in counts.items())
+
+
+def _imports(found: Checkpoint) -> Iterator[Line]:
+    refused = set(found.refused)
+    names = [
+        shown(name, 120) + " (refused by weights_only)" * (name in refused)
+        for name in sorted(found.imports, key=lambda name: (name not in refused, name))
+    ]
+    more = [f"and {len(names) - MOST_IMPORTS:,} more"] if len(names) > MOST_IMPORTS else []
+    yield Line("  imports     ", ", ".join(names[:MOST_IMPORTS] + more))
+
+
+def _table(shares: tuple[Share, ...]) -> Iterator[Line]:
+    rows = [
+        (share.dtype, share.kind, f"{share.tensors:,}", count(share.parameters), gb(share.bytes))
+        for share in shares
+    ]
+    heads = ("dtype", "part", "tensors", "parameters", "bytes")
+    widths = [max(map(len, column)) for column in zip(heads, *rows, strict=True)]
+    yield Line(_row(heads, widths), "", "bold")
+    previous = ""
+    for row in rows:
+        dtype = "" if row[0] == previous else row[0]
+        previous = row[0]
+        yield Line(_row((dtype, *row[1:]), widths))
+
+
+def _row(cells: tuple[str, ...], widths: list[int]) -> str:
+    left = (cell.ljust(width) for cell, width in zip(cells[:2], widths[:2], strict=True))
+    right = (cell.rjust(width) for cell, width in zip(cells[2:], widths[2:], strict=True))
+    return "  " + "  ".join([*left, *right])
+
+
+def _moved(moves: Moves) -> Iterator[Line]:
+    yield Line("  moved since the baseline", "", "bold")
+    for kind, (moved, compared) in moves.kinds.items():
+        yield Line(f"  {kind:<12}", f"{moved:,} of {compared:,}")
+
+
+def _rows(scan: Scan) -> Iterator[str]:
+    if not scan.rows:
+        return
+    yield ""
+    widths = [max(map(len, column)) for column in zip(*map(_short, scan.rows), strict=True)]
+    for row in scan.rows:
+        name, dtype, shape, size = _short(row)
+        cells = (name.ljust(widths[0]), dtype.ljust(widths[1]), shape.ljust(widths[2]))
+        yield "  ".join(("", *cells, size.rjust(widths[3]), shown(row[3], 300)))
+
+
+def _short(row: Row) -> tuple[str, str, str, str]:
+    name, dtype, shape, _, size = row
+    return shown(name, 500), shown(dtype, 40), "×".join(map(str, shape)) or "scalar", f"{size:,}"
+
+
+def _judged(scan: Scan) -> Iterator[Line]:
+    yield from family_lines("CKP", list(scan.report.findings), "normal")
+    *counted, verdict = footer_lines(scan.report)
+    yield from counted
+    yield replace(verdict, body=_next(scan.report))
+
+
+def _next(report: Report) -> str:
+    """What to do now; a scan alone cannot promise that anything trains."""
+    if report.outcome is not Outcome.READY:
+        return report.next_action
+    warned = ", ".join(finding.check.code for finding in report.with_status(Status.WARN))
+    return f"read {warned} first" if warned else "nothing that was read speaks against these files"
+
+
+def json_text(scan: Scan) -> str:
+    """One object; fields are only ever added within a schema version."""
+    found = scan.checkpoint
+    told: dict[str, Any] = {
+        "schema_version": report_json.SCHEMA_VERSION,
+        "doctor": __version__,
+        "path": scan.path,
+        "verdict": str(scan.report.outcome),
+        "exit_code": scan.report.exit_code,
+        "checkpoint": _untagged(msgspec.to_builtins(found)),
+        "counts": scan.report.counts,
+        "findings": [report_json.finding(one) for one in scan.report.findings],
+        "seconds": round(scan.report.facts.seconds, 3),
+    }
+    if isinstance(found, Unknown):
+        told |= {"checkpoint": None, "reason": found.reason}
+    if scan.rows is not None:
+        told["tensors"] = [
+            dict(zip(("name", "dtype", "shape", "file", "bytes"), row, strict=True))
+            for row in scan.rows
+        ]
+    return json.dumps(told, indent=2)
+
+
+def _untagged(data: Any) -> Any:
+    """Sections without their tags; an Unknown within them is {"reason": ...}."""
+    if isinstance(data, dict):
+        return {
+            key: _untagged(value)
+            for key, value in data.items()
+            if not (key == "type" and isinstance(value, str))
+        }
+    return [_untagged(value) for value in data] if isinstance(data, list | tuple) else data

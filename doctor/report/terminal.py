@@ -1,0 +1,69 @@
+"""The report for a terminal: coloured, wrapped to its width, words never only colours."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Literal, TextIO
+
+from doctor._util.units import visible
+from doctor.report.lines import Detail, Line, report_lines
+from doctor.report.report import Report
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+Color = Literal["auto", "always", "never"]
+ASCII = str.maketrans({"—": "-", "–": "-", "×": "x", "·": "|", "’": "'", "…": "..."})
+
+
+def stdout_console(color: Color) -> Console:
+    """A console on stdout. NO_COLOR and the kind of stream decide where `color` is auto."""
+    from rich.console import Console
+
+    return Console(
+        force_terminal=True if color == "always" else None,
+        no_color=True if color == "never" else None,
+        markup=False,
+        emoji=False,
+        highlight=False,
+    )
+
+
+def write(text: str, stream: TextIO) -> None:
+    """Print, with what the stream cannot encode written in ASCII."""
+    print(encodable(text, stream), file=stream)
+
+
+def encodable(text: str, stream: TextIO) -> str:
+    """`text` as `stream` can print it; control characters of strangers' names are made visible."""
+    encoding = stream.encoding or "ascii"
+    shown = visible(text, keep="\n")
+    try:
+        shown.encode(encoding)
+    except UnicodeEncodeError:
+        shown = shown.translate(ASCII).encode(encoding, "backslashreplace").decode(encoding)
+    return shown
+
+
+def show(report: Report, console: Console, detail: Detail = "normal") -> None:
+    """Print to `console`. Text of strangers is never parsed as markup."""
+    show_lines(report_lines(report, detail), console)
+
+
+def show_lines(lines: Iterable[Line], console: Console) -> None:
+    """Print to `console`, wrapped where it is a terminal."""
+    width = console.width if console.is_terminal else None
+    for line in lines:
+        _print(line, console, width)
+
+
+def _print(line: Line, console: Console, width: int | None) -> None:
+    from rich.text import Text
+
+    for number, part in enumerate(line.wrapped(width)):
+        prefix = encodable(line.prefix, sys.stdout) if number == 0 else " " * line.indent
+        body = encodable(part, sys.stdout)
+        text = Text.assemble((prefix, line.style), (body, line.body_style))
+        text.rstrip()
+        console.print(text, soft_wrap=True, highlight=False)

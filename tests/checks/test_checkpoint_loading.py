@@ -1,0 +1,73 @@
+"""CKP008 and CKP010: adapters as peft saves them, and what pickles import."""
+
+from __future__ import annotations
+
+import warnings
+from pathlib import Path
+from typing import Any
+
+import pytest
+from judges import judge
+from runs import llama
+
+from doctor.checkpoint.records import Checkpoint, Problem, Role
+from doctor.checkpoint.scan import scan
+from doctor.judge.check import Status, Verdict
+
+ADAPTERS, CODE = judge("CKP008"), judge("CKP010")
+
+
+def checkpoint(**changes: Any) -> Checkpoint:
+    return Checkpoint(
+        path="/c", layout="x", files=1, tensors=9, parameters=9, bytes=9, largest_file=9, **changes
+    )  # fmt: skip
+
+
+def adapter(folder: Path, kind: str, dtype: str) -> Verdict:
+    import peft
+    import torch
+
+    made = {
+        "LORA": lambda: peft.LoraConfig(r=2, target_modules=["q_proj"]),
+        "DORA": lambda: peft.LoraConfig(r=2, target_modules=["q_proj"], use_dora=True),
+        "IA3": lambda: peft.IA3Config(target_modules=["k_proj"], feedforward_modules=[]),
+    }[kind]()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model = peft.get_peft_model(llama("bfloat16"), made)
+        if dtype == "bfloat16":
+            model = model.to(torch.bfloat16)
+        model.save_pretrained(folder)
+    found = scan(str(folder))
+    assert isinstance(found, Checkpoint)
+    return ADAPTERS(checkpoint=found)
+
+
+@pytest.mark.parametrize("kind", ["LORA", "DORA", "IA3"])
+def test_adapters_of_peft(kind: str, tmp_path: Path) -> None:
+    """fp32 beside a base in bf16 by default; bf16 after model.to()."""
+    assert adapter(tmp_path / "default", kind, "default").status is Status.PASS
+    verdict = adapter(tmp_path / "cast", kind, "bfloat16")
+    assert verdict.status is Status.WARN
+    assert "BF16; F32 required" in verdict.summary
+
+
+def test_adapters_that_are_none_or_strange() -> None:
+    assert ADAPTERS(checkpoint=checkpoint()).status is Status.SKIP
+    strange = (Role(name="layers.*.q_proj.lora_A.weight", dtypes={"U3": 2}),)
+    assert ADAPTERS(checkpoint=checkpoint(roles=strange)).status is Status.UNKNOWN
+    wrong = Problem(kind="not-inspectable", file="a.bin", text="cannot be read")
+    said = checkpoint(problems=(wrong,), adapter="LORA")
+    assert ADAPTERS(checkpoint=said).status is Status.UNKNOWN
+
+
+def test_what_pickles_import() -> None:
+    assert CODE(checkpoint=checkpoint()).status is Status.PASS
+    imports = ("collections.OrderedDict", "torch._utils._rebuild_tensor_v2")
+    assert CODE(checkpoint=checkpoint(pickles=2, imports=imports)).status is Status.PASS
+    refused = tuple(f"evil.name{n}" for n in range(7))
+    verdict = CODE(checkpoint=checkpoint(pickles=1, imports=imports + refused, refused=refused))
+    assert verdict.status is Status.WARN
+    assert "evil.name4 and 2 more" in verdict.summary
+    wrong = Problem(kind="not-inspectable", file="a.bin", text="has opcode EXT1")
+    assert CODE(checkpoint=checkpoint(problems=(wrong,))).status is Status.UNKNOWN

@@ -1,0 +1,388 @@
+"""GPU001 to GPU004: every branch, and unknown."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from doctor._util.records import Ended, Unknown
+from doctor.checks.gpu.device import FREE, MEMORY_HEALTHY, NOT_SLOWED
+from doctor.checks.gpu.visible import VISIBLE
+from doctor.facts.load import Watched
+from doctor.facts.machine import Cuda, Gpu, Host, Slice, TorchGpu
+from doctor.facts.views import JobGpu, JobGpus, match_gpus
+from doctor.job.job import Job
+from doctor.judge.check import Owner, Status, Verdict
+
+OK = Ended(how="ok")
+NOBODY = Unknown(reason="nvmlInit: NVML Shared Library Not Found (12)")
+GIB = 2**30
+HEALTHY: dict[str, Any] = {
+    "remap_pending": False,
+    "remap_failed": False,
+    "uncorrected": 0,
+    "corrected": 0,
+    "recovery_action": 0,
+}
+
+
+def nvml(index: int = 0, **fields: Any) -> Gpu:
+    known = {"memory_total": 80 * GIB, "memory_used": 0, "compute_mode": 0, **HEALTHY, **fields}
+    return Gpu(index=index, uuid=f"GPU-{index}", name="NVIDIA H100", **known)
+
+
+def by_torch(*indices: int, kernel: Ended | None = None) -> Cuda:
+    gpus = (
+        TorchGpu(
+            index=index,
+            uuid=str(index),
+            name="NVIDIA H100",
+            capability=(9, 0),
+            memory_total=80 * GIB,
+            kernel=kernel,
+        )
+        for index in indices
+    )
+    return Cuda(started=OK, gpus=tuple(gpus))
+
+
+def not_started(detail: str) -> Cuda:
+    return Cuda(started=Ended(how="error", detail=detail))
+
+
+def visible(
+    gpus: tuple[Gpu, ...] | Unknown | None,
+    cuda: Cuda | Unknown | None,
+    need: int | None = None,
+    wanted: str | None = None,
+) -> Verdict:
+    env = {} if wanted is None else {"CUDA_VISIBLE_DEVICES": wanted}
+    host = Host(system="Linux", nvidia_devices=2, env=env)
+    return VISIBLE.judge(
+        job=Job(gpus=need),
+        host=host,
+        gpus=gpus,
+        cuda=cuda,
+        job_gpus=match_gpus(host, gpus, cuda),
+    )
+
+
+TWO = (nvml(0), nvml(1))
+
+
+@pytest.mark.parametrize(
+    ("need", "status"), [(None, Status.PASS), (2, Status.PASS), (3, Status.FAIL)]
+)
+def test_visible_gpus_are_counted(need: int | None, status: Status) -> None:
+    verdict = visible(TWO, by_torch(0, 1), need)
+    assert verdict.status is status
+    assert verdict.summary == (f"GPUs: torch sees 2, NVML 2 (NVIDIA H100); {need or 1} required")
+
+
+def test_rocm_counts_through_torch_alone() -> None:
+    assert visible(None, by_torch(0, 1), 2).status is Status.PASS
+    assert visible(None, by_torch(0), 2).status is Status.FAIL
+    assert visible(None, not_started("RuntimeError: No HIP GPUs are available")).status is (
+        Status.FAIL
+    )
+
+
+def test_torch_and_nvml_that_disagree_are_warned_of() -> None:
+    assert visible(TWO, by_torch(0)).status is Status.WARN
+    assert visible(TWO, by_torch(0), 2).status is Status.FAIL
+
+
+def test_chosen_gpus_agree() -> None:
+    assert visible(TWO, by_torch(1), wanted="1").status is Status.PASS
+    verdict = visible(TWO, by_torch(1), 2, wanted="1")
+    assert verdict.status is Status.FAIL
+    assert "CUDA_VISIBLE_DEVICES='1'" in (verdict.fix or "")
+
+
+@pytest.mark.parametrize("wanted", ["", "-1", "2,0", "GPU-absent"])
+def test_variable_that_names_nothing_fails(wanted: str) -> None:
+    cuda = not_started("RuntimeError: No CUDA GPUs are available")
+    verdict = visible(TWO, cuda, wanted=wanted)
+    assert verdict.status is Status.FAIL
+    assert f"CUDA_VISIBLE_DEVICES={wanted!r} leaves none of the 2 GPUs" in verdict.summary
+    assert verdict.commands == ("unset CUDA_VISIBLE_DEVICES",)
+
+
+def test_variable_is_judged_without_nvml_only_where_it_is_plain() -> None:
+    cuda = not_started("RuntimeError: some error")
+    assert visible(NOBODY, cuda, wanted="").status is Status.FAIL
+    assert visible(NOBODY, cuda, wanted="7").status is Status.UNKNOWN
+    assert visible(NOBODY, by_torch(0), wanted="").status is Status.PASS
+
+
+def test_none_available_is_none() -> None:
+    verdict = visible(TWO, not_started("RuntimeError: No CUDA GPUs are available"))
+    assert verdict.status is Status.FAIL
+    assert "torch sees 0" in verdict.summary
+    assert visible((), not_started("No CUDA GPUs are available")).status is Status.FAIL
+
+
+@pytest.mark.parametrize(
+    "cuda", [None, Unknown(reason="torch was not imported"), not_started("driver too old")]
+)
+def test_torch_that_could_not_tell_is_unknown(cuda: Cuda | Unknown | None) -> None:
+    assert visible(TWO, cuda).status is Status.UNKNOWN
+    assert visible(NOBODY, cuda).status is Status.UNKNOWN
+    assert visible(TWO, cuda, 3).status is Status.FAIL
+
+
+def test_lost_gpu_is_the_machines_fault() -> None:
+    verdict = visible((nvml(0), nvml(1, lost="GPU is lost (15)")), by_torch(0))
+    assert (verdict.status, verdict.owner) == (Status.FAIL, Owner.MACHINE)
+    assert verdict.summary == "GPU 1: GPU is lost (15); it must answer"
+    assert visible((nvml(0), nvml(1, lost="lost")), by_torch(0), wanted="0").status is Status.PASS
+
+
+def test_prohibited_mode_fails() -> None:
+    verdict = visible((nvml(0, compute_mode=2),), not_started("all devices are busy"))
+    assert verdict.status is Status.FAIL
+    assert "prohibited" in verdict.summary
+    assert "nvidia-smi -i 0 -c DEFAULT" in verdict.commands[0]
+
+
+BUSY = "CUDA error: CUDA-capable device(s) is/are busy or unavailable"
+
+
+@pytest.mark.parametrize(
+    ("processes", "cuda", "status"),
+    [
+        (1, by_torch(0), Status.FAIL),
+        (0, by_torch(0, kernel=Ended(how="error", detail=BUSY)), Status.FAIL),
+        (None, not_started(BUSY), Status.FAIL),
+        (0, by_torch(0, kernel=OK), Status.PASS),
+        (1, by_torch(0, kernel=OK), Status.PASS),  # a kernel that ran proves that we got in
+    ],
+)
+def test_exclusive_mode_fails_when_another_holds_it(
+    processes: int | None, cuda: Cuda, status: Status
+) -> None:
+    verdict = visible((nvml(0, compute_mode=3, processes=processes),), cuda)
+    assert verdict.status is status
+    assert ("held by another" in verdict.summary) is (status is Status.FAIL)
+
+
+SLICES = tuple(Slice(uuid=f"MIG-{n}", memory_total=10 * GIB, memory_used=0) for n in range(3))
+SLICED = nvml(0, mig=True, slices=SLICES)
+
+
+@pytest.mark.parametrize(
+    ("need", "wanted", "status"),
+    [
+        (1, None, Status.PASS),
+        (2, None, Status.WARN),
+        (4, None, Status.FAIL),
+        (2, "MIG-0", Status.FAIL),
+        (1, "MIG-1", Status.PASS),
+    ],
+)
+def test_mig_slices_are_counted_and_warned_of(
+    need: int, wanted: str | None, status: Status
+) -> None:
+    assert visible((SLICED,), by_torch(0), need, wanted).status is status
+
+
+def job(*gpus: Gpu | None, part: Slice | None = None) -> JobGpus:
+    return JobGpus(gpus=tuple(JobGpu(nvml=gpu, slice=part) for gpu in gpus), by="environment")
+
+
+@pytest.mark.parametrize(
+    ("used", "total", "status"),
+    [
+        (0, 80 * GIB, Status.PASS),
+        (2 * GIB, 80 * GIB, Status.PASS),
+        (2 * GIB, 4 * GIB, Status.PASS),  # a desktop on a small card
+        (2 * GIB + 1, 80 * GIB, Status.WARN),
+        (24 * GIB, 80 * GIB, Status.WARN),
+        (25 * GIB, 80 * GIB, Status.FAIL),
+        (3 * GIB, None, Status.WARN),
+    ],
+)
+def test_used_memory_is_judged(used: int, total: int | None, status: Status) -> None:
+    verdict = FREE.judge(job_gpus=job(nvml(memory_used=used, memory_total=total)))
+    assert verdict.status is status
+
+
+def test_busy_gpu_is_named_beside_the_free_one() -> None:
+    verdict = FREE.judge(job_gpus=job(nvml(0), nvml(1, memory_used=70 * GIB, processes=1)))
+    assert verdict.status is Status.FAIL
+    assert "GPU 1 (NVIDIA H100): 70.0 GiB of 80.0 GiB (88%) used" in verdict.summary
+    assert "1 compute processes" in verdict.summary
+
+
+def test_slice_is_judged_by_its_own_memory() -> None:
+    whole = nvml(memory_used=70 * GIB)
+    assert FREE.judge(job_gpus=job(whole, part=SLICES[0])).status is Status.PASS
+    full = Slice(uuid="MIG-9", memory_total=10 * GIB, memory_used=9 * GIB)
+    assert FREE.judge(job_gpus=job(nvml(), part=full)).status is Status.FAIL
+
+
+def test_version_1_of_the_call_is_told() -> None:
+    gpu = nvml(unread={"memory_reserved": "version 1 of the call"})
+    assert "reserve" in FREE.judge(job_gpus=job(gpu)).summary
+
+
+def test_unread_memory_is_unknown_and_does_not_hide_a_busy_gpu() -> None:
+    unread = nvml(0, memory_used=None, unread={"memory_used": "Not Supported (3)"})
+    verdict = FREE.judge(job_gpus=job(unread, nvml(1)))
+    assert verdict.status is Status.UNKNOWN
+    assert "Not Supported (3)" in verdict.summary
+    assert FREE.judge(job_gpus=job(unread, nvml(1, memory_used=70 * GIB))).status is Status.FAIL
+    assert FREE.judge(job_gpus=job(None)).status is Status.UNKNOWN
+    assert FREE.judge(job_gpus=job()).status is Status.UNKNOWN
+
+
+def healthy(gpus: JobGpus, watched: tuple[Watched, ...] | Unknown | None = None) -> Verdict:
+    return MEMORY_HEALTHY.judge(job_gpus=gpus, watched=watched)
+
+
+@pytest.mark.parametrize(
+    ("fields", "status", "said"),
+    [
+        ({}, Status.PASS, "well by"),
+        ({"remap_pending": True}, Status.WARN, "row remap pending"),
+        ({"retired_pages_pending": True}, Status.WARN, "page retirement pending"),
+        ({"corrected": 50_000_000}, Status.PASS, "well by"),
+        ({"corrected": 50_000_001}, Status.WARN, "50,000,001"),
+        ({"remap_failed": True}, Status.FAIL, "row remap failed"),
+        ({"uncorrected": 1}, Status.FAIL, "1 uncorrected"),
+        ({"recovery_action": 1}, Status.FAIL, "reset the GPU"),
+        ({"recovery_action": 99}, Status.FAIL, "take action 99"),
+        ({"lost": "GPU is lost (15)"}, Status.FAIL, "GPU is lost"),
+        ({"remap_failed": True, "remap_pending": True}, Status.FAIL, "row remap failed"),
+    ],
+)
+def test_memory_errors_are_judged(fields: dict[str, Any], status: Status, said: str) -> None:
+    verdict = healthy(job(nvml(0), nvml(1, **fields)))
+    assert verdict.status is status
+    assert said in verdict.summary
+    assert "GPU-1" in verdict.summary
+    assert MEMORY_HEALTHY.owner is Owner.MACHINE
+    assert "UUID" in MEMORY_HEALTHY.fix
+
+
+UNREAD: dict[str, Any] = {
+    "remap_pending": None,
+    "remap_failed": None,
+    "uncorrected": None,
+    "corrected": None,
+    "recovery_action": None,
+}
+
+
+def test_what_cannot_be_read_is_named() -> None:
+    gpu = nvml(**{**UNREAD, "recovery_action": 0}, unread={"corrected": "Not Supported (3)"})
+    verdict = healthy(job(gpu))
+    assert verdict.status is Status.PASS
+    assert "not readable: row remap (not recorded), uncorrected errors" in verdict.summary
+    assert "corrected errors (Not Supported (3))" in verdict.summary
+
+
+@pytest.mark.parametrize("gpus", [(nvml(**UNREAD),), (nvml(0), nvml(1, **UNREAD)), (None,), ()])
+def test_gpu_that_tells_nothing_is_unknown(gpus: tuple[Gpu | None, ...]) -> None:
+    assert healthy(job(*gpus)).status is Status.UNKNOWN
+
+
+def test_pages_alone_are_something_read() -> None:
+    gpu = nvml(**UNREAD, retired_pages_pending=False)
+    assert healthy(job(gpu)).status is Status.PASS
+
+
+QUIET: dict[str, Any] = {
+    "uncorrected": 0,
+    "corrected": 0,
+    "remapped_rows": 0,
+    "pcie_replays": 0,
+    "xids": (),
+}
+
+
+def run(index: int = 0, **fields: Any) -> Watched:
+    """A GPU that was watched while nothing happened."""
+    return Watched(uuid=f"GPU-{index}", samples=20, mask=4, **{**QUIET, **fields})
+
+
+@pytest.mark.parametrize(
+    ("fields", "status", "said"),
+    [
+        ({}, Status.PASS, "0 new uncorrected errors, 0 new corrected errors, 0 new remapped rows"),
+        ({}, Status.PASS, "no Xid"),
+        ({"corrected": 12}, Status.PASS, "12 new corrected errors"),
+        ({"xids": (13, 31, 43, 45, 13)}, Status.PASS, "Xid 13, 31, 43, 45 of an application"),
+        ({"xids": (63,)}, Status.WARN, "Xid 63 during the run (a row or page is to be replaced"),
+        ({"xids": (999,)}, Status.WARN, "Xid 999 during the run"),
+        ({"uncorrected": 2}, Status.FAIL, "2 new uncorrected memory errors"),
+        ({"remapped_rows": 1}, Status.FAIL, "1 rows remapped during the run"),
+        ({"xids": (48,)}, Status.FAIL, "Xid 48 during the run (uncorrectable memory error)"),
+        ({"xids": (63, 79, 79)}, Status.FAIL, "Xid 79 during the run (the GPU fell off the bus)"),
+        *(({"xids": (xid,)}, Status.FAIL, f"Xid {xid}") for xid in (64, 94, 95, 119, 120)),
+    ],
+)
+def test_what_comes_during_the_run_is_judged(
+    fields: dict[str, Any], status: Status, said: str
+) -> None:
+    gpus = job(nvml(0), nvml(1))
+    verdict = healthy(gpus, (run(0), run(1, **fields)))
+    assert verdict.status is status
+    assert said in verdict.summary
+    if status is Status.FAIL:
+        assert "GPU-1" in verdict.summary
+        assert "GPU-0" not in verdict.summary
+
+
+def test_a_run_that_was_not_watched_leaves_the_standing_counters() -> None:
+    for watched in (None, Unknown(reason="NVML hung"), (), (run(7),)):
+        verdict = healthy(job(nvml(0)), watched)
+        assert verdict.status is Status.PASS
+        assert "during the run" not in verdict.summary
+
+
+def test_counters_of_the_run_that_cannot_be_read_are_named() -> None:
+    partly = Watched(uuid="GPU-0", samples=9, mask=1, unread={"xids": "Not Supported (3)"})
+    verdict = healthy(job(nvml(0)), (partly,))
+    assert verdict.status is Status.PASS
+    assert "Xid events during the run (Not Supported (3))" in verdict.summary
+    assert "uncorrected errors during the run (not recorded)" in verdict.summary
+
+
+@pytest.mark.parametrize(
+    ("mask", "status", "said"),
+    [
+        (0x0, Status.PASS, "no slowdown"),
+        (0x1 | 0x4, Status.PASS, "no slowdown"),  # idle, power cap
+        (0x8, Status.WARN, "hardware slowdown"),
+        (0x20, Status.WARN, "software thermal"),
+        (0x48, Status.WARN, "hardware slowdown, hardware thermal"),  # combined masks count
+        (0x84, Status.WARN, "power brake"),
+    ],
+)
+def test_slowdown_bits_are_masked(mask: int, status: Status, said: str) -> None:
+    seen = (Watched(uuid="GPU-0", samples=40, mask=mask),)
+    verdict = NOT_SLOWED.judge(watched=seen, job_gpus=job(nvml(0)))
+    assert verdict.status is status
+    assert said in verdict.summary
+    assert "GPU 0 (NVIDIA H100)" in verdict.summary
+    assert NOT_SLOWED.judge(watched=seen, job_gpus=NOBODY).status is status
+
+
+def test_other_peoples_gpus_are_not_judged() -> None:
+    seen = (Watched(uuid="GPU-0", samples=9, mask=1), Watched(uuid="GPU-1", samples=9, mask=8))
+    assert NOT_SLOWED.judge(watched=seen, job_gpus=job(nvml(0))).status is Status.PASS
+
+
+@pytest.mark.parametrize(
+    "seen",
+    [
+        (),
+        (Watched(uuid="GPU-0", samples=0, mask=0),),
+        (Watched(uuid="GPU-7", samples=9, mask=1),),
+    ],
+)
+def test_clocks_without_samples_are_unknown(seen: tuple[Watched, ...]) -> None:
+    assert NOT_SLOWED.judge(watched=seen, job_gpus=job(nvml(0))).status is Status.UNKNOWN
+    assert NOT_SLOWED.judge(watched=(), job_gpus=NOBODY).status is Status.UNKNOWN

@@ -1,0 +1,381 @@
+"""CKP004 with an optimizer's state: each cause is told apart, on records and on real runs."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from runs import detach_norms, freeze_norms, llama, train, zero_norm_gradients
+
+from doctor._util.records import Unknown
+from doctor.checkpoint.analysis.norms import read_vectors
+from doctor.checkpoint.analysis.tensor_names import is_born_at_one
+from doctor.checkpoint.formats.safetensors import read_shard
+from doctor.checkpoint.io.files import LocalFolder
+from doctor.checkpoint.records import Checkpoint, Evidence, History, Norm, Optimizer
+from doctor.checkpoint.scan import scan
+from doctor.checkpoint.tensors import Tensor
+from doctor.checks.checkpoint import norm_causes as causes
+from doctor.checks.checkpoint import norms as checks
+from doctor.judge.check import Status, Verdict
+
+JUDGE = checks.CHECKS[0].judge
+
+
+def norm(value: Any = "ones", dtype: str = "BF16", name: str = "layers.0.norm.weight") -> Norm:
+    return Norm(name=name, dtype=dtype, size=4096, value=value)
+
+
+def judge(
+    evidence: dict[str, Any] | None = None,
+    norms: tuple[Norm, ...] = (norm(),) * 49,
+    optimizer: dict[str, Any] | Unknown | None = None,
+    **changes: Any,
+) -> Verdict:
+    known = {"norms": 49, "by": "names", "step_min": 754.0, "step_max": 754.0, "lr_max": 3e-4}
+    state: Optimizer | Unknown
+    if isinstance(optimizer, Unknown):
+        state = optimizer
+    else:
+        fields: dict[str, Any] = {
+            "file": "optimizer.pt",
+            "kind": "Adam",
+            "entries": 64,
+            "parameters": 64,
+            "moments": {"BF16": 64},
+            "follows": True,
+            "moving": 64,
+            "step_min": 754.0,
+            "step_max": 754.0,
+            "norms": Evidence(**{**known, **(evidence or {})}),
+        }
+        state = Optimizer(**{**fields, **(optimizer or {})})
+    said: dict[str, Any] = {
+        "path": "/runs/checkpoint-754",
+        "layout": "Hugging Face Trainer",
+        "files": 1,
+        "tensors": 810,
+        "parameters": 3 * 10**9,
+        "bytes": 6 * 10**9,
+        "largest_file": 6 * 10**9,
+        "model_type": "llama",
+        "norms": norms,
+        "optimizer": state,
+    }
+    return JUDGE(checkpoint=Checkpoint(**{**said, **changes}))
+
+
+SWALLOWED = {"moving": 49, "dtypes": {"BF16": 49}}
+
+
+def test_bf16_swallowed_the_updates() -> None:
+    """The run of the report: 49 norms, moments in bf16 that are not zero."""
+    verdict = judge(SWALLOWED)
+    assert verdict.status is Status.FAIL
+    for said in ("bf16 and not zero at step 754", "bf16 swallowed", "0.00195", "by the optimizer"):
+        assert said in verdict.summary
+    assert verdict.fix == causes.MASTER_FIX
+
+
+def test_only_the_saved_copy_is_rounded() -> None:
+    verdict = judge({"moving": 49, "dtypes": {"F32": 49}, "step_max": 20.0, "lr_max": 1e-5})
+    assert verdict.status is Status.PASS
+    assert "only this saved copy is rounded" in verdict.summary
+    verdict = judge({"moving": 49, "dtypes": {"F32": 49}, "masters_moved": 49})
+    assert verdict.status is Status.PASS
+    assert "fp32 copies of 49" in verdict.summary
+    verdict = judge({"unread": 49, "masters_moved": 49}, optimizer={"entries": 0})
+    assert verdict.status is Status.PASS
+
+
+def test_fp32_weights_that_went_far_would_show_in_the_copy() -> None:
+    verdict = judge({"moving": 49, "dtypes": {"F32": 49}})
+    assert verdict.status is Status.WARN
+    assert "would differ in bf16 too" in verdict.summary
+    history = History(steps=754, lr_sum=0.2, lr_squares=1e-4, covered=754, lr_max=3e-4)
+    verdict = judge({"moving": 49, "dtypes": {"F32": 49}, "step_max": 20.0}, history=history)
+    assert verdict.status is Status.WARN
+
+
+def test_fp32_files_at_one_with_gradients() -> None:
+    verdict = judge({"moving": 49, "dtypes": {"F32": 49}}, (norm(dtype="F32"),) * 49)
+    assert verdict.status is Status.WARN
+    assert verdict.fix == causes.OTHER_COPY_FIX
+
+
+def test_never_received_a_gradient() -> None:
+    verdict = judge({"missing": 49})
+    assert verdict.status is Status.FAIL
+    assert "without any state after 754 steps" in verdict.summary
+    assert verdict.fix == causes.NO_GRADIENT_FIX
+    assert verdict.sources == ("unsloth-4533",)
+
+
+def test_zero_gradients() -> None:
+    verdict = judge({"zero": 49})
+    assert verdict.status is Status.FAIL
+    assert "every gradient was zero" in verdict.summary
+
+
+def test_left_out_of_the_optimizer() -> None:
+    verdict = judge({"absent": 49})
+    assert verdict.status is Status.FAIL
+    assert "none of the optimizer's groups" in verdict.summary
+    assert judge({"absent": 49}, model_type="opt").status is Status.WARN
+    assert judge({"absent": 49}, quantized=True).status is Status.WARN
+
+
+def test_too_early_to_tell() -> None:
+    verdict = judge({**SWALLOWED, "step_max": 9.0})
+    assert verdict.status is Status.WARN
+    assert "too early" in verdict.summary
+    verdict = judge({"missing": 49, "step_max": None}, optimizer={"entries": 0})
+    assert verdict.status is Status.WARN
+    assert "has not stepped" in verdict.summary
+
+
+@pytest.mark.parametrize("slot", ["compensation", "kahan_comp", "mantissa"])
+def test_optimizers_that_lose_nothing(slot: str) -> None:
+    verdict = judge(SWALLOWED, optimizer={"defeats": slot})
+    assert verdict.status is Status.WARN
+    assert f"{slot}, which saves small updates" in verdict.summary
+
+
+def test_rounding_cannot_hold_zero_centred_norms() -> None:
+    verdict = judge(SWALLOWED, (norm("zeros"),) * 49, model_type="gemma2")
+    assert verdict.status is Status.WARN
+    assert "no step is lost to rounding at 0.0" in verdict.summary
+    verdict = judge({"missing": 49}, (norm("zeros"),) * 49, model_type="gemma2")
+    assert verdict.status is Status.FAIL
+
+
+def test_a_rate_that_rounding_does_not_explain() -> None:
+    assert judge({**SWALLOWED, "lr_max": 4e-3}).status is Status.FAIL
+    verdict = judge({**SWALLOWED, "lr_max": 0.1})
+    assert verdict.status is Status.WARN
+    assert "rounding alone does not" in verdict.summary
+    assert judge({**SWALLOWED, "lr_max": 0.1}, optimizer={"kind": "Muon"}).status is Status.FAIL
+    assert "learning rate is 0" in judge({**SWALLOWED, "lr_max": 0.0}).summary
+
+
+def test_optimizers_whose_moments_do_not_tell_the_dtype_of_the_weights() -> None:
+    evidence = {"moving": 49, "dtypes": {"F32": 49}}
+    verdict = judge({**evidence, "step_max": 11.0}, optimizer={"follows": False})
+    assert verdict.status is Status.WARN
+    assert "also keeps for bf16 weights" in verdict.summary
+    verdict = judge(evidence, optimizer={"follows": False})
+    assert verdict.status is Status.FAIL
+    assert verdict.fix == causes.MASTER_FIX
+
+
+def test_causes_that_are_mixed_are_all_told() -> None:
+    verdict = judge({"missing": 12, "moving": 37, "dtypes": {"BF16": 37}})
+    assert verdict.status is Status.FAIL
+    assert "12 of them are in the optimizer's groups without" in verdict.summary
+    assert "the moments of 37 of them are bf16" in verdict.summary
+    verdict = judge({"moving": 49, "dtypes": {"BF16": 40, "F32": 9}})
+    assert verdict.status is Status.WARN
+
+
+def test_some_norms_of_many() -> None:
+    mixed = (norm(),) * 2 + (norm("other"),) * 47
+    verdict = judge({"norms": 2, "missing": 2}, mixed)
+    assert verdict.status is Status.WARN
+    assert "2 of 49 norms" in verdict.summary
+    assert "modules that are not used" in verdict.summary
+    verdict = judge({"norms": 2, "moving": 2, "dtypes": {"BF16": 2}}, mixed)
+    assert verdict.status is Status.FAIL
+
+
+def test_what_cannot_be_attributed_is_said_and_judged_without() -> None:
+    verdict = judge({"by": None, "reason": "4 weights have the shape [32]"})
+    assert verdict.status is Status.WARN
+    assert "no trainer_state.json" in verdict.summary
+    assert "cannot be attributed: 4 weights have the shape [32]" in verdict.summary
+    verdict = judge(optimizer=Unknown(reason="damaged"))
+    assert "could not be read: damaged" in verdict.summary
+
+
+def test_norms_that_were_folded() -> None:
+    folded = tuple(
+        norm(name=f"model.layers.{n}.{name}.weight")
+        for n in range(3)
+        for name in ("input_layernorm", "post_attention_layernorm")
+    )
+    others = (norm("other", name="model.layers.0.self_attn.q_norm.weight"),)
+    verdict = judge(norms=folded + others, **{"optimizer": Unknown(reason="none")})
+    assert verdict.status is Status.WARN
+    assert "FlashNorm" in verdict.summary
+
+
+def test_other_parameters_that_are_born_at_one() -> None:
+    history = History(steps=754, lr_sum=0.2, lr_squares=1e-4, covered=754, lr_max=3e-4)
+    moved = (norm("other"),)
+    born = (norm(name="layers.0.mixer.D"), norm("other", name="layers.1.mixer.D"))
+    verdict = judge(norms=moved, born_at_one=born, history=history)
+    assert verdict.status is Status.WARN
+    assert "of 2 other parameters that are born at 1.0, 1 are exactly" in verdict.summary
+    verdict = judge(norms=moved, born_at_one=born)
+    assert verdict.status is Status.PASS
+    assert "layers.0.mixer.D" in verdict.summary
+    assert judge(norms=moved, born_at_one=born[1:], history=history).status is Status.PASS
+
+
+@pytest.mark.parametrize(
+    ("name", "shape", "born"),
+    [
+        ("backbone.layers.0.mixer.D", (64,), True),
+        ("model.layers.0.linear_attn.dt_bias", (8,), True),
+        ("encoder.layer.0.layer_scale1.lambda1", (64,), True),
+        ("blocks.0.ls1.gamma", (64,), True),
+        ("base_model.model.layers.0.self_attn.k_proj.ia3_l", (32, 1), True),
+        ("base_model.model.layers.0.mlp.down_proj.ia3_l", (1, 64), True),
+        ("decoder.layers.0.activation.alpha", (1, 64, 1), True),
+        ("layers.0.norm.weight", (64,), False),
+        ("layers.0.mlp.up_proj.weight", (64, 64), False),
+        ("layers.0.weight_scale", (64,), False),
+        ("layers.0.lambda1", (64, 64), False),
+    ],
+)
+def test_names_of_parameters_that_are_born_at_one(
+    name: str, shape: tuple[int, ...], born: bool
+) -> None:
+    elements = math.prod(shape)
+    assert is_born_at_one(Tensor(name, "F32", shape, elements, "m", 0, 4 * elements)) is born
+
+
+def test_real_parameters_that_are_born_at_one(tmp_path: Path) -> None:
+    from transformers import Dinov2Config, Dinov2Model, MambaConfig, MambaForCausalLM
+
+    small = {"hidden_size": 16, "num_hidden_layers": 2}
+    for count, model in (
+        (2, MambaForCausalLM(MambaConfig(**small, vocab_size=32, state_size=4))),
+        (4, Dinov2Model(Dinov2Config(**small, num_attention_heads=2, image_size=28))),
+    ):
+        model.save_pretrained(tmp_path)
+        with LocalFolder(tmp_path).open("model.safetensors") as source:
+            _, found = read_vectors(source, read_shard(source, "model.safetensors").tensors)
+        assert [each.value for each in found if each.name.split(".")[-1] in ("D", "lambda1")] == [
+            "ones"
+        ] * count
+
+
+def read(path: Path) -> Checkpoint:
+    found = scan(str(path))
+    assert isinstance(found, Checkpoint)
+    assert isinstance(found.optimizer, Optimizer)
+    return found
+
+
+def kahan(parameters: Any) -> Any:
+    """AdamW whose state has what Kahan summation carries, and is lost all the same."""
+    import torch
+
+    class Compensated(torch.optim.AdamW):
+        def step(self, closure: Any = None) -> Any:
+            done = super().step(closure)
+            for parameter, state in self.state.items():
+                state.setdefault("compensation", torch.zeros_like(parameter))
+            return done
+
+    return Compensated(parameters, lr=3e-4)
+
+
+def sgd(parameters: Any) -> Any:
+    import torch
+
+    return torch.optim.SGD(parameters, lr=1e-3, momentum=0.9)
+
+
+def rounded(model: Any, path: Path) -> Path:
+    """The same weights, saved as bf16 over the fp32 ones."""
+    import torch
+
+    model.to(torch.bfloat16).save_pretrained(path)
+    return path
+
+
+def tiny_steps(folder: Path) -> Path:
+    model = llama()
+    return rounded(model, train(model, folder, 20, 1e-5, lr_scheduler_type="constant"))
+
+
+RUNS: dict[str, tuple[Callable[[Path], Path], Status, str]] = {
+    "bf16": (lambda at: train(llama("bfloat16"), at), Status.FAIL, "bf16 swallowed the updates"),
+    "fp32": (lambda at: train(llama(), at), Status.PASS, "5 of 5 norms differ"),
+    "fp32, saved as bf16": (tiny_steps, Status.PASS, "only this saved copy is rounded"),
+    "frozen": (
+        lambda at: train(freeze_norms(llama()), at),
+        Status.FAIL,
+        "in none of the optimizer's groups",
+    ),
+    "detached": (
+        lambda at: train(detach_norms(llama()), at),
+        Status.FAIL,
+        "never received a gradient",
+    ),
+    "detached in bf16": (
+        lambda at: train(detach_norms(llama("bfloat16")), at),
+        Status.FAIL,
+        "never received a gradient",
+    ),
+    "zero": (
+        lambda at: train(zero_norm_gradients(llama()), at),
+        Status.FAIL,
+        "every gradient was zero",
+    ),
+    "early": (lambda at: train(llama("bfloat16"), at, 5), Status.WARN, "too early to tell"),
+    "Kahan": (
+        lambda at: train(llama("bfloat16"), at, 50, optimizer=kahan),
+        Status.WARN,
+        "keeps compensation",
+    ),
+    "SGD": (
+        lambda at: train(llama("bfloat16"), at, 50, optimizer=sgd),
+        Status.FAIL,
+        "bf16 swallowed the updates",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", RUNS)
+def test_real_runs(name: str, tmp_path: Path) -> None:
+    run, status, words = RUNS[name]
+    verdict = JUDGE(checkpoint=read(run(tmp_path)))
+    assert words in verdict.summary
+    assert verdict.status is status
+
+
+def test_no_state_does_not_mean_too_early_where_steps_are_told() -> None:
+    none = {"entries": 0, "moving": 0, "step_min": None, "step_max": None}
+    missing = {"missing": 49, "step_min": None, "step_max": None}
+    history = History(steps=754, lr_sum=0.2, lr_squares=1e-4, covered=754, lr_max=3e-4)
+    verdict = judge(missing, optimizer=none, history=history)
+    assert verdict.status is Status.FAIL
+    assert "random walk of the 754 logged learning rates" in verdict.summary
+    verdict = judge(missing, optimizer={**none, "kind": "SGD"})
+    assert "too early" not in verdict.summary
+    assert "no trainer_state.json" in verdict.summary
+
+
+def test_an_optimizer_that_was_made_anew_is_judged_by_the_history() -> None:
+    anew = {"step_min": 3.0, "step_max": 3.0}
+    history = History(steps=10_000, lr_sum=3, lr_squares=9e-4, covered=10_000, lr_max=3e-4)
+    verdict = judge({**SWALLOWED, **anew}, optimizer=anew, history=history)
+    assert verdict.status is Status.FAIL
+    assert "at step 3 (the trainer at 10,000): bf16 swallowed" in verdict.summary
+    fp32 = {"moving": 49, "dtypes": {"F32": 49}, **anew}
+    assert judge(fp32, optimizer=anew, history=history).status is Status.WARN
+    unlogged = History(steps=10_000, lr_sum=0, lr_squares=0, covered=0)
+    verdict = judge(fp32, optimizer=anew, history=unlogged)
+    assert "goes 0.03" in verdict.summary
+    short = History(steps=40, lr_sum=0, lr_squares=0, covered=0)
+    assert "too early" in judge({**SWALLOWED, **anew}, optimizer=anew, history=short).summary
+
+
+def test_words_for_a_missing_gradient() -> None:
+    assert causes.NO_GRADIENT_FIX.startswith("See first whether requires_grad is False on purpose")
+    assert judge({**SWALLOWED, "by": "shapes"}).summary.endswith("(matched by shape)")

@@ -1,0 +1,565 @@
+"""The attention trial in real processes, with real torch, and with kernels that are made wrong."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import textwrap
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+import recorded
+
+from doctor._util.records import Unknown
+from doctor.checks.numerics import attention as checks
+from doctor.checks.numerics.attention_trials import GATES, MODEL_GATES, ordinary
+from doctor.collect import attention_trial
+from doctor.collect.attention_trial import try_attention, try_implementations
+from doctor.collect.child import PROBES
+from doctor.collect.children import Children
+from doctor.collect.torch_child import TorchChild
+from doctor.facts.facts import Facts, decode
+from doctor.facts.load import Attention, Implementation, Trial
+from doctor.job.job import Chosen
+from doctor.judge.check import Finding, Status
+from doctor.judge.engine import examine
+
+CHOSEN = Chosen("bf16", "asked")
+FILES = ("attention_trial.py", "attention_cases.py", "attention_implementations.py")
+
+SHIM = """
+    import os, signal, time
+    import torch
+    import torch.nn.functional as F
+    real = F.scaled_dot_product_attention
+    NAMES = ("flash", "mem_efficient", "cudnn", "math")
+
+    def shim(q, k, v, attn_mask=None, dropout_p=0.0, is_causal=False, **more):
+        on = [n for n in NAMES if getattr(torch.backends.cuda, n + "_sdp_enabled")()]
+        backend = on[0] if len(on) == 1 else ""
+        offered = backend in ("flash", "math") and not (backend == "flash" and dropout_p)
+        masked, dtype = attn_mask is not None, q.dtype
+        if offered and {condition}:
+            {fault}
+        return real(q, k, v, attn_mask, dropout_p, is_causal, **more)
+
+    shim.__doc__ = real.__doc__
+    F.scaled_dot_product_attention = shim
+"""
+WRONG_DQ = "q = q + (q - q.detach()) * 0.5"
+NAN_DV = "v = v * 1; v.register_hook(lambda gradient: gradient * float('nan'))"
+WRONG_OUTPUT = "v = v * 1.02"
+SEGFAULT = "os.kill(os.getpid(), signal.SIGSEGV)"
+HANG = "time.sleep(600)"
+RAISE = "raise RuntimeError('No execution plans support the graph')"
+
+Interpret = Callable[..., str]
+
+
+@pytest.fixture
+def interpret(tmp_path: Path) -> Interpret:
+    """Makes a Python that runs `prelude` in the same process before the probe."""
+
+    def make(prelude: str) -> str:
+        head = f"import sys\nsys.path.insert(0, {str(PROBES)!r})\nsys.argv = sys.argv[1:]\n"
+        tail = "\nimport runpy\nrunpy.run_path(sys.argv[0], run_name='__main__')\n"
+        (tmp_path / "prelude.py").write_text(head + textwrap.dedent(prelude) + tail, "utf-8")
+        program = tmp_path / "python"
+        program.write_text(f'#!/bin/sh\nexec {sys.executable} {tmp_path}/prelude.py "$@"\n')
+        program.chmod(0o755)
+        return str(program)
+
+    return make
+
+
+@pytest.fixture
+def children() -> Iterator[Children]:
+    made = Children()
+    yield made
+    made.interrupt()
+
+
+def shimmed(fault: str, condition: str = "True") -> str:
+    return SHIM.replace("{fault}", fault).replace("{condition}", condition)
+
+
+def on_cpu(python: str = sys.executable, **job: Any) -> Facts:
+    facts = recorded.machines()["cpu_only"]
+    interpreter = msgspec.structs.replace(recorded.interpreter(), path=python)
+    return facts.with_(
+        job=msgspec.structs.replace(facts.job, **job), interpreter=interpreter, attention=None
+    )
+
+
+def tried(children: Children, facts: Facts) -> Attention:
+    interpreter = facts.interpreter
+    assert not isinstance(interpreter, Unknown)
+    child = TorchChild(children, interpreter.path)
+    found = try_attention(child, facts, "cpu", CHOSEN, lambda stage: None)
+    child.end()
+    assert isinstance(found, Attention), found
+    return found
+
+
+def judged(facts: Facts, found: Attention) -> Finding:
+    (finding,) = examine(checks.CHECKS, facts.with_(attention=found))
+    return finding
+
+
+def by_key(found: Attention) -> dict[tuple[str, str, str], Trial]:
+    return {(trial.case, trial.dtype, trial.backend): trial for trial in found.trials}
+
+
+# Right kernels
+
+
+def test_the_trial_of_this_machines_torch(children: Children) -> None:
+    found = tried(children, on_cpu())
+    trials = by_key(found)
+    assert len(trials) == len(found.trials) == len(found.cases) * 2 * 4
+    for case in found.cases:
+        for dtype in ("bf16", "fp16"):
+            for backend in ("flash", "math"):
+                trial = trials[case.name, dtype, backend]
+                if case.dropout and backend == "flash":
+                    assert trial.refused
+                    assert "dropout" in trial.refused
+                    continue
+                assert trial.ended.ok, trial
+                assert trial.refused is None
+                assert not trial.nonfinite
+                named = {"output", "dq", "dk", "dv"} if case.judged == "error" else set()
+                assert set(trial.errors) == named
+                assert all(0 < float(e) < GATES[dtype] / 2 for e in trial.errors.values()), trial
+            for backend in ("mem_efficient", "cudnn"):
+                refused = trials[case.name, dtype, backend].refused
+                assert refused
+                assert "No viable backend" in refused
+            default = "math" if case.dropout else "flash"
+            assert found.defaults[f"{case.name}/{dtype}"] == default
+    assert found.cut_short == ""
+    assert 0 < found.seconds < 20
+    finding = judged(on_cpu(), found)
+    assert finding.status is Status.PASS
+    assert "34 trials of flash, math right" in finding.verdict.summary
+
+
+def test_the_shapes_provoke_what_they_are_meant_to(children: Children) -> None:
+    found = tried(children, on_cpu())
+    cases = {case.name: case for case in found.cases}
+    for name in ("very negative logits, mask", "very negative logits"):
+        assert cases[name].keys % 128 == 64
+        assert not cases[name].causal
+        for dtype in ("bf16", "fp16"):
+            assert float(found.lowest_lse[f"{name}/{dtype}"]) < -88.7
+    assert cases["very negative logits, mask"].mask
+    assert float(found.lowest_lse["causal/bf16"]) > -88.7
+    one = cases["one query"]
+    assert (one.queries, one.heads // one.kv_heads) == (1, 7)
+    assert cases["broadcast keys"].keys % 32 == 1
+    assert cases["broadcast keys"].mask
+    assert [case.name for case in found.cases if ordinary(case)] == ["causal"]
+
+
+def test_the_users_own_shape_comes_second(children: Children) -> None:
+    facts = on_cpu(attention=(2, 3, 96, 32))
+    found = tried(children, facts)
+    own = found.cases[1]
+    assert (own.job, own.causal) == (True, True)
+    assert (own.batch, own.heads, own.queries, own.keys, own.head_dim) == (2, 3, 96, 96, 32)
+    ran = [trial for trial in found.trials if trial.case == own.name and trial.errors]
+    assert len(ran) == 4
+    assert judged(facts, found).status is Status.PASS
+
+
+def probe(code: str) -> Any:
+    """What a script prints as JSON that has the cases of the probe at hand."""
+    head = (
+        f"import json, sys\nsys.path.insert(0, {str(PROBES)!r})\n"
+        "import wire, torch\ncases = wire.sibling('attention_cases')\ncpu = torch.device('cpu')\n"
+    )
+    command = [sys.executable, "-c", head + textwrap.dedent(code), "2"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+def test_the_reference_is_what_autograd_makes_of_float64_in_blocks_or_not() -> None:
+    found = probe("""
+        worst = {}
+        for case in cases.listed(cpu, None):
+            if case.judged != "error":
+                continue
+            given = cases.inputs(case, torch.bfloat16, cpu)
+            q, k, v = (t.double().requires_grad_() for t in (given.q, given.k, given.v))
+            group = case.heads // case.kv_heads
+            wide = [t.repeat_interleave(group, 1) for t in (k, v)]
+            scores = q @ wide[0].transpose(-1, -2) / case.head_dim**0.5
+            if case.causal:
+                later = torch.ones(case.queries, case.keys, dtype=torch.bool).triu(1)
+                scores = scores.masked_fill(later, -float("inf"))
+            if given.mask is not None:
+                scores = scores.masked_fill(~given.mask, -float("inf"))
+            output = scores.softmax(-1) @ wide[1]
+            merged = output.transpose(1, 2).reshape(given.upstream.shape)
+            (merged * given.upstream.double()).sum().backward()
+            right = dict(zip(cases.PARTS, (output.detach(), q.grad, k.grad, v.grad)))
+            whole = cases.BUDGET
+            for budget in (whole, 4 * 8 * case.batch * case.heads * case.keys * 7):
+                cases.BUDGET = budget
+                exact, lowest = cases.reference(case, given)
+                assert abs(lowest - float(scores.logsumexp(-1).min().detach())) < 1e-9
+                off = [float((exact[n] - right[n].flatten(0, 1)).abs().max()) for n in right]
+                worst[case.name] = max(off + [worst.get(case.name, 0.0)])
+            cases.BUDGET = whole
+        print(json.dumps(worst))
+    """)
+    assert len(found) == 7
+    assert all(value < 1e-11 for value in found.values()), found
+
+
+@pytest.mark.parametrize(
+    ("shape", "memory", "work", "tried", "note"),
+    [
+        ((8, 32, 4096, 128), 2**37, 10**13, (8, 32), "compared on 8 of 256 heads"),
+        ((8, 32, 4096, 128), 2**31, 10**13, (4, 32), "tried with batch 4 and 32 heads"),
+        ((8, 32, 4096, 128), 2**32, 25 * 10**8, (1, 1), "tried with batch 1 and 1 heads"),
+        ((2, 4, 256, 64), 2**32, 25 * 10**8, (2, 4), ""),
+        ((1, 1, 10**6, 64), 2**37, 10**14, None, "left out"),
+        ((1, 2**20, 2**20, 2**20), 2**32, 10**13, None, "left out"),
+    ],
+)
+def test_a_large_shape_is_cut_and_says_so(
+    shape: tuple[int, ...], memory: int, work: int, tried: tuple[int, int] | None, note: str
+) -> None:
+    case = probe(
+        f"print(json.dumps(cases.of_job({list(shape)}, {memory}, {work}).record()))",
+    )
+    assert case["note"].startswith(note)
+    assert bool(case["note"]) == bool(note)
+    assert case["left_out"] == (tried is None)
+    if tried:
+        assert (case["batch"], case["heads"]) == tried
+
+
+def test_some_heads_stand_for_all_and_the_reference_is_of_those() -> None:
+    found = probe("""
+        case = cases.of_job([2, 8, 64, 16], 2**32, 10**13)
+        whole = cases.reference(case, cases.inputs(case, torch.float16, cpu))[0]
+        cases.EXACT = 64 * 64 * 16 * 3
+        some = cases.inputs(case, torch.float16, cpu)
+        exact = cases.reference(case, some)[0]
+        same = all(torch.equal(exact[n], whole[n][some.heads]) for n in exact)
+        print(json.dumps([some.heads, same]))
+    """)
+    assert found == [[0, 5, 10], True]
+
+
+OLDER = """
+    import contextlib
+    import torch
+    import torch.nn.attention
+    del torch.nn.attention.sdpa_kernel
+    switches = torch.backends.cuda
+
+    @contextlib.contextmanager
+    def sdp_kernel(enable_flash, enable_math, enable_mem_efficient):
+        wanted = {"flash": enable_flash, "math": enable_math, "mem_efficient": enable_mem_efficient}
+        before = {name: getattr(switches, name + "_sdp_enabled")() for name in wanted}
+        for name, on in wanted.items():
+            getattr(switches, "enable_" + name + "_sdp")(on)
+        yield
+        for name, on in before.items():
+            getattr(switches, "enable_" + name + "_sdp")(on)
+
+    switches.sdp_kernel = sdp_kernel
+    del torch._fused_sdp_choice
+    from torch.nn.functional import scaled_dot_product_attention as real
+
+    def without_groups(q, k, v, attn_mask=None, dropout_p=0.0, is_causal=False):
+        return real(q, k, v, attn_mask, dropout_p, is_causal)
+
+    torch.nn.functional.scaled_dot_product_attention = without_groups
+"""
+
+
+def test_a_torch_without_the_newer_calls(interpret: Interpret, children: Children) -> None:
+    facts = on_cpu(interpret(OLDER))
+    found = tried(children, facts)
+    trials = by_key(found)
+    assert found.defaults == {}
+    for case in found.cases:
+        assert trials[case.name, "bf16", "math"].refused is None, case
+        assert trials[case.name, "bf16", "math"].ended.ok
+        assert "no such backend" in (trials[case.name, "bf16", "cudnn"].refused or "")
+    assert trials["causal", "bf16", "flash"].errors
+    finding = judged(facts, found)
+    assert finding.status is Status.PASS
+    assert "does not tell its default" in finding.verdict.summary
+
+
+# Wrong kernels
+
+
+@pytest.mark.parametrize(
+    ("fault", "condition", "status", "said"),
+    [
+        (WRONG_DQ, "True", Status.FAIL, "dq off by 0.5"),
+        (WRONG_OUTPUT, "backend == 'flash'", Status.FAIL, "output off by 0.02"),
+        (NAN_DV, "backend == 'flash' and is_causal", Status.FAIL, "not finite: dv"),
+        (RAISE, "backend == 'flash' and is_causal", Status.FAIL, "No execution plans"),
+        (RAISE, "backend == 'math' and is_causal and not dropout_p", Status.PASS, "by default"),
+        (WRONG_DQ, "backend == 'math'", Status.WARN, "math, not the default"),
+        (WRONG_DQ, "backend == 'flash' and masked", Status.WARN, "boolean mask"),
+        (NAN_DV, "backend == 'flash' and k.shape[2] == 192", Status.WARN, "very negative"),
+        (WRONG_DQ, "dtype == torch.float16", Status.WARN, "fp16"),
+    ],
+)
+def test_a_kernel_that_is_wrong_is_found(
+    fault: str,
+    condition: str,
+    status: Status,
+    said: str,
+    interpret: Interpret,
+    children: Children,
+) -> None:
+    facts = on_cpu(interpret(shimmed(fault, condition)))
+    finding = judged(facts, tried(children, facts))
+    assert finding.status is status, finding.verdict.summary
+    assert said in finding.verdict.summary
+
+
+def test_a_wrong_gradient_fails_a_whole_run_though_the_smoke_step_trains(
+    interpret: Interpret, tmp_path: Path
+) -> None:
+    python, facts = interpret(shimmed(WRONG_DQ)), tmp_path / "facts.json"
+    command = [sys.executable, "-m", "doctor", "run", "--device", "cpu", "--format", "json"]
+    done = subprocess.run(
+        [*command, "--python", python, "--save-facts", str(facts)],
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert done.returncode == 1, done.stderr
+    found = {each["code"]: each for each in json.loads(done.stdout)["findings"]}
+    assert found["NUM003"]["status"] == "fail"
+    assert found["NUM003"]["commands"] == ["torch.backends.cuda.enable_flash_sdp(False)"]
+    assert all(found[f"SMK00{n}"]["status"] == "pass" for n in (1, 2, 3, 4))
+    assert isinstance(decode(facts.read_bytes()).attention, Attention)
+
+
+# Kernels that kill
+
+
+def test_a_crash_loses_one_trial_and_the_rest_goes_on(
+    interpret: Interpret, children: Children
+) -> None:
+    condition = "backend == 'flash' and dtype == torch.float16 and masked and k.shape[2] == 160"
+    facts = on_cpu(interpret(shimmed(SEGFAULT, condition)))
+    found = tried(children, facts)
+    assert found.cut_short == ""
+    assert len(found.trials) == len(found.cases) * 8
+    assert len(by_key(found)) == len(found.trials)
+    dead = [trial for trial in found.trials if not trial.ended.ok]
+    assert [(t.case, t.dtype, t.backend) for t in dead] == [("boolean mask", "fp16", "flash")]
+    assert dead[0].ended.how == "signal"
+    assert "SIGSEGV" in dead[0].ended.detail
+    assert found.defaults["boolean mask/fp16"] == "flash"
+    assert judged(facts, found).status is Status.WARN
+
+
+def test_a_crash_of_the_default_kernel_fails(interpret: Interpret, children: Children) -> None:
+    facts = on_cpu(interpret(shimmed(SEGFAULT, "backend == 'flash' and is_causal")))
+    finding = judged(facts, tried(children, facts))
+    assert finding.status is Status.FAIL
+    assert "SIGSEGV" in finding.verdict.summary
+
+
+def test_crash_after_crash_comes_to_an_end(
+    interpret: Interpret, children: Children, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(attention_trial, "DEATHS", 1)
+    facts = on_cpu(interpret(shimmed(SEGFAULT)))
+    found = tried(children, facts)
+    assert len([trial for trial in found.trials if trial.ended.how == "signal"]) == 2
+    assert found.cut_short.startswith("left out after 2 processes were lost")
+    assert judged(facts, found).status is Status.FAIL
+
+
+def test_a_hang_is_cut_off_and_the_rest_goes_on(
+    interpret: Interpret, children: Children, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(attention_trial, "TRIAL_SECONDS", 3.0)
+    condition = "backend == 'math' and dtype == torch.bfloat16 and is_causal and not dropout_p"
+    facts = on_cpu(interpret(shimmed(HANG, condition)))
+    found = tried(children, facts)
+    hung = [trial for trial in found.trials if not trial.ended.ok]
+    assert [(t.case, t.backend, t.ended.how) for t in hung] == [("causal", "math", "timeout")]
+    assert "inside causal/bf16/math" in hung[0].ended.detail
+    assert len(found.trials) == len(found.cases) * 8
+    assert judged(facts, found).status is Status.WARN
+
+
+def test_an_error_that_sticks_to_the_process_loses_one_trial(
+    interpret: Interpret, children: Children
+) -> None:
+    sticky = """
+    import wire
+    trial = wire.sibling("attention_trial")
+    broken = []
+
+    def synchronize(device):
+        if broken:
+            raise RuntimeError("CUDA error: an illegal memory access was encountered")
+
+    trial.synchronize = synchronize
+    """
+    fault = "broken.append(1)\n            synchronize(None)"
+    condition = "backend == 'flash' and dtype == torch.bfloat16 and masked and k.shape[2] == 160"
+    facts = on_cpu(interpret(shimmed(fault, condition) + sticky))
+    found = tried(children, facts)
+    bad = [trial for trial in found.trials if not trial.ended.ok]
+    assert [(t.case, t.dtype, t.backend) for t in bad] == [("boolean mask", "bf16", "flash")]
+    assert "illegal memory access" in bad[0].ended.detail
+    assert len(found.trials) == len(found.cases) * 8
+    assert judged(facts, found).status is Status.WARN
+
+
+def test_when_time_is_up_the_rest_is_left_out_and_said(
+    children: Children, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(attention_trial, "ALL_SECONDS", 0.0)
+    found = tried(children, on_cpu())
+    assert found.cut_short == "time was up before causal/bf16"
+    assert not found.trials
+    finding = judged(on_cpu(), found)
+    assert finding.status is Status.UNKNOWN
+    assert "time was up" in finding.verdict.summary
+
+
+def test_quick_tries_the_jobs_precision_alone_and_not_for_long(
+    children: Children, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = tried(children, on_cpu(quick=True))
+    assert {trial.dtype for trial in found.trials} == {"bf16"}
+    assert judged(on_cpu(), found).status is Status.PASS
+    monkeypatch.setattr(attention_trial, "QUICK_SECONDS", 0.0)
+    assert tried(children, on_cpu(quick=True)).cut_short == "time was up before causal/bf16"
+
+
+def test_a_probe_that_tells_nonsense(interpret: Interpret, children: Children) -> None:
+    nonsense = """
+    import wire
+    wire.tell(answer={})
+    for _ in wire.requests():
+        for note in ({"cases": 5}, {"trial": {"backend": 1}}, {"group": 3, "default": 4},
+                     {"lowest_lse": "x"}, {"lowest_lse": [1]}, {"default": None}, {}):
+            wire.tell(note=note)
+        wire.tell(answer={"cut_short": 7})
+    """
+    facts = on_cpu(interpret(nonsense))
+    interpreter = facts.interpreter
+    assert not isinstance(interpreter, Unknown)
+    child = TorchChild(children, interpreter.path)
+    found = try_attention(child, facts, "cpu", CHOSEN, lambda stage: None)
+    child.end()
+    assert isinstance(found, Unknown)
+    (finding,) = examine(checks.CHECKS, facts.with_(attention=found))
+    assert finding.status is Status.UNKNOWN
+
+
+def test_no_smoke_leaves_the_trial_out(tmp_path: Path) -> None:
+    saved = tmp_path / "facts.json"
+    command = [sys.executable, "-m", "doctor", "run", "--device", "cpu", "--no-smoke", "--only"]
+    subprocess.run(
+        [*command, "NUM003", "--save-facts", str(saved)], capture_output=True, timeout=120
+    )
+    facts = decode(saved.read_bytes())
+    assert facts.attention is None
+    (finding,) = examine(checks.CHECKS, facts)
+    assert finding.status is Status.SKIP
+
+
+# transformers
+
+
+def test_implementations_of_transformers(interpret: Interpret, children: Children) -> None:
+    found: dict[str, tuple[Implementation, ...]] = {}
+    for name, python in (("right", sys.executable), ("wrong", interpret(shimmed_always(WRONG_DQ)))):
+        found[name] = try_implementations(
+            children, on_cpu(python), "cpu", CHOSEN, lambda stage: None
+        )
+        assert [each.name for each in found[name]] == ["eager", "sdpa"]
+    for each in (*found["right"], found["wrong"][0]):
+        assert each.ended.ok
+        assert each.error is not None
+        assert each.grad_error is not None
+        assert 0 < float(each.error) < MODEL_GATES["bf16"] / 2
+        assert 0 < float(each.grad_error) < MODEL_GATES["bf16"] / 2
+    assert float(found["wrong"][1].grad_error or 0) > MODEL_GATES["bf16"]
+
+
+def shimmed_always(fault: str) -> str:
+    """Also where no backend is asked for by name."""
+    return shimmed(fault).replace("if offered and", "if")
+
+
+def test_an_interpreter_without_transformers_says_so(
+    interpret: Interpret, children: Children
+) -> None:
+    python = interpret("import sys\nsys.modules['transformers'] = None\n")
+    (told,) = try_implementations(children, on_cpu(python), "cpu", CHOSEN, lambda stage: None)
+    assert (told.name, told.ended.how) == ("import transformers", "error")
+    assert "transformers" in told.ended.detail
+
+
+# The files themselves
+
+
+def test_the_trial_imports_no_dynamo() -> None:
+    heavy = probe("""
+        run = wire.sibling("attention_trial").run
+        run({"device": "cpu", "shape": None, "precision": "bf16", "within": 60, "done": []})
+        heavy = ("torch._dynamo", "sympy", "torch.fx.experimental.symbolic_shapes")
+        print(json.dumps([name for name in heavy if name in sys.modules]))
+    """)
+    assert heavy == []
+
+
+# On a real GPU
+
+
+@pytest.mark.gpu
+def test_nan_in_dq_on_hopper(children: Children) -> None:
+    import torch
+
+    if not torch.cuda.is_available():
+        pytest.skip("torch sees no GPU here")
+    version = tuple(map(int, torch.__version__.split("+")[0].split(".")[:2]))
+    cudnn = torch.backends.cudnn.version() or 0
+    affected = (2, 11) <= version <= (2, 14) and 91900 <= cudnn <= 92599
+    if torch.cuda.get_device_capability() != (9, 0) or not affected:
+        pytest.skip(f"not affected: torch {torch.__version__}, cuDNN {cudnn}")
+    facts = recorded.machines()["h200_torch2.11"]
+    child = TorchChild(children, sys.executable)
+    found = try_attention(child, facts, "cuda:0", CHOSEN, lambda stage: None)
+    child.end()
+    assert isinstance(found, Attention)
+    assert found.cut_short == ""
+    trials = by_key(found)
+    for dtype in ("bf16", "fp16"):
+        case = "very negative logits, mask"
+        assert found.defaults[f"{case}/{dtype}"] == "cudnn"
+        assert set(trials[case, dtype, "cudnn"].nonfinite) == {"dq"}
+        for backend in ("mem_efficient", "math"):
+            assert trials[case, dtype, backend].refused is None
+            assert not trials[case, dtype, backend].nonfinite
+        assert not trials["causal", dtype, "cudnn"].nonfinite
+    finding = judged(facts, found)
+    assert finding.status is Status.WARN
+    assert "cudnn, taken by default" in finding.verdict.summary
+    assert "known as pytorch#196678" in finding.verdict.summary

@@ -1,0 +1,303 @@
+"""Whole runs on this machine, and on one whose parts hang, crash or lie."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from doctor._util.records import Unknown
+from doctor.collect import collect
+from doctor.facts.facts import decode
+from doctor.facts.machine import Cuda, Host, Interpreter, Torch
+from doctor.facts.training import Smoke
+from doctor.facts.views import JobGpus
+
+DOCTOR = [sys.executable, "-m", "doctor", "run"]
+HANGS = """
+#include <unistd.h>
+__attribute__((constructor)) static void hang(void) { for (;;) pause(); }
+"""
+
+
+@pytest.fixture
+def mark() -> Iterator[dict[str, str]]:
+    """An environment whose processes can be found again; none may be left."""
+    name = f"DOCTOR_TEST_{uuid.uuid4().hex}"
+    yield {**os.environ, name: "1"}
+    deadline = time.monotonic() + 5
+    while (left := marked(name)) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert left == []
+
+
+def marked(name: str) -> list[str]:
+    """Command lines of live processes with a variable in their environment."""
+    found = []
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            if name.encode() in (folder / "environ").read_bytes():
+                found.append((folder / "cmdline").read_bytes().replace(b"\0", b" ").decode())
+        except OSError:
+            continue
+    return found
+
+
+def run(env: dict[str, str], *flags: str, **options: Any) -> tuple[int, dict[str, Any]]:
+    done = subprocess.run(
+        [*DOCTOR, "--format", "json", *flags],
+        capture_output=True,
+        text=True,
+        env=env,
+        timeout=200,
+        check=False,
+        **options,
+    )
+    assert "Traceback" not in done.stderr, done.stderr
+    return done.returncode, json.loads(done.stdout)
+
+
+def status(report: dict[str, Any], code: str) -> str:
+    return next(str(f["status"]) for f in report["findings"] if f["code"] == code)
+
+
+def summary(report: dict[str, Any], code: str) -> str:
+    return next(str(f["summary"]) for f in report["findings"] if f["code"] == code)
+
+
+def script(path: Path, text: str) -> str:
+    path.write_text(text)
+    path.chmod(0o755)
+    return str(path)
+
+
+def test_a_machine_without_a_gpu_is_ready_for_a_job_on_the_cpu(
+    tmp_path: Path, mark: dict[str, str]
+) -> None:
+    facts_file = tmp_path / "facts.json"
+    code, report = run(mark, "--device", "cpu", "--save-facts", str(facts_file))
+    assert (code, report["verdict"]) == (0, "ready")
+    for wanted in ("TOR001", "NUM001", "SMK001", "SMK002", "SMK003", "SMK004"):
+        assert status(report, wanted) == "pass"
+    facts = decode(facts_file.read_bytes())
+    assert isinstance(facts.smoke, Smoke)
+    assert isinstance(facts.torch, Torch)
+    assert facts.torch.version == report_version()
+    assert facts.driver is None
+
+
+def report_version() -> str:
+    """torch's version as its own metadata tells it, without importing it here."""
+    from importlib.metadata import version
+
+    return version("torch")
+
+
+def test_saved_facts_get_the_same_findings_again(tmp_path: Path, mark: dict[str, str]) -> None:
+    facts_file = tmp_path / "facts.json"
+    _, live = run(mark, "--device", "cpu", "--no-smoke", "--save-facts", str(facts_file))
+    _, again = run(mark, "--facts", str(facts_file))
+    assert again["findings"] == live["findings"]
+
+
+def test_a_run_changes_nothing_in_the_working_directory(
+    tmp_path: Path, mark: dict[str, str]
+) -> None:
+    (tmp_path / "torch").mkdir()
+    (tmp_path / "torch" / "__init__.py").write_text("raise SystemExit('shadowed')")
+    (tmp_path / "doctor.py").write_text("raise SystemExit('shadowed')")
+    before = sorted(tmp_path.rglob("*"))
+    program = shutil.which("doctor", path=os.path.dirname(sys.executable))
+    assert program
+    done = subprocess.run(
+        [program, "run", "--device", "cpu", "--no-smoke", "--format", "json"],
+        capture_output=True,
+        text=True,
+        env=mark,
+        cwd=tmp_path,
+        timeout=120,
+        check=False,
+    )
+    assert status(json.loads(done.stdout), "TOR001") == "pass"
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+def test_secrets_of_the_environment_reach_neither_report_nor_facts(
+    tmp_path: Path, mark: dict[str, str]
+) -> None:
+    facts_file = tmp_path / "facts.json"
+    secret = "hf_thisIsASecretOfTheUser"
+    env = {**mark, "HF_TOKEN": secret, "WANDB_API_KEY": secret, "AWS_SECRET_ACCESS_KEY": secret}
+    _, report = run(env, "--device", "cpu", "--no-smoke", "-v", "--save-facts", str(facts_file))
+    assert secret not in json.dumps(report)
+    assert secret not in facts_file.read_text()
+
+
+@pytest.mark.skipif(not shutil.which("gcc"), reason="gcc builds the libraries that hang")
+@pytest.mark.parametrize("hung", [("cuda",), ("nvidia-ml",), ("cuda", "nvidia-ml")])
+def test_a_driver_that_hangs_is_named_in_seconds(
+    hung: tuple[str, ...], tmp_path: Path, mark: dict[str, str]
+) -> None:
+    source = tmp_path / "hang.c"
+    source.write_text(HANGS)
+    for name in hung:
+        library = tmp_path / f"lib{name}.so.1"
+        subprocess.run(["gcc", "-shared", "-fPIC", "-o", library, source], check=True)
+    began = time.monotonic()
+    code, report = run({**mark, "LD_LIBRARY_PATH": str(tmp_path)})
+    assert time.monotonic() - began <= 15
+    assert code == 1
+    assert status(report, "DRV001") == "fail"
+    named = "libcuda" if hung == ("cuda",) else "nvmlInit"
+    assert named in summary(report, "DRV001")
+    assert "no answer in 8 s" in summary(report, "DRV001")
+    assert status(report, "TOR001") == "pass"
+    assert status(report, "SMK001") == "unknown"
+
+
+@pytest.mark.parametrize(("gpus", "seconds"), [(0, 8), (1, 8), (2, 10), (8, 22), (64, 22)])
+def test_a_driver_that_has_more_gpus_to_start_gets_longer(gpus: int, seconds: float) -> None:
+    assert collect.driver_seconds(Host(system="Linux", nvidia_devices=gpus)) == seconds
+
+
+def test_an_interpreter_without_torch_is_told_by_its_path(
+    tmp_path: Path, mark: dict[str, str]
+) -> None:
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", tmp_path / "bare"], check=True)
+    code, report = run(mark, "--device", "cpu", "--python", str(tmp_path / "bare"))
+    assert code == 1
+    assert report["python"] == str(tmp_path / "bare" / "bin" / "python")
+    assert status(report, "TOR001") == "fail"
+    assert str(tmp_path / "bare") in summary(report, "TOR001")
+    assert status(report, "SMK001") == "unknown"
+
+
+@pytest.mark.parametrize(
+    "behaviour",
+    [
+        "echo '{\"answer\": 7}' >&$2",
+        "head -c 100000 /dev/urandom >&$2",
+        'echo \'{"answer": {"version": [], "torch": {"version": 1}}}\' >&$2; sleep 1',
+        "yes garbage | head -c 5000000",
+        "kill -SEGV $$",
+        "exit 0",
+    ],
+)
+def test_an_interpreter_that_lies_gets_a_finding(
+    behaviour: str, tmp_path: Path, mark: dict[str, str]
+) -> None:
+    liar = script(tmp_path / "python", f"#!/bin/bash\n{behaviour}\n")
+    code, report = run(mark, "--device", "cpu", "--python", liar)
+    assert code in (1, 3)
+    assert report["verdict"] in ("fix", "unknown")
+    assert status(report, "SMK001") == "unknown"
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupt_leaves_no_child_and_exits_130(
+    number: signal.Signals, tmp_path: Path, mark: dict[str, str]
+) -> None:
+    started = tmp_path / "started"
+    slow = script(tmp_path / "python", f"#!/bin/bash\ntouch {started}\nsleep 300 & wait\n")
+    child = subprocess.Popen(
+        [*DOCTOR, "--device", "cpu", "--python", slow],
+        env=mark,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    wait_for(started)
+    child.send_signal(number)
+    out, err = child.communicate(timeout=10)
+    assert child.returncode == 130
+    assert "Traceback" not in err
+    assert out == ""
+
+
+def test_a_doctor_that_is_killed_leaves_no_child_for_long(
+    tmp_path: Path, mark: dict[str, str]
+) -> None:
+    child = subprocess.Popen(
+        [*DOCTOR, "--device", "cpu"],
+        env=mark,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    time.sleep(1.0)
+    child.kill()
+    child.wait(10)
+
+
+def wait_for(path: Path) -> None:
+    deadline = time.monotonic() + 20
+    while not path.exists():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+@pytest.mark.parametrize("stage", ["allocate", "forward", "loss", "backward", "optimizer"])
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSEGV])
+def test_a_training_step_that_dies_is_told_by_its_stage(
+    stage: str, number: signal.Signals, tmp_path: Path, mark: dict[str, str]
+) -> None:
+    python = dying_python(tmp_path, stage, number)
+    code, report = run(mark, "--device", "cpu", "--python", python)
+    assert (code, report["verdict"]) == (1, "fix")
+    assert status(report, "SMK001") == "fail"
+    assert number.name in summary(report, "SMK001")
+    assert stage in summary(report, "SMK001")
+    assert status(report, "SMK002") == "unknown"
+    assert status(report, "TOR001") == "pass"
+
+
+def dying_python(folder: Path, stage: str, number: signal.Signals) -> str:
+    """An interpreter in which a stage of the training step gets a signal, whatever probe runs."""
+    hook = folder / "sitecustomize.py"
+    hook.write_text(
+        f"""
+import builtins, os, sys
+plain = builtins.__import__
+def hooked(name, *rest):
+    module = plain(name, *rest)
+    if name == "wire" and not hasattr(module, "hooked"):
+        module.hooked = True
+        tell = module.tell
+        def telling(**message):
+            tell(**message)
+            if message.get("enter") == {stage!r}:
+                os.kill(os.getpid(), {int(number)})
+        module.tell = telling
+    return module
+builtins.__import__ = hooked
+"""
+    )
+    return script(
+        folder / "python", f'#!/bin/bash\nPYTHONPATH={folder} exec {sys.executable} "$@"\n'
+    )
+
+
+@pytest.mark.gpu
+def test_a_real_gpu_is_examined_whole(tmp_path: Path, mark: dict[str, str]) -> None:
+    if not Path("/dev/nvidiactl").exists():
+        pytest.skip("no NVIDIA GPU here: /dev/nvidiactl is missing")
+    facts_file = tmp_path / "facts.json"
+    _, report = run(mark, "--save-facts", str(facts_file))
+    for code in ("DRV001", "TOR001", "TOR002", "TOR003", "GPU001", "SMK001", "SMK002", "SMK004"):
+        assert status(report, code) == "pass", summary(report, code)
+    facts = decode(facts_file.read_bytes())
+    assert isinstance(facts.cuda, Cuda)
+    assert all(gpu.kernel and gpu.kernel.ok for gpu in facts.cuda.gpus)
+    assert isinstance(facts.job_gpus, JobGpus)
+    assert all(gpu.nvml and gpu.torch for gpu in facts.job_gpus.gpus)
+    assert isinstance(facts.interpreter, Interpreter)
+    assert not isinstance(facts.smoke, Unknown)

@@ -1,0 +1,553 @@
+"""The load in real children on the CPU, its deadlines, and GPU005 and GPU006 in every branch."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import uuid
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+import shims
+from paths import MACHINES
+from recorded import smoke, stopped
+
+from doctor._util.records import Ended, Unknown
+from doctor.checks.gpu.load import FIGURES, SAME_TWICE, SPEED
+from doctor.cli.examine import examine_job
+from doctor.collect import collect
+from doctor.collect import gpus as card
+from doctor.collect.child import PROBES, Answer
+from doctor.collect.children import Children
+from doctor.collect.torch_child import TorchChild, run_kernels
+from doctor.collect.workers import Worker, end, team
+from doctor.facts.facts import Facts, decode, encode
+from doctor.facts.load import Load, Watched
+from doctor.facts.machine import Cuda, Gpu, Host, Interpreter, Slice, Torch, TorchGpu
+from doctor.facts.training import Smoke
+from doctor.facts.views import JobGpu, JobGpus
+from doctor.job.job import Chosen, Job
+from doctor.judge.check import Owner, Status, Verdict
+
+OK = Ended(how="ok")
+NOBODY = Unknown(reason="NVML hung")
+Make = Callable[..., tuple[Worker, ...]]
+
+
+@pytest.fixture
+def make(monkeypatch: pytest.MonkeyPatch) -> Iterator[Make]:
+    """Workers on the CPU, one for each interpreter; none of their processes may be left."""
+    name = f"DOCTOR_TEST_{uuid.uuid4().hex}"
+    monkeypatch.setenv(name, "1")
+    children = Children()
+    made: list[Worker] = []
+
+    def workers(*pythons: str) -> tuple[Worker, ...]:
+        made.extend(Worker("cpu", None, "CPU", TorchChild(children, path)) for path in pythons)
+        return tuple(made)
+
+    yield workers
+    end(tuple(made))
+    assert shims.left(name) == []
+
+
+def test_devices_are_measured_at_the_same_time(make: Make) -> None:
+    loads = card.put_under_load(make(sys.executable, sys.executable))
+    assert len(loads) == 2
+    for load in loads:
+        assert load.ended.ok, load.ended
+        assert set(load.matmul) == {"bf16", "tf32", "fp32"}
+        assert all(rate > 0 for rate in load.matmul.values())
+        assert all(rate and rate > 0 for rate in (load.copy, load.to_device, load.from_device))
+        assert load.products > 3
+        assert load.differing == 0
+        assert load.unread == {}
+        assert SAME_TWICE.judge(load=(load,)).status is Status.PASS
+
+
+def test_the_process_goes_on_to_the_smoke_step_after_the_load(make: Make) -> None:
+    workers = make(sys.executable, sys.executable)
+    assert all(load.ended.ok for load in card.put_under_load(workers))
+    chosen = Chosen("fp32", "test")
+    (smoke,) = card.Siblings(workers, Job(), chosen).smokes()
+    assert (smoke.device, smoke.completed) == ("cpu", True)
+
+
+FLAKY = """
+def spoil(torch):
+    plain, calls = torch.mm, []
+    def mm(*given, **named):
+        found = plain(*given, **named)
+        calls.append(1)
+        if found.dtype == torch.bfloat16 and len(calls) % 7 == 0:
+            found[3, 5] += 8
+        return found
+    torch.mm = mm
+"""
+
+
+def test_a_product_that_comes_out_different_is_counted_and_fails(
+    make: Make, tmp_path: Path
+) -> None:
+    (load,) = card.put_under_load(make(shims.python(tmp_path, FLAKY)))
+    assert load.differing == 1
+    verdict = SAME_TWICE.judge(load=(load,))
+    assert verdict.status is Status.FAIL
+    assert "1 elements differ" in verdict.summary
+
+
+ON_ROCM = """
+def spoil(torch):
+    torch.version.hip = "6.4"
+    plain, calls = torch.mm, []
+    def mm(left, right, **named):
+        found = plain(left, right, **named)
+        calls.append(1)
+        if not torch.are_deterministic_algorithms_enabled() and found.dtype == torch.bfloat16:
+            found[3, 5] += len(calls)
+        return found
+    torch.mm = mm
+"""
+
+
+def test_atomics_that_rocblas_is_allowed_are_no_fault(make: Make, tmp_path: Path) -> None:
+    (load,) = card.put_under_load(make(shims.python(tmp_path, ON_ROCM)))
+    assert (load.ended.how, load.differing) == ("ok", 0)
+
+
+AT = "\ndef entered(stage):\n    if stage == 'fp32 matmul':\n        "
+
+
+@pytest.mark.parametrize(
+    ("does", "how", "said"),
+    [
+        ("os.kill(os.getpid(), signal.SIGSEGV)", "signal", "SIGSEGV inside fp32 matmul"),
+        ("raise RuntimeError('CUDA error: boom')", "error", "fp32 matmul: RuntimeError: CUDA err"),
+        ("time.sleep(600)", "timeout", "inside fp32 matmul"),
+    ],
+)
+def test_a_load_that_ends_badly_is_told_by_its_stage(
+    make: Make, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, does: str, how: str, said: str
+) -> None:
+    monkeypatch.setattr(card, "LOAD_SECONDS", 8.0)
+    bad = shims.python(tmp_path, AT + does)
+    good, broken = card.put_under_load(make(sys.executable, bad))
+    assert good.ended.ok
+    assert (broken.ended.how, broken.matmul) == (how, {})
+    assert said in broken.ended.detail
+    assert SAME_TWICE.judge(load=(good, broken)).status is Status.FAIL
+    assert SPEED.judge(load=(broken,), watched=None, job_gpus=NOBODY).status is Status.UNKNOWN
+
+
+def test_an_answer_that_is_no_load_is_an_error(make: Make, tmp_path: Path) -> None:
+    lies = (
+        "\ndef spoil(torch):\n    import statistics\n    statistics.median = lambda times: 'fast'"
+    )
+    (load,) = card.put_under_load(make(shims.python(tmp_path, lies)))
+    assert load.ended.how == "error"
+
+
+def test_an_interpreter_that_does_not_start_is_told(make: Make, tmp_path: Path) -> None:
+    (load,) = card.put_under_load(make(str(tmp_path / "absent")))
+    assert load.ended.how == "error"
+    assert "No such file" in load.ended.detail
+
+
+SETTINGS = """
+import sys
+sys.path[:0] = [sys.argv[2], sys.argv[2] + "/training_side"]
+import load, torch
+matmul = torch.backends.cuda.matmul
+seen = [matmul.fp32_precision]
+for allowed in (True, False):
+    with load.tf32(allowed):
+        seen.append(matmul.fp32_precision)
+    seen.append(matmul.fp32_precision)
+print(",".join(seen))
+class Old:
+    allow_tf32 = False
+torch.backends.cuda.matmul = Old()
+with load.tf32(True):
+    assert torch.backends.cuda.matmul.allow_tf32 is True
+assert torch.backends.cuda.matmul.allow_tf32 is False
+"""
+
+
+def test_tf32_is_left_as_it_was_through_either_api() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", SETTINGS, "2", str(PROBES)],
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=120,
+    )
+    before, on, after, off, last = done.stdout.strip().split(",")
+    assert (on, off) == ("tf32", "ieee")
+    assert before == after == last
+
+
+def facts(job: Job, gpus: int, python: str) -> Facts:
+    seen = tuple(
+        TorchGpu(index=i, uuid=f"GPU-{i}", name="card", capability=(9, 0), memory_total=1)
+        for i in range(gpus)
+    )
+    return Facts(
+        job=job,
+        host=Host(system="Linux", nvidia_devices=gpus),
+        interpreter=Interpreter(path=python, chosen="test", importing=OK),
+        torch=Unknown(reason="not asked"),
+        cuda=Cuda(started=OK, gpus=seen),
+        places=(),
+    )
+
+
+@pytest.mark.parametrize(
+    ("job", "gpus", "size"),
+    [
+        (Job(), 1, 1),
+        (Job(), 3, 3),
+        (Job(smoke=False), 3, 3),
+        (Job(quick=True), 3, 3),
+        (Job(smoke=False, quick=True), 3, 1),
+    ],
+)
+def test_a_process_is_started_for_each_other_gpu_that_has_something_to_do(
+    job: Job, gpus: int, size: int, tmp_path: Path
+) -> None:
+    sleeper = tmp_path / "python"
+    sleeper.write_text("#!/bin/bash\nsleep 300\n")
+    sleeper.chmod(0o755)
+    children = Children()
+    first = TorchChild(children, str(sleeper))
+    workers = team(children, first, facts(job, gpus, str(sleeper)))
+    try:
+        assert [worker.device for worker in workers] == [f"cuda:{i}" for i in range(size)]
+        assert workers[0].child is first
+    finally:
+        end(workers)
+    assert not any(worker.child._child.alive for worker in workers if worker.child._child)
+
+
+class Asked:
+    """A process that tells which kernels it was asked for."""
+
+    def __init__(self, name: str, asked: list[tuple[str, int]]) -> None:
+        self._name, self._asked = name, asked
+
+    def ask(self, seconds: float, stage: str, index: int) -> Answer:
+        self._asked.append((self._name, index))
+        return Answer(OK, {"kernel": {"how": "ok"}})
+
+
+@pytest.mark.parametrize(("processes", "by"), [("abc", "abc"), ("a", "aaa")])
+def test_a_gpu_is_touched_by_the_process_that_works_on_it_alone(processes: str, by: str) -> None:
+    """In exclusive compute mode a second process is refused."""
+    asked: list[tuple[str, int]] = []
+    cuda = facts(Job(), 3, sys.executable).cuda
+    assert isinstance(cuda, Cuda)
+    some: Any = [Asked(name, asked) for name in processes]
+    done = run_kernels(cuda, some, lambda doing: None)
+    assert sorted(asked) == sorted(zip(by, range(3), strict=True))
+    assert [gpu.kernel and gpu.kernel.ok for gpu in done.gpus] == [True] * 3
+
+
+def test_a_budget_that_is_over_leaves_the_watch_out() -> None:
+    around = facts(Job(), 1, sys.executable)
+    gpus = (Gpu(index=0, uuid="GPU-0", name="card"),)
+    watch = card.Watch(Children(0.0), around.with_(gpus=gpus))
+    watch.ready()
+    seen = watch.stop()
+    assert isinstance(seen, Unknown)
+    assert "cut off by --budget" in seen.reason
+
+
+def test_quick_leaves_the_load_out_and_says_so() -> None:
+    quick = facts(Job(quick=True), 1, sys.executable)
+    worker = Worker("cuda:0", "GPU-0", "card", None)  # type: ignore[arg-type]
+    assert card.put_to_work(Children(), (worker,), quick, lambda doing: None) is quick
+    assert card.left_out(quick, NOBODY).load is None
+    assert card.left_out(facts(Job(), 1, sys.executable), NOBODY).load == NOBODY
+    assert card.left_out(facts(Job(device="cpu"), 0, sys.executable), NOBODY).load is None
+
+
+def test_a_run_fills_the_sections_of_every_device_and_ends_the_others(
+    make: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    workers = make(sys.executable, sys.executable)
+    found = Torch(version="2.13.0")
+    given = facts(Job(device="cpu"), 0, sys.executable).with_(torch=found, cuda=None)
+    workers[0].child.imported()
+    monkeypatch.setattr(collect, "team", lambda *asked: workers)
+    told: list[str] = []
+    done = collect._examine_torch(given, found, workers[0].child, Children(), told.append)
+    assert isinstance(done.smoke, Smoke)
+    assert done.smoke.completed
+    assert [each.completed for each in done.siblings] == [True]
+    assert isinstance(done.load, tuple)
+    assert [each.differing for each in done.load] == [0, 0]
+    assert (done.peers, done.watched) == (None, None)
+    assert "putting the GPUs under load" in told
+    assert workers[1].child._child is not None
+    assert not workers[1].child._child.alive
+    assert decode(encode(done)) == done
+
+
+STUCK = Ended(how="timeout", detail="no answer in 120 s inside forward")
+
+
+@pytest.mark.parametrize("sibling", [False, True])
+def test_a_gpu_that_hung_in_the_smoke_step_is_not_put_under_load(sibling: bool) -> None:
+    hung = stopped("forward", STUCK)
+    steps = {"smoke": smoke(), "siblings": (hung,)} if sibling else {"smoke": hung}
+    several = facts(Job(), 2, sys.executable).with_(**steps)
+    workers = tuple(
+        Worker(f"cuda:{index}", None, "card", None)  # type: ignore[arg-type]
+        for index in (0, 1)
+    )
+    done = card.put_to_work(Children(), workers, several, lambda doing: None)
+    assert isinstance(done.load, Unknown)
+    assert "hung before: no answer in 120 s inside forward" in done.load.reason
+    assert done.peers == done.load
+    alone = card.put_to_work(Children(), workers[:1], several, lambda doing: None)
+    assert alone.peers is None
+
+
+def test_gpus_that_hung_under_load_are_not_asked_to_copy(
+    make: Make, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(card, "LOAD_SECONDS", 4.0)
+    workers = make(sys.executable, shims.python(tmp_path, AT + "time.sleep(600)"))
+    for worker in workers:
+        worker.child.imported()
+    several = facts(Job(), 2, sys.executable).with_(smoke=smoke())
+    done = card.put_to_work(Children(), workers, several, lambda doing: None)
+    assert isinstance(done.load, tuple)
+    assert [load.ended.how for load in done.load] == ["ok", "timeout"]
+    assert isinstance(done.peers, Unknown)
+
+
+@pytest.mark.parametrize("code", ["GPU005", "GPU006", "GPU007", "GPU008"])
+def test_quick_leaves_out_what_a_facts_file_holds(code: str) -> None:
+    machine = MACHINES / "two_a100.json"
+    for quick, status in ((None, Status.PASS), (True, Status.SKIP)):
+        flags = {"quick": quick}
+        report = examine_job(flags, machine, None, [code], [], "fail", progress=False)
+        (finding,) = report.findings
+        assert finding.status is status
+        assert ("--quick" in finding.verdict.summary) is bool(quick)
+
+
+H200, L40S = "NVIDIA H200", "NVIDIA L40S"
+
+
+def load(name: str = H200, rate: float | None = 780.0, index: int = 0, **fields: Any) -> Load:
+    known: dict[str, Any] = {
+        "device": f"cuda:{index}",
+        "uuid": f"GPU-{index}",
+        "name": name,
+        "ended": OK,
+        "matmul": {"bf16": rate * 1e12} if rate else {},
+        "size": 8192,
+        "to_device": 55e9,
+        "products": 100,
+        "differing": 0,
+    }
+    return Load(**{**known, **fields})
+
+
+def watched(index: int = 0, **fields: Any) -> Watched:
+    known: dict[str, Any] = {"samples": 30, "mask": 4, "link": (5, 16), "link_max": (5, 16)}
+    return Watched(uuid=f"GPU-{index}", **{**known, **fields})
+
+
+def speed(*loads: Load, seen: Any = None, gpus: JobGpus | Unknown = NOBODY) -> Verdict:
+    around = (watched(),) if seen is None else seen
+    return SPEED.judge(load=loads, watched=around, job_gpus=gpus)
+
+
+@pytest.mark.parametrize(
+    ("loads", "status", "said"),
+    [
+        ((load(),), Status.PASS, "780 TFLOP/s in bf16, 794 were measured elsewhere"),
+        ((load(rate=596),), Status.PASS, "at least 596 required"),
+        ((load(rate=595),), Status.WARN, "at least 596 required, 794 measured elsewhere"),
+        ((load("NVIDIA H100 80GB HBM3", 560.0),), Status.PASS, "730 were measured elsewhere"),
+        ((load(L40S, 300.0),), Status.SKIP, "no measured figure is known for this model"),
+        ((load("Tesla T4", None, matmul={"fp16": 3e13}),), Status.SKIP, "30 TFLOP/s in fp16"),
+        ((load(), load(rate=650, index=1)), Status.WARN, "GPU 1 (NVIDIA H200): 650"),
+        ((load(), load(rate=720, index=1)), Status.PASS, "720"),
+        ((load(L40S, 300.0), load(L40S, 200.0, 1)), Status.WARN, "beside it does 300"),
+        ((load(rate=None),), Status.UNKNOWN, "see GPU006"),
+        ((load(ended=Ended(how="timeout")),), Status.UNKNOWN, "see GPU006"),
+        ((), Status.UNKNOWN, "no GPU was put under load"),
+    ],
+)
+def test_the_matmul_rate_is_judged_by_measured_figures(
+    loads: tuple[Load, ...], status: Status, said: str
+) -> None:
+    verdict = speed(*loads)
+    assert verdict.status is status
+    assert said in verdict.summary
+
+
+@pytest.mark.parametrize(
+    ("name", "rate", "status"),
+    [
+        ("NVIDIA GeForce RTX 4080 Laptop GPU", 13.0, Status.SKIP),
+        ("NVIDIA GeForce RTX 4080 Laptop GPU", 5.0, Status.WARN),
+        ("NVIDIA GeForce RTX 4080", 13.0, Status.WARN),
+    ],
+)
+def test_the_lanes_that_a_laptop_wires_are_all_it_can_have(
+    name: str, rate: float, status: Status
+) -> None:
+    seen = Watched(uuid="GPU-0", samples=9, mask=0, link=(4, 8), link_max=(4, 16))
+    one = load(name, None, matmul={"bf16": 9e13}, to_device=rate * 1e9)
+    assert SPEED.judge(load=(one,), watched=(seen,), job_gpus=NOBODY).status is status
+
+
+@pytest.mark.parametrize(
+    ("rate", "around", "status", "said"),
+    [
+        (55.0, {}, Status.PASS, "55.0 GB/s from the host over PCIe 5.0 x16"),
+        (38.0, {}, Status.PASS, "38.0 GB/s"),
+        (37.0, {}, Status.WARN, "at least 37.8 GB/s from the host required of PCIe 5.0 x16"),
+        (25.0, {"link": (4, 16), "link_max": (4, 16)}, Status.PASS, "PCIe 4.0 x16"),
+        (18.0, {"link": (4, 16), "link_max": (4, 16)}, Status.WARN, "at least 18.9 GB/s"),
+        (25.0, {"link": (5, 8)}, Status.WARN, "8 PCIe lanes under load, 16 possible"),
+        (3.0, {"link": (1, 16)}, Status.WARN, "over PCIe 1.0 x16"),
+        (3.5, {"link": (3, 4), "link_max": (3, 4)}, Status.PASS, "PCIe 3.0 x4"),
+        (0.9, {"link": (3, 1), "link_max": (3, 1)}, Status.WARN, "at least 2.9 GB/s"),
+        (2.0, {"link": None, "unread": {"link": "refused (4)"}}, Status.WARN, "refused (4)"),
+        (20.0, {"link": None}, Status.PASS, "PCIe link not read (not recorded)"),
+        (55.0, {"pcie_replays": 8}, Status.PASS, "55.0"),
+        (55.0, {"pcie_replays": 9}, Status.WARN, "9 PCIe packets were sent again"),
+        (400.0, {"link": (7, 16), "link_max": (7, 16)}, Status.PASS, "PCIe 7.0 x16"),
+    ],
+)
+def test_the_way_to_the_host_is_judged_by_what_the_slot_can_do(
+    rate: float, around: dict[str, Any], status: Status, said: str
+) -> None:
+    verdict = speed(load(to_device=rate * 1e9), seen=(watched(**around),))
+    assert verdict.status is status, verdict.summary
+    assert said in verdict.summary
+
+
+def test_a_slow_link_is_told_of_a_model_without_a_figure_too() -> None:
+    verdict = speed(load(L40S, 300.0, to_device=1e9))
+    assert verdict.status is Status.WARN
+    assert verdict.sources == ("pcie-link",)
+
+
+@pytest.mark.parametrize("seen", [(), NOBODY, (watched(7),)])
+def test_a_run_that_was_not_watched_is_said_to_be(seen: Any) -> None:
+    verdict = speed(load(), seen=seen)
+    assert verdict.status is Status.PASS
+    assert "PCIe link not read (not watched)" in verdict.summary
+
+
+def test_copies_that_were_not_measured_are_named() -> None:
+    refused = load(to_device=None, unread={"to_device": "RuntimeError: cannot pin"})
+    assert "RuntimeError: cannot pin" in speed(refused).summary
+
+
+def test_a_slowdown_meanwhile_is_named_as_the_cause() -> None:
+    slow = (watched(mask=0x4 | 0x40),)
+    assert "see GPU004" in speed(load(rate=300), seen=slow).summary
+    assert "see GPU004" not in speed(load(), seen=slow).summary
+
+
+def test_a_slice_is_not_judged() -> None:
+    part = Slice(uuid="MIG-1")
+    whole = Gpu(index=0, uuid="GPU-0", name=H200, mig=True, slices=(part,))
+    gpus = JobGpus(gpus=(JobGpu(nvml=whole, slice=part),), by="torch")
+    verdict = speed(load(uuid="MIG-1", rate=90), gpus=gpus)
+    assert verdict.status is Status.SKIP
+    assert "MIG slice" in verdict.summary
+
+
+@pytest.mark.parametrize("name", FIGURES)
+def test_every_figure_can_be_passed_and_missed(name: str) -> None:
+    rate = FIGURES[name].rate / 1e12
+    assert speed(load(name, rate)).status is Status.PASS
+    missed = speed(load(name, rate * 0.7))
+    assert missed.status is Status.WARN
+    assert missed.sources == (FIGURES[name].source,)
+
+
+@pytest.mark.parametrize(
+    ("fields", "status", "owner", "said"),
+    [
+        ({}, Status.PASS, Owner.MACHINE, "100 times the same product of 8192 x 8192"),
+        ({"differing": 3}, Status.FAIL, Owner.MACHINE, "3 elements differ"),
+        ({"differing": None}, Status.UNKNOWN, Owner.MACHINE, "not compared"),
+        (
+            {"ended": Ended(how="error", detail="CUDA error: uncorrectable ECC error")},
+            Status.FAIL,
+            Owner.MACHINE,
+            "raised: CUDA error: uncorrectable ECC",
+        ),
+        (
+            {"ended": Ended(how="error", detail="CUDA out of memory. Tried to allocate")},
+            Status.UNKNOWN,
+            Owner.MACHINE,
+            "see GPU002",
+        ),
+        (
+            {"ended": Ended(how="error", detail="cuDNN version incompatibility")},
+            Status.FAIL,
+            Owner.ENVIRONMENT,
+            "cuDNN",
+        ),
+        (
+            {"ended": Ended(how="timeout", detail="no answer in 60 s inside bf16 matmul")},
+            Status.FAIL,
+            Owner.MACHINE,
+            "hung: no answer in 60 s",
+        ),
+        (
+            {"ended": Ended(how="signal", detail="SIGSEGV")},
+            Status.FAIL,
+            Owner.MACHINE,
+            "crashed: SIGSEGV",
+        ),
+    ],
+)
+def test_the_same_product_is_judged(
+    fields: dict[str, Any], status: Status, owner: Owner, said: str
+) -> None:
+    verdict = SAME_TWICE.judge(load=(load(), load(index=1, **fields)))
+    assert verdict.status is status
+    assert (verdict.owner or SAME_TWICE.owner) is owner
+    assert said in verdict.summary
+    if status is Status.FAIL:
+        assert "GPU 1 (NVIDIA H200), GPU-1" in verdict.summary
+
+
+def test_no_load_is_unknown() -> None:
+    assert SAME_TWICE.judge(load=()).status is Status.UNKNOWN
+
+
+def test_a_load_survives_its_file() -> None:
+    told = load(unread={"to_device": "why"})
+    assert msgspec.json.decode(msgspec.json.encode(told), type=Load) == told
+
+
+@pytest.mark.gpu
+def test_a_real_gpu_is_put_under_load() -> None:
+    if not Path("/dev/nvidiactl").exists():
+        pytest.skip("no NVIDIA GPU here: /dev/nvidiactl is missing")
+    children = Children()
+    child = TorchChild(children, sys.executable)
+    worker = Worker("cuda:0", None, "GPU", child)
+    try:
+        (found,) = card.put_under_load((worker,))
+    finally:
+        end((worker,))
+    assert found.ended.ok, found.ended
+    assert found.differing == 0
+    assert found.seconds < 6
+    assert all(rate > 1e11 for rate in found.matmul.values())

@@ -1,0 +1,766 @@
+"""The user's own training: real factories and model folders in real processes."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import textwrap
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from doctor._util.errors import UserError
+from doctor._util.records import Ended, Unknown
+from doctor.checks import storage
+from doctor.checks.training import own_model as checks
+from doctor.checks.training import own_recipe
+from doctor.collect import own_training
+from doctor.collect.child import PROBES
+from doctor.collect.children import Children
+from doctor.collect.own_training import collect_own, factory_of, find_folder
+from doctor.facts.facts import decode
+from doctor.facts.machine import Place
+from doctor.facts.training import (
+    Compiled,
+    MemoryPoint,
+    OwnModel,
+    Parameter,
+    Scaler,
+    Smoke,
+    Stage,
+    Step,
+)
+from doctor.job.job import Chosen, Job, Target
+from doctor.judge.check import Owner, Status, Verdict
+
+PROBE_FILES = (
+    "subjects", "own_model", "transformers_model", "own_stages", "memory_points", "lora_orders",
+    "compiled_step",
+)  # fmt: skip
+
+NET = """
+import os, sys, time
+import torch
+from torch import nn
+
+class Net(nn.Module):
+    def __init__(self, cut=False):
+        super().__init__()
+        self.a, self.b, self.cut = nn.Linear(8, 8), nn.Linear(8, 3), cut
+
+    def forward(self, x, labels):
+        hidden = self.a(x).relu()
+        hidden = hidden.detach() if self.cut else hidden
+        return {"loss": nn.functional.cross_entropy(self.b(hidden).float(), labels)}
+
+def batch(**changes):
+    torch.manual_seed(0)
+    return {"x": torch.randn(4, 8), "labels": torch.tensor([0, 1, 2, 0]), **changes}
+"""
+
+Own = Callable[..., OwnModel]
+
+
+@pytest.fixture
+def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Own]:
+    """Trains what the source's `make` returns."""
+    children = Children()
+    monkeypatch.chdir(tmp_path)
+
+    def train(source: str, precision: str = "fp32", **fields: Any) -> OwnModel:
+        Path("train.py").write_text(NET + textwrap.dedent(source), "utf-8")
+        job = Job(device="cpu", model="train.py:make", **fields)
+        return found(job, precision)
+
+    def found(job: Job, precision: str) -> OwnModel:
+        chosen = Chosen(precision, "here")  # type: ignore[arg-type]
+        seen = collect_own(children, sys.executable, job, "cpu", chosen, lambda stage: None)
+        assert isinstance(seen, OwnModel), seen
+        return seen
+
+    yield train
+    children.interrupt()
+
+
+def completes(own: OwnModel, small: Any = None) -> Verdict:
+    return checks.completes(own, small)
+
+
+def smoke_of(own: OwnModel) -> Smoke:
+    assert own.smoke, own.built
+    return own.smoke
+
+
+# What a factory may return
+
+
+@pytest.mark.parametrize(
+    "returned",
+    [
+        "Net(), batch()",
+        "Net(), tuple(batch().values())",
+        "Net(), list(batch().values())",
+        "nn.Sequential(nn.Linear(8, 1), nn.Flatten(0), nn.Softplus(), Mean()), torch.ones(4, 8)",
+        "Net(), batch(), lambda module, given: module(**given)['loss']",
+        "Net(), batch(), lambda module, given: (module(**given)['loss'], 1)",
+        "Net(), lambda module: module(**batch())",
+        "Tokens()",
+        "Example()",
+    ],
+)
+def test_a_factory_returns_what_the_contract_says(returned: str, own: Own) -> None:
+    seen = own(f"""
+        class Mean(nn.Module):
+            def forward(self, x):
+                return x.mean()
+
+        class Tokens(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.table = nn.Embedding(17, 17)
+                self.config = type("Config", (), {{"vocab_size": 17}})()
+
+            def forward(self, input_ids, labels):
+                seen = self.table(input_ids).flatten(0, 1)
+                return (nn.functional.cross_entropy(seen, labels.flatten()),)
+
+        class Example(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.inner = nn.Linear(8, 2)
+                self.example_input_array = torch.ones(4, 8)
+
+            def forward(self, x):
+                return self.inner(x).pow(2).mean()
+
+        def make():
+            return {returned}
+        """)
+    assert seen.built.ok
+    assert seen.said == "train.py:make"
+    assert completes(seen).status is Status.PASS
+    assert checks.loss_finite(seen, None).status is Status.PASS
+    assert checks.gradients_reach_all(seen, None, Job()).status is Status.PASS
+    assert checks.weights_move(seen, Job()).status is Status.PASS
+    assert seen.trainable == seen.parameters
+
+
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [
+        ("return 7", "the factory returned int; return (module, batch)"),
+        ("return (1, 2)", "the factory returned (int, int); return (module, batch)"),
+        ("return Net()", "tells neither config.vocab_size nor example_input_array"),
+        ("return Net(), 7", "the factory's batch is int"),
+        ("return Net(), batch(), 7", "no function of the loss"),
+        ("return Net().requires_grad_(False), batch()", "nothing would train"),
+        ("return Net().to('meta'), batch()", "on the meta device"),
+        ("return Net(), {'x': torch.ones(4, 8, device='meta')}", "the batch has tensors on the"),
+        ("raise ValueError('no such data set')", "ValueError: no such data set"),
+        ("sys.exit(3)", "the factory called sys.exit(3)"),
+        ("return make(1)", "TypeError: make() takes 0 positional arguments"),
+    ],
+)
+def test_what_a_factory_does_wrong_is_told(body: str, said: str, own: Own) -> None:
+    seen = own(f"def make():\n    {body}\n")
+    assert not seen.built.ok
+    verdict = completes(seen)
+    assert (verdict.status, said in verdict.summary) == (Status.FAIL, True), verdict.summary
+    assert seen.smoke is None
+    assert ("train.py" in seen.traceback) == ("Error" in said or "exit" in said)
+    assert "probes" not in seen.traceback
+
+
+@pytest.mark.parametrize(
+    ("source", "said"),
+    [
+        ("def other(): pass", "train.py has no make; it has Net, batch, other"),
+        ("make = 7", "make in train.py is no function"),
+        ("sys.exit('bye')", "called sys.exit('bye') while it was imported"),
+        ("import no_such_module", "ModuleNotFoundError: No module named 'no_such_module'"),
+        ("def make(:", "SyntaxError"),
+    ],
+)
+def test_a_file_that_has_no_factory_is_told(source: str, said: str, own: Own) -> None:
+    assert said in completes(own(source)).summary
+
+
+@pytest.mark.parametrize(
+    ("loss", "said"),
+    [
+        ("module(**given)['loss'].detach()", "does not require grad"),
+        ("torch.ones(4)", "the loss has the shape [4] and is no scalar"),
+        ("{'loss': 7}", "returned no loss but dict"),
+        ("7", "returned no loss but int"),
+    ],
+)
+def test_a_loss_that_is_none_is_told_by_its_stage(
+    loss: str, said: str, own: Own, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    searched: list[object] = []
+    monkeypatch.setattr(own_training, "diagnose", lambda *given, **named: searched.append(given))
+    seen = own(f"def make():\n    return Net(), batch(), lambda module, given: {loss}\n")
+    assert bool(searched) == ("grad" in said)  # a broken contract has no cause to search for
+    verdict = completes(seen)
+    assert verdict.status is Status.FAIL
+    assert said in verdict.summary
+    assert "forward raised" in verdict.summary or "backward raised" in verdict.summary
+    assert (".detach()" if "grad" in said else "docs/own-model.md") in (verdict.fix or "")
+    assert verdict.owner is Owner.JOB
+
+
+# What user's code may do
+
+
+@pytest.mark.parametrize(
+    ("body", "how", "detail"),
+    [
+        ("os._exit(3)", "error", "exit status 3 and no message inside call the factory"),
+        ("import ctypes; ctypes.string_at(0)", "signal", "SIGSEGV inside call the factory"),
+        ("time.sleep(600)", "timeout", "inside call the factory"),
+        ("os.kill(os.getpid(), 9)", "signal", "SIGKILL inside call the factory"),
+        ("os.write(int(open('/proc/self/cmdline').read().split(chr(0))[2]), b'x' * 100 + b'\\n')",
+         "error", "not a message"),
+    ],
+)  # fmt: skip
+def test_a_factory_that_dies_or_hangs_is_told(
+    body: str, how: str, detail: str, own: Own, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(own_training, "OWN_SECONDS", 2.0)
+    began = time.monotonic()
+    seen = own(f"def make():\n    {body}\n")
+    assert time.monotonic() - began < 30
+    assert (seen.built.how, detail in seen.built.detail) == (how, True), seen.built
+    assert completes(seen).status is Status.FAIL
+
+
+def test_a_step_that_hangs_where_the_small_model_trains_is_the_jobs_own(
+    own: Own, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    well = smoke_of(own("def make():\n    return Net(), batch()\n"))
+    monkeypatch.setattr(own_training, "OWN_SECONDS", 3.0)
+    monkeypatch.setattr(own_training, "diagnose", lambda *given, **named: None)
+    hung = own("def make():\n    return Net(), batch(), lambda module, given: time.sleep(600)\n")
+    verdict = completes(hung, well)
+    assert "dump_traceback_later" in (verdict.fix or "")
+    assert verdict.owner is Owner.JOB
+    assert "dmesg" in (completes(hung).fix or "")
+
+
+def test_a_step_that_hangs_is_told_by_its_stage(own: Own, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(own_training, "OWN_SECONDS", 3.0)
+    monkeypatch.setattr(own_training, "diagnose", lambda *given, **named: None)
+    seen = own("def make():\n    return Net(), batch(), lambda module, given: time.sleep(600)\n")
+    assert seen.built.ok
+    verdict = completes(seen)
+    assert "forward hung" in verdict.summary
+    assert "passed before: allocate" in verdict.summary
+    assert seen.settings
+
+
+@pytest.mark.parametrize(
+    "before",
+    [
+        "print('{\"answer\": {}}' * 100); sys.stderr.write('noise'); sys.stdout.flush()",
+        "torch.set_default_device('cpu'); torch.set_default_dtype(torch.bfloat16)",
+        "os.remove(__file__)",
+        "child = os.fork(); child and os.waitpid(child, 0)",
+        "sys.stdin.read(); sys.argv.append('--lr')",
+        "os.chdir('/')",
+        "assert __name__ == 'train'; assert sys.modules[__name__].Net is Net",
+        "import argparse; argparse.ArgumentParser().parse_args()",
+        "torch.multiprocessing.get_context('spawn').Process(target=print, args=('x',)).start()",
+    ],
+)
+def test_a_factory_that_changes_the_process_is_survived(before: str, own: Own) -> None:
+    seen = own(
+        f"def make():\n    {before}\n    return Net().float(), batch(x=torch.ones(4, 8).float())\n"
+    )
+    assert seen.built.ok, seen.built
+    assert smoke_of(seen).completed
+
+
+def test_neighbours_of_the_file_are_importable_and_main_is_not_run(
+    own: Own, tmp_path: Path
+) -> None:
+    (tmp_path / "helpers.py").write_text("WIDTH = 8\n", "utf-8")
+    (tmp_path / "torch.py").write_text("raise SystemExit('the wrong torch')", "utf-8")
+    seen = own("""
+        from helpers import WIDTH
+        def make():
+            import torch
+            assert torch.__file__ != os.path.join(os.getcwd(), "torch.py")
+            return Net(), batch()
+        if __name__ == "__main__":
+            os._exit(9)
+        """)
+    assert smoke_of(seen).completed
+
+
+def test_secrets_are_struck_out_of_what_is_told(own: Own, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HF_TOKEN", "hf_very_secret_value")
+    seen = own("def make():\n    raise RuntimeError('refused: ' + os.environ['HF_TOKEN'])\n")
+    assert "***" in seen.built.detail
+    assert "hf_very_secret_value" not in str(seen)
+
+
+# What is read
+
+
+def test_the_switches_that_the_code_set_are_the_settings(own: Own) -> None:
+    seen = own("""
+        torch.backends.cuda.matmul.fp32_precision = "tf32"
+        torch.backends.cuda.enable_cudnn_sdp(False)
+        torch.backends.cudnn.conv.fp32_precision = "ieee"
+        def make():
+            return Net(), batch(), loss
+        def loss(module, given):
+            torch.use_deterministic_algorithms(True)
+            torch.backends.cudnn.benchmark = True
+            return module(**given)
+        """)
+    assert seen.settings
+    assert seen.settings.when == "after the model's code"
+    assert (seen.settings.tf32_matmul, seen.settings.tf32_conv) == (True, False)
+    assert seen.settings.sdp_enabled["cudnn"] is False
+    assert seen.settings.sdp_enabled["math"] is True
+    assert (seen.settings.deterministic, seen.settings.cudnn_benchmark) == (True, True)
+
+
+def test_the_batch_and_the_memory_and_the_save_are_measured(own: Own) -> None:
+    seen = own("""
+        class Wide(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.layers = nn.Sequential(*(nn.Linear(512, 512) for _ in range(4)))
+            def forward(self, x):
+                for layer in self.layers:
+                    x = layer(x).relu()
+                return x.pow(2).mean()
+        def make():
+            return Wide(), {"x": torch.full((16384, 512), 0.5)}
+        """)
+    assert [(each.name, each.shape) for each in seen.batch] == [("x", (16384, 512))]
+    assert (seen.batch[0].low, seen.batch[0].high, seen.batch[0].nonfinite) == (0.5, 0.5, 0)
+    if sys.platform != "linux":
+        assert isinstance(seen.points, Unknown)
+        return
+    small, large = seen.points  # type: ignore[misc]
+    assert isinstance(small, MemoryPoint)
+    assert (small.batch, large.batch) == (8192, 16384)
+    activations = 8192 * 512 * 4 * 4  # at least one output of each of four layers
+    assert large.peak_bytes - small.peak_bytes > 0.9 * activations
+    weights = 4 * (512 * 512 + 512) * 4
+    assert weights < (seen.saved_weights or 0) < 1.1 * weights
+    assert 2 * weights < (seen.saved_optimizer or 0) < 2.2 * weights
+
+
+def test_a_large_save_is_added_up_and_not_written(own: Own) -> None:
+    seen = own("""
+        class Large(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.table = nn.Embedding(1 << 15, 1 << 11)
+                self.tied = self.table
+            def forward(self, x):
+                return self.table(x).pow(2).mean()
+        def make():
+            return Large(), {"x": torch.arange(64).view(2, 32)}
+        """)
+    weights = (1 << 26) * 4
+    assert seen.saved_weights is not None
+    assert weights <= seen.saved_weights < 1.01 * weights
+    assert seen.saved_optimizer is not None
+    assert 2 * weights <= seen.saved_optimizer < 2.01 * weights
+
+
+@pytest.mark.parametrize(
+    ("make", "reason"),
+    [
+        ("Net(), lambda module: module(**batch())", "no first dimension"),
+        ("Net(), batch(), once", "RuntimeError: enough"),
+    ],
+)
+def test_memory_that_cannot_be_measured_is_unknown(make: str, reason: str, own: Own) -> None:
+    seen = own(f"""
+        taken = []
+        def once(module, given):
+            taken.append(1)
+            if len(taken) > 3:
+                raise RuntimeError("enough")
+            return module(**given)
+        def make():
+            return {make}
+        """)
+    assert smoke_of(seen).completed
+    assert isinstance(seen.points, Unknown)
+    assert reason in seen.points.reason
+
+
+def test_a_death_after_the_steps_does_not_take_them_back(own: Own) -> None:
+    seen = own("""
+        taken = []
+        def loss(module, given):
+            taken.append(1)
+            if len(taken) > 3:
+                os._exit(5)
+            return module(**given)
+        def make():
+            return Net(), batch(), loss
+        """)
+    assert smoke_of(seen).completed
+    assert isinstance(seen.points, Unknown)
+    assert "exit status 5" in seen.points.reason
+
+
+# Planted faults
+
+
+@pytest.mark.parametrize(
+    ("make", "code", "said"),
+    [
+        ("net = Net(); net.a.weight.data[0, 0] = float('nan'); return net, batch()", "SMK006",
+         "'loss': nan"),
+        ("return Net(), batch(x=torch.full((4, 8), float('nan')))", "SMK006", "'loss': nan"),
+        ("return Net(), batch(labels=torch.tensor([0, 1, 7, 0]))", "SMK005", "out of bounds"),
+        ("return Net(True), batch()", "SMK007", "a.weight (float32)"),
+        ("return Net().bfloat16(), batch(x=torch.ones(4, 8).bfloat16())", "SMK008", "bfloat16"),
+    ],
+)  # fmt: skip
+def test_a_planted_fault_is_found_by_its_check(
+    make: str, code: str, said: str, own: Own, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(own_training, "diagnose", lambda *given, **named: None)
+    source = f"def make():\n    {make}\n"
+    if code == "SMK008":
+        source = NORM
+    seen = own(source)
+    verdicts = {check.code: judged(check, seen) for check in checks.CHECKS}
+    assert verdicts[code].status is Status.FAIL
+    assert said in verdicts[code].summary, verdicts[code].summary
+    broken = [name for name, verdict in verdicts.items() if verdict.status is Status.FAIL]
+    assert broken[0] == code
+
+
+NORM = """
+class Normed(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.inner, self.norm = nn.Linear(8, 8), nn.LayerNorm(8)
+    def forward(self, x):
+        return self.norm(self.inner(x)).pow(3).mean()
+def make():
+    return Normed().bfloat16(), {"x": torch.randn(4, 8).bfloat16()}
+"""
+
+
+def judged(check: Any, seen: OwnModel, job: Job | None = None) -> Verdict:
+    wanted = check.judge.__code__.co_varnames[: check.judge.__code__.co_argcount]
+    given = {"own": seen, "smoke": None, "job": job or Job()}
+    verdict = check.judge(**{name: given[name] for name in wanted})
+    assert isinstance(verdict, Verdict)
+    return verdict
+
+
+def test_what_is_detached_on_purpose_is_named_with_a_pattern(own: Own) -> None:
+    seen = own("def make():\n    return Net(True), batch()\n", expect_no_grad=("a.*",))
+    job = Job(expect_no_grad=("a.*",))
+    for check in checks.CHECKS:
+        assert judged(check, seen, job).status is Status.PASS
+    assert "2 left out by --expect-no-grad" in judged(checks.GRADIENTS_REACH_ALL, seen, job).summary
+    typo = judged(checks.GRADIENTS_REACH_ALL, seen, Job(expect_no_grad=("a.*", "c.*")))
+    assert "no parameter matches --expect-no-grad c.*" in typo.summary
+    every = Job(expect_no_grad=("*",))
+    assert "all 4 parameters match" in judged(checks.GRADIENTS_REACH_ALL, seen, every).summary
+    assert judged(checks.GRADIENTS_REACH_ALL, seen).status is Status.FAIL
+
+
+def test_a_pure_bf16_run_trains_in_bf16(own: Own) -> None:
+    seen = own(
+        "def make():\n    return Net(), batch(), lambda m, b: m(b['x'].bfloat16(), b['labels'])\n",
+        precision="bf16",
+        recipe="pure-bf16",
+    )
+    assert {each.dtype for each in smoke_of(seen).parameters} == {"bfloat16"}
+
+
+# The GradScaler
+
+
+@pytest.mark.parametrize(
+    ("dtype", "status", "said"),
+    [
+        ("float32", Status.PASS, "trainable weights are float32"),
+        ("float16", Status.FAIL, "Attempting to unscale FP16 gradients"),
+        ("bfloat16", Status.WARN, "raises on CUDA up to torch 2.15"),
+    ],
+)
+def test_the_scaler_is_tried_on_the_weights_that_train(
+    dtype: str, status: Status, said: str, own: Own, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(own_training, "diagnose", lambda *given, **named: None)
+    seen = own(f"def make():\n    return Net().to(torch.{dtype}), batch()\n", precision="fp16")
+    verdict = own_recipe.scaler_fits_weights(
+        seen, Chosen("fp16", "--precision fp16"), Target("cpu", "--device cpu")
+    )
+    assert (verdict.status, said in verdict.summary) == (status, True), verdict.summary
+    assert (completes(seen).status is Status.FAIL) == (dtype == "float16")
+
+
+def test_the_scaler_on_cuda_is_told_by_its_real_cause() -> None:
+    text = 'NotImplementedError: "_amp_foreach_non_finite_check_and_unscale_cuda" not implemented'
+    ended = Ended(how="error", detail=text)
+    tried = Scaler(dtype="bfloat16", of="from_pretrained", ended=ended)
+    fine = Scaler(dtype="float32", of="the model", ended=Ended(how="ok"))
+    target, chosen = Target("nvidia", ""), Chosen("fp16", "")
+    both = Well().with_fields(scalers=(fine, tried))
+    verdict = own_recipe.scaler_fits_weights(both.own, chosen, target)
+    assert verdict.status is Status.WARN
+    assert text in verdict.summary
+    bf16 = own_recipe.scaler_fits_weights(both.own, Chosen("bf16", ""), target)
+    assert bf16.status is Status.SKIP
+    none = own_recipe.scaler_fits_weights(Well().own, chosen, target)
+    assert none.status is Status.UNKNOWN
+
+
+# torch.compile
+
+
+class Well:
+    """A training that went well, and the same with some fields changed."""
+
+    def __init__(self, **fields: Any) -> None:
+        ok = Ended(how="ok", seconds=0.1)
+        smoke = Smoke(
+            device="cpu",
+            precision="fp32",
+            recipe="amp",
+            lr=3e-4,
+            stages=(Stage(name="forward", ended=ok),),
+            steps=(Step(loss=2.0, grad_norm=1.0, lr=3e-4),),
+            parameters=(
+                Parameter(
+                    name="w", dtype="float32", size=4, had_gradient=True, finite=True, moved=True
+                ),
+            ),
+        )
+        self.own = OwnModel(**{"said": "train.py:make", "built": ok, "smoke": smoke} | fields)
+
+    def with_fields(self, **fields: Any) -> Well:
+        return Well(**fields)
+
+
+def step(loss: Any) -> Step:
+    return Step(loss=loss, grad_norm=1.0, lr=0.0)
+
+
+@pytest.mark.parametrize(
+    ("made", "status", "said"),
+    [
+        (None, Status.UNKNOWN, "not tried"),
+        (Compiled(ended=Ended(how="timeout", detail="no answer in 180 s")), Status.WARN, "180 s"),
+        (Compiled(ended=Ended(how="signal", detail="SIGSEGV")), Status.FAIL, "SIGSEGV"),
+        (Compiled(ended=Ended(how="error", detail="InvalidCxxCompiler: No working C++ compiler")),
+         Status.FAIL, "C++"),
+        (Compiled(ended=Ended(how="ok")), Status.UNKNOWN, "not compared"),
+        (Compiled(ended=Ended(how="ok"), eager=step(2.0), compiled=step(2.0), error=1e-4),
+         Status.PASS, "apart by 0.0001"),
+        (Compiled(ended=Ended(how="ok"), eager=step(2.0), compiled=step(2.0), error=0.5),
+         Status.FAIL, "<= 0.001 required"),
+        (Compiled(ended=Ended(how="ok"), eager=step(2.0), compiled=step(2.5), error=0.0),
+         Status.FAIL, "loss 2.5 compiled, 2 eager"),
+        (Compiled(ended=Ended(how="ok"), eager=step(2.0), compiled=step("nan"), error="nan"),
+         Status.FAIL, "nan"),
+        (Compiled(ended=Ended(how="ok"), eager=step("nan"), compiled=step("nan"), error="nan"),
+         Status.UNKNOWN, "SMK006"),
+    ],
+)  # fmt: skip
+def test_compiled_and_eager_are_compared(made: Any, status: Status, said: str) -> None:
+    seen = Well(compiled=made).own
+    verdict = own_recipe.compiled_agrees(seen, Job(compile=True), Chosen("fp32", ""))
+    assert (verdict.status, said in verdict.summary) == (status, True), verdict.summary
+    left_out = own_recipe.compiled_agrees(seen, Job(), Chosen("fp32", ""))
+    assert left_out.status is Status.SKIP
+
+
+def test_a_compiled_step_agrees_and_a_wrong_one_does_not(
+    own: Own, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    temporary = tmp_path / "temporary"
+    temporary.mkdir()
+    monkeypatch.setenv("TMPDIR", str(temporary))
+    monkeypatch.setattr(tempfile, "tempdir", None)
+    seen = own("def make():\n    return Net(), batch()\n", compile=True)
+    assert seen.compiled
+    if not seen.compiled.ended.ok:
+        pytest.skip(f"nothing compiles here: {seen.compiled.ended.detail}")
+    verdict = own_recipe.compiled_agrees(seen, Job(compile=True), Chosen("fp32", ""))
+    assert verdict.status is Status.PASS, verdict.summary
+    assert list(temporary.iterdir()) == []
+    wrong = own(
+        """
+        real = torch.compile
+        class Wrong(nn.Module):
+            def __init__(self, inner):
+                super().__init__()
+                self.inner = inner
+            def forward(self, **given):
+                return {"loss": self.inner(**given)["loss"] * 1.01}
+        torch.compile = lambda module: Wrong(module)
+        def make():
+            return Net(), batch()
+        """,
+        compile=True,
+    )
+    verdict = own_recipe.compiled_agrees(wrong, Job(compile=True), Chosen("fp32", ""))
+    assert verdict.status is Status.FAIL
+    assert "apart by 0.01," in verdict.summary
+
+
+def test_a_model_that_does_not_compile_is_told(own: Own) -> None:
+    seen = own(
+        """
+        def broken(module):
+            raise RuntimeError("InvalidCxxCompiler: No working C++ compiler found")
+        torch.compile = broken
+        def make():
+            return Net(), batch()
+        """,
+        compile=True,
+    )
+    verdict = own_recipe.compiled_agrees(seen, Job(compile=True), Chosen("fp32", ""))
+    assert (verdict.status, verdict.owner) == (Status.FAIL, Owner.ENVIRONMENT)
+    assert "g++" in (verdict.fix or "")
+
+
+# The verdicts
+
+
+def test_the_doctors_own_model_tells_whether_the_environment_is_Well() -> None:
+    failed = Well(built=Ended(how="error", detail="ValueError: no"), smoke=None).own
+    trained = Well().own.smoke
+    assert "the environment is well" in completes(failed, trained).summary
+    assert "the environment is well" not in completes(failed, None).summary
+    assert "the environment is well" not in completes(failed, Unknown(reason="no GPU")).summary
+
+
+def test_what_was_not_recorded_is_unknown() -> None:
+    nothing = Well(smoke=None).own
+    for check in checks.CHECKS:
+        assert judged(check, nothing).status is Status.UNKNOWN
+    beyond = Well(built=Ended(how="error", detail="no vocab_size"), beyond=True, smoke=None).own
+    assert completes(beyond).status is Status.UNKNOWN
+
+
+@pytest.mark.parametrize(
+    ("detail", "owner", "fix"),
+    [
+        ("peft is not installed in this interpreter", Owner.ENVIRONMENT, "Install it"),
+        ("OutOfMemoryError: CUDA out of memory.", Owner.JOB, "smaller batch"),
+        ("IndexError: index out of range in self", Owner.JOB, "beyond the rows"),
+    ],
+)
+def test_known_errors_of_own_models_have_their_remedy(detail: str, owner: Owner, fix: str) -> None:
+    verdict = completes(Well(built=Ended(how="error", detail=detail), smoke=None).own)
+    assert (verdict.owner, fix in (verdict.fix or "")) == (owner, True)
+
+
+# What a first save takes, against the disk
+
+
+def room(own: Any, free: int, **job: Any) -> Verdict:
+    looked = Ended(how="ok")
+    place = Place(role="output", path="/data", looked=looked, free=free, exists=True)
+    verdict = storage.room_for_checkpoints(Job(**job), (place,), None, own)
+    assert isinstance(verdict, Verdict)
+    return verdict
+
+
+def test_a_save_that_was_tried_is_the_size_of_a_checkpoint() -> None:
+    tried = {"saved_weights": 10**9, "saved_optimizer": 2 * 10**9}
+    own = Well(**tried).own
+    fits = room(own, 8 * 10**9)
+    assert fits.status is Status.PASS
+    assert "2 checkpoints of 3.0 GB (tried: weights 1.0 GB" in fits.summary
+    assert room(own, 7 * 10**9).status is Status.WARN
+    assert room(own, 5 * 10**9).status is Status.FAIL
+    for elsewhere in (Well(**tried, whole=False).own, Unknown(reason="no GPU"), None):
+        assert "the size of a checkpoint is not known" in room(elsewhere, 10**12).summary
+    assert "10M parameters" in room(own, 10**12, params=10**7).summary
+
+
+# Flags, and the probes' files
+
+
+@pytest.mark.parametrize("asked", ["train.py", "train.py:", "train.py:1a", "absent.py:make", "a:b"])
+def test_a_factory_that_is_not_there_is_an_error_of_usage(
+    asked: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("train.py").touch()
+    with pytest.raises(UserError, match="--model"):
+        factory_of(asked)
+    assert factory_of("train.py:make") == ("train.py", "make")
+
+
+def test_a_folder_that_is_no_model_is_an_error_of_usage(tmp_path: Path) -> None:
+    for folder in (tmp_path, tmp_path / "absent"):
+        with pytest.raises(UserError, match="--hf"):
+            find_folder(str(folder))
+    with pytest.raises(UserError, match="not downloaded"):
+        find_folder("meta-llama/Llama-3.2-1B")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("--model", "absent.py:make"), "there is no Python file absent.py"),
+        (("--hf", "absent"), "--hf absent"),
+        (("--lora", "4"), "--lora puts adapters on the model of --hf"),
+        (("--compile",), "--compile is about the training"),
+        (("--model", "a.py:b", "--no-smoke"), "--no-smoke leaves out"),
+    ],
+)
+def test_flags_that_make_no_sense_exit_2(
+    arguments: tuple[str, ...], said: str, tmp_path: Path
+) -> None:
+    done = doctor(tmp_path, *arguments)
+    assert done.returncode == 2
+    assert said in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_a_factory_is_judged_through_the_command(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text(
+        NET + "print('noise')\ndef make():\n    return Net(True), batch()\n", "utf-8"
+    )
+    done = doctor(
+        tmp_path, "--model", "train.py:make", "--save-facts", "facts.json", "--format", "json"
+    )
+    report = json.loads(done.stdout)
+    statuses = {finding["code"]: finding for finding in report["findings"]}
+    assert done.returncode == 1
+    assert statuses["SMK001"]["status"] == "pass"
+    assert statuses["SMK007"]["status"] == "fail"
+    assert statuses["SMK007"]["owner"] == "job"
+    assert "the environment is well" in statuses["SMK007"]["summary"]
+    facts = decode((tmp_path / "facts.json").read_bytes())
+    assert isinstance(facts.own, OwnModel)
+    assert facts.settings == facts.own.settings
+
+
+def doctor(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "doctor", "run", "--device", "cpu", *arguments],
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": str(PROBES.parent.parent)},
+        capture_output=True,
+        text=True,
+        timeout=280,
+    )

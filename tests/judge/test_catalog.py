@@ -1,0 +1,205 @@
+"""What every check promises, walked over the whole catalogue."""
+
+from __future__ import annotations
+
+import inspect
+import os
+import re
+from pathlib import Path
+from types import UnionType
+from typing import Any, Union, get_args, get_origin, get_type_hints
+
+import pytest
+from paths import MACHINES, ROOT
+
+import doctor
+from doctor.checks import __path__ as checks_folder
+from doctor.facts.facts import Facts, decode
+from doctor.judge import catalog
+from doctor.judge.check import EVERYWHERE, Check, Status
+from doctor.judge.engine import examine
+from doctor.judge.sources import DOCUMENTS, SOURCES
+from doctor.report.explain import markdown_table
+
+RECORDED = sorted(MACHINES.glob("*.json"))
+README = ROOT / "README.md"
+EACH = pytest.mark.parametrize("check", catalog.CHECKS, ids=lambda check: check.code)
+
+CITES = {
+    "DRV001": {"ps-U28"},
+    "DRV002": {"ps-U28"},
+    "TOR001": {"ps-U28"},
+    "TOR002": {"ps-U28"},
+    "TOR003": {"ps-U28"},
+    "TOR004": {"ps-U28"},
+    "GPU002": {"ps-U10", "ps-U11"},
+    "NUM001": {"titan-matrix", "titan-why", "ps-P1", "ps-P3", "ps-P5", "ps-P6"},
+    "NUM002": {"ps-P2"},
+    "NUM003": {"bts-fix1", "bts-fix3", "bts-quick"},
+    "NUM004": {"ps-P9", "ps-P19"},
+    "MEM001": {"fnr-memory", "ps-U10", "ps-U11"},
+    "MEM002": {"ps-U9"},
+    "DSK001": {"ps-U6"},
+    "DSK002": {"ps-U6"},
+    "CKP002": {"titan-matrix", "ps-P3"},
+    "CKP003": {"bts-fix2", "bts-fix7"},
+    "CKP004": {"fnr-precision", "fnr-root", "ps-P17"},
+    "CKP005": {"ps-P8"},
+    "CKP006": {"bts-fix2", "fnr-root", "fnr-fix"},
+    "CKP007": {"fnr-diagnosis", "fnr-precision", "fnr-fix"},
+    "CKP008": {"bts-fix7"},
+    "CKP009": {"fnr-optimizer", "fnr-gradients"},
+    "CKP011": {"bts-fix4"},
+    "SMK001": {"cbl-verification", "ps-U28"},
+    "SMK002": {"bts-quick", "cbl-verification", "ps-P5", "ps-P8", "ps-P10"},
+    "SMK003": {"fnr-gradients", "ps-P18"},
+    "SMK004": {"fnr-precision"},
+    "SMK007": {"fnr-gradients", "cbl-verification"},
+    "SMK008": {"fnr-precision", "bts-fix2"},
+    "SMK009": {"cbl-root", "bts-fix7"},
+    "NUM005": {"titan-why", "ps-P6"},
+}
+"""Document sections that a remedy must cite."""
+
+
+def seen() -> dict[str, set[Status]]:
+    """Code -> the statuses it is seen with on the recorded machines."""
+    statuses: dict[str, set[Status]] = {check.code: set() for check in catalog.CHECKS}
+    for machine in RECORDED:
+        for finding in examine(catalog.CHECKS, decode(machine.read_bytes())):
+            statuses[finding.check.code].add(finding.status)
+    return statuses
+
+
+SEEN = seen()
+
+
+@EACH
+def test_a_check_is_seen_to_pass_to_complain_and_to_say_unknown(check: Check) -> None:
+    assert Status.PASS in SEEN[check.code]
+    assert SEEN[check.code] & {Status.WARN, Status.FAIL}
+    assert Status.UNKNOWN in SEEN[check.code]
+
+
+@EACH
+def test_the_conditions_are_told_for_every_status_that_is_seen(check: Check) -> None:
+    assert check.passes
+    assert check.why
+    assert check.fix
+    assert check.warns or Status.WARN not in SEEN[check.code]
+    assert check.fails or Status.FAIL not in SEEN[check.code]
+    assert check.warns or check.fails
+
+
+def test_codes_and_slugs_are_unique_well_formed_and_never_reused() -> None:
+    codes = [check.code for check in catalog.CHECKS]
+    slugs = [check.slug for check in catalog.CHECKS]
+    assert len(set(codes)) == len(codes)
+    assert len(set(slugs)) == len(slugs)
+    assert not catalog.RETIRED & set(codes)
+    for check in catalog.CHECKS:
+        assert re.fullmatch(r"[A-Z]{3}\d{3}", check.code)
+        assert re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)*", check.slug)
+        assert check.family in catalog.FAMILIES
+        assert not check.title.endswith(".")
+
+
+def test_a_family_is_judged_in_the_order_of_its_numbers() -> None:
+    shown = [check.code for check in catalog.CHECKS]
+    order = list(catalog.FAMILIES)
+    assert shown == sorted(shown, key=lambda code: (order.index(code[:3]), code))
+
+
+@EACH
+def test_dependencies_and_targets_exist(check: Check) -> None:
+    assert set(check.after) <= {each.code for each in catalog.CHECKS} - {check.code}
+    assert set(check.targets) <= set(EVERYWHERE)
+
+
+def members(annotation: Any) -> set[Any]:
+    """The alternatives of a union."""
+    if get_origin(annotation) in (Union, UnionType):
+        return set(get_args(annotation))
+    return {annotation}
+
+
+def sections() -> dict[str, set[Any]]:
+    """Field or view of Facts -> what it may be."""
+    fields = {name: members(kind) for name, kind in get_type_hints(Facts).items()}
+    views = {
+        name: members(get_type_hints(view.fget)["return"])
+        for name, view in inspect.getmembers(Facts, lambda item: isinstance(item, property))
+    }
+    return fields | views
+
+
+@EACH
+def test_a_judge_asks_for_sections_of_the_facts_with_their_types(check: Check) -> None:
+    known = sections()
+    hints = get_type_hints(check.judge)
+    for name in inspect.signature(check.judge).parameters:
+        assert name in known
+        assert members(hints[name]) <= known[name]
+
+
+@EACH
+def test_every_source_exists_and_the_demanded_sections_are_cited(check: Check) -> None:
+    assert set(check.sources) <= set(SOURCES)
+    assert CITES.get(check.code, set()) <= set(check.sources)
+    assert len(set(check.sources)) == len(check.sources)
+
+
+def test_every_source_is_cited() -> None:
+    package = Path(doctor.__file__).parent
+    citing = [path for folder in checks_folder for path in Path(folder).rglob("*.py")]
+    citing += package.glob("prescribe/*.py")
+    code = "".join(path.read_text("utf-8") for path in citing)
+    assert [id for id in SOURCES if f'"{id}"' not in code] == []
+
+
+def test_public_addresses_have_a_date_and_a_scheme() -> None:
+    for source in SOURCES.values():
+        assert bool(source.url) != bool(source.document)
+        assert re.fullmatch(r"\d{4}-\d\d-\d\d", source.checked)
+        assert not source.url or source.url.startswith("https://")
+
+
+def test_cited_sections_are_headings_of_the_documents() -> None:
+    folder = os.environ.get("DOCTOR_DOCUMENTS", "")
+    if not Path(folder, "precision-stability.md").exists():
+        pytest.skip("the source documents are not at hand; DOCTOR_DOCUMENTS names their folder")
+    for source in DOCUMENTS:
+        lines = Path(folder, f"{source.document}.md").read_text("utf-8").splitlines()
+        headings = {line.lstrip("#").strip() for line in lines if line.startswith("#")}
+        assert source.section in headings
+        assert source.title in headings
+        if source.alias.startswith("U"):
+            assert any(f"**{source.alias}**" in line or source.alias in line for line in lines)
+
+
+def test_the_table_of_codes_in_the_readme_is_the_generated_one() -> None:
+    assert markdown_table(catalog.CHECKS) in README.read_text("utf-8")
+
+
+@pytest.mark.parametrize(
+    ("name", "codes"),
+    [
+        ("NUM002", {"NUM002"}),
+        ("num002", {"NUM002"}),
+        ("tf32-setting", {"NUM002"}),
+        ("P2", {"NUM002"}),
+        ("P10", {"SMK002", "SMK006"}),
+        ("NUM999", set()),
+    ],
+)
+def test_a_check_is_found_by_code_slug_and_document_section(name: str, codes: set[str]) -> None:
+    assert {check.code for check in catalog.find(name)} == codes
+
+
+def test_a_section_that_stands_for_several_codes_names_them_all() -> None:
+    assert {"DRV001", "TOR003", "SMK001"} <= {check.code for check in catalog.find("U28")}
+
+
+def test_a_name_that_is_nearly_right_is_guessed() -> None:
+    assert "NUM002" in catalog.nearest("NUM02")
+    assert "tf32-setting" in catalog.nearest("tf32-settings")

@@ -1,0 +1,294 @@
+"""The prescription: true for the machine, and each form does what it says when it is used."""
+
+from __future__ import annotations
+
+import ast
+import json
+import os
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from recorded import H100, TORCH_2_11, TORCH_2_15, box, host, job, machines
+
+from doctor.facts.facts import Facts
+from doctor.judge import catalog
+from doctor.judge.engine import examine
+from doctor.prescribe.context import Mode
+from doctor.prescribe.rules import prescribe
+from doctor.report.prescription import Form, render
+from doctor.report.report import Report
+
+MACHINES = machines()
+H200 = MACHINES["h200_torch2.11"]
+MODES: tuple[Mode, ...] = ("stable", "fast", "diagnostic")
+OLD = ("transformers==4.57.6", "huggingface_hub<1", "tokenizers<0.23")
+
+
+def prescribed(
+    facts: Facts, form: Form = "python", mode: Mode = "stable", deterministic: bool = False
+) -> str:
+    findings = examine(catalog.CHECKS, facts)
+    settings = prescribe(facts, findings, mode, deterministic=deterministic)
+    return render(Report(facts, findings), settings, mode, form)
+
+
+def run(code: str, **env: str) -> str:
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-"],
+        input=code,
+        capture_output=True,
+        text=True,
+        timeout=240,
+        env=os.environ | {"HF_HUB_OFFLINE": "1"} | env,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_every_python_form_runs() -> None:
+    forms = [
+        prescribed(facts, mode=mode, deterministic=deterministic)
+        for facts in MACHINES.values()
+        for mode in MODES
+        for deterministic in (False, True)
+    ]
+    run("\n".join(f"exec({form!r}, {{}})" for form in forms))
+
+
+READ = """
+print(json.dumps({
+    "cudnn": torch.backends.cuda.cudnn_sdp_enabled(),
+    "flash": torch.backends.cuda.flash_sdp_enabled(),
+    "tf32": torch.backends.cuda.matmul.fp32_precision,
+    "autocast": str(autocast.fast_dtype) if hasattr(autocast, "fast_dtype") else None,
+    "scaler": type(scaler).__name__,
+    "dtype": str(load["dtype"]),
+    "attention": load["attn_implementation"],
+    "deterministic": torch.are_deterministic_algorithms_enabled(),
+}))
+"""
+
+
+def effect(facts: Facts, mode: Mode = "stable", deterministic: bool = False) -> dict[str, object]:
+    text = prescribed(facts, mode=mode, deterministic=deterministic)
+    told: dict[str, object] = json.loads(run(f"import json\n{text}\n{READ}"))
+    return told
+
+
+def test_what_the_python_form_sets_on_an_h200() -> None:
+    assert effect(H200) == {
+        "cudnn": False,
+        "flash": True,
+        "tf32": "tf32",
+        "autocast": "torch.bfloat16",
+        "scaler": "NoneType",
+        "dtype": "torch.float32",
+        "attention": "sdpa",
+        "deterministic": False,
+    }
+
+
+def test_the_diagnostic_ladder_leaves_no_fused_kernel() -> None:
+    told = effect(H200, "diagnostic", deterministic=True)
+    assert (told["cudnn"], told["flash"], told["attention"]) == (False, False, "eager")
+    assert told["tf32"] == "ieee"
+    assert told["deterministic"] is True
+
+
+def test_fp16_has_a_scaler_and_no_tf32_below_8() -> None:
+    told = effect(MACHINES["t4"])
+    assert told["scaler"] == "GradScaler"
+    assert told["tf32"] == "none"
+    assert told["autocast"] == "torch.float16"
+
+
+def test_pure_bf16_is_told_what_it_costs() -> None:
+    facts = box(H100, torch=TORCH_2_15, job=job(recipe="pure-bf16"))
+    text = prescribed(facts, "text")
+    assert "the optimizer must carry what rounding loses" in text
+    assert "no autocast" in text
+
+
+def test_cudnn_stays_on_in_the_fast_ladder_where_no_bug_is_known() -> None:
+    facts = box(H100, torch=TORCH_2_15)
+    assert "enable_cudnn_sdp(False)" in prescribed(facts)
+    assert "cudnn" not in prescribed(facts, mode="fast")
+    assert "enable_cudnn_sdp(False)" in prescribed(H200, mode="fast")
+
+
+def test_a_variable_is_named_only_where_torch_reads_it() -> None:
+    old = msgspec.structs.replace(TORCH_2_11, version="2.9.1+cu128")
+    assert "export TORCH_CUDNN_SDPA_DEPRIORITIZED=1" in prescribed(H200, "env")
+    assert "DEPRIORITIZED" not in prescribed(box(H100, torch=old), "env")
+
+
+def test_the_environment_form_is_read_by_a_shell() -> None:
+    text = prescribed(H200, "env", deterministic=True)
+    done = subprocess.run(
+        ["bash", "-euc", f"{text}\nenv"], capture_output=True, text=True, check=True
+    )
+    assert "TORCH_CUDNN_SDPA_DEPRIORITIZED=1" in done.stdout.splitlines()
+
+
+def test_what_is_broken_is_said_first() -> None:
+    assert "the verdict on this machine is FIX" in prescribed(MACHINES["smoke_nan"])
+    assert "the verdict" not in prescribed(MACHINES["h100_torch2.15"])
+
+
+def test_nothing_is_prescribed_where_nothing_is_known() -> None:
+    unread = MACHINES["nothing_readable"].with_(job=job())
+    text = prescribed(unread)
+    assert "precision: not known" in prescribed(unread, "text")
+    assert "autocast =" not in text
+    assert '"attn_implementation": "eager"' in text
+
+
+def test_words_of_a_machine_are_never_statements() -> None:
+    gpu = msgspec.structs.replace(H100, name='H100\nimport os\nos._exit(7)  #\'"""')
+    torch = msgspec.structs.replace(TORCH_2_15, version="2.15.0\nraise SystemExit(3)")
+    for form in ("python", "trainer"):
+        tree = ast.parse(prescribed(box(gpu, torch=torch), form))  # type: ignore[arg-type]
+        names = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
+        assert not names & {"os", "SystemExit"}
+    for form in ("env", "accelerate"):
+        lines = prescribed(box(gpu, torch=torch), form).splitlines()  # type: ignore[arg-type]
+        assert not [line for line in lines if line.startswith(("import", "os.", "raise"))]
+
+
+def keywords(text: str) -> dict[str, object]:
+    """The arguments of the TrainingArguments call, read without running it."""
+    calls = [node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Call)]
+    call = next(c for c in calls if getattr(c.func, "id", "") == "TrainingArguments")
+    return {str(each.arg): ast.literal_eval(each.value) for each in call.keywords}
+
+
+TRAINERS = [
+    prescribed(facts, "trainer", mode, deterministic)
+    for facts in (H200, MACHINES["t4"], box(H100, torch=TORCH_2_15, job=job(checkpointing=True)))
+    for mode in MODES
+    for deterministic in (False, True)
+]
+LOAD = """
+import dataclasses, json, os, tempfile
+os.chdir(tempfile.mkdtemp())
+{text}
+import transformers
+known = {{each.name for each in dataclasses.fields(TrainingArguments)}}
+print(json.dumps([transformers.__version__, arguments.bf16, sorted(known)]))
+"""
+
+
+def check_trainer_forms(**env: str) -> str:
+    """Make the real TrainingArguments of the CPU's form; the others name arguments it has."""
+    text = prescribed(MACHINES["cpu_only"], "trainer")
+    version, bf16, known = json.loads(run(LOAD.format(text=text), **env))
+    assert bf16 is True
+    for trainer in TRAINERS:
+        assert set(keywords(trainer)) <= set(known)
+    return str(version)
+
+
+def test_the_trainer_form_loads_in_transformers_5() -> None:
+    assert check_trainer_forms().startswith("5.")
+
+
+def test_the_trainer_form_loads_in_transformers_4(tmp_path: Path) -> None:
+    pip = [sys.executable, "-m", "pip", "install", "-q", "--no-compile", "--target"]
+    done = subprocess.run(
+        [*pip, str(tmp_path), *OLD], capture_output=True, text=True, timeout=240, check=False
+    )
+    if done.returncode:
+        pytest.skip(f"transformers 4.57.6 cannot be installed here: {done.stderr.strip()[-200:]}")
+    assert check_trainer_forms(PYTHONPATH=str(tmp_path)) == "4.57.6"
+
+
+@pytest.mark.parametrize("name", ["h200_torch2.11", "cpu_only", "t4"])
+def test_accelerate_loads_its_form(name: str, tmp_path: Path) -> None:
+    file = tmp_path / "accelerate.yaml"
+    given = "compute_environment: LOCAL_MACHINE\ndistributed_type: 'NO'\nnum_processes: 1\n"
+    file.write_text(given + prescribed(MACHINES[name], "accelerate") + "\n", "utf-8")
+    code = (
+        "from accelerate.commands.config.config_args import load_config_from_file\n"
+        f"read = load_config_from_file({str(file)!r})\n"
+        "print(read.mixed_precision, read.use_cpu, read.dynamo_config)"
+    )
+    precision = "fp16" if name == "t4" else "bf16"
+    expected = f"{precision} {name == 'cpu_only'} {{'dynamo_backend': 'NO'}}"
+    assert run(code).strip() == expected
+
+
+def on(kind: Any, version: str, **fields: Any) -> Facts:
+    """A machine of that kind of device, with that torch."""
+    seen = host(system="Darwin", arch="arm64", macos=(15, 0)) if kind == "mps" else host()
+    torch = msgspec.structs.replace(TORCH_2_15, version=version, cuda=None)
+    return box(H100, torch=torch, host=seen, job=job(device=kind, **fields))
+
+
+@pytest.mark.parametrize(
+    ("kind", "version", "precision", "autocast"),
+    [
+        ("mps", "2.4.1", "bf16", False),
+        ("mps", "2.5.1", "bf16", False),
+        ("mps", "2.6.0", "bf16", True),
+        ("mps", "2.7.1", "fp16", False),
+        ("mps", "2.8.0", "fp16", True),
+        ("cpu", "2.1.2", "bf16", True),
+        ("cpu", "2.2.2", "fp16", False),
+        ("cpu", "2.3.1", "fp16", True),
+    ],
+)
+def test_autocast_is_prescribed_from_the_torch_that_has_it(
+    kind: str, version: str, precision: str, autocast: bool
+) -> None:
+    facts = on(kind, version, precision=precision)
+    text = prescribed(facts)
+    assert ("autocast = torch.autocast" in text) == autocast
+    assert ("starts at torch" in text) != autocast
+    assert (keywords(prescribed(facts, "trainer")).get(precision) is True) == autocast
+    mixed = precision if autocast else "no"
+    assert f"mixed_precision: '{mixed}'" in prescribed(facts, "accelerate")
+
+
+@pytest.mark.parametrize(
+    ("version", "scaler"),
+    [("2.2.2", "torch.cuda.amp.GradScaler()"), ("2.3.1", 'torch.amp.GradScaler("cuda")')],
+)
+def test_the_scaler_is_the_one_of_that_torch(version: str, scaler: str) -> None:
+    torch = msgspec.structs.replace(TORCH_2_15, version=version, tf32_api="allow_tf32")
+    assert f"scaler = {scaler}" in prescribed(box(H100, torch=torch, job=job(precision="fp16")))
+
+
+def test_cublas_is_told_its_workspace_on_a_gpu_alone() -> None:
+    old = msgspec.structs.replace(TORCH_2_11, version="2.9.1+cu128")
+    assert "CUBLAS_WORKSPACE" in prescribed(box(H100, torch=old), "env", deterministic=True)
+    assert "CUBLAS_WORKSPACE" not in prescribed(on("cpu", "2.9.1"), "env", deterministic=True)
+
+
+def test_a_backend_that_is_wrong_is_switched_off_by_name() -> None:
+    found = {each.check.code: each for each in examine(catalog.CHECKS, H200)}
+    call = "torch.backends.cuda.enable_mem_efficient_sdp(False)"
+    both = ("torch.backends.cuda.enable_cudnn_sdp(False)", call)
+    old = found["NUM003"]
+    found["NUM003"] = replace(old, verdict=replace(old.verdict, commands=both))
+    settings = {each.name: each for each in prescribe(H200, found.values())}
+    assert settings["memory-efficient attention"].python == (call,)
+    assert settings["cuDNN attention"].value == "off"
+    assert "memory-efficient attention" not in prescribed(H200, "text").replace("and memory", "")
+
+
+def test_nobody_is_said_to_have_judged_what_was_skipped() -> None:
+    text = prescribed(MACHINES["mi300_rocm"], "text")
+    assert "attn_implementation: sdpa" in text
+    assert "no attention kernel was tried here" in text
+    assert "NUM003 judged" not in text
+
+
+def test_a_strangers_nul_breaks_no_script() -> None:
+    gpu = msgspec.structs.replace(H100, name="H\x00\x1b100")
+    ast.parse(prescribed(box(gpu, torch=TORCH_2_15)))

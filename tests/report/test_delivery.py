@@ -1,0 +1,205 @@
+"""Reports that go to files, to stdout and to GitHub, from real processes."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from recorded import FOLDER
+
+from doctor.report.formats.table import FORMATS
+
+
+def doctor(*arguments: str, cwd: Path, **env: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-P", "-m", "doctor", *arguments],
+        capture_output=True,
+        text=True,
+        cwd=cwd,
+        env={**os.environ, **env},
+        timeout=120,
+    )
+
+
+def machine(name: str) -> str:
+    return str(FOLDER / f"{name}.json")
+
+
+@pytest.mark.parametrize("command", [("report",), ("run", "--no-config", "--facts")])
+def test_one_run_writes_every_format(command: tuple[str, ...], tmp_path: Path) -> None:
+    flags = [part for name in FORMATS for part in ("--output", f"{name}=out.{name}")]
+    done = doctor(*command, machine("v100_torch2.11"), *flags, cwd=tmp_path)
+    assert (done.returncode, done.stderr) == (1, "")
+    assert done.stdout.splitlines()[-1].startswith("FIX: ")
+    for name in FORMATS:
+        assert (tmp_path / f"out.{name}").read_text().endswith("\n")
+    assert {path.name for path in tmp_path.iterdir()} == {f"out.{name}" for name in FORMATS}
+    assert json.loads((tmp_path / "out.json").read_text())["verdict"] == "fix"
+    assert (tmp_path / "out.plain").read_text() == done.stdout
+
+
+@pytest.mark.parametrize("format", FORMATS)
+def test_every_format_is_printed_whole_where_stdout_is_ascii(format: str, tmp_path: Path) -> None:
+    done = doctor(
+        "report", machine("cpu_only"), "--format", format, cwd=tmp_path, PYTHONIOENCODING="ascii"
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.isascii()
+    assert len(done.stdout) > 100
+
+
+@pytest.mark.parametrize(
+    ("outputs", "said"),
+    [
+        (("html",), "FORMAT=FILE"),
+        (("html=",), "FORMAT=FILE"),
+        (("htlm=a",), "html"),
+        (("pdf=a",), "pdf"),
+        (("json=/nonexistent/a",), "/nonexistent/a"),
+        (("json=/dev/null",), "/dev/null"),
+        (("json=.",), "no file"),
+        (("json=a", "html=a"), "named twice"),
+        (("json=a", "html=sub/../a"), "named twice"),
+        (("json=" + "o" * 300,), "cannot be written"),
+    ],
+)
+def test_an_output_that_cannot_be_is_told_before_the_run(
+    outputs: tuple[str, ...], said: str, tmp_path: Path
+) -> None:
+    flags = [part for output in outputs for part in ("--output", output)]
+    done = doctor("run", "--device", "cpu", *flags, cwd=tmp_path)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert said in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_report_that_cannot_be_written_whole_leaves_what_was_there(tmp_path: Path) -> None:
+    (tmp_path / "out.json").write_text("before")
+    command = (
+        f"ulimit -f 1; {sys.executable} -P -m doctor report {machine('a100')} --output "
+        "json=out.json 2>&1 | cat"
+    )
+    done = subprocess.run(
+        ["bash", "-c", command], capture_output=True, text=True, cwd=tmp_path, timeout=120
+    )
+    assert done.stdout.splitlines()[-1].startswith("doctor: --output out.json: ")
+    assert (tmp_path / "out.json").read_text() == "before"
+    assert [path.name for path in tmp_path.iterdir()] == ["out.json"]
+
+
+def test_a_reader_that_leaves_early_costs_no_file(tmp_path: Path) -> None:
+    command = (
+        f"{sys.executable} -P -m doctor report {machine('a100')} --format html --output "
+        "html=page.html | head -c 10"
+    )
+    subprocess.run(["bash", "-c", command], capture_output=True, cwd=tmp_path, timeout=120)
+    assert (tmp_path / "page.html").read_text().endswith("</html>\n")
+
+
+def test_nagios_has_exit_codes_of_its_own(tmp_path: Path) -> None:
+    codes = {"h100_torch2.15": 0, "h200_torch2.11": 1, "v100_torch2.11": 2, "nothing_readable": 3}
+    for name, code in codes.items():
+        done = doctor("report", machine(name), "--format", "nagios", cwd=tmp_path)
+        assert (done.returncode, len(done.stdout.splitlines())) == (code, 1)
+    for mistake in (("none.json",), (machine("a100"), "--no-such-flag")):
+        done = doctor("report", *mistake, "--format", "nagios", cwd=tmp_path)
+        assert (done.returncode, len(done.stderr.splitlines())) == (3, 1)
+    file = ("report", machine("v100_torch2.11"), "--output", "nagios=line")
+    assert doctor(*file, cwd=tmp_path).returncode == 1
+
+
+def test_github_gets_its_summary_and_outputs(tmp_path: Path) -> None:
+    step, out = tmp_path / "summary", tmp_path / "out"
+    step.write_text("# earlier\n")
+    flags = ("--format", "github", "--output", "html=page.html")
+    environ = {"GITHUB_STEP_SUMMARY": str(step), "GITHUB_OUTPUT": str(out)}
+    done = doctor("report", machine("t4"), *flags, cwd=tmp_path, **environ)
+    assert done.returncode == 0
+    assert step.read_text().startswith("# earlier\n## doctor: ✅ READY\n")
+    assert "verdict<<" in out.read_text()
+    assert "\npage.html\n" in out.read_text()
+    plain = doctor("report", machine("t4"), cwd=tmp_path, GITHUB_OUTPUT=str(tmp_path / "none"))
+    assert plain.returncode == 0
+    assert not (tmp_path / "none").exists()
+
+
+def test_a_summary_that_cannot_be_written_is_one_line(tmp_path: Path) -> None:
+    done = doctor(
+        "report", machine("t4"), "--format", "github", cwd=tmp_path,
+        GITHUB_STEP_SUMMARY=str(tmp_path),
+    )  # fmt: skip
+    assert done.returncode == 2
+    assert len(done.stderr.splitlines()) == 1
+
+
+def test_annotate_says_what_a_pass_does_not_prove(tmp_path: Path) -> None:
+    said = "no proof that your model trains"
+    for format in ("console", "plain"):
+        flags = ("report", machine("a100"), "--format", format)
+        assert said not in doctor(*flags, cwd=tmp_path).stdout
+        assert said in doctor(*flags, "--annotate", cwd=tmp_path).stdout
+    for format in ("json", "html", "markdown"):
+        flags = ("report", machine("a100"), "--format", format, "--annotate")
+        assert "that your model trains" in doctor(*flags, cwd=tmp_path).stdout
+
+
+def test_report_takes_the_flags_of_a_replay(tmp_path: Path) -> None:
+    flags = ("--only", "NUM", "--skip", "NUM004", "--fail-on", "warn", "--format", "json")
+    done = doctor("report", machine("h200_torch2.11"), *flags, cwd=tmp_path)
+    assert done.returncode == 1
+    codes = {each["code"] for each in json.loads(done.stdout)["findings"]}
+    assert codes >= {"NUM001", "NUM002", "NUM003"}
+    assert "NUM004" not in codes
+    assert {code[:3] for code in codes} == {"NUM"}
+    broken = doctor("report", str(tmp_path / "none.json"), cwd=tmp_path)
+    assert (broken.returncode, len(broken.stderr.splitlines())) == (2, 1)
+
+
+def test_a_live_run_hides_the_home_and_the_facts_file_tells_that_it_does_not(
+    tmp_path: Path,
+) -> None:
+    home = tmp_path / "people" / "maria"
+    home.mkdir(parents=True)
+    environ = {"HOME": str(home), "NCCL_DEBUG": "INFO", "TORCH_LOGS": "+apollo_module"}
+    flags = ("run", "--device", "cpu", "--no-smoke", "--no-config", "--only", "DSK,NUM004")
+    saved = ("--save-facts", "facts.json", "--output", "html=page.html")
+    done = doctor(*flags, *saved, cwd=tmp_path, **environ)
+    assert "~/.cache/huggingface" in done.stdout
+    assert "TORCH_LOGS=[redacted]" in done.stdout
+    assert "maria" not in done.stdout + (tmp_path / "page.html").read_text()
+    facts = json.loads((tmp_path / "facts.json").read_text())
+    assert facts["host"]["env"]["TORCH_LOGS"] == "+apollo_module"
+    assert facts["host"]["home"] == str(home)
+    assert "values of environment variables" in facts["holds"]
+    shown = doctor("report", "facts.json", "--no-redact", cwd=tmp_path)
+    assert f"{home}/.cache/huggingface" in shown.stdout
+
+
+def test_no_report_takes_the_place_of_the_facts_or_of_another(tmp_path: Path) -> None:
+    (tmp_path / "link").symlink_to("a")
+    run = ("run", "--no-config", "--facts", machine("a100"))
+    for flags in (("--save-facts", "a"), ("--output", "html=a")):
+        done = doctor(*run, *flags, "--output", "json=link", cwd=tmp_path)
+        assert (done.returncode, done.stdout) == (2, "")
+        assert "named twice" in done.stderr
+    assert not (tmp_path / "a").exists()
+
+
+def test_a_name_of_the_longest_kind_is_written(tmp_path: Path) -> None:
+    name = "o" * 255
+    assert doctor("report", machine("a100"), "--output", f"json={name}", cwd=tmp_path).stderr == ""
+    assert [path.name for path in tmp_path.iterdir()] == [name]
+
+
+@pytest.mark.parametrize("flag", ["--checkpoint", "--output-dir"])
+def test_a_path_that_is_no_text_is_one_line(flag: str, tmp_path: Path) -> None:
+    folder = tmp_path / os.fsdecode(b"\xff")
+    folder.mkdir()
+    done = doctor("run", "--no-config", flag, str(folder), "--save-facts", "f", cwd=tmp_path)
+    assert (done.returncode, done.stdout, len(done.stderr.splitlines())) == (2, "", 1)
+    assert "no UTF-8" in done.stderr

@@ -1,0 +1,220 @@
+"""The HTML report in a real browser."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+from browser import Browser, browser, missing
+from reports import HOSTILE, finding, hostile, judged, report, showcase
+
+from doctor.judge.check import Status
+from doctor.prescribe.rules import prescribe
+from doctor.report.formats.html.page import render
+
+pytestmark = pytest.mark.skipif(bool(missing()), reason=missing())
+
+CONTRAST = """
+const light = colour => {
+  const [r, g, b] = colour.match(/[\\d.]+/g).map(Number).map(
+    v => (v /= 255) <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4);
+  return 0.2126 * r + 0.7152 * g + 0.0722 * b;
+};
+const behind = element => {
+  for (let at = element; at; at = at.parentElement) {
+    const colour = getComputedStyle(at).backgroundColor;
+    if (!/, 0\\)$/.test(colour)) return colour;
+  }
+};
+return [...document.querySelectorAll('body *')].filter(
+  element => [...element.childNodes].some(n => n.nodeType == 3 && n.data.trim())
+).map(element => {
+  const [a, b] = [getComputedStyle(element).color, behind(element)].map(light);
+  return [(Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05), element.textContent.slice(0, 40)];
+});
+"""
+
+
+@pytest.fixture(scope="module")
+def chromium() -> Iterator[Browser]:
+    with browser() as opened:
+        yield opened
+
+
+@pytest.fixture(scope="module")
+def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    facts = showcase()
+    full = judged(facts, annotate=True)
+    settings = tuple(prescribe(facts, full.findings))
+    made = {
+        "showcase": judged(facts, annotate=True, prescribed=settings),
+        "hostile": hostile(),
+        "empty": report(),
+        "ready": report(finding("NUM001", Status.PASS)),
+    }
+    folder = tmp_path_factory.mktemp("pages")
+    for name, told in made.items():
+        (folder / f"{name}.html").write_text(render(told), "ascii")
+    return {name: folder / f"{name}.html" for name in made}
+
+
+NAMES = pytest.mark.parametrize("name", ["showcase", "hostile", "empty", "ready"])
+
+
+@NAMES
+def test_a_page_asks_for_nothing_and_complains_of_nothing(
+    chromium: Browser, pages: dict[str, Path], name: str
+) -> None:
+    chromium.open(pages[name])
+    assert chromium.requests() == [pages[name].as_uri()]
+    assert chromium.complaints() == []
+
+
+def test_the_policy_of_a_page_stops_what_would_be_asked_for(
+    chromium: Browser, pages: dict[str, Path], tmp_path: Path
+) -> None:
+    broken = tmp_path / "broken.html"
+    more = "<img src='https://127.0.0.1:9/x'><p style='color:red'></p><script>1</script></body>"
+    broken.write_text(pages["ready"].read_text().replace("</body>", more))
+    chromium.open(broken)
+    said = chromium.complaints()
+    assert len(said) == 3
+    assert all("Content Security Policy" in each for each in said)
+
+
+@NAMES
+@pytest.mark.parametrize("width", [360, 1280])
+@pytest.mark.parametrize("dark", [False, True])
+def test_no_width_scrolls_sideways_and_every_text_can_be_read(
+    chromium: Browser, pages: dict[str, Path], name: str, width: int, dark: bool
+) -> None:
+    chromium.open(pages[name], width, dark=dark)
+    whole, seen = chromium.run(
+        "document.querySelectorAll('details').forEach(each => each.open = true);"
+        "return [document.documentElement.scrollWidth, document.documentElement.clientWidth]"
+    )
+    assert whole <= seen <= width
+    faint = [(ratio, text) for ratio, text in chromium.run(CONTRAST) if ratio < 4.5]
+    assert faint == []
+
+
+def test_dark_is_dark_and_light_is_light(chromium: Browser, pages: dict[str, Path]) -> None:
+    colours = []
+    for dark in (False, True):
+        chromium.open(pages["showcase"], dark=dark)
+        said = chromium.run("return getComputedStyle(document.body).backgroundColor")
+        colours.append(sum(int(part) for part in said[4:-1].split(",")))
+    assert colours[0] > 700
+    assert colours[1] < 100
+
+
+@NAMES
+def test_headings_landmarks_and_tables_tell_what_they_are(
+    chromium: Browser, pages: dict[str, Path], name: str
+) -> None:
+    chromium.open(pages[name])
+    levels = chromium.run(
+        "return [...document.querySelectorAll('h1,h2,h3,h4')].map(each => +each.tagName[1])"
+    )
+    assert levels[0] == 1
+    assert levels.count(1) == 1
+    assert all(after <= before + 1 for before, after in pairwise(levels))
+    assert chromium.run(
+        "return ['header', 'main', 'footer'].map(each => document.querySelectorAll(each).length)"
+    ) == [1, 1, 1]
+    unnamed = chromium.run(
+        "return [...document.querySelectorAll('table')].filter(each => !each.caption ||"
+        " [...each.querySelectorAll('th')].some(head => !head.scope)).length +"
+        " document.querySelectorAll('svg:not([aria-hidden])').length"
+    )
+    assert unnamed == 0
+    ids = chromium.run("return [...document.querySelectorAll('[id]')].map(each => each.id)")
+    assert len(ids) == len(set(ids))
+    named = chromium.run(
+        "return [...document.querySelectorAll('[aria-labelledby]')].map("
+        "each => each.getAttribute('aria-labelledby'))"
+    )
+    assert set(named) <= set(ids)
+
+
+def test_a_page_is_read_and_opened_without_scripts_by_the_keyboard(
+    chromium: Browser, pages: dict[str, Path]
+) -> None:
+    chromium.cdp("Emulation.setScriptExecutionDisabled", value=True)
+    try:
+        chromium.open(pages["showcase"])
+        for key, code in (("Tab", 9), ("Tab", 9), ("Enter", 13)):
+            text = {"text": "\r"} if key == "Enter" else {}
+            pressed = {"key": key, "code": key, "windowsVirtualKeyCode": code}
+            chromium.cdp("Input.dispatchKeyEvent", type="keyDown", **pressed, **text)
+            chromium.cdp("Input.dispatchKeyEvent", type="keyUp", **pressed)
+        assert outer(chromium, "details").startswith('<details class="why" open')
+        assert "CKP004" in outer(chromium, "main")
+    finally:
+        chromium.cdp("Emulation.setScriptExecutionDisabled", value=False)
+
+
+def outer(chromium: Browser, selector: str) -> str:
+    """The first such element, read without a script of the page."""
+    root = chromium.cdp("DOM.getDocument")["root"]["nodeId"]
+    node = chromium.cdp("DOM.querySelector", nodeId=root, selector=selector)["nodeId"]
+    html: str = chromium.cdp("DOM.getOuterHTML", nodeId=node)["outerHTML"]
+    return html
+
+
+def test_what_has_the_focus_is_seen(chromium: Browser, pages: dict[str, Path]) -> None:
+    chromium.open(pages["showcase"])
+    for _ in range(2):
+        chromium.cdp("Input.dispatchKeyEvent", type="keyDown", key="Tab", windowsVirtualKeyCode=9)
+        outline = chromium.run(
+            "const style = getComputedStyle(document.activeElement);"
+            "return [style.outlineStyle, parseFloat(style.outlineWidth)]"
+        )
+        assert outline == ["solid", 3]
+
+
+def test_paper_shows_what_is_folded(chromium: Browser, pages: dict[str, Path]) -> None:
+    chromium.open(pages["showcase"], media="print")
+    heights = chromium.run(
+        "return [...document.querySelectorAll('details .inside')].map(each => each.checkVisibility("
+        "{contentVisibilityAuto: true}) && each.getBoundingClientRect().height)"
+    )
+    assert heights
+    assert all(heights)
+    chromium.open(pages["showcase"])
+    assert chromium.cdp("Page.printToPDF")["data"]
+
+
+def test_hostile_text_is_text(chromium: Browser, pages: dict[str, Path]) -> None:
+    chromium.open(pages["hostile"])
+    assert chromium.run("return document.images.length + document.scripts.length") == 0
+    said: Any = chromium.run("return document.querySelector('ol.todo li p').textContent")
+    assert said.startswith(HOSTILE[:40])
+    assert "\\x00\\x1b[31m\\u202e" in said
+
+
+def test_every_part_of_the_page_is_there(chromium: Browser, pages: dict[str, Path]) -> None:
+    chromium.open(pages["showcase"])
+    titles = chromium.run("return [...document.querySelectorAll('h2')].map(each => each.id)")
+    assert titles == [
+        "todo",
+        "settings",
+        "memory",
+        "attention",
+        "dtypes",
+        "checks",
+        "timings",
+    ]
+    cells = chromium.run(
+        "return [...document.querySelectorAll('table.trial td')].map(each => each.textContent)"
+    )
+    assert {"refuses", "ran, 0.34%", "default: not finite: dq"} <= set(cells)
+    widths = chromium.run(
+        "return [...document.querySelectorAll('#memory ~ figure .stack rect')].map("
+        "each => each.getBoundingClientRect().width)"
+    )
+    assert len(widths) == 4
+    assert min(widths) > 5

@@ -1,0 +1,162 @@
+"""What of a person's machine a report does not tell, whatever its format."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+
+import pytest
+from recorded import H100, TORCH_2_15, box, host, job, machines
+from reports import finding, judged
+
+from doctor.facts.machine import Host
+from doctor.judge import catalog
+from doctor.judge.check import Status
+from doctor.judge.engine import examine
+from doctor.report.formats.table import FORMATS
+from doctor.report.redaction import HIDDEN, redact
+from doctor.report.report import Report
+
+ENV = {
+    "LD_PRELOAD": "/srv/teams/apollo/libtrace.so",
+    "TORCH_LOGS": "+dynamo,apollo_module",
+    "CUDA_INJECTION64_PATH": "/home/maria/apollo tools/inject.so",
+    "CUDA_LAUNCH_BLOCKING": "1",
+    "NCCL_DEBUG": "INFO",
+    "CUDA_VISIBLE_DEVICES": "GPU-00000000-0000-4000-8000-000000000000",
+}
+NAME = "gpu-node-17.cluster.example"
+
+
+def machine(**fields: object) -> Report:
+    seen = host(name=NAME, home="/data/people/maria", env=ENV)
+    facts = box(H100, torch=TORCH_2_15, host=seen, job=job(**fields))
+    return Report(facts, examine(catalog.CHECKS, facts))
+
+
+def saying(text: str, **fields: object) -> Report:
+    """A report of a machine with one finding that quotes something."""
+    told = machine(**fields)
+    return replace(told, findings=(finding("NUM004", Status.FAIL, text, commands=(text,)),))
+
+
+@pytest.mark.parametrize("format", FORMATS)
+def test_no_format_tells_values_names_or_homes(format: str) -> None:
+    told = machine(checkpoint="/home/maria/runs/model.safetensors")
+    quoted = saying(f"died on {NAME} (gpu-node-17) in /data/people/maria/x: +dynamo,apollo_module")
+    whole = replace(told, findings=(*told.findings, *quoted.findings), replayed="/root/f.json")
+    text = FORMATS[format](redact(whole))
+    for secret in ("apollo", "maria", "node-17", "/root"):
+        assert secret not in text
+    shown = FORMATS[format](redact(whole, keep_names=True))
+    assert "apollo" in shown or format in ("nagios", "sarif")
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("CUDA_LAUNCH_BLOCKING=1 (waits)", "CUDA_LAUNCH_BLOCKING=1 (waits)"),
+        ("NCCL_DEBUG=INFO (talks)", "NCCL_DEBUG=INFO (talks)"),
+        ("LD_PRELOAD=/srv/teams/apollo/libtrace.so (x)", f"LD_PRELOAD={HIDDEN} (x)"),
+        ("LD_PRELOAD=/srv/teams/apollo/... (x)", f"LD_PRELOAD={HIDDEN} (x)"),
+        ("cuDNN in /srv/teams/apollo/libtrace.so", "cuDNN in /srv/teams/apollo/libtrace.so"),
+        ("bad module +dynamo,apollo_module", f"bad module {HIDDEN}"),
+        ("in /home/maria/.cache and /home/maria", "in ~/.cache and ~"),
+        ("'/Users/maria/x', /root/.cache", "'~/x', ~/.cache"),
+        ("/data/people/maria/a", "~/a"),
+        ("/data/home/maria /rootfs /homes/x", "/data/home/maria /rootfs /homes/x"),
+        (f"connect to {NAME}:29500 failed", "connect to [host]:29500 failed"),
+        ("GPU-NODE-17 is not gpu-node-170", "[host] is not gpu-node-170"),
+        ("401 for hf_abcdefghijklmnopqrstuvwxyz", f"401 for {HIDDEN}"),
+        ("https://user:pass@host/x", f"https://{HIDDEN}@host/x"),
+        ("403 for s3://b/x?X-Amz-Signature=ab1&a=b, see", f"403 for s3://b/x?{HIDDEN} see"),
+        ("is it so? https://host/x", "is it so? https://host/x"),
+    ],
+)
+def test_what_is_left_of_a_text(text: str, told: str) -> None:
+    (found,) = redact(saying(text)).findings
+    assert found.verdict.summary == told
+    assert found.verdict.commands == (told,)
+
+
+def test_with_no_redact_only_what_looks_like_a_secret_goes() -> None:
+    text = f"{NAME} /home/maria LD_PRELOAD=/srv/teams/apollo/libtrace.so"
+    (found,) = redact(saying(f"{text} ghp_{'a' * 36}"), keep_names=True).findings
+    assert found.verdict.summary == f"{text} {HIDDEN}"
+
+
+def test_the_facts_within_a_report_tell_no_more_than_its_text() -> None:
+    told = redact(machine(output_dir="/home/maria/out"))
+    seen = told.facts.host
+    assert isinstance(seen, Host)
+    assert (seen.name, seen.home) == ("", "")
+    assert seen.env["LD_PRELOAD"] == HIDDEN
+    assert seen.env["CUDA_VISIBLE_DEVICES"] == ENV["CUDA_VISIBLE_DEVICES"]
+    assert told.facts.job.output_dir == "~/out"
+
+
+def test_a_host_that_is_called_like_a_word_of_the_facts_breaks_nothing() -> None:
+    seen = host(name="error", home="/")
+    facts = machines()["smoke_segfault"].with_(host=seen)
+    told = judged(facts)
+    assert told.facts.smoke == judged(machines()["smoke_segfault"]).facts.smoke
+
+
+@pytest.mark.parametrize("name", machines())
+def test_redaction_changes_no_verdict(name: str) -> None:
+    facts = machines()[name]
+    told = Report(facts, examine(catalog.CHECKS, facts))
+    shown = redact(told)
+    assert (shown.outcome, shown.exit_code, shown.counts) == (
+        told.outcome,
+        told.exit_code,
+        told.counts,
+    )
+    assert shown.facts.job_gpus == told.facts.job_gpus
+    assert redact(shown) == shown
+
+
+def test_a_command_with_the_home_folder_can_still_be_run() -> None:
+    python = replace(finding("TOR001", Status.FAIL), python="/home/maria/my env/bin/python")
+    command = replace(python.verdict, commands=("python -m pip install torch",))
+    told = replace(machine(), findings=(replace(python, verdict=command),))
+    (line,) = redact(told).findings[0].commands
+    assert line == "~/'my env/bin/python' -m pip install torch"
+
+
+@pytest.mark.parametrize("name", ["a", "1", "gpu", "gpu-01", "torch", "python", "nvidia", "optimi"])
+def test_a_host_called_like_a_word_of_the_reports_damages_no_remedy(name: str) -> None:
+    facts = machines()["two_cudnns"]
+    assert judged(facts.with_(host=host(name=name))).findings == judged(facts).findings
+
+
+@pytest.mark.parametrize("name", ["a1b2c3d4e5f6", "maria", "gpu-apollo", "ip-10-0-0-12"])
+def test_any_other_name_is_hidden(name: str) -> None:
+    told = replace(
+        saying(f"on {name}: no"), facts=box(H100, torch=TORCH_2_15, host=host(name=name))
+    )
+    assert redact(told).findings[0].verdict.summary == "on [host]: no"
+
+
+@pytest.mark.parametrize(
+    ("home", "text", "told"),
+    [
+        ("/data/people/maria/", "/data/people/maria/x", "~/x"),
+        ("/", "/dev/shm", "/dev/shm"),
+        ("/dev/shm", "/dev/shm has 64 MiB", "/dev/shm has 64 MiB"),
+    ],
+)
+def test_a_home_hides_itself_and_nothing_else(home: str, text: str, told: str) -> None:
+    report = replace(saying(text), facts=box(H100, torch=TORCH_2_15, host=host(home=home)))
+    assert redact(report).findings[0].verdict.summary == told
+
+
+def test_hostile_names_and_values_are_text_and_take_no_time() -> None:
+    env = {"A\\1\\g<9>": "what nobody knows", "LD_PRELOAD": "y" * 1_000_000}
+    long = host(name="h" * 1_000_000, home="/data/" + "x" * 1_000_000, env=env)
+    report = replace(
+        saying("A\\1\\g<9>=what nobody knows"), facts=box(H100, torch=TORCH_2_15, host=long)
+    )
+    start = time.monotonic()
+    assert redact(report).findings[0].verdict.summary == f"A\\1\\g<9>={HIDDEN}"
+    assert time.monotonic() - start < 5
