@@ -22,18 +22,19 @@ class Status(StrEnum):
 
 
 class Owner(StrEnum):
-    """Who can mend it: the training code, the image or virtual environment, or the host."""
+    """Who can fix it: the training code, the image or virtual environment, or the host."""
 
     JOB = "job"
     ENVIRONMENT = "environment"
     MACHINE = "machine"
 
 
-MENDED_BY = {
+OWNERS = {
     Owner.JOB: "your code or its settings",
-    Owner.ENVIRONMENT: "the image or environment",
-    Owner.MACHINE: "the host or its provider",
+    Owner.ENVIRONMENT: "image or environment",
+    Owner.MACHINE: "host or provider",
 }
+"""Who can fix it, as reports print it."""
 
 EVERYWHERE = ("nvidia", "rocm", "mps", "cpu")
 

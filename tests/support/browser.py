@@ -31,7 +31,7 @@ def missing() -> str:
 
 
 class Browser:
-    """One window. What it asks the network for and complains of is kept."""
+    """One window. Its network requests and console errors are recorded."""
 
     def __init__(self, profile: str) -> None:
         from selenium import webdriver
@@ -68,12 +68,12 @@ class Browser:
         """What a script in the page returns."""
         return self.driver.execute_script(script)
 
-    def complaints(self) -> list[str]:
+    def errors(self) -> list[str]:
         """What stands in the console since the page was opened."""
         return [entry["message"] for entry in self.driver.get_log("browser")]
 
     def requests(self) -> list[str]:
-        """Addresses that were asked for since the page was opened."""
+        """Addresses requested since the page was opened."""
         events = [json.loads(entry["message"]) for entry in self.driver.get_log("performance")]
         return [
             event["message"]["params"]["request"]["url"]
