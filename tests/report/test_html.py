@@ -146,12 +146,14 @@ def test_details_open_by_keyboard_without_scripts(
     chromium.cdp("Emulation.setScriptExecutionDisabled", value=True)
     try:
         chromium.open(pages["showcase"])
+        chromium.cdp("Page.bringToFront")
         for key, code in (("Tab", 9), ("Tab", 9), ("Enter", 13)):
             text = {"text": "\r"} if key == "Enter" else {}
             pressed = {"key": key, "code": key, "windowsVirtualKeyCode": code}
             chromium.cdp("Input.dispatchKeyEvent", type="keyDown", **pressed, **text)
             chromium.cdp("Input.dispatchKeyEvent", type="keyUp", **pressed)
-        assert outer(chromium, "details").startswith('<details class="why" open')
+        opened = '<details class="why" open'
+        chromium.wait_until(lambda: outer(chromium, "details").startswith(opened))
         assert "CKP004" in outer(chromium, "main")
     finally:
         chromium.cdp("Emulation.setScriptExecutionDisabled", value=False)
