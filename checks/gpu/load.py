@@ -235,7 +235,8 @@ ENDED_BADLY = (
 
 SAME_TWICE = Check(
     code="GPU006",
-    slug="same-product-twice",
+    slug="matmul-repeatable",
+    aliases=("same-product-twice",),
     title="The GPU computes the same product twice",
     why="A GPU with a damaged unit answers wrong now and then, and no counter sees it: a run then "
     "diverges for no reason that its log shows. cuBLAS gives the same bits for the same call on "

@@ -69,6 +69,7 @@ class Check:
     `targets` are the kinds of device it applies to; the engine skips it elsewhere. `limits` goes on
     "a pass is no proof", as in "that hours of load stay cool". `returns`: a failure whose owner is
     the machine means RETURN. `required`: when an unknown leaves the run without a verdict.
+    `aliases` are older slugs, still accepted everywhere.
     """
 
     code: str
@@ -88,6 +89,7 @@ class Check:
     limits: str = ""
     returns: bool = False
     required: Required = "never"
+    aliases: tuple[str, ...] = ()
 
     @property
     def family(self) -> str:
