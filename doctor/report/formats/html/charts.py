@@ -14,11 +14,11 @@ from packaging.version import InvalidVersion, Version
 
 from doctor._util.units import count, gb, gib
 from doctor.checkpoint.records import Checkpoint
-from doctor.checks.numerics.attention_trials import fault
 from doctor.facts.facts import Facts
 from doctor.facts.load import Attention, AttentionCase, Trial
 from doctor.facts.memory.plan import KINDS, Plan, plan_of
 from doctor.facts.training import Smoke
+from doctor.judge.attention_gates import defect
 from doctor.report.formats.html.markup import Markup, el
 from doctor.report.phrases import one_line
 from doctor.report.report import Report
@@ -175,7 +175,7 @@ def _cell(one: Trial | None, case: AttentionCase, found: Attention, torch: str) 
         return el("td", "refuses", class_="none", title=one.refused)
     first = found.defaults.get(f"{case.name}/{one.dtype}") == one.backend
     mark = el("strong", "default: ") if first else ""
-    well = not fault(one, case, released(torch), strict=True)
+    well = not defect(one, case, released(torch), strict=True)
     return el("td", mark, _outcome(one, well), class_="good" if well else "bad")
 
 
