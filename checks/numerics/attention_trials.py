@@ -10,7 +10,7 @@ from doctor.checks.numerics.attention_order import Switches
 from doctor.facts.load import Attention, AttentionCase, Implementation, Trial
 from doctor.job.job import Precision
 from doctor.judge.attention_gates import GATES, defect
-from doctor.judge.error_patterns import GPU_TAKEN, recognise
+from doctor.judge.error_patterns import GPU_TAKEN, match_error
 
 MODEL_GATES = {"bf16": 5e-2, "fp16": 2e-2, "fp32": 1e-3}
 """The same of a whole tiny model against eager in fp32, with weights rounded alike."""
@@ -188,7 +188,7 @@ def wrong_implementations(attention: Attention, precision: Precision | None) -> 
 
 
 def _wrong(tried: Implementation, gate: float) -> str:
-    if tried.name not in IMPLEMENTATIONS or recognise(tried.ended.detail, (GPU_TAKEN,)):
+    if tried.name not in IMPLEMENTATIONS or match_error(tried.ended.detail, (GPU_TAKEN,)):
         return ""  # the GPU was held meanwhile, by the doctor's own process in exclusive mode
     if not tried.ended.ok:
         return tried.ended.detail or tried.ended.how
