@@ -14,11 +14,11 @@ from packaging.version import InvalidVersion, Version
 
 from doctor._util.units import count, gb, gib
 from doctor.checkpoint.records import Checkpoint
-from doctor.checks.numerics.attention_trials import fault
 from doctor.facts.facts import Facts
 from doctor.facts.load import Attention, AttentionCase, Trial
 from doctor.facts.memory.plan import KINDS, Plan, plan_of
 from doctor.facts.training import Smoke
+from doctor.judge.attention_gates import defect
 from doctor.report.formats.html.markup import Markup, el
 from doctor.report.phrases import one_line
 from doctor.report.report import Report
@@ -178,7 +178,7 @@ def _cell(trial: Trial | None, case: AttentionCase, attention: Attention, torch:
         return el("td", "refuses", class_="none", title=trial.refused)
     default = attention.defaults.get(f"{case.name}/{trial.dtype}") == trial.backend
     mark = el("strong", "default: ") if default else ""
-    correct = not fault(trial, case, parsed_version(torch), strict=True)
+    correct = not defect(trial, case, parsed_version(torch), strict=True)
     return el("td", mark, _outcome(trial, correct), class_="good" if correct else "bad")
 
 
