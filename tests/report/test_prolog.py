@@ -8,7 +8,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from paths import MACHINES
+from paths import ROOT
+from recorded import machine_file
 
 
 def prolog(*arguments: str) -> tuple[int, str]:
@@ -36,7 +37,7 @@ def prolog(*arguments: str) -> tuple[int, str]:
     ],
 )
 def test_only_a_machine_at_fault_fails(machine: str, code: int, said: str) -> None:
-    facts = str(MACHINES / f"{machine}.json")
+    facts = str(machine_file(machine))
     got, line = prolog("--context", "prolog", "--facts", facts)
     assert (got, said in line) == (code, True)
     assert line.endswith("the job may start\n") == (code == 0)
@@ -62,7 +63,7 @@ def test_a_mistake_in_the_command_line_lets_the_job_start(arguments: tuple[str, 
 def test_a_log_that_takes_nothing_changes_no_verdict(ends: str, machine: str, code: int) -> None:
     command = f"{sys.executable} -m doctor run --no-config --context prolog --facts"
     done = subprocess.run(
-        ["bash", "-c", f"{command} {MACHINES / machine}.json {ends}"],
+        ["bash", "-c", f"{command} {machine_file(machine)} {ends}"],
         capture_output=True,
         text=True,
         timeout=120,
@@ -78,7 +79,7 @@ def test_a_mistake_with_a_log_that_takes_nothing_lets_the_job_start() -> None:
 
 
 def test_its_files_are_written_and_one_that_is_not_changes_nothing(tmp_path: Path) -> None:
-    facts = str(MACHINES / "row_remap_failed.json")
+    facts = str(machine_file("row_remap_failed"))
     code, _ = prolog("--context=prolog", "--facts", facts, "--output", f"json={tmp_path}/a.json")
     assert code == 1
     assert json.loads((tmp_path / "a.json").read_text())["verdict"] == "return"
@@ -89,7 +90,7 @@ def recipe(doctor: str, folder: Path, **variables: str) -> int:
     script = folder / "doctor"
     script.write_text(f"#!/bin/sh\n{doctor}\n")
     script.chmod(0o755)
-    text = (MACHINES.parents[1] / "docs/recipes/slurm-prolog.sh").read_text("utf-8")
+    text = (ROOT / "docs/recipes/slurm-prolog.sh").read_text("utf-8")
     told = text.replace("/opt/doctor/environment/bin/doctor", str(script))
     assert told != text
     done = subprocess.run(["bash", "-c", told], env=variables, timeout=60, check=False)
@@ -104,6 +105,6 @@ def test_the_recipe_drains_for_a_verdict_alone(tmp_path: Path) -> None:
 
 
 def test_the_recipe_lets_jobs_start_where_no_doctor_is(tmp_path: Path) -> None:
-    file = MACHINES.parents[1] / "docs/recipes/slurm-prolog.sh"
+    file = ROOT / "docs/recipes/slurm-prolog.sh"
     done = subprocess.run(["bash", str(file)], env={"SLURM_JOB_GPUS": "0"}, timeout=60, check=False)
     assert done.returncode == 0
