@@ -76,6 +76,10 @@ class _Message(msgspec.Struct):
     code: int | None = None
 
 
+msgspec.json.Decoder(_Message)
+"""Built before there are threads; see `doctor.collect.children`."""
+
+
 @dataclass(slots=True)
 class _Progress:
     """What one request has told so far."""

@@ -17,8 +17,16 @@ from doctor._util.records import Ended, Unknown
 from doctor.checkpoint.io.addresses import clean
 from doctor.checkpoint.records import Checkpoint
 from doctor.collect.child import CUT_OFF, Answer, Child, probe_command
+from doctor.facts.facts import Facts
 
 T = TypeVar("T")
+
+msgspec.json.Decoder(Facts)
+"""Builds what msgspec knows of every section, while the import lock keeps other threads out.
+
+msgspec builds it at the first use of a type otherwise, without a lock: two threads that convert a
+type for the first time at once end the process with SIGSEGV.
+"""
 
 
 class NotStartedError(Exception):
