@@ -52,7 +52,7 @@ def memory(facts: Facts) -> Markup | None:
         pieces.insert(-1, Piece("activations", 0, "not known", f"s{KINDS.index('activations')}"))
     spread = f", each of {found.shards} shards" if found.shards > 1 else ""
     caption = (
-        f"{count(found.size.parameters)} parameters ({found.size.said}){spread}: "
+        f"{count(found.size.parameters)} parameters ({found.size.basis}){spread}: "
         f"{gib(found.free)} {found.where}"
     )
     whole = max(found.free, found.need)
