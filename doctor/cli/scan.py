@@ -80,7 +80,7 @@ def _asked(path: str, wanted: str, bar: Bar, rows: list[Row]) -> Checkpoint | Un
 
     children = Children()
     try:
-        answer = children.ask(
+        answer = children.run_probe(
             "checkpoint", path, wanted, seconds=SECONDS, on_enter=bar.doing, on_note=heard
         )
     finally:
