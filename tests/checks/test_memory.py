@@ -600,7 +600,7 @@ LLAMA = {
 def look(path: Path) -> dict[str, Any]:
     children = Children()
     try:
-        return children.ask("shape", str(path), seconds=30).answer or {}
+        return children.run_probe("shape", str(path), seconds=30).answer or {}
     finally:
         children.interrupt()
 
