@@ -8,6 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import command
 import pytest
 from recorded import machine_file
 
@@ -18,9 +19,7 @@ DOCTOR = [sys.executable, "-m", "doctor"]
 
 def doctor(*arguments: str, **options: object) -> subprocess.CompletedProcess[str]:
     env = {**os.environ, "COLUMNS": "100"} | dict(options.pop("env", {}))  # type: ignore[call-overload]
-    return subprocess.run(
-        [*DOCTOR, *arguments], capture_output=True, text=True, env=env, timeout=120, **options
-    )  # type: ignore[call-overload]
+    return command.doctor(*arguments, env=env, **options)  # type: ignore[arg-type]
 
 
 def replay(machine: str, *arguments: str, **options: object) -> subprocess.CompletedProcess[str]:

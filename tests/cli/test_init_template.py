@@ -6,11 +6,11 @@ import json
 import os
 import shutil
 import subprocess
-import sys
 import tomllib
 from pathlib import Path
 from typing import Any
 
+import command
 import jsonschema
 import msgspec
 import pytest
@@ -97,15 +97,7 @@ def test_a_configuration_that_says_something_else_is_left_out(tmp_path: Path) ->
 
 
 def doctor(folder: Path, *flags: str, **variables: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "doctor", *flags],
-        capture_output=True,
-        text=True,
-        cwd=folder,
-        env={**os.environ, **variables},
-        timeout=100,
-        check=False,
-    )
+    return command.doctor(*flags, cwd=folder, env={**os.environ, **variables})
 
 
 def test_the_command_writes_one_and_never_overwrites_it(tmp_path: Path) -> None:

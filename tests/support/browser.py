@@ -73,13 +73,14 @@ class Browser:
         return [entry["message"] for entry in self.driver.get_log("browser")]
 
     def requests(self) -> list[str]:
-        """Addresses that were asked for since the page was opened."""
+        """Addresses requested since the page was opened, without the browser's own start page."""
         events = [json.loads(entry["message"]) for entry in self.driver.get_log("performance")]
-        return [
+        urls = [
             event["message"]["params"]["request"]["url"]
             for event in events
             if event["message"]["method"] == "Network.requestWillBeSent"
         ]
+        return [url for url in urls if not url.startswith("chrome://")]
 
     def picture(self, height: int | None = None) -> bytes:
         """The page as PNG, its first `height` pixels or the whole."""
