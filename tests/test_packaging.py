@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import importlib.metadata
 import importlib.util
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -19,9 +20,9 @@ PACKAGE = Path(doctor.__file__).parent
 
 
 def test_no_top_level_checks_is_importable(tmp_path: Path) -> None:
-    done = subprocess.run(
-        [sys.executable, "-c", "import checks"], cwd=tmp_path, capture_output=True, check=False
-    )
+    environ = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    command = [sys.executable, "-c", "import checks"]
+    done = subprocess.run(command, cwd=tmp_path, env=environ, capture_output=True, check=False)
     assert b"No module named 'checks'" in done.stderr
 
 

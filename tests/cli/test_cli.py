@@ -239,6 +239,7 @@ def test_a_closed_pipe_is_no_traceback() -> None:
 
 
 @pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- 2>&-", "<&- >&- 2>&-"])
+@pytest.mark.slow
 def test_closed_streams_change_no_verdict(closed: str) -> None:
     command = f"{sys.executable} -m doctor run --device cpu --no-smoke {closed}"
     done = subprocess.run(["bash", "-c", command], capture_output=True, timeout=120, check=False)
@@ -307,6 +308,7 @@ def test_names_of_strangers_are_neither_markup_nor_terminal_codes(tmp_path: Path
         assert "[bold]x[/x]" in done.stdout
 
 
+@pytest.mark.slow
 def test_explain_and_help_import_neither_torch_nor_msgspec_heavies() -> None:
     code = (
         "import sys; sys.argv = ['doctor', *sys.argv[1:]]\n"

@@ -128,6 +128,7 @@ def test_a_folder_that_takes_no_file_is_told(tmp_path: Path) -> None:
         init(tmp_path, to_stdout=False)
 
 
+@pytest.mark.slow
 def test_a_run_in_its_folder_uses_it_and_complains_of_nothing_new(tmp_path: Path) -> None:
     flags = ("run", "--device", "cpu", "--no-smoke", "--format", "json")
     before = json.loads(doctor(tmp_path, *flags).stdout)
@@ -139,6 +140,7 @@ def test_a_run_in_its_folder_uses_it_and_complains_of_nothing_new(tmp_path: Path
 
 
 @pytest.mark.skipif(not shutil.which("gcc"), reason="gcc builds the library that hangs")
+@pytest.mark.slow
 def test_a_driver_that_hangs_leaves_the_gpus_out(tmp_path: Path) -> None:
     source = tmp_path / "hang.c"
     source.write_text(

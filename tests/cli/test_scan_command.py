@@ -29,6 +29,8 @@ from doctor.report.progress import Bar, amount
 from doctor.report.report import Report
 from doctor.report.scan import json_text, plain_text
 
+pytestmark = pytest.mark.slow
+
 DOCTOR = [sys.executable, "-m", "doctor"]
 
 

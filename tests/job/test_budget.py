@@ -142,6 +142,7 @@ def run(folder: Path, *flags: str) -> tuple[float, int, dict[str, Any]]:
 
 
 @pytest.mark.skipif(not shutil.which("gcc"), reason="gcc builds the libraries that hang")
+@pytest.mark.slow
 def test_a_driver_that_hangs_costs_no_more_than_the_budget(tmp_path: Path) -> None:
     spent, code, report = run(tmp_path, "--budget", "3s", "--skip", "TOR002")
     assert spent <= 3 + 1
@@ -159,6 +160,7 @@ def test_a_driver_that_hangs_costs_no_more_than_the_budget(tmp_path: Path) -> No
 
 
 @pytest.mark.skipif(not shutil.which("gcc"), reason="gcc builds the libraries that hang")
+@pytest.mark.slow
 def test_a_budget_with_room_for_the_drivers_deadline_names_it(tmp_path: Path) -> None:
     spent, code, report = run(tmp_path, "--budget", "9")
     assert spent <= 9 + 1

@@ -14,6 +14,8 @@ from recorded import machine_file
 
 from doctor.report.formats.table import FORMATS
 
+pytestmark = pytest.mark.slow
+
 
 def doctor(*arguments: str, cwd: Path, **env: str) -> subprocess.CompletedProcess[str]:
     return command.doctor(*arguments, cwd=cwd, env={**os.environ, **env})

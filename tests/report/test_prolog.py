@@ -12,6 +12,8 @@ from command import doctor
 from paths import ROOT
 from recorded import machine_file
 
+pytestmark = pytest.mark.slow
+
 
 def prolog(*arguments: str) -> tuple[int, str]:
     done = doctor("run", *arguments)
