@@ -5,10 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from areas import AREAS, OUTCOMES
 from generated import FACTS_FILE
 from paths import MACHINES
-from recorded import machines
+from recorded import AREAS, OUTCOMES, machines
 from reports import judged
 
 from doctor.facts.facts import decode
