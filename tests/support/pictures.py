@@ -25,8 +25,8 @@ LOUD = (Status.WARN, Status.FAIL)
 KEYWORD = b"drawn-from\0"
 
 
-def console(facts: Facts) -> str:
-    """The report as the terminal shows it, as SVG; rich's web fonts are left out."""
+def console(report: Report) -> str:
+    """A report as the terminal shows it, as SVG; rich's web fonts are left out."""
     from rich.console import Console
 
     from doctor.report.terminal import show
@@ -34,7 +34,7 @@ def console(facts: Facts) -> str:
     terminal = Console(
         record=True, width=100, file=io.StringIO(), force_terminal=True, highlight=False
     )
-    show(judged(facts), terminal)
+    show(report, terminal)
     svg = terminal.export_svg(title="doctor run", unique_id="doctor")
     alone = re.sub(r"\s*@font-face \{.*?\}", "", svg, flags=re.DOTALL)
     return alone.replace("Fira Code", "ui-monospace")
