@@ -10,6 +10,7 @@ from json import dumps, loads
 from recorded import H100, TORCH_2_15, box, job, machines
 from reports import HOSTILE, judged
 
+from doctor.facts.facts import Facts
 from doctor.judge.check import Check, Finding, Owner, Status, Verdict
 from doctor.report.report import Report
 
@@ -65,10 +66,15 @@ SHOWN = (
 """Fixed codes, as with --only: a new check leaves samples and pictures alone."""
 
 
+def shown(facts: Facts) -> Report:
+    """A report with these checks only."""
+    report = judged(facts)
+    return replace(report, findings=tuple(f for f in report.findings if f.check.code in SHOWN))
+
+
 def h200() -> Report:
     """Findings of a recorded machine."""
-    report = judged(machines()["h200_torch2.11"])
-    return replace(report, findings=tuple(f for f in report.findings if f.check.code in SHOWN))
+    return shown(machines()["h200_torch2.11"])
 
 
 SAMPLES: dict[str, Callable[[], Report]] = {"every_status": every_status, "h200": h200}
