@@ -52,6 +52,7 @@ def run(code: str, **env: str) -> str:
     return done.stdout
 
 
+@pytest.mark.slow
 def test_every_python_form_runs() -> None:
     forms = [
         prescribed(facts, mode=mode, deterministic=deterministic)
@@ -82,6 +83,7 @@ def effect(facts: Facts, mode: Mode = "stable", deterministic: bool = False) -> 
     return told
 
 
+@pytest.mark.slow
 def test_what_the_python_form_sets_on_an_h200() -> None:
     assert effect(H200) == {
         "cudnn": False,
@@ -95,6 +97,7 @@ def test_what_the_python_form_sets_on_an_h200() -> None:
     }
 
 
+@pytest.mark.slow
 def test_the_diagnostic_ladder_leaves_no_fused_kernel() -> None:
     told = effect(H200, "diagnostic", deterministic=True)
     assert (told["cudnn"], told["flash"], told["attention"]) == (False, False, "eager")
@@ -102,6 +105,7 @@ def test_the_diagnostic_ladder_leaves_no_fused_kernel() -> None:
     assert told["deterministic"] is True
 
 
+@pytest.mark.slow
 def test_fp16_has_a_scaler_and_no_tf32_below_8() -> None:
     told = effect(MACHINES["t4"])
     assert told["scaler"] == "GradScaler"
@@ -195,10 +199,12 @@ def check_trainer_forms(**env: str) -> str:
     return str(version)
 
 
+@pytest.mark.slow
 def test_the_trainer_form_loads_in_transformers_5() -> None:
     assert check_trainer_forms().startswith("5.")
 
 
+@pytest.mark.slow
 def test_the_trainer_form_loads_in_transformers_4(tmp_path: Path) -> None:
     pip = [sys.executable, "-m", "pip", "install", "-q", "--no-compile", "--target"]
     done = subprocess.run(
@@ -210,6 +216,7 @@ def test_the_trainer_form_loads_in_transformers_4(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["h200_torch2.11", "cpu_only", "t4"])
+@pytest.mark.slow
 def test_accelerate_loads_its_form(name: str, tmp_path: Path) -> None:
     file = tmp_path / "accelerate.yaml"
     given = "compute_environment: LOCAL_MACHINE\ndistributed_type: 'NO'\nnum_processes: 1\n"

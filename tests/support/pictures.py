@@ -14,17 +14,19 @@ from tempfile import TemporaryDirectory
 from reports import judged
 
 from doctor.facts.facts import Facts
+from doctor.judge.check import Status
 from doctor.prescribe.rules import prescribe
 from doctor.report.formats.html.page import render
 from doctor.report.report import Report
 
 WIDTH, HEIGHT = 1080, 1180
 SIGNATURE = b"\x89PNG\r\n\x1a\n"
+LOUD = (Status.WARN, Status.FAIL)
 KEYWORD = b"drawn-from\0"
 
 
-def console(facts: Facts) -> str:
-    """The report as the terminal shows it, as SVG; rich's web fonts are left out."""
+def console(report: Report) -> str:
+    """A report as the terminal shows it, as SVG; rich's web fonts are left out."""
     from rich.console import Console
 
     from doctor.report.terminal import show
@@ -32,21 +34,21 @@ def console(facts: Facts) -> str:
     terminal = Console(
         record=True, width=100, file=io.StringIO(), force_terminal=True, highlight=False
     )
-    show(judged(facts), terminal)
+    show(report, terminal)
     svg = terminal.export_svg(title="doctor run", unique_id="doctor")
     alone = re.sub(r"\s*@font-face \{.*?\}", "", svg, flags=re.DOTALL)
     return alone.replace("Fira Code", "ui-monospace")
 
 
-def _prescribed(facts: Facts) -> Report:
+def _with_settings(facts: Facts) -> Report:
     report = judged(facts)
-    return replace(report, prescribed=tuple(prescribe(facts, report.findings)))
+    return replace(report, settings=tuple(prescribe(facts, report.findings)))
 
 
 def digest(facts: Facts) -> bytes:
     """What the picture shows: the top of the page, without the checks that pass or skip."""
-    report = _prescribed(facts)
-    loud = tuple(finding for finding in report.findings if finding.complains)
+    report = _with_settings(facts)
+    loud = tuple(finding for finding in report.findings if finding.status in LOUD)
     return hashlib.sha256(render(replace(report, findings=loud)).encode()).hexdigest().encode()
 
 
@@ -56,7 +58,7 @@ def page(facts: Facts) -> bytes:
 
     with TemporaryDirectory() as folder, browser() as chromium:
         file = Path(folder) / "report.html"
-        file.write_text(render(_prescribed(facts)), "ascii")
+        file.write_text(render(_with_settings(facts)), "ascii")
         chromium.open(file, WIDTH)
         picture = chromium.picture(HEIGHT)
     body = b"tEXt" + KEYWORD + digest(facts)
