@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from recorded import FOLDER
+from recorded import machine_file
 
 from doctor import __version__
 
@@ -24,7 +24,7 @@ def doctor(*arguments: str, **options: object) -> subprocess.CompletedProcess[st
 
 
 def replay(machine: str, *arguments: str, **options: object) -> subprocess.CompletedProcess[str]:
-    return doctor("run", "--facts", str(FOLDER / f"{machine}.json"), *arguments, **options)
+    return doctor("run", "--facts", str(machine_file(machine)), *arguments, **options)
 
 
 def test_version() -> None:
@@ -275,7 +275,7 @@ def test_a_working_directory_that_is_gone_is_one_line(tmp_path: Path) -> None:
 
 def test_facts_that_cannot_be_written_leave_no_draft(tmp_path: Path) -> None:
     command = (
-        f"ulimit -f 1; {sys.executable} -m doctor run --facts {FOLDER / 'a100.json'} "
+        f"ulimit -f 1; {sys.executable} -m doctor run --facts {machine_file('a100')} "
         f"--save-facts {tmp_path / 'x.json'}"
     )
     done = subprocess.run(
@@ -286,7 +286,7 @@ def test_facts_that_cannot_be_written_leave_no_draft(tmp_path: Path) -> None:
 
 
 def test_hostile_facts_are_no_traceback(tmp_path: Path) -> None:
-    data = json.loads((FOLDER / "a100.json").read_bytes())
+    data = json.loads(machine_file("a100").read_bytes())
     data["host"]["env"] = {"CUDA_VISIBLE_DEVICES": "9" * 5000}
     data["cuda"] = None
     path = tmp_path / "facts.json"
@@ -297,7 +297,7 @@ def test_hostile_facts_are_no_traceback(tmp_path: Path) -> None:
 
 
 def test_names_of_strangers_are_neither_markup_nor_terminal_codes(tmp_path: Path) -> None:
-    data = json.loads((FOLDER / "full_disk.json").read_bytes())
+    data = json.loads(machine_file("full_disk").read_bytes())
     data["places"][0]["path"] = "/data/[bold]x[/x]\x1b[2J\r\n"
     path = tmp_path / "facts.json"
     path.write_text(json.dumps(data))

@@ -12,8 +12,7 @@ from typing import Any
 import msgspec
 import pytest
 import shims
-from paths import MACHINES
-from recorded import smoke, stopped
+from recorded import machine_file, smoke, stopped
 
 from doctor._util.records import Ended, Unknown
 from doctor.checks.gpu.load import FIGURES, SAME_TWICE, SPEED
@@ -331,7 +330,7 @@ def test_gpus_that_hung_under_load_are_not_asked_to_copy(
 
 @pytest.mark.parametrize("code", ["GPU005", "GPU006", "GPU007", "GPU008"])
 def test_quick_leaves_out_what_a_facts_file_holds(code: str) -> None:
-    machine = MACHINES / "two_a100.json"
+    machine = machine_file("two_a100")
     for quick, status in ((None, Status.PASS), (True, Status.SKIP)):
         flags = {"quick": quick}
         report = examine_job(flags, machine, None, [code], [], "fail", progress=False)

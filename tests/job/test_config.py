@@ -13,7 +13,8 @@ from typing import Any
 import jsonschema
 import msgspec
 import pytest
-from paths import MACHINES, ROOT
+from paths import ROOT
+from recorded import machine_file
 
 from doctor._util.errors import UserError
 from doctor.job.expect import Expect, admits, names, parse_size
@@ -378,7 +379,7 @@ def test_versions(wanted: str, version: str, fits: bool) -> None:
 
 
 def doctor(folder: Path, *flags: str, **variables: str) -> subprocess.CompletedProcess[str]:
-    machine = MACHINES / "h100_torch2.15.json"
+    machine = machine_file("h100_torch2.15")
     return subprocess.run(
         [sys.executable, "-m", "doctor", "run", "--facts", str(machine), *flags],
         capture_output=True,

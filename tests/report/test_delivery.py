@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from recorded import FOLDER
+from recorded import machine_file
 
 from doctor.judge import catalog
 from doctor.report.formats.table import FORMATS
@@ -27,7 +27,7 @@ def doctor(*arguments: str, cwd: Path, **env: str) -> subprocess.CompletedProces
 
 
 def machine(name: str) -> str:
-    return str(FOLDER / f"{name}.json")
+    return str(machine_file(name))
 
 
 @pytest.mark.parametrize("command", [("report",), ("run", "--no-config", "--facts")])

@@ -1,4 +1,4 @@
-"""The machines of tests/machines, spelled out: `python tests/recorded.py` writes their files.
+"""Machines that the tests examine, as facts.
 
 All of them are made from documented values (vendors' data sheets, torch's own tables, the texts
 that drivers and libraries print) unless `origin` says that they were recorded on hardware.
@@ -6,6 +6,9 @@ that drivers and libraries print) unless `origin` says that they were recorded o
 
 from __future__ import annotations
 
+import tempfile
+from functools import cache
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -14,7 +17,6 @@ import recorded_diagnosis
 import recorded_expect
 import recorded_load
 import recorded_own
-from paths import MACHINES as FOLDER
 from recorded_load import loaded, quiet
 
 from doctor._util.records import Ended, Unknown
@@ -732,7 +734,7 @@ def unread() -> Facts:
 
 
 def machines() -> dict[str, Facts]:
-    """Name of the file -> its facts."""
+    """Name -> facts."""
     slow = (Watched(uuid=H100.uuid, samples=14, mask=0x4 | 0x40 | 0x8),)
     used = msgspec.structs.replace(H100, memory_used=40 * GIB)
     remap = msgspec.structs.replace(A100, remap_failed=True, uncorrected=3)
@@ -817,6 +819,12 @@ def machines() -> dict[str, Facts]:
     }
 
 
-if __name__ == "__main__":
-    for name, facts in machines().items():
-        (FOLDER / f"{name}.json").write_bytes(encode(facts))
+_FILES = tempfile.TemporaryDirectory(prefix="machines-")
+
+
+@cache
+def machine_file(name: str) -> Path:
+    """A machine as a facts file, in a directory that lives as long as this process."""
+    path = Path(_FILES.name) / f"{name}.json"
+    path.write_bytes(encode(machines()[name]))
+    return path
