@@ -40,14 +40,14 @@ def console(facts: Facts) -> str:
 
 def _prescribed(facts: Facts) -> Report:
     report = judged(facts)
-    return replace(report, prescribed=tuple(prescribe(facts, report.findings)))
+    return replace(report, settings=tuple(prescribe(facts, report.findings)))
 
 
 def digest(facts: Facts) -> bytes:
     """What the picture shows: the top of the page, without the checks that pass or skip."""
     report = _prescribed(facts)
-    loud = tuple(finding for finding in report.findings if finding.complains)
-    return hashlib.sha256(render(replace(report, findings=loud)).encode()).hexdigest().encode()
+    problems = tuple(finding for finding in report.findings if finding.is_problem)
+    return hashlib.sha256(render(replace(report, findings=problems)).encode()).hexdigest().encode()
 
 
 def page(facts: Facts) -> bytes:
