@@ -25,7 +25,6 @@ from doctor.judge import catalog
 from doctor.judge.check import Check
 from doctor.judge.engine import examine
 from doctor.report import pages
-from doctor.report.explain import markdown_table
 from doctor.report.formats import json as report_json
 from doctor.report.formats.plain import render
 from doctor.report.formats.table import FORMATS as RENDERERS
@@ -33,7 +32,7 @@ from doctor.report.redaction import redact
 from doctor.report.report import Report
 
 LIMIT = 8
-DOCS, SCHEMAS, README = ROOT / "docs", ROOT / "schemas", ROOT / "README.md"
+DOCS, SCHEMAS = ROOT / "docs", ROOT / "schemas"
 PICTURE = DOCS / "report.png"
 FACTS_FILE = MACHINES / "h200_torch2.11.json"
 """A facts file for readers of the README to try."""
@@ -51,7 +50,6 @@ def generated(checks: Sequence[Check] = catalog.CHECKS) -> dict[Path, str]:
         **dict(_schemas()),
         **dict(_reports(checks)),
         **dict(_samples()),
-        README: _with_table(README.read_text("utf-8"), markdown_table(checks)),
         DOCS / "console.svg": console(machines()[SHOWN]),
         FACTS_FILE: _facts_file(),
     }
@@ -87,15 +85,6 @@ def _samples() -> Iterator[tuple[Path, str]]:
         report = sample()
         for format, (ending, reduced) in REDUCED.items():
             yield FORMATS / f"{name}.{ending}", reduced(RENDERERS[format](report)) + "\n"
-
-
-def _with_table(text: str, table: str) -> str:
-    """A document with its table of checks replaced."""
-    head = re.escape("\n".join(table.splitlines()[:2]))
-    replaced, count = re.subn(rf"{head}(\n\|.*)+", lambda _: table, text)
-    if count != 1:
-        raise ValueError(f"README.md: {count} tables of checks; exactly one required")
-    return replaced
 
 
 def _facts_file() -> str:
