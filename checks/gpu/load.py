@@ -118,7 +118,8 @@ def _slow(rate: float, figure: Figure | None, best: float) -> list[str]:
     if rate < SIBLING_SHARE * best:
         least = SIBLING_SHARE * best / TERA
         problems.append(
-            f"at least {least:.0f} TFLOP/s required ({SIBLING_SHARE:.0%} of the fastest GPU of this model)"
+            f"at least {least:.0f} TFLOP/s required "
+            f"({SIBLING_SHARE:.0%} of the fastest GPU of this model)"
         )
     return problems
 
