@@ -114,6 +114,7 @@ def run_action(folder: Path, **variables: str) -> subprocess.CompletedProcess[st
     )
 
 
+@pytest.mark.slow
 def test_the_action_runs_and_tells_its_outputs(tmp_path: Path) -> None:
     hostile = "$(touch pwned)"
     done = run_action(
@@ -132,6 +133,7 @@ def test_the_action_runs_and_tells_its_outputs(tmp_path: Path) -> None:
     assert not (tmp_path / "pwned").exists()
 
 
+@pytest.mark.slow
 def test_the_action_closes_the_gate(tmp_path: Path) -> None:
     done = run_action(tmp_path, DOCTOR_ARGUMENTS="--device=cpu\n--no-smoke\n--inject=MEM002")
     assert done.returncode == 1, done.stdout + done.stderr

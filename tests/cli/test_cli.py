@@ -8,6 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import command
 import pytest
 from recorded import machine_file
 
@@ -18,9 +19,7 @@ DOCTOR = [sys.executable, "-m", "doctor"]
 
 def doctor(*arguments: str, **options: object) -> subprocess.CompletedProcess[str]:
     env = {**os.environ, "COLUMNS": "100"} | dict(options.pop("env", {}))  # type: ignore[call-overload]
-    return subprocess.run(
-        [*DOCTOR, *arguments], capture_output=True, text=True, env=env, timeout=120, **options
-    )  # type: ignore[call-overload]
+    return command.doctor(*arguments, env=env, **options)  # type: ignore[arg-type]
 
 
 def replay(machine: str, *arguments: str, **options: object) -> subprocess.CompletedProcess[str]:
@@ -240,6 +239,7 @@ def test_a_closed_pipe_is_no_traceback() -> None:
 
 
 @pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- 2>&-", "<&- >&- 2>&-"])
+@pytest.mark.slow
 def test_closed_streams_change_no_verdict(closed: str) -> None:
     command = f"{sys.executable} -m doctor run --device cpu --no-smoke {closed}"
     done = subprocess.run(["bash", "-c", command], capture_output=True, timeout=120, check=False)
@@ -308,6 +308,7 @@ def test_names_of_strangers_are_neither_markup_nor_terminal_codes(tmp_path: Path
         assert "[bold]x[/x]" in done.stdout
 
 
+@pytest.mark.slow
 def test_explain_and_help_import_neither_torch_nor_msgspec_heavies() -> None:
     code = (
         "import sys; sys.argv = ['doctor', *sys.argv[1:]]\n"

@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-import sys
 import tomllib
 from pathlib import Path
 from typing import Any
 
+import command
 import jsonschema
 import msgspec
 import pytest
@@ -380,15 +380,8 @@ def test_versions(wanted: str, version: str, fits: bool) -> None:
 
 def doctor(folder: Path, *flags: str, **variables: str) -> subprocess.CompletedProcess[str]:
     machine = machine_file("h100_torch2.15")
-    return subprocess.run(
-        [sys.executable, "-m", "doctor", "run", "--facts", str(machine), *flags],
-        capture_output=True,
-        text=True,
-        cwd=folder,
-        env={**os.environ, **variables},
-        timeout=60,
-        check=False,
-    )
+    flags = ("run", "--facts", str(machine), *flags)
+    return command.doctor(*flags, cwd=folder, env={**os.environ, **variables})
 
 
 @pytest.mark.parametrize(

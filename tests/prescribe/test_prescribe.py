@@ -58,6 +58,7 @@ def run(code: str, **env: str) -> str:
     return done.stdout
 
 
+@pytest.mark.slow
 def test_every_python_form_runs() -> None:
     forms = [
         prescribed(facts, mode=mode, deterministic=deterministic)
@@ -88,6 +89,7 @@ def effect(facts: Facts, mode: Mode = "stable", deterministic: bool = False) -> 
     return values
 
 
+@pytest.mark.slow
 def test_what_the_python_form_sets_on_an_h200() -> None:
     assert effect(H200) == {
         "cudnn": False,
@@ -101,6 +103,7 @@ def test_what_the_python_form_sets_on_an_h200() -> None:
     }
 
 
+@pytest.mark.slow
 def test_the_diagnostic_mode_disables_every_fused_kernel() -> None:
     values = effect(H200, "diagnostic", deterministic=True)
     assert (values["cudnn"], values["flash"], values["attention"]) == (False, False, "eager")
@@ -108,6 +111,7 @@ def test_the_diagnostic_mode_disables_every_fused_kernel() -> None:
     assert values["deterministic"] is True
 
 
+@pytest.mark.slow
 def test_fp16_has_a_scaler_and_no_tf32_below_8() -> None:
     values = effect(MACHINES["t4"])
     assert values["scaler"] == "GradScaler"
@@ -199,10 +203,12 @@ def check_trainer_forms(**env: str) -> str:
     return str(version)
 
 
+@pytest.mark.slow
 def test_the_trainer_form_loads_in_transformers_5() -> None:
     assert check_trainer_forms().startswith("5.")
 
 
+@pytest.mark.slow
 def test_the_trainer_form_loads_in_transformers_4(tmp_path: Path) -> None:
     pip = [sys.executable, "-m", "pip", "install", "-q", "--no-compile", "--target"]
     done = subprocess.run(
@@ -214,6 +220,7 @@ def test_the_trainer_form_loads_in_transformers_4(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["h200_torch2.11", "cpu_only", "t4"])
+@pytest.mark.slow
 def test_accelerate_loads_its_form(name: str, tmp_path: Path) -> None:
     file = tmp_path / "accelerate.yaml"
     existing = "compute_environment: LOCAL_MACHINE\ndistributed_type: 'NO'\nnum_processes: 1\n"
