@@ -214,7 +214,7 @@ def not_slowed(watched: tuple[Watched, ...], job_gpus: JobGpus | Unknown) -> Ver
 
 def _not_slowed(label: str, gpu: Watched) -> Verdict:
     slowdowns = [name for bit, name in SLOWDOWNS.items() if gpu.mask & bit]
-    peak = f" at up to {gpu.temperature} °C" if gpu.temperature is not None else ""
+    peak = f" at up to {gpu.temperature} C" if gpu.temperature is not None else ""
     if slowdowns:
         return warn(
             f"{label}: {', '.join(slowdowns)} in {gpu.samples} samples{peak}; none expected"

@@ -117,9 +117,8 @@ def _slow(rate: float, figure: Figure | None, best: float) -> list[str]:
         problems.append(_required(figure))
     if rate < SIBLING_SHARE * best:
         least = SIBLING_SHARE * best / TERA
-        problems.append(
-            f"at least {least:.0f} TFLOP/s required ({SIBLING_SHARE:.0%} of the fastest GPU of this model)"
-        )
+        share = f"{SIBLING_SHARE:.0%} of the fastest GPU of this model"
+        problems.append(f"at least {least:.0f} TFLOP/s required ({share})")
     return problems
 
 
