@@ -76,7 +76,7 @@ def cudnn_sdpa(
     if suspicion:
         return _suspected(suspicion, version, attention)
     if attention is None:
-        return skip("left out by --no-smoke or --budget")
+        return skip("omitted by --no-smoke or --budget")
     return unknown(f"the attention trial did not run: {attention.reason}")
 
 
@@ -116,12 +116,12 @@ def _observed(suspicion: Suspicion, sure: set[Bug], results: Results, version: V
     `sure`: bugs that the trial would have reproduced.
     """
     every = results.faults + results.avoided
-    shown = tuple(bug for bug in suspicion.hits if any(_is(bug, each) for each in every))
-    rest = tuple(bug for bug in suspicion.hits if bug not in shown)
+    reproduced = tuple(bug for bug in suspicion.hits if any(_is(bug, each) for each in every))
+    rest = tuple(bug for bug in suspicion.hits if bug not in reproduced)
     doubts = [f"suspected {b.symptom} ({_issue(b.source)}), {_how_sure(b, sure)}" for b in rest]
-    named = shown + tuple(bug for bug in rest if bug not in sure)
+    named = reproduced + tuple(bug for bug in rest if bug not in sure)
     if results.faults or results.wrong or named:
-        known = [f"known bug {_issue(bug.source)}" for bug in shown]
+        known = [f"known bug {_issue(bug.source)}" for bug in reproduced]
         problem = fail if any(each.serious for each in results.faults) else warn
         problems = [*describe(results.faults), *known, *results.wrong, *doubts]
         return problem(
