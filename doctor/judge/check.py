@@ -23,18 +23,19 @@ class Status(StrEnum):
 
 
 class Owner(StrEnum):
-    """Who can mend it: the training code, the image or virtual environment, or the host."""
+    """Who can fix it: the training code, the image or virtual environment, or the host."""
 
     JOB = "job"
     ENVIRONMENT = "environment"
     MACHINE = "machine"
 
 
-MENDED_BY = {
+OWNERS = {
     Owner.JOB: "your code or its settings",
-    Owner.ENVIRONMENT: "the image or environment",
-    Owner.MACHINE: "the host or its provider",
+    Owner.ENVIRONMENT: "image or environment",
+    Owner.MACHINE: "host or provider",
 }
+"""Who can fix it, as reports print it."""
 
 EVERYWHERE = ("nvidia", "rocm", "mps", "cpu")
 
@@ -121,18 +122,18 @@ class Finding:
         return self.verdict.status
 
     @property
-    def complains(self) -> bool:
-        """Whether there is something to mend."""
+    def is_problem(self) -> bool:
+        """Whether it is a warning or a failure."""
         return self.status in (Status.WARN, Status.FAIL)
 
     @property
     def fix(self) -> str:
-        """The remedy, "" where there is nothing to mend."""
-        return (self.verdict.fix or self.check.fix) if self.complains else ""
+        """The remedy, "" unless it is a problem."""
+        return (self.verdict.fix or self.check.fix) if self.is_problem else ""
 
     @property
     def commands(self) -> tuple[str, ...]:
-        if not self.complains:
+        if not self.is_problem:
             return ()
         home, path = ("~/", self.python[2:]) if self.python.startswith("~/") else ("", self.python)
         pip = f"{home}{shlex.quote(path)} -m pip"

@@ -444,6 +444,7 @@ def autograd_keeps(layers: int, *, amp: bool) -> int:
 
 
 @pytest.mark.parametrize("amp", [True, False])
+@pytest.mark.slow
 def test_the_estimate_of_a_layer_is_what_autograd_keeps_of_it(amp: bool) -> None:
     measured_bytes = (autograd_keeps(4, amp=amp) - autograd_keeps(2, amp=amp)) / 2
     shape = ModelShape(
@@ -600,7 +601,7 @@ LLAMA = {
 def look(path: Path) -> dict[str, Any]:
     children = Children()
     try:
-        return children.ask("shape", str(path), seconds=30).answer or {}
+        return children.run_probe("shape", str(path), seconds=30).answer or {}
     finally:
         children.interrupt()
 

@@ -44,8 +44,7 @@ def _shares_memory(gpu: JobGpu) -> bool:
     """An integrated GPU: torch reports one, or NVML supports no memory query."""
     if gpu.torch:
         return gpu.torch.integrated
-    unread = gpu.nvml.unread.items() if gpu.nvml else ()
-    return any("memory" in name and "not supported" in reason.lower() for name, reason in unread)
+    return gpu.nvml is not None and gpu.nvml.lacks("memory_total")
 
 
 def host_room(host: Host | Unknown) -> tuple[float, str] | Unknown:
