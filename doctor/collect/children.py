@@ -47,7 +47,7 @@ class Children:
         """`budget`: seconds from now in which all of them must end."""
         self._budget_end = math.inf if budget is None else time.monotonic() + budget
         self._running: list[Child] = []
-        self._closed = False
+        self._interrupted = threading.Event()
 
     def start(
         self, python: str, probe: str, *arguments: str, env: Mapping[str, str] | None = None
@@ -56,7 +56,7 @@ class Children:
 
         Raises NotStartedError if `python` cannot be started or the budget is spent.
         """
-        if self._closed:
+        if self._interrupted.is_set():
             raise NotStartedError(INTERRUPTED)
         if time.monotonic() >= self._budget_end:
             raise NotStartedError(CUT_OFF)
@@ -67,7 +67,7 @@ class Children:
             raise NotStartedError(Ended(how="error", detail=str(error))) from error
         child.budget_end = self._budget_end
         self._running.append(child)
-        if self._closed:  # by another thread, perhaps before the child was in the list
+        if self._interrupted.is_set():  # by another thread in the meantime
             child.kill()
             raise NotStartedError(INTERRUPTED)
         return child
@@ -92,7 +92,7 @@ class Children:
 
     def interrupt(self) -> None:
         """Kill all remaining process groups."""
-        self._closed = True
+        self._interrupted.set()
         for child in self._running:
             child.kill_group()
 
