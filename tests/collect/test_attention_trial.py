@@ -300,7 +300,7 @@ def test_a_torch_without_the_newer_calls(interpret: Interpret, children: Childre
     assert trials["causal", "bf16", "flash"].errors
     finding = judged(facts, found)
     assert finding.status is Status.PASS
-    assert "does not tell its default" in finding.verdict.summary
+    assert "does not report its default" in finding.verdict.summary
 
 
 # Wrong kernels
