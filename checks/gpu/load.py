@@ -222,7 +222,7 @@ def _repeatable(load: Load) -> Verdict:
 
 
 def _not_completed(identity: str, load: Load) -> Verdict:
-    verbs = {"error": "raised", "signal": "crashed", "timeout": "hung"}
+    verbs = {"error": "raised", "signal": "crashed", "timeout": "hung", "budget": "was cut off"}
     detail = load.ended.detail or "no message"
     summary = f"{identity}: the load {verbs[load.ended.how]}: {detail}"
     pattern = match_error(load.ended.detail, (GPU_TAKEN, BROKEN_GPU, MIXED_CUDNN))

@@ -29,6 +29,9 @@ the first time at once, the process dies of SIGSEGV.
 """
 
 
+INTERRUPTED = Ended(how="error", detail="the run was interrupted")
+
+
 class NotStartedError(Exception):
     """A probe could not be started; `ended` says why."""
 
@@ -54,7 +57,7 @@ class Children:
         Raises NotStartedError if `python` cannot be started or the budget is spent.
         """
         if self._closed:
-            raise NotStartedError(Ended(how="error", detail="the run was interrupted"))
+            raise NotStartedError(INTERRUPTED)
         if time.monotonic() >= self._budget_end:
             raise NotStartedError(CUT_OFF)
         command = probe_command(python, probe, *arguments)
@@ -62,8 +65,11 @@ class Children:
             child = Child(command, {**environment(), **(env or {})})
         except OSError as error:
             raise NotStartedError(Ended(how="error", detail=str(error))) from error
-        self._running.append(child)
         child.budget_end = self._budget_end
+        self._running.append(child)
+        if self._closed:  # by another thread, perhaps before the child was in the list
+            child.kill()
+            raise NotStartedError(INTERRUPTED)
         return child
 
     def run_probe(
