@@ -621,7 +621,7 @@ def test_the_shape_is_read_from_config_json(tmp_path: Path) -> None:
     ("fields", "said"),
     [
         ({**LLAMA, "num_experts": 8}, "mixture of experts"),
-        ({**LLAMA, "is_encoder_decoder": True}, "encoder and a decoder"),
+        ({**LLAMA, "is_encoder_decoder": True}, "encoder"),
         ({**LLAMA, "hidden_size": "64"}, "no hidden_size"),
         ({**LLAMA, "vocab_size": -1}, "no vocab_size"),
         ({}, "no num_hidden_layers"),
