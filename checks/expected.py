@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from doctor._util.records import Unknown
 from doctor._util.units import gb, gib
 from doctor.facts.machine import Driver, Gpu, Host
 from doctor.facts.views import JobGpu, JobGpus
 from doctor.job.expect import Expect, admits, names, parse_size
-from doctor.job.job import Job
 from doctor.judge.check import Check, Owner, Status, Verdict, fail, ok, skip, unknown
 
 KEPT = 0.08
@@ -18,8 +15,8 @@ T4 of 16 GiB tells 15,079 MiB."""
 NOT_EXPECTED = "[expect] of the job file does not say it"
 
 
-def expected_gpu(job: Job, job_gpus: JobGpus | Unknown) -> Verdict:
-    wanted = job.expect and job.expect.gpu
+def expected_gpu(expect: Expect, job_gpus: JobGpus | Unknown) -> Verdict:
+    wanted = expect.gpu
     if not wanted:
         return skip(NOT_EXPECTED)
     if isinstance(job_gpus, Unknown):
@@ -41,12 +38,12 @@ def _name(gpu: JobGpu) -> str:
 
 
 def expected_count(
-    job: Job,
+    expect: Expect,
     host: Host | Unknown,
     gpus: tuple[Gpu, ...] | Unknown | None,
     job_gpus: JobGpus | Unknown,
 ) -> Verdict:
-    wanted = job.expect and job.expect.count
+    wanted = expect.count
     if not wanted:
         return skip(NOT_EXPECTED)
     if isinstance(job_gpus, Unknown):
@@ -75,8 +72,8 @@ def _none_on_the_bus(host: Host | Unknown) -> bool:
     return not (host.has_nvidia or host.amd_devices)
 
 
-def expected_memory(job: Job, job_gpus: JobGpus | Unknown) -> Verdict:
-    wanted = job.expect and job.expect.memory
+def expected_memory(expect: Expect, job_gpus: JobGpus | Unknown) -> Verdict:
+    wanted = expect.memory
     if not wanted:
         return skip(NOT_EXPECTED)
     if isinstance(job_gpus, Unknown):
@@ -101,15 +98,12 @@ def enough(what: str, size: int, wanted: str, *, spared: float = 0.0) -> Verdict
     return ok(said) if size >= parse_size(wanted) * (1 - spared) else fail(f"{said}{less}")
 
 
-def expected_driver(job: Job, driver: Driver | Unknown | None) -> Verdict:
+def expected_driver(expect: Expect, driver: Driver | Unknown | None) -> Verdict:
     version = driver.version if isinstance(driver, Driver) else None
-    return version_verdict(job, "driver", lambda expect: expect.driver, version)
+    return version_verdict("driver", expect.driver, version)
 
 
-def version_verdict(
-    job: Job, what: str, of: Callable[[Expect], str | None], version: str | None
-) -> Verdict:
-    wanted = of(job.expect) if job.expect else None
+def version_verdict(what: str, wanted: str | None, version: str | None) -> Verdict:
     if not wanted:
         return skip(NOT_EXPECTED)
     if not version:

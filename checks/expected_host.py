@@ -6,8 +6,7 @@ from doctor._util.records import Unknown
 from doctor._util.units import gb
 from doctor.checks.expected import NOT_EXPECTED, enough, version_verdict
 from doctor.facts.machine import Host, Place, Torch
-from doctor.job.expect import parse_size
-from doctor.job.job import Job
+from doctor.job.expect import Expect, parse_size
 from doctor.judge.check import Check, Owner, Verdict, fail, ok, skip, unknown
 from doctor.judge.combine import worst
 
@@ -17,20 +16,20 @@ FORMATTED = 0.05
 """What a file system may keep of a disk. Our own number."""
 
 
-def expected_torch(job: Job, torch: Torch | Unknown) -> Verdict:
+def expected_torch(expect: Expect, torch: Torch | Unknown) -> Verdict:
     version = torch.version if isinstance(torch, Torch) else None
-    return version_verdict(job, "torch", lambda expect: expect.torch, version)
+    return version_verdict("torch", expect.torch, version)
 
 
-def expected_cuda(job: Job, torch: Torch | Unknown) -> Verdict:
-    if isinstance(torch, Torch) and torch.cuda is None and job.expect and job.expect.cuda:
-        return fail(f"torch {torch.version} is built without CUDA, {job.expect.cuda} expected")
+def expected_cuda(expect: Expect, torch: Torch | Unknown) -> Verdict:
+    if isinstance(torch, Torch) and torch.cuda is None and expect.cuda:
+        return fail(f"torch {torch.version} is built without CUDA, {expect.cuda} expected")
     version = torch.cuda if isinstance(torch, Torch) else None
-    return version_verdict(job, "CUDA of the torch build", lambda expect: expect.cuda, version)
+    return version_verdict("CUDA of the torch build", expect.cuda, version)
 
 
-def expected_shm(job: Job, host: Host | Unknown) -> Verdict:
-    wanted = job.expect and job.expect.shm
+def expected_shm(expect: Expect, host: Host | Unknown) -> Verdict:
+    wanted = expect.shm
     if not wanted:
         return skip(NOT_EXPECTED)
     if isinstance(host, Unknown):
@@ -40,8 +39,8 @@ def expected_shm(job: Job, host: Host | Unknown) -> Verdict:
     return enough("shared memory has", host.shm_total, wanted)
 
 
-def expected_host_memory(job: Job, host: Host | Unknown) -> Verdict:
-    wanted = job.expect and job.expect.host_memory
+def expected_host_memory(expect: Expect, host: Host | Unknown) -> Verdict:
+    wanted = expect.host_memory
     if not wanted:
         return skip(NOT_EXPECTED)
     if isinstance(host, Unknown) or host.memory_total is None:
@@ -55,8 +54,8 @@ def expected_host_memory(job: Job, host: Host | Unknown) -> Verdict:
     return enough("the host has", host.memory_total, wanted, spared=KERNEL)
 
 
-def expected_cpus(job: Job, host: Host | Unknown) -> Verdict:
-    wanted = job.expect and job.expect.cpus
+def expected_cpus(expect: Expect, host: Host | Unknown) -> Verdict:
+    wanted = expect.cpus
     if not wanted:
         return skip(NOT_EXPECTED)
     if isinstance(host, Unknown) or host.cpus is None:
@@ -68,13 +67,11 @@ def expected_cpus(job: Job, host: Host | Unknown) -> Verdict:
     return ok(said) if usable >= wanted else fail(said, owner=owner)
 
 
-def expected_disk(job: Job, places: tuple[Place, ...] | Unknown) -> Verdict:
-    if not (job.expect and job.expect.disk):
+def expected_disk(expect: Expect, places: tuple[Place, ...] | Unknown) -> Verdict:
+    if not expect.disk:
         return skip(NOT_EXPECTED)
     looked = {} if isinstance(places, Unknown) else {place.path: place for place in places}
-    return worst(
-        *(_disk(path, wanted, looked.get(path)) for path, wanted in job.expect.disk.items())
-    )
+    return worst(*(_disk(path, wanted, looked.get(path)) for path, wanted in expect.disk.items()))
 
 
 def _disk(path: str, wanted: str, place: Place | None) -> Verdict:

@@ -28,7 +28,7 @@ def _too_long(path: Path) -> bool:
     return False
 
 
-def write_whole(path: Path, data: bytes, flag: str) -> None:
+def atomic_write(path: Path, data: bytes, flag: str) -> None:
     """Write a whole file or none, through links. Raises UserError."""
     target = Path(os.path.realpath(path))
     draft = target.with_name(f".doctor-{secrets.token_hex(8)}")

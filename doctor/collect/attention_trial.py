@@ -83,7 +83,7 @@ def try_attention(
     """Every backend on every case, in as many processes as it takes, within a bounded time."""
     told(f"trying attention kernels on {device}")
     began, heard = time.monotonic(), _Heard()
-    cut, whole = "", QUICK_SECONDS if facts.job.quick else ALL_SECONDS
+    cut, whole = "", QUICK_SECONDS if facts.options.quick else ALL_SECONDS
     for death in range(DEATHS + 1):
         left = whole - (time.monotonic() - began)
         known = len(heard.done)
@@ -94,7 +94,7 @@ def try_attention(
             device=device,
             shape=facts.job.attention,
             precision=chosen.precision,
-            quick=facts.job.quick,
+            quick=facts.options.quick,
             done=sorted(heard.done),
             within=left,
         )
@@ -155,7 +155,7 @@ def collect_attention(
 ) -> Attention | Unknown | None:
     """The attention trial; None where the user, or the budget, left it out."""
     chosen = facts.chosen
-    if not facts.job.smoke or "attention" in facts.job.left_out:
+    if not facts.options.smoke or "attention" in facts.options.omitted:
         return None
     if isinstance(chosen, Unknown):
         return chosen

@@ -36,7 +36,9 @@ from doctor.facts.machine import Cuda, Driver, Gpu, Host, Interpreter, Place, To
 from doctor.facts.training import ModelShape, OwnModel
 from doctor.facts.views import find_target
 from doctor.job.budget import without_cut
+from doctor.job.expect import Expect
 from doctor.job.job import Chosen, Job
+from doctor.job.run_options import RunOptions
 
 OWN_SECONDS = 0.5
 """Of a budget for the doctor's own start and report."""
@@ -50,16 +52,19 @@ CHECKPOINT_SECONDS = 120.0
 Gpus = tuple[Gpu, ...] | Unknown | None
 
 
-def collect(job: Job, told: Told) -> Facts:
+def collect(job: Job, options: RunOptions, expect: Expect, told: Told) -> Facts:
     """Examine this machine; `told` hears what takes long. No child outlives the call."""
-    children = Children(None if job.budget is None else max(OWN_SECONDS, job.budget - OWN_SECONDS))
+    budget = options.budget
+    children = Children(None if budget is None else max(OWN_SECONDS, budget - OWN_SECONDS))
     try:
-        return without_cut(_collect(job, children, told))
+        return without_cut(_collect(job, options, expect, children, told))
     finally:
         children.interrupt()
 
 
-def _collect(job: Job, children: Children, told: Told) -> Facts:
+def _collect(
+    job: Job, options: RunOptions, expect: Expect, children: Children, told: Told
+) -> Facts:
     began = time.monotonic()
     path, why = choose(job.python, os.environ)
     child = TorchChild(children, path)
@@ -67,7 +72,7 @@ def _collect(job: Job, children: Children, told: Told) -> Facts:
     nvidia = find_target(job, seen, Unknown(reason="not asked yet")).kind == "nvidia"
     patience = driver_seconds(seen)
     driver = background(lambda: _driver(children, patience) if nvidia else (None, None))
-    places = [_look_at(children, *role) for role in roles(job, os.environ)]
+    places = [_look_at(children, *role) for role in roles(job, expect, os.environ)]
     checkpoint = background(lambda: _checkpoint(children, job.checkpoint))
     shape = background(lambda: _shape(children, job.hf or job.checkpoint))
 
@@ -77,6 +82,8 @@ def _collect(job: Job, children: Children, told: Told) -> Facts:
     driver_section, gpus = driver.result()
     facts = Facts(
         job=without_secrets(job),
+        options=options,
+        expect=expect,
         host=seen,
         driver=driver_section,
         gpus=gpus,
@@ -87,7 +94,7 @@ def _collect(job: Job, children: Children, told: Told) -> Facts:
     if isinstance(torch, Torch):
         facts = _examine_torch(facts, torch, child, children, told)
     else:
-        facts = left_out(facts.with_(smoke=torch) if job.smoke else facts, torch)
+        facts = left_out(facts.with_(smoke=torch) if options.smoke else facts, torch)
     child.end()
     facts = facts.with_(own=_own(facts, children, told))
     told("waiting for disks")
@@ -115,7 +122,7 @@ def _examine_torch(
     device = _device(facts)
     if isinstance(device, Unknown):
         facts = left_out(_examine_cuda(facts, torch, child, (), told), device)
-        return facts.with_(smoke=device, attention=device) if facts.job.smoke else facts
+        return facts.with_(smoke=device, attention=device) if facts.options.smoke else facts
     workers = team(children, child, facts)
     watch = Watch(children, facts)
     try:
@@ -135,7 +142,7 @@ def _train(
 ) -> Facts:
     """The smoke step, on all GPUs of the job at the same time."""
     chosen = facts.chosen
-    if not facts.job.smoke:
+    if not facts.options.smoke:
         return facts
     if isinstance(chosen, Unknown):
         return facts.with_(smoke=chosen)
@@ -150,7 +157,7 @@ def _train(
 
 def _own(facts: Facts, children: Children, told: Told) -> OwnModel | Unknown | None:
     """The user's own training, in a process of its own: its code may set and break anything."""
-    if not facts.job.smoke or not (facts.job.model or facts.job.hf):
+    if not facts.options.smoke or not (facts.job.model or facts.job.hf):
         return None
     device, chosen, interpreter = _device(facts), facts.chosen, facts.interpreter
     for needed in (facts.torch, interpreter, device, chosen):
@@ -231,16 +238,15 @@ def _driver(children: Children, seconds: float) -> tuple[Driver, Gpus]:
 Role = Literal["output", "cache", "temporary", "expected"]
 
 
-def roles(job: Job, environ: Mapping[str, str]) -> list[tuple[Role, str, bool]]:
+def roles(job: Job, expect: Expect, environ: Mapping[str, str]) -> list[tuple[Role, str, bool]]:
     """The folders to look at: role, path, and whether the user named it to be written to."""
     caches = environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")  # noqa: PTH111
     cache = job.cache_dir or environ.get("HF_HOME") or f"{caches}/huggingface"
-    expected = job.expect.disk if job.expect else {}
     return [
         ("output", job.output_dir or job.working_dir, job.output_dir is not None),
         ("cache", printable(cache), False),
         ("temporary", environ.get("TMPDIR") or "/tmp", False),  # noqa: S108 - only looked at
-        *(("expected", path, False) for path in expected),
+        *(("expected", path, False) for path in expect.disk),
     ]
 
 

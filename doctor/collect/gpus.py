@@ -39,7 +39,7 @@ class Siblings:
 
 def put_to_work(children: Children, workers: tuple[Worker, ...], facts: Facts, told: Told) -> Facts:
     """The tests under load, unless the user left them out. A GPU that hung is asked no more."""
-    if facts.job.quick or not workers:
+    if facts.options.quick or not workers:
         return facts
     several = len(workers) > 1 and facts.target.kind == "nvidia"
     if stuck := _stuck(facts):
@@ -66,7 +66,7 @@ def _stuck(facts: Facts) -> Unknown | None:
 
 def left_out(facts: Facts, why: Unknown) -> Facts:
     """The facts where no GPU could be put under load though the job asks for it."""
-    wanted = facts.target.kind in ("nvidia", "rocm") and not facts.job.quick
+    wanted = facts.target.kind in ("nvidia", "rocm") and not facts.options.quick
     return facts.with_(load=why) if wanted else facts
 
 
@@ -108,7 +108,7 @@ class Watch:
     def __init__(self, children: Children, facts: Facts) -> None:
         self._child: Child | None = None
         self._refused: Unknown | None = None
-        busy = facts.job.smoke or not facts.job.quick
+        busy = facts.options.smoke or not facts.options.quick
         if busy and facts.target.kind == "nvidia" and isinstance(facts.gpus, tuple):
             uuids = (gpu.uuid for gpu in facts.gpus)
             try:

@@ -26,7 +26,7 @@ def team(children: Children, first: TorchChild, facts: Facts) -> tuple[Worker, .
     cuda, python = facts.cuda, facts.interpreter
     if not isinstance(cuda, Cuda) or not cuda.started.ok or not isinstance(python, Interpreter):
         return ()
-    wanted = cuda.gpus if facts.job.smoke or not facts.job.quick else cuda.gpus[:1]
+    wanted = cuda.gpus if facts.options.smoke or not facts.options.quick else cuda.gpus[:1]
     return tuple(
         Worker(
             device=f"cuda:{gpu.index}",

@@ -96,7 +96,9 @@ def match_gpus(
     return Unknown(reason="no GPU was looked at: the job does not want an NVIDIA GPU")
 
 
-def effective(own: OwnModel | Unknown | None, torch: Torch | Unknown) -> Settings | Unknown:
+def effective_settings(
+    own: OwnModel | Unknown | None, torch: Torch | Unknown
+) -> Settings | Unknown:
     """The numeric switches: as the user's code left them, else as torch starts."""
     if isinstance(own, OwnModel) and own.settings:
         return own.settings

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+from collections.abc import Sequence
 
 from doctor._util.errors import UserError
 from doctor.checks import (
@@ -77,6 +78,27 @@ def lookup(name: str) -> tuple[Check, ...]:
         f"no check or family is called {name!r}; "
         + (f"nearest: {near}" if near else "`doctor list` prints them all")
     )
+
+
+def select(only: Sequence[str], skip: Sequence[str]) -> tuple[Check, ...]:
+    """The checks that --only and --skip select; () selects all. Raises UserError.
+
+    Each element holds names of codes, slugs or families, separated by commas.
+    """
+    included, excluded = _codes(only), _codes(skip)
+    selected = tuple(
+        check
+        for check in CHECKS
+        if (not only or check.code in included) and check.code not in excluded
+    )
+    if not selected:
+        raise UserError("--only and --skip leave no check; name other codes or families")
+    return selected
+
+
+def _codes(names: Sequence[str]) -> set[str]:
+    parts = [part.strip() for name in names for part in name.split(",") if part.strip()]
+    return {check.code for part in parts for check in lookup(part)}
 
 
 def aliases(check: Check) -> set[str]:

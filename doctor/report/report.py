@@ -9,7 +9,6 @@ from textwrap import shorten
 from typing import TYPE_CHECKING, Literal
 
 from doctor.facts.facts import Facts
-from doctor.job.job import Job
 from doctor.judge.check import Finding, Owner, Status
 
 if TYPE_CHECKING:
@@ -79,7 +78,14 @@ class Report:
     def _unread(self) -> Finding | None:
         """The first unknown that leaves the run without a verdict."""
         unread = self.with_status(Status.UNKNOWN)
-        return next((f for f in unread if self.chosen or _required(f, self.facts.job)), None)
+        return next(
+            (
+                f
+                for f in unread
+                if self.chosen or f.check.is_required(self.facts.job, self.facts.options)
+            ),
+            None,
+        )
 
     @property
     def exit_code(self) -> int:
@@ -117,9 +123,3 @@ class Report:
         worst = next(f for f in self.with_status(Status.FAIL) if owner is None or f.owner is owner)
         sentence = re.split(r"(?<=\.) ", worst.fix.splitlines()[0])[0].rstrip(".")
         return f"{worst.check.code}: {shorten(sentence, 240, placeholder=' ...')}"
-
-
-def _required(unread: Finding, job: Job) -> bool:
-    """Whether an unknown leaves the run without a verdict."""
-    required = unread.check.required
-    return required == "always" or (required != "never" and bool(getattr(job, required)))

@@ -48,9 +48,9 @@ MACHINES: dict[str, tuple[Gpu, ...]] = {
 def test_it_decodes_and_brings_no_finding_of_its_own(name: str, tmp_path: Path) -> None:
     gpus = MACHINES[name]
     file = decoded(render(gpus, "580.95.05" if gpus else None, Here()), tmp_path)
-    job = Job(**dict(file.job), expect=file.expect)
+    job = Job(**dict(file.job))
     assert file.expect.count == (len(gpus) or None)
-    findings = examine(catalog.CHECKS, box(*gpus, torch=TORCH_2_15, job=job))
+    findings = examine(catalog.CHECKS, box(*gpus, torch=TORCH_2_15, job=job, expect=file.expect))
     complaints = [f.verdict.summary for f in findings if f.family == "JOB" and f.complains]
     assert complaints == []
     assert [f.verdict.summary for f in findings if f.status is Status.UNKNOWN and gpus] == []

@@ -19,14 +19,16 @@ from web_server import Served, serving
 
 from doctor._util.records import Ended, Unknown
 from doctor.checkpoint.contents import MOST_DTYPES, OFTEN, Pace, shares
+from doctor.checkpoint.io.addresses import there
 from doctor.checkpoint.records import Checkpoint, History, Optimizer
 from doctor.checkpoint.tensors import Tensor
-from doctor.cli.scan import Scan, facts_of, there, without_a_device
+from doctor.cli.scan import facts_of, without_a_device
 from doctor.collect.child import Answer
 from doctor.collect.children import read_checkpoint
 from doctor.report.progress import Bar, amount
 from doctor.report.report import Report
 from doctor.report.scan import json_text, plain_text
+from doctor.report.scan_result import Scan
 
 DOCTOR = [sys.executable, "-m", "doctor"]
 

@@ -15,13 +15,13 @@ import pytest
 from recorded import H100, OK, TORCH_2_15, box, interpreter, smoke
 from recorded_load import loaded
 
-from doctor._util.errors import UserError
 from doctor._util.records import Ended, Unknown
 from doctor.collect.child import CUT
 from doctor.facts.machine import Driver
 from doctor.facts.training import Smoke, Stage
 from doctor.job.budget import parse_seconds, reduce, without_cut
 from doctor.job.job import Job
+from doctor.job.run_options import RunOptions
 from doctor.judge import catalog
 from doctor.judge.check import Status
 from doctor.judge.engine import examine
@@ -57,26 +57,26 @@ FULL = Job(hf="model", layers=2, compile=True)
     ],
 )
 def test_the_dearest_is_left_out_first(seconds: float, left: tuple[str, ...]) -> None:
-    job, told = reduce(FULL, seconds)
-    assert told == left
-    assert job.budget == seconds
-    assert job.quick is bool(left)
+    job, options, parts = reduce(FULL, RunOptions(), seconds)
+    assert parts == left
+    assert options.budget == seconds
+    assert options.quick is bool(left)
     assert bool(job.hf) is (seconds >= 30)
-    assert job.smoke is (seconds >= 10)
+    assert options.smoke is (seconds >= 10)
 
 
 def test_what_nobody_asked_for_is_not_left_out() -> None:
-    job, told = reduce(Job(quick=True, smoke=False), 5)
-    assert told == ("attention trial",)
-    assert "smoke" not in job.left_out
+    _, options, parts = reduce(Job(), RunOptions(quick=True, smoke=False), 5)
+    assert parts == ("attention trial",)
+    assert options.omitted == ("attention",)
 
 
 def test_what_is_left_out_is_skipped_with_the_reason() -> None:
-    job, _ = reduce(Job(), 8)
-    facts = box(H100, torch=TORCH_2_15, job=job).with_(smoke=None, watched=None)
+    job, options, _ = reduce(Job(), RunOptions(), 8)
+    facts = box(H100, torch=TORCH_2_15, job=job, options=options, smoke=None, watched=None)
     findings = {finding.check.code: finding for finding in examine(catalog.CHECKS, facts)}
     assert findings["SMK001"].status is Status.SKIP
-    assert findings["SMK001"].verdict.summary == "left out by --budget 8"
+    assert findings["SMK001"].verdict.summary == "omitted by --budget 8"
 
 
 @pytest.mark.parametrize(("text", "seconds"), [("8", 8), ("8s", 8), ("1.5m", 90), (" 20 ", 20)])
@@ -86,7 +86,7 @@ def test_seconds(text: str, seconds: float) -> None:
 
 @pytest.mark.parametrize("text", ["", "0", "-5", "8h", "1e3", "inf", "nan", "99999999", "0.5"])
 def test_what_is_no_budget(text: str) -> None:
-    with pytest.raises(UserError, match="--budget"):
+    with pytest.raises(ValueError, match="is not a time"):
         parse_seconds(text)
 
 
@@ -147,7 +147,7 @@ def test_a_driver_that_hangs_costs_no_more_than_the_budget(tmp_path: Path) -> No
     assert spent <= 3 + 1
     assert code in (1, 3)  # without a GPU on the bus DRV001 knows enough to fail
     assert report["notes"] == [
-        "left out by --budget 3: tests under load, attention trial, training step"
+        "omitted by --budget 3: tests under load, attention trial, training step"
     ]
     told = {finding["code"]: finding for finding in report["findings"]}
     assert told["DRV001"]["status"] != "pass"

@@ -2,25 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
+from judges import check
 from recorded import H100, TORCH_2_15, box, job
 
-from doctor.judge.check import Check, Finding, Owner, Status, Verdict
+from doctor.job.run_options import RunOptions
+from doctor.judge.check import Finding, Owner, Status, Verdict
 from doctor.report.report import Outcome, Report
 
 
 def finding(code: str, status: Status, owner: Owner = Owner.ENVIRONMENT) -> Finding:
-    check = Check(
-        code=code,
-        slug="made-up",
-        title="It is well",
-        why="",
-        passes=(),
-        fix="mend it\nand more",
-        owner=owner,
-        judge=lambda: None,
-    )
-    return Finding(check, Verdict(status, "what was seen"))
+    changed = replace(check(code), fix="mend it\nand more", owner=owner)
+    return Finding(changed, Verdict(status, "what was seen"))
 
 
 WELL = finding("NUM004", Status.PASS)
@@ -30,7 +25,8 @@ def report(*findings: Finding, **options: object) -> Report:
     """A report in which something else was judged too, and is well."""
     fail_on = options.pop("fail_on", "fail")
     chosen = options.pop("chosen", False)
-    facts = box(H100, torch=TORCH_2_15, job=job(**options))
+    run = RunOptions(smoke=bool(options.pop("smoke", True)))
+    facts = box(H100, torch=TORCH_2_15, job=job(**options), options=run)
     return Report(facts, (WELL, *findings), fail_on, chosen=chosen)  # type: ignore[arg-type]
 
 

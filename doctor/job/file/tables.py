@@ -15,11 +15,12 @@ import msgspec
 from doctor._util.units import parse_count, shown
 from doctor.job.expect import Expect, Text, specifiers
 from doctor.job.job import Job
+from doctor.job.run_options import RunOptions
 
 Severity = Literal["warn", "fail"]
 
-NOT_IN_FILE = ("working_dir", "expect", "budget", "left_out")
-"""Fields of a Job that no file says."""
+NOT_IN_FILE = ("working_dir", "budget", "omitted", "only", "skip")
+"""Fields of Job and RunOptions that a job file cannot set."""
 COUNTS = ("params", "trainable")
 """Keys that may be written as text: 8B."""
 
@@ -37,15 +38,15 @@ class Ignore(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
 
 def _job_fields() -> list[tuple[str, Any, Any]]:
-    fields = [f for f in msgspec.structs.fields(Job) if f.name not in NOT_IN_FILE]
+    fields = [*msgspec.structs.fields(Job), *msgspec.structs.fields(RunOptions)]
     return [(f.name, f.type | str | None if f.name in COUNTS else f.type | None, None)
-            for f in fields]  # fmt: skip
+            for f in fields if f.name not in NOT_IN_FILE]  # fmt: skip
 
 
 JobTable = msgspec.defstruct(
     "JobTable", _job_fields(), frozen=True, kw_only=True, forbid_unknown_fields=True
 )
-"""Table [job]: the fields of a Job, each of which may be left out."""
+"""Table [job]: fields of Job and RunOptions, all of them optional."""
 JOB_KEYS = tuple(field.name for field in msgspec.structs.fields(JobTable))
 
 
