@@ -14,7 +14,7 @@ from doctor.cli import options
 from doctor.cli.flag_groups import given, grouped
 
 if TYPE_CHECKING:
-    from doctor.report.delivery import Telling
+    from doctor.report.delivery import OutputOptions
 
 PlainFormat = Annotated[Literal["plain", "markdown", "json"], typer.Option(help="Output format.")]
 
@@ -58,7 +58,7 @@ def run(
     from doctor.cli.run import run
     from doctor.report import delivery
 
-    telling = _output_options(output, save_facts)
+    output_options = _output_options(output, save_facts)
     report = run(
         given(training, job, run_flags, selection),
         config,
@@ -68,18 +68,18 @@ def run(
         progress=not output.quiet,
     )
     if context == "prolog":
-        return delivery.deliver_in_prolog(report, telling)
-    return delivery.deliver(report, telling)
+        return delivery.deliver_in_prolog(report, output_options)
+    return delivery.deliver(report, output_options)
 
 
-def _output_options(output: options.OutputFlags, saved: Path | None = None) -> Telling:
+def _output_options(output: options.OutputFlags, save_facts: Path | None = None) -> OutputOptions:
     from doctor.report import delivery
 
-    return delivery.telling(
+    return delivery.output_options(
         output.format,
         output.output or (),
         output.color,
-        saved=saved,
+        save_facts=save_facts,
         annotate=output.annotate,
         keep_names=output.no_redact,
         verbose=output.verbose,
@@ -98,9 +98,9 @@ def report(
     from doctor.cli.run import run
     from doctor.report import delivery
 
-    telling = _output_options(output)
+    output_options = _output_options(output)
     judged = run(given(selection), options.ConfigFlags(), facts_file=facts, fail_on=output.fail_on)
-    return delivery.deliver(judged, telling)
+    return delivery.deliver(judged, output_options)
 
 
 @app.command()

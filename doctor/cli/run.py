@@ -41,11 +41,11 @@ def run(
         facts = replay(inputs.saved, inputs.request)
     if save_facts:
         write_facts(facts, save_facts)
-    return _report(facts, inputs, fail_on, str(facts_file or ""), chosen=bool(flags.get("only")))
+    return _report(facts, inputs, fail_on, str(facts_file or ""), selected=bool(flags.get("only")))
 
 
 def _report(
-    facts: Facts, inputs: Inputs, fail_on: FailOn, replayed: str, *, chosen: bool
+    facts: Facts, inputs: Inputs, fail_on: FailOn, replayed: str, *, selected: bool
 ) -> Report:
     host = facts.host.name if isinstance(facts.host, Host) else ""
     today = datetime.date.today()
@@ -56,7 +56,7 @@ def _report(
         tuple(finding for finding in findings if finding.check in inputs.checks),
         fail_on,
         replayed=replayed,
-        chosen=chosen,
+        selected=selected,
         config=inputs.config,
         notes=(*inputs.notes, *overrides.notes(inputs.policy, host, today)),
     )

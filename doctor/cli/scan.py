@@ -19,7 +19,7 @@ from doctor.job.run_options import RunOptions
 from doctor.judge import catalog
 from doctor.judge.check import Check, Verdict, skip
 from doctor.judge.engine import examine
-from doctor.report.progress import Bar
+from doctor.report.progress import ProgressBar
 from doctor.report.report import Report
 from doctor.report.scan_result import Row, Scan
 
@@ -37,7 +37,7 @@ def scan(path: str, baseline: str | None, *, deep: bool, every: bool) -> Scan:
     if baseline is not None:
         there(baseline, "--baseline")
     options = json.dumps({"baseline": baseline, "deep": deep, "tensors": every})
-    with Bar() as bar:
+    with ProgressBar() as bar:
         checkpoint, rows = _read(path, options, bar)
     facts = facts_of(path, checkpoint, time.monotonic() - began)
     checks = [without_a_device(check) for check in catalog.CHECKS if check.family == "CKP"]
@@ -45,7 +45,7 @@ def scan(path: str, baseline: str | None, *, deep: bool, every: bool) -> Scan:
     return Scan(report, tuple(rows) if every else None)
 
 
-def _read(path: str, options: str, bar: Bar) -> tuple[Checkpoint | Unknown, list[Row]]:
+def _read(path: str, options: str, bar: ProgressBar) -> tuple[Checkpoint | Unknown, list[Row]]:
     """The checkpoint, and the tensors that the child reported on its way."""
     rows: list[Row] = []
 
@@ -54,12 +54,12 @@ def _read(path: str, options: str, bar: Bar) -> tuple[Checkpoint | Unknown, list
             tensors = fit(note["tensors"], list[Row])
             rows.extend(() if isinstance(tensors, Unknown) else tensors)
         else:
-            bar.told(note)
+            bar.update(note)
 
     children = Children()
     try:
         answer = children.ask(
-            "checkpoint", path, options, seconds=SECONDS, on_enter=bar.doing, on_note=on_note
+            "checkpoint", path, options, seconds=SECONDS, on_enter=bar.show_stage, on_note=on_note
         )
     finally:
         children.interrupt()
