@@ -8,9 +8,9 @@ from typing import Any, get_args
 
 import msgspec
 
-from doctor._util.records import Ended, Number, Unknown
-from doctor.collect.child import CUT, Answer
-from doctor.collect.children import Children, fit
+from doctor._util.records import Number, Unknown
+from doctor.collect.child import Answer
+from doctor.collect.children import Children, NotStartedError, fit, unless_cut_off
 from doctor.collect.torch_child import Told, TorchChild
 from doctor.facts.facts import Facts
 from doctor.facts.load import Attention, AttentionCase, Backend, Implementation, Trial
@@ -101,8 +101,10 @@ def try_attention(
         if answer.ended.ok:
             cut = str((answer.answer or {}).get("cut_short", ""))
             break
+        if answer.ended.how == "budget":
+            return Unknown(reason=answer.ended.detail)
         cut = f"the process ended: {answer.ended.detail or answer.ended.how}"
-        if CUT in cut or not (heard.died(answer) or len(heard.done) > known):
+        if not (heard.died(answer) or len(heard.done) > known):
             break
         if death == DEATHS:
             cut = (
@@ -138,8 +140,8 @@ def try_implementations(
     arguments = ("training_side/attention_implementations", device, chosen.precision)
     try:
         child = children.start(interpreter.path, *arguments)
-    except OSError as error:
-        return (Implementation(name="all", ended=Ended(how="error", detail=str(error))),)
+    except NotStartedError as error:
+        return (Implementation(name="all", ended=error.ended),)
     try:
         answer = child.wait(IMPLEMENTATIONS_SECONDS, on_note=hear)
     finally:
@@ -163,4 +165,5 @@ def collect_attention(
     if isinstance(found, Unknown) or not facts.job.hf:
         return found
     tried = try_implementations(children, facts, device, chosen, told)
-    return msgspec.structs.replace(found, implementations=tried)
+    found = msgspec.structs.replace(found, implementations=tried)
+    return unless_cut_off(found, *(each.ended for each in tried))

@@ -35,8 +35,7 @@ TAIL = 64 * 1024
 LINE = 64 * 1024 * 1024
 NOTES = 100_000
 """Notes and stages that one request may tell; a probe that goes on and on is broken."""
-CUT = "cut off by --budget"
-"""Stands in every `Ended.detail` that the budget, and not a deadline, brought about."""
+CUT_OFF = Ended(how="budget", detail="cut off by --budget")
 GLANCE = 0.25
 """How often a silent child is looked at: its pipe may be held open by a process it left behind."""
 
@@ -75,6 +74,10 @@ class _Message(msgspec.Struct):
     answer: dict[str, Any] | None = None
     error: str | None = None
     code: int | None = None
+
+
+msgspec.json.Decoder(_Message)
+"""Built before there are threads; see `doctor.collect.children`."""
 
 
 @dataclass(slots=True)
@@ -212,7 +215,7 @@ class Child:
         while not self._lines:
             now = time.monotonic()
             if now >= self.until:
-                return Ended(how="error", detail=CUT)
+                return CUT_OFF
             left = min(deadline, self.until) - now
             if left <= 0:
                 return Ended(how="timeout")
@@ -317,6 +320,6 @@ def _placed(ended: Ended, inside: str, spent: float) -> Ended:
     detail = ended.detail
     if ended.how == "timeout":
         detail = f"no answer in {round(spent, 1):g} s{where}"
-    elif ended.how == "signal" or detail == CUT:
+    elif ended.how in ("signal", "budget"):
         detail = f"{ended.detail}{where}"
     return Ended(how=ended.how, detail=detail, seconds=spent, code=ended.code)

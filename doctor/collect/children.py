@@ -16,9 +16,25 @@ import msgspec
 from doctor._util.records import Ended, Unknown
 from doctor.checkpoint.io.addresses import clean
 from doctor.checkpoint.records import Checkpoint
-from doctor.collect.child import CUT, Answer, Child, probe_command
+from doctor.collect.child import CUT_OFF, Answer, Child, probe_command
+from doctor.facts.facts import Facts
 
 T = TypeVar("T")
+
+msgspec.json.Decoder(Facts)
+"""Builds what msgspec knows of every section, while the import lock keeps other threads out.
+
+msgspec builds it at the first use of a type otherwise, without a lock: two threads that convert a
+type for the first time at once end the process with SIGSEGV.
+"""
+
+
+class NotStartedError(Exception):
+    """A probe could not be started; `ended` says why."""
+
+    def __init__(self, ended: Ended) -> None:
+        super().__init__(ended.detail)
+        self.ended = ended
 
 
 class Children:
@@ -35,14 +51,17 @@ class Children:
     ) -> Child:
         """Start a probe, "training_side/torch_stages", with `env` on top of the environment.
 
-        Raises OSError where `python` cannot be started.
+        Raises NotStartedError if `python` cannot be started or the budget is spent.
         """
         if self._closed:
-            raise OSError("the run was interrupted")
+            raise NotStartedError(Ended(how="error", detail="the run was interrupted"))
         if time.monotonic() >= self._until:
-            raise OSError(CUT)
+            raise NotStartedError(CUT_OFF)
         command = probe_command(python, probe, *arguments)
-        child = Child(command, {**environment(), **(env or {})})
+        try:
+            child = Child(command, {**environment(), **(env or {})})
+        except OSError as error:
+            raise NotStartedError(Ended(how="error", detail=str(error))) from error
         self._running.append(child)
         child.until = self._until
         return child
@@ -58,8 +77,8 @@ class Children:
         """One answer of a probe under the doctor's own interpreter, which is ended then."""
         try:
             child = self.start(sys.executable, f"doctor_side/{probe}", *arguments)
-        except OSError as error:
-            return Answer(Ended(how="error", detail=str(error)))
+        except NotStartedError as error:
+            return Answer(error.ended)
         try:
             return child.wait(seconds, on_enter, on_note)
         finally:
@@ -96,6 +115,15 @@ def read(answer: Answer, key: str, kind: type[T]) -> T | Unknown:
     if answer.answer is None:
         return Unknown(reason=answer.ended.detail or answer.ended.how)
     return fit(answer.answer.get(key), kind)
+
+
+def unless_cut_off(section: T, *calls: Ended | None) -> T | Unknown:
+    """The section, or Unknown if --budget cut off one of the calls it was read from.
+
+    Nothing can be concluded from such a section: the missing part was not examined.
+    """
+    cut = next((each for each in calls if each is not None and each.how == "budget"), None)
+    return Unknown(reason=cut.detail) if cut else section
 
 
 def read_checkpoint(answer: Answer) -> Checkpoint | Unknown:

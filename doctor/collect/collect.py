@@ -16,7 +16,14 @@ from doctor.checkpoint.io.addresses import redacted
 from doctor.checkpoint.records import Checkpoint
 from doctor.collect import host
 from doctor.collect.attention_trial import collect_attention
-from doctor.collect.children import Children, background, fit, read, read_checkpoint
+from doctor.collect.children import (
+    Children,
+    background,
+    fit,
+    read,
+    read_checkpoint,
+    unless_cut_off,
+)
 from doctor.collect.diagnosis import diagnose
 from doctor.collect.gpus import Siblings, Watch, left_out, put_to_work
 from doctor.collect.interpreter import choose
@@ -33,9 +40,8 @@ from doctor.collect.torch_child import (
 from doctor.collect.workers import Worker, end, team
 from doctor.facts.facts import Facts
 from doctor.facts.machine import Cuda, Driver, Gpu, Host, Interpreter, Place, Torch
-from doctor.facts.training import ModelShape, OwnModel
+from doctor.facts.training import ModelShape, OwnModel, Smoke
 from doctor.facts.views import find_target
-from doctor.job.budget import without_cut
 from doctor.job.expect import Expect
 from doctor.job.job import Chosen, Job
 from doctor.job.run_options import RunOptions
@@ -57,7 +63,7 @@ def collect(job: Job, options: RunOptions, expect: Expect, told: Told) -> Facts:
     budget = options.budget
     children = Children(None if budget is None else max(OWN_SECONDS, budget - OWN_SECONDS))
     try:
-        return without_cut(_collect(job, options, expect, children, told))
+        return _collect(job, options, expect, children, told)
     finally:
         children.interrupt()
 
@@ -149,9 +155,9 @@ def _train(
     others = Siblings(workers, facts.job, chosen)
     smoke = run_smoke(child, facts.job, device, chosen, told)
     siblings = others.smokes()
-    found = diagnose(child, {"kind": "small"}, smoke, told)
-    if found:
-        smoke = msgspec.structs.replace(smoke, diagnosis=found)
+    if isinstance(smoke, Smoke):
+        diagnosis = diagnose(child, {"kind": "small"}, smoke, told)
+        smoke = msgspec.structs.replace(smoke, diagnosis=diagnosis)
     return facts.with_(smoke=smoke, siblings=siblings)
 
 
@@ -179,7 +185,8 @@ def _examine_cuda(
     if workers:
         cuda = run_kernels(cuda, [worker.child for worker in workers], told)
     libraries, torch, cuda = read_libraries(child, torch, cuda)
-    return facts.with_(torch=torch, cuda=cuda, libraries=libraries)
+    kernels = (gpu.kernel for gpu in cuda.gpus)
+    return facts.with_(torch=torch, cuda=unless_cut_off(cuda, *kernels), libraries=libraries)
 
 
 def _silent(driver: Driver | Unknown | None) -> Unknown | None:
@@ -209,7 +216,7 @@ def driver_seconds(seen: Host) -> float:
     return DRIVER_SECONDS + GPU_SECONDS * max(0, min(seen.nvidia_devices, MOST_GPUS) - 1)
 
 
-def _driver(children: Children, seconds: float) -> tuple[Driver, Gpus]:
+def _driver(children: Children, seconds: float) -> tuple[Driver | Unknown, Gpus]:
     """NVML and CUDA, each started in a process of its own."""
     started = background(lambda: children.ask("cuda_init", seconds=seconds))
     nvml = children.ask("nvml", seconds=seconds)
@@ -229,10 +236,11 @@ def _driver(children: Children, seconds: float) -> tuple[Driver, Gpus]:
     )
     if isinstance(driver, Unknown):
         driver = Driver(nvml=Ended(how="error", detail=driver.reason), cuda=cuda.ended)
+    section = unless_cut_off(driver, nvml.ended, cuda.ended)
     if nvml.ended.ok:
-        return driver, read(nvml, "gpus", tuple[Gpu, ...])
+        return section, read(nvml, "gpus", tuple[Gpu, ...])
     kept = fit([note["gpu"] for note in nvml.notes if "gpu" in note], tuple[Gpu, ...])
-    return driver, kept or Unknown(reason=nvml.ended.detail)
+    return section, kept or Unknown(reason=nvml.ended.detail)
 
 
 Role = Literal["output", "cache", "temporary", "expected"]

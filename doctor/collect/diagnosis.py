@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from doctor.collect.child import CUT, Answer
+from doctor.collect.child import Answer
 from doctor.collect.children import fit
 from doctor.collect.torch_child import Told, TorchChild, cut_short
 from doctor.facts.training import LEFT_OUT, Attempt, Diagnosis, Fault, Smoke
@@ -42,7 +42,7 @@ def fault_of(smoke: Smoke, expected: Sequence[str] = ()) -> Fault | None:
     `expected` are patterns of parameters that need no gradient.
     """
     if ended := next((stage.ended for stage in smoke.stages if not stage.ended.ok), None):
-        if CUT in ended.detail:
+        if ended.how == "budget":
             return None
         faults: dict[str, Fault] = {"signal": "crashed", "timeout": "hung"}
         return faults.get(ended.how, "raised")
@@ -140,7 +140,7 @@ class _Search:
         attempt = Attempt(change=change, outcome="not possible", detail=LEFT_OUT)
         if time.monotonic() < self._deadline:
             answer = self._ask("attempt", change=change)
-            if CUT not in answer.ended.detail:
+            if answer.ended.how != "budget":
                 attempt = self._tried(change, answer)
         self._attempts.append(attempt)
         return attempt

@@ -9,7 +9,7 @@ import msgspec
 
 from doctor._util.records import Ended, Unknown
 from doctor.collect.child import Child
-from doctor.collect.children import Children, background, fit, read
+from doctor.collect.children import Children, NotStartedError, background, fit, read, unless_cut_off
 from doctor.collect.peers import try_peers
 from doctor.collect.torch_child import Told, run_smoke
 from doctor.collect.workers import Worker
@@ -27,14 +27,16 @@ class Siblings:
     """The smoke step on all GPUs but the first, while the first does its own."""
 
     def __init__(self, workers: tuple[Worker, ...], job: Job, chosen: Chosen) -> None:
-        def train(worker: Worker) -> Smoke:
+        def train(worker: Worker) -> Smoke | Unknown:
             return run_smoke(worker.child, job, worker.device, chosen, lambda stage: None)
 
         self._running = [background(partial(train, worker)) for worker in workers[1:]]
 
     def smokes(self) -> tuple[Smoke, ...]:
-        """What came of them, in the order of the GPUs."""
-        return tuple(running.result() for running in self._running)
+        """The results, in the order of the GPUs; none if --budget cut one off."""
+        smokes = [running.result() for running in self._running]
+        complete = tuple(smoke for smoke in smokes if isinstance(smoke, Smoke))
+        return complete if len(complete) == len(smokes) else ()
 
 
 def put_to_work(children: Children, workers: tuple[Worker, ...], facts: Facts, told: Told) -> Facts:
@@ -45,7 +47,8 @@ def put_to_work(children: Children, workers: tuple[Worker, ...], facts: Facts, t
     if stuck := _stuck(facts):
         return facts.with_(load=stuck, peers=stuck if several else None)
     told("putting the GPU under load" if len(workers) == 1 else "putting the GPUs under load")
-    facts = facts.with_(load=put_under_load(workers))
+    loads = put_under_load(workers)
+    facts = facts.with_(load=unless_cut_off(loads, *(load.ended for load in loads)))
     if not several:
         return facts
     told("copying between the GPUs")
@@ -113,8 +116,8 @@ class Watch:
             uuids = (gpu.uuid for gpu in facts.gpus)
             try:
                 self._child = child = children.start(sys.executable, "doctor_side/watch", *uuids)
-            except OSError as error:
-                self._refused = Unknown(reason=str(error))
+            except NotStartedError as error:
+                self._refused = Unknown(reason=error.ended.detail)
                 return
             self._begun = background(lambda: child.wait(WATCH_SECONDS).ended)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import tempfile
+from collections.abc import Iterator
 from typing import Any
 
 import msgspec
@@ -11,7 +12,7 @@ import msgspec
 from doctor._util.errors import UserError
 from doctor._util.records import Ended, Unknown
 from doctor.collect.child import Answer
-from doctor.collect.children import Children, fit, read
+from doctor.collect.children import Children, fit, read, unless_cut_off
 from doctor.collect.diagnosis import diagnose
 from doctor.collect.torch_child import Told, TorchChild, cut_short
 from doctor.facts.training import NO_LOSS, Compiled, LoraOrder, OwnModel, Smoke
@@ -102,9 +103,20 @@ def collect_own(
             "precision": chosen.precision,
             "recipe": job.recipe or "amp",
         }
-        return _collect(child, job, asked, told)
+        own = _collect(child, job, asked, told)
+        return unless_cut_off(own, *_calls(own)) if isinstance(own, OwnModel) else own
     finally:
         child.end()
+
+
+def _calls(own: OwnModel) -> Iterator[Ended]:
+    """How every part of the training ended that is tried in the child process."""
+    yield own.built
+    if own.smoke is not None:
+        yield from (stage.ended for stage in own.smoke.stages)
+    yield from (order.ended for order in own.lora)
+    if own.compiled is not None:
+        yield own.compiled.ended
 
 
 def _collect(child: TorchChild, job: Job, asked: dict[str, Any], told: Told) -> OwnModel | Unknown:

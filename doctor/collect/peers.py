@@ -13,9 +13,9 @@ from typing import Any
 
 import msgspec
 
-from doctor._util.records import Ended
+from doctor._util.records import Ended, Unknown
 from doctor.collect.child import Answer, Child
-from doctor.collect.children import Children, background, fit
+from doctor.collect.children import Children, NotStartedError, background, fit, unless_cut_off
 from doctor.collect.workers import Worker, again, end
 from doctor.facts.load import AllReduce, PeerCopy, Peers
 
@@ -33,7 +33,9 @@ ALL_PAIRS = 4
 WITHOUT_P2P = {"NCCL_P2P_DISABLE": "1"}
 
 
-def try_peers(children: Children, workers: tuple[Worker, ...], backend: str = "nccl") -> Peers:
+def try_peers(
+    children: Children, workers: tuple[Worker, ...], backend: str = "nccl"
+) -> Peers | Unknown:
     """Copies in every tried pair, and the sum; a sum that fails is tried once without P2P."""
     copies = copy_around(children, len(workers))
     allowed = os.environ.get("NCCL_P2P_DISABLE", "0") in ("", "0")
@@ -45,7 +47,9 @@ def try_peers(children: Children, workers: tuple[Worker, ...], backend: str = "n
             reductions.append(reduce(fresh, backend, p2p=False))
         finally:
             end(fresh)
-    return Peers(copies=copies, reductions=tuple(reductions))
+    peers = Peers(copies=copies, reductions=tuple(reductions))
+    calls = [copy.ended for copy in copies] + [each.ended for each in reductions]
+    return unless_cut_off(peers, *calls)
 
 
 def right(reduction: AllReduce) -> bool:
@@ -93,8 +97,8 @@ def copy_around(children: Children, count: int) -> tuple[PeerCopy, ...]:
         for index in range(count):
             try:
                 child = children.start(sys.executable, "doctor_side/peers", str(index))
-            except OSError as error:
-                refused = Ended(how="error", detail=str(error))
+            except NotStartedError as error:
+                refused = error.ended
                 return tuple(PeerCopy(source=s, target=t, ended=refused) for s, t in pairs(count))
             ends.append(_End(index, child, Ended(how="ok")))
         for begun in [background(each.begin) for each in ends]:
@@ -102,7 +106,7 @@ def copy_around(children: Children, count: int) -> tuple[PeerCopy, ...]:
         found: list[PeerCopy] = []
         for number, (source, target) in enumerate(pairs(count)):
             found.append(_copy(ends[source], ends[target], number))
-            if found[-1].ended.how in ("timeout", "signal"):
+            if found[-1].ended.how in ("timeout", "signal", "budget"):
                 break
         return tuple(found)
     finally:
@@ -165,7 +169,7 @@ def _worst(told: list[AllReduce]) -> AllReduce:
     failed = [each for each in told if not right(each)]
     if not failed:
         return min(told, key=lambda each: each.rate or 0.0)
-    first = next((each for each in failed if each.ended.how == "signal"), failed[0])
+    first = next((each for each in failed if each.ended.how in ("signal", "budget")), failed[0])
     if first.ended.how != "error":
         return first
     said = [each.ended.detail for each in failed if each.ended.how == "error"]

@@ -10,7 +10,7 @@ import msgspec
 
 from doctor._util.records import Ended, Unknown
 from doctor.collect.child import Answer, Child
-from doctor.collect.children import Children, background, fit, read
+from doctor.collect.children import Children, NotStartedError, background, fit, read, unless_cut_off
 from doctor.facts.machine import Cuda, Interpreter, Libraries, Torch, TorchGpu
 from doctor.facts.training import Smoke, Stage, Step
 from doctor.job.job import Chosen, Job, Precision
@@ -45,8 +45,8 @@ class TorchChild:
             self._child = self._children.start(
                 self.python, "training_side/torch_stages", env=self._env
             )
-        except OSError as error:
-            self._failed = Answer(Ended(how="error", detail=str(error)))
+        except NotStartedError as error:
+            self._failed = Answer(error.ended)
 
     def imported(self) -> Answer:
         """What `import torch` told; the child answers it without being asked."""
@@ -98,7 +98,9 @@ class TorchChild:
             self._child.kill()
 
 
-def read_import(path: str, chosen: str, child: TorchChild) -> tuple[Interpreter, Torch | Unknown]:
+def read_import(
+    path: str, chosen: str, child: TorchChild
+) -> tuple[Interpreter | Unknown, Torch | Unknown]:
     """Wait for `import torch` in the training interpreter."""
     answer = child.imported()
     version = (answer.answer or {}).get("version", "")
@@ -107,7 +109,8 @@ def read_import(path: str, chosen: str, child: TorchChild) -> tuple[Interpreter,
         path=path, chosen=chosen, version=str(version), importing=answer.ended, traceback=tail
     )
     if not answer.ended.ok:
-        return interpreter, Unknown(reason=f"torch was not imported: {answer.ended.detail}")
+        reason = f"torch was not imported: {answer.ended.detail}"
+        return unless_cut_off(interpreter, answer.ended), Unknown(reason=reason)
     return interpreter, read(answer, "torch", Torch)
 
 
@@ -160,7 +163,9 @@ def read_libraries(
     return libraries, torch, cuda
 
 
-def run_smoke(child: TorchChild, job: Job, device: str, chosen: Chosen, told: Told) -> Smoke:
+def run_smoke(
+    child: TorchChild, job: Job, device: str, chosen: Chosen, told: Told
+) -> Smoke | Unknown:
     """A few real training steps, and how they ended if they did not complete."""
     recipe = job.recipe or "amp"
     answer = child.ask(
@@ -173,7 +178,8 @@ def run_smoke(child: TorchChild, job: Job, device: str, chosen: Chosen, told: To
     )
     if answer.ended.ok and not isinstance(smoke := read(answer, "smoke", Smoke), Unknown):
         return msgspec.structs.replace(smoke, seconds=answer.ended.seconds)
-    return cut_short(answer, device, chosen.precision, recipe)
+    smoke = cut_short(answer, device, chosen.precision, recipe)
+    return unless_cut_off(smoke, *(stage.ended for stage in smoke.stages))
 
 
 def cut_short(answer: Answer, device: str, precision: Precision, recipe: str) -> Smoke:

@@ -17,7 +17,7 @@ from doctor._util.records import Ended
 from doctor.checks.training import smoke as judged
 from doctor.checks.training.diagnosis import WORDS, complete, sentence, table
 from doctor.collect import child as child_process
-from doctor.collect.child import CUT, PROBES, Answer
+from doctor.collect.child import CUT_OFF, PROBES, Answer
 from doctor.collect.children import Children
 from doctor.collect.collect import collect
 from doctor.collect.diagnosis import CHANGES, MOST_SKIPPED, diagnose, fault_of
@@ -699,7 +699,7 @@ def test_a_fault_is_what_the_checks_complain_about(smoke: Smoke, fault: Fault | 
 
 
 def test_the_end_of_the_budget_is_no_fault() -> None:
-    assert fault_of(record(Ended(how="error", detail=CUT))) is None
+    assert fault_of(record(CUT_OFF)) is None
 
 
 def test_every_change_has_words_and_the_limit_is_that_of_the_check() -> None:

@@ -9,7 +9,6 @@ import pytest
 from recorded import machines
 
 from doctor._util.errors import UserError
-from doctor.cli.examine import selected
 from doctor.facts.facts import Facts
 from doctor.job.file.tables import Ignore, Severity
 from doctor.judge import catalog
@@ -69,8 +68,8 @@ def test_an_older_slug_is_accepted_wherever_a_code_is() -> None:
     assert policy.inject == {check.code}
     assert policy.severity == {check.code: "warn"}
     assert [codes for _, codes in policy.ignores] == [{check.code}]
-    assert selected([alias], []) == [check]
-    assert check not in selected([], [alias])
+    assert catalog.select([alias], []) == (check,)
+    assert check not in catalog.select([], [alias])
 
 
 def test_a_gate_that_ignores_a_code_stays_open_when_it_is_injected() -> None:

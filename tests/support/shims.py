@@ -47,11 +47,12 @@ def marked(name: str) -> list[str]:
     found = []
     for folder in Path("/proc").glob("[0-9]*"):
         try:
-            there = name.encode() in (folder / "environ").read_bytes()
+            if name.encode() not in (folder / "environ").read_bytes():
+                continue
             line = (folder / "cmdline").read_bytes().replace(b"\0", b" ").decode()
         except OSError:
             continue
-        if there and int(folder.name) != os.getpid():
+        if int(folder.name) != os.getpid():
             found.append(line)
     return found
 
