@@ -6,7 +6,7 @@ from doctor._util.records import Unknown
 from doctor._util.units import gb, gib
 from doctor.facts.machine import Driver, Gpu, Host
 from doctor.facts.views import JobGpu, JobGpus
-from doctor.job.expect import Expect, admits, names, parse_size
+from doctor.job.expect import Expect, matches_name, matches_version, parse_size
 from doctor.judge.check import Check, Owner, Status, Verdict, fail, ok, skip, unknown
 
 KEPT = 0.08
@@ -24,7 +24,7 @@ def expected_gpu(expect: Expect, job_gpus: JobGpus | Unknown) -> Verdict:
     if not job_gpus.gpus:
         return fail(f"no GPU is visible, {wanted} expected")
     nameless = [gpu for gpu in job_gpus.gpus if not _name(gpu)]
-    others = [gpu for gpu in job_gpus.gpus if _name(gpu) and not names(wanted, _name(gpu))]
+    others = [gpu for gpu in job_gpus.gpus if _name(gpu) and not matches_name(wanted, _name(gpu))]
     if others:
         return fail(f"{', '.join(gpu.label for gpu in others)}; {wanted} expected")
     if nameless:
@@ -110,7 +110,7 @@ def version_verdict(what: str, wanted: str | None, version: str | None) -> Verdi
         return unknown(f"the version of {what} could not be read; {wanted} expected")
     said = f"{what} {version}, {wanted} expected"
     try:
-        return ok(said) if admits(wanted, version) else fail(said)
+        return ok(said) if matches_version(wanted, version) else fail(said)
     except ValueError as error:
         return unknown(f"{said}: {error}")
 

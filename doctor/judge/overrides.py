@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from doctor._util.errors import UserError
-from doctor.job.expect import names
+from doctor.job.expect import matches_name
 from doctor.job.file.tables import Ignore, Severity
 from doctor.judge import catalog
 from doctor.judge.check import Finding, Status, Verdict, fail
@@ -108,7 +108,7 @@ def _ignored(finding: Finding, policy: Policy, host: str, today: datetime.date) 
         return finding
     for ignore, codes in policy.ignores:
         over = ignore.until is not None and ignore.until < today
-        elsewhere = ignore.host is not None and not (host and names(ignore.host, host))
+        elsewhere = ignore.host is not None and not (host and matches_name(ignore.host, host))
         if finding.check.code in codes and not over and not elsewhere:
             until = f" (until {ignore.until})" if ignore.until else ""
             return replace(finding, ignored=f"{ignore.reason}{until}")

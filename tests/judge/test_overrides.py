@@ -93,7 +93,8 @@ def test_an_ignored_failure_counts_for_nothing_and_is_not_hidden(name: str) -> N
     for code in codes:
         assert finding(report, code).status is Status.FAIL
         assert finding(report, code).ignored == "known here"
-    assert codes[0] not in render(report)
+    *lines, _verdict = render(report).strip().splitlines()
+    assert codes[0] not in "\n".join(lines)
     assert f"{len(report.ignored)} ignored" in render(report)
     assert "ignored: known here" in render(report, "verbose")
 
@@ -111,7 +112,6 @@ def test_a_machine_of_which_everything_is_ignored_is_not_ready() -> None:
     assert report.counts["unknown"] == 0
     assert report.outcome is Outcome.UNKNOWN
     assert report.exit_code == 3
-    assert "nothing was judged" in report.next_action
 
 
 @pytest.mark.parametrize(
