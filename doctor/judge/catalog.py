@@ -1,4 +1,4 @@
-"""Every check, by family and code; checks run in the order of `Check.after`."""
+"""Every check, by family and code; the engine runs them in the order of `Check.after`."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from doctor.judge.check import Check
 from doctor.judge.sources import SOURCES
 
 FAMILIES = {
-    "JOB": "what was agreed",
+    "JOB": "expected hardware",
     "DRV": "driver",
     "TOR": "torch build",
     "GPU": "device",
@@ -32,7 +32,7 @@ FAMILIES = {
     "CKP": "checkpoint",
     "SMK": "smoke step",
 }
-"""Families in the order in which they are shown, with their headings."""
+"""Families in display order, with their headings."""
 
 _MODULES = (
     expected,
@@ -48,17 +48,17 @@ _MODULES = (
 )
 
 
-def _shown(check: Check) -> tuple[int, str]:
+def _display_order(check: Check) -> tuple[int, str]:
     return list(FAMILIES).index(check.family), check.code
 
 
 CHECKS: tuple[Check, ...] = tuple(
-    sorted((check for module in _MODULES for check in module.CHECKS), key=_shown)
+    sorted((check for module in _MODULES for check in module.CHECKS), key=_display_order)
 )
-"""Every check, in the order in which reports and tables show them."""
+"""Every check, in display order."""
 
 RETIRED: frozenset[str] = frozenset()
-"""Codes that no check uses any more; never given to another."""
+"""Codes of removed checks; never reused."""
 
 
 def find(name: str) -> tuple[Check, ...]:

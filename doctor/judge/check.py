@@ -1,4 +1,4 @@
-"""What a check is and what it says: data only."""
+"""Records of checks, verdicts and findings: data only."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from doctor.judge.switches import Switch
 
 
 class Status(StrEnum):
-    """How a check ended. UNKNOWN applies but could not be read; SKIP does not apply."""
+    """Result of a check. UNKNOWN: applies but could not be read. SKIP: does not apply."""
 
     PASS = "pass"  # noqa: S105 - the word, not a password
     WARN = "warn"
@@ -47,7 +47,7 @@ Required = Literal["never", "always", "smoke", "checkpoint", "output_dir", "gpus
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What a judge answers: one line, and where this machine calls for it, its own remedy.
+    """The result of a judge: one line, and a remedy where it differs for this machine.
 
     `summary` states the observed and the required value. `fix`, `owner` and `commands` replace
     the check's own when given; `sources` stand beside its document sections. `seconds` is how long
@@ -70,9 +70,9 @@ class Check:
 
     `judge` is pure; its parameters name the sections and views of `Facts` that it needs.
     `passes`, `warns` and `fails` are the conditions in words (() = never). `sources` are ids of
-    `doctor.judge.sources`. `after` names codes whose fail or unknown makes this one pointless.
+    `doctor.judge.sources`. `after` names codes whose fail or unknown leaves this one not evaluated.
     `targets` are the kinds of device it applies to; the engine skips it elsewhere. `limits` goes on
-    "a pass is no proof", as in "that hours of load stay cool". `returns`: a failure whose owner is
+    "Limitations": what a pass does not cover. `returns`: a failure whose owner is
     the machine means RETURN. `required`: when an unknown leaves the run without a verdict.
     `aliases` are older slugs, still accepted everywhere.
     """
@@ -123,7 +123,7 @@ class Finding:
     python: str = "python"
     """The interpreter that was examined, for the commands that install into it."""
     ignored: str = ""
-    """Why the user accepts it, "" if not: then it counts neither for the verdict nor the exit."""
+    """Why the user ignores it, "" if not. It then affects neither the verdict nor the exit code."""
     judged: Status | None = None
     """The check's own status where [severity] gave it another."""
 
@@ -136,18 +136,18 @@ class Finding:
         return self.verdict.status
 
     @property
-    def complains(self) -> bool:
-        """Whether there is something to mend."""
+    def is_problem(self) -> bool:
+        """Whether there is something to fix."""
         return self.status in (Status.WARN, Status.FAIL)
 
     @property
     def fix(self) -> str:
-        """The remedy, "" where there is nothing to mend."""
-        return (self.verdict.fix or self.check.fix) if self.complains else ""
+        """The remedy, "" where there is nothing to fix."""
+        return (self.verdict.fix or self.check.fix) if self.is_problem else ""
 
     @property
     def commands(self) -> tuple[str, ...]:
-        if not self.complains:
+        if not self.is_problem:
             return ()
         home, path = ("~/", self.python[2:]) if self.python.startswith("~/") else ("", self.python)
         pip = f"{home}{shlex.quote(path)} -m pip"
@@ -160,20 +160,20 @@ class Finding:
 
     @property
     def limits(self) -> str:
-        """What this pass does not prove, "" for any other status."""
+        """Limitations of this pass, "" for any other status."""
         return self.check.limits if self.status is Status.PASS else ""
 
     @property
     def sources(self) -> tuple[str, ...]:
-        """The documents' sections always; of the addresses the verdict's own, where it has some."""
+        """The check's documents, and addresses: the verdict's if it has any, else the check's."""
         own = self.verdict.sources
         cited = self.check.sources
-        kept = tuple(id for id in cited if is_document(id)) if own else cited
-        return tuple(dict.fromkeys(kept + own))
+        inherited = tuple(id for id in cited if is_document(id)) if own else cited
+        return tuple(dict.fromkeys(inherited + own))
 
 
 def ok(summary: str, *, seconds: float = 0.0) -> Verdict:
-    """The machine is as it should be."""
+    """The condition holds."""
     return Verdict(Status.PASS, summary, seconds=seconds)
 
 
@@ -186,7 +186,7 @@ def warn(
     seconds: float = 0.0,
     switches_off: tuple[Switch, ...] = (),
 ) -> Verdict:
-    """It will run, and it will cost time, memory or trust."""
+    """The job runs, at a cost in time, memory or confidence."""
     return Verdict(Status.WARN, summary, commands, fix, owner, sources, seconds, switches_off)
 
 
@@ -199,7 +199,7 @@ def fail(
     seconds: float = 0.0,
     switches_off: tuple[Switch, ...] = (),
 ) -> Verdict:
-    """Do not spend GPU hours before this is mended."""
+    """Fix this before spending GPU hours."""
     return Verdict(Status.FAIL, summary, commands, fix, owner, sources, seconds, switches_off)
 
 
@@ -209,5 +209,5 @@ def skip(reason: str) -> Verdict:
 
 
 def unknown(reason: str, *, seconds: float = 0.0) -> Verdict:
-    """The check applies, and what it needs could not be read."""
+    """The check applies, but what it needs could not be read."""
     return Verdict(Status.UNKNOWN, reason, seconds=seconds)

@@ -63,7 +63,7 @@ class Patient:
     deterministic: bool
 
     def complains(self, *codes: str) -> bool:
-        return any(code in self.findings and self.findings[code].complains for code in codes)
+        return any(code in self.findings and self.findings[code].is_problem for code in codes)
 
     def turns_off(self, code: str, switch: Switch) -> bool:
         """Whether the remedy of that finding turns this switch off."""

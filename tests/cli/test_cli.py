@@ -196,7 +196,7 @@ def test_quiet_keeps_the_notes(tmp_path: Path) -> None:
     )
     job_file = str(tmp_path / "doctor.toml")
     told = replay("h100_torch2.15", "--quiet", "--config", job_file).stdout
-    assert "note [[ignore]] 1 of NUM (x) ended on 2020-01-01" in told
+    assert "note [[ignore]] 1 of NUM (x)" in told
     assert "note" not in replay("h100_torch2.15", "--quiet").stdout
 
 

@@ -83,7 +83,7 @@ def _verdict(report: Report) -> Markup:
 
 
 def _todo(report: Report) -> Markup:
-    problems = [f for f in report.findings if f.complains and not f.ignored]
+    problems = [f for f in report.findings if f.is_problem and not f.ignored]
     order = (Status.FAIL, Status.WARN)
     items = [
         _remedy(finding, report)
