@@ -58,7 +58,7 @@ def _read(path: str, options: str, bar: ProgressBar) -> tuple[Checkpoint | Unkno
 
     children = Children()
     try:
-        answer = children.ask(
+        answer = children.run_probe(
             "checkpoint", path, options, seconds=SECONDS, on_enter=bar.show_stage, on_note=on_note
         )
     finally:

@@ -10,7 +10,6 @@ from doctor.checks import (
     checkpoint,
     driver,
     expected,
-    expected_host,
     gpu,
     memory,
     numerics,
@@ -36,7 +35,6 @@ FAMILIES = {
 
 _MODULES = (
     expected,
-    expected_host,
     driver,
     torch_build,
     gpu,

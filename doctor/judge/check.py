@@ -1,4 +1,4 @@
-"""Records of checks, verdicts and findings: data only."""
+"""What a check is and what it says: data only."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from doctor.judge.switches import Switch
 
 
 class Status(StrEnum):
-    """Result of a check. UNKNOWN: applies but could not be read. SKIP: does not apply."""
+    """How a check ended. UNKNOWN applies but could not be read; SKIP does not apply."""
 
     PASS = "pass"  # noqa: S105 - the word, not a password
     WARN = "warn"
@@ -42,12 +42,12 @@ OWNERS = {
 EVERYWHERE = ("nvidia", "rocm", "mps", "cpu")
 
 Required = Literal["never", "always", "smoke", "checkpoint", "output_dir", "gpus"]
-"""When a check must have an answer: never, always, or if the run has this field set."""
+"""When a check must have an answer: never, always, or if the job has this field set."""
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """The result of a judge: one line, and a remedy where it differs for this machine.
+    """What a judge answers: one line, and where this machine calls for it, its own remedy.
 
     `summary` states the observed and the required value. `fix`, `owner` and `commands` replace
     the check's own when given; `sources` stand beside its document sections. `seconds` is how long
@@ -70,9 +70,9 @@ class Check:
 
     `judge` is pure; its parameters name the sections and views of `Facts` that it needs.
     `passes`, `warns` and `fails` are the conditions in words (() = never). `sources` are ids of
-    `doctor.judge.sources`. `after` names codes whose fail or unknown leaves this one not evaluated.
+    `doctor.judge.sources`. `after` names codes whose fail or unknown makes this one pointless.
     `targets` are the kinds of device it applies to; the engine skips it elsewhere. `limits` goes on
-    "Limitations": what a pass does not cover. `returns`: a failure whose owner is
+    "a pass is no proof", as in "that hours of load stay cool". `returns`: a failure whose owner is
     the machine means RETURN. `required`: when an unknown leaves the run without a verdict.
     `aliases` are older slugs, still accepted everywhere.
     """
@@ -123,7 +123,7 @@ class Finding:
     python: str = "python"
     """The interpreter that was examined, for the commands that install into it."""
     ignored: str = ""
-    """Why the user ignores it, "" if not. It then affects neither the verdict nor the exit code."""
+    """Why the user accepts it, "" if not: then it counts neither for the verdict nor the exit."""
     judged: Status | None = None
     """The check's own status where [severity] gave it another."""
 
@@ -137,12 +137,12 @@ class Finding:
 
     @property
     def is_problem(self) -> bool:
-        """Whether there is something to fix."""
+        """Whether it is a warning or a failure."""
         return self.status in (Status.WARN, Status.FAIL)
 
     @property
     def fix(self) -> str:
-        """The remedy, "" where there is nothing to fix."""
+        """The remedy, "" unless it is a problem."""
         return (self.verdict.fix or self.check.fix) if self.is_problem else ""
 
     @property
@@ -160,20 +160,20 @@ class Finding:
 
     @property
     def limits(self) -> str:
-        """Limitations of this pass, "" for any other status."""
+        """What this pass does not prove, "" for any other status."""
         return self.check.limits if self.status is Status.PASS else ""
 
     @property
     def sources(self) -> tuple[str, ...]:
-        """The check's documents, and addresses: the verdict's if it has any, else the check's."""
+        """The documents' sections always; of the addresses the verdict's own, where it has some."""
         own = self.verdict.sources
         cited = self.check.sources
-        inherited = tuple(id for id in cited if is_document(id)) if own else cited
-        return tuple(dict.fromkeys(inherited + own))
+        kept = tuple(id for id in cited if is_document(id)) if own else cited
+        return tuple(dict.fromkeys(kept + own))
 
 
 def ok(summary: str, *, seconds: float = 0.0) -> Verdict:
-    """The condition holds."""
+    """The machine is as it should be."""
     return Verdict(Status.PASS, summary, seconds=seconds)
 
 
@@ -186,7 +186,7 @@ def warn(
     seconds: float = 0.0,
     switches_off: tuple[Switch, ...] = (),
 ) -> Verdict:
-    """The job runs, at a cost in time, memory or confidence."""
+    """It will run, and it will cost time, memory or trust."""
     return Verdict(Status.WARN, summary, commands, fix, owner, sources, seconds, switches_off)
 
 
@@ -199,7 +199,7 @@ def fail(
     seconds: float = 0.0,
     switches_off: tuple[Switch, ...] = (),
 ) -> Verdict:
-    """Fix this before spending GPU hours."""
+    """Do not spend GPU hours before this is mended."""
     return Verdict(Status.FAIL, summary, commands, fix, owner, sources, seconds, switches_off)
 
 
@@ -209,5 +209,5 @@ def skip(reason: str) -> Verdict:
 
 
 def unknown(reason: str, *, seconds: float = 0.0) -> Verdict:
-    """The check applies, but what it needs could not be read."""
+    """The check applies, and what it needs could not be read."""
     return Verdict(Status.UNKNOWN, reason, seconds=seconds)

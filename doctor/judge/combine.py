@@ -1,29 +1,29 @@
-"""Several verdicts of one check, combined."""
+"""Combine several verdicts of one check into one."""
 
 from __future__ import annotations
 
 from doctor.judge.check import Status, Verdict
 
-SEVERITY_ORDER = (Status.SKIP, Status.PASS, Status.WARN, Status.UNKNOWN, Status.FAIL)
-"""Unknown outranks a warning: it may hide a failure."""
+SEVERITY = (Status.SKIP, Status.PASS, Status.WARN, Status.UNKNOWN, Status.FAIL)
+"""In ascending order. An unknown outweighs a warning: it may hide a failure."""
 
 
 def worst(*verdicts: Verdict) -> Verdict:
-    """The worst status, with the summaries of all that did not pass, worst first."""
-    ordered = sorted(verdicts, key=lambda verdict: -SEVERITY_ORDER.index(verdict.status))
+    """The worst status, with the summaries of every verdict that is not fine, worst first."""
+    ordered = sorted(verdicts, key=lambda verdict: -SEVERITY.index(verdict.status))
     status = ordered[0].status
     fine = (Status.SKIP, Status.PASS)
-    relevant = [verdict for verdict in ordered if verdict.status not in fine] or ordered
-    fixes = dict.fromkeys(verdict.fix for verdict in relevant if verdict.fix)
+    reported = [verdict for verdict in ordered if verdict.status not in fine] or ordered
+    fixes = dict.fromkeys(verdict.fix for verdict in reported if verdict.fix)
     return Verdict(
         status,
-        "; ".join(verdict.summary for verdict in relevant),
-        commands=tuple(dict.fromkeys(line for verdict in relevant for line in verdict.commands)),
+        "; ".join(verdict.summary for verdict in reported),
+        commands=tuple(dict.fromkeys(line for verdict in reported for line in verdict.commands)),
         fix="\n".join(fixes) or None,
-        owner=next((verdict.owner for verdict in relevant if verdict.owner), None),
-        sources=tuple(dict.fromkeys(id for verdict in relevant for id in verdict.sources)),
+        owner=next((verdict.owner for verdict in reported if verdict.owner), None),
+        sources=tuple(dict.fromkeys(id for verdict in reported for id in verdict.sources)),
         seconds=max(verdict.seconds for verdict in verdicts),
         switches_off=tuple(
-            dict.fromkeys(each for verdict in relevant for each in verdict.switches_off)
+            dict.fromkeys(each for verdict in reported for each in verdict.switches_off)
         ),
     )

@@ -41,6 +41,8 @@ from doctor.report.report import Report
 from doctor.report.scan import plain_text
 from doctor.report.scan_result import Scan
 
+pytestmark = pytest.mark.slow
+
 torch = pytest.importorskip("torch")
 
 FLIPS = 10_000

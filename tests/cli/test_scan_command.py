@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import command
 import pytest
 from web_server import Served, serving
 
@@ -30,13 +31,14 @@ from doctor.report.report import Report
 from doctor.report.scan import json_text, plain_text
 from doctor.report.scan_result import Scan
 
+pytestmark = pytest.mark.slow
+
 DOCTOR = [sys.executable, "-m", "doctor"]
 
 
 def doctor(*arguments: object, **options: Any) -> subprocess.CompletedProcess[str]:
     env = {**os.environ, "COLUMNS": "100"} | options.pop("env", {})
-    command = [*DOCTOR, *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, env=env, timeout=120, **options)
+    return command.doctor(*arguments, env=env, **options)
 
 
 def scanned(*arguments: object) -> dict[str, Any]:

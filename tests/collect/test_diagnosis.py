@@ -72,7 +72,7 @@ def train(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Train]:
                        "lora": None, "dtype": None, "batch": 2, "length": 16}  # fmt: skip
         child = TorchChild(children, sys.executable)
         how = {"device": "cpu", "precision": precision, "recipe": recipe, "subject": subject}
-        answer = child.ask(first_seconds, stage="smoke", **how)
+        answer = child.request(first_seconds, stage="smoke", **how)
         smoke = _smoke(answer, precision, recipe)
         found = diagnose(child, subject, smoke, **limits)
         child.end()
@@ -315,7 +315,7 @@ def test_what_is_wrong_with_a_batch(
 ) -> None:
     subject = _factory(tmp_path / f"{tmp_path.name}.py", CLASSIFIER.format(plant=plant))
     how = {"device": "cpu", "precision": "bf16", "recipe": "amp", "subject": subject}
-    answer = child.ask(SECONDS, stage="look", **how)
+    answer = child.request(SECONDS, stage="look", **how)
     told = answer.answer["look"] if answer.answer else answer.notes[0]["look"]
     assert told["bad_batch"] == ([said] if said else [])
     assert told["bad_weights"] == []

@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
+import command
 import pytest
 from job_files import CODE, FULL
-from paths import MACHINES
+from recorded import machine_file
 
 from doctor._util.errors import UserError
 from doctor.job.file import config
@@ -187,16 +187,9 @@ def test_a_wrong_variable_is_named(name: str, text: str) -> None:
 
 
 def doctor(folder: Path, *flags: str, **variables: str) -> subprocess.CompletedProcess[str]:
-    machine = MACHINES / "h100_torch2.15.json"
-    return subprocess.run(
-        [sys.executable, "-m", "doctor", "run", "--facts", str(machine), *flags],
-        capture_output=True,
-        text=True,
-        cwd=folder,
-        env={**os.environ, **variables},
-        timeout=60,
-        check=False,
-    )
+    machine = machine_file("h100_torch2.15")
+    flags = ("run", "--facts", str(machine), *flags)
+    return command.doctor(*flags, cwd=folder, env={**os.environ, **variables})
 
 
 @pytest.mark.parametrize(
