@@ -21,14 +21,16 @@ from web_server import Served, serving
 
 from doctor._util.records import Ended, Unknown
 from doctor.checkpoint.contents import MOST_DTYPES, OFTEN, Pace, shares
+from doctor.checkpoint.io.addresses import there
 from doctor.checkpoint.records import Checkpoint, History, Optimizer
 from doctor.checkpoint.tensors import Tensor
-from doctor.cli.scan import Scan, facts_of, there, without_a_device
+from doctor.cli.scan import facts_of, without_a_device
 from doctor.collect.child import Answer
 from doctor.collect.children import read_checkpoint
 from doctor.report.progress import ProgressBar, amount
 from doctor.report.report import Report
 from doctor.report.scan import json_text, plain_text
+from doctor.report.scan_result import Scan
 
 pytestmark = pytest.mark.slow
 
@@ -101,7 +103,7 @@ def test_what_people_read(models: Path) -> None:
             "       attention        1       1,024   2 kB",
             "       norm             2          64   0 kB",
             "pass CKP001",
-            "skip CKP002 dtypes-run-here  a scan knows no device",
+            "skip CKP002 dtypes-run-here",
             "pass CKP004",
             "READY: all checkpoint checks passed",
         ):

@@ -28,6 +28,7 @@ from doctor.facts.load import Watched
 from doctor.facts.machine import Driver, Gpu, Host, Interpreter
 from doctor.facts.views import JobGpus, match_gpus
 from doctor.job.job import Job
+from doctor.job.run_options import RunOptions
 from doctor.judge.check import Owner, Status, Verdict
 
 UUIDS = tuple(f"GPU-0000000{index}-1111-2222-3333-444444444444" for index in (0, 1))
@@ -582,10 +583,11 @@ def test_a_counter_that_hangs_is_named(drivers: Path, tmp_path: Path) -> None:
         child.kill()
 
 
-def around(ask: Ask, job: Job | None = None) -> Facts:
+def around(ask: Ask, job: Job | None = None, options: RunOptions | None = None) -> Facts:
     nobody = Unknown(reason="not asked")
     return Facts(
         job=job or Job(),
+        options=options or RunOptions(),
         host=HOST,
         gpus=gpus_of(ask()),
         interpreter=nobody,
@@ -611,10 +613,14 @@ def test_a_run_is_watched_from_its_start_to_its_end(
 
 
 @pytest.mark.parametrize(
-    "job", [Job(device="cpu"), Job(smoke=False, quick=True)], ids=["cpu", "nothing runs"]
+    ("job", "options"),
+    [(Job(device="cpu"), RunOptions()), (Job(), RunOptions(smoke=False, quick=True))],
+    ids=["cpu", "nothing runs"],
 )
-def test_nothing_is_watched_where_nothing_runs_on_a_gpu(ask: Ask, job: Job) -> None:
-    assert gpus.Watch(Children(), around(ask, job)).stop() is None
+def test_nothing_is_watched_where_nothing_runs_on_a_gpu(
+    ask: Ask, job: Job, options: RunOptions
+) -> None:
+    assert gpus.Watch(Children(), around(ask, job, options)).stop() is None
 
 
 @pytest.mark.slow

@@ -23,7 +23,7 @@ from typing import Any
 TIMEOUT = 240.0
 AT_START = ("PYTHON", "LC_", "LANG", "LD_")
 """Prefixes of variables that are read before any code runs."""
-PRELOADED = "doctor.__main__ doctor.cli.app doctor.cli.examine doctor.report.delivery"
+PRELOADED = "doctor.__main__ doctor.cli.app doctor.cli.run doctor.report.delivery"
 
 
 def doctor(
