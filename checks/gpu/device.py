@@ -165,7 +165,7 @@ MEMORY_HEALTHY = Check(
     code="GPU003",
     slug="gpu-memory-healthy",
     title="The GPU's memory has no errors",
-    why="An uncorrected error ends the process that reads the cell, hours into a run. If a row "
+    why="An uncorrected error ends the process that reads the cell, hours later. If a row "
     "could not be remapped, the GPU must be replaced; a pending remap is applied at the next "
     "reset. Some errors occur only under load, so counters and Xid events of the doctor's own run "
     "count too. GeForce has no counters, and MIG hides row remaps.",
@@ -214,7 +214,7 @@ def not_slowed(watched: tuple[Watched, ...], job_gpus: JobGpus | Unknown) -> Ver
 
 def _not_slowed(label: str, gpu: Watched) -> Verdict:
     slowdowns = [name for bit, name in SLOWDOWNS.items() if gpu.mask & bit]
-    peak = f" at up to {gpu.temperature} °C" if gpu.temperature is not None else ""
+    peak = f" at up to {gpu.temperature} C" if gpu.temperature is not None else ""
     if slowdowns:
         return warn(
             f"{label}: {', '.join(slowdowns)} in {gpu.samples} samples{peak}; none expected"

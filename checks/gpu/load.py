@@ -117,9 +117,8 @@ def _slow(rate: float, figure: Figure | None, best: float) -> list[str]:
         problems.append(_required(figure))
     if rate < SIBLING_SHARE * best:
         least = SIBLING_SHARE * best / TERA
-        problems.append(
-            f"at least {least:.0f} TFLOP/s required ({SIBLING_SHARE:.0%} of the fastest GPU of this model)"
-        )
+        share = f"{SIBLING_SHARE:.0%} of the fastest GPU of this model"
+        problems.append(f"at least {least:.0f} TFLOP/s required ({share})")
     return problems
 
 
@@ -172,7 +171,7 @@ SPEED = Check(
     title="The GPU is as fast as its model",
     why="A GPU that is power-limited, badly cooled, shared or in a slow slot trains slowly without "
     "an error. The doctor multiplies large half-precision matrices on all GPUs at once, then "
-    "copies pinned memory to each in turn and reads the PCIe link under load. Figures are "
+    "copies pinned memory to each and reads the PCIe link under load. Figures are "
     "published measurements; a model without one gets no verdict, and neither does a MIG slice.",
     passes=(
         f"the bf16 rate is at least {SHARE:.0%} of the published rate of this model",
@@ -223,7 +222,7 @@ def _repeatable(load: Load) -> Verdict:
 
 
 def _not_completed(identity: str, load: Load) -> Verdict:
-    verbs = {"error": "raised", "signal": "crashed", "timeout": "hung"}
+    verbs = {"error": "raised", "signal": "crashed", "timeout": "hung", "budget": "was cut off"}
     detail = load.ended.detail or "no message"
     summary = f"{identity}: the load {verbs[load.ended.how]}: {detail}"
     pattern = match_error(load.ended.detail, (GPU_TAKEN, BROKEN_GPU, MIXED_CUDNN))

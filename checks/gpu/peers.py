@@ -184,7 +184,7 @@ def _problem(reduction: AllReduce) -> str:
     """What is wrong with it, "" if nothing is."""
     ended = reduction.ended
     if not ended.ok:
-        verbs = {"error": "raised", "signal": "crashed", "timeout": "hung"}
+        verbs = {"error": "raised", "signal": "crashed", "timeout": "hung", "budget": "was cut off"}
         return f"{verbs[ended.how]} ({ended.detail})"
     if reduction.wrong is None:
         return "returned no result"

@@ -169,8 +169,8 @@ def _code_for(torch: Torch, gpu: JobGpu) -> Verdict:
     kernel = gpu.torch.kernel if gpu.torch else None
     capability = gpu.capability
     code = f"torch {torch.version} has {' '.join(torch.archs) or 'no list of its GPU code'}"
-    shown = "" if capability is None or torch.hip else f", {dotted(capability)}"
-    label = f"{gpu.label}{shown}"
+    version = "" if capability is None or torch.hip else f", {dotted(capability)}"
+    label = f"{gpu.label}{version}"
     if kernel is not None and kernel.ok:
         return ok(f"{label}: a kernel ran and its result was read back; {code}")
     if kernel is not None:

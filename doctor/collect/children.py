@@ -29,6 +29,9 @@ the first time at once, the process dies of SIGSEGV.
 """
 
 
+INTERRUPTED = Ended(how="error", detail="the run was interrupted")
+
+
 class NotStartedError(Exception):
     """A probe could not be started; `ended` says why."""
 
@@ -44,7 +47,7 @@ class Children:
         """`budget`: seconds from now in which all of them must end."""
         self._budget_end = math.inf if budget is None else time.monotonic() + budget
         self._running: list[Child] = []
-        self._closed = False
+        self._interrupted = threading.Event()
 
     def start(
         self, python: str, probe: str, *arguments: str, env: Mapping[str, str] | None = None
@@ -53,8 +56,8 @@ class Children:
 
         Raises NotStartedError if `python` cannot be started or the budget is spent.
         """
-        if self._closed:
-            raise NotStartedError(Ended(how="error", detail="the run was interrupted"))
+        if self._interrupted.is_set():
+            raise NotStartedError(INTERRUPTED)
         if time.monotonic() >= self._budget_end:
             raise NotStartedError(CUT_OFF)
         command = probe_command(python, probe, *arguments)
@@ -62,8 +65,11 @@ class Children:
             child = Child(command, {**environment(), **(env or {})})
         except OSError as error:
             raise NotStartedError(Ended(how="error", detail=str(error))) from error
-        self._running.append(child)
         child.budget_end = self._budget_end
+        self._running.append(child)
+        if self._interrupted.is_set():  # by another thread in the meantime
+            child.kill()
+            raise NotStartedError(INTERRUPTED)
         return child
 
     def run_probe(
@@ -86,7 +92,7 @@ class Children:
 
     def interrupt(self) -> None:
         """Kill all remaining process groups."""
-        self._closed = True
+        self._interrupted.set()
         for child in self._running:
             child.kill_group()
 

@@ -51,7 +51,7 @@ def test_it_decodes_and_brings_no_finding_of_its_own(name: str, tmp_path: Path) 
     job = Job(**dict(file.job), expect=file.expect)
     assert file.expect.count == (len(gpus) or None)
     findings = examine(catalog.CHECKS, box(*gpus, torch=TORCH_2_15, job=job))
-    complaints = [f.verdict.summary for f in findings if f.family == "JOB" and f.complains]
+    complaints = [f.verdict.summary for f in findings if f.family == "JOB" and f.is_problem]
     assert complaints == []
     assert [f.verdict.summary for f in findings if f.status is Status.UNKNOWN and gpus] == []
 

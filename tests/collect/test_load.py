@@ -493,7 +493,7 @@ def test_every_figure_can_be_passed_and_missed(name: str) -> None:
     ("fields", "status", "owner", "said"),
     [
         ({}, Status.PASS, Owner.MACHINE, "8192 x 8192"),
-        ({"differing": 3}, Status.FAIL, Owner.MACHINE, "3 elements differ"),
+        ({"differing": 3}, Status.FAIL, Owner.MACHINE, "3 elements"),
         ({"differing": None}, Status.UNKNOWN, Owner.MACHINE, "not compared"),
         (
             {"ended": Ended(how="error", detail="CUDA error: uncorrectable ECC error")},

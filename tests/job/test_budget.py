@@ -125,7 +125,7 @@ def test_a_driver_that_hangs_is_cut_off_by_a_budget_below_its_deadline(tmp_path:
     statuses = {finding["code"]: finding["status"] for finding in report["findings"]}
     assert statuses["DRV001"] != "pass"
     assert statuses["DRV002"] == "unknown"
-    assert statuses["SMK001"] == "skip"
+    assert statuses["SMK001"] in ("skip", "unknown")  # unknown where the import was cut off too
     assert statuses["JOB001"] == "skip"
 
 

@@ -14,14 +14,12 @@ from tempfile import TemporaryDirectory
 from reports import judged
 
 from doctor.facts.facts import Facts
-from doctor.judge.check import Status
 from doctor.prescribe.rules import prescribe
 from doctor.report.formats.html.page import render
 from doctor.report.report import Report
 
 WIDTH, HEIGHT = 1080, 1180
 SIGNATURE = b"\x89PNG\r\n\x1a\n"
-LOUD = (Status.WARN, Status.FAIL)
 KEYWORD = b"drawn-from\0"
 
 
@@ -48,8 +46,8 @@ def _with_settings(facts: Facts) -> Report:
 def digest(facts: Facts) -> bytes:
     """What the picture shows: the top of the page, without the checks that pass or skip."""
     report = _with_settings(facts)
-    loud = tuple(finding for finding in report.findings if finding.status in LOUD)
-    return hashlib.sha256(render(replace(report, findings=loud)).encode()).hexdigest().encode()
+    problems = tuple(finding for finding in report.findings if finding.is_problem)
+    return hashlib.sha256(render(replace(report, findings=problems)).encode()).hexdigest().encode()
 
 
 def page(facts: Facts) -> bytes:

@@ -48,14 +48,14 @@ def about(name: str) -> Iterator[None]:
         raise
 
 
-def finding(code: str, status: Status, summary: str = "as observed", **fields: Any) -> Finding:
+def finding(code: str, status: Status, summary: str = "observed value", **fields: Any) -> Finding:
     check = Check(
         code=code,
         slug="made-up",
         title="The value is correct",
         why="because",
         passes=("the value is correct",),
-        fix="fix it",
+        fix="correct it",
         limits="that it stays correct",
         owner=Owner.JOB,
         judge=lambda: None,

@@ -63,7 +63,7 @@ def test_what_a_command_says_comes_out_as_it_went_in() -> None:
         "file": "a,b:c%0A/model.json",
         "line": "1",
     }
-    assert error[2].startswith(f"{text}\nFix: fix it")
+    assert error[2].startswith(f"{text}\nFix: correct it")
 
 
 def test_github_shows_ten_of_a_kind_and_says_what_is_left_out() -> None:

@@ -35,7 +35,7 @@ def test_a_markdown_row_is_a_check() -> None:
         with about(name):
             tokens = MarkdownIt("commonmark").enable("table").parse(markdown.render(judged))
             rows = sum(token.type == "tr_open" for token in tokens)
-            loud = [f for f in judged.findings if f.complains or f.status is Status.UNKNOWN]
+            loud = [f for f in judged.findings if f.is_problem or f.status is Status.UNKNOWN]
             assert rows == len(judged.findings) + 1 + (len(loud) + 1 if loud else 0)
 
 
