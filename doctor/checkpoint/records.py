@@ -6,24 +6,26 @@ from typing import Literal
 
 from doctor._util.records import Section, Unknown
 
+ProblemKind = Literal[
+    "damaged",
+    "disguised",
+    "missing",
+    "stale-index",
+    "no-index",
+    "stray",
+    "twice",
+    "over-limit",
+    "not-inspectable",
+    "note",
+]
+
 
 class Problem(Section, frozen=True, kw_only=True):
     """Something wrong with a checkpoint's files."""
 
-    kind: Literal[
-        "damaged",
-        "disguised",
-        "missing",
-        "stale-index",
-        "no-index",
-        "stray",
-        "twice",
-        "over-limit",
-        "not-inspectable",
-        "note",
-    ]
+    kind: ProblemKind
     file: str
-    """"" where it concerns the whole folder."""
+    """"" where it concerns the whole directory."""
     text: str
     """What is wrong, to stand behind the file's name; names in it are escaped and cut."""
 

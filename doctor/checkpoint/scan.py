@@ -1,4 +1,4 @@
-"""A folder or a file of weights -> what checks ask of a checkpoint."""
+"""A directory or a file of weights -> what checks ask of a checkpoint."""
 
 from __future__ import annotations
 
@@ -6,30 +6,29 @@ import contextlib
 import os
 import time
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import AbstractContextManager
 from typing import Any
 
 from doctor._util.records import Unknown
 from doctor._util.units import shown
 from doctor.checkpoint.analysis import optimizer
 from doctor.checkpoint.analysis.tensor_names import is_packed, role
-from doctor.checkpoint.io.addresses import redacted
-from doctor.checkpoint.io.files import Folder, LocalFolder, Wrong, json_object, read_whole
+from doctor.checkpoint.errors import CheckpointError
+from doctor.checkpoint.io.files import Directory, LocalDirectory, json_object, read_whole
+from doctor.checkpoint.io.stages import Stage, no_stage
+from doctor.checkpoint.io.urls import redact_url
 from doctor.checkpoint.layouts import model_config as config
 from doctor.checkpoint.layouts import trainer_state as history
-from doctor.checkpoint.layouts.directory import lay_out
+from doctor.checkpoint.layouts.directory import find_layout
 from doctor.checkpoint.layouts.layout import Layout
 from doctor.checkpoint.layouts.model_config import Config
 from doctor.checkpoint.layouts.shard_index import disagreements
 from doctor.checkpoint.layouts.tokenizer import read_tokenizer
-from doctor.checkpoint.reader import Read, Stage, one_state, read_layout
+from doctor.checkpoint.reader import LayoutContents, one_state, read_layout
 from doctor.checkpoint.records import Checkpoint, Optimizer, Problem, Role, Tokenizer
 from doctor.checkpoint.tensors import Shard, Tensor, distinct
 
-__all__ = ["Seen", "Stage", "quiet", "scan", "unseen"]
-
-Seen = Callable[[Folder, Sequence[Shard]], None]
-"""Hears the folder and what was read of its files: weights alone, in the order of the layout."""
+OnTensors = Callable[[Directory, Sequence[Shard]], None]
+"""Hears the directory and what was read of its files: weights alone, in the order of the layout."""
 
 MOST_ROLES = 5_000
 """Roles that are kept; those of mixed dtypes come first."""
@@ -38,39 +37,36 @@ MOST_ROLES = 5_000
 MOST_NAMES = 1_000
 """Names of globals and of files that are kept."""
 
-FAR_READS = 200
+REMOTE_READS = 200
 """Reads of an optimizer's state where each is a request."""
 
 
-def quiet(name: str) -> AbstractContextManager[None]:
-    """A stage that tells nobody."""
-    return contextlib.nullcontext()
-
-
-def unseen(folder: Folder, shards: Sequence[Shard]) -> None:
+def ignore_tensors(directory: Directory, shards: Sequence[Shard]) -> None:
     """Nobody wants the tensors themselves."""
 
 
-def scan(path: str, stage: Stage = quiet, seen: Seen = unseen) -> Checkpoint | Unknown:
+def scan(
+    path: str, stage: Stage = no_stage, on_tensors: OnTensors = ignore_tensors
+) -> Checkpoint | Unknown:
     """Headers, norms, configuration and history. `stage` names the file that may not answer."""
     began = time.perf_counter()
-    with stage(f"look at {shown(redacted(path), 300)}"):
-        layout = lay_out(path)
+    with stage(f"look at {shown(redact_url(path), 300)}"):
+        layout = find_layout(path)
     if isinstance(layout, Unknown):
         return layout
     if any(problem.kind == "not-inspectable" for problem in layout.problems):
         return _sizes_only(path, layout, began)
     notes: list[Problem] = []
-    said = config.read_config(_json(layout.folder, "config.json", config.LIMIT, stage, notes))
+    said = config.read_config(_json(layout.directory, "config.json", config.LIMIT, stage, notes))
     state = _json(
-        layout.folder, "trainer_state.json", history.LIMIT, stage, notes, history.read_state
+        layout.directory, "trainer_state.json", history.LIMIT, stage, notes, history.read_state
     )
-    read = read_layout(layout, stage)
-    shards = read.shards
-    seen(layout.folder, shards)
+    contents = read_layout(layout, stage)
+    shards = contents.shards
+    on_tensors(layout.directory, shards)
     tensors = [tensor for shard in shards for tensor in shard.tensors]
-    every = [*shards, *read.others]
-    counted = distinct(tensors) if read.pickles else tensors
+    every = [*shards, *contents.others]
+    counted = distinct(tensors) if contents.pickles else tensors
     roles = _by_role(tensors)
     walked = history.read_history(state)
     return Checkpoint(
@@ -83,7 +79,7 @@ def scan(path: str, stage: Stage = quiet, seen: Seen = unseen) -> Checkpoint | U
         largest_file=max((shard.size for shard in shards), default=0),
         dtypes=_dtypes(counted),
         roles=_roles(roles),
-        norms=tuple(read.norms),
+        norms=tuple(contents.norms),
         problems=(
             *layout.problems,
             *(problem for shard in every for problem in shard.problems),
@@ -95,12 +91,12 @@ def scan(path: str, stage: Stage = quiet, seen: Seen = unseen) -> Checkpoint | U
         config_dtype=said.dtype,
         quantized=_quantized(said, roles),
         history=walked,
-        optimizer=_optimizer(layout, read, tensors, stage),
-        born_at_one=tuple(read.born_at_one),
+        optimizer=_optimizer(layout, contents, tensors, stage),
+        born_at_one=tuple(contents.born_at_one),
         tokenizer=_tokenizer(layout, stage),
         imports=_names(shard.imports for shard in every),
         refused=_names(shard.refused for shard in every),
-        pickles=read.pickles,
+        pickles=contents.pickles,
         adapter=_adapter(layout, stage, notes),
         lone_shard=layout.lone_shard,
         step=walked.steps if walked else _step(every),
@@ -110,30 +106,35 @@ def scan(path: str, stage: Stage = quiet, seen: Seen = unseen) -> Checkpoint | U
 
 
 def _optimizer(
-    layout: Layout, read: Read, tensors: list[Tensor], stage: Stage
+    layout: Layout, contents: LayoutContents, tensors: list[Tensor], stage: Stage
 ) -> Optimizer | Unknown | None:
     """What the saved state tells; Unknown where there are files of one that could not be read."""
-    state = one_state([*read.shards, *read.others])
+    state = one_state([*contents.shards, *contents.others])
     if state is None:
-        known = [problem for shard in read.others for problem in shard.problems]
+        known = [problem for shard in contents.others for problem in shard.problems]
         return Unknown(reason=known[0].said) if known else None
     with stage(f"read {shown(state.file, 300)}"):
-        reads = optimizer.READS if isinstance(layout.folder, LocalFolder) else FAR_READS
+        reads = optimizer.READS if isinstance(layout.directory, LocalDirectory) else REMOTE_READS
         return optimizer.summarise(
-            layout.folder, state, tensors, read.norms, read.ordered, min(reads, optimizer.READS)
+            layout.directory,
+            state,
+            tensors,
+            contents.norms,
+            contents.ordered,
+            min(reads, optimizer.READS),
         )
 
 
 def _tokenizer(layout: Layout, stage: Stage) -> Tokenizer | None:
     with stage("read the tokenizer's files"):
-        return read_tokenizer(layout.folder)
+        return read_tokenizer(layout.directory)
 
 
 def _adapter(layout: Layout, stage: Stage, notes: list[Problem]) -> str | None:
     """peft_type of the configuration beside an adapter's weights."""
     if not layout.kind.endswith("PEFT adapter"):
         return None
-    found = _json(layout.folder, "adapter_config.json", config.LIMIT, stage, notes)
+    found = _json(layout.directory, "adapter_config.json", config.LIMIT, stage, notes)
     kind = found.get("peft_type")
     return shown(kind) if isinstance(kind, str) else None
 
@@ -149,7 +150,7 @@ def _step(shards: list[Shard]) -> int | None:
 
 
 def _json(
-    folder: Folder,
+    directory: Directory,
     name: str,
     limit: int,
     stage: Stage,
@@ -159,17 +160,17 @@ def _json(
     """A file beside the weights; {} where there is none, and a note where it cannot be read."""
     with stage(f"read {name}"):
         try:
-            return parse(read_whole(folder, name, limit))
-        except Wrong as wrong:
-            if wrong.kind != "missing":
-                notes.append(Problem(kind="note", file=name, text=wrong.text))
+            return parse(read_whole(directory, name, limit))
+        except CheckpointError as error:
+            if error.kind != "missing":
+                notes.append(Problem(kind="note", file=name, text=error.text))
             return {}
 
 
 def _sizes_only(path: str, layout: Layout, began: float) -> Checkpoint:
     sizes = [0]
     for file in layout.files:
-        with contextlib.suppress(Wrong), layout.folder.open(file) as source:
+        with contextlib.suppress(CheckpointError), layout.directory.open(file) as source:
             sizes.append(source.size)
     return Checkpoint(
         path=_text(path),
@@ -216,4 +217,4 @@ def _quantized(said: Config, roles: Iterable[str]) -> bool:
 
 def _text(path: str) -> str:
     """A path that may be no valid text, as text."""
-    return os.fsencode(redacted(path)).decode("utf-8", "replace")
+    return os.fsencode(redact_url(path)).decode("utf-8", "replace")

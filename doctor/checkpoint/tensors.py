@@ -33,12 +33,17 @@ class Tensor(NamedTuple):
     parts: tuple[Part, ...] = ()
     """The ranges of a tensor that lies in several, in order; () where `begin` to `end` is all."""
 
+    @property
+    def ranges(self) -> tuple[Part, ...]:
+        """Where its bytes are, in order."""
+        return self.parts or (Part(self.file, self.begin, self.end),)
 
-def stored(tensor: Tensor) -> int:
-    """Bytes that a tensor takes in its file or files."""
-    if tensor.parts:
-        return sum(part.end - part.begin for part in tensor.parts)
-    return tensor.end - tensor.begin
+    @property
+    def stored_bytes(self) -> int:
+        """Bytes that it takes in its file or files."""
+        if self.parts:
+            return sum(part.end - part.begin for part in self.parts)
+        return self.end - self.begin
 
 
 def distinct(tensors: Iterable[Tensor]) -> list[Tensor]:
@@ -47,7 +52,7 @@ def distinct(tensors: Iterable[Tensor]) -> list[Tensor]:
     for tensor in tensors:
         found.setdefault((tensor.file, tensor.begin, tensor.end, tensor.parts), tensor)
     return [
-        tensor._replace(elements=min(tensor.elements, stored(tensor) * 8 // bits))
+        tensor._replace(elements=min(tensor.elements, tensor.stored_bytes * 8 // bits))
         if tensor.strides is not None and (bits := BITS.get(tensor.dtype))
         else tensor
         for tensor in found.values()

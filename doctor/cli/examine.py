@@ -17,7 +17,7 @@ import msgspec
 from doctor._util.atomic_write import check_writable, write_whole
 from doctor._util.errors import UserError
 from doctor._util.units import printable
-from doctor.checkpoint.io.addresses import there
+from doctor.checkpoint.io.addresses import check_exists
 from doctor.collect.children import background
 from doctor.facts.facts import Facts, decode, encode
 from doctor.facts.machine import Host
@@ -199,7 +199,7 @@ def _live(job: Job, progress: bool) -> Facts:
     if job.python and not os.access(program(job.python), os.X_OK):
         raise UserError(f"--python {job.python} is no program that can be run")
     if job.checkpoint:
-        there(job.checkpoint, "--checkpoint")
+        check_exists(job.checkpoint, "--checkpoint")
     if job.model:
         factory_of(job.model)
     if job.hf:

@@ -10,7 +10,8 @@ from typing import Any
 
 from doctor._util.records import Unknown
 from doctor._util.units import printable
-from doctor.checkpoint.io.addresses import redacted, there
+from doctor.checkpoint.io.addresses import check_exists
+from doctor.checkpoint.io.urls import redact_url
 from doctor.checkpoint.records import Checkpoint
 from doctor.collect.children import Children, fit, read_checkpoint
 from doctor.facts.facts import Facts
@@ -57,9 +58,9 @@ class Scan:
 def scan(path: str, baseline: str | None, *, deep: bool, every: bool) -> Scan:
     """Read the checkpoint in a child process and judge it. Raises UserError."""
     began = time.monotonic()
-    there(path, "PATH")
+    check_exists(path, "PATH")
     if baseline is not None:
-        there(baseline, "--baseline")
+        check_exists(baseline, "--baseline")
     wanted = {"baseline": baseline, "deep": deep, "tensors": every}
     rows: list[Row] = []
     with Bar() as bar:
@@ -93,7 +94,7 @@ def facts_of(path: str, found: Checkpoint | Unknown, seconds: float) -> Facts:
     unseen = Unknown(reason="doctor scan looks at the checkpoint alone")
     return Facts(
         origin="recorded by doctor scan",
-        job=Job(device="cpu", smoke=False, checkpoint=printable(redacted(path))),
+        job=Job(device="cpu", smoke=False, checkpoint=printable(redact_url(path))),
         host=unseen,
         interpreter=unseen,
         torch=unseen,

@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from doctor._util.records import Ended, Unknown
-from doctor.checkpoint.io.addresses import clean
+from doctor.checkpoint.io.urls import redact_urls
 from doctor.checkpoint.records import Checkpoint
 from doctor.collect.child import CUT, Answer, Child, probe_command
 
@@ -102,7 +102,7 @@ def read_checkpoint(answer: Answer) -> Checkpoint | Unknown:
     """What the probe said of a checkpoint; how it died may hold an address and its secrets."""
     said = answer.answer or {}
     found = fit(said, Unknown) if "reason" in said else read(answer, "checkpoint", Checkpoint)
-    return Unknown(reason=clean(found.reason)) if isinstance(found, Unknown) else found
+    return Unknown(reason=redact_urls(found.reason)) if isinstance(found, Unknown) else found
 
 
 def fit(data: Any, kind: type[T]) -> T | Unknown:

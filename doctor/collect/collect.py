@@ -12,7 +12,7 @@ import msgspec
 
 from doctor._util.records import Ended, Unknown
 from doctor._util.units import printable
-from doctor.checkpoint.io.addresses import redacted
+from doctor.checkpoint.io.urls import redact_url
 from doctor.checkpoint.records import Checkpoint
 from doctor.collect import host
 from doctor.collect.attention_trial import collect_attention
@@ -103,7 +103,7 @@ def without_secrets(job: Job) -> Job:
     """The job as it may be told: an address of a checkpoint can hold a password or a token."""
     if job.checkpoint is None:
         return job
-    return msgspec.structs.replace(job, checkpoint=redacted(job.checkpoint))
+    return msgspec.structs.replace(job, checkpoint=redact_url(job.checkpoint))
 
 
 def _examine_torch(

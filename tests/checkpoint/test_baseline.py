@@ -15,7 +15,7 @@ from doctor._util.records import Unknown
 from doctor.checkpoint.analysis.baseline import FIRST, NEXT, compare
 from doctor.checkpoint.analysis.float_decode import floats
 from doctor.checkpoint.formats.safetensors import read_shard
-from doctor.checkpoint.io.files import LocalFolder
+from doctor.checkpoint.io.files import LocalDirectory
 from doctor.checkpoint.records import Moves
 from doctor.checkpoint.tensors import Part, Tensor
 
@@ -25,7 +25,7 @@ State = dict[str, torch.Tensor]
 def stored(folder: Path) -> list[Tensor]:
     found: list[Tensor] = []
     for path in sorted(folder.glob("*.safetensors")):
-        with LocalFolder(folder).open(path.name) as source:
+        with LocalDirectory(folder).open(path.name) as source:
             found += read_shard(source, path.name).tensors
     return found
 
@@ -41,7 +41,7 @@ def between(tmp_path: Path, now: State, then: State) -> Moves | Unknown:
 
 
 def compared(now: Path, then: Path) -> Moves | Unknown:
-    return compare(LocalFolder(now), stored(now), LocalFolder(then), stored(then))
+    return compare(LocalDirectory(now), stored(now), LocalDirectory(then), stored(then))
 
 
 def moves(tmp_path: Path, now: State, then: State) -> Moves:
@@ -228,14 +228,14 @@ def test_a_file_that_ends_early_is_told_of_its_tensors(tmp_path: Path) -> None:
     tensors = stored(tmp_path / "then")
     path = tmp_path / "then" / "model.safetensors"
     path.write_bytes(path.read_bytes()[:300_000])
-    now = LocalFolder(tmp_path / "now")
-    found = compare(now, tensors, LocalFolder(tmp_path / "then"), tensors)
+    now = LocalDirectory(tmp_path / "now")
+    found = compare(now, tensors, LocalDirectory(tmp_path / "then"), tensors)
     assert isinstance(found, Moves)
     assert [(one.reason, one.names) for one in found.reasons] == [
         ("a file ended before they did", ("a", "b"))
     ]
     path.unlink()
-    found = compare(now, tensors, LocalFolder(tmp_path / "then"), tensors)
+    found = compare(now, tensors, LocalDirectory(tmp_path / "then"), tensors)
     assert isinstance(found, Moves)
     assert [one.reason for one in found.reasons] == ["is missing"]
 
@@ -285,7 +285,7 @@ def test_progress_counts_the_tensors_that_both_have(tmp_path: Path) -> None:
     state = {str(n): torch.ones(3) for n in range(5)}
     between(tmp_path, state, state)
     calls: list[tuple[int, int]] = []
-    folder = LocalFolder(tmp_path / "now")
+    folder = LocalDirectory(tmp_path / "now")
     tensors = stored(tmp_path / "now")
     compare(folder, tensors, folder, tensors[:4], lambda *at: calls.append(at))
     assert calls == [(1, 4), (2, 4), (3, 4), (4, 4)]

@@ -223,7 +223,7 @@ def test_an_index_does_not_lead_out_of_the_folder(shards: Path, name: str) -> No
     index(shards, {**weight_map(shards), "w": name})
     found = looked(shards)
     assert kinds(found)[0] == "damaged"
-    assert "not a file of this folder" in found.problems[0].text
+    assert "not a file of this directory" in found.problems[0].text
     assert found.files == len(files(shards))
 
 
@@ -258,7 +258,7 @@ def test_what_is_no_file_is_never_waited_for(shards: Path, tmp_path: Path) -> No
     found = looked(shards)
     assert [problem.text for problem in found.problems] == [
         "is a named pipe, not a file",
-        "is a folder, not a file",
+        "is a directory, not a file",
         "is a device, not a file",
     ]
     os.mkfifo(tmp_path / "lone.safetensors")

@@ -13,10 +13,11 @@ from typing import Any
 
 import pytest
 
-from doctor.checkpoint.io.files import Folder
+from doctor.checkpoint.io.files import Directory
+from doctor.checkpoint.io.stages import no_stage
 from doctor.checkpoint.reader import one_state
 from doctor.checkpoint.records import Checkpoint, Optimizer
-from doctor.checkpoint.scan import quiet, scan
+from doctor.checkpoint.scan import scan
 from doctor.checkpoint.tensors import OptimizerState, Shard, Tensor
 
 torch = pytest.importorskip("torch")
@@ -27,14 +28,14 @@ STEPS = 3
 class Heard:
     """The tensors and the optimizer's state of one scan."""
 
-    def __call__(self, folder: Folder, shards: Sequence[Shard]) -> None:
+    def __call__(self, folder: Directory, shards: Sequence[Shard]) -> None:
         self.tensors = {tensor.name: tensor for shard in shards for tensor in shard.tensors}
         self.state = one_state(shards)
 
 
 def heard(path: Path) -> tuple[Checkpoint, dict[str, Tensor], OptimizerState]:
     ear = Heard()
-    found = scan(str(path), quiet, ear)
+    found = scan(str(path), no_stage, ear)
     assert isinstance(found, Checkpoint), found
     assert ear.state is not None
     return found, ear.tensors, ear.state

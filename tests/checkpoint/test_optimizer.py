@@ -14,7 +14,7 @@ from doctor.checkpoint.analysis.moments import all_zero
 from doctor.checkpoint.analysis.optimizer import summarise
 from doctor.checkpoint.formats.optimizer_state import read_state
 from doctor.checkpoint.formats.torch_files import read_tree
-from doctor.checkpoint.io.files import LocalFolder
+from doctor.checkpoint.io.files import LocalDirectory
 from doctor.checkpoint.records import Checkpoint, History, Norm, Optimizer
 from doctor.checkpoint.scan import scan
 from doctor.checkpoint.tensors import Entry, Group, OptimizerState, Tensor
@@ -27,7 +27,7 @@ def saved(state: Any, folder: Path, name: str = "optimizer.pt") -> OptimizerStat
     import torch
 
     torch.save(state, folder / name)
-    with LocalFolder(folder).open(name) as source:
+    with LocalDirectory(folder).open(name) as source:
         found = read_state(read_tree(source, name), name, source)
     assert found is not None
     return found
@@ -67,7 +67,7 @@ def summary(
     ordered: bool = False,
 ) -> Optimizer:
     norms = [Norm(name=name, dtype="F32", size=8, value="ones") for name in still]
-    return summarise(LocalFolder(folder), state, tensors, norms, ordered)
+    return summarise(LocalDirectory(folder), state, tensors, norms, ordered)
 
 
 KINDS: dict[str, tuple[Callable[[Any], Any], str, dict[str, int], bool]] = {
@@ -118,7 +118,7 @@ def test_muon_beside_adam(tmp_path: Path) -> None:
     adam.step()
     whole = {"model": made.state_dict(), "optimizers": [muon.state_dict(), adam.state_dict()]}
     torch.save(whole, tmp_path / "ckpt.pt")
-    with LocalFolder(tmp_path).open("ckpt.pt") as source:
+    with LocalDirectory(tmp_path).open("ckpt.pt") as source:
         state = read_state(read_tree(source, "ckpt.pt"), "ckpt.pt", source)
     if state is None:
         pytest.skip("lists of optimizers are not looked for")
@@ -305,7 +305,7 @@ def test_reads_are_bounded(tmp_path: Path) -> None:
 
     made = model()
     state = saved(stepped(made, torch.optim.AdamW(made.parameters())), tmp_path)
-    found = summarise(LocalFolder(tmp_path), state, [], [], reads=2)
+    found = summarise(LocalDirectory(tmp_path), state, [], [], reads=2)
     assert (found.moving, found.unread) == (2, 4)
 
 
@@ -389,7 +389,7 @@ def test_strange_states_read(tmp_path: Path) -> None:
         )
     ):
         torch.save(state, tmp_path / f"{number}.pt")
-        with LocalFolder(tmp_path).open(f"{number}.pt") as source:
+        with LocalDirectory(tmp_path).open(f"{number}.pt") as source:
             found = read_state(read_tree(source, "o"), f"{number}.pt", source)
         if found:
             summary(found, tmp_path, [], ["norm.weight"])

@@ -12,12 +12,13 @@ import pytest
 from web_server import serving
 
 from doctor._util.records import Unknown
-from doctor.checkpoint.io import addresses as remote
+from doctor.checkpoint.errors import CheckpointError
 from doctor.checkpoint.io import http_ranges as web
-from doctor.checkpoint.io import remote_files as far
-from doctor.checkpoint.io.addresses import is_address, locate, redacted
-from doctor.checkpoint.io.files import LocalFolder, Wrong
+from doctor.checkpoint.io import remote_files
+from doctor.checkpoint.io.addresses import locate
+from doctor.checkpoint.io.files import LocalDirectory
 from doctor.checkpoint.io.remote_files import RemoteFile
+from doctor.checkpoint.io.urls import describe_error, is_address, redact_url
 from doctor.checkpoint.records import Checkpoint
 from doctor.checkpoint.scan import scan
 
@@ -155,7 +156,7 @@ def test_a_refusal_is_one_line(root: Path, status: int, said: str) -> None:
 def test_what_is_absent_is_missing(root: Path) -> None:
     with serving(root) as served:
         assert "is missing (404 Not Found)" in reason(f"{served.address}/single/other.safetensors")
-        assert "no weights are in this folder" in reason(f"{served.address}/nothing")
+        assert "no weights are in this directory" in reason(f"{served.address}/nothing")
     assert "Connection refused" in reason("http://127.0.0.1:1/single")
 
 
@@ -223,13 +224,13 @@ def test_passwords_and_tokens_are_used_and_never_told(root: Path) -> None:
     ],
 )
 def test_redacted(address: str, told: str) -> None:
-    assert redacted(address) == told
+    assert redact_url(address) == told
     assert is_address(address) == (not address.startswith("/"))
 
 
 def test_errors_of_libraries_are_cut_and_redacted() -> None:
     error = ValueError("bad https://u:p@host/x?sig=abc and /y?token=abc\nsecond line")
-    text = remote.said(error)
+    text = describe_error(error)
     assert text == "ValueError: bad https://host/x and /y"
 
 
@@ -277,7 +278,7 @@ def test_a_file_system_that_lists_folders(root: Path, memory: str) -> None:
     fsspec.filesystem("memory").pipe("/model/inner/x.bin", b"x")
     assert "inner/" in folder.names()
     assert folder.inside("inner/").names() == ["x.bin"]
-    with pytest.raises(Wrong, match="a folder"), folder.open("inner"):
+    with pytest.raises(CheckpointError, match="a directory"), folder.open("inner"):
         pass
     assert found(f"{memory}/model.safetensors.index.json").tensors == here.tensors
     assert "is missing" in reason("memory://model/absent.safetensors")
@@ -298,16 +299,16 @@ def test_a_package_that_is_missing_is_named(monkeypatch: pytest.MonkeyPatch) -> 
 
 def test_file_addresses_are_paths(root: Path) -> None:
     folder, name = locate(f"file://{root}/single")
-    assert isinstance(folder, LocalFolder)
+    assert isinstance(folder, LocalDirectory)
     assert name == ""
     assert found(f"file://{root}/single/model.safetensors").tensors == 2
 
 
 def test_what_is_read_of_one_file_is_capped(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(far, "MOST", 1 << 20)
+    monkeypatch.setattr(remote_files, "MOST", 1 << 20)
     file = RemoteFile(1 << 40, lambda begin, end: bytes(end - begin))
     file.read(512 << 10, 1 << 30)
-    with pytest.raises(Wrong, match="download it first"):
+    with pytest.raises(CheckpointError, match="download it first"):
         file.read(1 << 20, 1 << 31)
 
 
@@ -322,8 +323,8 @@ def test_reads_are_exact_and_those_ahead_are_served_from_memory() -> None:
     file = RemoteFile(len(data), fetch)
     assert file.read(10, 0) == data[:10]
     assert file.read(50_000, 5) == data[5:50_005]
-    assert asked == [(0, far.FIRST)]
-    file.ahead([(200_000, 200_010), (300_000, 300_020), (-5, 3), (9, 8)])
+    assert asked == [(0, remote_files.FIRST)]
+    file.prefetch([(200_000, 200_010), (300_000, 300_020), (-5, 3), (9, 8)])
     assert sorted(asked[1:]) == [(200_000, 200_010), (300_000, 300_020)]
     assert file.read(20, 300_000) == data[300_000:300_020]
     assert file.read(10, 300_010) == data[300_010:300_020]
@@ -333,21 +334,21 @@ def test_reads_are_exact_and_those_ahead_are_served_from_memory() -> None:
 
 
 def test_ranges_that_lie_close_are_one_request() -> None:
-    assert far.merged([(40_000, 40_010), (0, 10), (5, 20), (1000, 1010)]) == [
+    assert remote_files.coalesce([(40_000, 40_010), (0, 10), (5, 20), (1000, 1010)]) == [
         (0, 1010),
         (40_000, 40_010),
     ]
     rows = [(number * 10_000, number * 10_000 + 9_000) for number in range(1000)]
-    found = far.merged(rows)
+    found = remote_files.coalesce(rows)
     assert len(found) == 10
-    assert max(end - begin for begin, end in found) <= far.LONG
+    assert max(end - begin for begin, end in found) <= remote_files.LONG
 
 
 def test_bytes_that_do_not_come_are_wrong() -> None:
     file = RemoteFile(1000, lambda begin, end: b"x")
-    with pytest.raises(Wrong, match="1 of 1,000 bytes came"):
+    with pytest.raises(CheckpointError, match="1 of 1,000 bytes came"):
         file.read(10, 0)
-    file.ahead([(0, 5)])  # says nothing: whoever reads is told
+    file.prefetch([(0, 5)])  # says nothing: whoever reads is told
 
 
 def test_what_torch_saved_is_read_by_ranges(tmp_path: Path) -> None:

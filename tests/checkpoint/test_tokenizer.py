@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from judges import judge
 
-from doctor.checkpoint.io.files import LocalFolder
+from doctor.checkpoint.io.files import LocalDirectory
 from doctor.checkpoint.layouts.tokenizer import HEAD, read_tokenizer
 from doctor.checkpoint.records import Checkpoint, Tokenizer
 from doctor.judge.check import Status, Verdict
@@ -44,7 +44,7 @@ def saved(folder: Path, kind: str = "BPE", **tokens: str) -> Path:
 
 
 def read(folder: Path) -> Tokenizer:
-    found = read_tokenizer(LocalFolder(folder))
+    found = read_tokenizer(LocalDirectory(folder))
     assert found is not None
     return found
 
@@ -142,7 +142,7 @@ def test_a_long_tokenizer_is_read_in_part(tmp_path: Path) -> None:
 
 
 def test_what_is_not_there_and_what_is_not_told(tmp_path: Path) -> None:
-    assert read_tokenizer(LocalFolder(tmp_path)) is None
+    assert read_tokenizer(LocalDirectory(tmp_path)) is None
     assert judge(None).status is Status.SKIP
     saved(tmp_path)
     (tmp_path / "tokenizer_config.json").unlink()

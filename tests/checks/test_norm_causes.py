@@ -14,7 +14,7 @@ from doctor._util.records import Unknown
 from doctor.checkpoint.analysis.norms import read_vectors
 from doctor.checkpoint.analysis.tensor_names import is_born_at_one
 from doctor.checkpoint.formats.safetensors import read_shard
-from doctor.checkpoint.io.files import LocalFolder
+from doctor.checkpoint.io.files import LocalDirectory
 from doctor.checkpoint.records import Checkpoint, Evidence, History, Norm, Optimizer
 from doctor.checkpoint.scan import scan
 from doctor.checkpoint.tensors import Tensor
@@ -256,7 +256,7 @@ def test_real_parameters_that_are_born_at_one(tmp_path: Path) -> None:
         (4, Dinov2Model(Dinov2Config(**small, num_attention_heads=2, image_size=28))),
     ):
         model.save_pretrained(tmp_path)
-        with LocalFolder(tmp_path).open("model.safetensors") as source:
+        with LocalDirectory(tmp_path).open("model.safetensors") as source:
             _, found = read_vectors(source, read_shard(source, "model.safetensors").tensors)
         assert [each.value for each in found if each.name.split(".")[-1] in ("D", "lambda1")] == [
             "ones"

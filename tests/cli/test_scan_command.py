@@ -18,10 +18,10 @@ import pytest
 from web_server import Served, serving
 
 from doctor._util.records import Ended, Unknown
-from doctor.checkpoint.contents import MOST_DTYPES, OFTEN, Pace, shares
+from doctor.checkpoint.contents import MOST_DTYPES, NOTE_INTERVAL, ProgressThrottle, shares
 from doctor.checkpoint.records import Checkpoint, History, Optimizer
 from doctor.checkpoint.tensors import Tensor
-from doctor.cli.scan import Scan, facts_of, there, without_a_device
+from doctor.cli.scan import Scan, check_exists, facts_of, without_a_device
 from doctor.collect.child import Answer
 from doctor.collect.children import read_checkpoint
 from doctor.report.progress import Bar, amount
@@ -197,7 +197,7 @@ def test_a_users_mistake_is_one_line_and_exit_2(arguments: tuple[str, ...], said
 
 
 def test_an_address_exists_until_it_was_asked() -> None:
-    there("https://host/model", "PATH")
+    check_exists("https://host/model", "PATH")
 
 
 def test_names_of_strangers_are_neither_markup_nor_terminal_codes(tmp_path: Path) -> None:
@@ -352,11 +352,11 @@ def test_what_takes_long_is_shown_on_a_terminal_alone(hanging: str, models: Path
 
 def test_notes_come_at_a_terminals_pace() -> None:
     notes: list[dict[str, Any]] = []
-    pace = Pace(notes.append)
+    pace = ProgressThrottle(notes.append)
     for number in range(10_001):
         pace("read", number, 10_000, "bytes")
     assert notes[-1] == {"doing": "read", "done": 10_000, "total": 10_000, "unit": "bytes"}
-    assert len(notes) < 3 + 10 / OFTEN
+    assert len(notes) < 3 + 10 / NOTE_INTERVAL
 
 
 def test_shares_add_up_and_strangers_dtypes_are_bounded() -> None:

@@ -9,27 +9,13 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from doctor._util.units import shown
+from doctor.checkpoint.optimizer_slots import FACTORED, SAME_SHAPE
 from doctor.checkpoint.tensors import Entry, OptimizerState, Tensor
 
 WRAPPERS = re.compile(
     r"(?:^|(?<=\.))(?:_orig_mod|_fsdp_wrapped_module|_checkpoint_wrapped_module|module)\."
 )
 """What torch.compile, FSDP, checkpointing and DDP put into names."""
-
-SAME_SHAPE = (
-    "exp_avg",
-    "exp_avg_sq",
-    "exp_inf",
-    "momentum_buffer",
-    "square_avg",
-    "variance",
-    "sum",
-    "state1",
-)
-"""Slots that have the shape of their weight."""
-
-FACTORED = ("row_var", "exp_avg_sq_row")
-"""Slots that only weights of two and more dimensions have."""
 
 BUFFERS = re.compile(r"(?:.*\.)?(?:running_(?:mean|var)|inv_freq|num_batches_tracked|masked_bias)")
 

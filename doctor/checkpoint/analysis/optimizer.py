@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -12,15 +11,16 @@ from typing import Any
 from doctor._util.units import shown
 from doctor.checkpoint.analysis.attribution import NUMBER, Attributed, attribute, plain
 from doctor.checkpoint.analysis.moments import (
-    MASTERS,
     Reading,
     all_zero,
-    defeat,
+    compensation_slot,
     moment_dtype,
     moments,
 )
 from doctor.checkpoint.analysis.norms import LARGEST, ONE
-from doctor.checkpoint.io.files import Folder
+from doctor.checkpoint.io.files import Directory
+from doctor.checkpoint.io.open_files import OpenFiles
+from doctor.checkpoint.optimizer_slots import MASTERS
 from doctor.checkpoint.records import Evidence, Norm, Optimizer
 from doctor.checkpoint.tensors import Entry, Group, OptimizerState, Tensor
 
@@ -29,7 +29,7 @@ READS = 20_000
 
 
 def summarise(
-    folder: Folder,
+    directory: Directory,
     state: OptimizerState,
     tensors: Sequence[Tensor],
     norms: Sequence[Norm],
@@ -42,8 +42,8 @@ def summarise(
     torch.save keeps a state_dict and safetensors does not. `reads` bounds the reads of moments.
     """
     still = [norm for norm in norms if norm.value in ("ones", "zeros")]
-    with contextlib.ExitStack() as files:
-        reading = Reading(folder, files, reads)
+    with OpenFiles(directory) as files:
+        reading = Reading(files, reads)
         known: dict[str, bool | None] = {}
 
         def zero(entry: Entry) -> bool | None:
@@ -52,7 +52,7 @@ def summarise(
             return known[entry.key]
 
         small = sorted(state.entries, key=lambda each: sum(s.elements for s in moments(each)))
-        reading.ahead(slot for entry in small[:reads] for slot in moments(entry)[:1])
+        reading.prefetch(slot for entry in small[:reads] for slot in moments(entry)[:1])
         evidence = None
         if still:
             evidence = _evidence(state, tensors, still, ordered, reading, zero)
@@ -81,7 +81,7 @@ def summarise(
         )[:1000],
         masters=dict(Counter(master.dtype for master in _masters(state).values())),
         low_masters=state.low_masters,
-        defeats=next(filter(None, map(defeat, state.entries)), ""),
+        defeats=next(filter(None, map(compensation_slot, state.entries)), ""),
         norms=evidence,
     )
 
