@@ -48,7 +48,7 @@ def _run() -> int:
         return code if isinstance(code, int) else 0
     except (Exception, KeyboardInterrupt) as error:
         if _says("--context", "prolog"):
-            prolog.tell(prolog.failed(error))
+            prolog.print_line(prolog.failed(error))
             return 0
         code = _ended(error)
         return ERROR if code == USAGE and _says("--format", "nagios") else code

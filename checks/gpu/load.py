@@ -11,7 +11,7 @@ from doctor.facts.load import Load, Watched
 from doctor.facts.views import JobGpus
 from doctor.judge.check import Check, Owner, Verdict, fail, ok, skip, unknown, warn
 from doctor.judge.combine import worst
-from doctor.judge.error_patterns import BROKEN_GPU, GPU_TAKEN, MIXED_CUDNN, recognise
+from doctor.judge.error_patterns import BROKEN_GPU, GPU_TAKEN, MIXED_CUDNN, match_error
 
 GIGA, TERA = 1e9, 1e12
 
@@ -219,7 +219,7 @@ def _same(load: Load) -> Verdict:
 def _broke(who: str, load: Load) -> Verdict:
     ways = {"error": "raised", "signal": "crashed", "timeout": "hung"}
     said = f"{who}: the load {ways[load.ended.how]}: {load.ended.detail or 'no message'}"
-    known = recognise(load.ended.detail, (GPU_TAKEN, BROKEN_GPU, MIXED_CUDNN))
+    known = match_error(load.ended.detail, (GPU_TAKEN, BROKEN_GPU, MIXED_CUDNN))
     if known is GPU_TAKEN:
         return unknown(f"{said}; see GPU002")
     if known:
@@ -235,7 +235,8 @@ ENDED_BADLY = (
 
 SAME_TWICE = Check(
     code="GPU006",
-    slug="same-product-twice",
+    slug="matmul-repeatable",
+    aliases=("same-product-twice",),
     title="The GPU computes the same product twice",
     why="A GPU with a damaged unit answers wrong now and then, and no counter sees it: a run then "
     "diverges for no reason that its log shows. cuBLAS gives the same bits for the same call on "

@@ -11,7 +11,9 @@ from doctor.facts.machine import Host
 from doctor.facts.views import JobGpus
 from doctor.judge.check import Check, Owner, Status, Verdict, fail, ok, skip, unknown, warn
 from doctor.judge.combine import worst
+from doctor.judge.switches import VARIABLES, Switch
 
+P2P = (Switch.NCCL_P2P,)
 GIGA = 1e9
 SHOWN = 4
 """Pairs in a summary; the rest is counted."""
@@ -38,7 +40,8 @@ def copies_arrive(
         return unknown("no copy between GPUs was tried")
     found = _copies(peers.copies)
     if found.status is Status.FAIL and _avoided(host):
-        found = warn(f"{found.summary}; NCCL_P2P_DISABLE=1 keeps NCCL away from it: leave it set")
+        said = f"{found.summary}; NCCL_P2P_DISABLE=1 keeps NCCL away from it: leave it set"
+        found = warn(said, switches_off=P2P)
     return worst(found, *_links(watched, job_gpus))
 
 
@@ -55,7 +58,7 @@ def _sliced(job_gpus: JobGpus | Unknown) -> bool:
 def _copies(copies: tuple[PeerCopy, ...]) -> Verdict:
     broken = [f"{_pair(copy)}: {_wrong(copy)}" for copy in copies if _wrong(copy)]
     if broken:
-        return fail(f"{_some(broken)}; every value must arrive")
+        return fail(f"{_some(broken)}; every value must arrive", switches_off=P2P)
     untried = [f"{_pair(copy)}: {copy.ended.detail}" for copy in copies if _untried(copy)]
     if untried:
         return unknown(f"copies could not be tried: {_some(untried)}")
@@ -108,13 +111,15 @@ def _links(
     found = []
     for gpu in seen:
         if (gpu.nvlinks_down or 0) > (usual if gpu.uuid in bridged else 0):
-            found.append(warn(f"{gpu.uuid}: {gpu.nvlinks_down} NVLinks are down, all expected up"))
+            said = f"{gpu.uuid}: {gpu.nvlinks_down} NVLinks are down, all expected up"
+            found.append(warn(said, switches_off=P2P))
         if gpu.nvlink_errors:
-            found.append(warn(f"{gpu.uuid}: {gpu.nvlink_errors} NVLink errors during the run"))
+            said = f"{gpu.uuid}: {gpu.nvlink_errors} NVLink errors during the run"
+            found.append(warn(said, switches_off=P2P))
     return found
 
 
-OFF = "export NCCL_P2P_DISABLE=1"
+OFF = f"export {VARIABLES[Switch.NCCL_P2P]}"
 ASK = (
     "Ask the provider to switch off the IOMMU and PCIe ACS for these GPUs, or for another machine."
 )
@@ -172,6 +177,7 @@ def adds_up(peers: Peers, job_gpus: JobGpus | Unknown) -> Verdict:
             OFF,
             fix=f"Run with {OFF}, which goes through host memory and is slower. {ASK}",
             owner=Owner.MACHINE,
+            switches_off=P2P,
         )
     said += f"; with NCCL_P2P_DISABLE=1 it {again}" if others else ""
     if any(each.wrong for each in peers.reductions):

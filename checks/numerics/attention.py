@@ -9,27 +9,28 @@ from packaging.version import InvalidVersion, Version
 from doctor._util.records import Unknown
 from doctor.checks.numerics.attention_bugs import Bug, Suspicion, covers, suspect
 from doctor.checks.numerics.attention_order import (
-    CALL,
     CUDNN,
     NAMES,
-    VARIABLE,
-    VARIABLE_SINCE,
     deprioritized,
 )
-from doctor.checks.numerics.attention_trials import GATES, Fault, Seen, look, told
+from doctor.checks.numerics.attention_trials import Fault, Seen, look, told
 from doctor.facts.load import Attention
 from doctor.facts.machine import Cuda, Host, Torch
 from doctor.facts.training import Settings
 from doctor.facts.views import JobGpus
 from doctor.job.job import Chosen, Target
+from doctor.judge.attention_gates import GATES
 from doctor.judge.check import Check, Owner, Verdict, fail, ok, skip, unknown, warn
 from doctor.judge.sources import SOURCES
+from doctor.judge.switches import CALLS, CUDNN_VARIABLE_SINCE, VARIABLES, Switch
 
 SWITCHES = {
-    "cudnn": CALL,
-    "flash": "torch.backends.cuda.enable_flash_sdp(False)",
-    "mem_efficient": "torch.backends.cuda.enable_mem_efficient_sdp(False)",
+    "cudnn": Switch.CUDNN_SDP,
+    "flash": Switch.FLASH_SDP,
+    "mem_efficient": Switch.MEM_EFFICIENT_SDP,
 }
+"""Backend -> what turns it off."""
+CUDNN_OFF = CALLS[Switch.CUDNN_SDP]
 AVOID = {
     "no mask": "use is_causal=True where the model allows it",
     "boolean mask": "use is_causal=True instead of a mask that says the same",
@@ -96,6 +97,7 @@ def _suspected(said: Suspicion, version: Version, attention: Unknown | None) -> 
         return warn(
             f"{said.said}: known bug: {named}{untried}",
             *_commands(said.hits, (), version),
+            switches_off=_switches(said.hits, ()),
             fix=_fix(said.hits, (), (), version),
             sources=_sources(said.hits, ()),
         )
@@ -124,6 +126,7 @@ def _observed(said: Suspicion, sure: set[Bug], seen: Seen, version: Version) -> 
         return answer(
             f"{said.said}: {'; '.join([*told(seen.faults), *known, *seen.wrong, *doubts])}",
             *_commands(named, seen.faults, version),
+            switches_off=_switches(named, seen.faults),
             fix=_fix(named, seen.faults, seen.wrong, version),
             sources=_sources(named, seen.faults),
             seconds=seen.seconds,
@@ -166,12 +169,17 @@ def _to_switch(bugs: Iterable[Bug], faults: Iterable[Fault]) -> list[str]:
     return list(dict.fromkeys(own + [each.trial.backend for each in faults]))
 
 
+def _switches(bugs: Iterable[Bug], faults: Iterable[Fault]) -> tuple[Switch, ...]:
+    return tuple(SWITCHES[name] for name in _to_switch(bugs, faults) if name in SWITCHES)
+
+
 def _commands(bugs: Iterable[Bug], faults: Iterable[Fault], version: Version) -> tuple[str, ...]:
-    backends = _to_switch(bugs, faults)
-    calls = [SWITCHES[backend] for backend in backends if backend in SWITCHES]
-    if "cudnn" in backends and version.release[:2] >= VARIABLE_SINCE:
-        calls.insert(calls.index(CALL) + 1, f"export {VARIABLE}=1")
-    return tuple(calls)
+    commands = []
+    for switch in _switches(bugs, faults):
+        commands.append(CALLS[switch])
+        if switch is Switch.CUDNN_SDP and version.release[:2] >= CUDNN_VARIABLE_SINCE:
+            commands.append(f"export {VARIABLES[switch]}")
+    return tuple(commands)
 
 
 def _fix(
@@ -181,14 +189,18 @@ def _fix(
     backends = _to_switch(bugs, faults)
     until = "Until then " if lines else ""
     if "cudnn" in backends:
-        variable = f", or {VARIABLE}=1 before it" if version.release[:2] >= VARIABLE_SINCE else ""
+        variable = (
+            f", or {VARIABLES[Switch.CUDNN_SDP]} before it"
+            if version.release[:2] >= CUDNN_VARIABLE_SINCE
+            else ""
+        )
         lines.append(
-            f"{until}{CALL} at the start of the script{variable}: flash and memory-efficient "
-            "attention stay as they are."
+            f"{until}{CUDNN_OFF} at the start of the script{variable}: flash and "
+            "memory-efficient attention stay as they are."
         )
     for backend in ("flash", "mem_efficient"):
         if backend in backends:
-            lines.append(f"{until}{SWITCHES[backend]} at the start of the script.")
+            lines.append(f"{until}{CALLS[SWITCHES[backend]]} at the start of the script.")
     if any(each.trial.backend == "math" and not each.case.trigger for each in faults):
         lines.append(
             "The math backend has no kernel of its own, so suspect this torch or the device: "
@@ -228,7 +240,7 @@ SDPA = Check(
         "on ordinary causal attention, or on the shape of --attention, in the job's "
         "precision",
     ),
-    fix=f"Upgrade to a version without the bug, or call {CALL} at the start of the script.",
+    fix=f"Upgrade to a version without the bug, or call {CUDNN_OFF} at the start of the script.",
     limits="that kernels are right for every shape, mask and length: a few of each are tried, and "
     "only known bugs are compared.",
     owner=Owner.ENVIRONMENT,

@@ -12,7 +12,6 @@ from doctor.checks.numerics.attention_order import (
     CUDNN,
     EFFICIENT,
     NAMES,
-    VARIABLE,
     Switches,
     deprioritized,
     first_backend,
@@ -20,6 +19,7 @@ from doctor.checks.numerics.attention_order import (
 from doctor.facts.load import Attention
 from doctor.facts.machine import Cuda, Host, Torch
 from doctor.facts.views import JobGpus
+from doctor.judge.switches import VARIABLES, Switch
 
 
 class Bug(NamedTuple):
@@ -257,5 +257,5 @@ def _switched_off(host: Host | Unknown, version: Version, spared: bool) -> str:
     if spared:
         return "the backend that has a known bug is switched off"
     if deprioritized(host, version):
-        return f"{VARIABLE}=1 puts cuDNN attention last"
+        return f"{VARIABLES[Switch.CUDNN_SDP]} puts cuDNN attention last"
     return ""

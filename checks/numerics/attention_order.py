@@ -6,6 +6,7 @@ from packaging.version import Version
 
 from doctor._util.records import Unknown
 from doctor.facts.machine import Cuda, Host, Torch
+from doctor.judge.switches import CUDNN_VARIABLE_SINCE, VARIABLES, Switch
 
 MATH, FLASH, EFFICIENT, CUDNN = 0, 1, 2, 3
 """Values of torch.nn.attention.SDPBackend."""
@@ -13,11 +14,6 @@ NAMES = {MATH: "math", FLASH: "flash", EFFICIENT: "mem_efficient", CUDNN: "cudnn
 """Keys of Torch.sdp_enabled."""
 PREFERRED_ABOVE = 91500
 """From torch 2.10 on cuDNN comes first above this cuDNN version (pytorch#169849)."""
-VARIABLE = "TORCH_CUDNN_SDPA_DEPRIORITIZED"
-VARIABLE_SINCE = (2, 10)
-"""First torch that reads it."""
-CALL = "torch.backends.cuda.enable_cudnn_sdp(False)"
-"""There from torch 2.4 on, before any of the cuDNN bugs below."""
 Switches = dict[str, bool]
 """Backend -> whether it is switched on; one that is not named is."""
 
@@ -50,7 +46,7 @@ def _rule(
             return None
         if capability[0] not in (9, 10):
             return FLASH
-    if version.release[:2] >= VARIABLE_SINCE:
+    if version.release[:2] >= CUDNN_VARIABLE_SINCE:
         return _rule_since_2_10(version, torch, host, capability)
     if version.release[:3] == (2, 5, 0):
         return CUDNN
@@ -74,5 +70,7 @@ def _rule_since_2_10(
 
 def deprioritized(host: Host | Unknown, version: Version) -> bool:
     """Whether the environment puts cuDNN attention last."""
-    said = isinstance(host, Host) and host.env.get(VARIABLE) == "1"
-    return said and version.release[:2] >= VARIABLE_SINCE
+    if not isinstance(host, Host) or version.release[:2] < CUDNN_VARIABLE_SINCE:
+        return False
+    name, value = VARIABLES[Switch.CUDNN_SDP].split("=")
+    return host.env.get(name) == value

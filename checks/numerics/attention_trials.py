@@ -9,14 +9,11 @@ from packaging.version import Version
 from doctor.checks.numerics.attention_order import Switches
 from doctor.facts.load import Attention, AttentionCase, Implementation, Trial
 from doctor.job.job import Precision
-from doctor.judge.error_patterns import GPU_TAKEN, recognise
+from doctor.judge.attention_gates import GATES, defect
+from doctor.judge.error_patterns import GPU_TAKEN, match_error
 
-GATES = {"bf16": 1e-2, "fp16": 2e-3}
-"""Relative Frobenius error. Right kernels stay below 4e-3 and 5e-4 at short lengths."""
 MODEL_GATES = {"bf16": 5e-2, "fp16": 2e-2, "fp32": 1e-3}
 """The same of a whole tiny model against eager in fp32, with weights rounded alike."""
-EXACT_MATH_SINCE = Version("2.5")
-"""Before it the math backend rounds what lies between to bf16: logits of 120 are off by 0.5."""
 SHOWN = 3
 """Faults that a summary names."""
 IMPLEMENTATIONS = ("eager", "sdpa", "flash_attention_2")
@@ -124,7 +121,7 @@ def find_faults(
         case = cases.get(trial.case)
         default = default_of(attention, _group(trial), switches) == trial.backend
         strict = default and trial.dtype in wanted
-        if case and (how := fault(trial, case, version, strict=strict)):
+        if case and (how := defect(trial, case, version, strict=strict)):
             spared = _spared(trial, switches, cudnn_last=cudnn_last and not default)
             found.append(Fault(trial, case, default, strict and ordinary(case), how, spared))
     return sorted(found, key=lambda each: (not each.serious, not each.default))
@@ -134,32 +131,6 @@ def _spared(trial: Trial, switches: Switches, *, cudnn_last: bool) -> str:
     if not switches.get(trial.backend, True):
         return "switched off"
     return "put last" if cudnn_last and trial.backend == "cudnn" else ""
-
-
-def fault(trial: Trial, case: AttentionCase, version: Version, *, strict: bool) -> str:
-    """What is wrong with a trial, "" if nothing.
-
-    Not strict: an error that is raised is loud and hurts only who asks for this backend, unless it
-    broke CUDA.
-    """
-    if trial.refused is not None:
-        return ""
-    if not trial.ended.ok:
-        raised = trial.ended.how == "error" and "CUDA error" not in trial.ended.detail
-        return "" if raised and not strict else trial.ended.detail or trial.ended.how
-    bad = [f"{name} ({n} values)" for name, n in trial.nonfinite.items() if n]
-    if bad:
-        return f"not finite: {', '.join(bad)}"
-    rounds = trial.backend == "math" and version < EXACT_MATH_SINCE
-    if case.judged == "finite" or rounds:
-        return ""
-    gate = GATES[trial.dtype]
-    off = [
-        f"{name} off by {float(error):.2g}"
-        for name, error in trial.errors.items()
-        if not float(error) <= gate
-    ]
-    return f"{' and '.join(off)} (at most {gate:g})" if off else ""
 
 
 def untold(attention: Attention, precision: Precision | None, switches: Switches) -> str:
@@ -217,7 +188,7 @@ def wrong_implementations(attention: Attention, precision: Precision | None) -> 
 
 
 def _wrong(tried: Implementation, gate: float) -> str:
-    if tried.name not in IMPLEMENTATIONS or recognise(tried.ended.detail, (GPU_TAKEN,)):
+    if tried.name not in IMPLEMENTATIONS or match_error(tried.ended.detail, (GPU_TAKEN,)):
         return ""  # the GPU was held meanwhile, by the doctor's own process in exclusive mode
     if not tried.ended.ok:
         return tried.ended.detail or tried.ended.how

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from packaging.version import InvalidVersion, Version
-
 from doctor._util.records import Unknown
 from doctor._util.units import dotted
 from doctor.facts.load import Load
@@ -12,6 +10,7 @@ from doctor.facts.training import Settings
 from doctor.facts.views import JobGpu, JobGpus
 from doctor.job.job import Chosen, Job, Target
 from doctor.judge.check import Check, Owner, Verdict, fail, ok, skip, unknown, warn
+from doctor.judge.switches import is_before, tf32_statement
 
 AMPERE, VOLTA = (8, 0), (7, 0)
 """First capability with native bf16 and TF32, and with fp16 tensor cores (titan-matrix)."""
@@ -101,7 +100,7 @@ def _fits_before_ampere(
 def _fits_mps(chosen: Chosen, said: str, host: Host | Unknown, torch: Torch | Unknown) -> Verdict:
     if chosen.precision != "bf16":
         return ok(f"{said} on MPS")
-    if isinstance(torch, Torch) and _before(torch.version, MPS_BF16):
+    if isinstance(torch, Torch) and is_before(torch.version, MPS_BF16):
         return warn(
             f"{said} on MPS, torch {torch.version}, >= {MPS_BF16} required: autocast switches "
             "itself off for bf16 before",
@@ -196,7 +195,7 @@ def _of_torch(
         return ok(f"fp32 job, matmul TF32 is on{' after your code ran' if after else ''}{told}")
     if measured and measured[0] < MATTERS:
         return ok(f"fp32 job, matmul TF32 is off{told}: it hardly matters on {gpus[0].name}")
-    line, more = tf32_line(torch)
+    line, note = tf32_statement(torch)
     how = (
         "off after your code ran, on required"
         if after
@@ -205,33 +204,8 @@ def _of_torch(
     return warn(
         f"fp32 job, matmul TF32 is {how}{told or f'; {_gain(gpus[0])}'}",
         line,
-        fix=f"Add this line to the start of the script: {line}{more}",
+        fix=f"Add this line to the start of the script: {line}{f'. {note}' if note else ''}",
     )
-
-
-def tf32_line(torch: Torch) -> tuple[str, str]:
-    """The line that turns matmul TF32 on in this torch, and what to know about it there."""
-    legacy = 'torch.set_float32_matmul_precision("high")'
-    if torch.tf32_api == "allow_tf32":
-        return legacy, ""
-    line = 'torch.backends.cuda.matmul.fp32_precision = "tf32"'
-    more = (
-        ". Do not read allow_tf32 or get_float32_matmul_precision() after it: the legacy getters "
-        "raise RuntimeError then"
-    )
-    if _before(torch.version, "2.15"):
-        more += (
-            f"; so does torch.compile before torch 2.15, where Inductor reads them: with it use "
-            f"{legacy} instead"
-        )
-    return line, more
-
-
-def _before(version: str, limit: str) -> bool:
-    try:
-        return Version(version).release < Version(limit).release
-    except InvalidVersion:
-        return True
 
 
 def _gain(gpu: JobGpu) -> str:

@@ -17,29 +17,29 @@ from doctor.judge.error_patterns import (
     GPU_TAKEN,
     MIXED_CUDNN,
     NO_GPU_CODE,
-    Known,
-    recognise,
+    ErrorPattern,
+    match_error,
 )
 
 SLOW_IMPORT = 30.0
 """Seconds. A cold import from a local disk takes a few; more is a slow network file system."""
 
 IMPORT_ERRORS = (
-    Known(
+    ErrorPattern(
         ("__nvJitLinkComplete",),
         "An older libnvJitLink was found before torch's own: take its folder out of "
         "LD_LIBRARY_PATH, or install torch 2.6 or newer, which loads its own first.",
         sources=("pytorch-134929",),
     ),
     MIXED_CUDNN,
-    Known(
+    ErrorPattern(
         ("undefined symbol",),
         "Two libraries that were not built for each other were loaded: take other copies of the "
         "CUDA libraries out of LD_LIBRARY_PATH and LD_PRELOAD, then reinstall torch together with "
         "the packages that it requires.",
         sources=("pytorch-134929",),
     ),
-    Known(
+    ErrorPattern(
         ("cannot open shared object file",),
         "A library that torch needs is not there: reinstall torch together with the packages "
         "that it requires.",
@@ -64,7 +64,7 @@ def imports(interpreter: Interpreter, torch: Torch | Unknown) -> Verdict:
             seconds=ended.seconds,
         )
     said = f"import torch {_how(ended)} in {where}"
-    known = recognise(f"{ended.detail}\n{interpreter.traceback}", IMPORT_ERRORS)
+    known = match_error(f"{ended.detail}\n{interpreter.traceback}", IMPORT_ERRORS)
     if known:
         return fail(said, fix=known.fix, sources=known.sources, seconds=ended.seconds)
     return fail(said, f"{path} -X faulthandler -c 'import torch'", seconds=ended.seconds)
@@ -181,7 +181,7 @@ def _kernel_failed(said: str, kernel: Ended, on: Capability | None, torch: Torch
             return fail(said)
         wheel = wheel_for(on)
         return fail(said, *wheel.commands, fix=wheel.said)
-    known = recognise(kernel.detail, (GPU_TAKEN, BROKEN_GPU))
+    known = match_error(kernel.detail, (GPU_TAKEN, BROKEN_GPU))
     if known is None and kernel.how == "timeout":
         known = BROKEN_GPU
     if known is None:
@@ -242,7 +242,7 @@ FAMILIES = {
     "libnvJitLink": "nvJitLink",
 }
 
-REFUSES_DEVICE = Known(
+REFUSES_DEVICE = ErrorPattern(
     ("is not compatible with devices",),
     "This cuDNN has dropped one of the visible GPUs: hide that GPU with CUDA_VISIBLE_DEVICES, or "
     "install torch from the cu126 index.",
@@ -253,7 +253,7 @@ def libraries_match(libraries: Libraries, torch: Torch) -> Verdict:
     loaded = _folders(libraries.loaded)
     used = libraries.used
     if torch.cudnn_error:
-        known = recognise(torch.cudnn_error, (REFUSES_DEVICE,)) or MIXED_CUDNN
+        known = match_error(torch.cudnn_error, (REFUSES_DEVICE,)) or MIXED_CUDNN
         return fail(f"cuDNN says: {torch.cudnn_error}", fix=known.fix, sources=known.sources)
     for family, folders in loaded.items():
         if len(folders) > 1:
@@ -264,7 +264,7 @@ def libraries_match(libraries: Libraries, torch: Torch) -> Verdict:
             said = f"{family} is loaded from {' and '.join(folders)}; required: one directory"
             return fail(said, fix=MIXED_CUDNN.fix if family == "cuDNN" else fix)
     if used is not None and not used.ok:
-        if recognise(used.detail, (MIXED_CUDNN,)):
+        if match_error(used.detail, (MIXED_CUDNN,)):
             return fail(f"cuDNN says: {used.detail}")
         return unknown(f"no kernel ran, so what they load was not seen: {used.detail}")
     for family, folders in _folders(libraries.offered).items():

@@ -14,7 +14,7 @@ from doctor.checks.training.diagnosis import complete
 from doctor.facts.training import NO_LOSS, OwnModel, Parameter, Smoke
 from doctor.job.job import Job
 from doctor.judge.check import Check, Owner, Status, Verdict, fail, ok, unknown
-from doctor.judge.error_patterns import Known, recognise
+from doctor.judge.error_patterns import ErrorPattern, match_error
 
 SmallModel = Smoke | Unknown | None
 
@@ -27,32 +27,32 @@ HUNG = (
 NOT_THERE = "is not installed in this interpreter"
 
 ERRORS = (
-    Known(
+    ErrorPattern(
         (NOT_THERE,),
         "Install it into the training environment, or name another one with --python.",
         Owner.ENVIRONMENT,
     ),
-    Known(
+    ErrorPattern(
         NO_LOSS,
         "Let the forward pass give a loss (.loss, a key 'loss' or a scalar tensor), or return "
         "(module, batch, loss) from the factory, where loss(module, batch) is a scalar tensor; "
         "docs/own-model.md has an example.",
         Owner.JOB,
     ),
-    Known(
+    ErrorPattern(
         ("out of memory",),
         "The step does not fit into the memory that is free: a smaller batch, gradient "
         "checkpointing, LoRA, or a larger GPU; see MEM001.",
         Owner.JOB,
     ),
-    Known(
+    ErrorPattern(
         ("index out of range", "out of bounds", "device-side assert", "Assertion `t >= 0"),
         "A number in the batch is outside its table: a token beyond the rows of the embedding "
         "(resize_token_embeddings after adding tokens), a label outside the classes, or a position "
         "beyond the model's length. CUDA_LAUNCH_BLOCKING=1 names the call.",
         Owner.JOB,
     ),
-    Known(
+    ErrorPattern(
         ("_amp_foreach_non_finite_check", "Attempting to unscale FP16 gradients"),
         "A GradScaler met half-precision weights, see NUM005: load them with dtype=torch.float32, "
         "or train in bf16 without a GradScaler.",
@@ -73,7 +73,7 @@ def completes(own: OwnModel, smoke: SmallModel) -> Verdict:
     plain = msgspec.structs.replace(own.smoke, diagnosis=None)
     verdict = judged.completes(plain)
     last = next((stage.ended.detail for stage in plain.stages if not stage.ended.ok), "")
-    if verdict.status is Status.FAIL and (known := recognise(last, ERRORS)):
+    if verdict.status is Status.FAIL and (known := match_error(last, ERRORS)):
         verdict = replace(verdict, fix=known.fix, owner=known.owner, sources=known.sources)
     if verdict.fix == judged.HUNG and _well(smoke):
         verdict = replace(verdict, fix=HUNG, owner=Owner.JOB)
@@ -83,7 +83,7 @@ def completes(own: OwnModel, smoke: SmallModel) -> Verdict:
 def _not_built(own: OwnModel) -> Verdict:
     how = {"signal": "crashed", "timeout": "hung"}.get(own.built.how, "could not be built")
     said = f"{how}: {own.built.detail or 'no message'}"
-    if known := recognise(own.built.detail, ERRORS):
+    if known := match_error(own.built.detail, ERRORS):
         return fail(said, fix=known.fix, owner=known.owner, seconds=own.built.seconds)
     return fail(said, seconds=own.built.seconds)
 

@@ -11,7 +11,7 @@ from doctor.facts.training import Compiled, LoraOrder, OwnModel, Scaler
 from doctor.job.job import Chosen, Job, Target
 from doctor.judge.check import Check, Owner, Verdict, fail, ok, skip, unknown, warn
 from doctor.judge.combine import worst
-from doctor.judge.error_patterns import Known, recognise
+from doctor.judge.error_patterns import ErrorPattern, match_error
 
 HALVES = ("bfloat16", "float16")
 APART = {"fp32": 1e-3, "fp16": 1e-2, "bf16": 5e-2}
@@ -170,20 +170,20 @@ LORA = Check(
 )
 
 COMPILE_ERRORS = (
-    Known(
+    ErrorPattern(
         ("No working C++ compiler", "InvalidCxxCompiler", "gcc: not found", "g++: not found"),
         "torch.compile needs a C++ compiler: install g++ (apt-get install g++) in the image.",
     ),
-    Known(
+    ErrorPattern(
         ("TritonMissing", "working triton installation", "No module named 'triton'"),
         "torch.compile needs triton on a GPU: install the torch wheel of PyTorch's own index, "
         "which brings it.",
     ),
-    Known(
+    ErrorPattern(
         ("Python.h",),
         "torch.compile needs Python's headers: install python3-dev in the image.",
     ),
-    Known(
+    ErrorPattern(
         ("mix of the legacy and new APIs",),
         "Set TF32 through one API alone: the compiler reads the old one and dies where the code "
         "uses the new one, before torch 2.15.",
@@ -202,7 +202,7 @@ def compiled_agrees(own: OwnModel, job: Job, chosen: Chosen) -> Verdict:
     if made.ended.how == "timeout":
         return warn(f"{own.said}: {made.ended.detail}; an answer required", fix=SLOW_FIX)
     if not made.ended.ok:
-        known = recognise(made.ended.detail, COMPILE_ERRORS)
+        known = match_error(made.ended.detail, COMPILE_ERRORS)
         said = f"{own.said}: torch.compile: {made.ended.detail or made.ended.how}"
         if known is None:
             return fail(said)

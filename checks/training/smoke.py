@@ -15,8 +15,8 @@ from doctor.judge.error_patterns import (
     GPU_TAKEN,
     MIXED_CUDNN,
     NO_GPU_CODE,
-    Known,
-    recognise,
+    ErrorPattern,
+    match_error,
 )
 
 SHOWN = 4
@@ -27,7 +27,7 @@ MOST_SKIPPED = 10
 halvings bring its scale from 65536 down to 64."""
 
 ERRORS = (
-    Known(
+    ErrorPattern(
         ("does not require grad",),
         "The loss hangs on no trainable parameter: look for .detach(), .item(), no_grad() and "
         "weights that are all frozen. With LoRA and reentrant gradient checkpointing (the default "
@@ -36,21 +36,23 @@ ERRORS = (
         Owner.JOB,
         ("cbl-verification",),
     ),
-    Known(
+    ErrorPattern(
         ("_amp_foreach_non_finite_check", "Attempting to unscale FP16 gradients"),
         "A GradScaler met half-precision weights: keep the weights in fp32, or train in bf16 "
         "without a GradScaler.",
         Owner.JOB,
         ("titan-why", "pytorch-127176"),
     ),
-    Known(
+    ErrorPattern(
         ("does not support bfloat16", "has no GradScaler", "unsupported autocast device_type"),
         "This torch cannot do this precision on this device: choose another one with --precision, "
         "or install a newer torch.",
     ),
-    Known(NO_GPU_CODE, "The build has no code for this GPU: see TOR003.", sources=("ps-U28",)),
+    ErrorPattern(
+        NO_GPU_CODE, "The build has no code for this GPU: see TOR003.", sources=("ps-U28",)
+    ),
     MIXED_CUDNN,
-    Known(
+    ErrorPattern(
         ("No execution plans support the graph", "mha_graph"),
         "cuDNN attention failed: call torch.backends.cuda.enable_cudnn_sdp(False) before training, "
         "or upgrade torch; see NUM003.",
@@ -58,7 +60,7 @@ ERRORS = (
     ),
     GPU_TAKEN,
     BROKEN_GPU,
-    Known(
+    ErrorPattern(
         ("illegal memory access", "unspecified launch failure", "misaligned address"),
         "A kernel touched memory that is not its own. Look at NUM003 and TOR004 first; where they "
         "pass, try another GPU with the same environment, and give the machine back if it works "
@@ -88,7 +90,7 @@ def completes(smoke: Smoke) -> Verdict:
         return ok(f"{said} on {_where(smoke)}{peak}", seconds=smoke.seconds)
     last = next(stage for stage in smoke.stages if not stage.ended.ok)
     said = f"{_ended(last)} on {_where(smoke)}; passed before: {names or 'none'}"
-    known = recognise(last.ended.detail, ERRORS)
+    known = match_error(last.ended.detail, ERRORS)
     if known is None:
         ending = {"signal": CRASHED, "timeout": HUNG}.get(last.ended.how)
         return complete(fail(said, fix=ending, seconds=smoke.seconds), smoke)

@@ -85,8 +85,8 @@ def run(
     from doctor.cli import examine as session
     from doctor.report import delivery
 
-    telling = delivery.telling(
-        format, output or (), color, saved=save_facts, annotate=annotate, keep_names=no_redact,
+    output_options = delivery.output_options(
+        format, output or (), color, save_facts=save_facts, annotate=annotate, keep_names=no_redact,
         verbose=verbose, quiet=quiet,
     )  # fmt: skip
 
@@ -123,8 +123,8 @@ def run(
         flags, facts, save_facts, only or [], skip or [], fail_on, progress=not quiet, wishes=wishes
     )
     if context == "prolog":
-        return delivery.deliver_in_prolog(report, telling)
-    return delivery.deliver(report, telling)
+        return delivery.deliver_in_prolog(report, output_options)
+    return delivery.deliver(report, output_options)
 
 
 @app.command()
@@ -145,12 +145,12 @@ def report(
     from doctor.cli import examine as session
     from doctor.report import delivery
 
-    telling = delivery.telling(
+    output_options = delivery.output_options(
         format, output or (), color, annotate=annotate, keep_names=no_redact,
         verbose=verbose, quiet=quiet,
     )  # fmt: skip
     found = session.examine_job({}, facts, None, only or [], skip or [], fail_on, progress=False)
-    return delivery.deliver(found, telling)
+    return delivery.deliver(found, output_options)
 
 
 @app.command()

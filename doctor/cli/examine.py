@@ -109,7 +109,7 @@ def examine_job(
         tuple(shown),
         fail_on,
         replayed=str(facts_file or ""),
-        chosen=bool(only),
+        selected=bool(only),
         config=file.path,
         notes=(
             *_by_variables(variables),

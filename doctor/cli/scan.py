@@ -19,7 +19,7 @@ from doctor.job.job import Job
 from doctor.judge import catalog
 from doctor.judge.check import Check, Verdict, skip
 from doctor.judge.engine import examine
-from doctor.report.progress import Bar
+from doctor.report.progress import ProgressBar
 from doctor.report.redaction import redact
 from doctor.report.report import Report
 
@@ -63,7 +63,7 @@ def scan(path: str, baseline: str | None, *, deep: bool, every: bool) -> Scan:
         check_exists(baseline, "--baseline")
     wanted = {"baseline": baseline, "deep": deep, "tensors": every}
     rows: list[Row] = []
-    with Bar() as bar:
+    with ProgressBar() as bar:
         found = _asked(path, json.dumps(wanted), bar, rows)
     facts = facts_of(path, found, time.monotonic() - began)
     checks = [without_a_device(check) for check in catalog.CHECKS if check.family == "CKP"]
@@ -71,18 +71,18 @@ def scan(path: str, baseline: str | None, *, deep: bool, every: bool) -> Scan:
     return Scan(report, tuple(rows) if every else None)
 
 
-def _asked(path: str, wanted: str, bar: Bar, rows: list[Row]) -> Checkpoint | Unknown:
+def _asked(path: str, wanted: str, bar: ProgressBar, rows: list[Row]) -> Checkpoint | Unknown:
     def heard(note: dict[str, Any]) -> None:
         if "tensors" in note:
             told = fit(note["tensors"], list[Row])
             rows.extend(() if isinstance(told, Unknown) else told)
         else:
-            bar.told(note)
+            bar.update(note)
 
     children = Children()
     try:
         answer = children.ask(
-            "checkpoint", path, wanted, seconds=SECONDS, on_enter=bar.doing, on_note=heard
+            "checkpoint", path, wanted, seconds=SECONDS, on_enter=bar.show_stage, on_note=heard
         )
     finally:
         children.interrupt()

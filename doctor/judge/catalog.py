@@ -61,17 +61,20 @@ RETIRED: frozenset[str] = frozenset()
 
 
 def find(name: str) -> tuple[Check, ...]:
-    """The checks that a code, a slug or a document section (P10, U28) names; () if none."""
-    wanted = name.strip().casefold()
-    exact = tuple(c for c in CHECKS if wanted in (c.code.casefold(), c.slug.casefold()))
-    return exact or tuple(c for c in CHECKS if wanted in aliases(c))
+    """The checks named by a code, a slug, an older slug or a document section; () if none."""
+    key = name.strip().casefold()
+    exact = tuple(c for c in CHECKS if key in (n.casefold() for n in names(c)))
+    return exact or tuple(c for c in CHECKS if key in document_sections(c))
 
 
 def lookup(name: str) -> tuple[Check, ...]:
-    """The checks that a name or a family stands for. Raises UserError with the nearest names."""
+    """The checks of a family, or those that `find` returns.
+
+    Raises UserError with the nearest names.
+    """
     family = tuple(check for check in CHECKS if check.family == name.upper())
-    if found := family or find(name):
-        return found
+    if checks := family or find(name):
+        return checks
     near = ", ".join(nearest(name))
     raise UserError(
         f"no check or family is called {name!r}; "
@@ -79,15 +82,20 @@ def lookup(name: str) -> tuple[Check, ...]:
     )
 
 
-def aliases(check: Check) -> set[str]:
-    """The document sections that the check stands for, in lower case."""
+def names(check: Check) -> tuple[str, ...]:
+    """The code, the slug and the older slugs."""
+    return check.code, check.slug, *check.aliases
+
+
+def document_sections(check: Check) -> set[str]:
+    """The document sections that the check stands for (P10, U28), in lower case."""
     return {SOURCES[id].alias.casefold() for id in check.sources if SOURCES[id].alias}
 
 
 def nearest(name: str) -> list[str]:
-    """Up to three codes and slugs that look like `name`."""
-    names = [known for c in CHECKS for known in (c.code, c.slug)]
-    wanted = name.strip()
-    return difflib.get_close_matches(wanted.upper(), names, 2, 0.6) + difflib.get_close_matches(
-        wanted.casefold(), names, 2, 0.4
+    """Up to four codes and slugs that look like `name`."""
+    candidates = [candidate for check in CHECKS for candidate in names(check)]
+    name = name.strip()
+    return difflib.get_close_matches(name.upper(), candidates, 2, 0.6) + difflib.get_close_matches(
+        name.casefold(), candidates, 2, 0.4
     )

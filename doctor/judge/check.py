@@ -9,6 +9,7 @@ from enum import StrEnum
 from typing import Literal
 
 from doctor.judge.sources import is_document
+from doctor.judge.switches import Switch
 
 
 class Status(StrEnum):
@@ -22,18 +23,19 @@ class Status(StrEnum):
 
 
 class Owner(StrEnum):
-    """Who can mend it: the training code, the image or virtual environment, or the host."""
+    """Who can fix it: the training code, the image or virtual environment, or the host."""
 
     JOB = "job"
     ENVIRONMENT = "environment"
     MACHINE = "machine"
 
 
-MENDED_BY = {
+OWNERS = {
     Owner.JOB: "your code or its settings",
-    Owner.ENVIRONMENT: "the image or environment",
-    Owner.MACHINE: "the host or its provider",
+    Owner.ENVIRONMENT: "image or environment",
+    Owner.MACHINE: "host or provider",
 }
+"""Who can fix it, as reports print it."""
 
 EVERYWHERE = ("nvidia", "rocm", "mps", "cpu")
 
@@ -47,7 +49,7 @@ class Verdict:
 
     `summary` states the observed and the required value. `fix`, `owner` and `commands` replace
     the check's own when given; `sources` stand beside its document sections. `seconds` is how long
-    the observation behind it took.
+    the observation behind it took. `switches_off` is what the remedy turns off, for prescriptions.
     """
 
     status: Status
@@ -57,6 +59,7 @@ class Verdict:
     owner: Owner | None = None
     sources: tuple[str, ...] = ()
     seconds: float = 0.0
+    switches_off: tuple[Switch, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,6 +72,7 @@ class Check:
     `targets` are the kinds of device it applies to; the engine skips it elsewhere. `limits` goes on
     "a pass is no proof", as in "that hours of load stay cool". `returns`: a failure whose owner is
     the machine means RETURN. `required`: when an unknown leaves the run without a verdict.
+    `aliases` are older slugs, still accepted everywhere.
     """
 
     code: str
@@ -88,6 +92,7 @@ class Check:
     limits: str = ""
     returns: bool = False
     required: Required = "never"
+    aliases: tuple[str, ...] = ()
 
     @property
     def family(self) -> str:
@@ -165,9 +170,10 @@ def warn(
     owner: Owner | None = None,
     sources: tuple[str, ...] = (),
     seconds: float = 0.0,
+    switches_off: tuple[Switch, ...] = (),
 ) -> Verdict:
     """It will run, and it will cost time, memory or trust."""
-    return Verdict(Status.WARN, summary, commands, fix, owner, sources, seconds)
+    return Verdict(Status.WARN, summary, commands, fix, owner, sources, seconds, switches_off)
 
 
 def fail(
@@ -177,9 +183,10 @@ def fail(
     owner: Owner | None = None,
     sources: tuple[str, ...] = (),
     seconds: float = 0.0,
+    switches_off: tuple[Switch, ...] = (),
 ) -> Verdict:
     """Do not spend GPU hours before this is mended."""
-    return Verdict(Status.FAIL, summary, commands, fix, owner, sources, seconds)
+    return Verdict(Status.FAIL, summary, commands, fix, owner, sources, seconds, switches_off)
 
 
 def skip(reason: str) -> Verdict:

@@ -23,4 +23,7 @@ def worst(*verdicts: Verdict) -> Verdict:
         owner=next((verdict.owner for verdict in told if verdict.owner), None),
         sources=tuple(dict.fromkeys(id for verdict in told for id in verdict.sources)),
         seconds=max(verdict.seconds for verdict in verdicts),
+        switches_off=tuple(
+            dict.fromkeys(each for verdict in told for each in verdict.switches_off)
+        ),
     )

@@ -57,7 +57,8 @@ def _judge(check: Check, facts: Facts, blocked: dict[str, Status]) -> Verdict:
     if kind not in check.targets:
         return skip(f"only for {' and '.join(check.targets)}; this job trains on {kind}")
     if held := [code for code in check.after if code in blocked]:
-        return unknown(f"not judged: {held[0]} comes first")
+        state = "failed" if blocked[held[0]] is Status.FAIL else "unknown"
+        return unknown(f"not evaluated: depends on {held[0]} ({state})")
 
     hints = get_type_hints(check.judge)
     sections = {name: getattr(facts, name) for name in inspect.signature(check.judge).parameters}

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from doctor.judge.check import Status
+from doctor.judge.switches import CALLS, CUDNN_VARIABLE_SINCE, VARIABLES, Switch
 from doctor.prescribe.context import LADDERS, Patient, Setting
 
 
 def cudnn(patient: Patient) -> Setting | None:
-    call = "torch.backends.cuda.enable_cudnn_sdp(False)"
     if patient.facts.target.kind != "nvidia" or not patient.since(2, 4):
         return None
-    complained = patient.told("NUM003", call)
+    complained = patient.turns_off("NUM003", Switch.CUDNN_SDP)
     first = patient.capability is None or patient.capability[0] in (9, 10)
     if not complained and (patient.mode == "fast" or not first):
         return None
-    variable = "TORCH_CUDNN_SDPA_DEPRIORITIZED=1"
     others = flash(patient) or memory_efficient(patient)
     why = "NUM003 complains of cuDNN attention here" if complained else (
         "cuDNN attention comes first on this chip in some versions, and some of those have bugs"
@@ -25,15 +24,14 @@ def cudnn(patient: Patient) -> Setting | None:
         why=why,
         code="NUM003",
         sources=("bts-fix3", "pytorch-196678", "pytorch-139298"),
-        python=(call,),
-        env=(variable,) if patient.since(2, 10) else (),
+        python=(CALLS[Switch.CUDNN_SDP],),
+        env=(VARIABLES[Switch.CUDNN_SDP],) if patient.since(*CUDNN_VARIABLE_SINCE) else (),
     )
 
 
 def flash(patient: Patient) -> Setting | None:
-    call = "torch.backends.cuda.enable_flash_sdp(False)"
     wanted = patient.mode == "diagnostic" and patient.cuda
-    if not wanted and not patient.told("NUM003", call):
+    if not wanted and not patient.turns_off("NUM003", Switch.FLASH_SDP):
         return None
     return Setting(
         name="flash attention",
@@ -41,13 +39,12 @@ def flash(patient: Patient) -> Setting | None:
         why="one fused kernel less to suspect" if wanted else "NUM003 complains of it here",
         code="NUM003",
         sources=(LADDERS["diagnostic"],),
-        python=(call,),
+        python=(CALLS[Switch.FLASH_SDP],),
     )
 
 
 def memory_efficient(patient: Patient) -> Setting | None:
-    call = "torch.backends.cuda.enable_mem_efficient_sdp(False)"
-    if not patient.told("NUM003", call):
+    if not patient.turns_off("NUM003", Switch.MEM_EFFICIENT_SDP):
         return None
     return Setting(
         name="memory-efficient attention",
@@ -55,7 +52,7 @@ def memory_efficient(patient: Patient) -> Setting | None:
         why="NUM003 complains of it here",
         code="NUM003",
         sources=patient.findings["NUM003"].verdict.sources,
-        python=(call,),
+        python=(CALLS[Switch.MEM_EFFICIENT_SDP],),
     )
 
 

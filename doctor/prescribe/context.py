@@ -12,6 +12,7 @@ from doctor.facts.facts import Facts
 from doctor.facts.machine import Torch
 from doctor.facts.views import JobGpus
 from doctor.judge.check import Finding, Status
+from doctor.judge.switches import Switch
 
 Mode = Literal["stable", "fast", "diagnostic"]
 LADDERS: dict[Mode, str] = {
@@ -64,10 +65,9 @@ class Patient:
     def complains(self, *codes: str) -> bool:
         return any(code in self.findings and self.findings[code].complains for code in codes)
 
-    def told(self, code: str, command: str) -> bool:
-        """Whether the remedy of that finding holds this command."""
-        found = self.findings.get(code)
-        return found is not None and any(command in line for line in found.commands)
+    def turns_off(self, code: str, switch: Switch) -> bool:
+        """Whether the remedy of that finding turns this switch off."""
+        return self.complains(code) and switch in self.findings[code].verdict.switches_off
 
     @property
     def cuda(self) -> bool:

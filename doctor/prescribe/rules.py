@@ -11,12 +11,12 @@ from typing import Any
 
 from doctor._util.records import Unknown
 from doctor._util.units import dotted
-from doctor.checks.numerics.precision import tf32_line
 from doctor.facts.facts import Facts
 from doctor.facts.machine import Host, Torch
 from doctor.facts.views import JobGpus
 from doctor.job.job import Chosen
 from doctor.judge.check import Finding
+from doctor.judge.switches import MATMUL_PRECISION, VARIABLES, Switch, tf32_statement
 from doctor.prescribe.attention import cudnn, flash, implementation, memory_efficient
 from doctor.prescribe.context import AUTOCAST_SINCE, DEVICES, Mode, Patient, Setting
 
@@ -123,7 +123,7 @@ def _tf32(patient: Patient) -> Setting | None:
             trainer={"tf32": False},
         )
     mixed = patient.compiles and not patient.since(2, 15)
-    line = 'torch.set_float32_matmul_precision("high")' if mixed else tf32_line(torch)[0]
+    line = MATMUL_PRECISION if mixed else tf32_statement(torch)[0]
     why = "fp32 matmuls that remain run on tensor cores"
     if mixed:
         why += "; the older call, since Inductor reads the older getters before torch 2.15"
@@ -205,8 +205,8 @@ def _deterministic(patient: Patient) -> Setting | None:
 
 
 def _peer_to_peer(patient: Patient) -> Setting | None:
-    variable = "NCCL_P2P_DISABLE=1"
-    code = next((code for code in ("GPU008", "GPU007") if patient.told(code, variable)), None)
+    codes = (code for code in ("GPU008", "GPU007") if patient.turns_off(code, Switch.NCCL_P2P))
+    code = next(codes, None)
     if code is None:
         return None
     found = patient.findings[code]
@@ -216,7 +216,7 @@ def _peer_to_peer(patient: Patient) -> Setting | None:
         why=f"{code} complains of it here",
         code=code,
         sources=found.sources,
-        env=(variable,),
+        env=(VARIABLES[Switch.NCCL_P2P],),
     )
 
 

@@ -11,7 +11,7 @@ from packaging.version import Version
 from doctor._util.records import Ended, Unknown
 from doctor.checks.numerics import attention
 from doctor.checks.numerics.attention_bugs import BUGS, Bug
-from doctor.checks.numerics.attention_order import CALL, CUDNN, EFFICIENT, VARIABLE, first_backend
+from doctor.checks.numerics.attention_order import CUDNN, EFFICIENT, first_backend
 from doctor.facts.load import Attention, Implementation
 from doctor.facts.machine import Cuda, Host, Torch, TorchGpu
 from doctor.facts.training import Settings
@@ -20,6 +20,10 @@ from doctor.job.job import Chosen, Precision, Target, TargetKind
 from doctor.judge.check import Status, Verdict
 from doctor.judge.engine import examine
 from doctor.judge.sources import SOURCES
+from doctor.judge.switches import CALLS, VARIABLES, Switch
+
+CALL = CALLS[Switch.CUDNN_SDP]
+VARIABLE = VARIABLES[Switch.CUDNN_SDP].removesuffix("=1")
 
 H100, B200, B300, THOR, A100, T4 = (9, 0), (10, 0), (10, 3), (11, 0), (8, 0), (7, 5)
 CUDNN_FIRST, FLASH_FIRST = (3, 1, 2, 0, 4), (1, 2, 0, 3, 4)

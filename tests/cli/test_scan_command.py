@@ -24,7 +24,7 @@ from doctor.checkpoint.tensors import Tensor
 from doctor.cli.scan import Scan, check_exists, facts_of, without_a_device
 from doctor.collect.child import Answer
 from doctor.collect.children import read_checkpoint
-from doctor.report.progress import Bar, amount
+from doctor.report.progress import ProgressBar, amount
 from doctor.report.report import Report
 from doctor.report.scan import json_text, plain_text
 
@@ -438,10 +438,10 @@ def test_how_the_probe_died_tells_no_secret() -> None:
 
 
 def test_a_bar_without_a_terminal_is_silent_and_takes_any_note() -> None:
-    with Bar() as bar:
-        bar.doing("read \x1b[2J")
+    with ProgressBar() as bar:
+        bar.show_stage("read \x1b[2J")
         for note in ({}, {"done": "x"}, {"done": 1, "total": "y"}, {"done": 1, "total": None}):
-            bar.told(note)
+            bar.update(note)
     assert amount({"completed": 2 * 10**9, "total": 4 * 10**9}, "bytes") == "2.0 GB of 4.0 GB"
     assert amount({"completed": 1, "total": None}, "files") == "1 file"
     assert amount({"completed": 3, "total": 795}, "tensors") == "3 of 795 tensors"

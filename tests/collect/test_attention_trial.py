@@ -16,7 +16,7 @@ import recorded
 
 from doctor._util.records import Unknown
 from doctor.checks.numerics import attention as checks
-from doctor.checks.numerics.attention_trials import GATES, MODEL_GATES, ordinary
+from doctor.checks.numerics.attention_trials import MODEL_GATES, ordinary
 from doctor.collect import attention_trial
 from doctor.collect.attention_trial import try_attention, try_implementations
 from doctor.collect.child import PROBES
@@ -25,6 +25,7 @@ from doctor.collect.torch_child import TorchChild
 from doctor.facts.facts import Facts, decode
 from doctor.facts.load import Attention, Implementation, Trial
 from doctor.job.job import Chosen
+from doctor.judge.attention_gates import GATES
 from doctor.judge.check import Finding, Status
 from doctor.judge.engine import examine
 

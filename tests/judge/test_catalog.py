@@ -104,6 +104,14 @@ def test_codes_and_slugs_are_unique_well_formed_and_never_reused() -> None:
         assert not check.title.endswith(".")
 
 
+def test_older_slugs_are_unique_and_are_never_a_slug_of_today() -> None:
+    aliases = [alias for check in catalog.CHECKS for alias in check.aliases]
+    assert len(set(aliases)) == len(aliases)
+    assert not set(aliases) & {check.slug for check in catalog.CHECKS}
+    for alias in aliases:
+        assert re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)*", alias)
+
+
 def test_a_family_is_judged_in_the_order_of_its_numbers() -> None:
     shown = [check.code for check in catalog.CHECKS]
     order = list(catalog.FAMILIES)
@@ -187,12 +195,15 @@ def test_the_table_of_codes_in_the_readme_is_the_generated_one() -> None:
         ("NUM002", {"NUM002"}),
         ("num002", {"NUM002"}),
         ("tf32-setting", {"NUM002"}),
+        ("same-product-twice", {"GPU006"}),
         ("P2", {"NUM002"}),
         ("P10", {"SMK002", "SMK006"}),
         ("NUM999", set()),
     ],
 )
-def test_a_check_is_found_by_code_slug_and_document_section(name: str, codes: set[str]) -> None:
+def test_a_check_is_found_by_code_slug_older_slug_and_document_section(
+    name: str, codes: set[str]
+) -> None:
     assert {check.code for check in catalog.find(name)} == codes
 
 
@@ -203,3 +214,4 @@ def test_a_section_that_stands_for_several_codes_names_them_all() -> None:
 def test_a_name_that_is_nearly_right_is_guessed() -> None:
     assert "NUM002" in catalog.nearest("NUM02")
     assert "tf32-setting" in catalog.nearest("tf32-settings")
+    assert "same-product-twice" in catalog.nearest("same-product-twise")

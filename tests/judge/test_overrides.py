@@ -9,6 +9,7 @@ import pytest
 from recorded import machines
 
 from doctor._util.errors import UserError
+from doctor.cli.examine import selected
 from doctor.facts.facts import Facts
 from doctor.job.file.tables import Ignore, Severity
 from doctor.judge import catalog
@@ -60,6 +61,16 @@ def test_only_what_is_named_is_injected() -> None:
     report = judged("h100_torch2.15", resolve([], {}, ["tf32-setting,DSK"]))
     failed = {found.check.code for found in report.with_status(Status.FAIL)}
     assert failed == {"NUM002", "DSK001", "DSK002"}
+
+
+def test_an_older_slug_is_accepted_wherever_a_code_is() -> None:
+    alias, check = next((check.aliases[0], check) for check in catalog.CHECKS if check.aliases)
+    policy = resolve([Ignore(code=alias, reason="known here")], {alias: "warn"}, [alias])
+    assert policy.inject == {check.code}
+    assert policy.severity == {check.code: "warn"}
+    assert [codes for _, codes in policy.ignores] == [{check.code}]
+    assert selected([alias], []) == [check]
+    assert check not in selected([], [alias])
 
 
 def test_a_gate_that_ignores_a_code_stays_open_when_it_is_injected() -> None:

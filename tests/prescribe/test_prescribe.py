@@ -18,6 +18,7 @@ from recorded import H100, TORCH_2_11, TORCH_2_15, box, host, job, machines
 from doctor.facts.facts import Facts
 from doctor.judge import catalog
 from doctor.judge.engine import examine
+from doctor.judge.switches import Switch
 from doctor.prescribe.context import Mode
 from doctor.prescribe.rules import prescribe
 from doctor.report.prescription import Form, render
@@ -273,9 +274,9 @@ def test_cublas_is_told_its_workspace_on_a_gpu_alone() -> None:
 def test_a_backend_that_is_wrong_is_switched_off_by_name() -> None:
     found = {each.check.code: each for each in examine(catalog.CHECKS, H200)}
     call = "torch.backends.cuda.enable_mem_efficient_sdp(False)"
-    both = ("torch.backends.cuda.enable_cudnn_sdp(False)", call)
+    both = (Switch.CUDNN_SDP, Switch.MEM_EFFICIENT_SDP)
     old = found["NUM003"]
-    found["NUM003"] = replace(old, verdict=replace(old.verdict, commands=both))
+    found["NUM003"] = replace(old, verdict=replace(old.verdict, switches_off=both))
     settings = {each.name: each for each in prescribe(H200, found.values())}
     assert settings["memory-efficient attention"].python == (call,)
     assert settings["cuDNN attention"].value == "off"

@@ -1,6 +1,6 @@
 """The report as one JSON object; fields are only ever added within a schema version.
 
-`schemas/report.schema.json` is what `schema()` says; a test compares them.
+`schemas/report.schema.json` holds `schema()`; a test compares them.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from doctor.report.report import Outcome, Report
 SCHEMA_VERSION: Literal[1] = 1
 
 
-class Cited(msgspec.Struct, frozen=True):
-    """An entry of the bibliography; `correction` is what is true where the cited text is not."""
+class SourceRecord(msgspec.Struct, frozen=True):
+    """An entry of the bibliography; `correction` applies where the cited text is wrong."""
 
     id: str
     title: str
@@ -33,8 +33,8 @@ class Cited(msgspec.Struct, frozen=True):
     checked: str
 
 
-class Found(msgspec.Struct, frozen=True, kw_only=True):
-    """A check and what it said. `fix` and `commands` are empty where nothing is to be mended."""
+class FindingRecord(msgspec.Struct, frozen=True, kw_only=True):
+    """A check and its result. `fix` and `commands` are empty unless it warns or fails."""
 
     code: str
     slug: str
@@ -44,12 +44,12 @@ class Found(msgspec.Struct, frozen=True, kw_only=True):
     fix: str
     commands: tuple[str, ...]
     owner: Owner
-    sources: tuple[Cited, ...]
+    sources: tuple[SourceRecord, ...]
     seconds: float
     ignored: str
-    """Why the user accepts it, "" if it counts."""
+    """The reason why the user ignores it, "" if it counts."""
     limits: str | msgspec.UnsetType = msgspec.UNSET
-    """With --annotate: what this pass does not prove, "" where that does not matter."""
+    """With --annotate: what this pass does not show, "" for any other status."""
 
 
 class Counts(msgspec.Struct, frozen=True, rename={"passed": "pass"}):
@@ -63,8 +63,8 @@ class Counts(msgspec.Struct, frozen=True, rename={"passed": "pass"}):
     ignored: int
 
 
-class Told(msgspec.Struct, frozen=True, kw_only=True):
-    """The report. Findings stand in the order in which people see them."""
+class ReportRecord(msgspec.Struct, frozen=True, kw_only=True):
+    """The report. Findings are in the order of the other formats."""
 
     schema_version: Literal[1]
     doctor: str
@@ -73,9 +73,9 @@ class Told(msgspec.Struct, frozen=True, kw_only=True):
     python: str | None
     """The training interpreter; null where none could be examined."""
     job: dict[str, Any]
-    """The job as its flags spell it; null means that the user did not say."""
+    """The job's flags; null where the user gave none."""
     counts: Counts
-    findings: tuple[Found, ...]
+    findings: tuple[FindingRecord, ...]
     seconds: float
     config: str
     """The job file that was used, "" for none."""
@@ -88,7 +88,7 @@ def render(report: Report) -> str:
     interpreter = report.facts.interpreter
     job = msgspec.to_builtins(report.facts.job)
     job.pop("type")
-    told = Told(
+    record = ReportRecord(
         schema_version=SCHEMA_VERSION,
         doctor=__version__,
         verdict=report.outcome,
@@ -96,59 +96,60 @@ def render(report: Report) -> str:
         python=None if isinstance(interpreter, Unknown) else interpreter.path,
         job=job,
         counts=msgspec.convert(report.counts, Counts),
-        findings=tuple(_found(one, report.annotate) for one in report.findings),
+        findings=tuple(_record(finding, report.annotate) for finding in report.findings),
         seconds=round(report.facts.seconds, 3),
         config=report.config,
         notes=report.notes,
     )
-    return _dump(msgspec.to_builtins(told))
+    return _dump(msgspec.to_builtins(record))
 
 
 def schema() -> dict[str, Any]:
     """JSON Schema of what `render` returns."""
-    (_, job), parts = msgspec.json.schema_components((Told, Job), ref_template="#/$defs/{name}")
-    told = parts.pop("Told")
-    told["properties"]["job"] |= {"$ref": job["$ref"]}
-    told["properties"]["job"].pop("type")
+    types = (ReportRecord, Job)
+    (_, job), parts = msgspec.json.schema_components(types, ref_template="#/$defs/{name}")
+    record = parts.pop("ReportRecord")
+    record["properties"]["job"] |= {"$ref": job["$ref"]}
+    record["properties"]["job"].pop("type")
     flags = parts["Job"]
     flags["properties"].pop("type")
     flags["required"] = [name for name in flags["required"] if name != "type"]
     flags.pop("additionalProperties", None)
-    whole = {
+    document = {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
-        **told,
+        **record,
         "title": "The report of doctor run --format json",
         "$defs": dict(sorted(parts.items())),
     }
-    made: dict[str, Any] = json.loads(_dump(whole))  # defaults that are tuples become lists
-    return made
+    plain: dict[str, Any] = json.loads(_dump(document))  # defaults that are tuples become lists
+    return plain
 
 
-def finding(found: Finding) -> dict[str, Any]:
-    """A check and what it said, as an object."""
-    said: dict[str, Any] = msgspec.to_builtins(_found(found))
-    return said
+def finding_object(finding: Finding) -> dict[str, Any]:
+    """A check and its result as builtin types."""
+    fields: dict[str, Any] = msgspec.to_builtins(_record(finding))
+    return fields
 
 
-def _found(found: Finding, annotate: bool = False) -> Found:
-    return Found(
-        code=found.check.code,
-        slug=found.check.slug,
-        family=found.check.family,
-        status=found.status,
-        summary=found.verdict.summary,
-        fix=found.fix,
-        commands=found.commands,
-        owner=found.owner,
-        sources=_sources(found.sources),
-        seconds=round(found.verdict.seconds, 3),
-        ignored=found.ignored,
-        limits=found.limits if annotate else msgspec.UNSET,
+def _record(finding: Finding, annotate: bool = False) -> FindingRecord:
+    return FindingRecord(
+        code=finding.check.code,
+        slug=finding.check.slug,
+        family=finding.check.family,
+        status=finding.status,
+        summary=finding.verdict.summary,
+        fix=finding.fix,
+        commands=finding.commands,
+        owner=finding.owner,
+        sources=_sources(finding.sources),
+        seconds=round(finding.verdict.seconds, 3),
+        ignored=finding.ignored,
+        limits=finding.limits if annotate else msgspec.UNSET,
     )
 
 
 def render_checks(checks: Iterable[Check]) -> str:
-    """What `doctor explain` says, as a list of objects."""
+    """The content of `doctor explain` as a list of objects."""
     return _dump([_check(check) for check in checks])
 
 
@@ -171,9 +172,9 @@ def _check(check: Check) -> dict[str, Any]:
     }
 
 
-def _sources(ids: tuple[str, ...]) -> tuple[Cited, ...]:
+def _sources(ids: tuple[str, ...]) -> tuple[SourceRecord, ...]:
     return tuple(
-        Cited(
+        SourceRecord(
             id=source.id,
             title=source.title,
             section=source.section,
