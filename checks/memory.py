@@ -102,11 +102,11 @@ def _holds(room: tuple[float, str] | Unknown, checkpoint: Checkpoint) -> Verdict
     if isinstance(room, Unknown):
         return unknown(room.reason)
     free, where = room
-    if free < checkpoint.largest_file:
-        needed = f"the largest file of the checkpoint takes {gib(checkpoint.largest_file)}"
+    if free < checkpoint.files.largest:
+        needed = f"the largest file of the checkpoint takes {gib(checkpoint.files.largest)}"
         return fail(f"{gib(free)} {where}, {needed}")
-    said = f"{gib(free)} {where}, the checkpoint takes {gib(checkpoint.bytes)}"
-    return ok(said) if free >= checkpoint.bytes else warn(said)
+    said = f"{gib(free)} {where}, the checkpoint takes {gib(checkpoint.files.bytes)}"
+    return ok(said) if free >= checkpoint.files.bytes else warn(said)
 
 
 def _cores(host: Host, target: Target, gpus: int | None) -> Verdict:

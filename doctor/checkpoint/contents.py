@@ -11,11 +11,11 @@ import msgspec
 
 from doctor._util.records import Unknown
 from doctor._util.units import shown
-from doctor.checkpoint.analysis.tensor_names import Kind, part_of
+from doctor.checkpoint.analysis.tensor_names import part_of
 from doctor.checkpoint.io.files import Directory
 from doctor.checkpoint.io.stages import Stage
 from doctor.checkpoint.io.urls import redact_url
-from doctor.checkpoint.records import Checkpoint, Moves, Share, Values
+from doctor.checkpoint.records import Checkpoint, Kind, Movement, Share, Values
 from doctor.checkpoint.scan import scan
 from doctor.checkpoint.tensors import Shard, Tensor, distinct
 
@@ -72,42 +72,48 @@ class ProgressThrottle:
 
 
 def read(request: ScanRequest, stage: Stage, notify: Notify) -> Checkpoint | Unknown:
-    """Headers, and on request every value and the comparison. `notify` receives progress."""
+    """Headers, and on request every value and the comparison. `notify` receives progress.
+
+    Unknown where no weights are at the path.
+    """
     progress, current = ProgressThrottle(notify), TensorCollector()
     checkpoint = scan(request.path, _counted(stage, progress), current.collect)
     if isinstance(checkpoint, Unknown):
         return checkpoint
     if request.tensors:
         _notify_tensors(current, notify)
+    counted = distinct(current.tensors) if checkpoint.loading.pickles else current.tensors
     return msgspec.structs.replace(
         checkpoint,
-        shares=shares(distinct(current.tensors) if checkpoint.pickles else current.tensors),
+        contents=msgspec.structs.replace(checkpoint.contents, shares=shares(counted)),
         values=_values(current, stage, progress) if request.deep else None,
-        moves=_moves(current, request.baseline, stage, progress) if request.baseline else None,
+        movement=_movement(current, request.baseline, stage, progress)
+        if request.baseline
+        else None,
     )
 
 
 def shares(tensors: Iterable[Tensor]) -> tuple[Share, ...]:
-    """What the tensors of each dtype in each part of a model come to."""
-    found: dict[tuple[str, Kind], list[int]] = {}
+    """Totals of each dtype in each part of a model, the dtype with the most bytes first."""
+    totals: dict[tuple[str, Kind], list[int]] = {}
     dtypes: set[str] = set()
     for tensor in tensors:
-        known = tensor.dtype in dtypes or len(dtypes) < MOST_DTYPES
-        dtype = tensor.dtype if known else "others"
+        counted = tensor.dtype in dtypes or len(dtypes) < MOST_DTYPES
+        dtype = tensor.dtype if counted else "others"
         dtypes.add(dtype)
-        sums = found.setdefault((dtype, part_of(tensor)), [0, 0, 0])
-        sums[0] += 1
-        sums[1] += tensor.elements
-        sums[2] += tensor.stored_bytes
-    size = {name: sum(s[2] for (dtype, _), s in found.items() if dtype == name) for name in dtypes}
-    order = sorted(found, key=lambda key: (-size[key[0]], key[0], ORDER.index(key[1])))
+        total = totals.setdefault((dtype, part_of(tensor)), [0, 0, 0])
+        total[0] += 1
+        total[1] += tensor.elements
+        total[2] += tensor.stored_bytes
+    size = {name: sum(t[2] for (dtype, _), t in totals.items() if dtype == name) for name in dtypes}
+    order = sorted(totals, key=lambda key: (-size[key[0]], key[0], ORDER.index(key[1])))
     return tuple(
         Share(
             dtype=shown(key[0], 40),
             kind=key[1],
-            tensors=found[key][0],
-            parameters=found[key][1],
-            bytes=found[key][2],
+            tensors=totals[key][0],
+            parameters=totals[key][1],
+            bytes=totals[key][2],
         )
         for key in order
     )
@@ -123,7 +129,7 @@ def _notify_tensors(current: TensorCollector, notify: Notify) -> None:
 
 
 def _counted(stage: Stage, progress: ProgressThrottle) -> Stage:
-    """The same stages, and a note after each of them."""
+    """The same stages, with a progress note after each of them."""
     done = 0
 
     @contextlib.contextmanager
@@ -147,26 +153,26 @@ def _values(current: TensorCollector, stage: Stage, progress: ProgressThrottle) 
         return scan_values(current.directory, list(current.tensors), progress=report)
 
 
-def _moves(
+def _movement(
     current: TensorCollector, baseline: str, stage: Stage, progress: ProgressThrottle
-) -> Moves | Unknown:
+) -> Movement | Unknown:
     from doctor.checkpoint.analysis.baseline import compare
 
     before = TensorCollector()
-    found = scan(baseline, _counted(stage, progress), before.collect)
-    if isinstance(found, Unknown):
-        return Unknown(reason=f"the baseline: {found.reason}")
+    checkpoint = scan(baseline, _counted(stage, progress), before.collect)
+    if isinstance(checkpoint, Unknown):
+        return Unknown(reason=f"the baseline: {checkpoint.reason}")
     if not before.shards:
-        reason = found.not_inspectable or "no header could be read"
+        reason = checkpoint.not_inspectable or "no header could be read"
         return Unknown(reason=f"the baseline {shown(redact_url(baseline), 300)}: {reason}")
 
     def report(done: int, total: int) -> None:
         progress("compare with the baseline", done, total, "tensors")
 
     with stage("compare with the baseline"):
-        moves = compare(
+        movement = compare(
             current.directory, current.tensors, before.directory, before.tensors, report
         )
-    if isinstance(moves, Unknown):
-        return moves
-    return msgspec.structs.replace(moves, baseline=redact_url(baseline))
+    if isinstance(movement, Unknown):
+        return movement
+    return msgspec.structs.replace(movement, baseline=redact_url(baseline))

@@ -33,11 +33,15 @@ class LayoutContents:
     others: list[Shard] = field(default_factory=list)
     """Of an optimizer's state."""
     norms: list[Norm] = field(default_factory=list)
-    born_at_one: list[Norm] = field(default_factory=list)
+    initialized_to_one: list[Norm] = field(default_factory=list)
     pickles: int = 0
     """Files that are pickles or hold some."""
     ordered: bool = False
     """Every file keeps the tensors in the order of the model's modules, as torch.save does."""
+
+    @property
+    def all_shards(self) -> list[Shard]:
+        return [*self.shards, *self.others]
 
 
 def read_layout(layout: Layout, stage: Stage) -> LayoutContents:
@@ -65,7 +69,7 @@ def _weights(directory: Directory, file: str, stage: Stage, contents: LayoutCont
     contents.pickles += bool(shard.imports or shard.pickled)
     contents.shards.append(shard)
     contents.norms += norms
-    contents.born_at_one += born
+    contents.initialized_to_one += born
 
 
 def _state(directory: Directory, file: str, stage: Stage, contents: LayoutContents) -> Shard:
@@ -141,14 +145,14 @@ def _group(directory: Directory, group: FileGroup, stage: Stage, contents: Layou
     with stage(f"read the norms of {shown(group.under or directory.address, 300)}"):
         norms, born = read_scattered(directory, [t for shard in shards for t in shard.tensors])
     contents.norms += norms
-    contents.born_at_one += born
+    contents.initialized_to_one += born
 
 
 def _ranks(directory: Directory, group: FileGroup, stage: Stage, contents: LayoutContents) -> None:
     """Files with the same names in each: the rank's number comes before them."""
     several = len(group.files) > 1
     for number, file in enumerate(group.files):
-        before = len(contents.norms), len(contents.born_at_one)
+        before = len(contents.norms), len(contents.initialized_to_one)
         _weights(directory, file, stage, contents)
         if not several:
             continue
@@ -157,8 +161,8 @@ def _ranks(directory: Directory, group: FileGroup, stage: Stage, contents: Layou
         named = tuple(tensor._replace(name=lead + tensor.name) for tensor in shard.tensors)
         contents.shards[-1] = replace(shard, tensors=named, optimizer=_led(shard.optimizer, lead))
         contents.norms[before[0] :] = [_named(norm, lead) for norm in contents.norms[before[0] :]]
-        contents.born_at_one[before[1] :] = [
-            _named(norm, lead) for norm in contents.born_at_one[before[1] :]
+        contents.initialized_to_one[before[1] :] = [
+            _named(norm, lead) for norm in contents.initialized_to_one[before[1] :]
         ]
 
 
@@ -181,17 +185,3 @@ def _led(state: OptimizerState | None, lead: str) -> OptimizerState | None:
     entries = tuple(replace(entry, key=f"{lead}{entry.key}") for entry in state.entries)
     masters = tuple(master._replace(name=lead + master.name) for master in state.masters)
     return replace(state, groups=groups, entries=entries, masters=masters)
-
-
-def one_state(shards: Iterable[Shard]) -> OptimizerState | None:
-    """What all files tell of the optimizer, as one state."""
-    found = [shard.optimizer for shard in shards if shard.optimizer]
-    if len(found) < 2:
-        return found[0] if found else None
-    return OptimizerState(
-        found[0].file,
-        tuple(group for state in found for group in state.groups),
-        tuple(entry for state in found for entry in state.entries),
-        tuple(master for state in found for master in state.masters),
-        any(state.low_masters for state in found),
-    )

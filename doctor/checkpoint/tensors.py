@@ -98,6 +98,20 @@ class OptimizerState:
     """DeepSpeed's bf16_master_weights_and_grads is set: there are no fp32 copies."""
 
 
+def join_states(states: Iterable[OptimizerState | None]) -> OptimizerState | None:
+    """The states of several files or ranks as one; None where there is none."""
+    present = [state for state in states if state is not None]
+    if len(present) < 2:
+        return present[0] if present else None
+    return OptimizerState(
+        present[0].file,
+        tuple(group for state in present for group in state.groups),
+        tuple(entry for state in present for entry in state.entries),
+        tuple(master for state in present for master in state.masters),
+        any(state.low_masters for state in present),
+    )
+
+
 @dataclass(frozen=True, slots=True)
 class Shard:
     """One file: its tensors, in the order of their bytes, and what is wrong with it."""

@@ -8,6 +8,7 @@ import msgspec
 
 from doctor import __version__
 from doctor._util.records import Unknown
+from doctor.checkpoint.flat_form import from_flat
 from doctor.checkpoint.records import Checkpoint
 from doctor.facts.load import Attention, Load, Peers, Watched
 from doctor.facts.machine import Cuda, Driver, Gpu, Host, Interpreter, Libraries, Place, Torch
@@ -82,7 +83,10 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 def decode(data: bytes) -> Facts:
     """Facts from a JSON file of anyone. Raises ValueError with one line that says where."""
     try:
-        return msgspec.json.decode(data, type=Facts)
+        tree = msgspec.json.decode(data)
+        if isinstance(tree, dict) and "checkpoint" in tree:
+            tree["checkpoint"] = from_flat(tree["checkpoint"])
+        return msgspec.convert(tree, Facts, str_keys=True)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         said = " ".join(str(error).split()) or "nested too deeply"
         raise ValueError(f"not a facts file: {said}") from None

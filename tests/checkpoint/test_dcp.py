@@ -39,11 +39,11 @@ def test_a_distributed_checkpoint(tmp_path: Path) -> None:
     saved(tmp_path, {"model": weights, "optimizer": kept, "train_state": {"step": 3}})
     found, ear = heard(tmp_path)
     assert (found.layout, found.problems) == ("torch.distributed.checkpoint", ())
-    assert found.step == 3
-    assert not found.refused
-    assert "torch.distributed.checkpoint.metadata.Metadata" in found.imports
+    assert found.training.steps == 3
+    assert not found.loading.refused
+    assert "torch.distributed.checkpoint.metadata.Metadata" in found.loading.imports
     same(tmp_path, ear.tensors, dict(weights))
-    assert {norm.value for norm in found.norms} == {"ones"}
+    assert {norm.value for norm in found.contents.norms} == {"ones"}
 
     entries = {entry.key: entry for entry in state(tmp_path).entries}
     assert {*entries} == {*kept["state"]}
@@ -54,9 +54,15 @@ def test_a_distributed_checkpoint(tmp_path: Path) -> None:
     groups = state(tmp_path).groups
     assert [group.lr for group in groups] == [1e-3]
     assert {*groups[0].keys} == {*weights}
-    assert isinstance(found.optimizer, Optimizer)
-    assert found.optimizer.norms is not None
-    assert (found.optimizer.norms.by, found.optimizer.norms.moving) == ("names", 5)
+    assert isinstance(found.training.optimizer, Optimizer)
+    assert found.training.optimizer.norms is not None
+    assert (
+        found.training.optimizer.norms.matched_by,
+        found.training.optimizer.norms.nonzero_moments,
+    ) == (
+        "names",
+        5,
+    )
 
 
 def test_the_folder_of_torchtitan(tmp_path: Path) -> None:
@@ -89,8 +95,8 @@ def test_fsdp_folders_of_accelerate(tmp_path: Path) -> None:
     said = "FSDP of Accelerate (torch.distributed.checkpoint)"
     assert (found.layout, found.problems) == (f"HF Trainer checkpoint, {said}", ())
     same(tmp_path, ear.tensors, dict(weights))
-    assert isinstance(found.optimizer, Optimizer)
-    assert found.optimizer.entries == len(weights)
+    assert isinstance(found.training.optimizer, Optimizer)
+    assert found.training.optimizer.entries == len(weights)
     assert {shard.file for shard in ear.shards} == {
         "pytorch_model_fsdp_0/.metadata",
         "pytorch_model_fsdp_0/__0_0.distcp",
@@ -114,11 +120,11 @@ def test_tensors_of_two_processes(tmp_path: Path) -> None:
     same(tmp_path, ear.tensors, divided())
     assert len(ear.tensors["rows"].parts) == 2
     assert len(ear.tensors["columns"].parts) == 8
-    assert {norm.name: norm.value for norm in found.norms} == {
+    assert {norm.name: norm.value for norm in found.contents.norms} == {
         "norm.weight": "ones",
         "other_norm.weight": "other",
     }
-    assert found.dtypes == {"F32": 4 * (28 + 24 + 10)}
+    assert found.contents.dtypes == {"F32": 4 * (28 + 24 + 10)}
 
     (tmp_path / "__1_0.distcp").rename(tmp_path / "away")
     found, _ = heard(tmp_path)
@@ -162,9 +168,9 @@ def test_metadata_leads_nowhere_else(tmp_path: Path) -> None:
         return heard(folder)[0]
 
     found = rewritten(relative_path="../../__0_0.distcp")
-    assert (found.tensors, found.problems) == (1, ())
+    assert (found.contents.tensors, found.problems) == (1, ())
     found = rewritten(offset=1 << 40)
-    assert (found.tensors, found.problems[0].kind) == (0, "damaged")
+    assert (found.contents.tensors, found.problems[0].kind) == (0, "damaged")
     found = rewritten(offset=-1)
     assert found.problems[0].kind == "damaged"
     found = rewritten(offset=0, transform_descriptors=["zstd"])

@@ -41,7 +41,7 @@ def test_masters_of_zero_two(tmp_path: Path, ranks: int) -> None:
     whole = zero_two(tmp_path, ranks)
     found, ear = heard(tmp_path)
     assert (found.layout, found.problems) == ("DeepSpeed checkpoint", ())
-    assert found.step == 6
+    assert found.training.steps == 6
     same(tmp_path, ear.tensors, {name: one.to(torch.bfloat16) for name, one in whole.items()})
     known = state(tmp_path)
     assert not known.low_masters
@@ -52,13 +52,13 @@ def test_masters_of_zero_two(tmp_path: Path, ranks: int) -> None:
         same(tmp_path, entry.slots, {"exp_avg": master * 2, "exp_avg_sq": master * master})
     assert [group.keys for group in known.groups] == list(GROUPS)
     assert [group.lr for group in known.groups] == [1e-4, 1e-4]
-    assert isinstance(found.optimizer, Optimizer)
-    assert found.optimizer.masters == {"F32": 4}
+    assert isinstance(found.training.optimizer, Optimizer)
+    assert found.training.optimizer.masters == {"F32": 4}
 
 
 def test_the_engines_folder_itself_and_a_trainers(tmp_path: Path) -> None:
     whole = zero_two(tmp_path, 2)
-    assert heard(tmp_path / "global_step6")[0].tensors == 4
+    assert heard(tmp_path / "global_step6")[0].contents.tensors == 4
     from safetensors.torch import save_file
 
     save_file({name: one.half() for name, one in whole.items()}, tmp_path / "model.safetensors")
@@ -66,8 +66,8 @@ def test_the_engines_folder_itself_and_a_trainers(tmp_path: Path) -> None:
     found, ear = heard(tmp_path)
     assert found.layout == "HF Trainer checkpoint, one safetensors file"
     assert {shard.file for shard in ear.shards} == {"model.safetensors"}
-    assert isinstance(found.optimizer, Optimizer)
-    assert found.optimizer.masters == {"F32": 4}
+    assert isinstance(found.training.optimizer, Optimizer)
+    assert found.training.optimizer.masters == {"F32": 4}
 
 
 def test_masters_that_were_left_out(tmp_path: Path) -> None:

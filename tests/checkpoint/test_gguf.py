@@ -33,9 +33,9 @@ def test_a_gguf_file(tmp_path: Path) -> None:
     (tmp_path / "model.gguf").write_bytes(gguf(model_of_gguf()))
     found, ear = heard(tmp_path)
     assert (found.layout, found.problems) == ("one GGUF file", ())
-    assert found.dtypes == {"F32": 40, "Q4_0": 36, "BF16": 12}
+    assert found.contents.dtypes == {"F32": 40, "Q4_0": 36, "BF16": 12}
     assert ear.tensors["blk.0.attn_q.weight"].shape == (2, 32)
-    assert {norm.name: norm.value for norm in found.norms} == {
+    assert {norm.name: norm.value for norm in found.contents.norms} == {
         "blk.0.attn_norm.weight": "ones",
         "output_norm.weight": "other",
     }

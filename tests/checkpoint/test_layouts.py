@@ -55,14 +55,16 @@ def test_a_folder_of_the_trainer(trained: Path) -> None:
     found, ear = heard(trained / "checkpoint-4")
     assert found.layout == "HF Trainer checkpoint, one safetensors file"
     assert found.problems == ()
-    assert found.step == 4
-    assert {"optimizer.pt", "scheduler.pt", "rng_state.pth", "training_args.bin"} == {*found.beside}
+    assert found.training.steps == 4
+    assert {"optimizer.pt", "scheduler.pt", "rng_state.pth", "training_args.bin"} == {
+        *found.files.others
+    }
     assert {shard.file for shard in ear.shards} == {"model.safetensors"}
-    optimizer = found.optimizer
+    optimizer = found.training.optimizer
     assert isinstance(optimizer, Optimizer)
     assert (optimizer.step_min, optimizer.step_max) == (4, 4)
-    assert optimizer.moments == {"F32": found.tensors}
-    assert found.pickles == 1
+    assert optimizer.moments == {"F32": found.contents.tensors}
+    assert found.loading.pickles == 1
 
 
 def test_every_moment_of_the_trainers_optimizer(trained: Path) -> None:
@@ -90,9 +92,9 @@ def test_a_pickled_model_whole_and_in_shards(tmp_path: Path) -> None:
     (tmp_path / "config.json").write_text(model.config.to_json_string())
     found, ear = heard(tmp_path)
     assert (found.layout, found.problems) == ("one pytorch_model.bin", ())
-    assert (found.model_type, found.pickles) == ("llama", 1)
-    assert {norm.value for norm in found.norms} == {"ones"}
-    assert len(found.norms) == 5
+    assert (found.model.model_type, found.loading.pickles) == ("llama", 1)
+    assert {norm.value for norm in found.contents.norms} == {"ones"}
+    assert len(found.contents.norms) == 5
     same(tmp_path, ear.tensors, weights)
 
     shards = tmp_path / "shards"
@@ -135,10 +137,10 @@ def test_an_adapter(tmp_path: Path, safe: bool) -> None:
     lora = LoraConfig(target_modules=["q_proj"], r=2)
     get_peft_model(llama(), lora).save_pretrained(tmp_path, safe_serialization=safe)
     found, ear = heard(tmp_path)
-    assert (found.layout, found.adapter) == ("PEFT adapter", "LORA")
-    assert (found.tensors, found.problems) == (4, ())
+    assert (found.layout, found.model.adapter) == ("PEFT adapter", "LORA")
+    assert (found.contents.tensors, found.problems) == (4, ())
     assert all(".lora_" in name for name in ear.tensors)
-    assert found.pickles == (0 if safe else 1)
+    assert found.loading.pickles == (0 if safe else 1)
 
 
 def test_save_state_of_accelerate(tmp_path: Path) -> None:
@@ -150,10 +152,10 @@ def test_save_state_of_accelerate(tmp_path: Path) -> None:
     accelerator.save_state(str(tmp_path))
     found, ear = heard(tmp_path)
     assert found.layout == "Accelerate save_state, one safetensors file"
-    assert "optimizer.bin" in found.beside
-    assert any(name.startswith("random_states_") for name in found.beside)
-    assert isinstance(found.optimizer, Optimizer)
-    assert found.optimizer.step_max == 3
+    assert "optimizer.bin" in found.files.others
+    assert any(name.startswith("random_states_") for name in found.files.others)
+    assert isinstance(found.training.optimizer, Optimizer)
+    assert found.training.optimizer.step_max == 3
     assert "model.norm.weight" in ear.tensors
 
 
@@ -165,17 +167,17 @@ def test_ranks_of_megatron(tmp_path: Path) -> None:
         model = {"decoder.final_layernorm.weight": torch.full((4,), 1.0 + rank)}
         torch.save({"model": model, "iteration": 100}, folder / "model_optim_rng.pt")
     found, ear = heard(tmp_path)
-    assert (found.layout, found.step) == ("Megatron-LM checkpoint", 100)
+    assert (found.layout, found.training.steps) == ("Megatron-LM checkpoint", 100)
     expected = {
         f"rank.{n}.decoder.final_layernorm.weight": torch.full((4,), 1.0 + n) for n in (0, 1)
     }
     same(tmp_path, ear.tensors, expected)
-    assert {norm.name[:6]: norm.value for norm in found.norms} == {
+    assert {norm.name[:6]: norm.value for norm in found.contents.norms} == {
         "rank.0": "ones",
         "rank.1": "other",
     }
     assert found.problems == ()
-    assert heard(tmp_path / "iter_0000100")[0].tensors == 2
+    assert heard(tmp_path / "iter_0000100")[0].contents.tensors == 2
     (tmp_path / "latest_checkpointed_iteration.txt").write_text("../../etc")
     found, _ = heard(tmp_path)
     assert [problem.kind for problem in found.problems] == ["missing"]
@@ -196,14 +198,14 @@ def test_nanogpt_and_lightning(tmp_path: Path) -> None:
         nano / "ckpt.pt",
     )  # fmt: skip
     found, ear = heard(nano)
-    assert (found.layout, found.step, found.problems) == (
+    assert (found.layout, found.training.steps, found.problems) == (
         "nanoGPT checkpoint, one PyTorch file",
         7,
         (),
     )
     same(nano, ear.tensors, model.state_dict())
-    assert isinstance(found.optimizer, Optimizer)
-    assert found.optimizer.entries == 4
+    assert isinstance(found.training.optimizer, Optimizer)
+    assert found.training.optimizer.entries == 4
     light = tmp_path / "light"
     light.mkdir()
     torch.save(
@@ -216,9 +218,9 @@ def test_nanogpt_and_lightning(tmp_path: Path) -> None:
     )  # fmt: skip
     torch.save({"state_dict": {}}, light / "epoch=0.ckpt")
     found, ear = heard(light)
-    assert (found.layout, found.step) == ("Lightning checkpoint, one .ckpt file", 20)
+    assert (found.layout, found.training.steps) == ("Lightning checkpoint, one .ckpt file", 20)
     same(light, ear.tensors, model.state_dict())
-    assert isinstance(found.optimizer, Optimizer)
+    assert isinstance(found.training.optimizer, Optimizer)
     assert [problem.kind for problem in found.problems] == ["note"]
     assert "one of 2" in found.problems[0].text
 
@@ -227,14 +229,14 @@ def test_consolidated_files_and_strided_norms(tmp_path: Path) -> None:
     for rank in range(2):
         torch.save({"norm.weight": torch.ones(6)}, tmp_path / f"consolidated.{rank:02}.pth")
     found, _ = heard(tmp_path)
-    assert found.tensors == 2
-    assert [norm.value for norm in found.norms] == ["ones", "ones"]
+    assert found.contents.tensors == 2
+    assert [norm.value for norm in found.contents.norms] == ["ones", "ones"]
     wide = torch.zeros(6, 2)
     wide[:, 0] = 1
     views = {"norm.weight": wide[:, 0], "zero_norm.weight": wide[:, 1]}
     torch.save(views, tmp_path / "views.pt")
     found, _ = heard(tmp_path / "views.pt")
-    assert {norm.name: norm.value for norm in found.norms} == {
+    assert {norm.name: norm.value for norm in found.contents.norms} == {
         "norm.weight": "ones",
         "zero_norm.weight": "zeros",
     }

@@ -76,27 +76,31 @@ def test_a_sharded_model_is_read_as_on_a_disk(root: Path) -> None:
     with serving(root) as served:
         there = found(f"{served.address}/sharded")
     assert there.layout == here.layout
-    assert (there.files, there.tensors, there.bytes) == (here.files, here.tensors, here.bytes)
-    assert there.files == 3
-    assert there.norms == here.norms
-    assert there.roles == here.roles
+    assert (there.files.count, there.contents.tensors, there.files.bytes) == (
+        here.files.count,
+        here.contents.tensors,
+        here.files.bytes,
+    )
+    assert there.files.count == 3
+    assert there.contents.norms == here.contents.norms
+    assert there.contents.roles == here.contents.roles
     assert there.problems == here.problems
-    assert there.model_type == "llama"
+    assert there.model.model_type == "llama"
 
 
 def test_only_the_header_and_the_norms_are_transferred(root: Path) -> None:
     with serving(root) as served:
         there = found(f"{served.address}/single")
-        assert there.bytes > 8_000_000
-        assert [norm.value for norm in there.norms] == ["ones"]
+        assert there.files.bytes > 8_000_000
+        assert [norm.value for norm in there.contents.norms] == ["ones"]
         assert served.sent < 140_000
 
 
 def test_a_file_and_an_index_can_be_named(root: Path) -> None:
     with serving(root) as served:
-        assert found(f"{served.address}/single/model.safetensors").tensors == 2
+        assert found(f"{served.address}/single/model.safetensors").contents.tensors == 2
         index = f"{served.address}/sharded/model.safetensors.index.json"
-        assert found(index).tensors == found(str(root / "sharded")).tensors
+        assert found(index).contents.tensors == found(str(root / "sharded")).contents.tensors
 
 
 def test_a_request_tells_size_and_ranges_and_files_are_asked_once(root: Path) -> None:
@@ -127,7 +131,7 @@ def test_a_server_that_misbehaves_is_told_and_not_downloaded(
 
 def test_bytes_beyond_the_range_are_not_listened_to(root: Path) -> None:
     with serving(root, "longer") as served:
-        assert found(f"{served.address}/single/model.safetensors").tensors == 2
+        assert found(f"{served.address}/single/model.safetensors").contents.tensors == 2
 
 
 @pytest.mark.parametrize("manner", ["slow", "silent"])
@@ -270,7 +274,11 @@ def test_a_file_system_that_lists_folders(root: Path, memory: str) -> None:
     import fsspec
 
     there, here = found(memory), found(str(root / "sharded"))
-    assert (there.files, there.tensors, there.norms) == (here.files, here.tensors, here.norms)
+    assert (there.files.count, there.contents.tensors, there.contents.norms) == (
+        here.files.count,
+        here.contents.tensors,
+        here.contents.norms,
+    )
     assert there.path == memory
     folder, name = locate(memory)
     assert name == ""
@@ -280,7 +288,7 @@ def test_a_file_system_that_lists_folders(root: Path, memory: str) -> None:
     assert folder.inside("inner/").names() == ["x.bin"]
     with pytest.raises(CheckpointError, match="a directory"), folder.open("inner"):
         pass
-    assert found(f"{memory}/model.safetensors.index.json").tensors == here.tensors
+    assert found(f"{memory}/model.safetensors.index.json").contents.tensors == here.contents.tensors
     assert "is missing" in reason("memory://model/absent.safetensors")
 
 
@@ -301,7 +309,7 @@ def test_file_addresses_are_paths(root: Path) -> None:
     folder, name = locate(f"file://{root}/single")
     assert isinstance(folder, LocalDirectory)
     assert name == ""
-    assert found(f"file://{root}/single/model.safetensors").tensors == 2
+    assert found(f"file://{root}/single/model.safetensors").contents.tensors == 2
 
 
 def test_what_is_read_of_one_file_is_capped(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -360,6 +368,6 @@ def test_what_torch_saved_is_read_by_ranges(tmp_path: Path) -> None:
     with serving(tmp_path) as served:
         there = found(f"{served.address}/pytorch_model.bin")
         assert served.sent < 1_000_000
-    assert there.tensors == here.tensors == 40
-    assert there.imports == here.imports
+    assert there.contents.tensors == here.contents.tensors == 40
+    assert there.loading.imports == here.loading.imports
     assert there.problems == here.problems

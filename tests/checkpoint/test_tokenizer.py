@@ -7,19 +7,20 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from checkpoints import checkpoint as make_checkpoint
 from judges import judge
 
 from doctor.checkpoint.io.files import LocalDirectory
 from doctor.checkpoint.layouts.tokenizer import HEAD, read_tokenizer
-from doctor.checkpoint.records import Checkpoint, Tokenizer
+from doctor.checkpoint.records import Tokenizer
 from doctor.judge.check import Status, Verdict
 
 JUDGE = judge("CKP011")
 
 
 def judge(tokenizer: Tokenizer | None) -> Verdict:
-    said = Checkpoint(
-        path="/c", layout="x", files=1, tensors=9, parameters=9, bytes=9, largest_file=9,
+    said = make_checkpoint(
+        path="/c", layout="x", count=1, tensors=9, parameters=9, bytes=9, largest=9,
         tokenizer=tokenizer,
     )  # fmt: skip
     return JUDGE(checkpoint=said)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from checkpoints import checkpoint as make_checkpoint
 
 from doctor._util.records import Unknown
 from doctor.checkpoint.records import Checkpoint, Problem, Role
@@ -23,16 +24,16 @@ def checkpoint(**changes: Any) -> Checkpoint:
     fields: dict[str, Any] = {
         "path": "/models/llama",
         "layout": "safetensors shards",
-        "files": 4,
+        "count": 4,
         "tensors": 291,
         "parameters": 8_030_261_248,
         "bytes": 16_060_556_616,
-        "largest_file": 4_976_698_672,
+        "largest": 4_976_698_672,
         "dtypes": {"BF16": 16_060_522_496},
         "roles": (ROLE,),
-        "config_dtype": "bfloat16",
+        "dtype": "bfloat16",
     }
-    return Checkpoint(**{**fields, **changes})
+    return make_checkpoint(**{**fields, **changes})
 
 
 EMPTY: dict[str, Any] = {"tensors": 0, "dtypes": {}, "roles": ()}
@@ -91,7 +92,7 @@ def gpus(*capability: tuple[int, int]) -> JobGpus:
         JobGpu(nvml=Gpu(index=n, uuid=f"GPU-{n}", name="a GPU", capability=each))
         for n, each in enumerate(capability)
     ]
-    return JobGpus(gpus=tuple(found), by="torch")
+    return JobGpus(gpus=tuple(found), matched_by="torch")
 
 
 def run_here(
@@ -197,11 +198,11 @@ def test_different_roles_may_differ() -> None:
 
 
 def test_config_names_another_dtype() -> None:
-    verdict = consistent(config_dtype="float32")
+    verdict = consistent(dtype="float32")
     assert verdict.status is Status.WARN
     assert verdict.summary == "most weights are BF16, config.json says float32"
     for silent in (None, "something else"):
-        assert consistent(config_dtype=silent).status is Status.PASS
+        assert consistent(dtype=silent).status is Status.PASS
 
 
 def test_integers_do_not_dominate() -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from checkpoints import checkpoint as make_checkpoint
 
 from doctor.checkpoint.records import Checkpoint, History, Norm, Optimizer, Problem
 from doctor.checkpoint.scan import scan
@@ -33,15 +34,15 @@ def judge(*norms: Norm, **changes: Any) -> Verdict:
     fields: dict[str, Any] = {
         "path": "/models/llama",
         "layout": "one safetensors file",
-        "files": 1,
+        "count": 1,
         "tensors": 291,
         "parameters": 10**9,
         "bytes": 2 * 10**9,
-        "largest_file": 2 * 10**9,
+        "largest": 2 * 10**9,
         "model_type": "llama",
         "norms": norms,
     }
-    return CHECK.judge(checkpoint=Checkpoint(**{**fields, **changes}))
+    return CHECK.judge(checkpoint=make_checkpoint(**{**fields, **changes}))
 
 
 def test_norms_that_moved_pass() -> None:
@@ -195,7 +196,7 @@ def test_initial_values_are_compared_bit_for_bit(tmp_path: Path, dtype: str) -> 
     save_file(tensors, str(tmp_path / "model.safetensors"))
     found = scan(str(tmp_path))
     assert isinstance(found, Checkpoint)
-    values = {norm.name[0]: norm.value for norm in found.norms}
+    values = {norm.name[0]: norm.value for norm in found.contents.norms}
     assert values == {"a": "ones", "b": "zeros", "c": "other", "d": "other"}
 
 
@@ -209,7 +210,7 @@ def test_norms_behind_the_end_of_a_file_are_unread(tmp_path: Path) -> None:
         file.truncate(path.stat().st_size - 1)
     found = scan(str(path))
     assert isinstance(found, Checkpoint)
-    assert [norm.value for norm in found.norms] == ["unread"]
+    assert [norm.value for norm in found.contents.norms] == ["unread"]
 
 
 @pytest.fixture(scope="module")
@@ -260,10 +261,10 @@ def train(dtype: str, folder: Path) -> None:
 def test_real_training_in_pure_bf16_fails(trained: Path) -> None:
     found = scan(str(trained / "bfloat16" / "checkpoint-200"))
     assert isinstance(found, Checkpoint)
-    assert found.history is not None
-    assert (found.history.steps, found.history.covered) == (200, 200)
-    assert 1e-3 < math.sqrt(found.history.lr_squares) < 5e-3
-    assert {norm.value for norm in found.norms} == {"ones"}
+    assert found.training.history is not None
+    assert (found.training.history.steps, found.training.history.covered) == (200, 200)
+    assert 1e-3 < math.sqrt(found.training.history.lr_squares) < 5e-3
+    assert {norm.value for norm in found.contents.norms} == {"ones"}
     verdict = CHECK.judge(checkpoint=found)
     assert verdict.status is Status.FAIL
     assert "bf16 swallowed the updates" in verdict.summary
@@ -272,7 +273,7 @@ def test_real_training_in_pure_bf16_fails(trained: Path) -> None:
 def test_real_training_with_fp32_weights_passes(trained: Path) -> None:
     found = scan(str(trained / "float32" / "checkpoint-200"))
     assert isinstance(found, Checkpoint)
-    assert len(found.norms) == 5
+    assert len(found.contents.norms) == 5
     assert CHECK.judge(checkpoint=found).status is Status.PASS
 
 
@@ -290,7 +291,7 @@ def test_a_norm_that_holds_nan_or_inf_did_not_move_well(
     save_file({"a.norm.weight": weight, "b.norm.weight": fine}, str(tmp_path / "m.safetensors"))
     found = scan(str(tmp_path))
     assert isinstance(found, Checkpoint)
-    assert [norm.value for norm in found.norms] == ["nonfinite", "other"]
+    assert [norm.value for norm in found.contents.norms] == ["nonfinite", "other"]
     assert checks.norms_moved(found).status is Status.UNKNOWN
     verdict = values.values_finite(found)
     assert verdict.status is Status.FAIL

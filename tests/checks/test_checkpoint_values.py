@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from checkpoints import checkpoint as make_checkpoint
 from judges import judge
 
 from doctor._util.records import Unknown
@@ -12,11 +13,11 @@ from doctor.checkpoint.records import (
     Checkpoint,
     History,
     Large,
-    Moves,
+    Movement,
     NonFinite,
     Optimizer,
     Problem,
-    Unmoved,
+    UnchangedRole,
     Values,
 )
 from doctor.judge.check import Status, Verdict
@@ -25,8 +26,8 @@ FINITE, MOVED = judge("CKP005"), judge("CKP007")
 
 
 def checkpoint(**changes: Any) -> Checkpoint:
-    return Checkpoint(
-        path="/c", layout="x", files=1, tensors=9, parameters=9, bytes=9, largest_file=9, **changes
+    return make_checkpoint(
+        path="/c", layout="x", count=1, tensors=9, parameters=9, bytes=9, largest=9, **changes
     )  # fmt: skip
 
 
@@ -84,15 +85,17 @@ def test_values_that_are_not_known() -> None:
 
 def still(
     role: str = "layers.*.norm.weight", kind: Any = "norm", count: int = 49, dtype: str = "BF16"
-) -> Unmoved:
-    return Unmoved(role=role, kind=kind, dtype=dtype, count=count, compared=count)
+) -> UnchangedRole:
+    return UnchangedRole(role=role, kind=kind, dtype=dtype, count=count, compared=count)
 
 
-def moved(*groups: Unmoved, moved: int = 761, **changes: Any) -> Verdict:
+def moved(*groups: UnchangedRole, moved: int = 761, **changes: Any) -> Verdict:
     fields: dict[str, Any] = {"kinds": {"norm": (0, 49)}}
     unmoved = sum(group.count for group in groups)
-    moves = Moves(baseline="/b", moved=moved, unmoved=unmoved, still=groups, **fields)
-    return MOVED(checkpoint=checkpoint(moves=moves, **changes))
+    moves = Movement(
+        baseline="/b", changed=moved, unchanged=unmoved, unchanged_roles=groups, **fields
+    )
+    return MOVED(checkpoint=checkpoint(movement=moves, **changes))
 
 
 LOW = Optimizer(file="o", kind="Adam", entries=9, parameters=9, moments={"BF16": 9}, step_max=188.0)
@@ -120,9 +123,9 @@ def test_norms_alone_stood_still() -> None:
 
 
 def test_some_norms_stood_still() -> None:
-    moves = Moves(baseline="/b", moved=800, unmoved=5, still=(still(count=5),),
+    moves = Movement(baseline="/b", changed=800, unchanged=5, unchanged_roles=(still(count=5),),
                   kinds={"norm": (44, 49)})  # fmt: skip
-    verdict = MOVED(checkpoint=checkpoint(moves=moves, optimizer=LOW))
+    verdict = MOVED(checkpoint=checkpoint(movement=moves, optimizer=LOW))
     assert verdict.status is Status.WARN
     assert "44 of 49 vectors of norms moved" in verdict.summary
 
@@ -135,9 +138,9 @@ def test_others_that_stood_still_are_named() -> None:
 
 def test_nothing_moved() -> None:
     groups = (still("a.weight", "MLP", 9),)
-    assert moved(*groups, moved=0, history=FAR).status is Status.FAIL
-    assert moved(*groups, moved=0, optimizer=LOW).status is Status.FAIL
-    assert moved(*groups, moved=0).status is Status.WARN
+    assert moved(*groups, changed=0, history=FAR).status is Status.FAIL
+    assert moved(*groups, changed=0, optimizer=LOW).status is Status.FAIL
+    assert moved(*groups, changed=0).status is Status.WARN
 
 
 @pytest.mark.parametrize(
@@ -145,11 +148,11 @@ def test_nothing_moved() -> None:
     [
         (None, Status.SKIP),
         (Unknown(reason="the baseline: gone"), Status.UNKNOWN),
-        (Moves(baseline="/b", moved=0, unmoved=0, added=9), Status.UNKNOWN),
+        (Movement(baseline="/b", changed=0, unchanged=0, added=9), Status.UNKNOWN),
     ],
 )
 def test_no_comparison(moves: Any, status: Status) -> None:
-    assert MOVED(checkpoint=checkpoint(moves=moves)).status is status
+    assert MOVED(checkpoint=checkpoint(movement=moves)).status is status
 
 
 @pytest.mark.parametrize(
@@ -160,10 +163,16 @@ def test_no_comparison(moves: Any, status: Status) -> None:
         (still("rotary.inv_freq", "other", 12), 0, "only constant buffers"),
     ],
 )
-def test_nothing_moved_of_what_does_not_tell(group: Unmoved, incomparable: int, words: str) -> None:
-    moves = Moves(
-        baseline="/b", moved=0, unmoved=group.count, still=(group,), incomparable=incomparable
+def test_nothing_moved_of_what_does_not_tell(
+    group: UnchangedRole, incomparable: int, words: str
+) -> None:
+    moves = Movement(
+        baseline="/b",
+        changed=0,
+        unchanged=group.count,
+        unchanged_roles=(group,),
+        incomparable=incomparable,
     )
-    verdict = MOVED(checkpoint=checkpoint(moves=moves, history=FAR))
+    verdict = MOVED(checkpoint=checkpoint(movement=moves, history=FAR))
     assert verdict.status is Status.UNKNOWN
     assert words in verdict.summary

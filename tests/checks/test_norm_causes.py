@@ -8,14 +8,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from checkpoints import checkpoint as make_checkpoint
 from runs import detach_norms, freeze_norms, llama, train, zero_norm_gradients
 
 from doctor._util.records import Unknown
 from doctor.checkpoint.analysis.norms import read_vectors
-from doctor.checkpoint.analysis.tensor_names import is_born_at_one
+from doctor.checkpoint.analysis.tensor_names import is_initialized_to_one
 from doctor.checkpoint.formats.safetensors import read_shard
 from doctor.checkpoint.io.files import LocalDirectory
-from doctor.checkpoint.records import Checkpoint, Evidence, History, Norm, Optimizer
+from doctor.checkpoint.records import Checkpoint, History, Norm, NormEvidence, Optimizer
 from doctor.checkpoint.scan import scan
 from doctor.checkpoint.tensors import Tensor
 from doctor.checks.checkpoint import norm_causes as causes
@@ -35,7 +36,13 @@ def judge(
     optimizer: dict[str, Any] | Unknown | None = None,
     **changes: Any,
 ) -> Verdict:
-    known = {"norms": 49, "by": "names", "step_min": 754.0, "step_max": 754.0, "lr_max": 3e-4}
+    known = {
+        "norms": 49,
+        "matched_by": "names",
+        "step_min": 754.0,
+        "step_max": 754.0,
+        "lr_max": 3e-4,
+    }
     state: Optimizer | Unknown
     if isinstance(optimizer, Unknown):
         state = optimizer
@@ -46,29 +53,29 @@ def judge(
             "entries": 64,
             "parameters": 64,
             "moments": {"BF16": 64},
-            "follows": True,
-            "moving": 64,
+            "moments_follow_weights": True,
+            "nonzero_moments": 64,
             "step_min": 754.0,
             "step_max": 754.0,
-            "norms": Evidence(**{**known, **(evidence or {})}),
+            "norms": NormEvidence(**{**known, **(evidence or {})}),
         }
         state = Optimizer(**{**fields, **(optimizer or {})})
     said: dict[str, Any] = {
         "path": "/runs/checkpoint-754",
         "layout": "Hugging Face Trainer",
-        "files": 1,
+        "count": 1,
         "tensors": 810,
         "parameters": 3 * 10**9,
         "bytes": 6 * 10**9,
-        "largest_file": 6 * 10**9,
+        "largest": 6 * 10**9,
         "model_type": "llama",
         "norms": norms,
         "optimizer": state,
     }
-    return JUDGE(checkpoint=Checkpoint(**{**said, **changes}))
+    return JUDGE(checkpoint=make_checkpoint(**{**said, **changes}))
 
 
-SWALLOWED = {"moving": 49, "dtypes": {"BF16": 49}}
+SWALLOWED = {"nonzero_moments": 49, "dtypes": {"BF16": 49}}
 
 
 def test_bf16_swallowed_the_updates() -> None:
@@ -81,27 +88,31 @@ def test_bf16_swallowed_the_updates() -> None:
 
 
 def test_only_the_saved_copy_is_rounded() -> None:
-    verdict = judge({"moving": 49, "dtypes": {"F32": 49}, "step_max": 20.0, "lr_max": 1e-5})
+    verdict = judge(
+        {"nonzero_moments": 49, "dtypes": {"F32": 49}, "step_max": 20.0, "lr_max": 1e-5}
+    )
     assert verdict.status is Status.PASS
     assert "only this saved copy is rounded" in verdict.summary
-    verdict = judge({"moving": 49, "dtypes": {"F32": 49}, "masters_moved": 49})
+    verdict = judge({"nonzero_moments": 49, "dtypes": {"F32": 49}, "masters_changed": 49})
     assert verdict.status is Status.PASS
     assert "fp32 copies of 49" in verdict.summary
-    verdict = judge({"unread": 49, "masters_moved": 49}, optimizer={"entries": 0})
+    verdict = judge({"unread_moments": 49, "masters_changed": 49}, optimizer={"entries": 0})
     assert verdict.status is Status.PASS
 
 
 def test_fp32_weights_that_went_far_would_show_in_the_copy() -> None:
-    verdict = judge({"moving": 49, "dtypes": {"F32": 49}})
+    verdict = judge({"nonzero_moments": 49, "dtypes": {"F32": 49}})
     assert verdict.status is Status.WARN
     assert "would differ in bf16 too" in verdict.summary
     history = History(steps=754, lr_sum=0.2, lr_squares=1e-4, covered=754, lr_max=3e-4)
-    verdict = judge({"moving": 49, "dtypes": {"F32": 49}, "step_max": 20.0}, history=history)
+    verdict = judge(
+        {"nonzero_moments": 49, "dtypes": {"F32": 49}, "step_max": 20.0}, history=history
+    )
     assert verdict.status is Status.WARN
 
 
 def test_fp32_files_at_one_with_gradients() -> None:
-    verdict = judge({"moving": 49, "dtypes": {"F32": 49}}, (norm(dtype="F32"),) * 49)
+    verdict = judge({"nonzero_moments": 49, "dtypes": {"F32": 49}}, (norm(dtype="F32"),) * 49)
     assert verdict.status is Status.WARN
     assert verdict.fix == causes.OTHER_COPY_FIX
 
@@ -115,7 +126,7 @@ def test_never_received_a_gradient() -> None:
 
 
 def test_zero_gradients() -> None:
-    verdict = judge({"zero": 49})
+    verdict = judge({"zero_moments": 49})
     assert verdict.status is Status.FAIL
     assert "every gradient was zero" in verdict.summary
 
@@ -139,7 +150,7 @@ def test_too_early_to_tell() -> None:
 
 @pytest.mark.parametrize("slot", ["compensation", "kahan_comp", "mantissa"])
 def test_optimizers_that_lose_nothing(slot: str) -> None:
-    verdict = judge(SWALLOWED, optimizer={"defeats": slot})
+    verdict = judge(SWALLOWED, optimizer={"compensation": slot})
     assert verdict.status is Status.WARN
     assert f"{slot}, which saves small updates" in verdict.summary
 
@@ -162,21 +173,21 @@ def test_a_rate_that_rounding_does_not_explain() -> None:
 
 
 def test_optimizers_whose_moments_do_not_tell_the_dtype_of_the_weights() -> None:
-    evidence = {"moving": 49, "dtypes": {"F32": 49}}
-    verdict = judge({**evidence, "step_max": 11.0}, optimizer={"follows": False})
+    evidence = {"nonzero_moments": 49, "dtypes": {"F32": 49}}
+    verdict = judge({**evidence, "step_max": 11.0}, optimizer={"moments_follow_weights": False})
     assert verdict.status is Status.WARN
     assert "also keeps for bf16 weights" in verdict.summary
-    verdict = judge(evidence, optimizer={"follows": False})
+    verdict = judge(evidence, optimizer={"moments_follow_weights": False})
     assert verdict.status is Status.FAIL
     assert verdict.fix == causes.MASTER_FIX
 
 
 def test_causes_that_are_mixed_are_all_told() -> None:
-    verdict = judge({"missing": 12, "moving": 37, "dtypes": {"BF16": 37}})
+    verdict = judge({"missing": 12, "nonzero_moments": 37, "dtypes": {"BF16": 37}})
     assert verdict.status is Status.FAIL
     assert "12 of them are in the optimizer's groups without" in verdict.summary
     assert "the moments of 37 of them are bf16" in verdict.summary
-    verdict = judge({"moving": 49, "dtypes": {"BF16": 40, "F32": 9}})
+    verdict = judge({"nonzero_moments": 49, "dtypes": {"BF16": 40, "F32": 9}})
     assert verdict.status is Status.WARN
 
 
@@ -186,12 +197,12 @@ def test_some_norms_of_many() -> None:
     assert verdict.status is Status.WARN
     assert "2 of 49 norms" in verdict.summary
     assert "modules that are not used" in verdict.summary
-    verdict = judge({"norms": 2, "moving": 2, "dtypes": {"BF16": 2}}, mixed)
+    verdict = judge({"norms": 2, "nonzero_moments": 2, "dtypes": {"BF16": 2}}, mixed)
     assert verdict.status is Status.FAIL
 
 
 def test_what_cannot_be_attributed_is_said_and_judged_without() -> None:
-    verdict = judge({"by": None, "reason": "4 weights have the shape [32]"})
+    verdict = judge({"matched_by": None, "reason": "4 weights have the shape [32]"})
     assert verdict.status is Status.WARN
     assert "no trainer_state.json" in verdict.summary
     assert "cannot be attributed: 4 weights have the shape [32]" in verdict.summary
@@ -215,13 +226,13 @@ def test_other_parameters_that_are_born_at_one() -> None:
     history = History(steps=754, lr_sum=0.2, lr_squares=1e-4, covered=754, lr_max=3e-4)
     moved = (norm("other"),)
     born = (norm(name="layers.0.mixer.D"), norm("other", name="layers.1.mixer.D"))
-    verdict = judge(norms=moved, born_at_one=born, history=history)
+    verdict = judge(norms=moved, initialized_to_one=born, history=history)
     assert verdict.status is Status.WARN
     assert "of 2 other parameters that are born at 1.0, 1 are exactly" in verdict.summary
-    verdict = judge(norms=moved, born_at_one=born)
+    verdict = judge(norms=moved, initialized_to_one=born)
     assert verdict.status is Status.PASS
     assert "layers.0.mixer.D" in verdict.summary
-    assert judge(norms=moved, born_at_one=born[1:], history=history).status is Status.PASS
+    assert judge(norms=moved, initialized_to_one=born[1:], history=history).status is Status.PASS
 
 
 @pytest.mark.parametrize(
@@ -244,7 +255,7 @@ def test_names_of_parameters_that_are_born_at_one(
     name: str, shape: tuple[int, ...], born: bool
 ) -> None:
     elements = math.prod(shape)
-    assert is_born_at_one(Tensor(name, "F32", shape, elements, "m", 0, 4 * elements)) is born
+    assert is_initialized_to_one(Tensor(name, "F32", shape, elements, "m", 0, 4 * elements)) is born
 
 
 def test_real_parameters_that_are_born_at_one(tmp_path: Path) -> None:
@@ -266,7 +277,7 @@ def test_real_parameters_that_are_born_at_one(tmp_path: Path) -> None:
 def read(path: Path) -> Checkpoint:
     found = scan(str(path))
     assert isinstance(found, Checkpoint)
-    assert isinstance(found.optimizer, Optimizer)
+    assert isinstance(found.training.optimizer, Optimizer)
     return found
 
 
@@ -322,7 +333,7 @@ RUNS: dict[str, tuple[Callable[[Path], Path], Status, str]] = {
         Status.FAIL,
         "never received a gradient",
     ),
-    "zero": (
+    "zero_moments": (
         lambda at: train(zero_norm_gradients(llama()), at),
         Status.FAIL,
         "every gradient was zero",
@@ -350,7 +361,7 @@ def test_real_runs(name: str, tmp_path: Path) -> None:
 
 
 def test_no_state_does_not_mean_too_early_where_steps_are_told() -> None:
-    none = {"entries": 0, "moving": 0, "step_min": None, "step_max": None}
+    none = {"entries": 0, "nonzero_moments": 0, "step_min": None, "step_max": None}
     missing = {"missing": 49, "step_min": None, "step_max": None}
     history = History(steps=754, lr_sum=0.2, lr_squares=1e-4, covered=754, lr_max=3e-4)
     verdict = judge(missing, optimizer=none, history=history)
@@ -367,7 +378,7 @@ def test_an_optimizer_that_was_made_anew_is_judged_by_the_history() -> None:
     verdict = judge({**SWALLOWED, **anew}, optimizer=anew, history=history)
     assert verdict.status is Status.FAIL
     assert "at step 3 (the trainer at 10,000): bf16 swallowed" in verdict.summary
-    fp32 = {"moving": 49, "dtypes": {"F32": 49}, **anew}
+    fp32 = {"nonzero_moments": 49, "dtypes": {"F32": 49}, **anew}
     assert judge(fp32, optimizer=anew, history=history).status is Status.WARN
     unlogged = History(steps=10_000, lr_sum=0, lr_squares=0, covered=0)
     verdict = judge(fp32, optimizer=anew, history=unlogged)
@@ -378,4 +389,4 @@ def test_an_optimizer_that_was_made_anew_is_judged_by_the_history() -> None:
 
 def test_words_for_a_missing_gradient() -> None:
     assert causes.NO_GRADIENT_FIX.startswith("See first whether requires_grad is False on purpose")
-    assert judge({**SWALLOWED, "by": "shapes"}).summary.endswith("(matched by shape)")
+    assert judge({**SWALLOWED, "matched_by": "shapes"}).summary.endswith("(matched by shape)")

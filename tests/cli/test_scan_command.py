@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from checkpoints import checkpoint
 from web_server import Served, serving
 
 from doctor._util.records import Ended, Unknown
@@ -371,14 +372,9 @@ def test_shares_add_up_and_strangers_dtypes_are_bounded() -> None:
 
 
 def test_what_is_told_of_an_optimizer_a_pickle_and_a_run() -> None:
-    found = Checkpoint(
+    found = checkpoint(
         path="/run",
         layout="HF Trainer checkpoint",
-        files=2,
-        tensors=3,
-        parameters=12,
-        bytes=10_000_000,
-        largest_file=9_000_000,
         history=History(steps=500, lr_sum=0.09, lr_squares=1e-4, covered=400),
         optimizer=Optimizer(
             file="optimizer.pt",
@@ -393,7 +389,6 @@ def test_what_is_told_of_an_optimizer_a_pickle_and_a_run() -> None:
         ),
         imports=("torch._utils._rebuild_tensor_v2", "os.system\x1b"),
         refused=("os.system\x1b",),
-        shares=(),
     )
     text = plain_text(made(found))
     for words in (
@@ -407,14 +402,9 @@ def test_what_is_told_of_an_optimizer_a_pickle_and_a_run() -> None:
 
 
 def test_what_could_not_be_read_of_an_optimizer_is_said() -> None:
-    found = Checkpoint(
+    found = checkpoint(
         path="/run",
         layout="x",
-        files=1,
-        tensors=0,
-        parameters=0,
-        bytes=0,
-        largest_file=0,
         optimizer=Unknown(reason="optimizer.pt is cut short"),
     )
     assert "optimizer   not known: optimizer.pt is cut short" in plain_text(made(found))

@@ -14,10 +14,10 @@ import pytest
 from doctor._util.records import Unknown
 from doctor.checkpoint.io.files import Directory
 from doctor.checkpoint.io.stages import no_stage
-from doctor.checkpoint.reader import one_state, read_layout
+from doctor.checkpoint.reader import read_layout
 from doctor.checkpoint.records import Checkpoint
 from doctor.checkpoint.scan import scan
-from doctor.checkpoint.tensors import OptimizerState, Part, Shard, Tensor
+from doctor.checkpoint.tensors import OptimizerState, Part, Shard, Tensor, join_states
 
 torch = pytest.importorskip("torch")
 
@@ -58,7 +58,7 @@ def state(path: Path) -> OptimizerState:
     layout = find_layout(str(path))
     assert not isinstance(layout, Unknown)
     read = read_layout(layout, no_stage)
-    found = one_state([*read.shards, *read.others])
+    found = join_states(shard.optimizer for shard in read.all_shards)
     assert found is not None
     return found
 

@@ -1,4 +1,4 @@
-"""Which tensors moved between two checkpoints."""
+"""Which tensors changed between two checkpoints."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from doctor.checkpoint.dtypes import BITS
 from doctor.checkpoint.errors import CheckpointError
 from doctor.checkpoint.io.files import Directory, Source, read_into
 from doctor.checkpoint.io.open_files import OpenFiles
-from doctor.checkpoint.records import Incomparable, Moves, Unmoved
+from doctor.checkpoint.records import Incomparable, Movement, UnchangedRole
 from doctor.checkpoint.tensors import Part, Tensor
 
 FIRST = 64 * 1024
@@ -44,7 +44,7 @@ def compare(
     before: Directory,
     earlier: Iterable[Tensor],
     progress: Progress | None = None,
-) -> Moves | Unknown:
+) -> Movement | Unknown:
     """Tensors of `directory` against the `earlier` ones of `before`, matched by name.
 
     64 KiB of each are read, and all of those that do not differ there. Unknown where no name is
@@ -63,17 +63,17 @@ def compare(
             if progress is not None:
                 progress(done + 1, len(pairs))
     added, removed = here.keys() - there.keys(), there.keys() - here.keys()
-    return Moves(
+    return Movement(
         baseline=before.address,
-        moved=compared.moved.total(),
-        unmoved=sum(map(len, compared.unmoved.values())),
+        changed=compared.changed.total(),
+        unchanged=sum(map(len, compared.unchanged.values())),
         incomparable=sum(map(len, compared.reasons.values())),
         added=len(added),
         added_names=tuple(name[:500] for name in sorted(added)[:FEW]),
         removed=len(removed),
         removed_names=tuple(name[:500] for name in sorted(removed)[:FEW]),
         kinds=compared.kinds(),
-        still=tuple(compared.still()),
+        unchanged_roles=tuple(compared.unchanged_roles()),
         reasons=tuple(
             Incomparable(reason=reason, count=len(names), names=tuple(names[:FEW]))
             for reason, names in compared.reasons.items()
@@ -100,8 +100,8 @@ class _Compared:
 
     now: OpenFiles
     then: OpenFiles
-    moved: Counter[Role] = field(default_factory=Counter)
-    unmoved: dict[Role, list[str]] = field(default_factory=dict)
+    changed: Counter[Role] = field(default_factory=Counter)
+    unchanged: dict[Role, list[str]] = field(default_factory=dict)
     reasons: dict[str, list[str]] = field(default_factory=dict)
     read: int = 0
     _first: tuple[bytearray, bytearray] = field(
@@ -120,30 +120,30 @@ class _Compared:
             self.reasons.setdefault(error.text, []).append(tensor.name[:500])
             return
         if same:
-            self.unmoved.setdefault(key, []).append(tensor.name[:500])
+            self.unchanged.setdefault(key, []).append(tensor.name[:500])
         else:
-            self.moved[key] += 1
+            self.changed[key] += 1
 
     def kinds(self) -> dict[str, tuple[int, int]]:
-        """kind -> how many moved, of how many compared."""
-        moved, compared = Counter[str](), Counter[str]()
-        for (_, kind, _), count in self.moved.items():
-            moved[kind] += count
+        """kind -> how many changed, of how many compared."""
+        changed, compared = Counter[str](), Counter[str]()
+        for (_, kind, _), count in self.changed.items():
+            changed[kind] += count
             compared[kind] += count
-        for (_, kind, _), names in self.unmoved.items():
+        for (_, kind, _), names in self.unchanged.items():
             compared[kind] += len(names)
-        return {kind: (moved[kind], count) for kind, count in compared.most_common()}
+        return {kind: (changed[kind], count) for kind, count in compared.most_common()}
 
-    def still(self) -> list[Unmoved]:
-        """Roles with tensors that did not move, most of these first."""
-        found = sorted(self.unmoved.items(), key=lambda item: -len(item[1]))
+    def unchanged_roles(self) -> list[UnchangedRole]:
+        """Roles with unchanged tensors, most of these first."""
+        found = sorted(self.unchanged.items(), key=lambda item: -len(item[1]))
         return [
-            Unmoved(
+            UnchangedRole(
                 role=key[0],
                 kind=key[1],  # type: ignore[arg-type]
                 dtype=key[2],
                 count=len(names),
-                compared=len(names) + self.moved[key],
+                compared=len(names) + self.changed[key],
                 names=tuple(names[:MOST_NAMES]),
             )
             for key, names in found[:MOST_ROLES]

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 from typing import Literal
 
 from doctor.checkpoint.analysis.float_decode import floats
-from doctor.checkpoint.analysis.tensor_names import is_born_at_one, is_norm
+from doctor.checkpoint.analysis.tensor_names import is_initialized_to_one, is_norm
 from doctor.checkpoint.dtypes import BITS
 from doctor.checkpoint.errors import CheckpointError
 from doctor.checkpoint.io.files import Directory, Source, prefetch
@@ -71,7 +71,7 @@ def _vectors(tensors: Iterable[Tensor]) -> tuple[list[Tensor], list[Tensor]]:
     for tensor in tensors:
         if tensor.elements in tensor.shape or not tensor.shape:
             (norms if is_norm(tensor) else others).append(tensor)
-    return norms, [tensor for tensor in others if is_born_at_one(tensor)]
+    return norms, [tensor for tensor in others if is_initialized_to_one(tensor)]
 
 
 def _read(source: Source, found: list[Tensor]) -> list[Norm]:

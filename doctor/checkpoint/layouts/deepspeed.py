@@ -20,10 +20,10 @@ from doctor.checkpoint.formats.scalars import read_scalar
 from doctor.checkpoint.formats.torch_files import Tree, read_tree
 from doctor.checkpoint.io.files import Directory, Source, prefetch_files
 from doctor.checkpoint.io.stages import Stage
-from doctor.checkpoint.layouts.zero import Engine, Rank, assembled, joined, rate
+from doctor.checkpoint.layouts.zero import Engine, Rank, assembled, rate
 from doctor.checkpoint.layouts.zero_flat import Shapes
 from doctor.checkpoint.pickle.nodes import mapping, members
-from doctor.checkpoint.tensors import Shard, Tensor
+from doctor.checkpoint.tensors import Shard, Tensor, join_states
 
 _MODEL = re.compile(r"(?:zero_pp_rank_(?P<rank>\d+)_)?mp_rank_(?P<mp>\d+)_model_states\.pt")
 _PART = re.compile(r"layer_.*model_states\.pt")
@@ -204,4 +204,4 @@ def _assemble(
     if whole and weights:
         weights[-1] = replace(weights[-1], tensors=(*weights[-1].tensors, *whole))
     if state and states:
-        states[-1] = replace(states[-1], optimizer=joined(states[-1].optimizer, state))
+        states[-1] = replace(states[-1], optimizer=join_states((states[-1].optimizer, state)))

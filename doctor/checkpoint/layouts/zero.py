@@ -41,19 +41,6 @@ class Rank:
     groups: list[dict[Any, Any]]
 
 
-def joined(before: OptimizerState | None, state: OptimizerState) -> OptimizerState:
-    """The states of several tensor-parallel ranks as one."""
-    if before is None:
-        return state
-    return OptimizerState(
-        before.file,
-        (*before.groups, *state.groups),
-        (*before.entries, *state.entries),
-        (*before.masters, *state.masters),
-        before.low_masters or state.low_masters,
-    )
-
-
 def assembled(under: str, lead: str, engine: Engine) -> tuple[list[Tensor], OptimizerState | None]:
     """Weights that are only here, and masters and moments of every parameter.
 
