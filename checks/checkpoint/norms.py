@@ -245,8 +245,8 @@ NORMS = Check(
     title="The norms differ from their initial value",
     why="Norm weights are initialized to 1.0, where bf16 rounds back a decrease of up to 2^-9 "
     "(0.00195) and an increase of up to 2^-8: with bf16 weights and typical learning rates every "
-    "update is lost, and the norms never train. Norms without a gradient look the same, in any "
-    "dtype. A bf16 copy of fp32 weights does not, after a long run.",
+    "update is lost, and the norms never train. Norms without a gradient look the same. A bf16 "
+    "copy of fp32 weights does not, after a long run.",
     passes=(
         "every norm differs from all ones and all zeros, bit for bit",
         "the optimizer's fp32 copies of the norms changed: only the saved copy is rounded",

@@ -201,8 +201,8 @@ FINITE = Check(
     slug="values-finite",
     title="Every stored value is finite",
     why="One NaN or infinity in the weights makes every loss NaN, and nothing reports it before "
-    "the first step: safetensors and torch load it silently. A download that was corrupted inside a "
-    "file of the right length shows here too.",
+    "the first step: safetensors and torch load it silently. A download corrupted inside a file "
+    "of the right length shows here too.",
     passes=("no stored value is NaN or infinite, apart from -inf in tensors named as masks",),
     warns=("fp16 values are beyond 32752, half of fp16's largest",),
     fails=(

@@ -357,7 +357,7 @@ def test_a_trainers_folder_is_its_model(saved: Path, tmp_path: Path) -> None:
         "scheduler.pt",
         "training_args.bin",
     )
-    assert (whole.files, whole.contents.tensors) == (1, 30)
+    assert (whole.files.count, whole.contents.tensors) == (1, 30)
     found = scan(str(tmp_path))
     assert isinstance(found, Unknown)
     assert "checkpoint-7" in found.reason

@@ -15,7 +15,7 @@ from doctor.facts.views import JobGpu, JobGpus
 from doctor.job.job import Target, TargetKind
 from doctor.judge.check import Check, Status, Verdict
 
-COMPLETE, RUN_HERE, CONSISTENT = checks.CHECKS
+COMPLETE, SUPPORTED, CONSISTENT = checks.CHECKS
 PICKLED = Problem(kind="not-inspectable", file="a.bin", text="pickles are not inspectable yet")
 ROLE = Role(name="layers.*.q_proj.weight", dtypes={"BF16": 30})
 
@@ -46,7 +46,7 @@ def complete(*problems: Problem, **changes: Any) -> Verdict:
 def test_complete() -> None:
     verdict = complete()
     assert verdict.status is Status.PASS
-    assert verdict.summary.startswith("4 files, 291 tensors, 16.1 GB: every header valid")
+    assert verdict.summary.startswith("4 files, 291 tensors, 16.1 GB")
 
 
 def test_a_note_is_told_and_passes() -> None:
@@ -60,7 +60,7 @@ def test_what_is_not_whole_fails(kind: Any) -> None:
     stale = Problem(kind="stale-index", file="i.json", text="names others")
     verdict = complete(stale, Problem(kind=kind, file="m.safetensors", text="is cut short"))
     assert verdict.status is Status.FAIL
-    assert verdict.summary.startswith("m.safetensors is cut short; every header valid")
+    assert verdict.summary.startswith("m.safetensors is cut short")
 
 
 @pytest.mark.parametrize("kind", checks.WARNS)
@@ -92,16 +92,16 @@ def gpus(*capability: tuple[int, int]) -> JobGpus:
         JobGpu(nvml=Gpu(index=n, uuid=f"GPU-{n}", name="a GPU", capability=each))
         for n, each in enumerate(capability)
     ]
-    return JobGpus(gpus=tuple(found), matched_by="torch")
+    return JobGpus(gpus=tuple(found), by="torch")
 
 
-def run_here(
+def supported(
     dtypes: tuple[str, ...],
     job_gpus: JobGpus | Unknown,
     kind: TargetKind = "nvidia",
 ) -> Verdict:
     found = checkpoint(dtypes=dict.fromkeys(dtypes, 1000))
-    return RUN_HERE.judge(checkpoint=found, target=Target(kind, "asked"), job_gpus=job_gpus)
+    return SUPPORTED.judge(checkpoint=found, target=Target(kind, "asked"), job_gpus=job_gpus)
 
 
 @pytest.mark.parametrize(
@@ -122,14 +122,13 @@ def run_here(
 def test_dtypes_of_nvidia_gpus(
     dtypes: tuple[str, ...], lowest: tuple[int, int], status: Status
 ) -> None:
-    assert run_here(dtypes, gpus((10, 3), lowest)).status is status
+    assert supported(dtypes, gpus((10, 3), lowest)).status is status
 
 
 def test_the_summary_names_what_is_lacking() -> None:
-    said = run_here(("BF16", "F8_E4M3"), gpus((7, 5))).summary
-    assert "BF16 needs 8.0" in said
-    assert "F8_E4M3 needs 8.9" in said
-    assert "compute capability 7.5" in said
+    summary = supported(("BF16", "F8_E4M3"), gpus((7, 5))).summary
+    for part in ("BF16", "8.0", "F8_E4M3", "8.9", "7.5"):
+        assert part in summary
 
 
 @pytest.mark.parametrize(
@@ -144,17 +143,17 @@ def test_the_summary_names_what_is_lacking() -> None:
     ],
 )
 def test_dtypes_of_other_devices(dtypes: tuple[str, ...], kind: TargetKind, status: Status) -> None:
-    assert run_here(dtypes, Unknown(reason="no GPU was looked at"), kind).status is status
+    assert supported(dtypes, Unknown(reason="no GPU was looked at"), kind).status is status
 
 
 def test_unknown_gpus_or_dtypes_are_unknown() -> None:
     hung = Unknown(reason="nvmlInit hangs")
-    assert run_here(("BF16",), hung).status is Status.UNKNOWN
-    assert run_here(("BF16",), gpus()).status is Status.UNKNOWN
-    assert run_here(("U3",), gpus((9, 0))).status is Status.UNKNOWN
-    assert run_here(("F32",), hung).status is Status.PASS
+    assert supported(("BF16",), hung).status is Status.UNKNOWN
+    assert supported(("BF16",), gpus()).status is Status.UNKNOWN
+    assert supported(("U3",), gpus((9, 0))).status is Status.UNKNOWN
+    assert supported(("F32",), hung).status is Status.PASS
     for found in (checkpoint(**EMPTY), checkpoint(problems=(PICKLED,))):
-        verdict = RUN_HERE.judge(
+        verdict = SUPPORTED.judge(
             checkpoint=found, target=Target("cpu", ""), job_gpus=Unknown(reason="")
         )
         assert verdict.status is Status.UNKNOWN
@@ -200,7 +199,8 @@ def test_different_roles_may_differ() -> None:
 def test_config_names_another_dtype() -> None:
     verdict = consistent(dtype="float32")
     assert verdict.status is Status.WARN
-    assert verdict.summary == "most weights are BF16, config.json says float32"
+    assert "BF16" in verdict.summary
+    assert "float32" in verdict.summary
     for silent in (None, "something else"):
         assert consistent(dtype=silent).status is Status.PASS
 

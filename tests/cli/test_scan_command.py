@@ -99,7 +99,7 @@ def test_what_people_read(models: Path) -> None:
             "       attention        1       1,024   2 kB",
             "       norm             2          64   0 kB",
             "pass CKP001",
-            "skip CKP002 dtypes-run-here  a scan knows no device",
+            "skip CKP002 dtypes-supported",
             "pass CKP004",
             "READY: nothing that was read speaks against these files",
         ):
@@ -238,7 +238,7 @@ def test_deep_reads_the_values_and_baseline_says_what_moved(models: Path) -> Non
     moves = report["checkpoint"]["moves"]
     assert (moves["moved"], moves["unmoved"]) == (2, 4)
     text = doctor("scan", models / "after", "--baseline", models / "before").stdout
-    assert "moved since the baseline" in text
+    assert "changed since the baseline" in text
     assert "  norm        1 of 2" in text
 
 
@@ -392,7 +392,7 @@ def test_what_is_told_of_an_optimizer_a_pickle_and_a_run() -> None:
     )
     text = plain_text(made(found))
     for words in (
-        "  run         step 500 · learning rates add up to 0.09 (400 steps logged)",
+        "  run         step 500 · sum of learning rates 0.09 (400 steps logged)",
         "  optimizer   Adam · 20 of 21 parameters have state · moments F32 × 18, BF16 × 2 · master "
         "weights F32 · step 499-500 · learning rate 0.0003, 0.001",
         "  imports     os.system\\x1b (refused by weights_only), torch._utils._rebuild_tensor_v2",
@@ -407,7 +407,7 @@ def test_what_could_not_be_read_of_an_optimizer_is_said() -> None:
         layout="x",
         optimizer=Unknown(reason="optimizer.pt is cut short"),
     )
-    assert "optimizer   not known: optimizer.pt is cut short" in plain_text(made(found))
+    assert "optimizer   unknown: optimizer.pt is cut short" in plain_text(made(found))
 
 
 def made(found: Checkpoint) -> Scan:
