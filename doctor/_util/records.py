@@ -9,7 +9,8 @@ import msgspec
 Number = float | Literal["nan", "inf", "-inf"]
 """A float that may be non-finite; `float(number)` reads all of them."""
 
-How = Literal["ok", "error", "signal", "timeout"]
+How = Literal["ok", "error", "signal", "timeout", "budget"]
+"""timeout: the call's own deadline passed. budget: the time of the whole run was over."""
 
 
 class Section(msgspec.Struct, frozen=True, kw_only=True, tag=True, forbid_unknown_fields=True):

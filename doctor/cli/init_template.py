@@ -63,7 +63,7 @@ def look_at_gpus() -> tuple[tuple[Gpu, ...], str | None]:
     """The visible GPUs, () where NVML does not answer, and the driver's version."""
     children = Children()
     try:
-        answer = children.ask("nvml", seconds=NVML_SECONDS)
+        answer = children.run_probe("nvml", seconds=NVML_SECONDS)
     finally:
         children.interrupt()
     gpus = read(answer, "gpus", tuple[Gpu, ...]) if answer.ended.ok else ()

@@ -81,7 +81,7 @@ def _asked(path: str, wanted: str, bar: ProgressBar, rows: list[Row]) -> Checkpo
 
     children = Children()
     try:
-        answer = children.ask(
+        answer = children.run_probe(
             "checkpoint", path, wanted, seconds=SECONDS, on_enter=bar.show_stage, on_note=heard
         )
     finally:

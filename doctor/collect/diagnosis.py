@@ -10,9 +10,9 @@ from typing import Any
 
 import msgspec
 
-from doctor.collect.child import CUT, Answer
+from doctor.collect.child import Answer
 from doctor.collect.children import fit
-from doctor.collect.torch_child import Told, TorchChild, cut_short
+from doctor.collect.torch_child import ReportProgress, TorchChild, cut_short
 from doctor.facts.training import LEFT_OUT, Attempt, Diagnosis, Fault, Smoke
 
 CHANGES = (
@@ -42,7 +42,7 @@ def fault_of(smoke: Smoke, expected: Sequence[str] = ()) -> Fault | None:
     `expected` are patterns of parameters that need no gradient.
     """
     if ended := next((stage.ended for stage in smoke.stages if not stage.ended.ok), None):
-        if CUT in ended.detail:
+        if ended.how == "budget":
             return None
         faults: dict[str, Fault] = {"signal": "crashed", "timeout": "hung"}
         return faults.get(ended.how, "raised")
@@ -72,7 +72,7 @@ def diagnose(
     child: TorchChild,
     subject: Mapping[str, Any],
     smoke: Smoke,
-    told: Told = lambda stage: None,
+    told: ReportProgress = lambda stage: None,
     *,
     attempt_seconds: float = ATTEMPT_SECONDS,
     total_seconds: float = TOTAL_SECONDS,
@@ -99,7 +99,7 @@ class _Search:
         child: TorchChild,
         subject: Mapping[str, Any],
         smoke: Smoke,
-        told: Told,
+        told: ReportProgress,
         fault: Fault,
         expected: Sequence[str],
         seconds: float,
@@ -140,7 +140,7 @@ class _Search:
         attempt = Attempt(change=change, outcome="not possible", detail=LEFT_OUT)
         if time.monotonic() < self._deadline:
             answer = self._ask("attempt", change=change)
-            if CUT not in answer.ended.detail:
+            if answer.ended.how != "budget":
                 attempt = self._tried(change, answer)
         self._attempts.append(attempt)
         return attempt
@@ -198,7 +198,7 @@ class _Search:
     def _asked(self, name: str, **request: Any) -> Answer:
         what = request.get("change", name)
         seconds = max(1.0, min(self._seconds, self._deadline - time.monotonic()))
-        return self._child.ask(
+        return self._child.request(
             seconds,
             lambda stage: self._told(f"finding the cause ({what}): {stage}"),
             stage=name,

@@ -118,6 +118,10 @@ class Gpu(Section, frozen=True, kw_only=True):
     unread: dict[str, str] = {}
     """Field -> NVML's reason."""
 
+    def lacks(self, field: str) -> bool:
+        """NVML does not support this field on this GPU, as opposed to a reading that failed."""
+        return self.unread.get(field, "").startswith("Not Supported")
+
 
 class Interpreter(Section, frozen=True, kw_only=True):
     """The Python that trains, and how importing torch there ended."""

@@ -1,4 +1,4 @@
-"""What of an examination fits into a number of seconds, and what happens when they are over."""
+"""Which parts of an examination fit into --budget."""
 
 from __future__ import annotations
 
@@ -8,9 +8,6 @@ from typing import Any
 import msgspec
 
 from doctor._util.errors import UserError
-from doctor._util.records import Unknown
-from doctor.collect.child import CUT
-from doctor.facts.facts import Facts
 from doctor.job.job import Job
 
 PARTS: tuple[tuple[float, str, tuple[str, ...], dict[str, Any]], ...] = (
@@ -61,28 +58,3 @@ def _asks(job: Job, name: str) -> bool:
         "the step of your own model": bool(job.model or job.hf),
         "training step": job.smoke,
     }.get(name, True)
-
-
-def without_cut(facts: Facts) -> Facts:
-    """The facts without sections that the budget cut off: their looks prove nothing."""
-    cut = {}
-    for name in facts.__struct_fields__:
-        section = getattr(facts, name)
-        if name not in ("job", "places") and (reason := _cut(section)):
-            cut[name] = () if name == "siblings" else Unknown(reason=reason)
-    return facts.with_(**cut) if cut else facts
-
-
-def _cut(section: Any) -> str:
-    """Why a section was cut off, "" if it was not."""
-    if isinstance(section, Unknown):
-        return ""
-    if isinstance(section, str):
-        return section if CUT in section else ""
-    if isinstance(section, tuple):
-        parts: Any = section
-    elif isinstance(section, msgspec.Struct):
-        parts = (getattr(section, field) for field in section.__struct_fields__)
-    else:
-        return ""
-    return next((found for part in parts if (found := _cut(part))), "")

@@ -9,7 +9,6 @@ from doctor.checks import (
     checkpoint,
     driver,
     expected,
-    expected_host,
     gpu,
     memory,
     numerics,
@@ -21,7 +20,7 @@ from doctor.judge.check import Check
 from doctor.judge.sources import SOURCES
 
 FAMILIES = {
-    "JOB": "what was agreed",
+    "JOB": "expected hardware",
     "DRV": "driver",
     "TOR": "torch build",
     "GPU": "device",
@@ -35,7 +34,6 @@ FAMILIES = {
 
 _MODULES = (
     expected,
-    expected_host,
     driver,
     torch_build,
     gpu,

@@ -122,18 +122,18 @@ class Finding:
         return self.verdict.status
 
     @property
-    def complains(self) -> bool:
-        """Whether there is something to mend."""
+    def is_problem(self) -> bool:
+        """Whether it is a warning or a failure."""
         return self.status in (Status.WARN, Status.FAIL)
 
     @property
     def fix(self) -> str:
-        """The remedy, "" where there is nothing to mend."""
-        return (self.verdict.fix or self.check.fix) if self.complains else ""
+        """The remedy, "" unless it is a problem."""
+        return (self.verdict.fix or self.check.fix) if self.is_problem else ""
 
     @property
     def commands(self) -> tuple[str, ...]:
-        if not self.complains:
+        if not self.is_problem:
             return ()
         home, path = ("~/", self.python[2:]) if self.python.startswith("~/") else ("", self.python)
         pip = f"{home}{shlex.quote(path)} -m pip"

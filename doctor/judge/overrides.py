@@ -95,7 +95,7 @@ def _injected(finding: Finding, policy: Policy) -> Finding:
 
 def _graded(finding: Finding, policy: Policy) -> Finding:
     wanted = policy.severity.get(finding.check.code)
-    if not finding.complains or wanted is None or wanted == finding.status:
+    if not finding.is_problem or wanted is None or wanted == finding.status:
         return finding
     told = LOWERED if wanted == "warn" else RAISED
     own: Verdict = finding.verdict
@@ -104,7 +104,7 @@ def _graded(finding: Finding, policy: Policy) -> Finding:
 
 
 def _ignored(finding: Finding, policy: Policy, host: str, today: datetime.date) -> Finding:
-    if not finding.complains and finding.status is not Status.UNKNOWN:
+    if not finding.is_problem and finding.status is not Status.UNKNOWN:
         return finding
     for ignore, codes in policy.ignores:
         over = ignore.until is not None and ignore.until < today

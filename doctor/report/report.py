@@ -107,7 +107,8 @@ class Report:
             case Outcome.UNKNOWN:
                 if self._blocking is None:
                     return "no check was evaluated: all selected checks were skipped or ignored"
-                return f"{self._blocking.check.code}: {self._blocking.verdict.summary}"
+                check, verdict = self._blocking.check, self._blocking.verdict
+                return f"{check.code} {check.slug}: {verdict.summary}"
             case Outcome.RETURN:
                 return f"{self._first(Owner.MACHINE)}; keep this report for the provider"
         return self._first(None)

@@ -110,6 +110,7 @@ def test_fsdp_folders_of_accelerate(tmp_path: Path) -> None:
     same(alone, ear.tensors, dict(weights))
 
 
+@pytest.mark.slow
 def test_tensors_of_two_processes(tmp_path: Path) -> None:
     with socket.socket() as server:
         server.bind(("127.0.0.1", 0))

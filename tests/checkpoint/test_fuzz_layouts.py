@@ -41,6 +41,8 @@ from doctor.judge.engine import examine
 from doctor.report.report import Report
 from doctor.report.scan import plain_text
 
+pytestmark = pytest.mark.slow
+
 torch = pytest.importorskip("torch")
 
 FLIPS = 10_000

@@ -51,6 +51,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return out
 
 
+@pytest.mark.slow
 def test_a_folder_of_the_trainer(trained: Path) -> None:
     found, ear = heard(trained / "checkpoint-4")
     assert found.layout == "HF Trainer checkpoint, one safetensors file"

@@ -360,6 +360,7 @@ RUNS: dict[str, tuple[Callable[[Path], Path], Status, str | None]] = {
 
 
 @pytest.mark.parametrize("name", RUNS)
+@pytest.mark.slow
 def test_real_runs(name: str, tmp_path: Path) -> None:
     run, status, fix = RUNS[name]
     verdict = JUDGE(checkpoint=read(run(tmp_path)))

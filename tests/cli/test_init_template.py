@@ -6,11 +6,11 @@ import json
 import os
 import shutil
 import subprocess
-import sys
 import tomllib
 from pathlib import Path
 from typing import Any
 
+import command
 import jsonschema
 import msgspec
 import pytest
@@ -51,7 +51,7 @@ def test_it_decodes_and_brings_no_finding_of_its_own(name: str, tmp_path: Path) 
     job = Job(**dict(file.job), expect=file.expect)
     assert file.expect.count == (len(gpus) or None)
     findings = examine(catalog.CHECKS, box(*gpus, torch=TORCH_2_15, job=job))
-    complaints = [f.verdict.summary for f in findings if f.family == "JOB" and f.complains]
+    complaints = [f.verdict.summary for f in findings if f.family == "JOB" and f.is_problem]
     assert complaints == []
     assert [f.verdict.summary for f in findings if f.status is Status.UNKNOWN and gpus] == []
 
@@ -97,15 +97,7 @@ def test_a_configuration_that_says_something_else_is_left_out(tmp_path: Path) ->
 
 
 def doctor(folder: Path, *flags: str, **variables: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "doctor", *flags],
-        capture_output=True,
-        text=True,
-        cwd=folder,
-        env={**os.environ, **variables},
-        timeout=100,
-        check=False,
-    )
+    return command.doctor(*flags, cwd=folder, env={**os.environ, **variables})
 
 
 def test_the_command_writes_one_and_never_overwrites_it(tmp_path: Path) -> None:
@@ -136,6 +128,7 @@ def test_a_folder_that_takes_no_file_is_told(tmp_path: Path) -> None:
         init(tmp_path, to_stdout=False)
 
 
+@pytest.mark.slow
 def test_a_run_in_its_folder_uses_it_and_complains_of_nothing_new(tmp_path: Path) -> None:
     flags = ("run", "--device", "cpu", "--no-smoke", "--format", "json")
     before = json.loads(doctor(tmp_path, *flags).stdout)
@@ -147,6 +140,7 @@ def test_a_run_in_its_folder_uses_it_and_complains_of_nothing_new(tmp_path: Path
 
 
 @pytest.mark.skipif(not shutil.which("gcc"), reason="gcc builds the library that hangs")
+@pytest.mark.slow
 def test_a_driver_that_hangs_leaves_the_gpus_out(tmp_path: Path) -> None:
     source = tmp_path / "hang.c"
     source.write_text(

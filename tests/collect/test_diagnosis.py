@@ -17,7 +17,7 @@ from doctor._util.records import Ended
 from doctor.checks.training import smoke as judged
 from doctor.checks.training.diagnosis import WORDS, complete, sentence, table
 from doctor.collect import child as child_process
-from doctor.collect.child import CUT, PROBES, Answer
+from doctor.collect.child import CUT_OFF, PROBES, Answer
 from doctor.collect.children import Children
 from doctor.collect.collect import collect
 from doctor.collect.diagnosis import CHANGES, MOST_SKIPPED, diagnose, fault_of
@@ -70,7 +70,7 @@ def train(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Train]:
                        "lora": None, "dtype": None, "batch": 2, "length": 16}  # fmt: skip
         child = TorchChild(children, sys.executable)
         how = {"device": "cpu", "precision": precision, "recipe": recipe, "subject": subject}
-        answer = child.ask(first_seconds, stage="smoke", **how)
+        answer = child.request(first_seconds, stage="smoke", **how)
         smoke = _smoke(answer, precision, recipe)
         found = diagnose(child, subject, smoke, **limits)
         child.end()
@@ -313,7 +313,7 @@ def test_what_is_wrong_with_a_batch(
 ) -> None:
     subject = _factory(tmp_path / f"{tmp_path.name}.py", CLASSIFIER.format(plant=plant))
     how = {"device": "cpu", "precision": "bf16", "recipe": "amp", "subject": subject}
-    answer = child.ask(SECONDS, stage="look", **how)
+    answer = child.request(SECONDS, stage="look", **how)
     told = answer.answer["look"] if answer.answer else answer.notes[0]["look"]
     assert told["bad_batch"] == ([said] if said else [])
     assert told["bad_weights"] == []
@@ -697,7 +697,7 @@ def test_a_fault_is_what_the_checks_complain_about(smoke: Smoke, fault: Fault | 
 
 
 def test_the_end_of_the_budget_is_no_fault() -> None:
-    assert fault_of(record(Ended(how="error", detail=CUT))) is None
+    assert fault_of(record(CUT_OFF)) is None
 
 
 def test_every_change_has_words_and_the_limit_is_that_of_the_check() -> None:

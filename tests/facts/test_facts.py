@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from examples import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from recorded import H100, T4, TORCH_2_15, box, job, machines, mig_slice, seen
@@ -65,7 +66,7 @@ def paths(data: Any, at: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
 PLACES = paths(json.loads(GOOD))
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=examples(400), deadline=None)
 @given(place=st.sampled_from(PLACES), value=ANY)
 def test_any_value_in_any_place_is_facts_or_one_clear_error(
     place: tuple[Any, ...], value: Any
@@ -83,7 +84,7 @@ def test_any_value_in_any_place_is_facts_or_one_clear_error(
         assert isinstance(facts, Facts)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(cut=st.integers(0, len(GOOD)), flip=st.integers(0, 255))
 def test_a_damaged_file_is_facts_or_one_clear_error(cut: int, flip: int) -> None:
     for data in (GOOD[:cut], GOOD[:cut] + bytes([flip]) + GOOD[cut + 1 :]):

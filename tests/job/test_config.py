@@ -5,15 +5,16 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-import sys
 import tomllib
 from pathlib import Path
 from typing import Any
 
+import command
 import jsonschema
 import msgspec
 import pytest
-from paths import MACHINES, ROOT
+from paths import ROOT
+from recorded import machine_file
 
 from doctor._util.errors import UserError
 from doctor.job.expect import Expect, admits, names, parse_size
@@ -378,16 +379,9 @@ def test_versions(wanted: str, version: str, fits: bool) -> None:
 
 
 def doctor(folder: Path, *flags: str, **variables: str) -> subprocess.CompletedProcess[str]:
-    machine = MACHINES / "h100_torch2.15.json"
-    return subprocess.run(
-        [sys.executable, "-m", "doctor", "run", "--facts", str(machine), *flags],
-        capture_output=True,
-        text=True,
-        cwd=folder,
-        env={**os.environ, **variables},
-        timeout=60,
-        check=False,
-    )
+    machine = machine_file("h100_torch2.15")
+    flags = ("run", "--facts", str(machine), *flags)
+    return command.doctor(*flags, cwd=folder, env={**os.environ, **variables})
 
 
 @pytest.mark.parametrize(

@@ -8,26 +8,22 @@ import subprocess
 import sys
 from pathlib import Path
 
+import command
 import pytest
-from recorded import FOLDER
+from recorded import machine_file
 
 from doctor.judge import catalog
 from doctor.report.formats.table import FORMATS
 
+pytestmark = pytest.mark.slow
+
 
 def doctor(*arguments: str, cwd: Path, **env: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-P", "-m", "doctor", *arguments],
-        capture_output=True,
-        text=True,
-        cwd=cwd,
-        env={**os.environ, **env},
-        timeout=120,
-    )
+    return command.doctor(*arguments, cwd=cwd, env={**os.environ, **env})
 
 
 def machine(name: str) -> str:
-    return str(FOLDER / f"{name}.json")
+    return str(machine_file(name))
 
 
 @pytest.mark.parametrize("command", [("report",), ("run", "--no-config", "--facts")])

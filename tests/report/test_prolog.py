@@ -8,17 +8,15 @@ import sys
 from pathlib import Path
 
 import pytest
-from paths import MACHINES
+from command import doctor
+from paths import ROOT
+from recorded import machine_file
+
+pytestmark = pytest.mark.slow
 
 
 def prolog(*arguments: str) -> tuple[int, str]:
-    done = subprocess.run(
-        [sys.executable, "-m", "doctor", "run", *arguments],
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
+    done = doctor("run", *arguments)
     assert done.stderr == ""
     assert done.stdout.count("\n") == 1
     return done.returncode, done.stdout
@@ -36,7 +34,7 @@ def prolog(*arguments: str) -> tuple[int, str]:
     ],
 )
 def test_only_a_machine_at_fault_fails(machine: str, code: int, word: str) -> None:
-    facts = str(MACHINES / f"{machine}.json")
+    facts = str(machine_file(machine))
     got, line = prolog("--context", "prolog", "--facts", facts)
     assert (got, word in line) == (code, True)
     assert line.endswith("the job may start\n") == (code == 0)
@@ -64,7 +62,7 @@ def test_an_unwritable_log_does_not_change_the_exit_code(
 ) -> None:
     command = f"{sys.executable} -m doctor run --no-config --context prolog --facts"
     done = subprocess.run(
-        ["bash", "-c", f"{command} {MACHINES / machine}.json {ends}"],
+        ["bash", "-c", f"{command} {machine_file(machine)} {ends}"],
         capture_output=True,
         text=True,
         timeout=120,
@@ -80,7 +78,7 @@ def test_a_usage_error_with_an_unwritable_log_lets_the_job_start() -> None:
 
 
 def test_files_are_written_and_a_write_error_does_not_change_the_exit_code(tmp_path: Path) -> None:
-    facts = str(MACHINES / "row_remap_failed.json")
+    facts = str(machine_file("row_remap_failed"))
     code, _ = prolog("--context=prolog", "--facts", facts, "--output", f"json={tmp_path}/a.json")
     assert code == 1
     assert json.loads((tmp_path / "a.json").read_text())["verdict"] == "return"
@@ -91,7 +89,7 @@ def recipe(doctor: str, folder: Path, **variables: str) -> int:
     script = folder / "doctor"
     script.write_text(f"#!/bin/sh\n{doctor}\n")
     script.chmod(0o755)
-    text = (MACHINES.parents[1] / "docs/recipes/slurm-prolog.sh").read_text("utf-8")
+    text = (ROOT / "docs/recipes/slurm-prolog.sh").read_text("utf-8")
     script_text = text.replace("/opt/doctor/environment/bin/doctor", str(script))
     assert script_text != text
     done = subprocess.run(["bash", "-c", script_text], env=variables, timeout=60, check=False)
@@ -106,6 +104,6 @@ def test_the_recipe_drains_only_for_a_verdict(tmp_path: Path) -> None:
 
 
 def test_the_recipe_lets_jobs_start_without_a_doctor(tmp_path: Path) -> None:
-    file = MACHINES.parents[1] / "docs/recipes/slurm-prolog.sh"
+    file = ROOT / "docs/recipes/slurm-prolog.sh"
     done = subprocess.run(["bash", str(file)], env={"SLURM_JOB_GPUS": "0"}, timeout=60, check=False)
     assert done.returncode == 0

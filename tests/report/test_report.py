@@ -119,4 +119,4 @@ def test_the_verdict_line_starts_with_the_first_fix() -> None:
     returned = report(finding("TOR001", Status.FAIL), defective)
     assert returned.verdict_line.startswith("RETURN: GPU003: first sentence;")
     unread = report(finding("SMK001", Status.UNKNOWN))
-    assert unread.verdict_line == "UNKNOWN: SMK001: observed value"
+    assert unread.verdict_line == "UNKNOWN: SMK001 step-completes: observed value"

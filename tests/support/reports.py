@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
+from functools import cache
 from typing import Any, get_args
 
 import msgspec
@@ -29,14 +32,30 @@ def judged(facts: Facts, **fields: Any) -> Report:
     return redact(Report(facts, examine(catalog.CHECKS, facts), **fields))
 
 
-def finding(code: str, status: Status, summary: str = "what was seen", **fields: Any) -> Finding:
+@cache
+def every_report() -> dict[str, Report]:
+    """The reports of all recorded machines."""
+    return {name: judged(facts) for name, facts in machines().items()}
+
+
+@contextmanager
+def about(name: str) -> Iterator[None]:
+    """An assertion that fails inside is reported with that name."""
+    try:
+        yield
+    except Exception as error:
+        error.add_note(f"in the report of {name}")
+        raise
+
+
+def finding(code: str, status: Status, summary: str = "observed value", **fields: Any) -> Finding:
     check = Check(
         code=code,
         slug="made-up",
         title="The value is correct",
         why="because",
         passes=("the value is correct",),
-        fix="mend it",
+        fix="correct it",
         limits="that it stays correct",
         owner=Owner.JOB,
         judge=lambda: None,

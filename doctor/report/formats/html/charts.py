@@ -52,7 +52,7 @@ def memory(facts: Facts) -> Markup | None:
         pieces.insert(-1, Piece("activations", 0, "unknown", f"s{KINDS.index('activations')}"))
     sharding = f", each of {plan.shards} shards" if plan.shards > 1 else ""
     caption = (
-        f"{count(plan.size.parameters)} parameters ({plan.size.said}){sharding}: "
+        f"{count(plan.size.parameters)} parameters ({plan.size.basis}){sharding}: "
         f"{gib(plan.free)} {plan.where}"
     )
     total = max(plan.free, plan.need)
