@@ -12,7 +12,7 @@ import msgspec
 
 from doctor._util.records import Ended, Unknown
 from doctor._util.units import printable
-from doctor.checkpoint.io.addresses import redacted
+from doctor.checkpoint.io.urls import redact_url
 from doctor.checkpoint.records import Checkpoint
 from doctor.collect.attention_trial import collect_attention
 from doctor.collect.children import (
@@ -122,7 +122,7 @@ def without_secrets(job: Job) -> Job:
     """The job without the password or token that the URL of a checkpoint can hold."""
     if job.checkpoint is None:
         return job
-    return msgspec.structs.replace(job, checkpoint=redacted(job.checkpoint))
+    return msgspec.structs.replace(job, checkpoint=redact_url(job.checkpoint))
 
 
 def _examine_torch(
