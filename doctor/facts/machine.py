@@ -101,6 +101,8 @@ class Gpu(Section, frozen=True, kw_only=True):
     """0 default, 2 prohibited, 3 exclusive process."""
     processes: int | None = None
     """Compute processes that NVML lists; often none in a container."""
+    display_active: bool | None = None
+    """A desktop is initialized on it."""
     mig: bool | None = None
     slices: tuple[Slice, ...] = ()
     ecc: bool | None = None

@@ -125,7 +125,7 @@ def judged(code: str, **facts: Any) -> Verdict:
 
 def facts_for(code: str) -> dict[str, Any]:
     """What a check takes beside the GPUs: no steps ran."""
-    return {"watched": None} if code == "GPU003" else {}
+    return {"GPU002": {"host": HOST}, "GPU003": {"watched": None}}.get(code, {})
 
 
 def job_gpus(answer: Answer) -> JobGpus:
@@ -158,6 +158,7 @@ def test_healthy_gpus_are_read_in_full(ask: Ask) -> None:
         memory_used=4 * 2**20,
         compute_mode=0,
         processes=0,
+        display_active=False,
         mig=False,
         ecc=True,
         corrected=0,
@@ -186,6 +187,7 @@ def test_healthy_gpus_are_read_in_full(ask: Ask) -> None:
         ({"CORRECTED": "50000001"}, "GPU003", Status.WARN, "50,000,001 corrected"),
         ({"USED_MIB": "3000"}, "GPU002", Status.WARN, "2.9 GiB"),
         ({"USED_MIB": "90000", "PROCESSES": "2"}, "GPU002", Status.FAIL, "2 compute processes"),
+        ({"USED_MIB": "90000", "DISPLAY": "1"}, "GPU002", Status.WARN, "desktop"),
     ],
 )
 def test_trouble_is_read_and_judged(
@@ -243,6 +245,7 @@ def test_every_query_may_be_refused(ask: Ask) -> None:
         "nvmlDeviceGetComputeMode",
         "nvmlDeviceGetComputeRunningProcesses_v3",
         "nvmlDeviceGetComputeRunningProcesses_v2",
+        "nvmlDeviceGetDisplayActive",
         "nvmlDeviceGetMigMode",
         "nvmlDeviceGetEccMode",
         "nvmlDeviceGetTotalEccErrors",
@@ -334,7 +337,7 @@ def test_mig_slices_have_their_own_memory(ask: Ask) -> None:
     )
     assert isinstance(found, JobGpus)
     assert found.gpus[0].memory_used == 4 * 2**20
-    assert judged("GPU002", job_gpus=found).status is Status.PASS
+    assert judged("GPU002", host=HOST, job_gpus=found).status is Status.PASS
 
 
 def test_hang_in_a_query_keeps_the_gpus_before_it(ask: Ask) -> None:
