@@ -192,7 +192,7 @@ def _here() -> str:
 def _live(job: Job, progress: bool) -> Facts:
     from doctor.collect.collect import collect
     from doctor.collect.interpreter import program
-    from doctor.collect.own_training import factory_of, find_folder
+    from doctor.collect.own_training import factory_of, find_directory
 
     if job.device == "mps" and sys.platform != "darwin":
         raise UserError("--device mps is for a Mac")
@@ -203,7 +203,7 @@ def _live(job: Job, progress: bool) -> Facts:
     if job.model:
         factory_of(job.model)
     if job.hf:
-        find_folder(job.hf)
+        find_directory(job.hf)
     with _progress(progress) as told:
         return collect(job, told)
 

@@ -1,11 +1,14 @@
-"""What training steps told: the doctor's small model, and the model of the user.
+"""Records of training steps: of the doctor's small model, and of the user's own training.
 
-Frozen records like those of `doctor.facts.machine`, and no thresholds here either.
+Frozen records like those of `doctor.facts.machine`, without thresholds. Where the name of a field
+and its JSON key differ, the key is the one that earlier facts files use.
 """
 
 from __future__ import annotations
 
 from typing import Literal
+
+import msgspec
 
 from doctor._util.records import Ended, Number, Section, Unknown
 
@@ -24,7 +27,7 @@ class Step(Section, frozen=True, kw_only=True):
     grad_norm: Number
     lr: float
     skipped: bool = False
-    """The GradScaler found a non-finite gradient and left the weights alone."""
+    """The GradScaler found a non-finite gradient and skipped the update."""
     scale: Number | None = None
 
 
@@ -49,67 +52,77 @@ Fault = Literal[
 ]  # fmt: skip
 
 
-NO_LOSS = ("and is no scalar; return (module", "returned no loss but")
-"""What the training process says of a forward pass that breaks the contract of a factory."""
+NO_LOSS = (
+    "and is no scalar; return (module",
+    "and is not a scalar; return (module",
+    "returned no loss but",
+)
+"""Texts in the errors of a forward pass that breaks the contract of a factory."""
 LEFT_OUT = "left out, the time was over"
-"""The detail of an attempt for which no time was left."""
+"""The detail of an attempt that was not started before the deadline."""
 
 
 class Attempt(Section, frozen=True, kw_only=True):
-    """The same steps once more with one thing changed."""
+    """A repetition of the same steps with one thing changed."""
 
     change: str
     """A key of `doctor.collect.diagnosis.CHANGES`: "cudnn-off", "math", "eager", ..."""
-    outcome: Literal["mended", "same", "other", "not possible"]
-    """other: a fault again, but not the one that is looked for."""
+    outcome: Literal["fixed", "same", "other", "not possible", "mended"]
+    """other: a different fault; mended: the earlier spelling of fixed, replaced when it is read."""
     detail: str = ""
-    """What it ended with, or why it could not be tried."""
+    """The fault it ended with, or why it was not possible."""
     loss: Number | None = None
     grad_norm: Number | None = None
     seconds: float = 0.0
 
+    def __post_init__(self) -> None:
+        if self.outcome == "mended":
+            msgspec.structs.force_setattr(self, "outcome", "fixed")
+
 
 class Diagnosis(Section, frozen=True, kw_only=True):
-    """What was tried after a training went wrong, in order, until something mended it."""
+    """The bisection of a faulty training: one change at a time, until one fixes it."""
 
     fault: Fault
     attempts: tuple[Attempt, ...] = ()
     first_module: str | None = None
-    """Name of the first module whose output was not finite, "" being the model itself."""
+    """Name of the first module whose output was not finite; "" is the model itself."""
     first_module_type: str | None = None
     step: int | None = None
     """The step in which a value stopped being finite, from 1."""
-    born: Literal["module", "loss", "gradient", "update"] | None = None
-    """Where in that step: a module's output, the loss over finite outputs, a gradient of a finite
-    loss, or a weight that finite gradients moved."""
+    origin: Literal["module", "loss", "gradient", "update"] | None = msgspec.field(
+        name="born", default=None
+    )
+    """The first value in that step that is not finite: a module's output, the loss of finite
+    outputs, a gradient of a finite loss, or a weight updated with finite gradients."""
     bad_gradients: tuple[str, ...] = ()
     """The first parameters whose gradient, or whose value after the update, was not finite."""
     operation: str | None = None
-    """The operation that made a gradient non-finite: its name in autograd, and its code."""
+    """The operation whose gradient is not finite: its name in autograd, and its line of code."""
     bad_batch: tuple[str, ...] = ()
-    """What is wrong with the batch: "labels: 3 of 64 values outside [0, 256)"."""
-    noted: tuple[str, ...] = ()
-    """What is odd about the batch, and no reason by itself for what happened."""
+    """Errors in the batch: "labels: 3 of 64 values outside [0, 256)"."""
+    remarks: tuple[str, ...] = msgspec.field(name="noted", default=())
+    """Unusual properties of the batch that do not explain the fault by themselves."""
     bad_weights: tuple[str, ...] = ()
     """Parameters and buffers that were not finite before the first step."""
     seconds: float = 0.0
 
     @property
     def repeats(self) -> tuple[Attempt, ...]:
-        """What came of repeating the training unchanged."""
+        """The repetitions with nothing changed."""
         return tuple(each for each in self.attempts if each.change == "repeat")
 
     @property
     def intermittent(self) -> bool:
-        """The fault was gone in some repetition with nothing changed."""
-        return any(each.outcome == "mended" for each in self.repeats)
+        """Whether the fault was absent in some repetition with nothing changed."""
+        return any(each.outcome == "fixed" for each in self.repeats)
 
     @property
-    def mended_by(self) -> Attempt | None:
-        """The first change with which the fault was gone, where it comes back without it."""
+    def fixed_by(self) -> Attempt | None:
+        """The first change that removes the fault, if the fault returns without it."""
         if self.intermittent:
             return None
-        return next((each for each in self.attempts if each.outcome == "mended"), None)
+        return next((each for each in self.attempts if each.outcome == "fixed"), None)
 
 
 class Smoke(Section, frozen=True, kw_only=True):
@@ -120,13 +133,13 @@ class Smoke(Section, frozen=True, kw_only=True):
     recipe: str
     lr: float
     stages: tuple[Stage, ...]
-    """In order; the last one is where it ended if it did not complete."""
+    """In order; the last one is where the training stopped if it did not complete."""
     steps: tuple[Step, ...] = ()
     parameters: tuple[Parameter, ...] = ()
     peak_bytes: int | None = None
-    """Peak of the device's allocator; None where torch does not count (CPU)."""
+    """Peak of the device's allocator; None if torch does not report it (CPU)."""
     diagnosis: Diagnosis | None = None
-    """None: nothing went wrong, or nothing was tried."""
+    """None: there was no fault, or no bisection."""
     seconds: float = 0.0
 
     @property
@@ -135,7 +148,7 @@ class Smoke(Section, frozen=True, kw_only=True):
 
 
 class Settings(Section, frozen=True, kw_only=True):
-    """Numeric switches of torch as they were when this was read."""
+    """Numeric switches of torch at the time `when`."""
 
     when: Literal["after import", "after the model's code"] = "after import"
     tf32_matmul: bool | None = None
@@ -146,7 +159,7 @@ class Settings(Section, frozen=True, kw_only=True):
     """torch.use_deterministic_algorithms."""
     cudnn_benchmark: bool | None = None
     attention: str | None = None
-    """transformers' attn_implementation of the model, where it has one."""
+    """transformers' attn_implementation of the model, if it has one."""
 
 
 class BatchTensor(Section, frozen=True, kw_only=True):
@@ -166,7 +179,7 @@ class MemoryPoint(Section, frozen=True, kw_only=True):
     batch: int
     """Samples."""
     length: int | None
-    """Tokens of a sample; None where the batch has no such dimension."""
+    """Tokens per sample; None if the batch has no such dimension."""
     peak_bytes: int
 
 
@@ -175,8 +188,8 @@ class Scaler(Section, frozen=True, kw_only=True):
 
     dtype: str
     of: Literal["the model", "from_pretrained"]
-    """Whose weights have that dtype: the ones trained here, or those that from_pretrained gives
-    where no dtype is asked for."""
+    """The weights with that dtype: those trained here, or those that from_pretrained returns by
+    default."""
     ended: Ended
 
 
@@ -193,16 +206,16 @@ class ModelShape(Section, frozen=True, kw_only=True):
     """The feed-forward part multiplies by a gate: three matrices, not two."""
     vocabulary: int
     attention: str | None = None
-    """_attn_implementation, where the file says it."""
+    """_attn_implementation, if the file has it."""
 
 
 class LoraOrder(Section, frozen=True, kw_only=True):
-    """LoRA and gradient checkpointing switched on in one order, and a few steps of it."""
+    """A few steps with LoRA and gradient checkpointing, enabled in one order."""
 
     order: Literal["checkpointing first", "LoRA first"]
     reentrant: bool
     modules_to_save: tuple[str, ...] = ()
-    """Modules trained whole beside the adapters."""
+    """Modules trained in full beside the adapters."""
     ended: Ended
     trainable: int = 0
     """Trainable parameters (tensors)."""
@@ -227,31 +240,31 @@ class Compiled(Section, frozen=True, kw_only=True):
 class OwnModel(Section, frozen=True, kw_only=True):
     """The training that the user named with --model or --hf."""
 
-    said: str
+    description: str = msgspec.field(name="said")
     """What was built: "train.py:make", "models/llama (2 of 32 layers, random weights)"."""
     built: Ended
     """How the user's code, or the loading of the model, ended."""
-    beyond: bool = False
-    """The doctor does not build such a model, which is no fault of the model."""
+    unsupported: bool = msgspec.field(name="beyond", default=False)
+    """The doctor does not support this kind of model, which is no error of the model."""
     traceback: str = ""
-    """The last lines of the traceback where it raised."""
+    """The last lines of the traceback if it raised."""
     versions: dict[str, str] = {}
     """Distribution (transformers, peft, accelerate) -> its version."""
     parameters: int | None = None
-    """Of the model as built, all layers that were cut away not counted."""
+    """Of the model as built, without the layers that were cut."""
     trainable: int | None = None
     smoke: Smoke | None = None
     settings: Settings | None = None
     batch: tuple[BatchTensor, ...] = ()
     pad_id: int | None = None
-    """The padding token of the folder's tokenizer."""
+    """The padding token of the directory's tokenizer."""
     scalers: tuple[Scaler, ...] = ()
-    """Tried for fp16 only."""
+    """Recorded for fp16 only."""
     points: tuple[MemoryPoint, ...] | Unknown = ()
     saved_weights: int | None = None
     """Bytes that torch.save would write of the model's state dict; nothing is written."""
     saved_optimizer: int | None = None
     whole: bool = True
-    """False: layers were cut away, so that bytes and counts are not those of the job."""
+    """False: layers were cut, so bytes and counts are not those of the job."""
     lora: tuple[LoraOrder, ...] = ()
     compiled: Compiled | None = None
