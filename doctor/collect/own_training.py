@@ -91,28 +91,28 @@ def collect_own(
     children: Children, python: str, job: Job, device: str, chosen: Chosen, report_progress: Told
 ) -> OwnModel | Unknown | None:
     """Everything about the training that the job names, in a process of its own."""
-    spec = subject(job, chosen)
-    if spec is None:
+    if job.model is None and job.hf is None:
         return None
     child = TorchChild(children, python)
     try:
         imported = child.imported()
         if not imported.ended.ok:
             return Unknown(reason=f"torch was not imported: {imported.ended.detail}")
-        request = {
-            "subject": spec,
-            "device": device,
-            "precision": chosen.precision,
-            "recipe": job.recipe or "amp",
-        }
-        return _collect(child, job, request, report_progress)
+        return collect_in(child, job, device, chosen, report_progress)
     finally:
         child.end()
 
 
-def _collect(
-    child: TorchChild, job: Job, request: dict[str, Any], report_progress: Told
+def collect_in(
+    child: TorchChild, job: Job, device: str, chosen: Chosen, report_progress: Told
 ) -> OwnModel | Unknown:
+    """Everything about the training that the job names, in this process."""
+    request: dict[str, Any] = {
+        "subject": subject(job, chosen),
+        "device": device,
+        "precision": chosen.precision,
+        "recipe": job.recipe or "amp",
+    }
     name = job.model or job.hf or ""
     answer = child.ask(
         OWN_SECONDS,
