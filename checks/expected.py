@@ -1,204 +1,174 @@
-"""Whether the GPUs and their driver are what was paid for or agreed: [expect] of the job file."""
+"""JOB: whether the hardware and software are what [expect] of the job file states."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from functools import partial
 
-from doctor._util.records import Unknown
-from doctor._util.units import gb, gib
-from doctor.facts.machine import Driver, Gpu, Host
-from doctor.facts.views import JobGpu, JobGpus
-from doctor.job.expect import Expect, admits, names, parse_size
-from doctor.job.job import Job
-from doctor.judge.check import Check, Owner, Status, Verdict, fail, ok, skip, unknown
+from doctor.checks import expected_judges as judges
+from doctor.judge.check import Check, Owner
 
-KEPT = 0.08
-"""What a card may keep of a nominal size: ECC on GDDR memory takes 6.25 %, and firmware some; a
-T4 of 16 GiB tells 15,079 MiB."""
-NOT_EXPECTED = "[expect] of the job file does not say it"
+GPUS = ("nvidia", "rocm")
+_expected = partial(Check, returns=True, required="always")
 
-
-def expected_gpu(job: Job, job_gpus: JobGpus | Unknown) -> Verdict:
-    wanted = job.expect and job.expect.gpu
-    if not wanted:
-        return skip(NOT_EXPECTED)
-    if isinstance(job_gpus, Unknown):
-        return unknown(f"{wanted} expected: {job_gpus.reason}")
-    if not job_gpus.gpus:
-        return fail(f"no GPU is visible, {wanted} expected")
-    nameless = [gpu for gpu in job_gpus.gpus if not _name(gpu)]
-    others = [gpu for gpu in job_gpus.gpus if _name(gpu) and not names(wanted, _name(gpu))]
-    if others:
-        return fail(f"{', '.join(gpu.label for gpu in others)}; {wanted} expected")
-    if nameless:
-        return unknown(f"the name of {nameless[0].label} could not be read; {wanted} expected")
-    kinds = ", ".join(dict.fromkeys(_name(gpu) for gpu in job_gpus.gpus))
-    return ok(f"{len(job_gpus.gpus)} × {kinds}; {wanted} expected")
-
-
-def _name(gpu: JobGpu) -> str:
-    return (gpu.torch.name if gpu.torch else "") or (gpu.nvml.name if gpu.nvml else "")
-
-
-def expected_count(
-    job: Job,
-    host: Host | Unknown,
-    gpus: tuple[Gpu, ...] | Unknown | None,
-    job_gpus: JobGpus | Unknown,
-) -> Verdict:
-    wanted = job.expect and job.expect.count
-    if not wanted:
-        return skip(NOT_EXPECTED)
-    if isinstance(job_gpus, Unknown):
-        if _none_on_the_bus(host):
-            return fail(f"no GPU is on the PCI bus, {wanted} expected")
-        return unknown(f"{wanted} expected: {job_gpus.reason}")
-    seen = len(job_gpus.gpus)
-    said = f"{seen} visible, {wanted} expected"
-    if seen >= wanted:
-        return ok(said)
-    there = len(gpus) if isinstance(gpus, tuple) else 0
-    hidden = host.visible_devices if isinstance(host, Host) else None
-    if there >= wanted and hidden is not None:
-        return fail(
-            f"{said}: the driver lists {there}, CUDA_VISIBLE_DEVICES={hidden} hides the others",
-            fix="Name all GPUs of the job in CUDA_VISIBLE_DEVICES, or unset it.",
-            owner=Owner.ENVIRONMENT,
-        )
-    return fail(said)
-
-
-def _none_on_the_bus(host: Host | Unknown) -> bool:
-    """Whether the bus was read and shows no GPU, nor a device node of one."""
-    if not isinstance(host, Host) or not host.pci_listed:
-        return False
-    return not (host.has_nvidia or host.amd_devices)
-
-
-def expected_memory(job: Job, job_gpus: JobGpus | Unknown) -> Verdict:
-    wanted = job.expect and job.expect.memory
-    if not wanted:
-        return skip(NOT_EXPECTED)
-    if isinstance(job_gpus, Unknown):
-        return unknown(f"{wanted} each expected: {job_gpus.reason}")
-    if not job_gpus.gpus:
-        return unknown(f"no GPU is visible; {wanted} each expected")
-    sizes = [(gpu.memory_total, gpu.label) for gpu in job_gpus.gpus if gpu.memory_total is not None]
-    unread = [gpu.label for gpu in job_gpus.gpus if gpu.memory_total is None]
-    least, label = min(sizes, default=(None, ""))
-    others = f", the least of {len(sizes)}," if len(sizes) > 1 else ""
-    found = enough(f"{label}{others} has", least, wanted, spared=KEPT) if least else None
-    if unread and (found is None or found.status is Status.PASS):
-        return unknown(f"the memory of {unread[0]} could not be read; {wanted} expected")
-    return found or fail(f"{label} has no memory; {wanted} expected")
-
-
-def enough(what: str, size: int, wanted: str, *, spared: float = 0.0) -> Verdict:
-    """At least the size, or what a nominal one leaves of it, in the unit that was written."""
-    show = gib if "i" in wanted else gb
-    less = f" (down to {spared:.0%} less counts as that)" if spared else ""
-    said = f"{what} {show(size)}, {wanted} expected"
-    return ok(said) if size >= parse_size(wanted) * (1 - spared) else fail(f"{said}{less}")
-
-
-def expected_driver(job: Job, driver: Driver | Unknown | None) -> Verdict:
-    version = driver.version if isinstance(driver, Driver) else None
-    return version_verdict(job, "driver", lambda expect: expect.driver, version)
-
-
-def version_verdict(
-    job: Job, what: str, of: Callable[[Expect], str | None], version: str | None
-) -> Verdict:
-    wanted = of(job.expect) if job.expect else None
-    if not wanted:
-        return skip(NOT_EXPECTED)
-    if not version:
-        return unknown(f"the version of {what} could not be read; {wanted} expected")
-    said = f"{what} {version}, {wanted} expected"
-    try:
-        return ok(said) if admits(wanted, version) else fail(said)
-    except ValueError as error:
-        return unknown(f"{said}: {error}")
-
-
-GPU = Check(
-    code="JOB001",
-    slug="expected-gpu",
-    title="Every GPU is of the model that was agreed",
-    why="Cards of one family differ in speed and memory (H100 PCIe and SXM, A100 of 40 and 80 GB), "
-    "and what was delivered is seen on the machine alone. Nothing fails with another one: the "
-    "training is slower, or runs out of memory hours later.",
-    passes=("the name of every visible GPU fits the pattern",),
-    fails=("a visible GPU has another name, or none is visible",),
-    fix="Give the machine back and keep this report: it names what was delivered. If another GPU "
-    "was agreed, change gpu in [expect] of the job file.",
-    limits="that the card is a genuine one: its name is what the driver says.",
-    owner=Owner.MACHINE,
-    judge=expected_gpu,
-    returns=True,
-    required="always",
-    targets=("nvidia", "rocm"),
-    sources=("vast-contract",),
-)
-
-COUNT = Check(
-    code="JOB002",
-    slug="expected-gpu-count",
-    title="As many GPUs are visible as were agreed",
-    why="A GPU that fell off the bus or was never passed into the container is missing without a "
-    "word; a launcher that counts the visible ones then trains on fewer, with another global "
-    "batch size.",
-    passes=("at least so many GPUs are visible to the job",),
-    fails=("fewer are visible",),
-    fix="Give the machine back and keep this report. In a container of your own, pass all GPUs "
-    "into it (docker run --gpus all).",
-    limits="that the GPUs can talk to each other: GPU007 and GPU008 look at that.",
-    owner=Owner.MACHINE,
-    judge=expected_count,
-    returns=True,
-    required="always",
-    targets=("nvidia", "rocm"),
-    sources=("vast-contract",),
-)
-
-MEMORY = Check(
-    code="JOB003",
-    slug="expected-gpu-memory",
-    title="Every GPU has the memory that was agreed",
-    why="One model name is sold with different memories, and a MIG slice shows the name of the "
-    "whole card with a part of its memory.",
-    passes=(
-        "every visible GPU has the size, or at most 8 % less: ECC and the card's "
-        "firmware keep some of a nominal size. GB counts in thousands, GiB in 1024s",
+CHECKS: tuple[Check, ...] = (
+    _expected(
+        code="JOB001",
+        slug="expected-gpu",
+        title="Every GPU is the expected model",
+        why="GPUs of one family differ in speed and memory (H100 PCIe and SXM, A100 with 40 and "
+        "80 GB). Another model raises no error: the training is slower, or runs out of memory "
+        "hours later.",
+        passes=("the name of every visible GPU matches the pattern",),
+        fails=("a visible GPU has another name", "no GPU is visible"),
+        fix="Return the machine and keep this report as evidence of what was delivered. If "
+        "another GPU is intended, change gpu in [expect] of the job file.",
+        limits="that the GPU is genuine: its name comes from the driver.",
+        owner=Owner.MACHINE,
+        judge=judges.gpu_model,
+        targets=GPUS,
+        sources=("vast-contract",),
     ),
-    fails=("a visible GPU has less",),
-    fix="Give the machine back and keep this report. If MIG is on and the machine is yours, use "
-    "the whole card. If another size was agreed, change memory in [expect].",
-    owner=Owner.MACHINE,
-    judge=expected_memory,
-    returns=True,
-    required="always",
-    targets=("nvidia", "rocm"),
-    sources=("t4-ecc",),
+    _expected(
+        code="JOB002",
+        slug="expected-gpu-count",
+        title="The expected number of GPUs is visible",
+        why="A GPU that fell off the bus or was not passed into the container is missing without "
+        "an error; a launcher that counts visible GPUs then trains on fewer, with another global "
+        "batch size.",
+        passes=("at least the expected number of GPUs is visible to the job",),
+        fails=("fewer GPUs are visible",),
+        fix="Return the machine and keep this report. In a container of your own, pass all GPUs "
+        "into it:\ndocker run --gpus all ...",
+        limits="that the GPUs can communicate: GPU007 and GPU008 test that.",
+        owner=Owner.MACHINE,
+        judge=judges.gpu_count,
+        targets=GPUS,
+        sources=("vast-contract",),
+    ),
+    _expected(
+        code="JOB003",
+        slug="expected-gpu-memory",
+        title="Every GPU has the expected memory",
+        why="One model name is sold with different memory sizes, and a MIG slice reports the name "
+        "of the whole GPU with a part of its memory.",
+        passes=(
+            f"every visible GPU has the size, or at most {judges.GPU_RESERVE:.0%} less: ECC and "
+            "firmware keep a part of the nominal size (GB is decimal, GiB binary)",
+        ),
+        fails=("a visible GPU has less",),
+        fix="Return the machine and keep this report. If MIG is on and the machine is yours, use "
+        "the whole GPU. If another size is intended, change memory in [expect].",
+        owner=Owner.MACHINE,
+        judge=judges.gpu_memory,
+        targets=GPUS,
+        sources=("t4-ecc",),
+    ),
+    _expected(
+        code="JOB004",
+        slug="expected-driver",
+        title="The driver has the expected version",
+        why="A container cannot bring its own kernel driver. Hosts of one provider run different "
+        "versions, so an image that worked yesterday can meet an older driver today.",
+        passes=("driver in [expect] admits the driver's version",),
+        fails=("the driver has another version",),
+        fix="Take another host, or upgrade the driver if the host is yours. If this driver is "
+        "intended, change driver in [expect].",
+        limits="that the driver is free of known bugs.",
+        owner=Owner.MACHINE,
+        judge=judges.driver_version,
+        targets=("nvidia",),
+        sources=("vast-docker",),
+    ),
+    _expected(
+        code="JOB005",
+        slug="expected-torch",
+        title="torch has the expected version",
+        why="A rebuilt image, or a requirement that upgraded torch, changes kernels and defaults "
+        "under a training that worked.",
+        passes=("torch in [expect] admits torch's version without its local part (+cu130)",),
+        fails=("torch has another version",),
+        fix="Install the torch that the job was written for into the training environment, or "
+        "change torch in [expect].",
+        owner=Owner.ENVIRONMENT,
+        judge=judges.torch_version,
+        sources=("ps-U28",),
+    ),
+    _expected(
+        code="JOB006",
+        slug="expected-cuda",
+        title="torch is built for the expected CUDA",
+        why="Extensions compiled for one CUDA fail to load next to a torch built for another, and "
+        "the wheel that pip selects by default changes its CUDA with torch's version. nvidia-smi "
+        "shows the driver's CUDA, not this one.",
+        passes=("cuda in [expect] admits the CUDA of the torch build",),
+        fails=("torch is built for another CUDA", "torch is built without CUDA"),
+        fix="Install the torch wheel of that CUDA (the index /whl/cuXYZ of download.pytorch.org), "
+        "or change cuda in [expect].",
+        owner=Owner.ENVIRONMENT,
+        judge=judges.cuda_version,
+        targets=("nvidia",),
+        sources=("ps-U28",),
+    ),
+    _expected(
+        code="JOB007",
+        slug="expected-shm",
+        title="Shared memory has the expected size",
+        why="Data loader workers and NCCL use it. Its size is set when a container starts and "
+        "cannot be changed from inside.",
+        passes=("shared memory has at least the size",),
+        fails=("shared memory is smaller", "there is no shared memory file system"),
+        fix="Start the container with --shm-size; in Kubernetes, mount an emptyDir with medium: "
+        "Memory at /dev/shm.",
+        owner=Owner.ENVIRONMENT,
+        judge=judges.shared_memory,
+        sources=("ps-U9", "vast-contract"),
+    ),
+    _expected(
+        code="JOB008",
+        slug="expected-host-memory",
+        title="The host has the expected memory",
+        why="Loading and saving a checkpoint takes host memory. Above a container's limit the "
+        "kernel kills the process, and the only message is 'Killed'.",
+        passes=(
+            f"the host has the size, or at most {judges.KERNEL_RESERVE:.0%} less, which the kernel "
+            "keeps",
+            "a cgroup limit below the host's memory has the full size",
+        ),
+        fails=("the host or the cgroup limit has less",),
+        fix="Take another machine. If the host has the memory and the container's limit is yours, "
+        "raise the limit.",
+        owner=Owner.MACHINE,
+        judge=judges.host_memory,
+        sources=("ps-U9",),
+    ),
+    _expected(
+        code="JOB009",
+        slug="expected-cpus",
+        title="The expected number of CPUs is usable",
+        why="os.cpu_count shows the host's CPUs; a container's quota and affinity leave fewer, "
+        "and a data loader without enough CPUs leaves the GPU idle.",
+        passes=("affinity and quota leave at least the expected number",),
+        fails=("affinity and quota leave fewer",),
+        fix="Take another machine. If the host has the CPUs and the container's quota is yours, "
+        "raise the quota.",
+        limits="that the CPUs are yours alone: on a shared host others use them too.",
+        owner=Owner.MACHINE,
+        judge=judges.cpu_count,
+        sources=("vast-contract",),
+    ),
+    _expected(
+        code="JOB010",
+        slug="expected-disk",
+        title="The disks have the expected free space",
+        why="A rented disk has a size of its own, which is easy to overlook when ordering and "
+        "cannot always be changed afterwards.",
+        passes=("every directory of [expect.disk] has at least the size free for this user",),
+        fails=("a directory has less free space", "a directory does not exist"),
+        fix="Mount the volume at that path, free space on it, or rent a larger one.",
+        commands=("df -h",),
+        limits="that the space is still free when the job writes.",
+        owner=Owner.ENVIRONMENT,
+        judge=judges.free_disk,
+        sources=("runpod-disk", "vast-contract"),
+    ),
 )
-
-DRIVER = Check(
-    code="JOB004",
-    slug="expected-driver",
-    title="The driver is of the version that was agreed",
-    why="A container cannot bring its own kernel driver. Hosts of one provider run different "
-    "ones, so that an image which worked yesterday finds an older driver today.",
-    passes=("the driver's version is among those that driver in [expect] admits",),
-    fails=("it is another",),
-    fix="Take another host, or upgrade its driver where it is yours. If this driver is meant, "
-    "change driver in [expect].",
-    limits="that the driver is free of known bugs.",
-    owner=Owner.MACHINE,
-    judge=expected_driver,
-    returns=True,
-    required="always",
-    targets=("nvidia",),
-    sources=("vast-docker",),
-)
-
-CHECKS = (GPU, COUNT, MEMORY, DRIVER)

@@ -1,4 +1,4 @@
-"""Whether the training fits the GPUs, and the checkpoint the host."""
+"""MEM: whether the training fits the GPUs, and the checkpoint the host."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from doctor._util.records import Unknown
 from doctor._util.units import GIB, MIB, count, gib
 from doctor.checkpoint.records import Checkpoint
 from doctor.facts.machine import Host
-from doctor.facts.memory.activations import told
+from doctor.facts.memory.activations import describe
 from doctor.facts.memory.plan import Plan, draw, plan
 from doctor.facts.memory.room import host_room
 from doctor.facts.memory.training import table
@@ -17,17 +17,17 @@ from doctor.judge.check import Check, Owner, Verdict, fail, ok, skip, unknown, w
 from doctor.judge.combine import worst
 
 ACTIVATIONS = 0.2
-"""Left for activations and the allocator: the rule of the project's table for MEM001."""
+"""Share of the free memory reserved for activations and the allocator (the rule of MEM001)."""
 RESERVE = 0.1
-"""Left for the allocator's gaps and the CUDA context where activations are known. Our own."""
+"""The same if activations are known: for fragmentation and the CUDA context. Our own number."""
 SMALLER_STEP = (
-    "Take a smaller batch with more gradient accumulation, shorter samples, or gradient "
-    "checkpointing (--checkpointing): the activations are what does not fit. Weights, gradients "
-    "and optimizer state do."
+    "Use a smaller batch with more gradient accumulation, shorter samples, or gradient "
+    "checkpointing (--checkpointing): the activations do not fit, while weights, gradients and "
+    "optimizer state do."
 )
 CORES_PER_GPU = 2
 """Vast.ai's rule for hosts, machine-checks rank 9."""
-SHM_FOLDER = "/dev/shm"  # noqa: S108 - only its size is read
+SHM_PATH = "/dev/shm"  # noqa: S108 - only its size is read
 SHM_GOOD = GIB
 SHM_DOCKER = 64 * MIB
 """Docker's default size of /dev/shm (pytorch#5040)."""
@@ -43,47 +43,46 @@ def vram_fits(
     shape: ModelShape | Unknown | None,
     own: OwnModel | Unknown | None,
 ) -> Verdict:
-    found = plan(job, target, chosen, job_gpus, checkpoint, host, shape, own)
-    if found is None:
-        return skip("the model's size is not known: --params 8B or --checkpoint PATH")
-    if isinstance(found, Unknown):
-        return unknown(found.reason)
-    known, kept = found.activations, RESERVE
-    rest = f"of state, {told(known)}, " if known else "before activations, "
-    if known is None:
-        kept = ACTIVATIONS
-    said = (
-        f"{count(found.size.parameters)} parameters ({found.size.said}), "
-        f"{_recipe(job, found.chosen)}: {gib(found.state)} {rest}"
-        f"{gib(found.free)} {found.where}, {gib(found.need / (1 - kept))} required"
+    needs = plan(job, target, chosen, job_gpus, checkpoint, host, shape, own)
+    if needs is None:
+        return skip("the size of the model is not stated: --params 8B or --checkpoint PATH")
+    if isinstance(needs, Unknown):
+        return unknown(needs.reason)
+    known = needs.activations
+    reserve = RESERVE if known else ACTIVATIONS
+    counted = f"of state, {describe(known)}" if known else "before activations"
+    summary = (
+        f"{count(needs.size.parameters)} parameters ({needs.size.basis}), "
+        f"{_recipe(job, needs.chosen)}: {gib(needs.state)} {counted}; "
+        f"{gib(needs.free)} {needs.where}, {gib(needs.need / (1 - reserve))} required"
     )
-    if found.need <= found.free * (1 - kept):
-        return ok(said)
-    remedy = SMALLER_STEP if found.state <= found.free * (1 - ACTIVATIONS) else VRAM.fix
-    fix = f"{remedy}\nBytes of this training:\n{_table(found)}"
-    return fail(said, fix=fix) if _surely_too_much(job, found) else warn(said, fix=fix)
+    if needs.need <= needs.free * (1 - reserve):
+        return ok(summary)
+    remedy = SMALLER_STEP if needs.state <= needs.free * (1 - ACTIVATIONS) else VRAM.fix
+    fix = f"{remedy}\nBytes of this training:\n{_table(needs)}"
+    return fail(summary, fix=fix) if _certain(job, needs) else warn(summary, fix=fix)
 
 
-def _surely_too_much(job: Job, found: Plan) -> bool:
+def _certain(job: Job, needs: Plan) -> bool:
     """The state of a stated recipe, or a measured peak; an estimate alone proves nothing."""
-    known = found.activations
-    if known and known.measured and found.need > found.free:
+    activations = needs.activations
+    if activations and activations.measured and needs.need > needs.free:
         return True
-    return job.recipe is not None and found.state > found.free
+    return job.recipe is not None and needs.state > needs.free
 
 
-def _table(found: Plan) -> str:
-    known = found.activations
-    if known is None:
-        return table(found.parts, found.shards)
-    return f"{table(found.parts, found.shards, told(known))}\n{draw(found.bar)}"
+def _table(needs: Plan) -> str:
+    activations = needs.activations
+    if activations is None:
+        return table(needs.parts, needs.shards)
+    return f"{table(needs.parts, needs.shards, describe(activations))}\n{draw(needs.bar)}"
 
 
 def _recipe(job: Job, chosen: Chosen) -> str:
-    named = job.recipe or ("assumed: fp32" if chosen.precision == "fp32" else "assumed: amp")
+    recipe = job.recipe or ("assumed: fp32" if chosen.precision == "fp32" else "assumed: amp")
     trained = "" if job.trainable is None else f", {count(job.trainable)} of them trained"
     optimizer = {"adamw": "Adam"}.get(job.optimizer, job.optimizer)
-    return f"recipe {named} with {optimizer}{trained}"
+    return f"recipe {recipe} with {optimizer}{trained}"
 
 
 def host_memory(
@@ -94,7 +93,7 @@ def host_memory(
     if checkpoint is not None:
         verdicts.append(_holds(room, checkpoint))
     elif not isinstance(room, Unknown):
-        verdicts.append(ok(f"{gib(room[0])} {room[1]}, no checkpoint to hold"))
+        verdicts.append(ok(f"{gib(room[0])} {room[1]}, no checkpoint named"))
     return worst(*verdicts)
 
 
@@ -103,27 +102,28 @@ def _holds(room: tuple[float, str] | Unknown, checkpoint: Checkpoint) -> Verdict
         return unknown(room.reason)
     free, where = room
     if free < checkpoint.largest_file:
-        needed = f"the largest file of the checkpoint takes {gib(checkpoint.largest_file)}"
-        return fail(f"{gib(free)} {where}, {needed}")
-    said = f"{gib(free)} {where}, the checkpoint takes {gib(checkpoint.bytes)}"
-    return ok(said) if free >= checkpoint.bytes else warn(said)
+        size = gib(checkpoint.largest_file)
+        return fail(f"{gib(free)} {where}; {size} required by the checkpoint's largest file")
+    summary = f"{gib(free)} {where}; {gib(checkpoint.bytes)} required by the checkpoint"
+    return ok(summary) if free >= checkpoint.bytes else warn(summary)
 
 
 def _cores(host: Host, target: Target, gpus: int | None) -> Verdict:
     usable = [number for number in (host.cpus, host.cgroup_cpus) if number is not None]
     if host.cpus is None:
-        return unknown("the usable processors could not be counted")
-    said = f"{min(usable):g} usable cores"
+        return unknown("the usable CPU cores could not be counted")
+    summary = f"{min(usable):g} usable CPU cores"
     if target.kind in ("cpu", "mps"):
-        return ok(said)
+        return ok(summary)
     if gpus is None:
-        return unknown(f"{said}, the GPUs of the job could not be counted")
-    said += f" for {gpus} GPU{'' if gpus == 1 else 's'}, >= {CORES_PER_GPU * gpus} required"
-    return ok(said) if min(usable) >= CORES_PER_GPU * gpus else warn(said)
+        return unknown(f"{summary}; the GPUs of the job could not be counted")
+    required = CORES_PER_GPU * gpus
+    summary += f" for {gpus} GPU{'' if gpus == 1 else 's'}; at least {required} required"
+    return ok(summary) if min(usable) >= required else warn(summary)
 
 
 def _gpu_count(job: Job, target: Target, job_gpus: JobGpus | Unknown) -> int | None:
-    """GPUs that the job uses: --gpus, else the visible ones."""
+    """Number of GPUs that the job uses: --gpus, else the visible ones."""
     if target.kind in ("cpu", "mps"):
         return 0
     if job.gpus is not None:
@@ -135,44 +135,43 @@ def shm(host: Host, job: Job, target: Target, job_gpus: JobGpus | Unknown) -> Ve
     if host.shm_total is None:
         return skip("this system has no /dev/shm")
     gpus = _gpu_count(job, target, job_gpus)
-    said = f"{SHM_FOLDER} has {gib(host.shm_total)}, >= {gib(SHM_GOOD)} required"
+    summary = f"{SHM_PATH} is {gib(host.shm_total)}; at least {gib(SHM_GOOD)} required"
     if host.shm_total >= SHM_GOOD:
-        return ok(said)
+        return ok(summary)
     if host.shm_total <= SHM_DOCKER and gpus is not None and gpus > 1:
-        return fail(f"{said}, {gpus} GPUs in the job")
-    return warn(said if gpus is not None else f"{said}, the GPUs of the job could not be counted")
+        return fail(f"{summary} ({gpus} GPUs in the job)")
+    note = "" if gpus is not None else " (the GPUs of the job could not be counted)"
+    return warn(f"{summary}{note}")
 
 
 VRAM = Check(
     code="MEM001",
     slug="vram-fits",
     title="Weights, gradients and optimizer state fit the GPU with room for activations",
-    why="A training keeps far more than its weights: with Adam in mixed precision 16 bytes of "
-    "fp32 state for every trained parameter, and 2 more for autocast's copy. What does not fit "
-    "shows as an out-of-memory error at the first optimizer step, not when the model is loaded. "
-    "Casting the whole model to bf16 halves the bytes and freezes weights near 1.0: it is no "
-    "remedy.",
+    why="With Adam in mixed precision every trained parameter takes 16 bytes of fp32 state, and 2 "
+    "more for autocast's copy. Too much shows as an out-of-memory error at the first optimizer "
+    "step, not when the model is loaded. Casting the whole model to bf16 is no remedy: it halves "
+    "the bytes and freezes weights near 1.0.",
     passes=(
-        "the sum, divided by --shards, takes at most 80 % of the memory that is free "
-        "on the GPU of the job with the least (of MemAvailable and the cgroup limit on "
-        "integrated GPUs, MPS and CPU). Where activations are known, 90 % with them: "
-        "measured by the step of --model or --hf at two batches, else estimated from "
-        "config.json, --batch-size and --seq-len",
+        "activations unknown: the state, divided by --shards, takes at most 80 % of the free "
+        "memory on the fullest GPU of the job",
+        "activations known: the state and they take at most 90 % (measured with --model or --hf "
+        "at two batch sizes, else estimated from config.json, --batch-size and --seq-len)",
+        "on integrated GPUs, MPS and CPU: the same share of MemAvailable and of the cgroup limit",
     ),
     warns=(
         "it fits with less room left",
-        "it does not fit under a recipe that was assumed, or with activations that were estimated",
+        "it does not fit, but the recipe is assumed or the activations are estimated",
     ),
     fails=(
-        "it does not fit under the recipe stated with --recipe, activations left aside",
-        "the measured peak, at the job's batch and length, does not fit",
+        "it does not fit under the recipe stated with --recipe, even without activations",
+        "the measured peak, at the job's batch size and length, does not fit",
     ),
-    fix="Train less of the model (LoRA: --trainable 40M), split the state over more GPUs (FSDP or "
-    "ZeRO: --shards N), take an 8-bit or offloaded optimizer, or a GPU with more memory: the "
-    "cheapest first. A smaller batch or gradient checkpointing helps activations only. If the job "
-    "is another one, say so: --recipe, --params, --trainable, --shards, --optimizer.",
-    limits="that the peak fits where activations were not measured: their estimate is no "
-    "measurement.",
+    fix="Try the cheapest first: train less of the model (LoRA: --trainable 40M), split the state "
+    "over more GPUs (FSDP or ZeRO: --shards N), use an 8-bit or offloaded optimizer, or use a GPU "
+    "with more memory. A smaller batch or gradient checkpointing reduces activations only. If the "
+    "job is different, state it with --recipe, --params, --trainable, --shards and --optimizer.",
+    limits="that the peak fits if activations were estimated and not measured.",
     owner=Owner.JOB,
     judge=vram_fits,
     sources=("fnr-memory", "ps-U10", "ps-U11", "activation-recomputation", "bnb-optimizers"),
@@ -181,16 +180,18 @@ VRAM = Check(
 HOST = Check(
     code="MEM002",
     slug="host-memory",
-    title="The host's memory holds the checkpoint and every GPU has two cores",
-    why="A container's memory limit is enforced by the kernel and not shown by free: what "
-    "exceeds it is killed with nothing but 'Killed' (exit status 137). In the same way "
-    "os.cpu_count shows the host's processors, not the quota, and too few of them starve the data "
-    "loader.",
+    title="The host's memory holds the checkpoint, and every GPU has two CPU cores",
+    why="The kernel enforces a container's memory limit, and free does not show it: a process "
+    "that exceeds it ends with nothing but 'Killed' (exit status 137). os.cpu_count shows the "
+    "host's CPUs, not the quota; too few of them starve the data loader.",
     passes=(
-        "MemAvailable and what the tightest cgroup limit leaves hold the checkpoint, "
-        "and there are at least 2 usable cores for each GPU of the job",
+        "MemAvailable and the room under the tightest cgroup limit hold the checkpoint",
+        f"at least {CORES_PER_GPU} CPU cores are usable per GPU of the job",
     ),
-    warns=("less memory than the checkpoint takes, or fewer than 2 usable cores for each GPU",),
+    warns=(
+        "less memory than the checkpoint takes",
+        f"fewer than {CORES_PER_GPU} usable CPU cores per GPU",
+    ),
     fails=("less memory than the largest file of the checkpoint takes",),
     fix="Raise the container's memory limit or its CPU quota, or load the checkpoint shard by "
     "shard (safetensors reads one tensor at a time; low_cpu_mem_usage in transformers 4). With few "
@@ -204,16 +205,16 @@ HOST = Check(
 SHM = Check(
     code="MEM003",
     slug="shm",
-    title=f"{SHM_FOLDER} has at least 1 GiB",
-    why="DataLoader workers hand batches over, and NCCL talks between the GPUs of one machine, "
-    "through shared memory. Docker gives a container 64 MiB of it unless told otherwise; when it "
-    "is full a worker dies with 'Bus error' or the job hangs.",
-    passes=(f"{SHM_FOLDER} has 1 GiB or more",),
-    warns=("less than 1 GiB",),
-    fails=("64 MiB or less and more than one GPU in the job",),
-    fix="Start the container with a larger /dev/shm (--shm-size, or --ipc=host; in Kubernetes an "
-    "emptyDir with medium: Memory mounted at /dev/shm). Where that cannot be changed, "
-    "torch.multiprocessing.set_sharing_strategy('file_system') or num_workers=0 spares it.",
+    title=f"{SHM_PATH} has at least 1 GiB",
+    why="DataLoader workers pass batches, and NCCL communicates between the GPUs of one machine, "
+    "through shared memory. Docker gives a container 64 MiB by default; when it is full, a worker "
+    "dies with 'Bus error' or the job hangs.",
+    passes=(f"{SHM_PATH} has 1 GiB or more",),
+    warns=(f"{SHM_PATH} has less than 1 GiB",),
+    fails=(f"{SHM_PATH} has 64 MiB or less, and the job has more than one GPU",),
+    fix=f"Start the container with a larger {SHM_PATH}: --shm-size or --ipc=host; in Kubernetes an "
+    f"emptyDir with medium: Memory mounted at {SHM_PATH}. If that is not possible, set "
+    "num_workers=0, or call\ntorch.multiprocessing.set_sharing_strategy('file_system')",
     commands=("docker run --shm-size=8g ...",),
     limits="that 1 GiB is enough for many workers or large batches.",
     owner=Owner.ENVIRONMENT,

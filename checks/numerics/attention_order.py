@@ -6,20 +6,16 @@ from packaging.version import Version
 
 from doctor._util.records import Unknown
 from doctor.facts.machine import Cuda, Host, Torch
+from doctor.judge.switches import CUDNN_VARIABLE_SINCE, VARIABLES, Switch
 
 MATH, FLASH, EFFICIENT, CUDNN = 0, 1, 2, 3
 """Values of torch.nn.attention.SDPBackend."""
 NAMES = {MATH: "math", FLASH: "flash", EFFICIENT: "mem_efficient", CUDNN: "cudnn"}
 """Keys of Torch.sdp_enabled."""
 PREFERRED_ABOVE = 91500
-"""From torch 2.10 on cuDNN comes first above this cuDNN version (pytorch#169849)."""
-VARIABLE = "TORCH_CUDNN_SDPA_DEPRIORITIZED"
-VARIABLE_SINCE = (2, 10)
-"""First torch that reads it."""
-CALL = "torch.backends.cuda.enable_cudnn_sdp(False)"
-"""There from torch 2.4 on, before any of the cuDNN bugs below."""
+"""From torch 2.10 on, cuDNN comes first above this cuDNN version (pytorch#169849)."""
 Switches = dict[str, bool]
-"""Backend -> whether it is switched on; one that is not named is."""
+"""Backend -> whether it is enabled; a backend that is not listed is."""
 
 
 def first_backend(
@@ -30,7 +26,7 @@ def first_backend(
     host: Host | Unknown,
     capability: tuple[int, int] | None,
 ) -> int | None:
-    """The first backend in torch's order that is switched on: as observed, else by the rule."""
+    """The first enabled backend in torch's order: as observed, else by the rule."""
     order = cuda.sdp_priority if isinstance(cuda, Cuda) else None
     if order is None:
         front = _rule(version, torch, host, capability)
@@ -44,13 +40,13 @@ def first_backend(
 def _rule(
     version: Version, torch: Torch, host: Host | Unknown, capability: tuple[int, int] | None
 ) -> int | None:
-    """Who comes first by default: the version table of the facts; None where it cannot tell."""
+    """The first backend by torch's rule for this version; None if that cannot be determined."""
     if version.release[:3] == (2, 5, 0) or version.release[:2] >= (2, 9):
         if capability is None:
             return None
         if capability[0] not in (9, 10):
             return FLASH
-    if version.release[:2] >= VARIABLE_SINCE:
+    if version.release[:2] >= CUDNN_VARIABLE_SINCE:
         return _rule_since_2_10(version, torch, host, capability)
     if version.release[:3] == (2, 5, 0):
         return CUDNN
@@ -74,5 +70,7 @@ def _rule_since_2_10(
 
 def deprioritized(host: Host | Unknown, version: Version) -> bool:
     """Whether the environment puts cuDNN attention last."""
-    said = isinstance(host, Host) and host.env.get(VARIABLE) == "1"
-    return said and version.release[:2] >= VARIABLE_SINCE
+    if not isinstance(host, Host) or version.release[:2] < CUDNN_VARIABLE_SINCE:
+        return False
+    name, value = VARIABLES[Switch.CUDNN_SDP].split("=")
+    return host.env.get(name) == value

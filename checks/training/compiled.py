@@ -7,8 +7,7 @@ import math
 from doctor.facts.training import Compiled, OwnModel
 from doctor.job.job import Chosen, Job
 from doctor.judge.check import Check, Owner, Verdict, fail, ok, skip, unknown, warn
-from doctor.judge.error_patterns import Known as ErrorPattern
-from doctor.judge.error_patterns import recognise as match_error
+from doctor.judge.error_patterns import ErrorPattern, match_error
 
 TOLERANCES = {"fp32": 1e-3, "fp16": 1e-2, "bf16": 5e-2}
 """Relative error of the gradients, compiled against eager. Our own numbers, about ten times those

@@ -17,8 +17,7 @@ from doctor.checks.training.diagnosis import add_diagnosis
 from doctor.facts.training import NO_LOSS, OwnModel, Parameter, Smoke
 from doctor.job.job import Job
 from doctor.judge.check import Check, Owner, Status, Verdict, fail, ok, unknown
-from doctor.judge.error_patterns import Known as ErrorPattern
-from doctor.judge.error_patterns import recognise as match_error
+from doctor.judge.error_patterns import ErrorPattern, match_error
 
 SmallModel = Smoke | Unknown | None
 

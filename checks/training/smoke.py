@@ -15,9 +15,9 @@ from doctor.judge.error_patterns import (
     GPU_TAKEN,
     MIXED_CUDNN,
     NO_GPU_CODE,
+    ErrorPattern,
+    match_error,
 )
-from doctor.judge.error_patterns import Known as ErrorPattern
-from doctor.judge.error_patterns import recognise as match_error
 
 MAX_NAMES = 4
 """Names in a summary; the rest is counted."""
@@ -129,9 +129,9 @@ STEP_COMPLETES = Check(
     slug="step-completes",
     title="A real training step completes",
     why="Imports and version numbers do not prove that training runs. A small decoder is trained "
-    "for a few steps on the job's device in the job's precision, and each stage is recorded. If one "
-    "fails, a bisection repeats the steps with one change at a time (kernels, precision, learning "
-    "rate, batch) and reports the change that fixes it.",
+    "for a few steps on the job's device in the job's precision, and each stage is recorded. If "
+    "one fails, a bisection repeats the steps with one change at a time (kernels, precision, "
+    "learning rate, batch) and reports the change that fixes it.",
     passes=("allocate, forward, loss, backward and optimizer complete in every step",),
     fails=("a stage raises, crashes or hangs",),
     fix="Look up the error that the stage raised. The model is the doctor's own, so the cause is "

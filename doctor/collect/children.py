@@ -1,4 +1,4 @@
-"""The probes that run, their deadlines and what they answer."""
+"""The running probes, and their answers as sections of the facts."""
 
 from __future__ import annotations
 
@@ -16,38 +16,63 @@ import msgspec
 from doctor._util.records import Ended, Unknown
 from doctor.checkpoint.io.addresses import clean
 from doctor.checkpoint.records import Checkpoint
-from doctor.collect.child import CUT, Answer, Child, probe_command
+from doctor.collect.child import CUT_OFF, Answer, Child, probe_command
+from doctor.facts.facts import Facts
 
 T = TypeVar("T")
 
+msgspec.json.Decoder(Facts)
+"""Makes msgspec build its information on every section during the import, in one thread.
+
+Otherwise it is built at the first use of a type, without a lock: if two threads convert a type for
+the first time at once, the process dies of SIGSEGV.
+"""
+
+
+INTERRUPTED = Ended(how="error", detail="the run was interrupted")
+
+
+class NotStartedError(Exception):
+    """A probe could not be started; `ended` says why."""
+
+    def __init__(self, ended: Ended) -> None:
+        super().__init__(ended.detail)
+        self.ended = ended
+
 
 class Children:
-    """Every child of this run, so that an interrupt leaves none behind."""
+    """All children of a run, so that none outlives it."""
 
     def __init__(self, budget: float | None = None) -> None:
-        """`budget`: the seconds from now on that all of them may take."""
-        self._until = math.inf if budget is None else time.monotonic() + budget
+        """`budget`: seconds from now in which all of them must end."""
+        self._budget_end = math.inf if budget is None else time.monotonic() + budget
         self._running: list[Child] = []
-        self._closed = False
+        self._interrupted = threading.Event()
 
     def start(
         self, python: str, probe: str, *arguments: str, env: Mapping[str, str] | None = None
     ) -> Child:
         """Start a probe, "training_side/torch_stages", with `env` on top of the environment.
 
-        Raises OSError where `python` cannot be started.
+        Raises NotStartedError if `python` cannot be started or the budget is spent.
         """
-        if self._closed:
-            raise OSError("the run was interrupted")
-        if time.monotonic() >= self._until:
-            raise OSError(CUT)
+        if self._interrupted.is_set():
+            raise NotStartedError(INTERRUPTED)
+        if time.monotonic() >= self._budget_end:
+            raise NotStartedError(CUT_OFF)
         command = probe_command(python, probe, *arguments)
-        child = Child(command, {**environment(), **(env or {})})
+        try:
+            child = Child(command, {**environment(), **(env or {})})
+        except OSError as error:
+            raise NotStartedError(Ended(how="error", detail=str(error))) from error
+        child.budget_end = self._budget_end
         self._running.append(child)
-        child.until = self._until
+        if self._interrupted.is_set():  # by another thread in the meantime
+            child.kill()
+            raise NotStartedError(INTERRUPTED)
         return child
 
-    def ask(
+    def run_probe(
         self,
         probe: str,
         *arguments: str,
@@ -55,25 +80,25 @@ class Children:
         on_enter: Callable[[str], None] = lambda stage: None,
         on_note: Callable[[dict[str, Any]], None] | None = None,
     ) -> Answer:
-        """One answer of a probe under the doctor's own interpreter, which is ended then."""
+        """Run a probe under the doctor's own interpreter for one answer, and end it."""
         try:
             child = self.start(sys.executable, f"doctor_side/{probe}", *arguments)
-        except OSError as error:
-            return Answer(Ended(how="error", detail=str(error)))
+        except NotStartedError as error:
+            return Answer(error.ended)
         try:
             return child.wait(seconds, on_enter, on_note)
         finally:
             child.kill()
 
     def interrupt(self) -> None:
-        """Kill every process group that is left."""
-        self._closed = True
+        """Kill all remaining process groups."""
+        self._interrupted.set()
         for child in self._running:
             child.kill_group()
 
 
 def environment() -> dict[str, str]:
-    """The environment of a probe: the user's, less what would hide a probe's siblings from it."""
+    """The environment of a probe: without the variable that hides its neighbouring modules."""
     return {name: value for name, value in os.environ.items() if name != "PYTHONSAFEPATH"}
 
 
@@ -92,22 +117,33 @@ def background(work: Callable[[], T]) -> Future[T]:
 
 
 def read(answer: Answer, key: str, kind: type[T]) -> T | Unknown:
-    """The part of an answer that is a `kind`; Unknown with the reason if it is not there."""
+    """The part of an answer under `key`; Unknown with the reason if it is missing or malformed."""
     if answer.answer is None:
         return Unknown(reason=answer.ended.detail or answer.ended.how)
     return fit(answer.answer.get(key), kind)
 
 
+def unless_cut_off(section: T, *calls: Ended | None) -> T | Unknown:
+    """The section, or Unknown if --budget cut off one of the calls it was read from.
+
+    Nothing can be concluded from such a section: the missing part was not examined.
+    """
+    cut = next((each for each in calls if each is not None and each.how == "budget"), None)
+    return Unknown(reason=cut.detail) if cut else section
+
+
 def read_checkpoint(answer: Answer) -> Checkpoint | Unknown:
-    """What the probe said of a checkpoint; how it died may hold an address and its secrets."""
-    said = answer.answer or {}
-    found = fit(said, Unknown) if "reason" in said else read(answer, "checkpoint", Checkpoint)
-    return Unknown(reason=clean(found.reason)) if isinstance(found, Unknown) else found
+    """The checkpoint section; reasons are redacted, as they may hold a URL with secrets."""
+    content = answer.answer or {}
+    section = (
+        fit(content, Unknown) if "reason" in content else read(answer, "checkpoint", Checkpoint)
+    )
+    return Unknown(reason=clean(section.reason)) if isinstance(section, Unknown) else section
 
 
 def fit(data: Any, kind: type[T]) -> T | Unknown:
-    """`data` of a probe as a `kind`: strictly, a probe is not trusted either."""
+    """`data` of a probe as a `kind`, or Unknown: probes are untrusted, so types must match."""
     try:
         return msgspec.convert(data, kind)
     except msgspec.ValidationError as error:
-        return Unknown(reason=f"the probe's answer is no {kind.__name__}: {error}")
+        return Unknown(reason=f"the probe's answer is not a valid {kind.__name__}: {error}")

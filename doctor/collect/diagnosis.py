@@ -10,9 +10,9 @@ from typing import Any
 
 import msgspec
 
-from doctor.collect.child import CUT, Answer
+from doctor.collect.child import Answer
 from doctor.collect.children import fit
-from doctor.collect.torch_child import Told, TorchChild, cut_short
+from doctor.collect.torch_child import ReportProgress, TorchChild, cut_short
 from doctor.facts.training import LEFT_OUT, Attempt, Diagnosis, Fault, Smoke
 
 CHANGES = (
@@ -42,7 +42,7 @@ def fault_of(smoke: Smoke, expect_no_grad: Sequence[str] = ()) -> Fault | None:
     `expect_no_grad` are patterns of parameters that need no gradient.
     """
     if ended := next((stage.ended for stage in smoke.stages if not stage.ended.ok), None):
-        if CUT in ended.detail:
+        if ended.how == "budget":
             return None
         faults: dict[str, Fault] = {"signal": "crashed", "timeout": "hung"}
         return faults.get(ended.how, "raised")
@@ -72,7 +72,7 @@ def diagnose(
     child: TorchChild,
     subject: Mapping[str, Any],
     smoke: Smoke,
-    report_progress: Told = lambda stage: None,
+    report_progress: ReportProgress = lambda stage: None,
     *,
     attempt_seconds: float = ATTEMPT_SECONDS,
     total_seconds: float = TOTAL_SECONDS,
@@ -101,7 +101,7 @@ class _Bisection:
         child: TorchChild,
         subject: Mapping[str, Any],
         smoke: Smoke,
-        report_progress: Told,
+        report_progress: ReportProgress,
         fault: Fault,
         expect_no_grad: Sequence[str],
         seconds: float,
@@ -142,7 +142,7 @@ class _Bisection:
         attempt = Attempt(change=change, outcome="not possible", detail=LEFT_OUT)
         if time.monotonic() < self._deadline:
             answer = self._request("attempt", change=change)
-            if CUT not in answer.ended.detail:
+            if answer.ended.how != "budget":
                 attempt = self._evaluate(change, answer)
         self._attempts.append(attempt)
         return attempt
@@ -200,7 +200,7 @@ class _Bisection:
     def _request_once(self, name: str, **request: Any) -> Answer:
         label = request.get("change", name)
         seconds = max(1.0, min(self._seconds, self._deadline - time.monotonic()))
-        return self._child.ask(
+        return self._child.request(
             seconds,
             lambda stage: self._report_progress(f"finding the cause ({label}): {stage}"),
             stage=name,

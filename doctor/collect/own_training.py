@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import tempfile
+from collections.abc import Iterator
 from typing import Any
 
 import msgspec
@@ -11,9 +12,9 @@ import msgspec
 from doctor._util.errors import UserError
 from doctor._util.records import Ended, Unknown
 from doctor.collect.child import Answer
-from doctor.collect.children import Children, fit, read
+from doctor.collect.children import Children, fit, read, unless_cut_off
 from doctor.collect.diagnosis import diagnose
-from doctor.collect.torch_child import Told, TorchChild, cut_short
+from doctor.collect.torch_child import ReportProgress, TorchChild, cut_short
 from doctor.facts.training import NO_LOSS, Compiled, LoraOrder, OwnModel, Smoke
 from doctor.job.job import Chosen, Job
 
@@ -88,7 +89,12 @@ def base_dtype(job: Job, chosen: Chosen) -> str | None:
 
 
 def collect_own(
-    children: Children, python: str, job: Job, device: str, chosen: Chosen, report_progress: Told
+    children: Children,
+    python: str,
+    job: Job,
+    device: str,
+    chosen: Chosen,
+    report_progress: ReportProgress,
 ) -> OwnModel | Unknown | None:
     """Everything about the training that the job names, in a process of its own."""
     if job.model is None and job.hf is None:
@@ -98,13 +104,24 @@ def collect_own(
         imported = child.imported()
         if not imported.ended.ok:
             return Unknown(reason=f"torch was not imported: {imported.ended.detail}")
-        return collect_in(child, job, device, chosen, report_progress)
+        own = collect_in(child, job, device, chosen, report_progress)
+        return unless_cut_off(own, *_calls(own)) if isinstance(own, OwnModel) else own
     finally:
         child.end()
 
 
+def _calls(own: OwnModel) -> Iterator[Ended]:
+    """How every part of the training ended that is tried in the child process."""
+    yield own.built
+    if own.smoke is not None:
+        yield from (stage.ended for stage in own.smoke.stages)
+    yield from (order.ended for order in own.lora)
+    if own.compiled is not None:
+        yield own.compiled.ended
+
+
 def collect_in(
-    child: TorchChild, job: Job, device: str, chosen: Chosen, report_progress: Told
+    child: TorchChild, job: Job, device: str, chosen: Chosen, report_progress: ReportProgress
 ) -> OwnModel | Unknown:
     """Everything about the training that the job names, in this process."""
     request: dict[str, Any] = {
@@ -114,7 +131,7 @@ def collect_in(
         "recipe": job.recipe or "amp",
     }
     name = job.model or job.hf or ""
-    answer = child.ask(
+    answer = child.request(
         OWN_SECONDS,
         lambda stage: report_progress(f"training {name} on {request['device']}: {stage}"),
         stage="own",
@@ -136,7 +153,11 @@ def collect_in(
 
 
 def _with_diagnosis(
-    child: TorchChild, job: Job, own: OwnModel, request: dict[str, Any], report_progress: Told
+    child: TorchChild,
+    job: Job,
+    own: OwnModel,
+    request: dict[str, Any],
+    report_progress: ReportProgress,
 ) -> OwnModel:
     """The record with the diagnosis of a fault in its steps."""
     if own.smoke is None or _has_no_loss(own.smoke):
@@ -193,7 +214,7 @@ def _interrupted_steps(answer: Answer, request: dict[str, Any]) -> Smoke:
 
 
 def try_orders(
-    child: TorchChild, request: dict[str, Any], report_progress: Told
+    child: TorchChild, request: dict[str, Any], report_progress: ReportProgress
 ) -> tuple[tuple[LoraOrder, ...], dict[str, str]]:
     """LoRA and checkpointing in every order, and the versions they were tried with."""
     records: list[LoraOrder] = []
@@ -202,7 +223,7 @@ def try_orders(
         kind = ", reentrant" if reentrant else ""
         report_progress(f"LoRA and gradient checkpointing: {order}{kind}")
         fields: dict[str, Any] = {"order": order, "reentrant": reentrant}
-        answer = child.ask(LORA_SECONDS, stage="lora", **request, **fields, save_head=save_head)
+        answer = child.request(LORA_SECONDS, stage="lora", **request, **fields, save_head=save_head)
         if answer.answer == {"lora": None}:  # the model has no head to train in full
             continue
         record = read(answer, "lora", LoraOrder)
@@ -222,7 +243,7 @@ def try_orders(
 def try_compiled(child: TorchChild, request: dict[str, Any]) -> Compiled:
     """The step under torch.compile; its files go to a directory that is deleted afterwards."""
     with tempfile.TemporaryDirectory(prefix="doctor-", ignore_cleanup_errors=True) as cache:
-        answer = child.ask(COMPILE_SECONDS, stage="compiled", cache=cache, **request)
+        answer = child.request(COMPILE_SECONDS, stage="compiled", cache=cache, **request)
         record = read(answer, "compiled", Compiled)
         if isinstance(record, Compiled):
             return record

@@ -1,15 +1,15 @@
-"""Every check, by family and code; checks run in the order of `Check.after`."""
+"""Every check, by family and code; the engine runs them in the order of `Check.after`."""
 
 from __future__ import annotations
 
 import difflib
+from collections.abc import Sequence
 
 from doctor._util.errors import UserError
 from doctor.checks import (
     checkpoint,
     driver,
     expected,
-    expected_host,
     gpu,
     memory,
     numerics,
@@ -21,7 +21,7 @@ from doctor.judge.check import Check
 from doctor.judge.sources import SOURCES
 
 FAMILIES = {
-    "JOB": "what was agreed",
+    "JOB": "expected hardware",
     "DRV": "driver",
     "TOR": "torch build",
     "GPU": "device",
@@ -31,11 +31,10 @@ FAMILIES = {
     "CKP": "checkpoint",
     "SMK": "smoke step",
 }
-"""Families in the order in which they are shown, with their headings."""
+"""Families in display order, with their headings."""
 
 _MODULES = (
     expected,
-    expected_host,
     driver,
     torch_build,
     gpu,
@@ -47,31 +46,34 @@ _MODULES = (
 )
 
 
-def _shown(check: Check) -> tuple[int, str]:
+def _display_order(check: Check) -> tuple[int, str]:
     return list(FAMILIES).index(check.family), check.code
 
 
 CHECKS: tuple[Check, ...] = tuple(
-    sorted((check for module in _MODULES for check in module.CHECKS), key=_shown)
+    sorted((check for module in _MODULES for check in module.CHECKS), key=_display_order)
 )
-"""Every check, in the order in which reports and tables show them."""
+"""Every check, in display order."""
 
 RETIRED: frozenset[str] = frozenset()
-"""Codes that no check uses any more; never given to another."""
+"""Codes of removed checks; never reused."""
 
 
 def find(name: str) -> tuple[Check, ...]:
-    """The checks that a code, a slug or a document section (P10, U28) names; () if none."""
-    wanted = name.strip().casefold()
-    exact = tuple(c for c in CHECKS if wanted in (c.code.casefold(), c.slug.casefold()))
-    return exact or tuple(c for c in CHECKS if wanted in aliases(c))
+    """The checks named by a code, a slug, an older slug or a document section; () if none."""
+    key = name.strip().casefold()
+    exact = tuple(c for c in CHECKS if key in (n.casefold() for n in names(c)))
+    return exact or tuple(c for c in CHECKS if key in document_sections(c))
 
 
 def lookup(name: str) -> tuple[Check, ...]:
-    """The checks that a name or a family stands for. Raises UserError with the nearest names."""
+    """The checks of a family, or those that `find` returns.
+
+    Raises UserError with the nearest names.
+    """
     family = tuple(check for check in CHECKS if check.family == name.upper())
-    if found := family or find(name):
-        return found
+    if checks := family or find(name):
+        return checks
     near = ", ".join(nearest(name))
     raise UserError(
         f"no check or family is called {name!r}; "
@@ -79,15 +81,41 @@ def lookup(name: str) -> tuple[Check, ...]:
     )
 
 
-def aliases(check: Check) -> set[str]:
-    """The document sections that the check stands for, in lower case."""
+def select(only: Sequence[str], skip: Sequence[str]) -> tuple[Check, ...]:
+    """The checks that --only and --skip select; () selects all. Raises UserError.
+
+    Each element holds names of codes, slugs or families, separated by commas.
+    """
+    included, excluded = _codes(only), _codes(skip)
+    selected = tuple(
+        check
+        for check in CHECKS
+        if (not only or check.code in included) and check.code not in excluded
+    )
+    if not selected:
+        raise UserError("--only and --skip leave no check; name other codes or families")
+    return selected
+
+
+def _codes(names: Sequence[str]) -> set[str]:
+    parts = [part.strip() for name in names for part in name.split(",") if part.strip()]
+    return {check.code for part in parts for check in lookup(part)}
+
+
+def names(check: Check) -> tuple[str, ...]:
+    """The code, the slug and the older slugs."""
+    return check.code, check.slug, *check.aliases
+
+
+def document_sections(check: Check) -> set[str]:
+    """The document sections that the check stands for (P10, U28), in lower case."""
     return {SOURCES[id].alias.casefold() for id in check.sources if SOURCES[id].alias}
 
 
 def nearest(name: str) -> list[str]:
-    """Up to three codes and slugs that look like `name`."""
-    names = [known for c in CHECKS for known in (c.code, c.slug)]
-    wanted = name.strip()
-    return difflib.get_close_matches(wanted.upper(), names, 2, 0.6) + difflib.get_close_matches(
-        wanted.casefold(), names, 2, 0.4
+    """Up to four codes and slugs that look like `name`."""
+    candidates = [candidate for check in CHECKS for candidate in names(check)]
+    name = name.strip()
+    return difflib.get_close_matches(name.upper(), candidates, 2, 0.6) + difflib.get_close_matches(
+        name.casefold(), candidates, 2, 0.4
     )

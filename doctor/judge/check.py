@@ -8,7 +8,10 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Literal
 
+from doctor.job.job import Job
+from doctor.job.run_options import RunOptions
 from doctor.judge.sources import is_document
+from doctor.judge.switches import Switch
 
 
 class Status(StrEnum):
@@ -22,18 +25,19 @@ class Status(StrEnum):
 
 
 class Owner(StrEnum):
-    """Who can mend it: the training code, the image or virtual environment, or the host."""
+    """Who can fix it: the training code, the image or virtual environment, or the host."""
 
     JOB = "job"
     ENVIRONMENT = "environment"
     MACHINE = "machine"
 
 
-MENDED_BY = {
+OWNERS = {
     Owner.JOB: "your code or its settings",
-    Owner.ENVIRONMENT: "the image or environment",
-    Owner.MACHINE: "the host or its provider",
+    Owner.ENVIRONMENT: "image or environment",
+    Owner.MACHINE: "host or provider",
 }
+"""Who can fix it, as reports print it."""
 
 EVERYWHERE = ("nvidia", "rocm", "mps", "cpu")
 
@@ -47,7 +51,7 @@ class Verdict:
 
     `summary` states the observed and the required value. `fix`, `owner` and `commands` replace
     the check's own when given; `sources` stand beside its document sections. `seconds` is how long
-    the observation behind it took.
+    the observation behind it took. `switches_off` is what the remedy turns off, for prescriptions.
     """
 
     status: Status
@@ -57,6 +61,7 @@ class Verdict:
     owner: Owner | None = None
     sources: tuple[str, ...] = ()
     seconds: float = 0.0
+    switches_off: tuple[Switch, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,6 +74,7 @@ class Check:
     `targets` are the kinds of device it applies to; the engine skips it elsewhere. `limits` goes on
     "a pass is no proof", as in "that hours of load stay cool". `returns`: a failure whose owner is
     the machine means RETURN. `required`: when an unknown leaves the run without a verdict.
+    `aliases` are older slugs, still accepted everywhere.
     """
 
     code: str
@@ -88,11 +94,24 @@ class Check:
     limits: str = ""
     returns: bool = False
     required: Required = "never"
+    aliases: tuple[str, ...] = ()
 
     @property
     def family(self) -> str:
         """The three letters of the code."""
         return self.code[:3]
+
+    def is_required(self, job: Job, options: RunOptions) -> bool:
+        """Whether an unknown leaves the run without a verdict."""
+        match self.required:
+            case "never":
+                return False
+            case "always":
+                return True
+            case "smoke":
+                return options.smoke
+            case field:
+                return bool(getattr(job, field))
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,18 +136,18 @@ class Finding:
         return self.verdict.status
 
     @property
-    def complains(self) -> bool:
-        """Whether there is something to mend."""
+    def is_problem(self) -> bool:
+        """Whether it is a warning or a failure."""
         return self.status in (Status.WARN, Status.FAIL)
 
     @property
     def fix(self) -> str:
-        """The remedy, "" where there is nothing to mend."""
-        return (self.verdict.fix or self.check.fix) if self.complains else ""
+        """The remedy, "" unless it is a problem."""
+        return (self.verdict.fix or self.check.fix) if self.is_problem else ""
 
     @property
     def commands(self) -> tuple[str, ...]:
-        if not self.complains:
+        if not self.is_problem:
             return ()
         home, path = ("~/", self.python[2:]) if self.python.startswith("~/") else ("", self.python)
         pip = f"{home}{shlex.quote(path)} -m pip"
@@ -165,9 +184,10 @@ def warn(
     owner: Owner | None = None,
     sources: tuple[str, ...] = (),
     seconds: float = 0.0,
+    switches_off: tuple[Switch, ...] = (),
 ) -> Verdict:
     """It will run, and it will cost time, memory or trust."""
-    return Verdict(Status.WARN, summary, commands, fix, owner, sources, seconds)
+    return Verdict(Status.WARN, summary, commands, fix, owner, sources, seconds, switches_off)
 
 
 def fail(
@@ -177,9 +197,10 @@ def fail(
     owner: Owner | None = None,
     sources: tuple[str, ...] = (),
     seconds: float = 0.0,
+    switches_off: tuple[Switch, ...] = (),
 ) -> Verdict:
     """Do not spend GPU hours before this is mended."""
-    return Verdict(Status.FAIL, summary, commands, fix, owner, sources, seconds)
+    return Verdict(Status.FAIL, summary, commands, fix, owner, sources, seconds, switches_off)
 
 
 def skip(reason: str) -> Verdict:

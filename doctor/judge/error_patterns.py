@@ -1,4 +1,4 @@
-"""Error texts whose cause is known, each with its own remedy."""
+"""Error messages whose cause is known, each with its own remedy."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from doctor.judge.check import Owner
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
-    """Any of `texts` in an error means this remedy."""
+class ErrorPattern:
+    """An error message that contains any of `texts` has this remedy."""
 
     texts: tuple[str, ...]
     fix: str
@@ -18,37 +18,38 @@ class Known:
     sources: tuple[str, ...] = ()
 
 
-def recognise(said: str, known: Iterable[Known]) -> Known | None:
-    """The first entry one of whose texts is in what was said."""
-    lower = said.casefold()
-    return next((k for k in known if any(text.casefold() in lower for text in k.texts)), None)
+def match_error(message: str, patterns: Iterable[ErrorPattern]) -> ErrorPattern | None:
+    """The first pattern one of whose texts the message contains; case does not matter."""
+    lower = message.casefold()
+    matching = (p for p in patterns if any(text.casefold() in lower for text in p.texts))
+    return next(matching, None)
 
 
-MIXED_CUDNN = Known(
+MIXED_CUDNN = ErrorPattern(
     (
         "cuDNN version incompatibility",
         "SUBLIBRARY_VERSION_MISMATCH",
         "Could not load library libcudnn",
     ),
-    "Let torch load its own cuDNN alone: take the folders that hold another libcudnn out of "
+    "Make torch load only its own cuDNN: remove directories with another libcudnn from "
     "LD_LIBRARY_PATH and LD_PRELOAD. With torch 2.12 and 2.13, whose cuDNN 9.20 wheel lacks "
-    "libcudnn_engines_tensor_ir, a system cuDNN that ldconfig knows does it too: upgrade torch, "
-    "or remove that one.",
+    "libcudnn_engines_tensor_ir, a system cuDNN that ldconfig lists has the same effect: upgrade "
+    "torch, or remove the system's cuDNN.",
     sources=("pytorch-188892",),
 )
 
 NO_GPU_CODE = ("no kernel image is available", "invalid device function")
-"""What CUDA and HIP say when the build has no code for the device."""
+"""Messages of CUDA and HIP for a build that has no code for the device."""
 
-GPU_TAKEN = Known(
+GPU_TAKEN = ErrorPattern(
     ("out of memory", "busy or unavailable", "CUDA-capable devices are busy"),
-    "Free the GPU: another process holds its memory, or holds it alone (exclusive compute mode).",
+    "Free the GPU: another process holds its memory, or holds the GPU in exclusive compute mode.",
 )
 
-BROKEN_GPU = Known(
+BROKEN_GPU = ErrorPattern(
     ("uncorrectable ECC", "GPU is lost", "fallen off the bus", "came back as"),
     "Known-good code failed on this GPU. Try it on another GPU with the same environment; if it "
-    "works there, give this machine back and name the GPU's UUID.",
+    "works there, return this machine and report the GPU's UUID.",
     Owner.MACHINE,
 )
-"""The last text is the doctor's own, of a sum that came back wrong."""
+"""The last text is the doctor's own message for a wrong sum."""

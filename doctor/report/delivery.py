@@ -1,4 +1,4 @@
-"""A finished report to stdout, to files and to the CI it runs in: the one way out."""
+"""Write a finished report to stdout, to files and to the CI that it runs in."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
-from doctor._util.atomic_write import check_writable, write_whole
+from doctor._util.atomic_write import atomic_write, check_writable
 from doctor._util.errors import UserError
 from doctor.prescribe.rules import prescribe
 from doctor.report import prolog, terminal
@@ -28,32 +28,33 @@ Format = Literal[
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Telling:
-    """What is to be told, where, and how much of it."""
+class OutputOptions:
+    """Formats, files and level of detail of a report."""
 
     format: Format = "console"
     outputs: tuple[tuple[str, Path], ...] = ()
+    """Format and file of each --output."""
     color: Color = "auto"
     detail: Detail = "normal"
     annotate: bool = False
     keep_names: bool = False
 
 
-def telling(
+def output_options(
     format: Format,
     outputs: Sequence[str],
     color: Color,
     *,
-    saved: Path | None = None,
+    save_facts: Path | None = None,
     annotate: bool,
     keep_names: bool,
     verbose: bool,
     quiet: bool,
-) -> Telling:
-    """From flags. Raises UserError where a file could not be written, or not beside `saved`."""
-    return Telling(
+) -> OutputOptions:
+    """From flags. Raises UserError for a file that cannot be written or is named twice."""
+    return OutputOptions(
         format=format,
-        outputs=_files(outputs, saved),
+        outputs=_outputs(outputs, save_facts),
         color=color,
         detail="quiet" if quiet else "verbose" if verbose else "normal",
         annotate=annotate,
@@ -61,74 +62,74 @@ def telling(
     )
 
 
-def _files(asked: Sequence[str], saved: Path | None) -> tuple[tuple[str, Path], ...]:
-    """FORMAT=FILE each, found to be writable. Raises UserError."""
-    taken = {os.path.realpath(saved)} if saved else set()
-    found = []
-    for text in asked:
-        format, equals, file = text.partition("=")
+def _outputs(values: Sequence[str], save_facts: Path | None) -> tuple[tuple[str, Path], ...]:
+    """Parse FORMAT=FILE and check that each file can be written. Raises UserError."""
+    used = {os.path.realpath(save_facts)} if save_facts else set()
+    outputs = []
+    for value in values:
+        format, equals, file = value.partition("=")
         if not equals or not file:
-            raise UserError(f"--output {text}: write FORMAT=FILE, as in html=report.html")
+            raise UserError(f"--output {value}: expected FORMAT=FILE, for example html=report.html")
         if format not in FORMATS:
-            near = difflib.get_close_matches(format, FORMATS, 1, 0.4) or [", ".join(FORMATS)]
-            raise UserError(f"--output {text}: no format {format!r}; nearest: {near[0]}")
+            nearest = difflib.get_close_matches(format, FORMATS, 1, 0.4) or [", ".join(FORMATS)]
+            raise UserError(f"--output {value}: unknown format {format!r}; nearest: {nearest[0]}")
         path = Path(file)
-        if os.path.realpath(path) in taken:
-            raise UserError(f"--output {path} is named twice; each report needs a file of its own")
+        if os.path.realpath(path) in used:
+            raise UserError(f"--output {path} is named twice; each report needs its own file")
         check_writable(path, "--output")
-        taken.add(os.path.realpath(path))
-        found.append((format, path))
-    return tuple(found)
+        used.add(os.path.realpath(path))
+        outputs.append((format, path))
+    return tuple(outputs)
 
 
-def deliver(report: Report, telling: Telling) -> int:
-    """Write, print, tell the CI; the exit code. Raises UserError.
+def deliver(report: Report, options: OutputOptions) -> int:
+    """Write the files, print, publish to CI; return the exit code. Raises UserError.
 
-    The files come first: whoever reads stdout may close it early.
+    Files are written first, because the reader of stdout may close it early.
     """
-    shown = finished(report, telling)
-    tried = [_write(shown, format, path) for format, path in telling.outputs]
-    _print(shown, telling)
-    for trouble in filter(None, tried):
-        raise trouble
-    if _drawn(telling, "github"):
-        github.publish(shown, dict(telling.outputs), os.environ)
-    return nagios.exit_code(report) if telling.format == "nagios" else report.exit_code
+    final = finished(report, options)
+    errors = [_write(final, format, path) for format, path in options.outputs]
+    _print(final, options)
+    for error in filter(None, errors):
+        raise error
+    if _uses(options, "github"):
+        github.publish(final, dict(options.outputs), os.environ)
+    return nagios.exit_code(report) if options.format == "nagios" else report.exit_code
 
 
-def deliver_in_prolog(report: Report, telling: Telling) -> int:
-    """Print one line and write the files; the exit code. What cannot be written changes nothing."""
-    shown = finished(report, telling)
-    prolog.tell(prolog.line(shown))
-    for format, path in telling.outputs:
-        _write(shown, format, path)
+def deliver_in_prolog(report: Report, options: OutputOptions) -> int:
+    """Print one line and write the files; return the exit code, which no write error changes."""
+    final = finished(report, options)
+    prolog.print_line(prolog.line(final))
+    for format, path in options.outputs:
+        _write(final, format, path)
     return prolog.exit_code(report)
 
 
-def finished(report: Report, telling: Telling) -> Report:
-    """The report as anyone may see it, with its prescription where a format has a place for it."""
-    settings = tuple(prescribe(report.facts, report.findings)) if _drawn(telling, "html") else ()
-    told = replace(report, annotate=telling.annotate, prescribed=settings)
-    return redact(told, keep_names=telling.keep_names)
+def finished(report: Report, options: OutputOptions) -> Report:
+    """The redacted report, with a prescription if a format shows it."""
+    settings = tuple(prescribe(report.facts, report.findings)) if _uses(options, "html") else ()
+    complete = replace(report, annotate=options.annotate, settings=settings)
+    return redact(complete, keep_names=options.keep_names)
 
 
 def _write(report: Report, format: str, path: Path) -> UserError | None:
-    """None where it was written."""
+    """Write one file; return the error instead of raising it, so that the others are written."""
     try:
-        write_whole(path, (FORMATS[format](report) + "\n").encode("utf-8", "replace"), "--output")
+        atomic_write(path, (FORMATS[format](report) + "\n").encode("utf-8", "replace"), "--output")
     except UserError as error:
         return error
     return None
 
 
-def _drawn(telling: Telling, format: str) -> bool:
-    return format == telling.format or format in dict(telling.outputs)
+def _uses(options: OutputOptions, format: str) -> bool:
+    return format == options.format or format in dict(options.outputs)
 
 
-def _print(report: Report, telling: Telling) -> None:
-    if telling.format == "console":
-        terminal.show(report, terminal.stdout_console(telling.color), telling.detail)
-    elif telling.format == "plain":
-        terminal.write(render_plain(report, telling.detail), sys.stdout)
+def _print(report: Report, options: OutputOptions) -> None:
+    if options.format == "console":
+        terminal.show(report, terminal.stdout_console(options.color), options.detail)
+    elif options.format == "plain":
+        terminal.write(render_plain(report, options.detail), sys.stdout)
     else:
-        terminal.write(FORMATS[telling.format](report), sys.stdout)
+        terminal.write(FORMATS[options.format](report), sys.stdout)

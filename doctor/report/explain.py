@@ -5,14 +5,15 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Iterable, Iterator
 
-from doctor.judge.check import EVERYWHERE, MENDED_BY, Check
+from doctor.judge.check import EVERYWHERE, OWNERS, Check
 from doctor.judge.sources import SOURCES, Source, cite
+from doctor.report.phrases import conditions, limitations
 
 WIDTH = 88
 
 
 def explain(checks: Iterable[Check]) -> str:
-    """Everything there is to say about each."""
+    """The full text of each check."""
     return "\n\n".join("\n".join(_explain(check)) for check in checks)
 
 
@@ -20,52 +21,55 @@ def _explain(check: Check) -> Iterator[str]:
     yield f"{check.code} {check.slug}: {check.title}"
     yield ""
     yield from _wrapped(check.why, "")
+    for heading, bullets in conditions(check):
+        yield ""
+        yield f"{heading} when:"
+        for bullet in bullets:
+            yield from _wrapped(bullet, "  - ")
     yield ""
-    for word, bullets in (("pass", check.passes), ("warn", check.warns), ("FAIL", check.fails)):
-        for number, bullet in enumerate(bullets):
-            yield from _wrapped(bullet, "      " if number else f"{word}  ")
-    if check.limits:
-        yield from _wrapped(check.limits, "A pass is no proof ")
-    yield ""
-    yield from _wrapped(check.fix, "Fix   ")
+    yield from _wrapped(check.fix, "Fix: ", indent=2)
     for command in check.commands:
-        yield f"      $ {command}"
+        yield f"  $ {command}"
     yield ""
-    yield f"Mended by: {MENDED_BY[check.owner]}"
+    yield f"Fix owner: {OWNERS[check.owner]}"
+    if check.limits:
+        yield from _wrapped(limitations(check.limits), "Limitations: ", indent=2)
     if check.targets != EVERYWHERE:
         yield f"Applies to: {', '.join(check.targets)}"
     if check.after:
-        yield f"Judged after: {', '.join(check.after)}"
+        yield f"Depends on: {', '.join(check.after)}"
     yield "Sources:"
     for id in check.sources:
         yield from _source(SOURCES[id])
 
 
 def _source(source: Source) -> Iterator[str]:
-    about = f" ({source.title})" if source.document else f", checked {source.checked}"
-    yield f"  - {cite(source)}{about}"
+    details = f" ({source.title})" if source.document else f", checked {source.checked}"
+    yield f"  - {cite(source)}{details}"
     if source.correction:
-        yield from _wrapped(f"but: {source.correction}", "    ")
+        yield from _wrapped(f"correction: {source.correction}", "    ")
 
 
-def _wrapped(text: str, prefix: str) -> Iterator[str]:
+def _wrapped(text: str, prefix: str, indent: int | None = None) -> Iterator[str]:
+    """Lines of at most `WIDTH` columns; later ones are indented, by the prefix's width if None."""
+    margin = " " * (len(prefix) if indent is None else indent)
     for number, paragraph in enumerate(text.splitlines()):
         yield textwrap.fill(
             paragraph,
             WIDTH,
-            initial_indent=prefix if number == 0 else " " * len(prefix),
-            subsequent_indent=" " * len(prefix),
+            initial_indent=margin if number else prefix,
+            subsequent_indent=margin,
             break_long_words=False,
             break_on_hyphens=False,
         )
 
 
 def table(checks: Iterable[Check]) -> str:
-    """A line a check: code, slug, title."""
+    """One line per check: code, slug, title."""
     return "\n".join(f"{check.code}  {check.slug:<26}  {check.title}" for check in checks)
 
 
 def markdown_table(checks: Iterable[Check]) -> str:
-    """The table of codes that the README shows."""
+    """The table of codes in docs/checks/README.md."""
     rows = [f"| {check.code} | `{check.slug}` | {check.title} |" for check in checks]
-    return "\n".join(["| code | slug | what is true when it passes |", "|---|---|---|", *rows])
+    return "\n".join(["| code | slug | true when the check passes |", "|---|---|---|", *rows])

@@ -16,7 +16,8 @@ from doctor.facts.views import JobGpus
 from doctor.judge.catalog import FAMILIES
 from doctor.judge.check import Finding, Status
 from doctor.judge.sources import SOURCES, cite, short_section
-from doctor.report.report import Report
+from doctor.report.phrases import limitations
+from doctor.report.report import Outcome, Report
 
 Detail = Literal["quiet", "normal", "verbose"]
 
@@ -36,11 +37,12 @@ STYLES = {
 }
 SECONDS_SHOWN = 1.0
 DEEP = " " * 7
+HANG = len(DEEP) * 2
 
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """A styled prefix, and a body that is wrapped; its later lines begin at `indent`."""
+    """A styled prefix and a body that is wrapped; continuation lines start at `indent`."""
 
     prefix: str = ""
     body: str = ""
@@ -50,11 +52,11 @@ class Line:
 
     @property
     def indent(self) -> int:
-        """Columns before the later lines: the prefix's, unless `hang` says less."""
+        """Columns before continuation lines: the prefix's width, or `hang` where given."""
         return len(self.prefix) if self.hang is None else self.hang
 
     def wrapped(self, width: int | None) -> list[str]:
-        """The body's lines, the whole line in `width` columns; addresses stay whole."""
+        """The body's lines for a terminal of `width` columns; addresses are not broken."""
         if width is None or width <= len(self.prefix) + 20:
             return [self.body]
         room = " " * (len(self.prefix) - self.indent)
@@ -69,7 +71,7 @@ class Line:
 
 
 def report_lines(report: Report, detail: Detail = "normal") -> Iterator[Line]:
-    """The whole report; quiet leaves out what is well, verbose shows every check's sources."""
+    """The whole report; quiet omits what passed, verbose adds the sources of every check."""
     if detail != "quiet":
         yield from _header(report)
     else:
@@ -83,12 +85,12 @@ def _header(report: Report) -> Iterator[Line]:
     facts = report.facts
     replayed = f", judging {report.replayed} ({facts.origin})" if report.replayed else ""
     yield Line(f"doctor {__version__}{replayed}", "", "bold")
-    for name, said in header_parts(report):
-        yield Line(f"  {name:<9}", said)
+    for name, value in header_parts(report):
+        yield Line(f"  {name:<9}", value)
 
 
 def _notes(report: Report) -> Iterator[Line]:
-    """What was left out or not read: without it a quiet READY would promise too much."""
+    """What was left out or not read: a quiet READY without it would be misleading."""
     for note in report.notes:
         yield Line("note ", shown(note, 500))
 
@@ -99,9 +101,9 @@ def header_parts(report: Report) -> Iterator[tuple[str, str]]:
     yield "machine", " · ".join(_machine(report))
     torch = f"torch {facts.torch.version}" if isinstance(facts.torch, Torch) else "no torch"
     if not isinstance(facts.interpreter, Unknown):
-        asked = f"{facts.interpreter.path} ({facts.interpreter.chosen})"
+        path = f"{facts.interpreter.path} ({facts.interpreter.chosen})"
         version = facts.interpreter.version
-        parts = [asked, f"Python {version}" if version else "", torch]
+        parts = [path, f"Python {version}" if version else "", torch]
         yield "python", " · ".join(filter(None, parts))
     yield "job", " · ".join(_job(report))
     if report.config:
@@ -144,41 +146,42 @@ def family_lines(
     family: str, findings: list[Finding], detail: Detail, *, annotate: bool = False
 ) -> Iterator[Line]:
     """The findings of one family below its name."""
-    findings = _worth_telling(family, findings, detail)
+    findings = _displayed(family, findings, detail)
     if not findings:
         return
     yield Line()
     yield Line(FAMILIES.get(family, family), "", "bold")
-    told: dict[str, str] = {}
-    for silent, group in groupby(findings, key=told_once):
+    first_with_fix: dict[str, str] = {}
+    for key, group in groupby(findings, key=group_key):
         members = list(group)
-        if silent and len(members) > 1 and detail != "verbose":
+        if key and len(members) > 1 and detail != "verbose":
             yield _folded(members)
             continue
         for finding in members:
-            first = told.setdefault(finding.fix, finding.check.code)
+            first = first_with_fix.setdefault(finding.fix, finding.check.code)
             yield from _finding(finding, detail, first)
             yield from _limits(finding) if annotate else ()
 
 
 def _limits(finding: Finding) -> Iterator[Line]:
     if finding.limits:
-        yield Line(f"{DEEP}no proof ", finding.limits, "dim", "dim")
+        yield Line(f"{DEEP}limitations: ", limitations(finding.limits), "dim", "dim", hang=HANG)
 
 
-def _worth_telling(family: str, findings: list[Finding], detail: Detail) -> list[Finding]:
-    """Verbose tells all; else what is ignored is counted only, and what nobody expects is not."""
+def _displayed(family: str, findings: list[Finding], detail: Detail) -> list[Finding]:
+    """All if verbose; else without ignored findings, and without JOB where nothing is expected."""
     if detail == "verbose":
         return findings
     if detail == "quiet":
-        findings = [f for f in findings if f.complains or f.status is Status.UNKNOWN]
-    counted = [finding for finding in findings if not finding.ignored]
-    expects = family != "JOB" or any(f.status is not Status.SKIP for f in counted)
-    return counted if expects else []
+        findings = [f for f in findings if f.is_problem or f.status is Status.UNKNOWN]
+    displayed = [finding for finding in findings if not finding.ignored]
+    if family == "JOB" and all(f.status is Status.SKIP for f in displayed):
+        return []
+    return displayed
 
 
-def told_once(finding: Finding) -> tuple[Status, str] | None:
-    """Findings that say the same for the same reason are shown once."""
+def group_key(finding: Finding) -> tuple[Status, str] | None:
+    """Neighbouring skips or unknowns with an equal key are shown as one; None: never grouped."""
     if finding.status in (Status.SKIP, Status.UNKNOWN) and not finding.ignored:
         return finding.status, finding.verdict.summary
     return None
@@ -191,51 +194,58 @@ def _folded(members: list[Finding]) -> Line:
 
 
 def _finding(finding: Finding, detail: Detail, first: str) -> Iterator[Line]:
-    """One finding; `first` is the code above whose remedy is the same, or its own."""
+    """One finding; `first` is the first code with the same fix, possibly its own."""
     status, check = finding.status, finding.check
     seconds = finding.verdict.seconds
-    told = f"{seconds:.0f} s" in finding.verdict.summary
-    spent = f" ({seconds:.1f} s)" if seconds >= SECONDS_SHOWN and not told else ""
+    included = f"{seconds:.0f} s" in finding.verdict.summary
+    duration = f" ({seconds:.1f} s)" if seconds >= SECONDS_SHOWN and not included else ""
     head = f"  {WORDS[status]} {check.code} {check.slug}  "
-    yield Line(head, f"{finding.verdict.summary}{spent}", STYLES[status], hang=len(DEEP) * 2)
+    yield Line(head, f"{finding.verdict.summary}{duration}", STYLES[status], hang=HANG)
     if finding.ignored:
         yield Line(f"{DEEP}ignored: ", shown(finding.ignored, 300), "dim")
-    elif finding.complains:
-        same = [f"as {first} above"] if first != check.code else finding.fix.splitlines()
-        yield Line(f"{DEEP}fix: ", same[0])
-        for line in same[1:]:
+    elif finding.is_problem:
+        fix = [f"see {first} above"] if first != check.code else finding.fix.splitlines()
+        yield Line(f"{DEEP}fix: ", fix[0])
+        for line in fix[1:]:
             yield Line(f"{DEEP}     ", line)
         for command in finding.commands:
             yield Line(f"{DEEP}  $ ", command, "dim", "bold")
-    if finding.complains or detail == "verbose":
+    if finding.is_problem or detail == "verbose":
         yield from _sources(finding, detail)
 
 
 def _sources(finding: Finding, detail: Detail) -> Iterator[Line]:
-    """Sections of one document in one line, then the addresses; what is wrong in them if asked."""
+    """Sections of one document in one line, then the addresses; corrections only if verbose."""
     cited = [SOURCES[id] for id in finding.sources]
     for document, group in groupby(
         (source for source in cited if source.document), key=lambda source: source.document
     ):
-        said = "; ".join(short_section(source) for source in group)
-        yield Line(f"{DEEP}see: ", f"document {document}: {said}", "dim", "dim")
+        sections = "; ".join(short_section(source) for source in group)
+        yield Line(f"{DEEP}see: ", f"document {document}: {sections}", "dim", "dim")
     for source in cited:
         if source.url:
             yield Line(f"{DEEP}see: ", cite(source), "dim", "dim")
-    wrong = [source for source in cited if source.correction]
-    if wrong and detail != "verbose":
-        less = f"parts of these documents are wrong: doctor explain {finding.check.code}"
-        yield Line(f"{DEEP}but: ", less, "dim", "dim")
+    corrected = [source for source in cited if source.correction]
+    if corrected and detail != "verbose":
+        hint = f"parts of these documents are wrong: doctor explain {finding.check.code}"
+        yield Line(f"{DEEP}but: ", hint, "dim", "dim")
         return
-    for source in wrong:
+    for source in corrected:
         yield Line(f"{DEEP}but: ", source.correction, "dim", "dim")
 
 
 def footer_lines(report: Report) -> Iterator[Line]:
-    """Counts, the verdict and what to do now."""
-    counts = report.counts
-    said = " · ".join(f"{count} {word}" for word, count in counts.items() if count)
+    """Counts, the verdict and the next action."""
+    counts = " · ".join(f"{count} {word}" for word, count in report.counts.items() if count)
     yield Line()
-    yield Line("", f"{said} · {report.facts.seconds:.1f} s")
-    style = {"ready": "bold green", "unknown": "bold magenta"}.get(report.outcome, "bold red")
-    yield Line(f"{report.outcome.upper()}: ", report.next_action, style)
+    yield Line("", f"{counts} · {report.facts.seconds:.1f} s")
+    yield Line(f"{report.headline}: ", report.next_action, _verdict_style(report))
+
+
+def _verdict_style(report: Report) -> str:
+    match report.outcome:
+        case Outcome.READY:
+            return "bold yellow" if report.with_status(Status.WARN) else "bold green"
+        case Outcome.UNKNOWN:
+            return "bold magenta"
+    return "bold red"

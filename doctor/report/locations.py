@@ -1,4 +1,4 @@
-"""The file that a finding is about, where it is about one."""
+"""The file that a finding refers to, where there is one."""
 
 from __future__ import annotations
 
@@ -16,16 +16,14 @@ from doctor.report.report import Report
 
 @dataclass(frozen=True, slots=True)
 class Location:
-    """A path as the job names it, and a line of it, counted from 1."""
+    """A path as the job names it, and a line number from 1."""
 
     path: str
     line: int | None = None
 
 
 def locate(finding: Finding, report: Report) -> Location | None:
-    """The checkpoint's file for its family, the model for those that train it,
-    the job file for what it expects.
-    """
+    """CKP findings: the checkpoint's file; own-model findings: its code; JOB: the job file."""
     facts = report.facts
     if finding.family == "JOB":
         return Location(report.config) if report.config else None
@@ -38,16 +36,16 @@ def locate(finding: Finding, report: Report) -> Location | None:
 
 
 def _in_checkpoint(finding: Finding, facts: Facts) -> Location | None:
-    """The file that the summary names, or that holds a tensor which it names, else the whole."""
+    """The file that the summary names, or that holds a tensor it names, else the checkpoint."""
     path = facts.job.checkpoint
     if path is None:
         return None
-    found = facts.checkpoint
-    if not isinstance(found, Checkpoint):
+    checkpoint = facts.checkpoint
+    if not isinstance(checkpoint, Checkpoint):
         return Location(path)
-    files = {problem.file: problem.file for problem in found.problems if problem.file}
-    if isinstance(found.values, Values):
-        files |= {tensor.name: tensor.file for tensor in found.values.nonfinite}
+    files = {problem.file: problem.file for problem in checkpoint.problems if problem.file}
+    if isinstance(checkpoint.values, Values):
+        files |= {tensor.name: tensor.file for tensor in checkpoint.values.nonfinite}
     named = [word for word in files if word in finding.verdict.summary]
     file = files[max(named, key=len)] if named else ""
     return Location(path if posixpath.basename(path) == file else posixpath.join(path, file))

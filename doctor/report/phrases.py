@@ -1,35 +1,56 @@
-"""What several formats say of a finding in plain words."""
+"""Phrases about checks and findings that several formats share."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from doctor.judge.check import MENDED_BY, Finding, Status
+from doctor.judge.check import OWNERS, Check, Finding, Status
 from doctor.judge.sources import SOURCES, cite
 
 
-def said(finding: Finding) -> str:
-    """The summary, and why the finding does not count where the user accepts it."""
-    accepted = f"; ignored: {finding.ignored}" if finding.ignored else ""
-    return finding.verdict.summary + accepted
+def summary(finding: Finding) -> str:
+    """The verdict's summary, and where the user ignores the finding, the reason."""
+    ignored = f"; ignored: {finding.ignored}" if finding.ignored else ""
+    return finding.verdict.summary + ignored
 
 
-def loud(finding: Finding) -> bool:
-    """Whether it wants to be read: something to mend, or nobody knows."""
-    return not finding.ignored and (finding.complains or finding.status is Status.UNKNOWN)
+def needs_attention(finding: Finding) -> bool:
+    """A warning, failure or unknown that is not ignored."""
+    return not finding.ignored and (finding.is_problem or finding.status is Status.UNKNOWN)
+
+
+def fix_owner(finding: Finding) -> str:
+    """ "Fix owner: host or provider"."""
+    return f"Fix owner: {OWNERS[finding.owner]}"
+
+
+def limitations(limits: str) -> str:
+    """A check's `limits`, which follow "a pass does not show", as a sentence."""
+    return f"a pass does not show {limits}"
+
+
+def conditions(check: Check) -> Iterator[tuple[str, tuple[str, ...]]]:
+    """Headings and bullets: when the check passes, warns and fails; without those it never does."""
+    for heading, bullets in (
+        ("Passes", check.passes),
+        ("Warns", check.warns),
+        ("Fails", check.fails),
+    ):
+        if bullets:
+            yield heading, bullets
 
 
 def remedy(finding: Finding) -> Iterator[str]:
-    """Lines: the fix, the commands and the sources; none where nothing is to be mended."""
-    if not finding.complains:
+    """Lines with the fix, its owner, the commands and the sources; none without a problem."""
+    if not finding.is_problem:
         return
     yield f"Fix: {finding.fix}"
     yield from (f"  $ {command}" for command in finding.commands)
-    yield f"Mended by: {MENDED_BY[finding.owner]}"
+    yield fix_owner(finding)
     yield from (f"See: {cite(SOURCES[id])}" for id in finding.sources)
 
 
 def one_line(text: str, limit: int = 0) -> str:
-    """White space of any kind as one blank; cut at `limit` characters, 0 being no limit."""
+    """Runs of white space as one space; cut to `limit` characters, 0 for no limit."""
     line = " ".join(text.split())
     return line if not limit or len(line) <= limit else line[: limit - 4] + " ..."

@@ -1,7 +1,7 @@
-"""A prescription ready to paste: as text, Python, environment, Trainer and accelerate.
+"""A prescription ready to paste: text, Python, environment, Trainer and accelerate.
 
-Words that come from a machine stand in comments only, on one line, so that a facts file of anyone
-cannot put a statement into a script.
+Text from the machine appears in one-line comments only, so that an untrusted facts file cannot put
+a statement into a script.
 """
 
 from __future__ import annotations
@@ -21,25 +21,25 @@ Form = Literal["text", "python", "env", "trainer", "accelerate"]
 
 
 def render(report: Report, settings: Iterable[Setting], mode: Mode, form: Form) -> str:
-    """The settings in that form, a heading before them."""
-    given = tuple(settings)
+    """The settings in that form, below a heading."""
+    settings = tuple(settings)
     heading = [f"doctor {__version__}: settings for {_one_line(subject(report.facts))} ({mode})"]
     if report.outcome is not Outcome.READY:
         heading.append(
-            f"the verdict on this machine is {report.outcome.upper()}; first: "
+            f"the verdict on this machine is {report.outcome.upper()}; fix this first: "
             f"{_one_line(report.next_action)}"
         )
     if form == "text":
-        return "\n".join([*heading, "", *_text(given)])
+        return "\n".join([*heading, "", *_text(settings)])
     comments = [f"# {line}" for line in heading]
-    return "\n".join([*comments, *FORMS[form](given)])
+    return "\n".join([*comments, *FORMS[form](settings)])
 
 
 def _one_line(text: str) -> str:
     return visible(one_line(text))
 
 
-def _because(setting: Setting) -> str:
+def _reason(setting: Setting) -> str:
     """ "NUM003: why [sources]"."""
     cited = ", ".join(_source(id) for id in setting.sources)
     return f"{setting.code}: {_one_line(setting.why)}" + (f" [{cited}]" if cited else "")
@@ -57,7 +57,7 @@ def _text(settings: tuple[Setting, ...]) -> Iterator[str]:
         for id in setting.sources:
             yield f"    see {cite(SOURCES[id])}"
             if SOURCES[id].correction:
-                yield f"        true instead: {SOURCES[id].correction}"
+                yield f"        correction: {SOURCES[id].correction}"
 
 
 def _python(settings: tuple[Setting, ...]) -> Iterator[str]:
@@ -67,9 +67,9 @@ def _python(settings: tuple[Setting, ...]) -> Iterator[str]:
     if prepare:
         yield "\n"
         yield "def prepare(model):"
-        yield '    """Call it once, before the optimizer is made."""'
+        yield '    """Call this once, before the optimizer is created."""'
         for setting in prepare:
-            yield f"    # {_because(setting)}"
+            yield f"    # {_reason(setting)}"
             yield from (f"    {line}" for line in setting.prepare)
         yield "    return model"
     yield from _loading(settings)
@@ -79,20 +79,20 @@ def _statements(settings: tuple[Setting, ...]) -> Iterator[str]:
     for setting in settings:
         if setting.python:
             yield f"\n# {setting.name}: {setting.value}"
-            yield f"# {_because(setting)}"
+            yield f"# {_reason(setting)}"
             yield from setting.python
 
 
 def _loading(settings: tuple[Setting, ...]) -> Iterator[str]:
-    """What from_pretrained is to be told."""
+    """Arguments of from_pretrained."""
     if not any(setting.load for setting in settings):
         return
-    yield "\n# AutoModelForCausalLM.from_pretrained(folder, **load); before transformers 4.56 the"
-    yield "# first is called torch_dtype"
+    yield "\n# AutoModelForCausalLM.from_pretrained(directory, **load); before transformers 4.56,"
+    yield "# dtype is called torch_dtype"
     yield "load = {"
     for setting in settings:
         for key, value in setting.load.items():
-            yield f"    # {_because(setting)}"
+            yield f"    # {_reason(setting)}"
             yield f'    "{key}": {value},'
     yield "}"
 
@@ -101,32 +101,32 @@ def _env(settings: tuple[Setting, ...]) -> Iterator[str]:
     for setting in settings:
         if setting.env:
             yield f"# {setting.name}: {setting.value}"
-            yield f"# {_because(setting)}"
+            yield f"# {_reason(setting)}"
             yield from (f"export {line}" for line in setting.env)
     others = [setting.name for setting in settings if not setting.env]
-    yield f"# set in the script, by no variable: {', '.join(others)}; see --format python"
+    yield f"# set in the script, not by a variable: {', '.join(others)}; see --format python"
 
 
 def _trainer(settings: tuple[Setting, ...]) -> Iterator[str]:
     yield "import torch"
     yield "from transformers import TrainingArguments"
-    scaling = tuple(each for each in settings if each.python and not each.trainer)
-    yield from _statements(scaling)
+    without_argument = tuple(each for each in settings if each.python and not each.trainer)
+    yield from _statements(without_argument)
     yield from _loading(settings)
     yield "\narguments = TrainingArguments("
     yield '    output_dir="runs",'
     for setting in settings:
         if setting.trainer:
-            yield f"    # {_because(setting)}"
+            yield f"    # {_reason(setting)}"
             yield from (f"    {key}={value!r}," for key, value in setting.trainer.items())
     yield ")"
 
 
 def _accelerate(settings: tuple[Setting, ...]) -> Iterator[str]:
-    yield "# the keys of accelerate's configuration that the findings decide; merge them into yours"
+    yield "# the keys that the findings determine; merge them into your accelerate configuration"
     for setting in settings:
         if setting.accelerate:
-            yield f"# {_because(setting)}"
+            yield f"# {_reason(setting)}"
             yield from _yaml(setting.accelerate)
 
 

@@ -1,4 +1,4 @@
-"""How far a long reading is, on stderr where that is a terminal."""
+"""The progress of a long read, on stderr if that is a terminal."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from doctor._util.units import shown
 if TYPE_CHECKING:
     from rich.progress import Progress
 
-PATIENCE = 1.0
-"""Seconds that pass in silence: most scans are done by then."""
+DELAY = 1.0
+"""Seconds before the bar appears; most scans take less."""
 
 
-class Bar:
-    """A bar that appears on what takes longer than a second, and leaves nothing behind."""
+class ProgressBar:
+    """A bar that appears after `DELAY` seconds and is erased at the end."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -25,10 +25,10 @@ class Bar:
         self._closed = not sys.stderr.isatty()
         self._state: dict[str, Any] = {"description": "starting", "completed": 0, "total": None}
         self._unit = ""
-        self._timer = threading.Timer(PATIENCE, self._begin)
+        self._timer = threading.Timer(DELAY, self._begin)
         self._timer.daemon = True
 
-    def __enter__(self) -> Bar:
+    def __enter__(self) -> ProgressBar:
         if not self._closed:
             self._timer.start()
         return self
@@ -45,12 +45,12 @@ class Bar:
             if self._progress is not None:
                 self._progress.stop()
 
-    def doing(self, stage: str) -> None:
-        """What is being read; it may be the last that is heard for long."""
+    def show_stage(self, stage: str) -> None:
+        """Show what is being read now."""
         self._show(description=shown(stage, 60))
 
-    def told(self, note: dict[str, Any]) -> None:
-        """{"doing": ..., "done": ..., "total": ... or None, "unit": "files" or "bytes" or ...}"""
+    def update(self, note: dict[str, Any]) -> None:
+        """Take {"doing": stage, "done": int, "total": int or None, "unit": "files" or "bytes"}."""
         done, total, unit = note.get("done"), note.get("total"), note.get("unit")
         if isinstance(done, int) and isinstance(total, int | None):
             self._unit = str(unit)
@@ -60,9 +60,9 @@ class Bar:
         with self._lock:
             self._state |= state
             if self._progress is not None and not self._closed:
-                self._progress.update(self._progress.task_ids[0], **self._drawn())
+                self._progress.update(self._progress.task_ids[0], **self._fields())
 
-    def _drawn(self) -> dict[str, Any]:
+    def _fields(self) -> dict[str, Any]:
         return self._state | {"amount": amount(self._state, self._unit)}
 
     def _begin(self) -> None:
@@ -80,12 +80,12 @@ class Bar:
                 console=Console(stderr=True, markup=False, emoji=False, highlight=False),
                 transient=True,
             )
-            self._progress.add_task(**self._drawn())
+            self._progress.add_task(**self._fields())
             self._progress.start()
 
 
 def amount(state: dict[str, Any], unit: str) -> str:
-    """How much is done, of how much where that is known."""
+    """The amount done, and the total where it is known."""
     from doctor._util.units import gb
 
     done, total = state["completed"], state["total"]

@@ -1,7 +1,7 @@
-"""A node's prolog: one line, and a failure only for a machine that was seen to be at fault.
+"""Output of a node's prolog: one line, and a failure only for a machine observed to be at fault.
 
-Slurm drains a node whose prolog fails, so a job's own settings, what could not be read and errors
-of the doctor itself let the job start.
+Slurm drains a node whose prolog fails, so problems of the job's own settings, unknown checks and
+errors of the doctor itself let the job start.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ if TYPE_CHECKING:
 
 
 def line(report: Report) -> str:
-    """The verdict and what to do, in one line."""
+    """The verdict and the next action, in one line."""
     counts = ", ".join(f"{number} {status}" for status, number in report.counts.items() if number)
     action = " ".join(report.next_action.split())
-    ends = "" if exit_code(report) else "; the job may start"
-    return f"doctor: {report.outcome.upper()} ({counts}): {action}{ends}"
+    consequence = "" if exit_code(report) else "; the job may start"
+    return f"doctor: {report.headline} ({counts}): {action}{consequence}"
 
 
 def exit_code(report: Report) -> int:
@@ -32,13 +32,13 @@ def exit_code(report: Report) -> int:
 
 
 def failed(error: BaseException) -> str:
-    """The line for an error of the doctor or of its command line."""
-    told = getattr(error, "format_message", lambda: str(error) or repr(error))()
-    return f"doctor: not examined, the job may start: {' '.join(str(told).split())}"
+    """The line for a usage error or an error of the doctor itself."""
+    message = getattr(error, "format_message", lambda: str(error) or repr(error))()
+    return f"doctor: not examined, the job may start: {' '.join(str(message).split())}"
 
 
-def tell(text: str) -> None:
-    """Print a line in ASCII; a log that takes nothing more changes no verdict."""
+def print_line(text: str) -> None:
+    """Print a line in ASCII; a log that cannot be written does not change the exit code."""
     try:
         print(visible(text).encode("ascii", "backslashreplace").decode())
         sys.stdout.flush()

@@ -1,6 +1,6 @@
-"""What of a person's machine stays out of reports: variables' values, its name, home folders.
+"""Redaction of reports: values of environment variables, the host's name, home directories.
 
-Reports are pasted into issues and shown by CI; facts files hold what was found and say so.
+Reports are pasted into issues and shown by CI. Facts files are not redacted, and say so.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from doctor.report.report import Report
 
 HIDDEN = "[redacted]"
 Step = tuple[str, re.Pattern[str], str]
-"""What a text must hold for the pattern to be looked for, the pattern, and what stands instead,
-as `re.sub` takes it.
+"""A substring that a text must contain before the pattern is tried, the pattern, and its
+replacement as `re.sub` takes it.
 """
 _NAME = r"[^/\s:;,'\"()\[\]<>]+"
 HOMES: tuple[Step, ...] = tuple(
-    (folder, re.compile(rf"(?<![\w.~/-]){folder}{name}(?![\w.-])"), "~")
-    for folder, name in (("/home/", _NAME), ("/Users/", _NAME), ("/root", ""))
+    (root, re.compile(rf"(?<![\w.~/-]){root}{name}(?![\w.-])"), "~")
+    for root, name in (("/home/", _NAME), ("/Users/", _NAME), ("/root", ""))
 )
 SECRETS: tuple[Step, ...] = (
     *(
@@ -41,42 +41,42 @@ SECRETS: tuple[Step, ...] = (
     ("?", re.compile(r"(://[^\s?'\"<>]*\?)[^\s'\"<>]+"), rf"\1{HIDDEN}"),
     ("@", re.compile(r"(?<=://)[^/\s@]+(?=@)"), HIDDEN),
 )  # fmt: skip
-"""Tokens by their known beginnings, and what stands before the @ or behind the ? of an address."""
+"""Tokens by their known prefixes, and the credentials and the query of an address."""
 SWITCH = re.compile(
     r"[\d\s,.:+-]{0,16}|true|false|on|off|yes|no|y|n|all|none|void|version|info|warn|trace|detail"
     r"|(?:(?:GPU|MIG)-[0-9a-fA-F/-]+,?)+",
     re.IGNORECASE,
 )
-"""Values that tell nothing of anyone and that remedies are about: numbers, words, GPUs' UUIDs."""
+"""Values that identify nobody and that remedies refer to: numbers, switches, GPUs' UUIDs."""
 LONGEST = 4096
-"""Characters of a value, a name or a path that are looked for: no pattern is made of more."""
+"""Characters of a value, a name or a path that go into a pattern."""
 KEYS = ("fail_on", "sources", "code")
-"""Fields that name something of the doctor's own."""
+"""Fields with the doctor's own names."""
 _WORD = re.compile(r"[^\W_]+")
-ELSEWHERE = ("localhost localdomain none nvidia tesla geforce quadro rtx a100 h100 h200 b200 l4",)
-"""Words that are no one's name, beside those of the catalogue."""
+COMMON_WORDS = "localhost localdomain none nvidia tesla geforce quadro rtx a100 h100 h200 b200 l4"
+"""Words that do not identify a host, beside those of the catalogue."""
 MOST = 200
-"""Variables that are looked for: more than are ever recorded."""
+"""Variables that are redacted; fewer are ever recorded."""
 SHORT = 3
-"""Letters of a name that is not looked for: it would be found in every text."""
+"""A name of at most this many letters is not redacted: it would match in every text."""
 SYSTEM = ("/dev/", "/proc/", "/sys/")
-"""Where no one's own home is, while remedies are about what is there: /dev/shm."""
+"""No home directory is there, while remedies refer to paths there: /dev/shm."""
 
 
 def redact(report: Report, *, keep_names: bool = False) -> Report:
-    """The report with texts and facts that tell less of whose machine it is.
+    """The report without what identifies the machine's owner, in texts and facts.
 
-    Values of variables become "[redacted]" unless they are switches, home folders "~", and the
-    host's name "[host]". The catalogue's own texts are left as they are. With `keep_names` only
-    what looks like a token or a password goes.
+    Values of variables become "[redacted]" unless they are switches, home directories "~", and the
+    host's name "[host]". The catalogue's own texts are unchanged. With `keep_names` only what looks
+    like a token or a password is redacted.
     """
     host = report.facts.host
     if keep_names or not isinstance(host, Host):
         host = Host(system="")
     else:
-        hidden = {name: _value(said) for name, said in host.env.items()}
-        bare = msgspec.structs.replace(host, env=hidden, name="", home="")
-        report = dataclasses.replace(report, facts=report.facts.with_(host=bare))
+        env = {name: _redacted_value(value) for name, value in host.env.items()}
+        anonymous = msgspec.structs.replace(host, env=env, name="", home="")
+        report = dataclasses.replace(report, facts=report.facts.with_(host=anonymous))
     return _mapped(report, _cleaner(host, keep_names))  # type: ignore[no-any-return]
 
 
@@ -84,9 +84,9 @@ def _cleaner(host: Host, keep_names: bool) -> Callable[[str], str]:
     steps = [*SECRETS, *([] if keep_names else _steps(host))]
 
     def clean(text: str) -> str:
-        for mark, pattern, instead in steps:
-            if mark in text:
-                text = pattern.sub(instead, text)
+        for substring, pattern, replacement in steps:
+            if substring in text:
+                text = pattern.sub(replacement, text)
         return text
 
     return clean
@@ -94,49 +94,48 @@ def _cleaner(host: Host, keep_names: bool) -> Callable[[str], str]:
 
 def _steps(host: Host) -> Iterator[Step]:
     for name, value in islice(host.env.items(), MOST):
-        yield from _of_variable(name, value)
-    folder = host.home.rstrip("/")[:LONGEST]
-    if folder.startswith("/") and folder.count("/") > 1 and not folder.startswith(SYSTEM):
-        home = re.compile(rf"(?<![\w.~/-]){re.escape(folder)}(?![\w.-])")
-        yield folder, home, "~"
+        yield from _variable_steps(name, value)
+    home = host.home.rstrip("/")[:LONGEST]
+    if home.startswith("/") and home.count("/") > 1 and not home.startswith(SYSTEM):
+        yield home, re.compile(rf"(?<![\w.~/-]){re.escape(home)}(?![\w.-])"), "~"
     yield from HOMES
-    whole = host.name[:LONGEST]
-    names = dict.fromkeys((whole, whole.split(".")[0]))
-    if either := "|".join(re.escape(name) for name in names if not _tells_nothing(name)):
+    full = host.name[:LONGEST]
+    names = dict.fromkeys((full, full.split(".")[0]))
+    if either := "|".join(re.escape(name) for name in names if not _is_generic(name)):
         yield "", re.compile(rf"(?<![\w-])(?:{either})(?![\w-])", re.IGNORECASE), "[host]"
 
 
-def _tells_nothing(name: str) -> bool:
-    """Whether a name is made of the catalogue's own words and numbers: "gpu-01", "torch"."""
+def _is_generic(name: str) -> bool:
+    """Whether a name consists of the catalogue's own words and numbers: "gpu-01", "torch"."""
     parts = _WORD.findall(name.casefold())
-    own = _own_words()
+    own = _generic_words()
     return len(name) <= SHORT or all(p in own or p.rstrip("0123456789") in own for p in parts)
 
 
 @functools.cache
-def _own_words() -> frozenset[str]:
-    """Words that a report says of any machine."""
+def _generic_words() -> frozenset[str]:
+    """Words that reports of any machine contain."""
     texts = [" ".join((c.slug, c.title, c.why, c.fix, *c.commands)) for c in CHECKS]
-    return frozenset(_WORD.findall(" ".join([*texts, *ELSEWHERE]).casefold())) | {""}
+    return frozenset(_WORD.findall(" ".join([*texts, COMMON_WORDS]).casefold())) | {""}
 
 
-def _of_variable(name: str, value: str) -> Iterator[Step]:
-    """Behind its name in any case; alone too where it is long and no path that remedies name."""
+def _variable_steps(name: str, value: str) -> Iterator[Step]:
+    """Redact the value after "NAME=", and alone where it is long and not a path."""
     if SWITCH.fullmatch(value.strip()):
         return
     value = value[:LONGEST]
     line = " ".join(value.split())
-    told = "|".join(re.escape(part) for part in (value, line) if part)
-    cut = re.escape(line[:12]) + r"(?:[^;()]*[^;()\s])?"
-    instead = f"{name}={HIDDEN}".replace("\\", r"\\")
-    yield f"{name}=", re.compile(rf"\b{re.escape(name)}=(?:{told}|{cut})"), instead
-    if len(line) > 5 and "/" not in line and not _tells_nothing(line):
-        yield line[:6], re.compile(told), HIDDEN
+    complete = "|".join(re.escape(part) for part in (value, line) if part)
+    truncated = re.escape(line[:12]) + r"(?:[^;()]*[^;()\s])?"
+    replacement = f"{name}={HIDDEN}".replace("\\", r"\\")
+    yield f"{name}=", re.compile(rf"\b{re.escape(name)}=(?:{complete}|{truncated})"), replacement
+    if len(line) > 5 and "/" not in line and not _is_generic(line):
+        yield line[:6], re.compile(complete), HIDDEN
 
 
 def _mapped(value: Any, clean: Callable[[str], str]) -> Any:
     if isinstance(value, msgspec.Struct):
-        return _record(value, clean)
+        return _struct(value, clean)
     if isinstance(value, (Check, enum.Enum)):
         return value
     if isinstance(value, str):
@@ -146,15 +145,15 @@ def _mapped(value: Any, clean: Callable[[str], str]) -> Any:
     if isinstance(value, Mapping):
         return {_mapped(key, clean): _mapped(part, clean) for key, part in value.items()}
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return _made_anew(value, clean)
+        return _dataclass(value, clean)
     return value
 
 
-def _value(said: str) -> str:
-    return said if SWITCH.fullmatch(said.strip()) else HIDDEN
+def _redacted_value(value: str) -> str:
+    return value if SWITCH.fullmatch(value.strip()) else HIDDEN
 
 
-def _record(value: msgspec.Struct, clean: Callable[[str], str]) -> Any:
+def _struct(value: msgspec.Struct, clean: Callable[[str], str]) -> Any:
     changed = {}
     for name, literals in _fields(type(value)):
         old = getattr(value, name)
@@ -166,11 +165,11 @@ def _record(value: msgspec.Struct, clean: Callable[[str], str]) -> Any:
 
 @functools.cache
 def _fields(kind: type[msgspec.Struct]) -> tuple[tuple[str, tuple[Any, ...]], ...]:
-    """Names of the fields, each with the literals that it may be."""
+    """Names of the fields, each with the literal values that its type allows."""
     return tuple((field.name, get_args(field.type)) for field in msgspec.structs.fields(kind))
 
 
-def _made_anew(value: Any, clean: Callable[[str], str]) -> Any:
+def _dataclass(value: Any, clean: Callable[[str], str]) -> Any:
     changed = {
         field.name: _mapped(getattr(value, field.name), clean)
         for field in dataclasses.fields(value)

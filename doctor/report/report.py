@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 from textwrap import shorten
 from typing import TYPE_CHECKING, Literal
 
 from doctor.facts.facts import Facts
-from doctor.job.job import Job
 from doctor.judge.check import Finding, Owner, Status
 
 if TYPE_CHECKING:
@@ -29,26 +29,26 @@ class Outcome(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """Facts and the findings over them, in the order in which they are shown."""
+    """Facts and the findings over them, in display order."""
 
     facts: Facts
     findings: tuple[Finding, ...]
     fail_on: FailOn = "fail"
     replayed: str = ""
     """The facts file that was judged, "" for this machine."""
-    chosen: bool = False
-    """The user named the checks (--only): then an unknown among them counts."""
+    selected: bool = False
+    """The user selected the checks (--only): then any unknown among them counts."""
     annotate: bool = False
-    """Say of every check that passed what a pass does not prove."""
+    """Add the limitations of every check that passed."""
     config: str = ""
     """The job file that was used, "" for none."""
     notes: tuple[str, ...] = ()
     """What was left out or not used, and why."""
-    prescribed: tuple[Setting, ...] = ()
-    """Settings to train with, where they were asked for."""
+    settings: tuple[Setting, ...] = ()
+    """The prescription, in formats that have a place for it."""
 
     def with_status(self, status: Status) -> tuple[Finding, ...]:
-        """Those that count: not the ones that the user ignores."""
+        """The findings of that status, without those that the user ignores."""
         return tuple(f for f in self.findings if f.status is status and not f.ignored)
 
     @property
@@ -57,29 +57,32 @@ class Report:
 
     @property
     def counts(self) -> dict[str, int]:
-        """Findings by status, and the ignored ones: each stands in one of them."""
+        """Findings by status, and the ignored ones; each finding is counted once."""
         by_status = {str(status): len(self.with_status(status)) for status in Status}
         return {**by_status, "ignored": len(self.ignored)}
 
     @property
     def outcome(self) -> Outcome:
-        """RETURN only for a device or driver seen to be at fault, or not what was agreed.
+        """RETURN only for a device or driver observed to be at fault or not the expected one.
 
-        UNKNOWN only for what counts.
+        UNKNOWN only for checks that are required.
         """
         failed = self.with_status(Status.FAIL)
         if any(f.check.returns and f.owner is Owner.MACHINE for f in failed):
             return Outcome.RETURN
         if failed:
             return Outcome.FIX
-        judged = self.with_status(Status.PASS) or self.with_status(Status.WARN)
-        return Outcome.READY if judged and self._unread is None else Outcome.UNKNOWN
+        evaluated = self.with_status(Status.PASS) or self.with_status(Status.WARN)
+        return Outcome.READY if evaluated and self._blocking is None else Outcome.UNKNOWN
 
     @property
-    def _unread(self) -> Finding | None:
+    def _blocking(self) -> Finding | None:
         """The first unknown that leaves the run without a verdict."""
-        unread = self.with_status(Status.UNKNOWN)
-        return next((f for f in unread if self.chosen or _required(f, self.facts.job)), None)
+        job, options = self.facts.job, self.facts.options
+        unknowns = self.with_status(Status.UNKNOWN)
+        return next(
+            (f for f in unknowns if self.selected or f.check.is_required(job, options)), None
+        )
 
     @property
     def exit_code(self) -> int:
@@ -92,26 +95,39 @@ class Report:
         return 3 if self.outcome is Outcome.UNKNOWN else 0
 
     @property
+    def headline(self) -> str:
+        """The verdict in words: READY, READY with warnings, FIX, RETURN or UNKNOWN."""
+        warned = self.outcome is Outcome.READY and self.with_status(Status.WARN)
+        return self.outcome.upper() + " with warnings" * bool(warned)
+
+    @property
     def next_action(self) -> str:
-        """The one thing to do now."""
+        """What follows the headline: the codes that matter and the first thing to do."""
         match self.outcome:
             case Outcome.READY:
                 return self._ready()
             case Outcome.UNKNOWN:
-                if self._unread is None:
-                    return "nothing was judged: every check that was chosen was skipped or ignored"
-                return f"{self._unread.check.code}: {self._unread.verdict.summary}"
+                if self._blocking is None:
+                    return "no check was evaluated: all selected checks were skipped or ignored"
+                check, verdict = self._blocking.check, self._blocking.verdict
+                return f"{check.code} {check.slug}: {verdict.summary}"
             case Outcome.RETURN:
                 return f"{self._first(Owner.MACHINE)}; keep this report for the provider"
         return self._first(None)
 
+    @property
+    def verdict_line(self) -> str:
+        """The headline and the next action: "READY: all checks passed"."""
+        return f"{self.headline}: {self.next_action}"
+
     def _ready(self) -> str:
-        warned = ", ".join(finding.check.code for finding in self.with_status(Status.WARN))
-        if not warned:
-            return "nothing that was checked stands in the way of training"
-        if self.exit_code:
-            return f"but --fail-on warn stops here: {warned}"
-        return f"it will train; read {warned} first"
+        if warned := _codes(self.with_status(Status.WARN)):
+            return warned + " (exit code 1: --fail-on warn)" * bool(self.exit_code)
+        exceptions = {"unknown": self.with_status(Status.UNKNOWN), "ignored": self.ignored}
+        listed = "; ".join(
+            f"{word}: {_codes(group)}" for word, group in exceptions.items() if group
+        )
+        return f"no problems found ({listed})" if listed else "all checks passed"
 
     def _first(self, owner: Owner | None) -> str:
         worst = next(f for f in self.with_status(Status.FAIL) if owner is None or f.owner is owner)
@@ -119,7 +135,5 @@ class Report:
         return f"{worst.check.code}: {shorten(sentence, 240, placeholder=' ...')}"
 
 
-def _required(unread: Finding, job: Job) -> bool:
-    """Whether an unknown leaves the run without a verdict."""
-    required = unread.check.required
-    return required == "always" or (required != "never" and bool(getattr(job, required)))
+def _codes(findings: Iterable[Finding]) -> str:
+    return ", ".join(finding.check.code for finding in findings)

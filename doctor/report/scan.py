@@ -1,4 +1,4 @@
-"""What a scan found, for people and as JSON."""
+"""The report of `doctor scan`, for people and as JSON."""
 
 from __future__ import annotations
 
@@ -14,19 +14,18 @@ from doctor import __version__
 from doctor._util.records import Unknown
 from doctor._util.units import count, gb, shown
 from doctor.checkpoint.records import Checkpoint, History, Moves, Optimizer, Share
-from doctor.cli.scan import Row, Scan
-from doctor.judge.check import Status
 from doctor.report.formats import json as report_json
 from doctor.report.formats.plain import text
 from doctor.report.lines import Line, family_lines, footer_lines
-from doctor.report.report import Outcome, Report
+from doctor.report.report import Report
+from doctor.report.scan_result import Row, Scan
 from doctor.report.terminal import encodable, show_lines
 
 if TYPE_CHECKING:
     from rich.console import Console
 
 MOST_IMPORTS = 40
-"""Globals that are listed; JSON has all."""
+"""Globals that are listed; JSON lists all of them."""
 
 
 def show(scan: Scan, console: Console) -> None:
@@ -34,72 +33,74 @@ def show(scan: Scan, console: Console) -> None:
     show_lines(_head(scan), console)
     for line in _rows(scan):
         print(encodable(line, sys.stdout))
-    show_lines(_judged(scan), console)
+    show_lines(_findings(scan), console)
 
 
 def plain_text(scan: Scan) -> str:
     """The report as text: no colour, no wrapping."""
-    return "\n".join([text(_head(scan)), *_rows(scan), text(_judged(scan))])
+    return "\n".join([text(_head(scan)), *_rows(scan), text(_findings(scan))])
 
 
 def _head(scan: Scan) -> Iterator[Line]:
-    found = scan.checkpoint
+    checkpoint = scan.checkpoint
     yield Line(f"doctor {__version__}", "", "bold")
     yield Line("  checkpoint  ", shown(scan.path, 500))
-    if isinstance(found, Unknown):
+    if isinstance(checkpoint, Unknown):
         return
-    yield Line("  layout      ", " · ".join(_layout(found)))
-    if found.history:
-        yield Line("  run         ", _run(found.history))
-    elif found.step is not None:
-        yield Line("  run         ", f"step {found.step:,}")
-    if found.optimizer is not None:
-        yield Line("  optimizer   ", " · ".join(_optimizer(found.optimizer)))
-    if found.imports:
-        yield from _imports(found)
-    if found.shares:
+    yield Line("  layout      ", " · ".join(_layout(checkpoint)))
+    if checkpoint.history:
+        yield Line("  run         ", _run(checkpoint.history))
+    elif checkpoint.step is not None:
+        yield Line("  run         ", f"step {checkpoint.step:,}")
+    if checkpoint.optimizer is not None:
+        yield Line("  optimizer   ", " · ".join(_optimizer(checkpoint.optimizer)))
+    if checkpoint.imports:
+        yield from _imports(checkpoint)
+    if checkpoint.shares:
         yield Line()
-        yield from _table(found.shares)
-    if isinstance(found.moves, Moves):
+        yield from _table(checkpoint.shares)
+    if isinstance(checkpoint.moves, Moves):
         yield Line()
-        yield from _moved(found.moves)
+        yield from _changes(checkpoint.moves)
 
 
-def _layout(found: Checkpoint) -> Iterator[str]:
-    yield found.layout
-    yield "1 file" if found.files == 1 else f"{found.files:,} files"
-    yield gb(found.bytes)
-    if found.tensors:
-        yield f"{found.tensors:,} tensors"
-        yield f"{count(found.parameters)} parameters{' as stored' * found.quantized}"
-    if found.model_type:
-        yield f"model type {shown(found.model_type, 60)}"
+def _layout(checkpoint: Checkpoint) -> Iterator[str]:
+    yield checkpoint.layout
+    yield "1 file" if checkpoint.files == 1 else f"{checkpoint.files:,} files"
+    yield gb(checkpoint.bytes)
+    if checkpoint.tensors:
+        yield f"{checkpoint.tensors:,} tensors"
+        yield f"{count(checkpoint.parameters)} parameters{' as stored' * checkpoint.quantized}"
+    if checkpoint.model_type:
+        yield f"model type {shown(checkpoint.model_type, 60)}"
 
 
 def _run(history: History) -> str:
-    said = f"step {history.steps:,}"
+    step = f"step {history.steps:,}"
     if not history.covered:
-        return said
-    return (
-        f"{said} · learning rates add up to {history.lr_sum:.4g} ({history.covered:,} steps logged)"
-    )
+        return step
+    return f"{step} · sum of learning rates {history.lr_sum:.4g} ({history.covered:,} steps logged)"
 
 
-def _optimizer(found: Optimizer | Unknown) -> Iterator[str]:
-    if isinstance(found, Unknown):
-        yield f"not known: {found.reason}"
+def _optimizer(optimizer: Optimizer | Unknown) -> Iterator[str]:
+    if isinstance(optimizer, Unknown):
+        yield f"unknown: {optimizer.reason}"
         return
-    yield shown(found.kind, 60)
-    yield f"{found.entries:,} of {found.parameters:,} parameters have state"
-    if found.moments:
-        yield f"moments {_by_dtype(found.moments)}"
-    if found.masters:
-        yield f"master weights {_by_dtype(found.masters)}"
-    if found.step_max is not None:
-        lowest = f"{found.step_min:g}-" if found.step_min not in (None, found.step_max) else ""
-        yield f"step {lowest}{found.step_max:g}"
-    if found.lr:
-        yield f"learning rate {', '.join(dict.fromkeys(f'{rate:g}' for rate in found.lr[:8]))}"
+    yield shown(optimizer.kind, 60)
+    yield f"{optimizer.entries:,} of {optimizer.parameters:,} parameters have state"
+    if optimizer.moments:
+        yield f"moments {_by_dtype(optimizer.moments)}"
+    if optimizer.masters:
+        yield f"master weights {_by_dtype(optimizer.masters)}"
+    if optimizer.step_max is not None:
+        lowest = (
+            f"{optimizer.step_min:g}-"
+            if optimizer.step_min not in (None, optimizer.step_max)
+            else ""
+        )
+        yield f"step {lowest}{optimizer.step_max:g}"
+    if optimizer.lr:
+        yield f"learning rate {', '.join(dict.fromkeys(f'{rate:g}' for rate in optimizer.lr[:8]))}"
 
 
 def _by_dtype(counts: dict[str, int]) -> str:
@@ -108,11 +109,11 @@ def _by_dtype(counts: dict[str, int]) -> str:
     return ", ".join(f"{shown(dtype, 40)} × {number:,}" for dtype, number in counts.items())
 
 
-def _imports(found: Checkpoint) -> Iterator[Line]:
-    refused = set(found.refused)
+def _imports(checkpoint: Checkpoint) -> Iterator[Line]:
+    refused = set(checkpoint.refused)
     names = [
         shown(name, 120) + " (refused by weights_only)" * (name in refused)
-        for name in sorted(found.imports, key=lambda name: (name not in refused, name))
+        for name in sorted(checkpoint.imports, key=lambda name: (name not in refused, name))
     ]
     more = [f"and {len(names) - MOST_IMPORTS:,} more"] if len(names) > MOST_IMPORTS else []
     yield Line("  imports     ", ", ".join(names[:MOST_IMPORTS] + more))
@@ -139,10 +140,10 @@ def _row(cells: tuple[str, ...], widths: list[int]) -> str:
     return "  " + "  ".join([*left, *right])
 
 
-def _moved(moves: Moves) -> Iterator[Line]:
-    yield Line("  moved since the baseline", "", "bold")
-    for kind, (moved, compared) in moves.kinds.items():
-        yield Line(f"  {kind:<12}", f"{moved:,} of {compared:,}")
+def _changes(moves: Moves) -> Iterator[Line]:
+    yield Line("  parameters changed since the baseline", "", "bold")
+    for kind, (changed, compared) in moves.kinds.items():
+        yield Line(f"  {kind:<12}", f"{changed:,} of {compared:,}")
 
 
 def _rows(scan: Scan) -> Iterator[str]:
@@ -161,43 +162,40 @@ def _short(row: Row) -> tuple[str, str, str, str]:
     return shown(name, 500), shown(dtype, 40), "×".join(map(str, shape)) or "scalar", f"{size:,}"
 
 
-def _judged(scan: Scan) -> Iterator[Line]:
+def _findings(scan: Scan) -> Iterator[Line]:
     yield from family_lines("CKP", list(scan.report.findings), "normal")
     *counted, verdict = footer_lines(scan.report)
     yield from counted
-    yield replace(verdict, body=_next(scan.report))
+    yield replace(verdict, body=_next_action(scan.report))
 
 
-def _next(report: Report) -> str:
-    """What to do now; a scan alone cannot promise that anything trains."""
-    if report.outcome is not Outcome.READY:
-        return report.next_action
-    warned = ", ".join(finding.check.code for finding in report.with_status(Status.WARN))
-    return f"read {warned} first" if warned else "nothing that was read speaks against these files"
+def _next_action(report: Report) -> str:
+    """As for a run, but a scan covers the checkpoint alone and says so."""
+    return report.next_action.replace("all checks passed", "all checkpoint checks passed")
 
 
 def json_text(scan: Scan) -> str:
     """One object; fields are only ever added within a schema version."""
-    found = scan.checkpoint
-    told: dict[str, Any] = {
+    checkpoint = scan.checkpoint
+    fields: dict[str, Any] = {
         "schema_version": report_json.SCHEMA_VERSION,
         "doctor": __version__,
         "path": scan.path,
         "verdict": str(scan.report.outcome),
         "exit_code": scan.report.exit_code,
-        "checkpoint": _untagged(msgspec.to_builtins(found)),
+        "checkpoint": _untagged(msgspec.to_builtins(checkpoint)),
         "counts": scan.report.counts,
-        "findings": [report_json.finding(one) for one in scan.report.findings],
+        "findings": [report_json.finding_object(finding) for finding in scan.report.findings],
         "seconds": round(scan.report.facts.seconds, 3),
     }
-    if isinstance(found, Unknown):
-        told |= {"checkpoint": None, "reason": found.reason}
+    if isinstance(checkpoint, Unknown):
+        fields |= {"checkpoint": None, "reason": checkpoint.reason}
     if scan.rows is not None:
-        told["tensors"] = [
+        fields["tensors"] = [
             dict(zip(("name", "dtype", "shape", "file", "bytes"), row, strict=True))
             for row in scan.rows
         ]
-    return json.dumps(told, indent=2)
+    return json.dumps(fields, indent=2)
 
 
 def _untagged(data: Any) -> Any:

@@ -1,4 +1,4 @@
-"""The report for a terminal: coloured, wrapped to its width, words never only colours."""
+"""The report for a terminal: wrapped to its width; colour is never the only signal."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ ASCII = str.maketrans({"—": "-", "–": "-", "×": "x", "·": "|", "’": "'",
 
 
 def stdout_console(color: Color) -> Console:
-    """A console on stdout. NO_COLOR and the kind of stream decide where `color` is auto."""
+    """A console on stdout. With `color` auto, NO_COLOR and the kind of stream decide."""
     from rich.console import Console
 
     return Console(
@@ -31,28 +31,28 @@ def stdout_console(color: Color) -> Console:
 
 
 def write(text: str, stream: TextIO) -> None:
-    """Print, with what the stream cannot encode written in ASCII."""
+    """Print, in ASCII where the stream cannot encode the text."""
     print(encodable(text, stream), file=stream)
 
 
 def encodable(text: str, stream: TextIO) -> str:
-    """`text` as `stream` can print it; control characters of strangers' names are made visible."""
+    """`text` as `stream` can encode it; control characters are escaped."""
     encoding = stream.encoding or "ascii"
-    shown = visible(text, keep="\n")
+    printable = visible(text, keep="\n")
     try:
-        shown.encode(encoding)
+        printable.encode(encoding)
     except UnicodeEncodeError:
-        shown = shown.translate(ASCII).encode(encoding, "backslashreplace").decode(encoding)
-    return shown
+        printable = printable.translate(ASCII).encode(encoding, "backslashreplace").decode(encoding)
+    return printable
 
 
 def show(report: Report, console: Console, detail: Detail = "normal") -> None:
-    """Print to `console`. Text of strangers is never parsed as markup."""
+    """Print to `console`. Untrusted text is never parsed as markup."""
     show_lines(report_lines(report, detail), console)
 
 
 def show_lines(lines: Iterable[Line], console: Console) -> None:
-    """Print to `console`, wrapped where it is a terminal."""
+    """Print to `console`, wrapped if it is a terminal."""
     width = console.width if console.is_terminal else None
     for line in lines:
         _print(line, console, width)

@@ -243,6 +243,7 @@ def test_the_canary_sings(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", HEAVY)
+@pytest.mark.slow
 def test_heavy(tmp_path: Path, name: str) -> None:
     answer = child(stored(tmp_path / "m.pt", HEAVY[name], DATA))
     assert answer["seconds"] < SECONDS, answer["seconds"]

@@ -13,6 +13,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from examples import examples
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -442,7 +443,9 @@ anything = st.recursive(
 
 
 @settings(
-    max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=examples(150),
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 @given(content=anything, maps=st.dictionaries(st.text(max_size=8), anything, max_size=3))
 def test_any_json_beside_the_weights(tmp_path: Path, content: Any, maps: Any) -> None:

@@ -151,6 +151,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return out
 
 
+@pytest.mark.slow
 def test_a_folder_of_the_trainer(trained: Path) -> None:
     found, ear = heard(trained / "checkpoint-4")
     assert found.layout == "HF Trainer checkpoint, one safetensors file"
@@ -344,6 +345,7 @@ def test_fsdp_folders_of_accelerate(tmp_path: Path) -> None:
     same(alone, ear.tensors, dict(weights))
 
 
+@pytest.mark.slow
 def test_tensors_of_two_processes(tmp_path: Path) -> None:
     with socket.socket() as server:
         server.bind(("127.0.0.1", 0))

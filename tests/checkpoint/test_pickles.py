@@ -11,6 +11,7 @@ import pickletools
 from typing import Any
 
 import pytest
+from examples import examples
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -70,7 +71,7 @@ plain = st.recursive(
 )
 
 
-@settings(deadline=None, max_examples=200)
+@settings(deadline=None, max_examples=examples(200))
 @given(plain, st.sampled_from([2, 3, 4, 5]))
 def test_plain_values_are_themselves(value: Any, protocol: int) -> None:
     data = pickle.dumps(value, protocol)
@@ -85,7 +86,7 @@ def _bytes_of_old(found: Any) -> bool:
     return "builtins" in repr(found)
 
 
-@settings(deadline=None, max_examples=100)
+@settings(deadline=None, max_examples=examples(100))
 @given(plain, st.sampled_from([0, 1]))
 def test_old_protocols(value: Any, protocol: int) -> None:
     assert read_pickle(pickle.dumps(value, protocol)).end
@@ -244,7 +245,7 @@ ALPHABET = [bytes([code]) for code in sorted(OPCODES)]
 pieces = st.sampled_from(ALPHABET) | st.binary(max_size=6) | st.just(b"K\x01") | st.just(b"h\0")
 
 
-@settings(deadline=None, max_examples=1500, suppress_health_check=list(HealthCheck))
+@settings(deadline=None, max_examples=examples(1500), suppress_health_check=list(HealthCheck))
 @given(st.lists(pieces, max_size=40))
 def test_any_stream_of_opcodes_ends_in_an_answer(stream: list[bytes]) -> None:
     try:

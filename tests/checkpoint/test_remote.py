@@ -70,6 +70,7 @@ def reason(address: str) -> str:
     return checkpoint.not_inspectable
 
 
+@pytest.mark.slow
 def test_a_sharded_model_is_read_as_on_a_disk(root: Path) -> None:
     here = found(str(root / "sharded"))
     with serving(root) as served:
@@ -91,6 +92,7 @@ def test_only_the_header_and_the_norms_are_transferred(root: Path) -> None:
         assert served.sent < 140_000
 
 
+@pytest.mark.slow
 def test_a_file_and_an_index_can_be_named(root: Path) -> None:
     with serving(root) as served:
         assert found(f"{served.address}/single/model.safetensors").tensors == 2
@@ -115,6 +117,7 @@ def test_a_request_tells_size_and_ranges_and_files_are_asked_once(root: Path) ->
         ("gzip", "compressed"),
     ],
 )
+@pytest.mark.slow
 def test_a_server_that_misbehaves_is_told_and_not_downloaded(
     root: Path, manner: str, said: str
 ) -> None:
@@ -130,6 +133,7 @@ def test_bytes_beyond_the_range_are_not_listened_to(root: Path) -> None:
 
 
 @pytest.mark.parametrize("manner", ["slow", "silent"])
+@pytest.mark.slow
 def test_a_server_that_takes_too_long_is_given_up(
     root: Path, manner: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -188,6 +192,7 @@ def test_an_empty_file_and_one_that_is_cut_short(root: Path, tmp_path: Path) -> 
     assert "cut short" in short.text
 
 
+@pytest.mark.slow
 def test_names_in_an_index_are_quoted(tmp_path: Path) -> None:
     """A stranger's file name adds no query and leads to no other folder."""
     index = {"weight_map": {"a": "x?y=#%2e%2e.safetensors", "b": "ü \u2028.safetensors"}}
@@ -350,6 +355,7 @@ def test_bytes_that_do_not_come_are_wrong() -> None:
     file.ahead([(0, 5)])  # says nothing: whoever reads is told
 
 
+@pytest.mark.slow
 def test_what_torch_saved_is_read_by_ranges(tmp_path: Path) -> None:
     import torch
 

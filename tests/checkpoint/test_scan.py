@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from examples import examples
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -238,7 +239,7 @@ entries = st.fixed_dictionaries(
 headers = st.dictionaries(names, entries | st.dictionaries(names, names, max_size=2), max_size=4)
 
 
-@settings(max_examples=300, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(300), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(header=headers, size=st.integers(0, 64))
 def test_any_header_is_refused_where_the_library_refuses_it(
     tmp_path: Path, header: Any, size: int
@@ -257,7 +258,7 @@ GOOD = written(
 )
 
 
-@settings(max_examples=500, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(500), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     flips=st.lists(st.tuples(st.integers(0, len(GOOD) - 1), st.integers(0, 255)), max_size=4),
     end=st.integers(0, len(GOOD) + 3),

@@ -368,6 +368,7 @@ def test_every_storage_class_is_known() -> None:
         assert known is None or known.itemsize == ITEM[name], dtype
 
 
+@pytest.mark.slow
 def test_a_large_storage_key_in_a_zip_of_64_bits(tmp_path: Path) -> None:
     """More than 65,535 records: the directory counts them with 64 bits."""
     state = {str(number): torch.ones(1) for number in range(66_000)}

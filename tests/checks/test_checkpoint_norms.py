@@ -257,6 +257,7 @@ def train(dtype: str, folder: Path) -> None:
         Trainer(model, arguments, train_dataset=rows).train()
 
 
+@pytest.mark.slow
 def test_real_training_in_pure_bf16_fails(trained: Path) -> None:
     found = scan(str(trained / "bfloat16" / "checkpoint-200"))
     assert isinstance(found, Checkpoint)

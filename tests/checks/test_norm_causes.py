@@ -342,6 +342,7 @@ RUNS: dict[str, tuple[Callable[[Path], Path], Status, str]] = {
 
 
 @pytest.mark.parametrize("name", RUNS)
+@pytest.mark.slow
 def test_real_runs(name: str, tmp_path: Path) -> None:
     run, status, words = RUNS[name]
     verdict = JUDGE(checkpoint=read(run(tmp_path)))

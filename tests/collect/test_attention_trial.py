@@ -16,7 +16,7 @@ import recorded
 
 from doctor._util.records import Unknown
 from doctor.checks.numerics import attention as checks
-from doctor.checks.numerics.attention_trials import GATES, MODEL_GATES, ordinary
+from doctor.checks.numerics.attention_trials import MODEL_GATES, ordinary
 from doctor.collect import attention_trial
 from doctor.collect.attention_trial import try_attention, try_implementations
 from doctor.collect.child import PROBES, Answer
@@ -25,6 +25,8 @@ from doctor.collect.torch_child import TorchChild
 from doctor.facts.facts import Facts, decode
 from doctor.facts.load import Attention, Implementation, Trial
 from doctor.job.job import Chosen
+from doctor.job.run_options import RunOptions
+from doctor.judge.attention_gates import GATES
 from doctor.judge.check import Finding, Status
 from doctor.judge.engine import examine
 
@@ -86,11 +88,14 @@ def shimmed(fault: str, condition: str = "True") -> str:
     return SHIM.replace("{fault}", fault).replace("{condition}", condition)
 
 
-def on_cpu(python: str = sys.executable, **job: Any) -> Facts:
+def on_cpu(python: str = sys.executable, quick: bool = False, **job: Any) -> Facts:
     facts = recorded.machines()["cpu_only"]
     interpreter = msgspec.structs.replace(recorded.interpreter(), path=python)
     return facts.with_(
-        job=msgspec.structs.replace(facts.job, **job), interpreter=interpreter, attention=None
+        job=msgspec.structs.replace(facts.job, **job),
+        options=RunOptions(quick=quick),
+        interpreter=interpreter,
+        attention=None,
     )
 
 
@@ -132,9 +137,11 @@ class FirstProcessHangs(TorchChild):
 
     requests = 0
 
-    def ask(self, seconds: float, *arguments: Any, **request: Any) -> Answer:
+    def request(self, seconds: float, *arguments: Any, **request: Any) -> Answer:
         self.requests += 1
-        return super().ask(HANG_SECONDS if self.requests == 1 else seconds, *arguments, **request)
+        return super().request(
+            HANG_SECONDS if self.requests == 1 else seconds, *arguments, **request
+        )
 
 
 def judged(facts: Facts, attention: Attention) -> Finding:
@@ -178,7 +185,7 @@ def test_the_trial_of_this_machines_torch(of_this_torch: Attention) -> None:
     assert attention.seconds > 0
     finding = judged(on_cpu(), attention)
     assert finding.status is Status.PASS
-    assert "34 trials of flash, math right" in finding.verdict.summary
+    assert "34 trials of flash, math correct" in finding.verdict.summary
 
 
 def test_the_shapes_provoke_what_they_are_meant_to(of_this_torch: Attention) -> None:
@@ -334,7 +341,7 @@ def test_a_torch_without_the_newer_calls(interpret: Interpret, children: Childre
     assert trials["causal", "bf16", "flash"].errors
     finding = judged(facts, attention)
     assert finding.status is Status.PASS
-    assert "does not tell its default" in finding.verdict.summary
+    assert "does not report its default" in finding.verdict.summary
 
 
 # Wrong kernels
@@ -349,7 +356,7 @@ def test_a_torch_without_the_newer_calls(interpret: Interpret, children: Childre
         (NAN_DV, "backend == 'flash' and is_causal", Status.FAIL, "not finite: dv"),
         (RAISE, "backend == 'flash' and is_causal", Status.FAIL, "No execution plans"),
         (RAISE, "backend == 'math' and is_causal and not dropout_p", Status.PASS, "by default"),
-        (WRONG_DQ, "backend == 'math'", Status.WARN, "math, not the default"),
+        (WRONG_DQ, "backend == 'math'", Status.WARN, "math (not the default)"),
         (WRONG_DQ, "backend == 'flash' and masked", Status.WARN, "boolean mask"),
         (NAN_DV, "backend == 'flash' and k.shape[2] == 192", Status.WARN, "very negative"),
         (WRONG_DQ, "dtype == torch.float16", Status.WARN, "fp16"),
@@ -493,12 +500,12 @@ def test_quick_tries_the_jobs_precision_alone_and_not_for_long(
 def test_a_probe_that_tells_nonsense(interpret: Interpret, children: Children) -> None:
     nonsense = """
     import wire
-    wire.tell(answer={})
+    wire.send(answer={})
     for _ in wire.requests():
         for note in ({"cases": 5}, {"trial": {"backend": 1}}, {"group": 3, "default": 4},
                      {"lowest_lse": "x"}, {"lowest_lse": [1]}, {"default": None}, {}):
-            wire.tell(note=note)
-        wire.tell(answer={"cut_short": 7})
+            wire.send(note=note)
+        wire.send(answer={"cut_short": 7})
     """
     facts = on_cpu(interpret(nonsense))
     interpreter = facts.interpreter
@@ -604,5 +611,5 @@ def test_nan_in_dq_on_hopper(children: Children) -> None:
         assert not trials["causal", dtype, "cudnn"].nonfinite
     finding = judged(facts, attention)
     assert finding.status is Status.WARN
-    assert "cudnn, taken by default" in finding.verdict.summary
+    assert "cudnn (used by default)" in finding.verdict.summary
     assert "known as pytorch#196678" in finding.verdict.summary

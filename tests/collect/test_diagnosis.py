@@ -24,14 +24,16 @@ from doctor.checks.training.diagnosis import (
 )
 from doctor.collect import child as child_process
 from doctor.collect import diagnosis as bisection
-from doctor.collect.child import CUT, PROBES, Answer
+from doctor.collect.child import CUT_OFF, PROBES, Answer
 from doctor.collect.children import Children
 from doctor.collect.collect import collect
 from doctor.collect.diagnosis import CHANGES, MOST_SKIPPED, diagnose, fault_of
 from doctor.collect.torch_child import TorchChild, cut_short
 from doctor.facts.facts import decode, encode
 from doctor.facts.training import LEFT_OUT, Attempt, Diagnosis, Fault, Parameter, Smoke, Stage, Step
+from doctor.job.expect import Expect
 from doctor.job.job import Job
+from doctor.job.run_options import RunOptions
 from doctor.judge.catalog import CHECKS
 from doctor.judge.check import Owner, Status, Verdict, fail, ok
 from doctor.judge.engine import examine
@@ -52,10 +54,10 @@ class OneProcess(TorchChild):
 
     hanging: tuple[str, ...] = ()
 
-    def ask(self, seconds: float, *arguments: Any, **request: Any) -> Answer:
+    def request(self, seconds: float, *arguments: Any, **request: Any) -> Answer:
         name = request.get("change", request["stage"])
         limit = HANG_SECONDS if name in self.hanging else SECONDS
-        answer = super().ask(min(seconds, limit), *arguments, **request)
+        answer = super().request(min(seconds, limit), *arguments, **request)
         if not answer.ended.ok or _stale(answer):
             super().end()
         return answer
@@ -126,7 +128,7 @@ def _diagnosed(
     **limits: Any,
 ) -> Smoke:
     how = {"device": "cpu", "precision": precision, "recipe": recipe, "subject": subject}
-    answer = child.ask(SECONDS, stage="smoke", **how)
+    answer = child.request(SECONDS, stage="smoke", **how)
     smoke = _smoke(answer, precision, recipe)
     limits = {"attempt_seconds": SECONDS, "total_seconds": 10 * SECONDS} | limits
     return msgspec.structs.replace(smoke, diagnosis=diagnose(child, subject, smoke, **limits))
@@ -379,7 +381,7 @@ def test_what_is_wrong_with_a_batch(
 ) -> None:
     subject = _factory(tmp_path / f"{tmp_path.name}.py", CLASSIFIER.format(plant=plant))
     how = {"device": "cpu", "precision": "bf16", "recipe": "amp", "subject": subject}
-    answer = shared.ask(SECONDS, stage="look", **how)
+    answer = shared.request(SECONDS, stage="look", **how)
     messages = answer.answer["look"] if answer.answer else answer.notes[0]["look"]
     assert messages["bad_batch"] == ([text] if text else [])
     assert messages["bad_weights"] == []
@@ -727,7 +729,9 @@ def test_a_whole_run_names_the_cause(tmp_path: Path, monkeypatch: pytest.MonkeyP
     (tmp_path / "sitecustomize.py").write_text(PLANTED_BY_THE_ENVIRONMENT, "utf-8")
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     messages: list[str] = []
-    facts = collect(Job(device="cpu", python=sys.executable), messages.append)
+    facts = collect(
+        Job(device="cpu", python=sys.executable), RunOptions(), Expect(), messages.append
+    )
     findings = {finding.check.code: finding for finding in examine(CHECKS, facts)}
     assert findings["SMK001"].status is Status.PASS
     assert findings["SMK002"].status is Status.FAIL
@@ -779,7 +783,7 @@ def test_a_fault_is_what_the_checks_complain_about(smoke: Smoke, fault: Fault | 
 
 
 def test_the_end_of_the_budget_is_no_fault() -> None:
-    assert fault_of(record(Ended(how="error", detail=CUT))) is None
+    assert fault_of(record(CUT_OFF)) is None
 
 
 def test_every_change_has_words_and_the_limit_is_that_of_the_check() -> None:

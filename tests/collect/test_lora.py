@@ -263,9 +263,9 @@ asked = {}
 def hooked(name, *rest, **named):
     module = plain(name, *rest, **named)
     if name == "wire" and not hasattr(module, "hooked"):
-        module.hooked, tell, requests = True, module.tell, module.requests
-        def telling(**message):
-            tell(**message)
+        module.hooked, send, requests = True, module.send, module.requests
+        def sending(**message):
+            send(**message)
             if asked.get("order") == "LoRA first" and message.get("enter") == "forward":
                 os.kill(os.getpid(), 9) if asked["reentrant"] else time.sleep(600)
         def next_request():
@@ -273,7 +273,7 @@ def hooked(name, *rest, **named):
                 asked.clear()
                 asked.update(request)
                 yield request
-        module.tell, module.requests = telling, next_request
+        module.send, module.requests = sending, next_request
     return module
 builtins.__import__ = hooked
 """

@@ -756,7 +756,7 @@ def test_a_save_that_was_tried_is_the_size_of_a_checkpoint() -> None:
     own = Well(**tried).own
     fits = room(own, 8 * 10**9)
     assert fits.status is Status.PASS
-    assert "2 checkpoints of 3.0 GB (tried: weights 1.0 GB" in fits.summary
+    assert "2 checkpoints of 3.0 GB (trial save: weights 1.0 GB" in fits.summary
     assert room(own, 7 * 10**9).status is Status.WARN
     assert room(own, 5 * 10**9).status is Status.FAIL
     for elsewhere in (Well(**tried, whole=False).own, Unknown(reason="no GPU"), None):

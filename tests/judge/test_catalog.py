@@ -10,19 +10,16 @@ from types import UnionType
 from typing import Any, Union, get_args, get_origin, get_type_hints
 
 import pytest
-from paths import MACHINES, ROOT
+from recorded import machines
 
 import doctor
 from doctor.checks import __path__ as checks_folder
-from doctor.facts.facts import Facts, decode
+from doctor.facts.facts import Facts
 from doctor.judge import catalog
 from doctor.judge.check import EVERYWHERE, Check, Status
 from doctor.judge.engine import examine
 from doctor.judge.sources import DOCUMENTS, SOURCES
-from doctor.report.explain import markdown_table
 
-RECORDED = sorted(MACHINES.glob("*.json"))
-README = ROOT / "README.md"
 EACH = pytest.mark.parametrize("check", catalog.CHECKS, ids=lambda check: check.code)
 
 CITES = {
@@ -62,32 +59,32 @@ CITES = {
 """Document sections that a remedy must cite."""
 
 
-def seen() -> dict[str, set[Status]]:
-    """Code -> the statuses it is seen with on the recorded machines."""
+def recorded_statuses() -> dict[str, set[Status]]:
+    """Code -> its statuses on the recorded machines."""
     statuses: dict[str, set[Status]] = {check.code: set() for check in catalog.CHECKS}
-    for machine in RECORDED:
-        for finding in examine(catalog.CHECKS, decode(machine.read_bytes())):
+    for facts in machines().values():
+        for finding in examine(catalog.CHECKS, facts):
             statuses[finding.check.code].add(finding.status)
     return statuses
 
 
-SEEN = seen()
+STATUSES = recorded_statuses()
 
 
 @EACH
-def test_a_check_is_seen_to_pass_to_complain_and_to_say_unknown(check: Check) -> None:
-    assert Status.PASS in SEEN[check.code]
-    assert SEEN[check.code] & {Status.WARN, Status.FAIL}
-    assert Status.UNKNOWN in SEEN[check.code]
+def test_the_machines_make_a_check_pass_warn_or_fail_and_be_unknown(check: Check) -> None:
+    assert Status.PASS in STATUSES[check.code]
+    assert STATUSES[check.code] & {Status.WARN, Status.FAIL}
+    assert Status.UNKNOWN in STATUSES[check.code]
 
 
 @EACH
-def test_the_conditions_are_told_for_every_status_that_is_seen(check: Check) -> None:
+def test_the_conditions_of_every_recorded_status_are_documented(check: Check) -> None:
     assert check.passes
     assert check.why
     assert check.fix
-    assert check.warns or Status.WARN not in SEEN[check.code]
-    assert check.fails or Status.FAIL not in SEEN[check.code]
+    assert check.warns or Status.WARN not in STATUSES[check.code]
+    assert check.fails or Status.FAIL not in STATUSES[check.code]
     assert check.warns or check.fails
 
 
@@ -104,10 +101,24 @@ def test_codes_and_slugs_are_unique_well_formed_and_never_reused() -> None:
         assert not check.title.endswith(".")
 
 
+def test_older_slugs_are_unique_and_are_never_a_slug_of_today() -> None:
+    aliases = [alias for check in catalog.CHECKS for alias in check.aliases]
+    assert len(set(aliases)) == len(aliases)
+    assert not set(aliases) & {check.slug for check in catalog.CHECKS}
+    for alias in aliases:
+        assert re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)*", alias)
+
+
 def test_a_family_is_judged_in_the_order_of_its_numbers() -> None:
     shown = [check.code for check in catalog.CHECKS]
     order = list(catalog.FAMILIES)
     assert shown == sorted(shown, key=lambda code: (order.index(code[:3]), code))
+
+
+@EACH
+def test_limits_complete_their_sentence(check: Check) -> None:
+    """A pass is no proof "that ..."."""
+    assert not check.limits or (check.limits.startswith("that ") and check.limits.endswith("."))
 
 
 @EACH
@@ -167,7 +178,9 @@ def test_public_addresses_have_a_date_and_a_scheme() -> None:
 def test_cited_sections_are_headings_of_the_documents() -> None:
     folder = os.environ.get("DOCTOR_DOCUMENTS", "")
     if not Path(folder, "precision-stability.md").exists():
-        pytest.skip("the source documents are not at hand; DOCTOR_DOCUMENTS names their folder")
+        pytest.skip(
+            "the source documents are not available; DOCTOR_DOCUMENTS names their directory"
+        )
     for source in DOCUMENTS:
         lines = Path(folder, f"{source.document}.md").read_text("utf-8").splitlines()
         headings = {line.lstrip("#").strip() for line in lines if line.startswith("#")}
@@ -177,22 +190,21 @@ def test_cited_sections_are_headings_of_the_documents() -> None:
             assert any(f"**{source.alias}**" in line or source.alias in line for line in lines)
 
 
-def test_the_table_of_codes_in_the_readme_is_the_generated_one() -> None:
-    assert markdown_table(catalog.CHECKS) in README.read_text("utf-8")
-
-
 @pytest.mark.parametrize(
     ("name", "codes"),
     [
         ("NUM002", {"NUM002"}),
         ("num002", {"NUM002"}),
         ("tf32-setting", {"NUM002"}),
+        ("same-product-twice", {"GPU006"}),
         ("P2", {"NUM002"}),
         ("P10", {"SMK002", "SMK006"}),
         ("NUM999", set()),
     ],
 )
-def test_a_check_is_found_by_code_slug_and_document_section(name: str, codes: set[str]) -> None:
+def test_a_check_is_found_by_code_slug_older_slug_and_document_section(
+    name: str, codes: set[str]
+) -> None:
     assert {check.code for check in catalog.find(name)} == codes
 
 
@@ -203,3 +215,4 @@ def test_a_section_that_stands_for_several_codes_names_them_all() -> None:
 def test_a_name_that_is_nearly_right_is_guessed() -> None:
     assert "NUM002" in catalog.nearest("NUM02")
     assert "tf32-setting" in catalog.nearest("tf32-settings")
+    assert "same-product-twice" in catalog.nearest("same-product-twise")

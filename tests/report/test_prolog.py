@@ -1,4 +1,4 @@
-"""A prolog prints one line, and fails only for a machine that was seen to be at fault."""
+"""A prolog prints one line, and fails only for a machine observed to be at fault."""
 
 from __future__ import annotations
 
@@ -8,24 +8,22 @@ import sys
 from pathlib import Path
 
 import pytest
-from paths import MACHINES
+from command import doctor
+from paths import ROOT
+from recorded import machine_file
+
+pytestmark = pytest.mark.slow
 
 
 def prolog(*arguments: str) -> tuple[int, str]:
-    done = subprocess.run(
-        [sys.executable, "-m", "doctor", "run", *arguments],
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
+    done = doctor("run", *arguments)
     assert done.stderr == ""
     assert done.stdout.count("\n") == 1
     return done.returncode, done.stdout
 
 
 @pytest.mark.parametrize(
-    ("machine", "code", "said"),
+    ("machine", "code", "word"),
     [
         ("row_remap_failed", 1, "RETURN"),
         ("hung_driver", 1, "RETURN"),
@@ -35,10 +33,10 @@ def prolog(*arguments: str) -> tuple[int, str]:
         ("a100", 0, "READY"),
     ],
 )
-def test_only_a_machine_at_fault_fails(machine: str, code: int, said: str) -> None:
-    facts = str(MACHINES / f"{machine}.json")
+def test_only_a_machine_at_fault_fails(machine: str, code: int, word: str) -> None:
+    facts = str(machine_file(machine))
     got, line = prolog("--context", "prolog", "--facts", facts)
-    assert (got, said in line) == (code, True)
+    assert (got, word in line) == (code, True)
     assert line.endswith("the job may start\n") == (code == 0)
 
 
@@ -51,7 +49,7 @@ def test_only_a_machine_at_fault_fails(machine: str, code: int, said: str) -> No
         ("--context=prolog", "--precision", "int3"),
     ],
 )
-def test_a_mistake_in_the_command_line_lets_the_job_start(arguments: tuple[str, ...]) -> None:
+def test_a_usage_error_lets_the_job_start(arguments: tuple[str, ...]) -> None:
     code, line = prolog(*arguments)
     assert code == 0
     assert line.startswith("doctor: not examined, the job may start: ")
@@ -59,10 +57,12 @@ def test_a_mistake_in_the_command_line_lets_the_job_start(arguments: tuple[str, 
 
 @pytest.mark.parametrize(("machine", "code"), [("row_remap_failed", 1), ("a100", 0)])
 @pytest.mark.parametrize("ends", [">/dev/full", ">&-", "| sleep 0; exit ${PIPESTATUS[0]}"])
-def test_a_log_that_takes_nothing_changes_no_verdict(ends: str, machine: str, code: int) -> None:
+def test_an_unwritable_log_does_not_change_the_exit_code(
+    ends: str, machine: str, code: int
+) -> None:
     command = f"{sys.executable} -m doctor run --no-config --context prolog --facts"
     done = subprocess.run(
-        ["bash", "-c", f"{command} {MACHINES / machine}.json {ends}"],
+        ["bash", "-c", f"{command} {machine_file(machine)} {ends}"],
         capture_output=True,
         text=True,
         timeout=120,
@@ -71,14 +71,14 @@ def test_a_log_that_takes_nothing_changes_no_verdict(ends: str, machine: str, co
     assert (done.returncode, done.stderr) == (code, "")
 
 
-def test_a_mistake_with_a_log_that_takes_nothing_lets_the_job_start() -> None:
+def test_a_usage_error_with_an_unwritable_log_lets_the_job_start() -> None:
     command = f"{sys.executable} -m doctor run --context prolog --no-such-flag >/dev/full"
     done = subprocess.run(["bash", "-c", command], capture_output=True, timeout=120, check=False)
     assert (done.returncode, done.stderr) == (0, b"")
 
 
-def test_its_files_are_written_and_one_that_is_not_changes_nothing(tmp_path: Path) -> None:
-    facts = str(MACHINES / "row_remap_failed.json")
+def test_files_are_written_and_a_write_error_does_not_change_the_exit_code(tmp_path: Path) -> None:
+    facts = str(machine_file("row_remap_failed"))
     code, _ = prolog("--context=prolog", "--facts", facts, "--output", f"json={tmp_path}/a.json")
     assert code == 1
     assert json.loads((tmp_path / "a.json").read_text())["verdict"] == "return"
@@ -89,21 +89,21 @@ def recipe(doctor: str, folder: Path, **variables: str) -> int:
     script = folder / "doctor"
     script.write_text(f"#!/bin/sh\n{doctor}\n")
     script.chmod(0o755)
-    text = (MACHINES.parents[1] / "docs/recipes/slurm-prolog.sh").read_text("utf-8")
-    told = text.replace("/opt/doctor/environment/bin/doctor", str(script))
-    assert told != text
-    done = subprocess.run(["bash", "-c", told], env=variables, timeout=60, check=False)
+    text = (ROOT / "docs/recipes/slurm-prolog.sh").read_text("utf-8")
+    script_text = text.replace("/opt/doctor/environment/bin/doctor", str(script))
+    assert script_text != text
+    done = subprocess.run(["bash", "-c", script_text], env=variables, timeout=60, check=False)
     return done.returncode
 
 
-def test_the_recipe_drains_for_a_verdict_alone(tmp_path: Path) -> None:
+def test_the_recipe_drains_only_for_a_verdict(tmp_path: Path) -> None:
     gpus = {"SLURM_JOB_GPUS": "0", "PATH": "/usr/bin:/bin"}
     codes = [recipe(f"exit {code}", tmp_path, **gpus) for code in (0, 1, 2, 3, 127, 137)]
     assert codes == [0, 1, 0, 0, 0, 0]
     assert recipe("exit 1", tmp_path, PATH="/usr/bin:/bin") == 0
 
 
-def test_the_recipe_lets_jobs_start_where_no_doctor_is(tmp_path: Path) -> None:
-    file = MACHINES.parents[1] / "docs/recipes/slurm-prolog.sh"
+def test_the_recipe_lets_jobs_start_without_a_doctor(tmp_path: Path) -> None:
+    file = ROOT / "docs/recipes/slurm-prolog.sh"
     done = subprocess.run(["bash", str(file)], env={"SLURM_JOB_GPUS": "0"}, timeout=60, check=False)
     assert done.returncode == 0

@@ -1,4 +1,4 @@
-"""What of a person's machine a report does not tell, whatever its format."""
+"""Reports of every format are redacted."""
 
 from __future__ import annotations
 
@@ -29,31 +29,34 @@ NAME = "gpu-node-17.cluster.example"
 
 
 def machine(**fields: object) -> Report:
-    seen = host(name=NAME, home="/data/people/maria", env=ENV)
-    facts = box(H100, torch=TORCH_2_15, host=seen, job=job(**fields))
+    described = host(name=NAME, home="/data/people/maria", env=ENV)
+    facts = box(H100, torch=TORCH_2_15, host=described, job=job(**fields))
     return Report(facts, examine(catalog.CHECKS, facts))
 
 
 def saying(text: str, **fields: object) -> Report:
     """A report of a machine with one finding that quotes something."""
-    told = machine(**fields)
-    return replace(told, findings=(finding("NUM004", Status.FAIL, text, commands=(text,)),))
+    return replace(
+        machine(**fields), findings=(finding("NUM004", Status.FAIL, text, commands=(text,)),)
+    )
 
 
 @pytest.mark.parametrize("format", FORMATS)
-def test_no_format_tells_values_names_or_homes(format: str) -> None:
-    told = machine(checkpoint="/home/maria/runs/model.safetensors")
+def test_no_format_contains_values_names_or_home_directories(format: str) -> None:
+    original = machine(checkpoint="/home/maria/runs/model.safetensors")
     quoted = saying(f"died on {NAME} (gpu-node-17) in /data/people/maria/x: +dynamo,apollo_module")
-    whole = replace(told, findings=(*told.findings, *quoted.findings), replayed="/root/f.json")
-    text = FORMATS[format](redact(whole))
+    report = replace(
+        original, findings=(*original.findings, *quoted.findings), replayed="/root/f.json"
+    )
+    text = FORMATS[format](redact(report))
     for secret in ("apollo", "maria", "node-17", "/root"):
         assert secret not in text
-    shown = FORMATS[format](redact(whole, keep_names=True))
-    assert "apollo" in shown or format in ("nagios", "sarif")
+    unredacted = FORMATS[format](redact(report, keep_names=True))
+    assert "apollo" in unredacted or format in ("nagios", "sarif")
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "redacted"),
     [
         ("CUDA_LAUNCH_BLOCKING=1 (waits)", "CUDA_LAUNCH_BLOCKING=1 (waits)"),
         ("NCCL_DEBUG=INFO (talks)", "NCCL_DEBUG=INFO (talks)"),
@@ -73,82 +76,78 @@ def test_no_format_tells_values_names_or_homes(format: str) -> None:
         ("is it so? https://host/x", "is it so? https://host/x"),
     ],
 )
-def test_what_is_left_of_a_text(text: str, told: str) -> None:
-    (found,) = redact(saying(text)).findings
-    assert found.verdict.summary == told
-    assert found.verdict.commands == (told,)
+def test_redaction_of_a_text(text: str, redacted: str) -> None:
+    (result,) = redact(saying(text)).findings
+    assert result.verdict.summary == redacted
+    assert result.verdict.commands == (redacted,)
 
 
-def test_with_no_redact_only_what_looks_like_a_secret_goes() -> None:
+def test_no_redact_still_removes_secrets() -> None:
     text = f"{NAME} /home/maria LD_PRELOAD=/srv/teams/apollo/libtrace.so"
-    (found,) = redact(saying(f"{text} ghp_{'a' * 36}"), keep_names=True).findings
-    assert found.verdict.summary == f"{text} {HIDDEN}"
+    (result,) = redact(saying(f"{text} ghp_{'a' * 36}"), keep_names=True).findings
+    assert result.verdict.summary == f"{text} {HIDDEN}"
 
 
-def test_the_facts_within_a_report_tell_no_more_than_its_text() -> None:
-    told = redact(machine(output_dir="/home/maria/out"))
-    seen = told.facts.host
-    assert isinstance(seen, Host)
-    assert (seen.name, seen.home) == ("", "")
-    assert seen.env["LD_PRELOAD"] == HIDDEN
-    assert seen.env["CUDA_VISIBLE_DEVICES"] == ENV["CUDA_VISIBLE_DEVICES"]
-    assert told.facts.job.output_dir == "~/out"
+def test_the_facts_of_a_report_are_redacted() -> None:
+    facts = redact(machine(output_dir="/home/maria/out")).facts
+    assert isinstance(facts.host, Host)
+    assert (facts.host.name, facts.host.home) == ("", "")
+    assert facts.host.env["LD_PRELOAD"] == HIDDEN
+    assert facts.host.env["CUDA_VISIBLE_DEVICES"] == ENV["CUDA_VISIBLE_DEVICES"]
+    assert facts.job.output_dir == "~/out"
 
 
-def test_a_host_that_is_called_like_a_word_of_the_facts_breaks_nothing() -> None:
-    seen = host(name="error", home="/")
-    facts = machines()["smoke_segfault"].with_(host=seen)
-    told = judged(facts)
-    assert told.facts.smoke == judged(machines()["smoke_segfault"]).facts.smoke
+def test_a_host_name_equal_to_a_literal_of_the_facts_changes_no_fact() -> None:
+    facts = machines()["smoke_segfault"].with_(host=host(name="error", home="/"))
+    assert judged(facts).facts.smoke == judged(machines()["smoke_segfault"]).facts.smoke
 
 
 @pytest.mark.parametrize("name", machines())
 def test_redaction_changes_no_verdict(name: str) -> None:
     facts = machines()[name]
-    told = Report(facts, examine(catalog.CHECKS, facts))
-    shown = redact(told)
-    assert (shown.outcome, shown.exit_code, shown.counts) == (
-        told.outcome,
-        told.exit_code,
-        told.counts,
-    )
-    assert shown.facts.job_gpus == told.facts.job_gpus
-    assert redact(shown) == shown
+    report = Report(facts, examine(catalog.CHECKS, facts))
+    redacted = redact(report)
+    assert redacted.outcome is report.outcome
+    assert (redacted.exit_code, redacted.counts) == (report.exit_code, report.counts)
+    assert redacted.facts.job_gpus == report.facts.job_gpus
+    assert redact(redacted) == redacted
 
 
 def test_a_command_with_the_home_folder_can_still_be_run() -> None:
     python = replace(finding("TOR001", Status.FAIL), python="/home/maria/my env/bin/python")
     command = replace(python.verdict, commands=("python -m pip install torch",))
-    told = replace(machine(), findings=(replace(python, verdict=command),))
-    (line,) = redact(told).findings[0].commands
+    report = replace(machine(), findings=(replace(python, verdict=command),))
+    (line,) = redact(report).findings[0].commands
     assert line == "~/'my env/bin/python' -m pip install torch"
 
 
 @pytest.mark.parametrize("name", ["a", "1", "gpu", "gpu-01", "torch", "python", "nvidia", "optimi"])
-def test_a_host_called_like_a_word_of_the_reports_damages_no_remedy(name: str) -> None:
+def test_a_generic_host_name_changes_no_text(name: str) -> None:
     facts = machines()["two_cudnns"]
     assert judged(facts.with_(host=host(name=name))).findings == judged(facts).findings
 
 
 @pytest.mark.parametrize("name", ["a1b2c3d4e5f6", "maria", "gpu-apollo", "ip-10-0-0-12"])
 def test_any_other_name_is_hidden(name: str) -> None:
-    told = replace(
+    report = replace(
         saying(f"on {name}: no"), facts=box(H100, torch=TORCH_2_15, host=host(name=name))
     )
-    assert redact(told).findings[0].verdict.summary == "on [host]: no"
+    assert redact(report).findings[0].verdict.summary == "on [host]: no"
 
 
 @pytest.mark.parametrize(
-    ("home", "text", "told"),
+    ("home", "text", "redacted"),
     [
         ("/data/people/maria/", "/data/people/maria/x", "~/x"),
         ("/", "/dev/shm", "/dev/shm"),
         ("/dev/shm", "/dev/shm has 64 MiB", "/dev/shm has 64 MiB"),
     ],
 )
-def test_a_home_hides_itself_and_nothing_else(home: str, text: str, told: str) -> None:
+def test_a_home_directory_is_redacted_and_system_paths_are_not(
+    home: str, text: str, redacted: str
+) -> None:
     report = replace(saying(text), facts=box(H100, torch=TORCH_2_15, host=host(home=home)))
-    assert redact(report).findings[0].verdict.summary == told
+    assert redact(report).findings[0].verdict.summary == redacted
 
 
 def test_hostile_names_and_values_are_text_and_take_no_time() -> None:

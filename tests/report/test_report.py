@@ -2,36 +2,34 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from recorded import H100, TORCH_2_15, box, job
 
-from doctor.judge.check import Check, Finding, Owner, Status, Verdict
+from doctor.job.run_options import RunOptions
+from doctor.judge.catalog import find
+from doctor.judge.check import Finding, Owner, Status, Verdict
 from doctor.report.report import Outcome, Report
 
 
 def finding(code: str, status: Status, owner: Owner = Owner.ENVIRONMENT) -> Finding:
-    check = Check(
-        code=code,
-        slug="made-up",
-        title="It is well",
-        why="",
-        passes=(),
-        fix="mend it\nand more",
-        owner=owner,
-        judge=lambda: None,
-    )
-    return Finding(check, Verdict(status, "what was seen"))
+    """A check of the catalogue with that result; its verdict policy is the real one."""
+    (check,) = find(code)
+    check = replace(check, fix="first sentence. Second\nand more", owner=owner)
+    return Finding(check, Verdict(status, "observed value"))
 
 
-WELL = finding("NUM004", Status.PASS)
+PASSED = finding("NUM004", Status.PASS)
 
 
 def report(*findings: Finding, **options: object) -> Report:
-    """A report in which something else was judged too, and is well."""
+    """A report with these findings, after one that passed."""
     fail_on = options.pop("fail_on", "fail")
-    chosen = options.pop("chosen", False)
-    facts = box(H100, torch=TORCH_2_15, job=job(**options))
-    return Report(facts, (WELL, *findings), fail_on, chosen=chosen)  # type: ignore[arg-type]
+    selected = options.pop("selected", False)
+    run = RunOptions(smoke=bool(options.pop("smoke", True)))
+    facts = box(H100, torch=TORCH_2_15, job=job(**options), options=run)
+    return Report(facts, (PASSED, *findings), fail_on, selected=selected)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -69,25 +67,29 @@ def test_unknown_counts_about_what_the_user_named_only(code: str, named: dict[st
     assert report(unread, **named).outcome is Outcome.UNKNOWN
 
 
-def test_where_nothing_was_judged_nothing_is_ready() -> None:
-    facts = box(H100, torch=TORCH_2_15)
-    for findings in ((), (finding("CKP001", Status.SKIP),)):
-        silent = Report(facts, findings)
-        assert (silent.outcome, silent.exit_code) == (Outcome.UNKNOWN, 3)
-        assert "nothing was judged" in silent.next_action
+@pytest.mark.parametrize("findings", [(), (finding("CKP001", Status.SKIP),)])
+def test_a_run_without_an_evaluated_check_is_unknown(findings: tuple[Finding, ...]) -> None:
+    empty = Report(box(H100, torch=TORCH_2_15), findings)
+    assert (empty.outcome, empty.exit_code) == (Outcome.UNKNOWN, 3)
+    assert empty.verdict_line.startswith("UNKNOWN: no check was evaluated")
 
 
 def test_unknown_counts_about_checks_that_were_chosen() -> None:
     unread = finding("GPU003", Status.UNKNOWN)
     assert report(unread).outcome is Outcome.READY
-    assert report(unread, chosen=True).outcome is Outcome.UNKNOWN
+    assert report(unread, selected=True).outcome is Outcome.UNKNOWN
 
 
-def test_the_last_line_names_the_warnings() -> None:
-    warned = report(finding("GPU002", Status.WARN))
-    assert warned.next_action == "it will train; read GPU002 first"
-    stopped = report(finding("GPU002", Status.WARN), fail_on="warn")
-    assert "--fail-on warn stops here: GPU002" in stopped.next_action
+def test_the_verdict_line_of_a_ready_machine_names_warnings_unknowns_and_ignored_checks() -> None:
+    unread, warning = finding("GPU003", Status.UNKNOWN), finding("GPU002", Status.WARN)
+    ignored = replace(finding("MEM003", Status.FAIL), ignored="no workers")
+    assert report().verdict_line == "READY: all checks passed"
+    assert report(warning).verdict_line == "READY with warnings: GPU002"
+    assert report(warning, unread).verdict_line == "READY with warnings: GPU002"
+    gated = report(warning, fail_on="warn")
+    assert gated.verdict_line == "READY with warnings: GPU002 (exit code 1: --fail-on warn)"
+    partial = report(unread, ignored)
+    assert partial.verdict_line == "READY: no problems found (unknown: GPU003; ignored: MEM003)"
 
 
 def test_a_smoke_step_that_was_left_out_does_not_count() -> None:
@@ -112,11 +114,11 @@ def test_the_exit_code(status: Status, fail_on: str, code: int) -> None:
     assert report(finding("SMK002", status), fail_on=fail_on).exit_code == code
 
 
-def test_the_next_action_is_the_first_thing_to_mend() -> None:
+def test_the_verdict_line_starts_with_the_first_fix() -> None:
     broken = report(finding("TOR001", Status.FAIL), finding("SMK001", Status.FAIL))
-    assert broken.next_action == "TOR001: mend it"
-    worn = finding("GPU003", Status.FAIL, Owner.MACHINE)
-    returned = report(finding("TOR001", Status.FAIL), worn)
-    assert returned.next_action.startswith("GPU003: mend it")
-    assert "nothing that was checked" in report().next_action
-    assert "SMK001: what was seen" in report(finding("SMK001", Status.UNKNOWN)).next_action
+    assert broken.verdict_line == "FIX: TOR001: first sentence"
+    defective = finding("GPU003", Status.FAIL, Owner.MACHINE)
+    returned = report(finding("TOR001", Status.FAIL), defective)
+    assert returned.verdict_line.startswith("RETURN: GPU003: first sentence;")
+    unread = report(finding("SMK001", Status.UNKNOWN))
+    assert unread.verdict_line == "UNKNOWN: SMK001 step-completes: observed value"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -31,7 +31,7 @@ def missing() -> str:
 
 
 class Browser:
-    """One window. What it asks the network for and complains of is kept."""
+    """One window. Its network requests and console errors are recorded."""
 
     def __init__(self, profile: str) -> None:
         from selenium import webdriver
@@ -43,11 +43,12 @@ class Browser:
         options.binary_location = shutil.which("chromium") or ""
         options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
         self.driver = webdriver.Chrome(options, Service(shutil.which("chromedriver")))
+        self.driver.get("about:blank")  # cancels the requests of Chromium's start page
 
     def cdp(self, command: str, **arguments: Any) -> dict[str, Any]:
-        """A command of the Chrome DevTools protocol."""
-        answer: dict[str, Any] = self.driver.execute_cdp_cmd(command, arguments)
-        return answer
+        """Run a command of the Chrome DevTools protocol."""
+        result: dict[str, Any] = self.driver.execute_cdp_cmd(command, arguments)
+        return result
 
     def open(self, page: Path, width: int = 1280, *, dark: bool = False, media: str = "") -> None:
         """Load a page at that width."""
@@ -65,15 +66,21 @@ class Browser:
         self.driver.get(page.as_uri())
 
     def run(self, script: str) -> Any:
-        """What a script in the page returns."""
+        """Run a script in the page and return its result."""
         return self.driver.execute_script(script)
 
-    def complaints(self) -> list[str]:
-        """What stands in the console since the page was opened."""
+    def wait_until(self, condition: Callable[[], bool]) -> None:
+        """Poll until the condition holds. Raises TimeoutException after 10 seconds."""
+        from selenium.webdriver.support.ui import WebDriverWait
+
+        WebDriverWait(self.driver, 10, 0.05).until(lambda driver: condition())
+
+    def errors(self) -> list[str]:
+        """Console messages since the page was opened."""
         return [entry["message"] for entry in self.driver.get_log("browser")]
 
     def requests(self) -> list[str]:
-        """Addresses that were asked for since the page was opened."""
+        """Addresses requested since the page was opened."""
         events = [json.loads(entry["message"]) for entry in self.driver.get_log("performance")]
         return [
             event["message"]["params"]["request"]["url"]
@@ -82,11 +89,11 @@ class Browser:
         ]
 
     def picture(self, height: int | None = None) -> bytes:
-        """The page as PNG, its first `height` pixels or the whole."""
-        width, whole = self.run(
+        """The page as PNG: its first `height` pixels, or all of it."""
+        width, full = self.run(
             "return [document.documentElement.clientWidth, document.documentElement.scrollHeight]"
         )
-        clip = {"x": 0, "y": 0, "width": width, "height": height or whole, "scale": 1}
+        clip = {"x": 0, "y": 0, "width": width, "height": height or full, "scale": 1}
         shot = self.cdp("Page.captureScreenshot", captureBeyondViewport=True, clip=clip)
         return base64.b64decode(shot["data"])
 
@@ -95,8 +102,8 @@ class Browser:
 def browser() -> Iterator[Browser]:
     """A browser with a fresh profile."""
     with TemporaryDirectory() as profile:
-        opened = Browser(profile)
+        window = Browser(profile)
         try:
-            yield opened
+            yield window
         finally:
-            opened.driver.quit()
+            window.driver.quit()

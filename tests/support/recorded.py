@@ -1,4 +1,4 @@
-"""The machines of tests/machines, spelled out: `python tests/recorded.py` writes their files.
+"""Machines that the tests examine, as facts.
 
 All of them are made from documented values (vendors' data sheets, torch's own tables, the texts
 that drivers and libraries print) unless `origin` says that they were recorded on hardware.
@@ -6,6 +6,9 @@ that drivers and libraries print) unless `origin` says that they were recorded o
 
 from __future__ import annotations
 
+import tempfile
+from functools import cache
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -14,7 +17,6 @@ import recorded_diagnosis
 import recorded_expect
 import recorded_load
 import recorded_own
-from paths import MACHINES as FOLDER
 from recorded_load import loaded, quiet
 
 from doctor._util.records import Ended, Unknown
@@ -48,6 +50,7 @@ from doctor.facts.machine import (
 )
 from doctor.facts.training import Parameter, Smoke, Stage, Step
 from doctor.job.job import Job
+from doctor.report.report import Outcome
 
 GIB, MIB, GB = 2**30, 2**20, 10**9
 MADE = "made from documented values"
@@ -732,7 +735,7 @@ def unread() -> Facts:
 
 
 def machines() -> dict[str, Facts]:
-    """Name of the file -> its facts."""
+    """Name -> facts."""
     slow = (Watched(uuid=H100.uuid, samples=14, mask=0x4 | 0x40 | 0x8),)
     used = msgspec.structs.replace(H100, memory_used=40 * GIB)
     remap = msgspec.structs.replace(A100, remap_failed=True, uncorrected=3)
@@ -817,6 +820,101 @@ def machines() -> dict[str, Facts]:
     }
 
 
-if __name__ == "__main__":
-    for name, facts in machines().items():
-        (FOLDER / f"{name}.json").write_bytes(encode(facts))
+AREAS: dict[str, dict[str, Outcome]] = {
+    "healthy": {
+        "h100_torch2.15": Outcome.READY,
+        "a100": Outcome.READY,
+        "rtx4090": Outcome.READY,
+        "two_a100": Outcome.READY,
+        "mi300_rocm": Outcome.READY,
+        "cpu_only": Outcome.READY,
+    },
+    "unreadable": {
+        "nothing_readable": Outcome.UNKNOWN,
+        "agreed_and_unread": Outcome.UNKNOWN,
+        "no_driver": Outcome.FIX,
+        "hung_driver": Outcome.RETURN,
+        "torch_import_fails": Outcome.FIX,
+    },
+    "expected": {
+        "as_agreed": Outcome.READY,
+        "not_as_agreed": Outcome.RETURN,
+    },
+    "torch_build": {
+        "old_driver": Outcome.FIX,
+        "cpu_torch_beside_gpu": Outcome.FIX,
+        "rtx5090_torch2.6": Outcome.FIX,
+        "v100_torch2.11": Outcome.FIX,
+        "two_cudnns": Outcome.FIX,
+    },
+    "gpu": {
+        "gb10": Outcome.READY,
+        "mig_slice": Outcome.FIX,
+        "busy_gpu": Outcome.FIX,
+        "row_remap_failed": Outcome.RETURN,
+        "throttled": Outcome.READY,
+        "slow_card": Outcome.READY,
+        "wrong_product": Outcome.RETURN,
+        "xid_during_run": Outcome.RETURN,
+        "load_hangs": Outcome.RETURN,
+        "broken_p2p": Outcome.RETURN,
+    },
+    "numerics": {
+        "h200_torch2.11": Outcome.READY,
+        "titan_rtx_bf16": Outcome.FIX,
+        "t4": Outcome.READY,
+        "fp32_with_leftovers": Outcome.READY,
+        "attention_wrong": Outcome.FIX,
+        "attention_crash": Outcome.FIX,
+        "attention_own_shape": Outcome.FIX,
+        "attention_switched_off": Outcome.READY,
+        "attention_implementation": Outcome.READY,
+        "attention_unfinished": Outcome.READY,
+    },
+    "host": {
+        "shm_64mib": Outcome.FIX,
+        "cgroup_limit": Outcome.FIX,
+        "full_disk": Outcome.FIX,
+    },
+    "checkpoint": {
+        "frozen_norms": Outcome.FIX,
+        "swallowed_updates": Outcome.FIX,
+        "fp32_checkpoint": Outcome.READY,
+        "bf16_adapter": Outcome.UNKNOWN,
+        "missing_shard": Outcome.FIX,
+        "mixed_checkpoint": Outcome.READY,
+    },
+    "training": {
+        "smoke_segfault": Outcome.FIX,
+        "smoke_hang": Outcome.FIX,
+        "smoke_nan": Outcome.FIX,
+        "smoke_norms_unmoved": Outcome.FIX,
+        "smoke_no_gradient": Outcome.FIX,
+        "diagnosed_cudnn": Outcome.FIX,
+        "diagnosed_nothing_mends": Outcome.FIX,
+        "diagnosed_comes_and_goes": Outcome.FIX,
+        "diagnosed_hang_with_flash": Outcome.FIX,
+        "own_fp16": Outcome.READY,
+        "own_lora": Outcome.READY,
+        "own_lora_transformers4.57": Outcome.READY,
+        "own_factory_raises": Outcome.FIX,
+        "own_silent_adapters": Outcome.FIX,
+        "own_nan": Outcome.FIX,
+        "own_scaler_bf16": Outcome.FIX,
+        "own_images": Outcome.UNKNOWN,
+    },
+}
+"""Area -> machine -> expected verdict. `healthy` machines have no warning, failure or unknown."""
+
+OUTCOMES = {name: outcome for area in AREAS.values() for name, outcome in area.items()}
+
+
+_FILES = tempfile.TemporaryDirectory(prefix="machines-")
+
+
+@cache
+def machine_file(name: str) -> Path:
+    """A machine as a facts file, in a directory that lives as long as this process."""
+    path = Path(_FILES.name) / f"{name}.json"
+    path.write_bytes(encode(machines()[name]))
+    return path

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
+from functools import cache
 from typing import Any, get_args
 
 import msgspec
@@ -25,20 +28,35 @@ HOSTILE = (
 
 
 def judged(facts: Facts, **fields: Any) -> Report:
-    """As a run tells it."""
-    found = examine(catalog.CHECKS, facts)
-    return redact(Report(facts, found, **fields))
+    """The report of a run over these facts."""
+    return redact(Report(facts, examine(catalog.CHECKS, facts), **fields))
 
 
-def finding(code: str, status: Status, summary: str = "what was seen", **fields: Any) -> Finding:
+@cache
+def every_report() -> dict[str, Report]:
+    """The reports of all recorded machines."""
+    return {name: judged(facts) for name, facts in machines().items()}
+
+
+@contextmanager
+def about(name: str) -> Iterator[None]:
+    """An assertion that fails inside is reported with that name."""
+    try:
+        yield
+    except Exception as error:
+        error.add_note(f"in the report of {name}")
+        raise
+
+
+def finding(code: str, status: Status, summary: str = "observed value", **fields: Any) -> Finding:
     check = Check(
         code=code,
         slug="made-up",
-        title="It is well",
+        title="The value is correct",
         why="because",
-        passes=("it is well",),
-        fix="mend it",
-        limits="that it stays well",
+        passes=("the value is correct",),
+        fix="correct it",
+        limits="that it stays correct",
         owner=Owner.JOB,
         judge=lambda: None,
     )
@@ -47,23 +65,23 @@ def finding(code: str, status: Status, summary: str = "what was seen", **fields:
 
 
 def report(*findings: Finding, **fields: Any) -> Report:
-    """A report of made findings."""
-    named = fields.pop("job", {})
-    return Report(box(H100, torch=TORCH_2_15, job=job(**named)), findings, **fields)
+    """A report of these findings."""
+    flags = fields.pop("job", {})
+    return Report(box(H100, torch=TORCH_2_15, job=job(**flags)), findings, **fields)
 
 
 def hostile() -> Report:
-    """Every text that a stranger can choose is a trap."""
+    """A report in which all untrusted texts are hostile."""
     facts = machines()["swallowed_updates"]
-    found = tuple(
+    findings = tuple(
         replace(each, verdict=replace(each.verdict, summary=HOSTILE, commands=(HOSTILE,)))
         for each in examine(catalog.CHECKS, facts)
     )
-    return Report(facts, found, replayed=HOSTILE, notes=(HOSTILE,))
+    return Report(facts, findings, replayed=HOSTILE, notes=(HOSTILE,))
 
 
 def showcase() -> Facts:
-    """A machine with something for every part of the page."""
+    """Facts with content for every section of the HTML page."""
     facts = machines()["swallowed_updates"]
     cases = (
         AttentionCase(

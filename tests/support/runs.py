@@ -1,4 +1,4 @@
-"""Small real trainings, each with what it leaves on disk."""
+"""Small real trainings and the checkpoints they write."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def train(
     optimizer: Callable[[Any], Any] | None = None,
     **changes: Any,
 ) -> Path:
-    """Train with transformers' Trainer; the checkpoint's folder."""
+    """Train with transformers' Trainer; return the checkpoint's directory."""
     import torch
     from transformers import Trainer, TrainingArguments
 
@@ -59,8 +59,8 @@ def train(
             }
         )
         rows = [{"input_ids": row, "labels": row} for row in tokens]
-        made = optimizer(model.parameters()) if optimizer else None
-        Trainer(model, arguments, train_dataset=rows, optimizers=(made, None)).train()
+        custom = optimizer(model.parameters()) if optimizer else None
+        Trainer(model, arguments, train_dataset=rows, optimizers=(custom, None)).train()
     return folder / f"checkpoint-{steps}"
 
 
@@ -70,7 +70,7 @@ def norms_of(model: Any) -> list[Any]:
 
 
 def detach_norms(model: Any) -> Any:
-    """A fused kernel that returns no gradient for the weight: the bug's real form."""
+    """Imitate a fused kernel that returns no gradient for the weight, as in the real bug."""
     import types
 
     for norm in norms_of(model):
@@ -84,7 +84,7 @@ def detach_norms(model: Any) -> Any:
 
 
 def zero_norm_gradients(model: Any) -> Any:
-    """A kernel that returns zeros for the weight's gradient."""
+    """Imitate a kernel that returns a zero gradient for the weight."""
     for norm in norms_of(model):
         norm.weight.register_hook(lambda gradient: gradient * 0)
     return model

@@ -1,1 +1,1 @@
-"""How much memory a training takes, and how much there is."""
+"""Memory of a training: how much it requires, and how much is free."""

@@ -1,11 +1,11 @@
-"""What the forward pass keeps for the backward pass: measured by a run, else estimated.
+"""Activations, kept from the forward to the backward pass: measured by a run, else estimated.
 
 The estimate counts bytes as Korthikanti et al. 2022 (arXiv:2205.05198) do: for a layer in 16 bit
-s*b*h * (34 + 5*a*s/h), of which the second term is the attention's matrix and is gone with flash
-and SDPA kernels, and 2*s*b*h where a layer is checkpointed. Their 34 is 11 (attention) + 19 (a
-feed-forward part of width 4h) + 4 (norms). Ours counts the feed-forward part by its real width
-and gate; for the rest it takes what autograd kept in Llama of transformers 5.23, measured on the
-CPU, which is more than the paper's fused kernels keep.
+s*b*h * (34 + 5*a*s/h), where the second term is the attention matrix, which flash and SDPA kernels
+do not keep, and 2*s*b*h where a layer is checkpointed. Their 34 is 11 (attention) + 19 (a
+feed-forward part of width 4h) + 4 (norms). This estimate counts the feed-forward part by its actual
+width and gate; for the rest it uses what autograd kept in Llama of transformers 5.23, measured on
+the CPU, which is more than the paper's fused kernels keep.
 """
 
 from __future__ import annotations
@@ -18,22 +18,23 @@ from doctor.facts.training import MemoryPoint, ModelShape, OwnModel
 from doctor.job.job import Job, Precision
 
 REST = {"amp": 30, "16 bit": 20, "fp32": 32}
-"""Bytes for each token and hidden element that attention and norms keep of a layer."""
+"""Bytes per token and hidden element that attention and norms keep in a layer."""
 LOGITS = 10
-"""Bytes for each token and word: fp32 logits, their log-probabilities and gradient (measured 6
+"""Bytes per token and vocabulary entry: fp32 logits, log-probabilities and gradient (measured: 6
 kept, and 4 for the gradient)."""
 EAGER = 5
-"""The paper's factor of a*s*s*b, where the attention's matrix is kept."""
+"""The paper's factor of a*s*s*b, where the attention matrix is kept."""
 
 
 @dataclass(frozen=True, slots=True)
 class Activations:
-    """Bytes on one GPU, and how they are known."""
+    """Bytes of activations on one GPU."""
 
     bytes: float
-    said: str
+    basis: str
+    """How they are known: measured or estimated, for which batch and length."""
     peak: float | None = None
-    """Measured: the peak of a whole step of one GPU, state included."""
+    """Measured: the peak of a whole step on one GPU in bytes, including the state."""
 
     @property
     def measured(self) -> bool:
@@ -46,12 +47,12 @@ def activations(
     shape: ModelShape | Unknown | None,
     own: OwnModel | Unknown | None,
 ) -> Activations | None:
-    """Measured where the user's own step was, else estimated; None where neither can be."""
+    """Measured if the user's own step was, else estimated; None if neither is possible."""
     return measured(job, own) or estimated(job, precision, shape)
 
 
 def measured(job: Job, own: OwnModel | Unknown | None) -> Activations | None:
-    """A line through the peaks at two batches, taken at the job's batch and length."""
+    """A line through the peaks at two batches, evaluated at the job's batch and length."""
     if not isinstance(own, OwnModel) or not own.whole or not isinstance(own.points, tuple):
         return None
     points = sorted(own.points, key=lambda point: point.batch)
@@ -62,26 +63,26 @@ def measured(job: Job, own: OwnModel | Unknown | None) -> Activations | None:
     if low.batch == high.batch:
         return _as_measured(job, high) if batch == high.batch else None
     slope = max(0.0, (high.peak_bytes - low.peak_bytes) / (high.batch - low.batch))
-    stretch, told = _stretch(job, high)
-    kept = slope * batch * stretch
+    scale, note = _length_scale(job, high)
+    size = slope * batch * scale
     state = high.peak_bytes - slope * high.batch
-    said = f"measured at batches {low.batch} and {high.batch}{told}, batch {batch}"
-    return Activations(kept, said, peak=state + kept)
+    basis = f"measured at batches {low.batch} and {high.batch}{note}, batch {batch}"
+    return Activations(size, basis, peak=state + size)
 
 
 def _as_measured(job: Job, point: MemoryPoint) -> Activations | None:
-    """One point alone tells nothing of another length."""
+    """One point; None if the job has another length."""
     if job.seq_len and point.length and job.seq_len != point.length:
         return None
     return Activations(0.0, f"measured at batch {point.batch}", peak=float(point.peak_bytes))
 
 
-def _stretch(job: Job, point: MemoryPoint) -> tuple[float, str]:
-    """The job's length over the measured one: SDPA keeps memory in proportion to it."""
+def _length_scale(job: Job, point: MemoryPoint) -> tuple[float, str]:
+    """The job's length over the measured one, and a note: with SDPA memory is proportional."""
     if not job.seq_len or not point.length or job.seq_len == point.length:
         return 1.0, ""
-    told = f" of {point.length:,} tokens, scaled to {job.seq_len:,}"
-    return job.seq_len / point.length, told
+    note = f" of {point.length:,} tokens, scaled to {job.seq_len:,}"
+    return job.seq_len / point.length, note
 
 
 def estimated(
@@ -99,12 +100,12 @@ def estimated(
         how = "checkpointing"
     else:
         total, how = shape.layers * layer + logits, "no checkpointing"
-    said = f"estimated for batch {job.batch_size} of {job.seq_len:,} tokens, {how}"
-    return Activations(float(total), said)
+    basis = f"estimated for batch {job.batch_size} of {job.seq_len:,} tokens, {how}"
+    return Activations(float(total), basis)
 
 
 def _layer(job: Job, precision: Precision, shape: ModelShape) -> float:
-    """Bytes that one layer keeps of one token."""
+    """Bytes that one layer keeps for one token."""
     kind = "16 bit" if job.pure_bf16 else "fp32" if precision == "fp32" else "amp"
     value = 2 if precision == "fp32" else 1
     hidden, inner = shape.hidden, shape.intermediate
@@ -113,8 +114,8 @@ def _layer(job: Job, precision: Precision, shape: ModelShape) -> float:
     return REST[kind] * hidden + value * (forward + matrix)
 
 
-def told(found: Activations) -> str:
+def describe(activations: Activations) -> str:
     """ "12.3 GiB of activations (estimated ...)"."""
-    if found.measured:
-        return f"peak {gib(found.peak or 0)} ({found.said})"
-    return f"{gib(found.bytes)} of activations ({found.said})"
+    if activations.measured:
+        return f"peak {gib(activations.peak or 0)} ({activations.basis})"
+    return f"{gib(activations.bytes)} of activations ({activations.basis})"

@@ -1,4 +1,4 @@
-"""The memory of the job on its fullest GPU: what it takes, part by part, and what is free."""
+"""The memory of the job on its fullest GPU: required bytes by part, and free bytes."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ KINDS = ("weights", "gradients", "optimizer", "activations")
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """Bytes on one GPU. `state` is what the whole run keeps, `need` all that is known of it."""
+    """Bytes on one GPU. `state` lasts the whole run; `need` includes activations if known."""
 
     size: Size
     chosen: Chosen
@@ -34,6 +34,7 @@ class Plan:
     activations: Activations | None
     free: float
     where: str
+    """What `free` is free of: a GPU or the host, in words."""
 
     @property
     def state(self) -> float:
@@ -41,16 +42,16 @@ class Plan:
 
     @property
     def need(self) -> float:
-        known = self.activations
-        if known is None:
+        activations = self.activations
+        if activations is None:
             return self.state
-        if known.peak is not None and self.shards == 1:
-            return known.peak
-        return self.state + known.bytes
+        if activations.peak is not None and self.shards == 1:
+            return activations.peak
+        return self.state + activations.bytes
 
     @property
     def bar(self) -> tuple[tuple[str, float], ...]:
-        """Parts of one kind together, then what stays free; nothing is below 0."""
+        """Bytes per kind of part, then the free bytes; nothing is below 0."""
         sums = dict.fromkeys(KINDS, 0.0)
         for part in self.parts:
             sums[part.kind] += part.bytes / self.shards
@@ -69,7 +70,7 @@ def plan(
     shape: ModelShape | Unknown | None = None,
     own: OwnModel | Unknown | None = None,
 ) -> Plan | Unknown | None:
-    """None: nobody told the model's size."""
+    """None if the size of the model is not stated."""
     size = model_size(job, checkpoint)
     if size is None and isinstance(own, OwnModel) and own.whole and own.parameters:
         trained = own.parameters if own.trainable is None else own.trainable
@@ -87,7 +88,7 @@ def plan(
 
 
 def plan_of(facts: Facts) -> Plan | Unknown | None:
-    """The plan of the job that the facts are about."""
+    """The plan of the job in the facts."""
     return plan(
         facts.job,
         facts.target,
@@ -101,7 +102,7 @@ def plan_of(facts: Facts) -> Plan | Unknown | None:
 
 
 def draw(bar: tuple[tuple[str, float], ...]) -> str:
-    """The bar as two lines of plain text, each part by its first letter."""
+    """The bar in plain text: a line with each part as its first letter, and a legend."""
     total = sum(size for _, size in bar) or 1.0
     ends, letters, last = 0.0, "", 0
     for name, size in bar:

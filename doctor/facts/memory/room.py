@@ -1,4 +1,4 @@
-"""Memory that a training could still take, and where."""
+"""Memory that is still free for a training, and where."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from doctor.job.job import Target
 def training_room(
     target: Target, job_gpus: JobGpus | Unknown, host: Host | Unknown
 ) -> tuple[float, str] | Unknown:
-    """Free bytes of the fullest place that the job would use, and what it is."""
+    """Free bytes on the fullest device of the job, and which device that is."""
     if target.kind in ("cpu", "mps"):
         return host_room(host)
     if isinstance(job_gpus, Unknown):
         return job_gpus
     if not job_gpus.gpus:
         return Unknown(reason="no GPU is visible")
-    found = [_gpu_room(gpu, host) for gpu in job_gpus.gpus]
-    for room in found:
+    rooms = [_gpu_room(gpu, host) for gpu in job_gpus.gpus]
+    for room in rooms:
         if isinstance(room, Unknown):
             return room
-    return min(room for room in found if isinstance(room, tuple))
+    return min(room for room in rooms if isinstance(room, tuple))
 
 
 def _gpu_room(gpu: JobGpu, host: Host | Unknown) -> tuple[float, str] | Unknown:
@@ -36,20 +36,19 @@ def _gpu_room(gpu: JobGpu, host: Host | Unknown) -> tuple[float, str] | Unknown:
     if total is None:
         return Unknown(reason=f"the memory of {gpu.label} could not be read")
     if used is None:
-        return float(total), f"on {gpu.label}, what others use there not read"
+        return float(total), f"on {gpu.label}, memory used by others not read"
     return float(total - used), f"free on {gpu.label}"
 
 
 def _shares_memory(gpu: JobGpu) -> bool:
-    """An integrated GPU: torch says so, or NVML knows of no memory of its own."""
+    """An integrated GPU: torch reports one, or NVML supports no memory query."""
     if gpu.torch:
         return gpu.torch.integrated
-    unread = gpu.nvml.unread.items() if gpu.nvml else ()
-    return any("memory" in name and "not supported" in why.lower() for name, why in unread)
+    return gpu.nvml is not None and gpu.nvml.lacks("memory_total")
 
 
 def host_room(host: Host | Unknown) -> tuple[float, str] | Unknown:
-    """What this process may still take: MemAvailable, or less under a cgroup's limit."""
+    """Bytes this process may still use, and why: MemAvailable, or less under a cgroup limit."""
     if isinstance(host, Unknown):
         return host
     if host.memory_available is None:
@@ -57,5 +56,5 @@ def host_room(host: Host | Unknown) -> tuple[float, str] | Unknown:
     limit, used = host.cgroup_memory_limit, host.cgroup_memory_used
     if limit is None or limit - (used or 0) >= host.memory_available:
         return float(host.memory_available), "available on this host"
-    taken = "what is used of it not read" if used is None else f"{gib(used)} of it used"
-    return float(limit - (used or 0)), f"left under the cgroup limit of {gib(limit)}, {taken}"
+    usage = "usage not read" if used is None else f"{gib(used)} used"
+    return float(limit - (used or 0)), f"available under the cgroup limit of {gib(limit)}, {usage}"

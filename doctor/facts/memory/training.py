@@ -15,19 +15,19 @@ STATES: dict[Optimizer, tuple[str, int, bool]] = {
     "adamw": ("Adam moments", 2, False),
     "adamw-8bit": ("Adam moments", 2, True),
     "adafactor": ("Adafactor rows and columns", 0, False),
-    "sgd": ("SGD keeps nothing", 0, False),
+    "sgd": ("no state for SGD", 0, False),
     "sgd-momentum": ("momentum", 1, False),
     "lion": ("Lion momentum", 1, False),
     "lion-8bit": ("Lion momentum", 1, True),
 }
-"""What an optimizer keeps for every trainable parameter: its name, how many numbers, and whether
-they take 8 bits instead of the weights' dtype. Adafactor without a first moment keeps a row and a
-column of each matrix, next to nothing."""
+"""State of an optimizer per trainable parameter: name, count of numbers, and whether these take
+8 bits instead of the weights' dtype. Adafactor without a first moment keeps one row and one column
+of each matrix, which is negligible."""
 
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """One row of the table: so many bytes for so many parameters."""
+    """One row of the table: `per_parameter` bytes for each of `parameters`."""
 
     kind: Literal["weights", "gradients", "optimizer"]
     name: str
@@ -41,17 +41,18 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Size:
-    """The model's parameters and who told them."""
+    """The number of parameters of the model."""
 
     parameters: int
     trainable: int
-    said: str
+    basis: str
+    """Where the number comes from: an option, or the user's model."""
 
 
 def model_size(job: Job, checkpoint: Checkpoint | Unknown | None) -> Size | Unknown | None:
-    """From --params, else from the checkpoint; None if neither was named."""
+    """From --params, else from the checkpoint; None if neither is given."""
     if job.params is not None:
-        parameters, said = job.params, "--params"
+        parameters, basis = job.params, "--params"
     elif checkpoint is None:
         return None
     elif isinstance(checkpoint, Unknown):
@@ -59,15 +60,15 @@ def model_size(job: Job, checkpoint: Checkpoint | Unknown | None) -> Size | Unkn
     elif checkpoint.not_inspectable or not checkpoint.parameters:
         return Unknown(reason="the checkpoint's parameters could not be counted: --params N")
     elif checkpoint.adapter or checkpoint.layout.endswith("PEFT adapter"):
-        return Unknown(reason="the checkpoint is an adapter's, not the whole model's: --params N")
+        return Unknown(reason="the checkpoint holds an adapter, not the whole model: --params N")
     elif checkpoint.lone_shard:
         return Unknown(reason="the checkpoint is one shard of several: --params N")
     elif checkpoint.quantized:
-        return Unknown(reason="the checkpoint is quantised, its parameters are packed: --params N")
+        return Unknown(reason="the checkpoint is quantized, its parameters are packed: --params N")
     else:
-        parameters, said = checkpoint.parameters, "--checkpoint"
+        parameters, basis = checkpoint.parameters, "--checkpoint"
     trainable = parameters if job.trainable is None else min(job.trainable, parameters)
-    return Size(parameters, trainable, said)
+    return Size(parameters, trainable, basis)
 
 
 def weight_width(job: Job) -> int:
@@ -88,11 +89,11 @@ def _state_name(job: Job, kind: str) -> str:
 
 
 def training_parts(job: Job, precision: Precision, size: Size) -> tuple[Part, ...]:
-    """What a training keeps for the whole run, without activations.
+    """What a training keeps during the whole run, without activations.
 
-    amp: fp32 weights, gradients and optimizer state of what is trained, and the low-precision
-    copies that autocast keeps from the forward to the backward pass. Frozen weights need no fp32
-    master: they are counted once, in the precision of the computation.
+    amp: fp32 weights, gradients and optimizer state of the trained parameters, and the
+    low-precision copies that autocast keeps from the forward to the backward pass. Frozen weights
+    need no fp32 master copy: they count once, in the precision of the computation.
     """
     width, trainable, frozen = weight_width(job), size.trainable, size.parameters - size.trainable
     kind = "bf16" if job.pure_bf16 else "fp32"
@@ -108,7 +109,7 @@ def training_parts(job: Job, precision: Precision, size: Size) -> tuple[Part, ..
 
 
 def table(parts: tuple[Part, ...], shards: int = 1, rest: str = "activations not counted") -> str:
-    """The parts as lines of plain text, with their sum for each of the shards."""
+    """The parts as lines of plain text, with their sum and the share of one shard."""
     rows = [
         f"  {part.name}: {part.per_parameter} B x {count(part.parameters)} = {gib(part.bytes)}"
         for part in parts
@@ -122,42 +123,43 @@ def table(parts: tuple[Part, ...], shards: int = 1, rest: str = "activations not
 
 @dataclass(frozen=True, slots=True)
 class Saved:
-    """One checkpoint of the job: `weights` alone, and with the optimizer's state."""
+    """Bytes of one checkpoint of the job: `weights` alone, and `total` with optimizer state."""
 
     weights: int
     total: int
-    said: str
-    tried: bool = False
-    """A save was tried; else the sizes follow from numbers of parameters."""
+    basis: str
+    """How the sizes are known."""
+    measured: bool = False
+    """By a trial save; else they follow from the number of parameters."""
 
 
 def saved_size(
     job: Job, checkpoint: Checkpoint | Unknown | None, own: OwnModel | Unknown | None = None
 ) -> Saved | Unknown | None:
-    """What one checkpoint takes on disk; None if nothing tells the size of the model.
+    """The size of one checkpoint on disk; None if the size of the model is not stated.
 
-    A first save that was tried tells most, where no layers were cut away and no other size was
-    named. With --trainable only the trained part is saved, as adapters are.
+    A trial save decides if it covered all layers and --params is not given. With --trainable only
+    the trained part is saved, as for adapters.
     """
-    if job.params is None and (tried := _tried(own)):
-        return tried
+    if job.params is None and (measured := _measured(own)):
+        return measured
     size = model_size(job, checkpoint)
     if not isinstance(size, Size):
         return size
     width = weight_width(job)
     moments = state_width(job) * size.trainable
     if job.trainable is None and isinstance(checkpoint, Checkpoint) and job.params is None:
-        weights, said = checkpoint.bytes, "as large as --checkpoint"
+        weights, basis = checkpoint.bytes, "as large as --checkpoint"
     else:
-        weights, said = width * size.trainable, f"{count(size.trainable)} parameters x {width} B"
+        weights, basis = width * size.trainable, f"{count(size.trainable)} parameters x {width} B"
     state = f"{STATES[job.optimizer][0]} {state_width(job)} B each"
-    return Saved(weights, weights + moments, f"weights {said}, {state}")
+    return Saved(weights, weights + moments, f"weights {basis}, {state}")
 
 
-def _tried(own: OwnModel | Unknown | None) -> Saved | None:
-    """What torch.save would write of the training that was named."""
+def _measured(own: OwnModel | Unknown | None) -> Saved | None:
+    """What torch.save writes of the user's own training."""
     if not isinstance(own, OwnModel) or not own.whole or own.saved_weights is None:
         return None
     weights, optimizer = own.saved_weights, own.saved_optimizer or 0
-    said = f"tried: weights {gb(weights)}, Adam moments {gb(optimizer)}"
-    return Saved(weights, weights + optimizer, said, tried=True)
+    basis = f"trial save: weights {gb(weights)}, Adam moments {gb(optimizer)}"
+    return Saved(weights, weights + optimizer, basis, measured=True)

@@ -80,7 +80,7 @@ def attempt(name: str, device: str, dtype: Any, tokens: Any, exact: Any) -> Dict
         logits, gradients = step(build(name, device, dtype), tokens)
     except Exception as error:
         seconds = time.perf_counter() - started
-        return {"name": name, "ended": {"how": "error", "detail": wire.said(error)[:500],
+        return {"name": name, "ended": {"how": "error", "detail": wire.describe(error)[:500],
                                         "seconds": seconds}}  # fmt: skip
     ended = {"how": "ok", "seconds": time.perf_counter() - started}
     errors = {
@@ -107,14 +107,14 @@ def run(device: str, precision: str) -> None:
     for name in available(device, precision):
         with wire.stage(name):
             record = attempt(name, device, dtype, tokens, exact)
-        wire.tell(note={"implementation": record})
+        wire.send(note={"implementation": record})
 
 
 if __name__ == "__main__":
     try:
         run(sys.argv[2], sys.argv[3])
     except Exception as error:
-        wire.tell(error=wire.said(error))
+        wire.send(error=wire.describe(error))
         os._exit(1)
-    wire.tell(answer={})
+    wire.send(answer={})
     os._exit(0)

@@ -119,7 +119,7 @@ def compare(group: Group, result: Dict[str, torch.Tensor]) -> Dict[str, Any]:
 
 def refusal_reason(error: Exception, captured: List[warnings.WarningMessage]) -> Optional[str]:
     """Why torch refused the backend, in its own words; None if the backend failed instead."""
-    message: str = wire.said(error)
+    message: str = wire.describe(error)
     if isinstance(error, BackendUnavailable):
         return str(error)
     if any(words in message for words in MEMORY):
@@ -147,7 +147,7 @@ def trial(group: Group, backend: str) -> Tuple[Dict[str, Any], Optional[Exceptio
             refused = refusal_reason(error, captured)
             if refused is not None:
                 return dict(record, ended={"how": "ok", "seconds": seconds}, refused=refused), None
-            ended = {"how": "error", "detail": wire.said(error)[:500], "seconds": seconds}
+            ended = {"how": "error", "detail": wire.describe(error)[:500], "seconds": seconds}
             return dict(record, ended=ended), error
 
 
@@ -179,7 +179,7 @@ def prepare(case: Any, dtype: str, device: torch.device) -> Group:
     exact = None
     if case.judged == "error":
         exact, lowest = cases.reference(case, tensors)
-        wire.tell(note={"group": "%s/%s" % (case.name, dtype), "lowest_lse": wire.number(lowest)})
+        wire.send(note={"group": "%s/%s" % (case.name, dtype), "lowest_lse": wire.number(lowest)})
     return Group(case, dtype, tensors, exact)
 
 
@@ -193,12 +193,12 @@ def run_group(case: Any, dtype: str, device: torch.device, backends: List[str]) 
             for backend in backends:
                 record = {"backend": backend, "dtype": dtype, "case": case.name}
                 ended = {"how": "ok"}
-                refused = "no reference: " + wire.said(error)[:400]
-                wire.tell(note={"trial": dict(record, ended=ended, refused=refused)})
+                refused = "no reference: " + wire.describe(error)[:400]
+                wire.send(note={"trial": dict(record, ended=ended, refused=refused)})
             exit_if_broken(device)
             return
     with wire.stage(name + "/choice"):
-        wire.tell(note={"group": name, "default": default_backend(group), "sure": False})
+        wire.send(note={"group": name, "default": default_backend(group), "sure": False})
     for backend in backends:
         with wire.stage("%s/%s" % (name, backend)):
             if backend == "math" and case.too_big_for_math:
@@ -207,11 +207,11 @@ def run_group(case: Any, dtype: str, device: torch.device, backends: List[str]) 
                 outcome, failure = dict(record, ended={"how": "ok"}, refused=refused), None
             else:
                 outcome, failure = trial(group, backend)
-        wire.tell(note={"trial": outcome})
+        wire.send(note={"trial": outcome})
         if failure is not None:
             exit_if_broken(device)
     with wire.stage(name + "/choice"):
-        wire.tell(note={"group": name, "default": default_backend(group), "sure": True})
+        wire.send(note={"group": name, "default": default_backend(group), "sure": True})
 
 
 def run(request: Dict[str, Any]) -> Dict[str, Any]:
@@ -222,7 +222,7 @@ def run(request: Dict[str, Any]) -> Dict[str, Any]:
     deadline = time.perf_counter() + request["within"]
     done = set(request["done"])
     all_cases = cases.list_cases(device, request["shape"])
-    wire.tell(note={"cases": [case.record() for case in all_cases]})
+    wire.send(note={"cases": [case.record() for case in all_cases]})
     dtypes = sorted(DTYPES, key=lambda dtype: dtype != request["precision"])
     for case in all_cases:
         for dtype in dtypes[:1] if request.get("quick") else dtypes:

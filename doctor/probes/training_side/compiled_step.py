@@ -37,7 +37,7 @@ def compiled(request: Dict[str, Any]) -> Dict[str, Any]:
     training = training_step.Training(subject, device, request["precision"], request["recipe"])
     with wire.stage("eager step"):
         eager, reference = step(training, subject.module)
-    wire.tell(note={"compiled": {"eager": eager}})
+    wire.send(note={"compiled": {"eager": eager}})
     started = time.perf_counter()
     result: Dict[str, Any] = {"eager": eager, "ended": {"how": "ok"}}
     try:

@@ -95,7 +95,7 @@ def walk(plan: Any, stage: Any) -> Dict[str, Any]:
             step = training.step(stage)
             place = _place(training, hooks, step)
             if place:
-                wire.tell(note={"walk": dict(place, step=number)})
+                wire.send(note={"walk": dict(place, step=number)})
                 if not step["skipped"]:
                     break
             elif number >= training_step.STEPS:

@@ -37,7 +37,7 @@ def look(plan: Any, stage: Any) -> Dict[str, Any]:
             bad, remarks = _inspect(name, tensor.detach().cpu(), _pad_id(subject.module))
             result["bad_batch"] += bad
             result["noted"] += remarks
-    wire.tell(note={"look": result})
+    wire.send(note={"look": result})
     computed = plan.training(subject).autocast()
     try:
         with stage("forward"), torch.no_grad(), Guard(), computed:

@@ -223,7 +223,7 @@ def run_host(device: torch.device) -> Dict[str, Any]:
         except RuntimeError as error:
             if "pin" not in str(error) and "cudaHostAlloc" not in str(error):
                 raise
-            reason = wire.said(error)
+            reason = wire.describe(error)
             result = {"unread": {"to_device": reason, "from_device": reason}}
     target.empty()
     result["seconds"] = time.perf_counter() - started

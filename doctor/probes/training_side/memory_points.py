@@ -67,7 +67,7 @@ def measure_points(
                 }
             )
     except Exception as error:
-        message = str(error) if isinstance(error, NotMeasured) else wire.said(error)
+        message = str(error) if isinstance(error, NotMeasured) else wire.describe(error)
         return {"type": "Unknown", "reason": "%s: %s" % (inside, message)}
     return points
 
@@ -127,7 +127,7 @@ def reset_resident_peak() -> None:
         with open("/proc/self/clear_refs", "w") as file:
             file.write("5")
     except OSError as error:
-        message = "this system does not report the peak of a process: %s" % wire.said(error)
+        message = "this system does not report the peak of a process: %s" % wire.describe(error)
         raise NotMeasured(message) from None
 
 

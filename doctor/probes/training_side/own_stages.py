@@ -52,7 +52,7 @@ def own(request: Dict[str, Any]) -> Dict[str, Any]:
         smoke = training_step.run(stage, lambda: subject, device, precision, recipe)
     except Exception as error:
         note(traceback=tail(error), settings=settings(subject.module))
-        wire.tell(error="%s: %s" % (stage.inside, explained(error)))
+        wire.send(error="%s: %s" % (stage.inside, explained(error)))
         exit_unless_cpu(device)
         return {}
     note(smoke=smoke, settings=settings(subject.module))
@@ -63,7 +63,7 @@ def own(request: Dict[str, Any]) -> Dict[str, Any]:
 
 
 def note(**fields: Any) -> None:
-    wire.tell(note={"own": fields})
+    wire.send(note={"own": fields})
 
 
 def exit_unless_cpu(device: torch.device) -> None:
@@ -163,7 +163,7 @@ def unscaled(dtype: torch.dtype, device: torch.device) -> Dict[str, Any]:
 def explained(error: BaseException) -> str:
     """The error in one line, with secrets of the environment removed."""
     complete = type(error).__name__ in WRITTEN_FOR_THE_USER
-    return without_secrets(str(error) if complete else wire.said(error))
+    return without_secrets(str(error) if complete else wire.describe(error))
 
 
 def tail(error: BaseException) -> str:

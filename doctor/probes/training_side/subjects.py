@@ -69,7 +69,7 @@ def attend_eagerly(module: torch.nn.Module) -> None:
         else:
             inner.config._attn_implementation = "eager"
     except Exception as error:
-        raise NotPossible("attention could not be set to eager: " + wire.said(error)) from None
+        raise NotPossible("attention could not be set to eager: " + wire.describe(error)) from None
 
 
 def transformers_like(module: torch.nn.Module) -> Any:

@@ -57,7 +57,7 @@ def ended(start: float, error: Optional[BaseException] = None) -> Dict[str, Any]
     if error is None:
         return {"how": "ok", "seconds": seconds}
     code = getattr(error, "error_code", None)
-    record = {"how": "error", "detail": wire.said(error), "seconds": seconds}
+    record = {"how": "error", "detail": wire.describe(error), "seconds": seconds}
     return dict(record, code=code) if isinstance(code, int) else record
 
 
@@ -70,7 +70,7 @@ def import_torch() -> Any:
         import traceback
 
         traceback.print_exc()
-        wire.tell(error=wire.said(error))
+        wire.send(error=wire.describe(error))
         os._exit(1)
     return torch
 
@@ -198,7 +198,7 @@ def _cudnn(torch: Any) -> Tuple[Optional[int], Optional[str]]:
     try:
         return torch.backends.cudnn.version(), None
     except Exception as error:
-        return None, wire.said(error)
+        return None, wire.describe(error)
 
 
 def _loaded() -> List[str]:
@@ -263,7 +263,7 @@ def diagnose(torch: Any, request: Dict[str, Any]) -> Optional[Dict[str, Any]]:
 
 def _report_error(stage: Any, device: Any, error: Exception) -> None:
     """Report it; a CUDA error persists in its process, so end that."""
-    wire.tell(error="%s: %s" % (stage.inside, wire.said(error)))
+    wire.send(error="%s: %s" % (stage.inside, wire.describe(error)))
     if device.type != "cpu":
         os._exit(1)
 
@@ -290,10 +290,10 @@ def serve(torch: Any) -> NoReturn:
         try:
             answer = stages[request["stage"]](request)
         except Exception as error:
-            wire.tell(error=wire.said(error))
+            wire.send(error=wire.describe(error))
             continue
         if answer is not None:
-            wire.tell(answer=answer)
+            wire.send(answer=answer)
             _exit_if_broken(answer)
     sys.exit(0)
 
@@ -307,5 +307,5 @@ def _exit_if_broken(answer: Dict[str, Any]) -> None:
 
 if __name__ == "__main__":
     imported = import_torch()
-    wire.tell(answer={"version": platform.python_version(), "torch": build(imported)})
+    wire.send(answer={"version": platform.python_version(), "torch": build(imported)})
     serve(imported)

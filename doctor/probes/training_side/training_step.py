@@ -280,7 +280,7 @@ def run(
     steps: List[Dict[str, Any]] = []
     while sum(not step["skipped"] for step in steps) < STEPS:
         steps.append(training.step(stage))
-        wire.tell(note={"step": steps[-1]})
+        wire.send(note={"step": steps[-1]})
         if sum(step["skipped"] for step in steps) > MORE_WHILE_SKIPPED:
             break
     with stage("compare"):

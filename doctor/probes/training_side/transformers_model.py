@@ -69,7 +69,7 @@ def note_built(spec: Dict[str, Any], built: Built) -> None:
         "whole": built.layers == built.all_layers,
         "pad_id": getattr(tokenizer, "pad_token_id", None),
     }
-    wire.tell(note={"own": fields})
+    wire.send(note={"own": fields})
 
 
 def usual_dtype(directory: str) -> torch.dtype:

@@ -1,6 +1,6 @@
 """The report as one JSON object; fields are only ever added within a schema version.
 
-`schemas/report.schema.json` is what `schema()` says; a test compares them.
+`schemas/report.schema.json` holds `schema()`; a test compares them.
 """
 
 from __future__ import annotations
@@ -13,6 +13,8 @@ import msgspec
 
 from doctor import __version__
 from doctor._util.records import Unknown
+from doctor.facts.facts import Facts
+from doctor.job.expect import Expect
 from doctor.job.job import Job
 from doctor.judge.check import Check, Finding, Owner, Status
 from doctor.judge.sources import SOURCES
@@ -21,8 +23,8 @@ from doctor.report.report import Outcome, Report
 SCHEMA_VERSION: Literal[1] = 1
 
 
-class Cited(msgspec.Struct, frozen=True):
-    """An entry of the bibliography; `correction` is what is true where the cited text is not."""
+class SourceRecord(msgspec.Struct, frozen=True):
+    """An entry of the bibliography; `correction` applies where the cited text is wrong."""
 
     id: str
     title: str
@@ -33,8 +35,8 @@ class Cited(msgspec.Struct, frozen=True):
     checked: str
 
 
-class Found(msgspec.Struct, frozen=True, kw_only=True):
-    """A check and what it said. `fix` and `commands` are empty where nothing is to be mended."""
+class FindingRecord(msgspec.Struct, frozen=True, kw_only=True):
+    """A check and its result. `fix` and `commands` are empty unless it warns or fails."""
 
     code: str
     slug: str
@@ -44,12 +46,12 @@ class Found(msgspec.Struct, frozen=True, kw_only=True):
     fix: str
     commands: tuple[str, ...]
     owner: Owner
-    sources: tuple[Cited, ...]
+    sources: tuple[SourceRecord, ...]
     seconds: float
     ignored: str
-    """Why the user accepts it, "" if it counts."""
+    """The reason why the user ignores it, "" if it counts."""
     limits: str | msgspec.UnsetType = msgspec.UNSET
-    """With --annotate: what this pass does not prove, "" where that does not matter."""
+    """With --annotate: what this pass does not show, "" for any other status."""
 
 
 class Counts(msgspec.Struct, frozen=True, rename={"passed": "pass"}):
@@ -63,8 +65,18 @@ class Counts(msgspec.Struct, frozen=True, rename={"passed": "pass"}):
     ignored: int
 
 
-class Told(msgspec.Struct, frozen=True, kw_only=True):
-    """The report. Findings stand in the order in which people see them."""
+class FlatJob(Job, frozen=True, kw_only=True):
+    """The job, with what later became options and expectations: fields are only ever added."""
+
+    smoke: bool = True
+    quick: bool = False
+    budget: float | None = None
+    left_out: tuple[str, ...] = ()
+    expect: Expect | None = None
+
+
+class ReportRecord(msgspec.Struct, frozen=True, kw_only=True):
+    """The report. Findings are in the order of the other formats."""
 
     schema_version: Literal[1]
     doctor: str
@@ -73,9 +85,9 @@ class Told(msgspec.Struct, frozen=True, kw_only=True):
     python: str | None
     """The training interpreter; null where none could be examined."""
     job: dict[str, Any]
-    """The job as its flags spell it; null means that the user did not say."""
+    """The job's flags; null where the user gave none."""
     counts: Counts
-    findings: tuple[Found, ...]
+    findings: tuple[FindingRecord, ...]
     seconds: float
     config: str
     """The job file that was used, "" for none."""
@@ -86,9 +98,8 @@ class Told(msgspec.Struct, frozen=True, kw_only=True):
 def render(report: Report) -> str:
     """The report as indented JSON in ASCII."""
     interpreter = report.facts.interpreter
-    job = msgspec.to_builtins(report.facts.job)
-    job.pop("type")
-    told = Told(
+    job = _job(report.facts)
+    record = ReportRecord(
         schema_version=SCHEMA_VERSION,
         doctor=__version__,
         verdict=report.outcome,
@@ -96,59 +107,78 @@ def render(report: Report) -> str:
         python=None if isinstance(interpreter, Unknown) else interpreter.path,
         job=job,
         counts=msgspec.convert(report.counts, Counts),
-        findings=tuple(_found(one, report.annotate) for one in report.findings),
+        findings=tuple(_record(finding, report.annotate) for finding in report.findings),
         seconds=round(report.facts.seconds, 3),
         config=report.config,
         notes=report.notes,
     )
-    return _dump(msgspec.to_builtins(told))
+    return _dump(msgspec.to_builtins(record))
+
+
+def _job(facts: Facts) -> dict[str, Any]:
+    """The job, the run options and the expectations as one object."""
+    fields = {name: getattr(facts.job, name) for name in facts.job.__struct_fields__}
+    options = facts.options
+    flat: dict[str, Any] = msgspec.to_builtins(
+        FlatJob(
+            **fields,
+            smoke=options.smoke,
+            quick=options.quick,
+            budget=options.budget,
+            left_out=options.omitted,
+            expect=None if facts.expect == Expect() else facts.expect,
+        )
+    )
+    flat.pop("type")
+    return flat
 
 
 def schema() -> dict[str, Any]:
     """JSON Schema of what `render` returns."""
-    (_, job), parts = msgspec.json.schema_components((Told, Job), ref_template="#/$defs/{name}")
-    told = parts.pop("Told")
-    told["properties"]["job"] |= {"$ref": job["$ref"]}
-    told["properties"]["job"].pop("type")
-    flags = parts["Job"]
+    types = (ReportRecord, FlatJob)
+    (_, job), parts = msgspec.json.schema_components(types, ref_template="#/$defs/{name}")
+    record = parts.pop("ReportRecord")
+    record["properties"]["job"] |= {"$ref": job["$ref"]}
+    record["properties"]["job"].pop("type")
+    flags = parts["FlatJob"]
     flags["properties"].pop("type")
     flags["required"] = [name for name in flags["required"] if name != "type"]
     flags.pop("additionalProperties", None)
-    whole = {
+    document = {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
-        **told,
+        **record,
         "title": "The report of doctor run --format json",
         "$defs": dict(sorted(parts.items())),
     }
-    made: dict[str, Any] = json.loads(_dump(whole))  # defaults that are tuples become lists
-    return made
+    plain: dict[str, Any] = json.loads(_dump(document))  # defaults that are tuples become lists
+    return plain
 
 
-def finding(found: Finding) -> dict[str, Any]:
-    """A check and what it said, as an object."""
-    said: dict[str, Any] = msgspec.to_builtins(_found(found))
-    return said
+def finding_object(finding: Finding) -> dict[str, Any]:
+    """A check and its result as builtin types."""
+    fields: dict[str, Any] = msgspec.to_builtins(_record(finding))
+    return fields
 
 
-def _found(found: Finding, annotate: bool = False) -> Found:
-    return Found(
-        code=found.check.code,
-        slug=found.check.slug,
-        family=found.check.family,
-        status=found.status,
-        summary=found.verdict.summary,
-        fix=found.fix,
-        commands=found.commands,
-        owner=found.owner,
-        sources=_sources(found.sources),
-        seconds=round(found.verdict.seconds, 3),
-        ignored=found.ignored,
-        limits=found.limits if annotate else msgspec.UNSET,
+def _record(finding: Finding, annotate: bool = False) -> FindingRecord:
+    return FindingRecord(
+        code=finding.check.code,
+        slug=finding.check.slug,
+        family=finding.check.family,
+        status=finding.status,
+        summary=finding.verdict.summary,
+        fix=finding.fix,
+        commands=finding.commands,
+        owner=finding.owner,
+        sources=_sources(finding.sources),
+        seconds=round(finding.verdict.seconds, 3),
+        ignored=finding.ignored,
+        limits=finding.limits if annotate else msgspec.UNSET,
     )
 
 
 def render_checks(checks: Iterable[Check]) -> str:
-    """What `doctor explain` says, as a list of objects."""
+    """The content of `doctor explain` as a list of objects."""
     return _dump([_check(check) for check in checks])
 
 
@@ -171,9 +201,9 @@ def _check(check: Check) -> dict[str, Any]:
     }
 
 
-def _sources(ids: tuple[str, ...]) -> tuple[Cited, ...]:
+def _sources(ids: tuple[str, ...]) -> tuple[SourceRecord, ...]:
     return tuple(
-        Cited(
+        SourceRecord(
             id=source.id,
             title=source.title,
             section=source.section,

@@ -1,7 +1,7 @@
-"""The report as JUnit XML of the common xunit form: one testcase a check.
+"""The report as JUnit XML in the common xunit schema: one testcase per check.
 
-fail is a failure, unknown an error, skip is skipped, and so is what the user ignores. A warning
-passes, with its words in system-out; with --fail-on warn it is a failure.
+fail is a failure, unknown an error; skipped and ignored checks are skipped. A warning passes, with
+its text in system-out; with --fail-on warn it is a failure.
 """
 
 from __future__ import annotations
@@ -12,23 +12,23 @@ from xml.etree import ElementTree as ET
 
 from doctor import __version__
 from doctor.judge.check import Finding, Status
-from doctor.report.phrases import remedy, said
+from doctor.report.phrases import remedy, summary
 from doctor.report.report import Report
 
 FORBIDDEN = re.compile(r"[^\t\n\r\u0020-\uD7FF\uE000-\uFFFD\U00010000-\U0010FFFF]")
-"""What XML 1.0 cannot hold, not even escaped."""
+"""Characters that XML 1.0 cannot represent, not even escaped."""
 
 
 def render(report: Report) -> str:
-    """One testsuite, in ASCII; what XML forbids is written as Python would escape it."""
+    """One testsuite, in ASCII; forbidden characters are escaped as in Python strings."""
     suite = ET.Element("testsuite", name="doctor")
     properties = ET.SubElement(suite, "properties")
     for name, value in _properties(report).items():
         ET.SubElement(properties, "property", name=name, value=_allowed(value))
-    seen: Counter[str] = Counter()
+    cases: Counter[str] = Counter()
     for finding in report.findings:
-        seen[finding.check.code] += 1
-        _case(suite, finding, report, seen[finding.check.code])
+        cases[finding.check.code] += 1
+        _case(suite, finding, report, cases[finding.check.code])
     totals = {
         "tests": str(len(suite.findall("testcase"))),
         "failures": str(len(suite.findall("*/failure"))),
@@ -38,7 +38,7 @@ def render(report: Report) -> str:
     }
     suite.attrib.update(totals)
     root = ET.Element("testsuites", suite.attrib)
-    root.attrib.pop("skipped")  # the common form has it on the suite alone
+    root.attrib.pop("skipped")  # the schema has it on the suite only
     root.append(suite)
     ET.indent(root)
     text: str = ET.tostring(root, "us-ascii", xml_declaration=False).decode()
@@ -63,24 +63,24 @@ def _case(suite: ET.Element, finding: Finding, report: Report, number: int) -> N
         name=f"{check.code} {check.slug}" + (f" ({number})" if number > 1 else ""),
         time=f"{finding.verdict.seconds:.3f}",
     )
-    summary = _allowed(said(finding))
-    words = _allowed("\n".join([said(finding), *remedy(finding)]))
+    message = _allowed(summary(finding))
+    text = _allowed("\n".join([summary(finding), *remedy(finding)]))
     match finding.status:
         case _ if finding.ignored:
-            ET.SubElement(case, "skipped", message=summary)
+            ET.SubElement(case, "skipped", message=message)
         case Status.FAIL:
-            ET.SubElement(case, "failure", type="fail", message=summary).text = words
+            ET.SubElement(case, "failure", type="fail", message=message).text = text
         case Status.WARN if report.fail_on == "warn":
-            ET.SubElement(case, "failure", type="warn", message=summary).text = words
+            ET.SubElement(case, "failure", type="warn", message=message).text = text
         case Status.UNKNOWN:
-            ET.SubElement(case, "error", type="unknown", message=summary).text = words
+            ET.SubElement(case, "error", type="unknown", message=message).text = text
         case Status.SKIP:
-            ET.SubElement(case, "skipped", message=summary)
+            ET.SubElement(case, "skipped", message=message)
         case Status.WARN:
-            ET.SubElement(case, "system-out").text = f"WARN {words}"
+            ET.SubElement(case, "system-out").text = f"WARN {text}"
         case Status.PASS:
-            ET.SubElement(case, "system-out").text = words
+            ET.SubElement(case, "system-out").text = text
 
 
 def _allowed(text: str) -> str:
-    return FORBIDDEN.sub(lambda found: ascii(found[0])[1:-1], text)
+    return FORBIDDEN.sub(lambda match: ascii(match[0])[1:-1], text)

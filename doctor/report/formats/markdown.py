@@ -1,7 +1,7 @@
-"""The report as markdown for a comment, an issue or the summary of a step.
+"""The report as Markdown for a comment, an issue or the summary of a CI step.
 
-Nothing that comes from the machine is live in it: no link, no mention, no HTML, no table cell of
-its own. Remedies and sources of the catalogue are.
+Text from the machine is escaped: it cannot become a link, a mention, HTML or a table cell. Fixes
+and sources of the catalogue are rendered.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from doctor.judge.catalog import FAMILIES
 from doctor.judge.check import Finding, Status
 from doctor.judge.sources import SOURCES, Source, short_section
 from doctor.report.lines import header_parts
-from doctor.report.phrases import loud, one_line, said
+from doctor.report.phrases import limitations, needs_attention, one_line, summary
 from doctor.report.report import Outcome, Report
 
 MARKS = {
@@ -26,34 +26,34 @@ MARKS = {
     Status.UNKNOWN: "❔ unknown",
 }
 OUTCOMES = {
-    Outcome.READY: "✅ READY",
-    Outcome.FIX: "❌ FIX",
-    Outcome.RETURN: "⛔ RETURN",
-    Outcome.UNKNOWN: "❔ UNKNOWN",
+    Outcome.READY: "✅",
+    Outcome.FIX: "❌",
+    Outcome.RETURN: "⛔",
+    Outcome.UNKNOWN: "❔",
 }
-_APART = "&#8203;"
-"""An entity that shows nothing and keeps @name, www. and :// from becoming links."""
-_LIVE = re.compile(r"[\\`*_\[\]~|#]")
+_BREAK = "&#8203;"
+"""A zero-width space: it keeps @name, www. and :// from becoming links."""
+_SPECIAL = re.compile(r"[\\`*_\[\]~|#]")
 _ENTITIES = {"&": "&amp;", "<": "&lt;", ">": "&gt;", "$": "&#36;"}
 
 
 def render(report: Report) -> str:
-    """The verdict, what to do, and all checks folded away."""
+    """The verdict, what to do, and a collapsed table of all checks."""
     return "\n".join(_lines(report))
 
 
 def _lines(report: Report) -> Iterator[str]:
-    yield f"## doctor: {OUTCOMES[report.outcome]}"
+    yield f"## doctor: {OUTCOMES[report.outcome]} {report.headline}"
     yield ""
     yield f"**{escape(report.next_action)}**"
     yield ""
     for name, text in header_parts(report):
         yield f"- {name}: {escape(text)}"
-    yield f"- doctor {__version__}, {_counted(report)}, {report.facts.seconds:.1f} s"
-    if complaints := [finding for finding in report.findings if loud(finding)]:
+    yield f"- doctor {__version__}, {_counts(report)}, {report.facts.seconds:.1f} s"
+    if problems := [finding for finding in report.findings if needs_attention(finding)]:
         yield ""
-        yield from _table(complaints)
-        yield from _remedies(complaints)
+        yield from _table(problems)
+        yield from _remedies(problems)
     yield ""
     yield f"<details><summary>All {len(report.findings)} checks</summary>"
     yield ""
@@ -62,35 +62,35 @@ def _lines(report: Report) -> Iterator[str]:
     yield "</details>"
 
 
-def _counted(report: Report) -> str:
+def _counts(report: Report) -> str:
     return ", ".join(f"{count} {word}" for word, count in report.counts.items() if count)
 
 
 def _table(findings: Iterable[Finding], *, annotate: bool = False) -> Iterator[str]:
-    more = " a pass is no proof |" if annotate else ""
-    yield f"| | code | check | observed and required |{more}"
+    limits = " limitations |" if annotate else ""
+    yield f"| | code | check | observed and required |{limits}"
     yield "|---|---|---|---|" + ("---|" if annotate else "")
     for finding in findings:
         check = finding.check
-        cells = [MARKS[finding.status], check.code, check.slug, escape(said(finding))]
+        cells = [MARKS[finding.status], check.code, check.slug, escape(summary(finding))]
         if annotate:
-            cells.append(escape(finding.limits))
+            cells.append(escape(limitations(finding.limits)) if finding.limits else "")
         yield f"| {' | '.join(cells)} |"
 
 
 def _remedies(findings: Iterable[Finding]) -> Iterator[str]:
-    told: dict[str, str] = {}
+    first_with_fix: dict[str, str] = {}
     for finding in findings:
-        if not finding.complains:
+        if not finding.is_problem:
             continue
         check = finding.check
         family = FAMILIES.get(finding.family, finding.family)
         yield ""
         yield f"### {check.code} {check.slug} ({family})"
         yield ""
-        first = told.setdefault(finding.fix, check.code)
+        first = first_with_fix.setdefault(finding.fix, check.code)
         if first != check.code:
-            yield f"As {first} above."
+            yield f"See {first} above."
         else:
             for line in finding.fix.splitlines():
                 yield f"{escape(line)}<br>"
@@ -102,7 +102,7 @@ def _remedies(findings: Iterable[Finding]) -> Iterator[str]:
 
 
 def _fenced(commands: tuple[str, ...]) -> Iterator[str]:
-    """A fence longer than any row of backticks within."""
+    """A code block whose fence is longer than any run of backticks in it."""
     lines = [visible(one_line(command)) for command in commands]
     longest = max((len(run) for run in re.findall("`+", "\n".join(lines))), default=0)
     fence = "`" * max(3, longest + 1)
@@ -117,11 +117,11 @@ def _cited(source: Source) -> str:
 
 
 def escape(text: str) -> str:
-    """One line that markdown and GitHub's additions show as it is written."""
+    """One line that Markdown and GitHub's extensions render literally."""
     line = visible(one_line(text))
-    line = re.sub(r"[&<>$]", lambda found: _ENTITIES[found[0]], line)
-    line = _LIVE.sub(r"\\\g<0>", line)
+    line = re.sub(r"[&<>$]", lambda match: _ENTITIES[match[0]], line)
+    line = _SPECIAL.sub(r"\\\g<0>", line)
     line = re.sub(r"^(\d*)(?=[-+=.)])", r"\1\\", line)
-    line = re.sub(r"@(?=\w)|#(?=\d)|\bGH-(?=\d)", rf"\g<0>{_APART}", line)
-    line = re.sub(r"(?i)\bwww(?=\.)", rf"\g<0>{_APART}", line)
-    return re.sub(r":(?=/)", f":{_APART}", line)
+    line = re.sub(r"@(?=\w)|#(?=\d)|\bGH-(?=\d)", rf"\g<0>{_BREAK}", line)
+    line = re.sub(r"(?i)\bwww(?=\.)", rf"\g<0>{_BREAK}", line)
+    return re.sub(r":(?=/)", f":{_BREAK}", line)

@@ -1,7 +1,7 @@
-"""The report as a line of a Nagios plugin, with that trade's exit codes.
+"""The report as one line of a Nagios plugin, with the exit codes of Nagios.
 
-OK 0: READY. WARNING 1: READY with warnings. CRITICAL 2: FIX or RETURN. UNKNOWN 3: the same word.
---fail-on has no say in it.
+OK 0: READY. WARNING 1: READY with warnings. CRITICAL 2: FIX or RETURN. UNKNOWN 3: UNKNOWN.
+--fail-on does not affect them.
 """
 
 from __future__ import annotations
@@ -12,12 +12,13 @@ from doctor.report.phrases import one_line
 from doctor.report.report import Outcome, Report
 
 STATES = ("OK", "WARNING", "CRITICAL", "UNKNOWN")
-SHOWN = 500
+LONGEST = 500
+"""Characters of the text before the performance data."""
 
 
 def render(report: Report) -> str:
-    """ "DOCTOR OK - READY: ... | pass=21 ..."; what follows the bar is performance data."""
-    said = f"{report.outcome.upper()}: {report.next_action}".replace("|", "/")
+    """ "DOCTOR OK - READY: ... | pass=21 ...": performance data after the bar."""
+    verdict = visible(one_line(report.verdict_line.replace("|", "/"), LONGEST))
     counts = report.counts
     data = {
         "pass": f"{counts['pass']}",
@@ -29,7 +30,7 @@ def render(report: Report) -> str:
         "time": f"{report.facts.seconds:.3f}s",
     }
     performance = " ".join(f"{name}={value}" for name, value in data.items())
-    return f"DOCTOR {STATES[exit_code(report)]} - {visible(one_line(said, SHOWN))} | {performance}"
+    return f"DOCTOR {STATES[exit_code(report)]} - {verdict} | {performance}"
 
 
 def exit_code(report: Report) -> int:

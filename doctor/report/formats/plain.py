@@ -10,10 +10,10 @@ from doctor.report.report import Report
 
 
 def render(report: Report, detail: Detail = "normal") -> str:
-    """Lines of text, one finding a line, remedies indented below; no stranger begins one."""
+    """One finding per line, its fix indented below; no line starts with untrusted text."""
     return text(report_lines(report, detail))
 
 
 def text(lines: Iterable[Line]) -> str:
-    """Lines without colours; control characters are written out."""
+    """Lines without colour; control characters are escaped."""
     return "\n".join(visible((line.prefix + line.body).rstrip()) for line in lines)

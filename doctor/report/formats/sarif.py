@@ -1,7 +1,7 @@
-"""The findings that are about a file, as SARIF 2.1.0 for code scanning.
+"""The findings that refer to a file, as SARIF 2.1.0 for code scanning.
 
-A fail is an error, a warn a warning, an unknown an open result. What is about the machine has no
-file and is left out: the other formats have it.
+fail is an error, warn a warning, unknown an open result. Findings about the machine
+refer to no file and are omitted; the other formats contain them.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ def _result(
 
 
 def _physical(location: Location, uri: str) -> dict[str, Any]:
-    """Only texts have lines; where none is known it is the first."""
+    """Only text files have lines; the first one where none is known."""
     physical: dict[str, Any] = {"artifactLocation": {"uri": uri}}
     if location.path.endswith(TEXT):
         physical["region"] = {"startLine": location.line or 1}
@@ -100,10 +100,10 @@ def _physical(location: Location, uri: str) -> dict[str, Any]:
 
 
 def address(path: str, working_dir: str) -> str:
-    """A path as a URI: relative to the folder the job runs in where it lies below that."""
+    """A path as a URI, relative to the job's working directory where it is below it."""
     if "://" in path:
         return quote(path, safe="/:?#[]@!$&'()*+,;=%~")
-    whole = posixpath.normpath(posixpath.join(working_dir, path))
-    if whole.startswith(working_dir.rstrip("/") + "/"):
-        return quote(posixpath.relpath(whole, working_dir))
-    return f"file://{quote(whole)}" if whole.startswith("/") else quote(whole)
+    full = posixpath.normpath(posixpath.join(working_dir, path))
+    if full.startswith(working_dir.rstrip("/") + "/"):
+        return quote(posixpath.relpath(full, working_dir))
+    return f"file://{quote(full)}" if full.startswith("/") else quote(full)

@@ -9,7 +9,7 @@ from doctor.report.formats.html import page as html
 from doctor.report.report import Report
 
 FORMATS: dict[str, Callable[[Report], str]] = {
-    "console": plain.render,  # in a file; a terminal gets it with colours, see `terminal`
+    "console": plain.render,  # in a file; `terminal` prints it in colour
     "plain": plain.render,
     "json": json.render,
     "junit": junit.render,

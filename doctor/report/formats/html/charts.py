@@ -1,6 +1,6 @@
-"""Charts of the HTML report: bars of SVG beside tables that hold the same numbers.
+"""Charts of the HTML report: SVG bars beside tables with the same numbers.
 
-A bar is for the eye alone; who cannot see it, or its colours, has the table.
+The bars are decorative; the tables hold everything that a screen reader needs.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from packaging.version import InvalidVersion, Version
 
 from doctor._util.units import count, gb, gib
 from doctor.checkpoint.records import Checkpoint
-from doctor.checks.numerics.attention_trials import fault
 from doctor.facts.facts import Facts
 from doctor.facts.load import Attention, AttentionCase, Trial
 from doctor.facts.memory.plan import KINDS, Plan, plan_of
 from doctor.facts.training import Smoke
+from doctor.judge.attention_gates import defect
 from doctor.report.formats.html.markup import Markup, el
 from doctor.report.phrases import one_line
 from doctor.report.report import Report
@@ -29,49 +29,52 @@ DTYPES: tuple[Literal["bf16", "fp16"], ...] = ("bf16", "fp16")
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """A part of a whole, with the number as people read it."""
+    """A part of a bar, with its size as text."""
 
     name: str
     size: float
-    said: str
+    text: str
     css: str = ""
 
 
 def memory(facts: Facts) -> Markup | None:
-    """What the training takes of the memory that is free on its fullest GPU; None: not known."""
-    found = plan_of(facts)
-    if not isinstance(found, Plan):
+    """The training's memory on the GPU with the least free memory; None where it is unknown."""
+    plan = plan_of(facts)
+    if not isinstance(plan, Plan):
         return None
     pieces = [
         Piece(name, size, gib(size), "s9" if name == "free" else f"s{KINDS.index(name)}")
-        for name, size in found.bar
+        for name, size in plan.bar
     ]
-    if found.need > found.free:
-        pieces[-1] = Piece("missing", 0, gib(found.need - found.free), "over")
-    if found.activations is None:
-        pieces.insert(-1, Piece("activations", 0, "not known", f"s{KINDS.index('activations')}"))
-    spread = f", each of {found.shards} shards" if found.shards > 1 else ""
+    if plan.need > plan.free:
+        pieces[-1] = Piece("missing", 0, gib(plan.need - plan.free), "over")
+    if plan.activations is None:
+        pieces.insert(-1, Piece("activations", 0, "unknown", f"s{KINDS.index('activations')}"))
+    sharding = f", each of {plan.shards} shards" if plan.shards > 1 else ""
     caption = (
-        f"{count(found.size.parameters)} parameters ({found.size.said}){spread}: "
-        f"{gib(found.free)} {found.where}"
+        f"{count(plan.size.parameters)} parameters ({plan.size.basis}){sharding}: "
+        f"{gib(plan.free)} {plan.where}"
     )
-    whole = max(found.free, found.need)
-    return _stacked("memory", caption, pieces, whole, found.free) if whole > 0 else None
+    total = max(plan.free, plan.need)
+    return _stacked("memory", caption, pieces, total, plan.free) if total > 0 else None
 
 
-def dtypes(found: Checkpoint) -> Markup | None:
+def dtypes(checkpoint: Checkpoint) -> Markup | None:
     """Bytes of the checkpoint by dtype, or its tensors where bytes were not summed."""
-    said: Callable[[float], str] = gb if found.shares else _tensors
-    sizes: dict[str, int] = {} if found.shares else found.dtypes
-    for share in found.shares:
+    text: Callable[[float], str] = gb if checkpoint.shares else _tensors
+    sizes: dict[str, int] = {} if checkpoint.shares else checkpoint.dtypes
+    for share in checkpoint.shares:
         sizes[share.dtype] = sizes.get(share.dtype, 0) + share.bytes
     if not sizes:
         return None
     pieces = [
-        Piece(dtype, size, said(size), f"s{number % COLOURS}")
+        Piece(dtype, size, text(size), f"s{number % COLOURS}")
         for number, (dtype, size) in enumerate(sorted(sizes.items(), key=lambda pair: -pair[1]))
     ]
-    caption = f"{found.layout}, {found.tensors:,} tensors, {count(found.parameters)} parameters"
+    caption = (
+        f"{checkpoint.layout}, {checkpoint.tensors:,} tensors, "
+        f"{count(checkpoint.parameters)} parameters"
+    )
     return _stacked("dtype", caption, pieces, sum(sizes.values()))
 
 
@@ -80,22 +83,22 @@ def _tensors(number: float) -> str:
 
 
 def _stacked(
-    head: str, caption: str, pieces: Sequence[Piece], whole: float, mark: float | None = None
+    head: str, caption: str, pieces: Sequence[Piece], total: float, mark: float | None = None
 ) -> Markup:
     starts = accumulate((piece.size for piece in pieces), initial=0.0)
     rects = [
-        _rect(piece.css, start / whole, piece.size / whole)
+        _rect(piece.css, start / total, piece.size / total)
         for piece, start in zip(pieces, starts, strict=False)
         if piece.size
     ]
-    if mark is not None and mark < whole:
-        rects.append(_rect("over", mark / whole, 0.006))
+    if mark is not None and mark < total:
+        rects.append(_rect("over", mark / total, 0.006))
     rows = [
         el(
             "tr",
             el("th", _key(piece.css), piece.name, scope="row"),
-            el("td", piece.said, class_="number"),
-            el("td", f"{piece.size / whole:.0%}" if piece.size else "", class_="number"),
+            el("td", piece.text, class_="number"),
+            el("td", f"{piece.size / total:.0%}" if piece.size else "", class_="number"),
         )
         for piece in pieces
     ]
@@ -121,24 +124,24 @@ def _column(name: str) -> Markup:
 
 
 def table(caption: str, heads: Iterable[Markup], rows: Iterable[Markup], css: str = "") -> Markup:
-    """A table that scrolls by itself where the page is narrow."""
-    made = el(
+    """A table that scrolls horizontally where the page is narrow."""
+    element = el(
         "table",
         el("caption", el("span", caption)),
         el("thead", heads),
         el("tbody", rows),
         class_=css,
     )
-    return el("div", made, class_="scroll", role="region", aria_label=caption, tabindex="0")
+    return el("div", element, class_="scroll", role="region", aria_label=caption, tabindex="0")
 
 
-def trial(found: Attention, torch: str) -> Markup:
-    """Each backend in each dtype on each case, in words, as the checks judge it for that torch."""
-    seen = {(each.case, each.backend, each.dtype): each for each in found.trials}
-    named = dict.fromkeys(each.backend for each in found.trials)
-    ran = {each.backend for each in found.trials if each.refused is None}
-    backends = [backend for backend in named if backend in ran]
-    silent = ", ".join(backend for backend in named if backend not in ran)
+def trial(attention: Attention, torch: str) -> Markup:
+    """A row per case, a column per backend and dtype, judged as the checks do for that torch."""
+    trials = {(each.case, each.backend, each.dtype): each for each in attention.trials}
+    listed = dict.fromkeys(each.backend for each in attention.trials)
+    ran = {each.backend for each in attention.trials if each.refused is None}
+    backends = [backend for backend in listed if backend in ran]
+    refusing = ", ".join(backend for backend in listed if backend not in ran)
     heads = (
         el("tr", el("th", "case", scope="col", rowspan="2"), map(_backend, backends)),
         el("tr", (el("th", dtype, scope="col") for _ in backends for dtype in DTYPES)),
@@ -148,18 +151,18 @@ def trial(found: Attention, torch: str) -> Markup:
             "tr",
             el("th", case.name, scope="row"),
             (
-                _cell(seen.get((case.name, backend, dtype)), case, found, torch)
+                _cell(trials.get((case.name, backend, dtype)), case, attention, torch)
                 for backend in backends
                 for dtype in DTYPES
             ),
         )
-        for case in found.cases
+        for case in attention.cases
     ]
-    more = f"; refused in every case: {silent}" if silent else ""
-    more += f"; cut short: {found.cut_short}" if found.cut_short else ""
+    omitted = f"; refused in every case: {refusing}" if refusing else ""
+    omitted += f"; cut short: {attention.cut_short}" if attention.cut_short else ""
     caption = (
-        f"Attention on {found.device}: largest relative error of output and gradients against "
-        f"float64{more}"
+        f"Attention on {attention.device}: largest relative error of output and gradients against "
+        f"float64{omitted}"
     )
     return table(caption, heads, rows, "trial")
 
@@ -168,31 +171,31 @@ def _backend(name: str) -> Markup:
     return el("th", name, scope="colgroup", colspan=str(len(DTYPES)))
 
 
-def _cell(one: Trial | None, case: AttentionCase, found: Attention, torch: str) -> Markup:
-    if one is None:
+def _cell(trial: Trial | None, case: AttentionCase, attention: Attention, torch: str) -> Markup:
+    if trial is None:
         return el("td", "not tried", class_="none")
-    if one.refused is not None:
-        return el("td", "refuses", class_="none", title=one.refused)
-    first = found.defaults.get(f"{case.name}/{one.dtype}") == one.backend
-    mark = el("strong", "default: ") if first else ""
-    well = not fault(one, case, released(torch), strict=True)
-    return el("td", mark, _outcome(one, well), class_="good" if well else "bad")
+    if trial.refused is not None:
+        return el("td", "refuses", class_="none", title=trial.refused)
+    default = attention.defaults.get(f"{case.name}/{trial.dtype}") == trial.backend
+    mark = el("strong", "default: ") if default else ""
+    correct = not defect(trial, case, parsed_version(torch), strict=True)
+    return el("td", mark, _outcome(trial, correct), class_="good" if correct else "bad")
 
 
-def _outcome(one: Trial, well: bool) -> str:
-    """In a few words; what is wrong is told at length by the check."""
-    if not one.ended.ok:
-        return "failed: " + one_line(one.ended.detail or one.ended.how, 40)
-    bad = [name for name, number in one.nonfinite.items() if number]
+def _outcome(trial: Trial, correct: bool) -> str:
+    """The result in a few words; NUM003 has the details."""
+    if not trial.ended.ok:
+        return "failed: " + one_line(trial.ended.detail or trial.ended.how, 40)
+    bad = [name for name, number in trial.nonfinite.items() if number]
     if bad:
         return f"not finite: {', '.join(bad)}"
-    word = "ran" if well else "wrong"
-    worst = max((float(error) for error in one.errors.values()), default=None)
+    word = "ran" if correct else "wrong"
+    worst = max((float(error) for error in trial.errors.values()), default=None)
     return word if worst is None else f"{word}, {worst:.2%}"
 
 
-def released(torch: str) -> Version:
-    """A version that cannot be read is a new one: it gets no allowance."""
+def parsed_version(torch: str) -> Version:
+    """torch's version; one that cannot be parsed counts as new, so it gets no allowance."""
     try:
         return Version(torch)
     except InvalidVersion:
@@ -200,35 +203,35 @@ def released(torch: str) -> Version:
 
 
 def timings(report: Report) -> list[Markup]:
-    """What the observations behind the checks took, and the training step stage by stage."""
-    slow = [f for f in report.findings if f.verdict.seconds > 0]
-    whole = max([report.facts.seconds, *(f.verdict.seconds for f in slow)])
+    """Duration of the observations behind the checks, and of each stage of the training step."""
+    timed = [f for f in report.findings if f.verdict.seconds > 0]
+    total = max([report.facts.seconds, *(f.verdict.seconds for f in timed)])
     charts = []
-    if slow and whole > 0:
+    if timed and total > 0:
         rows = [
-            _timed(f"{f.check.code} {f.check.slug}", 0.0, f.verdict.seconds, whole) for f in slow
+            _timed(f"{f.check.code} {f.check.slug}", 0.0, f.verdict.seconds, total) for f in timed
         ]
-        caption = f"Seconds behind each check, of {whole:.1f} s; several ran at the same time"
+        caption = f"Seconds per check, of {total:.1f} s in all; some ran at the same time"
         charts.append(table(caption, _timed_heads("check"), rows))
     smoke = report.facts.smoke
     if isinstance(smoke, Smoke) and any(stage.ended.seconds for stage in smoke.stages):
-        spent = [stage.ended.seconds for stage in smoke.stages]
+        durations = [stage.ended.seconds for stage in smoke.stages]
         rows = [
-            _timed(stage.name, start, stage.ended.seconds, sum(spent))
-            for stage, start in zip(smoke.stages, accumulate(spent, initial=0.0), strict=False)
+            _timed(stage.name, start, stage.ended.seconds, sum(durations))
+            for stage, start in zip(smoke.stages, accumulate(durations, initial=0.0), strict=False)
         ]
-        caption = f"The training step on {smoke.device}, one stage after the other"
+        caption = f"Stages of the training step on {smoke.device}"
         charts.append(table(caption, _timed_heads("stage"), rows))
     return charts
 
 
 def _timed_heads(name: str) -> tuple[Markup, ...]:
-    when = el("th", "when" if name == "stage" else "how long", scope="col")
-    return (el("tr", el("th", name, scope="col"), _column("seconds"), when),)
+    bars = el("th", "timeline" if name == "stage" else "duration", scope="col")
+    return (el("tr", el("th", name, scope="col"), _column("seconds"), bars),)
 
 
-def _timed(name: str, start: float, seconds: float, whole: float) -> Markup:
-    bar = _rect("s0", start / whole, max(seconds / whole, 0.004))
+def _timed(name: str, start: float, seconds: float, total: float) -> Markup:
+    bar = _rect("s0", start / total, max(seconds / total, 0.004))
     return el(
         "tr",
         el("th", name, scope="row"),

@@ -1,4 +1,4 @@
-"""Elements of HTML. A text becomes markup in one place, `el`, so that none is left unescaped."""
+"""HTML elements. Text becomes markup in one place, `el`, so that no text is left unescaped."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ VOID = frozenset({"meta", "rect", "br"})
 
 
 class Markup(str):
-    """Text that is HTML already."""
+    """A string that is HTML already."""
 
     __slots__ = ()
 
@@ -20,18 +20,18 @@ Child = str | Iterable["Child"]
 
 
 def el(name: str, *children: Child, **attributes: str) -> Markup:
-    """An element. `class_` is class, `aria_label` aria-label; an empty value leaves the name."""
-    said = "".join(
+    """An element; `class_` gives the attribute class, `aria_label` aria-label."""
+    text = "".join(
         f' {key.rstrip("_").replace("_", "-")}="{_escaped(value)}"'
         for key, value in attributes.items()
     )
     if name in VOID:
-        return Markup(f"<{name}{said}>" if name != "rect" else f"<{name}{said}/>")
-    return Markup(f"<{name}{said}>{joined(children)}</{name}>")
+        return Markup(f"<{name}{text}>" if name != "rect" else f"<{name}{text}/>")
+    return Markup(f"<{name}{text}>{joined(children)}</{name}>")
 
 
 def joined(children: Iterable[Child]) -> Markup:
-    """Elements and texts one after the other."""
+    """Elements and texts, concatenated."""
     return Markup("".join(_child(child) for child in children))
 
 

@@ -13,20 +13,22 @@ from doctor.checkpoint.records import Checkpoint
 from doctor.facts.load import Attention
 from doctor.facts.machine import Torch
 from doctor.judge.catalog import FAMILIES
-from doctor.judge.check import MENDED_BY, Finding, Status
+from doctor.judge.check import Finding, Status
 from doctor.judge.sources import SOURCES, Source, short_section
 from doctor.report.formats.html import charts
 from doctor.report.formats.html.markup import Child, Markup, el, joined
-from doctor.report.lines import header_parts, told_once
-from doctor.report.phrases import said
+from doctor.report.lines import group_key, header_parts
+from doctor.report.phrases import conditions, fix_owner, limitations, summary
 from doctor.report.report import Outcome, Report
 
 MEANINGS = {
     Outcome.READY: ("✓", "ready", ""),
-    Outcome.FIX: ("✗", "fix", "Mend the code or the environment first"),
-    Outcome.RETURN: ("✗", "return", "The machine is at fault: give it back"),
-    Outcome.UNKNOWN: ("?", "unsure", "What counts could not be judged"),
+    Outcome.FIX: ("✗", "fix", "Fix the code or the environment before training"),
+    Outcome.RETURN: ("✗", "return", "The machine is at fault: return it"),
+    Outcome.UNKNOWN: ("?", "unsure", "A required check could not be evaluated"),
 }
+"""Mark, CSS class and meaning of a verdict."""
+WARNED = ("✓", "warned", "Nothing stops the training; read the warnings first")
 
 
 def render(report: Report) -> str:
@@ -41,7 +43,7 @@ def render(report: Report) -> str:
         Markup('<meta name="viewport" content="width=device-width, initial-scale=1">'),
         Markup('<meta name="referrer" content="no-referrer">'),
         Markup('<meta name="color-scheme" content="light dark">'),
-        el("title", f"doctor: {report.outcome.upper()}"),
+        el("title", f"doctor: {report.headline}"),
         Markup(f"<style>{style}</style>"),
     )
     page = Markup("<!doctype html>\n") + el("html", head, "\n", _body(report), lang="en")
@@ -66,13 +68,14 @@ def _body(report: Report) -> Markup:
 
 
 def _verdict(report: Report) -> Markup:
-    mark, css, meaning = MEANINGS[report.outcome]
+    warned = report.outcome is Outcome.READY and report.with_status(Status.WARN)
+    mark, css, meaning = WARNED if warned else MEANINGS[report.outcome]
     rows = [[el("dt", name), el("dd", text)] for name, text in header_parts(report) if text]
-    counted = ", ".join(f"{number} {word}" for word, number in report.counts.items() if number)
-    rows.append([el("dt", "checks"), el("dd", f"{counted}; {report.facts.seconds:.1f} s")])
+    counts = ", ".join(f"{number} {word}" for word, number in report.counts.items() if number)
+    rows.append([el("dt", "checks"), el("dd", f"{counts}; {report.facts.seconds:.1f} s")])
     return el(
         "header",
-        el("h1", el("span", mark, aria_hidden="true"), f" {report.outcome.upper()}"),
+        el("h1", el("span", mark, aria_hidden="true"), f" {report.headline}"),
         el("p", meaning, class_="quiet") if meaning else "",
         el("p", report.next_action, class_="next"),
         el("dl", rows),
@@ -81,23 +84,23 @@ def _verdict(report: Report) -> Markup:
 
 
 def _todo(report: Report) -> Markup:
-    complaints = [f for f in report.findings if f.complains and not f.ignored]
+    problems = [f for f in report.findings if f.is_problem and not f.ignored]
     order = (Status.FAIL, Status.WARN)
     items = [
         _remedy(finding, report)
-        for finding in sorted(complaints, key=lambda finding: order.index(finding.status))
+        for finding in sorted(problems, key=lambda finding: order.index(finding.status))
     ]
-    told = el("ol", items, class_="todo") if items else el("p", "Nothing was seen to mend.")
-    return _section("todo", "What to do now", told, _unread(report))
+    todo = el("ol", items, class_="todo") if items else el("p", "No warnings or failures.")
+    return _section("todo", "What to do now", todo, _not_evaluated(report))
 
 
-def _unread(report: Report) -> Iterator[Markup]:
-    """What could not be judged, by reason."""
+def _not_evaluated(report: Report) -> Iterator[Markup]:
+    """Unknown checks by reason."""
     reasons: dict[str, list[str]] = {}
     for finding in report.with_status(Status.UNKNOWN):
         reasons.setdefault(finding.verdict.summary, []).append(finding.check.code)
     if reasons:
-        yield el("h3", "Could not be judged")
+        yield el("h3", "Not evaluated")
     for reason, codes in reasons.items():
         yield el("p", _badge(Status.UNKNOWN), " ", el("strong", ", ".join(codes)), f" {reason}")
 
@@ -105,7 +108,7 @@ def _unread(report: Report) -> Iterator[Markup]:
 def _remedy(finding: Finding, report: Report) -> Markup:
     check = finding.check
     first = next(f.check.code for f in report.findings if f.fix == finding.fix)
-    lines = finding.fix.splitlines() if first == check.code else [f"As {first}."]
+    lines = finding.fix.splitlines() if first == check.code else [f"See {first}."]
     commands = "\n".join(finding.commands)
     return el(
         "li",
@@ -114,14 +117,14 @@ def _remedy(finding: Finding, report: Report) -> Markup:
         el("p", el("strong", "Fix: "), lines[0], class_="fixes"),
         _more(lines[1:]),
         el("pre", el("code", commands)) if commands else "",
-        el("p", f"Mended by: {MENDED_BY[finding.owner]}", class_="quiet"),
-        el("details", el("summary", "Why, and who says so"), _reasons(finding), class_="why"),
+        el("p", fix_owner(finding), class_="quiet"),
+        el("details", el("summary", "Why, and sources"), _reasons(finding), class_="why"),
         class_=f"is-{finding.status}",
     )
 
 
 def _more(lines: Sequence[str]) -> Iterator[Markup]:
-    """The remedy's other lines: indented ones are a table, whose columns stay."""
+    """The remedy's further lines: indented ones are a table, whose columns are kept."""
     for indented, run in groupby(lines, key=lambda line: line.startswith("  ")):
         if indented:
             yield el("pre", "\n".join(line[2:] for line in run))
@@ -140,24 +143,24 @@ def _cited(ids: tuple[str, ...]) -> Markup:
 def _source(source: Source) -> Markup:
     if not source.url:
         return joined([f"document {source.document}: {short_section(source)}"])
-    more = f", {source.section}" if source.section else ""
-    return joined([el("a", source.title, href=source.url, rel="noreferrer"), more])
+    section = f", {source.section}" if source.section else ""
+    return joined([el("a", source.title, href=source.url, rel="noreferrer"), section])
 
 
 def _prescription(report: Report) -> Markup | str:
-    """Settings that were prescribed, each with the code that caused it."""
-    if not report.prescribed:
+    """The settings, each with the code that caused it."""
+    if not report.settings:
         return ""
     rows = [
         (
             el("dt", setting.name),
             el("dd", el("strong", setting.value), el("br"), f"{setting.code}: {setting.why}"),
         )
-        for setting in report.prescribed
+        for setting in report.settings
     ]
-    said = "Settings to begin with on this machine; doctor prescribe prints them to paste."
+    hint = "Settings to start with on this machine; doctor prescribe prints them ready to paste."
     return _section(
-        "settings", "Prescription", el("p", said, class_="quiet"), el("dl", rows, class_="settings")
+        "settings", "Prescription", el("p", hint, class_="quiet"), el("dl", rows, class_="settings")
     )
 
 
@@ -187,19 +190,19 @@ def _checks(report: Report) -> Markup:
         el(
             "section",
             el("h3", FAMILIES.get(name, name), id=f"family-{name}"),
-            _family(list(found), report.annotate),
+            _family(list(group), report.annotate),
             aria_labelledby=f"family-{name}",
         )
-        for name, found in groupby(report.findings, key=lambda finding: finding.family)
+        for name, group in groupby(report.findings, key=lambda finding: finding.family)
     ]
     return _section("checks", f"All {len(report.findings)} checks", *families)
 
 
 def _family(findings: list[Finding], annotate: bool) -> Iterator[Markup]:
-    """One after the other; those that say the same for the same reason are shown once."""
-    for same, group in groupby(findings, key=told_once):
+    """One entry per finding; neighbours with the same reason share one."""
+    for key, group in groupby(findings, key=group_key):
         members = list(group)
-        if same and len(members) > 1:
+        if key and len(members) > 1:
             yield _folded(members)
         else:
             yield from (_check(finding, annotate) for finding in members)
@@ -221,18 +224,18 @@ def _summary(finding: Finding, name: str) -> Markup:
         _badge(finding.status),
         " ",
         el("span", name, class_="what"),
-        f" {said(finding)}",
+        f" {summary(finding)}",
     )
 
 
 def _check(finding: Finding, annotate: bool) -> Markup:
     check = finding.check
     inside = [el("p", el("strong", check.title), f". {check.why}")]
-    for word, bullets in (("Passes", check.passes), ("Warns", check.warns), ("Fails", check.fails)):
-        if bullets:
-            inside.append(el("p", el("strong", f"{word}: "), "; ".join(bullets)))
+    for heading, bullets in conditions(check):
+        inside.append(el("p", el("strong", f"{heading} when:"), class_="condition"))
+        inside.append(el("ul", (el("li", bullet) for bullet in bullets)))
     if annotate and finding.limits:
-        inside.append(el("p", el("strong", "A pass is no proof "), finding.limits))
+        inside.append(el("p", el("strong", "Limitations: "), limitations(finding.limits)))
     head = _summary(finding, f"{check.code} {check.slug}")
     return el("details", head, el("div", inside, _cited(finding.sources), class_="inside"))
 
@@ -247,4 +250,4 @@ def _section(id: str, title: str, *children: Child) -> Markup:
 
 def _origin(report: Report) -> str:
     replayed = f", judging {report.replayed} ({report.facts.origin})" if report.replayed else ""
-    return f"doctor {__version__}{replayed}. doctor explain CODE tells more of each check."
+    return f"doctor {__version__}{replayed}. doctor explain CODE describes each check."

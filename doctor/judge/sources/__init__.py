@@ -1,0 +1,33 @@
+"""The bibliography that remedies cite by id."""
+
+from __future__ import annotations
+
+from doctor.judge.sources.addresses import ADDRESSES
+from doctor.judge.sources.documents import DOCUMENTS
+from doctor.judge.sources.source import Source
+
+__all__ = ["ADDRESSES", "DOCUMENTS", "SOURCES", "Source", "cite", "is_document", "short_section"]
+
+SOURCES = {source.id: source for source in (*DOCUMENTS, *ADDRESSES)}
+
+
+def is_document(id: str) -> bool:
+    """Whether a source is a section of a source document rather than a public address."""
+    return bool(SOURCES[id].document)
+
+
+def short_section(source: Source) -> str:
+    """The section's number or short name where it has one, else its heading."""
+    heading = " ".join(source.section.replace("*", "").split())
+    return source.alias or heading
+
+
+def cite(source: Source) -> str:
+    """One line: the document's name and section, or title, section and address."""
+    section = " ".join(source.section.replace("*", "").split())
+    if source.alias and not section.startswith(source.alias):
+        section = f"{section}: {source.alias}"
+    if source.document:
+        return f"document {source.document}, {section}"
+    title = f"{source.title}, {section}" if section else source.title
+    return f"{title} <{source.url}>"

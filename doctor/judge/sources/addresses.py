@@ -1,0 +1,248 @@
+"""Public addresses: manuals, issues, advisories and measurements."""
+
+from __future__ import annotations
+
+from doctor.judge.sources.source import Source
+
+
+def _thread(repository: str, number: int, title: str) -> Source:
+    name = repository.split("/")[1]
+    return Source(
+        f"{name}-{number}", title, f"#{number}", f"https://github.com/{repository}/issues/{number}"
+    )
+
+
+ADDRESSES = (
+    Source(
+        "cuda-minor-compatibility",
+        "CUDA Compatibility",
+        "Minor Version Compatibility",
+        "https://docs.nvidia.com/deploy/cuda-compatibility/minor-version-compatibility.html",
+    ),
+    Source(
+        "cuda-forward-compatibility",
+        "CUDA Compatibility",
+        "Forward Compatibility",
+        "https://docs.nvidia.com/deploy/cuda-compatibility/forward-compatibility.html",
+    ),
+    Source(
+        "cuda-gpus", "CUDA GPU Compute Capability", "", "https://developer.nvidia.com/cuda-gpus"
+    ),
+    Source(
+        "cuda-binary-compatibility",
+        "Blackwell Architecture Compatibility Guide",
+        "",
+        "https://docs.nvidia.com/cuda/blackwell-compatibility-guide",
+    ),
+    Source("pytorch-install", "PyTorch: Start Locally", "", "https://pytorch.org/get-started/"),
+    Source(
+        "row-remap",
+        "NVIDIA GPU Memory Error Management",
+        "Error Recovery and Response Flags",
+        "https://docs.nvidia.com/deploy/a100-gpu-mem-error-mgmt/error-recovery-and-response-flags.html",
+    ),
+    Source(
+        "xid-catalog",
+        "NVIDIA XID Errors: Xid catalog",
+        "",
+        "https://docs.nvidia.com/deploy/xid-errors/analyzing-xid-catalog.html",
+        checked="2026-11-21",
+    ),
+    Source(
+        "device-plugin-xids",
+        "NVIDIA device plugin for Kubernetes: Xids of applications",
+        "internal/rm/health.go",
+        "https://github.com/NVIDIA/k8s-device-plugin/blob/main/internal/rm/health.go",
+        checked="2026-11-21",
+    ),
+    Source(
+        "toolkit-48",
+        "Containers lose access to GPUs after systemctl daemon-reload",
+        "#48",
+        "https://github.com/NVIDIA/nvidia-container-toolkit/issues/48",
+    ),
+    Source(
+        "driver-mismatch",
+        "Runbook: driver module load failure",
+        "",
+        "https://ai-infrastructure.net/runbook-driver-module-load-failure/",
+    ),
+    Source(
+        "thermal-throttling",
+        "Cloud GPU thermal throttling",
+        "",
+        "https://matt.sh/cloud-gpu-thermal-throttling",
+    ),
+    Source(
+        "azurehpc-595",
+        "The software power cap is no throttling",
+        "#595",
+        "https://github.com/Azure/azurehpc/pull/595",
+    ),
+    _thread("pytorch/pytorch", 130181, "Several MIG instances in one process"),
+    _thread("pytorch/pytorch", 100691, "CUDA-capable device(s) is/are busy or unavailable"),
+    _thread("NVIDIA/nccl", 1716, "NCCL between MIG instances"),
+    _thread("microsoft/pai", 3372, "GPU memory used by no visible process"),
+    _thread("pytorch/pytorch", 35710, "CUDA error 802: system not yet initialized"),
+    _thread("pytorch/pytorch", 5040, "Bus error: insufficient shared memory"),
+    _thread("pytorch/pytorch", 127176, "GradScaler is not implemented for BFloat16"),
+    _thread("pytorch/pytorch", 76509, "TF32 off for matmuls by default"),
+    _thread("pytorch/pytorch", 139298, "NaN with cuDNN attention on H100, torch 2.5.0"),
+    _thread("pytorch/pytorch", 196678, "cuDNN attention: NaN in dq on sm_90"),
+    _thread("pytorch/pytorch", 193893, "cuDNN attention: wrong decode on sm_100"),
+    _thread("pytorch/pytorch", 190321, "cuDNN attention: execute fails intermittently on H200"),
+    _thread("pytorch/pytorch", 169849, "cuDNN attention backward out of bounds before 9.15.1"),
+    _thread("pytorch/pytorch", 103749, "memory-efficient attention: NaN for fully masked rows"),
+    _thread("pytorch/pytorch", 163903, "cuDNN attention refused with dropout on 9.11 to 9.13"),
+    _thread("pytorch/pytorch", 191937, "memory-efficient attention wrong with broadcast keys"),
+    _thread("pytorch/pytorch", 188892, "CUDNN_STATUS_SUBLIBRARY_VERSION_MISMATCH"),
+    _thread("pytorch/pytorch", 134929, "undefined symbol __nvJitLinkComplete_12_4"),
+    _thread("pytorch/pytorch", 172352, "Volta dropped from the CUDA 12.8 and 13 wheels"),
+    _thread("pytorch/pytorch", 157517, "Maxwell and Pascal dropped from the CUDA 12.8 wheels"),
+    _thread("pytorch/pytorch", 140930, "No execution plans support the graph: cuDNN attention"),
+    _thread("pytorch/pytorch", 166387, "torch.compile: mixed TF32 API error with the new API only"),
+    _thread("pytorch/pytorch", 129288, "is_bf16_supported(including_emulation=...)"),
+    Source(
+        "torch-matmul-precision",
+        "torch.set_float32_matmul_precision",
+        "",
+        "https://docs.pytorch.org/docs/stable/generated/torch.set_float32_matmul_precision.html",
+    ),
+    Source(
+        "nvidia-tf32-override",
+        "NVIDIA TF32: NVIDIA_TF32_OVERRIDE",
+        "",
+        "https://deeprec.readthedocs.io/en/latest/NVIDIA-TF32.html",
+    ),
+    Source(
+        "vast-docker",
+        "Vast.ai: Docker execution environment",
+        "",
+        "https://docs.vast.ai/guides/instances/docker-environment",
+    ),
+    Source(
+        "runpod-disk",
+        "runpodctl create pod",
+        "container disk and volume",
+        "https://docs.runpod.io/runpodctl/reference/runpodctl_create_pod",
+    ),
+    Source(
+        "gpu-fryer",
+        "GPU fryer: measured TFLOPS for reference",
+        "Usage",
+        "https://github.com/huggingface/gpu-fryer",
+        checked="2026-11-21",
+    ),
+    Source(
+        "mamf",
+        "Machine Learning Engineering: accelerators",
+        "Maximum Achievable Matmul FLOPS comparison table",
+        "https://github.com/stas00/ml-engineering/tree/master/compute/accelerator",
+        checked="2026-11-21",
+    ),
+    Source(
+        "dcgm",
+        "NVIDIA DCGM: diagnostic floors and hardware limits",
+        "nvvs/diag-skus.yaml.in",
+        "https://github.com/NVIDIA/DCGM",
+        checked="2026-11-21",
+    ),
+    Source(
+        "vast-self-test",
+        "Vast.ai: requirements for verification",
+        "",
+        "https://docs.vast.ai/documentation/host/how-to-self-test",
+        checked="2026-11-21",
+    ),
+    Source(
+        "pcie-link",
+        "Power management of GPUs through PCIe: an idle link is slow",
+        "",
+        "https://baaz.dev/blog/understanding-power-management-in-gpu-via-pcie",
+    ),
+    Source(
+        "cublas-reproducibility",
+        "cuBLAS Library",
+        "2.1.4 Results Reproducibility",
+        "https://docs.nvidia.com/cuda/pdf/CUBLAS_Library.pdf",
+        checked="2026-11-21",
+    ),
+    Source(
+        "gpu-burn",
+        "gpu-burn: the same product compared again and again",
+        "",
+        "https://github.com/wilicc/gpu-burn",
+        checked="2026-11-21",
+    ),
+    Source(
+        "nccl-troubleshooting",
+        "NCCL: troubleshooting GPU-to-GPU communication and ACS",
+        "",
+        "https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/troubleshooting.html",
+        checked="2026-11-21",
+    ),
+    _thread("NVIDIA/nccl-tests", 117, "All-reduce hangs on two RTX 4090"),
+    _thread("NVIDIA/nccl", 2079, "IOMMU and ACS: hangs or corrupt data between GPUs"),
+    _thread("pytorch/pytorch", 84803, "Wrong data between GPUs with the IOMMU on"),
+    _thread("vllm-project/vllm", 4992, "Peer access that is reported and does not work"),
+    _thread("vllm-project/speculators", 765, "Trained models keep norm weights at 1.0"),
+    _thread("huggingface/transformers", 24243, "OPT layer norm weights are all 1"),
+    _thread("fla-org/flame", 47, "After pretraining all RMSNorm weights are still 1"),
+    _thread("unslothai/unsloth", 4533, "RMSNorm weights that get no gradient"),
+    _thread("huggingface/safetensors", 668, "A header over 100 MB cannot be read"),
+    _thread("huggingface/huggingface_hub", 4728, "An index and shards that disagree"),
+    _thread("vllm-project/vllm", 53537, "Corrupt weights that load without an error"),
+    _thread("turboderp/exllamav2", 415, "Llama 3 defines no padding token"),
+    Source(
+        "torch-weights-only",
+        "CVE-2025-32434: torch.load with weights_only=True, before 2.6",
+        "GHSA-53q9-r3pm-6pq6",
+        "https://github.com/pytorch/pytorch/security/advisories/GHSA-53q9-r3pm-6pq6",
+    ),
+    Source(
+        "safetensors-format",
+        "safetensors",
+        "Format",
+        "https://github.com/huggingface/safetensors#format",
+    ),
+    Source(
+        "low-precision-matrix",
+        "NVIDIA Transformer Engine: support matrix",
+        "",
+        "https://nvidia.github.io/TransformerEngine/support_matrix.html",
+    ),
+    Source(
+        "vast-contract",
+        "Vast.ai: Overview",
+        "Rental contracts",
+        "https://vast.ai/docs/introduction/overview",
+        checked="2026-11-21",
+    ),
+    Source(
+        "t4-ecc",
+        "NVIDIA forum: T4 has only 15 GB (ECC on GDDR memory takes 6.25 %)",
+        "",
+        "https://forums.developer.nvidia.com/t/nvidia-t4-has-only-15g-of-memory/173099",
+        checked="2026-11-21",
+    ),
+    Source(
+        "activation-recomputation",
+        "Korthikanti et al.: Reducing Activation Recomputation in Large Transformer Models",
+        "4",
+        "https://arxiv.org/abs/2205.05198",
+        checked="2026-11-21",
+    ),
+    Source(
+        "bnb-optimizers",
+        "bitsandbytes: optimizers of 8 bits, and Lion's one state",
+        "",
+        "https://huggingface.co/docs/bitsandbytes/v0.50.0/reference/optim/optim_overview",
+        checked="2026-11-21",
+    ),
+    Source(
+        "optimi",
+        "torch-optimi: training in pure bf16 with Kahan summation",
+        "",
+        "https://github.com/warner-benjamin/optimi",
+    ),
+)

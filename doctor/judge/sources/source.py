@@ -1,0 +1,26 @@
+"""One entry of the bibliography."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+CHECKED = "2026-11-20"
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A section of a source document, or a public address with the date it was checked.
+
+    `document` is the file name of a source document without its ending, "" for an address.
+    `alias` is the short name by which `doctor explain` finds the codes that cite it.
+    `correction` says what is true where the cited text is wrong or too strong.
+    """
+
+    id: str
+    title: str
+    section: str = ""
+    url: str = ""
+    document: str = ""
+    alias: str = ""
+    correction: str = ""
+    checked: str = CHECKED

@@ -1,0 +1,62 @@
+"""Switches of torch and NCCL that remedies and prescriptions set, and the code that sets them."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+from packaging.version import InvalidVersion, Version
+
+from doctor.facts.machine import Torch
+
+
+class Switch(StrEnum):
+    """Something that a remedy turns off."""
+
+    CUDNN_SDP = "cudnn_sdp"
+    FLASH_SDP = "flash_sdp"
+    MEM_EFFICIENT_SDP = "mem_efficient_sdp"
+    NCCL_P2P = "nccl_p2p"
+
+
+CALLS = {
+    Switch.CUDNN_SDP: "torch.backends.cuda.enable_cudnn_sdp(False)",
+    Switch.FLASH_SDP: "torch.backends.cuda.enable_flash_sdp(False)",
+    Switch.MEM_EFFICIENT_SDP: "torch.backends.cuda.enable_mem_efficient_sdp(False)",
+}
+"""The statement that turns a switch off; cuDNN's exists from torch 2.4 on."""
+VARIABLES = {
+    Switch.CUDNN_SDP: "TORCH_CUDNN_SDPA_DEPRIORITIZED=1",
+    Switch.NCCL_P2P: "NCCL_P2P_DISABLE=1",
+}
+"""The environment variable that does it."""
+CUDNN_VARIABLE_SINCE = (2, 10)
+"""The first torch that reads TORCH_CUDNN_SDPA_DEPRIORITIZED."""
+MATMUL_PRECISION = 'torch.set_float32_matmul_precision("high")'
+
+
+def tf32_statement(torch: Torch) -> tuple[str, str]:
+    """The statement that turns matmul TF32 on in this torch, and a note for its user or ""."""
+    if torch.tf32_api == "allow_tf32":
+        return MATMUL_PRECISION, ""
+    note = (
+        "Do not read allow_tf32 or get_float32_matmul_precision() after it: the legacy getters "
+        "then raise RuntimeError."
+    )
+    if is_before(torch.version, "2.15"):
+        note += (
+            " torch.compile raises too before torch 2.15, because Inductor reads them: with "
+            f"torch.compile use {MATMUL_PRECISION} instead."
+        )
+    return 'torch.backends.cuda.matmul.fp32_precision = "tf32"', note
+
+
+def is_before(version: str, limit: str) -> bool:
+    """Whether the release is older than `limit`; a version that cannot be parsed counts as older.
+
+    Raises InvalidVersion where `limit` itself is none.
+    """
+    bound = Version(limit).release
+    try:
+        return Version(version).release < bound
+    except InvalidVersion:
+        return True

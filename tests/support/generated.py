@@ -1,0 +1,145 @@
+"""Every generated file and what it must contain; `.ci/update` writes them.
+
+A new check changes at most `LIMIT` of them, which a test counts: the reports that list every check
+are in one file, the others contain only what is wrong, by area, and the samples of the formats show
+fixed codes.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from paths import FORMATS, MACHINES, ROOT
+from pictures import console, is_current, page
+from recorded import AREAS, machines
+from samples import REDUCED, SAMPLES, shown
+
+from doctor.facts.facts import decode, encode
+from doctor.job.file import tables
+from doctor.judge import catalog
+from doctor.judge.check import Check
+from doctor.judge.engine import examine
+from doctor.report import pages
+from doctor.report.formats import json as report_json
+from doctor.report.formats.plain import render
+from doctor.report.formats.table import FORMATS as RENDERERS
+from doctor.report.redaction import redact
+from doctor.report.report import Report
+
+LIMIT = 8
+DOCS, SCHEMAS = ROOT / "docs", ROOT / "schemas"
+PICTURE = DOCS / "report.png"
+FACTS_FILE = MACHINES / "h200_torch2.11.json"
+"""A facts file for readers of the README to try."""
+SHOWN = "h200_torch2.11"
+"""The machine in the pictures."""
+FOLDERS = {DOCS / "checks": "*.md", MACHINES: "*.txt", FORMATS: "*"}
+"""Directories in which every file that fits is generated."""
+COUNTS = re.compile(r"\n\d+ (?:pass|warn|fail|skip|unknown) .*\d s(?=\n)")
+
+
+def generated(checks: Sequence[Check] = catalog.CHECKS) -> dict[Path, str]:
+    """Path -> text of every generated text file, with these checks in the catalogue."""
+    return {
+        **_pages(checks),
+        **dict(_schemas()),
+        **dict(_reports(checks)),
+        **dict(_samples()),
+        DOCS / "console.svg": console(shown(machines()[SHOWN])),
+        FACTS_FILE: _facts_file(),
+    }
+
+
+def _pages(checks: Sequence[Check]) -> dict[Path, str]:
+    folder = DOCS / "checks"
+    each = {folder / f"{check.code}.md": pages.page(check) for check in checks}
+    return each | {folder / "README.md": pages.index(checks)}
+
+
+def _schemas() -> Iterator[tuple[Path, str]]:
+    for name, schema in (("report", report_json.schema()), ("doctor-toml", tables.schema())):
+        yield SCHEMAS / f"{name}.schema.json", json.dumps(schema, indent=2) + "\n"
+
+
+def _reports(checks: Sequence[Check]) -> Iterator[tuple[Path, str]]:
+    """Whole reports of healthy machines; of the others what is wrong, a file per area."""
+    healthy = [_machine(name, checks, quiet=False) for name in AREAS["healthy"]]
+    for area, outcomes in AREAS.items():
+        texts = [_machine(name, checks, quiet=True) for name in outcomes]
+        if area == "unreadable":
+            yield MACHINES / "every_check.txt", "\n\n".join([*healthy, *texts])
+        elif area != "healthy":
+            yield MACHINES / f"{area}.txt", "\n\n".join(texts)
+
+
+def _machine(name: str, checks: Sequence[Check], *, quiet: bool) -> str:
+    facts = machines()[name]
+    report = redact(Report(facts, examine(checks, facts)))
+    text = render(report, "quiet" if quiet else "normal").strip("\n")
+    text = COUNTS.sub("", f"\n{text}").strip("\n") if quiet else text
+    return f"=== {name}: exit {report.exit_code}\n\n{text}\n"
+
+
+def _samples() -> Iterator[tuple[Path, str]]:
+    for name, sample in SAMPLES.items():
+        report = sample()
+        for format, (ending, reduced) in REDUCED.items():
+            yield FORMATS / f"{name}.{ending}", reduced(RENDERERS[format](report)) + "\n"
+
+
+def _facts_file() -> str:
+    """As it is while it gets the same report: a new field alone changes no file."""
+    facts = machines()[SHOWN]
+    current = FACTS_FILE.read_bytes() if FACTS_FILE.exists() else b""
+    try:
+        same = render(shown(decode(current))) == render(shown(facts))
+    except ValueError:
+        same = False
+    return current.decode() if same else encode(facts).decode()
+
+
+def stale(texts: dict[Path, str]) -> dict[Path, str]:
+    """Those of `texts` that are on the disk with another content, or not at all."""
+    return {
+        path: text
+        for path, text in texts.items()
+        if not path.exists() or path.read_bytes().decode() != text
+    }
+
+
+def strays(texts: dict[Path, str]) -> list[Path]:
+    """Files in generated directories that nothing generates any more."""
+    return [path for folder, kind in FOLDERS.items() for path in folder.glob(kind)
+            if path not in texts]  # fmt: skip
+
+
+def picture_is_stale() -> bool:
+    """Whether the PNG shows something older than the page."""
+    return not PICTURE.exists() or not is_current(PICTURE.read_bytes(), machines()[SHOWN])
+
+
+def main() -> None:
+    texts = generated()
+    for path in strays(texts):
+        print("removed", path.relative_to(ROOT))
+        path.unlink()
+    for path, text in stale(texts).items():
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(text, "utf-8", newline="")
+        print("written", path.relative_to(ROOT))
+    if not picture_is_stale():
+        return
+    if shutil.which("chromium") and shutil.which("chromedriver"):
+        PICTURE.write_bytes(page(machines()[SHOWN]))
+        print("written", PICTURE.relative_to(ROOT))
+    else:
+        print("not drawn: docs/report.png needs chromium and chromedriver", file=sys.stderr)
+
+
+if __name__ == "__main__":
+    main()
