@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from doctor.checks.numerics import attention, environment, precision
+from doctor.checks.numerics import attention, environment, grad_scaler, precision
 
 CHECKS = (
     *precision.CHECKS,
     *attention.CHECKS,
     *environment.CHECKS,
+    *grad_scaler.CHECKS,
 )
