@@ -15,11 +15,11 @@ from doctor._util.records import Unknown
 from doctor._util.units import count, gb, shown
 from doctor.checkpoint.flat_form import to_flat
 from doctor.checkpoint.records import Checkpoint, History, Movement, Optimizer, Share
-from doctor.cli.scan import Row, Scan
 from doctor.report.formats import json as report_json
 from doctor.report.formats.plain import text
 from doctor.report.lines import Line, family_lines, footer_lines
 from doctor.report.report import Report
+from doctor.report.scan_result import Row, Scan
 from doctor.report.terminal import encodable, show_lines
 
 if TYPE_CHECKING:

@@ -35,11 +35,12 @@ from doctor.checkpoint.io.stages import no_stage
 from doctor.checkpoint.records import Checkpoint
 from doctor.checkpoint.scan import scan
 from doctor.checkpoint.tensors import Part, Shard
-from doctor.cli.scan import Scan, facts_of, without_a_device
+from doctor.cli.scan import facts_of, without_a_device
 from doctor.judge import catalog
-from doctor.judge.engine import examine
+from doctor.judge.engine import BROKEN, examine
 from doctor.report.report import Report
 from doctor.report.scan import plain_text
+from doctor.report.scan_result import Scan
 
 pytestmark = pytest.mark.slow
 
@@ -260,7 +261,7 @@ def judged(path: Path, found: Checkpoint | Unknown) -> None:
     facts = facts_of(str(path), found, 0.0)
     checks = [without_a_device(check) for check in catalog.CHECKS if check.family == "CKP"]
     report = Report(facts, examine(checks, facts))
-    assert not [finding for finding in report.findings if "itself broke" in finding.verdict.summary]
+    assert not [finding for finding in report.findings if BROKEN in finding.verdict.summary]
     assert plain_text(Scan(report))
 
 

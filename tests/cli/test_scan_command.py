@@ -24,12 +24,13 @@ from doctor._util.records import Ended, Unknown
 from doctor.checkpoint.contents import MOST_DTYPES, NOTE_INTERVAL, ProgressThrottle, shares
 from doctor.checkpoint.records import Checkpoint, History, Optimizer
 from doctor.checkpoint.tensors import Tensor
-from doctor.cli.scan import Scan, check_exists, facts_of, without_a_device
+from doctor.cli.scan import check_exists, facts_of, without_a_device
 from doctor.collect.child import Answer
 from doctor.collect.children import read_checkpoint
 from doctor.report.progress import ProgressBar, amount
 from doctor.report.report import Report
 from doctor.report.scan import json_text, plain_text
+from doctor.report.scan_result import Scan
 
 pytestmark = pytest.mark.slow
 

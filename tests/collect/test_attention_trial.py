@@ -25,6 +25,7 @@ from doctor.collect.torch_child import TorchChild
 from doctor.facts.facts import Facts, decode
 from doctor.facts.load import Attention, Implementation, Trial
 from doctor.job.job import Chosen
+from doctor.job.run_options import RunOptions
 from doctor.judge.attention_gates import GATES
 from doctor.judge.check import Finding, Status
 from doctor.judge.engine import examine
@@ -88,11 +89,14 @@ def shimmed(fault: str, condition: str = "True") -> str:
     return SHIM.replace("{fault}", fault).replace("{condition}", condition)
 
 
-def on_cpu(python: str = sys.executable, **job: Any) -> Facts:
+def on_cpu(python: str = sys.executable, quick: bool = False, **job: Any) -> Facts:
     facts = recorded.machines()["cpu_only"]
     interpreter = msgspec.structs.replace(recorded.interpreter(), path=python)
     return facts.with_(
-        job=msgspec.structs.replace(facts.job, **job), interpreter=interpreter, attention=None
+        job=msgspec.structs.replace(facts.job, **job),
+        options=RunOptions(quick=quick),
+        interpreter=interpreter,
+        attention=None,
     )
 
 
