@@ -23,6 +23,7 @@ SOURCES = Path(__file__).parent / "pretend_cuda"
 CU130 = ("sm_75", "sm_80", "sm_86", "sm_90", "sm_100", "sm_120", "compute_120")
 CU126 = ("sm_50", "sm_60", "sm_70", "sm_75", "sm_80", "sm_86", "sm_90")
 TERA = 1e12
+NO_ECC = ("nvmlDeviceGetEccMode", "nvmlDeviceGetTotalEccErrors", "nvmlDeviceGetRemappedRows")
 MISSING = (
     "gcc and g++ build the fake driver, for Linux"
     if sys.platform != "linux" or not (shutil.which("gcc") and shutil.which("g++"))
@@ -47,6 +48,8 @@ class Profile:
     archs: tuple[str, ...] = CU130
     integrated: bool = False
     nvlinks: int = 0
+    refused: tuple[str, ...] = ()
+    """NVML's functions that this model answers "Not Supported"."""
 
     def config(self, count: int) -> dict[str, Any]:
         """PRETEND_CUDA as pretend_record.py describes it, but for the files."""
@@ -70,18 +73,24 @@ PROFILES = {
         nvlinks=18,
     ),
     "RTX 4090": Profile(
-        "NVIDIA GeForce RTX 4090", (8, 9), 24564, 160 * TERA, 80 * TERA, 55 * TERA, 0.9e12
+        "NVIDIA GeForce RTX 4090", (8, 9), 24564, 160 * TERA, 80 * TERA, 55 * TERA, 0.9e12,
+        refused=NO_ECC,
     ),
     "RTX 5090": Profile(
-        "NVIDIA GeForce RTX 5090", (12, 0), 32607, 220 * TERA, 110 * TERA, 75 * TERA, 1.5e12
+        "NVIDIA GeForce RTX 5090", (12, 0), 32607, 220 * TERA, 110 * TERA, 75 * TERA, 1.5e12,
+        refused=NO_ECC,
     ),
-    "T4": Profile("Tesla T4", (7, 5), 15360, 40 * TERA, 1.0, 7 * TERA, 0.25e12),
+    "T4": Profile(
+        "Tesla T4", (7, 5), 15360, 40 * TERA, 1.0, 7 * TERA, 0.25e12,
+        refused=("nvmlDeviceGetRemappedRows",),
+    ),
     "V100": Profile(
         "Tesla V100-SXM2-16GB", (7, 0), 16384, 95 * TERA, 1.0, 14 * TERA, 0.75e12,
-        cuda="12.6", archs=CU126, nvlinks=6,
+        cuda="12.6", archs=CU126, nvlinks=6, refused=("nvmlDeviceGetRemappedRows",),
     ),
     "GB10": Profile(
-        "NVIDIA GB10", (12, 1), 122880, 90 * TERA, 45 * TERA, 25 * TERA, 0.2e12, integrated=True
+        "NVIDIA GB10", (12, 1), 122880, 90 * TERA, 45 * TERA, 25 * TERA, 0.2e12, integrated=True,
+        refused=(*NO_ECC, "nvmlDeviceGetMemoryInfo", "nvmlDeviceGetMemoryInfo_v2"),
     ),
 }  # fmt: skip
 
@@ -188,6 +197,8 @@ def machine(
         "PRETEND_CUDA": json.dumps(config),
         "PYTHONPATH": str(ROOT),
     }
+    if profile.refused:
+        fakes["FAKE_FAIL"] = ",".join(f"{name}:3" for name in profile.refused)
     if profile.nvlinks:
         fakes["FAKE_NVLINKS"] = "1" * profile.nvlinks
     return Machine(folder, {**os.environ, **fakes, **environment})

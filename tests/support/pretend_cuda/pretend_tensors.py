@@ -10,7 +10,8 @@ are registered for the dispatch key CUDA, so CPU tensors pay nothing. As on CUDA
 tensors of two devices raises, scalars of the CPU excepted.
 
 Tensors of more than HOLLOW elements have no values: their inside is on the device "meta", and what
-is read of them is 0. The clock of a GPU is pretended too (see `spend`), for torch.cuda.Event.
+is read of them is 0. So are products of more than WORK operations. The clock of a GPU is pretended
+too (see `spend`), for torch.cuda.Event.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from torch.utils._pytree import tree_flatten, tree_map, tree_unflatten  # noqa: 
 
 CONFIG = pretend_record.CONFIG
 COUNT = int(CONFIG["count"])
-HOLLOW = 1 << 23
+HOLLOW, WORK = 1 << 23, 1 << 31
 LAUNCH = 3e-6
 """Pretended seconds of the smallest kernel."""
 RESERVED = 1 << 29
@@ -57,20 +58,32 @@ def touch(index: int) -> None:
     pretend_record.touch(index, torch.AcceleratorError)
 
 
+def name_of(func: Any) -> str:
+    """ "mm" of aten::mm.out."""
+    return str(func._schema.name.rpartition("::")[2])
+
+
+def work_of(func: Any, tensors: list[torch.Tensor]) -> int:
+    """Multiplications and additions of a matrix product; 0 for anything else."""
+    name = name_of(func)
+    if name not in PRODUCTS:
+        return 0
+    left, right = tensors[1:3] if name in ("addmm", "baddbmm") else tensors[:2]
+    return 2 * left.numel() * right.shape[-1]
+
+
 def spend(index: int, func: Any, tensors: list[torch.Tensor]) -> None:
     """Move the GPU's clock on, by the operations of a product or the bytes of anything else."""
     rates = CONFIG["rates"]
     size = sum(tensor.numel() * tensor.element_size() for tensor in tensors)
     seconds = size / rates["copy"]
-    name = func._schema.name.rpartition("::")[2]
-    if name in PRODUCTS:
-        left, right = [tensor for tensor in tensors if tensor.dim() > 1][-2:]
+    if work := work_of(func, tensors):
         names = {torch.bfloat16: "bf16", torch.float16: "fp16"}
-        kind = names.get(left.dtype, "fp32")
+        kind = names.get(tensors[0].dtype, "fp32")
         if kind == "fp32" and torch.backends.cuda.matmul.fp32_precision == "tf32":
             kind = "tf32"
-        seconds = max(seconds, 2 * left.numel() * right.shape[-1] / rates[kind])
-    elif name in ACROSS and len({tensor.device for tensor in tensors}) > 1:
+        seconds = max(seconds, work / rates[kind])
+    elif name_of(func) in ACROSS and len({tensor.device for tensor in tensors}) > 1:
         seconds = size / 2 / rates["host"]
     CLOCK[index] += LAUNCH + seconds
 
@@ -175,9 +188,9 @@ class Pretend(torch.Tensor):
         ours = {id(each.elem): each for each in flat if isinstance(each, Pretend)}
         inner = [inside(each) for each in flat]
         given = [each for each in inner if isinstance(each, torch.Tensor)]
-        for each in ours.values():
-            spend(each.index, func, given)
-        hollow = any(each.is_meta for each in given)
+        for each in {each.index for each in ours.values()}:
+            spend(each, func, given)
+        hollow = any(each.is_meta for each in given) or work_of(func, given) > WORK
         if hollow and func is torch.ops.aten._local_scalar_dense.default:
             return 0
         run = [each.to("meta") if hollow and isinstance(each, torch.Tensor) else each
@@ -240,7 +253,7 @@ def index_of(device: Any) -> int | None:
 def at(func: Any, flat: list[Any]) -> int | None:
     """The device of an operation's result. Raises where it mixes devices."""
     tensors = [each for each in flat if isinstance(each, torch.Tensor)]
-    name = func._schema.name.rpartition("::")[2]
+    name = name_of(func)
     if name in ACROSS:
         first = tensors[0]
         return first.index if isinstance(first, Pretend) else None
