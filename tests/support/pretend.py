@@ -1,4 +1,4 @@
-"""Machines with pretended GPUs: an interpreter, a driver and the environment that `doctor run` gets.
+"""Machines with pretended GPUs: an interpreter, a driver and the environment of `doctor run`.
 
 It proves code, not hardware. torch is the CPU build that answers as one for CUDA
 (pretend_cuda/pretend_tensors.py); NVML and the CUDA driver are the fakes of tests/fake_nvml.

@@ -25,7 +25,7 @@ def index_of(device: Any = None) -> int:
         return int(tensors.ACCELERATOR.pretend_current())
     found = device if isinstance(device, int) else tensors.index_of(device)
     if found is None or not 0 <= found < COUNT:
-        raise ValueError("Expected a cuda device, but got: %s" % device)
+        raise ValueError(f"Expected a cuda device, but got: {device}")
     return found
 
 
@@ -125,7 +125,7 @@ def properties(device: Any = None) -> Any:
         major=CAPABILITY[0],
         minor=CAPABILITY[1],
         total_memory=CONFIG["memory"],
-        uuid="0000000%d-1111-2222-3333-444444444444" % index,
+        uuid=f"0000000{index}-1111-2222-3333-444444444444",
         is_integrated=int(CONFIG.get("integrated", False)),
         multi_processor_count=CONFIG.get("multi_processor_count", 132),
     )
@@ -151,7 +151,7 @@ CUDA: dict[str, Any] = {
     "_lazy_init": lambda: None,
     "_is_compiled": lambda: True,
     "is_initialized": lambda: True,
-    "init": lambda: None,
+    "init": lambda: pretend_record.fail(None, RuntimeError),
     "is_available": lambda: COUNT > 0,
     "device_count": lambda: COUNT,
     "current_device": index_of,
@@ -225,7 +225,7 @@ def choice(q: Any, k: Any, v: Any, attn_mask: Any = None, dropout_p: float = 0.0
         if not reasons[backend]:
             return int(backend)
     for backend, reason in reasons.items():
-        warnings.warn("%s attention: %s" % (NAMES[backend], reason), stacklevel=2)
+        warnings.warn(f"{NAMES[backend]} attention: {reason}", stacklevel=2)
     return -1
 
 

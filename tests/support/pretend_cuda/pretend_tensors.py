@@ -102,9 +102,10 @@ def _hold(elem: torch.Tensor, index: int) -> None:
     key = (index, storage._cdata)
     if key not in _holders:
         if ALLOCATED[index] + size > CONFIG["memory"] - RESERVED:
-            said = "CUDA out of memory. Tried to allocate %.2f MiB. GPU %d has a total capacity of"
-            total = " %.2f GiB" % (CONFIG["memory"] / 2**30)
-            raise torch.OutOfMemoryError(said % (size / 2**20, index) + total)
+            raise torch.OutOfMemoryError(
+                f"CUDA out of memory. Tried to allocate {size / 2**20:.2f} MiB. GPU {index} has a "
+                f"total capacity of {CONFIG['memory'] / 2**30:.2f} GiB"
+            )
         ALLOCATED[index] += size
         PEAK[index] = max(PEAK[index], ALLOCATED[index])
     _holders[key] = _holders.get(key, 0) + 1
@@ -154,7 +155,7 @@ class Pretend(torch.Tensor):
         return self.cpu().tolist()
 
     def numpy(self, **_: Any) -> Any:
-        raise TypeError("can't convert %s device type tensor to numpy." % self.device)
+        raise TypeError(f"can't convert {self.device} device type tensor to numpy.")
 
     def untyped_storage(self) -> Any:
         return self.elem.untyped_storage()
@@ -173,7 +174,7 @@ class Pretend(torch.Tensor):
         return copied
 
     def __repr__(self, **_: Any) -> str:
-        return "%r on cuda:%d" % (self.elem, self.index)
+        return f"{self.elem!r} on cuda:{self.index}"
 
     @classmethod
     def __torch_dispatch__(
@@ -208,7 +209,7 @@ class Pretend(torch.Tensor):
             if id(value) in ours:
                 kept = ours[id(value)]
                 if kept.shape != value.shape:
-                    raise NotImplementedError("%s changes a shape in place" % func)
+                    raise NotImplementedError(f"{func} changes a shape in place")
                 return kept
             return onto(value, index)
 
@@ -262,9 +263,9 @@ def at(func: Any, flat: list[Any]) -> int | None:
     if name in INDEXED and isinstance(tensors[0], Pretend):
         others = [each for each in others if each.dtype.is_floating_point]
     if not name.startswith("_foreach") and (len(of_gpus) > 1 or others):
-        found = sorted("cuda:%d" % each for each in of_gpus) + ["cpu"] * bool(others)
-        said = "Expected all tensors to be on the same device, but found at least two devices, "
-        raise RuntimeError(said + "%s and %s!" % tuple(found[:2]))
+        found = sorted(f"cuda:{each}" for each in of_gpus) + ["cpu"] * bool(others)
+        message = "Expected all tensors to be on the same device, but found at least two devices"
+        raise RuntimeError(f"{message}, {found[0]} and {found[1]}!")
     return min(of_gpus)
 
 
