@@ -197,16 +197,14 @@ def test_other_models(libraries: Path, tmp_path: Path, name: str, apart: dict[st
     assert (run.code, run.counts.imports, run.counts.contexts) == (0, 1, {0: 1})
 
 
-def test_gpus_without_a_kernel_image_fail_and_are_left_alone(
-    libraries: Path, tmp_path: Path
-) -> None:
-    errors = ({"text": NO_IMAGE},)
+def test_a_gpu_without_a_kernel_image_is_named(libraries: Path, tmp_path: Path) -> None:
+    errors = ({"stage": "kernel on cuda:1", "text": NO_IMAGE},)
     machine = pretend.machine(tmp_path / "machine", libraries, PROFILES["H100"], 2, errors)
     run = examined(machine, "--quick")
-    expected = dict.fromkeys(("TOR003", "SMK001"), "fail")
+    expected = {"TOR003": "fail", "TOR004": "pass", "SMK001": "pass", "NUM003": "pass"}
     assert run.of(expected) == expected
-    assert run.code == 1
     assert "GPU 1" in run.findings["TOR003"]["summary"]
+    assert (run.code, run.counts.imports, run.counts.contexts) == (1, 3, {0: 1, 1: 2})
 
 
 def test_an_error_under_load_names_the_gpu_and_the_stage(libraries: Path, tmp_path: Path) -> None:
