@@ -9,14 +9,14 @@ from pathlib import Path
 
 import pytest
 from browser import missing
-from generated import LIMIT, README, generated, picture_is_stale, stale, strays
+from generated import DOCS, LIMIT, generated, picture_is_stale, stale, strays
 from paths import ROOT
 
 from doctor.facts.machine import Host
 from doctor.judge import catalog
 from doctor.judge.check import Check, Verdict, fail, ok
 
-pytestmark = pytest.mark.skipif(not README.exists(), reason="the documents are not at hand")
+pytestmark = pytest.mark.skipif(not DOCS.exists(), reason="the documents are not at hand")
 
 
 def difference(path: Path, text: str) -> str:

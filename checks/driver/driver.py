@@ -1,4 +1,4 @@
-"""The NVIDIA driver: whether it answers, and whether it runs the CUDA that torch was built for."""
+"""The NVIDIA driver: whether it responds, and whether it runs the CUDA torch was built for."""
 
 from __future__ import annotations
 
@@ -28,50 +28,48 @@ from doctor.facts.views import JobGpu, JobGpus
 from doctor.judge.check import Check, Owner, Verdict, fail, ok, skip, unknown, warn
 from doctor.judge.combine import worst
 
-WANTED = "NVML and cuInit must answer"
+REQUIRED = "NVML and cuInit must respond"
 MIN_BRANCH = {11: 450, 12: 525, 13: 580}
-"""Lowest driver branch that runs every CUDA of a major version: source cuda-minor-compatibility."""
+"""Oldest driver branch that runs every CUDA of a major version (cuda-minor-compatibility)."""
 UNKNOWN_ERROR = 999
 OLD_BRANCH = (
-    "Upgrade the driver on the host to branch 580 or newer: torch's wheels for CUDA 12 need 525, "
-    "those for CUDA 13 need 580. Rented: take a machine with a newer driver."
+    "Upgrade the driver on the host to branch 580 or newer: torch wheels for CUDA 12 require 525, "
+    "those for CUDA 13 require 580. Rented: take a machine with a newer driver."
 )
 
 
-def answers(host: Host | Unknown, driver: Driver | Unknown) -> Verdict:
+def responds(host: Host | Unknown, driver: Driver | Unknown) -> Verdict:
     if isinstance(driver, Unknown):
         return _no_hardware(host, driver.reason) or unknown(driver.reason)
-    took = max(driver.nvml.seconds, driver.cuda.seconds)
-    return replace(_answers(host, driver), seconds=took)
+    elapsed = max(driver.nvml.seconds, driver.cuda.seconds)
+    return replace(_responds(host, driver), seconds=elapsed)
 
 
-def _answers(host: Host | Unknown, driver: Driver) -> Verdict:
+def _responds(host: Host | Unknown, driver: Driver) -> Verdict:
     if driver.nvml.ok and driver.cuda.ok:
-        return ok(f"{_named(driver)}: NVML and cuInit answer")
-    wanted = host.visible_devices if isinstance(host, Host) else None
-    if driver.nvml.ok and driver.cuda.code == NO_DEVICE and wanted is not None:
-        said = f"cuInit finds no device under CUDA_VISIBLE_DEVICES={wanted!r}, see GPU001"
-        return ok(f"{_named(driver)}: NVML answers; {said}")
-    said = _said(driver)
+        return ok(f"{_version(driver)}: NVML and cuInit respond")
+    selection = host.visible_devices if isinstance(host, Host) else None
+    if driver.nvml.ok and driver.cuda.code == NO_DEVICE and selection is not None:
+        note = f"cuInit finds no device with CUDA_VISIBLE_DEVICES={selection!r}, see GPU001"
+        return ok(f"{_version(driver)}: NVML responds; {note}")
+    errors = _errors(driver)
     if any(_inside(ended, "timeout") for ended in (driver.nvml, driver.cuda)):
-        return _failed(f"{said}; {WANTED} within 8 s", HANGS)
-    if found := _no_hardware(host, said):
-        return found
-    return _broken(host, driver, said)
+        return _failed(f"{errors}; {REQUIRED} within 8 s", HANGS)
+    return _no_hardware(host, errors) or _broken(host, driver, errors)
 
 
-def _broken(host: Host | Unknown, driver: Driver, said: str) -> Verdict:
-    """Something is there, and it answers with an error."""
+def _broken(host: Host | Unknown, driver: Driver, errors: str) -> Verdict:
+    """There is hardware, and a call returned an error."""
     if driver.nvml.code == NO_LIBRARY and driver.cuda.ok:
-        less = "cuInit answers; without NVML the GPUs' health cannot be read, and NCCL needs it"
-        return warn(f"{said}; {less}", *LIBRARY.commands, fix=LIBRARY.fix, owner=LIBRARY.owner)
+        note = "cuInit responds; without NVML the GPUs' health cannot be read, and NCCL needs it"
+        return warn(f"{errors}; {note}", *LIBRARY.commands, fix=LIBRARY.fix, owner=LIBRARY.owner)
     if any(_inside(ended, "signal") for ended in (driver.nvml, driver.cuda)):
-        return _failed(f"{said}; {WANTED}", CRASHES)
+        return _failed(f"{errors}; {REQUIRED}", CRASHES)
     remedy = _nvml_remedy(host, driver.nvml) or _cuda_remedy(driver.cuda)
     if remedy is None:
-        return unknown(f"the driver was not reached: {said}")
-    there = _there(host) if remedy in (NOT_LOADED, LIBRARY, MISMATCHED) else ""
-    return _failed(f"{said}{there}; {WANTED}", remedy)
+        return unknown(f"the driver was not reached: {errors}")
+    hardware = _hardware(host) if remedy in (NOT_LOADED, LIBRARY, MISMATCHED) else ""
+    return _failed(f"{errors}{hardware}; {REQUIRED}", remedy)
 
 
 def _nvml_remedy(host: Host | Unknown, ended: Ended) -> Remedy | None:
@@ -90,11 +88,11 @@ def _cuda_remedy(ended: Ended) -> Remedy | None:
     return CUDA_REMEDIES.get(ended.code, OTHER)
 
 
-def _no_hardware(host: Host | Unknown, said: str) -> Verdict | None:
+def _no_hardware(host: Host | Unknown, errors: str) -> Verdict | None:
     if not isinstance(host, Host) or host.has_nvidia or not host.pci_listed:
         return None
-    less = "no NVIDIA GPU on the PCI bus and no /dev/nvidia*, the job wants one"
-    return _failed(f"{less} ({said})" if said else less, NO_HARDWARE)
+    summary = "no NVIDIA GPU on the PCI bus and no /dev/nvidia*; the job requires one"
+    return _failed(f"{summary} ({errors})" if errors else summary, NO_HARDWARE)
 
 
 def _failed(summary: str, remedy: Remedy) -> Verdict:
@@ -108,58 +106,59 @@ def _failed(summary: str, remedy: Remedy) -> Verdict:
 
 
 def _inside(ended: Ended, how: str) -> bool:
-    """Whether it ended so inside a call of the driver, not before one was reached."""
+    """Whether it ended this way inside a call of the driver, not before the first call."""
     return ended.how == how and " inside " in ended.detail
 
 
-def _said(driver: Driver) -> str:
+def _errors(driver: Driver) -> str:
     pairs = (("NVML", driver.nvml), ("CUDA", driver.cuda))
     return "; ".join(
         f"{name}: {ended.detail or ended.how}" for name, ended in pairs if not ended.ok
     )
 
 
-def _named(driver: Driver) -> str:
+def _version(driver: Driver) -> str:
     version = f"driver {driver.version or 'of unknown version'}"
-    supports = driver.cuda_version
-    return f"{version}, CUDA {dotted(_cuda(supports))}" if supports else version
+    cuda = driver.cuda_version
+    return f"{version}, CUDA {dotted(_cuda(cuda))}" if cuda else version
 
 
-def _there(host: Host | Unknown) -> str:
+def _hardware(host: Host | Unknown) -> str:
     if not isinstance(host, Host):
         return ""
-    nodes = f"device nodes {', '.join(host.device_nodes[:3])}" if host.device_nodes else "no nodes"
+    nodes = host.device_nodes[:3]
+    listed = f"device nodes {', '.join(nodes)}" if nodes else "no device nodes"
     module = f"kernel module {host.kernel_driver}" if host.kernel_driver else "no kernel module"
-    return f" (NVIDIA GPUs on the bus: {host.nvidia_devices}, {nodes}, {module})"
+    return f" (NVIDIA GPUs on the bus: {host.nvidia_devices}, {listed}, {module})"
 
 
 def _cuda(number: int) -> tuple[int, int]:
     return number // 1000, number % 1000 // 10
 
 
-ANSWERS = Check(
+RESPONDS = Check(
     code="DRV001",
     slug="driver-answers",
-    title="The NVIDIA driver answers",
-    why="NVML tells what the GPUs are and how they are; cuInit is the first thing that CUDA does "
-    "in torch. Each is called in a process of its own with 8 s to answer, because a driver that "
-    "hangs takes every program with it that asks, nvidia-smi and torch among them.",
+    title="The NVIDIA driver responds",
+    why="NVML reports the GPUs' identity and health; cuInit is the first CUDA call of torch. Each "
+    "runs in a process of its own with a deadline of 8 s, because a driver that hangs blocks every "
+    "program that queries it, including nvidia-smi and torch.",
     passes=(
-        "NVML and cuInit both answer. That cuInit finds no device because "
-        "CUDA_VISIBLE_DEVICES hides them all is a matter of GPU001",
+        "NVML and cuInit both respond",
+        "cuInit finds no device because CUDA_VISIBLE_DEVICES hides all of them: see GPU001",
     ),
-    warns=("cuInit answers, and only libnvidia-ml.so.1 is missing",),
+    warns=("cuInit responds, and only libnvidia-ml.so.1 is missing",),
     fails=(
-        "a call gives no answer in 8 s or crashes",
-        "a library is missing or the driver is not loaded although NVIDIA hardware or "
-        "device nodes are there",
-        "NVML or cuInit answers with an error",
-        "the job wants a GPU and there is no NVIDIA hardware at all",
+        "a call does not return within 8 s, or crashes",
+        "NVIDIA hardware or device nodes exist, and a library is missing or the driver is not "
+        "loaded",
+        "NVML or cuInit returns an error",
+        "the job requires a GPU, and there is no NVIDIA hardware",
     ),
     fix=OTHER.fix,
-    limits="that a kernel runs: the driver only answered; TOR003 and SMK001 run some.",
+    limits="that a kernel runs: only the driver was called; TOR003 and SMK001 run kernels.",
     owner=Owner.ENVIRONMENT,
-    judge=answers,
+    judge=responds,
     returns=True,
     required="always",
     commands=OTHER.commands,
@@ -176,62 +175,65 @@ def runs_torch_cuda(
         return skip("this torch is not built for CUDA, see TOR002")
     needs = int(match[1]), int(match[2])
     if isinstance(cuda, Cuda) and not cuda.started.ok and "too old" in cuda.started.detail:
-        return _too_old(f"torch says: {cuda.started.detail}", job_gpus, _branch(driver.version))
+        return _too_old(f"torch reports: {cuda.started.detail}", job_gpus, _branch(driver.version))
     if driver.cuda_version is None:
-        return unknown(f"the driver's CUDA version could not be read; torch needs {torch.cuda}")
-    has = _cuda(driver.cuda_version)
-    said = f"{_named(driver)}; torch {torch.version} needs CUDA {dotted(needs)}"
-    if has >= needs:
-        return ok(said)
+        return unknown(
+            f"the driver's CUDA version could not be read; {torch.cuda} required by torch"
+        )
+    supported = _cuda(driver.cuda_version)
+    summary = f"{_version(driver)}; torch {torch.version} requires CUDA {dotted(needs)}"
+    if supported >= needs:
+        return ok(summary)
     branch = _branch(driver.version)
     least = MIN_BRANCH.get(needs[0], 0)
-    if has[0] < needs[0] or (branch is not None and branch < least):
-        if _came_up(cuda):
-            return ok(f"{said}; a CUDA context came up all the same")
+    if supported[0] < needs[0] or (branch is not None and branch < least):
+        if _context_was_created(cuda):
+            return ok(f"{summary}; a CUDA context was created nevertheless")
         least_driver = f"driver {least} or newer" if least else "a newer driver"
-        return _too_old(f"{said}, which needs {least_driver}", job_gpus, branch)
-    return _within_major(said, torch, job_gpus)
+        return _too_old(f"{summary}, which requires {least_driver}", job_gpus, branch)
+    return _within_major(summary, torch, job_gpus)
 
 
-def _within_major(said: str, torch: Torch, job_gpus: JobGpus | Unknown) -> Verdict:
-    """The driver's CUDA is an older one of the same major version."""
+def _within_major(summary: str, torch: Torch, job_gpus: JobGpus | Unknown) -> Verdict:
+    """The driver's CUDA is older, of the same major version."""
     if isinstance(job_gpus, Unknown):
-        return unknown(f"{said}; which GPU code it takes is unknown: {job_gpus.reason}")
+        return unknown(f"{summary}; which GPU code it uses is unknown: {job_gpus.reason}")
     if not job_gpus.gpus or not torch.archs:
-        return unknown(f"{said}; the GPUs or the build's GPU code could not be read")
-    return worst(*(_takes_code(said, torch, gpu) for gpu in job_gpus.gpus))
+        return unknown(f"{summary}; the GPUs or the build's GPU code could not be read")
+    return worst(*(_runs_code(summary, torch, gpu) for gpu in job_gpus.gpus))
 
 
-def _takes_code(said: str, torch: Torch, gpu: JobGpu) -> Verdict:
-    """Cubins run on every driver of the major version; PTX wants one as new as the toolkit."""
+def _runs_code(summary: str, torch: Torch, gpu: JobGpu) -> Verdict:
+    """Cubins run on every driver of the major version; PTX needs one as new as the toolkit."""
     if gpu.torch and gpu.torch.ran:
-        return ok(f"{said}, of the same major version; a kernel ran on {gpu.label}")
-    on = gpu.capability
-    if on is None:
-        return unknown(f"{said}; the compute capability of {gpu.label} could not be read")
-    if found := cubins(torch.archs, on):
-        return ok(f"{said}, of the same major version; {gpu.label} runs its {found[-1]}")
-    if ptx(torch.archs, on) or may_hide_ptx(torch.cuda, on):
-        return warn(f"{said}, and for {gpu.label} it has PTX only, which wants a driver as new")
-    return skip(f"the build has no code at all for {gpu.label}, see TOR003")
+        return ok(f"{summary}, of the same major version; a kernel ran on {gpu.label}")
+    capability = gpu.capability
+    if capability is None:
+        return unknown(f"{summary}; the compute capability of {gpu.label} could not be read")
+    if native := cubins(torch.archs, capability):
+        return ok(f"{summary}, of the same major version; {gpu.label} runs its {native[-1]}")
+    if ptx(torch.archs, capability) or may_hide_ptx(torch.cuda, capability):
+        note = f"for {gpu.label} the build has only PTX, which requires a driver as new"
+        return warn(f"{summary}; {note}")
+    return skip(f"the build has no code for {gpu.label}, see TOR003")
 
 
-def _too_old(said: str, job_gpus: JobGpus | Unknown, branch: int | None) -> Verdict:
+def _too_old(summary: str, job_gpus: JobGpus | Unknown, branch: int | None) -> Verdict:
     lowest = job_gpus.lowest_capability if isinstance(job_gpus, JobGpus) else None
     if branch is not None and branch < MIN_BRANCH[12]:
-        return fail(said, fix=OLD_BRANCH)
-    return fail(said, _older_torch(lowest))
+        return fail(summary, fix=OLD_BRANCH)
+    return fail(summary, _older_torch(lowest))
 
 
 def _older_torch(lowest: Capability | None) -> str:
-    """torch 2.10 is the last whose default build is for CUDA 12; it has sm_70 to sm_120."""
+    """torch 2.10 is the last release built for CUDA 12 by default; it has sm_70 to sm_120."""
     pip = "python -m pip install --force-reinstall"
     if lowest is not None and lowest < (7, 0):
         return f"{pip} torch --index-url https://download.pytorch.org/whl/cu126"
     return f'{pip} "torch==2.10.*" --index-url https://download.pytorch.org/whl/cu128'
 
 
-def _came_up(cuda: Cuda | Unknown | None) -> bool:
+def _context_was_created(cuda: Cuda | Unknown | None) -> bool:
     return isinstance(cuda, Cuda) and (cuda.started.ok or any(gpu.ran for gpu in cuda.gpus))
 
 
@@ -245,28 +247,28 @@ RUNS_TORCH_CUDA = Check(
     code="DRV002",
     slug="driver-runs-torch-cuda",
     title="The driver runs the CUDA that torch was built for",
-    why="A driver runs the CUDA version that it came with and all older ones. It also runs cubins "
-    "of a newer minor version of the same major one, with some features missing, but not PTX that "
-    "a newer toolkit wrote. A major version ahead needs a newer driver, or the forward-"
-    "compatibility package that exists for data-centre GPUs. Inside a container or a rented pod "
+    why="A driver runs its own CUDA version and older ones. Within a major version it also runs "
+    "cubins of newer minor versions, but not PTX of a newer toolkit. A newer major version needs a "
+    "newer driver, or the forward-compatibility package for data-center GPUs. Inside a container "
     "the driver is the host's and cannot be changed.",
     passes=(
         "the driver's CUDA is as new as torch's",
-        "it is older and of the same major version, the driver is of a branch that "
-        "this major version runs on (12.x: 525, 13.x: 580) and every GPU of the job "
-        "has a cubin in the build",
-        "a CUDA context came up, whatever the versions",
+        "the driver's CUDA is older, of the same major version; the driver's branch supports that "
+        "version (12.x: 525, 13.x: 580), and the build has a cubin for every GPU of the job",
+        "a CUDA context was created, whatever the versions",
     ),
     warns=(
-        "it is older, of the same major version, and the build has PTX only for a GPU "
-        "of the job on which no kernel was seen to run",
+        "the driver's CUDA is older, of the same major version, and the build has only PTX for a "
+        "GPU of the job on which no kernel ran",
     ),
     fails=(
-        "it is a major version behind, or of an older branch, and no CUDA context came up",
-        "torch itself says that the driver is too old",
+        "the driver's CUDA is a major version behind or its branch too old, and no CUDA context "
+        "was created",
+        "torch itself reports that the driver is too old",
     ),
     fix="Install a torch that is built for a CUDA of the driver's major version, or upgrade the "
-    "driver on the host. The command is for CUDA 12, which needs driver 525 or newer.",
+    "driver on the host. The command installs a build for CUDA 12, which requires driver 525 or "
+    "newer.",
     limits="that every feature of torch's CUDA works with an older driver.",
     owner=Owner.ENVIRONMENT,
     judge=runs_torch_cuda,
@@ -281,4 +283,4 @@ RUNS_TORCH_CUDA = Check(
     targets=("nvidia",),
 )
 
-CHECKS = (ANSWERS, RUNS_TORCH_CUDA)
+CHECKS = (RESPONDS, RUNS_TORCH_CUDA)

@@ -1,23 +1,31 @@
-"""The GPUs of the job: all there, free, healthy and not slowed down."""
+"""The GPUs of the job: free, healthy and not slowed down."""
 
 from __future__ import annotations
 
 from doctor._util.records import Unknown
 from doctor._util.units import GIB, gib
-from doctor.checks.gpu.counters import HARDWARE_XIDS, broke, came, counted, unread_during
+from doctor.checks.gpu.counters import (
+    APPLICATION_XIDS,
+    HARDWARE_XIDS,
+    failures,
+    summarize,
+    unread_during,
+    warnings,
+)
 from doctor.checks.gpu.visible import VISIBLE
 from doctor.facts.load import Watched
-from doctor.facts.machine import Gpu
+from doctor.facts.machine import Gpu, Host
+from doctor.facts.memory.room import shares_memory
 from doctor.facts.views import JobGpu, JobGpus
-from doctor.judge.check import Check, Owner, Verdict, fail, ok, unknown, warn
+from doctor.judge.check import Check, Owner, Verdict, fail, ok, skip, unknown, warn
 from doctor.judge.combine import worst
 
-RETURN = "Rented: return the machine and name the GPU's UUID. "
+RETURN = "Rented: return the machine and report the GPU's UUID. "
 
 USED_BYTES = 2 * GIB
-"""A desktop or a driver's daemon stays below; a training does not."""
+"""A driver's daemon and most desktops use less; a training uses more."""
 USED_SHARE = 0.3
-"""Above, somebody else trains there: the limit of DLRover's node check."""
+"""Above it another training runs there: the limit of DLRover's node check."""
 CORRECTED = 50_000_000
 """Volatile corrected errors: the limit of Meta's GPU cluster monitoring (gcm)."""
 SLOWDOWNS = {
@@ -26,7 +34,7 @@ SLOWDOWNS = {
     0x40: "hardware thermal slowdown",
     0x80: "hardware power brake",
 }
-"""Bits of NVML's clocks event reasons. 0x1 is idle and 0x4 the power cap: both normal."""
+"""Bits of NVML's clock event reasons. 0x1 is idle and 0x4 the power cap: both normal."""
 ACTIONS = {
     1: "reset the GPU",
     2: "reboot the node",
@@ -38,45 +46,81 @@ ACTIONS = {
 }
 
 
-def free(job_gpus: JobGpus) -> Verdict:
+def free(job_gpus: JobGpus, host: Host | Unknown) -> Verdict:
     if not job_gpus.gpus:
         return unknown("no GPU of the job is visible")
-    return worst(*(_free(gpu) for gpu in job_gpus.gpus))
+    return worst(
+        *(
+            _host_free(gpu, host) if not gpu.slice and shares_memory(gpu) else _free(gpu)
+            for gpu in job_gpus.gpus
+        )
+    )
+
+
+def _host_free(gpu: JobGpu, host: Host | Unknown) -> Verdict:
+    """The same for a GPU without memory of its own."""
+    shared = f"{gpu.label} shares the host's memory"
+    if isinstance(host, Unknown) or not host.memory_total or host.memory_available is None:
+        return skip(f"{shared}, and MemAvailable was not read")
+    share = 1 - host.memory_available / host.memory_total
+    summary = (
+        f"{shared}: {gib(host.memory_available)} of {gib(host.memory_total)} available, "
+        f"{share:.0%} used; at most {USED_SHARE:.0%} expected"
+    )
+    return warn(summary) if share > USED_SHARE else ok(summary)
 
 
 def _free(gpu: JobGpu) -> Verdict:
     used, total = gpu.memory_used, gpu.memory_total
     if used is None:
+        if gpu.nvml and gpu.nvml.lacks("memory_used"):
+            return skip(f"{gpu.label}: NVML does not report the memory in use on this GPU")
         reason = gpu.nvml.unread.get("memory_used", "") if gpu.nvml else "NVML has no record of it"
         return unknown(f"{gpu.label}: memory in use could not be read: {reason}".rstrip(": "))
     share = used / total if total else 0.0
-    of = f" of {gib(total)} ({share:.0%})" if total else ""
-    said = f"{gpu.label}: {gib(used)}{of} used before torch, at most {gib(USED_BYTES)} expected"
-    if gpu.nvml and "memory_reserved" in gpu.nvml.unread:
-        said += " (the driver's reserve is in it)"
+    of_total = f" of {gib(total)} ({share:.0%})" if total else ""
+    reserve = gpu.nvml and "memory_reserved" in gpu.nvml.unread
+    note = " (including the driver's reserve)" if reserve else ""
+    summary = (
+        f"{gpu.label}: {gib(used)}{of_total} used before torch{note}; "
+        f"at most {gib(USED_BYTES)} expected"
+    )
     if used <= USED_BYTES:
-        return ok(said)
+        return ok(summary)
     if gpu.nvml and gpu.nvml.processes:
-        said += f"; NVML sees {gpu.nvml.processes} compute processes"
-    return fail(said) if share > USED_SHARE else warn(said)
+        summary += f" (NVML lists {gpu.nvml.processes} compute processes)"
+    elif gpu.nvml and gpu.nvml.display_active:
+        return warn(f"{summary}; a desktop runs on it", fix=CLOSE_DESKTOP)
+    return fail(summary) if share > USED_SHARE else warn(summary)
 
+
+CLOSE_DESKTOP = (
+    "Close browsers and other graphical programs, or train without a desktop: what they use is not "
+    "available to the job."
+)
 
 FREE = Check(
     code="GPU002",
     slug="gpu-free",
-    title="Nobody else uses the GPU's memory",
-    why="Memory that somebody else holds is missing to the job, and a second training halves the "
-    "speed. Process ids are the host's, so that a container may see no process at all while the "
-    "memory is used: the memory is the proof. Of a MIG GPU the slice is read.",
+    title="GPU memory is free",
+    why="Memory used by others is not available to the job, and a second training halves the "
+    "speed. Process ids belong to the host, so a container may list no process although the memory "
+    "is used: the memory is the evidence. On a GPU in MIG mode the slice is read, and for an "
+    "integrated GPU the host's MemAvailable.",
     passes=(
-        f"at most {gib(USED_BYTES)} is used before torch's first CUDA call, on every GPU of "
-        "the job",
+        f"every GPU of the job: at most {gib(USED_BYTES)} used before torch's first CUDA call",
     ),
-    warns=("more is used",),
-    fails=(f"more is used, and more than {USED_SHARE:.0%} of the memory",),
-    fix="End your own processes that were left behind. If none of yours holds it, another tenant "
-    "or a dead container does: take another GPU, or give the machine back.",
-    limits="that nobody comes during the run: it was looked at once, before torch.",
+    warns=(
+        f"more than {gib(USED_BYTES)} used on a GPU",
+        f"more than {USED_SHARE:.0%} of the host's memory used, with an integrated GPU",
+    ),
+    fails=(
+        f"more than {gib(USED_BYTES)} and more than {USED_SHARE:.0%} of the memory used on a GPU, "
+        "unless a desktop and no compute process runs there",
+    ),
+    fix="End your own leftover processes. If none of yours uses the memory, another tenant or a "
+    "dead container does: take another GPU, or return the machine.",
+    limits="that it stays free during the run: it was read once, before torch.",
     owner=Owner.ENVIRONMENT,
     judge=free,
     returns=True,
@@ -90,63 +134,75 @@ FREE = Check(
 def memory_healthy(job_gpus: JobGpus, watched: tuple[Watched, ...] | Unknown | None) -> Verdict:
     if not job_gpus.gpus:
         return unknown("no GPU of the job is visible")
-    seen = {gpu.uuid: gpu for gpu in watched} if isinstance(watched, tuple) else {}
-    return worst(*(_healthy(gpu.label, gpu.nvml, seen) for gpu in job_gpus.gpus))
+    runs = {gpu.uuid: gpu for gpu in watched} if isinstance(watched, tuple) else {}
+    return worst(*(_healthy(gpu.label, gpu.nvml, runs) for gpu in job_gpus.gpus))
 
 
 def _healthy(label: str, gpu: Gpu | None, watched: dict[str, Watched]) -> Verdict:
     if gpu is None:
         return unknown(f"{label}: NVML has no record of it")
     run = watched.get(gpu.uuid)
-    who = f"{label}, {gpu.uuid or 'UUID unknown'}"
-    if broken := _broken(gpu) + (broke(run) if run else []):
-        return fail(f"{who}: {', '.join(broken)}; none is allowed")
+    identity = f"{label}, {gpu.uuid or 'UUID unknown'}"
+    if broken := _broken(gpu) + (failures(run) if run else []):
+        return fail(f"{identity}: {', '.join(broken)}; none is allowed")
     unread = _unread(gpu)
-    if len(unread) == len(_QUESTIONS) and gpu.retired_pages_pending is None:
-        return unknown(f"{who}: nothing could be read: {', '.join(unread)}")
-    unread += unread_during(gpu, run) if run else []
-    but = f"; not readable: {', '.join(unread)}" if unread else ""
-    if soon := _soon(gpu) + (came(run) if run else []):
-        return warn(f"{who}: {', '.join(soon)}{but}", f"sudo nvidia-smi -i {gpu.uuid} --gpu-reset")
-    read = ", ".join(name for field, name in _QUESTIONS.items() if getattr(gpu, field) is not None)
-    return ok(f"{who}: well by {read or 'page retirement'}{counted(run)}{but}")
+    during = unread_during(gpu, run) if run else []
+    note = f"; not readable: {', '.join(unread + during)}" if unread + during else ""
+    if pending := _pending(gpu) + (warnings(run) if run else []):
+        reset = f"sudo nvidia-smi -i {gpu.uuid} --gpu-reset"
+        return warn(f"{identity}: {', '.join(pending)}; none expected{note}", reset)
+    if all(getattr(gpu, field) is None for field in (*_COUNTERS, *_PENDING)):
+        if all(_missing(gpu, field) for field in _COUNTERS):
+            return skip(f"{identity} has no counters of memory errors{summarize(run)}")
+        return unknown(f"{identity}: nothing could be read: {', '.join(unread)}")
+    read = ", ".join(name for field, name in _COUNTERS.items() if getattr(gpu, field) is not None)
+    return ok(f"{identity}: no errors reported ({read or 'page retirement'}){summarize(run)}{note}")
 
 
 def _broken(gpu: Gpu) -> list[str]:
     action = gpu.recovery_action or 0
-    found = {
+    conditions = {
         "row remap failed": gpu.remap_failed,
         f"{gpu.uncorrected} uncorrected memory errors": gpu.uncorrected,
-        f"the driver's advice is to {ACTIONS.get(action, f'take action {action}')}": action,
+        f"the driver requests: {ACTIONS.get(action, f'recovery action {action}')}": action,
         f"lost: {gpu.lost}": gpu.lost,
     }
-    return [text for text, true in found.items() if true]
+    return [text for text, applies in conditions.items() if applies]
 
 
-def _soon(gpu: Gpu) -> list[str]:
+def _pending(gpu: Gpu) -> list[str]:
     corrected = gpu.corrected or 0
-    found = {
+    conditions = {
         "row remap pending until the GPU is reset": gpu.remap_pending,
-        "page retirement pending until the driver is loaded again": gpu.retired_pages_pending,
-        f"{corrected:,} corrected memory errors, at most {CORRECTED:,} expected": (
-            corrected > CORRECTED
-        ),
+        "page retirement pending until the driver is reloaded": gpu.retired_pages_pending,
+        f"{corrected:,} corrected memory errors (at most {CORRECTED:,})": (corrected > CORRECTED),
     }
-    return [text for text, true in found.items() if true]
+    return [text for text, applies in conditions.items() if applies]
 
 
-_QUESTIONS = {
+_COUNTERS = {
     "remap_failed": "row remap",
     "uncorrected": "uncorrected errors",
     "corrected": "corrected errors",
     "recovery_action": "recovery action",
 }
+_PENDING = ("remap_pending", "retired_pages_pending")
+
+
+def _missing(gpu: Gpu, field: str) -> bool:
+    """The GPU or its driver has no such counter, as opposed to a reading that failed."""
+    return gpu.lacks(field) or gpu.unread.get(field, "").endswith(_NOT_IN_DRIVER)
+
+
+_NOT_IN_DRIVER = ("(2)", "(13)")
+"""NVML's codes Invalid Argument and Function Not Found: drivers before 570 have no recovery action,
+and their answer to an unknown field is one of these or Not Supported."""
 
 
 def _unread(gpu: Gpu) -> list[str]:
     return [
         f"{name} ({gpu.unread.get(field, 'not recorded')})"
-        for field, name in _QUESTIONS.items()
+        for field, name in _COUNTERS.items()
         if getattr(gpu, field) is None
     ]
 
@@ -155,32 +211,34 @@ MEMORY_HEALTHY = Check(
     code="GPU003",
     slug="gpu-memory-healthy",
     title="The GPU's memory has no errors",
-    why="An uncorrected error ends the process that reads the cell, hours into a run. A row that "
-    "could not be remapped stays broken, and the GPU is to be exchanged; one whose remap is "
-    "pending works and is mended at the next reset. From driver 570 on the driver itself says what "
-    "a GPU needs. Counters are those since the driver was loaded; GeForce has none, and row remaps "
-    "cannot be read on a GPU that is sliced by MIG. Some errors show under load only: so the "
-    "counters are read before and after the doctor's own steps, and the driver's Xid events are "
-    "listened to meanwhile. The Xids 13, 31, 43, 45, 68 and 109 come from what a process did.",
+    why="An uncorrected error ends the process that reads the cell, hours later. If a row "
+    "could not be remapped, the GPU must be replaced; a pending remap is applied at the next "
+    "reset. Some errors occur only under load, so counters and Xid events of the doctor's own run "
+    "count too. GeForce has no counters, and MIG hides row remaps.",
     passes=(
-        "no error stands in what can be read on each GPU of the job, and none came during the run",
-        "what cannot be read is named",
+        "no counter that can be read on a GPU of the job reports an error",
+        "no error occurred during the run, apart from Xids that a process causes "
+        f"({', '.join(map(str, APPLICATION_XIDS))})",
     ),
     warns=(
-        "a row remap or a page retirement is pending, there are more than "
-        f"{CORRECTED:,} corrected errors, or an Xid came that is neither an application's nor "
-        "known to be the hardware's",
+        "a row remap or a page retirement is pending",
+        f"there are more than {CORRECTED:,} corrected errors",
+        "an Xid occurred during the run that is caused neither by a process nor by known hardware "
+        "errors",
     ),
     fails=(
-        "a row remap has failed, there are uncorrected errors, the driver's recovery action is "
-        "other than none, or the GPU is lost",
-        "during the run an uncorrected error, a remapped row or "
-        f"an Xid of the hardware came ({', '.join(map(str, HARDWARE_XIDS))})",
+        "a row remap has failed",
+        "there are uncorrected errors",
+        "the driver's recovery action is other than none (driver 570 and newer)",
+        "the GPU is lost",
+        "an uncorrected error, a remapped row or a hardware Xid "
+        f"({', '.join(map(str, HARDWARE_XIDS))}) occurred during the run",
     ),
-    fix=f"{RETURN}Your own: stop what runs there, reset the GPU or reboot, and have it exchanged "
-    "if the error comes back or a row remap has failed.",
-    limits="that the memory is sound: only what its counters recorded is read, and without ECC "
-    "nothing counts.",
+    fix="Reset the GPU or reboot first, if you can: since Ampere a reset remaps the row of an "
+    f"uncorrected error. {RETURN}Your own: replace the GPU if the error returns or a row remap has "
+    "failed.",
+    limits="that the memory is intact: only recorded errors are read, since the driver was loaded, "
+    "and without ECC none are recorded.",
     owner=Owner.MACHINE,
     judge=memory_healthy,
     returns=True,
@@ -192,26 +250,28 @@ MEMORY_HEALTHY = Check(
 
 
 def not_slowed(watched: tuple[Watched, ...], job_gpus: JobGpus | Unknown) -> Verdict:
-    known = job_gpus.gpus if isinstance(job_gpus, JobGpus) else ()
-    labels = {gpu.nvml.uuid: gpu.label for gpu in known if gpu.nvml}
-    seen = [gpu for gpu in watched if gpu.uuid in labels or not labels]
-    missing = [labels[uuid] for uuid in labels.keys() - {gpu.uuid for gpu in seen}]
-    verdicts = [_not_slowed(labels.get(gpu.uuid, gpu.uuid), gpu) for gpu in seen]
-    verdicts += [unknown(f"{label}: its clocks were not watched") for label in missing]
-    return worst(*verdicts) if verdicts else unknown("no GPU's clocks were watched")
+    gpus = job_gpus.gpus if isinstance(job_gpus, JobGpus) else ()
+    labels = {gpu.nvml.uuid: gpu.label for gpu in gpus if gpu.nvml}
+    sampled = [gpu for gpu in watched if gpu.uuid in labels or not labels]
+    missing = [labels[uuid] for uuid in labels.keys() - {gpu.uuid for gpu in sampled}]
+    verdicts = [_not_slowed(labels.get(gpu.uuid, gpu.uuid), gpu) for gpu in sampled]
+    verdicts += [unknown(f"{label}: its clocks were not sampled") for label in missing]
+    return worst(*verdicts) if verdicts else unknown("no GPU's clocks were sampled")
 
 
 def _not_slowed(label: str, gpu: Watched) -> Verdict:
-    found = [name for bit, name in SLOWDOWNS.items() if gpu.mask & bit]
-    if found:
-        hot = f" at up to {gpu.temperature} C" if gpu.temperature is not None else ""
-        said = f"{label}: {', '.join(found)} in {gpu.samples} samples{hot}; none is expected"
-        return warn(said)
+    slowdowns = [name for bit, name in SLOWDOWNS.items() if gpu.mask & bit]
+    peak = f" at up to {gpu.temperature} C" if gpu.temperature is not None else ""
+    if slowdowns:
+        return warn(
+            f"{label}: {', '.join(slowdowns)} in {gpu.samples} samples{peak}; none expected"
+        )
     if gpu.samples == 0:
         reason = gpu.unread.get("samples", "")
-        return unknown(f"{label}: NVML gave no sample of its clocks: {reason}".rstrip(": "))
-    hot = f", at most {gpu.temperature} C" if gpu.temperature is not None else ""
-    return ok(f"{label}: no slowdown in {gpu.samples} samples{hot}")
+        if reason.startswith("Not Supported"):
+            return skip(f"{label}: NVML does not report why its clocks change")
+        return unknown(f"{label}: NVML returned no sample of its clocks: {reason}".rstrip(": "))
+    return ok(f"{label}: no slowdown in {gpu.samples} samples{peak}")
 
 
 NOT_SLOWED = Check(
@@ -219,17 +279,16 @@ NOT_SLOWED = Check(
     slug="gpu-not-slowed",
     title="Heat and power do not slow the GPU down",
     why="A GPU that is too hot or short of power lowers its clock, to a fraction at worst, and "
-    "every GPU of the job waits for the slowest. The reasons are sampled while the smoke step and "
-    "the load run, each bit for itself. The software power cap is normal under load. Both last "
-    "seconds: what needs minutes to get hot is not seen.",
+    "every GPU of the job waits for the slowest one. The reasons are sampled while the smoke step "
+    "and the load run. The software power cap is normal under load.",
     passes=(
-        "neither a hardware slowdown nor a thermal one nor the power brake was sampled "
-        "during the smoke step and the load",
+        "no hardware slowdown, thermal slowdown or power brake was sampled during the smoke step "
+        "and the load",
     ),
-    warns=("one of these was",),
-    fix="Rented: take another machine if it stays so. Your own: look at airflow, dust, "
+    warns=("a hardware slowdown, a thermal slowdown or the power brake was sampled",),
+    fix="Rented: take another machine if the slowdown persists. Your own: check airflow, dust, "
     "power cables and the power supply.",
-    limits="that hours of load stay cool: the samples are of seconds.",
+    limits="that hours of load stay cool: the samples cover seconds.",
     owner=Owner.MACHINE,
     judge=not_slowed,
     returns=True,

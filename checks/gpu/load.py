@@ -1,4 +1,4 @@
-"""The card under load: as fast as its model should be, and the same bits every time."""
+"""The GPU under load: whether it is as fast as its model, and repeats results bit for bit."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ GIGA, TERA = 1e9, 1e12
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """A bf16 matmul rate that others measured, in FLOP/s."""
+    """A published measurement of the bf16 matmul rate, in FLOP/s."""
 
     rate: float
     source: str
@@ -34,24 +34,24 @@ FIGURES = {
     "NVIDIA A100 80GB PCIe": Figure(252.9 * TERA, "mamf"),
     "NVIDIA B200": Figure(1745 * TERA, "mamf"),
 }
-"""By the name that the driver gives. Those of gpu-fryer are of 8192 x 8192 matrices; the others are
-the best of many shapes, which leaves the share below some room. A model that is not here gets no
-verdict, for peak rates of data sheets are not reached."""
+"""By the driver's name of the GPU. Those of gpu-fryer are for 8192 x 8192 matrices; the others are
+the best of many shapes, which the share below accounts for. A model without a figure gets no
+verdict, because real matmuls do not reach the peak rates of data sheets."""
 SHARE = 0.75
-"""Of the measured figure: the share that NVIDIA's DCGM requires (dcgm)."""
+"""Required share of the measured figure: that of NVIDIA's DCGM (dcgm)."""
 SIBLING_SHARE = 0.9
-"""Of the fastest GPU of the same model beside it: the tolerance of gpu-fryer."""
+"""Required share of the fastest GPU of the same model: the tolerance of gpu-fryer."""
 LANE = {1: 0.25, 2: 0.5, 3: 0.985, 4: 1.969, 5: 3.938, 6: 7.563}
-"""GB/s of one PCIe lane by generation, before packets' headers."""
+"""GB/s of one PCIe lane by generation, including packet headers."""
 LINK_SHARE = 0.6
-"""Of the link's raw rate. A pinned copy reaches about 0.8 of it: 25 GB/s on generation 4 with 16
-lanes, 50 on generation 5; three quarters of that are required, as of the matmul rate."""
+"""Required share of the link's raw rate. A pinned copy reaches about 0.8 of it: 25 GB/s on
+generation 4 with 16 lanes, 50 on generation 5; three quarters of that are required."""
 BUILT_IN = re.compile(r"Laptop GPU|Max-Q|Mobile")
-"""GPUs of laptops: the driver tells the lanes of the chip, of which many boards wire half."""
+"""GPUs of laptops: the driver reports the chip's lanes, and many boards wire only half of them."""
 LEAST_FROM_HOST = 2.85
 """GB/s below which Vast.ai does not verify a machine (vast-self-test)."""
 MOST_REPLAYS = 8
-"""Packets sent again over PCIe, which DCGM accepts in a minute; the run lasts less."""
+"""Retransmitted PCIe packets that DCGM accepts in a minute; the run is shorter."""
 
 
 def speed(
@@ -61,13 +61,13 @@ def speed(
 ) -> Verdict:
     if not load:
         return unknown("no GPU was put under load")
-    seen = {gpu.uuid: gpu for gpu in watched} if isinstance(watched, tuple) else {}
+    samples = {gpu.uuid: gpu for gpu in watched} if isinstance(watched, tuple) else {}
     sliced = _sliced(job_gpus)
     best = {each.name: max(_rate(o) or 0.0 for o in load if o.name == each.name) for each in load}
     verdicts = [
-        skip(f"{label(each)} is a MIG slice: no figure is known for a part of a GPU")
+        skip(f"{label(each)} is a MIG slice: there is no figure for a part of a GPU")
         if each.uuid in sliced
-        else _speed(each, seen.get(each.uuid or ""), best[each.name])
+        else _speed(each, samples.get(each.uuid or ""), best[each.name])
         for each in load
     ]
     return worst(*verdicts)
@@ -90,36 +90,40 @@ def _rate(load: Load) -> float | None:
 def _speed(load: Load, watched: Watched | None, best: float) -> Verdict:
     rate, figure = _rate(load), FIGURES.get(load.name)
     if not load.ended.ok or rate is None:
-        return unknown(f"{label(load)}: the load did not end well, see GPU006")
-    half = "bf16" if "bf16" in load.matmul else "fp16"
-    said = f"{label(load)}: {rate / TERA:.0f} TFLOP/s in {half}"
-    slow = _slow(load, rate, figure, best)
+        return unknown(f"{label(load)}: the load did not complete, see GPU006")
+    dtype = "bf16" if "bf16" in load.matmul else "fp16"
+    summary = f"{label(load)}: {rate / TERA:.0f} TFLOP/s in {dtype}"
+    slow = _slow(rate, figure, best)
     host, narrow = _link(load, watched)
     if slow or narrow:
-        told = "; ".join(part for part in (*slow, *narrow, _slowed(watched)) if part)
+        problems = "; ".join(part for part in (*slow, *narrow, _slowed(watched)) if part)
         sources = (figure.source,) if figure and slow else ()
         return warn(
-            f"{said}{host}: {told}", sources=(*sources, *(("pcie-link",) if narrow else ()))
+            f"{summary}{host}; {problems}", sources=(*sources, *(("pcie-link",) if narrow else ()))
         )
     if figure is None:
-        return skip(f"{said}{host}; no measured figure is known for this model to judge it by")
-    least = SHARE * figure.rate / TERA
-    measured = f"{figure.rate / TERA:.0f} were measured elsewhere, at least {least:.0f} required"
-    return ok(f"{said}, {measured}{host}")
+        return skip(f"{summary}{host}; there is no published figure for this model")
+    return ok(f"{summary}{host}; {_required(figure)}")
 
 
-def _slow(load: Load, rate: float, figure: Figure | None, best: float) -> list[str]:
-    found = []
+def _required(figure: Figure) -> str:
+    least, published = SHARE * figure.rate / TERA, figure.rate / TERA
+    return f"at least {least:.0f} TFLOP/s required ({SHARE:.0%} of the published {published:.0f})"
+
+
+def _slow(rate: float, figure: Figure | None, best: float) -> list[str]:
+    problems = []
     if figure and rate < SHARE * figure.rate:
-        least = SHARE * figure.rate / TERA
-        found.append(f"at least {least:.0f} required, {figure.rate / TERA:.0f} measured elsewhere")
+        problems.append(_required(figure))
     if rate < SIBLING_SHARE * best:
-        found.append(f"the fastest GPU of this model beside it does {best / TERA:.0f}")
-    return found
+        least = SIBLING_SHARE * best / TERA
+        share = f"{SIBLING_SHARE:.0%} of the fastest GPU of this model"
+        problems.append(f"at least {least:.0f} TFLOP/s required ({share})")
+    return problems
 
 
 def _link(load: Load, watched: Watched | None) -> tuple[str, list[str]]:
-    """What is told of the way to the host, and what is wrong with it."""
+    """The connection to the host in words, and its problems."""
     link, most = (watched.link, watched.link_max) if watched else (None, None)
     if link and most and BUILT_IN.search(load.name):
         most = (most[0], min(link[1], most[1]))
@@ -141,48 +145,49 @@ def _narrow(
     link: tuple[int, int] | None,
     most: tuple[int, int] | None,
 ) -> list[str]:
-    found = []
+    problems = []
     least = LEAST_FROM_HOST
     if link and most:
         if link[1] < most[1]:
-            found.append(f"{link[1]} PCIe lanes under load, {most[1]} possible in this slot")
+            problems.append(f"{link[1]} PCIe lanes under load, {most[1]} required in this slot")
         least = max(least, LINK_SHARE * LANE.get(most[0], 0.0) * most[1])
     if load.to_device is not None and load.to_device < least * GIGA:
-        can = f" of PCIe {most[0]}.0 x{most[1]}" if most else ""
-        found.append(f"at least {least:.1f} GB/s from the host required{can}")
+        slot = f" in a slot with PCIe {most[0]}.0 x{most[1]}" if most else ""
+        problems.append(f"at least {least:.1f} GB/s from the host required{slot}")
     replays = watched.pcie_replays if watched else None
     if replays and replays > MOST_REPLAYS:
-        found.append(f"{replays} PCIe packets were sent again, at most {MOST_REPLAYS} accepted")
-    return found
+        problems.append(f"{replays} PCIe packets retransmitted, at most {MOST_REPLAYS} accepted")
+    return problems
 
 
 def _slowed(watched: Watched | None) -> str:
     slowed = watched and any(watched.mask & bit for bit in SLOWDOWNS)
-    return "heat or power slowed it down meanwhile, see GPU004" if slowed else ""
+    return "heat or power slowed the GPU down, see GPU004" if slowed else ""
 
 
 SPEED = Check(
     code="GPU005",
     slug="speed-as-expected",
-    title="The GPU is as fast as its model should be",
-    why="A GPU that is capped, badly cooled, shared or in a slow slot trains at a part of the "
-    "speed that is paid for, and no error tells it. The doctor multiplies large half-precision "
-    "matrices on all GPUs at the same time, then copies pinned memory to each in turn, while the "
-    "PCIe link is read: an idle link drops to generation 1. Figures are rates that others "
-    "measured, not peaks of data sheets; a model without one gets no verdict, and neither does a "
-    "MIG slice.",
+    title="The GPU is as fast as its model",
+    why="A GPU that is power-limited, badly cooled, shared or in a slow slot trains slowly without "
+    "an error. The doctor multiplies large half-precision matrices on all GPUs at once, then "
+    "copies pinned memory to each and reads the PCIe link under load. Figures are "
+    "published measurements; a model without one gets no verdict, and neither does a MIG slice.",
     passes=(
-        f"at least {SHARE:.0%} of the measured bf16 rate of this model, and the PCIe link "
-        "works as wide and as fast as the slot allows",
+        f"the bf16 rate is at least {SHARE:.0%} of the published rate of this model",
+        "the PCIe link is as wide and as fast as the slot allows",
     ),
     warns=(
-        f"less than {SHARE:.0%} of it, or than {SIBLING_SHARE:.0%} of the fastest GPU of the "
-        "same model beside it; fewer PCIe lanes than the slot has, less than "
-        f"{LINK_SHARE:.0%} of the raw rate of the link that is possible there or than "
-        f"{LEAST_FROM_HOST} GB/s; more than {MOST_REPLAYS} PCIe packets sent again",
+        f"the rate is less than {SHARE:.0%} of the published one",
+        f"the rate is less than {SIBLING_SHARE:.0%} of the fastest GPU of the same model in this "
+        "machine",
+        "the link uses fewer PCIe lanes than the slot has",
+        f"copies from the host reach less than {LINK_SHARE:.0%} of the raw rate of the slot's "
+        f"link, or less than {LEAST_FROM_HOST} GB/s",
+        f"more than {MOST_REPLAYS} PCIe packets were retransmitted",
     ),
-    fix="Run it again on the idle machine: another tenant's load on the GPU, the processor or the "
-    "link looks the same. If it stays so, look at the power limit and the clocks, then at the "
+    fix="Run the doctor again on the idle machine: another tenant's load on the GPU, the CPU or "
+    "the link has the same effect. If it persists, check the power limit and the clocks, then the "
     "slot and the riser; rented, ask for another machine.",
     limits="that the speed lasts: the load ran for seconds.",
     owner=Owner.MACHINE,
@@ -198,60 +203,61 @@ SPEED = Check(
 )
 
 
-def same_twice(load: tuple[Load, ...]) -> Verdict:
+def repeatable(load: tuple[Load, ...]) -> Verdict:
     if not load:
         return unknown("no GPU was put under load")
-    return worst(*(_same(each) for each in load))
+    return worst(*(_repeatable(each) for each in load))
 
 
-def _same(load: Load) -> Verdict:
-    who = f"{label(load)}, {load.uuid or 'UUID unknown'}"
+def _repeatable(load: Load) -> Verdict:
+    identity = f"{label(load)}, {load.uuid or 'UUID unknown'}"
     if not load.ended.ok:
-        return _broke(who, load)
+        return _not_completed(identity, load)
     if load.differing is None:
-        return unknown(f"{who}: the products were not compared")
-    said = f"{load.products} times the same product of {load.size} x {load.size} matrices"
+        return unknown(f"{identity}: the products were not compared")
+    repeats = f"{load.products} multiplications of the same {load.size} x {load.size} matrices"
     if load.differing:
-        return fail(f"{who}: {said} and {load.differing:,} elements differ; none may")
-    return ok(f"{label(load)}: {said}, bit for bit the same")
+        return fail(f"{identity}: {repeats} differ in {load.differing:,} elements; 0 allowed")
+    return ok(f"{label(load)}: {repeats} are bit-identical")
 
 
-def _broke(who: str, load: Load) -> Verdict:
-    ways = {"error": "raised", "signal": "crashed", "timeout": "hung"}
-    said = f"{who}: the load {ways[load.ended.how]}: {load.ended.detail or 'no message'}"
-    known = match_error(load.ended.detail, (GPU_TAKEN, BROKEN_GPU, MIXED_CUDNN))
-    if known is GPU_TAKEN:
-        return unknown(f"{said}; see GPU002")
-    if known:
-        return fail(said, fix=known.fix, owner=known.owner, sources=known.sources)
-    return fail(said, fix=ENDED_BADLY)
+def _not_completed(identity: str, load: Load) -> Verdict:
+    verbs = {"error": "raised", "signal": "crashed", "timeout": "hung", "budget": "was cut off"}
+    detail = load.ended.detail or "no message"
+    summary = f"{identity}: the load {verbs[load.ended.how]}: {detail}"
+    pattern = match_error(load.ended.detail, (GPU_TAKEN, BROKEN_GPU, MIXED_CUDNN))
+    if pattern is GPU_TAKEN:
+        return unknown(f"{summary}; see GPU002")
+    if pattern:
+        return fail(summary, fix=pattern.fix, owner=pattern.owner, sources=pattern.sources)
+    return fail(summary, fix=NOT_COMPLETED)
 
 
-ENDED_BADLY = (
-    "Mend SMK001 first where it fails too; otherwise run once more with nothing else on the "
-    "machine, and if it comes back give the machine back and name the GPU's UUID. It was torch's "
-    "own matmuls and copies that ended so, and it takes load to show: see GPU003 too."
+NOT_COMPLETED = (
+    "If SMK001 fails too, fix it first. Otherwise run the doctor again with nothing else on the "
+    "machine; if the error returns, return the machine and report the GPU's UUID. Only torch's own "
+    "matmuls and copies ran, and such errors occur only under load: see GPU003 too."
 )
 
-SAME_TWICE = Check(
+REPEATABLE = Check(
     code="GPU006",
     slug="matmul-repeatable",
     aliases=("same-product-twice",),
-    title="The GPU computes the same product twice",
-    why="A GPU with a damaged unit answers wrong now and then, and no counter sees it: a run then "
-    "diverges for no reason that its log shows. cuBLAS gives the same bits for the same call on "
-    "one stream, so a product that comes out different was computed wrong once.",
-    passes=("the load ended well, and every repeat of the same product had the same bits",),
-    fails=("an element differed, or the load raised, crashed or hung",),
-    fix=f"{RETURN}Your own: take off any overclocking, look at cooling and power, and have the GPU "
-    "exchanged if it happens again.",
+    title="Repeated matrix multiplications are bit-identical",
+    why="A GPU with a damaged unit occasionally computes wrong results that no counter records: a "
+    "run diverges for no visible reason. cuBLAS returns the same bits for the same call on one "
+    "stream, so a differing product was computed incorrectly.",
+    passes=("the load completed, and every repetition of the same product had the same bits",),
+    fails=("an element differed", "the load raised, crashed or hung"),
+    fix=f"{RETURN}Your own: remove any overclocking, check cooling and power, and replace the GPU "
+    "if it happens again.",
     limits="that the product is right, or that other operations are repeatable.",
     owner=Owner.MACHINE,
-    judge=same_twice,
+    judge=repeatable,
     returns=True,
     sources=("cublas-reproducibility", "gpu-burn"),
     after=("DRV001",),
     targets=("nvidia", "rocm"),
 )
 
-CHECKS = (SPEED, SAME_TWICE)
+CHECKS = (SPEED, REPEATABLE)

@@ -1,4 +1,4 @@
-"""GPUs that talk to each other: what one writes arrives, and a sum over all of them is right."""
+"""Communication between GPUs: peer-to-peer copies and an all-reduce return correct results."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from doctor.judge.switches import VARIABLES, Switch
 P2P = (Switch.NCCL_P2P,)
 GIGA = 1e9
 SHOWN = 4
-"""Pairs in a summary; the rest is counted."""
+"""Pairs named in a summary; the rest is counted."""
 NO_PEER_ACCESS = (217, 801)
-"""CUDA's codes where GPUs have no direct way to each other; NCCL goes through host memory then."""
+"""CUDA's codes for GPUs without peer access; NCCL then goes through host memory."""
 COPYING = ("cuMemset", "cuMemcpy", "cuCtxSynchronize")
-"""Calls that do the copy; before them nothing is known of the way between the GPUs."""
+"""Calls that perform the copy; an error before them does not concern the connection."""
 STARTING = ("inside dlopen", "inside cuInit", "inside cuDevice", "inside cuCtxSet", "inside cuMemA")
-"""Where a process stands that is slow to start CUDA: it does not tell of the way either."""
+"""Where a process hangs that is slow to start CUDA: this does not concern the connection either."""
 BRIDGED = re.compile(r"PCIe|\bNVL\b", re.IGNORECASE)
-"""Cards whose NVLinks go through bridges, which leave some unused: 6 of 18 on an H100 NVL."""
-SLICED = "a MIG slice has no peers that it can write to"
+"""GPUs whose NVLinks use bridges, which leave some unused: 6 of 18 on an H100 NVL."""
+SLICED = "a MIG slice has no peer access"
 
 
 def copies_arrive(
@@ -37,16 +37,16 @@ def copies_arrive(
     if _sliced(job_gpus):
         return skip(SLICED)
     if not peers.copies:
-        return unknown("no copy between GPUs was tried")
-    found = _copies(peers.copies)
-    if found.status is Status.FAIL and _avoided(host):
-        said = f"{found.summary}; NCCL_P2P_DISABLE=1 keeps NCCL away from it: leave it set"
-        found = warn(said, switches_off=P2P)
-    return worst(found, *_links(watched, job_gpus))
+        return unknown("no copy between GPUs was tested")
+    verdict = _copies(peers.copies)
+    if verdict.status is Status.FAIL and _p2p_disabled(host):
+        summary = f"{verdict.summary}; NCCL_P2P_DISABLE=1 avoids these copies: keep it set"
+        verdict = warn(summary, switches_off=P2P)
+    return worst(verdict, *_links(watched, job_gpus))
 
 
-def _avoided(host: Host | Unknown) -> bool:
-    """The user has told NCCL to go another way."""
+def _p2p_disabled(host: Host | Unknown) -> bool:
+    """Whether the environment turns peer-to-peer traffic off in NCCL."""
     env = host.env if isinstance(host, Host) else {}
     return env.get("NCCL_P2P_DISABLE", "0") not in ("", "0")
 
@@ -58,23 +58,21 @@ def _sliced(job_gpus: JobGpus | Unknown) -> bool:
 def _copies(copies: tuple[PeerCopy, ...]) -> Verdict:
     broken = [f"{_pair(copy)}: {_wrong(copy)}" for copy in copies if _wrong(copy)]
     if broken:
-        return fail(f"{_some(broken)}; every value must arrive", switches_off=P2P)
-    untried = [f"{_pair(copy)}: {copy.ended.detail}" for copy in copies if _untried(copy)]
-    if untried:
-        return unknown(f"copies could not be tried: {_some(untried)}")
+        return fail(f"{_some(broken)}; every value must arrive unchanged", switches_off=P2P)
+    untested = [f"{_pair(copy)}: {copy.ended.detail}" for copy in copies if _untested(copy)]
+    if untested:
+        return unknown(f"copies could not be tested: {_some(untested)}")
     apart = [copy for copy in copies if copy.ended.code in NO_PEER_ACCESS]
     if len(apart) == len(copies):
-        return skip("the GPUs have no direct way to each other; NCCL goes through host memory")
+        return skip("the GPUs have no peer access; NCCL goes through host memory")
     rates = [copy.rate / GIGA for copy in copies if copy.rate]
     at = f" at {min(rates):.0f} GB/s or more" if rates else ""
-    said = f"{len(copies) - len(apart)} copies between GPUs arrived whole{at}"
-    return ok(
-        said + (f"; no direct way: {_some([_pair(copy) for copy in apart])}" if apart else "")
-    )
+    note = f"; no peer access: {_some([_pair(copy) for copy in apart])}" if apart else ""
+    return ok(f"{len(copies) - len(apart)} of {len(copies)} peer-to-peer copies correct{at}{note}")
 
 
 def _wrong(copy: PeerCopy) -> str:
-    """What is wrong with the way between two GPUs, "" if nothing is known to be."""
+    """What is wrong with the connection of two GPUs, "" if nothing is known to be."""
     ended = copy.ended
     if copy.wrong:
         return f"{copy.wrong:,} elements arrived with another value"
@@ -85,7 +83,7 @@ def _wrong(copy: PeerCopy) -> str:
     return ended.detail if ended.how == "error" and ended.detail.startswith(COPYING) else ""
 
 
-def _untried(copy: PeerCopy) -> bool:
+def _untested(copy: PeerCopy) -> bool:
     if copy.ended.ok:
         return copy.wrong is None
     return copy.ended.code not in NO_PEER_ACCESS
@@ -103,53 +101,48 @@ def _some(texts: list[str]) -> str:
 def _links(
     watched: tuple[Watched, ...] | Unknown | None, job_gpus: JobGpus | Unknown
 ) -> list[Verdict]:
-    """Complaints about NVLinks, one GPU each."""
+    """A warning for each GPU with NVLink problems."""
     gpus = job_gpus.gpus if isinstance(job_gpus, JobGpus) else ()
     bridged = {gpu.nvml.uuid for gpu in gpus if gpu.nvml and BRIDGED.search(gpu.nvml.name)}
-    seen = watched if isinstance(watched, tuple) else ()
-    usual = min((gpu.nvlinks_down for gpu in seen if gpu.nvlinks_down is not None), default=0)
-    found = []
-    for gpu in seen:
+    records = watched if isinstance(watched, tuple) else ()
+    usual = min((gpu.nvlinks_down for gpu in records if gpu.nvlinks_down is not None), default=0)
+    summaries = []
+    for gpu in records:
         if (gpu.nvlinks_down or 0) > (usual if gpu.uuid in bridged else 0):
-            said = f"{gpu.uuid}: {gpu.nvlinks_down} NVLinks are down, all expected up"
-            found.append(warn(said, switches_off=P2P))
+            summaries.append(f"{gpu.uuid}: {gpu.nvlinks_down} NVLinks are down; 0 expected")
         if gpu.nvlink_errors:
-            said = f"{gpu.uuid}: {gpu.nvlink_errors} NVLink errors during the run"
-            found.append(warn(said, switches_off=P2P))
-    return found
+            summaries.append(
+                f"{gpu.uuid}: {gpu.nvlink_errors} NVLink errors during the run; 0 expected"
+            )
+    return [warn(summary, switches_off=P2P) for summary in summaries]
 
 
 OFF = f"export {VARIABLES[Switch.NCCL_P2P]}"
-ASK = (
-    "Ask the provider to switch off the IOMMU and PCIe ACS for these GPUs, or for another machine."
-)
+ASK = "Ask the provider to turn off the IOMMU and PCIe ACS for these GPUs, or for another machine."
 
 COPIES_ARRIVE = Check(
     code="GPU007",
     slug="peer-copies-arrive",
-    title="What one GPU writes into another's memory arrives",
-    why="Where the IOMMU or PCIe access control (ACS) stands between GPUs, a driver may report "
-    "that they reach each other while stores hang, vanish or come out garbled, and training hangs "
-    "or diverges without an error. What frameworks call a copy between devices is routed around "
-    "that, so each GPU's own process opens the other's buffer through CUDA's interprocess handles, "
-    "stores into it, and the owner compares every value. Up to four GPUs each writes to each, more "
-    "write to their neighbours both ways round.",
+    title="Peer-to-peer copies between GPUs are correct",
+    why="With the IOMMU or PCIe access control (ACS) between GPUs, a driver may report peer access "
+    "while stores hang, vanish or arrive garbled; training then hangs or diverges without an "
+    "error. A process per GPU writes into another GPU's memory, and the owner compares every "
+    "value: each pair for up to four GPUs, neighbors in both directions for more.",
     passes=(
-        "every element of every copy arrived, and no NVLink is down or counts errors. "
-        "GPUs without a direct way to each other are skipped: NCCL then goes through "
-        "host memory",
+        "every element of every copy arrived, and no NVLink is down or counts errors",
+        "GPUs without peer access are skipped: NCCL then goes through host memory",
     ),
     warns=(
-        "some NVLinks are down beside others that work (on cards with bridges: more "
-        "than on the card beside it), one counted errors during the run, or copies "
-        "fail and NCCL_P2P_DISABLE=1 is set",
+        "some NVLinks are down while others work (on bridged GPUs: more than on the other GPUs)",
+        "an NVLink counted errors during the run",
+        "copies fail, and NCCL_P2P_DISABLE=1 is set",
     ),
     fails=(
-        "an element arrived with another value, or a copy hung, crashed or was refused "
-        "by the driver",
+        "an element arrived with another value",
+        "a copy hung, crashed or was refused by the driver",
     ),
-    fix=f"Until it is mended run without peer-to-peer traffic: {OFF}. {ASK}",
-    limits="that the copies stay right under hours of load.",
+    fix=f"Until this is fixed, run without peer-to-peer traffic:\n{OFF}\n{ASK}",
+    limits="that the copies stay correct under hours of load.",
     owner=Owner.MACHINE,
     judge=copies_arrive,
     returns=True,
@@ -164,53 +157,55 @@ def adds_up(peers: Peers, job_gpus: JobGpus | Unknown) -> Verdict:
     if _sliced(job_gpus):
         return skip("NCCL between MIG slices is experimental")
     if not peers.reductions:
-        return unknown("no sum over the GPUs was tried")
+        return unknown("no all-reduce over the GPUs was run")
     first, *others = peers.reductions
-    if not (said := _failed(first)):
+    what = f"the all-reduce over {first.ranks} GPUs with {first.backend}"
+    if not (problem := _problem(first)):
         rate = f" at {first.rate / GIGA:.0f} GB/s" if first.rate else ""
         off = "" if first.p2p else ", with NCCL_P2P_DISABLE=1 in the environment"
-        return ok(f"the sum over {first.ranks} GPUs through {first.backend} is right{rate}{off}")
-    said = f"the sum over {first.ranks} GPUs through {first.backend} {said}; the right sum required"
-    if others and not (again := _failed(others[0])):
+        return ok(f"{what} is correct{rate}{off}")
+    summary = f"{what} {problem}; the correct sum required"
+    if others and not (second := _problem(others[0])):
         return fail(
-            f"{said}; with NCCL_P2P_DISABLE=1 it is right: traffic between the GPUs is broken",
+            f"{summary}; with NCCL_P2P_DISABLE=1 it is correct: peer-to-peer traffic is broken",
             OFF,
-            fix=f"Run with {OFF}, which goes through host memory and is slower. {ASK}",
+            fix=f"Run without peer-to-peer traffic, through host memory, which is slower:\n{OFF}\n"
+            f"{ASK}",
             owner=Owner.MACHINE,
             switches_off=P2P,
         )
-    said += f"; with NCCL_P2P_DISABLE=1 it {again}" if others else ""
+    summary += f"; with NCCL_P2P_DISABLE=1 it {second}" if others else ""
     if any(each.wrong for each in peers.reductions):
-        return fail(said, fix=RETURN + WRONG, owner=Owner.MACHINE)
-    return fail(said)
+        return fail(summary, fix=RETURN + WRONG, owner=Owner.MACHINE)
+    return fail(summary)
 
 
-def _failed(reduction: AllReduce) -> str:
-    """How it failed, "" if it did not."""
+def _problem(reduction: AllReduce) -> str:
+    """What is wrong with it, "" if nothing is."""
     ended = reduction.ended
     if not ended.ok:
-        ways = {"error": "raised", "signal": "crashed", "timeout": "hung"}
-        return f"{ways[ended.how]} ({ended.detail})"
+        verbs = {"error": "raised", "signal": "crashed", "timeout": "hung", "budget": "was cut off"}
+        return f"{verbs[ended.how]} ({ended.detail})"
     if reduction.wrong is None:
-        return "gave no result"
+        return "returned no result"
     return f"has {reduction.wrong:,} wrong elements" if reduction.wrong else ""
 
 
-WRONG = "Your own: look at GPU003, GPU006 and GPU007, which may tell the GPU."
+WRONG = "Your own: see GPU003, GPU006 and GPU007, which may identify the GPU."
 
 ADDS_UP = Check(
     code="GPU008",
     slug="all-reduce-adds-up",
-    title="A sum over all GPUs of the job is right",
-    why="Every step of a job on several GPUs sums gradients over them. Where that hangs or adds up "
-    "wrong the job never starts, stands still at the first step, or trains on noise. The doctor "
-    "sums small whole numbers, which fp32 holds exactly, over all GPUs with a deadline; when it "
-    "fails it tries once more with NCCL_P2P_DISABLE=1, which names the cause.",
-    passes=("the sum came back in time and every element of it is right",),
-    fails=("it raised, crashed, hung, or an element is wrong",),
-    fix="Run with NCCL_DEBUG=INFO and read what NCCL says, and which transport and interface it "
-    "takes. In a container give it shared memory (--ipc=host or --shm-size=16g, see MEM003). If "
-    "it hangs in a fresh environment too, ask the provider for another machine.",
+    title="All-reduce across the job's GPUs returns the correct result",
+    why="Every step of a job on several GPUs sums gradients over them. If that hangs or returns "
+    "wrong sums, the job stops at the first step or trains on noise. The doctor sums small "
+    "integers, which fp32 represents exactly, with a deadline; after a failure it repeats the sum "
+    "with NCCL_P2P_DISABLE=1 to isolate the cause.",
+    passes=("the sum is returned in time, and every element is correct",),
+    fails=("it raised, crashed or hung", "an element is wrong"),
+    fix="Run with NCCL_DEBUG=INFO and read NCCL's messages, and which transport and interface it "
+    "uses. In a container provide shared memory (--ipc=host or --shm-size=16g, see MEM003). If it "
+    "hangs in a fresh environment too, ask the provider for another machine.",
     owner=Owner.ENVIRONMENT,
     judge=adds_up,
     returns=True,

@@ -1,4 +1,4 @@
-"""Whether the GPUs that the job needs are there, as NVML and as torch see them."""
+"""Whether NVML and torch see the GPUs that the job needs."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from doctor.judge.check import Check, Owner, Verdict, fail, ok, unknown, warn
 VARIABLE = "CUDA_VISIBLE_DEVICES"
 PROHIBITED, EXCLUSIVE = 2, 3
 BUSY = "busy or unavailable"
-NONE_THERE = re.compile(r"No (CUDA|HIP) GPUs are available")
+NO_GPUS = re.compile(r"No (CUDA|HIP) GPUs are available")
 
 
 def visible(
@@ -25,59 +25,61 @@ def visible(
     cuda: Cuda | Unknown | None,
     job_gpus: JobGpus | Unknown,
 ) -> Verdict:
-    wanted = host.visible_devices if isinstance(host, Host) else None
-    listed = visible_gpus(gpus, wanted) if isinstance(gpus, tuple) else None
-    torch_sees = _torch_sees(cuda)
-    trouble = _hidden(wanted, gpus, torch_sees) or _lost(listed) or _held(job_gpus, cuda)
-    if trouble:
-        return trouble
-    known = [n for n in (torch_sees, None if listed is None else len(listed)) if n is not None]
-    if not known:
-        return unknown(f"neither NVML nor torch could tell: {_why_torch_did_not(cuda)}")
+    selection = host.visible_devices if isinstance(host, Host) else None
+    listed = visible_gpus(gpus, selection) if isinstance(gpus, tuple) else None
+    torch_count = _torch_count(cuda)
+    problem = _hidden(selection, gpus, torch_count) or _lost(listed) or _occupied(job_gpus, cuda)
+    if problem:
+        return problem
+    counts = [n for n in (torch_count, None if listed is None else len(listed)) if n is not None]
+    if not counts:
+        return unknown(f"neither NVML nor torch reports GPUs: {_torch_reason(cuda)}")
     need, sliced = job.gpus or 1, any(gpu.slice for gpu in listed or ())
     if sliced and need > 1:
-        return _sliced(listed or (), wanted, need)
-    said = _said(torch_sees, listed, need)
-    if min(known) < need:
-        return fail(said, fix=_why_fewer(wanted))
-    if torch_sees is None:
-        return unknown(f"{said}; torch could not tell: {_why_torch_did_not(cuda)}")
-    if listed is not None and not sliced and len(listed) != torch_sees:
-        return warn(f"{said}; both must see the same")
-    return ok(said)
+        return _sliced(listed or (), selection, need)
+    summary = _summary(torch_count, listed, need)
+    if min(counts) < need:
+        return fail(summary, fix=_selection_fix(selection))
+    if torch_count is None:
+        return unknown(f"{summary}; torch could not count them: {_torch_reason(cuda)}")
+    if listed is not None and not sliced and len(listed) != torch_count:
+        return warn(f"{summary}; both must see the same number")
+    return ok(summary)
 
 
-def _torch_sees(cuda: Cuda | Unknown | None) -> int | None:
+def _torch_count(cuda: Cuda | Unknown | None) -> int | None:
+    """The number of GPUs that torch sees, None if it cannot say."""
     if not isinstance(cuda, Cuda):
         return None
     if cuda.started.ok:
         return len(cuda.gpus)
-    return 0 if NONE_THERE.search(cuda.started.detail) else None
+    return 0 if NO_GPUS.search(cuda.started.detail) else None
 
 
-def _why_torch_did_not(cuda: Cuda | Unknown | None) -> str:
+def _torch_reason(cuda: Cuda | Unknown | None) -> str:
+    """Why torch does not report a number."""
     if cuda is None:
-        return "it was not asked"
+        return "torch was not examined"
     return cuda.reason if isinstance(cuda, Unknown) else cuda.started.detail
 
 
 def _hidden(
-    wanted: str | None, gpus: tuple[Gpu, ...] | Unknown | None, torch_sees: int | None
+    selection: str | None, gpus: tuple[Gpu, ...] | Unknown | None, torch_count: int | None
 ) -> Verdict | None:
-    """The variable leaves nothing, and torch did not see anything all the same."""
-    if wanted is None or torch_sees:
+    """A failure if the variable selects no GPU and torch sees none."""
+    if selection is None or torch_count:
         return None
     if isinstance(gpus, tuple):
-        names_none = bool(gpus) and not visible_gpus(gpus, wanted)
+        selects_none = bool(gpus) and not visible_gpus(gpus, selection)
     else:
-        names_none = wanted.strip() in ("", "-1")
-    if not names_none:
+        selects_none = selection.strip() in ("", "-1")
+    if not selects_none:
         return None
-    there = f" of the {len(gpus)} GPUs that NVML lists" if isinstance(gpus, tuple) else ""
+    total = f" of the {len(gpus)} GPUs that NVML lists" if isinstance(gpus, tuple) else ""
     return fail(
-        f"{VARIABLE}={wanted!r} leaves none{there}; at least 1 is required",
+        f"{VARIABLE}={selection!r} selects none{total}; at least 1 required",
         f"unset {VARIABLE}",
-        fix=f"Unset {VARIABLE}, or name GPUs that are there: by index, or by a UUID that "
+        fix=f"Unset {VARIABLE}, or name existing GPUs: by index, or by a UUID that "
         "`nvidia-smi -L` prints.",
     )
 
@@ -86,101 +88,99 @@ def _lost(listed: Sequence[JobGpu] | None) -> Verdict | None:
     lost = [gpu for gpu in listed or () if gpu.nvml and gpu.nvml.lost]
     if not lost:
         return None
-    said = "; ".join(
-        f"GPU {gpu.nvml.index}: {gpu.nvml.lost}; it must answer" for gpu in lost if gpu.nvml
-    )
-    return fail(said, KERNEL_LOG, fix=RETURN, owner=Owner.MACHINE)
+    errors = ", ".join(f"GPU {gpu.nvml.index}: {gpu.nvml.lost}" for gpu in lost if gpu.nvml)
+    return fail(f"{errors}; every GPU must respond", KERNEL_LOG, fix=RETURN, owner=Owner.MACHINE)
 
 
-def _held(job_gpus: JobGpus | Unknown, cuda: Cuda | Unknown | None) -> Verdict | None:
-    """A compute mode that lets nobody in, or one process that is not ours."""
-    at_start = cuda.started.detail if isinstance(cuda, Cuda) else ""
+def _occupied(job_gpus: JobGpus | Unknown, cuda: Cuda | Unknown | None) -> Verdict | None:
+    """A failure if the compute mode forbids processes, or another process uses the GPU alone."""
+    start_error = cuda.started.detail if isinstance(cuda, Cuda) else ""
     for gpu in job_gpus.gpus if isinstance(job_gpus, JobGpus) else ():
         mode = gpu.nvml.compute_mode if gpu.nvml else None
         if mode not in (PROHIBITED, EXCLUSIVE) or (gpu.torch and gpu.torch.ran):
             continue
         if mode == PROHIBITED:
-            return _in_mode(gpu, "is in compute mode prohibited; default is required")
+            return _in_mode(gpu, "is in compute mode prohibited; mode default required")
         kernel = gpu.torch.kernel if gpu.torch else None
-        refused = BUSY in at_start or (kernel is not None and BUSY in kernel.detail)
+        refused = BUSY in start_error or (kernel is not None and BUSY in kernel.detail)
         if refused or (gpu.nvml and gpu.nvml.processes):
-            said = "is in compute mode exclusive process and held by another; it must be free"
-            return _in_mode(gpu, said)
+            state = "is in compute mode exclusive process, and another process uses it"
+            return _in_mode(gpu, f"{state}; a free GPU required")
     return None
 
 
-def _in_mode(gpu: JobGpu, said: str) -> Verdict:
+def _in_mode(gpu: JobGpu, state: str) -> Verdict:
     index = gpu.nvml.index if gpu.nvml else 0
     return fail(
-        f"{gpu.label} {said}",
+        f"{gpu.label} {state}",
         f"sudo nvidia-smi -i {index} -c DEFAULT",
         "nvidia-smi --query-compute-apps=pid,name,used_memory --format=csv",
-        fix="Set the compute mode to default, or end the process that holds the GPU; both are the "
-        "host's to do where you are not root.",
+        fix="Set the compute mode to default, or end the process that uses the GPU. Without root "
+        "access, ask the host's administrator.",
         sources=("pytorch-100691",),
     )
 
 
-def _sliced(listed: Sequence[JobGpu], wanted: str | None, need: int) -> Verdict:
-    """A process sees one MIG slice, whatever there is; the slices are counted through NVML."""
-    there = len(listed)
-    if wanted is None:
-        there = sum(len(gpu.nvml.slices) if gpu.slice and gpu.nvml else 1 for gpu in listed)
-    said = f"{there} MIG slice{'s' * (there != 1)}, --gpus {need}"
-    if there < need:
+def _sliced(listed: Sequence[JobGpu], selection: str | None, need: int) -> Verdict:
+    """Several MIG slices: a process sees only one, so NVML counts them."""
+    count = len(listed)
+    if selection is None:
+        count = sum(len(gpu.nvml.slices) if gpu.slice and gpu.nvml else 1 for gpu in listed)
+    summary = f"{count} MIG slice{'s' * (count != 1)}; --gpus {need}"
+    if count < need:
         fix = (
-            "Take whole GPUs: one process uses one MIG slice, and NCCL between slices is "
+            "Use whole GPUs: a process uses one MIG slice, and NCCL between slices is "
             "experimental. Or train on one slice with --gpus 1."
         )
-        return fail(f"{said} required", fix=fix, sources=("pytorch-130181", "nccl-1716"))
+        return fail(f"{summary} required", fix=fix, sources=("pytorch-130181", "nccl-1716"))
     return warn(
-        f"{said}: a process uses one slice, and NCCL between slices is experimental",
-        fix="Train on one slice with --gpus 1, or have MIG mode switched off.",
+        f"{summary} required, but a process uses one slice, and NCCL between slices is "
+        "experimental",
+        fix="Train on one slice with --gpus 1, or have MIG mode turned off.",
         sources=("pytorch-130181", "nccl-1716"),
     )
 
 
-def _said(torch_sees: int | None, listed: Sequence[JobGpu] | None, need: int) -> str:
+def _summary(torch_count: int | None, listed: Sequence[JobGpu] | None, need: int) -> str:
     parts = []
-    if torch_sees is not None:
-        parts.append(f"torch sees {torch_sees}")
+    if torch_count is not None:
+        parts.append(f"torch sees {torch_count}")
     if listed is not None:
         names = dict.fromkeys(gpu.nvml.name for gpu in listed if gpu.nvml and gpu.nvml.name)
         parts.append(f"NVML {len(listed)}" + (f" ({', '.join(names)})" if names else ""))
     return f"GPUs: {', '.join(parts)}; {need} required"
 
 
-def _why_fewer(wanted: str | None) -> str | None:
-    if wanted is None:
+def _selection_fix(selection: str | None) -> str | None:
+    if selection is None:
         return None
-    return f"{VARIABLE}={wanted!r} chooses among the GPUs: name more of them, or lower --gpus."
+    return f"{VARIABLE}={selection!r} selects among the GPUs: name more of them, or lower --gpus."
 
 
 VISIBLE = Check(
     code="GPU001",
     slug="gpus-visible",
     title="torch and NVML see the GPUs that the job needs",
-    why="A job that was paid for eight GPUs and sees seven starts all the same, or dies when the "
-    "launcher asks for the eighth. CUDA stops reading CUDA_VISIBLE_DEVICES at the first entry that "
-    "it does not know and says nothing. In exclusive compute mode a second process gets no "
-    "context.",
+    why="A job that expects eight GPUs and sees seven starts nevertheless, or dies when the "
+    "launcher requests the eighth. CUDA stops reading CUDA_VISIBLE_DEVICES at the first unknown "
+    "entry, without a message. In exclusive compute mode a second process gets no context.",
     passes=(
-        "torch and NVML see the same number of GPUs, and at least --gpus of them (1 if "
-        "the job does not say). On ROCm torch is asked alone",
+        "torch and NVML see the same number of GPUs, at least --gpus (default 1)",
+        "on ROCm, torch alone sees at least that number",
     ),
     warns=(
-        "they are MIG slices and --gpus is more than 1",
+        "the GPUs are MIG slices, and --gpus is more than 1",
         "torch and NVML see different numbers, both large enough",
     ),
     fails=(
-        "fewer are visible",
-        "CUDA_VISIBLE_DEVICES is empty or names nothing that is there",
+        "fewer GPUs are visible",
+        "CUDA_VISIBLE_DEVICES is empty or names no existing GPU",
         "a GPU is lost",
-        "its compute mode is prohibited, or exclusive and another process holds it",
+        "a GPU's compute mode is prohibited, or exclusive with another process on it",
     ),
-    fix="Ask for the missing GPUs: the container's --gpus or the scheduler's request decides what "
-    "is visible. Compare with `nvidia-smi -L` on the host.",
-    limits="that the GPUs are fast or healthy: they are only seen.",
+    fix="Request the missing GPUs: the container's --gpus or the scheduler's request decides which "
+    "are visible. Compare with `nvidia-smi -L` on the host.",
+    limits="that the GPUs are fast or healthy: they are only counted.",
     owner=Owner.ENVIRONMENT,
     judge=visible,
     returns=True,

@@ -1,4 +1,4 @@
-"""The attention kernels that torch takes by default: tried, and compared with known bugs."""
+"""The attention kernels that torch uses by default: tested, and compared with known bugs."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from doctor.checks.numerics.attention_order import (
     NAMES,
     deprioritized,
 )
-from doctor.checks.numerics.attention_trials import Fault, Seen, look, told
+from doctor.checks.numerics.attention_trials import Fault, Results, describe, evaluate
 from doctor.facts.load import Attention
 from doctor.facts.machine import Cuda, Host, Torch
 from doctor.facts.training import Settings
@@ -29,19 +29,18 @@ SWITCHES = {
     "flash": Switch.FLASH_SDP,
     "mem_efficient": Switch.MEM_EFFICIENT_SDP,
 }
-"""Backend -> what turns it off."""
-CUDNN_OFF = CALLS[Switch.CUDNN_SDP]
+"""Backend -> its switch."""
 AVOID = {
     "no mask": "use is_causal=True where the model allows it",
-    "boolean mask": "use is_causal=True instead of a mask that says the same",
+    "boolean mask": "use is_causal=True instead of an equivalent mask",
     "very negative logits, mask": "pad keys to a multiple of 128, or is_causal=True and no mask",
     "very negative logits": "pad keys to a multiple of 128, or is_causal=True",
-    "one query": "training is not concerned; generate and evaluate with another backend",
+    "one query": "training is not affected; generate and evaluate with another backend",
     "broadcast keys": "call .contiguous() on expanded keys and values",
-    "fully masked row": "let no row of a mask be False everywhere; torch 2.5 gives 0 for such rows",
-    "dropout": "leave the dropout of attention at 0",
+    "fully masked row": "do not mask a whole row; torch 2.5 returns 0 for such rows",
+    "dropout": "keep the dropout of attention at 0",
 }
-"""Case -> what keeps clear of it."""
+"""Case -> how to avoid it."""
 
 
 def cudnn_sdpa(
@@ -61,94 +60,98 @@ def cudnn_sdpa(
     switches = settings.sdp_enabled if isinstance(settings, Settings) else {}
     suspicion: Suspicion | None = None
     if target.kind == "nvidia":
-        if reason := _unlooked(torch, job_gpus):
-            return reason
+        if verdict := _no_cuda_stack(torch, job_gpus):
+            return verdict
         assert isinstance(job_gpus, JobGpus)
         suspicion = suspect(version, torch, switches, cuda, job_gpus, host)
     if isinstance(attention, Attention):
-        said = suspicion or Suspicion(f"torch {torch.version} on {attention.device}")
+        suspicion = suspicion or Suspicion(f"torch {torch.version} on {attention.device}")
         capability = job_gpus.gpus[0].capability if isinstance(job_gpus, JobGpus) else None
-        sure = {bug for bug in said.hits + said.unsure if covers(attention, capability, bug)}
+        candidates = suspicion.hits + suspicion.unsure
+        sure = {bug for bug in candidates if covers(attention, capability, bug)}
         precision = chosen.precision if isinstance(chosen, Chosen) else None
         last = deprioritized(host, version)
-        seen = look(attention, version, precision, switches, cudnn_last=last)
-        return _observed(said, sure, seen, version)
+        results = evaluate(attention, version, precision, switches, cudnn_last=last)
+        return _observed(suspicion, sure, results, version)
     if suspicion:
         return _suspected(suspicion, version, attention)
     if attention is None:
-        return skip("left out by --no-smoke or --budget")
+        return skip("omitted by --no-smoke or --budget")
     return unknown(f"the attention trial did not run: {attention.reason}")
 
 
-def _unlooked(torch: Torch, job_gpus: JobGpus | Unknown) -> Verdict | None:
-    """Why there is no stack of CUDA to look up."""
+def _no_cuda_stack(torch: Torch, job_gpus: JobGpus | Unknown) -> Verdict | None:
+    """The verdict if there is no CUDA stack to compare with the table."""
     if torch.cuda is None:
-        return skip("this torch has no CUDA, so no such kernels")
+        return skip("this torch is built without CUDA and has no such kernels")
     if isinstance(job_gpus, Unknown):
         return unknown(f"could not be read: {job_gpus.reason}")
     return None if job_gpus.gpus else unknown("no GPU is visible")
 
 
-def _suspected(said: Suspicion, version: Version, attention: Unknown | None) -> Verdict:
-    """By the table alone."""
-    untried = f"; not tried: {attention.reason}" if attention else ""
-    if said.hits:
-        named = "; ".join(f"{bug.symptom} ({_issue(bug.source)})" for bug in said.hits)
+def _suspected(suspicion: Suspicion, version: Version, attention: Unknown | None) -> Verdict:
+    """The verdict by the table alone."""
+    untested = f"; not tested: {attention.reason}" if attention else ""
+    if suspicion.hits:
+        named = "; ".join(f"{bug.symptom} ({_issue(bug.source)})" for bug in suspicion.hits)
         return warn(
-            f"{said.said}: known bug: {named}{untried}",
-            *_commands(said.hits, (), version),
-            switches_off=_switches(said.hits, ()),
-            fix=_fix(said.hits, (), (), version),
-            sources=_sources(said.hits, ()),
+            f"{suspicion.stack}: known bug: {named}{untested}",
+            *_commands(suspicion.hits, (), version),
+            switches_off=_switches(suspicion.hits, ()),
+            fix=_fix(suspicion.hits, (), (), version),
+            sources=_sources(suspicion.hits, ()),
         )
-    if said.unsure:
-        what = "a known bug may match, not all of these could be read"
-        return unknown(f"{said.said}: {what}{untried}")
+    if suspicion.unsure:
+        what = "a known bug may match, not all versions could be read"
+        return unknown(f"{suspicion.stack}: {what}{untested}")
     if attention:
-        return unknown(f"{said.said}: no known bug matches{untried}")
-    none = "no other known bug matches" if said.switched else "no known bug matches"
-    return ok(f"{said.said}: {', '.join(filter(None, [said.switched, none]))}")
+        return unknown(f"{suspicion.stack}: no known bug matches{untested}")
+    none = "no other known bug matches" if suspicion.switched_off else "no known bug matches"
+    return ok(f"{suspicion.stack}: {', '.join(filter(None, [suspicion.switched_off, none]))}")
 
 
-def _observed(said: Suspicion, sure: set[Bug], seen: Seen, version: Version) -> Verdict:
-    """By what the trial showed, with what the table suspects beside it.
+def _observed(suspicion: Suspicion, sure: set[Bug], results: Results, version: Version) -> Verdict:
+    """The verdict by the trial, which also names the bugs of the table.
 
-    `sure`: bugs that the trial would have shown.
+    `sure`: bugs that the trial would have reproduced.
     """
-    every = seen.faults + seen.spared
-    shown = tuple(bug for bug in said.hits if any(_is(bug, each) for each in every))
-    rest = tuple(bug for bug in said.hits if bug not in shown)
+    every = results.faults + results.avoided
+    reproduced = tuple(bug for bug in suspicion.hits if any(_is(bug, each) for each in every))
+    rest = tuple(bug for bug in suspicion.hits if bug not in reproduced)
     doubts = [f"suspected {b.symptom} ({_issue(b.source)}), {_how_sure(b, sure)}" for b in rest]
-    named = shown + tuple(bug for bug in rest if bug not in sure)
-    if seen.faults or seen.wrong or named:
-        known = [f"known as {_issue(bug.source)}" for bug in shown]
-        answer = fail if any(each.serious for each in seen.faults) else warn
-        return answer(
-            f"{said.said}: {'; '.join([*told(seen.faults), *known, *seen.wrong, *doubts])}",
-            *_commands(named, seen.faults, version),
-            switches_off=_switches(named, seen.faults),
-            fix=_fix(named, seen.faults, seen.wrong, version),
-            sources=_sources(named, seen.faults),
-            seconds=seen.seconds,
+    named = reproduced + tuple(bug for bug in rest if bug not in sure)
+    if results.faults or results.wrong or named:
+        known = [f"known bug {_issue(bug.source)}" for bug in reproduced]
+        problem = fail if any(each.serious for each in results.faults) else warn
+        problems = [*describe(results.faults), *known, *results.wrong, *doubts]
+        return problem(
+            f"{suspicion.stack}: {'; '.join(problems)}",
+            *_commands(named, results.faults, version),
+            switches_off=_switches(named, results.faults),
+            fix=_fix(named, results.faults, results.wrong, version),
+            sources=_sources(named, results.faults),
+            seconds=results.seconds,
         )
-    unsure = [bug for bug in said.unsure if bug not in sure]
-    lacking = seen.lacking
-    if unsure and not lacking:
-        lacking = f"{_issue(unsure[0].source)} may match, not all of these could be read"
-    if lacking:
-        return unknown(f"{said.said}: {'; '.join([lacking, *doubts])}", seconds=seen.seconds)
-    parts = [seen.praise, *filter(None, [said.switched]), *told(seen.spared), *doubts]
-    return ok(f"{said.said}: {'; '.join(parts)}", seconds=seen.seconds)
+    unsure = [bug for bug in suspicion.unsure if bug not in sure]
+    missing = results.missing
+    if unsure and not missing:
+        missing = f"{_issue(unsure[0].source)} may match, not all versions could be read"
+    if missing:
+        summary = f"{suspicion.stack}: {'; '.join([missing, *doubts])}"
+        return unknown(summary, seconds=results.seconds)
+    switched = filter(None, [suspicion.switched_off])
+    parts = [results.summary, *switched, *describe(results.avoided), *doubts]
+    return ok(f"{suspicion.stack}: {'; '.join(parts)}", seconds=results.seconds)
 
 
 def _how_sure(bug: Bug, sure: set[Bug]) -> str:
     if bug in sure:
-        return "not shown by the trial on this GPU, which provoked it"
-    return "not shown by the trial on this GPU, which cannot provoke it at will"
+        return "not reproduced by the trial on this GPU, which triggers it"
+    return "not reproduced by the trial on this GPU, which cannot trigger it reliably"
 
 
 def _is(bug: Bug, fault: Fault) -> bool:
-    """Whether a fault is what the table says of this bug."""
+    """Whether a fault is this bug of the table."""
     return NAMES[bug.backend] == fault.trial.backend and (
         fault.case.name in bug.cases or fault.case.trigger == bug.source
     )
@@ -164,7 +167,7 @@ def _sources(bugs: Iterable[Bug], faults: Iterable[Fault]) -> tuple[str, ...]:
 
 
 def _to_switch(bugs: Iterable[Bug], faults: Iterable[Fault]) -> list[str]:
-    """Backends whose switch is the remedy: where keys are broadcast, .contiguous() is."""
+    """Backends whose switch is the remedy; for broadcast keys it is .contiguous()."""
     own = [NAMES[bug.backend] for bug in bugs if bug.backend == CUDNN]
     return list(dict.fromkeys(own + [each.trial.backend for each in faults]))
 
@@ -185,22 +188,10 @@ def _commands(bugs: Iterable[Bug], faults: Iterable[Fault], version: Version) ->
 def _fix(
     bugs: Iterable[Bug], faults: Iterable[Fault], wrong: Iterable[str], version: Version
 ) -> str:
-    lines = [f"{bug.symptom}: when {bug.bites}. Cure: {bug.cure}." for bug in bugs]
-    backends = _to_switch(bugs, faults)
-    until = "Until then " if lines else ""
-    if "cudnn" in backends:
-        variable = (
-            f", or {VARIABLES[Switch.CUDNN_SDP]} before it"
-            if version.release[:2] >= CUDNN_VARIABLE_SINCE
-            else ""
-        )
-        lines.append(
-            f"{until}{CUDNN_OFF} at the start of the script{variable}: flash and "
-            "memory-efficient attention stay as they are."
-        )
-    for backend in ("flash", "mem_efficient"):
-        if backend in backends:
-            lines.append(f"{until}{CALLS[SWITCHES[backend]]} at the start of the script.")
+    lines = [f"{bug.symptom}: if {bug.condition}. Fix: {bug.fix}." for bug in bugs]
+    call = "Until then call" if lines else "Call"
+    for switch in _switches(bugs, faults):
+        lines += _switch_off(switch, call, version)
     if any(each.trial.backend == "math" and not each.case.trigger for each in faults):
         lines.append(
             "The math backend has no kernel of its own, so suspect this torch or the device: "
@@ -208,41 +199,52 @@ def _fix(
         )
     for name in dict.fromkeys(each.case.name for each in faults if not each.serious):
         if name in AVOID:
-            lines.append(f'Keep clear of "{name}": {AVOID[name]}.')
+            lines.append(f'To avoid "{name}": {AVOID[name]}.')
     if list(wrong):
-        lines.append('Load the model with attn_implementation="eager", or the one that is right.')
+        lines.append(
+            'Load the model with attn_implementation="eager", or with one that is correct.'
+        )
     return "\n".join(lines)
+
+
+def _switch_off(switch: Switch, call: str, version: Version) -> list[str]:
+    lines = [f"{call} this at the start of the script:", CALLS[switch]]
+    if switch is Switch.CUDNN_SDP:
+        if version.release[:2] >= CUDNN_VARIABLE_SINCE:
+            lines += ["or set this before it starts:", VARIABLES[switch]]
+        lines.append("Flash and memory-efficient attention are not affected.")
+    return lines
 
 
 SDPA = Check(
     code="NUM003",
     slug="cudnn-sdpa",
-    title="The attention kernel taken by default is right and has no known bug here",
-    why="scaled_dot_product_attention picks its kernel by itself, and on Hopper and data-centre "
-    "Blackwell some versions of torch pick cuDNN's. Known bugs of single versions give NaN in one "
-    "gradient, or wrong numbers without an error. bf16 is not the cause: it has fp32's range. "
-    "So every backend is tried, forward and backward, in bf16 and fp16, and compared with float64. "
-    "The table of known bugs only suspects: what the trial showed decides, and both are told.",
+    title="The default attention kernel is correct and has no known bug",
+    why="scaled_dot_product_attention selects its kernel; some torch versions select cuDNN's on "
+    "Hopper and data-center Blackwell. Known bugs cause NaN in one gradient, or wrong numbers "
+    "without an error; bf16 is not the cause. Every backend is compared with float64, forward and "
+    "backward, in bf16 and fp16. The trial decides; the table of known bugs only suspects.",
     passes=(
-        f"every backend that is switched on gives finite output and gradients with a relative "
-        f"Frobenius error of at most {GATES['bf16']:g} in bf16 and {GATES['fp16']:g} in fp16, and "
-        "known bug is left that the trial could not provoke; without a trial, no known bug matches "
-        "torch, cuDNN, compute capability and the backend that comes first",
+        "the output and gradients of every enabled backend are finite, with a relative Frobenius "
+        f"error of at most {GATES['bf16']:g} in bf16 and {GATES['fp16']:g} in fp16",
+        "no known bug matches that the trial cannot reproduce",
+        "without a trial: no known bug matches torch, cuDNN, compute capability and the first "
+        "backend",
     ),
     warns=(
-        "only a mask, a length or a layout that triggers a bug goes wrong, or only a "
-        "backend that torch does not take by itself, or an attn_implementation of "
-        "transformers",
-        "a known bug matches that the trial cannot provoke",
+        "a backend is wrong only for a mask, a length or a layout that triggers a bug",
+        "only a backend that torch does not use by default is wrong",
+        "an attn_implementation of transformers is wrong",
+        "a known bug matches that the trial cannot reproduce",
     ),
     fails=(
-        "the backend that torch takes by itself is wrong, not finite, raises or dies "
-        "on ordinary causal attention, or on the shape of --attention, in the job's "
-        "precision",
+        "the default backend is wrong, not finite, raises or crashes on ordinary causal attention "
+        "or on the shape of --attention, in the job's precision",
     ),
-    fix=f"Upgrade to a version without the bug, or call {CUDNN_OFF} at the start of the script.",
-    limits="that kernels are right for every shape, mask and length: a few of each are tried, and "
-    "only known bugs are compared.",
+    fix=f"Upgrade to a version without the bug, or call this at the start of the script:\n"
+    f"{CALLS[Switch.CUDNN_SDP]}",
+    limits="that kernels are correct for every shape, mask and length: a few of each are tested, "
+    "and only known bugs are compared.",
     owner=Owner.ENVIRONMENT,
     judge=cudnn_sdpa,
     sources=("bts-root", "bts-fix1", "bts-fix3", "bts-quick", "pytorch-196678", "pytorch-193893"),

@@ -23,7 +23,7 @@ from doctor.judge.switches import VARIABLES, Switch
 
 
 class Bug(NamedTuple):
-    """A known bug: where it is, when it bites, and what cures it."""
+    """A known bug: affected versions, the condition that triggers it, and its fix."""
 
     torch: tuple[str, str]
     """From this version, to before that one."""
@@ -32,17 +32,17 @@ class Bug(NamedTuple):
     capability: tuple[tuple[int, int], tuple[int, int]]
     """First and last."""
     backend: int
-    """It bites where this backend is the first choice."""
+    """It is triggered if this backend is the first choice."""
     symptom: str
-    bites: str
-    cure: str
+    condition: str
+    fix: str
     source: str
     cases: tuple[str, ...] = ()
-    """Cases of the attention trial that show it every time; (): it comes and goes."""
+    """Cases of the attention trial that always reproduce it; (): it is intermittent."""
     below: float | None = None
     """The log-sum-exp that a row of those cases must be below."""
-    spared: tuple[int, ...] = ()
-    """cuDNN versions inside the range that do not have it."""
+    exempt: tuple[int, ...] = ()
+    """cuDNN versions inside the range without the bug."""
 
 
 HOPPER = ((9, 0), (9, 0))
@@ -54,8 +54,8 @@ BUGS = (
         capability=HOPPER_BLACKWELL,
         backend=CUDNN,
         symptom="NaN gradients and loss explosions",
-        bites="the output of attention is transposed or reshaped before the loss",
-        cure="upgrade to torch 2.5.1, where cuDNN attention is opt-in",
+        condition="the output of attention is transposed or reshaped before the loss",
+        fix="upgrade to torch 2.5.1, where cuDNN attention is opt-in",
         source="pytorch-139298",
         cases=("causal",),
     ),
@@ -65,8 +65,8 @@ BUGS = (
         capability=HOPPER_BLACKWELL,
         backend=CUDNN,
         symptom='the error "No execution plans support the graph"',
-        bites="cuDNN has no plan for the shape, as with a query length of 1",
-        cure="upgrade to torch 2.5.1, where cuDNN attention is opt-in",
+        condition="cuDNN has no plan for the shape, as with a query length of 1",
+        fix="upgrade to torch 2.5.1, where cuDNN attention is opt-in",
         source="pytorch-140930",
         cases=("one query",),
     ),
@@ -76,8 +76,8 @@ BUGS = (
         capability=HOPPER_BLACKWELL,
         backend=CUDNN,
         symptom="out-of-bounds reads in the backward pass, an illegal memory access at worst",
-        bites="the key length is no multiple of 128 and there is no padding mask",
-        cure="upgrade to cuDNN 9.15.1, or to torch 2.10, which prefers no older one",
+        condition="the key length is not a multiple of 128 and there is no padding mask",
+        fix="upgrade to cuDNN 9.15.1, or to torch 2.10, which does not prefer older ones",
         source="pytorch-169849",
     ),
     Bug(
@@ -86,9 +86,9 @@ BUGS = (
         capability=HOPPER,
         backend=CUDNN,
         symptom="NaN in the gradient of the queries alone",
-        bites="attention is not causal or gets a mask, the key length modulo 128 is 64, and some "
+        condition="attention is not causal or gets a mask, the key length modulo 128 is 64, and a "
         "query row has a log-sum-exp below -88.7",
-        cure="upgrade to torch 2.15 with cuDNN 9.26",
+        fix="upgrade to torch 2.15 with cuDNN 9.26",
         source="pytorch-196678",
         cases=("very negative logits, mask", "very negative logits"),
         below=-88.7,
@@ -99,20 +99,20 @@ BUGS = (
         capability=((10, 0), (11, 9)),
         backend=CUDNN,
         symptom="silently wrong output in decoding",
-        bites="the query length is 1, with grouped queries and few key heads (generation and "
+        condition="the query length is 1, with grouped queries and few key heads (generation and "
         "evaluation, not the training step)",
-        cure="upgrade to torch 2.14, which does not decode with these versions",
+        fix="upgrade to torch 2.14, which does not decode with these versions",
         source="pytorch-193893",
-        spared=(92401,),
+        exempt=(92401,),
     ),
     Bug(
         torch=("2.12.0", "2.14.0"),
         cudnn=(92000, 92099),
         capability=HOPPER,
         backend=CUDNN,
-        symptom="mha_graph.execute(...).is_good() is false now and then",
-        bites="masks of changing shapes, seen with several images in a batch on H200",
-        cure="no fixed version is documented",
+        symptom="mha_graph.execute(...).is_good() is false intermittently",
+        condition="masks of changing shapes, seen with several images in a batch on H200",
+        fix="no fixed version is documented",
         source="pytorch-190321",
     ),
     Bug(
@@ -121,8 +121,8 @@ BUGS = (
         capability=((8, 0), (12, 9)),
         backend=EFFICIENT,
         symptom="wrong output of memory-efficient attention in bf16",
-        bites="keys or values are broadcast (stride 0), their length modulo 32 is 1, with a mask",
-        cure="call .contiguous() on expanded keys and values, or upgrade to torch 2.14",
+        condition="keys or values are broadcast (stride 0), length modulo 32 is 1, with a mask",
+        fix="call .contiguous() on expanded keys and values, or upgrade to torch 2.14",
         source="pytorch-191937",
     ),
     Bug(
@@ -131,8 +131,8 @@ BUGS = (
         capability=((5, 0), (9, 0)),
         backend=EFFICIENT,
         symptom="NaN from memory-efficient attention",
-        bites="a mask hides every key of some query row",
-        cure="upgrade to torch 2.5, which gives 0 for such rows",
+        condition="a mask hides every key of some query row",
+        fix="upgrade to torch 2.5, which gives 0 for such rows",
         source="pytorch-103749",
         cases=("fully masked row",),
     ),
@@ -142,26 +142,26 @@ BUGS = (
         capability=((8, 0), (12, 9)),
         backend=CUDNN,
         symptom="an error from cuDNN attention, which has no plan with dropout",
-        bites="the dropout of attention is above 0",
-        cure="upgrade to torch 2.9.1, which takes another kernel then",
+        condition="the dropout of attention is above 0",
+        fix="upgrade to torch 2.9.1, which then uses another kernel",
         source="pytorch-163903",
         cases=("dropout",),
     ),
 )
 
-Bites = Literal["yes", "no", "off", "unknown"]
+Applies = Literal["yes", "no", "off", "unknown"]
 
 
 class Suspicion(NamedTuple):
-    """What the table makes of a stack."""
+    """The known bugs that match a stack of versions."""
 
-    said: str
-    """The versions it was looked up by."""
+    stack: str
+    """The versions compared with the table."""
     hits: tuple[Bug, ...] = ()
     unsure: tuple[Bug, ...] = ()
-    """They may match: something that decides could not be read."""
-    switched: str = ""
-    """Why a bug does not bite, where a switch is the reason."""
+    """They may match: a deciding fact could not be read."""
+    switched_off: str = ""
+    """The switch that avoids a matching bug, "" if none does."""
 
 
 def suspect(
@@ -172,25 +172,25 @@ def suspect(
     job_gpus: JobGpus,
     host: Host | Unknown,
 ) -> Suspicion:
-    """Look the stack up. `job_gpus` holds at least one GPU."""
+    """Compare the stack with the table. `job_gpus` holds at least one GPU."""
     capabilities = {gpu.capability for gpu in job_gpus.gpus}
-    found: dict[Bug, set[Bites]] = {bug: set() for bug in BUGS}
+    applies: dict[Bug, set[Applies]] = {bug: set() for bug in BUGS}
     for capability in capabilities:
-        seen = cuda if capability == job_gpus.gpus[0].capability else None
-        first = first_backend(version, torch, switches, seen, host, capability)
+        observed = cuda if capability == job_gpus.gpus[0].capability else None
+        first = first_backend(version, torch, switches, observed, host, capability)
         for bug in BUGS:
-            found[bug].add(_bites(bug, version, torch, switches, capability, first))
-    hits = tuple(bug for bug in BUGS if "yes" in found[bug])
+            applies[bug].add(_applies(bug, version, torch, switches, capability, first))
+    hits = tuple(bug for bug in BUGS if "yes" in applies[bug])
     return Suspicion(
         _stack(torch, cuda, capabilities),
         hits,
-        tuple(bug for bug in BUGS if "unknown" in found[bug] and bug not in hits),
-        _switched_off(host, version, any("off" in how for how in found.values())),
+        tuple(bug for bug in BUGS if "unknown" in applies[bug] and bug not in hits),
+        _switched_off(host, version, any("off" in how for how in applies.values())),
     )
 
 
 def covers(attention: Attention, capability: tuple[int, int] | None, bug: Bug) -> bool:
-    """Whether the trial, on a GPU of that capability, would have shown the bug."""
+    """Whether the trial, on a GPU of that capability, would have reproduced the bug."""
     if capability is None or not bug.capability[0] <= capability <= bug.capability[1]:
         return False
     return any(
@@ -207,14 +207,14 @@ def _low_enough(attention: Attention, group: str, bug: Bug) -> bool:
     return bug.below is None or float(attention.lowest_lse.get(group, 0.0)) < bug.below
 
 
-def _bites(
+def _applies(
     bug: Bug,
     version: Version,
     torch: Torch,
     enabled: Switches,
     capability: tuple[int, int] | None,
     first: int | None,
-) -> Bites:
+) -> Applies:
     low, high = (Version(end) for end in bug.torch)
     if Version(version.base_version) < low or Version(version.public) >= high:
         return "no"
@@ -232,19 +232,20 @@ def _bites(
 
 def _has(bug: Bug, cudnn: int) -> bool:
     low, high = bug.cudnn or (0, 0)
-    return low <= cudnn <= high and cudnn not in bug.spared
+    return low <= cudnn <= high and cudnn not in bug.exempt
 
 
 def _stack(
     torch: Torch, cuda: Cuda | Unknown | None, capabilities: set[tuple[int, int] | None]
 ) -> str:
-    ours = ", ".join(sorted(dotted(known) if known else "unread" for known in capabilities))
+    numbers = ", ".join(sorted(dotted(each) if each else "unread" for each in capabilities))
     order = cuda.sdp_priority if isinstance(cuda, Cuda) else None
-    seen = f"{NAMES.get(order[0], order[0])} first (observed)" if order else "order by the rule"
-    return f"torch {torch.version}, cuDNN {_spelled(torch.cudnn)}, capability {ours}, {seen}"
+    first = f"{NAMES.get(order[0], order[0])} first (observed)" if order else "order by the rule"
+    cudnn = _cudnn_version(torch.cudnn)
+    return f"torch {torch.version}, cuDNN {cudnn}, capability {numbers}, {first}"
 
 
-def _spelled(cudnn: int | None) -> str:
+def _cudnn_version(cudnn: int | None) -> str:
     """91900 -> "9.19.0", 8902 -> "8.9.2"."""
     if cudnn is None:
         return "unread"
@@ -252,10 +253,10 @@ def _spelled(cudnn: int | None) -> str:
     return f"{cudnn // major}.{cudnn % major // 100}.{cudnn % 100}"
 
 
-def _switched_off(host: Host | Unknown, version: Version, spared: bool) -> str:
-    """Why a known bug does not bite here, "" if no switch is the reason."""
-    if spared:
-        return "the backend that has a known bug is switched off"
+def _switched_off(host: Host | Unknown, version: Version, disabled: bool) -> str:
+    """The switch that avoids a known bug here, "" if none does."""
+    if disabled:
+        return "the backend with a known bug is switched off"
     if deprioritized(host, version):
         return f"{VARIABLES[Switch.CUDNN_SDP]} puts cuDNN attention last"
     return ""

@@ -13,9 +13,9 @@ MATH, FLASH, EFFICIENT, CUDNN = 0, 1, 2, 3
 NAMES = {MATH: "math", FLASH: "flash", EFFICIENT: "mem_efficient", CUDNN: "cudnn"}
 """Keys of Torch.sdp_enabled."""
 PREFERRED_ABOVE = 91500
-"""From torch 2.10 on cuDNN comes first above this cuDNN version (pytorch#169849)."""
+"""From torch 2.10 on, cuDNN comes first above this cuDNN version (pytorch#169849)."""
 Switches = dict[str, bool]
-"""Backend -> whether it is switched on; one that is not named is."""
+"""Backend -> whether it is enabled; a backend that is not listed is."""
 
 
 def first_backend(
@@ -26,7 +26,7 @@ def first_backend(
     host: Host | Unknown,
     capability: tuple[int, int] | None,
 ) -> int | None:
-    """The first backend in torch's order that is switched on: as observed, else by the rule."""
+    """The first enabled backend in torch's order: as observed, else by the rule."""
     order = cuda.sdp_priority if isinstance(cuda, Cuda) else None
     if order is None:
         front = _rule(version, torch, host, capability)
@@ -40,7 +40,7 @@ def first_backend(
 def _rule(
     version: Version, torch: Torch, host: Host | Unknown, capability: tuple[int, int] | None
 ) -> int | None:
-    """Who comes first by default: the version table of the facts; None where it cannot tell."""
+    """The first backend by torch's rule for this version; None if that cannot be determined."""
     if version.release[:3] == (2, 5, 0) or version.release[:2] >= (2, 9):
         if capability is None:
             return None

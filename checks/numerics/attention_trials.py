@@ -1,4 +1,4 @@
-"""What the attention trial observed: which backend was wrong where, and who meets it."""
+"""Results of the attention trial: which backend was wrong, and whether the job uses it."""
 
 from __future__ import annotations
 
@@ -13,97 +13,100 @@ from doctor.judge.attention_gates import GATES, defect
 from doctor.judge.error_patterns import GPU_TAKEN, match_error
 
 MODEL_GATES = {"bf16": 5e-2, "fp16": 2e-2, "fp32": 1e-3}
-"""The same of a whole tiny model against eager in fp32, with weights rounded alike."""
-SHOWN = 3
-"""Faults that a summary names."""
+"""The same for a tiny model against eager in fp32, with weights rounded the same way."""
+NAMED = 3
+"""Faults named in a summary."""
 IMPLEMENTATIONS = ("eager", "sdpa", "flash_attention_2")
-INSTEAD = ("flash", "mem_efficient", "math")
-"""Whom torch takes when its first choice is switched off."""
+FALLBACKS = ("flash", "mem_efficient", "math")
+"""Backends that torch uses, in this order, if its first choice is switched off."""
 
 
 class Fault(NamedTuple):
-    """A trial that went wrong."""
+    """A trial with a wrong result."""
 
     trial: Trial
     case: AttentionCase
     default: bool
-    """torch takes this backend here by itself."""
+    """torch uses this backend by default here."""
     serious: bool
     """Ordinary causal attention, or the job's shape, in the job's precision, by default."""
-    how: str
-    spared: str = ""
-    """Why the job does not meet it all the same."""
+    detail: str
+    avoided: str = ""
+    """Why the job does not use this backend, "" if it may."""
 
     @property
-    def words(self) -> tuple[str, str]:
-        """What stands before and after the dtype."""
-        by = self.spared or ("taken by default" if self.default else "not the default")
-        return f'{self.trial.backend}, {by}, for "{self.case.name}" in', self.how
+    def parts(self) -> tuple[str, str]:
+        """The texts before and after the dtype."""
+        use = self.avoided or ("used by default" if self.default else "not the default")
+        return f'{self.trial.backend} ({use}) for "{self.case.name}" in', self.detail
 
 
-class Seen(NamedTuple):
-    """What a trial comes to."""
+class Results(NamedTuple):
+    """Results of the whole trial."""
 
     faults: list[Fault]
     """Serious ones first."""
-    spared: list[Fault]
+    avoided: list[Fault]
     """Faults of backends that are switched off or put last."""
     wrong: list[str]
-    """transformers' implementations that went wrong, each with how."""
-    lacking: str
-    """Why the trial does not tell of the attention that the job needs, "" if it does."""
-    praise: str
-    """What it showed, where nothing went wrong."""
+    """transformers' implementations with wrong results, each with the detail."""
+    missing: str
+    """Why the trial does not cover the attention that the job needs, "" if it does."""
+    summary: str
+    """What was tested, for a trial without faults."""
     seconds: float
 
 
-def told(faults: list[Fault]) -> list[str]:
-    """The faults in as many words as a line bears; one that is the same in both dtypes once."""
+def describe(faults: list[Fault]) -> list[str]:
+    """A text per fault, at most NAMED; a fault that is the same in both dtypes appears once."""
     dtypes: dict[tuple[str, str], list[str]] = {}
     for each in faults:
-        dtypes.setdefault(each.words, []).append(each.trial.dtype)
-    lines = [f"{head} {' and '.join(some)}: {how}" for (head, how), some in dtypes.items()]
-    more = [f"and {len(lines) - SHOWN} more"] if len(lines) > SHOWN else []
-    return lines[:SHOWN] + more
+        dtypes.setdefault(each.parts, []).append(each.trial.dtype)
+    lines = [f"{head} {' and '.join(names)}: {how}" for (head, how), names in dtypes.items()]
+    more = [f"and {len(lines) - NAMED} more"] if len(lines) > NAMED else []
+    return lines[:NAMED] + more
 
 
-def look(
+def evaluate(
     attention: Attention,
     version: Version,
     precision: Precision | None,
     switches: Switches,
     *,
     cudnn_last: bool,
-) -> Seen:
-    """`switches` as the job has them; `cudnn_last`: it is there for who asks for it."""
-    found = find_faults(attention, version, precision, switches, cudnn_last)
-    return Seen(
-        [each for each in found if not each.spared],
-        [each for each in found if each.spared],
+) -> Results:
+    """Evaluate the trial.
+
+    `switches`: as the job sets them. `cudnn_last`: cuDNN is used only on request.
+    """
+    faults = find_faults(attention, version, precision, switches, cudnn_last)
+    return Results(
+        [each for each in faults if not each.avoided],
+        [each for each in faults if each.avoided],
         wrong_implementations(attention, precision),
-        untold(attention, precision, switches),
-        praise(attention, found, precision, switches),
+        untested(attention, precision, switches),
+        summarize(attention, faults, precision, switches),
         attention.seconds,
     )
 
 
 def dtypes_of(precision: Precision | None) -> tuple[str, ...]:
-    """The precision of the job among those of the trial; fp32 is none of them."""
+    """The job's precision if the trial covers it; it does not cover fp32."""
     return (precision,) if precision in GATES else ()
 
 
 def ordinary(case: AttentionCase) -> bool:
-    """What every decoder trains with, or what the user named."""
+    """The attention that every decoder trains with, or the shape that the user named."""
     return case.job or (case.causal and not case.trigger)
 
 
 def default_of(attention: Attention, group: str, switches: Switches) -> str | None:
-    """The backend that the job meets: torch's choice, or the next where that is switched off."""
+    """The backend that the job uses: torch's choice, or the next if that is switched off."""
     chosen = attention.defaults.get(group)
     if chosen is None or switches.get(chosen, True):
         return chosen
-    taken = {t.backend for t in attention.trials if _group(t) == group and t.refused is None}
-    return next((b for b in INSTEAD if b in taken and switches.get(b, True)), None)
+    usable = {t.backend for t in attention.trials if _group(t) == group and t.refused is None}
+    return next((b for b in FALLBACKS if b in usable and switches.get(b, True)), None)
 
 
 def find_faults(
@@ -113,28 +116,28 @@ def find_faults(
     switches: Switches,
     cudnn_last: bool,
 ) -> list[Fault]:
-    """The trials that went wrong, serious ones first."""
+    """The trials with wrong results, serious ones first."""
     cases = {case.name: case for case in attention.cases}
-    wanted = dtypes_of(precision)
-    found = []
+    job_dtypes = dtypes_of(precision)
+    faults = []
     for trial in attention.trials:
         case = cases.get(trial.case)
         default = default_of(attention, _group(trial), switches) == trial.backend
-        strict = default and trial.dtype in wanted
-        if case and (how := defect(trial, case, version, strict=strict)):
-            spared = _spared(trial, switches, cudnn_last=cudnn_last and not default)
-            found.append(Fault(trial, case, default, strict and ordinary(case), how, spared))
-    return sorted(found, key=lambda each: (not each.serious, not each.default))
+        strict = default and trial.dtype in job_dtypes
+        if case and (detail := defect(trial, case, version, strict=strict)):
+            avoided = _avoided(trial, switches, cudnn_last=cudnn_last and not default)
+            faults.append(Fault(trial, case, default, strict and ordinary(case), detail, avoided))
+    return sorted(faults, key=lambda each: (not each.serious, not each.default))
 
 
-def _spared(trial: Trial, switches: Switches, *, cudnn_last: bool) -> str:
+def _avoided(trial: Trial, switches: Switches, *, cudnn_last: bool) -> str:
     if not switches.get(trial.backend, True):
         return "switched off"
     return "put last" if cudnn_last and trial.backend == "cudnn" else ""
 
 
-def untold(attention: Attention, precision: Precision | None, switches: Switches) -> str:
-    """Why the trial does not tell of the attention that the job needs, "" if it does."""
+def untested(attention: Attention, precision: Precision | None, switches: Switches) -> str:
+    """Why the trial does not cover the attention that the job needs, "" if it does."""
     ran: dict[tuple[str, str], str | None] = {
         (_group(t), t.backend): t.refused for t in attention.trials
     }
@@ -143,56 +146,61 @@ def untold(attention: Attention, precision: Precision | None, switches: Switches
             return f"{case.name}: {case.note}"
         for dtype in dtypes_of(precision):
             group = f"{case.name}/{dtype}"
-            some = [name for (of, name), refused in ran.items() if of == group and refused is None]
-            unnamed = some and group not in attention.defaults  # whichever it is, it was tried
+            tested = [
+                name for (of, name), refusal in ran.items() if of == group and refusal is None
+            ]
+            unnamed = tested and group not in attention.defaults  # whichever it is, it was tested
             default = default_of(attention, group, switches)
-            if default not in some and not unnamed:
-                why = _why(attention, group, default, ran.get((group, default or "")))
-                return f"{case.name} in {dtype} was not tried: {why}"
+            if default not in tested and not unnamed:
+                reason = _reason(attention, group, default, ran.get((group, default or "")))
+                return f"{case.name} in {dtype} was not tested: {reason}"
     return ""
 
 
-def _why(attention: Attention, group: str, default: str | None, refused: str | None) -> str:
+def _reason(attention: Attention, group: str, default: str | None, refused: str | None) -> str:
     if refused or attention.cut_short:
         return refused or attention.cut_short
     if default:
-        return f"torch takes {default} there"
-    return "no backend that is switched on takes it" if group in attention.defaults else "no trial"
+        return f"torch uses {default} for it"
+    return "no enabled backend supports it" if group in attention.defaults else "no trial"
 
 
-def praise(
-    attention: Attention, found: list[Fault], precision: Precision | None, switches: Switches
+def summarize(
+    attention: Attention, faults: list[Fault], precision: Precision | None, switches: Switches
 ) -> str:
-    """What the trial showed where nothing went wrong."""
-    wrong = [each.trial for each in found]
+    """What was tested, with the largest error."""
+    wrong = [each.trial for each in faults]
     ran = [t for t in attention.trials if t.refused is None and t.ended.ok and t not in wrong]
     shares = [float(error) / GATES[trial.dtype] for trial in ran for error in trial.errors.values()]
-    worst = f", at worst at {max(shares):.0%} of the error allowed" if shares else ""
+    largest = f", largest error {max(shares):.0%} of the limit" if shares else ""
     dtype = next(iter(dtypes_of(precision)), "bf16")
     default = default_of(attention, f"causal/{dtype}", switches)
-    said = f"{len(ran)} trials of {', '.join(sorted({t.backend for t in ran}))} right{worst}"
+    backends = ", ".join(sorted({t.backend for t in ran}))
+    passed = f"{len(ran)} trials of {backends} correct{largest}"
     notes = [f"{case.name}: {case.note}" for case in attention.cases if case.note]
     if not dtypes_of(precision):
-        notes.append(f"the job's own precision, {precision}, is not tried")
+        notes.append(f"the job's own precision, {precision}, is not tested")
     if attention.cut_short:
         notes.append(attention.cut_short)
-    first = f"{default} by default" if default else "torch does not tell its default"
-    return "; ".join([first, said, *notes])
+    first = f"{default} by default" if default else "torch does not report its default"
+    return "; ".join([first, passed, *notes])
 
 
 def wrong_implementations(attention: Attention, precision: Precision | None) -> list[str]:
-    """transformers' implementations that went wrong, each with how."""
+    """transformers' implementations with wrong results, each with the detail."""
     gate = MODEL_GATES[precision or "fp32"]
-    said = [(each.name, _wrong(each, gate)) for each in attention.implementations]
-    return [f'attn_implementation="{name}": {how}' for name, how in said if how]
+    details = [(each.name, _wrong(each, gate)) for each in attention.implementations]
+    return [f'attn_implementation="{name}": {detail}' for name, detail in details if detail]
 
 
-def _wrong(tried: Implementation, gate: float) -> str:
-    if tried.name not in IMPLEMENTATIONS or match_error(tried.ended.detail, (GPU_TAKEN,)):
-        return ""  # the GPU was held meanwhile, by the doctor's own process in exclusive mode
-    if not tried.ended.ok:
-        return tried.ended.detail or tried.ended.how
-    pairs = (("logits", tried.error), ("gradients", tried.grad_error))
+def _wrong(implementation: Implementation, gate: float) -> str:
+    """What is wrong with it, "" if nothing is."""
+    ended = implementation.ended
+    if implementation.name not in IMPLEMENTATIONS or match_error(ended.detail, (GPU_TAKEN,)):
+        return ""  # another process used the GPU: the doctor's own, in exclusive mode
+    if not ended.ok:
+        return ended.detail or ended.how
+    pairs = (("logits", implementation.error), ("gradients", implementation.grad_error))
     off = [
         f"{name} off by {float(error):.2g} (at most {gate:g})"
         for name, error in pairs

@@ -1,4 +1,4 @@
-"""Variables left over from debugging that slow the job or change its results."""
+"""Debugging variables in the environment that slow the job or change its results."""
 
 from __future__ import annotations
 
@@ -8,27 +8,27 @@ from doctor.facts.machine import Host
 from doctor.job.job import Target
 from doctor.judge.check import Check, Owner, Verdict, ok, warn
 
-SHOWN = 80
-"""Characters of a value that are shown."""
+MAX_LENGTH = 80
+"""Characters of a value in a summary."""
 OFF = frozenset({"", "0", "off", "false", "no", "n"})
-"""Values that switch a flag off."""
+"""Values that turn a flag off."""
 
 
 class Leftover(NamedTuple):
-    """A variable and what it does while it is set. `quiet` are values that do nothing."""
+    """A variable and its effect. `inactive` are values without effect."""
 
     name: str
-    does: str
-    quiet: frozenset[str] = OFF
+    effect: str
+    inactive: frozenset[str] = OFF
 
 
 SET = frozenset({""})
-"""For variables that name a file or a mode, where "0" means something."""
+"""For variables that name a file or a mode, where "0" has a meaning."""
 _PROFILER = "starts the CUDA command-line profiler"
 _INJECTION = "loads that library into every CUDA process, as profilers do"
 
 LEFTOVERS = (
-    Leftover("CUDA_LAUNCH_BLOCKING", "waits for every kernel: slow, and it hides races"),
+    Leftover("CUDA_LAUNCH_BLOCKING", "waits for every kernel: slow, and hides races"),
     Leftover("CUDA_PROFILE", _PROFILER),
     Leftover("COMPUTE_PROFILE", _PROFILER),
     Leftover("OPENCL_PROFILE", "starts the OpenCL profiler"),
@@ -46,61 +46,62 @@ LEFTOVERS = (
     Leftover("TORCH_NCCL_DESYNC_DEBUG", "tracks every collective"),
     Leftover("TORCH_CPP_LOG_LEVEL", "logs from C++", frozenset({"", "warning", "error", "fatal"})),
     Leftover("TORCH_LOGS", "logs the compiler", SET),
-    Leftover("TORCH_TRACE", "writes compiler traces into that folder", SET),
+    Leftover("TORCH_TRACE", "writes compiler traces into that directory", SET),
     Leftover("TORCH_COMPILE_DEBUG", "writes the compiler's debug files: slow"),
-    Leftover("TORCHDYNAMO_DISABLE", "turns torch.compile off without a word"),
+    Leftover("TORCHDYNAMO_DISABLE", "turns torch.compile off without a message"),
     Leftover("PYTORCH_NO_CUDA_MEMORY_CACHING", "calls cudaMalloc for every tensor: very slow", SET),
     Leftover(
         "PYTORCH_SKIP_CUDNN_COMPATIBILITY_CHECK",
-        "lets torch run with a cuDNN it was not built for",
+        "allows torch to run with a cuDNN it was not built for",
     ),
 )
 
 
 def environment_clean(host: Host, target: Target) -> Verdict:
-    found = [
+    active = [
         leftover
         for leftover in LEFTOVERS
-        if _acts(leftover, target)
+        if _applies(leftover, target)
         and leftover.name in host.env
-        and host.env[leftover.name].strip().lower() not in leftover.quiet
+        and host.env[leftover.name].strip().lower() not in leftover.inactive
     ]
-    if not found:
+    if not active:
         idle = [leftover.name for leftover in LEFTOVERS if leftover.name in host.env]
-        more = f" that acts here (set, without effect: {', '.join(idle)})" if idle else ""
-        return ok(f"no leftover of debugging in the environment{more}")
-    said = (f"{row.name}={_short(host.env[row.name])} ({row.does})" for row in found)
+        note = (
+            f" has an effect here (set, without effect: {', '.join(idle)})" if idle else " is set"
+        )
+        return ok(f"no debugging variable{note}")
+    values = (f"{row.name}={_short(host.env[row.name])} ({row.effect})" for row in active)
     return warn(
-        f"set, required unset: {'; '.join(said)}", f"unset {' '.join(r.name for r in found)}"
+        f"{', '.join(values)}; required: unset", f"unset {' '.join(row.name for row in active)}"
     )
 
 
-def _acts(leftover: Leftover, target: Target) -> bool:
-    """What only CUDA or NCCL reads does nothing to a job on the CPU or on MPS."""
+def _applies(leftover: Leftover, target: Target) -> bool:
+    """Variables of CUDA and NCCL have no effect on a job on the CPU or on MPS."""
     return target.kind in ("nvidia", "rocm") or leftover.name.startswith("TORCH")
 
 
 def _short(value: str) -> str:
     line = " ".join(value.split())
-    return line if len(line) <= SHOWN else f"{line[:SHOWN]}..."
+    return line if len(line) <= MAX_LENGTH else f"{line[:MAX_LENGTH]}..."
 
 
 CLEAN = Check(
     code="NUM004",
     slug="environment-clean",
-    title="No debugging variables are left in the environment",
-    why="Variables that were set to find a bug stay in images, shell profiles and job templates. "
-    "They slow every step or change results, and nothing in the training log says so.",
+    title="No debugging variable is set in the environment",
+    why="Variables that were set to find a bug remain in images, shell profiles and job templates. "
+    "They slow every step or change results, and the training log does not mention them.",
     passes=(
-        "none of the known debugging, profiling, core-dump and logging variables is "
-        "set to a value that does something",
+        "no known debugging, profiling, core-dump or logging variable is set to a value with an "
+        "effect",
     ),
-    warns=("one is set: " + ", ".join(row.name for row in LEFTOVERS),),
-    fix="Unset it before the real run: locating a bug and running for results are two "
-    "environments. NCCL_P2P_DISABLE may be there because peer-to-peer copies hang on this machine: "
-    "then keep it and mend that first.",
-    limits="that no variable matters which is not on the list, or that the script sets none "
-    "itself.",
+    warns=("one of these is set: " + ", ".join(row.name for row in LEFTOVERS),),
+    fix="Unset the variable before the real run: debugging and training need separate "
+    "environments. If NCCL_P2P_DISABLE is set because peer-to-peer copies hang on this machine, "
+    "keep it and fix that first.",
+    limits="that no variable outside the list matters, or that the script sets none itself.",
     owner=Owner.ENVIRONMENT,
     judge=environment_clean,
     sources=("ps-P9", "ps-P19"),

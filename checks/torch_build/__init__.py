@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from doctor.checks.torch_build import build
+from doctor.checks.torch_build import build, libraries
 
-CHECKS = build.CHECKS
+CHECKS = (*build.CHECKS, *libraries.CHECKS)

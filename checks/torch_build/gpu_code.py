@@ -19,18 +19,18 @@ ONLY_DISCRETE: dict[Capability, frozenset[str]] = {
     (10, 1): frozenset({"100"}),
     (10, 3): frozenset({"101"}),
 }
-"""Capability -> cubins of its major version that do not run there: Tegra and the others do not run
-each other's code. After DEVICE_REQUIREMENT in torch.cuda, torch 2.11 and later."""
+"""Capability -> cubins of its major version that do not run there: Tegra and discrete GPUs do not
+run each other's code. After DEVICE_REQUIREMENT in torch.cuda, torch 2.11 and later."""
 
 RENAMED = {(11, 0): "101"}
-"""Thor was 10.1 before CUDA 13; its cubins run there under the new number."""
+"""Thor was 10.1 before CUDA 13; cubins for 10.1 run on it under the new number."""
 
 HIDDEN_PTX = (12, 0)
-"""Linux wheels for CUDA 13 carry PTX for 12.0, which torch's arch list does not show."""
+"""Linux wheels for CUDA 13 contain PTX for 12.0, which torch's arch list does not show."""
 
 
 def runs_as_cubin(code: str, on: Capability) -> bool:
-    """Whether this entry of the arch list is a cubin that runs on a GPU of that capability."""
+    """Whether this entry of the arch list is a cubin that runs on that capability."""
     match = _CODE.fullmatch(code)
     if match is None or match[1] != "sm":
         return False
@@ -49,18 +49,18 @@ def runs_as_ptx(code: str, on: Capability) -> bool:
     match = _CODE.fullmatch(code)
     if match is None or match[1] != "compute":
         return False
-    written_for = int(match[2]), int(match[3])
+    target = int(match[2]), int(match[3])
     if match[4]:
-        return written_for == on or (match[4] == "f" and _same_family(written_for, on))
-    return written_for <= on
+        return target == on or (match[4] == "f" and _same_family(target, on))
+    return target <= on
 
 
-def _same_family(written_for: Capability, on: Capability) -> bool:
-    return written_for[0] == on[0] and written_for[1] <= on[1]
+def _same_family(target: Capability, on: Capability) -> bool:
+    return target[0] == on[0] and target[1] <= on[1]
 
 
 def cubins(archs: Iterable[str], on: Capability) -> tuple[str, ...]:
-    """The entries that run there without being compiled first."""
+    """The entries that run there without compilation."""
     return tuple(code for code in archs if runs_as_cubin(code, on))
 
 
@@ -70,15 +70,15 @@ def ptx(archs: Iterable[str], on: Capability) -> tuple[str, ...]:
 
 
 def may_hide_ptx(cuda: str | None, on: Capability) -> bool:
-    """Whether the build may carry PTX for this capability that its arch list does not show."""
+    """Whether the build may contain PTX for this capability that its arch list does not show."""
     major = (cuda or "").split(".")[0]
     return major.isdecimal() and int(major) >= 13 and on >= HIDDEN_PTX
 
 
 class Wheel(NamedTuple):
-    """Where code for a GPU is to be had."""
+    """A torch wheel with code for a GPU, as a remedy."""
 
-    said: str
+    fix: str
     commands: tuple[str, ...] = ()
 
 
@@ -91,7 +91,7 @@ _JETSON = Wheel(
 
 
 def wheel_for(on: Capability) -> Wheel:
-    """The wheel line of PyTorch that has code for this capability."""
+    """The PyTorch wheel that has code for this capability."""
     if on in {(5, 3), (6, 2), (7, 2), (8, 7), (10, 1)}:
         return _JETSON
     if not (5, 0) <= on < (13, 0):
@@ -99,21 +99,21 @@ def wheel_for(on: Capability) -> Wheel:
     if on < (7, 5):
         return _older(on, "2.10" if on == (7, 0) else "2.7")
     if on[0] < 10:
-        said = "Install a default torch wheel: all of them have sm_75, sm_80, sm_86 and sm_90."
-        return Wheel(said, (_DEFAULT,))
+        fix = "Install a default torch wheel: all of them have sm_75, sm_80, sm_86 and sm_90."
+        return Wheel(fix, (_DEFAULT,))
     if on[0] == 11:
-        said = "Install the aarch64 wheel for CUDA 13: only these have sm_110."
-        return Wheel(said, (f"{_INDEX}/whl/cu130",))
-    said = (
+        fix = "Install the aarch64 wheel for CUDA 13: only these have sm_110."
+        return Wheel(fix, (f"{_INDEX}/whl/cu130",))
+    fix = (
         "Install torch 2.8 or newer: its default wheels are the first with sm_100 and sm_120 "
-        "(from 2.11 on they are built for CUDA 13, which wants driver 580 or newer)."
+        "(from 2.11 on they are built for CUDA 13, which requires driver 580 or newer)."
     )
-    return Wheel(said, ('python -m pip install --upgrade "torch>=2.8"',))
+    return Wheel(fix, ('python -m pip install --upgrade "torch>=2.8"',))
 
 
 def _older(on: Capability, last: str) -> Wheel:
-    said = (
+    fix = (
         "Install torch from the cu126 index, whose x86_64 builds keep sm_50, sm_60 and sm_70; "
         f"the default wheels have no code for {on[0]}.{on[1]} after torch {last}."
     )
-    return Wheel(said, (f"{_INDEX}/whl/cu126",))
+    return Wheel(fix, (f"{_INDEX}/whl/cu126",))

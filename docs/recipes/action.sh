@@ -1,21 +1,21 @@
 #!/usr/bin/env bash
-# The one step of action.yml. Everything that a workflow says arrives in variables and is never
-# part of a command's text.
+# The only step of action.yml. All inputs of a workflow arrive in variables and never become part of
+# a command's text.
 set -euo pipefail
 
-source_folder=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
+source_directory=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 report=${DOCTOR_REPORT:-${RUNNER_TEMP:?}/doctor-report}
 mkdir -p "$report"
 
-# An environment of its own: the doctor never brings or replaces the torch that it examines.
+# A separate environment: the doctor never installs or replaces the torch that it examines.
 environment=${RUNNER_TEMP:?}/doctor
 if python3 -m venv "$environment" 2>/dev/null; then
     pip=("$environment/bin/pip")
-else # Debian keeps ensurepip in a package of its own; the runner's pip can stand in for it
+else # Debian has ensurepip in a separate package; use the runner's pip instead
     python3 -m venv --clear --without-pip "$environment"
     pip=(python3 -m pip --python "$environment/bin/python")
 fi
-"${pip[@]}" install --quiet --disable-pip-version-check "$source_folder"
+"${pip[@]}" install --quiet --disable-pip-version-check "$source_directory"
 
 arguments=()
 while IFS= read -r line; do

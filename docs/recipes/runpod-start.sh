@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# Start command of a RunPod pod. /workspace is the volume that outlives the pod; the container's
-# own disk does not.
+# Start command of a RunPod pod. /workspace is the persistent volume; the container's own disk is
+# deleted with the pod.
 set -euo pipefail
 python3 -m venv /opt/doctor && /opt/doctor/bin/pip install -q preflight-doctor
 if ! /opt/doctor/bin/doctor run --output-dir /workspace/runs --save-facts /workspace/doctor.json; then
-    echo "not started: see the report above; RETURN means another pod"
-    exec sleep infinity # the pod stays for a look; stop it to stop paying
+    echo "training not started, see the report above; on RETURN, use another pod"
+    exec sleep infinity # keeps the pod for inspection; stop it to stop paying
 fi
 exec python train.py

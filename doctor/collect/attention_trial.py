@@ -1,4 +1,4 @@
-"""The attention trial from outside: a process that dies loses one trial, the next goes on."""
+"""Runs the attention trial: if its process dies, one trial is lost and a new process continues."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import msgspec
 from doctor._util.records import Number, Unknown
 from doctor.collect.child import Answer
 from doctor.collect.children import Children, NotStartedError, fit, unless_cut_off
-from doctor.collect.torch_child import Told, TorchChild
+from doctor.collect.torch_child import ReportProgress, TorchChild
 from doctor.facts.facts import Facts
 from doctor.facts.load import Attention, AttentionCase, Backend, Implementation, Trial
 from doctor.facts.machine import Interpreter
@@ -20,33 +20,33 @@ from doctor.job.job import Chosen
 TRIAL_SECONDS = 30.0
 """From one finished trial to the next; cuDNN builds its plans anew for every shape."""
 ALL_SECONDS = 60.0
-"""After these no more trials are begun."""
+"""After these seconds no more trials are started."""
 QUICK_SECONDS = 3.0
-"""The same with --quick, which leaves the other half precision out too."""
+"""The same with --quick, which also omits the other half precision."""
 DEATHS = 3
-"""Processes that may be lost before the rest is left out."""
+"""Processes that may die before the remaining trials are omitted."""
 IMPLEMENTATIONS_SECONDS = 120.0
-"""The import of transformers included."""
+"""Including the import of transformers."""
 
 BACKENDS: tuple[str, ...] = get_args(Backend)
 
 
 @dataclass
-class _Heard:
-    """What the notes of all processes told so far."""
+class _Records:
+    """The notes of all processes so far."""
 
     cases: tuple[AttentionCase, ...] = ()
     trials: list[Trial] = field(default_factory=list)
     defaults: dict[str, str] = field(default_factory=dict)
     lowest_lse: dict[str, Number] = field(default_factory=dict)
     done: set[str] = field(default_factory=set)
-    """Stages that need not, or must not, be entered again."""
+    """Stages that must not be entered again."""
 
-    def take(self, note: dict[str, Any]) -> None:
-        """A note of probes/training_side/attention_trial.py; anything else is passed over."""
+    def add_note(self, note: dict[str, Any]) -> None:
+        """Record a note of probes/training_side/attention_trial.py; ignore anything else."""
         trial, group = fit(note.get("trial"), Trial), str(note.get("group"))
         if isinstance(trial, Trial):
-            self.add(trial)
+            self.add_trial(trial)
         elif "cases" in note:
             cases = fit(note["cases"], tuple[AttentionCase, ...])
             self.cases = self.cases if isinstance(cases, Unknown) else cases
@@ -58,84 +58,84 @@ class _Heard:
         elif isinstance(lowest := note.get("lowest_lse"), float):
             self.lowest_lse[group] = lowest
 
-    def add(self, trial: Trial) -> None:
+    def add_trial(self, trial: Trial) -> None:
         self.trials.append(trial)
         self.done.add(f"{trial.case}/{trial.dtype}/{trial.backend}")
 
-    def died(self, answer: Answer) -> bool:
-        """Take what a process died in; False where it was in no stage, so nothing is learned."""
+    def add_death(self, answer: Answer) -> bool:
+        """Record the stage in which a process died; False if it was in none."""
         if not answer.stages or answer.stages[-1][1].ok:
             return False
         stage, ended = answer.stages[-1]
         case, _, rest = stage.partition("/")
         dtype, _, backend = rest.partition("/")
-        record = {"backend": backend, "dtype": dtype, "case": case, "ended": ended}
-        trial = fit(record, Trial) if backend in BACKENDS else None
+        fields = {"backend": backend, "dtype": dtype, "case": case, "ended": ended}
+        trial = fit(fields, Trial) if backend in BACKENDS else None
         if isinstance(trial, Trial):
-            self.add(trial)
+            self.add_trial(trial)
         self.done.add(stage)
         return True
 
 
 def try_attention(
-    child: TorchChild, facts: Facts, device: str, chosen: Chosen, told: Told
+    child: TorchChild, facts: Facts, device: str, chosen: Chosen, report_progress: ReportProgress
 ) -> Attention | Unknown:
-    """Every backend on every case, in as many processes as it takes, within a bounded time."""
-    told(f"trying attention kernels on {device}")
-    began, heard = time.monotonic(), _Heard()
-    cut, whole = "", QUICK_SECONDS if facts.job.quick else ALL_SECONDS
+    """Every backend on every case, in as many processes as needed, in bounded time."""
+    report_progress(f"trying attention kernels on {device}")
+    started, records = time.monotonic(), _Records()
+    cut_short, total = "", QUICK_SECONDS if facts.options.quick else ALL_SECONDS
     for death in range(DEATHS + 1):
-        left = whole - (time.monotonic() - began)
-        known = len(heard.done)
-        answer = child.ask(
+        remaining = total - (time.monotonic() - started)
+        done_before = len(records.done)
+        answer = child.request(
             TRIAL_SECONDS,
-            heard=heard.take,
+            on_note=records.add_note,
             stage="attention",
             device=device,
             shape=facts.job.attention,
             precision=chosen.precision,
-            quick=facts.job.quick,
-            done=sorted(heard.done),
-            within=left,
+            quick=facts.options.quick,
+            done=sorted(records.done),
+            within=remaining,
         )
         if answer.ended.ok:
-            cut = str((answer.answer or {}).get("cut_short", ""))
+            cut_short = str((answer.answer or {}).get("cut_short", ""))
             break
         if answer.ended.how == "budget":
             return Unknown(reason=answer.ended.detail)
-        cut = f"the process ended: {answer.ended.detail or answer.ended.how}"
-        if not (heard.died(answer) or len(heard.done) > known):
+        cut_short = f"the process ended: {answer.ended.detail or answer.ended.how}"
+        if not (records.add_death(answer) or len(records.done) > done_before):
             break
         if death == DEATHS:
-            cut = (
-                f"left out after {DEATHS + 1} processes were lost; the last: {answer.ended.detail}"
+            cut_short = (
+                f"left out after {DEATHS + 1} processes died; the last: {answer.ended.detail}"
             )
-    if not heard.cases:
-        return Unknown(reason=cut or "the attention trial told nothing")
+    if not records.cases:
+        return Unknown(reason=cut_short or "the attention trial reported no cases")
     return Attention(
         device=device,
-        cases=heard.cases,
-        trials=tuple(heard.trials),
-        defaults=heard.defaults,
-        lowest_lse=heard.lowest_lse,
-        cut_short=cut,
-        seconds=time.monotonic() - began,
+        cases=records.cases,
+        trials=tuple(records.trials),
+        defaults=records.defaults,
+        lowest_lse=records.lowest_lse,
+        cut_short=cut_short,
+        seconds=time.monotonic() - started,
     )
 
 
 def try_implementations(
-    children: Children, facts: Facts, device: str, chosen: Chosen, told: Told
+    children: Children, facts: Facts, device: str, chosen: Chosen, report_progress: ReportProgress
 ) -> tuple[Implementation, ...]:
     """Every attn_implementation that the installed packages offer, in a process of its own."""
-    told("trying attention implementations of transformers")
+    report_progress("trying attention implementations of transformers")
     interpreter = facts.interpreter
     assert isinstance(interpreter, Interpreter)
-    found: list[Implementation] = []
+    implementations: list[Implementation] = []
 
-    def hear(note: dict[str, Any]) -> None:
-        one = fit(note.get("implementation"), Implementation)
-        if isinstance(one, Implementation):
-            found.append(one)
+    def add_note(note: dict[str, Any]) -> None:
+        implementation = fit(note.get("implementation"), Implementation)
+        if isinstance(implementation, Implementation):
+            implementations.append(implementation)
 
     arguments = ("training_side/attention_implementations", device, chosen.precision)
     try:
@@ -143,27 +143,31 @@ def try_implementations(
     except NotStartedError as error:
         return (Implementation(name="all", ended=error.ended),)
     try:
-        answer = child.wait(IMPLEMENTATIONS_SECONDS, on_note=hear)
+        answer = child.wait(IMPLEMENTATIONS_SECONDS, on_note=add_note)
     finally:
         child.kill()
     if not answer.ended.ok:
         name = answer.stages[-1][0] if answer.stages else "all"
-        found.append(Implementation(name=name, ended=answer.ended))
-    return tuple(found)
+        implementations.append(Implementation(name=name, ended=answer.ended))
+    return tuple(implementations)
 
 
 def collect_attention(
-    child: TorchChild, children: Children, facts: Facts, device: str, told: Told
+    child: TorchChild,
+    children: Children,
+    facts: Facts,
+    device: str,
+    report_progress: ReportProgress,
 ) -> Attention | Unknown | None:
-    """The attention trial; None where the user, or the budget, left it out."""
+    """The attention trial; None if the user or the budget omits it."""
     chosen = facts.chosen
-    if not facts.job.smoke or "attention" in facts.job.left_out:
+    if not facts.options.smoke or "attention" in facts.options.omitted:
         return None
     if isinstance(chosen, Unknown):
         return chosen
-    found = try_attention(child, facts, device, chosen, told)
-    if isinstance(found, Unknown) or not facts.job.hf:
-        return found
-    tried = try_implementations(children, facts, device, chosen, told)
-    found = msgspec.structs.replace(found, implementations=tried)
-    return unless_cut_off(found, *(each.ended for each in tried))
+    attention = try_attention(child, facts, device, chosen, report_progress)
+    if isinstance(attention, Unknown) or not facts.job.hf:
+        return attention
+    implementations = try_implementations(children, facts, device, chosen, report_progress)
+    attention = msgspec.structs.replace(attention, implementations=implementations)
+    return unless_cut_off(attention, *(each.ended for each in implementations))

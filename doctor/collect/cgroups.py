@@ -1,4 +1,4 @@
-"""The memory and processor limits that control groups put on this process."""
+"""The memory and processor limits that control groups set for this process."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from pathlib import Path, PurePosixPath
 from typing import Any, Literal, NamedTuple
 
 UNLIMITED = 2**60
-"""Version 1 writes "no limit" as a page-rounded 2^63; nothing real is this large."""
+"""Version 1 writes "no limit" as a page-rounded 2^63; no real limit is this large."""
 
 
 class _Files(NamedTuple):
-    """Names of the files of one version; `cache` is the part of `used` that can be dropped."""
+    """Names of the files of one version; `cache` is the part of `used` that can be reclaimed."""
 
     limit: str
     used: str
@@ -25,41 +25,43 @@ FILES = {
 
 
 def read_limits(root: Path) -> dict[str, Any]:
-    """Fields of Host. Every group up to the top counts: the one that leaves the least wins."""
+    """Fields of Host. Every group up to the root applies: the one that leaves the least decides."""
     groups = _text(root / "proc/self/cgroup")
     if groups is None:
         return {}
     mount = root / "sys/fs/cgroup"
-    unified = _folders(mount, groups, "", "v2")
-    memory = _folders(mount, groups, "memory", "v1")
+    unified = _directories(mount, groups, "", "v2")
+    memory = _directories(mount, groups, "memory", "v1")
     version: Literal["v1", "v2"] = "v1" if memory else "v2"
-    memory, cpu = memory or unified, _folders(mount, groups, "cpu", "v1") or unified
-    limits = [found for folder in memory if (found := _memory(folder, FILES[version]))]
+    memory, cpu = memory or unified, _directories(mount, groups, "cpu", "v1") or unified
+    limits = [each for path in memory if (each := _memory(path, FILES[version]))]
     limit, used = min(limits, key=lambda pair: pair[0] - (pair[1] or 0), default=(None, None))
     return {
         "cgroup": version if memory else None,
         "cgroup_memory_limit": limit,
         "cgroup_memory_used": used,
-        "cgroup_cpus": min((share for f in cpu if (share := _cpus(f)) is not None), default=None),
+        "cgroup_cpus": min(
+            (share for path in cpu if (share := _cpus(path)) is not None), default=None
+        ),
     }
 
 
-def _folders(mount: Path, groups: str, controller: str, version: str) -> list[Path]:
-    """The group of this process and those above it, as far as they are mounted here.
+def _directories(mount: Path, groups: str, controller: str, version: str) -> list[Path]:
+    """The group of this process and its ancestors, as far as they are mounted here.
 
-    In a container the path may be the host's, of which only the top is mounted.
+    In a container the path may be the host's, with only its root mounted.
     """
-    found = _group(groups, controller)
-    if found is None:
+    group = _group(groups, controller)
+    if group is None:
         return []
-    path, controllers = found
+    path, controllers = group
     tops = (controllers, controller) if version == "v1" else ("unified", "")
-    top = next((mount / name for name in tops if _there(mount / name)), None)
-    if top is None or (version == "v2" and not _there(top / "cgroup.controllers")):
+    top = next((mount / name for name in tops if _exists(mount / name)), None)
+    if top is None or (version == "v2" and not _exists(top / "cgroup.controllers")):
         return []
     parts = [part for part in PurePosixPath(path).parts if part not in ("/", "..")]
     chain = [top.joinpath(*parts[:depth]) for depth in range(len(parts), -1, -1)]
-    return [folder for folder in chain if _there(folder)]
+    return [directory for directory in chain if _exists(directory)]
 
 
 def _group(groups: str, controller: str) -> tuple[str, str] | None:
@@ -78,24 +80,24 @@ def _lines(groups: str) -> Iterator[tuple[str, str, str]]:
             yield number, controllers, path
 
 
-def _memory(folder: Path, files: _Files) -> tuple[int, int | None] | None:
-    """A group's limit and what it uses, less the cache that gives way; None without a limit."""
-    limit = _number(_text(folder / files.limit))
+def _memory(directory: Path, files: _Files) -> tuple[int, int | None] | None:
+    """A group's limit, and its use without the reclaimable cache; None without a limit."""
+    limit = _number(_text(directory / files.limit))
     if limit is None or limit >= UNLIMITED:
         return None
-    used = _number(_text(folder / files.used))
-    for line in (_text(folder / "memory.stat") or "").splitlines():
+    used = _number(_text(directory / files.used))
+    for line in (_text(directory / "memory.stat") or "").splitlines():
         name, _, value = line.partition(" ")
         if name == files.cache and used is not None:
             used = max(0, used - (_number(value) or 0))
     return limit, used
 
 
-def _cpus(folder: Path) -> float | None:
+def _cpus(directory: Path) -> float | None:
     """Quota over period; None where time is not limited."""
-    both = (_text(folder / "cpu.max") or "").split()
+    both = (_text(directory / "cpu.max") or "").split()
     if len(both) != 2:
-        both = [_text(folder / f"cpu.cfs_{name}_us") or "" for name in ("quota", "period")]
+        both = [_text(directory / f"cpu.cfs_{name}_us") or "" for name in ("quota", "period")]
     quota, period = (_number(text) for text in both)
     return quota / period if quota is not None and quota > 0 and period else None
 
@@ -107,7 +109,7 @@ def _number(text: str | None) -> int | None:
         return None
 
 
-def _there(path: Path) -> bool:
+def _exists(path: Path) -> bool:
     try:
         path.stat()
     except OSError:

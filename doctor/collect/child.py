@@ -1,13 +1,13 @@
-"""A probe in a process of its own: a hang, a crash or garbage is a fact too.
+"""A probe in a process of its own: a hang, a crash and invalid output are facts too.
 
 A probe writes JSON lines to the descriptor named by its first argument:
-    {"enter": "nvmlInit"}              about to call what may hang or crash
-    {"left": "nvmlInit", "seconds": x} came back from it
-    {"note": {...}}                    something worth keeping even if it dies later
-    {"answer": {...}}                  the request is done
+    {"enter": "nvmlInit"}              entering a call that may hang or crash
+    {"left": "nvmlInit", "seconds": x} the call returned
+    {"note": {...}}                    a partial result, kept even if the probe dies later
+    {"answer": {...}}                  the request is complete
     {"error": "OSError: ...", "code": n}  the request failed
-Requests, where a probe serves more than one, arrive as JSON lines on its stdin; the end of stdin
-tells it to leave. What its libraries print goes to stderr, of which the tail is kept.
+A probe that serves several requests reads them as JSON lines from stdin and exits at the end of
+stdin. The output of its libraries goes to stderr; the last part of it is kept.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ PROBES = Path(__file__).parents[1] / "probes"
 TAIL = 64 * 1024
 LINE = 64 * 1024 * 1024
 NOTES = 100_000
-"""Notes and stages that one request may tell; a probe that goes on and on is broken."""
+"""The most notes and stages of one request; a probe that writes more is broken."""
 CUT_OFF = Ended(how="budget", detail="cut off by --budget")
-GLANCE = 0.25
-"""How often a silent child is looked at: its pipe may be held open by a process it left behind."""
+POLL_SECONDS = 0.25
+"""How often a silent child is polled: a process it left behind may keep its pipe open."""
 
 
 def probe_command(python: str, probe: str, *arguments: str) -> list[str]:
@@ -47,17 +47,17 @@ def probe_command(python: str, probe: str, *arguments: str) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What came of one request."""
+    """The result of one request."""
 
     ended: Ended
     answer: dict[str, Any] | None = None
     notes: tuple[dict[str, Any], ...] = ()
     stages: tuple[tuple[str, Ended], ...] = ()
-    """Calls entered, in order, each with how it ended; repeated ones are summed."""
+    """The calls, in the order of the first entry, and how each ended; repeated ones are summed."""
 
     @property
-    def placed(self) -> Ended:
-        """How it ended, with the call that an error came from; hangs and signals name theirs."""
+    def ended_with_stage(self) -> Ended:
+        """`ended`; the detail of an error also names the call, as it does for hangs and signals."""
         if self.ended.how != "error" or not self.stages or self.stages[-1][1].ok:
             return self.ended
         detail = f"{self.stages[-1][0]}: {self.ended.detail}"
@@ -65,7 +65,7 @@ class Answer:
 
 
 class _Message(msgspec.Struct):
-    """One line of a probe, of which nothing is taken for granted."""
+    """One line of a probe; its content is untrusted."""
 
     enter: str | None = None
     left: str | None = None
@@ -82,7 +82,7 @@ msgspec.json.Decoder(_Message)
 
 @dataclass(slots=True)
 class _Progress:
-    """What one request has told so far."""
+    """The messages of one request so far."""
 
     notes: list[dict[str, Any]] = field(default_factory=list)
     spent: dict[str, float] = field(default_factory=dict)
@@ -90,10 +90,10 @@ class _Progress:
     since: float = 0.0
 
     @property
-    def flooded(self) -> bool:
+    def exceeds_limit(self) -> bool:
         return len(self.notes) + len(self.spent) > NOTES
 
-    def take(self, message: _Message) -> None:
+    def add(self, message: _Message) -> None:
         if message.enter is not None:
             self.inside, self.since = message.enter, time.monotonic()
             self.spent.setdefault(self.inside, 0.0)
@@ -119,8 +119,8 @@ class Child:
     def __init__(self, command: Sequence[str], env: Mapping[str, str] | None = None) -> None:
         """Start it. Raises OSError if the program cannot be started."""
         self.started = time.monotonic()
-        self.until = math.inf
-        """When the time of the whole examination is over, on the monotonic clock."""
+        self.budget_end = math.inf
+        """When the budget of the run is spent, on the monotonic clock."""
         self._partial = bytearray()
         self._lines: deque[bytes] = deque()
         self._tail = b""
@@ -142,9 +142,9 @@ class Child:
         finally:
             os.close(writing)
         assert self._process.stdout
-        self._reading, self._noise = reading, self._process.stdout.fileno()
+        self._reading, self._output = reading, self._process.stdout.fileno()
         self._selector = selectors.DefaultSelector()
-        for descriptor in (self._reading, self._noise):
+        for descriptor in (self._reading, self._output):
             os.set_blocking(descriptor, False)
             self._selector.register(descriptor, selectors.EVENT_READ)
 
@@ -153,12 +153,12 @@ class Child:
         return not self._ended and self._process.poll() is None
 
     @property
-    def noise(self) -> str:
-        """The tail of what it printed."""
+    def output(self) -> str:
+        """The last part of its stdout and stderr."""
         return self._tail.decode("utf-8", "replace")
 
     def send(self, request: Mapping[str, Any]) -> None:
-        """Put a request into its stdin; that it died meanwhile is found by `wait`."""
+        """Write a request to its stdin; if it is dead, `wait` returns how it ended."""
         assert self._process.stdin
         if self._process.stdin.closed:
             return
@@ -167,7 +167,7 @@ class Child:
             self._process.stdin.flush()
 
     def close_stdin(self) -> None:
-        """Tell it to finish."""
+        """Ask it to exit."""
         assert self._process.stdin
         with contextlib.suppress(OSError):
             self._process.stdin.close()
@@ -180,63 +180,63 @@ class Child:
     ) -> Answer:
         """The answer to the oldest open request, or how the child ended without one.
 
-        A child that gives no answer in time is killed, and abandoned if even that does not help.
-        With `on_note` notes are heard as they come and not kept, and each gives it the whole time
-        again: a child that tells how far it is may take as long as it needs.
+        A child that does not answer within `seconds` is killed, and abandoned if SIGKILL has no
+        effect. With `on_note`, notes are passed on instead of kept, and each one restarts the
+        deadline: a child that reports its progress may take as long as it needs.
         """
-        began = time.monotonic()
-        deadline = began + seconds
+        started = time.monotonic()
+        deadline = started + seconds
         progress = _Progress()
         while True:
             message = self._next(deadline)
-            spent = time.monotonic() - began
-            if progress.flooded:
-                message = Ended(how="error", detail="the probe wrote notes without end")
+            elapsed = time.monotonic() - started
+            if progress.exceeds_limit:
+                message = Ended(how="error", detail="the probe wrote too many notes")
             if isinstance(message, Ended):
                 self.kill()
-                return progress.close(_placed(message, progress.inside, spent))
+                return progress.close(_with_stage(message, progress.inside, elapsed))
             if message.answer is not None:
-                return progress.close(Ended(how="ok", seconds=spent), message.answer)
+                return progress.close(Ended(how="ok", seconds=elapsed), message.answer)
             if message.error is not None:
                 detail, code = message.error[:2000], message.code
-                return progress.close(Ended(how="error", detail=detail, seconds=spent, code=code))
+                return progress.close(Ended(how="error", detail=detail, seconds=elapsed, code=code))
             if message.note is not None and on_note is not None:
                 deadline = time.monotonic() + seconds
                 on_note(message.note)
                 continue
-            progress.take(message)
+            progress.add(message)
             if message.enter is not None:
                 on_enter(progress.inside)
 
     def _next(self, deadline: float) -> _Message | Ended:
-        """The next message, or how it ended: text where the place is still to be told."""
+        """The next message, or how the child ended; the detail does not name the stage yet."""
         if self._ended:
-            return Ended(how="error", detail="the probe was ended before it was asked")
+            return Ended(how="error", detail="the probe ended before the request")
         while not self._lines:
             now = time.monotonic()
-            if now >= self.until:
+            if now >= self.budget_end:
                 return CUT_OFF
-            left = min(deadline, self.until) - now
-            if left <= 0:
+            remaining = min(deadline, self.budget_end) - now
+            if remaining <= 0:
                 return Ended(how="timeout")
-            if not self._pump(min(left, GLANCE)):
+            if not self._pump(min(remaining, POLL_SECONDS)):
                 return self._exit()
         message = _parsed(self._lines.popleft())
-        return message or Ended(how="error", detail="the probe wrote what is not a message")
+        return message or Ended(how="error", detail="the probe wrote an invalid message")
 
     def _pump(self, seconds: float) -> bool:
-        """Read what is there; False once nothing more can come or a line has no end."""
+        """Read the available output; False if no more can come or a line is too long."""
         ready = self._selector.select(seconds)
-        if not self._reports(ready) and self._process.poll() is not None:
+        if not self._has_report(ready) and self._process.poll() is not None:
             ready = self._selector.select(0)
-            if not self._reports(ready):
+            if not self._has_report(ready):
                 return False
         for key, _ in ready:
             chunk = os.read(key.fd, 1 << 16)
-            if key.fd == self._noise:
+            if key.fd == self._output:
                 self._tail = (self._tail + chunk)[-TAIL:]
                 if not chunk:
-                    self._selector.unregister(self._noise)
+                    self._selector.unregister(self._output)
                 continue
             head, newline, rest = chunk.rpartition(b"\n")
             if newline:
@@ -247,37 +247,37 @@ class Child:
                 return False
         return True
 
-    def _reports(self, ready: list[tuple[selectors.SelectorKey, int]]) -> bool:
+    def _has_report(self, ready: list[tuple[selectors.SelectorKey, int]]) -> bool:
         return any(key.fd == self._reading for key, _ in ready)
 
     def _exit(self) -> Ended:
-        """Nothing more comes from its report pipe: how it ended, with the last line it printed."""
+        """How it ended once its report pipe is closed; the detail is the last line it printed."""
         if len(self._partial) > LINE:
-            return Ended(how="error", detail="the probe wrote a line without end")
+            return Ended(how="error", detail="the probe wrote a line that is too long")
         try:
             code = self._process.wait(1.0)
         except subprocess.TimeoutExpired:
-            return Ended(how="error", detail="the probe closed its pipe and went on")
+            return Ended(how="error", detail="the probe closed its pipe but kept running")
         if code < 0:
             return Ended(how="signal", detail=_signal_name(-code))
         self._drain()
-        last = (self.noise.strip().splitlines() or [f"exit status {code} and no message"])[-1]
+        last = (self.output.strip().splitlines() or [f"exit status {code} and no message"])[-1]
         return Ended(how="error", detail=last[:2000])
 
     def _drain(self) -> None:
-        """What it printed last: as much as a pipe holds, for somebody may still be writing."""
+        """Read the rest of its output: at most what a pipe holds, for others may still write."""
         with contextlib.suppress(KeyError):
             self._selector.unregister(self._reading)
-        left = 1 << 20
-        while left > 0 and (ready := self._selector.select(0)):
+        limit = 1 << 20
+        while limit > 0 and (ready := self._selector.select(0)):
             for key, _ in ready:
                 chunk = os.read(key.fd, 1 << 16)
-                self._tail, left = (self._tail + chunk)[-TAIL:], left - len(chunk)
+                self._tail, limit = (self._tail + chunk)[-TAIL:], limit - len(chunk)
                 if not chunk:
                     self._selector.unregister(key.fd)
 
     def kill(self) -> None:
-        """Kill its whole group and wait a second; one stuck in the driver is abandoned."""
+        """Kill its process group and wait one second; a child stuck in the driver is abandoned."""
         if self._ended:
             return
         self.kill_group()
@@ -299,27 +299,27 @@ class Child:
 
 
 def _parsed(line: bytes) -> _Message | None:
-    """The line as a message; None if it is none."""
+    """The line as a message; None if it is not one."""
     try:
-        told = json.loads(line)
-        if b"\\ud" in line.lower():  # a lone surrogate can be in no facts file
-            text = json.dumps(told, ensure_ascii=False)
-            told = json.loads(text.encode("utf-8", "replace"))
-        return msgspec.convert(told, _Message)
+        content = json.loads(line)
+        if b"\\ud" in line.lower():  # facts files cannot hold a lone surrogate
+            text = json.dumps(content, ensure_ascii=False)
+            content = json.loads(text.encode("utf-8", "replace"))
+        return msgspec.convert(content, _Message)
     except (ValueError, RecursionError):
         return None
 
 
 def _signal_name(number: int) -> str:
-    known = {member.value: member.name for member in signal.Signals}
-    return known.get(number, f"signal {number}")
+    names = {member.value: member.name for member in signal.Signals}
+    return names.get(number, f"signal {number}")
 
 
-def _placed(ended: Ended, inside: str, spent: float) -> Ended:
+def _with_stage(ended: Ended, inside: str, elapsed: float) -> Ended:
     where = f" inside {inside}" if inside else ""
     detail = ended.detail
     if ended.how == "timeout":
-        detail = f"no answer in {round(spent, 1):g} s{where}"
+        detail = f"no answer in {round(elapsed, 1):g} s{where}"
     elif ended.how in ("signal", "budget"):
         detail = f"{ended.detail}{where}"
-    return Ended(how=ended.how, detail=detail, seconds=spent, code=ended.code)
+    return Ended(how=ended.how, detail=detail, seconds=elapsed, code=ended.code)

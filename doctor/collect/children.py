@@ -1,4 +1,4 @@
-"""The probes that run, their deadlines and what they answer."""
+"""The running probes, and their answers as sections of the facts."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from doctor._util.records import Ended, Unknown
-from doctor.checkpoint.io.addresses import clean
+from doctor.checkpoint.io.urls import redact_urls
 from doctor.checkpoint.records import Checkpoint
 from doctor.collect.child import CUT_OFF, Answer, Child, probe_command
 from doctor.facts.facts import Facts
@@ -22,11 +22,14 @@ from doctor.facts.facts import Facts
 T = TypeVar("T")
 
 msgspec.json.Decoder(Facts)
-"""Builds what msgspec knows of every section, while the import lock keeps other threads out.
+"""Makes msgspec build its information on every section during the import, in one thread.
 
-msgspec builds it at the first use of a type otherwise, without a lock: two threads that convert a
-type for the first time at once end the process with SIGSEGV.
+Otherwise it is built at the first use of a type, without a lock: if two threads convert a type for
+the first time at once, the process dies of SIGSEGV.
 """
+
+
+INTERRUPTED = Ended(how="error", detail="the run was interrupted")
 
 
 class NotStartedError(Exception):
@@ -38,13 +41,13 @@ class NotStartedError(Exception):
 
 
 class Children:
-    """Every child of this run, so that an interrupt leaves none behind."""
+    """All children of a run, so that none outlives it."""
 
     def __init__(self, budget: float | None = None) -> None:
-        """`budget`: the seconds from now on that all of them may take."""
-        self._until = math.inf if budget is None else time.monotonic() + budget
+        """`budget`: seconds from now in which all of them must end."""
+        self._budget_end = math.inf if budget is None else time.monotonic() + budget
         self._running: list[Child] = []
-        self._closed = False
+        self._interrupted = threading.Event()
 
     def start(
         self, python: str, probe: str, *arguments: str, env: Mapping[str, str] | None = None
@@ -53,20 +56,23 @@ class Children:
 
         Raises NotStartedError if `python` cannot be started or the budget is spent.
         """
-        if self._closed:
-            raise NotStartedError(Ended(how="error", detail="the run was interrupted"))
-        if time.monotonic() >= self._until:
+        if self._interrupted.is_set():
+            raise NotStartedError(INTERRUPTED)
+        if time.monotonic() >= self._budget_end:
             raise NotStartedError(CUT_OFF)
         command = probe_command(python, probe, *arguments)
         try:
             child = Child(command, {**environment(), **(env or {})})
         except OSError as error:
             raise NotStartedError(Ended(how="error", detail=str(error))) from error
+        child.budget_end = self._budget_end
         self._running.append(child)
-        child.until = self._until
+        if self._interrupted.is_set():  # by another thread in the meantime
+            child.kill()
+            raise NotStartedError(INTERRUPTED)
         return child
 
-    def ask(
+    def run_probe(
         self,
         probe: str,
         *arguments: str,
@@ -74,7 +80,7 @@ class Children:
         on_enter: Callable[[str], None] = lambda stage: None,
         on_note: Callable[[dict[str, Any]], None] | None = None,
     ) -> Answer:
-        """One answer of a probe under the doctor's own interpreter, which is ended then."""
+        """Run a probe under the doctor's own interpreter for one answer, and end it."""
         try:
             child = self.start(sys.executable, f"doctor_side/{probe}", *arguments)
         except NotStartedError as error:
@@ -85,14 +91,14 @@ class Children:
             child.kill()
 
     def interrupt(self) -> None:
-        """Kill every process group that is left."""
-        self._closed = True
+        """Kill all remaining process groups."""
+        self._interrupted.set()
         for child in self._running:
             child.kill_group()
 
 
 def environment() -> dict[str, str]:
-    """The environment of a probe: the user's, less what would hide a probe's siblings from it."""
+    """The environment of a probe: without the variable that hides its neighbouring modules."""
     return {name: value for name, value in os.environ.items() if name != "PYTHONSAFEPATH"}
 
 
@@ -111,7 +117,7 @@ def background(work: Callable[[], T]) -> Future[T]:
 
 
 def read(answer: Answer, key: str, kind: type[T]) -> T | Unknown:
-    """The part of an answer that is a `kind`; Unknown with the reason if it is not there."""
+    """The part of an answer under `key`; Unknown with the reason if it is missing or malformed."""
     if answer.answer is None:
         return Unknown(reason=answer.ended.detail or answer.ended.how)
     return fit(answer.answer.get(key), kind)
@@ -127,15 +133,17 @@ def unless_cut_off(section: T, *calls: Ended | None) -> T | Unknown:
 
 
 def read_checkpoint(answer: Answer) -> Checkpoint | Unknown:
-    """What the probe said of a checkpoint; how it died may hold an address and its secrets."""
-    said = answer.answer or {}
-    found = fit(said, Unknown) if "reason" in said else read(answer, "checkpoint", Checkpoint)
-    return Unknown(reason=clean(found.reason)) if isinstance(found, Unknown) else found
+    """The checkpoint section; reasons are redacted, as they may hold a URL with secrets."""
+    content = answer.answer or {}
+    section = (
+        fit(content, Unknown) if "reason" in content else read(answer, "checkpoint", Checkpoint)
+    )
+    return Unknown(reason=redact_urls(section.reason)) if isinstance(section, Unknown) else section
 
 
 def fit(data: Any, kind: type[T]) -> T | Unknown:
-    """`data` of a probe as a `kind`: strictly, a probe is not trusted either."""
+    """`data` of a probe as a `kind`, or Unknown: probes are untrusted, so types must match."""
     try:
         return msgspec.convert(data, kind)
     except msgspec.ValidationError as error:
-        return Unknown(reason=f"the probe's answer is no {kind.__name__}: {error}")
+        return Unknown(reason=f"the probe's answer is not a valid {kind.__name__}: {error}")

@@ -1,4 +1,4 @@
-"""Which probe fills which section, at the same time where it can; the only caller of probes."""
+"""Runs the probes, concurrently where possible, and fills the sections of the facts."""
 
 from __future__ import annotations
 
@@ -12,9 +12,8 @@ import msgspec
 
 from doctor._util.records import Ended, Unknown
 from doctor._util.units import printable
-from doctor.checkpoint.io.addresses import redacted
+from doctor.checkpoint.io.urls import redact_url
 from doctor.checkpoint.records import Checkpoint
-from doctor.collect import host
 from doctor.collect.attention_trial import collect_attention
 from doctor.collect.children import (
     Children,
@@ -25,11 +24,12 @@ from doctor.collect.children import (
     unless_cut_off,
 )
 from doctor.collect.diagnosis import diagnose
-from doctor.collect.gpus import Siblings, Watch, left_out, put_to_work
+from doctor.collect.gpus import PerGpuSmoke, Watch, run_load_tests, without_load
+from doctor.collect.host import read_host
 from doctor.collect.interpreter import choose
 from doctor.collect.own_training import collect_own
 from doctor.collect.torch_child import (
-    Told,
+    ReportProgress,
     TorchChild,
     read_devices,
     read_import,
@@ -37,18 +37,20 @@ from doctor.collect.torch_child import (
     run_kernels,
     run_smoke,
 )
-from doctor.collect.workers import Worker, end, team
+from doctor.collect.workers import Worker, end, start_workers
 from doctor.facts.facts import Facts
 from doctor.facts.machine import Cuda, Driver, Gpu, Host, Interpreter, Place, Torch
 from doctor.facts.training import ModelShape, OwnModel, Smoke
 from doctor.facts.views import find_target
+from doctor.job.expect import Expect
 from doctor.job.job import Chosen, Job
+from doctor.job.run_options import RunOptions
 
 OWN_SECONDS = 0.5
-"""Of a budget for the doctor's own start and report."""
+"""The part of a budget for the doctor's own start and report."""
 DRIVER_SECONDS, GPU_SECONDS = 8.0, 2.0
-"""For the driver to answer, and for each GPU beyond the first: where nothing keeps the driver
-awake (no persistence mode), it starts one GPU after the other first."""
+"""For the driver to respond, and for each GPU beyond the first: without persistence mode the driver
+first initializes one GPU after the other."""
 MOST_GPUS = 8
 PLACE_SECONDS = 8.0
 CHECKPOINT_SECONDS = 120.0
@@ -56,34 +58,45 @@ CHECKPOINT_SECONDS = 120.0
 Gpus = tuple[Gpu, ...] | Unknown | None
 
 
-def collect(job: Job, told: Told) -> Facts:
-    """Examine this machine; `told` hears what takes long. No child outlives the call."""
-    children = Children(None if job.budget is None else max(OWN_SECONDS, job.budget - OWN_SECONDS))
+def collect(
+    job: Job, options: RunOptions, expect: Expect, report_progress: ReportProgress
+) -> Facts:
+    """Examine this machine. Long steps are reported; no child process outlives the call."""
+    budget = options.budget
+    children = Children(None if budget is None else max(OWN_SECONDS, budget - OWN_SECONDS))
     try:
-        return _collect(job, children, told)
+        return _collect(job, options, expect, children, report_progress)
     finally:
         children.interrupt()
 
 
-def _collect(job: Job, children: Children, told: Told) -> Facts:
-    began = time.monotonic()
+def _collect(
+    job: Job,
+    options: RunOptions,
+    expect: Expect,
+    children: Children,
+    report_progress: ReportProgress,
+) -> Facts:
+    started = time.monotonic()
     path, why = choose(job.python, os.environ)
     child = TorchChild(children, path)
-    seen = host.look()
-    nvidia = find_target(job, seen, Unknown(reason="not asked yet")).kind == "nvidia"
-    patience = driver_seconds(seen)
-    driver = background(lambda: _driver(children, patience) if nvidia else (None, None))
-    places = [_look_at(children, *role) for role in roles(job, os.environ)]
+    host = read_host()
+    nvidia = find_target(job, host, Unknown(reason="not imported yet")).kind == "nvidia"
+    seconds = driver_seconds(host)
+    driver = background(lambda: _driver(children, seconds) if nvidia else (None, None))
+    places = [_start_place(children, *role) for role in roles(job, expect, os.environ)]
     checkpoint = background(lambda: _checkpoint(children, job.checkpoint))
     shape = background(lambda: _shape(children, job.hf or job.checkpoint))
 
-    told("importing torch")
+    report_progress("importing torch")
     interpreter, torch = read_import(path, why, child)
-    told("asking the driver")
+    report_progress("waiting for the driver")
     driver_section, gpus = driver.result()
     facts = Facts(
         job=without_secrets(job),
-        host=seen,
+        options=options,
+        expect=expect,
+        host=host,
         driver=driver_section,
         gpus=gpus,
         interpreter=interpreter,
@@ -91,99 +104,113 @@ def _collect(job: Job, children: Children, told: Told) -> Facts:
         places=(),
     )
     if isinstance(torch, Torch):
-        facts = _examine_torch(facts, torch, child, children, told)
+        facts = _examine_torch(facts, torch, child, children, report_progress)
     else:
-        facts = left_out(facts.with_(smoke=torch) if job.smoke else facts, torch)
+        facts = without_load(facts.with_(smoke=torch) if options.smoke else facts, torch)
     child.end()
-    facts = facts.with_(own=_own(facts, children, told))
-    told("waiting for disks")
+    facts = facts.with_(own=_own(facts, children, report_progress))
+    report_progress("waiting for disks")
     return facts.with_(
         places=tuple(place.result() for place in places),
         checkpoint=checkpoint.result(),
         shape=shape.result(),
-        seconds=time.monotonic() - began,
+        seconds=time.monotonic() - started,
     )
 
 
 def without_secrets(job: Job) -> Job:
-    """The job as it may be told: an address of a checkpoint can hold a password or a token."""
+    """The job without the password or token that the URL of a checkpoint can hold."""
     if job.checkpoint is None:
         return job
-    return msgspec.structs.replace(job, checkpoint=redacted(job.checkpoint))
+    return msgspec.structs.replace(job, checkpoint=redact_url(job.checkpoint))
 
 
 def _examine_torch(
-    facts: Facts, torch: Torch, child: TorchChild, children: Children, told: Told
+    facts: Facts,
+    torch: Torch,
+    child: TorchChild,
+    children: Children,
+    report_progress: ReportProgress,
 ) -> Facts:
-    """The torch stages. CUDA's are left out when the driver gave no answer."""
+    """The torch stages. CUDA's are omitted if the driver hangs."""
     if facts.target.kind in ("nvidia", "rocm"):
-        facts = facts.with_(cuda=_silent(facts.driver) or read_devices(child, told))
+        facts = facts.with_(cuda=_hung_driver(facts.driver) or read_devices(child, report_progress))
     device = _device(facts)
     if isinstance(device, Unknown):
-        facts = left_out(_examine_cuda(facts, torch, child, (), told), device)
-        return facts.with_(smoke=device, attention=device) if facts.job.smoke else facts
-    workers = team(children, child, facts)
+        facts = without_load(_examine_cuda(facts, torch, child, (), report_progress), device)
+        return facts.with_(smoke=device, attention=device) if facts.options.smoke else facts
+    workers = start_workers(children, child, facts)
     watch = Watch(children, facts)
     try:
-        facts = _examine_cuda(facts, torch, child, workers, told)
-        watch.ready()
-        facts = _train(facts, device, child, workers, told)
-        attention = collect_attention(child, children, facts, device, told)
+        facts = _examine_cuda(facts, torch, child, workers, report_progress)
+        watch.wait_until_ready()
+        facts = _train(facts, device, child, workers, report_progress)
+        attention = collect_attention(child, children, facts, device, report_progress)
         facts = facts.with_(attention=attention)
-        facts = put_to_work(children, workers, facts, told)
+        facts = run_load_tests(children, workers, facts, report_progress)
     finally:
         end(workers[1:])
     return facts.with_(watched=watch.stop())
 
 
 def _train(
-    facts: Facts, device: str, child: TorchChild, workers: tuple[Worker, ...], told: Told
+    facts: Facts,
+    device: str,
+    child: TorchChild,
+    workers: tuple[Worker, ...],
+    report_progress: ReportProgress,
 ) -> Facts:
     """The smoke step, on all GPUs of the job at the same time."""
     chosen = facts.chosen
-    if not facts.job.smoke:
+    if not facts.options.smoke:
         return facts
     if isinstance(chosen, Unknown):
         return facts.with_(smoke=chosen)
-    others = Siblings(workers, facts.job, chosen)
-    smoke = run_smoke(child, facts.job, device, chosen, told)
+    others = PerGpuSmoke(workers, facts.job, chosen)
+    smoke = run_smoke(child, facts.job, device, chosen, report_progress)
     siblings = others.smokes()
     if isinstance(smoke, Smoke):
-        diagnosis = diagnose(child, {"kind": "small"}, smoke, told)
+        diagnosis = diagnose(child, {"kind": "small"}, smoke, report_progress)
         smoke = msgspec.structs.replace(smoke, diagnosis=diagnosis)
     return facts.with_(smoke=smoke, siblings=siblings)
 
 
-def _own(facts: Facts, children: Children, told: Told) -> OwnModel | Unknown | None:
-    """The user's own training, in a process of its own: its code may set and break anything."""
-    if not facts.job.smoke or not (facts.job.model or facts.job.hf):
+def _own(
+    facts: Facts, children: Children, report_progress: ReportProgress
+) -> OwnModel | Unknown | None:
+    """The user's own training, in a process of its own: its code may change any setting."""
+    if not facts.options.smoke or not (facts.job.model or facts.job.hf):
         return None
     device, chosen, interpreter = _device(facts), facts.chosen, facts.interpreter
-    for needed in (facts.torch, interpreter, device, chosen):
-        if isinstance(needed, Unknown):
-            return needed
+    for section in (facts.torch, interpreter, device, chosen):
+        if isinstance(section, Unknown):
+            return section
     assert isinstance(interpreter, Interpreter)
     assert isinstance(device, str)
     assert isinstance(chosen, Chosen)
-    return collect_own(children, interpreter.path, facts.job, device, chosen, told)
+    return collect_own(children, interpreter.path, facts.job, device, chosen, report_progress)
 
 
 def _examine_cuda(
-    facts: Facts, torch: Torch, child: TorchChild, workers: tuple[Worker, ...], told: Told
+    facts: Facts,
+    torch: Torch,
+    child: TorchChild,
+    workers: tuple[Worker, ...],
+    report_progress: ReportProgress,
 ) -> Facts:
-    """A kernel on every GPU of the workers, and the libraries that are mapped then."""
+    """A kernel on every GPU of the workers, and the libraries that are mapped afterwards."""
     cuda = facts.cuda
     if not isinstance(cuda, Cuda):
         return facts.with_(libraries=cuda)
     if workers:
-        cuda = run_kernels(cuda, [worker.child for worker in workers], told)
+        cuda = run_kernels(cuda, [worker.child for worker in workers], report_progress)
     libraries, torch, cuda = read_libraries(child, torch, cuda)
     kernels = (gpu.kernel for gpu in cuda.gpus)
     return facts.with_(torch=torch, cuda=unless_cut_off(cuda, *kernels), libraries=libraries)
 
 
-def _silent(driver: Driver | Unknown | None) -> Unknown | None:
-    """Why CUDA must not be touched: a driver that does not answer hangs torch too."""
+def _hung_driver(driver: Driver | Unknown | None) -> Unknown | None:
+    """Why CUDA must not be used: a hung driver would hang torch too."""
     if isinstance(driver, Driver):
         for ended in (driver.nvml, driver.cuda):
             if ended.how == "timeout":
@@ -204,25 +231,25 @@ def _device(facts: Facts) -> str | Unknown:
     return Unknown(reason=f"torch sees no GPU to train on: {detail}".rstrip(": "))
 
 
-def driver_seconds(seen: Host) -> float:
-    """How long the driver of these GPUs may take to answer."""
-    return DRIVER_SECONDS + GPU_SECONDS * max(0, min(seen.nvidia_devices, MOST_GPUS) - 1)
+def driver_seconds(host: Host) -> float:
+    """How long the driver of this host's GPUs may take to respond."""
+    return DRIVER_SECONDS + GPU_SECONDS * max(0, min(host.nvidia_devices, MOST_GPUS) - 1)
 
 
 def _driver(children: Children, seconds: float) -> tuple[Driver | Unknown, Gpus]:
     """NVML and CUDA, each started in a process of its own."""
-    started = background(lambda: children.ask("cuda_init", seconds=seconds))
-    nvml = children.ask("nvml", seconds=seconds)
-    cuda = started.result()
-    told = {key: value for note in nvml.notes for key, value in note.items() if key != "gpu"}
-    told |= nvml.answer or {}
-    version = (cuda.answer or {}).get("driver_version") or told.get("cuda_version")
+    cuda_answer = background(lambda: children.run_probe("cuda_init", seconds=seconds))
+    nvml = children.run_probe("nvml", seconds=seconds)
+    cuda = cuda_answer.result()
+    versions = {key: value for note in nvml.notes for key, value in note.items() if key != "gpu"}
+    versions |= nvml.answer or {}
+    version = (cuda.answer or {}).get("driver_version") or versions.get("cuda_version")
     driver = fit(
         {
             "type": "Driver",
             "nvml": nvml.ended,
             "cuda": cuda.ended,
-            "version": told.get("version"),
+            "version": versions.get("version"),
             "cuda_version": version,
         },
         Driver,
@@ -232,37 +259,36 @@ def _driver(children: Children, seconds: float) -> tuple[Driver | Unknown, Gpus]
     section = unless_cut_off(driver, nvml.ended, cuda.ended)
     if nvml.ended.ok:
         return section, read(nvml, "gpus", tuple[Gpu, ...])
-    kept = fit([note["gpu"] for note in nvml.notes if "gpu" in note], tuple[Gpu, ...])
-    return section, kept or Unknown(reason=nvml.ended.detail)
+    read_before = fit([note["gpu"] for note in nvml.notes if "gpu" in note], tuple[Gpu, ...])
+    return section, read_before or Unknown(reason=nvml.ended.detail)
 
 
 Role = Literal["output", "cache", "temporary", "expected"]
 
 
-def roles(job: Job, environ: Mapping[str, str]) -> list[tuple[Role, str, bool]]:
-    """The folders to look at: role, path, and whether the user named it to be written to."""
+def roles(job: Job, expect: Expect, environ: Mapping[str, str]) -> list[tuple[Role, str, bool]]:
+    """The directories to examine: role, path, and whether the user named it for output."""
     caches = environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")  # noqa: PTH111
     cache = job.cache_dir or environ.get("HF_HOME") or f"{caches}/huggingface"
-    expected = job.expect.disk if job.expect else {}
     return [
         ("output", job.output_dir or job.working_dir, job.output_dir is not None),
         ("cache", printable(cache), False),
-        ("temporary", environ.get("TMPDIR") or "/tmp", False),  # noqa: S108 - only looked at
-        *(("expected", path, False) for path in expected),
+        ("temporary", environ.get("TMPDIR") or "/tmp", False),  # noqa: S108 - not written to
+        *(("expected", path, False) for path in expect.disk),
     ]
 
 
-def _look_at(children: Children, role: Role, path: str, named: bool) -> Future[Place]:
+def _start_place(children: Children, role: Role, path: str, named: bool) -> Future[Place]:
     return background(lambda: _place(children, role, path, named))
 
 
 def _place(children: Children, role: Role, path: str, named: bool) -> Place:
     arguments = (role, path, "named" if named else "assumed")
-    answer = children.ask("place", *arguments, seconds=PLACE_SECONDS)
-    known = {key: value for note in answer.notes for key, value in note.get("place", {}).items()}
-    known |= (answer.answer or {}).get("place", {})
-    said = {"type": "Place", "role": role, "path": path, "named": named, "looked": answer.ended}
-    place = fit(known | said, Place)
+    answer = children.run_probe("place", *arguments, seconds=PLACE_SECONDS)
+    content = {key: value for note in answer.notes for key, value in note.get("place", {}).items()}
+    content |= (answer.answer or {}).get("place", {})
+    fixed = {"type": "Place", "role": role, "path": path, "named": named, "looked": answer.ended}
+    place = fit(content | fixed, Place)
     if isinstance(place, Unknown):
         ended = Ended(how="error", detail=place.reason)
         return Place(role=role, path=path, named=named, looked=ended)
@@ -272,13 +298,14 @@ def _place(children: Children, role: Role, path: str, named: bool) -> Place:
 def _shape(children: Children, path: str | None) -> ModelShape | Unknown | None:
     if path is None or "://" in path:
         return None
-    answer = children.ask("shape", path, seconds=PLACE_SECONDS)
-    told = answer.answer or {}
-    found = fit(told, Unknown) if "reason" in told else read(answer, "shape", ModelShape)
-    return None if isinstance(found, Unknown) and told.get("absent") is True else found
+    answer = children.run_probe("shape", path, seconds=PLACE_SECONDS)
+    content = answer.answer or {}
+    if content.get("absent") is True:
+        return None
+    return fit(content, Unknown) if "reason" in content else read(answer, "shape", ModelShape)
 
 
 def _checkpoint(children: Children, path: str | None) -> Checkpoint | Unknown | None:
     if path is None:
         return None
-    return read_checkpoint(children.ask("checkpoint", path, seconds=CHECKPOINT_SECONDS))
+    return read_checkpoint(children.run_probe("checkpoint", path, seconds=CHECKPOINT_SECONDS))

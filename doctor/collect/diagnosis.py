@@ -12,7 +12,7 @@ import msgspec
 
 from doctor.collect.child import Answer
 from doctor.collect.children import fit
-from doctor.collect.torch_child import Told, TorchChild, cut_short
+from doctor.collect.torch_child import ReportProgress, TorchChild, cut_short
 from doctor.facts.training import LEFT_OUT, Attempt, Diagnosis, Fault, Smoke
 
 CHANGES = (
@@ -72,7 +72,7 @@ def diagnose(
     child: TorchChild,
     subject: Mapping[str, Any],
     smoke: Smoke,
-    told: Told = lambda stage: None,
+    told: ReportProgress = lambda stage: None,
     *,
     attempt_seconds: float = ATTEMPT_SECONDS,
     total_seconds: float = TOTAL_SECONDS,
@@ -99,7 +99,7 @@ class _Search:
         child: TorchChild,
         subject: Mapping[str, Any],
         smoke: Smoke,
-        told: Told,
+        told: ReportProgress,
         fault: Fault,
         expected: Sequence[str],
         seconds: float,
@@ -198,7 +198,7 @@ class _Search:
     def _asked(self, name: str, **request: Any) -> Answer:
         what = request.get("change", name)
         seconds = max(1.0, min(self._seconds, self._deadline - time.monotonic()))
-        return self._child.ask(
+        return self._child.request(
             seconds,
             lambda stage: self._told(f"finding the cause ({what}): {stage}"),
             stage=name,

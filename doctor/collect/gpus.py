@@ -1,4 +1,4 @@
-"""The job's GPUs at the same time: one torch process each, trained on, put under load, watched."""
+"""The job's GPUs at the same time, one torch process each: training, load, NVML's counters."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from doctor._util.records import Ended, Unknown
 from doctor.collect.child import Child
 from doctor.collect.children import Children, NotStartedError, background, fit, read, unless_cut_off
 from doctor.collect.peers import try_peers
-from doctor.collect.torch_child import Told, run_smoke
+from doctor.collect.torch_child import ReportProgress, run_smoke
 from doctor.collect.workers import Worker
 from doctor.facts.facts import Facts
 from doctor.facts.load import Load, Watched
@@ -19,11 +19,11 @@ from doctor.facts.training import Smoke
 from doctor.job.job import Chosen, Job
 
 LOAD_SECONDS = 60.0
-"""The load takes two; loading a GPU library from a slow disk comes on top."""
+"""The load itself takes two seconds; loading a GPU library from a slow disk may take long."""
 WATCH_SECONDS = 8.0
 
 
-class Siblings:
+class PerGpuSmoke:
     """The smoke step on all GPUs but the first, while the first does its own."""
 
     def __init__(self, workers: tuple[Worker, ...], job: Job, chosen: Chosen) -> None:
@@ -39,24 +39,26 @@ class Siblings:
         return complete if len(complete) == len(smokes) else ()
 
 
-def put_to_work(children: Children, workers: tuple[Worker, ...], facts: Facts, told: Told) -> Facts:
-    """The tests under load, unless the user left them out. A GPU that hung is asked no more."""
-    if facts.job.quick or not workers:
+def run_load_tests(
+    children: Children, workers: tuple[Worker, ...], facts: Facts, report_progress: ReportProgress
+) -> Facts:
+    """The tests under load, unless the user omits them. They end at the first GPU that hangs."""
+    if facts.options.quick or not workers:
         return facts
     several = len(workers) > 1 and facts.target.kind == "nvidia"
-    if stuck := _stuck(facts):
-        return facts.with_(load=stuck, peers=stuck if several else None)
-    told("putting the GPU under load" if len(workers) == 1 else "putting the GPUs under load")
-    loads = put_under_load(workers)
+    if hung := _hung(facts):
+        return facts.with_(load=hung, peers=hung if several else None)
+    report_progress(f"putting the GPU{'s' * (len(workers) > 1)} under load")
+    loads = measure_load(workers)
     facts = facts.with_(load=unless_cut_off(loads, *(load.ended for load in loads)))
     if not several:
         return facts
-    told("copying between the GPUs")
-    return facts.with_(peers=_stuck(facts) or try_peers(children, workers))
+    report_progress("copying between the GPUs")
+    return facts.with_(peers=_hung(facts) or try_peers(children, workers))
 
 
-def _stuck(facts: Facts) -> Unknown | None:
-    """Why nothing more is asked of the GPUs: one gave no answer, and a try costs its deadline."""
+def _hung(facts: Facts) -> Unknown | None:
+    """Why no more tests run on the GPUs: one hung, and every further test would too."""
     smokes = (*((facts.smoke,) if isinstance(facts.smoke, Smoke) else ()), *facts.siblings)
     ends = [(smoke.device, stage.ended) for smoke in smokes for stage in smoke.stages]
     loads = facts.load if isinstance(facts.load, tuple) else ()
@@ -67,16 +69,16 @@ def _stuck(facts: Facts) -> Unknown | None:
     return None
 
 
-def left_out(facts: Facts, why: Unknown) -> Facts:
-    """The facts where no GPU could be put under load though the job asks for it."""
-    wanted = facts.target.kind in ("nvidia", "rocm") and not facts.job.quick
-    return facts.with_(load=why) if wanted else facts
+def without_load(facts: Facts, reason: Unknown) -> Facts:
+    """The facts if the tests under load were requested but no GPU can run them."""
+    requested = facts.target.kind in ("nvidia", "rocm") and not facts.options.quick
+    return facts.with_(load=reason) if requested else facts
 
 
-def put_under_load(workers: tuple[Worker, ...]) -> tuple[Load, ...]:
-    """All devices at once, as a job loads them: they share power and cooling.
+def measure_load(workers: tuple[Worker, ...]) -> tuple[Load, ...]:
+    """All devices at the same time, as in a job, because they share power and cooling.
 
-    The way to the host is measured one device after the other: some share it.
+    Copies to and from the host are measured one device after the other: some share the link.
     """
     running = [background(partial(_load, worker)) for worker in workers]
     loads = [each.result() for each in running]
@@ -84,34 +86,34 @@ def put_under_load(workers: tuple[Worker, ...]) -> tuple[Load, ...]:
 
 
 def _load(worker: Worker) -> Load:
-    known = Load(device=worker.device, uuid=worker.uuid, name=worker.name, ended=Ended(how="ok"))
-    return _asked(worker, "load", known)
+    load = Load(device=worker.device, uuid=worker.uuid, name=worker.name, ended=Ended(how="ok"))
+    return _run_stage(worker, "load", load)
 
 
 def _host_copies(worker: Worker, load: Load) -> Load:
-    return _asked(worker, "host copies", load) if load.ended.ok else load
+    return _run_stage(worker, "host copies", load) if load.ended.ok else load
 
 
-def _asked(worker: Worker, stage: str, known: Load) -> Load:
-    """What is known of the device and what a stage of the load adds to it."""
-    answer = worker.child.ask(LOAD_SECONDS, stage=stage, device=worker.device)
-    told = (answer.answer or {}).get("load")
-    if not isinstance(told, dict):
-        return msgspec.structs.replace(known, ended=answer.placed)
-    told["seconds"] = known.seconds + answer.ended.seconds
-    full = fit(msgspec.to_builtins(known) | told, Load)
-    if isinstance(full, Load):
-        return full
-    return msgspec.structs.replace(known, ended=Ended(how="error", detail=full.reason))
+def _run_stage(worker: Worker, stage: str, load: Load) -> Load:
+    """The record with the results of one more stage."""
+    answer = worker.child.request(LOAD_SECONDS, stage=stage, device=worker.device)
+    measured = (answer.answer or {}).get("load")
+    if not isinstance(measured, dict):
+        return msgspec.structs.replace(load, ended=answer.ended_with_stage)
+    measured["seconds"] = load.seconds + answer.ended.seconds
+    section = fit(msgspec.to_builtins(load) | measured, Load)
+    if isinstance(section, Load):
+        return section
+    return msgspec.structs.replace(load, ended=Ended(how="error", detail=section.reason))
 
 
 class Watch:
-    """NVML's counters before and after, and samples between; nothing where there is no NVML."""
+    """NVML's counters before and after the tests, and samples in between, if NVML is there."""
 
     def __init__(self, children: Children, facts: Facts) -> None:
         self._child: Child | None = None
         self._refused: Unknown | None = None
-        busy = facts.job.smoke or not facts.job.quick
+        busy = facts.options.smoke or not facts.options.quick
         if busy and facts.target.kind == "nvidia" and isinstance(facts.gpus, tuple):
             uuids = (gpu.uuid for gpu in facts.gpus)
             try:
@@ -119,21 +121,21 @@ class Watch:
             except NotStartedError as error:
                 self._refused = Unknown(reason=error.ended.detail)
                 return
-            self._begun = background(lambda: child.wait(WATCH_SECONDS).ended)
+            self._ready = background(lambda: child.wait(WATCH_SECONDS).ended)
 
-    def ready(self) -> None:
-        """Wait until the counters are read for the first time, or will not be."""
+    def wait_until_ready(self) -> None:
+        """Wait until the counters have been read for the first time, or the attempt has failed."""
         if self._child:
-            self._begun.result()
+            self._ready.result()
 
     def stop(self) -> tuple[Watched, ...] | Unknown | None:
-        """What was seen of every GPU; None where nothing was watched."""
+        """The record of every GPU; None if nothing was watched."""
         if self._child is None:
             return self._refused
-        begun = self._begun.result()
-        if not begun.ok:
+        ready = self._ready.result()
+        if not ready.ok:
             self._child.kill()
-            return Unknown(reason=begun.detail)
+            return Unknown(reason=ready.detail)
         self._child.send({"stop": True})
         try:
             return read(self._child.wait(WATCH_SECONDS), "watched", tuple[Watched, ...])

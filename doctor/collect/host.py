@@ -61,15 +61,17 @@ RECORDED = frozenset(
         "TORCH_TRACE",
     }
 )
-"""Names of the variables that are ever recorded: none of them is made to hold a secret."""
+"""The only variables that are recorded: none of them is meant to hold a secret."""
 
+NAMES_IN_CGROUPS = {"kubepods": "kubernetes", "libpod": "podman"}
 NVIDIA, AMD = 0x10DE, 0x1002
 DISPLAY, ACCELERATOR = 0x03, 0x12
 """PCI base classes: display controllers, and processing accelerators (AMD's Instinct)."""
+GPU_CLASSES = {NVIDIA: (DISPLAY,), AMD: (DISPLAY, ACCELERATOR)}
 
 
-def look(root: Path = Path("/"), environ: Mapping[str, str] = os.environ) -> Host:
-    """What the files under `root` tell. A file that is not there is None, never 0."""
+def read_host(root: Path = Path("/"), environ: Mapping[str, str] = os.environ) -> Host:
+    """The host as described by the files under `root`. A missing file gives None, never 0."""
     system = platform.system()
     return Host(
         system=system,
@@ -99,13 +101,13 @@ def read_text(path: Path) -> str | None:
 
 
 def _macos() -> tuple[int, int] | None:
-    found = re.match(r"(\d+)(?:\.(\d+))?", platform.mac_ver()[0])
-    return (int(found[1]), int(found[2] or 0)) if found else None
+    version = re.match(r"(\d+)(?:\.(\d+))?", platform.mac_ver()[0])
+    return (int(version[1]), int(version[2] or 0)) if version else None
 
 
-def _names(folder: Path) -> list[str] | None:
+def _names(directory: Path) -> list[str] | None:
     try:
-        return sorted(entry.name for entry in folder.iterdir())
+        return sorted(entry.name for entry in directory.iterdir())
     except OSError:
         return None
 
@@ -119,17 +121,17 @@ def _device_nodes(dev: Path) -> tuple[str, ...]:
 
 def _pci(devices: Path) -> dict[str, Any]:
     """GPUs on the bus, and whether it could be listed at all."""
-    found = {NVIDIA: 0, AMD: 0}
+    counts = {NVIDIA: 0, AMD: 0}
     names = _names(devices)
     for name in names or ():
         vendor, kind = (_hex(devices / name / part) for part in ("vendor", "class"))
         base = None if kind is None else kind >> 16
-        if vendor in found and base in ((DISPLAY,) if vendor == NVIDIA else (DISPLAY, ACCELERATOR)):
-            found[vendor] += 1
+        if vendor is not None and base in GPU_CLASSES.get(vendor, ()):
+            counts[vendor] += 1
     return {
         "pci_listed": names is not None,
-        "nvidia_devices": found[NVIDIA],
-        "amd_devices": found[AMD],
+        "nvidia_devices": counts[NVIDIA],
+        "amd_devices": counts[AMD],
     }
 
 
@@ -144,22 +146,22 @@ def _hex(path: Path) -> int | None:
 def _kernel_driver(root: Path) -> str | None:
     """ "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  580.95.05  Release Build ..."."""
     text = read_text(root / "proc/driver/nvidia/version") or ""
-    found = re.search(r"^NVRM version:.*?\s(\d+\.\d+(?:\.\d+)*)\b", text, re.MULTILINE)
-    return found[1] if found else None
+    version = re.search(r"^NVRM version:.*?\s(\d+\.\d+(?:\.\d+)*)\b", text, re.MULTILINE)
+    return version[1] if version else None
 
 
 def _container(root: Path, environ: Mapping[str, str]) -> str | None:
-    """The first hint of a container: its marks, or the names of the first process's cgroups."""
+    """The first sign of a container: a marker file, or the names of the first process's cgroups."""
     if "KUBERNETES_SERVICE_HOST" in environ:
         return "kubernetes"
-    for mark, name in ((".dockerenv", "docker"), ("run/.containerenv", "podman")):
-        if mark.rpartition("/")[2] in (_names((root / mark).parent) or ()):
+    for marker, name in ((".dockerenv", "docker"), ("run/.containerenv", "podman")):
+        if marker.rpartition("/")[2] in (_names((root / marker).parent) or ()):
             return name
-    if said := (read_text(root / "run/systemd/container") or "").strip():
-        return said
+    if runtime := (read_text(root / "run/systemd/container") or "").strip():
+        return runtime
     groups = read_text(root / "proc/1/cgroup") or ""
-    found = re.search(r"kubepods|docker|libpod|containerd|lxc", groups)
-    return {"kubepods": "kubernetes", "libpod": "podman"}.get(found[0], found[0]) if found else None
+    match = re.search(r"kubepods|docker|libpod|containerd|lxc", groups)
+    return NAMES_IN_CGROUPS.get(match[0], match[0]) if match else None
 
 
 def _memory(meminfo: Path) -> dict[str, Any]:
@@ -174,9 +176,9 @@ def _cpus() -> int | None:
     return os.cpu_count()
 
 
-def _shm(folder: Path) -> int | None:
+def _shm(directory: Path) -> int | None:
     try:
-        told = os.statvfs(folder)
+        stats = os.statvfs(directory)
     except OSError:
         return None
-    return told.f_blocks * told.f_frsize
+    return stats.f_blocks * stats.f_frsize

@@ -1,6 +1,6 @@
-"""Which Python trains: the one whose torch is examined. It need not be the doctor's own.
+"""The Python that trains, whose torch is examined. It need not be the doctor's own.
 
-os.path is used where pathlib raises for a folder that this user may not look into.
+os.path is used where pathlib raises for a directory that this user may not read.
 """
 
 from __future__ import annotations
@@ -18,25 +18,25 @@ HAS_TORCH = "import importlib.util, sys; sys.exit(importlib.util.find_spec('torc
 SECONDS = 10.0
 
 
-def choose(asked: str | None, environ: Mapping[str, str]) -> tuple[str, str]:
-    """The path of the training interpreter, and why it was taken."""
-    if asked:
-        return str(program(asked)), "--python"
+def choose(path: str | None, environ: Mapping[str, str]) -> tuple[str, str]:
+    """The path of the training interpreter, and why it was chosen."""
+    if path:
+        return str(program(path)), "--python"
     for variable in ("VIRTUAL_ENV", "CONDA_PREFIX"):
-        path = os.path.join(environ.get(variable, ""), "bin", "python")
-        if environ.get(variable) and os.path.exists(path):
-            return path, f"the active environment, {variable}"
+        candidate = os.path.join(environ.get(variable, ""), "bin", "python")
+        if environ.get(variable) and os.path.exists(candidate):
+            return candidate, f"the active environment, {variable}"
     if _own_torch():
         return sys.executable, "the doctor's own, which has torch"
-    for path in _on_path(environ.get("PATH", "")):
-        if _has_torch(path):
-            return path, "the first python3 on PATH that has torch"
+    for candidate in _on_path(environ.get("PATH", "")):
+        if _has_torch(candidate):
+            return candidate, "the first python3 on PATH that has torch"
     return sys.executable, "the doctor's own; no python3 on PATH has torch"
 
 
-def program(asked: str) -> Path:
-    """The interpreter that --python names: a program, or an environment's folder."""
-    path = os.path.expanduser(asked)
+def program(python: str) -> Path:
+    """The interpreter that --python names: a program, or the directory of an environment."""
+    path = os.path.expanduser(python)
     return Path(path, "bin", "python") if os.path.isdir(path) else Path(path)
 
 
@@ -49,14 +49,14 @@ def _own_torch() -> bool:
 
 def _on_path(path: str) -> Iterator[str]:
     own = Path(sys.prefix).resolve()
-    for folder in filter(None, path.split(os.pathsep)):
-        candidate = os.path.join(folder, "python3")
-        if os.path.isfile(candidate) and Path(os.path.realpath(folder)).parent != own:
+    for directory in filter(None, path.split(os.pathsep)):
+        candidate = os.path.join(directory, "python3")
+        if os.path.isfile(candidate) and Path(os.path.realpath(directory)).parent != own:
             yield candidate
 
 
 def _has_torch(python: str) -> bool:
-    """Ask it, in a process group of its own that is gone afterwards."""
+    """Whether that interpreter finds torch; its process group is killed afterwards."""
     try:
         child = subprocess.Popen(
             [python, "-c", HAS_TORCH],

@@ -14,7 +14,7 @@ from doctor._util.records import Ended, Unknown
 from doctor.collect.child import Answer
 from doctor.collect.children import Children, fit, read, unless_cut_off
 from doctor.collect.diagnosis import diagnose
-from doctor.collect.torch_child import Told, TorchChild, cut_short
+from doctor.collect.torch_child import ReportProgress, TorchChild, cut_short
 from doctor.facts.training import NO_LOSS, Compiled, LoraOrder, OwnModel, Smoke
 from doctor.job.job import Chosen, Job
 
@@ -86,7 +86,7 @@ def base_dtype(job: Job, chosen: Chosen) -> str | None:
 
 
 def collect_own(
-    children: Children, python: str, job: Job, device: str, chosen: Chosen, told: Told
+    children: Children, python: str, job: Job, device: str, chosen: Chosen, told: ReportProgress
 ) -> OwnModel | Unknown | None:
     """Everything about the training that the job names, in a process of its own."""
     spec = subject(job, chosen)
@@ -119,9 +119,11 @@ def _calls(own: OwnModel) -> Iterator[Ended]:
         yield own.compiled.ended
 
 
-def _collect(child: TorchChild, job: Job, asked: dict[str, Any], told: Told) -> OwnModel | Unknown:
+def _collect(
+    child: TorchChild, job: Job, asked: dict[str, Any], told: ReportProgress
+) -> OwnModel | Unknown:
     named = job.model or job.hf or ""
-    answer = child.ask(
+    answer = child.request(
         OWN_SECONDS,
         lambda stage: told(f"training {named} on {asked['device']}: {stage}"),
         stage="own",
@@ -143,7 +145,7 @@ def _collect(child: TorchChild, job: Job, asked: dict[str, Any], told: Told) -> 
 
 
 def _diagnosed(
-    child: TorchChild, job: Job, own: OwnModel, asked: dict[str, Any], told: Told
+    child: TorchChild, job: Job, own: OwnModel, asked: dict[str, Any], told: ReportProgress
 ) -> OwnModel:
     """With the cause of what went wrong in the steps, where a search found one."""
     if own.smoke is None or _gave_no_loss(own.smoke):
@@ -198,7 +200,7 @@ def _training(answer: Answer, asked: dict[str, Any]) -> Smoke:
 
 
 def try_orders(
-    child: TorchChild, asked: dict[str, Any], told: Told
+    child: TorchChild, asked: dict[str, Any], told: ReportProgress
 ) -> tuple[tuple[LoraOrder, ...], dict[str, str]]:
     """LoRA and checkpointing in every order; and the versions they were tried with."""
     found: list[LoraOrder] = []
@@ -206,7 +208,7 @@ def try_orders(
     for order, reentrant, save_head in ORDERS:
         told(f"LoRA and gradient checkpointing: {order}{', reentrant' if reentrant else ''}")
         known: dict[str, Any] = {"order": order, "reentrant": reentrant}
-        answer = child.ask(LORA_SECONDS, stage="lora", **asked, **known, save_head=save_head)
+        answer = child.request(LORA_SECONDS, stage="lora", **asked, **known, save_head=save_head)
         if answer.answer == {"lora": None}:  # it has no head to train whole
             continue
         one = read(answer, "lora", LoraOrder)
@@ -226,7 +228,7 @@ def try_orders(
 def try_compiled(child: TorchChild, asked: dict[str, Any]) -> Compiled:
     """The step under torch.compile; its files go to a folder that is deleted afterwards."""
     with tempfile.TemporaryDirectory(prefix="doctor-", ignore_cleanup_errors=True) as cache:
-        answer = child.ask(COMPILE_SECONDS, stage="compiled", cache=cache, **asked)
+        answer = child.request(COMPILE_SECONDS, stage="compiled", cache=cache, **asked)
         found = read(answer, "compiled", Compiled)
         if isinstance(found, Compiled):
             return found

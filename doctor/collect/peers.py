@@ -1,4 +1,4 @@
-"""Copies between the job's GPUs and a sum over all of them, and what they told."""
+"""Copies between the job's GPUs, and an all-reduce over all of them."""
 
 from __future__ import annotations
 
@@ -16,33 +16,33 @@ import msgspec
 from doctor._util.records import Ended, Unknown
 from doctor.collect.child import Answer, Child
 from doctor.collect.children import Children, NotStartedError, background, fit, unless_cut_off
-from doctor.collect.workers import Worker, again, end
+from doctor.collect.workers import Worker, end, restart
 from doctor.facts.load import AllReduce, PeerCopy, Peers
 
 BEGIN_SECONDS = 30.0
-"""Eight processes that start CUDA on eight GPUs at once wait for each other."""
+"""Processes that start CUDA on eight GPUs at once wait for each other."""
 PEER_SECONDS = 10.0
 REDUCE_SECONDS = 45.0
-"""NCCL's start takes ten seconds on eight GPUs, more with its libraries on a slow disk."""
+"""NCCL takes ten seconds to start on eight GPUs, more with its libraries on a slow disk."""
 GRACE = 1.0
-"""For the others to say what they know, once a rank has failed."""
-SAYING = 3
-"""Ranks whose errors are told."""
+"""For the other ranks to report their errors, once one has failed."""
+MOST_ERRORS = 3
+"""Ranks whose errors are reported."""
 ALL_PAIRS = 4
-"""Up to so many GPUs each writes to each; more write to their neighbours, both ways round."""
+"""Up to this number, every GPU writes to every other; beyond it, to its two neighbours."""
 WITHOUT_P2P = {"NCCL_P2P_DISABLE": "1"}
 
 
 def try_peers(
     children: Children, workers: tuple[Worker, ...], backend: str = "nccl"
 ) -> Peers | Unknown:
-    """Copies in every tried pair, and the sum; a sum that fails is tried once without P2P."""
+    """Copies between pairs and an all-reduce, which is repeated without P2P if it fails."""
     copies = copy_around(children, len(workers))
     allowed = os.environ.get("NCCL_P2P_DISABLE", "0") in ("", "0")
     reductions = [reduce(workers, backend, p2p=allowed)]
-    if allowed and not right(reductions[0]):
+    if allowed and not correct(reductions[0]):
         python = workers[0].child.python
-        fresh = again(children, python, workers, WITHOUT_P2P)
+        fresh = restart(children, python, workers, WITHOUT_P2P)
         try:
             reductions.append(reduce(fresh, backend, p2p=False))
         finally:
@@ -52,47 +52,47 @@ def try_peers(
     return unless_cut_off(peers, *calls)
 
 
-def right(reduction: AllReduce) -> bool:
-    """It came back in time, with the right sum on every rank."""
+def correct(reduction: AllReduce) -> bool:
+    """Whether it ended in time with the correct sum on every rank."""
     return reduction.ended.ok and reduction.wrong == 0
 
 
 def pairs(count: int) -> Iterator[tuple[int, int]]:
-    """Source and target of every copy that is tried among so many GPUs."""
+    """Source and target of every copy that is tried among `count` GPUs."""
     for source in range(count):
         for target in range(count):
-            apart = (target - source) % count
-            if apart and (count <= ALL_PAIRS or apart in (1, count - 1)):
+            distance = (target - source) % count
+            if distance and (count <= ALL_PAIRS or distance in (1, count - 1)):
                 yield source, target
 
 
 @dataclass(slots=True)
-class _End:
-    """The process of one GPU, by its index, and the handle of its buffer."""
+class _Endpoint:
+    """The process of one GPU, and the handle of its buffer."""
 
     index: int
     child: Child
     ended: Ended
     handle: str = ""
 
-    def ask(self, **request: object) -> Answer:
-        self.child.send(request)
+    def request(self, **fields: object) -> Answer:
+        self.child.send(fields)
         answer = self.child.wait(PEER_SECONDS)
         if not self.child.alive:
             self.ended = answer.ended
         return answer
 
-    def begin(self) -> None:
-        """Wait for its context and buffer."""
+    def start(self) -> None:
+        """Wait until it has a context and a buffer, and read the handle."""
         self.ended = self.child.wait(BEGIN_SECONDS).ended
         if self.ended.ok:
-            offered = self.ask(do="offer")
-            self.ended, self.handle = offered.ended, str((offered.answer or {}).get("handle", ""))
+            answer = self.request(do="offer")
+            self.ended, self.handle = answer.ended, str((answer.answer or {}).get("handle", ""))
 
 
 def copy_around(children: Children, count: int) -> tuple[PeerCopy, ...]:
-    """Write from each GPU into others and read there. A hang or a crash ends the series."""
-    ends: list[_End] = []
+    """Write from each GPU to others and compare there. A hang or a crash ends the series."""
+    endpoints: list[_Endpoint] = []
     try:
         for index in range(count):
             try:
@@ -100,58 +100,58 @@ def copy_around(children: Children, count: int) -> tuple[PeerCopy, ...]:
             except NotStartedError as error:
                 refused = error.ended
                 return tuple(PeerCopy(source=s, target=t, ended=refused) for s, t in pairs(count))
-            ends.append(_End(index, child, Ended(how="ok")))
-        for begun in [background(each.begin) for each in ends]:
-            begun.result()
-        found: list[PeerCopy] = []
+            endpoints.append(_Endpoint(index, child, Ended(how="ok")))
+        for started in [background(each.start) for each in endpoints]:
+            started.result()
+        copies: list[PeerCopy] = []
         for number, (source, target) in enumerate(pairs(count)):
-            found.append(_copy(ends[source], ends[target], number))
-            if found[-1].ended.how in ("timeout", "signal", "budget"):
+            copies.append(_copy(endpoints[source], endpoints[target], number))
+            if copies[-1].ended.how in ("timeout", "signal", "budget"):
                 break
-        return tuple(found)
+        return tuple(copies)
     finally:
-        for each in ends:
+        for each in endpoints:
             each.child.kill_group()
-        for each in ends:
+        for each in endpoints:
             each.child.kill()
 
 
-def _copy(source: _End, target: _End, seed: int) -> PeerCopy:
+def _copy(source: _Endpoint, target: _Endpoint, seed: int) -> PeerCopy:
     copy = PeerCopy(source=source.index, target=target.index, ended=source.ended)
     for each in (source, target):
         if not each.ended.ok:
             return msgspec.structs.replace(copy, ended=each.ended)
-    wrote = source.ask(do="write", target=target.index, handle=target.handle, seed=seed)
-    if not wrote.ended.ok:
-        return msgspec.structs.replace(copy, ended=wrote.ended)
-    seen = target.ask(do="verify", seed=seed)
-    told = (wrote.answer or {}) | (seen.answer or {})
-    known = {"type": "PeerCopy", "source": source.index, "target": target.index}
-    full = fit(told | known | {"ended": seen.ended}, PeerCopy)
-    if isinstance(full, PeerCopy):
-        return full
-    return msgspec.structs.replace(copy, ended=Ended(how="error", detail=full.reason))
+    written = source.request(do="write", target=target.index, handle=target.handle, seed=seed)
+    if not written.ended.ok:
+        return msgspec.structs.replace(copy, ended=written.ended)
+    verified = target.request(do="verify", seed=seed)
+    content = (written.answer or {}) | (verified.answer or {})
+    fixed = {"type": "PeerCopy", "source": source.index, "target": target.index}
+    section = fit(content | fixed | {"ended": verified.ended}, PeerCopy)
+    if isinstance(section, PeerCopy):
+        return section
+    return msgspec.structs.replace(copy, ended=Ended(how="error", detail=section.reason))
 
 
 def reduce(
     workers: tuple[Worker, ...], backend: str, *, p2p: bool, seconds: float = REDUCE_SECONDS
 ) -> AllReduce:
-    """One all-reduce; the first rank that fails ends the others, which would wait for it."""
-    with tempfile.TemporaryDirectory(prefix="doctor-", ignore_cleanup_errors=True) as folder:
-        request: dict[str, Any] = {
+    """One all-reduce. If a rank fails, the others are ended, as they would wait for it."""
+    with tempfile.TemporaryDirectory(prefix="doctor-", ignore_cleanup_errors=True) as directory:
+        common: dict[str, Any] = {
             "backend": backend,
             "ranks": len(workers),
-            "store": os.path.join(folder, "ranks"),  # noqa: PTH118 - goes into a message
+            "store": os.path.join(directory, "ranks"),  # noqa: PTH118 - part of a message
             "within": 2 * seconds,
         }
 
-        def ask(rank: int, worker: Worker) -> AllReduce:
-            device = worker.device
-            answer = worker.child.ask(seconds, stage="reduce", device=device, rank=rank, **request)
-            return _told(answer, backend, p2p, rank, len(workers))
+        def run_rank(rank: int, worker: Worker) -> AllReduce:
+            fields = {**common, "device": worker.device, "rank": rank}
+            answer = worker.child.request(seconds, stage="reduce", **fields)
+            return _result(answer, backend, p2p, rank, len(workers))
 
-        running = [background(partial(ask, rank, at)) for rank, at in enumerate(workers)]
-        failed = any(not right(done.result()) for done in as_completed(running))
+        running = [background(partial(run_rank, *each)) for each in enumerate(workers)]
+        failed = any(not correct(each.result()) for each in as_completed(running))
         if failed:
             wait(running, GRACE)
         ended = [each.result() for each in running if each.done()]
@@ -161,34 +161,34 @@ def reduce(
     return _worst(ended)
 
 
-def _worst(told: list[AllReduce]) -> AllReduce:
-    """What a rank told that died by itself, else what all that failed say, else the slowest.
+def _worst(results: list[AllReduce]) -> AllReduce:
+    """The rank that was killed by a signal, else all errors together, else the slowest rank.
 
-    An error of one is a lost connection to the others: only all of them tell the cause.
+    The error of one rank may be a lost connection to another: only all of them show the cause.
     """
-    failed = [each for each in told if not right(each)]
+    failed = [each for each in results if not correct(each)]
     if not failed:
-        return min(told, key=lambda each: each.rate or 0.0)
+        return min(results, key=lambda each: each.rate or 0.0)
     first = next((each for each in failed if each.ended.how in ("signal", "budget")), failed[0])
     if first.ended.how != "error":
         return first
-    said = [each.ended.detail for each in failed if each.ended.how == "error"]
-    ended = msgspec.structs.replace(first.ended, detail="; ".join(said[:SAYING]))
+    details = [each.ended.detail for each in failed if each.ended.how == "error"]
+    ended = msgspec.structs.replace(first.ended, detail="; ".join(details[:MOST_ERRORS]))
     return msgspec.structs.replace(first, ended=ended)
 
 
-def _told(answer: Answer, backend: str, p2p: bool, rank: int, ranks: int) -> AllReduce:
-    known = {"type": "AllReduce", "backend": backend, "p2p": p2p, "ranks": ranks}
-    measured = (answer.answer or {}).get("reduce")
-    told = measured if isinstance(measured, dict) else {}
-    full = fit(told | known | {"ended": answer.placed}, AllReduce)
-    if isinstance(full, AllReduce) and (told or not full.ended.ok):
-        ended = full.ended if full.ended.ok else _of_rank(rank, full.ended)
-        return msgspec.structs.replace(full, ended=ended)
-    reason = getattr(full, "reason", "the answer is no record of a sum")
-    ended = _of_rank(rank, Ended(how="error", detail=reason))
+def _result(answer: Answer, backend: str, p2p: bool, rank: int, ranks: int) -> AllReduce:
+    fixed = {"type": "AllReduce", "backend": backend, "p2p": p2p, "ranks": ranks}
+    content = (answer.answer or {}).get("reduce")
+    measured = content if isinstance(content, dict) else {}
+    section = fit(measured | fixed | {"ended": answer.ended_with_stage}, AllReduce)
+    if isinstance(section, AllReduce) and (measured or not section.ended.ok):
+        ended = section.ended if section.ended.ok else _with_rank(rank, section.ended)
+        return msgspec.structs.replace(section, ended=ended)
+    reason = getattr(section, "reason", "the answer is not a valid AllReduce")
+    ended = _with_rank(rank, Ended(how="error", detail=reason))
     return AllReduce(backend=backend, p2p=p2p, ended=ended, ranks=ranks)
 
 
-def _of_rank(rank: int, ended: Ended) -> Ended:
+def _with_rank(rank: int, ended: Ended) -> Ended:
     return msgspec.structs.replace(ended, detail=f"rank {rank}: {ended.detail}")

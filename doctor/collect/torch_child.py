@@ -1,4 +1,4 @@
-"""The stages that the torch child is asked for, and the sections they fill."""
+"""The stages of the torch child, and the sections they fill."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ from doctor.job.job import Chosen, Job, Precision
 
 IMPORT_SECONDS = 120.0
 CUDA_SECONDS = 45.0
-"""Where nothing keeps the driver awake it starts one GPU after the other first."""
+"""Without persistence mode the driver first initializes one GPU after the other."""
 KERNEL_SECONDS = 60.0
-"""A kernel that exists as PTX only is compiled on its first launch; the libraries that the first
-matmul loads are gigabytes, perhaps on a slow disk."""
+"""A kernel that exists only as PTX is compiled at its first launch, and the first matmul loads
+gigabytes of libraries, possibly from a slow disk."""
 SMOKE_SECONDS = 120.0
 
-Told = Callable[[str], None]
+ReportProgress = Callable[[str], None]
 
 
 class TorchChild:
-    """One process for all torch stages; after a death a new one carries on with the next."""
+    """One process for all torch stages; if it dies, a new one continues with the next stage."""
 
     def __init__(
         self, children: Children, python: str, env: Mapping[str, str] | None = None
@@ -49,7 +49,7 @@ class TorchChild:
             self._failed = Answer(error.ended)
 
     def imported(self) -> Answer:
-        """What `import torch` told; the child answers it without being asked."""
+        """The answer to `import torch`, which the child sends without a request."""
         if self._child is None:
             return self._failed or Answer(Ended(how="error"))
         self._imported = True
@@ -59,33 +59,33 @@ class TorchChild:
             self.end()
         return answer
 
-    def ask(
+    def request(
         self,
         seconds: float,
-        told: Told = lambda stage: None,
-        heard: Callable[[dict[str, Any]], None] | None = None,
-        **request: Any,
+        report_progress: ReportProgress = lambda stage: None,
+        on_note: Callable[[dict[str, Any]], None] | None = None,
+        **fields: Any,
     ) -> Answer:
-        """The answer to one stage. With `heard`, each note gives it `seconds` again."""
+        """Run one stage. With `on_note`, each note restarts the deadline of `seconds`."""
         if self._failed:
             return self._failed
         if self._child is None or not self._child.alive:
             self.end()
             self._start()
         if not self._imported:
-            again = self.imported()
-            if not again.ended.ok or self._child is None:
-                return again
+            imported = self.imported()
+            if not imported.ended.ok or self._child is None:
+                return imported
         assert self._child
-        self._child.send(request)
-        answer = self._child.wait(seconds, told, heard)
+        self._child.send(fields)
+        answer = self._child.wait(seconds, report_progress, on_note)
         if not answer.ended.ok:
             self.end()
         return answer
 
     @property
-    def noise(self) -> str:
-        return self._child.noise if self._child else ""
+    def output(self) -> str:
+        return self._child.output if self._child else ""
 
     def abort(self) -> None:
         """Kill the process and do not wait; safe to call while another thread waits for it."""
@@ -104,7 +104,7 @@ def read_import(
     """Wait for `import torch` in the training interpreter."""
     answer = child.imported()
     version = (answer.answer or {}).get("version", "")
-    tail = "" if answer.ended.ok else "\n".join(child.noise.strip().splitlines()[-12:])
+    tail = "" if answer.ended.ok else "\n".join(child.output.strip().splitlines()[-12:])
     interpreter = Interpreter(
         path=path, chosen=chosen, version=str(version), importing=answer.ended, traceback=tail
     )
@@ -114,33 +114,35 @@ def read_import(
     return interpreter, read(answer, "torch", Torch)
 
 
-def read_devices(child: TorchChild, told: Told) -> Cuda | Unknown:
-    """Start CUDA in torch; what it sees."""
-    told("starting CUDA in torch")
-    return read(child.ask(CUDA_SECONDS, stage="devices"), "cuda", Cuda)
+def read_devices(child: TorchChild, report_progress: ReportProgress) -> Cuda | Unknown:
+    """Start CUDA in torch and list the devices it sees."""
+    report_progress("starting CUDA in torch")
+    return read(child.request(CUDA_SECONDS, stage="devices"), "cuda", Cuda)
 
 
-def run_kernels(cuda: Cuda, processes: Sequence[TorchChild], told: Told) -> Cuda:
-    """A kernel on every GPU, each in the process that works on it, so that no other holds it.
+def run_kernels(
+    cuda: Cuda, processes: Sequence[TorchChild], report_progress: ReportProgress
+) -> Cuda:
+    """Run a kernel on every GPU, each in the only process that uses that GPU.
 
-    Where only the first GPU has a process, that one takes them all.
+    If only the first GPU has a process, that process runs them all.
     """
     if len(processes) < len(cuda.gpus):
-        kernels = [_with_kernel(processes[0], gpu, told) for gpu in cuda.gpus]
+        kernels = [_with_kernel(processes[0], gpu, report_progress) for gpu in cuda.gpus]
     else:
         pairs = zip(processes, cuda.gpus, strict=False)
-        running = [background(partial(_with_kernel, *pair, told)) for pair in pairs]
+        running = [background(partial(_with_kernel, *pair, report_progress)) for pair in pairs]
         kernels = [each.result() for each in running]
     return msgspec.structs.replace(cuda, gpus=tuple(kernels))
 
 
-def _with_kernel(child: TorchChild, gpu: TorchGpu, told: Told) -> TorchGpu:
-    told(f"running a kernel on GPU {gpu.index}")
-    answer = child.ask(KERNEL_SECONDS, stage="kernel", index=gpu.index)
+def _with_kernel(child: TorchChild, gpu: TorchGpu, report_progress: ReportProgress) -> TorchGpu:
+    report_progress(f"running a kernel on GPU {gpu.index}")
+    answer = child.request(KERNEL_SECONDS, stage="kernel", index=gpu.index)
     kernel = read(answer, "kernel", Ended)
     if isinstance(kernel, Unknown):
         kernel = answer.ended
-    if not kernel.ok:  # a CUDA error sticks: what follows wants a new process
+    if not kernel.ok:  # a CUDA error persists: the next stage needs a new process
         child.end()
     return msgspec.structs.replace(gpu, kernel=kernel)
 
@@ -148,29 +150,29 @@ def _with_kernel(child: TorchChild, gpu: TorchGpu, told: Told) -> TorchGpu:
 def read_libraries(
     child: TorchChild, torch: Torch, cuda: Cuda
 ) -> tuple[Libraries | Unknown, Torch, Cuda]:
-    """What is mapped after kernels ran; cuDNN's version and SDPA's order are known only then."""
-    answer = child.ask(KERNEL_SECONDS, stage="libraries")
+    """The libraries after kernels ran; cuDNN's version and SDPA's order are known only then."""
+    answer = child.request(KERNEL_SECONDS, stage="libraries")
     libraries = read(answer, "libraries", Libraries)
     if isinstance(libraries, Libraries) and libraries.used and not libraries.used.ok:
         child.end()
-    told = answer.answer or {}
-    version, error = told.get("cudnn"), told.get("cudnn_error")
+    content = answer.answer or {}
+    version, error = content.get("cudnn"), content.get("cudnn_error")
     if isinstance(version, int) or isinstance(error, str):
         torch = msgspec.structs.replace(torch, cudnn=version, cudnn_error=error)
-    order = fit(told.get("sdp_priority"), tuple[int, ...])
+    order = fit(content.get("sdp_priority"), tuple[int, ...])
     if not isinstance(order, Unknown):
         cuda = msgspec.structs.replace(cuda, sdp_priority=order)
     return libraries, torch, cuda
 
 
 def run_smoke(
-    child: TorchChild, job: Job, device: str, chosen: Chosen, told: Told
+    child: TorchChild, job: Job, device: str, chosen: Chosen, report_progress: ReportProgress
 ) -> Smoke | Unknown:
     """A few real training steps, and how they ended if they did not complete."""
     recipe = job.recipe or "amp"
-    answer = child.ask(
+    answer = child.request(
         SMOKE_SECONDS,
-        lambda stage: told(f"training a small model on {device}: {stage}"),
+        lambda stage: report_progress(f"training a small model on {device}: {stage}"),
         stage="smoke",
         device=device,
         precision=chosen.precision,
@@ -183,10 +185,10 @@ def run_smoke(
 
 
 def cut_short(answer: Answer, device: str, precision: Precision, recipe: str) -> Smoke:
-    """The steps of a training that did not come to its end."""
+    """The record of a training that did not complete."""
     ended = answer.ended
     if ended.ok:
-        ended = Ended(how="error", detail="the smoke step's answer is not a record of it")
+        ended = Ended(how="error", detail="the smoke step's answer is not a valid Smoke")
     stages = [Stage(name=name, ended=how) for name, how in answer.stages]
     if not stages or stages[-1].ended.ok:
         stages.append(Stage(name="between stages", ended=ended))

@@ -21,12 +21,12 @@ class Worker:
     child: TorchChild
 
 
-def team(children: Children, first: TorchChild, facts: Facts) -> tuple[Worker, ...]:
-    """A process for each GPU that torch sees, `first` for the first; imports begin at once."""
+def start_workers(children: Children, first: TorchChild, facts: Facts) -> tuple[Worker, ...]:
+    """A process for each GPU that torch sees, `first` for the first one."""
     cuda, python = facts.cuda, facts.interpreter
     if not isinstance(cuda, Cuda) or not cuda.started.ok or not isinstance(python, Interpreter):
         return ()
-    wanted = cuda.gpus if facts.job.smoke or not facts.job.quick else cuda.gpus[:1]
+    gpus = cuda.gpus if facts.options.smoke or not facts.options.quick else cuda.gpus[:1]
     return tuple(
         Worker(
             device=f"cuda:{gpu.index}",
@@ -34,11 +34,11 @@ def team(children: Children, first: TorchChild, facts: Facts) -> tuple[Worker, .
             name=gpu.name,
             child=TorchChild(children, python.path) if number else first,
         )
-        for number, gpu in enumerate(wanted)
+        for number, gpu in enumerate(gpus)
     )
 
 
-def again(
+def restart(
     children: Children, python: str, workers: tuple[Worker, ...], env: Mapping[str, str]
 ) -> tuple[Worker, ...]:
     """New processes for the same devices, with `env` on top of the environment."""
@@ -49,7 +49,7 @@ def again(
 
 
 def end(workers: tuple[Worker, ...]) -> None:
-    """End them all: no context and no memory stay on a card."""
+    """End them all, so that they leave no context and no memory on a GPU."""
     for worker in workers:
         worker.child.abort()
     for worker in workers:

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Literal
 
+from doctor.job.job import Job
+from doctor.job.run_options import RunOptions
 from doctor.judge.sources import is_document
 from doctor.judge.switches import Switch
 
@@ -99,6 +101,18 @@ class Check:
         """The three letters of the code."""
         return self.code[:3]
 
+    def is_required(self, job: Job, options: RunOptions) -> bool:
+        """Whether an unknown leaves the run without a verdict."""
+        match self.required:
+            case "never":
+                return False
+            case "always":
+                return True
+            case "smoke":
+                return options.smoke
+            case field:
+                return bool(getattr(job, field))
+
 
 @dataclass(frozen=True, slots=True)
 class Finding:
@@ -122,18 +136,18 @@ class Finding:
         return self.verdict.status
 
     @property
-    def complains(self) -> bool:
-        """Whether there is something to mend."""
+    def is_problem(self) -> bool:
+        """Whether it is a warning or a failure."""
         return self.status in (Status.WARN, Status.FAIL)
 
     @property
     def fix(self) -> str:
-        """The remedy, "" where there is nothing to mend."""
-        return (self.verdict.fix or self.check.fix) if self.complains else ""
+        """The remedy, "" unless it is a problem."""
+        return (self.verdict.fix or self.check.fix) if self.is_problem else ""
 
     @property
     def commands(self) -> tuple[str, ...]:
-        if not self.complains:
+        if not self.is_problem:
             return ()
         home, path = ("~/", self.python[2:]) if self.python.startswith("~/") else ("", self.python)
         pip = f"{home}{shlex.quote(path)} -m pip"

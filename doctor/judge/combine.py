@@ -1,29 +1,29 @@
-"""Several verdicts of one check as one."""
+"""Combine several verdicts of one check into one."""
 
 from __future__ import annotations
 
 from doctor.judge.check import Status, Verdict
 
-GRAVITY = (Status.SKIP, Status.PASS, Status.WARN, Status.UNKNOWN, Status.FAIL)
-"""What could not be read outweighs a warning: it may hide a failure."""
+SEVERITY = (Status.SKIP, Status.PASS, Status.WARN, Status.UNKNOWN, Status.FAIL)
+"""In ascending order. An unknown outweighs a warning: it may hide a failure."""
 
 
 def worst(*verdicts: Verdict) -> Verdict:
-    """The gravest status; the summaries of all that is not as it should be, gravest first."""
-    ordered = sorted(verdicts, key=lambda verdict: -GRAVITY.index(verdict.status))
+    """The worst status, with the summaries of every verdict that is not fine, worst first."""
+    ordered = sorted(verdicts, key=lambda verdict: -SEVERITY.index(verdict.status))
     status = ordered[0].status
     fine = (Status.SKIP, Status.PASS)
-    told = [verdict for verdict in ordered if verdict.status not in fine] or ordered
-    fixes = dict.fromkeys(verdict.fix for verdict in told if verdict.fix)
+    reported = [verdict for verdict in ordered if verdict.status not in fine] or ordered
+    fixes = dict.fromkeys(verdict.fix for verdict in reported if verdict.fix)
     return Verdict(
         status,
-        "; ".join(verdict.summary for verdict in told),
-        commands=tuple(dict.fromkeys(line for verdict in told for line in verdict.commands)),
+        "; ".join(verdict.summary for verdict in reported),
+        commands=tuple(dict.fromkeys(line for verdict in reported for line in verdict.commands)),
         fix="\n".join(fixes) or None,
-        owner=next((verdict.owner for verdict in told if verdict.owner), None),
-        sources=tuple(dict.fromkeys(id for verdict in told for id in verdict.sources)),
+        owner=next((verdict.owner for verdict in reported if verdict.owner), None),
+        sources=tuple(dict.fromkeys(id for verdict in reported for id in verdict.sources)),
         seconds=max(verdict.seconds for verdict in verdicts),
         switches_off=tuple(
-            dict.fromkeys(each for verdict in told for each in verdict.switches_off)
+            dict.fromkeys(each for verdict in reported for each in verdict.switches_off)
         ),
     )

@@ -1,4 +1,4 @@
-"""What a prescription is made of, and what its rules ask of a machine."""
+"""The settings of a prescription, and the input of the rules that choose them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ LADDERS: dict[Mode, str] = {
     "diagnostic": "bts-diagnostic",
 }
 AUTOCAST_SINCE = {("mps", "bf16"): (2, 6), ("mps", "fp16"): (2, 8), ("cpu", "fp16"): (2, 3)}
-"""The torch whose autocast takes that dtype there, for fp16 with a GradScaler; else any torch.
+"""The first torch whose autocast supports that dtype on that device (fp16 with a GradScaler).
 
 Source: torch/amp of the releases 2.1 to 2.8.
 """
@@ -31,22 +31,22 @@ DEVICES = {"nvidia": "cuda", "rocm": "cuda", "mps": "mps", "cpu": "cpu"}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Setting:
-    """One thing to set, in every form that it has; what a form cannot say is left out of it."""
+    """One setting in every output format; fields of formats that cannot express it are empty."""
 
     name: str
     value: str
     why: str
     code: str
-    """The check whose finding caused it."""
+    """The check whose finding is the reason."""
     sources: tuple[str, ...] = ()
     python: tuple[str, ...] = ()
     """Statements for the start of the script."""
     prepare: tuple[str, ...] = ()
-    """Statements about `model`, once, before its optimizer is made."""
+    """Statements about `model`, to run once before its optimizer is created."""
     env: tuple[str, ...] = ()
-    """ "NAME=value", to be there before Python starts."""
+    """ "NAME=value", to be set before Python starts."""
     load: Mapping[str, str] = field(default_factory=dict)
-    """Arguments of from_pretrained, as Python spells them."""
+    """Arguments of from_pretrained, as Python source."""
     trainer: Mapping[str, Any] = field(default_factory=dict)
     """Arguments of transformers.TrainingArguments."""
     accelerate: Mapping[str, Any] = field(default_factory=dict)
@@ -54,31 +54,32 @@ class Setting:
 
 
 @dataclass(frozen=True, slots=True)
-class Patient:
-    """What the rules ask: the facts, the findings by code, and what was wished."""
+class PrescriptionContext:
+    """The facts, the findings by code, and the options of the prescription."""
 
     facts: Facts
     findings: Mapping[str, Finding]
     mode: Mode
     deterministic: bool
 
-    def complains(self, *codes: str) -> bool:
-        return any(code in self.findings and self.findings[code].complains for code in codes)
+    def is_problem(self, *codes: str) -> bool:
+        """Whether any of these checks warned or failed."""
+        return any(code in self.findings and self.findings[code].is_problem for code in codes)
 
     def turns_off(self, code: str, switch: Switch) -> bool:
         """Whether the remedy of that finding turns this switch off."""
-        return self.complains(code) and switch in self.findings[code].verdict.switches_off
+        return self.is_problem(code) and switch in self.findings[code].verdict.switches_off
 
     @property
-    def cuda(self) -> bool:
+    def on_cuda(self) -> bool:
         return self.facts.target.kind in ("nvidia", "rocm")
 
     @property
     def torch(self) -> Torch | None:
         return self.facts.torch if isinstance(self.facts.torch, Torch) else None
 
-    def since(self, *release: int) -> bool:
-        """Whether torch is that version or newer; an unread version counts as new."""
+    def torch_since(self, *release: int) -> bool:
+        """Whether torch is that release or newer; an unknown version counts as new."""
         try:
             return self.torch is None or Version(self.torch.version).release[:2] >= release
         except InvalidVersion:
@@ -90,7 +91,7 @@ class Patient:
         return gpus.lowest_capability if isinstance(gpus, JobGpus) else None
 
     @property
-    def compiles(self) -> bool:
-        """torch.compile is prescribed only where the compiled step was seen to agree."""
-        agreed = self.findings.get("SMK010")
-        return self.mode == "fast" and agreed is not None and agreed.status is Status.PASS
+    def use_compile(self) -> bool:
+        """Whether to use torch.compile: only where the compiled step was observed to agree."""
+        finding = self.findings.get("SMK010")
+        return self.mode == "fast" and finding is not None and finding.status is Status.PASS

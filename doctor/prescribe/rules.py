@@ -1,7 +1,7 @@
-"""The settings that this machine should train with, from its facts and findings.
+"""The settings to train with on this machine, from its facts and findings.
 
-Three ladders, as the document bf16-training-stability has them: `stable` to begin with, `fast`
-once the stack is proven, `diagnostic` when something is wrong.
+Three modes, from the document bf16-training-stability: `stable` to start with, `fast` once the
+stack is verified, `diagnostic` to find the cause of a problem.
 """
 
 from __future__ import annotations
@@ -18,25 +18,27 @@ from doctor.job.job import Chosen
 from doctor.judge.check import Finding
 from doctor.judge.switches import MATMUL_PRECISION, VARIABLES, Switch, tf32_statement
 from doctor.prescribe.attention import cudnn, flash, implementation, memory_efficient
-from doctor.prescribe.context import AUTOCAST_SINCE, DEVICES, Mode, Patient, Setting
+from doctor.prescribe.context import AUTOCAST_SINCE, DEVICES, Mode, PrescriptionContext, Setting
 
 
 def prescribe(
     facts: Facts, findings: Iterable[Finding], mode: Mode = "stable", *, deterministic: bool = False
 ) -> tuple[Setting, ...]:
-    """The settings, in the order in which they are to be set."""
-    patient = Patient(facts, {each.check.code: each for each in findings}, mode, deterministic)
-    found = (rule(patient) for rule in RULES)
-    return tuple(setting for setting in found if setting is not None)
+    """The settings, in the order in which to apply them."""
+    context = PrescriptionContext(
+        facts, {each.check.code: each for each in findings}, mode, deterministic
+    )
+    settings = (rule(context) for rule in RULES)
+    return tuple(setting for setting in settings if setting is not None)
 
 
-def _precision(patient: Patient) -> Setting | None:
-    chosen = patient.facts.chosen
+def _precision(context: PrescriptionContext) -> Setting | None:
+    chosen = context.facts.chosen
     if isinstance(chosen, Unknown):
-        return Setting(name="precision", value="not known", why=chosen.reason, code="NUM001")
-    device = DEVICES[patient.facts.target.kind]
+        return Setting(name="precision", value="unknown", why=chosen.reason, code="NUM001")
+    device = DEVICES[context.facts.target.kind]
     cpu = {"use_cpu": True} if device == "cpu" else {}
-    python, value, flags = _autocast(patient, chosen, device)
+    python, value, flags = _autocast(context, chosen, device)
     mixed = chosen.precision if flags else "no"
     return Setting(
         name="precision",
@@ -55,14 +57,14 @@ def _precision(patient: Patient) -> Setting | None:
 
 
 def _autocast(
-    patient: Patient, chosen: Chosen, device: str
+    context: PrescriptionContext, chosen: Chosen, device: str
 ) -> tuple[tuple[str, ...], str, dict[str, Any]]:
-    """Statements, words and the Trainer's flag of a precision."""
+    """Python statements, a description and the Trainer's flag of a precision."""
     since = AUTOCAST_SINCE.get((device, chosen.precision), (0, 0))
-    late = not patient.facts.job.pure_bf16 and not patient.since(*since)
-    if chosen.precision == "fp32" or patient.facts.job.pure_bf16 or late:
-        value = "pure bf16, no autocast" if patient.facts.job.pure_bf16 else "fp32, no autocast"
-        value += f" ({chosen.precision} on {device} starts at torch {dotted(since)})" * late
+    too_old = not context.facts.job.pure_bf16 and not context.torch_since(*since)
+    if chosen.precision == "fp32" or context.facts.job.pure_bf16 or too_old:
+        value = "pure bf16, no autocast" if context.facts.job.pure_bf16 else "fp32, no autocast"
+        value += f" ({chosen.precision} on {device} needs torch {dotted(since)})" * too_old
         return (
             ("import contextlib", "autocast = contextlib.nullcontext()", "scaler = None"),
             f"{value}, no GradScaler",
@@ -73,7 +75,7 @@ def _autocast(
     if chosen.precision == "bf16":
         lines = (autocast, "scaler = None")
         return lines, "bf16 autocast around forward and loss, no GradScaler", {"bf16": True}
-    scaler = f'torch.amp.GradScaler("{device}")' if patient.since(2, 3) else (
+    scaler = f'torch.amp.GradScaler("{device}")' if context.torch_since(2, 3) else (
         "torch.cuda.amp.GradScaler()"
     )  # fmt: skip
     return (
@@ -83,50 +85,50 @@ def _autocast(
     )
 
 
-def _weights(patient: Patient) -> Setting | None:
-    if patient.facts.job.pure_bf16:
+def _weights(context: PrescriptionContext) -> Setting | None:
+    if context.facts.job.pure_bf16:
         return Setting(
             name="weights",
-            value="bf16, as --recipe pure-bf16 asks; the optimizer must carry what rounding loses",
-            why="at 1.0 bf16 rounds away steps of up to 0.0039: norms freeze under plain AdamW",
+            value="bf16, from --recipe pure-bf16; the optimizer must compensate for rounding",
+            why="near 1.0, bf16 loses updates up to 0.0039 to rounding: AdamW leaves norms frozen",
             code="SMK004",
             sources=("fnr-fix", "optimi"),
             load={"dtype": "torch.bfloat16"},
         )
     return Setting(
         name="weights",
-        value="fp32, the optimizer's state too",
-        why="bf16 weights round small steps away, and transformers 5 loads the checkpoint's dtype",
+        value="fp32, including the optimizer's state",
+        why="bf16 loses small updates to rounding; transformers 5 loads the checkpoint's dtype",
         code="SMK004",
         sources=("bts-fix2", "fnr-fix"),
         load={"dtype": "torch.float32"},
     )
 
 
-def _tf32(patient: Patient) -> Setting | None:
-    capability, torch = patient.capability, patient.torch
-    if patient.facts.target.kind != "nvidia" or capability is None or torch is None:
+def _tf32(context: PrescriptionContext) -> Setting | None:
+    capability, torch = context.capability, context.torch
+    if context.facts.target.kind != "nvidia" or capability is None or torch is None:
         return None
     if capability < (8, 0):
         return None
-    if patient.mode == "diagnostic":
+    if context.mode == "diagnostic":
         new = torch.tf32_api == "fp32_precision"
         switch = 'fp32_precision = "ieee"' if new else "allow_tf32 = False"
         line = f"torch.backends.cuda.matmul.{switch}"
         return Setting(
             name="TF32",
             value="off",
-            why="full fp32 products leave one cause less",
+            why="full fp32 products rule out TF32 as the cause",
             code="NUM002",
             sources=("ps-P2",),
             python=(line,),
             trainer={"tf32": False},
         )
-    mixed = patient.compiles and not patient.since(2, 15)
+    mixed = context.use_compile and not context.torch_since(2, 15)
     line = MATMUL_PRECISION if mixed else tf32_statement(torch)[0]
-    why = "fp32 matmuls that remain run on tensor cores"
+    why = "the remaining fp32 matmuls run on tensor cores"
     if mixed:
-        why += "; the older call, since Inductor reads the older getters before torch 2.15"
+        why += "; the older call, because Inductor reads the older getters before torch 2.15"
     return Setting(
         name="TF32",
         value="on",
@@ -138,12 +140,12 @@ def _tf32(patient: Patient) -> Setting | None:
     )
 
 
-def _compile(patient: Patient) -> Setting | None:
-    if patient.compiles:
+def _compile(context: PrescriptionContext) -> Setting | None:
+    if context.use_compile:
         return Setting(
             name="torch.compile",
             value="yes",
-            why="the compiled step agreed with the eager one here",
+            why="the compiled step agreed with the eager step here",
             code="SMK010",
             sources=("bts-fix6",),
             prepare=("model = torch.compile(model)",),
@@ -151,10 +153,10 @@ def _compile(patient: Patient) -> Setting | None:
             accelerate={"dynamo_config": {"dynamo_backend": "INDUCTOR"}},
         )
     why = {
-        "stable": "first a run that is right, then a fast one",
-        "fast": "not shown to agree with the eager step here: doctor run --compile with your model",
-        "diagnostic": "one layer less between the script and the kernels",
-    }[patient.mode]
+        "stable": "correctness first, speed later",
+        "fast": "not verified against the eager step: doctor run --compile with your model",
+        "diagnostic": "rules out the compiler as the cause",
+    }[context.mode]
     return Setting(
         name="torch.compile",
         value="no",
@@ -166,16 +168,16 @@ def _compile(patient: Patient) -> Setting | None:
     )
 
 
-def _checkpointing(patient: Patient) -> Setting | None:
-    asked = bool(patient.facts.job.checkpointing)
-    if not asked and not patient.complains("MEM001"):
+def _checkpointing(context: PrescriptionContext) -> Setting | None:
+    requested = bool(context.facts.job.checkpointing)
+    if not requested and not context.is_problem("MEM001"):
         return None
     call = "model.gradient_checkpointing_enable"
     return Setting(
         name="gradient checkpointing",
-        value="on, not reentrant",
-        why="not reentrant it works before and after LoRA in every version",
-        code="SMK009" if asked else "MEM001",
+        value="on, non-reentrant",
+        why="the non-reentrant variant works before and after LoRA in every version",
+        code="SMK009" if requested else "MEM001",
         sources=("cbl-fix",),
         prepare=(f'{call}(gradient_checkpointing_kwargs={{"use_reentrant": False}})',),
         trainer={
@@ -185,13 +187,13 @@ def _checkpointing(patient: Patient) -> Setting | None:
     )
 
 
-def _deterministic(patient: Patient) -> Setting | None:
-    if not patient.deterministic:
+def _deterministic(context: PrescriptionContext) -> Setting | None:
+    if not context.deterministic:
         return None
     return Setting(
         name="determinism",
         value="seeded, deterministic algorithms",
-        why="asked for; it costs speed, and cuDNN attention is refused under it",
+        why="requested; slower, and it disables cuDNN attention",
         code="NUM004",
         sources=("ps-P19",),
         python=(
@@ -199,33 +201,34 @@ def _deterministic(patient: Patient) -> Setting | None:
             "torch.use_deterministic_algorithms(True)",
             "torch.backends.cudnn.benchmark = False",
         ),
-        env=("CUBLAS_WORKSPACE_CONFIG=:4096:8",) * (patient.cuda and not patient.since(2, 10)),
+        env=("CUBLAS_WORKSPACE_CONFIG=:4096:8",)
+        * (context.on_cuda and not context.torch_since(2, 10)),
         trainer={"full_determinism": True},
     )
 
 
-def _peer_to_peer(patient: Patient) -> Setting | None:
-    codes = (code for code in ("GPU008", "GPU007") if patient.turns_off(code, Switch.NCCL_P2P))
+def _peer_to_peer(context: PrescriptionContext) -> Setting | None:
+    codes = (code for code in ("GPU008", "GPU007") if context.turns_off(code, Switch.NCCL_P2P))
     code = next(codes, None)
     if code is None:
         return None
-    found = patient.findings[code]
+    finding = context.findings[code]
     return Setting(
         name="peer-to-peer",
         value="off in NCCL",
-        why=f"{code} complains of it here",
+        why=f"{code} reports it here",
         code=code,
-        sources=found.sources,
+        sources=finding.sources,
         env=(VARIABLES[Switch.NCCL_P2P],),
     )
 
 
-def _sharing(patient: Patient) -> Setting | None:
-    if not patient.complains("MEM003"):
+def _sharing(context: PrescriptionContext) -> Setting | None:
+    if not context.is_problem("MEM003"):
         return None
     return Setting(
         name="data loader",
-        value="tensors shared by files, not by shared memory",
+        value="share tensors through files instead of shared memory",
         why="shared memory is small here",
         code="MEM003",
         sources=("pytorch-5040",),
@@ -253,7 +256,7 @@ RULES = (
 
 
 def subject(facts: Facts) -> str:
-    """What the settings are for, in one line."""
+    """The machine that the settings are for, in one line."""
     gpus = facts.job_gpus
     device = str(facts.target.kind)
     if isinstance(gpus, JobGpus) and gpus.gpus and facts.target.kind != "cpu":
@@ -262,5 +265,5 @@ def subject(facts: Facts) -> str:
         device = f"{len(gpus.gpus)} x {first.name}{capability}"
     elif facts.target.kind == "cpu" and isinstance(facts.host, Host):
         device = f"CPU ({facts.host.arch})"
-    version = facts.torch.version if isinstance(facts.torch, Torch) else "not readable"
+    version = facts.torch.version if isinstance(facts.torch, Torch) else "unknown"
     return f"{device}, torch {version}"

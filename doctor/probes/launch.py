@@ -1,7 +1,7 @@
 """Runs one probe file: python launch.py FD SIDE/PROBE ARGUMENTS.
 
 `wire` is imported from this directory and takes it off sys.path again; the probe then runs as the
-main program, with its arguments where they would stand without this file.
+main program, with its arguments where they would be without this file.
 """
 
 import os

@@ -1,8 +1,8 @@
 """The messages a probe writes and reads; `doctor.collect.child` defines their meaning.
 
 Probes run by path under the training interpreter, so this file keeps to the standard library and
-to the syntax of Python 3.9. Importing it takes the probes' folder off sys.path, and the working
-directory that an empty entry of PYTHONPATH puts there: a folder named torch lying about must not
+to the syntax of Python 3.9. Importing it removes the probes' directory from sys.path, and the
+working directory that an empty entry of PYTHONPATH puts there: a directory named torch must not
 be imported instead of torch.
 """
 
@@ -18,14 +18,14 @@ import time
 from typing import Any, Dict, Iterator, List, Union
 
 _REPORT = int(sys.argv[1])
-_AVOIDED = {os.path.realpath(os.path.dirname(__file__))}
+_REMOVED = {os.path.realpath(os.path.dirname(__file__))}
 if {"", "."} & set(os.environ.get("PYTHONPATH", "absent").split(os.pathsep)):
-    _AVOIDED.add(os.path.realpath(os.getcwd()))
-sys.path[:] = [entry for entry in sys.path if os.path.realpath(entry or ".") not in _AVOIDED]
+    _REMOVED.add(os.path.realpath(os.getcwd()))
+sys.path[:] = [entry for entry in sys.path if os.path.realpath(entry or ".") not in _REMOVED]
 
 
-def tell(**message: Any) -> None:
-    """Write one message; a parent that is gone ends the probe."""
+def send(**message: Any) -> None:
+    """Write one message; end the probe if its parent is gone."""
     data = json.dumps(message).encode() + b"\n"
     try:
         while data:
@@ -36,11 +36,11 @@ def tell(**message: Any) -> None:
 
 @contextlib.contextmanager
 def stage(name: str) -> Iterator[None]:
-    """Name the call that may hang or crash, and time it."""
-    tell(enter=name)
-    began = time.perf_counter()
+    """Report the name of a call that may hang or crash, and its duration."""
+    send(enter=name)
+    started = time.perf_counter()
     yield
-    tell(left=name, seconds=time.perf_counter() - began)
+    send(left=name, seconds=time.perf_counter() - started)
 
 
 def number(value: float) -> Union[float, str]:
@@ -50,7 +50,7 @@ def number(value: float) -> Union[float, str]:
     return "nan" if math.isnan(value) else "inf" if value > 0 else "-inf"
 
 
-def said(error: BaseException) -> str:
+def describe(error: BaseException) -> str:
     """ "ValueError: first line of the message"."""
     lines: List[str] = str(error).strip().splitlines() or [""]
     return "%s: %s" % (type(error).__name__, lines[0])
@@ -72,14 +72,18 @@ def sibling(name: str) -> Any:
 
 
 def requests() -> Iterator[Dict[str, Any]]:
-    """Requests from stdin. The end of stdin ends the process at once, whatever it is doing."""
-    arrived: "queue.Queue[Dict[str, Any]]" = queue.Queue()
+    """Requests from stdin. The end of stdin ends the process at once."""
+    received: "queue.Queue[Dict[str, Any]]" = queue.Queue()
 
     def read() -> None:
         for line in sys.stdin.buffer:
-            arrived.put(json.loads(line))
+            received.put(json.loads(line))
         os._exit(0)
 
     threading.Thread(target=read, daemon=True).start()
     while True:
-        yield arrived.get()
+        yield received.get()
+
+
+tell, said = send, describe
+"""Earlier names."""

@@ -173,7 +173,7 @@ def _displayed(family: str, findings: list[Finding], detail: Detail) -> list[Fin
     if detail == "verbose":
         return findings
     if detail == "quiet":
-        findings = [f for f in findings if f.complains or f.status is Status.UNKNOWN]
+        findings = [f for f in findings if f.is_problem or f.status is Status.UNKNOWN]
     displayed = [finding for finding in findings if not finding.ignored]
     if family == "JOB" and all(f.status is Status.SKIP for f in displayed):
         return []
@@ -203,14 +203,14 @@ def _finding(finding: Finding, detail: Detail, first: str) -> Iterator[Line]:
     yield Line(head, f"{finding.verdict.summary}{duration}", STYLES[status], hang=HANG)
     if finding.ignored:
         yield Line(f"{DEEP}ignored: ", shown(finding.ignored, 300), "dim")
-    elif finding.complains:
+    elif finding.is_problem:
         fix = [f"see {first} above"] if first != check.code else finding.fix.splitlines()
         yield Line(f"{DEEP}fix: ", fix[0])
         for line in fix[1:]:
             yield Line(f"{DEEP}     ", line)
         for command in finding.commands:
             yield Line(f"{DEEP}  $ ", command, "dim", "bold")
-    if finding.complains or detail == "verbose":
+    if finding.is_problem or detail == "verbose":
         yield from _sources(finding, detail)
 
 

@@ -16,7 +16,7 @@ def summary(finding: Finding) -> str:
 
 def needs_attention(finding: Finding) -> bool:
     """A warning, failure or unknown that is not ignored."""
-    return not finding.ignored and (finding.complains or finding.status is Status.UNKNOWN)
+    return not finding.ignored and (finding.is_problem or finding.status is Status.UNKNOWN)
 
 
 def fix_owner(finding: Finding) -> str:
@@ -42,7 +42,7 @@ def conditions(check: Check) -> Iterator[tuple[str, tuple[str, ...]]]:
 
 def remedy(finding: Finding) -> Iterator[str]:
     """Lines with the fix, its owner, the commands and the sources; none without a problem."""
-    if not finding.complains:
+    if not finding.is_problem:
         return
     yield f"Fix: {finding.fix}"
     yield from (f"  $ {command}" for command in finding.commands)

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from examples import examples
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -57,13 +58,15 @@ def test_a_file_of_the_library_reads(tmp_path: Path) -> None:
     found = scan(str(tmp_path))
     assert isinstance(found, Checkpoint)
     assert found.problems == ()
-    assert found.tensors == 4
-    assert found.parameters == 18
-    assert found.dtypes == {"I64": 8, "BF16": 24, "F16": 10, "F32": 0}
-    assert [(norm.name, norm.size, norm.value) for norm in found.norms] == [
+    assert found.contents.tensors == 4
+    assert found.contents.parameters == 18
+    assert found.contents.dtypes == {"I64": 8, "BF16": 24, "F16": 10, "F32": 0}
+    assert [(norm.name, norm.size, norm.value) for norm in found.contents.norms] == [
         ("norm.weight", 5, "ones")
     ]
-    assert found.bytes == found.largest_file == (tmp_path / "model.safetensors").stat().st_size
+    assert (
+        found.files.bytes == found.files.largest == (tmp_path / "model.safetensors").stat().st_size
+    )
 
 
 def test_every_dtype_of_the_library_is_known(tmp_path: Path) -> None:
@@ -149,7 +152,7 @@ def test_an_unknown_dtype_is_a_note(tmp_path: Path) -> None:
     found = checked(tmp_path, written({"a": {**ONE, "dtype": "U3"}}, bytes(8)))
     assert only(found).kind == "note"
     assert "U3" in only(found).text
-    assert found.tensors == 1
+    assert found.contents.tensors == 1
 
 
 def test_a_tensor_cannot_claim_more_elements_than_bits(tmp_path: Path) -> None:
@@ -238,7 +241,7 @@ entries = st.fixed_dictionaries(
 headers = st.dictionaries(names, entries | st.dictionaries(names, names, max_size=2), max_size=4)
 
 
-@settings(max_examples=300, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(300), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(header=headers, size=st.integers(0, 64))
 def test_any_header_is_refused_where_the_library_refuses_it(
     tmp_path: Path, header: Any, size: int
@@ -257,7 +260,7 @@ GOOD = written(
 )
 
 
-@settings(max_examples=500, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(500), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     flips=st.lists(st.tuples(st.integers(0, len(GOOD) - 1), st.integers(0, 255)), max_size=4),
     end=st.integers(0, len(GOOD) + 3),

@@ -45,6 +45,7 @@ def ask(line: str) -> list[str]:
         ("doctor run --no-conf", {"--no-config"}),
     ],
 )
+@pytest.mark.slow
 def test_commands_flags_and_codes_are_offered(line: str, offered: set[str]) -> None:
     assert set(ask(line)) == offered
 

@@ -7,11 +7,11 @@ import os
 import signal
 import sys
 import textwrap
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from shims import wait_until
 
 from doctor.collect.child import LINE, TAIL, Answer, Child
 
@@ -20,7 +20,12 @@ import json, os, signal, subprocess, sys, time
 FD = int(sys.argv[1])
 def tell(**message):
     os.write(FD, json.dumps(message).encode() + b"\\n")
+def hang():
+    open(__file__ + ".hangs", "w").close()
+    time.sleep(600)
 """
+HANG_SECONDS = 0.5
+"""The deadline of a child that already hangs."""
 
 Begin = Callable[[str], Child]
 
@@ -43,26 +48,31 @@ def begin(tmp_path: Path) -> Iterator[Begin]:
         child.kill()
 
 
-def gone(pid: int, seconds: float = 5.0) -> bool:
-    """Whether the process ends in time; a zombie has ended."""
-    deadline = time.monotonic() + seconds
-    while time.monotonic() < deadline:
-        try:
-            stat = Path(f"/proc/{pid}/stat").read_text()
-        except (FileNotFoundError, ProcessLookupError):
-            return True
-        if stat.rpartition(")")[2].split()[0] == "Z":
-            return True
-        time.sleep(0.02)
-    return False
+def wait_until_hanging(child: Child) -> None:
+    """Wait until the child is in `hang` or stopped."""
+    script = child._process.args[1]  # type: ignore[index]
+    wait_until(Path(f"{script}.hangs").exists)
+
+
+def gone(pid: int) -> bool:
+    """Whether the process has ended; a zombie has."""
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text()
+    except (FileNotFoundError, ProcessLookupError):
+        return True
+    return stat.rpartition(")")[2].split()[0] == "Z"
 
 
 def how(answer: Answer) -> tuple[str, str]:
     return answer.ended.how, answer.ended.detail
 
 
+def timed_out_inside(answer: Answer, stage: str) -> bool:
+    return answer.ended.how == "timeout" and answer.ended.detail.endswith(f" inside {stage}")
+
+
 def test_answer_with_its_notes_and_stages(begin: Begin) -> None:
-    heard: list[str] = []
+    entered: list[str] = []
     answer = begin(
         """
         for _ in range(2):
@@ -70,14 +80,14 @@ def test_answer_with_its_notes_and_stages(begin: Begin) -> None:
         tell(note={"gpu": 0})
         tell(answer={"x": 1})
         """
-    ).wait(10, heard.append)
+    ).wait(100, entered.append)
     assert answer.ended.ok
     assert answer.answer == {"x": 1}
     assert answer.notes == ({"gpu": 0},)
     assert [(name, ended.how, ended.seconds) for name, ended in answer.stages] == [
         ("load", "ok", 1.0)
     ]
-    assert heard == ["load", "load"]
+    assert entered == ["load", "load"]
 
 
 def test_requests_are_answered_in_turn(begin: Begin) -> None:
@@ -89,73 +99,82 @@ def test_requests_are_answered_in_turn(begin: Begin) -> None:
     )
     for number in range(3):
         child.send({"n": number})
-        assert child.wait(10).answer == {"got": number}
+        assert child.wait(100).answer == {"got": number}
     assert child.alive
     child.close_stdin()
-    assert how(child.wait(10)) == ("error", "exit status 0 and no message")
+    assert how(child.wait(100)) == ("error", "exit status 0 and no message")
 
 
 def test_error_keeps_the_code_and_names_the_stage(begin: Begin) -> None:
-    answer = begin('tell(enter="nvmlInit"); tell(error="no driver", code=9)').wait(10)
+    answer = begin('tell(enter="nvmlInit"); tell(error="no driver", code=9)').wait(100)
     assert how(answer) == ("error", "no driver")
     assert answer.ended.code == 9
     assert [(name, ended.how) for name, ended in answer.stages] == [("nvmlInit", "error")]
 
 
 def test_hang_names_the_call_and_ends_the_child(begin: Begin) -> None:
-    child = begin('tell(note={"kept": 1}); tell(enter="cuInit"); time.sleep(60)')
-    began = time.monotonic()
-    answer = child.wait(1.0)
-    assert time.monotonic() - began < 3
-    assert how(answer) == ("timeout", "no answer in 1 s inside cuInit")
+    child = begin('tell(note={"kept": 1}); tell(enter="cuInit"); hang()')
+    wait_until_hanging(child)
+    answer = child.wait(HANG_SECONDS)
+    assert timed_out_inside(answer, "cuInit")
     assert answer.notes == ({"kept": 1},)
     assert answer.stages[-1][0] == "cuInit"
     assert not child.alive
 
 
-def test_notes_that_are_heard_keep_it_alive_and_are_not_kept(begin: Begin) -> None:
-    heard: list[object] = []
+@pytest.mark.slow
+def test_notes_that_are_passed_on_restart_the_deadline_and_are_not_kept(begin: Begin) -> None:
+    notes: list[object] = []
     child = begin(
         """
-        for number in range(8):
-            tell(note={"done": number}); time.sleep(0.3)
+        for number in range(5):
+            tell(note={"done": number}); time.sleep(1.0)
         tell(answer={})
         """
     )
-    answer = child.wait(1.0, on_note=heard.append)
+    answer = child.wait(4.0, on_note=notes.append)
     assert answer.ended.ok, answer
-    assert answer.ended.seconds > 2
+    assert answer.ended.seconds > 4.0
     assert answer.notes == ()
-    assert heard == [{"done": number} for number in range(8)]
+    assert notes == [{"done": number} for number in range(5)]
 
 
-def test_a_child_that_stops_telling_runs_out_of_time(begin: Begin) -> None:
-    child = begin('tell(enter="read"); tell(note={"done": 1}); time.sleep(60)')
-    answer = child.wait(1.0, on_note=lambda note: None)
-    assert answer.ended.how == "timeout"
-    assert answer.ended.detail.endswith("inside read")
+def test_a_child_that_sends_no_more_notes_runs_out_of_time(begin: Begin) -> None:
+    child = begin('tell(enter="read"); tell(note={"done": 1}); hang()')
+    wait_until_hanging(child)
+    answer = child.wait(HANG_SECONDS, on_note=lambda note: None)
+    assert timed_out_inside(answer, "read")
     assert not child.alive
 
 
 def test_hang_before_any_call_names_none(begin: Begin) -> None:
-    assert how(begin("time.sleep(60)").wait(0.5)) == ("timeout", "no answer in 0.5 s")
+    answer = begin("hang()").wait(HANG_SECONDS)
+    assert answer.ended.how == "timeout"
+    assert " inside " not in answer.ended.detail
 
 
 @pytest.mark.parametrize("name", ["SIGKILL", "SIGSEGV", "SIGABRT"])
 def test_signal_is_named_and_is_no_error_code(begin: Begin, name: str) -> None:
-    answer = begin(f'tell(enter="load"); os.kill(os.getpid(), signal.{name})').wait(10)
+    answer = begin(f'tell(enter="load"); os.kill(os.getpid(), signal.{name})').wait(100)
     assert how(answer) == ("signal", f"{name} inside load")
     assert answer.ended.code is None
 
 
 def test_stopped_child_is_ended(begin: Begin) -> None:
-    child = begin('tell(enter="load"); os.kill(os.getpid(), signal.SIGSTOP)')
-    assert how(child.wait(1.0)) == ("timeout", "no answer in 1 s inside load")
+    child = begin(
+        """
+        tell(enter="load")
+        open(__file__ + ".hangs", "w").close()
+        os.kill(os.getpid(), signal.SIGSTOP)
+        """
+    )
+    wait_until_hanging(child)
+    assert timed_out_inside(child.wait(HANG_SECONDS), "load")
     assert not child.alive
 
 
 def test_exit_status_is_no_error_code_of_a_library(begin: Begin) -> None:
-    answer = begin('raise OSError("libfoo.so.1 is missing")').wait(10)
+    answer = begin('raise OSError("libfoo.so.1 is missing")').wait(100)
     assert how(answer) == ("error", "OSError: libfoo.so.1 is missing")
     assert answer.ended.code is None
 
@@ -176,8 +195,8 @@ def test_exit_status_is_no_error_code_of_a_library(begin: Begin) -> None:
     ],
 )
 def test_garbage_is_an_error_and_no_crash(begin: Begin, line: str) -> None:
-    answer = begin(f"os.write(FD, {line.encode('latin-1')!r} + b'\\n'); time.sleep(60)").wait(10)
-    assert how(answer) == ("error", "the probe wrote what is not a message")
+    answer = begin(f"os.write(FD, {line.encode('latin-1')!r} + b'\\n'); hang()").wait(100)
+    assert how(answer) == ("error", "the probe wrote an invalid message")
 
 
 def test_lone_surrogates_do_not_reach_the_facts(begin: Begin) -> None:
@@ -186,35 +205,35 @@ def test_lone_surrogates_do_not_reach_the_facts(begin: Begin) -> None:
         tell(note={"path": "caf\udce9 \U0001f600"})
         tell(error="cannot open caf\udce9")
         """
-    ).wait(10)
+    ).wait(100)
     assert answer.ended.detail == "cannot open caf?"
     assert answer.notes == ({"path": "caf? \U0001f600"},)
 
 
 def test_half_a_line_before_death_is_dropped(begin: Begin) -> None:
-    answer = begin("os.write(FD, b'{\"answer\": {'); os.kill(os.getpid(), signal.SIGKILL)").wait(10)
+    child = begin("os.write(FD, b'{\"answer\": {'); os.kill(os.getpid(), signal.SIGKILL)")
+    answer = child.wait(100)
     assert how(answer) == ("signal", "SIGKILL")
     assert answer.answer is None
 
 
 def test_line_without_an_end_is_cut_off(begin: Begin) -> None:
     child = begin("while True: os.write(FD, b'x' * 65536)")
-    began = time.monotonic()
-    assert how(child.wait(30)) == ("error", "the probe wrote a line without end")
-    assert time.monotonic() - began < 10
+    assert how(child.wait(100)) == ("error", "the probe wrote a line that is too long")
     assert len(child._partial) <= LINE + (1 << 16)
 
 
 def test_notes_without_an_end_are_cut_off(begin: Begin) -> None:
     child = begin("line = b'{\"note\": {}}\\n' * 1000\nwhile True: os.write(FD, line)")
-    assert how(child.wait(30)) == ("error", "the probe wrote notes without end")
+    assert how(child.wait(100)) == ("error", "the probe wrote too many notes")
 
 
 def test_long_answer_arrives_whole(begin: Begin) -> None:
-    answer = begin('tell(answer={"text": "y" * 5_000_000})').wait(20)
+    answer = begin('tell(answer={"text": "y" * 5_000_000})').wait(100)
     assert answer.answer == {"text": "y" * 5_000_000}
 
 
+@pytest.mark.slow
 def test_gigabyte_of_noise_keeps_only_its_tail(begin: Begin) -> None:
     child = begin(
         """
@@ -225,20 +244,18 @@ def test_gigabyte_of_noise_keeps_only_its_tail(begin: Begin) -> None:
         tell(answer={})
         """
     )
-    assert child.wait(60).ended.ok
-    assert len(child.noise) <= TAIL
+    assert child.wait(100).ended.ok
+    assert len(child.output) <= TAIL
 
 
 def test_deadline_holds_against_endless_noise(begin: Begin) -> None:
     child = begin("while True: os.write(1, b'noise\\n' * 1000)")
-    began = time.monotonic()
-    assert child.wait(1.0).ended.how == "timeout"
-    assert time.monotonic() - began < 3
+    assert child.wait(HANG_SECONDS).ended.how == "timeout"
 
 
 def test_deadline_holds_against_endless_stages(begin: Begin) -> None:
     child = begin("while True: tell(enter='a'); tell(left='a', seconds=0)")
-    assert child.wait(1.0).ended.how == "timeout"
+    assert child.wait(HANG_SECONDS).ended.how == "timeout"
 
 
 def test_sigterm_ignored_makes_no_difference(begin: Begin) -> None:
@@ -246,28 +263,30 @@ def test_sigterm_ignored_makes_no_difference(begin: Begin) -> None:
         """
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
         tell(answer={"pid": os.getpid()})
-        time.sleep(60)
+        hang()
         """
     )
-    answer = child.wait(10)
+    answer = child.wait(100)
     child.kill()
     assert answer.answer
-    assert gone(answer.answer["pid"])
+    pid = answer.answer["pid"]
+    wait_until(lambda: gone(pid))
 
 
 def test_grandchildren_are_killed_with_the_group(begin: Begin) -> None:
     child = begin(
         """
-        left = subprocess.Popen(["sleep", "60"])
+        left = subprocess.Popen(["sleep", "600"])
         tell(answer={"pid": left.pid})
-        time.sleep(60)
+        hang()
         """
     )
-    answer = child.wait(10)
+    answer = child.wait(100)
     assert answer.answer
-    assert not gone(answer.answer["pid"], 0.1)
+    pid = answer.answer["pid"]
+    assert not gone(pid)
     child.kill()
-    assert gone(answer.answer["pid"])
+    wait_until(lambda: gone(pid))
 
 
 def test_grandchild_that_holds_the_pipes_does_not_hide_a_crash(begin: Begin) -> None:
@@ -281,9 +300,7 @@ def test_grandchild_that_holds_the_pipes_does_not_hide_a_crash(begin: Begin) -> 
         os.kill(os.getpid(), signal.SIGSEGV)
         """
     )
-    began = time.monotonic()
-    assert how(child.wait(20)) == ("signal", "SIGSEGV inside load")
-    assert time.monotonic() - began < 5
+    assert how(child.wait(100)) == ("signal", "SIGSEGV inside load")
 
 
 def test_grandchild_in_another_session_does_not_hold_up_the_end(begin: Begin) -> None:
@@ -297,31 +314,29 @@ def test_grandchild_in_another_session_does_not_hold_up_the_end(begin: Begin) ->
         sys.exit(3)
         """
     )
-    began = time.monotonic()
-    answer = child.wait(20)
+    answer = child.wait(100)
     try:
         assert answer.ended.how == "error"
-        assert time.monotonic() - began < 5
     finally:
         with contextlib.suppress(ProcessLookupError):
             os.kill(answer.notes[0]["pid"], signal.SIGKILL)
 
 
-def test_closed_pipe_of_a_child_that_goes_on_is_told(begin: Begin) -> None:
-    child = begin("os.close(FD); time.sleep(60)")
-    assert how(child.wait(10)) == ("error", "the probe closed its pipe and went on")
+def test_closed_pipe_of_a_child_that_keeps_running_is_an_error(begin: Begin) -> None:
+    child = begin("os.close(FD); hang()")
+    assert how(child.wait(100)) == ("error", "the probe closed its pipe but kept running")
     assert not child.alive
 
 
-def test_ended_child_can_be_asked_and_ended_again(begin: Begin) -> None:
-    child = begin("time.sleep(60)")
+def test_ended_child_can_get_requests_and_be_ended_again(begin: Begin) -> None:
+    child = begin("hang()")
     child.kill()
     reading, writing = os.pipe()  # takes the descriptors that the child had
     try:
         child.kill()
         child.send({"n": 1})
         child.close_stdin()
-        assert how(child.wait(1)) == ("error", "the probe was ended before it was asked")
+        assert how(child.wait(1)) == ("error", "the probe ended before the request")
         os.write(writing, b"x")
         assert os.read(reading, 1) == b"x"
     finally:
@@ -331,11 +346,10 @@ def test_ended_child_can_be_asked_and_ended_again(begin: Begin) -> None:
 
 def test_send_to_the_dead_is_found_by_wait(begin: Begin) -> None:
     child = begin("os.kill(os.getpid(), signal.SIGKILL)")
-    while child.alive:
-        time.sleep(0.01)
+    wait_until(lambda: not child.alive)
     child.send({"n": 1})
     child.send({"n": 2})
-    assert how(child.wait(10)) == ("signal", "SIGKILL")
+    assert how(child.wait(100)) == ("signal", "SIGKILL")
 
 
 def test_program_that_is_not_there_leaves_no_descriptor(tmp_path: Path) -> None:
@@ -345,12 +359,13 @@ def test_program_that_is_not_there_leaves_no_descriptor(tmp_path: Path) -> None:
     assert len(os.listdir("/proc/self/fd")) == before
 
 
+@pytest.mark.slow
 def test_descriptors_do_not_leak(tmp_path: Path) -> None:
     script = tmp_path / "probe.sh"
     script.write_text('printf \'{"answer": {}}\\n\' >&"$1"\n')
     before = len(os.listdir("/proc/self/fd"))
     for _ in range(200):
         child = Child(["/bin/bash", str(script)])
-        assert child.wait(10).ended.ok
+        assert child.wait(100).ended.ok
         child.kill()
     assert len(os.listdir("/proc/self/fd")) == before

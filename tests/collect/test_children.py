@@ -14,7 +14,7 @@ import pytest
 from recorded import machines
 
 from doctor._util.records import Section, Unknown
-from doctor.collect.children import fit
+from doctor.collect.children import INTERRUPTED, Children, NotStartedError, fit
 from doctor.facts.facts import Facts, encode
 from doctor.facts.machine import Gpu
 
@@ -23,7 +23,7 @@ import json, pathlib, sys, threading, time
 sys.setswitchinterval(1e-6)
 from doctor._util.records import Unknown
 from doctor.collect.child import _parsed
-from doctor.collect.children import fit
+from doctor.collect.children import INTERRUPTED, Children, NotStartedError, fit
 from doctor.facts.machine import Cuda, Driver, Gpu, Place
 from doctor.facts.training import Smoke
 
@@ -96,3 +96,11 @@ def test_what_does_not_fit_is_unknown() -> None:
     assert fit(gpus, tuple[Gpu, ...]) == machines()["two_a100"].gpus
     assert isinstance(fit([{**gpus[0], "surprise": 1}], tuple[Gpu, ...]), Unknown)
     assert isinstance(fit(None, Gpu), Unknown)
+
+
+def test_no_probe_starts_after_an_interrupt() -> None:
+    children = Children()
+    children.interrupt()
+    with pytest.raises(NotStartedError) as error:
+        children.start(sys.executable, "doctor_side/nvml")
+    assert error.value.ended == INTERRUPTED

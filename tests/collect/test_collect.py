@@ -8,20 +8,22 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+import shims
 
 from doctor._util.records import Unknown
 from doctor.collect import collect
 from doctor.facts.facts import decode
-from doctor.facts.machine import Cuda, Host, Interpreter, Torch
+from doctor.facts.machine import Cuda, Driver, Host, Interpreter, Torch
 from doctor.facts.training import Smoke
 from doctor.facts.views import JobGpus
+
+pytestmark = pytest.mark.slow
 
 DOCTOR = [sys.executable, "-m", "doctor", "run"]
 HANGS = """
@@ -35,22 +37,7 @@ def mark() -> Iterator[dict[str, str]]:
     """An environment whose processes can be found again; none may be left."""
     name = f"DOCTOR_TEST_{uuid.uuid4().hex}"
     yield {**os.environ, name: "1"}
-    deadline = time.monotonic() + 5
-    while (left := marked(name)) and time.monotonic() < deadline:
-        time.sleep(0.05)
-    assert left == []
-
-
-def marked(name: str) -> list[str]:
-    """Command lines of live processes with a variable in their environment."""
-    found = []
-    for folder in Path("/proc").glob("[0-9]*"):
-        try:
-            if name.encode() in (folder / "environ").read_bytes():
-                found.append((folder / "cmdline").read_bytes().replace(b"\0", b" ").decode())
-        except OSError:
-            continue
-    return found
+    assert shims.left(name) == []
 
 
 def run(env: dict[str, str], *flags: str, **options: Any) -> tuple[int, dict[str, Any]]:
@@ -145,7 +132,7 @@ def test_secrets_of_the_environment_reach_neither_report_nor_facts(
 
 @pytest.mark.skipif(not shutil.which("gcc"), reason="gcc builds the libraries that hang")
 @pytest.mark.parametrize("hung", [("cuda",), ("nvidia-ml",), ("cuda", "nvidia-ml")])
-def test_a_driver_that_hangs_is_named_in_seconds(
+def test_a_driver_that_hangs_is_named(
     hung: tuple[str, ...], tmp_path: Path, mark: dict[str, str]
 ) -> None:
     source = tmp_path / "hang.c"
@@ -153,14 +140,17 @@ def test_a_driver_that_hangs_is_named_in_seconds(
     for name in hung:
         library = tmp_path / f"lib{name}.so.1"
         subprocess.run(["gcc", "-shared", "-fPIC", "-o", library, source], check=True)
-    began = time.monotonic()
-    code, report = run({**mark, "LD_LIBRARY_PATH": str(tmp_path)})
-    assert time.monotonic() - began <= 15
+    saved = tmp_path / "facts.json"
+    env = {**mark, "LD_LIBRARY_PATH": str(tmp_path)}
+    code, report = run(env, "--save-facts", str(saved))
     assert code == 1
+    driver = decode(saved.read_bytes()).driver
+    assert isinstance(driver, Driver)
+    assert (driver.cuda.how == "timeout") is ("cuda" in hung)
+    assert (driver.nvml.how == "timeout") is ("nvidia-ml" in hung)
     assert status(report, "DRV001") == "fail"
     named = "libcuda" if hung == ("cuda",) else "nvmlInit"
     assert named in summary(report, "DRV001")
-    assert "no answer in 8 s" in summary(report, "DRV001")
     assert status(report, "TOR001") == "pass"
     assert status(report, "SMK001") == "unknown"
 
@@ -170,7 +160,7 @@ def test_a_driver_that_has_more_gpus_to_start_gets_longer(gpus: int, seconds: fl
     assert collect.driver_seconds(Host(system="Linux", nvidia_devices=gpus)) == seconds
 
 
-def test_an_interpreter_without_torch_is_told_by_its_path(
+def test_an_interpreter_without_torch_is_named_by_its_path(
     tmp_path: Path, mark: dict[str, str]
 ) -> None:
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", tmp_path / "bare"], check=True)
@@ -216,9 +206,9 @@ def test_an_interrupt_leaves_no_child_and_exits_130(
         stderr=subprocess.PIPE,
         text=True,
     )
-    wait_for(started)
+    shims.wait_until(started.exists)
     child.send_signal(number)
-    out, err = child.communicate(timeout=10)
+    out, err = child.communicate(timeout=100)
     assert child.returncode == 130
     assert "Traceback" not in err
     assert out == ""
@@ -233,24 +223,19 @@ def test_a_doctor_that_is_killed_leaves_no_child_for_long(
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
     )
-    time.sleep(1.0)
+    (name,) = mark.keys() - os.environ.keys()
+    shims.wait_until(lambda: any("torch_stages" in line for line in shims.marked(name)))
     child.kill()
-    child.wait(10)
-
-
-def wait_for(path: Path) -> None:
-    deadline = time.monotonic() + 20
-    while not path.exists():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
+    child.wait(100)
 
 
 @pytest.mark.parametrize("stage", ["allocate", "forward", "loss", "backward", "optimizer"])
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSEGV])
-def test_a_training_step_that_dies_is_told_by_its_stage(
+def test_a_training_step_that_dies_names_its_stage(
     stage: str, number: signal.Signals, tmp_path: Path, mark: dict[str, str]
 ) -> None:
-    python = dying_python(tmp_path, stage, number)
+    entered = f"def entered(stage):\n    if stage == {stage!r}: os.kill(os.getpid(), {int(number)})"
+    python = shims.python(tmp_path, entered)
     code, report = run(mark, "--device", "cpu", "--python", python)
     assert (code, report["verdict"]) == (1, "fix")
     assert status(report, "SMK001") == "fail"
@@ -258,32 +243,6 @@ def test_a_training_step_that_dies_is_told_by_its_stage(
     assert stage in summary(report, "SMK001")
     assert status(report, "SMK002") == "unknown"
     assert status(report, "TOR001") == "pass"
-
-
-def dying_python(folder: Path, stage: str, number: signal.Signals) -> str:
-    """An interpreter in which a stage of the training step gets a signal, whatever probe runs."""
-    hook = folder / "sitecustomize.py"
-    hook.write_text(
-        f"""
-import builtins, os, sys
-plain = builtins.__import__
-def hooked(name, *rest):
-    module = plain(name, *rest)
-    if name == "wire" and not hasattr(module, "hooked"):
-        module.hooked = True
-        tell = module.tell
-        def telling(**message):
-            tell(**message)
-            if message.get("enter") == {stage!r}:
-                os.kill(os.getpid(), {int(number)})
-        module.tell = telling
-    return module
-builtins.__import__ = hooked
-"""
-    )
-    return script(
-        folder / "python", f'#!/bin/bash\nPYTHONPATH={folder} exec {sys.executable} "$@"\n'
-    )
 
 
 @pytest.mark.gpu

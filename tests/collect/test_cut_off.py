@@ -20,7 +20,9 @@ from doctor.collect.torch_child import TorchChild
 from doctor.collect.workers import Worker
 from doctor.facts.facts import decode, encode
 from doctor.facts.training import LoraOrder, OwnModel, Smoke
+from doctor.job.expect import Expect
 from doctor.job.job import Chosen, Job
+from doctor.job.run_options import RunOptions
 from doctor.judge import catalog
 from doctor.judge.check import Status
 from doctor.judge.engine import examine
@@ -61,12 +63,12 @@ def test_the_import_and_the_smoke_step(late: TorchChild) -> None:
 
 def test_the_other_gpus_have_no_smoke_steps_if_one_was_cut_off(late: TorchChild) -> None:
     workers = tuple(Worker(f"cuda:{index}", None, "GPU", late) for index in range(3))
-    assert gpus.Siblings(workers, Job(), BF16).smokes() == ()
+    assert gpus.PerGpuSmoke(workers, Job(), BF16).smokes() == ()
 
 
 def test_load_and_peers(late: TorchChild) -> None:
     workers = tuple(Worker(f"cuda:{index}", None, "GPU", late) for index in range(2))
-    facts = gpus.put_to_work(Children(0.0), workers, box(H100, torch=TORCH_2_15), ignore)
+    facts = gpus.run_load_tests(Children(0.0), workers, box(H100, torch=TORCH_2_15), ignore)
     assert (facts.load, facts.peers) == (CUT, CUT)
     assert peers.try_peers(Children(0.0), workers, "gloo") == CUT
 
@@ -83,9 +85,10 @@ def test_a_part_of_the_own_training_makes_all_of_it_unknown() -> None:
     assert CUT_OFF not in own_training._calls(msgspec.structs.replace(own, lora=()))
 
 
+@pytest.mark.slow
 def test_a_run_that_is_cut_off_while_torch_is_imported_fails_nothing(tmp_path: Path) -> None:
     python = shims.python(tmp_path, "time.sleep(600)")
-    facts = collect(Job(device="cpu", python=python, budget=1.5), ignore)
+    facts = collect(Job(device="cpu", python=python), RunOptions(budget=1.5), Expect(), ignore)
     for section in (facts.interpreter, facts.torch, facts.smoke):
         assert isinstance(section, Unknown)
     assert decode(encode(facts)) == facts
@@ -94,8 +97,9 @@ def test_a_run_that_is_cut_off_while_torch_is_imported_fails_nothing(tmp_path: P
     assert statuses["TOR001"] is Status.UNKNOWN
 
 
+@pytest.mark.slow
 def test_a_whole_run_is_not_cut_off(tmp_path: Path) -> None:
-    facts = collect(Job(device="cpu", quick=True, budget=600), ignore)
+    facts = collect(Job(device="cpu"), RunOptions(quick=True, budget=600), Expect(), ignore)
     assert isinstance(facts.smoke, Smoke)
     assert facts.smoke.completed
 

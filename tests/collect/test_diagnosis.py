@@ -24,7 +24,9 @@ from doctor.collect.diagnosis import CHANGES, MOST_SKIPPED, diagnose, fault_of
 from doctor.collect.torch_child import TorchChild, cut_short
 from doctor.facts.facts import decode, encode
 from doctor.facts.training import LEFT_OUT, Attempt, Diagnosis, Fault, Parameter, Smoke, Stage, Step
+from doctor.job.expect import Expect
 from doctor.job.job import Job
+from doctor.job.run_options import RunOptions
 from doctor.judge.catalog import CHECKS
 from doctor.judge.check import Owner, Status, Verdict, fail, ok
 from doctor.judge.engine import examine
@@ -70,7 +72,7 @@ def train(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Train]:
                        "lora": None, "dtype": None, "batch": 2, "length": 16}  # fmt: skip
         child = TorchChild(children, sys.executable)
         how = {"device": "cpu", "precision": precision, "recipe": recipe, "subject": subject}
-        answer = child.ask(first_seconds, stage="smoke", **how)
+        answer = child.request(first_seconds, stage="smoke", **how)
         smoke = _smoke(answer, precision, recipe)
         found = diagnose(child, subject, smoke, **limits)
         child.end()
@@ -313,7 +315,7 @@ def test_what_is_wrong_with_a_batch(
 ) -> None:
     subject = _factory(tmp_path / f"{tmp_path.name}.py", CLASSIFIER.format(plant=plant))
     how = {"device": "cpu", "precision": "bf16", "recipe": "amp", "subject": subject}
-    answer = child.ask(SECONDS, stage="look", **how)
+    answer = child.request(SECONDS, stage="look", **how)
     told = answer.answer["look"] if answer.answer else answer.notes[0]["look"]
     assert told["bad_batch"] == ([said] if said else [])
     assert told["bad_weights"] == []
@@ -645,7 +647,7 @@ def test_a_whole_run_names_the_cause(tmp_path: Path, monkeypatch: pytest.MonkeyP
     (tmp_path / "sitecustomize.py").write_text(PLANTED_BY_THE_ENVIRONMENT, "utf-8")
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     told: list[str] = []
-    facts = collect(Job(device="cpu", python=sys.executable), told.append)
+    facts = collect(Job(device="cpu", python=sys.executable), RunOptions(), Expect(), told.append)
     findings = {finding.check.code: finding for finding in examine(CHECKS, facts)}
     assert findings["SMK001"].status is Status.PASS
     assert findings["SMK002"].status is Status.FAIL

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from doctor.collect.host import RECORDED, look
+from doctor.collect.host import RECORDED, read_host
 
 LINUX = pytest.mark.skipif(platform.system() != "Linux", reason="reads procfs")
 V1_UNLIMITED = "9223372036854771712\n"
@@ -21,7 +21,7 @@ def plant(root: Path, files: dict[str, str]) -> Path:
 
 
 def test_an_empty_root_tells_nothing_and_invents_no_zeros(tmp_path: Path) -> None:
-    host = look(tmp_path, {})
+    host = read_host(tmp_path, {})
     assert host.memory_total is None
     assert host.memory_available is None
     assert host.cgroup is None
@@ -37,7 +37,7 @@ def test_an_empty_root_tells_nothing_and_invents_no_zeros(tmp_path: Path) -> Non
 
 @LINUX
 def test_this_machine_is_read() -> None:
-    host = look()
+    host = read_host()
     assert host.system == "Linux"
     assert host.memory_total is not None
     assert host.memory_available is not None
@@ -59,7 +59,7 @@ def test_pci_counts_gpus_and_nothing_else(tmp_path: Path) -> None:
     for slot, (vendor, kind) in devices.items():
         folder = f"sys/bus/pci/devices/{slot}"
         plant(tmp_path, {f"{folder}/vendor": f"{vendor}\n", f"{folder}/class": f"{kind}\n"})
-    host = look(tmp_path, {})
+    host = read_host(tmp_path, {})
     assert host.pci_listed
     assert (host.nvidia_devices, host.amd_devices) == (2, 2)
     assert host.has_nvidia
@@ -67,13 +67,13 @@ def test_pci_counts_gpus_and_nothing_else(tmp_path: Path) -> None:
 
 def test_device_nodes_are_listed(tmp_path: Path) -> None:
     plant(tmp_path, {f"dev/{name}": "" for name in ("nvidia0", "nvidiactl", "kfd", "null", "sda")})
-    host = look(tmp_path, {})
+    host = read_host(tmp_path, {})
     assert host.device_nodes == ("/dev/kfd", "/dev/nvidia0", "/dev/nvidiactl")
     assert host.has_nvidia
 
 
 def test_wsl_is_seen_by_its_node(tmp_path: Path) -> None:
-    host = look(plant(tmp_path, {"dev/dxg": ""}), {})
+    host = read_host(plant(tmp_path, {"dev/dxg": ""}), {})
     assert host.device_nodes == ("/dev/dxg",)
     assert host.has_nvidia
 
@@ -94,12 +94,15 @@ def test_wsl_is_seen_by_its_node(tmp_path: Path) -> None:
 )
 def test_kernel_driver(tmp_path: Path, line: str, version: str | None) -> None:
     text = f"{line}\nGCC version:  gcc version 11.4.0\n"
-    assert look(plant(tmp_path, {"proc/driver/nvidia/version": text}), {}).kernel_driver == version
+    assert (
+        read_host(plant(tmp_path, {"proc/driver/nvidia/version": text}), {}).kernel_driver
+        == version
+    )
 
 
 def test_meminfo(tmp_path: Path) -> None:
     text = "MemTotal:       16000000 kB\nMemFree:  1 kB\nMemAvailable:    8000000 kB\n"
-    host = look(plant(tmp_path, {"proc/meminfo": text}), {})
+    host = read_host(plant(tmp_path, {"proc/meminfo": text}), {})
     assert host.memory_total == 16_384_000_000
     assert host.memory_available == 8_192_000_000
 
@@ -107,7 +110,7 @@ def test_meminfo(tmp_path: Path) -> None:
 def test_shm_is_the_size_of_its_file_system(tmp_path: Path) -> None:
     (tmp_path / "dev/shm").mkdir(parents=True)
     told = os.statvfs(tmp_path)
-    assert look(tmp_path, {}).shm_total == told.f_blocks * told.f_frsize
+    assert read_host(tmp_path, {}).shm_total == told.f_blocks * told.f_frsize
 
 
 def test_only_names_on_the_list_are_recorded(tmp_path: Path) -> None:
@@ -118,7 +121,10 @@ def test_only_names_on_the_list_are_recorded(tmp_path: Path) -> None:
         "CUDA_VISIBLE_DEVICES": "",
         "NVIDIA_TF32_OVERRIDE": "0",
     }
-    assert look(tmp_path, environ).env == {"CUDA_VISIBLE_DEVICES": "", "NVIDIA_TF32_OVERRIDE": "0"}
+    assert read_host(tmp_path, environ).env == {
+        "CUDA_VISIBLE_DEVICES": "",
+        "NVIDIA_TF32_OVERRIDE": "0",
+    }
 
 
 def test_no_name_on_the_list_looks_like_a_secret() -> None:
@@ -141,7 +147,7 @@ def test_no_name_on_the_list_looks_like_a_secret() -> None:
 def test_container(
     tmp_path: Path, files: dict[str, str], environ: dict[str, str], name: str | None
 ) -> None:
-    assert look(plant(tmp_path, files), environ).container == name
+    assert read_host(plant(tmp_path, files), environ).container == name
 
 
 def v2(path: str, files: dict[str, str]) -> dict[str, str]:
@@ -157,7 +163,7 @@ def test_cgroup_v2_of_a_container(tmp_path: Path) -> None:
         "memory.stat": "anon 100\ninactive_file 500000000\nactive_file 7\n",
         "cpu.max": "250000 100000\n",
     }
-    host = look(plant(tmp_path, v2("/", files)), {})
+    host = read_host(plant(tmp_path, v2("/", files)), {})
     assert host.cgroup == "v2"
     assert host.cgroup_memory_limit == 1_000_000_000
     assert host.cgroup_memory_used == 100_000_000, "the cache that gives way is not used"
@@ -166,7 +172,7 @@ def test_cgroup_v2_of_a_container(tmp_path: Path) -> None:
 
 def test_cgroup_v2_without_limits(tmp_path: Path) -> None:
     files = {"memory.max": "max\n", "memory.current": "5\n", "cpu.max": "max 100000\n"}
-    host = look(plant(tmp_path, v2("/", files)), {})
+    host = read_host(plant(tmp_path, v2("/", files)), {})
     assert host.cgroup == "v2"
     assert host.cgroup_memory_limit is None
     assert host.cgroup_memory_used is None
@@ -182,7 +188,7 @@ def test_cgroup_v2_the_group_above_is_tighter(tmp_path: Path) -> None:
         "job/step/memory.current": "100\n",
         "job/step/cpu.max": "400000 100000\n",
     }
-    host = look(plant(tmp_path, v2("/job/step", files)), {})
+    host = read_host(plant(tmp_path, v2("/job/step", files)), {})
     assert host.cgroup_memory_limit == 2000
     assert host.cgroup_memory_used == 1500
     assert host.cgroup_cpus == 1.0
@@ -195,18 +201,18 @@ def test_cgroup_v2_the_group_above_is_fuller(tmp_path: Path) -> None:
         "pod/me/memory.max": "4000\n",
         "pod/me/memory.current": "100\n",
     }
-    host = look(plant(tmp_path, v2("/pod/me", files)), {})
+    host = read_host(plant(tmp_path, v2("/pod/me", files)), {})
     assert (host.cgroup_memory_limit, host.cgroup_memory_used) == (9000, 8900)
 
 
 def test_cgroup_v2_path_outside_the_namespace(tmp_path: Path) -> None:
     files = {"memory.max": "3000\n", "memory.current": "1\n"}
-    host = look(plant(tmp_path, v2("/../../system.slice/job", files)), {})
+    host = read_host(plant(tmp_path, v2("/../../system.slice/job", files)), {})
     assert host.cgroup_memory_limit == 3000
 
 
 def test_cgroup_v2_use_not_read_is_not_zero(tmp_path: Path) -> None:
-    host = look(plant(tmp_path, v2("/", {"memory.max": "3000\n"})), {})
+    host = read_host(plant(tmp_path, v2("/", {"memory.max": "3000\n"})), {})
     assert host.cgroup_memory_limit == 3000
     assert host.cgroup_memory_used is None
 
@@ -224,7 +230,7 @@ def test_cgroup_v1_where_only_the_containers_own_group_is_mounted(tmp_path: Path
         "cpu,cpuacct/cpu.cfs_quota_us": "150000\n",
         "cpu,cpuacct/cpu.cfs_period_us": "100000\n",
     }
-    host = look(plant(tmp_path, v1("/docker/abc", files)), {})
+    host = read_host(plant(tmp_path, v1("/docker/abc", files)), {})
     assert host.cgroup == "v1"
     assert (host.cgroup_memory_limit, host.cgroup_memory_used) == (1000, 400)
     assert host.cgroup_cpus == 1.5
@@ -237,7 +243,7 @@ def test_cgroup_v1_without_limits(tmp_path: Path) -> None:
         "cpu,cpuacct/slurm/cpu.cfs_quota_us": "-1\n",
         "cpu,cpuacct/slurm/cpu.cfs_period_us": "100000\n",
     }
-    host = look(plant(tmp_path, v1("/slurm", files)), {})
+    host = read_host(plant(tmp_path, v1("/slurm", files)), {})
     assert host.cgroup == "v1"
     assert host.cgroup_memory_limit is None
     assert host.cgroup_cpus is None
@@ -251,7 +257,7 @@ def test_cgroup_v1_nested(tmp_path: Path) -> None:
         "cpu/slurm/job/cpu.cfs_quota_us": "300000\n",
         "cpu/slurm/job/cpu.cfs_period_us": "100000\n",
     }
-    host = look(plant(tmp_path, v1("/slurm/job", files)), {})
+    host = read_host(plant(tmp_path, v1("/slurm/job", files)), {})
     assert host.cgroup_memory_limit == 5000
     assert host.cgroup_cpus == 3.0
 
@@ -261,14 +267,14 @@ def test_cgroup_hybrid_takes_memory_from_version_1(tmp_path: Path) -> None:
         "memory/memory.limit_in_bytes": "5000\n",
         "unified/cgroup.controllers": "\n",
     }
-    host = look(plant(tmp_path, v1("/", files)), {})
+    host = read_host(plant(tmp_path, v1("/", files)), {})
     assert host.cgroup == "v1"
     assert host.cgroup_memory_limit == 5000
 
 
 def test_garbage_in_the_files_is_none(tmp_path: Path) -> None:
     files = {"memory.max": "lots\n", "memory.current": "", "cpu.max": "x y z\n"}
-    host = look(plant(tmp_path, v2("/", files) | {"proc/meminfo": "\x00nonsense"}), {})
+    host = read_host(plant(tmp_path, v2("/", files) | {"proc/meminfo": "\x00nonsense"}), {})
     assert host.cgroup_memory_limit is None
     assert host.cgroup_cpus is None
     assert host.memory_total is None

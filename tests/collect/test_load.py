@@ -15,20 +15,21 @@ import shims
 from recorded import machine_file, smoke, stopped
 
 from doctor._util.records import Ended, Unknown
-from doctor.checks.gpu.load import FIGURES, SAME_TWICE, SPEED
-from doctor.cli.examine import examine_job
-from doctor.collect import collect
-from doctor.collect import gpus as card
-from doctor.collect.child import PROBES, Answer
+from doctor.checks.gpu.load import FIGURES, REPEATABLE, SPEED
+from doctor.cli.options import ConfigFlags
+from doctor.cli.run import run
+from doctor.collect import collect, gpus
+from doctor.collect.child import CUT_OFF, PROBES, Answer
 from doctor.collect.children import Children
 from doctor.collect.torch_child import TorchChild, run_kernels
-from doctor.collect.workers import Worker, end, team
+from doctor.collect.workers import Worker, end, start_workers
 from doctor.facts.facts import Facts, decode, encode
 from doctor.facts.load import Load, Watched
 from doctor.facts.machine import Cuda, Gpu, Host, Interpreter, Slice, Torch, TorchGpu
 from doctor.facts.training import Smoke
 from doctor.facts.views import JobGpu, JobGpus
 from doctor.job.job import Chosen, Job
+from doctor.job.run_options import RunOptions
 from doctor.judge.check import Owner, Status, Verdict
 
 OK = Ended(how="ok")
@@ -53,8 +54,9 @@ def make(monkeypatch: pytest.MonkeyPatch) -> Iterator[Make]:
     assert shims.left(name) == []
 
 
+@pytest.mark.slow
 def test_devices_are_measured_at_the_same_time(make: Make) -> None:
-    loads = card.put_under_load(make(sys.executable, sys.executable))
+    loads = gpus.measure_load(make(sys.executable, sys.executable))
     assert len(loads) == 2
     for load in loads:
         assert load.ended.ok, load.ended
@@ -64,14 +66,15 @@ def test_devices_are_measured_at_the_same_time(make: Make) -> None:
         assert load.products > 3
         assert load.differing == 0
         assert load.unread == {}
-        assert SAME_TWICE.judge(load=(load,)).status is Status.PASS
+        assert REPEATABLE.judge(load=(load,)).status is Status.PASS
 
 
+@pytest.mark.slow
 def test_the_process_goes_on_to_the_smoke_step_after_the_load(make: Make) -> None:
     workers = make(sys.executable, sys.executable)
-    assert all(load.ended.ok for load in card.put_under_load(workers))
+    assert all(load.ended.ok for load in gpus.measure_load(workers))
     chosen = Chosen("fp32", "test")
-    (smoke,) = card.Siblings(workers, Job(), chosen).smokes()
+    (smoke,) = gpus.PerGpuSmoke(workers, Job(), chosen).smokes()
     assert (smoke.device, smoke.completed) == ("cpu", True)
 
 
@@ -88,14 +91,15 @@ def spoil(torch):
 """
 
 
+@pytest.mark.slow
 def test_a_product_that_comes_out_different_is_counted_and_fails(
     make: Make, tmp_path: Path
 ) -> None:
-    (load,) = card.put_under_load(make(shims.python(tmp_path, FLAKY)))
+    (load,) = gpus.measure_load(make(shims.python(tmp_path, FLAKY)))
     assert load.differing == 1
-    verdict = SAME_TWICE.judge(load=(load,))
+    verdict = REPEATABLE.judge(load=(load,))
     assert verdict.status is Status.FAIL
-    assert "1 elements differ" in verdict.summary
+    assert "1 elements" in verdict.summary
 
 
 ON_ROCM = """
@@ -112,45 +116,56 @@ def spoil(torch):
 """
 
 
+@pytest.mark.slow
 def test_atomics_that_rocblas_is_allowed_are_no_fault(make: Make, tmp_path: Path) -> None:
-    (load,) = card.put_under_load(make(shims.python(tmp_path, ON_ROCM)))
+    (load,) = gpus.measure_load(make(shims.python(tmp_path, ON_ROCM)))
     assert (load.ended.how, load.differing) == ("ok", 0)
 
 
-AT = "\ndef entered(stage):\n    if stage == 'fp32 matmul':\n        "
+AT = "\ndef entered(stage):\n    if stage == 'calibration':\n        "
 
 
+def shorten_deadline(monkeypatch: pytest.MonkeyPatch, worker: Worker) -> None:
+    """Give every request to this process 4 s: enough to reach the first stage of the load."""
+    request = worker.child.request
+    worker.child.imported()
+    monkeypatch.setattr(worker.child, "request", lambda seconds, **fields: request(4.0, **fields))
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("does", "how", "said"),
     [
-        ("os.kill(os.getpid(), signal.SIGSEGV)", "signal", "SIGSEGV inside fp32 matmul"),
-        ("raise RuntimeError('CUDA error: boom')", "error", "fp32 matmul: RuntimeError: CUDA err"),
-        ("time.sleep(600)", "timeout", "inside fp32 matmul"),
+        ("os.kill(os.getpid(), signal.SIGSEGV)", "signal", "SIGSEGV inside calibration"),
+        ("raise RuntimeError('CUDA error: boom')", "error", "calibration: RuntimeError: CUDA err"),
+        ("time.sleep(600)", "timeout", "inside calibration"),
     ],
 )
-def test_a_load_that_ends_badly_is_told_by_its_stage(
+def test_a_load_that_ends_badly_names_its_stage(
     make: Make, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, does: str, how: str, said: str
 ) -> None:
-    monkeypatch.setattr(card, "LOAD_SECONDS", 8.0)
-    bad = shims.python(tmp_path, AT + does)
-    good, broken = card.put_under_load(make(sys.executable, bad))
+    workers = make(sys.executable, shims.python(tmp_path, AT + does))
+    if how == "timeout":
+        shorten_deadline(monkeypatch, workers[1])
+    good, broken = gpus.measure_load(workers)
     assert good.ended.ok
     assert (broken.ended.how, broken.matmul) == (how, {})
     assert said in broken.ended.detail
-    assert SAME_TWICE.judge(load=(good, broken)).status is Status.FAIL
+    assert REPEATABLE.judge(load=(good, broken)).status is Status.FAIL
     assert SPEED.judge(load=(broken,), watched=None, job_gpus=NOBODY).status is Status.UNKNOWN
 
 
+@pytest.mark.slow
 def test_an_answer_that_is_no_load_is_an_error(make: Make, tmp_path: Path) -> None:
     lies = (
         "\ndef spoil(torch):\n    import statistics\n    statistics.median = lambda times: 'fast'"
     )
-    (load,) = card.put_under_load(make(shims.python(tmp_path, lies)))
+    (load,) = gpus.measure_load(make(shims.python(tmp_path, lies)))
     assert load.ended.how == "error"
 
 
-def test_an_interpreter_that_does_not_start_is_told(make: Make, tmp_path: Path) -> None:
-    (load,) = card.put_under_load(make(str(tmp_path / "absent")))
+def test_an_interpreter_that_does_not_start_is_an_error(make: Make, tmp_path: Path) -> None:
+    (load,) = gpus.measure_load(make(str(tmp_path / "absent")))
     assert load.ended.how == "error"
     assert "No such file" in load.ended.detail
 
@@ -175,6 +190,7 @@ assert torch.backends.cuda.matmul.allow_tf32 is False
 """
 
 
+@pytest.mark.slow
 def test_tf32_is_left_as_it_was_through_either_api() -> None:
     done = subprocess.run(
         [sys.executable, "-c", SETTINGS, "2", str(PROBES)],
@@ -188,40 +204,41 @@ def test_tf32_is_left_as_it_was_through_either_api() -> None:
     assert before == after == last
 
 
-def facts(job: Job, gpus: int, python: str) -> Facts:
-    seen = tuple(
-        TorchGpu(index=i, uuid=f"GPU-{i}", name="card", capability=(9, 0), memory_total=1)
-        for i in range(gpus)
+def facts(job: Job, count: int, python: str, options: RunOptions | None = None) -> Facts:
+    listed = tuple(
+        TorchGpu(index=i, uuid=f"GPU-{i}", name="GPU", capability=(9, 0), memory_total=1)
+        for i in range(count)
     )
     return Facts(
         job=job,
-        host=Host(system="Linux", nvidia_devices=gpus),
+        options=options or RunOptions(),
+        host=Host(system="Linux", nvidia_devices=count),
         interpreter=Interpreter(path=python, chosen="test", importing=OK),
         torch=Unknown(reason="not asked"),
-        cuda=Cuda(started=OK, gpus=seen),
+        cuda=Cuda(started=OK, gpus=listed),
         places=(),
     )
 
 
 @pytest.mark.parametrize(
-    ("job", "gpus", "size"),
+    ("options", "count", "size"),
     [
-        (Job(), 1, 1),
-        (Job(), 3, 3),
-        (Job(smoke=False), 3, 3),
-        (Job(quick=True), 3, 3),
-        (Job(smoke=False, quick=True), 3, 1),
+        (RunOptions(), 1, 1),
+        (RunOptions(), 3, 3),
+        (RunOptions(smoke=False), 3, 3),
+        (RunOptions(quick=True), 3, 3),
+        (RunOptions(smoke=False, quick=True), 3, 1),
     ],
 )
 def test_a_process_is_started_for_each_other_gpu_that_has_something_to_do(
-    job: Job, gpus: int, size: int, tmp_path: Path
+    options: RunOptions, count: int, size: int, tmp_path: Path
 ) -> None:
     sleeper = tmp_path / "python"
     sleeper.write_text("#!/bin/bash\nsleep 300\n")
     sleeper.chmod(0o755)
     children = Children()
     first = TorchChild(children, str(sleeper))
-    workers = team(children, first, facts(job, gpus, str(sleeper)))
+    workers = start_workers(children, first, facts(Job(), count, str(sleeper), options))
     try:
         assert [worker.device for worker in workers] == [f"cuda:{i}" for i in range(size)]
         assert workers[0].child is first
@@ -230,48 +247,47 @@ def test_a_process_is_started_for_each_other_gpu_that_has_something_to_do(
     assert not any(worker.child._child.alive for worker in workers if worker.child._child)
 
 
-class Asked:
-    """A process that tells which kernels it was asked for."""
+class Recorder:
+    """Stands for a process and records the kernels it is requested to run."""
 
-    def __init__(self, name: str, asked: list[tuple[str, int]]) -> None:
-        self._name, self._asked = name, asked
+    def __init__(self, name: str, requests: list[tuple[str, int]]) -> None:
+        self._name, self._requests = name, requests
 
-    def ask(self, seconds: float, stage: str, index: int) -> Answer:
-        self._asked.append((self._name, index))
+    def request(self, seconds: float, stage: str, index: int) -> Answer:
+        self._requests.append((self._name, index))
         return Answer(OK, {"kernel": {"how": "ok"}})
 
 
 @pytest.mark.parametrize(("processes", "by"), [("abc", "abc"), ("a", "aaa")])
 def test_a_gpu_is_touched_by_the_process_that_works_on_it_alone(processes: str, by: str) -> None:
     """In exclusive compute mode a second process is refused."""
-    asked: list[tuple[str, int]] = []
+    requests: list[tuple[str, int]] = []
     cuda = facts(Job(), 3, sys.executable).cuda
     assert isinstance(cuda, Cuda)
-    some: Any = [Asked(name, asked) for name in processes]
-    done = run_kernels(cuda, some, lambda doing: None)
-    assert sorted(asked) == sorted(zip(by, range(3), strict=True))
+    recorders: Any = [Recorder(name, requests) for name in processes]
+    done = run_kernels(cuda, recorders, lambda doing: None)
+    assert sorted(requests) == sorted(zip(by, range(3), strict=True))
     assert [gpu.kernel and gpu.kernel.ok for gpu in done.gpus] == [True] * 3
 
 
 def test_a_budget_that_is_over_leaves_the_watch_out() -> None:
     around = facts(Job(), 1, sys.executable)
-    gpus = (Gpu(index=0, uuid="GPU-0", name="card"),)
-    watch = card.Watch(Children(0.0), around.with_(gpus=gpus))
-    watch.ready()
-    seen = watch.stop()
-    assert isinstance(seen, Unknown)
-    assert "cut off by --budget" in seen.reason
+    listed = (Gpu(index=0, uuid="GPU-0", name="GPU"),)
+    watch = gpus.Watch(Children(0.0), around.with_(gpus=listed))
+    watch.wait_until_ready()
+    assert watch.stop() == Unknown(reason=CUT_OFF.detail)
 
 
 def test_quick_leaves_the_load_out_and_says_so() -> None:
-    quick = facts(Job(quick=True), 1, sys.executable)
-    worker = Worker("cuda:0", "GPU-0", "card", None)  # type: ignore[arg-type]
-    assert card.put_to_work(Children(), (worker,), quick, lambda doing: None) is quick
-    assert card.left_out(quick, NOBODY).load is None
-    assert card.left_out(facts(Job(), 1, sys.executable), NOBODY).load == NOBODY
-    assert card.left_out(facts(Job(device="cpu"), 0, sys.executable), NOBODY).load is None
+    quick = facts(Job(), 1, sys.executable, RunOptions(quick=True))
+    worker = Worker("cuda:0", "GPU-0", "GPU", None)  # type: ignore[arg-type]
+    assert gpus.run_load_tests(Children(), (worker,), quick, lambda doing: None) is quick
+    assert gpus.without_load(quick, NOBODY).load is None
+    assert gpus.without_load(facts(Job(), 1, sys.executable), NOBODY).load == NOBODY
+    assert gpus.without_load(facts(Job(device="cpu"), 0, sys.executable), NOBODY).load is None
 
 
+@pytest.mark.slow
 def test_a_run_fills_the_sections_of_every_device_and_ends_the_others(
     make: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -279,7 +295,7 @@ def test_a_run_fills_the_sections_of_every_device_and_ends_the_others(
     found = Torch(version="2.13.0")
     given = facts(Job(device="cpu"), 0, sys.executable).with_(torch=found, cuda=None)
     workers[0].child.imported()
-    monkeypatch.setattr(collect, "team", lambda *asked: workers)
+    monkeypatch.setattr(collect, "start_workers", lambda *arguments: workers)
     told: list[str] = []
     done = collect._examine_torch(given, found, workers[0].child, Children(), told.append)
     assert isinstance(done.smoke, Smoke)
@@ -303,26 +319,25 @@ def test_a_gpu_that_hung_in_the_smoke_step_is_not_put_under_load(sibling: bool) 
     steps = {"smoke": smoke(), "siblings": (hung,)} if sibling else {"smoke": hung}
     several = facts(Job(), 2, sys.executable).with_(**steps)
     workers = tuple(
-        Worker(f"cuda:{index}", None, "card", None)  # type: ignore[arg-type]
+        Worker(f"cuda:{index}", None, "GPU", None)  # type: ignore[arg-type]
         for index in (0, 1)
     )
-    done = card.put_to_work(Children(), workers, several, lambda doing: None)
+    done = gpus.run_load_tests(Children(), workers, several, lambda doing: None)
     assert isinstance(done.load, Unknown)
     assert "hung before: no answer in 120 s inside forward" in done.load.reason
     assert done.peers == done.load
-    alone = card.put_to_work(Children(), workers[:1], several, lambda doing: None)
+    alone = gpus.run_load_tests(Children(), workers[:1], several, lambda doing: None)
     assert alone.peers is None
 
 
-def test_gpus_that_hung_under_load_are_not_asked_to_copy(
+@pytest.mark.slow
+def test_gpus_that_hung_under_load_are_not_used_for_copies(
     make: Make, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(card, "LOAD_SECONDS", 4.0)
     workers = make(sys.executable, shims.python(tmp_path, AT + "time.sleep(600)"))
-    for worker in workers:
-        worker.child.imported()
+    shorten_deadline(monkeypatch, workers[1])
     several = facts(Job(), 2, sys.executable).with_(smoke=smoke())
-    done = card.put_to_work(Children(), workers, several, lambda doing: None)
+    done = gpus.run_load_tests(Children(), workers, several, lambda doing: None)
     assert isinstance(done.load, tuple)
     assert [load.ended.how for load in done.load] == ["ok", "timeout"]
     assert isinstance(done.peers, Unknown)
@@ -331,9 +346,8 @@ def test_gpus_that_hung_under_load_are_not_asked_to_copy(
 @pytest.mark.parametrize("code", ["GPU005", "GPU006", "GPU007", "GPU008"])
 def test_quick_leaves_out_what_a_facts_file_holds(code: str) -> None:
     machine = machine_file("two_a100")
-    for quick, status in ((None, Status.PASS), (True, Status.SKIP)):
-        flags = {"quick": quick}
-        report = examine_job(flags, machine, None, [code], [], "fail", progress=False)
+    for quick, status in ((False, Status.PASS), (True, Status.SKIP)):
+        report = run({"quick": quick, "only": (code,)}, ConfigFlags(), facts_file=machine)
         (finding,) = report.findings
         assert finding.status is status
         assert ("--quick" in finding.verdict.summary) is bool(quick)
@@ -370,15 +384,15 @@ def speed(*loads: Load, seen: Any = None, gpus: JobGpus | Unknown = NOBODY) -> V
 @pytest.mark.parametrize(
     ("loads", "status", "said"),
     [
-        ((load(),), Status.PASS, "780 TFLOP/s in bf16, 794 were measured elsewhere"),
-        ((load(rate=596),), Status.PASS, "at least 596 required"),
-        ((load(rate=595),), Status.WARN, "at least 596 required, 794 measured elsewhere"),
-        ((load("NVIDIA H100 80GB HBM3", 560.0),), Status.PASS, "730 were measured elsewhere"),
-        ((load(L40S, 300.0),), Status.SKIP, "no measured figure is known for this model"),
+        ((load(),), Status.PASS, "780 TFLOP/s in bf16"),
+        ((load(rate=596),), Status.PASS, "596 TFLOP/s"),
+        ((load(rate=595),), Status.WARN, "596 TFLOP/s"),
+        ((load("NVIDIA H100 80GB HBM3", 560.0),), Status.PASS, "730"),
+        ((load(L40S, 300.0),), Status.SKIP, "300 TFLOP/s"),
         ((load("Tesla T4", None, matmul={"fp16": 3e13}),), Status.SKIP, "30 TFLOP/s in fp16"),
         ((load(), load(rate=650, index=1)), Status.WARN, "GPU 1 (NVIDIA H200): 650"),
         ((load(), load(rate=720, index=1)), Status.PASS, "720"),
-        ((load(L40S, 300.0), load(L40S, 200.0, 1)), Status.WARN, "beside it does 300"),
+        ((load(L40S, 300.0), load(L40S, 200.0, 1)), Status.WARN, "270 TFLOP/s"),
         ((load(rate=None),), Status.UNKNOWN, "see GPU006"),
         ((load(ended=Ended(how="timeout")),), Status.UNKNOWN, "see GPU006"),
         ((), Status.UNKNOWN, "no GPU was put under load"),
@@ -413,17 +427,17 @@ def test_the_lanes_that_a_laptop_wires_are_all_it_can_have(
     [
         (55.0, {}, Status.PASS, "55.0 GB/s from the host over PCIe 5.0 x16"),
         (38.0, {}, Status.PASS, "38.0 GB/s"),
-        (37.0, {}, Status.WARN, "at least 37.8 GB/s from the host required of PCIe 5.0 x16"),
+        (37.0, {}, Status.WARN, "37.8 GB/s"),
         (25.0, {"link": (4, 16), "link_max": (4, 16)}, Status.PASS, "PCIe 4.0 x16"),
         (18.0, {"link": (4, 16), "link_max": (4, 16)}, Status.WARN, "at least 18.9 GB/s"),
-        (25.0, {"link": (5, 8)}, Status.WARN, "8 PCIe lanes under load, 16 possible"),
+        (25.0, {"link": (5, 8)}, Status.WARN, "8 PCIe lanes under load, 16"),
         (3.0, {"link": (1, 16)}, Status.WARN, "over PCIe 1.0 x16"),
         (3.5, {"link": (3, 4), "link_max": (3, 4)}, Status.PASS, "PCIe 3.0 x4"),
         (0.9, {"link": (3, 1), "link_max": (3, 1)}, Status.WARN, "at least 2.9 GB/s"),
         (2.0, {"link": None, "unread": {"link": "refused (4)"}}, Status.WARN, "refused (4)"),
         (20.0, {"link": None}, Status.PASS, "PCIe link not read (not recorded)"),
         (55.0, {"pcie_replays": 8}, Status.PASS, "55.0"),
-        (55.0, {"pcie_replays": 9}, Status.WARN, "9 PCIe packets were sent again"),
+        (55.0, {"pcie_replays": 9}, Status.WARN, "9 PCIe packets"),
         (400.0, {"link": (7, 16), "link_max": (7, 16)}, Status.PASS, "PCIe 7.0 x16"),
     ],
 )
@@ -480,8 +494,8 @@ def test_every_figure_can_be_passed_and_missed(name: str) -> None:
 @pytest.mark.parametrize(
     ("fields", "status", "owner", "said"),
     [
-        ({}, Status.PASS, Owner.MACHINE, "100 times the same product of 8192 x 8192"),
-        ({"differing": 3}, Status.FAIL, Owner.MACHINE, "3 elements differ"),
+        ({}, Status.PASS, Owner.MACHINE, "8192 x 8192"),
+        ({"differing": 3}, Status.FAIL, Owner.MACHINE, "3 elements"),
         ({"differing": None}, Status.UNKNOWN, Owner.MACHINE, "not compared"),
         (
             {"ended": Ended(how="error", detail="CUDA error: uncorrectable ECC error")},
@@ -518,16 +532,16 @@ def test_every_figure_can_be_passed_and_missed(name: str) -> None:
 def test_the_same_product_is_judged(
     fields: dict[str, Any], status: Status, owner: Owner, said: str
 ) -> None:
-    verdict = SAME_TWICE.judge(load=(load(), load(index=1, **fields)))
+    verdict = REPEATABLE.judge(load=(load(), load(index=1, **fields)))
     assert verdict.status is status
-    assert (verdict.owner or SAME_TWICE.owner) is owner
+    assert (verdict.owner or REPEATABLE.owner) is owner
     assert said in verdict.summary
     if status is Status.FAIL:
         assert "GPU 1 (NVIDIA H200), GPU-1" in verdict.summary
 
 
 def test_no_load_is_unknown() -> None:
-    assert SAME_TWICE.judge(load=()).status is Status.UNKNOWN
+    assert REPEATABLE.judge(load=()).status is Status.UNKNOWN
 
 
 def test_a_load_survives_its_file() -> None:
@@ -543,10 +557,9 @@ def test_a_real_gpu_is_put_under_load() -> None:
     child = TorchChild(children, sys.executable)
     worker = Worker("cuda:0", None, "GPU", child)
     try:
-        (found,) = card.put_under_load((worker,))
+        (found,) = gpus.measure_load((worker,))
     finally:
         end((worker,))
     assert found.ended.ok, found.ended
     assert found.differing == 0
-    assert found.seconds < 6
     assert all(rate > 1e11 for rate in found.matmul.values())

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from pathlib import Path
+from typing import Any, get_args, get_type_hints
 
 import msgspec
 import pytest
+from examples import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from recorded import H100, T4, TORCH_2_15, box, job, machines, mig_slice, seen
@@ -14,6 +16,9 @@ from recorded import H100, T4, TORCH_2_15, box, job, machines, mig_slice, seen
 from doctor._util.records import Unknown
 from doctor.facts.facts import Facts, decode, encode
 from doctor.facts.views import JobGpus, visible_gpus
+from doctor.job.expect import Expect
+from doctor.job.job import Job
+from doctor.job.run_options import RunOptions
 
 GOOD = encode(box(H100, torch=TORCH_2_15))
 ANY = st.recursive(
@@ -36,12 +41,58 @@ def test_non_finite_numbers_travel_as_strings() -> None:
 
 @pytest.mark.parametrize(
     "data",
-    [b"", b"{}", b"[]", b"\xff\xfe", b"[" * 100_000, b'{"schema_version": 2}', b"null"],
+    [b"", b"{}", b"[]", b"\xff\xfe", b"[" * 100_000, b'{"schema_version": 3}', b"null"],
 )
 def test_what_is_no_facts_file_is_one_line(data: bytes) -> None:
     with pytest.raises(ValueError, match="not a facts file") as error:
         decode(data)
     assert "\n" not in str(error.value)
+
+
+def test_a_file_of_schema_version_1_is_read() -> None:
+    facts = decode((Path(__file__).parent / "version1.json").read_bytes())
+    assert facts.schema_version == 2
+    assert facts.job == Job(device="cpu", working_dir="/data/runs", keep=3)
+    assert facts.options == RunOptions(
+        smoke=False, quick=True, budget=8.0, omitted=("load", "peers", "smoke")
+    )
+    assert facts.expect == Expect(gpu="H100", memory="80GB", disk={"/data": "1TB"})
+    assert decode(encode(facts)) == facts
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b'{"schema_version": 1}',
+        b'{"schema_version": 1, "job": 5}',
+        b'{"schema_version": 1, "job": {"expect": 5}}',
+        b'{"schema_version": 1, "job": ' + b"[" * 100_000,
+    ],
+)
+def test_a_damaged_file_of_schema_version_1_is_one_line(data: bytes) -> None:
+    with pytest.raises(ValueError, match="not a facts file") as error:
+        decode(data)
+    assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("options", "section", "reason"),
+    [
+        (RunOptions(), "smoke", "omitted by --no-smoke"),
+        (RunOptions(budget=8, omitted=("smoke",)), "smoke", "omitted by --budget 8"),
+        (RunOptions(budget=8, omitted=("smoke",)), "checkpoint", "no --checkpoint given"),
+        (RunOptions(), "surprise", "the job does not need surprise"),
+    ],
+)
+def test_an_absent_section_has_a_reason(options: RunOptions, section: str, reason: str) -> None:
+    assert machines()["cpu_only"].with_(options=options).reason_absent(section) == reason
+
+
+def test_every_section_that_can_be_absent_states_a_reason() -> None:
+    facts = machines()["nothing_readable"]
+    for name, hint in get_type_hints(Facts).items():
+        if type(None) in get_args(hint):
+            assert not facts.reason_absent(name).startswith("the job does not need"), name
 
 
 def test_an_unknown_key_is_an_error() -> None:
@@ -65,7 +116,7 @@ def paths(data: Any, at: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
 PLACES = paths(json.loads(GOOD))
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=examples(400), deadline=None)
 @given(place=st.sampled_from(PLACES), value=ANY)
 def test_any_value_in_any_place_is_facts_or_one_clear_error(
     place: tuple[Any, ...], value: Any
@@ -83,7 +134,7 @@ def test_any_value_in_any_place_is_facts_or_one_clear_error(
         assert isinstance(facts, Facts)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(cut=st.integers(0, len(GOOD)), flip=st.integers(0, 255))
 def test_a_damaged_file_is_facts_or_one_clear_error(cut: int, flip: int) -> None:
     for data in (GOOD[:cut], GOOD[:cut] + bytes([flip]) + GOOD[cut + 1 :]):

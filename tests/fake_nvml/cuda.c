@@ -2,8 +2,10 @@
  *
  *   FAKE_CUDA_LOAD_SLEEP=1, FAKE_CUDA_HANG=1 (in cuInit), FAKE_CUDA_CRASH=1 (in cuInit)
  *   FAKE_CUDA_INIT=code, FAKE_CUDA_COUNT=code
+ *   FAKE_HANGING=file: created before a hang
  */
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -12,13 +14,20 @@ static int number(const char *name, int otherwise) {
     return value ? atoi(value) : otherwise;
 }
 
+static void hang(void) {
+    const char *path = getenv("FAKE_HANGING");
+    FILE *file = path ? fopen(path, "w") : NULL;
+    if (file) fclose(file);
+    for (;;) pause();
+}
+
 __attribute__((constructor)) static void load(void) {
-    if (getenv("FAKE_CUDA_LOAD_SLEEP")) for (;;) pause();
+    if (getenv("FAKE_CUDA_LOAD_SLEEP")) hang();
 }
 
 int cuInit(unsigned int flags) {
     (void)flags;
-    if (getenv("FAKE_CUDA_HANG")) for (;;) pause();
+    if (getenv("FAKE_CUDA_HANG")) hang();
     if (getenv("FAKE_CUDA_CRASH")) raise(SIGSEGV);
     return number("FAKE_CUDA_INIT", 0);
 }

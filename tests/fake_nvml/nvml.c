@@ -1,18 +1,19 @@
-/* A libnvidia-ml.so.1 for tests: two H200s, and the trouble that the environment asks for.
+/* A libnvidia-ml.so.1 for tests: two H200s, and the faults that the environment requests.
  *
  *   FAKE_COUNT, FAKE_NAME, FAKE_CAPABILITY=9.0, FAKE_MEMORY_MIB: other GPUs, at most eight
- *   FAKE_LOAD_SLEEP=1        the constructor sleeps, as a stuck driver does at load
+ *   FAKE_LOAD_SLEEP=1        the constructor never returns, like a hung driver
  *   FAKE_HANG=function[@gpu] the call never returns
  *   FAKE_CRASH=function[@gpu]
  *   FAKE_FAIL=function[@gpu]:code,...
  *   FAKE_REMAP_FAILED, FAKE_REMAP_PENDING, FAKE_UNCORRECTED, FAKE_CORRECTED, FAKE_ACTION,
  *   FAKE_MODE, FAKE_PROCESSES, FAKE_USED_MIB, FAKE_REASONS: values, FAKE_MIG=1: two slices
  *   FAKE_MORE_UNCORRECTED, FAKE_MORE_CORRECTED, FAKE_MORE_REMAPPED, FAKE_MORE_REPLAYS,
- *   FAKE_MORE_NVLINK_ERRORS: what comes on top once the clocks were sampled
+ *   FAKE_MORE_NVLINK_ERRORS: added once the clocks have been sampled
  *   FAKE_NVLINKS=1101: states of the links, FAKE_XIDS=79,13: events of GPU 0 after a sample
+ *   FAKE_SAMPLED=file: created when the clocks are sampled, FAKE_HANGING=file: before a hang
  *   FAKE_LINK_GEN, FAKE_LINK_WIDTH: the PCIe link under load; idle it is at generation 1
  *
- * -DOLD leaves out what drivers before 570 lack, -DANCIENT what still older ones do.
+ * -DOLD omits what drivers before 570 lack, -DANCIENT what still older ones lack.
  * MEMORY_V2, FIELD_VALUE, PROCESS_INFO, PCI_INFO and EVENT_DATA are the sizes that the binding uses.
  */
 #include <signal.h>
@@ -82,14 +83,14 @@ static const char *name_of(void) {
     return name ? name : "NVIDIA H200";
 }
 
-static int busy; /* the clocks were sampled: from now on there is load */
+static int busy; /* the clocks have been sampled: from now on there is load */
 
 static unsigned long long counter(const char *name, const char *more) {
     return number(name, 0) + (busy ? number(more, 0) : 0);
 }
 
 /* Whether NAME lists this function, and this GPU if it names one; what follows the colon. */
-static int asked(const char *name, const char *function, int gpu, int *code) {
+static int requested(const char *name, const char *function, int gpu, int *code) {
     const char *value = getenv(name);
     char list[1024], *rest = list, *entry;
     if (!value) return 0;
@@ -106,22 +107,32 @@ static int asked(const char *name, const char *function, int gpu, int *code) {
     return 0;
 }
 
-static nvmlReturn_t trouble(const char *function, int gpu) {
+static void create(const char *path) {
+    FILE *file = path ? fopen(path, "w") : NULL;
+    if (file) fclose(file);
+}
+
+static void hang(void) {
+    create(getenv("FAKE_HANGING"));
+    for (;;) pause();
+}
+
+static nvmlReturn_t fault(const char *function, int gpu) {
     int code = OK;
-    if (asked("FAKE_HANG", function, gpu, NULL)) for (;;) pause();
-    if (asked("FAKE_CRASH", function, gpu, NULL)) raise(SIGSEGV);
-    asked("FAKE_FAIL", function, gpu, &code);
+    if (requested("FAKE_HANG", function, gpu, NULL)) hang();
+    if (requested("FAKE_CRASH", function, gpu, NULL)) raise(SIGSEGV);
+    requested("FAKE_FAIL", function, gpu, &code);
     return code;
 }
 
 #define ENTER(gpu)                                         \
     do {                                                   \
-        nvmlReturn_t wrong = trouble(__func__, gpu);       \
+        nvmlReturn_t wrong = fault(__func__, gpu);       \
         if (wrong) return wrong;                           \
     } while (0)
 
 __attribute__((constructor)) static void load(void) {
-    if (getenv("FAKE_LOAD_SLEEP")) for (;;) pause();
+    if (getenv("FAKE_LOAD_SLEEP")) hang();
 }
 
 const char *nvmlErrorString(nvmlReturn_t code) {
@@ -269,6 +280,12 @@ nvmlReturn_t nvmlDeviceGetComputeRunningProcesses_v2(nvmlDevice_t device, unsign
     return list(count, found);
 }
 
+nvmlReturn_t nvmlDeviceGetDisplayActive(nvmlDevice_t device, unsigned int *active) {
+    ENTER(device->gpu);
+    *active = (unsigned int)number("FAKE_DISPLAY", 0);
+    return OK;
+}
+
 nvmlReturn_t nvmlDeviceGetMigMode(nvmlDevice_t device, unsigned int *now, unsigned int *pending) {
     ENTER(device->gpu);
     *now = *pending = device->gpu == 0 && getenv("FAKE_MIG");
@@ -349,6 +366,7 @@ nvmlReturn_t nvmlDeviceGetFieldValues(nvmlDevice_t device, int count, nvmlFieldV
 #if !defined(OLD) && !defined(ANCIENT)
 nvmlReturn_t nvmlDeviceGetCurrentClocksEventReasons(nvmlDevice_t device,
                                                     unsigned long long *reasons) {
+    create(getenv("FAKE_SAMPLED"));
     ENTER(device->gpu);
     if (device->slice >= 0) return NOT_SUPPORTED;
     busy = 1;
@@ -359,6 +377,7 @@ nvmlReturn_t nvmlDeviceGetCurrentClocksEventReasons(nvmlDevice_t device,
 
 nvmlReturn_t nvmlDeviceGetCurrentClocksThrottleReasons(nvmlDevice_t device,
                                                        unsigned long long *reasons) {
+    create(getenv("FAKE_SAMPLED"));
     ENTER(device->gpu);
     if (device->slice >= 0) return NOT_SUPPORTED;
     busy = 1;

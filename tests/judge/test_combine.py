@@ -19,7 +19,7 @@ from doctor.judge.switches import Switch
         ((unknown("a"), fail("b"), ok("c")), Status.FAIL, "b; a"),
     ],
 )
-def test_the_gravest_decides(verdicts: tuple[Verdict, ...], status: Status, summary: str) -> None:
+def test_the_worst_decides(verdicts: tuple[Verdict, ...], status: Status, summary: str) -> None:
     verdict = worst(*verdicts)
     assert (verdict.status, verdict.summary) == (status, summary)
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from shims import wait_until
 
 from doctor.collect.child import PROBES, Answer, Child, probe_command
 from doctor.facts.machine import Place
@@ -17,14 +18,11 @@ from doctor.facts.machine import Place
 PROBE = PROBES / "doctor_side" / "place.py"
 
 
-def ask(
-    path: Path | str, named: str = "assumed", script: Path | None = None, seconds: float = 20
-) -> Answer:
-    arguments = ("output", str(path), named)
-    command = probe_command(sys.executable, "doctor_side/place", *arguments)
-    child = Child([sys.executable, str(script), *arguments] if script else command)
+def ask(path: Path | str, named: str = "assumed") -> Answer:
+    command = probe_command(sys.executable, "doctor_side/place", "output", str(path), named)
+    child = Child(command)
     try:
-        return child.wait(seconds)
+        return child.wait(100)
     finally:
         child.kill()
 
@@ -167,21 +165,29 @@ def test_no_inodes_left(small: Path) -> None:
 @pytest.mark.parametrize("call", ["statvfs", "stat", "fsync"])
 def test_a_call_that_hangs_is_named_and_what_was_known_is_kept(tmp_path: Path, call: str) -> None:
     """A mount whose server is gone cannot be made here: the call itself is made to hang."""
-    dead = tmp_path / "place.py"
-    folder = tmp_path / "output"
+    dead, folder, hanging = tmp_path / "place.py", tmp_path / "output", tmp_path / "hanging"
     folder.mkdir()
     dead.write_text(
-        "import os, sys, time\n"
-        f"probe = {str(PROBE)!r}\n"
-        f"true = os.{call}\n"
-        f"hangs = lambda it, *a, **k: time.sleep(99) if it == {str(folder)!r} or {call == 'fsync'} "
-        "else true(it, *a, **k)\n"
-        f"os.{call} = hangs\n"
-        f"sys.path.insert(0, {str(PROBES)!r})\n"
-        "code = compile(open(probe).read(), probe, 'exec')\n"
-        "exec(code, {'__name__': '__main__', '__file__': probe})\n"
+        f"""
+import os, sys, time
+original = os.{call}
+def hang(path, *arguments, **keywords):
+    if path != {str(folder)!r} and {call != "fsync"}:
+        return original(path, *arguments, **keywords)
+    open({str(hanging)!r}, "w").close()
+    time.sleep(600)
+os.{call} = hang
+sys.path.insert(0, {str(PROBES)!r})
+code = compile(open({str(PROBE)!r}).read(), {str(PROBE)!r}, "exec")
+exec(code, {{"__name__": "__main__", "__file__": {str(PROBE)!r}}})
+"""
     )
-    answer = ask(folder, "named", dead, seconds=3)
+    child = Child([sys.executable, str(dead), "output", str(folder), "named"])
+    try:
+        wait_until(hanging.exists)
+        answer = child.wait(0.5)
+    finally:
+        child.kill()
     place = told(answer)
     assert place.looked.how == "timeout"
     assert call in place.looked.detail

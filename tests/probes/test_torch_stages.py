@@ -121,7 +121,7 @@ def test_interpreter_without_torch(start: Start, tmp_path: Path) -> None:
         ("import sys; sys.exit('goodbye')", "error", "SystemExit: goodbye"),
         ("import os; os.abort()", "signal", "SIGABRT inside import torch"),
         ("import os, sys; os.write(int(sys.argv[1]), b'garbage\\n')",
-         "error", "the probe wrote what is not a message"),
+         "error", "the probe wrote an invalid message"),
         ("import os; os._exit(0)", "error", "exit status 0 and no message"),
         ("print('{\"answer\": {}}'); raise ImportError('told on stdout')",
          "error", "ImportError: told on stdout"),

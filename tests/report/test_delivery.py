@@ -8,22 +8,18 @@ import subprocess
 import sys
 from pathlib import Path
 
+import command
 import pytest
 from recorded import machine_file
 
 from doctor.judge import catalog
 from doctor.report.formats.table import FORMATS
 
+pytestmark = pytest.mark.slow
+
 
 def doctor(*arguments: str, cwd: Path, **env: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-P", "-m", "doctor", *arguments],
-        capture_output=True,
-        text=True,
-        cwd=cwd,
-        env={**os.environ, **env},
-        timeout=120,
-    )
+    return command.doctor(*arguments, cwd=cwd, env={**os.environ, **env})
 
 
 def machine(name: str) -> str:

@@ -15,7 +15,7 @@ from doctor.judge.check import Status
 from doctor.prescribe.rules import prescribe
 from doctor.report.formats.html.page import render
 
-pytestmark = pytest.mark.skipif(bool(missing()), reason=missing())
+pytestmark = [pytest.mark.slow, pytest.mark.skipif(bool(missing()), reason=missing())]
 
 CONTRAST = """
 const light = colour => {

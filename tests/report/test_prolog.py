@@ -8,18 +8,15 @@ import sys
 from pathlib import Path
 
 import pytest
+from command import doctor
 from paths import ROOT
 from recorded import machine_file
 
+pytestmark = pytest.mark.slow
+
 
 def prolog(*arguments: str) -> tuple[int, str]:
-    done = subprocess.run(
-        [sys.executable, "-m", "doctor", "run", *arguments],
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
+    done = doctor("run", *arguments)
     assert done.stderr == ""
     assert done.stdout.count("\n") == 1
     return done.returncode, done.stdout

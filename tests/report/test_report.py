@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 from recorded import H100, TORCH_2_15, box, job
 
+from doctor.job.run_options import RunOptions
 from doctor.judge.catalog import find
 from doctor.judge.check import Finding, Owner, Status, Verdict
 from doctor.report.report import Outcome, Report
@@ -26,7 +27,8 @@ def report(*findings: Finding, **options: object) -> Report:
     """A report with these findings, after one that passed."""
     fail_on = options.pop("fail_on", "fail")
     selected = options.pop("selected", False)
-    facts = box(H100, torch=TORCH_2_15, job=job(**options))
+    run = RunOptions(smoke=bool(options.pop("smoke", True)))
+    facts = box(H100, torch=TORCH_2_15, job=job(**options), options=run)
     return Report(facts, (PASSED, *findings), fail_on, selected=selected)  # type: ignore[arg-type]
 
 
@@ -119,4 +121,4 @@ def test_the_verdict_line_starts_with_the_first_fix() -> None:
     returned = report(finding("TOR001", Status.FAIL), defective)
     assert returned.verdict_line.startswith("RETURN: GPU003: first sentence;")
     unread = report(finding("SMK001", Status.UNKNOWN))
-    assert unread.verdict_line == "UNKNOWN: SMK001: observed value"
+    assert unread.verdict_line == "UNKNOWN: SMK001 step-completes: observed value"

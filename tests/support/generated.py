@@ -1,7 +1,8 @@
 """Every generated file and what it must contain; `.ci/update` writes them.
 
-A new check changes at most `LIMIT` of them, which a test counts: reports of sick machines contain
-only what is wrong, by area, and the samples of the formats show fixed codes.
+A new check changes at most `LIMIT` of them, which a test counts: the reports that list every check
+are in one file, the others contain only what is wrong, by area, and the samples of the formats show
+fixed codes.
 """
 
 from __future__ import annotations
@@ -13,11 +14,10 @@ import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from areas import AREAS
 from paths import FORMATS, MACHINES, ROOT
 from pictures import console, is_current, page
-from recorded import machines
-from samples import REDUCED, SAMPLES
+from recorded import AREAS, machines
+from samples import REDUCED, SAMPLES, shown
 
 from doctor.facts.facts import decode, encode
 from doctor.job.file import tables
@@ -25,7 +25,6 @@ from doctor.judge import catalog
 from doctor.judge.check import Check
 from doctor.judge.engine import examine
 from doctor.report import pages
-from doctor.report.explain import markdown_table
 from doctor.report.formats import json as report_json
 from doctor.report.formats.plain import render
 from doctor.report.formats.table import FORMATS as RENDERERS
@@ -33,7 +32,7 @@ from doctor.report.redaction import redact
 from doctor.report.report import Report
 
 LIMIT = 8
-DOCS, SCHEMAS, README = ROOT / "docs", ROOT / "schemas", ROOT / "README.md"
+DOCS, SCHEMAS = ROOT / "docs", ROOT / "schemas"
 PICTURE = DOCS / "report.png"
 FACTS_FILE = MACHINES / "h200_torch2.11.json"
 """A facts file for readers of the README to try."""
@@ -51,8 +50,7 @@ def generated(checks: Sequence[Check] = catalog.CHECKS) -> dict[Path, str]:
         **dict(_schemas()),
         **dict(_reports(checks)),
         **dict(_samples()),
-        README: _with_table(README.read_text("utf-8"), markdown_table(checks)),
-        DOCS / "console.svg": console(machines()[SHOWN]),
+        DOCS / "console.svg": console(shown(machines()[SHOWN])),
         FACTS_FILE: _facts_file(),
     }
 
@@ -69,17 +67,22 @@ def _schemas() -> Iterator[tuple[Path, str]]:
 
 
 def _reports(checks: Sequence[Check]) -> Iterator[tuple[Path, str]]:
-    """A file per area: whole reports of healthy machines, of the others what is wrong."""
-    facts = machines()
+    """Whole reports of healthy machines; of the others what is wrong, a file per area."""
+    healthy = [_machine(name, checks, quiet=False) for name in AREAS["healthy"]]
     for area, outcomes in AREAS.items():
-        detail = "normal" if area == "healthy" else "quiet"
-        texts = []
-        for name in outcomes:
-            report = redact(Report(facts[name], examine(checks, facts[name])))
-            text = render(report, detail).strip("\n") + "\n"  # type: ignore[arg-type]
-            text = text if area == "healthy" else COUNTS.sub("", f"\n{text}").strip("\n") + "\n"
-            texts.append(f"=== {name}: exit {report.exit_code}\n\n{text}")
-        yield MACHINES / f"{area}.txt", "\n\n".join(texts)
+        texts = [_machine(name, checks, quiet=True) for name in outcomes]
+        if area == "unreadable":
+            yield MACHINES / "every_check.txt", "\n\n".join([*healthy, *texts])
+        elif area != "healthy":
+            yield MACHINES / f"{area}.txt", "\n\n".join(texts)
+
+
+def _machine(name: str, checks: Sequence[Check], *, quiet: bool) -> str:
+    facts = machines()[name]
+    report = redact(Report(facts, examine(checks, facts)))
+    text = render(report, "quiet" if quiet else "normal").strip("\n")
+    text = COUNTS.sub("", f"\n{text}").strip("\n") if quiet else text
+    return f"=== {name}: exit {report.exit_code}\n\n{text}\n"
 
 
 def _samples() -> Iterator[tuple[Path, str]]:
@@ -89,21 +92,12 @@ def _samples() -> Iterator[tuple[Path, str]]:
             yield FORMATS / f"{name}.{ending}", reduced(RENDERERS[format](report)) + "\n"
 
 
-def _with_table(text: str, table: str) -> str:
-    """A document with its table of checks replaced."""
-    head = re.escape("\n".join(table.splitlines()[:2]))
-    replaced, count = re.subn(rf"{head}(\n\|.*)+", lambda _: table, text)
-    if count != 1:
-        raise ValueError(f"README.md: {count} tables of checks; exactly one required")
-    return replaced
-
-
 def _facts_file() -> str:
-    """As it is while it still says the same: a new field with a default changes no file."""
+    """As it is while it gets the same report: a new field alone changes no file."""
     facts = machines()[SHOWN]
     current = FACTS_FILE.read_bytes() if FACTS_FILE.exists() else b""
     try:
-        same = decode(current) == facts
+        same = render(shown(decode(current))) == render(shown(facts))
     except ValueError:
         same = False
     return current.decode() if same else encode(facts).decode()

@@ -23,8 +23,8 @@ SIGNATURE = b"\x89PNG\r\n\x1a\n"
 KEYWORD = b"drawn-from\0"
 
 
-def console(facts: Facts) -> str:
-    """The report as the terminal shows it, as SVG; rich's web fonts are left out."""
+def console(report: Report) -> str:
+    """A report as the terminal shows it, as SVG; rich's web fonts are left out."""
     from rich.console import Console
 
     from doctor.report.terminal import show
@@ -32,22 +32,22 @@ def console(facts: Facts) -> str:
     terminal = Console(
         record=True, width=100, file=io.StringIO(), force_terminal=True, highlight=False
     )
-    show(judged(facts), terminal)
+    show(report, terminal)
     svg = terminal.export_svg(title="doctor run", unique_id="doctor")
     alone = re.sub(r"\s*@font-face \{.*?\}", "", svg, flags=re.DOTALL)
     return alone.replace("Fira Code", "ui-monospace")
 
 
-def _prescribed(facts: Facts) -> Report:
+def _with_settings(facts: Facts) -> Report:
     report = judged(facts)
-    return replace(report, prescribed=tuple(prescribe(facts, report.findings)))
+    return replace(report, settings=tuple(prescribe(facts, report.findings)))
 
 
 def digest(facts: Facts) -> bytes:
     """What the picture shows: the top of the page, without the checks that pass or skip."""
-    report = _prescribed(facts)
-    loud = tuple(finding for finding in report.findings if finding.complains)
-    return hashlib.sha256(render(replace(report, findings=loud)).encode()).hexdigest().encode()
+    report = _with_settings(facts)
+    problems = tuple(finding for finding in report.findings if finding.is_problem)
+    return hashlib.sha256(render(replace(report, findings=problems)).encode()).hexdigest().encode()
 
 
 def page(facts: Facts) -> bytes:
@@ -56,7 +56,7 @@ def page(facts: Facts) -> bytes:
 
     with TemporaryDirectory() as folder, browser() as chromium:
         file = Path(folder) / "report.html"
-        file.write_text(render(_prescribed(facts)), "ascii")
+        file.write_text(render(_with_settings(facts)), "ascii")
         chromium.open(file, WIDTH)
         picture = chromium.picture(HEIGHT)
     body = b"tEXt" + KEYWORD + digest(facts)

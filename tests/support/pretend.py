@@ -127,7 +127,7 @@ def build(folder: Path) -> Path:
         ],
     )
     running = [subprocess.Popen(command, cwd=libraries) for command in commands]
-    assert not any(each.wait() for each in running)
+    assert [each.wait() for each in running] == [0, 0, 0]
     return libraries
 
 

@@ -11,6 +11,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+import checkpoints
 import msgspec
 import recorded_attention
 import recorded_diagnosis
@@ -22,16 +23,16 @@ from recorded_load import loaded, quiet
 from doctor._util.records import Ended, Unknown
 from doctor.checkpoint.records import (
     Checkpoint,
-    Evidence,
     History,
-    Moves,
+    Movement,
     NonFinite,
     Norm,
+    NormEvidence,
     Optimizer,
     Problem,
     Role,
     Tokenizer,
-    Unmoved,
+    UnchangedRole,
     Values,
 )
 from doctor.facts.facts import Facts, encode
@@ -50,6 +51,7 @@ from doctor.facts.machine import (
 )
 from doctor.facts.training import Parameter, Smoke, Stage, Step
 from doctor.job.job import Job
+from doctor.report.report import Outcome
 
 GIB, MIB, GB = 2**30, 2**20, 10**9
 MADE = "made from documented values"
@@ -316,11 +318,11 @@ def checkpoint(**fields: Any) -> Checkpoint:
     known: dict[str, Any] = {
         "path": "/data/runs/checkpoint-754",
         "layout": "Hugging Face model, safetensors",
-        "files": 2,
+        "count": 2,
         "tensors": 810,
         "parameters": 3_000_000_000,
         "bytes": 6_000_000_000,
-        "largest_file": 4_000_000_000,
+        "largest": 4_000_000_000,
         "dtypes": {"BF16": 6_000_000_000},
         "roles": (
             Role(name="model.layers.*.self_attn.q_proj.weight", dtypes={"BF16": 48}),
@@ -328,11 +330,11 @@ def checkpoint(**fields: Any) -> Checkpoint:
         ),
         "norms": norms("other"),
         "model_type": "llama",
-        "config_dtype": "bfloat16",
+        "dtype": "bfloat16",
         "history": History(steps=754, lr_sum=0.2262, lr_squares=6.786e-5, covered=754),
         "seconds": 0.02,
     }
-    return Checkpoint(**known | fields)
+    return checkpoints.checkpoint(**known | fields)
 
 
 def frozen_norms() -> Facts:
@@ -350,15 +352,15 @@ def swallowed() -> Facts:
             entries=64,
             parameters=64,
             moments={"BF16": 64},
-            follows=True,
-            moving=64,
+            moments_follow_weights=True,
+            nonzero_moments=64,
             step_min=188.0,
             step_max=188.0,
             lr=(3e-4,),
-            norms=Evidence(
+            norms=NormEvidence(
                 norms=49,
-                by="shapes",
-                moving=49,
+                matched_by="shapes",
+                nonzero_moments=49,
                 dtypes={"BF16": 49},
                 step_min=188.0,
                 step_max=188.0,
@@ -387,13 +389,13 @@ def swallowed() -> Facts:
             nonfinite_tensors=1,
             seconds=0.4,
         ),
-        moves=Moves(
+        movement=Movement(
             baseline="/data/runs/checkpoint-0",
-            moved=761,
-            unmoved=49,
+            changed=761,
+            unchanged=49,
             kinds={"norm": (0, 49), "attention": (384, 384), "MLP": (375, 375), "head": (2, 2)},
-            still=(
-                Unmoved(
+            unchanged_roles=(
+                UnchangedRole(
                     role="model.layers.*.input_layernorm.weight",
                     kind="norm",
                     dtype="BF16",
@@ -411,7 +413,7 @@ def fp32_run() -> Facts:
     """A checkpoint as it should be: fp32 weights, everything moved, all values finite."""
     said = checkpoint(
         dtypes={"F32": 12_000_000_000},
-        config_dtype="float32",
+        dtype="float32",
         roles=(
             Role(name="model.layers.*.self_attn.q_proj.weight", dtypes={"F32": 48}),
             Role(name="model.layers.*.self_attn.q_proj.lora_A.weight", dtypes={"F32": 48}),
@@ -423,8 +425,8 @@ def fp32_run() -> Facts:
             entries=810,
             parameters=810,
             moments={"F32": 810},
-            follows=True,
-            moving=810,
+            moments_follow_weights=True,
+            nonzero_moments=810,
             step_min=754.0,
             step_max=754.0,
             lr=(3e-4, 3e-4),
@@ -437,7 +439,9 @@ def fp32_run() -> Facts:
             vocabulary=128_256,
         ),
         values=Values(tensors=810, bytes=12_000_000_000, seconds=0.8),
-        moves=Moves(baseline="/data/runs/checkpoint-0", moved=810, unmoved=0, seconds=0.1),
+        movement=Movement(
+            baseline="/data/runs/checkpoint-0", changed=810, unchanged=0, seconds=0.1
+        ),
     )
     return box(H100, torch=TORCH_2_15, job=job(checkpoint=said.path), checkpoint=said)
 
@@ -461,13 +465,13 @@ def adapter_without_gradients() -> Facts:
             parameters=96,
             missing=48,
             moments={"F32": 48},
-            moving=48,
+            nonzero_moments=48,
             step_min=754.0,
             step_max=754.0,
             lr=(3e-4,),
         ),
         values=Unknown(reason="adapter_model.safetensors was changed while it was read"),
-        moves=Unknown(reason="the baseline: no header could be read"),
+        movement=Unknown(reason="the baseline: no header could be read"),
     )  # fmt: skip
     return box(H100, torch=TORCH_2_15, job=job(checkpoint=said.path), checkpoint=said)
 
@@ -817,6 +821,95 @@ def machines() -> dict[str, Facts]:
         **recorded_load.machines(),
         **recorded_own.machines(),
     }
+
+
+AREAS: dict[str, dict[str, Outcome]] = {
+    "healthy": {
+        "h100_torch2.15": Outcome.READY,
+        "a100": Outcome.READY,
+        "rtx4090": Outcome.READY,
+        "two_a100": Outcome.READY,
+        "mi300_rocm": Outcome.READY,
+        "cpu_only": Outcome.READY,
+    },
+    "unreadable": {
+        "nothing_readable": Outcome.UNKNOWN,
+        "agreed_and_unread": Outcome.UNKNOWN,
+        "no_driver": Outcome.FIX,
+        "hung_driver": Outcome.RETURN,
+        "torch_import_fails": Outcome.FIX,
+    },
+    "expected": {
+        "as_agreed": Outcome.READY,
+        "not_as_agreed": Outcome.RETURN,
+    },
+    "torch_build": {
+        "old_driver": Outcome.FIX,
+        "cpu_torch_beside_gpu": Outcome.FIX,
+        "rtx5090_torch2.6": Outcome.FIX,
+        "v100_torch2.11": Outcome.FIX,
+        "two_cudnns": Outcome.FIX,
+    },
+    "gpu": {
+        "gb10": Outcome.READY,
+        "mig_slice": Outcome.FIX,
+        "busy_gpu": Outcome.FIX,
+        "row_remap_failed": Outcome.RETURN,
+        "throttled": Outcome.READY,
+        "slow_card": Outcome.READY,
+        "wrong_product": Outcome.RETURN,
+        "xid_during_run": Outcome.RETURN,
+        "load_hangs": Outcome.RETURN,
+        "broken_p2p": Outcome.RETURN,
+    },
+    "numerics": {
+        "h200_torch2.11": Outcome.READY,
+        "titan_rtx_bf16": Outcome.FIX,
+        "t4": Outcome.READY,
+        "fp32_with_leftovers": Outcome.READY,
+        "attention_wrong": Outcome.FIX,
+        "attention_crash": Outcome.FIX,
+        "attention_own_shape": Outcome.FIX,
+        "attention_switched_off": Outcome.READY,
+        "attention_implementation": Outcome.READY,
+        "attention_unfinished": Outcome.READY,
+    },
+    "host": {
+        "shm_64mib": Outcome.FIX,
+        "cgroup_limit": Outcome.FIX,
+        "full_disk": Outcome.FIX,
+    },
+    "checkpoint": {
+        "frozen_norms": Outcome.FIX,
+        "swallowed_updates": Outcome.FIX,
+        "fp32_checkpoint": Outcome.READY,
+        "bf16_adapter": Outcome.UNKNOWN,
+        "missing_shard": Outcome.FIX,
+        "mixed_checkpoint": Outcome.READY,
+    },
+    "training": {
+        "smoke_segfault": Outcome.FIX,
+        "smoke_hang": Outcome.FIX,
+        "smoke_nan": Outcome.FIX,
+        "smoke_norms_unmoved": Outcome.FIX,
+        "smoke_no_gradient": Outcome.FIX,
+        "diagnosed_cudnn": Outcome.FIX,
+        "diagnosed_nothing_mends": Outcome.FIX,
+        "diagnosed_comes_and_goes": Outcome.FIX,
+        "diagnosed_hang_with_flash": Outcome.FIX,
+        "own_fp16": Outcome.READY,
+        "own_lora": Outcome.READY,
+        "own_lora_transformers4.57": Outcome.READY,
+        "own_factory_raises": Outcome.FIX,
+        "own_silent_adapters": Outcome.FIX,
+        "own_nan": Outcome.FIX,
+        "own_scaler_bf16": Outcome.FIX,
+        "own_images": Outcome.UNKNOWN,
+    },
+}
+"""Area -> machine -> expected verdict. `healthy` machines have no warning, failure or unknown."""
+
+OUTCOMES = {name: outcome for area in AREAS.values() for name, outcome in area.items()}
 
 
 _FILES = tempfile.TemporaryDirectory(prefix="machines-")

@@ -48,14 +48,14 @@ def about(name: str) -> Iterator[None]:
         raise
 
 
-def finding(code: str, status: Status, summary: str = "what was seen", **fields: Any) -> Finding:
+def finding(code: str, status: Status, summary: str = "observed value", **fields: Any) -> Finding:
     check = Check(
         code=code,
         slug="made-up",
         title="The value is correct",
         why="because",
         passes=("the value is correct",),
-        fix="mend it",
+        fix="correct it",
         limits="that it stays correct",
         owner=Owner.JOB,
         judge=lambda: None,
@@ -120,5 +120,8 @@ def showcase() -> Facts:
             seconds=8.2,
             defaults={"causal 2048/bf16": "cudnn", "padded keys/bf16": "cudnn"},
         ),
-        checkpoint=msgspec.structs.replace(facts.checkpoint, shares=shares),
+        checkpoint=msgspec.structs.replace(
+            facts.checkpoint,
+            contents=msgspec.structs.replace(facts.checkpoint.contents, shares=shares),
+        ),
     )

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 HOOK = """
@@ -14,11 +16,11 @@ def hooked(name, *rest):
     module = plain(name, *rest)
     if name == "wire" and not hasattr(module, "hooked"):
         module.hooked = True
-        tell = module.tell
-        def telling(**message):
-            tell(**message)
+        send = module.send
+        def send_hooked(**message):
+            send(**message)
             entered(message.get("enter"))
-        module.tell = telling
+        module.send = send_hooked
     torch = sys.modules.get("torch")
     if name == "wire" and torch is not None and not hasattr(torch, "hooked"):
         torch.hooked = True
@@ -58,8 +60,16 @@ def marked(name: str) -> list[str]:
 
 
 def left(name: str) -> list[str]:
-    """The marked processes that are still there after a while."""
-    deadline = time.monotonic() + 5
-    while marked(name) and time.monotonic() < deadline:
-        time.sleep(0.05)
+    """The marked processes that do not end; [] as soon as there are none."""
+    with contextlib.suppress(TimeoutError):
+        wait_until(lambda: not marked(name))
     return marked(name)
+
+
+def wait_until(condition: Callable[[], object], seconds: float = 60.0) -> None:
+    """Wait until the condition is true. Raises TimeoutError if it does not become true."""
+    deadline = time.monotonic() + seconds
+    while not condition():
+        if time.monotonic() > deadline:
+            raise TimeoutError(f"not true within {seconds:g} s")
+        time.sleep(0.02)

@@ -83,8 +83,8 @@ def plan(
     if isinstance(room, Unknown):
         return room
     parts = training_parts(job, chosen.precision, size)
-    kept = activations(job, chosen.precision, shape, own)
-    return Plan(size, chosen, parts, max(1, job.shards), kept, *room)
+    known = activations(job, chosen.precision, shape, own)
+    return Plan(size, chosen, parts, max(1, job.shards), known, *room)
 
 
 def plan_of(facts: Facts) -> Plan | Unknown | None:

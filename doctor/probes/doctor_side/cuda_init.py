@@ -24,31 +24,31 @@ NAMES = {
 }
 
 
-def told_by(library: Any, function: str, code: int) -> str:
-    """cuGetErrorName or cuGetErrorString; "" where it does not know."""
-    found = ctypes.c_char_p()
+def query(library: Any, function: str, code: int) -> str:
+    """The result of cuGetErrorName or cuGetErrorString; "" if it does not know the code."""
+    text = ctypes.c_char_p()
     try:
-        if getattr(library, function)(code, ctypes.byref(found)) != 0 or not found.value:
+        if getattr(library, function)(code, ctypes.byref(text)) != 0 or not text.value:
             return ""
     except AttributeError:
         return ""
-    return found.value.decode("utf-8", "replace")
+    return text.value.decode("utf-8", "replace")
 
 
-def said(library: Any, call: str, code: int) -> str:
+def describe(library: Any, call: str, code: int) -> str:
     """ "cuInit: CUDA_ERROR_SYSTEM_NOT_READY (802), system not yet initialized"."""
-    name = NAMES.get(code) or told_by(library, "cuGetErrorName", code) or "CUDA error"
-    text = told_by(library, "cuGetErrorString", code)
+    name = NAMES.get(code) or query(library, "cuGetErrorName", code) or "CUDA error"
+    text = query(library, "cuGetErrorString", code)
     return "%s: %s (%d)%s" % (call, name, code, ", " + text if text else "")
 
 
 def integer(library: Any, call: str) -> int:
-    """What a call stores in its one int. Raises OSError with the library's error."""
+    """The int that a call returns through its argument. Raises OSError with the library's error."""
     value = ctypes.c_int()
     with wire.stage(call):
         code = getattr(library, call)(ctypes.byref(value))
     if code != 0:
-        raise OSError(code, said(library, call, code))
+        raise OSError(code, describe(library, call, code))
     return value.value
 
 
@@ -58,21 +58,21 @@ def main() -> None:
         with wire.stage("dlopen " + LIBRARY):
             library = ctypes.CDLL(LIBRARY)
     except OSError as error:
-        wire.tell(error="dlopen: %s" % error)
+        wire.send(error="dlopen: %s" % error)
         return
     with wire.stage("cuInit"):
         code = library.cuInit(0)
     if code != 0:
-        wire.tell(error=said(library, "cuInit", code), code=code)
+        wire.send(error=describe(library, "cuInit", code), code=code)
         return
     try:
         version = integer(library, "cuDriverGetVersion")
-        wire.tell(note={"driver_version": version})
-        wire.tell(
+        wire.send(note={"driver_version": version})
+        wire.send(
             answer={"driver_version": version, "devices": integer(library, "cuDeviceGetCount")}
         )
     except OSError as error:
-        wire.tell(error=error.strerror, code=error.errno)
+        wire.send(error=error.strerror, code=error.errno)
 
 
 main()

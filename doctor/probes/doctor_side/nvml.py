@@ -1,7 +1,8 @@
-"""Asks NVML for the driver's version and for every GPU; what it would not tell has a reason.
+"""Reads the driver's version and the state of every GPU through NVML.
 
-Run under the doctor's own interpreter. Each call is a stage, so that a hang has a name, and each
-GPU is a note of its own, so that a hang at the fourth keeps the first three.
+Run under the doctor's own interpreter. A field that NVML does not return has a reason in `unread`.
+Each call is a stage, so that a hang can be attributed to it, and each GPU is a note of its own, so
+that a hang at the fourth GPU keeps the first three.
 """
 
 from __future__ import annotations
@@ -14,21 +15,21 @@ import wire
 try:
     import pynvml
 except ImportError as error:
-    wire.tell(error=wire.said(error))
+    wire.send(error=wire.describe(error))
     sys.exit()
 
 MISMATCH = 18
 NOT_FOUND = 6
 UNREACHABLE = (15, 16)
-"""The GPU is lost, or has to be reset before it answers."""
+"""The GPU is lost, or must be reset before it responds."""
 
 
 class Refused(Exception):
-    """NVML's error to one call: its words, with its code in the end, and the code."""
+    """NVML's error in one call: its text, followed by its code, and the code."""
 
     def __init__(self, name: str, error: Exception) -> None:
         self.code = getattr(error, "value", None)
-        reason = text(str(error)) if self.code is not None else wire.said(error)
+        reason = text(str(error)) if self.code is not None else wire.describe(error)
         self.reason = "%s (%s)" % (reason.rstrip("."), self.code) if self.code else reason
         super().__init__("%s: %s" % (name, self.reason))
 
@@ -39,7 +40,7 @@ def text(value: Any) -> str:
 
 
 def call(name: str, *arguments: Any, where: str = "", **keywords: Any) -> Any:
-    """One NVML function. Raises Refused for NVML's errors and for what the binding lacks."""
+    """One NVML function. Raises Refused for NVML's errors and missing functions."""
     with wire.stage(name + where):
         try:
             return getattr(pynvml, name)(*arguments, **keywords)
@@ -49,7 +50,7 @@ def call(name: str, *arguments: Any, where: str = "", **keywords: Any) -> Any:
 
 
 def memory(handle: Any, where: str) -> Tuple[int, int, Optional[str]]:
-    """Total, used, and what is to be said of "used"."""
+    """Total, used, and a remark on "used"."""
     try:
         version = pynvml.nvmlMemory_v2
         info = call("nvmlDeviceGetMemoryInfo", handle, version=version, where=where)
@@ -58,11 +59,11 @@ def memory(handle: Any, where: str) -> Tuple[int, int, Optional[str]]:
         if getattr(error, "code", None) in UNREACHABLE:
             raise
         info = call("nvmlDeviceGetMemoryInfo", handle, where=where)
-        return info.total, info.used, "version 1 of the call: the driver's reserve is in it"
+        return info.total, info.used, "version 1 of the call: includes the driver's reserve"
 
 
 def processes(handle: Any, where: str) -> int:
-    """Compute processes; their ids are the host's, so only the count is of use."""
+    """Compute processes; their ids are the host's, so only the count is useful."""
     name = "nvmlDeviceGetComputeRunningProcesses"
     try:
         return len(call(name + "_v3", handle, where=where))
@@ -78,15 +79,15 @@ def recovery_action(handle: Any, where: str) -> int:
     field = getattr(pynvml, "NVML_FI_DEV_GET_GPU_RECOVERY_ACTION", None)
     if field is None:
         raise Refused(name, AttributeError("the binding does not know the field"))
-    found = call(name, handle, [field], where=where)[0]
-    if found.nvmlReturn != 0:
-        raise Refused(name, pynvml.NVMLError(found.nvmlReturn))
-    return int(found.value.uiVal)
+    result = call(name, handle, [field], where=where)[0]
+    if result.nvmlReturn != 0:
+        raise Refused(name, pynvml.NVMLError(result.nvmlReturn))
+    return int(result.value.uiVal)
 
 
 def slices(handle: Any, where: str) -> List[Dict[str, Any]]:
     """The MIG devices of a GPU."""
-    found: List[Dict[str, Any]] = []
+    parts: List[Dict[str, Any]] = []
     for index in range(call("nvmlDeviceGetMaxMigDeviceCount", handle, where=where)):
         try:
             part = call("nvmlDeviceGetMigDeviceHandleByIndex", handle, index, where=where)
@@ -94,18 +95,18 @@ def slices(handle: Any, where: str) -> List[Dict[str, Any]]:
             if refused.code == NOT_FOUND:
                 continue
             raise
-        found.append(one_slice(part, "%s, MIG %d" % (where, index)))
-    return found
+        parts.append(one_slice(part, "%s, MIG %d" % (where, index)))
+    return parts
 
 
 def one_slice(handle: Any, where: str) -> Dict[str, Any]:
-    """One MIG device; it is worth nothing without its UUID."""
+    """One MIG device. Raises Refused if its UUID cannot be read."""
     part: Dict[str, Any] = {"uuid": text(call("nvmlDeviceGetUUID", handle, where=where))}
     try:
         part["name"] = text(call("nvmlDeviceGetName", handle, where=where))
         part["memory_total"], part["memory_used"], _ = memory(handle, where)
     except Refused:
-        pass  # the fields stay absent, which is what Slice means by unknown
+        pass  # the fields stay absent, which means unknown in a Slice
     return part
 
 
@@ -116,8 +117,8 @@ class Reader:
         self.where = " (GPU %d)" % index
         self.gpu: Dict[str, Any] = {"index": index, "uuid": "", "name": "", "unread": {}}
 
-    def ask(self, fields: Tuple[str, ...], read: Callable[[], Any]) -> Any:
-        """What `read` answers; None, and the reason beside each field, where NVML refuses."""
+    def attempt(self, fields: Tuple[str, ...], read: Callable[[], Any]) -> Any:
+        """The result of `read`; None if NVML refuses, with the reason recorded for each field."""
         if self.gpu.get("lost"):
             return None
         try:
@@ -128,16 +129,16 @@ class Reader:
             self.gpu["unread"].update({field: refused.reason for field in fields})
             return None
 
-    def take(self, field: str, name: str, *arguments: Any, to: Callable[[Any], Any]) -> None:
+    def read_field(self, field: str, name: str, *arguments: Any, to: Callable[[Any], Any]) -> None:
         """One field from one call."""
-        got = self.ask((field,), lambda: to(call(name, *arguments, where=self.where)))
-        if got is not None:
-            self.gpu[field] = got
+        value = self.attempt((field,), lambda: to(call(name, *arguments, where=self.where)))
+        if value is not None:
+            self.gpu[field] = value
 
     def read(self) -> Dict[str, Any]:
-        """The record of `sections.Gpu`."""
+        """The fields of `doctor.facts.machine.Gpu`."""
         index = self.gpu["index"]
-        handle = self.ask(
+        handle = self.attempt(
             ("uuid", "name"), lambda: call("nvmlDeviceGetHandleByIndex", index, where=self.where)
         )
         if handle is not None:
@@ -147,62 +148,63 @@ class Reader:
         return self.gpu
 
     def _identity(self, handle: Any) -> None:
-        self.take("uuid", "nvmlDeviceGetUUID", handle, to=text)
-        self.take("name", "nvmlDeviceGetName", handle, to=text)
-        self.take("bus_id", "nvmlDeviceGetPciInfo", handle, to=lambda pci: text(pci.busId))
-        self.take("capability", "nvmlDeviceGetCudaComputeCapability", handle, to=list)
-        self.take("mig", "nvmlDeviceGetMigMode", handle, to=lambda mode: bool(mode[0]))
+        self.read_field("uuid", "nvmlDeviceGetUUID", handle, to=text)
+        self.read_field("name", "nvmlDeviceGetName", handle, to=text)
+        self.read_field("bus_id", "nvmlDeviceGetPciInfo", handle, to=lambda pci: text(pci.busId))
+        self.read_field("capability", "nvmlDeviceGetCudaComputeCapability", handle, to=list)
+        self.read_field("mig", "nvmlDeviceGetMigMode", handle, to=lambda mode: bool(mode[0]))
         if self.gpu.get("mig"):
-            found = self.ask(("slices",), lambda: slices(handle, self.where))
-            self.gpu["slices"] = found or []
+            parts = self.attempt(("slices",), lambda: slices(handle, self.where))
+            self.gpu["slices"] = parts or []
 
     def _use(self, handle: Any) -> None:
-        got = self.ask(("memory_total", "memory_used"), lambda: memory(handle, self.where))
-        if got is not None:
-            self.gpu["memory_total"], self.gpu["memory_used"], said = got
-            if said:
-                self.gpu["unread"]["memory_reserved"] = said
-        self.take("compute_mode", "nvmlDeviceGetComputeMode", handle, to=int)
-        count = self.ask(("processes",), lambda: processes(handle, self.where))
+        value = self.attempt(("memory_total", "memory_used"), lambda: memory(handle, self.where))
+        if value is not None:
+            self.gpu["memory_total"], self.gpu["memory_used"], remark = value
+            if remark:
+                self.gpu["unread"]["memory_reserved"] = remark
+        self.read_field("compute_mode", "nvmlDeviceGetComputeMode", handle, to=int)
+        count = self.attempt(("processes",), lambda: processes(handle, self.where))
         if count is not None:
             self.gpu["processes"] = count
+        self.read_field("display_active", "nvmlDeviceGetDisplayActive", handle, to=bool)
 
     def _health(self, handle: Any) -> None:
-        self.take("ecc", "nvmlDeviceGetEccMode", handle, to=lambda mode: bool(mode[0]))
+        self.read_field("ecc", "nvmlDeviceGetEccMode", handle, to=lambda mode: bool(mode[0]))
         for field, kind in (("corrected", 0), ("uncorrected", 1)):
             volatile = 0
-            self.take(field, "nvmlDeviceGetTotalEccErrors", handle, kind, volatile, to=int)
-        rows = self.ask(
+            self.read_field(field, "nvmlDeviceGetTotalEccErrors", handle, kind, volatile, to=int)
+        rows = self.attempt(
             ("remap_pending", "remap_failed"),
             lambda: call("nvmlDeviceGetRemappedRows", handle, where=self.where),
         )
         if rows is not None:
             self.gpu["remap_pending"], self.gpu["remap_failed"] = bool(rows[2]), bool(rows[3])
         pages = "nvmlDeviceGetRetiredPagesPendingStatus"
-        self.take("retired_pages_pending", pages, handle, to=bool)
-        action = self.ask(("recovery_action",), lambda: recovery_action(handle, self.where))
+        self.read_field("retired_pages_pending", pages, handle, to=bool)
+        action = self.attempt(("recovery_action",), lambda: recovery_action(handle, self.where))
         if action is not None:
             self.gpu["recovery_action"] = action
 
 
 def versions() -> Dict[str, Any]:
-    """The driver's version and the CUDA that it runs; None where NVML would not tell."""
-    found: Dict[str, Any] = {"version": None, "cuda_version": None}
+    """The driver's version and the CUDA that it runs; None if NVML does not return it."""
+    result: Dict[str, Any] = {"version": None, "cuda_version": None}
     try:
-        found["version"] = text(call("nvmlSystemGetDriverVersion"))
+        result["version"] = text(call("nvmlSystemGetDriverVersion"))
     except Refused:
-        pass  # None says it
+        pass  # stays None
     for name in ("nvmlSystemGetCudaDriverVersion_v2", "nvmlSystemGetCudaDriverVersion"):
         try:
-            found["cuda_version"] = call(name)
+            result["cuda_version"] = call(name)
             break
         except Refused:
             continue
-    return found
+    return result
 
 
 def library_version() -> str:
-    """ "; the library is 12.580.159" after a mismatch, as far as it answers before its start."""
+    """ "; the library is 12.580.159" after a mismatch; "" if it cannot be read before nvmlInit."""
     try:
         return "; the NVML library is version %s" % text(call("nvmlSystemGetNVMLVersion"))
     except Refused:
@@ -215,20 +217,20 @@ def main() -> None:
         call("nvmlInit")
     except Refused as refused:
         more = library_version() if refused.code == MISMATCH else ""
-        wire.tell(error=str(refused) + more, code=refused.code)
+        wire.send(error=str(refused) + more, code=refused.code)
         return
-    told = versions()
-    wire.tell(note=told)
+    driver = versions()
+    wire.send(note=driver)
     try:
         count = call("nvmlDeviceGetCount")
     except Refused as refused:
-        wire.tell(error=str(refused), code=refused.code)
+        wire.send(error=str(refused), code=refused.code)
         return
     gpus = []
     for index in range(count):
         gpus.append(Reader(index).read())
-        wire.tell(note={"gpu": gpus[-1]})
-    wire.tell(answer=dict(told, gpus=gpus))
+        wire.send(note={"gpu": gpus[-1]})
+    wire.send(answer=dict(driver, gpus=gpus))
 
 
 main()

@@ -1,14 +1,14 @@
 """One GPU's end of the copies between GPUs, through the driver alone: peers.py FD INDEX.
 
 Each GPU has a process of its own with a buffer in its memory, which the others open through CUDA's
-interprocess handles and write into: what frameworks call a peer copy is routed around a broken
-path, a store into memory that is mapped this way is not. The owner then reads its buffer and
+interprocess handles and write to. The peer copies of frameworks are routed around a broken path;
+stores to memory that is mapped this way are not. The owner then reads its buffer and
 compares every value. Requests, one JSON line each:
     {"do": "offer"}                            {"handle": hex of the interprocess handle}
     {"do": "write", "target": index, "handle": hex, "seed": n}
                                                {"rate": bytes per second of a copy}
     {"do": "verify", "seed": n}                {"wrong": elements that differ}
-Standard library only. A refusal has CUDA's code beside it and leaves the process usable.
+Standard library only. An error carries CUDA's code and leaves the process usable.
 """
 
 from __future__ import annotations
@@ -29,15 +29,15 @@ LAZY_PEER_ACCESS = 1
 NO_PEER_ACCESS = 217
 TIMED = 3
 MIX = 2654435761
-"""Knuth's multiplier: neighbouring chunks get words that have little in common."""
+"""Knuth's multiplier: neighbouring chunks get words that differ in most bits."""
 
 
 class Refused(Exception):
     """A CUDA call that returned an error."""
 
-    def __init__(self, name: str, code: int, said: str) -> None:
+    def __init__(self, name: str, code: int, reason: str) -> None:
         self.code = code
-        super().__init__("%s: %s (%d)" % (name, said, code))
+        super().__init__("%s: %s (%d)" % (name, reason, code))
 
 
 class Handle(ctypes.Structure):
@@ -47,20 +47,20 @@ class Handle(ctypes.Structure):
 
 
 class Driver:
-    """libcuda's functions; each is a stage, so that a hang has a name."""
+    """libcuda's functions; each is a stage, so that a hang can be attributed to it."""
 
     def __init__(self) -> None:
         with wire.stage("dlopen libcuda.so.1"):
             self._library = ctypes.CDLL("libcuda.so.1")
 
     def call(self, name: str, *arguments: Any) -> None:
-        """Raises Refused for any result but success."""
+        """Raises Refused for any result except success."""
         with wire.stage(name):
             code = int(getattr(self._library, name)(*arguments))
         if code:
-            raise Refused(name, code, self._said(code))
+            raise Refused(name, code, self._error_name(code))
 
-    def _said(self, code: int) -> str:
+    def _error_name(self, code: int) -> str:
         text = ctypes.c_char_p()
         if self._library.cuGetErrorName(code, ctypes.byref(text)) or not text.value:
             return "CUDA error"
@@ -73,7 +73,7 @@ def word(seed: int, chunk: int) -> int:
 
 
 def pattern(seed: int) -> bytes:
-    """What both halves hold after a write."""
+    """The content of both halves after a write."""
     count = CHUNK // 4
     return b"".join(word(seed, k).to_bytes(4, "little") * count for k in range(SIZE // CHUNK))
 
@@ -141,44 +141,44 @@ class End:
         return TIMED * SIZE / (time.perf_counter() - began)
 
     def verify(self, request: Dict[str, Any]) -> Dict[str, Any]:
-        """Count what did not arrive, and clear the buffer for the next writer."""
+        """Count the wrong elements, and clear the buffer for the next writer."""
         size = ctypes.c_size_t(2 * SIZE)
-        found = ctypes.create_string_buffer(2 * SIZE)
-        self.cuda.call("cuMemcpyDtoH_v2", found, self.mine, size)
+        content = ctypes.create_string_buffer(2 * SIZE)
+        self.cuda.call("cuMemcpyDtoH_v2", content, self.mine, size)
         self.cuda.call("cuMemsetD32_v2", self.mine, ctypes.c_uint(0), ctypes.c_size_t(SIZE // 2))
         self.cuda.call("cuCtxSynchronize")
-        return {"wrong": different(found.raw, pattern(request["seed"]) * 2)}
+        return {"wrong": count_different(content.raw, pattern(request["seed"]) * 2)}
 
 
-def different(found: bytes, wanted: bytes) -> int:
-    """32-bit elements that are not the same."""
+def count_different(content: bytes, expected: bytes) -> int:
+    """The number of 32-bit elements that differ."""
     wrong = 0
-    for at in range(0, len(wanted), CHUNK):
-        if found[at : at + CHUNK] != wanted[at : at + CHUNK]:
-            pairs = (array.array("I", data[at : at + CHUNK]) for data in (found, wanted))
+    for at in range(0, len(expected), CHUNK):
+        if content[at : at + CHUNK] != expected[at : at + CHUNK]:
+            pairs = (array.array("I", data[at : at + CHUNK]) for data in (content, expected))
             wrong += sum(a != b for a, b in zip(*pairs))
     return wrong
 
 
 def main(arguments: List[str]) -> None:
-    """Context and buffers first, answered unasked; then the requests."""
+    """Create context and buffers and report ready; then serve the requests."""
     try:
         end = End(int(arguments[0]))
     except (OSError, Refused) as error:
         code = getattr(error, "code", None)
-        wire.tell(error=str(error) if code else wire.said(error), code=code)
+        wire.send(error=str(error) if code else wire.describe(error), code=code)
         return
-    wire.tell(answer={"ready": True})
-    does: Dict[str, Callable[[Dict[str, Any]], Dict[str, Any]]] = {
+    wire.send(answer={"ready": True})
+    handlers: Dict[str, Callable[[Dict[str, Any]], Dict[str, Any]]] = {
         "offer": end.offer,
         "write": end.write,
         "verify": end.verify,
     }
     for request in wire.requests():
         try:
-            wire.tell(answer=does[request["do"]](request))
+            wire.send(answer=handlers[request["do"]](request))
         except Refused as refused:
-            wire.tell(error=str(refused), code=refused.code)
+            wire.send(error=str(refused), code=refused.code)
 
 
 main(sys.argv[2:])

@@ -1,7 +1,7 @@
-"""A folder the job writes to: python place.py FD ROLE PATH named|assumed.
+"""A directory the job writes to: python place.py FD ROLE PATH named|assumed.
 
-Only a named folder is written to: one small file of its own making, which is deleted. A folder
-that does not exist is not made; its nearest existing parent is looked at instead.
+Only a named directory is written to: one small new file, which is then deleted. A directory that
+does not exist is not created; its nearest existing parent is examined instead.
 """
 
 import os
@@ -18,79 +18,79 @@ SAMPLE = b"doctor" * 512
 
 
 def main(path: str, named: bool) -> None:
-    """Tell each fact as soon as it is known: the next call may hang."""
+    """Report each fact as soon as it is known: the next call may hang."""
     known: Dict[str, Any] = {}
 
-    def learn(**facts: Any) -> None:
+    def report(**facts: Any) -> None:
         known.update(facts)
-        wire.tell(note={"place": facts})
+        wire.send(note={"place": facts})
 
     path = os.path.abspath(os.path.expanduser(path))
-    learn(filesystem=mount_type(path))
+    report(filesystem=mount_type(path))
     with wire.stage("stat"):
-        folder, trouble = nearest(path)
-    if not trouble:
-        learn(exists=folder == path, nearest=folder)
+        directory, error = nearest(path)
+    if not error:
+        report(exists=directory == path, nearest=directory)
     with wire.stage("realpath"):
-        learn(filesystem=mount_type(os.path.realpath(folder)))
-    if trouble:
-        learn(writable=False, wrote=ended(trouble) if named else None)
+        report(filesystem=mount_type(os.path.realpath(directory)))
+    if error:
+        report(writable=False, wrote=ended(error) if named else None)
     else:
         with wire.stage("statvfs"):
-            learn(**room(folder))
+            report(**room(directory))
         with wire.stage("access"):
-            learn(writable=os.access(folder, os.W_OK | os.X_OK))
+            report(writable=os.access(directory, os.W_OK | os.X_OK))
         if named and known["exists"]:
-            learn(wrote=write(folder))
-    wire.tell(answer={"place": known})
+            report(wrote=write(directory))
+    wire.send(answer={"place": known})
 
 
 def nearest(path: str) -> Tuple[str, Optional[OSError]]:
-    """The folder, or its nearest parent that exists; and what is wrong with that."""
+    """The directory, or its nearest existing parent; and the error, if there is one."""
     while True:
         try:
             if stat.S_ISDIR(os.stat(path).st_mode):
                 return path, None
-            return path, NotADirectoryError("%s is a file, not a folder" % path)
+            return path, NotADirectoryError("%s is a file, not a directory" % path)
         except FileNotFoundError:
             path = os.path.dirname(path)
         except OSError as error:
             return path, error
 
 
-def room(folder: str) -> Dict[str, Any]:
-    """Bytes and inodes; a file system that will not tell, or has no blocks, leaves them out."""
+def room(directory: str) -> Dict[str, Any]:
+    """Bytes and inodes; omitted if the file system does not report them or has no blocks."""
     try:
-        told = os.statvfs(folder)
+        stats = os.statvfs(directory)
     except OSError:
         return {}
-    facts = {"inodes": told.f_files, "inodes_free": told.f_favail}
-    if told.f_blocks:
-        facts["total"] = told.f_blocks * told.f_frsize
-        facts["free"] = told.f_bavail * told.f_frsize
+    facts = {"inodes": stats.f_files, "inodes_free": stats.f_favail}
+    if stats.f_blocks:
+        facts["total"] = stats.f_blocks * stats.f_frsize
+        facts["free"] = stats.f_bavail * stats.f_frsize
     return facts
 
 
-def write(folder: str) -> Dict[str, Any]:
-    """Make a file that was not there, write, fsync, close and delete it."""
-    path = os.path.join(folder, ".doctor-%d-%s" % (os.getpid(), uuid.uuid4().hex))
-    began = time.perf_counter()
+def write(directory: str) -> Dict[str, Any]:
+    """Create a new file, write, fsync, close and delete it."""
+    path = os.path.join(directory, ".doctor-%d-%s" % (os.getpid(), uuid.uuid4().hex))
+    started = time.perf_counter()
     try:
         with wire.stage("write"):
             file = os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
     except OSError as error:
-        return ended(error, began)
-    trouble: Optional[OSError] = None
+        return ended(error, started)
+    failure: Optional[OSError] = None
     try:
         fill(file)
     except OSError as error:
-        trouble = error
+        failure = error
     try:
         with wire.stage("delete"):
             os.unlink(path)
     except OSError as error:
-        trouble = trouble or error
-    return ended(trouble, began)
+        failure = failure or error
+    return ended(failure, started)
 
 
 def fill(file: int) -> None:
@@ -98,25 +98,25 @@ def fill(file: int) -> None:
     try:
         with wire.stage("write"):
             if os.write(file, SAMPLE) < len(SAMPLE):
-                raise OSError("the file took a part of %d bytes only" % len(SAMPLE))
+                raise OSError("only a part of %d bytes could be written" % len(SAMPLE))
         with wire.stage("fsync"):
             os.fsync(file)
     finally:
         os.close(file)
 
 
-def ended(trouble: Optional[OSError], began: Optional[float] = None) -> Dict[str, Any]:
-    """A record of sections.Ended."""
-    seconds = 0.0 if began is None else time.perf_counter() - began
-    if trouble is None:
+def ended(error: Optional[OSError], started: Optional[float] = None) -> Dict[str, Any]:
+    """The fields of `Ended`."""
+    seconds = 0.0 if started is None else time.perf_counter() - started
+    if error is None:
         return {"type": "Ended", "how": "ok", "seconds": seconds}
-    detail = trouble.strerror or str(trouble)
+    detail = error.strerror or str(error)
     return {
         "type": "Ended",
         "how": "error",
         "detail": detail,
         "seconds": seconds,
-        "code": trouble.errno,
+        "code": error.errno,
     }
 
 
@@ -127,13 +127,13 @@ def mount_type(path: str) -> Optional[str]:
             mounts = [line.split(" ") for line in lines]
     except OSError:
         return None
-    found, longest = None, 0
+    kind, longest = None, 0
     for fields in mounts:
         point = re.sub(r"\\(\d{3})", lambda code: chr(int(code.group(1), 8)), fields[4])
         inside = (path + "/").startswith(point.rstrip("/") + "/")
         if inside and len(point) >= longest and "-" in fields:
-            found, longest = fields[fields.index("-") + 1], len(point)
-    return found
+            kind, longest = fields[fields.index("-") + 1], len(point)
+    return kind
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
-"""The sizes of a model, from its config.json: python shape.py FD FOLDER.
+"""The sizes of a model, from its config.json: python shape.py FD DIRECTORY.
 
-The file is data of a stranger: it is read and nothing of it is run.
+The file is untrusted: it is read as data and never executed.
 """
 
 import json
@@ -21,60 +21,69 @@ GATED = ("silu", "swish", "geglu", "swiglu", "gelu_pytorch_tanh")
 """Activations of models whose feed-forward part has a gate; GPT-2's own is gelu_new."""
 
 
+class Unsupported(Exception):
+    """The configuration does not describe a plain decoder."""
+
+
 def main(path: str) -> None:
-    """Tell the shape, why there is none, or that there is no config.json."""
+    """Report the shape, why there is none, or that there is no config.json."""
     with wire.stage("config.json"):
-        found = config(path)
-    if found is None:
-        wire.tell(answer={"reason": "there is no config.json", "absent": True})
+        settings = config(path)
+    if settings is None:
+        wire.send(answer={"reason": "there is no config.json", "absent": True})
         return
-    shape = read(found)
-    if isinstance(shape, str):
-        wire.tell(answer={"reason": shape})
+    try:
+        shape = read(settings)
+    except Unsupported as error:
+        wire.send(answer={"reason": str(error)})
     else:
-        wire.tell(answer={"shape": {"type": "ModelShape", "file": path, **shape}})
+        wire.send(answer={"shape": {"type": "ModelShape", "file": path, **shape}})
 
 
 def config(path: str) -> Optional[Dict[str, Any]]:
-    """The model's entries; of one with several parts those of its text model."""
+    """The model's entries; those of its text model if it has several parts."""
     path = os.path.expanduser(path)
-    folder = path if os.path.isdir(path) else os.path.dirname(path) or "."
+    directory = path if os.path.isdir(path) else os.path.dirname(path) or "."
     try:
-        with open(os.path.join(folder, "config.json"), "rb") as file:
+        with open(os.path.join(directory, "config.json"), "rb") as file:
             data = file.read(LIMIT)
     except (FileNotFoundError, NotADirectoryError):
         return None
-    told = json.loads(data)
-    if not isinstance(told, dict):
+    content = json.loads(data)
+    if not isinstance(content, dict):
         raise ValueError("config.json holds no object")
-    inner = told.get("text_config")
-    return inner if isinstance(inner, dict) else told
+    inner = content.get("text_config")
+    return inner if isinstance(inner, dict) else content
 
 
-def read(found: Dict[str, Any]) -> Any:
-    """The shape's fields, or why they do not describe a plain decoder."""
-    if found.get("is_encoder_decoder") is True:
-        return "config.json is of an encoder and a decoder, whose activations are not estimated"
-    if any(key in found for key in ("num_experts", "num_local_experts", "n_routed_experts")):
-        return "config.json is of a mixture of experts, whose activations are not estimated"
+def read(settings: Dict[str, Any]) -> Dict[str, Any]:
+    """The fields of `ModelShape`. Raises Unsupported if the model is not a plain decoder."""
+    if settings.get("is_encoder_decoder") is True:
+        raise Unsupported(
+            "config.json describes an encoder-decoder model; its activations are not estimated"
+        )
+    if any(key in settings for key in ("num_experts", "num_local_experts", "n_routed_experts")):
+        raise Unsupported(
+            "config.json describes a mixture of experts; its activations are not estimated"
+        )
     shape: Dict[str, Any] = {}
     for field, names in NAMES.items():
-        size = first(found, names)
+        size = first(settings, names)
         if size is None:
-            return "config.json has no %s" % names[0]
+            raise Unsupported("config.json has no %s" % names[0])
         shape[field] = size
-    inner = first(found, ("intermediate_size", "ffn_dim", "n_inner")) or 4 * shape["hidden"]
-    word = str(found.get("hidden_act") or found.get("hidden_activation") or "")
-    said = found.get("_attn_implementation")
+    inner = first(settings, ("intermediate_size", "ffn_dim", "n_inner")) or 4 * shape["hidden"]
+    word = str(settings.get("hidden_act") or settings.get("hidden_activation") or "")
+    implementation = settings.get("_attn_implementation")
     shape.update(intermediate=inner, gated=word in GATED)
-    shape["attention"] = said[:40] if isinstance(said, str) else None
+    shape["attention"] = implementation[:40] if isinstance(implementation, str) else None
     return shape
 
 
-def first(found: Dict[str, Any], names: Any) -> Optional[int]:
-    """The first of these entries that is a size."""
+def first(settings: Dict[str, Any], names: Any) -> Optional[int]:
+    """The first of these entries that is a positive size."""
     for name in names:
-        value = found.get(name)
+        value = settings.get(name)
         if isinstance(value, int) and not isinstance(value, bool) and 0 < value < 2**31:
             return value
     return None

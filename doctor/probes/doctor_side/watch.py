@@ -1,9 +1,9 @@
-"""Watches GPUs through NVML until it is told to stop: watch.py FD UUID...
+"""Watches GPUs through NVML until a request to stop arrives: watch.py FD UUID...
 
-Counters are read before and after, and what is told is their difference; clocks, temperature and
-the PCIe link are sampled meanwhile, and the driver's Xid events are listened to. What NVML would
-not tell is absent and has a reason in `unread`. Samples are no stages: nobody reads the pipe while
-the steps run.
+Counters are read before and after, and their difference is reported; in between, clocks,
+temperature and the PCIe link are sampled and the driver's Xid events are recorded. A field that
+NVML does not return is absent and has a reason in `unread`. Samples are not stages, because the
+parent does not read the pipe while the steps run.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ import wire
 try:
     import pynvml
 except ImportError as error:
-    wire.tell(error=wire.said(error))
+    wire.send(error=wire.describe(error))
     sys.exit()
 
 EVERY = 0.05
 LAST_EVENTS_MS = 100
-"""An Xid may be delivered a moment after what caused it."""
+"""An Xid may be delivered some time after its cause."""
 EVENTS = 64
-"""Xids that are kept of a GPU; one that breaks down can send them without end."""
+"""The most Xids recorded for one GPU; a failing GPU can send them without end."""
 REASONS = ("nvmlDeviceGetCurrentClocksEventReasons", "nvmlDeviceGetCurrentClocksThrottleReasons")
 LINKS = getattr(pynvml, "NVML_NVLINK_MAX_LINKS", 18)
 LINK_COUNTERS = (0, 1, 2)
@@ -35,7 +35,7 @@ CORRECTED, UNCORRECTED, VOLATILE = 0, 1, 0
 
 
 def handle_of(uuid: str) -> Any:
-    """The GPU's handle; of a MIG device the GPU that it is a slice of."""
+    """The handle of the GPU; for a MIG device, of the GPU that it is a slice of."""
     handle = pynvml.nvmlDeviceGetHandleByUUID(uuid)
     if uuid.startswith("MIG-"):
         return pynvml.nvmlDeviceGetDeviceHandleFromMigDeviceHandle(handle)
@@ -47,33 +47,33 @@ def address(handle: Any) -> Optional[int]:
 
 
 def reason(error: Exception) -> str:
-    """NVML's words with its code, as `nvml.py` writes them."""
+    """NVML's text with its code, as in `nvml.py`."""
     code = getattr(error, "value", None)
-    return "%s (%s)" % (str(error).rstrip("."), code) if code is not None else wire.said(error)
+    return "%s (%s)" % (str(error).rstrip("."), code) if code is not None else wire.describe(error)
 
 
 class Watched:
-    """One GPU and the record of `card_sections.Watched`."""
+    """One GPU and the fields of `doctor.facts.load.Watched`."""
 
     def __init__(self, uuid: str) -> None:
         self.unread: Dict[str, str] = {}
-        self.seen: Dict[str, Any] = {"uuid": uuid, "samples": 0, "mask": 0, "unread": self.unread}
-        self.handle = self._ask("samples", lambda: handle_of(uuid))
+        self.record: Dict[str, Any] = {"uuid": uuid, "samples": 0, "mask": 0, "unread": self.unread}
+        self.handle = self._attempt("samples", lambda: handle_of(uuid))
         self._before = self._counters()
-        self._take("link_max", self._link_max)
+        self._read_field("link_max", self._link_max)
 
-    def _ask(self, field: str, read: Callable[[], Any]) -> Any:
+    def _attempt(self, field: str, read: Callable[[], Any]) -> Any:
         try:
             return read()
         except Exception as error:
             self.unread[field] = reason(error)
             return None
 
-    def _take(self, field: str, read: Callable[[], Any]) -> None:
+    def _read_field(self, field: str, read: Callable[[], Any]) -> None:
         if self.handle is not None:
-            got = self._ask(field, read)
-            if got is not None:
-                self.seen[field] = got
+            value = self._attempt(field, read)
+            if value is not None:
+                self.record[field] = value
 
     def _link_max(self) -> List[int]:
         handle = self.handle
@@ -81,7 +81,7 @@ class Watched:
         return [int(generation), int(pynvml.nvmlDeviceGetMaxPcieLinkWidth(handle))]
 
     def _counters(self) -> Dict[str, int]:
-        """What counts up; a counter that cannot be read is absent."""
+        """The counters; one that cannot be read is absent."""
         if self.handle is None:
             return {}
         ecc, handle = pynvml.nvmlDeviceGetTotalEccErrors, self.handle
@@ -92,22 +92,22 @@ class Watched:
             "pcie_replays": lambda: int(pynvml.nvmlDeviceGetPcieReplayCounter(handle)),
             "nvlink_errors": self._link_errors,
         }
-        found = {field: self._ask(field, ask) for field, ask in read.items()}
-        return {field: count for field, count in found.items() if count is not None}
+        counts = {field: self._attempt(field, counter) for field, counter in read.items()}
+        return {field: count for field, count in counts.items() if count is not None}
 
     def _links(self) -> List[bool]:
-        """Whether each NVLink is active. Raises NVML's error where there is none."""
-        found: List[bool] = []
+        """Whether each NVLink is active. Raises NVML's error if there is none."""
+        links: List[bool] = []
         for link in range(LINKS):
             try:
-                found.append(bool(pynvml.nvmlDeviceGetNvLinkState(self.handle, link)))
+                links.append(bool(pynvml.nvmlDeviceGetNvLinkState(self.handle, link)))
             except pynvml.NVMLError:
-                if not found:
+                if not links:
                     raise
                 break
-        if not any(found):
+        if not any(links):
             raise LookupError("no NVLink is active")
-        return found
+        return links
 
     def _link_errors(self) -> int:
         return sum(
@@ -118,14 +118,14 @@ class Watched:
         )
 
     def sample(self) -> None:
-        """Clocks, temperature and PCIe link of this moment."""
+        """Record the current clocks, temperature and PCIe link."""
         if self.handle is None:
             return
         for name in REASONS:
-            mask = self._ask("samples", functools.partial(self._reasons, name))
+            mask = self._attempt("samples", functools.partial(self._reasons, name))
             if mask is not None:
-                self.seen["mask"] |= mask
-                self.seen["samples"] += 1
+                self.record["mask"] |= mask
+                self.record["samples"] += 1
                 break
         self._highest("temperature", lambda: [pynvml.nvmlDeviceGetTemperature(self.handle, 0)])
         self._highest("link", self._link)
@@ -138,22 +138,22 @@ class Watched:
         return [int(generation), int(pynvml.nvmlDeviceGetCurrPcieLinkWidth(self.handle))]
 
     def _highest(self, field: str, read: Callable[[], List[int]]) -> None:
-        got = None if field in self.unread else self._ask(field, read)
-        if got is not None:
-            before = self.seen.get(field, [0] * len(got))
-            self.seen[field] = [max(pair) for pair in zip(before, got)]
+        values = None if field in self.unread else self._attempt(field, read)
+        if values is not None:
+            before = self.record.get(field, [0] * len(values))
+            self.record[field] = [max(pair) for pair in zip(before, values)]
 
-    def told(self) -> Dict[str, Any]:
-        """The record, with the counters' differences."""
+    def finish(self) -> Dict[str, Any]:
+        """The record, with the differences of the counters."""
         after = self._counters()
         for field in self._before.keys() & after.keys():
-            self.seen[field] = max(0, after[field] - self._before[field])
-        self._take("nvlinks_down", lambda: self._links().count(False))
-        if "temperature" in self.seen:
-            self.seen["temperature"] = self.seen["temperature"][0]
-        if self.seen["samples"]:
+            self.record[field] = max(0, after[field] - self._before[field])
+        self._read_field("nvlinks_down", lambda: self._links().count(False))
+        if "temperature" in self.record:
+            self.record["temperature"] = self.record["temperature"][0]
+        if self.record["samples"]:
             self.unread.pop("samples", None)
-        return self.seen
+        return self.record
 
 
 class Events:
@@ -180,11 +180,11 @@ class Events:
         except Exception as error:
             gpu.unread["xids"] = reason(error)
             return
-        gpu.seen["xids"] = []
+        gpu.record["xids"] = []
         self._by_address.setdefault(address(gpu.handle), []).append(gpu)
 
-    def take(self, wait_ms: int = 0) -> None:
-        """The events that arrived, waiting that long at most for the first."""
+    def read(self, wait_ms: int = 0) -> None:
+        """Record the events that arrived; wait at most that long for the first."""
         for _ in range(EVENTS if self._by_address else 0):
             try:
                 event = pynvml.nvmlEventSetWait(self._set, wait_ms)
@@ -193,23 +193,23 @@ class Events:
                 return
             wait_ms = 0
             for gpu in self._by_address.get(address(event.device), ()):
-                if len(gpu.seen["xids"]) < EVENTS:
-                    gpu.seen["xids"].append(int(event.eventData))
+                if len(gpu.record["xids"]) < EVENTS:
+                    gpu.record["xids"].append(int(event.eventData))
 
     def _close(self, error: Exception) -> None:
-        """Nothing arrived in time; after any other error nobody listens any more."""
+        """Ignore a timeout; after any other error no more events are read."""
         if getattr(error, "value", None) == pynvml.NVML_ERROR_TIMEOUT:
             return
         for gpus in self._by_address.values():
             for gpu in gpus:
                 gpu.unread["xids"] = reason(error)
-                if not gpu.seen["xids"]:
-                    del gpu.seen["xids"]
+                if not gpu.record["xids"]:
+                    del gpu.record["xids"]
         self._by_address = {}
 
 
 def stopped(seconds: float) -> bool:
-    """Wait that long at most for a request; the end of stdin ends the probe."""
+    """Wait at most that long for a request; the end of stdin ends the probe."""
     if not select.select([sys.stdin.buffer], [], [], seconds)[0]:
         return False
     if not sys.stdin.buffer.readline():
@@ -223,20 +223,20 @@ def main(uuids: List[str]) -> None:
         try:
             pynvml.nvmlInit()
         except pynvml.NVMLError as error:
-            wire.tell(error="nvmlInit: %s" % error, code=error.value)
+            wire.send(error="nvmlInit: %s" % error, code=error.value)
             return
     with wire.stage("counters before"):
         watched = [Watched(uuid) for uuid in uuids]
         events = Events(watched)
-    wire.tell(answer={"ready": True})
+    wire.send(answer={"ready": True})
     while not stopped(EVERY):
         for gpu in watched:
             gpu.sample()
-        events.take()
+        events.read()
     with wire.stage("counters after"):
-        events.take(LAST_EVENTS_MS)
-        told = [gpu.told() for gpu in watched]
-    wire.tell(answer={"watched": told})
+        events.read(LAST_EVENTS_MS)
+        records = [gpu.finish() for gpu in watched]
+    wire.send(answer={"watched": records})
 
 
 main(sys.argv[2:])

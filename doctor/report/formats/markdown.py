@@ -81,7 +81,7 @@ def _table(findings: Iterable[Finding], *, annotate: bool = False) -> Iterator[s
 def _remedies(findings: Iterable[Finding]) -> Iterator[str]:
     first_with_fix: dict[str, str] = {}
     for finding in findings:
-        if not finding.complains:
+        if not finding.is_problem:
             continue
         check = finding.check
         family = FAMILIES.get(finding.family, finding.family)

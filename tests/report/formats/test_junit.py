@@ -60,10 +60,10 @@ def test_what_a_status_is_in_junit(status: Status, fail_on: Any, kind: Any) -> N
     (case,) = cases(report(finding("NUM001", status), fail_on=fail_on))
     assert [type(result) for result in case.result] == ([kind] if kind else [])
     if kind is None:
-        assert "what was seen" in case.system_out
+        assert "observed value" in case.system_out
         assert ("WARN" in case.system_out) is (status is Status.WARN)
     else:
-        assert case.result[0].message == "what was seen"
+        assert case.result[0].message == "observed value"
 
 
 def test_what_is_ignored_is_skipped_with_the_reason() -> None:

@@ -2,7 +2,7 @@
 
 This folder stands on PYTHONPATH of an interpreter that `support/pretend.py` writes. After
 `import torch` the devices of the environment's PRETEND_CUDA appear; every stage that a probe
-enters is known by wrapping `wire.tell`.
+enters is known by wrapping `wire.send`.
 """
 
 from __future__ import annotations
@@ -47,14 +47,14 @@ def prepare_wire(wire: Any) -> None:
     """Record the stages; `pretend_record` tells the error of a stage."""
     import pretend_record
 
-    tell = wire.tell
+    send = wire.send
 
     def recording(**message: Any) -> None:
-        tell(**message)
+        send(**message)
         if "enter" in message:
             pretend_record.enter(message["enter"])
 
-    wire.tell = recording
+    wire.send = recording
 
 
 PREPARED = {"torch": prepare_torch, "wire": prepare_wire}

@@ -27,6 +27,8 @@ MEANINGS = {
     Outcome.RETURN: ("✗", "return", "The machine is at fault: return it"),
     Outcome.UNKNOWN: ("?", "unsure", "A required check could not be evaluated"),
 }
+"""Mark, CSS class and meaning of a verdict."""
+WARNED = ("✓", "warned", "Nothing stops the training; read the warnings first")
 
 
 def render(report: Report) -> str:
@@ -66,9 +68,8 @@ def _body(report: Report) -> Markup:
 
 
 def _verdict(report: Report) -> Markup:
-    mark, css, meaning = MEANINGS[report.outcome]
-    if css == "ready" and report.with_status(Status.WARN):
-        css = "warned"
+    warned = report.outcome is Outcome.READY and report.with_status(Status.WARN)
+    mark, css, meaning = WARNED if warned else MEANINGS[report.outcome]
     rows = [[el("dt", name), el("dd", text)] for name, text in header_parts(report) if text]
     counts = ", ".join(f"{number} {word}" for word, number in report.counts.items() if number)
     rows.append([el("dt", "checks"), el("dd", f"{counts}; {report.facts.seconds:.1f} s")])
@@ -83,13 +84,13 @@ def _verdict(report: Report) -> Markup:
 
 
 def _todo(report: Report) -> Markup:
-    problems = [f for f in report.findings if f.complains and not f.ignored]
+    problems = [f for f in report.findings if f.is_problem and not f.ignored]
     order = (Status.FAIL, Status.WARN)
     items = [
         _remedy(finding, report)
         for finding in sorted(problems, key=lambda finding: order.index(finding.status))
     ]
-    todo = el("ol", items, class_="todo") if items else el("p", "No problems found.")
+    todo = el("ol", items, class_="todo") if items else el("p", "No warnings or failures.")
     return _section("todo", "What to do now", todo, _not_evaluated(report))
 
 

@@ -1,0 +1,101 @@
+"""The command `doctor` in a process of its own, without importing the doctor anew each time.
+
+A server that has imported the doctor, and done nothing else, forks for every command. The fork gets
+its own streams, working directory and environment, so exit codes, output and files are those of a
+real process. Variables that Python reads when it starts cannot be set for a fork: then, and for
+any option of subprocess that is not listed here, a new interpreter is started.
+"""
+
+from __future__ import annotations
+
+import atexit
+import json
+import os
+import socket
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+TIMEOUT = 240.0
+AT_START = ("PYTHON", "LC_", "LANG", "LD_")
+"""Prefixes of variables that are read before any code runs."""
+PRELOADED = "doctor.__main__ doctor.cli.app doctor.cli.run doctor.report.delivery"
+
+
+def doctor(
+    *arguments: object,
+    cwd: Path | str | None = None,
+    env: Mapping[str, str] | None = None,
+    **options: Any,
+) -> subprocess.CompletedProcess[str]:
+    """Run a command to its end; `env` is the whole environment."""
+    words = [str(argument) for argument in arguments]
+    variables = dict(os.environ if env is None else env)
+    if options or _at_start(variables) != _at_start(dict(os.environ)):
+        command = [sys.executable, "-P", "-m", "doctor", *words]
+        settings = {"capture_output": True, "text": True, "timeout": TIMEOUT} | options
+        return subprocess.run(command, cwd=cwd, env=variables, check=False, **settings)
+    with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
+        request = {"argv": words, "cwd": str(cwd or Path.cwd()), "env": variables}
+        connection = _server()
+        socket.send_fds(connection, [json.dumps(request).encode()], [out.fileno(), err.fileno()])
+        code = json.loads(connection.recv(64))
+        out.seek(0)
+        err.seek(0)
+        stdout, stderr = out.read().decode(), err.read().decode()
+    return subprocess.CompletedProcess(words, code, stdout, stderr)
+
+
+def _at_start(variables: Mapping[str, str]) -> dict[str, str]:
+    return {name: value for name, value in variables.items() if name.startswith(AT_START)}
+
+
+@cache
+def _server() -> socket.socket:
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    ours.settimeout(TIMEOUT)
+    command = [sys.executable, "-P", __file__, str(theirs.fileno())]
+    process = subprocess.Popen(command, pass_fds=[theirs.fileno()], stdin=subprocess.DEVNULL)
+    theirs.close()
+    atexit.register(process.wait)
+    atexit.register(process.kill)
+    return ours
+
+
+def serve(connection: socket.socket) -> None:
+    """Fork for every request and answer with the exit code, until the other side closes."""
+    for module in PRELOADED.split():
+        __import__(module)
+    while True:
+        message, streams, _, _ = socket.recv_fds(connection, 2**20, 2)
+        if not message:
+            return
+        child = os.fork()
+        if not child:
+            connection.close()
+            _run(json.loads(message), streams)
+        for stream in streams:
+            os.close(stream)
+        status = os.waitpid(child, 0)[1]
+        connection.send(str(os.waitstatus_to_exitcode(status)).encode())
+
+
+def _run(request: dict[str, Any], streams: list[int]) -> None:
+    from doctor.__main__ import main
+
+    for stream, number in zip(streams, (1, 2), strict=True):
+        os.dup2(stream, number)
+        os.close(stream)
+    os.chdir(request["cwd"])
+    os.environ.clear()
+    os.environ.update(request["env"])
+    sys.argv = ["doctor", *request["argv"]]
+    main()
+
+
+if __name__ == "__main__":
+    serve(socket.socket(fileno=int(sys.argv[1])))
