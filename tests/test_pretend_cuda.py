@@ -13,6 +13,7 @@ import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from unittest.mock import ANY
 
 import pretend
 import pytest
@@ -188,11 +189,11 @@ def test_eight_gpus_have_one_process_each(libraries: Path, tmp_path: Path) -> No
         ("RTX 5090", {}),
         ("T4", {"NUM001": "warn"}),
         ("V100", {"NUM001": "warn"}),
-        ("GB10", {}),
+        ("GB10", {"GPU002": ANY}),
     ],
 )
 def test_other_models(libraries: Path, tmp_path: Path, name: str, apart: dict[str, str]) -> None:
-    """Without native bf16 the choice of fp16 is a warning; GB10's NVML tells no memory."""
+    """fp16 for want of bf16 is a warning; a GB10 has its memory of this host, however full."""
     machine = pretend.machine(tmp_path / "machine", libraries, PROFILES[name])
     run = examined(machine, "--quick")
     assert run.of(QUICK | apart) == QUICK | apart
