@@ -10,14 +10,7 @@ from doctor.checks.training.diagnosis import complete
 from doctor.checks.training.per_gpu import on_each
 from doctor.facts.training import Parameter, Smoke, Stage, Step
 from doctor.judge.check import Check, Owner, Verdict, fail, ok, unknown
-from doctor.judge.error_patterns import (
-    BROKEN_GPU,
-    GPU_TAKEN,
-    MIXED_CUDNN,
-    NO_GPU_CODE,
-    ErrorPattern,
-    match_error,
-)
+from doctor.judge.error_patterns import KILLED, LIBRARY_PATTERNS, ErrorPattern, match_error
 
 SHOWN = 4
 """Names in a summary; the rest is counted."""
@@ -48,25 +41,8 @@ ERRORS = (
         "This torch cannot do this precision on this device: choose another one with --precision, "
         "or install a newer torch.",
     ),
-    ErrorPattern(
-        NO_GPU_CODE, "The build has no code for this GPU: see TOR003.", sources=("ps-U28",)
-    ),
-    MIXED_CUDNN,
-    ErrorPattern(
-        ("No execution plans support the graph", "mha_graph"),
-        "cuDNN attention failed: call torch.backends.cuda.enable_cudnn_sdp(False) before training, "
-        "or upgrade torch; see NUM003.",
-        sources=("bts-fix3", "pytorch-190321"),
-    ),
-    GPU_TAKEN,
-    BROKEN_GPU,
-    ErrorPattern(
-        ("illegal memory access", "unspecified launch failure", "misaligned address"),
-        "A kernel touched memory that is not its own. Look at NUM003 and TOR004 first; where they "
-        "pass, try another GPU with the same environment, and give the machine back if it works "
-        "there.",
-        sources=("pytorch-169849",),
-    ),
+    *LIBRARY_PATTERNS,
+    KILLED,
 )
 
 CRASHED = (

@@ -64,7 +64,9 @@ class JobGpus(Section, frozen=True, kw_only=True):
         return min(known) if known else None
 
 
-def find_target(job: Job, host: Host | Unknown, torch: Torch | Unknown) -> Target:
+def find_target(
+    job: Job, host: Host | Unknown, torch: Torch | Unknown, cuda: Cuda | Unknown | None = None
+) -> Target:
     """The device the job trains on. A job that says nothing wants a GPU."""
     if job.device == "cpu":
         return Target("cpu", "--device cpu")
@@ -72,6 +74,9 @@ def find_target(job: Job, host: Host | Unknown, torch: Torch | Unknown) -> Targe
     if job.device == "mps" or (job.device == "auto" and mac):
         return Target("mps", "--device mps" if job.device == "mps" else "this is a Mac")
     sure = isinstance(host, Host) and host.surely_nvidia
+    hip = isinstance(torch, Torch) and torch.hip is not None
+    if job.device == "auto" and hip and isinstance(cuda, Cuda) and cuda.started.ok and cuda.gpus:
+        sure = False  # an NVIDIA GPU beside the AMD GPUs that this torch uses
     if not sure and isinstance(torch, Torch) and torch.hip:
         return Target("rocm", f"torch is built for ROCm {torch.hip}")
     if not sure and isinstance(host, Host) and host.amd_devices:
@@ -119,7 +124,11 @@ def _of_torch(gpu: TorchGpu, seen: tuple[Gpu, ...], alone: bool) -> JobGpu:
 
 
 def visible_gpus(gpus: tuple[Gpu, ...], wanted: str | None) -> tuple[JobGpu, ...]:
-    """What CUDA_VISIBLE_DEVICES leaves of NVML's list: CUDA stops at the first bad entry."""
+    """What CUDA_VISIBLE_DEVICES leaves of NVML's list: CUDA stops at the first bad entry.
+
+    GPUs that this process may not open do not count: CUDA does not enumerate them.
+    """
+    gpus = tuple(gpu for gpu in gpus if not gpu.forbidden)
     if wanted is None:
         return tuple(_whole(gpu) for gpu in gpus)
     found: list[JobGpu] = []

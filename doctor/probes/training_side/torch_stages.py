@@ -34,6 +34,7 @@ from __future__ import annotations
 
 import ctypes
 import functools
+import importlib.util
 import os
 import platform
 import re
@@ -58,6 +59,12 @@ def ended(began: float, error: Optional[BaseException] = None) -> Dict[str, Any]
     code = getattr(error, "error_code", None)
     told = {"how": "error", "detail": wire.said(error), "seconds": spent}
     return dict(told, code=code) if isinstance(code, int) else told
+
+
+def interpreter() -> Dict[str, Any]:
+    """What is known before torch is imported, and needed if that fails."""
+    pip = importlib.util.find_spec("pip") is not None
+    return {"version": platform.python_version(), "pip": pip}
 
 
 def import_torch() -> Any:
@@ -303,6 +310,7 @@ def _leave_if_broken(answer: Dict[str, Any]) -> None:
 
 
 if __name__ == "__main__":
+    wire.send(note=interpreter())
     imported = import_torch()
-    wire.tell(answer={"version": platform.python_version(), "torch": build(imported)})
+    wire.tell(answer={"torch": build(imported)})
     serve(imported)
