@@ -19,7 +19,7 @@ from deep_scan import LAYERS, cat, listed, write
 from turns import against, best, busy, memory
 
 from doctor.checkpoint.analysis.baseline import compare
-from doctor.checkpoint.io.files import LocalFolder
+from doctor.checkpoint.io.files import LocalDirectory
 from doctor.checkpoint.records import Moves
 
 COMPARE = """
@@ -33,7 +33,7 @@ compared(Path(sys.argv[1]), Path(sys.argv[2]))
 
 def compared(now: Path, then: Path) -> Moves:
     """Headers included."""
-    found = compare(LocalFolder(now), listed(now), LocalFolder(then), listed(then))
+    found = compare(LocalDirectory(now), listed(now), LocalDirectory(then), listed(then))
     assert isinstance(found, Moves)
     assert not found.reasons
     return found

@@ -6,8 +6,7 @@ from doctor._util.records import Unknown
 from doctor._util.units import gb, gib
 from doctor.facts.machine import Driver, Gpu, Host, Place, Torch
 from doctor.facts.views import JobGpu, JobGpus
-from doctor.job.expect import Expect, admits, names, parse_size
-from doctor.job.job import Job
+from doctor.job.expect import Expect, matches_name, matches_version, parse_size
 from doctor.judge.check import Owner, Status, Verdict, fail, ok, skip, unknown
 from doctor.judge.combine import worst
 
@@ -19,11 +18,10 @@ KERNEL_RESERVE = 0.05
 FILESYSTEM_RESERVE = 0.05
 """Share of a disk that the file system may keep. Our own number."""
 NOT_EXPECTED = skip("not set in [expect] of the job file")
-NOTHING = Expect()
 
 
-def gpu_model(job: Job, job_gpus: JobGpus | Unknown) -> Verdict:
-    pattern = (job.expect or NOTHING).gpu
+def gpu_model(expect: Expect, job_gpus: JobGpus | Unknown) -> Verdict:
+    pattern = expect.gpu
     if not pattern:
         return NOT_EXPECTED
     if isinstance(job_gpus, Unknown):
@@ -31,7 +29,7 @@ def gpu_model(job: Job, job_gpus: JobGpus | Unknown) -> Verdict:
     if not job_gpus.gpus:
         return fail(f"no GPU is visible; {pattern} expected")
     unnamed = [gpu for gpu in job_gpus.gpus if not _name(gpu)]
-    others = [gpu for gpu in job_gpus.gpus if _name(gpu) and not names(pattern, _name(gpu))]
+    others = [gpu for gpu in job_gpus.gpus if _name(gpu) and not matches_name(pattern, _name(gpu))]
     if others:
         return fail(f"{', '.join(gpu.label for gpu in others)}; {pattern} expected")
     if unnamed:
@@ -45,12 +43,12 @@ def _name(gpu: JobGpu) -> str:
 
 
 def gpu_count(
-    job: Job,
+    expect: Expect,
     host: Host | Unknown,
     gpus: tuple[Gpu, ...] | Unknown | None,
     job_gpus: JobGpus | Unknown,
 ) -> Verdict:
-    count = (job.expect or NOTHING).count
+    count = expect.count
     if not count:
         return NOT_EXPECTED
     if isinstance(job_gpus, Unknown):
@@ -79,8 +77,8 @@ def _bus_has_no_gpu(host: Host | Unknown) -> bool:
     return not (host.has_nvidia or host.amd_devices)
 
 
-def gpu_memory(job: Job, job_gpus: JobGpus | Unknown) -> Verdict:
-    size = (job.expect or NOTHING).memory
+def gpu_memory(expect: Expect, job_gpus: JobGpus | Unknown) -> Verdict:
+    size = expect.memory
     if not size:
         return NOT_EXPECTED
     if isinstance(job_gpus, Unknown):
@@ -109,18 +107,18 @@ def _at_least(subject: str, size: int, expected: str, *, reserve: float = 0.0) -
     return fail(f"{summary} (up to {reserve:.0%} less is accepted)" if reserve else summary)
 
 
-def driver_version(job: Job, driver: Driver | Unknown | None) -> Verdict:
+def driver_version(expect: Expect, driver: Driver | Unknown | None) -> Verdict:
     version = driver.version if isinstance(driver, Driver) else None
-    return _version("driver", version, (job.expect or NOTHING).driver)
+    return _version("driver", version, expect.driver)
 
 
-def torch_version(job: Job, torch: Torch | Unknown) -> Verdict:
+def torch_version(expect: Expect, torch: Torch | Unknown) -> Verdict:
     version = torch.version if isinstance(torch, Torch) else None
-    return _version("torch", version, (job.expect or NOTHING).torch)
+    return _version("torch", version, expect.torch)
 
 
-def cuda_version(job: Job, torch: Torch | Unknown) -> Verdict:
-    expected = (job.expect or NOTHING).cuda
+def cuda_version(expect: Expect, torch: Torch | Unknown) -> Verdict:
+    expected = expect.cuda
     if expected and isinstance(torch, Torch) and torch.cuda is None:
         return fail(f"torch {torch.version} is built without CUDA; {expected} expected")
     version = torch.cuda if isinstance(torch, Torch) else None
@@ -134,13 +132,13 @@ def _version(subject: str, version: str | None, expected: str | None) -> Verdict
         return unknown(f"the version of {subject} could not be read; {expected} expected")
     summary = f"{subject} {version}; {expected} expected"
     try:
-        return ok(summary) if admits(expected, version) else fail(summary)
+        return ok(summary) if matches_version(expected, version) else fail(summary)
     except ValueError as error:
         return unknown(f"{summary}: {error}")
 
 
-def shared_memory(job: Job, host: Host | Unknown) -> Verdict:
-    size = (job.expect or NOTHING).shm
+def shared_memory(expect: Expect, host: Host | Unknown) -> Verdict:
+    size = expect.shm
     if not size:
         return NOT_EXPECTED
     if isinstance(host, Unknown):
@@ -150,8 +148,8 @@ def shared_memory(job: Job, host: Host | Unknown) -> Verdict:
     return _at_least("shared memory has", host.shm_total, size)
 
 
-def host_memory(job: Job, host: Host | Unknown) -> Verdict:
-    size = (job.expect or NOTHING).host_memory
+def host_memory(expect: Expect, host: Host | Unknown) -> Verdict:
+    size = expect.host_memory
     if not size:
         return NOT_EXPECTED
     if isinstance(host, Unknown) or host.memory_total is None:
@@ -165,8 +163,8 @@ def host_memory(job: Job, host: Host | Unknown) -> Verdict:
     return limited if limited.status is Status.PASS else fail(limited.summary, owner=owner)
 
 
-def cpu_count(job: Job, host: Host | Unknown) -> Verdict:
-    count = (job.expect or NOTHING).cpus
+def cpu_count(expect: Expect, host: Host | Unknown) -> Verdict:
+    count = expect.cpus
     if not count:
         return NOT_EXPECTED
     if isinstance(host, Unknown) or host.cpus is None:
@@ -178,8 +176,8 @@ def cpu_count(job: Job, host: Host | Unknown) -> Verdict:
     return ok(summary) if usable >= count else fail(summary, owner=owner)
 
 
-def free_disk(job: Job, places: tuple[Place, ...] | Unknown) -> Verdict:
-    disk = (job.expect or NOTHING).disk
+def free_disk(expect: Expect, places: tuple[Place, ...] | Unknown) -> Verdict:
+    disk = expect.disk
     if not disk:
         return NOT_EXPECTED
     by_path = {} if isinstance(places, Unknown) else {place.path: place for place in places}

@@ -18,28 +18,28 @@ ERROR, USAGE, INTERRUPTED = 3, 2, 130
 
 
 def main() -> None:
-    """Run the command line. Exits 2 for a user's mistake, 3 for the doctor's own error."""
+    """Run the command line. Exits 2 for a usage error, 3 for an internal error."""
     if sys.platform == "win32":
-        sys.exit(_mistake("Windows is not supported yet; run the doctor in WSL or on Linux."))
+        sys.exit(_usage_error("Windows is not supported; run doctor in WSL or on Linux"))
     _open_streams()
     signal.signal(signal.SIGTERM, _interrupted)
     sys.exit(_run())
 
 
 def _open_streams() -> None:
-    """A closed stdin, stdout or stderr is /dev/null, or pipes to probes would take its number."""
+    """Open closed standard streams on /dev/null: a pipe to a probe would take their numbers."""
     null = os.open(os.devnull, os.O_RDWR)
     while null <= 2:
         null = os.open(os.devnull, os.O_RDWR)
     os.close(null)
-    sys.stdin = sys.stdin or open(0, closefd=False)  # noqa: SIM115 - they live as long as we do
+    sys.stdin = sys.stdin or open(0, closefd=False)  # noqa: SIM115 - open for the whole run
     sys.stdout = sys.stdout or open(1, "w", closefd=False)  # noqa: SIM115
     sys.stderr = sys.stderr or open(2, "w", closefd=False)  # noqa: SIM115
 
 
 def _run() -> int:
     try:
-        code = _at_once(sys.argv[1:])
+        code = _run_fast(sys.argv[1:])
         if code is None:
             from doctor.cli.app import app
 
@@ -47,31 +47,31 @@ def _run() -> int:
         sys.stdout.flush()
         return code if isinstance(code, int) else 0
     except (Exception, KeyboardInterrupt) as error:
-        if _says("--context", "prolog"):
+        if _has_option("--context", "prolog"):
             prolog.print_line(prolog.failed(error))
             return 0
-        code = _ended(error)
-        return ERROR if code == USAGE and _says("--format", "nagios") else code
+        code = _exit_code(error)
+        return ERROR if code == USAGE and _has_option("--format", "nagios") else code
     finally:
         _flush()
 
 
-def _says(flag: str, value: str) -> bool:
-    """Whether the command line says so: to be known even where it does not parse."""
+def _has_option(flag: str, value: str) -> bool:
+    """Whether the command line has an option, known even where it does not parse."""
     words = [*sys.argv[1:], ""]
     return f"{flag}={value}" in words or (flag, value) in pairwise(words)
 
 
 def _flush() -> None:
-    """Leave nothing for Python's own exit to fail on."""
+    """Flush, so that nothing can fail when Python exits."""
     try:
         sys.stdout.flush()
     except OSError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-def _at_once(arguments: list[str]) -> int | None:
-    """The commands that are typed in a hurry, without the half of their time that parsing takes."""
+def _run_fast(arguments: list[str]) -> int | None:
+    """Frequent commands without the command-line parser, which takes half of their time."""
     match arguments:
         case ["--version"]:
             print(f"doctor {__version__}")
@@ -85,25 +85,28 @@ def _at_once(arguments: list[str]) -> int | None:
     return 0
 
 
-def _ended(error: BaseException) -> int:
-    """typer raises its own copy of click's exceptions, so they are known by their method."""
+def _exit_code(error: BaseException) -> int:
+    """Print the error, if it has a message.
+
+    typer raises its own copy of click's exceptions, so they are recognized by their method.
+    """
     if isinstance(error, KeyboardInterrupt) or type(error).__name__ == "Abort":
         return INTERRUPTED
     if isinstance(error, BrokenPipeError):
         return ERROR
     if message := getattr(error, "format_message", None):
-        return _mistake(message().replace("Value error, ", ""))
+        return _usage_error(message().replace("Value error, ", ""))
     if isinstance(error, UserError):
-        return _mistake(str(error))
+        return _usage_error(str(error))
     if isinstance(error, OSError) and error.errno == errno.ENOSPC:
         print("doctor: the report could not be written: the disk is full", file=sys.stderr)
         return ERROR
     traceback.print_exc()
-    print("doctor: this is an error of the doctor itself; please report it", file=sys.stderr)
+    print("doctor: internal error; please report it with the traceback above", file=sys.stderr)
     return ERROR
 
 
-def _mistake(message: str) -> int:
+def _usage_error(message: str) -> int:
     print(f"doctor: {' '.join(message.split())}", file=sys.stderr)
     return USAGE
 

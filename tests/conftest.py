@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 
 from hypothesis import settings
 
@@ -10,6 +11,10 @@ from hypothesis import settings
 for variable in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
     os.environ.setdefault(variable, "1")
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+
+# Hundreds of children import the doctor: without cached bytecode each compiles it anew.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
 
 # pytest --hypothesis-profile=thorough, or HYPOTHESIS_PROFILE=thorough, tries many more examples.
 settings.register_profile("quick", max_examples=15, deadline=None)

@@ -26,13 +26,13 @@ pytestmark = pytest.mark.skipif(not DOCS.exists(), reason="the documents are not
 def commands(text: str) -> list[list[str]]:
     """Each command line that begins with `doctor` in a text, without what a shell adds."""
     joined = re.sub(r"\\\n\s*", " ", text)
-    found = re.findall(
+    matches = re.findall(
         r"(?:^|[ /'(`])doctor ((?:run|scan|explain|list|init|prescribe|report)\b[^\n#|&;<>`]*)",
         joined,
         re.M,
     )
     lines = []
-    for line in found:
+    for line in matches:
         try:
             lines.append(shlex.split(line.rstrip("'")))
         except ValueError:  # a sentence with an apostrophe
@@ -50,14 +50,14 @@ COMMANDS = typer.main.get_command(app).commands  # type: ignore[attr-defined]
 @pytest.mark.parametrize("path", TEXTS, ids=lambda path: path.name)
 def test_every_flag_that_a_document_names_exists(path: Path) -> None:
     for name, *words in commands(path.read_text("utf-8")):
-        given = {word.split("=")[0].rstrip(",.:") for word in words if word.startswith("-")}
-        assert given <= flags(COMMANDS[name]) | {"-h", "--help"}, (name, words)
+        flags_used = {word.split("=")[0].rstrip(",.:") for word in words if word.startswith("-")}
+        assert flags_used <= flags(COMMANDS[name]) | {"-h", "--help"}, (name, words)
 
 
 def test_the_commands_of_the_documents_are_found() -> None:
-    found = commands((DOCS / "where-it-runs.md").read_text("utf-8"))
-    assert ["run", "--context", "prolog", "--budget", "8s"] in found
-    assert ["run", "--inject", "GPU001"] in found
+    parsed = commands((DOCS / "where-it-runs.md").read_text("utf-8"))
+    assert ["run", "--context", "prolog", "--budget", "8s"] in parsed
+    assert ["run", "--inject", "GPU001"] in parsed
 
 
 @pytest.mark.parametrize("path", RECIPES, ids=lambda path: path.name)
@@ -85,27 +85,27 @@ def test_the_action_puts_no_input_into_a_command() -> None:
     assert set(action()["outputs"]) == {"verdict", "exit-code", "report"}
 
 
-def run_action(folder: Path, **variables: str) -> subprocess.CompletedProcess[str]:
+def run_action(directory: Path, **variables: str) -> subprocess.CompletedProcess[str]:
     """Its step as a runner would start it, with the pip of this environment kept out of it."""
     step = action()["runs"]["steps"][0]
     assert step["run"] == 'bash "$GITHUB_ACTION_PATH/docs/recipes/action.sh"'
-    source = folder / "action"  # pip builds where it is told to look
+    source = directory / "action"  # pip builds in the source directory
     for name in ("pyproject.toml", "README.md", "LICENSE", "action.yml"):
         source.mkdir(exist_ok=True)
         shutil.copy(ROOT / name, source)
     for name in ("checks", "doctor", "docs/recipes"):
         shutil.copytree(ROOT / name, source / name, symlinks=True)
-    (folder / "out").touch()
-    (folder / "summary.md").touch()
+    (directory / "out").touch()
+    (directory / "summary.md").touch()
     runner = {
         "GITHUB_ACTION_PATH": str(source),
-        "GITHUB_OUTPUT": str(folder / "out"),
-        "GITHUB_STEP_SUMMARY": str(folder / "summary.md"),
-        "RUNNER_TEMP": str(folder),
+        "GITHUB_OUTPUT": str(directory / "out"),
+        "GITHUB_STEP_SUMMARY": str(directory / "summary.md"),
+        "RUNNER_TEMP": str(directory),
     }
     return subprocess.run(
         ["bash", "-c", step["run"]],
-        cwd=folder,
+        cwd=directory,
         env=os.environ | runner | variables,
         capture_output=True,
         text=True,
@@ -115,7 +115,7 @@ def run_action(folder: Path, **variables: str) -> subprocess.CompletedProcess[st
 
 
 @pytest.mark.slow
-def test_the_action_runs_and_tells_its_outputs(tmp_path: Path) -> None:
+def test_the_action_runs_and_sets_its_outputs(tmp_path: Path) -> None:
     hostile = "$(touch pwned)"
     done = run_action(
         tmp_path,
@@ -123,12 +123,12 @@ def test_the_action_runs_and_tells_its_outputs(tmp_path: Path) -> None:
         DOCTOR_FAIL_ON="never",
     )
     assert done.returncode == 0, done.stdout + done.stderr
-    told = dict(re.findall(r"^(.+)<<(?:\w+)\n(.*)\n", (tmp_path / "out").read_text(), re.M))
-    assert told["verdict"] in ("ready", "fix", "return", "unknown")
-    assert Path(told["report_html"]).read_text("utf-8").startswith("<!doctype html>")
-    assert told["exit_code"] == "0"
+    outputs = dict(re.findall(r"^(.+)<<(?:\w+)\n(.*)\n", (tmp_path / "out").read_text(), re.M))
+    assert outputs["verdict"] in ("ready", "fix", "return", "unknown")
+    assert Path(outputs["report_html"]).read_text("utf-8").startswith("<!doctype html>")
+    assert outputs["exit_code"] == "0"
     named = re.findall(r"steps\.doctor\.outputs\.(\w+)", str(action()["outputs"]))
-    assert set(named) == {"verdict", "exit_code", "report_html"} <= set(told)
+    assert set(named) == {"verdict", "exit_code", "report_html"} <= set(outputs)
     assert (tmp_path / "summary.md").read_text("utf-8")
     assert not (tmp_path / "pwned").exists()
 

@@ -39,8 +39,10 @@ def test_the_users_own_checks_folder_is_the_users(tmp_path: Path) -> None:
 
 
 def test_a_check_module_has_one_identity() -> None:
-    names = [name for name in sys.modules if name.split(".")[0] == "checks"]
-    assert names == []
+    assert [name for name in sys.modules if name.split(".")[0] == "checks"] == []
+    ours = [module for name, module in sys.modules.items() if name.split(".")[0] == "doctor"]
+    files = [Path(module.__file__).resolve() for module in ours if module.__file__]
+    assert len(set(files)) == len(files)
     assert all(check.judge.__module__.startswith("doctor.checks.") for check in catalog.CHECKS)
 
 

@@ -1,4 +1,4 @@
-"""Files that the user asked for: found to be writable before the run, written whole or not."""
+"""Output files: checked before the run, then written whole or not at all."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from doctor._util.errors import UserError
 
 
 def check_writable(path: Path, flag: str) -> None:
-    """Find out before the run that `path` could not be written after it. Raises UserError."""
+    """Raise UserError if `path` cannot be written."""
     if os.path.exists(path) and not os.path.isfile(path):  # noqa: PTH110, PTH113 - never raises
-        raise UserError(f"{flag} {path} is there and is no file; name another")
-    folder = Path(os.path.realpath(path)).parent
-    if not os.access(folder, os.W_OK) or _too_long(path):
-        raise UserError(f"{flag} {path} cannot be written; name a file in a writable folder")
+        raise UserError(f"{flag} {path} is not a regular file; name another")
+    directory = Path(os.path.realpath(path)).parent
+    if not os.access(directory, os.W_OK) or _too_long(path):
+        raise UserError(f"{flag} {path} cannot be written; name a file in a writable directory")
 
 
 def _too_long(path: Path) -> bool:
@@ -28,16 +28,16 @@ def _too_long(path: Path) -> bool:
     return False
 
 
-def write_whole(path: Path, data: bytes, flag: str) -> None:
+def atomic_write(path: Path, data: bytes, flag: str) -> None:
     """Write a whole file or none, through links. Raises UserError."""
     target = Path(os.path.realpath(path))
-    draft = target.with_name(f".doctor-{secrets.token_hex(8)}")
+    temporary = target.with_name(f".doctor-{secrets.token_hex(8)}")
     try:
-        with draft.open("xb") as file:
+        with temporary.open("xb") as file:
             file.write(data)
-        draft.replace(target)
+        temporary.replace(target)
     except OSError as error:
         raise UserError(f"{flag} {path}: {error.strerror}") from None
     finally:
         with contextlib.suppress(OSError):
-            draft.unlink()
+            temporary.unlink()

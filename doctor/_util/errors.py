@@ -4,4 +4,4 @@ from __future__ import annotations
 
 
 class UserError(Exception):
-    """A mistake that the user can mend: one line that says what to do, exit 2."""
+    """A usage error: one line that states what is wrong and what to do; exit code 2."""

@@ -1,4 +1,4 @@
-"""What every record of the facts is made of: a tagged section, Unknown, and how a call ended."""
+"""Base records of the facts: a tagged section, Unknown, and how a call ended."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ How = Literal["ok", "error", "signal", "timeout", "budget"]
 
 
 class Section(msgspec.Struct, frozen=True, kw_only=True, tag=True, forbid_unknown_fields=True):
-    """A part of the facts; tagged, so that it can stand beside Unknown."""
+    """A part of the facts; tagged, so that it can be in a union with Unknown."""
 
 
 class Unknown(Section, frozen=True, kw_only=True):
-    """Nobody could read it. Never the same as "no" or 0."""
+    """It could not be read. Never the same as "no" or 0."""
 
     reason: str
 
@@ -28,7 +28,7 @@ class Ended(Section, frozen=True, kw_only=True):
 
     how: How
     detail: str = ""
-    """The last error line, the signal's name, or the call that gave no answer."""
+    """The last error line, the signal's name, or the call that timed out."""
     seconds: float = 0.0
     code: int | None = None
     """The library's own error code, where it has one."""

@@ -34,7 +34,7 @@ def count(number: int) -> str:
 
 
 def parse_count(text: str) -> int:
-    """8B -> 8000000000. Raises ValueError for what is no positive number with k, M, B or T."""
+    """8B -> 8000000000. Raises ValueError unless it is a positive number with k, M, B or T."""
     match = _COUNT.fullmatch(text.strip()) if len(text) < 30 else None
     number = round(float(match[1]) * _FACTORS[match[2].lower()]) if match else 0
     if number <= 0:
@@ -48,17 +48,17 @@ def dotted(version: tuple[int, int]) -> str:
 
 
 def printable(text: str) -> str:
-    """A path or a variable that may be no valid text, as text that a facts file can hold."""
+    """A path or a variable that may not be valid UTF-8, as text that a facts file can hold."""
     return text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
 
 
 def shown(text: str, limit: int = 100) -> str:
-    """A stranger's name as it may be printed: cut, and control characters escaped."""
+    """An untrusted name, safe to print: shortened, and control characters escaped."""
     return visible(text if len(text) <= limit else text[: limit - 3] + "...")
 
 
 def visible(text: str, keep: str = "") -> str:
-    """What shows nothing, moves the cursor or turns the text around, as Python escapes it.
+    """The text with characters escaped that are invisible, move the cursor or reverse text.
 
     Characters in `keep` stay as they are.
     """

@@ -4,20 +4,27 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import Annotated, Literal
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
 from doctor import __version__
 from doctor.cli import options
+from doctor.cli.flag_groups import given, grouped
+
+if TYPE_CHECKING:
+    from doctor.report.delivery import OutputOptions
+
+PlainFormat = Annotated[Literal["plain", "markdown", "json"], typer.Option(help="Output format.")]
 
 app = typer.Typer(
     name="doctor",
-    help="Examine this machine, its torch, a checkpoint and one real training step before GPU "
-    "hours are paid for.",
+    help="Examine this machine, its torch, a checkpoint and one real training step before "
+    "spending GPU hours.",
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
-    add_completion="_DOCTOR_COMPLETE" in os.environ,  # else it costs options that write files
+    add_completion="_DOCTOR_COMPLETE" in os.environ,  # otherwise it adds options that write files
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
@@ -35,187 +42,132 @@ def root(
 
 
 @app.command()
+@grouped
 def run(
-    device: options.Device = None,
-    precision: options.Precision = None,
-    recipe: options.Recipe = None,
-    checkpoint: options.Checkpoint = None,
-    output_dir: options.OutputDir = None,
-    keep: options.Keep = None,
-    params: options.Params = None,
-    trainable: options.Trainable = None,
-    shards: options.Shards = None,
-    gpus: options.Gpus = None,
-    python: options.Python = None,
-    model: options.Model = None,
-    hf: options.Hf = None,
-    layers: options.Layers = None,
-    weights: options.Weights = None,
-    lora: options.Lora = None,
-    expect_no_grad: options.ExpectNoGrad = None,
-    optimizer: options.Optimizer = None,
-    checkpointing: options.Checkpointing = None,
-    compile: options.Compile = None,
-    batch_size: options.BatchSize = None,
-    seq_len: options.SeqLen = None,
-    attention: options.Attention = None,
-    cache_dir: options.CacheDir = None,
-    smoke: options.Smoke = None,
-    quick: options.Quick = None,
-    config: options.Config = None,
-    no_config: options.NoConfig = False,
-    no_ignores: options.NoIgnores = False,
-    inject: options.Inject = None,
-    budget: options.Budget = None,
+    training: options.TrainingFlags,
+    job: options.JobFlags,
+    run_flags: options.RunFlags,
+    selection: options.SelectionFlags,
+    config: options.ConfigFlags,
+    output: options.OutputFlags,
     facts: options.FactsFile = None,
     save_facts: options.SaveFacts = None,
-    only: options.Only = None,
-    skip: options.Skip = None,
-    fail_on: options.FailOn = "fail",
     context: options.Context = "job",
-    format: options.Format = "console",
-    output: options.Output = None,
-    annotate: options.Annotate = False,
-    no_redact: options.NoRedact = False,
-    color: options.Color = "auto",
-    verbose: options.Verbose = False,
-    quiet: options.Quiet = False,
 ) -> int:
-    """Examine this machine and judge it. Exit 0 READY, 1 not, 2 usage, 3 not known."""
-    from doctor.cli import examine as session
+    """Examine this machine. Exit 0: READY, 1: not ready, 2: usage error, 3: unknown."""
+    from doctor.cli.run import run
     from doctor.report import delivery
 
-    output_options = delivery.output_options(
-        format, output or (), color, save_facts=save_facts, annotate=annotate, keep_names=no_redact,
-        verbose=verbose, quiet=quiet,
-    )  # fmt: skip
-
-    flags = {
-        "device": device,
-        "precision": precision,
-        "recipe": recipe,
-        "checkpoint": checkpoint,
-        "output_dir": output_dir,
-        "keep": keep,
-        "params": params,
-        "trainable": trainable,
-        "shards": shards,
-        "gpus": gpus,
-        "python": python,
-        "model": model,
-        "hf": hf,
-        "layers": layers,
-        "weights": weights,
-        "lora": lora,
-        "expect_no_grad": tuple(expect_no_grad or ()) or None,
-        "optimizer": optimizer,
-        "checkpointing": checkpointing,
-        "compile": compile,
-        "batch_size": batch_size,
-        "seq_len": seq_len,
-        "attention": attention,
-        "cache_dir": cache_dir,
-        "smoke": smoke,
-        "quick": quick,
-    }
-    wishes = session.wishes(config, no_config, no_ignores, inject, budget)
-    report = session.examine_job(
-        flags, facts, save_facts, only or [], skip or [], fail_on, progress=not quiet, wishes=wishes
+    output_options = _output_options(output, save_facts)
+    report = run(
+        given(training, job, run_flags, selection),
+        config,
+        facts_file=facts,
+        save_facts=save_facts,
+        fail_on=output.fail_on,
+        progress=not output.quiet,
     )
     if context == "prolog":
         return delivery.deliver_in_prolog(report, output_options)
     return delivery.deliver(report, output_options)
 
 
-@app.command()
-def report(
-    facts: options.ReportFile,
-    only: options.Only = None,
-    skip: options.Skip = None,
-    fail_on: options.FailOn = "fail",
-    format: options.Format = "console",
-    output: options.Output = None,
-    annotate: options.Annotate = False,
-    no_redact: options.NoRedact = False,
-    color: options.Color = "auto",
-    verbose: options.Verbose = False,
-    quiet: options.Quiet = False,
-) -> int:
-    """Judge and print a saved run again, in any format. Exit codes as those of run."""
-    from doctor.cli import examine as session
+def _output_options(output: options.OutputFlags, save_facts: Path | None = None) -> OutputOptions:
     from doctor.report import delivery
 
-    output_options = delivery.output_options(
-        format, output or (), color, annotate=annotate, keep_names=no_redact,
-        verbose=verbose, quiet=quiet,
-    )  # fmt: skip
-    found = session.examine_job({}, facts, None, only or [], skip or [], fail_on, progress=False)
-    return delivery.deliver(found, output_options)
+    return delivery.output_options(
+        output.format,
+        output.output or (),
+        output.color,
+        save_facts=save_facts,
+        annotate=output.annotate,
+        keep_names=output.no_redact,
+        verbose=output.verbose,
+        quiet=output.quiet,
+    )
+
+
+@app.command()
+@grouped
+def report(
+    facts: Annotated[Path, typer.Argument(help="A file written by --save-facts.")],
+    selection: options.SelectionFlags,
+    output: options.OutputFlags,
+) -> int:
+    """Judge and print saved facts again, in any format. Exit codes as for run."""
+    from doctor.cli.run import run
+    from doctor.report import delivery
+
+    output_options = _output_options(output)
+    judged = run(given(selection), options.ConfigFlags(), facts_file=facts, fail_on=output.fail_on)
+    return delivery.deliver(judged, output_options)
 
 
 @app.command()
 def scan(
     path: Annotated[
-        str, typer.Argument(help="A folder, a file, or an address: https://, s3://, gs://, hf://.")
+        str,
+        typer.Argument(help="A directory, a file or an address: https://, s3://, gs://, hf://."),
     ],
     baseline: Annotated[
-        str | None, typer.Option(help="An earlier checkpoint: which parameters moved since.")
+        str | None, typer.Option(help="An earlier checkpoint, to compare parameters with.")
     ] = None,
     deep: Annotated[
-        bool, typer.Option("--deep", help="Read every value and look for NaN and Inf.")
+        bool, typer.Option("--deep", help="Read all values and report NaN and Inf.")
     ] = False,
     every: Annotated[bool, typer.Option("--all", help="List every tensor.")] = False,
-    format: options.ScanFormat = "console",
-    no_redact: options.NoRedact = False,
-    color: options.Color = "auto",
+    format: Annotated[
+        Literal["console", "plain", "json"], typer.Option(help="Report format on stdout.")
+    ] = "console",
+    no_redact: Annotated[
+        bool, typer.Option("--no-redact", help="Show the host's name and home directories.")
+    ] = False,
+    color: Annotated[
+        Literal["auto", "always", "never"], typer.Option(help="Color in the console report.")
+    ] = "auto",
 ) -> int:
-    """Examine a checkpoint without running a byte of it. Exit codes as those of run."""
+    """Examine a checkpoint without executing any of it. Exit codes as for run."""
     from doctor.cli import scan as scanning
     from doctor.report import scan, terminal
 
-    found = scanning.scan(path, baseline, deep=deep, every=every).redacted(keep_names=no_redact)
+    result = scanning.scan(path, baseline, deep=deep, every=every).redacted(keep_names=no_redact)
     if format == "json":
-        print(scan.json_text(found))
+        print(scan.json_text(result))
     elif format == "plain":
-        terminal.write(scan.plain_text(found), sys.stdout)
+        terminal.write(scan.plain_text(result), sys.stdout)
     else:
-        scan.show(found, terminal.stdout_console(color))
-    return found.report.exit_code
+        scan.show(result, terminal.stdout_console(color))
+    return result.report.exit_code
 
 
 @app.command()
+@grouped
 def prescribe(
-    device: options.Device = None,
-    precision: options.Precision = None,
-    recipe: options.Recipe = None,
-    python: options.Python = None,
-    hf: options.Hf = None,
-    lora: options.Lora = None,
-    compile: options.Compile = None,
+    training: options.TrainingFlags,
     facts: options.FactsFile = None,
-    mode: options.Mode = "stable",
-    format: options.Form = "text",
-    deterministic: options.Deterministic = False,
+    mode: Annotated[
+        Literal["stable", "fast", "diagnostic"],
+        typer.Option(
+            help="stable: to start with. fast: proven here. diagnostic: to isolate a fault."
+        ),
+    ] = "stable",
+    format: Annotated[
+        Literal["text", "python", "env", "trainer", "accelerate"],
+        typer.Option(help="Format to paste."),
+    ] = "text",
+    deterministic: Annotated[
+        bool, typer.Option("--deterministic", help="Also fix seeds and use repeatable kernels.")
+    ] = False,
 ) -> int:
-    """Print the settings that this machine should train with. Exit codes as those of run."""
-    from doctor.cli import examine as session
+    """Print settings to train with on this machine. Exit codes as for run."""
+    from doctor.cli.run import run
     from doctor.prescribe import rules
-    from doctor.report import prescription as prescribe
-    from doctor.report import terminal
+    from doctor.report import prescription, terminal
     from doctor.report.redaction import redact
 
-    flags = {
-        "device": device,
-        "precision": precision,
-        "recipe": recipe,
-        "python": python,
-        "hf": hf,
-        "lora": lora,
-        "compile": compile,
-    }
-    report = session.examine_job(flags, facts, None, [], [], "fail", progress=True)
+    report = run(given(training), options.ConfigFlags(), facts_file=facts, progress=True)
     settings = rules.prescribe(report.facts, report.findings, mode, deterministic=deterministic)
-    terminal.write(prescribe.render(redact(report), settings, mode, format), sys.stdout)
+    terminal.write(prescription.render(redact(report), settings, mode, format), sys.stdout)
     return report.exit_code
 
 
@@ -223,7 +175,7 @@ def prescribe(
 def completion(
     shell: Annotated[Literal["bash", "zsh", "fish"], typer.Argument(help="Your shell.")],
 ) -> int:
-    """Print what completes commands, flags and codes: eval "$(doctor completion bash)"."""
+    """Print a shell completion script: eval "$(doctor completion bash)"."""
     from typer.completion import get_completion_script  # type: ignore[attr-defined]
 
     print(get_completion_script(prog_name="doctor", complete_var="_DOCTOR_COMPLETE", shell=shell))
@@ -233,17 +185,16 @@ def completion(
 @app.command()
 def init(
     stdout: Annotated[
-        bool, typer.Option("--stdout", help="Print it instead of writing doctor.toml.")
+        bool, typer.Option("--stdout", help="Print to stdout instead of writing doctor.toml.")
     ] = False,
 ) -> int:
-    """Write a commented doctor.toml from what is found here. Never overwrites one."""
-    from pathlib import Path
-
-    from doctor.cli import init_template as starter
+    """Write a commented doctor.toml for this machine. Never overwrites a file."""
+    from doctor.cli import init_template
     from doctor.report import terminal
 
-    text = starter.init(Path(), to_stdout=stdout)
-    terminal.write(text.rstrip("\n") if stdout else f"{starter.NAME} was written", sys.stdout)
+    text = init_template.init(Path(), to_stdout=stdout)
+    message = text.rstrip("\n") if stdout else f"{init_template.NAME} was written"
+    terminal.write(message, sys.stdout)
     return 0
 
 
@@ -256,28 +207,28 @@ def explain(
             autocompletion=options.complete_code,
         ),
     ],
-    format: Annotated[Literal["plain", "markdown", "json"], typer.Option(help="Form.")] = "plain",
+    format: PlainFormat = "plain",
 ) -> int:
-    """Print what a check means, when it complains, the remedy and its sources."""
+    """Print what a check means, when it warns or fails, the fix and its sources."""
     from doctor.judge import catalog
     from doctor.report import explain, pages, terminal
     from doctor.report.formats import json
 
-    found = catalog.lookup(name)
+    checks = catalog.lookup(name)
     if format == "json":
-        print(json.render_checks(found))
+        print(json.render_checks(checks))
     elif format == "markdown":
-        terminal.write("\n".join(pages.page(check) for check in found), sys.stdout)
+        terminal.write("\n".join(pages.page(check) for check in checks), sys.stdout)
     else:
-        terminal.write(explain.explain(found), sys.stdout)
+        terminal.write(explain.explain(checks), sys.stdout)
     return 0
 
 
 @app.command("list")
 def list_checks(
-    format: Annotated[Literal["plain", "markdown", "json"], typer.Option(help="Form.")] = "plain",
+    format: PlainFormat = "plain",
 ) -> int:
-    """Print every check: code, slug and what is true when it passes."""
+    """Print every check: code, slug and title."""
     from doctor.judge import catalog
     from doctor.report import explain, terminal
     from doctor.report.formats import json

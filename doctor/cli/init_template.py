@@ -1,4 +1,4 @@
-"""`doctor init`: a commented job file from what is found here. Nothing is ever overwritten."""
+"""`doctor init`: a commented job file for this machine. Never overwrites a file."""
 
 from __future__ import annotations
 
@@ -19,37 +19,39 @@ from doctor.facts.views import visible_gpus
 
 NAME = "doctor.toml"
 NVML_SECONDS = 8.0
-LOOK_SECONDS = 5.0
+DIRECTORY_SECONDS = 5.0
 ENTRIES = 2000
-"""Entries of the working directory, and of the folders in it, that are looked at."""
+"""Entries of the working directory and its subdirectories that are examined at most."""
 ACCELERATE = ("accelerate_config.yaml", "default_config.yaml", "accelerate.yaml")
 LIMIT = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
-class Here:
-    """What was found. Paths are relative to the working directory."""
+class Project:
+    """Files of a training project. Paths are relative to the working directory."""
 
     checkpoint: str | None = None
-    """The folder checkpoint-N with the highest N."""
+    """The directory checkpoint-N with the highest N."""
     model: str | None = None
-    """A folder with a transformers config.json."""
+    """A directory with a transformers config.json."""
     accelerate: str | None = None
     precision: str | None = None
     processes: int | None = None
 
 
-def init(folder: Path, *, to_stdout: bool) -> str:
-    """Write doctor.toml into a folder, or return its text only. Raises UserError."""
-    path = folder / NAME
+def init(directory: Path, *, to_stdout: bool) -> str:
+    """Write doctor.toml into a directory, or return its text only. Raises UserError."""
+    path = directory / NAME
     if not to_stdout and (path.exists() or path.is_symlink()):
-        raise UserError(f"{NAME} is there already and is never overwritten; --stdout prints one")
-    gpus, driver = look_at_gpus()
-    found = background(lambda: look_around(folder))
+        raise UserError(f"{NAME} already exists and is not overwritten; --stdout prints one")
+    gpus, driver = query_gpus()
+    project = background(lambda: find_project(directory))
     try:
-        text = render(gpus, driver, found.result(LOOK_SECONDS))
+        text = render(gpus, driver, project.result(DIRECTORY_SECONDS))
     except TimeoutError:
-        raise UserError(f"{folder} gives no answer in {LOOK_SECONDS:g} s") from None
+        raise UserError(
+            f"timed out after {DIRECTORY_SECONDS:g} s reading {directory}; is its disk reachable?"
+        ) from None
     if not to_stdout:
         try:
             with path.open("x", encoding="utf-8") as file:
@@ -59,8 +61,8 @@ def init(folder: Path, *, to_stdout: bool) -> str:
     return text
 
 
-def look_at_gpus() -> tuple[tuple[Gpu, ...], str | None]:
-    """The visible GPUs, () where NVML does not answer, and the driver's version."""
+def query_gpus() -> tuple[tuple[Gpu, ...], str | None]:
+    """The visible GPUs, () where NVML does not respond, and the driver's version."""
     children = Children()
     try:
         answer = children.run_probe("nvml", seconds=NVML_SECONDS)
@@ -73,16 +75,16 @@ def look_at_gpus() -> tuple[tuple[Gpu, ...], str | None]:
     return tuple(gpu.nvml for gpu in visible if gpu.nvml), version
 
 
-def look_around(folder: Path) -> Here:
-    """Names in a folder and in those right below it; of files only small ones are read."""
-    names = list(_names(folder))
-    steps = [(int(found[1]), name) for name in names if (found := _numbered(name))]
-    model = next((name for name in ("", *names) if _is_model(folder / name)), None)
+def find_project(directory: Path) -> Project:
+    """Files in a directory and its subdirectories, by name; only small ones are read."""
+    names = list(_names(directory))
+    steps = [(int(match[1]), name) for name in names if (match := _match_checkpoint(name))]
+    model = next((name for name in ("", *names) if _is_model(directory / name)), None)
     settings = next((name for name in names if name in ACCELERATE), None)
-    told = _settings(folder / settings) if settings else {}
-    precision = told.get("mixed_precision", "")
-    processes = told.get("num_processes", "")
-    return Here(
+    values = _top_level_values(directory / settings) if settings else {}
+    precision = values.get("mixed_precision", "")
+    processes = values.get("num_processes", "")
+    return Project(
         checkpoint=max(steps)[1] if steps else None,
         model=None if model is None else model or ".",
         accelerate=settings,
@@ -91,38 +93,38 @@ def look_around(folder: Path) -> Here:
     )
 
 
-def _names(folder: Path) -> Iterator[str]:
-    """Printable names of entries, those of folders below as "folder/name"."""
-    left = ENTRIES
-    for entry in _entries(folder):
+def _names(directory: Path) -> Iterator[str]:
+    """Printable names of entries, those of subdirectories as "directory/name"."""
+    remaining = ENTRIES
+    for entry in _entries(directory):
         yield entry.name
-        left -= 1
-        for below in _entries(entry) if entry.is_dir() and left > 0 else ():
+        remaining -= 1
+        for below in _entries(entry) if entry.is_dir() and remaining > 0 else ():
             yield f"{entry.name}/{below.name}"
-            left -= 1
+            remaining -= 1
 
 
-def _entries(folder: Path) -> list[Path]:
+def _entries(directory: Path) -> list[Path]:
     try:
-        found = sorted(entry for entry in folder.iterdir() if entry.name.isprintable())
+        entries = sorted(entry for entry in directory.iterdir() if entry.name.isprintable())
     except OSError:
         return []
-    return [entry for entry in found if not entry.name.startswith(".")][:ENTRIES]
+    return [entry for entry in entries if not entry.name.startswith(".")][:ENTRIES]
 
 
-def _numbered(name: str) -> re.Match[str] | None:
+def _match_checkpoint(name: str) -> re.Match[str] | None:
     return re.fullmatch(r"(?:.*/)?checkpoint-(\d{1,9})", name)
 
 
-def _is_model(folder: Path) -> bool:
+def _is_model(directory: Path) -> bool:
     try:
-        told: Any = json.loads(_text(folder / "config.json"))
+        config: Any = json.loads(_text(directory / "config.json"))
     except (OSError, ValueError, RecursionError):
         return False
-    return isinstance(told, dict) and isinstance(told.get("model_type"), str)
+    return isinstance(config, dict) and isinstance(config.get("model_type"), str)
 
 
-def _settings(path: Path) -> dict[str, str]:
+def _top_level_values(path: Path) -> dict[str, str]:
     """The lines "key: value" at the top level of a YAML file."""
     try:
         text = _text(path)
@@ -133,40 +135,44 @@ def _settings(path: Path) -> dict[str, str]:
 
 def _text(path: Path) -> str:
     if not path.is_file():
-        raise OSError(f"{path} is no file")
+        raise OSError(f"{path} is not a regular file")
     with path.open("rb") as file:
         return file.read(LIMIT).decode("utf-8", "replace")
 
 
-def render(gpus: tuple[Gpu, ...], driver: str | None, here: Here) -> str:
-    """The file's text: what was found is set, the rest stands in comments."""
-    return "\n".join([*_job(gpus, here), "", *_expect(gpus, driver), "", *_rest(), ""])
+def render(gpus: tuple[Gpu, ...], driver: str | None, project: Project) -> str:
+    """The file's text: values of this machine are set, other keys are comments."""
+    return "\n".join([*_job(gpus, project), "", *_expect(gpus, driver), "", *_rest(), ""])
 
 
-def _job(gpus: tuple[Gpu, ...], here: Here) -> Iterator[str]:
-    yield "# The job that this machine is examined for. Flags of `doctor run` come before it."
+def _job(gpus: tuple[Gpu, ...], project: Project) -> Iterator[str]:
+    yield "# The job that this machine is examined for. Flags of `doctor run` override it."
     yield "# All keys: docs/job-file.md"
     yield "[job]"
     yield from _line("gpus", len(gpus) or None, 8, "GPUs that the job needs")
-    precision = here.precision if gpus else None
-    said = f"from {here.accelerate}" if precision else "auto: what the GPU is good at"
-    yield from _line("precision", precision, "auto", said)
+    precision = project.precision if gpus else None
+    comment = (
+        f"from {project.accelerate}" if precision else "auto: the best one that the GPU supports"
+    )
+    yield from _line("precision", precision, "auto", comment)
     yield '# recipe = "amp"  # fp32 weights under autocast; or "pure-bf16"'
-    yield from _line("checkpoint", here.checkpoint, "runs/checkpoint-100", "looked into, not run")
-    yield '# output_dir = "runs"  # a small file is written there, synced and deleted'
-    yield '# params = "8B"  # what must fit; with these four, activations too'
+    yield from _line(
+        "checkpoint", project.checkpoint, "runs/checkpoint-100", "read, never executed"
+    )
+    yield '# output_dir = "runs"  # a small file is written, synced and deleted there'
+    yield '# params = "8B"  # to estimate memory; the next four add activations'
     yield "# batch_size = 4"
     yield "# seq_len = 2048"
     yield "# checkpointing = true  # gradient checkpointing"
     yield '# optimizer = "adamw"  # adamw-8bit, adafactor, sgd, sgd-momentum, lion, lion-8bit'
-    model = json.dumps(here.model or "models/llama", ensure_ascii=False)
-    yield f"# hf = {model}  # trains a real step of this transformers model"
-    if here.processes and here.processes != len(gpus):
-        yield f"# {here.accelerate} starts {here.processes} processes"
+    model = json.dumps(project.model or "models/llama", ensure_ascii=False)
+    yield f"# hf = {model}  # trains one real step of this transformers model"
+    if project.processes and project.processes != len(gpus):
+        yield f"# {project.accelerate} starts {project.processes} processes"
 
 
 def _expect(gpus: tuple[Gpu, ...], driver: str | None) -> Iterator[str]:
-    yield "# What was paid for or agreed; each line is a finding of its own (JOB001-010)."
+    yield "# What you expect of the machine; each line is one finding (JOB001-010)."
     yield "[expect]"
     kinds = {gpu.name for gpu in gpus}
     kind = kinds.pop() if len(kinds) == 1 else ""
@@ -185,19 +191,19 @@ def _expect(gpus: tuple[Gpu, ...], driver: str | None) -> Iterator[str]:
 
 
 def _rest() -> Iterator[str]:
-    yield "# Findings that are known and accepted: they are counted and gate nothing."
+    yield "# Findings that are known and accepted: they do not affect the exit code."
     yield "# [[ignore]]"
     yield '# code = "DSK001"  # a code, a slug or a family'
-    yield '# reason = "the disk is made larger tomorrow"'
-    yield "# until = 2030-01-31  # the last day, may be left out"
-    yield '# host = "node-*"  # only there, may be left out'
+    yield '# reason = "the disk is enlarged tomorrow"'
+    yield "# until = 2030-01-31  # the last day, optional"
+    yield '# host = "node-*"  # only on these hosts, optional'
     yield ""
     yield "# [severity]"
     yield '# MEM003 = "warn"  # or "fail"'
 
 
-def _line(key: str, value: Any, example: Any, said: str) -> Iterator[str]:
-    """The key as it was found, or as an example in a comment."""
-    shown = json.dumps(value or example, ensure_ascii=False)
-    comment = f"  # {said}" if said else ""
-    yield f"{'' if value else '# '}{key} = {shown}{comment}"
+def _line(key: str, value: Any, example: Any, comment: str) -> Iterator[str]:
+    """The key with its value, or an example in a comment."""
+    text = json.dumps(value or example, ensure_ascii=False)
+    end = f"  # {comment}" if comment else ""
+    yield f"{'' if value else '# '}{key} = {text}{end}"

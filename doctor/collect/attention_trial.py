@@ -83,7 +83,7 @@ def try_attention(
     """Every backend on every case, in as many processes as needed, in bounded time."""
     report_progress(f"trying attention kernels on {device}")
     started, records = time.monotonic(), _Records()
-    cut_short, total = "", QUICK_SECONDS if facts.job.quick else ALL_SECONDS
+    cut_short, total = "", QUICK_SECONDS if facts.options.quick else ALL_SECONDS
     for death in range(DEATHS + 1):
         remaining = total - (time.monotonic() - started)
         done_before = len(records.done)
@@ -94,7 +94,7 @@ def try_attention(
             device=device,
             shape=facts.job.attention,
             precision=chosen.precision,
-            quick=facts.job.quick,
+            quick=facts.options.quick,
             done=sorted(records.done),
             within=remaining,
         )
@@ -161,7 +161,7 @@ def collect_attention(
 ) -> Attention | Unknown | None:
     """The attention trial; None if the user or the budget omits it."""
     chosen = facts.chosen
-    if not facts.job.smoke or "attention" in facts.job.left_out:
+    if not facts.options.smoke or "attention" in facts.options.omitted:
         return None
     if isinstance(chosen, Unknown):
         return chosen

@@ -12,7 +12,7 @@ import msgspec
 
 from doctor._util.records import Ended, Unknown
 from doctor._util.units import printable
-from doctor.checkpoint.io.addresses import redacted
+from doctor.checkpoint.io.urls import redact_url
 from doctor.checkpoint.records import Checkpoint
 from doctor.collect.attention_trial import collect_attention
 from doctor.collect.children import (
@@ -42,7 +42,9 @@ from doctor.facts.facts import Facts
 from doctor.facts.machine import Cuda, Driver, Gpu, Host, Interpreter, Place, Torch
 from doctor.facts.training import ModelShape, OwnModel, Smoke
 from doctor.facts.views import find_target
+from doctor.job.expect import Expect
 from doctor.job.job import Chosen, Job
+from doctor.job.run_options import RunOptions
 
 OWN_SECONDS = 0.5
 """The part of a budget for the doctor's own start and report."""
@@ -61,16 +63,25 @@ CHECKPOINT_SECONDS = 120.0
 Gpus = tuple[Gpu, ...] | Unknown | None
 
 
-def collect(job: Job, report_progress: ReportProgress) -> Facts:
+def collect(
+    job: Job, options: RunOptions, expect: Expect, report_progress: ReportProgress
+) -> Facts:
     """Examine this machine. Long steps are reported; no child process outlives the call."""
-    children = Children(None if job.budget is None else max(OWN_SECONDS, job.budget - OWN_SECONDS))
+    budget = options.budget
+    children = Children(None if budget is None else max(OWN_SECONDS, budget - OWN_SECONDS))
     try:
-        return _collect(job, children, report_progress)
+        return _collect(job, options, expect, children, report_progress)
     finally:
         children.interrupt()
 
 
-def _collect(job: Job, children: Children, report_progress: ReportProgress) -> Facts:
+def _collect(
+    job: Job,
+    options: RunOptions,
+    expect: Expect,
+    children: Children,
+    report_progress: ReportProgress,
+) -> Facts:
     started = time.monotonic()
     path, why = choose(job.python, os.environ)
     child = TorchChild(children, path)
@@ -78,7 +89,7 @@ def _collect(job: Job, children: Children, report_progress: ReportProgress) -> F
     nvidia = find_target(job, host, Unknown(reason="not imported yet")).kind == "nvidia"
     seconds = driver_seconds(host)
     driver = background(lambda: _driver(children, seconds) if nvidia else (None, None))
-    places = [_start_place(children, *role) for role in roles(job, os.environ)]
+    places = [_start_place(children, *role) for role in roles(job, expect, os.environ)]
     checkpoint = background(lambda: _checkpoint(children, job.checkpoint))
     shape = background(lambda: _shape(children, job.hf or job.checkpoint))
 
@@ -87,6 +98,8 @@ def _collect(job: Job, children: Children, report_progress: ReportProgress) -> F
     driver_section, gpus = _wait_for(driver, seconds, started, report_progress)
     facts = Facts(
         job=without_secrets(job),
+        options=options,
+        expect=expect,
         host=host,
         driver=driver_section,
         gpus=gpus,
@@ -97,7 +110,7 @@ def _collect(job: Job, children: Children, report_progress: ReportProgress) -> F
     if isinstance(torch, Torch):
         facts = _examine_torch(facts, torch, child, children, report_progress)
     else:
-        facts = without_load(facts.with_(smoke=torch) if job.smoke else facts, torch)
+        facts = without_load(facts.with_(smoke=torch) if options.smoke else facts, torch)
     child.end()
     facts = facts.with_(own=_own(facts, children, report_progress))
     report_progress("waiting for disks")
@@ -113,7 +126,7 @@ def without_secrets(job: Job) -> Job:
     """The job without the password or token that the URL of a checkpoint can hold."""
     if job.checkpoint is None:
         return job
-    return msgspec.structs.replace(job, checkpoint=redacted(job.checkpoint))
+    return msgspec.structs.replace(job, checkpoint=redact_url(job.checkpoint))
 
 
 def _examine_torch(
@@ -129,7 +142,7 @@ def _examine_torch(
     device = _device(facts)
     if isinstance(device, Unknown):
         facts = without_load(_examine_cuda(facts, torch, child, (), report_progress), device)
-        return facts.with_(smoke=device, attention=device) if facts.job.smoke else facts
+        return facts.with_(smoke=device, attention=device) if facts.options.smoke else facts
     workers = start_workers(children, child, facts)
     watch = Watch(children, facts)
     try:
@@ -153,7 +166,7 @@ def _train(
 ) -> Facts:
     """The smoke step, on all GPUs of the job at the same time."""
     chosen = facts.chosen
-    if not facts.job.smoke:
+    if not facts.options.smoke:
         return facts
     if isinstance(chosen, Unknown):
         return facts.with_(smoke=chosen)
@@ -170,7 +183,7 @@ def _own(
     facts: Facts, children: Children, report_progress: ReportProgress
 ) -> OwnModel | Unknown | None:
     """The user's own training, in a process of its own: its code may change any setting."""
-    if not facts.job.smoke or not (facts.job.model or facts.job.hf):
+    if not facts.options.smoke or not (facts.job.model or facts.job.hf):
         return None
     device, chosen, interpreter = _device(facts), facts.chosen, facts.interpreter
     for section in (facts.torch, interpreter, device, chosen):
@@ -273,16 +286,15 @@ def _driver(children: Children, seconds: float) -> tuple[Driver | Unknown, Gpus]
 Role = Literal["output", "cache", "temporary", "expected"]
 
 
-def roles(job: Job, environ: Mapping[str, str]) -> list[tuple[Role, str, bool]]:
+def roles(job: Job, expect: Expect, environ: Mapping[str, str]) -> list[tuple[Role, str, bool]]:
     """The directories to examine: role, path, and whether the user named it for output."""
     caches = environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")  # noqa: PTH111
     cache = job.cache_dir or environ.get("HF_HOME") or f"{caches}/huggingface"
-    expected = job.expect.disk if job.expect else {}
     return [
         ("output", job.output_dir or job.working_dir, job.output_dir is not None),
         ("cache", printable(cache), False),
         ("temporary", environ.get("TMPDIR") or "/tmp", False),  # noqa: S108 - not written to
-        *(("expected", path, False) for path in expected),
+        *(("expected", path, False) for path in expect.disk),
     ]
 
 

@@ -43,7 +43,7 @@ def run_load_tests(
     children: Children, workers: tuple[Worker, ...], facts: Facts, report_progress: ReportProgress
 ) -> Facts:
     """The tests under load, unless the user omits them. They end at the first GPU that hangs."""
-    if facts.job.quick or not workers:
+    if facts.options.quick or not workers:
         return facts
     several = len(workers) > 1 and facts.target.kind == "nvidia"
     if hung := _hung(facts):
@@ -71,7 +71,7 @@ def _hung(facts: Facts) -> Unknown | None:
 
 def without_load(facts: Facts, reason: Unknown) -> Facts:
     """The facts if the tests under load were requested but no GPU can run them."""
-    requested = facts.target.kind in ("nvidia", "rocm") and not facts.job.quick
+    requested = facts.target.kind in ("nvidia", "rocm") and not facts.options.quick
     return facts.with_(load=reason) if requested else facts
 
 
@@ -113,7 +113,7 @@ class Watch:
     def __init__(self, children: Children, facts: Facts) -> None:
         self._child: Child | None = None
         self._refused: Unknown | None = None
-        busy = facts.job.smoke or not facts.job.quick
+        busy = facts.options.smoke or not facts.options.quick
         if busy and facts.target.kind == "nvidia" and isinstance(facts.gpus, tuple):
             uuids = (gpu.uuid for gpu in facts.gpus if not gpu.forbidden)
             try:

@@ -26,7 +26,7 @@ def start_workers(children: Children, first: TorchChild, facts: Facts) -> tuple[
     cuda, python = facts.cuda, facts.interpreter
     if not isinstance(cuda, Cuda) or not cuda.started.ok or not isinstance(python, Interpreter):
         return ()
-    gpus = cuda.gpus if facts.job.smoke or not facts.job.quick else cuda.gpus[:1]
+    gpus = cuda.gpus if facts.options.smoke or not facts.options.quick else cuda.gpus[:1]
     return tuple(
         Worker(
             device=f"cuda:{gpu.index}",

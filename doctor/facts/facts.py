@@ -2,60 +2,85 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Annotated, Any, Literal, get_type_hints
 
 import msgspec
 
 from doctor import __version__
 from doctor._util.records import Unknown
 from doctor.checkpoint.records import Checkpoint
+from doctor.facts import migrate
 from doctor.facts.load import Attention, Load, Peers, Watched
 from doctor.facts.machine import Cuda, Driver, Gpu, Host, Interpreter, Libraries, Place, Torch
 from doctor.facts.training import ModelShape, OwnModel, Settings, Smoke
-from doctor.facts.views import JobGpus, effective, find_target, match_gpus
+from doctor.facts.views import JobGpus, effective_settings, find_target, match_gpus
+from doctor.job.expect import Expect
 from doctor.job.job import Chosen, Job, Target, choose_precision
+from doctor.job.run_options import RunOptions
 
-HOLDS = "names of the host, of folders and of files, and values of environment variables, as found"
-"""What a facts file tells its reader about itself; reports leave out what `redaction` knows."""
+HOLDS = "unredacted names of the host, directories and files, and values of environment variables"
+"""A notice to whoever opens a facts file. Reports are redacted, see `doctor.report.redaction`."""
+
+
+def absent(reason: str) -> msgspec.Meta:
+    """Why a section is None, read by `Facts.reason_absent`."""
+    return msgspec.Meta(extra={"absent": reason})
 
 
 class Facts(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Everything a run knows. Sections first; the properties below are views of them."""
 
-    schema_version: Literal[1] = 1
+    schema_version: Literal[2] = 2
     doctor: str = __version__
     origin: str = "recorded by doctor run"
     """Recorded on hardware, or made from documented values."""
     holds: str = HOLDS
     job: Job
+    options: RunOptions = RunOptions()
+    expect: Expect = Expect()
     host: Host | Unknown
-    driver: Driver | Unknown | None = None
-    """None: the job does not want an NVIDIA GPU."""
-    gpus: tuple[Gpu, ...] | Unknown | None = None
+    driver: Annotated[Driver | Unknown | None, absent("the job trains without an NVIDIA GPU")] = (
+        None
+    )
+    gpus: Annotated[
+        tuple[Gpu, ...] | Unknown | None, absent("the job trains without an NVIDIA GPU")
+    ] = None
     interpreter: Interpreter | Unknown
     torch: Torch | Unknown
-    cuda: Cuda | Unknown | None = None
-    libraries: Libraries | Unknown | None = None
+    cuda: Annotated[Cuda | Unknown | None, absent("torch did not start CUDA")] = None
+    libraries: Annotated[Libraries | Unknown | None, absent("torch did not start CUDA")] = None
     places: tuple[Place, ...] | Unknown
-    checkpoint: Checkpoint | Unknown | None = None
-    smoke: Smoke | Unknown | None = None
+    checkpoint: Annotated[Checkpoint | Unknown | None, absent("no --checkpoint given")] = None
+    smoke: Annotated[Smoke | Unknown | None, absent("omitted by --no-smoke")] = None
     """The doctor's small model on the job's first device."""
     siblings: tuple[Smoke, ...] = ()
     """The same on the job's other GPUs."""
-    attention: Attention | Unknown | None = None
-    own: OwnModel | Unknown | None = None
-    """None: neither --model nor --hf was named."""
-    shape: ModelShape | Unknown | None = None
-    """None: neither --hf nor --checkpoint names a folder on this machine."""
-    load: tuple[Load, ...] | Unknown | None = None
-    watched: tuple[Watched, ...] | Unknown | None = None
-    peers: Peers | Unknown | None = None
-    """None: the job has one GPU, or none."""
+    attention: Annotated[Attention | Unknown | None, absent("omitted by --no-smoke")] = None
+    own: Annotated[OwnModel | Unknown | None, absent("neither --model nor --hf given")] = None
+    shape: Annotated[
+        ModelShape | Unknown | None,
+        absent("neither --hf nor --checkpoint names a directory on this machine"),
+    ] = None
+    load: Annotated[
+        tuple[Load, ...] | Unknown | None, absent("omitted by --quick, or nothing ran on a GPU")
+    ] = None
+    watched: Annotated[
+        tuple[Watched, ...] | Unknown | None, absent("nothing ran on an NVIDIA GPU")
+    ] = None
+    peers: Annotated[
+        Peers | Unknown | None, absent("the job has one GPU, or --quick omitted it")
+    ] = None
     seconds: float = 0.0
 
     def with_(self, **sections: Any) -> Facts:
-        """The same facts with these sections instead."""
+        """A copy with these sections replaced."""
         return msgspec.structs.replace(self, **sections)
+
+    def reason_absent(self, section: str) -> str:
+        """Why a section is None."""
+        if section in self.options.omitted:
+            return f"omitted by --budget {self.options.budget or 0:g}"
+        return _ABSENT.get(section, f"the job does not need {section}")
 
     @property
     def target(self) -> Target:
@@ -71,22 +96,33 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
         gpus = self.job_gpus
         lowest = gpus.lowest_capability if isinstance(gpus, JobGpus) else None
         macos = self.host.macos if isinstance(self.host, Host) else None
-        found = choose_precision(self.job, self.target, lowest, macos)
-        return found or Unknown(reason="the compute capability could not be read")
+        chosen = choose_precision(self.job, self.target, lowest, macos)
+        return chosen or Unknown(reason="the compute capability could not be read")
 
     @property
     def settings(self) -> Settings | Unknown:
         """The numeric switches: as the user's code left them, else as torch starts."""
-        return effective(self.own, self.torch)
+        return effective_settings(self.own, self.torch)
+
+
+_ABSENT: dict[str, str] = {
+    name: meta.extra["absent"]
+    for name, hint in get_type_hints(Facts, include_extras=True).items()
+    for meta in getattr(hint, "__metadata__", ())
+    if isinstance(meta, msgspec.Meta) and meta.extra
+}
 
 
 def decode(data: bytes) -> Facts:
-    """Facts from a JSON file of anyone. Raises ValueError with one line that says where."""
+    """Facts from an untrusted JSON file, of this or an earlier schema version.
+
+    Raises ValueError with one line that names the place.
+    """
     try:
-        return msgspec.json.decode(data, type=Facts)
+        return msgspec.json.decode(migrate.to_current(data), type=Facts)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        said = " ".join(str(error).split()) or "nested too deeply"
-        raise ValueError(f"not a facts file: {said}") from None
+        message = " ".join(str(error).split()) or "nested too deeply"
+        raise ValueError(f"not a facts file: {message}") from None
 
 
 def encode(facts: Facts) -> bytes:

@@ -1,6 +1,6 @@
-"""What the card did under load: attention kernels, matmuls, copies, and what NVML saw meanwhile.
+"""Records of GPUs under load: attention kernels, matmuls, copies and NVML's counters.
 
-Frozen records like those of `doctor.facts.machine`, and no thresholds here either.
+Frozen and without thresholds, as in `doctor.facts.machine`.
 """
 
 from __future__ import annotations
@@ -24,18 +24,18 @@ class AttentionCase(Section, frozen=True, kw_only=True):
     head_dim: int
     causal: bool = False
     mask: str = ""
-    """What the mask is, in words; "" = none."""
+    """Description of the mask; "" = none."""
     dropout: float = 0.0
     trigger: str = ""
-    """The source of the known bug that this shape provokes; "" = an ordinary shape."""
+    """The source of the known bug that this shape triggers; "" = an ordinary shape."""
     job: bool = False
-    """The shape that the user named."""
+    """The shape of the user's own attention."""
     judged: Literal["error", "finite"] = "error"
-    """finite: no right answer is known (dropout), or it differs between versions of torch."""
+    """finite: there is no reference (dropout), or it differs between versions of torch."""
     note: str = ""
-    """How the user's shape was cut, and how much of it was compared."""
+    """How the user's shape was reduced, and how much of it was compared."""
     left_out: bool = False
-    """It was not tried; the note says why."""
+    """It was not run; the note states why."""
 
 
 class Trial(Section, frozen=True, kw_only=True):
@@ -46,7 +46,7 @@ class Trial(Section, frozen=True, kw_only=True):
     case: str
     ended: Ended
     refused: str | None = None
-    """Why it was not taken here, in torch's own words where they are; None: it was."""
+    """Why torch does not use it here, in torch's own words if there are any; None: it does."""
     errors: dict[str, Number] = {}
     """Relative Frobenius error of output, dq, dk, dv."""
     nonfinite: dict[str, int] = {}
@@ -54,7 +54,7 @@ class Trial(Section, frozen=True, kw_only=True):
 
 
 class Implementation(Section, frozen=True, kw_only=True):
-    """One attn_implementation of transformers on a tiny model, against eager in fp32."""
+    """One attn_implementation of transformers on a small model, against eager in fp32."""
 
     name: str
     ended: Ended
@@ -71,7 +71,7 @@ class Attention(Section, frozen=True, kw_only=True):
     cases: tuple[AttentionCase, ...]
     trials: tuple[Trial, ...]
     defaults: dict[str, str] = {}
-    """ "case/dtype" -> the backend that torch takes when nothing is switched."""
+    """ "case/dtype" -> the backend that torch selects by default."""
     lowest_lse: dict[str, Number] = {}
     """ "case/dtype" -> the lowest log-sum-exp of a row of logits, in float64."""
     implementations: tuple[Implementation, ...] = ()
@@ -81,9 +81,9 @@ class Attention(Section, frozen=True, kw_only=True):
 
 
 class Watched(Section, frozen=True, kw_only=True):
-    """One GPU while the steps ran: sampled clocks, and counters after less before.
+    """One GPU while the steps ran: sampled clocks, and the increase of counters.
 
-    A counter that NVML would not tell is None and stands in `unread`.
+    A counter that NVML does not report is None and in `unread`.
     """
 
     uuid: str
@@ -93,20 +93,20 @@ class Watched(Section, frozen=True, kw_only=True):
     temperature: int | None = None
     """Highest sampled, in degrees Celsius."""
     uncorrected: int | None = None
-    """Uncorrected memory errors that came during the run."""
+    """Uncorrected memory errors during the run."""
     corrected: int | None = None
     remapped_rows: int | None = None
     pcie_replays: int | None = None
     nvlink_errors: int | None = None
     """CRC, replay and recovery errors of all links."""
     nvlinks_down: int | None = None
-    """Links that are not active beside others that are; None: it has none, or none is in use."""
+    """Inactive links where others are active; None: it has none, or none is in use."""
     xids: tuple[int, ...] | None = None
-    """Xid events of the driver; None: the events could not be listened to."""
+    """Xid events of the driver; None: not available."""
     link: tuple[int, int] | None = None
-    """Highest PCIe generation and width sampled; a link that idles drops its generation."""
+    """Highest PCIe generation and width sampled; an idle link lowers its generation."""
     link_max: tuple[int, int] | None = None
-    """What the GPU in this slot could do at most."""
+    """Maximum of the GPU in this slot."""
     unread: dict[str, str] = {}
 
 
@@ -127,22 +127,22 @@ class Load(Section, frozen=True, kw_only=True):
     """Bytes per second from pinned host memory."""
     from_device: float | None = None
     products: int = 0
-    """The same half-precision product, computed so often."""
+    """How many times the same half-precision product was computed."""
     differing: int | None = None
-    """Elements in which any of them differs from the first; None: not compared."""
+    """Elements that differ from the first product in any other; None: not compared."""
     unread: dict[str, str] = {}
     """Field -> why it was not measured."""
     seconds: float = 0.0
 
 
 class PeerCopy(Section, frozen=True, kw_only=True):
-    """A buffer that one GPU wrote into another's memory through IPC, and what was read there."""
+    """A buffer that one GPU wrote into another's memory through IPC, read back there."""
 
     source: int
     target: int
     ended: Ended
     wrong: int | None = None
-    """Elements that arrived with another value; None: not compared."""
+    """Elements with a wrong value; None: not compared."""
     rate: float | None = None
     """Bytes per second."""
 
@@ -162,7 +162,7 @@ class AllReduce(Section, frozen=True, kw_only=True):
 
 
 class Peers(Section, frozen=True, kw_only=True):
-    """GPUs talking to each other."""
+    """Communication between GPUs."""
 
     copies: tuple[PeerCopy, ...] = ()
     reductions: tuple[AllReduce, ...] = ()

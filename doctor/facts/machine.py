@@ -1,7 +1,7 @@
-"""What was seen on a machine: frozen records. No thresholds here.
+"""Records of a machine, without thresholds.
 
-A section that nobody could read is `Unknown`; one that the job does not ask for is None.
-Sizes are bytes and times seconds unless a name says otherwise.
+A section that could not be read is `Unknown`; one that the job does not need is None. Sizes are
+bytes and times seconds unless a name states otherwise.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ class Host(Section, frozen=True, kw_only=True):
 
     system: str
     name: str = ""
-    """The host's name. Recorded so that a report can leave it out of what it quotes."""
+    """The host's name, recorded so that reports can redact it."""
     home: str = ""
-    """The user's home folder, for the same reason."""
+    """The user's home directory, for the same reason."""
     release: str = ""
     arch: str = ""
     macos: tuple[int, int] | None = None
@@ -26,7 +26,7 @@ class Host(Section, frozen=True, kw_only=True):
     """NVIDIA display or 3D controllers on the PCI bus."""
     amd_devices: int = 0
     pci_listed: bool = True
-    """Whether the PCI bus could be listed; if not, no device was seen and none was ruled out."""
+    """Whether the PCI bus could be listed; if not, the counts of devices mean nothing."""
     device_nodes: tuple[str, ...] = ()
     """/dev/nvidia*, /dev/dxg (WSL), /dev/kfd."""
     kernel_driver: str | None = None
@@ -39,15 +39,15 @@ class Host(Section, frozen=True, kw_only=True):
     cgroup: Literal["v1", "v2"] | None = None
     """Version of the control groups that the limits were read from; None: none could be read."""
     cgroup_memory_limit: int | None = None
-    """None: not limited, or not read (see `cgroup`)."""
+    """None: no limit, or not read (see `cgroup`)."""
     cgroup_memory_used: int | None = None
-    """Of the group with that limit, less the file cache that gives way."""
+    """Of the group with that limit, without the reclaimable file cache."""
     cpus: int | None = None
-    """Processors that the scheduler lets this process use."""
+    """Processors in this process's affinity mask."""
     cgroup_cpus: float | None = None
-    """Processors' worth of time in the cgroup's quota."""
+    """The cgroup's CPU quota, in processors."""
     shm_total: int | None = None
-    """Size of /dev/shm; None: this system has none."""
+    """Size of /dev/shm; None: there is none."""
 
     @property
     def jetson(self) -> bool:
@@ -56,13 +56,13 @@ class Host(Section, frozen=True, kw_only=True):
 
     @property
     def surely_nvidia(self) -> bool:
-        """NVIDIA hardware or its device nodes are there."""
+        """NVIDIA hardware or its device nodes are present."""
         nodes = any("nvidia" in node for node in self.device_nodes)
         return self.nvidia_devices > 0 or nodes or self.jetson
 
     @property
     def has_nvidia(self) -> bool:
-        """The same, or WSL's node for a GPU of any maker."""
+        """The same, or WSL's device node, which is for a GPU of any vendor."""
         return self.surely_nvidia or any("dxg" in node for node in self.device_nodes)
 
     @property
@@ -72,7 +72,7 @@ class Host(Section, frozen=True, kw_only=True):
 
 
 class Driver(Section, frozen=True, kw_only=True):
-    """How NVML and CUDA start, each tried in a process of its own."""
+    """How NVML and CUDA start, each in a process of its own."""
 
     nvml: Ended
     """nvmlInit and the queries after it; `detail` names the call that failed or hung."""
@@ -99,7 +99,7 @@ class Slice(Section, frozen=True, kw_only=True):
 
 
 class Gpu(Section, frozen=True, kw_only=True):
-    """One GPU as NVML sees it. A field that NVML would not tell is None and stands in `unread`."""
+    """One GPU as NVML reports it. A field that NVML does not report is None and in `unread`."""
 
     index: int
     uuid: str
@@ -108,11 +108,13 @@ class Gpu(Section, frozen=True, kw_only=True):
     capability: tuple[int, int] | None = None
     memory_total: int | None = None
     memory_used: int | None = None
-    """Used by anyone (version 2 of the call, so without the driver's reserve), before torch."""
+    """Used by all processes before torch starts, without the driver's reserve (version 2)."""
     compute_mode: int | None = None
     """0 default, 2 prohibited, 3 exclusive process."""
     processes: int | None = None
-    """Compute processes that NVML can see; often none in a container."""
+    """Compute processes that NVML lists; often none in a container."""
+    display_active: bool | None = None
+    """A desktop is initialized on it."""
     persistence: bool | None = None
     """Whether the driver keeps the GPU initialized while no process uses it."""
     mig: bool | None = None
@@ -128,7 +130,7 @@ class Gpu(Section, frozen=True, kw_only=True):
     """0 none, 1 GPU reset, 2 node reboot, 3 drain P2P, 4 drain and reset, 5 recover IMEX domain,
     6 bus reset, 7 system reboot."""
     lost: str | None = None
-    """NVML's words where the GPU fell off the bus or has to be reset before it answers."""
+    """NVML's message where the GPU fell off the bus or requires a reset."""
     unread: dict[str, str] = {}
     """Field -> NVML's reason."""
 
@@ -157,7 +159,7 @@ class Interpreter(Section, frozen=True, kw_only=True):
 
 
 class Torch(Section, frozen=True, kw_only=True):
-    """What torch says of itself after the import, with no CUDA call."""
+    """Properties of torch after the import, before any CUDA call."""
 
     version: str
     cuda: str | None = None
@@ -166,18 +168,18 @@ class Torch(Section, frozen=True, kw_only=True):
     """Code in the build: "sm_90", "compute_90", "gfx942"."""
     tf32_matmul: bool | None = None
     tf32_api: Literal["fp32_precision", "allow_tf32"] = "fp32_precision"
-    """The API this version wants: fp32_precision from 2.9 on."""
+    """The API of this version: fp32_precision from 2.9 on."""
     sdp_enabled: dict[str, bool] = {}
     """Backend (flash, mem_efficient, cudnn, math) -> its switch."""
     cudnn: int | None = None
     """torch.backends.cudnn.version(), e.g. 91900."""
     cudnn_error: str | None = None
-    """What asking for the version raised: cuDNN's own check of its parts."""
+    """The error of reading the version: cuDNN checks its libraries then."""
     mps: bool | None = None
 
 
 class TorchGpu(Section, frozen=True, kw_only=True):
-    """One GPU as torch sees it, and whether a kernel ran there and its result was read back."""
+    """One GPU as torch reports it, and whether a kernel ran there and its result was read back."""
 
     index: int
     uuid: str | None
@@ -186,7 +188,7 @@ class TorchGpu(Section, frozen=True, kw_only=True):
     memory_total: int
     integrated: bool = False
     kernel: Ended | None = None
-    """None: not tried."""
+    """None: no kernel was run."""
 
     @property
     def ran(self) -> bool:
@@ -204,36 +206,36 @@ class Cuda(Section, frozen=True, kw_only=True):
 
 
 class Libraries(Section, frozen=True, kw_only=True):
-    """Files of the CUDA libraries: mapped after kernels ran, and offered by the environment."""
+    """CUDA libraries: those mapped after kernels ran, and those that the environment offers."""
 
     loaded: tuple[str, ...] = ()
     offered: tuple[str, ...] = ()
-    """In LD_LIBRARY_PATH's folders or in LD_PRELOAD, links resolved."""
+    """In directories of LD_LIBRARY_PATH or in LD_PRELOAD, links resolved."""
     used: Ended | None = None
-    """The matmul and the attention call before the look; None: not recorded."""
+    """The matmul and the attention call before the libraries were listed; None: not recorded."""
 
 
 class Place(Section, frozen=True, kw_only=True):
-    """A folder the job writes to, or one of which [expect] says how much is free."""
+    """A directory that the job writes to, or that [expect] states a minimum of free space for."""
 
     role: Literal["output", "cache", "temporary", "expected"]
     path: str
     named: bool = False
     """The user named it with --output-dir."""
     looked: Ended
-    """How the look at it ended: a dead network mount does not answer."""
+    """How examining it ended: a dead network mount does not respond."""
     exists: bool | None = None
-    """False: the folder is still to be made; what follows tells of its nearest existing parent."""
+    """False: it does not exist yet; the other fields are those of its nearest existing parent."""
     nearest: str | None = None
-    """The folder, or its nearest parent that exists: what the sizes below are of."""
+    """The directory, or its nearest existing parent: the sizes below are of this one."""
     filesystem: str | None = None
     """Type of the mount: ext4, overlay, tmpfs, nfs4."""
     total: int | None = None
     free: int | None = None
-    """What this user may still write."""
+    """Bytes that this user can write."""
     inodes: int | None = None
     """0: this file system has no inode limit."""
     inodes_free: int | None = None
     writable: bool | None = None
     wrote: Ended | None = None
-    """write + fsync + delete; None: not tried (only a named folder is written to)."""
+    """write + fsync + delete; None: not done (only directories that the user named are written)."""

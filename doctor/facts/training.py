@@ -1,6 +1,6 @@
-"""What training steps told: the doctor's small model, and the model of the user.
+"""Records of training steps: of the doctor's small model, and of the user's model.
 
-Frozen records like those of `doctor.facts.machine`, and no thresholds here either.
+Frozen and without thresholds, as in `doctor.facts.machine`.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class Step(Section, frozen=True, kw_only=True):
     grad_norm: Number
     lr: float
     skipped: bool = False
-    """The GradScaler found a non-finite gradient and left the weights alone."""
+    """The GradScaler found a non-finite gradient and did not update the weights."""
     scale: Number | None = None
 
 
@@ -50,38 +50,38 @@ Fault = Literal[
 
 
 NO_LOSS = ("and is no scalar; return (module", "returned no loss but")
-"""What the training process says of a forward pass that breaks the contract of a factory."""
+"""Messages of the training process for a forward pass that breaks the contract of a factory."""
 LEFT_OUT = "left out, the time was over"
-"""The detail of an attempt for which no time was left."""
+"""The detail of an attempt that was omitted for lack of time."""
 
 
 class Attempt(Section, frozen=True, kw_only=True):
-    """The same steps once more with one thing changed."""
+    """The same steps again with one change."""
 
     change: str
     """A key of `doctor.collect.diagnosis.CHANGES`: "cudnn-off", "math", "eager", ..."""
     outcome: Literal["mended", "same", "other", "not possible"]
-    """other: a fault again, but not the one that is looked for."""
+    """mended: the fault is gone. other: another fault occurred."""
     detail: str = ""
-    """What it ended with, or why it could not be tried."""
+    """The error that it ended with, or why it was not possible."""
     loss: Number | None = None
     grad_norm: Number | None = None
     seconds: float = 0.0
 
 
 class Diagnosis(Section, frozen=True, kw_only=True):
-    """What was tried after a training went wrong, in order, until something mended it."""
+    """The changes that were tried after a fault, in order, until one fixed it."""
 
     fault: Fault
     attempts: tuple[Attempt, ...] = ()
     first_module: str | None = None
-    """Name of the first module whose output was not finite, "" being the model itself."""
+    """Name of the first module whose output was not finite; "": the model itself."""
     first_module_type: str | None = None
     step: int | None = None
     """The step in which a value stopped being finite, from 1."""
     born: Literal["module", "loss", "gradient", "update"] | None = None
-    """Where in that step: a module's output, the loss over finite outputs, a gradient of a finite
-    loss, or a weight that finite gradients moved."""
+    """Origin of the value: a module's output, the loss of finite outputs, a gradient of a finite
+    loss, or a weight after an update with finite gradients."""
     bad_gradients: tuple[str, ...] = ()
     """The first parameters whose gradient, or whose value after the update, was not finite."""
     operation: str | None = None
@@ -89,24 +89,24 @@ class Diagnosis(Section, frozen=True, kw_only=True):
     bad_batch: tuple[str, ...] = ()
     """What is wrong with the batch: "labels: 3 of 64 values outside [0, 256)"."""
     noted: tuple[str, ...] = ()
-    """What is odd about the batch, and no reason by itself for what happened."""
+    """Unusual properties of the batch that do not explain the fault alone."""
     bad_weights: tuple[str, ...] = ()
     """Parameters and buffers that were not finite before the first step."""
     seconds: float = 0.0
 
     @property
     def repeats(self) -> tuple[Attempt, ...]:
-        """What came of repeating the training unchanged."""
+        """The attempts that repeated the training unchanged."""
         return tuple(each for each in self.attempts if each.change == "repeat")
 
     @property
     def intermittent(self) -> bool:
-        """The fault was gone in some repetition with nothing changed."""
+        """The fault did not occur in some unchanged repetition."""
         return any(each.outcome == "mended" for each in self.repeats)
 
     @property
     def mended_by(self) -> Attempt | None:
-        """The first change with which the fault was gone, where it comes back without it."""
+        """The first change that fixed the fault; None where the fault is intermittent."""
         if self.intermittent:
             return None
         return next((each for each in self.attempts if each.outcome == "mended"), None)
@@ -120,13 +120,13 @@ class Smoke(Section, frozen=True, kw_only=True):
     recipe: str
     lr: float
     stages: tuple[Stage, ...]
-    """In order; the last one is where it ended if it did not complete."""
+    """In order; if the training did not complete, it ended in the last one."""
     steps: tuple[Step, ...] = ()
     parameters: tuple[Parameter, ...] = ()
     peak_bytes: int | None = None
-    """Peak of the device's allocator; None where torch does not count (CPU)."""
+    """Peak of the device's allocator; None where torch does not measure it (CPU)."""
     diagnosis: Diagnosis | None = None
-    """None: nothing went wrong, or nothing was tried."""
+    """None: no fault occurred, or no change was tried."""
     seconds: float = 0.0
 
     @property
@@ -135,7 +135,7 @@ class Smoke(Section, frozen=True, kw_only=True):
 
 
 class Settings(Section, frozen=True, kw_only=True):
-    """Numeric switches of torch as they were when this was read."""
+    """Numeric switches of torch at one moment."""
 
     when: Literal["after import", "after the model's code"] = "after import"
     tf32_matmul: bool | None = None
@@ -150,7 +150,7 @@ class Settings(Section, frozen=True, kw_only=True):
 
 
 class BatchTensor(Section, frozen=True, kw_only=True):
-    """One tensor of the batch that the model was trained on."""
+    """One tensor of the training batch."""
 
     name: str
     dtype: str
@@ -175,13 +175,13 @@ class Scaler(Section, frozen=True, kw_only=True):
 
     dtype: str
     of: Literal["the model", "from_pretrained"]
-    """Whose weights have that dtype: the ones trained here, or those that from_pretrained gives
-    where no dtype is asked for."""
+    """Which weights have that dtype: the trained ones, or those that from_pretrained returns
+    without a dtype argument."""
     ended: Ended
 
 
 class ModelShape(Section, frozen=True, kw_only=True):
-    """Sizes of a decoder, from its config.json, read as data."""
+    """Sizes of a decoder, from its config.json."""
 
     file: str
     layers: int
@@ -193,7 +193,7 @@ class ModelShape(Section, frozen=True, kw_only=True):
     """The feed-forward part multiplies by a gate: three matrices, not two."""
     vocabulary: int
     attention: str | None = None
-    """_attn_implementation, where the file says it."""
+    """_attn_implementation, where the file sets it."""
 
 
 class LoraOrder(Section, frozen=True, kw_only=True):
@@ -202,7 +202,7 @@ class LoraOrder(Section, frozen=True, kw_only=True):
     order: Literal["checkpointing first", "LoRA first"]
     reentrant: bool
     modules_to_save: tuple[str, ...] = ()
-    """Modules trained whole beside the adapters."""
+    """Modules that are fully trained in addition to the adapters."""
     ended: Ended
     trainable: int = 0
     """Trainable parameters (tensors)."""
@@ -225,20 +225,20 @@ class Compiled(Section, frozen=True, kw_only=True):
 
 
 class OwnModel(Section, frozen=True, kw_only=True):
-    """The training that the user named with --model or --hf."""
+    """The user's own training, named by --model or --hf."""
 
     said: str
-    """What was built: "train.py:make", "models/llama (2 of 32 layers, random weights)"."""
+    """The model: "train.py:make", "models/llama (2 of 32 layers, random weights)"."""
     built: Ended
     """How the user's code, or the loading of the model, ended."""
     beyond: bool = False
-    """The doctor does not build such a model, which is no fault of the model."""
+    """The doctor does not support this kind of model; the model is not at fault."""
     traceback: str = ""
-    """The last lines of the traceback where it raised."""
+    """The last lines of the traceback, if it raised."""
     versions: dict[str, str] = {}
     """Distribution (transformers, peft, accelerate) -> its version."""
     parameters: int | None = None
-    """Of the model as built, all layers that were cut away not counted."""
+    """Of the model as built, without the layers that were removed."""
     trainable: int | None = None
     smoke: Smoke | None = None
     settings: Settings | None = None
@@ -246,12 +246,12 @@ class OwnModel(Section, frozen=True, kw_only=True):
     pad_id: int | None = None
     """The padding token of the folder's tokenizer."""
     scalers: tuple[Scaler, ...] = ()
-    """Tried for fp16 only."""
+    """For fp16 only."""
     points: tuple[MemoryPoint, ...] | Unknown = ()
     saved_weights: int | None = None
-    """Bytes that torch.save would write of the model's state dict; nothing is written."""
+    """Size of the model's state dict as torch.save writes it, computed without writing."""
     saved_optimizer: int | None = None
     whole: bool = True
-    """False: layers were cut away, so that bytes and counts are not those of the job."""
+    """False: layers were removed, so bytes and counts are not those of the job."""
     lora: tuple[LoraOrder, ...] = ()
     compiled: Compiled | None = None

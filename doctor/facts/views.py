@@ -11,7 +11,7 @@ from doctor.job.job import Job, Target
 
 
 class JobGpu(Section, frozen=True, kw_only=True):
-    """One visible GPU: NVML's record and torch's, matched by UUID. At least one is there."""
+    """One visible GPU: NVML's record and torch's, matched by UUID. At least one is not None."""
 
     nvml: Gpu | None = None
     slice: Slice | None = None
@@ -19,8 +19,8 @@ class JobGpu(Section, frozen=True, kw_only=True):
 
     @property
     def name(self) -> str:
-        seen = self.torch or self.nvml
-        return (seen and seen.name) or "name not readable"
+        record = self.torch or self.nvml
+        return (record and record.name) or "name not readable"
 
     @property
     def label(self) -> str:
@@ -36,7 +36,7 @@ class JobGpu(Section, frozen=True, kw_only=True):
 
     @property
     def memory_total(self) -> int | None:
-        """Of the MIG slice where it is one."""
+        """Bytes, of the MIG slice where it is one."""
         if self.slice and self.slice.memory_total is not None:
             return self.slice.memory_total
         if self.nvml and not self.slice and self.nvml.memory_total is not None:
@@ -45,7 +45,7 @@ class JobGpu(Section, frozen=True, kw_only=True):
 
     @property
     def memory_used(self) -> int | None:
-        """Used before torch's first CUDA call."""
+        """Bytes in use before torch's first CUDA call."""
         if self.slice:
             return self.slice.memory_used
         return self.nvml.memory_used if self.nvml else None
@@ -56,7 +56,7 @@ class JobGpus(Section, frozen=True, kw_only=True):
 
     gpus: tuple[JobGpu, ...]
     by: Literal["torch", "environment"]
-    """Who told which are visible: torch, or CUDA_VISIBLE_DEVICES over NVML's list."""
+    """Source of the visible GPUs: torch, or CUDA_VISIBLE_DEVICES applied to NVML's list."""
 
     @property
     def lowest_capability(self) -> tuple[int, int] | None:
@@ -67,42 +67,44 @@ class JobGpus(Section, frozen=True, kw_only=True):
 def find_target(
     job: Job, host: Host | Unknown, torch: Torch | Unknown, cuda: Cuda | Unknown | None = None
 ) -> Target:
-    """The device the job trains on. A job that says nothing wants a GPU."""
+    """The device that the job trains on; a GPU unless the job names another."""
     if job.device == "cpu":
         return Target("cpu", "--device cpu")
     mac = isinstance(host, Host) and host.system == "Darwin"
     if job.device == "mps" or (job.device == "auto" and mac):
         return Target("mps", "--device mps" if job.device == "mps" else "this is a Mac")
-    sure = isinstance(host, Host) and host.surely_nvidia
+    is_nvidia = isinstance(host, Host) and host.surely_nvidia
     hip = isinstance(torch, Torch) and torch.hip is not None
     if job.device == "auto" and hip and isinstance(cuda, Cuda) and cuda.started.ok and cuda.gpus:
-        sure = False  # an NVIDIA GPU beside the AMD GPUs that this torch uses
-    if not sure and isinstance(torch, Torch) and torch.hip:
+        is_nvidia = False  # an NVIDIA GPU beside the AMD GPUs that this torch uses
+    if not is_nvidia and isinstance(torch, Torch) and torch.hip:
         return Target("rocm", f"torch is built for ROCm {torch.hip}")
-    if not sure and isinstance(host, Host) and host.amd_devices:
+    if not is_nvidia and isinstance(host, Host) and host.amd_devices:
         return Target("rocm", "AMD GPUs are on the bus")
-    return Target("nvidia", "--device cuda" if job.device == "cuda" else "a job wants a GPU")
+    return Target("nvidia", "--device cuda" if job.device == "cuda" else "a job trains on a GPU")
 
 
 def match_gpus(
     host: Host | Unknown, gpus: tuple[Gpu, ...] | Unknown | None, cuda: Cuda | Unknown | None
 ) -> JobGpus | Unknown:
     """The visible GPUs, NVML's records and torch's matched by UUID."""
-    seen = gpus if isinstance(gpus, tuple) else ()
+    listed = gpus if isinstance(gpus, tuple) else ()
     if isinstance(cuda, Cuda) and cuda.started.ok:
-        alone = len(seen) == len(cuda.gpus) == 1
-        matched = tuple(_of_torch(gpu, seen, alone) for gpu in cuda.gpus)
+        single = len(listed) == len(cuda.gpus) == 1
+        matched = tuple(_match_torch(gpu, listed, single) for gpu in cuda.gpus)
         return JobGpus(gpus=matched, by="torch")
     if isinstance(gpus, tuple):
-        wanted = host.visible_devices if isinstance(host, Host) else None
-        return JobGpus(gpus=visible_gpus(gpus, wanted), by="environment")
+        variable = host.visible_devices if isinstance(host, Host) else None
+        return JobGpus(gpus=visible_gpus(gpus, variable), by="environment")
     if isinstance(gpus, Unknown):
         return gpus
-    return Unknown(reason="no GPU was looked at: the job does not want an NVIDIA GPU")
+    return Unknown(reason="no GPU was examined: the job trains without an NVIDIA GPU")
 
 
-def effective(own: OwnModel | Unknown | None, torch: Torch | Unknown) -> Settings | Unknown:
-    """The numeric switches: as the user's code left them, else as torch starts."""
+def effective_settings(
+    own: OwnModel | Unknown | None, torch: Torch | Unknown
+) -> Settings | Unknown:
+    """The numeric switches: as the user's code set them, else torch's defaults."""
     if isinstance(own, OwnModel) and own.settings:
         return own.settings
     if isinstance(torch, Unknown):
@@ -110,11 +112,11 @@ def effective(own: OwnModel | Unknown | None, torch: Torch | Unknown) -> Setting
     return Settings(tf32_matmul=torch.tf32_matmul, sdp_enabled=torch.sdp_enabled)
 
 
-def _of_torch(gpu: TorchGpu, seen: tuple[Gpu, ...], alone: bool) -> JobGpu:
-    if gpu.uuid is None and alone:  # one on each side: no UUID is needed to tell them apart
-        return JobGpu(nvml=seen[0], torch=gpu)
+def _match_torch(gpu: TorchGpu, listed: tuple[Gpu, ...], single: bool) -> JobGpu:
+    if gpu.uuid is None and single:  # one on each side: no UUID is needed to distinguish them
+        return JobGpu(nvml=listed[0], torch=gpu)
     bare = _bare(gpu.uuid or "")
-    for nvml in seen:
+    for nvml in listed:
         if bare and _bare(nvml.uuid) == bare:
             return JobGpu(nvml=nvml, torch=gpu)
         for part in nvml.slices:
@@ -123,29 +125,29 @@ def _of_torch(gpu: TorchGpu, seen: tuple[Gpu, ...], alone: bool) -> JobGpu:
     return JobGpu(torch=gpu)
 
 
-def visible_gpus(gpus: tuple[Gpu, ...], wanted: str | None) -> tuple[JobGpu, ...]:
-    """What CUDA_VISIBLE_DEVICES leaves of NVML's list: CUDA stops at the first bad entry.
+def visible_gpus(gpus: tuple[Gpu, ...], variable: str | None) -> tuple[JobGpu, ...]:
+    """NVML's list as CUDA_VISIBLE_DEVICES filters it; CUDA stops at the first invalid entry.
 
     GPUs that this process may not open do not count: CUDA does not enumerate them.
     """
     gpus = tuple(gpu for gpu in gpus if not gpu.forbidden)
-    if wanted is None:
+    if variable is None:
         return tuple(_whole(gpu) for gpu in gpus)
-    found: list[JobGpu] = []
-    for entry in (part.strip() for part in wanted.split(",")):
-        match = _named(entry, gpus)
+    visible: list[JobGpu] = []
+    for entry in (part.strip() for part in variable.split(",")):
+        match = _find(entry, gpus)
         if match is None:
             break
-        found.append(match)
-    return tuple(found)
+        visible.append(match)
+    return tuple(visible)
 
 
 def _whole(gpu: Gpu) -> JobGpu:
-    """A GPU named as such: of one in MIG mode a process sees the first slice."""
+    """A GPU by index; in MIG mode a process sees its first slice."""
     return JobGpu(nvml=gpu, slice=gpu.slices[0] if gpu.mig and gpu.slices else None)
 
 
-def _named(entry: str, gpus: tuple[Gpu, ...]) -> JobGpu | None:
+def _find(entry: str, gpus: tuple[Gpu, ...]) -> JobGpu | None:
     if entry.isdecimal() and len(entry) < 5:
         index = int(entry)
         return _whole(gpus[index]) if index < len(gpus) else None

@@ -3,58 +3,75 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
 
-from doctor._util.errors import UserError
 from doctor.job.job import Job
+from doctor.job.run_options import RunOptions
 
-PARTS: tuple[tuple[float, str, tuple[str, ...], dict[str, Any]], ...] = (
-    (60.0, "tests under load", ("load", "peers"), {"quick": True}),
-    (60.0, "comparison under torch.compile", (), {"compile": False}),
-    (
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A part of the examination that a small budget has no time for."""
+
+    seconds: float
+    """The smallest budget that has time for it. Our own number, for a warm disk."""
+    name: str
+    sections: tuple[str, ...]
+    """Sections of the facts that it fills."""
+    without_job: Mapping[str, Any] = field(default_factory=dict)
+    """Fields of the job that omit it."""
+    without_options: Mapping[str, Any] = field(default_factory=dict)
+    """Fields of the run options that omit it."""
+
+
+PARTS = (
+    Part(60.0, "tests under load", ("load", "peers"), without_options={"quick": True}),
+    Part(60.0, "comparison under torch.compile", (), {"compile": False}),
+    Part(
         30.0,
         "the step of your own model",
         ("own",),
         {"model": None, "hf": None, "layers": None, "weights": False},
     ),
-    (30.0, "attention trial", ("attention",), {}),
-    (10.0, "training step", ("smoke", "watched"), {"smoke": False}),
+    Part(30.0, "attention trial", ("attention",)),
+    Part(10.0, "training step", ("smoke", "watched"), without_options={"smoke": False}),
 )
-"""Seconds that leave room for a part, its name, its sections, and the job without it.
-
-Dearest first. The rooms are the doctor's own, for a warm disk; what stays is the driver, torch,
-the disks and the checkpoint's headers.
-"""
+"""The slowest first. The driver, torch, disks and the checkpoint's headers are never omitted."""
 
 
 def parse_seconds(text: str) -> float:
-    """ "8" or "8s" or "1.5m". Raises UserError."""
-    found = re.fullmatch(r"(\d{1,5}(?:\.\d{1,3})?)\s*(s|m)?", text.strip())
-    seconds = float(found[1]) * (60 if found[2] == "m" else 1) if found else 0.0
+    """Seconds of "8", "8s" or "1.5m". Raises ValueError."""
+    match = re.fullmatch(r"(\d{1,5}(?:\.\d{1,3})?)\s*(s|m)?", text.strip())
+    seconds = float(match[1]) * (60 if match[2] == "m" else 1) if match else 0.0
     if not 1 <= seconds <= 86400:
-        raise UserError(f"--budget {text}: write seconds from 1 on, such as 8 or 8s")
+        raise ValueError(f"{text!r} is not a time of 1 s to 24 h; write seconds, such as 8 or 8s")
     return seconds
 
 
-def reduce(job: Job, seconds: float) -> tuple[Job, tuple[str, ...]]:
-    """The job as far as it fits into `seconds`, and the names of what was left out of it."""
-    left: list[str] = []
-    sections: list[str] = []
-    for room, name, parts, without in PARTS:
-        if seconds < room and _asks(job, name):
-            job = msgspec.structs.replace(job, **without)
-            left.append(name)
-            sections += parts
-    return msgspec.structs.replace(job, budget=seconds, left_out=tuple(sections)), tuple(left)
+def reduce(
+    job: Job, options: RunOptions, seconds: float
+) -> tuple[Job, RunOptions, tuple[str, ...]]:
+    """The job and the options without what exceeds the budget, and the names of those parts."""
+    omitted = [
+        part for part in PARTS if seconds < part.seconds and _requested(job, options, part.name)
+    ]
+    for part in omitted:
+        job = msgspec.structs.replace(job, **part.without_job)
+        options = msgspec.structs.replace(options, **part.without_options)
+    sections = tuple(section for part in omitted for section in part.sections)
+    options = msgspec.structs.replace(options, budget=seconds, omitted=sections)
+    return job, options, tuple(part.name for part in omitted)
 
 
-def _asks(job: Job, name: str) -> bool:
-    """Whether the job asks for a part at all."""
+def _requested(job: Job, options: RunOptions, name: str) -> bool:
+    """Whether the run would do this part if it had the time."""
     return {
-        "tests under load": not job.quick,
+        "tests under load": not options.quick,
         "comparison under torch.compile": job.compile,
         "the step of your own model": bool(job.model or job.hf),
-        "training step": job.smoke,
+        "training step": options.smoke,
     }.get(name, True)

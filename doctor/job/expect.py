@@ -1,7 +1,6 @@
-"""What was paid for or agreed, as the job file spells it, and how it is compared.
+"""What the user expects of the machine, as the job file spells it, and how it is compared.
 
-Sizes are kept as they were written, so that a report can quote them; GB counts in thousands and
-GiB in 1024s.
+Sizes stay as written, so that a report can quote them; GB is 1000**3 bytes and GiB 1024**3.
 """
 
 from __future__ import annotations
@@ -26,14 +25,14 @@ Positive = Annotated[int, msgspec.Meta(ge=1)]
 
 
 class Expect(msgspec.Struct, frozen=True, kw_only=True, tag=True, forbid_unknown_fields=True):
-    """Table [expect] of the job file. None means that nothing was said."""
+    """Table [expect] of the job file. None: no expectation."""
 
     gpu: Text | None = None
-    """A pattern on the GPU's name; without * ? [ it is looked for as whole words."""
+    """A pattern on the GPU's name; without * ? [ it matches whole words."""
     count: Positive | None = None
-    """GPUs that the job can use, at least."""
+    """Minimum number of GPUs that the job can use."""
     memory: Size | None = None
-    """Of each GPU, at least."""
+    """Minimum of each GPU."""
     driver: Versions | None = None
     torch: Versions | None = None
     cuda: Versions | None = None
@@ -42,23 +41,23 @@ class Expect(msgspec.Struct, frozen=True, kw_only=True, tag=True, forbid_unknown
     host_memory: Size | None = None
     cpus: Positive | None = None
     disk: dict[Text, Size] = {}
-    """Folder -> what is free there, at least."""
+    """Directory -> minimum of free space."""
 
 
 def parse_size(text: str) -> int:
-    """Bytes of "80GB" (decimal) or "79.5GiB" (binary). Raises ValueError for anything else."""
+    """Bytes of "80GB" (decimal) or "79.5GiB" (binary). Raises ValueError."""
     if not re.fullmatch(SIZE, text):
         raise ValueError(f"{text!r} is not a size; write one such as 80GB or 79.5GiB")
-    found = re.match(r"\s*([\d.]+)\s*([KMGTP]?)(i?)", text.upper().replace("I", "i"))
-    assert found
-    unit: int = (1024 if found[3] else 1000) ** POWERS[found[2]]
-    return round(float(found[1]) * unit)
+    match = re.match(r"\s*([\d.]+)\s*([KMGTP]?)(i?)", text.upper().replace("I", "i"))
+    assert match
+    unit: int = (1024 if match[3] else 1000) ** POWERS[match[2]]
+    return round(float(match[1]) * unit)
 
 
-def names(pattern: str, name: str) -> bool:
-    """Whether a name fits a pattern, in any case: a glob over all of it, or whole words in it.
+def matches_name(pattern: str, name: str) -> bool:
+    """Whether a pattern matches a name, in any case: a glob on all of it, or whole words in it.
 
-    "A100" fits "NVIDIA A100-SXM4-80GB" and not "NVIDIA RTX A1000".
+    "A100" matches "NVIDIA A100-SXM4-80GB" and not "NVIDIA RTX A1000".
     """
     pattern, name = pattern.strip().casefold(), name.casefold()
     if any(letter in pattern for letter in "*?["):
@@ -66,24 +65,24 @@ def names(pattern: str, name: str) -> bool:
     return re.search(rf"(?<![a-z0-9]){re.escape(pattern)}(?![a-z0-9])", name) is not None
 
 
-def admits(wanted: str, version: str) -> bool:
-    """Whether a version is among those wanted: "2.11" means 2.11 and all that begin with it.
+def matches_version(expected: str, version: str) -> bool:
+    """Whether a version is one of those expected: "2.11" stands for 2.11 and every 2.11.x.
 
-    Raises ValueError where either is no version; a local part (+cu130) is not compared.
+    The local part (+cu130) is not compared. Raises ValueError where either is not a version.
     """
     from packaging.version import InvalidVersion, Version
 
     try:
         public = Version(version).public
-        return specifiers(wanted).contains(public, prereleases=True)
+        return specifiers(expected).contains(public, prereleases=True)
     except InvalidVersion:
         raise ValueError(f"{version!r} is not a version that can be compared") from None
 
 
-def specifiers(wanted: str) -> SpecifierSet:
-    """ ">=570,<600", or "570" for all that begin with it. Raises ValueError."""
+def specifiers(expected: str) -> SpecifierSet:
+    """ ">=570,<600", or "570" for 570 and every 570.x. Raises ValueError."""
     from packaging.specifiers import SpecifierSet
 
-    parts = [part.strip() for part in wanted.split(",")]
+    parts = [part.strip() for part in expected.split(",")]
     plain = [part if part[:1] in "<>=!~" else f"=={part.removesuffix('.*')}.*" for part in parts]
     return SpecifierSet(",".join(plain))

@@ -1,12 +1,10 @@
-"""What the user is about to run, and the precision it will run in."""
+"""The training that the machine is examined for, and the precision it runs in."""
 
 from __future__ import annotations
 
 from typing import Annotated, Literal
 
 import msgspec
-
-from doctor.job.expect import Expect
 
 Precision = Literal["bf16", "fp16", "fp32"]
 AtLeastOne = Annotated[int, msgspec.Meta(ge=1)]
@@ -17,7 +15,7 @@ Optimizer = Literal[
 
 
 class Job(msgspec.Struct, frozen=True, kw_only=True, tag=True, forbid_unknown_fields=True):
-    """The job as its flags spell it. None means that the user did not say."""
+    """The training, in the words of its flags. None: not specified."""
 
     device: Literal["auto", "cuda", "cpu", "mps"] = "auto"
     precision: Literal["auto", "bf16", "fp16", "fp32"] = "auto"
@@ -37,37 +35,28 @@ class Job(msgspec.Struct, frozen=True, kw_only=True, tag=True, forbid_unknown_fi
     """GPUs that weights, gradients and optimizer state are split over (FSDP, ZeRO-3)."""
     gpus: AtLeastOne | None = None
     python: str | None = None
-    smoke: bool = True
     model: str | None = None
     """FILE.py:factory, the user's own model and batch."""
     hf: str | None = None
-    """Folder of a transformers model."""
+    """Directory of a transformers model."""
     layers: AtLeastOne | None = None
-    """Layers that are kept of the model in `hf`; None: as many as fit a quick look."""
+    """Layers of the model in `hf` that are kept; None: as many as a short step needs."""
     weights: bool = False
     """Load the weights in `hf` instead of drawing random ones."""
     lora: AtLeastOne | None = None
     """Rank of the LoRA adapters that train."""
     optimizer: Optimizer = "adamw"
     checkpointing: bool | None = None
-    """Gradient checkpointing; None: not said."""
+    """Gradient checkpointing."""
     expect_no_grad: tuple[str, ...] = ()
-    """Patterns of parameters that are detached on purpose."""
+    """Patterns of parameters that are detached by design."""
     compile: bool = False
     batch_size: AtLeastOne | None = None
-    """Samples of one GPU's step."""
+    """Samples per GPU and step."""
     seq_len: AtLeastOne | None = None
-    """Tokens of a sample."""
+    """Tokens per sample."""
     attention: tuple[AtLeastOne, AtLeastOne, AtLeastOne, AtLeastOne] | None = None
     """Batch, heads, tokens, head dimension of the job's own attention."""
-    quick: bool = False
-    """Leave out the tests under load."""
-    budget: float | None = None
-    """Seconds that the examination may take."""
-    left_out: tuple[str, ...] = ()
-    """Sections of the facts that the budget had no room for."""
-    expect: Expect | None = None
-    """What was paid for or agreed."""
 
     @property
     def pure_bf16(self) -> bool:
@@ -76,7 +65,7 @@ class Job(msgspec.Struct, frozen=True, kw_only=True, tag=True, forbid_unknown_fi
 
 
 class Target(msgspec.Struct, frozen=True):
-    """The kind of device this job trains on, and what told so."""
+    """The kind of device that the job trains on, and why."""
 
     kind: TargetKind
     why: str
@@ -89,13 +78,21 @@ class Chosen(msgspec.Struct, frozen=True):
     why: str
 
 
+def parse_attention(text: str) -> tuple[int, ...]:
+    """The shape that "1,32,2048,128" names, as in `Job.attention`. Raises ValueError."""
+    shape = tuple(int(part) for part in text.split(",") if part.strip().isdecimal())
+    if len(shape) != 4 or text.count(",") != 3 or not all(0 < size < 2**20 for size in shape):
+        raise ValueError(f"{text!r} is not batch,heads,tokens,head_dim, as in 1,32,2048,128")
+    return shape
+
+
 def choose_precision(
     job: Job,
     target: Target,
     capability: tuple[int, int] | None,
     macos: tuple[int, int] | None = None,
 ) -> Chosen | None:
-    """The precision asked for, or the one that fits the device; None if the device is unknown.
+    """The requested precision, or the one that fits the device; None if the device is unknown.
 
     `capability` is the lowest compute capability among the GPUs of the job. The rule is the
     platform-aware choice of the source documents with `facts` corrections: bf16 from 8.0 on, on
@@ -115,9 +112,9 @@ def choose_precision(
 def _for_capability(capability: tuple[int, int] | None) -> Chosen | None:
     if capability is None:
         return None
-    said = f"compute capability {capability[0]}.{capability[1]}"
+    summary = f"compute capability {capability[0]}.{capability[1]}"
     if capability >= (8, 0):
-        return Chosen("bf16", f"{said} has native bf16")
+        return Chosen("bf16", f"{summary} has native bf16")
     if capability >= (7, 0):
-        return Chosen("fp16", f"{said} has fast fp16 and no native bf16")
-    return Chosen("fp32", f"{said} has neither native bf16 nor fast fp16")
+        return Chosen("fp16", f"{summary} has fast fp16 and no native bf16")
+    return Chosen("fp32", f"{summary} has neither native bf16 nor fast fp16")

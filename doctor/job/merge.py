@@ -1,16 +1,23 @@
-"""What is asked: flags over DOCTOR_ variables over the job file, as the fields of one Job."""
+"""Flags over DOCTOR_ variables over the job file, as one request."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple, TypeVar
+
+import msgspec
 
 from doctor._util.errors import UserError
-from doctor._util.units import parse_count, printable
+from doctor._util.units import printable
+from doctor.job.expect import Expect
 from doctor.job.file.config import JobFile
+from doctor.job.job import Job
+from doctor.job.run_options import RunOptions
 
-LOOKED_AT = (
+Struct = TypeVar("Struct", bound=msgspec.Struct)
+
+THIS_MACHINE = (
     "checkpoint",
     "output_dir",
     "cache_dir",
@@ -21,103 +28,104 @@ LOOKED_AT = (
     "compile",
     "attention",
 )
-"""Flags that name what must be looked at here, so that a facts file cannot answer them."""
-ABOUT_THEM = ("layers", "weights", "quick")
-"""Keys that say how to look: where nothing is looked at, a job file's are left out."""
+"""Fields that name something to examine on this machine, so that saved facts cannot answer them."""
+HOW_TO_EXAMINE = ("layers", "weights", "quick")
+"""Fields that state how to examine it. A job file's are dropped where facts are replayed."""
+
+
+class Request(NamedTuple):
+    """What a run is requested to examine."""
+
+    job: Job
+    options: RunOptions = RunOptions()
+    expect: Expect = Expect()
 
 
 def merge(
-    flags: Mapping[str, Any], variables: Mapping[str, Any], file: JobFile, *, replayed: bool
-) -> dict[str, Any]:
-    """Fields of the Job that anybody named. Raises UserError where they contradict each other.
+    flags: Mapping[str, Any],
+    variables: Mapping[str, Any],
+    file: JobFile,
+    base: Request,
+    *,
+    replayed: bool,
+) -> Request:
+    """`base` with every field that a flag, else a variable, else the job file sets.
 
-    `replayed`: saved facts are judged, so what a file says of this machine is left out.
+    The keys of `flags` and `variables` are fields of Job or RunOptions. `replayed`: saved facts
+    are judged, so the job file's statements about this machine are dropped. Raises UserError where
+    two settings contradict each other.
     """
-    given = _parsed(flags)
-    _consistent(given)
+    _check_consistent(flags)
     below = {**(file.job or {}), **variables}
-    for key in _given_up(given) + (LOOKED_AT + ABOUT_THEM if replayed else ()):
+    for key in _overridden(flags) + (THIS_MACHINE + HOW_TO_EXAMINE if replayed else ()):
         below.pop(key, None)
-    merged = {**below, **given}
-    if file.expect is not None:
-        merged["expect"] = file.expect
+    merged = {**below, **flags}
     try:
-        _consistent(merged)
+        _check_consistent(merged)
     except UserError as error:
-        whose = " and ".join(filter(None, (file.path, "DOCTOR_ variables" * bool(variables))))
-        raise UserError(f"{error} (with what {whose} says)") from None
-    _one_training(merged)
-    _legible(merged)
-    if given.get("smoke") is False and (given.get("model") or given.get("hf")):
-        raise UserError("--no-smoke leaves out every training step, that of --model or --hf too")
-    return merged
+        places = (file.path, "DOCTOR_ variables" if variables else "")
+        raise UserError(f"{error} (one is set by {' or '.join(filter(None, places))})") from None
+    _check_own_training(merged)
+    _check_encoding(merged)
+    if flags.get("smoke") is False and (flags.get("model") or flags.get("hf")):
+        raise UserError("--no-smoke cannot be combined with --model or --hf: it omits their step")
+    return Request(
+        _replace(base.job, merged), _replace(base.options, merged), file.expect or base.expect
+    )
 
 
-def _given_up(given: Mapping[str, Any]) -> tuple[str, ...]:
-    """Keys of a file that make no sense beside a flag."""
+def _replace(struct: Struct, values: Mapping[str, Any]) -> Struct:
+    """The struct with those of the values that are its fields."""
+    fields = {name: values[name] for name in struct.__struct_fields__ if name in values}
+    return msgspec.structs.replace(struct, **fields)
+
+
+def _overridden(flags: Mapping[str, Any]) -> tuple[str, ...]:
+    """Keys of variables and the job file that make no sense beside a flag."""
     keys: tuple[str, ...] = ()
-    if "model" in given:
+    if "model" in flags:
         keys += ("hf", "layers", "weights", "lora")
-    if "hf" in given:
+    if "hf" in flags:
         keys += ("model",)
-    if given.get("device") in ("cpu", "mps"):
+    if flags.get("device") in ("cpu", "mps"):
         keys += ("gpus",)
-    if given.get("recipe") == "pure-bf16":
+    if flags.get("recipe") == "pure-bf16":
         keys += ("precision",)
-    if given.get("precision") in ("fp16", "fp32"):
+    if flags.get("precision") in ("fp16", "fp32"):
         keys += ("recipe",)
-    if "params" in given:
+    if "params" in flags:
         keys += ("trainable",)
     return keys
 
 
-def _parsed(flags: Mapping[str, Any]) -> dict[str, Any]:
-    given = {name: value for name, value in flags.items() if value is not None}
-    for name in ("params", "trainable"):
-        if name in given:
-            try:
-                given[name] = parse_count(given[name])
-            except ValueError as error:
-                raise UserError(f"--{name}: {error}") from None
-    if "attention" in given:
-        given["attention"] = _attention(given["attention"])
-    return given
+def _check_consistent(settings: Mapping[str, Any]) -> None:
+    """Raise UserError for settings that contradict each other."""
+    params, trainable = settings.get("params", math.inf), settings.get("trainable", 0)
+    if trainable > params:
+        raise UserError(f"--trainable {trainable} is more than --params {params}")
+    if settings.get("device") in ("cpu", "mps") and settings.get("gpus"):
+        raise UserError(f"--gpus cannot be combined with --device {settings['device']}")
+    if settings.get("model") and settings.get("hf"):
+        raise UserError("--model cannot be combined with --hf; each names a training")
+    if settings.get("recipe") == "pure-bf16" and settings.get("precision") in ("fp16", "fp32"):
+        precision = settings["precision"]
+        raise UserError(f"--recipe pure-bf16 cannot be combined with --precision {precision}")
 
 
-def _attention(text: str) -> tuple[int, ...]:
-    sizes = tuple(int(part) for part in text.split(",") if part.strip().isdecimal())
-    if len(sizes) != 4 or text.count(",") != 3 or not all(0 < size < 2**20 for size in sizes):
-        raise UserError("--attention wants batch,heads,tokens,head_dim, as in 1,32,2048,128")
-    return sizes
+def _check_own_training(settings: Mapping[str, Any]) -> None:
+    """Raise UserError for settings of the user's own training where none is named."""
+    if not settings.get("hf") and any(settings.get(name) for name in ("layers", "weights")):
+        raise UserError("--layers and --weights require --hf DIRECTORY")
+    if settings.get("lora") and not settings.get("hf"):
+        raise UserError("--lora requires --hf DIRECTORY; the factory of --model adds its own")
+    if settings.get("compile") and not (settings.get("model") or settings.get("hf")):
+        raise UserError("--compile requires --model or --hf")
 
 
-def _consistent(given: Mapping[str, Any]) -> None:
-    """Flags that contradict each other describe no job."""
-    if given.get("trainable", 0) > given.get("params", math.inf):
-        raise UserError("--trainable is more than --params; only a part of the model can train")
-    if given.get("device") in ("cpu", "mps") and given.get("gpus"):
-        raise UserError(f"--gpus does not go with --device {given['device']}")
-    if given.get("model") and given.get("hf"):
-        raise UserError("--model and --hf are two trainings; name one of them")
-    if given.get("recipe") == "pure-bf16" and given.get("precision") in ("fp16", "fp32"):
-        raise UserError(f"--recipe pure-bf16 does not go with --precision {given['precision']}")
-
-
-def _legible(given: Mapping[str, Any]) -> None:
-    """Facts and reports are text: a path of other bytes has no place in them."""
-    for name, value in given.items():
+def _check_encoding(settings: Mapping[str, Any]) -> None:
+    """Raise UserError for a path that is not UTF-8: facts and reports are text."""
+    for name, value in settings.items():
         for part in value if isinstance(value, tuple) else (value,):
             if isinstance(part, str) and printable(part) != part:
                 flag = name.replace("_", "-")
-                raise UserError(f"--{flag} {printable(part)} is no UTF-8 text; reach it by a link")
-
-
-def _one_training(given: Mapping[str, Any]) -> None:
-    """What is asked of the user's own training needs one."""
-    own = given.get("model") or given.get("hf")
-    if not given.get("hf") and any(given.get(name) for name in ("layers", "weights")):
-        raise UserError("--layers and --weights are about the model of --hf FOLDER")
-    if given.get("lora") and not given.get("hf"):
-        raise UserError("--lora puts adapters on the model of --hf FOLDER; a factory adds its own")
-    if given.get("compile") and not own:
-        raise UserError("--compile is about the training of --model or --hf; name one of them")
+                raise UserError(f"--{flag} {printable(part)} is not UTF-8; name it by a link")

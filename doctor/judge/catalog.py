@@ -1,8 +1,9 @@
-"""Every check, by family and code; checks run in the order of `Check.after`."""
+"""Every check, by family and code; the engine runs them in the order of `Check.after`."""
 
 from __future__ import annotations
 
 import difflib
+from collections.abc import Sequence
 
 from doctor._util.errors import UserError
 from doctor.checks import (
@@ -30,7 +31,7 @@ FAMILIES = {
     "CKP": "checkpoint",
     "SMK": "smoke step",
 }
-"""Families in the order in which they are shown, with their headings."""
+"""Families in display order, with their headings."""
 
 _MODULES = (
     expected,
@@ -45,17 +46,17 @@ _MODULES = (
 )
 
 
-def _shown(check: Check) -> tuple[int, str]:
+def _display_order(check: Check) -> tuple[int, str]:
     return list(FAMILIES).index(check.family), check.code
 
 
 CHECKS: tuple[Check, ...] = tuple(
-    sorted((check for module in _MODULES for check in module.CHECKS), key=_shown)
+    sorted((check for module in _MODULES for check in module.CHECKS), key=_display_order)
 )
-"""Every check, in the order in which reports and tables show them."""
+"""Every check, in display order."""
 
 RETIRED: frozenset[str] = frozenset()
-"""Codes that no check uses any more; never given to another."""
+"""Codes of removed checks; never reused."""
 
 
 def find(name: str) -> tuple[Check, ...]:
@@ -78,6 +79,27 @@ def lookup(name: str) -> tuple[Check, ...]:
         f"no check or family is called {name!r}; "
         + (f"nearest: {near}" if near else "`doctor list` prints them all")
     )
+
+
+def select(only: Sequence[str], skip: Sequence[str]) -> tuple[Check, ...]:
+    """The checks that --only and --skip select; () selects all. Raises UserError.
+
+    Each element holds names of codes, slugs or families, separated by commas.
+    """
+    included, excluded = _codes(only), _codes(skip)
+    selected = tuple(
+        check
+        for check in CHECKS
+        if (not only or check.code in included) and check.code not in excluded
+    )
+    if not selected:
+        raise UserError("--only and --skip leave no check; name other codes or families")
+    return selected
+
+
+def _codes(names: Sequence[str]) -> set[str]:
+    parts = [part.strip() for name in names for part in name.split(",") if part.strip()]
+    return {check.code for part in parts for check in lookup(part)}
 
 
 def names(check: Check) -> tuple[str, ...]:

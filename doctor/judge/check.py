@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Literal
 
+from doctor.job.job import Job
+from doctor.job.run_options import RunOptions
 from doctor.judge.sources import is_document
 from doctor.judge.switches import Switch
 
@@ -101,6 +103,18 @@ class Check:
     def family(self) -> str:
         """The three letters of the code."""
         return self.code[:3]
+
+    def is_required(self, job: Job, options: RunOptions) -> bool:
+        """Whether an unknown leaves the run without a verdict."""
+        match self.required:
+            case "never":
+                return False
+            case "always":
+                return True
+            case "smoke":
+                return options.smoke
+            case field:
+                return bool(getattr(job, field))
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,30 +3,24 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from graphlib import TopologicalSorter
-from typing import get_args, get_type_hints
+from typing import Any, get_args, get_type_hints
 
 from doctor._util.records import Unknown
 from doctor.facts.facts import Facts
 from doctor.facts.machine import Interpreter
 from doctor.judge.check import Check, Finding, Status, Verdict, skip, unknown
 
-NOT_ASKED = {
-    "checkpoint": "no --checkpoint was named",
-    "smoke": "left out by --no-smoke",
-    "own": "neither --model nor --hf was named",
-    "watched": "nothing ran on an NVIDIA GPU",
-    "load": "left out by --quick, or nothing ran on a GPU",
-    "peers": "the job has one GPU, or --quick left it out",
-}
+BROKEN = "the check raised an error, please report it"
+"""How the summary of a check begins whose judge raised."""
 
 
 def examine(checks: Sequence[Check], facts: Facts) -> tuple[Finding, ...]:
     """Judge every check; findings come in the order of `checks`.
 
-    A check that breaks is unknown, and the others go on. Raises graphlib.CycleError where checks
-    depend on each other in a circle.
+    A check that raises is unknown, and the others go on. Raises graphlib.CycleError for circular
+    dependencies.
     """
     interpreter = facts.interpreter if isinstance(facts.interpreter, Interpreter) else None
     python = interpreter.path if interpreter else "python"
@@ -41,7 +35,7 @@ def examine(checks: Sequence[Check], facts: Facts) -> tuple[Finding, ...]:
 
 
 def _by_dependency(checks: Sequence[Check]) -> list[Check]:
-    """Each check after those in its `after`; names that are not among `checks` do not count."""
+    """Each check after those in its `after`; codes that are not in `checks` are disregarded."""
     by_code = {check.code: check for check in checks}
     order = TopologicalSorter({check.code: check.after for check in checks}).static_order()
     return [by_code[code] for code in order if code in by_code]
@@ -51,26 +45,30 @@ def _safely(check: Check, facts: Facts, blocked: dict[str, Status]) -> Verdict:
     try:
         return _judge(check, facts, blocked)
     except Exception as error:
-        return unknown(f"the check itself broke, please report it: {error!r}")
+        return unknown(f"{BROKEN}: {error!r}")
 
 
 def _judge(check: Check, facts: Facts, blocked: dict[str, Status]) -> Verdict:
     kind = facts.target.kind
     if kind not in check.targets:
         return skip(f"only for {' and '.join(check.targets)}; this job trains on {kind}")
-    if held := [code for code in check.after if code in blocked]:
-        state = "failed" if blocked[held[0]] is Status.FAIL else "unknown"
-        return unknown(f"not evaluated: depends on {held[0]} ({state})")
-
-    hints = get_type_hints(check.judge)
     sections = {name: getattr(facts, name) for name in inspect.signature(check.judge).parameters}
-    for name, value in sections.items():
-        admitted = get_args(hints[name])
-        if value is None and name in facts.job.left_out:
-            return skip(f"left out by --budget {facts.job.budget:g}")
-        if value is None and type(None) not in admitted:
-            return skip(NOT_ASKED.get(name, f"the job does not ask for {name}"))
-        if isinstance(value, Unknown) and Unknown not in admitted:
-            return unknown(f"could not be read: {value.reason}")
+    absent = [name for name, section in sections.items() if section is None]
+    if omitted := [name for name in absent if name in facts.options.omitted]:
+        return skip(facts.reason_absent(omitted[0]))
+    if blocking := [code for code in check.after if code in blocked]:
+        outcome = "failed" if blocked[blocking[0]] is Status.FAIL else "unknown"
+        return unknown(f"not evaluated: depends on {blocking[0]} ({outcome})")
+    return _missing(check, facts, sections) or check.judge(**sections)
 
-    return check.judge(**sections)
+
+def _missing(check: Check, facts: Facts, sections: Mapping[str, Any]) -> Verdict | None:
+    """The verdict where a section is absent or unknown and the judge does not accept that."""
+    hints = get_type_hints(check.judge)
+    for name, section in sections.items():
+        accepted = get_args(hints[name])
+        if section is None and type(None) not in accepted:
+            return skip(facts.reason_absent(name))
+        if isinstance(section, Unknown) and Unknown not in accepted:
+            return unknown(f"could not be read: {section.reason}")
+    return None

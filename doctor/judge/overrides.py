@@ -1,4 +1,4 @@
-"""What the user made of the findings: failures on purpose, other severities, accepted ones."""
+"""The user's changes to findings: injected failures, severities, ignored findings."""
 
 from __future__ import annotations
 
@@ -7,22 +7,22 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from doctor._util.errors import UserError
-from doctor.job.expect import names
+from doctor.job.expect import matches_name
 from doctor.job.file.tables import Ignore, Severity
 from doctor.judge import catalog
 from doctor.judge.check import Finding, Status, Verdict, fail
 
-NOTHING = "The doctor was asked to fail here, with --inject: nothing is to be mended by this."
+NOTHING_TO_FIX = "None: --inject forced this failure."
 LOWERED = "a failure, lowered to a warning by [severity]"
 RAISED = "a warning, raised to a failure by [severity]"
 
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """Codes are those of the catalogue. The empty policy changes nothing."""
+    """Changes by code. The empty policy changes nothing."""
 
     ignores: tuple[tuple[Ignore, frozenset[str]], ...] = ()
-    """Each with the codes that it stands for."""
+    """Each with the codes that it applies to."""
     severity: Mapping[str, Severity] = field(default_factory=dict)
     inject: frozenset[str] = frozenset()
 
@@ -33,23 +33,23 @@ def resolve(
     inject: Sequence[str],
     path: str = "",
 ) -> Policy:
-    """The policy, its names looked up. Raises UserError for a name that no check has.
+    """The policy with names resolved to codes. Raises UserError for an unknown name.
 
-    `path` is the job file that the first two stand in.
+    `path` is the job file that `ignores` and `severity` come from.
     """
     where = f"{path}: " if path else ""
-    found = tuple(
+    resolved = tuple(
         (ignore, _codes(ignore.code, f"{where}[[ignore]] {number}: code: "))
         for number, ignore in enumerate(ignores, 1)
     )
     severities = {
-        code: said
-        for name, said in sorted(severity.items(), key=lambda item: len(item[0]) != 3)
+        code: level
+        for name, level in sorted(severity.items(), key=lambda item: len(item[0]) != 3)
         for code in _codes(name, f"{where}severity: ")
     }
-    wanted = [part.strip() for name in inject for part in name.split(",") if part.strip()]
-    injected = frozenset(code for name in wanted for code in _codes(name, "--inject: "))
-    return Policy(found, severities, injected)
+    names = [part.strip() for name in inject for part in name.split(",") if part.strip()]
+    injected = frozenset(code for name in names for code in _codes(name, "--inject: "))
+    return Policy(resolved, severities, injected)
 
 
 def _codes(name: str, where: str) -> frozenset[str]:
@@ -62,44 +62,44 @@ def _codes(name: str, where: str) -> frozenset[str]:
 def apply(
     findings: Iterable[Finding], policy: Policy, host: str, today: datetime.date
 ) -> tuple[Finding, ...]:
-    """The findings as the policy has them.
+    """The findings with the policy applied.
 
-    `host` is the name of the host that was examined, "" where it is not known. What is injected
-    is then subject to the rest, so that a gate is seen as it will be.
+    `host` is the name of the host that was examined, "" if unknown. Severities and ignores also
+    apply to injected failures, so that a gate can be tested.
     """
     return tuple(
-        _ignored(_graded(_injected(finding, policy), policy), policy, host, today)
+        _ignored(_with_severity(_injected(finding, policy), policy), policy, host, today)
         for finding in findings
     )
 
 
 def notes(policy: Policy, host: str, today: datetime.date) -> tuple[str, ...]:
-    """What a reader must know of ignores that ignore nothing."""
-    told = []
+    """For the report: ignores that have no effect, and why."""
+    lines = []
     for number, (ignore, _) in enumerate(policy.ignores, 1):
         what = f"[[ignore]] {number} of {ignore.code} ({ignore.reason})"
         if ignore.until is not None and ignore.until < today:
-            told.append(f"{what} ended on {ignore.until} and ignores nothing any more")
+            lines.append(f"{what} expired on {ignore.until} and has no effect")
         elif ignore.host is not None and not host:
-            told.append(f"{what} is for {ignore.host}; this host's name is not known")
-    return tuple(told)
+            lines.append(f"{what} applies to {ignore.host}; this host's name is unknown")
+    return tuple(lines)
 
 
 def _injected(finding: Finding, policy: Policy) -> Finding:
     if finding.check.code not in policy.inject:
         return finding
     own = finding.verdict
-    said = f"injected by --inject; without it: {own.status}, {own.summary}"
-    return replace(finding, verdict=fail(said, fix=NOTHING))
+    summary = f"injected by --inject; without it: {own.status}, {own.summary}"
+    return replace(finding, verdict=fail(summary, fix=NOTHING_TO_FIX))
 
 
-def _graded(finding: Finding, policy: Policy) -> Finding:
-    wanted = policy.severity.get(finding.check.code)
-    if not finding.is_problem or wanted is None or wanted == finding.status:
+def _with_severity(finding: Finding, policy: Policy) -> Finding:
+    severity = policy.severity.get(finding.check.code)
+    if not finding.is_problem or severity is None or severity == finding.status:
         return finding
-    told = LOWERED if wanted == "warn" else RAISED
+    note = LOWERED if severity == "warn" else RAISED
     own: Verdict = finding.verdict
-    verdict = replace(own, status=Status(wanted), summary=f"{own.summary} ({told})")
+    verdict = replace(own, status=Status(severity), summary=f"{own.summary} ({note})")
     return replace(finding, verdict=verdict, judged=own.status)
 
 
@@ -107,9 +107,9 @@ def _ignored(finding: Finding, policy: Policy, host: str, today: datetime.date) 
     if not finding.is_problem and finding.status is not Status.UNKNOWN:
         return finding
     for ignore, codes in policy.ignores:
-        over = ignore.until is not None and ignore.until < today
-        elsewhere = ignore.host is not None and not (host and names(ignore.host, host))
-        if finding.check.code in codes and not over and not elsewhere:
+        expired = ignore.until is not None and ignore.until < today
+        elsewhere = ignore.host is not None and not (host and matches_name(ignore.host, host))
+        if finding.check.code in codes and not expired and not elsewhere:
             until = f" (until {ignore.until})" if ignore.until else ""
             return replace(finding, ignored=f"{ignore.reason}{until}")
     return finding

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
-from doctor._util.atomic_write import check_writable, write_whole
+from doctor._util.atomic_write import atomic_write, check_writable
 from doctor._util.errors import UserError
 from doctor.prescribe.rules import prescribe
 from doctor.report import prolog, terminal
@@ -116,7 +116,7 @@ def finished(report: Report, options: OutputOptions) -> Report:
 def _write(report: Report, format: str, path: Path) -> UserError | None:
     """Write one file; return the error instead of raising it, so that the others are written."""
     try:
-        write_whole(path, (FORMATS[format](report) + "\n").encode("utf-8", "replace"), "--output")
+        atomic_write(path, (FORMATS[format](report) + "\n").encode("utf-8", "replace"), "--output")
     except UserError as error:
         return error
     return None

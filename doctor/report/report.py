@@ -10,7 +10,6 @@ from textwrap import shorten
 from typing import TYPE_CHECKING, Literal
 
 from doctor.facts.facts import Facts
-from doctor.job.job import Job
 from doctor.judge.check import Finding, Owner, Status
 
 if TYPE_CHECKING:
@@ -79,8 +78,11 @@ class Report:
     @property
     def _blocking(self) -> Finding | None:
         """The first unknown that leaves the run without a verdict."""
+        job, options = self.facts.job, self.facts.options
         unknowns = self.with_status(Status.UNKNOWN)
-        return next((f for f in unknowns if self.selected or _required(f, self.facts.job)), None)
+        return next(
+            (f for f in unknowns if self.selected or f.check.is_required(job, options)), None
+        )
 
     @property
     def exit_code(self) -> int:
@@ -135,9 +137,3 @@ class Report:
 
 def _codes(findings: Iterable[Finding]) -> str:
     return ", ".join(finding.check.code for finding in findings)
-
-
-def _required(finding: Finding, job: Job) -> bool:
-    """Whether an unknown leaves the run without a verdict."""
-    required = finding.check.required
-    return required == "always" or (required != "never" and bool(getattr(job, required)))

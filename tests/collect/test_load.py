@@ -16,7 +16,8 @@ from recorded import machine_file, smoke, stopped
 
 from doctor._util.records import Ended, Unknown
 from doctor.checks.gpu.load import FIGURES, REPEATABLE, SPEED
-from doctor.cli.examine import examine_job
+from doctor.cli.options import ConfigFlags
+from doctor.cli.run import run
 from doctor.collect import collect, gpus
 from doctor.collect.child import CUT_OFF, PROBES, Answer
 from doctor.collect.children import Children
@@ -28,6 +29,7 @@ from doctor.facts.machine import Cuda, Gpu, Host, Interpreter, Slice, Torch, Tor
 from doctor.facts.training import Smoke
 from doctor.facts.views import JobGpu, JobGpus
 from doctor.job.job import Chosen, Job
+from doctor.job.run_options import RunOptions
 from doctor.judge.check import Owner, Status, Verdict
 
 OK = Ended(how="ok")
@@ -202,13 +204,14 @@ def test_tf32_is_left_as_it_was_through_either_api() -> None:
     assert before == after == last
 
 
-def facts(job: Job, count: int, python: str) -> Facts:
+def facts(job: Job, count: int, python: str, options: RunOptions | None = None) -> Facts:
     listed = tuple(
         TorchGpu(index=i, uuid=f"GPU-{i}", name="GPU", capability=(9, 0), memory_total=1)
         for i in range(count)
     )
     return Facts(
         job=job,
+        options=options or RunOptions(),
         host=Host(system="Linux", nvidia_devices=count),
         interpreter=Interpreter(path=python, chosen="test", importing=OK),
         torch=Unknown(reason="not asked"),
@@ -218,24 +221,24 @@ def facts(job: Job, count: int, python: str) -> Facts:
 
 
 @pytest.mark.parametrize(
-    ("job", "count", "size"),
+    ("options", "count", "size"),
     [
-        (Job(), 1, 1),
-        (Job(), 3, 3),
-        (Job(smoke=False), 3, 3),
-        (Job(quick=True), 3, 3),
-        (Job(smoke=False, quick=True), 3, 1),
+        (RunOptions(), 1, 1),
+        (RunOptions(), 3, 3),
+        (RunOptions(smoke=False), 3, 3),
+        (RunOptions(quick=True), 3, 3),
+        (RunOptions(smoke=False, quick=True), 3, 1),
     ],
 )
 def test_a_process_is_started_for_each_other_gpu_that_has_something_to_do(
-    job: Job, count: int, size: int, tmp_path: Path
+    options: RunOptions, count: int, size: int, tmp_path: Path
 ) -> None:
     sleeper = tmp_path / "python"
     sleeper.write_text("#!/bin/bash\nsleep 300\n")
     sleeper.chmod(0o755)
     children = Children()
     first = TorchChild(children, str(sleeper))
-    workers = start_workers(children, first, facts(job, count, str(sleeper)))
+    workers = start_workers(children, first, facts(Job(), count, str(sleeper), options))
     try:
         assert [worker.device for worker in workers] == [f"cuda:{i}" for i in range(size)]
         assert workers[0].child is first
@@ -276,7 +279,7 @@ def test_a_budget_that_is_over_leaves_the_watch_out() -> None:
 
 
 def test_quick_leaves_the_load_out_and_says_so() -> None:
-    quick = facts(Job(quick=True), 1, sys.executable)
+    quick = facts(Job(), 1, sys.executable, RunOptions(quick=True))
     worker = Worker("cuda:0", "GPU-0", "GPU", None)  # type: ignore[arg-type]
     assert gpus.run_load_tests(Children(), (worker,), quick, lambda doing: None) is quick
     assert gpus.without_load(quick, NOBODY).load is None
@@ -343,9 +346,8 @@ def test_gpus_that_hung_under_load_are_not_used_for_copies(
 @pytest.mark.parametrize("code", ["GPU005", "GPU006", "GPU007", "GPU008"])
 def test_quick_leaves_out_what_a_facts_file_holds(code: str) -> None:
     machine = machine_file("two_a100")
-    for quick, status in ((None, Status.PASS), (True, Status.SKIP)):
-        flags = {"quick": quick}
-        report = examine_job(flags, machine, None, [code], [], "fail", progress=False)
+    for quick, status in ((False, Status.PASS), (True, Status.SKIP)):
+        report = run({"quick": quick, "only": (code,)}, ConfigFlags(), facts_file=machine)
         (finding,) = report.findings
         assert finding.status is status
         assert ("--quick" in finding.verdict.summary) is bool(quick)

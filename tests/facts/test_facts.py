@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from pathlib import Path
+from typing import Any, get_args, get_type_hints
 
 import msgspec
 import pytest
@@ -12,10 +13,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from recorded import H100, T4, TORCH_2_15, box, job, machines, mig_slice, seen
 
-from doctor._util.records import Unknown
+from doctor._util.records import Ended, Unknown
 from doctor.facts.facts import Facts, decode, encode
-from doctor.facts.views import JobGpus, visible_gpus
+from doctor.facts.machine import Cuda, TorchGpu
+from doctor.facts.views import JobGpu, JobGpus, visible_gpus
+from doctor.job.expect import Expect
+from doctor.job.job import Job
+from doctor.job.run_options import RunOptions
+from doctor.judge.catalog import CHECKS
+from doctor.judge.check import Status
+from doctor.judge.engine import examine
 
+OK = Ended(how="ok")
 GOOD = encode(box(H100, torch=TORCH_2_15))
 ANY = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=20),
@@ -37,12 +46,58 @@ def test_non_finite_numbers_travel_as_strings() -> None:
 
 @pytest.mark.parametrize(
     "data",
-    [b"", b"{}", b"[]", b"\xff\xfe", b"[" * 100_000, b'{"schema_version": 2}', b"null"],
+    [b"", b"{}", b"[]", b"\xff\xfe", b"[" * 100_000, b'{"schema_version": 3}', b"null"],
 )
 def test_what_is_no_facts_file_is_one_line(data: bytes) -> None:
     with pytest.raises(ValueError, match="not a facts file") as error:
         decode(data)
     assert "\n" not in str(error.value)
+
+
+def test_a_file_of_schema_version_1_is_read() -> None:
+    facts = decode((Path(__file__).parent / "version1.json").read_bytes())
+    assert facts.schema_version == 2
+    assert facts.job == Job(device="cpu", working_dir="/data/runs", keep=3)
+    assert facts.options == RunOptions(
+        smoke=False, quick=True, budget=8.0, omitted=("load", "peers", "smoke")
+    )
+    assert facts.expect == Expect(gpu="H100", memory="80GB", disk={"/data": "1TB"})
+    assert decode(encode(facts)) == facts
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b'{"schema_version": 1}',
+        b'{"schema_version": 1, "job": 5}',
+        b'{"schema_version": 1, "job": {"expect": 5}}',
+        b'{"schema_version": 1, "job": ' + b"[" * 100_000,
+    ],
+)
+def test_a_damaged_file_of_schema_version_1_is_one_line(data: bytes) -> None:
+    with pytest.raises(ValueError, match="not a facts file") as error:
+        decode(data)
+    assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("options", "section", "reason"),
+    [
+        (RunOptions(), "smoke", "omitted by --no-smoke"),
+        (RunOptions(budget=8, omitted=("smoke",)), "smoke", "omitted by --budget 8"),
+        (RunOptions(budget=8, omitted=("smoke",)), "checkpoint", "no --checkpoint given"),
+        (RunOptions(), "surprise", "the job does not need surprise"),
+    ],
+)
+def test_an_absent_section_has_a_reason(options: RunOptions, section: str, reason: str) -> None:
+    assert machines()["cpu_only"].with_(options=options).reason_absent(section) == reason
+
+
+def test_every_section_that_can_be_absent_states_a_reason() -> None:
+    facts = machines()["nothing_readable"]
+    for name, hint in get_type_hints(Facts).items():
+        if type(None) in get_args(hint):
+            assert not facts.reason_absent(name).startswith("the job does not need"), name
 
 
 def test_an_unknown_key_is_an_error() -> None:
@@ -171,12 +226,18 @@ def test_the_kind_of_device_that_a_job_trains_on(
     assert facts.target.kind == kind
 
 
-def test_wsls_node_alone_does_not_tell_the_maker_and_a_rocm_torch_does() -> None:
-    facts = box(H100, torch=TORCH_2_15)
-    node = msgspec.structs.replace(facts.host, nvidia_devices=0, device_nodes=("/dev/dxg",))
+def test_a_rocm_torch_beside_nvidia_hardware_trains_on_amd_gpus_that_it_sees() -> None:
     rocm = msgspec.structs.replace(TORCH_2_15, cuda=None, hip="6.4")
-    assert facts.with_(host=node).target.kind == "nvidia"
-    assert facts.with_(host=node, torch=rocm).target.kind == "rocm"
+    amd = TorchGpu(index=0, uuid=None, name="AMD MI60", capability=(9, 0), memory_total=2**35)
+    facts = box(H100, torch=TORCH_2_15).with_(torch=rocm, cuda=Cuda(started=OK, gpus=(amd,)))
+    assert facts.target.kind == "rocm"
+    assert isinstance(facts.job_gpus, JobGpus)
+    assert facts.job_gpus.gpus == (JobGpu(torch=amd),)
+    statuses = {each.check.code: each.status for each in examine(CHECKS, facts)}
+    assert statuses["TOR002"] is Status.PASS
+    assert statuses["GPU001"] is Status.PASS
+    assert facts.with_(cuda=Cuda(started=OK)).target.kind == "nvidia"
+    assert facts.with_(job=job(device="cuda")).target.kind == "nvidia"
 
 
 def test_an_index_in_cuda_visible_devices_names_the_first_slice_of_a_mig_gpu() -> None:
@@ -202,7 +263,9 @@ def test_counts_of_a_job_are_at_least_one(field: str) -> None:
         decode(json.dumps(data).encode())
 
 
-def test_nvidia_hardware_beside_a_rocm_torch_is_still_nvidia() -> None:
+def test_wsls_node_alone_does_not_tell_the_maker_and_a_rocm_torch_does() -> None:
+    facts = box(H100, torch=TORCH_2_15)
+    node = msgspec.structs.replace(facts.host, nvidia_devices=0, device_nodes=("/dev/dxg",))
     rocm = msgspec.structs.replace(TORCH_2_15, cuda=None, hip="6.4")
-    facts = box(H100, torch=TORCH_2_15).with_(torch=rocm)
-    assert facts.target.kind == "nvidia"
+    assert facts.with_(host=node).target.kind == "nvidia"
+    assert facts.with_(host=node, torch=rocm).target.kind == "rocm"

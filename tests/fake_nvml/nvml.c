@@ -288,6 +288,12 @@ nvmlReturn_t nvmlDeviceGetComputeRunningProcesses_v2(nvmlDevice_t device, unsign
     return list(count, found);
 }
 
+nvmlReturn_t nvmlDeviceGetDisplayActive(nvmlDevice_t device, unsigned int *active) {
+    ENTER(device->gpu);
+    *active = (unsigned int)number("FAKE_DISPLAY", 0);
+    return OK;
+}
+
 nvmlReturn_t nvmlDeviceGetMigMode(nvmlDevice_t device, unsigned int *now, unsigned int *pending) {
     ENTER(device->gpu);
     *now = *pending = device->gpu == 0 && getenv("FAKE_MIG");

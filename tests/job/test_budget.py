@@ -13,12 +13,12 @@ from typing import Any
 import pytest
 from recorded import H100, TORCH_2_15, box
 
-from doctor._util.errors import UserError
 from doctor._util.records import Unknown
 from doctor.facts.facts import Facts, decode
 from doctor.facts.machine import Driver
 from doctor.job.budget import parse_seconds, reduce
 from doctor.job.job import Job
+from doctor.job.run_options import RunOptions
 from doctor.judge import catalog
 from doctor.judge.check import Status
 from doctor.judge.engine import examine
@@ -54,26 +54,26 @@ FULL = Job(hf="model", layers=2, compile=True)
     ],
 )
 def test_the_dearest_is_left_out_first(seconds: float, left: tuple[str, ...]) -> None:
-    job, told = reduce(FULL, seconds)
-    assert told == left
-    assert job.budget == seconds
-    assert job.quick is bool(left)
+    job, options, parts = reduce(FULL, RunOptions(), seconds)
+    assert parts == left
+    assert options.budget == seconds
+    assert options.quick is bool(left)
     assert bool(job.hf) is (seconds >= 30)
-    assert job.smoke is (seconds >= 10)
+    assert options.smoke is (seconds >= 10)
 
 
 def test_what_nobody_asked_for_is_not_left_out() -> None:
-    job, told = reduce(Job(quick=True, smoke=False), 5)
-    assert told == ("attention trial",)
-    assert "smoke" not in job.left_out
+    _, options, parts = reduce(Job(), RunOptions(quick=True, smoke=False), 5)
+    assert parts == ("attention trial",)
+    assert options.omitted == ("attention",)
 
 
 def test_what_is_left_out_is_skipped_with_the_reason() -> None:
-    job, _ = reduce(Job(), 8)
-    facts = box(H100, torch=TORCH_2_15, job=job).with_(smoke=None, watched=None)
+    job, options, _ = reduce(Job(), RunOptions(), 8)
+    facts = box(H100, torch=TORCH_2_15, job=job, options=options, smoke=None, watched=None)
     findings = {finding.check.code: finding for finding in examine(catalog.CHECKS, facts)}
     assert findings["SMK001"].status is Status.SKIP
-    assert findings["SMK001"].verdict.summary == "left out by --budget 8"
+    assert findings["SMK001"].verdict.summary == "omitted by --budget 8"
 
 
 @pytest.mark.parametrize(("text", "seconds"), [("8", 8), ("8s", 8), ("1.5m", 90), (" 20 ", 20)])
@@ -83,7 +83,7 @@ def test_seconds(text: str, seconds: float) -> None:
 
 @pytest.mark.parametrize("text", ["", "0", "-5", "8h", "1e3", "inf", "nan", "99999999", "0.5"])
 def test_what_is_no_budget(text: str) -> None:
-    with pytest.raises(UserError, match="--budget"):
+    with pytest.raises(ValueError, match="is not a time"):
         parse_seconds(text)
 
 
@@ -119,7 +119,7 @@ def run(folder: Path, *flags: str) -> tuple[int, dict[str, Any], Facts]:
 def test_a_driver_that_hangs_is_cut_off_by_a_budget_below_its_deadline(tmp_path: Path) -> None:
     code, report, facts = run(tmp_path, "--budget", "3s", "--skip", "TOR002")
     assert isinstance(facts.driver, Unknown)  # cut off: its own deadline is 8 s
-    assert facts.job.left_out == ("load", "peers", "attention", "smoke", "watched")
+    assert facts.options.omitted == ("load", "peers", "attention", "smoke", "watched")
     assert facts.smoke is None
     assert code in (1, 3)  # without a GPU on the bus DRV001 knows enough to fail
     statuses = {finding["code"]: finding["status"] for finding in report["findings"]}

@@ -179,7 +179,9 @@ def test_public_addresses_have_a_date_and_a_scheme() -> None:
 def test_cited_sections_are_headings_of_the_documents() -> None:
     folder = os.environ.get("DOCTOR_DOCUMENTS", "")
     if not Path(folder, "precision-stability.md").exists():
-        pytest.skip("the source documents are not at hand; DOCTOR_DOCUMENTS names their folder")
+        pytest.skip(
+            "the source documents are not available; DOCTOR_DOCUMENTS names their directory"
+        )
     for source in DOCUMENTS:
         lines = Path(folder, f"{source.document}.md").read_text("utf-8").splitlines()
         headings = {line.lstrip("#").strip() for line in lines if line.startswith("#")}

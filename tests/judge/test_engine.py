@@ -11,9 +11,11 @@ from recorded import H100, TORCH_2_15, box, cpu_only
 from doctor._util.records import Unknown
 from doctor.checkpoint.records import Checkpoint
 from doctor.facts.facts import Facts
+from doctor.facts.load import Attention
 from doctor.facts.machine import Torch
+from doctor.job.run_options import RunOptions
 from doctor.judge.check import Check, Owner, Status, Verdict, fail, ok, skip, unknown
-from doctor.judge.engine import examine
+from doctor.judge.engine import BROKEN, examine
 
 FACTS = box(H100, torch=TORCH_2_15)
 
@@ -69,7 +71,16 @@ def test_a_section_that_the_job_does_not_ask_for_is_a_skip() -> None:
 
     (finding,) = examine([check("AAA001", judge)], FACTS)
     assert finding.status is Status.SKIP
-    assert finding.verdict.summary == "no --checkpoint was named"
+    assert finding.verdict.summary == FACTS.reason_absent("checkpoint")
+
+
+def test_a_section_that_the_budget_omitted_is_a_skip_even_where_the_check_is_blocked() -> None:
+    def judge(attention: Attention | Unknown | None) -> Verdict:
+        raise AssertionError("not reached")
+
+    options = RunOptions(budget=8, omitted=("attention",))
+    checks = [check("AAA001", lambda: fail("no")), check("AAA002", judge, after=("AAA001",))]
+    assert statuses(checks, FACTS.with_(options=options)) == [Status.FAIL, Status.SKIP]
 
 
 def test_a_target_that_a_check_is_not_for_is_a_skip() -> None:
@@ -124,4 +135,5 @@ def test_a_broken_check_is_unknown_and_the_next_one_goes_on() -> None:
 
     found = examine([check("AAA001", broken), check("AAA002", lambda: ok("ok"))], FACTS)
     assert [finding.status for finding in found] == [Status.UNKNOWN, Status.PASS]
+    assert found[0].verdict.summary.startswith(BROKEN)
     assert "division by zero" in found[0].verdict.summary

@@ -9,13 +9,12 @@ import pytest
 from recorded import machines
 
 from doctor._util.errors import UserError
-from doctor.cli.examine import selected
 from doctor.facts.facts import Facts
 from doctor.job.file.tables import Ignore, Severity
 from doctor.judge import catalog
 from doctor.judge.check import Finding, Status
 from doctor.judge.engine import examine
-from doctor.judge.overrides import NOTHING, Policy, apply, notes, resolve
+from doctor.judge.overrides import LOWERED, NOTHING_TO_FIX, RAISED, Policy, apply, notes, resolve
 from doctor.report.formats.plain import render
 from doctor.report.report import Outcome, Report
 
@@ -31,7 +30,7 @@ def judged(name: str, policy: Policy, host: str = "node-7") -> Report:
 
 
 def finding(report: Report, code: str) -> Finding:
-    return next(found for found in report.findings if found.check.code == code)
+    return next(each for each in report.findings if each.check.code == code)
 
 
 def ignoring(code: str, until: str = "", host: str | None = None) -> Policy:
@@ -47,10 +46,10 @@ def graded(**severity: Severity) -> Policy:
 def test_every_code_can_be_made_to_fail(check: object) -> None:
     code = check.code  # type: ignore[attr-defined]
     report = judged("h100_torch2.15", resolve([], {}, [code]))
-    found = finding(report, code)
-    assert found.status is Status.FAIL
-    assert found.verdict.summary.startswith("injected by --inject; without it: ")
-    assert found.fix == NOTHING
+    result = finding(report, code)
+    assert result.status is Status.FAIL
+    assert result.verdict.summary.startswith("injected by --inject; without it: ")
+    assert result.fix == NOTHING_TO_FIX
     assert report.exit_code == 1
     assert report.outcome in (Outcome.FIX, Outcome.RETURN)
     assert code in report.next_action
@@ -59,7 +58,7 @@ def test_every_code_can_be_made_to_fail(check: object) -> None:
 
 def test_only_what_is_named_is_injected() -> None:
     report = judged("h100_torch2.15", resolve([], {}, ["tf32-setting,DSK"]))
-    failed = {found.check.code for found in report.with_status(Status.FAIL)}
+    failed = {each.check.code for each in report.with_status(Status.FAIL)}
     assert failed == {"NUM002", "DSK001", "DSK002"}
 
 
@@ -69,8 +68,8 @@ def test_an_older_slug_is_accepted_wherever_a_code_is() -> None:
     assert policy.inject == {check.code}
     assert policy.severity == {check.code: "warn"}
     assert [codes for _, codes in policy.ignores] == [{check.code}]
-    assert selected([alias], []) == [check]
-    assert check not in selected([], [alias])
+    assert catalog.select([alias], []) == (check,)
+    assert check not in catalog.select([], [alias])
 
 
 def test_a_gate_that_ignores_a_code_stays_open_when_it_is_injected() -> None:
@@ -83,7 +82,7 @@ def test_a_gate_that_ignores_a_code_stays_open_when_it_is_injected() -> None:
 @pytest.mark.parametrize("name", ["SMK", "smk001,SMK002,SMK003,SMK004"])
 def test_an_ignored_failure_counts_for_nothing_and_is_not_hidden(name: str) -> None:
     plain = judged("smoke_nan", Policy())
-    codes = [found.check.code for found in plain.with_status(Status.FAIL)]
+    codes = [each.check.code for each in plain.with_status(Status.FAIL)]
     assert plain.exit_code == 1
     rules = resolve([Ignore(code=code, reason="known here") for code in name.split(",")], {}, [])
     report = judged("smoke_nan", rules)
@@ -94,7 +93,8 @@ def test_an_ignored_failure_counts_for_nothing_and_is_not_hidden(name: str) -> N
     for code in codes:
         assert finding(report, code).status is Status.FAIL
         assert finding(report, code).ignored == "known here"
-    assert codes[0] not in render(report)
+    *lines, _verdict = render(report).strip().splitlines()
+    assert codes[0] not in "\n".join(lines)
     assert f"{len(report.ignored)} ignored" in render(report)
     assert "ignored: known here" in render(report, "verbose")
 
@@ -112,7 +112,6 @@ def test_a_machine_of_which_everything_is_ignored_is_not_ready() -> None:
     assert report.counts["unknown"] == 0
     assert report.outcome is Outcome.UNKNOWN
     assert report.exit_code == 3
-    assert "nothing was judged" in report.next_action
 
 
 @pytest.mark.parametrize(
@@ -125,7 +124,7 @@ def test_an_ignore_holds_until_its_last_day(until: str, ignored: bool) -> None:
     if ignored:
         assert finding(report, "DSK001").ignored == f"known here (until {until})"
     else:
-        assert "ended on 2026-11-20 and ignores nothing any more" in report.notes[0]
+        assert "2026-11-20" in report.notes[0]
         assert report.notes[0] in render(report)
 
 
@@ -141,25 +140,25 @@ def test_an_ignore_holds_until_its_last_day(until: str, ignored: bool) -> None:
 def test_an_ignore_may_be_for_some_hosts(pattern: str, host: str, ignored: bool) -> None:
     report = judged("full_disk", ignoring("DSK001", host=pattern), host)
     assert bool(finding(report, "DSK001").ignored) is ignored
-    assert ("this host's name is not known" in "".join(report.notes)) is (host == "")
+    assert bool(report.notes) is (host == "")
 
 
 def test_a_failure_lowered_to_a_warning_says_so() -> None:
     assert judged("full_disk", Policy()).exit_code == 1
     report = judged("full_disk", graded(DSK="warn"))
-    found = finding(report, "DSK001")
-    assert (found.status, found.judged) == (Status.WARN, Status.FAIL)
-    assert found.verdict.summary.endswith("(a failure, lowered to a warning by [severity])")
-    assert found.fix
+    result = finding(report, "DSK001")
+    assert (result.status, result.judged) == (Status.WARN, Status.FAIL)
+    assert LOWERED in result.verdict.summary
+    assert result.fix
     every = resolve([], dict.fromkeys(catalog.FAMILIES, "warn"), [])
     assert judged("full_disk", every).exit_code == 0
 
 
 def test_a_warning_raised_to_a_failure_closes_the_gate() -> None:
     report = judged("throttled", graded(GPU004="fail"))
-    found = finding(report, "GPU004")
-    assert (found.status, found.judged) == (Status.FAIL, Status.WARN)
-    assert "raised to a failure by [severity]" in found.verdict.summary
+    result = finding(report, "GPU004")
+    assert (result.status, result.judged) == (Status.FAIL, Status.WARN)
+    assert RAISED in result.verdict.summary
     assert report.exit_code == 1
 
 

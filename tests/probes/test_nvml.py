@@ -29,6 +29,7 @@ from doctor.facts.load import Watched
 from doctor.facts.machine import Driver, Gpu, Host, Interpreter
 from doctor.facts.views import JobGpus, match_gpus
 from doctor.job.job import Job, Target
+from doctor.job.run_options import RunOptions
 from doctor.judge.check import Owner, Status, Verdict
 
 UUIDS = tuple(f"GPU-0000000{index}-1111-2222-3333-444444444444" for index in (0, 1))
@@ -131,7 +132,7 @@ def driver_verdict(driver: Driver, gpus: tuple[Gpu, ...] | None = None) -> Verdi
 
 def facts_for(code: str) -> dict[str, Any]:
     """What a check takes beside the GPUs: no steps ran."""
-    return {"watched": None} if code == "GPU003" else {}
+    return {"GPU002": {"host": HOST}, "GPU003": {"watched": None}}.get(code, {})
 
 
 def job_gpus(answer: Answer) -> JobGpus:
@@ -165,6 +166,7 @@ def test_healthy_gpus_are_read_in_full(ask: Ask) -> None:
         compute_mode=0,
         persistence=True,
         processes=0,
+        display_active=False,
         mig=False,
         ecc=True,
         corrected=0,
@@ -193,6 +195,7 @@ def test_healthy_gpus_are_read_in_full(ask: Ask) -> None:
         ({"CORRECTED": "50000001"}, "GPU003", Status.WARN, "50,000,001 corrected"),
         ({"USED_MIB": "3000"}, "GPU002", Status.WARN, "2.9 GiB"),
         ({"USED_MIB": "90000", "PROCESSES": "2"}, "GPU002", Status.FAIL, "2 compute processes"),
+        ({"USED_MIB": "90000", "DISPLAY": "1"}, "GPU002", Status.WARN, "desktop"),
     ],
 )
 def test_trouble_is_read_and_judged(
@@ -252,6 +255,7 @@ def test_every_query_may_be_refused(ask: Ask) -> None:
         "nvmlSystemGetConfComputeState",
         "nvmlDeviceGetComputeRunningProcesses_v3",
         "nvmlDeviceGetComputeRunningProcesses_v2",
+        "nvmlDeviceGetDisplayActive",
         "nvmlDeviceGetMigMode",
         "nvmlDeviceGetEccMode",
         "nvmlDeviceGetTotalEccErrors",
@@ -371,7 +375,7 @@ def test_mig_slices_have_their_own_memory(ask: Ask) -> None:
     )
     assert isinstance(found, JobGpus)
     assert found.gpus[0].memory_used == 4 * 2**20
-    assert judged("GPU002", job_gpus=found).status is Status.PASS
+    assert judged("GPU002", host=HOST, job_gpus=found).status is Status.PASS
 
 
 def test_hang_in_a_query_keeps_the_gpus_before_it(ask: Ask) -> None:
@@ -620,10 +624,11 @@ def test_a_counter_that_hangs_is_named(drivers: Path, tmp_path: Path) -> None:
         child.kill()
 
 
-def around(ask: Ask, job: Job | None = None) -> Facts:
+def around(ask: Ask, job: Job | None = None, options: RunOptions | None = None) -> Facts:
     nobody = Unknown(reason="not asked")
     return Facts(
         job=job or Job(),
+        options=options or RunOptions(),
         host=HOST,
         gpus=gpus_of(ask()),
         interpreter=nobody,
@@ -649,10 +654,14 @@ def test_a_run_is_watched_from_its_start_to_its_end(
 
 
 @pytest.mark.parametrize(
-    "job", [Job(device="cpu"), Job(smoke=False, quick=True)], ids=["cpu", "nothing runs"]
+    ("job", "options"),
+    [(Job(device="cpu"), RunOptions()), (Job(), RunOptions(smoke=False, quick=True))],
+    ids=["cpu", "nothing runs"],
 )
-def test_nothing_is_watched_where_nothing_runs_on_a_gpu(ask: Ask, job: Job) -> None:
-    assert gpus.Watch(Children(), around(ask, job)).stop() is None
+def test_nothing_is_watched_where_nothing_runs_on_a_gpu(
+    ask: Ask, job: Job, options: RunOptions
+) -> None:
+    assert gpus.Watch(Children(), around(ask, job, options)).stop() is None
 
 
 @pytest.mark.slow

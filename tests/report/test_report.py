@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 from recorded import H100, TORCH_2_15, box, job
 
+from doctor.job.run_options import RunOptions
 from doctor.judge.catalog import find
 from doctor.judge.check import Finding, Owner, Status, Verdict
 from doctor.report.report import Outcome, Report
@@ -26,7 +27,8 @@ def report(*findings: Finding, **options: object) -> Report:
     """A report with these findings, after one that passed."""
     fail_on = options.pop("fail_on", "fail")
     selected = options.pop("selected", False)
-    facts = box(H100, torch=TORCH_2_15, job=job(**options))
+    run = RunOptions(smoke=bool(options.pop("smoke", True)))
+    facts = box(H100, torch=TORCH_2_15, job=job(**options), options=run)
     return Report(facts, (PASSED, *findings), fail_on, selected=selected)  # type: ignore[arg-type]
 
 

@@ -2,7 +2,7 @@
 
 A server that has imported the doctor, and done nothing else, forks for every command. The fork gets
 its own streams, working directory and environment, so exit codes, output and files are those of a
-real process. Variables that Python reads when it starts cannot be given to a fork: then, and for
+real process. Variables that Python reads when it starts cannot be set for a fork: then, and for
 any option of subprocess that is not listed here, a new interpreter is started.
 """
 
@@ -23,7 +23,7 @@ from typing import Any
 TIMEOUT = 240.0
 AT_START = ("PYTHON", "LC_", "LANG", "LD_")
 """Prefixes of variables that are read before any code runs."""
-PRELOADED = "doctor.__main__ doctor.cli.app doctor.cli.examine doctor.report.delivery"
+PRELOADED = "doctor.__main__ doctor.cli.app doctor.cli.run doctor.report.delivery"
 
 
 def doctor(

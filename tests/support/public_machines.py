@@ -22,6 +22,7 @@ from doctor.facts.facts import Facts
 from doctor.facts.load import Load, Watched
 from doctor.facts.machine import Cuda, Driver, Gpu, Host, Interpreter, Slice, Torch, TorchGpu
 from doctor.job.job import Job
+from doctor.job.run_options import RunOptions
 
 OK = Ended(how="ok")
 UNREAD = Unknown(reason="not in the report")
@@ -46,7 +47,8 @@ def facts_of(row: dict[str, Any]) -> Facts:
     views = tuple(_view(row, index, name) for index, name in enumerate(names))
     return Facts(
         origin=f"recorded by others: {row['source']}",
-        job=Job(smoke=False, quick=True),
+        job=Job(),
+        options=RunOptions(smoke=False, quick=True),
         host=Host(
             system="Linux",
             release=row.get("kernel", ""),

@@ -39,7 +39,6 @@ def machines() -> dict[str, Facts]:
         vocabulary=128_256,
     )
     lora = job(
-        expect=wanted,
         gpus=2,
         params=8_030_000_000,
         trainable=42_000_000,
@@ -50,11 +49,18 @@ def machines() -> dict[str, Facts]:
     )
     dark = unread()
     return {
-        "as_agreed": box(*pair, torch=TORCH_2_15, job=lora, shape=llama, places=(*PLACES, disk)),
+        "as_agreed": box(
+            *pair,
+            torch=TORCH_2_15,
+            job=lora,
+            expect=wanted,
+            shape=llama,
+            places=(*PLACES, disk),
+        ),
         "not_as_agreed": box(
             other,
             torch=TORCH_2_15,
-            job=job(expect=Expect(**_fields(wanted, torch="<2.15", cuda="12", driver="570"))),
+            expect=Expect(**_fields(wanted, torch="<2.15", cuda="12", driver="570")),
             host=host(
                 nvidia_devices=1,
                 shm_total=8 * GIB,
@@ -65,7 +71,8 @@ def machines() -> dict[str, Facts]:
             places=(*PLACES, place("expected", "/data", total=500 * GB, free=200 * GB)),
         ),
         "agreed_and_unread": dark.with_(
-            job=job(expect=wanted),
+            job=job(),
+            expect=wanted,
             places=(place("expected", "/data", looked=silent, free=None, total=None),),
             shape=Unknown(reason="config.json: no answer in 8 s"),
         ),

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-import contextlib
 import math
 import struct
 from collections.abc import Callable, Iterable
 from typing import Literal
 
 from doctor.checkpoint.analysis.float_decode import floats
-from doctor.checkpoint.analysis.tensor_names import is_born_at_one, is_norm
+from doctor.checkpoint.analysis.tensor_names import is_initialized_to_one, is_norm
 from doctor.checkpoint.dtypes import BITS
-from doctor.checkpoint.io.files import Folder, Source, Wrong, ahead
+from doctor.checkpoint.errors import CheckpointError
+from doctor.checkpoint.io.files import Directory, Source, prefetch
+from doctor.checkpoint.io.open_files import OpenFiles
 from doctor.checkpoint.records import Norm
-from doctor.checkpoint.tensors import Part, Tensor
+from doctor.checkpoint.tensors import Tensor
 
 ONE = {
     "BF16": b"\x80\x3f",
@@ -27,9 +28,6 @@ LARGEST = 1 << 24
 
 FIRST = 512
 """Bytes that are read of a norm that moved; all are read where these have an initial value."""
-
-MOST_OPEN = 64
-"""Files that are open at a time."""
 
 MOST = 20_000
 """Norms that are read of one file; one more stands for those that are not."""
@@ -51,34 +49,19 @@ def read_vectors(source: Source, tensors: Iterable[Tensor]) -> tuple[list[Norm],
     return _read(source, norms), _read(source, born)
 
 
-def read_scattered(folder: Folder, tensors: Iterable[Tensor]) -> tuple[list[Norm], list[Norm]]:
-    """The same of tensors that lie in any of the files of a folder, whole or in parts."""
+def read_scattered(
+    directory: Directory, tensors: Iterable[Tensor]
+) -> tuple[list[Norm], list[Norm]]:
+    """The same of tensors that lie in any of the files of a directory, whole or in parts."""
     norms, born = _vectors(tensors)
     found: dict[Tensor, Norm] = {}
-    with contextlib.ExitStack() as files:
-        opened = _Opened(folder, files)
+    with OpenFiles(directory) as files:
         for tensor in sorted((*norms, *born), key=lambda each: (each.file, each.begin))[:MOST]:
-            found[tensor] = _norm(tensor, _value(opened.source, tensor))
+            found[tensor] = _norm(tensor, _value(files.source, tensor))
     return (
         [found.get(tensor) or _norm(tensor, "unread") for tensor in norms[: MOST + 1]],
         [found.get(tensor) or _norm(tensor, "unread") for tensor in born[: MOST + 1]],
     )
-
-
-class _Opened:
-    """Files of a folder, opened when they are asked for; not too many of them at a time."""
-
-    def __init__(self, folder: Folder, files: contextlib.ExitStack) -> None:
-        self.folder, self.files = folder, files
-        self.known: dict[str, Source] = {}
-
-    def source(self, file: str) -> Source:
-        if file not in self.known:
-            if len(self.known) >= MOST_OPEN:
-                self.files.close()
-                self.known.clear()
-            self.known[file] = self.files.enter_context(self.folder.open(file))
-        return self.known[file]
 
 
 def _vectors(tensors: Iterable[Tensor]) -> tuple[list[Tensor], list[Tensor]]:
@@ -88,12 +71,12 @@ def _vectors(tensors: Iterable[Tensor]) -> tuple[list[Tensor], list[Tensor]]:
     for tensor in tensors:
         if tensor.elements in tensor.shape or not tensor.shape:
             (norms if is_norm(tensor) else others).append(tensor)
-    return norms, [tensor for tensor in others if is_born_at_one(tensor)]
+    return norms, [tensor for tensor in others if is_initialized_to_one(tensor)]
 
 
 def _read(source: Source, found: list[Tensor]) -> list[Norm]:
     short = [tensor for tensor in found[:MOST] if tensor.end - tensor.begin <= LARGEST]
-    ahead(source, [(tensor.begin, tensor.end) for tensor in short])
+    prefetch(source, [(tensor.begin, tensor.end) for tensor in short])
     return [
         _norm(tensor, _value(lambda file: source, tensor) if number < MOST else "unread")
         for number, tensor in enumerate(found[: MOST + 1])
@@ -113,7 +96,7 @@ def _value(source: Callable[[str], Source], tensor: Tensor) -> Value:
             data, told = _gathered(source, tensor), False
         else:
             data, told = _begun(source(tensor.file), tensor)
-    except Wrong:
+    except CheckpointError:
         return "unread"
     one = ONE[tensor.dtype]
     if len(data) != tensor.elements * len(one) and not told:
@@ -137,7 +120,7 @@ def _finite(data: bytes, dtype: str) -> bool:
 def _begun(source: Source, tensor: Tensor) -> tuple[bytes, bool]:
     """All bytes of a tensor, or its first and True where these are neither ones nor zeros.
 
-    Raises Wrong.
+    Raises CheckpointError.
     """
     length, one = tensor.end - tensor.begin, ONE[tensor.dtype]
     short = min(length, FIRST)
@@ -150,7 +133,10 @@ def _begun(source: Source, tensor: Tensor) -> tuple[bytes, bool]:
 
 
 def _gathered(source: Callable[[str], Source], tensor: Tensor) -> bytes:
-    """Bytes of a vector that lies in parts or with a step between its elements. Raises Wrong."""
+    """Bytes of a vector that lies in parts or with a step between its elements.
+
+    Raises CheckpointError.
+    """
     if tensor.strides is None:
         return b"".join(
             source(part.file).read(part.end - part.begin, part.begin) for part in tensor.parts
@@ -158,7 +144,7 @@ def _gathered(source: Callable[[str], Source], tensor: Tensor) -> bytes:
     width = BITS[tensor.dtype] // 8
     lengths = zip(tensor.shape, tensor.strides, strict=True)
     step = max((stride for length, stride in lengths if length > 1), default=1)
-    part = tensor.parts[0] if tensor.parts else Part(tensor.file, tensor.begin, tensor.end)
+    part = tensor.ranges[0]
     if len(tensor.parts) > 1 or step * width * (tensor.elements - 1) > LARGEST:
         return b""
     data = source(part.file).read((step * (tensor.elements - 1) + 1) * width, part.begin)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import math
-import struct
 from collections.abc import Iterator
 from typing import Any, Protocol
 
-from doctor.checkpoint.io.files import Source, Wrong, ahead
+from doctor.checkpoint.errors import CheckpointError
+from doctor.checkpoint.formats.scalars import is_scalar, read_scalar, scalar_bytes
+from doctor.checkpoint.io.files import Source, prefetch
 from doctor.checkpoint.pickle.nodes import mapping, members
 from doctor.checkpoint.tensors import Entry, Group, OptimizerState, Tensor
 
@@ -17,8 +18,6 @@ READS = 20_000
 
 MOST = 1_000_000
 """Parameters of a state that are looked at."""
-
-_NUMBERS = {"F32": "<f", "F64": "<d", "F16": "<e", "I64": "<q", "I32": "<i"}
 
 _GROUP = ("params", "param_names", "lr", "weight_decay", "initial_lr")
 
@@ -31,7 +30,7 @@ class Tree(Protocol):
         ...
 
     def tensor(self, node: Any, name: str) -> Tensor | None:
-        """Where the bytes of a node are; None for what is no tensor. Raises Wrong."""
+        """Where the bytes of a node are; None for what is no tensor. Raises CheckpointError."""
         ...
 
 
@@ -48,8 +47,8 @@ def read_state(tree: Tree, file: str, source: Source, reads: int = READS) -> Opt
         lead = f"{number}:" if len(found) > 1 else ""
         groups += _groups(state, lead)
         entries += _entries(state, lead, tree)
-    steps = [entry.slots["step"] for entry in entries if _counts(entry)][:reads]
-    ahead(source, [(tensor.begin, tensor.end) for tensor in steps])
+    steps = [step for entry in entries if (step := entry.slots.get("step")) and is_scalar(step)]
+    prefetch(source, [scalar_bytes(step) for step in steps[:reads]])
     kept = tuple(_stepped(entry, source, number < reads) for number, entry in enumerate(entries))
     return OptimizerState(file, tuple(groups), kept) if found else None
 
@@ -104,24 +103,14 @@ def _entries(state: dict[Any, Any], lead: str, tree: Tree) -> Iterator[Entry]:
 def _tensor(tree: Tree, node: Any, name: str) -> Tensor | None:
     try:
         return tree.tensor(node, name)
-    except Wrong:
+    except CheckpointError:
         return None
-
-
-def _counts(entry: Entry) -> bool:
-    """Whether the step count is a tensor that can be read."""
-    step = entry.slots.get("step")
-    return step is not None and step.elements == 1 and step.dtype in _NUMBERS
 
 
 def _stepped(entry: Entry, source: Source, may_read: bool) -> Entry:
     """The entry with its step count, where that is a tensor."""
     slots = {slot: tensor for slot, tensor in entry.slots.items() if slot != "step"}
     step = entry.step
-    if step is None and may_read and _counts(entry):
-        tensor = entry.slots["step"]
-        form = _NUMBERS[tensor.dtype]
-        with contextlib.suppress(Wrong, struct.error):
-            data = source.read(struct.calcsize(form), tensor.begin)
-            step = _number(struct.unpack(form, data)[0])
+    if step is None and may_read and "step" in entry.slots:
+        step = _number(read_scalar(source, entry.slots["step"]))
     return Entry(entry.key, step, slots)

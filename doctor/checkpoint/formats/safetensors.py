@@ -11,8 +11,9 @@ import msgspec
 
 from doctor._util.units import shown
 from doctor.checkpoint.dtypes import BITS
-from doctor.checkpoint.io.file_type import disguise
-from doctor.checkpoint.io.files import Source, Wrong
+from doctor.checkpoint.errors import CheckpointError
+from doctor.checkpoint.io.file_type import describe_file_type
+from doctor.checkpoint.io.files import Source
 from doctor.checkpoint.records import Problem
 from doctor.checkpoint.tensors import Shard, Tensor
 
@@ -58,22 +59,20 @@ def read_shard(source: Source, file: str) -> Shard:
         tensors = _tensors(header, file, start)
         tensors.sort(key=attrgetter("begin", "end"))
         end = _contiguous(tensors, start)
-    except Wrong as wrong:
-        return unreadable(file, size, wrong)
+    except CheckpointError as error:
+        return unreadable(file, size, error)
     problems = [*_unknown_dtypes(tensors, file), *_ending(end, size, file)]
     return Shard(file, size, tuple(tensors), metadata, tuple(problems))
 
 
-def unreadable(file: str, size: int, wrong: Wrong) -> Shard:
-    """A file of which nothing is known but what is wrong.
+def unreadable(file: str, size: int, error: CheckpointError) -> Shard:
+    """A file without a readable header.
 
-    Only a file that calls itself a file of weights is at fault for not being one.
+    Only a file whose name promises weights is at fault; any other is not inspectable.
     """
-    kind = wrong.kind
-    if kind in ("damaged", "disguised") and not file.endswith(WEIGHTS):
-        kind = "not-inspectable"
-    problem = Problem(kind=kind, file=shown(file), text=wrong.text)  # type: ignore[arg-type]
-    return Shard(file, size, problems=(problem,), readable=False)
+    if error.kind in ("damaged", "disguised") and not file.endswith(WEIGHTS):
+        error = CheckpointError("not-inspectable", error.text)
+    return Shard(file, size, problems=(error.problem(file),), readable=False)
 
 
 def _text(source: Source) -> tuple[int, bytes]:
@@ -91,7 +90,7 @@ def _text(source: Source) -> tuple[int, bytes]:
         text = (
             f"has a header of {length:,} bytes, over the safetensors library's limit of {LIMIT:,}"
         )
-        raise Wrong("over-limit", text)
+        raise CheckpointError("over-limit", text)
     if length <= len(first) - 8:
         return 8 + length, first[8 : 8 + length]
     return 8 + length, source.read(length, 8)
@@ -99,9 +98,9 @@ def _text(source: Source) -> tuple[int, bytes]:
 
 def _refuse(first: bytes, text: str) -> NoReturn:
     """Name what the file is, before anything is said of its header."""
-    if known := disguise(first):
-        raise Wrong("disguised", f"is {known}")
-    raise Wrong("damaged", text)
+    if known := describe_file_type(first):
+        raise CheckpointError("disguised", f"is {known}")
+    raise CheckpointError("damaged", text)
 
 
 def _quickly(text: bytes) -> tuple[dict[str, str], dict[str, Listed]] | None:
@@ -118,7 +117,7 @@ def _quickly(text: bytes) -> tuple[dict[str, str], dict[str, Listed]] | None:
         if text.startswith(_BEGINNING):
             metadata, entries = _after_metadata(text)
         header = _LISTED.decode(entries)
-    except (ValueError, RecursionError, MemoryError, Wrong):
+    except (ValueError, RecursionError, MemoryError, CheckpointError):
         return None
     if not header or _METADATA in header or entries.count(b":") != 4 * len(header):
         return None
@@ -148,15 +147,17 @@ def _parse(text: bytes) -> dict[str, Any]:
     try:
         found = json.loads(text.decode(), object_pairs_hook=_once, parse_constant=_no_constant)
     except UnicodeDecodeError:
-        raise Wrong("damaged", "has a header that is not UTF-8") from None
+        raise CheckpointError("damaged", "has a header that is not UTF-8") from None
     except RecursionError:
-        raise Wrong("damaged", "has a header that is nested too deeply") from None
+        raise CheckpointError("damaged", "has a header that is nested too deeply") from None
     except MemoryError:
-        raise Wrong("damaged", "has a header that takes too much memory to read") from None
+        raise CheckpointError(
+            "damaged", "has a header that takes too much memory to read"
+        ) from None
     except ValueError:
-        raise Wrong("damaged", "has a header that is not valid JSON") from None
+        raise CheckpointError("damaged", "has a header that is not valid JSON") from None
     if not isinstance(found, dict):
-        raise Wrong("damaged", "has a header that is not a JSON object")
+        raise CheckpointError("damaged", "has a header that is not a JSON object")
     return found
 
 
@@ -164,7 +165,9 @@ def _plausible(text: bytes) -> None:
     """An entry opens three brackets; lists of lists would take forty times their own length."""
     entries = text.count(b'"data_offsets"')
     if text.count(b"[") + text.count(b"{") > 6 * entries + 1000:
-        raise Wrong("damaged", f"has a header of {len(text):,} bytes that does not list tensors")
+        raise CheckpointError(
+            "damaged", f"has a header of {len(text):,} bytes that does not list tensors"
+        )
 
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -172,7 +175,7 @@ def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(found) != len(pairs):
         seen: set[str] = set()
         twice = next(name for name, _ in pairs if name in seen or seen.add(name))  # type: ignore[func-returns-value]
-        raise Wrong("damaged", f"names {shown(twice)} twice in its header")
+        raise CheckpointError("damaged", f"names {shown(twice)} twice in its header")
     return found
 
 
@@ -188,7 +191,7 @@ def _metadata(found: Any) -> dict[str, str]:
         return {}
     if isinstance(found, dict) and all(isinstance(value, str) for value in found.values()):
         return found
-    raise Wrong("damaged", "has __metadata__ that does not map text to text")
+    raise CheckpointError("damaged", "has __metadata__ that does not map text to text")
 
 
 def _tensors(header: dict[str, Listed], file: str, start: int) -> list[Tensor]:
@@ -205,32 +208,41 @@ def _tensors(header: dict[str, Listed], file: str, start: int) -> list[Tensor]:
 
 
 def _fitting(name: str, listed: Listed) -> int:
-    """How many elements a tensor has, if its bytes are as many as they take. Raises Wrong."""
+    """How many elements a tensor has, if its bytes are as many as they take.
+
+    Raises CheckpointError.
+    """
     begin, end = listed.data_offsets
     if begin > end:
-        raise Wrong("damaged", f"gives {shown(name)} offsets that are no range")
+        raise CheckpointError("damaged", f"gives {shown(name)} offsets that are no range")
     elements = 1
     for length in listed.shape:
         elements *= length
         if elements >= WIDEST:
-            raise Wrong("damaged", f"gives {shown(name)} a shape of more than 2^63 elements")
+            raise CheckpointError(
+                "damaged", f"gives {shown(name)} a shape of more than 2^63 elements"
+            )
     bits = BITS.get(listed.dtype)
     room = (end - begin) * 8
     if elements > room if bits is None else elements * bits != room:
         said = f"{listed.dtype} with {elements:,} elements in {end - begin:,} bytes"
-        raise Wrong("damaged", f"gives {shown(name)} a size that does not fit its shape: {said}")
+        raise CheckpointError(
+            "damaged", f"gives {shown(name)} a size that does not fit its shape: {said}"
+        )
     return elements
 
 
 def _listed(name: str, entry: Any) -> Listed:
     if not name.isascii() and any("\ud800" <= letter <= "\udfff" for letter in name):
-        raise Wrong("damaged", f"names a tensor with half a character: {shown(name)}")
+        raise CheckpointError("damaged", f"names a tensor with half a character: {shown(name)}")
     known = entry if isinstance(entry, dict) else {}
     dtype, shape, offsets = known.get("dtype"), known.get("shape"), known.get("data_offsets")
     if not (isinstance(dtype, str) and _sizes(shape) and _sizes(offsets)):
-        raise Wrong("damaged", f"describes {shown(name)} without a dtype, shape and offsets")
+        raise CheckpointError(
+            "damaged", f"describes {shown(name)} without a dtype, shape and offsets"
+        )
     if len(offsets) != 2 or offsets[0] > offsets[1]:
-        raise Wrong("damaged", f"gives {shown(name)} offsets that are no range")
+        raise CheckpointError("damaged", f"gives {shown(name)} offsets that are no range")
     listed = Listed(dtype, tuple(shape), (offsets[0], offsets[1]))
     _fitting(name, listed)
     return listed
@@ -243,7 +255,7 @@ def _sizes(found: Any) -> TypeGuard[list[int]]:
 
 
 def _contiguous(tensors: list[Tensor], start: int) -> int:
-    """Where the last tensor ends. Holes and overlaps are Wrong."""
+    """Where the last tensor ends. Raises CheckpointError for holes and overlaps."""
     ends: list[int] = [start, *map(attrgetter("end"), tensors)]
     if ends[:-1] == list(map(attrgetter("begin"), tensors)):
         return ends[-1]
@@ -253,7 +265,7 @@ def _contiguous(tensors: list[Tensor], start: int) -> int:
         if tensor.begin != end
     )
     said = f"a hole of {gap:,} bytes before" if gap > 0 else "bytes that overlap, in"
-    raise Wrong("damaged", f"has {said} {shown(tensor.name)}")
+    raise CheckpointError("damaged", f"has {said} {shown(tensor.name)}")
 
 
 def _unknown_dtypes(tensors: list[Tensor], file: str) -> list[Problem]:

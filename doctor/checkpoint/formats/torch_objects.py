@@ -2,10 +2,10 @@
 
 What others call (`read_tree` and `read_torch` are in torch_files.py):
 
-    tree = read_tree(source, file)              # a zip or a legacy file; raises Wrong
+    tree = read_tree(source, file)              # a zip or a legacy file; raises CheckpointError
     mapping(tree.value)                         # nodes.mapping: the dictionary at the top
     tree.tensor(node, name) -> Tensor | None    # where this node's bytes are; None: no tensor.
-                                                # Raises Wrong where it is damaged
+                                                # Raises CheckpointError where it is damaged
     tree.tensors(node, prefix) -> list[Tensor]  # all below a node; names joined by "."
     tree.weights() -> list[Tensor]              # the model's, in every shape of file that is known
     tree.optimizers() -> list[node]             # each {"state": {...}, "param_groups": [...]}
@@ -31,6 +31,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from doctor._util.units import shown
+from doctor.checkpoint.errors import CheckpointError
 from doctor.checkpoint.formats.torch_children import Path, children, holds
 from doctor.checkpoint.formats.torch_dtypes import ALIASES, ALLOWED
 from doctor.checkpoint.formats.torch_tensors import (
@@ -42,23 +43,20 @@ from doctor.checkpoint.formats.torch_tensors import (
     Place,
     inside,
     is_tensor,
-    number,
     plain,
 )
-from doctor.checkpoint.io.files import Source, Wrong
+from doctor.checkpoint.io.files import Source
 from doctor.checkpoint.pickle.nodes import (
     DEEPEST,
     Global,
-    Made,
+    ObjectNode,
     Pickled,
     attributes,
     mapping,
     members,
 )
-from doctor.checkpoint.records import Problem
+from doctor.checkpoint.records import Problem, ProblemKind
 from doctor.checkpoint.tensors import Tensor
-
-__all__ = ["Tree", "number"]
 
 LONGEST_NAME = 2_000
 MOST_PROBLEMS = 20
@@ -130,9 +128,12 @@ class Tree:
         return (*self.found, *notes)
 
     def tensor(self, node: Any, name: str) -> Tensor | None:
-        """Where the bytes of a node are; None for what is no plain tensor. Raises Wrong."""
+        """Where the bytes of a node are; None for what is no plain tensor.
+
+        Raises CheckpointError.
+        """
         for _ in range(DEEPEST):
-            if type(node) is not Made:
+            if type(node) is not ObjectNode:
                 return None
             if node.name in PLAIN:
                 return plain(node.name, node.args, name, self.file, self.place)
@@ -181,10 +182,10 @@ class Tree:
         top = mapping(self.value)
         return next((name for name, keys in WRITERS.items() if keys <= top.keys()), "")
 
-    def wrong(self, kind: str, text: str) -> None:
+    def add_problem(self, kind: ProblemKind, text: str) -> None:
         """Keep a problem, and not too many."""
         if len(self.found) < MOST_PROBLEMS:
-            self.found.append(Problem(kind=kind, file=shown(self.file), text=text))  # type: ignore[arg-type]
+            self.found.append(Problem(kind=kind, file=shown(self.file), text=text))
 
 
 def _is_optimizer(found: dict[Any, Any]) -> bool:
@@ -227,23 +228,25 @@ def _walk(tree: Tree, node: Any, prefix: str) -> Iterator[Tensor]:
         seen[id(node)] = node
         below = [(child, name, depth + 1) for child, name in children(node, path) if holds(child)]
         if below and depth >= DEEPEST:
-            tree.wrong("not-inspectable", f"holds objects more than {DEEPEST} deep in each other")
+            tree.add_problem(
+                "not-inspectable", f"holds objects more than {DEEPEST} deep in each other"
+            )
             continue
         left += reversed(below)
 
 
-def _one(tree: Tree, node: Made, path: Path) -> Tensor | None:
+def _one(tree: Tree, node: ObjectNode, path: Path) -> Tensor | None:
     try:
         tensor = tree.tensor(node, _name(path))
-    except Wrong as wrong:
-        tree.wrong(wrong.kind, wrong.text)
+    except CheckpointError as error:
+        tree.add_problem(error.kind, error.text)
         return None
     if node.name not in PLAIN and (kind := _kind(node, tensor)):
         tree.odd[kind] = tree.odd.get(kind, 0) + 1
     return tensor
 
 
-def _kind(node: Made, tensor: Tensor | None) -> str:
+def _kind(node: ObjectNode, tensor: Tensor | None) -> str:
     """What is to be said of a tensor that is not a plain one."""
     while tensor and node.name in INNER:
         node = node.args[0]
@@ -266,5 +269,7 @@ def _name(path: Path) -> str:
         parts.append(part)
         length += len(part) + 1
         if length > LONGEST_NAME:
-            raise Wrong("not-inspectable", f"has a tensor with a name over {LONGEST_NAME:,} long")
+            raise CheckpointError(
+                "not-inspectable", f"has a tensor with a name over {LONGEST_NAME:,} long"
+            )
     return ".".join(reversed(parts))

@@ -19,7 +19,7 @@ _MAGIC = (
 )
 
 
-def disguise(data: bytes) -> str | None:
+def describe_file_type(data: bytes) -> str | None:
     """ "a git-LFS pointer ...", or None where the first bytes are no known format's."""
     first = data[:LOOK]
     if first.startswith(b"version https://git-lfs"):

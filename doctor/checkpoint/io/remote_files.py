@@ -1,4 +1,4 @@
-"""Files and folders far away: what was found or fetched once is kept, and no file is read whole."""
+"""Remote files and directories: looked up and fetched once, never read as a whole."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Protocol, TypeVar
 
-from doctor.checkpoint.io.files import Wrong
+from doctor.checkpoint.errors import CheckpointError
 
 FIRST = 128 * 1024
 """Read at once of a file: most headers are shorter."""
@@ -25,7 +25,7 @@ CLOSE = 16 * 1024
 LONG = 1 << 20
 """Bytes of ranges that are fetched as one."""
 
-AT_ONCE = 16
+CONCURRENT_REQUESTS = 16
 """Requests that are under way at the same time."""
 
 NAMES = (
@@ -57,48 +57,48 @@ NAMES = (
     "trainer_state.json",
     "training_args.bin",
 )
-"""What is looked for where a server lists no folders."""
+"""What is looked for where a server lists no directories."""
 
 T = TypeVar("T")
 U = TypeVar("U")
 
 Fetch = Callable[[int, int], bytes]
-"""The bytes from `begin` to before `end`. Raises Wrong."""
+"""The bytes from `begin` to before `end`. Raises CheckpointError."""
 
 
 class Store(Protocol):
-    """What a kind of address has to offer; every call may raise Wrong."""
+    """What a kind of address has to offer; every call may raise CheckpointError."""
 
     def names(self, path: str) -> list[str] | None:
-        """What is in a folder; the names of folders end with a slash. None: nobody tells."""
+        """What is in a directory; the names of directories end with a slash. None: nobody tells."""
         ...
 
-    def find(self, path: str) -> Found:
+    def find(self, path: str) -> RemoteEntry:
         """A file's size and how its bytes are fetched, from here on without changes."""
         ...
 
-    def is_folder(self, path: str) -> bool:
-        """Whether the path is a folder; a file or nothing is none."""
+    def is_directory(self, path: str) -> bool:
+        """Whether the path is a directory; a file or nothing is none."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class RemoteEntry:
     """A file that is there."""
 
     size: int
     fetch: Fetch
 
 
-def at_once(work: Callable[[T], U], items: Iterable[T]) -> list[U]:
+def run_concurrently(work: Callable[[T], U], items: Iterable[T]) -> list[U]:
     """`work` on every item, several at a time; answers in the order of the items."""
     from concurrent.futures import ThreadPoolExecutor
 
-    with ThreadPoolExecutor(AT_ONCE) as pool:
+    with ThreadPoolExecutor(CONCURRENT_REQUESTS) as pool:
         return list(pool.map(work, items))
 
 
-def merged(ranges: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
+def coalesce(ranges: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
     """The same ranges in order, those that lie close together as one."""
     found: list[tuple[int, int]] = []
     for begin, end in sorted(ranges):
@@ -120,7 +120,7 @@ class RemoteFile:
     """Where they begin, sorted, and their bytes."""
 
     def read(self, size: int, offset: int) -> bytes:
-        """Up to `size` bytes at `offset`; fewer where the file ends. Raises Wrong."""
+        """Up to `size` bytes at `offset`; fewer where the file ends. Raises CheckpointError."""
         end = min(offset + size, self.size)
         if offset >= end:
             return b""
@@ -132,7 +132,7 @@ class RemoteFile:
             return first[offset:end]
         return self._get(offset, end)
 
-    def ahead(self, ranges: list[tuple[int, int]]) -> None:
+    def prefetch(self, ranges: list[tuple[int, int]]) -> None:
         """Fetch (begin, end) ranges that will be read, several at a time, as far as possible."""
         spans = ((begin, min(end, self.size)) for begin, end in ranges)
         lacking = [
@@ -142,14 +142,14 @@ class RemoteFile:
         ]
         wanted: list[tuple[int, int]] = []
         room = KEPT - sum(len(data) for _, data in self.kept)
-        for begin, end in merged(lacking):
+        for begin, end in coalesce(lacking):
             room -= end - begin
             if room >= 0:
                 wanted.append((begin, end))
-        at_once(self._keep, wanted)
+        run_concurrently(self._keep, wanted)
 
     def _keep(self, span: tuple[int, int]) -> None:
-        with contextlib.suppress(Wrong):  # told when it is read
+        with contextlib.suppress(CheckpointError):  # told when it is read
             data = self._get(*span)
             bisect.insort(self.kept, (span[0], data))
 
@@ -165,60 +165,60 @@ class RemoteFile:
         self.fetched += end - begin
         if self.fetched > MOST:
             text = f"needs more than {MOST >> 20} MiB of it to be read; download it first"
-            raise Wrong("not-inspectable", text)
+            raise CheckpointError("not-inspectable", text)
         data = self.fetch(begin, end)
         if len(data) != end - begin:
             text = f"cannot be read: {len(data):,} of {end - begin:,} bytes came"
-            raise Wrong("not-inspectable", text)
+            raise CheckpointError("not-inspectable", text)
         return data
 
 
 @dataclass
-class RemoteFolder:
-    """A folder far away. What was found of its files once is not asked again."""
+class RemoteDirectory:
+    """A directory far away. What was found of its files once is not asked again."""
 
     address: str
     store: Store
     path: str
-    _found: dict[str, Found | Wrong] = field(default_factory=dict)
+    _entries: dict[str, RemoteEntry | CheckpointError] = field(default_factory=dict)
 
     def names(self) -> list[str]:
         """What is directly inside, sorted; where nobody tells, the known names that are there."""
         listed = self.store.names(self.path)
         if listed is not None:
             return listed
-        self.ahead(list(NAMES))
-        there = [name for name in NAMES if isinstance(self._found[name], Found)]
-        refused = [wrong for wrong in map(self._find, NAMES) if isinstance(wrong, Wrong)]
-        if not there and (said := [wrong for wrong in refused if wrong.kind != "missing"]):
+        self.prefetch(list(NAMES))
+        there = [name for name in NAMES if isinstance(self._entries[name], RemoteEntry)]
+        refused = [error for error in map(self._find, NAMES) if isinstance(error, CheckpointError)]
+        if not there and (said := [error for error in refused if error.kind != "missing"]):
             raise said[0]
         return there
 
     @contextlib.contextmanager
     def open(self, name: str) -> Iterator[RemoteFile]:
-        """One file. Raises Wrong."""
+        """One file. Raises CheckpointError."""
         found = self._find(name)
-        if isinstance(found, Wrong):
+        if isinstance(found, CheckpointError):
             raise found
         yield RemoteFile(found.size, found.fetch)
 
-    def there(self, name: str) -> bool:
+    def exists(self, name: str) -> bool:
         """Whether something has that name; what may not be looked at is there."""
         found = self._find(name)
-        return not (isinstance(found, Wrong) and found.kind == "missing")
+        return not (isinstance(found, CheckpointError) and found.kind == "missing")
 
-    def inside(self, name: str) -> RemoteFolder:
+    def inside(self, name: str) -> RemoteDirectory:
         address = f"{self.address.rstrip('/')}/{name}"
-        return RemoteFolder(address, self.store, f"{self.path}/{name.rstrip('/')}")
+        return RemoteDirectory(address, self.store, f"{self.path}/{name.rstrip('/')}")
 
-    def ahead(self, names: list[str]) -> None:
+    def prefetch(self, names: list[str]) -> None:
         """Find files that will be opened, several at a time."""
-        at_once(self._find, names)
+        run_concurrently(self._find, names)
 
-    def _find(self, name: str) -> Found | Wrong:
-        if name not in self._found:
+    def _find(self, name: str) -> RemoteEntry | CheckpointError:
+        if name not in self._entries:
             try:
-                self._found[name] = self.store.find(f"{self.path}/{name}")
-            except Wrong as wrong:
-                self._found[name] = wrong
-        return self._found[name]
+                self._entries[name] = self.store.find(f"{self.path}/{name}")
+            except CheckpointError as error:
+                self._entries[name] = error
+        return self._entries[name]

@@ -6,16 +6,19 @@ torchtitan write, optimizer.state.exp_avg.NAME as Megatron does.
 
 from __future__ import annotations
 
+import contextlib
 import re
-import struct
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any, cast
 
-from doctor.checkpoint.analysis.moments import MASTERS, MOMENTS
-from doctor.checkpoint.io.files import Folder, Wrong
-from doctor.checkpoint.layouts.dcp import Dcp, Stage, read_dcp, shards
-from doctor.checkpoint.layouts.dcp_chunks import Stored
+from doctor.checkpoint.errors import CheckpointError
+from doctor.checkpoint.formats.scalars import is_scalar, read_scalar
+from doctor.checkpoint.io.files import Directory
+from doctor.checkpoint.io.stages import Stage
+from doctor.checkpoint.layouts.dcp import Dcp, read_dcp, shards
+from doctor.checkpoint.layouts.dcp_chunks import StoredTensor
+from doctor.checkpoint.optimizer_slots import MASTERS, MOMENTS
 from doctor.checkpoint.pickle.nodes import members
 from doctor.checkpoint.tensors import Entry, Group, OptimizerState, Shard, Tensor
 
@@ -38,7 +41,6 @@ _OPTIMIZER = re.compile(
 )
 _STEP = re.compile(r"(?:.*\.)?(?:global_step|iteration|iter_num|step)")
 _SLOTS = frozenset((*MOMENTS, *MASTERS, "step", "max_exp_avg_sq"))
-_NUMBERS = {"F32": "<f", "F64": "<d", "I64": "<q", "I32": "<i"}
 
 
 @dataclass(slots=True)
@@ -50,12 +52,14 @@ class _Sorted:
     """Parameter -> slot -> tensor."""
 
 
-def read_folder(folder: Folder, under: str, stage: Stage) -> tuple[list[Shard], list[Shard]]:
-    """Shards of one folder; the first stands for .metadata and has the optimizer's state.
+def read_directory(
+    directory: Directory, under: str, stage: Stage
+) -> tuple[list[Shard], list[Shard]]:
+    """Shards of one directory; the first stands for .metadata and has the optimizer's state.
 
     There are no files of the optimizer alone.
     """
-    found = read_dcp(folder, under, stage, _wanted)
+    found = read_dcp(directory, under, stage, _wanted)
     sort = _Sorted()
     for name, tensor in found.tensors.items():
         _put(sort, found.stored[name], tensor)
@@ -64,7 +68,7 @@ def read_folder(folder: Folder, under: str, stage: Stage) -> tuple[list[Shard], 
     state = None
     if sort.slots:
         with stage(f"read the step counts of {under or 'the optimizer'}"):
-            state = _state(folder, found, sort, about.file)
+            state = _state(directory, found, sort, about.file)
     return [
         Shard(
             about.file,
@@ -87,7 +91,7 @@ def _wanted(name: str) -> bool:
     return "param_groups." in name and parts[-1] in ("lr", "weight_decay", "initial_lr", "params")
 
 
-def _put(sort: _Sorted, stored: Stored, tensor: Tensor) -> None:
+def _put(sort: _Sorted, stored: StoredTensor, tensor: Tensor) -> None:
     """Into the weights under the model's own name, or into a slot of a parameter."""
     name = stored.name
     if match := _OPTIMIZER.fullmatch(name):
@@ -110,8 +114,8 @@ def _slot(rest: str) -> tuple[str, str]:
     return (after, first) if first in _SLOTS and after else (parameter, last)
 
 
-def _state(folder: Folder, found: Dcp, sort: _Sorted, file: str) -> OptimizerState:
-    steps = _steps(folder, [slots["step"] for slots in sort.slots.values() if "step" in slots])
+def _state(directory: Directory, found: Dcp, sort: _Sorted, file: str) -> OptimizerState:
+    steps = _steps(directory, [slots["step"] for slots in sort.slots.values() if "step" in slots])
     entries = []
     for name, slots in sort.slots.items():
         step = steps.get(slots["step"]) if "step" in slots else None
@@ -126,24 +130,19 @@ def _state(folder: Folder, found: Dcp, sort: _Sorted, file: str) -> OptimizerSta
     return OptimizerState(file, tuple(_groups(found)), tuple(entries), masters)
 
 
-def _steps(folder: Folder, tensors: Iterable[Tensor]) -> dict[Tensor, float]:
+def _steps(directory: Directory, tensors: Iterable[Tensor]) -> dict[Tensor, float]:
     """The values of step counts, each file opened once."""
-    of: dict[str, list[Tensor]] = {}
+    by_file: dict[str, list[Tensor]] = {}
     for tensor in list(tensors)[:STEPS_READ]:
-        if tensor.elements == 1 and tensor.dtype in _NUMBERS:
-            of.setdefault(tensor.file, []).append(tensor)
-    found: dict[Tensor, float] = {}
-    for file, inside in of.items():
-        try:
-            with folder.open(file) as source:
-                for tensor in inside:
-                    form = _NUMBERS[tensor.dtype]
-                    data = source.read(struct.calcsize(form), tensor.begin)
-                    if len(data) == struct.calcsize(form):
-                        found[tensor] = float(struct.unpack(form, data)[0])
-        except Wrong:
-            continue
-    return found
+        if is_scalar(tensor):
+            by_file.setdefault(tensor.file, []).append(tensor)
+    values: dict[Tensor, float] = {}
+    for file, scalars in by_file.items():
+        with contextlib.suppress(CheckpointError), directory.open(file) as source:
+            for tensor in scalars:
+                if (value := read_scalar(source, tensor)) is not None:
+                    values[tensor] = value
+    return values
 
 
 def _groups(found: Dcp) -> list[Group]:

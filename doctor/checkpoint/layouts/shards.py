@@ -6,7 +6,8 @@ import re
 from collections import Counter
 
 from doctor._util.units import shown
-from doctor.checkpoint.io.files import Folder, LocalFolder, Wrong, find_ahead
+from doctor.checkpoint.errors import CheckpointError
+from doctor.checkpoint.io.files import Directory, LocalDirectory, prefetch_files
 from doctor.checkpoint.layouts.layout import Layout
 from doctor.checkpoint.layouts.shard_index import listed, read_index
 from doctor.checkpoint.records import Problem
@@ -35,11 +36,11 @@ def numbered(found: list[str]) -> list[str]:
     return [name for name, shard in parts.items() if (shard["stem"], shard["count"]) == best]
 
 
-def without_index(folder: Folder, files: list[str], ends: str) -> Layout:
+def without_index(directory: Directory, files: list[str], ends: str) -> Layout:
     """Numbered shards that lie alone."""
     text = "there is no index: transformers cannot load shards without one"
     problems = [Problem(kind="no-index", file="", text=text), *lacking(files)]
-    return Layout(folder, KINDS[ends], tuple(files), problems=tuple(problems))
+    return Layout(directory, KINDS[ends], tuple(files), problems=tuple(problems))
 
 
 def lacking(files: list[str]) -> list[Problem]:
@@ -60,44 +61,49 @@ def beside(single: str, found: list[str]) -> tuple[Problem, ...]:
     return (Problem(kind="stray", file=single, text=text),)
 
 
-def indexed(folder: Folder, names: list[str], index: str, ends: str) -> Layout:
+def indexed(directory: Directory, names: list[str], index: str, ends: str) -> Layout:
     """The shards that an index names; the files on disk where it names none of them."""
     found = [name for name in names if name.endswith(ends) and name[0] != "."]
     shards, kind = numbered(found), KINDS[ends]
     try:
-        weight_map = read_index(folder, index)
-    except Wrong as wrong:
-        problem = Problem(kind=wrong.kind, file=shown(index), text=wrong.text)  # type: ignore[arg-type]
-        return Layout(folder, kind, tuple(shards), problems=(problem,))
+        weight_map = read_index(directory, index)
+    except CheckpointError as error:
+        problem = error.problem(index)
+        return Layout(directory, kind, tuple(shards), problems=(problem,))
     named = sorted(set(weight_map.values()))
-    find_ahead(folder, named)
-    absent = [name for name in named if not folder.there(name)]
+    prefetch_files(directory, named)
+    absent = [name for name in named if not directory.exists(name)]
     complete = shards if shards and one_of(shards[0]) == len(shards) else []
     here = tuple(complete or [name for name in found if name == WHOLE[ends]])
     if len(absent) == len(named) and here:
         text = f"names none of the {len(here)} files that are here, which are a complete set"
         stale = Problem(kind="stale-index", file=shown(index), text=text)
-        return Layout(folder, kind, here, problems=(stale,))
+        return Layout(directory, kind, here, problems=(stale,))
     return Layout(
-        folder,
+        directory,
         kind,
         tuple(name for name in named if name not in set(absent)),
         index,
         weight_map,
-        (*_absent(folder, index, absent, len(named)), *_strays(index, named, found, WHOLE[ends])),
+        (
+            *_absent(directory, index, absent, len(named)),
+            *_strays(index, named, found, WHOLE[ends]),
+        ),
     )
 
 
-def _absent(folder: Folder, index: str, absent: list[str], total: int) -> list[Problem]:
+def _absent(directory: Directory, index: str, absent: list[str], total: int) -> list[Problem]:
     if not absent:
         return []
-    broken = " (links to files that are not there)" if _linked(folder, absent) else ""
+    broken = " (links to files that are not there)" if _linked(directory, absent) else ""
     text = f"names {total} files of which {len(absent)} are missing{broken}: {listed(absent)}"
     return [Problem(kind="missing", file=shown(index), text=text)]
 
 
-def _linked(folder: Folder, names: list[str]) -> bool:
-    return isinstance(folder, LocalFolder) and any((folder.path / n).is_symlink() for n in names)
+def _linked(directory: Directory, names: list[str]) -> bool:
+    return isinstance(directory, LocalDirectory) and any(
+        (directory.path / n).is_symlink() for n in names
+    )
 
 
 def _strays(index: str, named: list[str], found: list[str], whole: str) -> list[Problem]:

@@ -7,7 +7,8 @@ import re
 from typing import Any
 
 from doctor._util.units import shown
-from doctor.checkpoint.io.files import Folder, Wrong, read_json
+from doctor.checkpoint.errors import CheckpointError
+from doctor.checkpoint.io.files import Directory, read_json
 from doctor.checkpoint.records import Problem, Tokenizer
 
 LIMIT = 8 << 20
@@ -25,11 +26,11 @@ SMALL = ("tokenizer_config.json", "special_tokens_map.json")
 CONFIGURATIONS = ("config.json", "generation_config.json")
 
 
-def read_tokenizer(folder: Folder) -> Tokenizer | None:
+def read_tokenizer(directory: Directory) -> Tokenizer | None:
     """What the files tell of the padding; None where there are no tokenizer's files."""
     problems: list[Problem] = []
-    said = {name: _json(folder, name, problems) for name in (*SMALL, *CONFIGURATIONS)}
-    head = _head(folder, problems)
+    said = {name: _json(directory, name, problems) for name in (*SMALL, *CONFIGURATIONS)}
+    head = _head(directory, problems)
     files = [name for name in SMALL if said[name] is not None]
     if head is not None:
         files.append("tokenizer.json")
@@ -59,24 +60,24 @@ def read_tokenizer(folder: Folder) -> Tokenizer | None:
     )
 
 
-def _json(folder: Folder, name: str, problems: list[Problem]) -> dict[str, Any] | None:
+def _json(directory: Directory, name: str, problems: list[Problem]) -> dict[str, Any] | None:
     try:
-        return read_json(folder, name, LIMIT)
-    except Wrong as wrong:
-        if wrong.kind != "missing":
-            problems.append(Problem(kind="note", file=name, text=wrong.text))
+        return read_json(directory, name, LIMIT)
+    except CheckpointError as error:
+        if error.kind != "missing":
+            problems.append(Problem(kind="note", file=name, text=error.text))
         return None
 
 
-def _head(folder: Folder, problems: list[Problem]) -> str | None:
+def _head(directory: Directory, problems: list[Problem]) -> str | None:
     """The start of tokenizer.json as text; None where there is none."""
     name = "tokenizer.json"
     try:
-        with folder.open(name) as source:
+        with directory.open(name) as source:
             data = source.read(min(HEAD, source.size), 0)
-    except Wrong as wrong:
-        if wrong.kind != "missing":
-            problems.append(Problem(kind="note", file=name, text=wrong.text))
+    except CheckpointError as error:
+        if error.kind != "missing":
+            problems.append(Problem(kind="note", file=name, text=error.text))
         return None
     return data.decode("utf-8", "ignore")
 

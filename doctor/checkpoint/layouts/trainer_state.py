@@ -6,7 +6,8 @@ from typing import Any, NoReturn
 
 import msgspec
 
-from doctor.checkpoint.io.files import Wrong, json_object
+from doctor.checkpoint.errors import CheckpointError
+from doctor.checkpoint.io.files import json_object
 from doctor.checkpoint.records import History
 
 LIMIT = 64 << 20
@@ -39,7 +40,7 @@ class _State(msgspec.Struct):
 def read_state(data: bytes) -> dict[str, Any]:
     """The entries of trainer_state.json that tell of the run; the rest is passed over unread.
 
-    Raises Wrong for what is no such file.
+    Raises CheckpointError for what is no such file.
     """
     try:
         state = msgspec.json.decode(data, type=_State)
@@ -53,7 +54,7 @@ def read_state(data: bytes) -> dict[str, Any]:
 
 
 def _refused() -> NoReturn:
-    raise Wrong("damaged", "is not valid JSON")
+    raise CheckpointError("damaged", "is not valid JSON")
 
 
 def _entries(data: bytes) -> list[dict[str, Any]]:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from doctor.checkpoint.io.files import Wrong
+from doctor.checkpoint.errors import CheckpointError
 from doctor.checkpoint.layouts.zero_flat import Shapes, group_slices, rank_slices
 from doctor.checkpoint.tensors import Entry, Group, OptimizerState, Tensor
 
@@ -41,21 +41,11 @@ class Rank:
     groups: list[dict[Any, Any]]
 
 
-def joined(before: OptimizerState | None, state: OptimizerState) -> OptimizerState:
-    """The states of several tensor-parallel ranks as one."""
-    if before is None:
-        return state
-    return OptimizerState(
-        before.file,
-        (*before.groups, *state.groups),
-        (*before.entries, *state.entries),
-        (*before.masters, *state.masters),
-        before.low_masters or state.low_masters,
-    )
-
-
 def assembled(under: str, lead: str, engine: Engine) -> tuple[list[Tensor], OptimizerState | None]:
-    """Weights that are only here, and masters and moments of every parameter. Raises Wrong."""
+    """Weights that are only here, and masters and moments of every parameter.
+
+    Raises CheckpointError.
+    """
     whole = []
     if engine.frozen and engine.fragments:
         for name, shape in engine.frozen.items():
@@ -66,9 +56,11 @@ def assembled(under: str, lead: str, engine: Engine) -> tuple[list[Tensor], Opti
     ranks = engine.ranks
     count = ranks[0].count or len(ranks)
     if len(ranks) < count:
-        raise Wrong("missing", f"has {len(ranks)} of {count} files of optimizer states")
+        raise CheckpointError("missing", f"has {len(ranks)} of {count} files of optimizer states")
     if len(ranks) > count:
-        raise Wrong("damaged", f"has {len(ranks)} files of optimizer states, {count} are of a run")
+        raise CheckpointError(
+            "damaged", f"has {len(ranks)} files of optimizer states, {count} are of a run"
+        )
     cut = rank_slices if ranks[0].stage == 3 else group_slices
     masters = cut(engine.shapes, [rank.flats for rank in ranks])
     if ranks[0].stage == 3:

@@ -9,7 +9,7 @@ from itertools import accumulate
 
 from doctor._util.units import shown
 from doctor.checkpoint.dtypes import BITS
-from doctor.checkpoint.io.files import Wrong
+from doctor.checkpoint.errors import CheckpointError
 from doctor.checkpoint.tensors import Part, Tensor
 
 Shapes = dict[str, tuple[int, ...]]
@@ -27,9 +27,11 @@ class Vector:
         return self.ends[-1] if self.ends else 0
 
     def cut(self, begin: int, end: int) -> list[Part]:
-        """The bytes of the elements from `begin` to before `end`. Raises Wrong."""
+        """The bytes of the elements from `begin` to before `end`. Raises CheckpointError."""
         if end > self.elements:
-            raise Wrong("damaged", "has flat groups that are shorter than what is in them")
+            raise CheckpointError(
+                "damaged", "has flat groups that are shorter than what is in them"
+            )
         found = []
         index = bisect_right(self.ends, begin)
         while begin < end:
@@ -38,7 +40,9 @@ class Vector:
             stop = min(end, self.ends[index])
             width = BITS.get(piece.dtype, 0) // 8
             if piece.strides is not None or piece.parts or not width:
-                raise Wrong("not-inspectable", "has flat groups that are no plain vectors")
+                raise CheckpointError(
+                    "not-inspectable", "has flat groups that are no plain vectors"
+                )
             at = piece.begin - first * width
             found.append(Part(piece.file, at + begin * width, at + stop * width))
             begin, index = stop, index + 1
@@ -48,13 +52,13 @@ class Vector:
 def group_slices(groups: Sequence[Shapes], ranks: Sequence[Sequence[Tensor]]) -> list[Tensor]:
     """ZeRO 1 and 2: each group's parameters end to end, the whole divided over the ranks.
 
-    Raises Wrong where they do not fill what the ranks hold, but for padding.
+    Raises CheckpointError where they do not fill what the ranks hold, but for padding.
     """
     found = []
     for number, shapes in enumerate(groups):
         if any(len(flats) != len(groups) for flats in ranks):
             said = f"{len(groups)} groups of parameters, and files of another number of them"
-            raise Wrong("damaged", f"has {said}")
+            raise CheckpointError("damaged", f"has {said}")
         whole = Vector([flats[number] for flats in ranks])
         at = 0
         for name, shape in shapes.items():
@@ -67,7 +71,10 @@ def group_slices(groups: Sequence[Shapes], ranks: Sequence[Sequence[Tensor]]) ->
 
 
 def rank_slices(groups: Sequence[Shapes], ranks: Sequence[Sequence[Tensor]]) -> list[Tensor]:
-    """ZeRO 3: every parameter divided over the ranks, each slice rounded up. Raises Wrong."""
+    """ZeRO 3: every parameter divided over the ranks, each slice rounded up.
+
+    Raises CheckpointError.
+    """
     vectors = [Vector(flats) for flats in ranks]
     found, at = [], 0
     for name, shape in (item for shapes in groups for item in shapes.items()):
@@ -86,10 +93,13 @@ def rank_slices(groups: Sequence[Shapes], ranks: Sequence[Sequence[Tensor]]) -> 
 
 
 def _filled(used: int, there: int, padding: int) -> None:
-    """The padding is as the engine makes it: up to a multiple, and none beyond. Raises Wrong."""
+    """The padding is as the engine makes it: up to a multiple, and none beyond.
+
+    Raises CheckpointError.
+    """
     if -(-used // padding) != -(-there // padding):
         said = f"{there:,} elements in flat groups and parameters of {used:,}"
-        raise Wrong("damaged", f"has {said}: the files are not of one save")
+        raise CheckpointError("damaged", f"has {said}: the files are not of one save")
 
 
 def _tensor(
@@ -97,7 +107,9 @@ def _tensor(
 ) -> Tensor:
     dtypes = {piece.dtype for piece in pieces}
     if len(dtypes) > 1:
-        raise Wrong("not-inspectable", f"has flat groups of several dtypes for {shown(name)}")
+        raise CheckpointError(
+            "not-inspectable", f"has flat groups of several dtypes for {shown(name)}"
+        )
     dtype = dtypes.pop() if dtypes else "F32"
     first = parts[0] if parts else Part(pieces[0].file if pieces else "", 0, 0)
     several = tuple(parts) if len(parts) > 1 else ()

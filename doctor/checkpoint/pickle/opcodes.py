@@ -6,9 +6,9 @@ import _compat_pickle
 from typing import Any, NoReturn
 
 from doctor._util.units import shown
-from doctor.checkpoint.io.files import Wrong
+from doctor.checkpoint.errors import CheckpointError
 from doctor.checkpoint.pickle import value_opcodes as values
-from doctor.checkpoint.pickle.nodes import FROZENSET, SET, Global, Made, Persistent, hashable
+from doctor.checkpoint.pickle.nodes import FROZENSET, SET, Global, ObjectNode, Persistent, hashable
 from doctor.checkpoint.pickle.value_opcodes import LONGEST_NAME, Handler, Machine, line, text
 
 BYTES_MADE = Global("_codecs", "encode")
@@ -25,8 +25,10 @@ OUTSIDE = {
 def _unknown(machine: Machine) -> NoReturn:
     code = machine.data[machine.at - 1]
     if code in OUTSIDE:
-        raise Wrong("not-inspectable", f"has a pickle with the opcode {OUTSIDE[code]}")
-    raise Wrong("damaged", f"has a pickle with the byte 0x{code:02x} where an opcode has to be")
+        raise CheckpointError("not-inspectable", f"has a pickle with the opcode {OUTSIDE[code]}")
+    raise CheckpointError(
+        "damaged", f"has a pickle with the byte 0x{code:02x} where an opcode has to be"
+    )
 
 
 # The stack, and what is made of it
@@ -91,7 +93,7 @@ def _dict(machine: Machine) -> None:
 
 def _frozenset(machine: Machine) -> None:
     found = _marked(machine)
-    machine.stack.append(Made(FROZENSET, appended=found))
+    machine.stack.append(ObjectNode(FROZENSET, appended=found))
 
 
 def _append(machine: Machine) -> None:
@@ -107,12 +109,12 @@ def _appends(machine: Machine) -> None:
 def _extend(target: Any, found: list[Any]) -> None:
     if type(target) is list:
         target.extend(found)
-    elif type(target) is Made:
+    elif type(target) is ObjectNode:
         if target.appended is None:
             target.appended = []
         target.appended.extend(found)
     else:
-        raise Wrong("damaged", "has a pickle that appends to what is no list")
+        raise CheckpointError("damaged", "has a pickle that appends to what is no list")
 
 
 def _setitem(machine: Machine) -> None:
@@ -127,12 +129,12 @@ def _setitems(machine: Machine) -> None:
 
 
 def _store(target: Any, found: list[Any]) -> None:
-    if type(target) is Made:
+    if type(target) is ObjectNode:
         if target.items is None:
             target.items = {}
         target = target.items
     if type(target) is not dict or len(found) % 2:
-        raise Wrong("damaged", "has a pickle that sets an item of what is no dictionary")
+        raise CheckpointError("damaged", "has a pickle that sets an item of what is no dictionary")
     pairs = iter(found)
     for key, value in zip(pairs, pairs, strict=True):
         target[key if type(key) is str else hashable(key)] = value
@@ -144,7 +146,7 @@ def _store(target: Any, found: list[Any]) -> None:
 def _named(machine: Machine, module: str, name: str) -> Global:
     if len(module) > LONGEST_NAME or len(name) > LONGEST_NAME:
         said = shown(f"{module[:100]}.{name[:100]}")
-        raise Wrong("not-inspectable", f"has a pickle with an overlong global {said}")
+        raise CheckpointError("not-inspectable", f"has a pickle with an overlong global {said}")
     found = Global(module, name)
     return machine.imports.setdefault(found, found)
 
@@ -167,17 +169,17 @@ def _global(machine: Machine) -> None:
 def _stack_global(machine: Machine) -> None:
     name, module = machine.stack.pop(), machine.stack.pop()
     if type(name) is not str or type(module) is not str:
-        raise Wrong("damaged", "has a pickle with a global whose name is no text")
+        raise CheckpointError("damaged", "has a pickle with a global whose name is no text")
     machine.stack.append(_named(machine, module, name))
 
 
 def _make(machine: Machine, function: Any, args: Any) -> None:
     if type(args) is not tuple:
-        raise Wrong("damaged", "has a pickle that calls something with what is no tuple")
+        raise CheckpointError("damaged", "has a pickle that calls something with what is no tuple")
     if function == BYTES_MADE and len(args) == 2 and type(args[0]) is str and args[1] == "latin1":
         machine.stack.append(args[0].encode("latin1"))  # as protocol 2 writes bytes
     else:
-        machine.stack.append(Made(function, args))
+        machine.stack.append(ObjectNode(function, args))
 
 
 def _reduce(machine: Machine) -> None:
@@ -188,27 +190,29 @@ def _reduce(machine: Machine) -> None:
 def _newobj_ex(machine: Machine) -> None:
     kwargs, args, function = machine.stack.pop(), machine.stack.pop(), machine.stack.pop()
     if type(args) is not tuple or type(kwargs) is not dict:
-        raise Wrong("damaged", "has a pickle that makes an object with what are no arguments")
-    machine.stack.append(Made(function, args, kwargs=kwargs))
+        raise CheckpointError(
+            "damaged", "has a pickle that makes an object with what are no arguments"
+        )
+    machine.stack.append(ObjectNode(function, args, kwargs=kwargs))
 
 
 def _inst(machine: Machine) -> None:
     function = _line_global(machine)
     args = _marked(machine)
-    machine.stack.append(Made(function, tuple(args)))
+    machine.stack.append(ObjectNode(function, tuple(args)))
 
 
 def _obj(machine: Machine) -> None:
     function, *args = _marked(machine)
-    machine.stack.append(Made(function, tuple(args)))
+    machine.stack.append(ObjectNode(function, tuple(args)))
 
 
 def _build(machine: Machine) -> None:
     state = machine.stack.pop()
     target = machine.stack[-1]
-    if type(target) is not Made or target.state is not None:
+    if type(target) is not ObjectNode or target.state is not None:
         text = "has a pickle with the opcode BUILD on what is no object, or for the second time"
-        raise Wrong("not-inspectable", text)
+        raise CheckpointError("not-inspectable", text)
     target.state = state
 
 
@@ -259,7 +263,7 @@ OPCODES: dict[int, tuple[Handler, int]] = {
     ord(")"): (_constant(()), PUSH),
     ord("]"): (lambda machine: machine.stack.append([]), LIST),
     ord("}"): (lambda machine: machine.stack.append({}), LIST),
-    0x8F: (lambda machine: machine.stack.append(Made(SET, appended=[])), OBJECT),
+    0x8F: (lambda machine: machine.stack.append(ObjectNode(SET, appended=[])), OBJECT),
     0x94: (values.memoize, MEMO),
     ord("q"): (values.binput, PUSH),
     ord("r"): (values.long_binput, MEMO),

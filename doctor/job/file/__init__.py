@@ -1,1 +1,1 @@
-"""The job file: found, read, merged with flags and variables, written for the user."""
+"""The job file: discovery, trust, decoding, messages."""

@@ -168,6 +168,7 @@ class Reader:
         count = self.attempt(("processes",), lambda: processes(handle, self.where))
         if count is not None:
             self.gpu["processes"] = count
+        self.read_field("display_active", "nvmlDeviceGetDisplayActive", handle, to=bool)
 
     def _health(self, handle: Any) -> None:
         self.read_field("ecc", "nvmlDeviceGetEccMode", handle, to=lambda mode: bool(mode[0]))

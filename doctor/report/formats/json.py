@@ -13,6 +13,8 @@ import msgspec
 
 from doctor import __version__
 from doctor._util.records import Unknown
+from doctor.facts.facts import Facts
+from doctor.job.expect import Expect
 from doctor.job.job import Job
 from doctor.judge.check import Check, Finding, Owner, Status
 from doctor.judge.sources import SOURCES
@@ -63,6 +65,16 @@ class Counts(msgspec.Struct, frozen=True, rename={"passed": "pass"}):
     ignored: int
 
 
+class FlatJob(Job, frozen=True, kw_only=True):
+    """The job, with what later became options and expectations: fields are only ever added."""
+
+    smoke: bool = True
+    quick: bool = False
+    budget: float | None = None
+    left_out: tuple[str, ...] = ()
+    expect: Expect | None = None
+
+
 class ReportRecord(msgspec.Struct, frozen=True, kw_only=True):
     """The report. Findings are in the order of the other formats."""
 
@@ -86,8 +98,7 @@ class ReportRecord(msgspec.Struct, frozen=True, kw_only=True):
 def render(report: Report) -> str:
     """The report as indented JSON in ASCII."""
     interpreter = report.facts.interpreter
-    job = msgspec.to_builtins(report.facts.job)
-    job.pop("type")
+    job = _job(report.facts)
     record = ReportRecord(
         schema_version=SCHEMA_VERSION,
         doctor=__version__,
@@ -104,14 +115,32 @@ def render(report: Report) -> str:
     return _dump(msgspec.to_builtins(record))
 
 
+def _job(facts: Facts) -> dict[str, Any]:
+    """The job, the run options and the expectations as one object."""
+    fields = {name: getattr(facts.job, name) for name in facts.job.__struct_fields__}
+    options = facts.options
+    flat: dict[str, Any] = msgspec.to_builtins(
+        FlatJob(
+            **fields,
+            smoke=options.smoke,
+            quick=options.quick,
+            budget=options.budget,
+            left_out=options.omitted,
+            expect=None if facts.expect == Expect() else facts.expect,
+        )
+    )
+    flat.pop("type")
+    return flat
+
+
 def schema() -> dict[str, Any]:
     """JSON Schema of what `render` returns."""
-    types = (ReportRecord, Job)
+    types = (ReportRecord, FlatJob)
     (_, job), parts = msgspec.json.schema_components(types, ref_template="#/$defs/{name}")
     record = parts.pop("ReportRecord")
     record["properties"]["job"] |= {"$ref": job["$ref"]}
     record["properties"]["job"].pop("type")
-    flags = parts["Job"]
+    flags = parts["FlatJob"]
     flags["properties"].pop("type")
     flags["required"] = [name for name in flags["required"] if name != "type"]
     flags.pop("additionalProperties", None)

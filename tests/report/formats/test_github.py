@@ -14,7 +14,7 @@ from doctor.report.formats import github
 
 def commands(text: str) -> list[tuple[str, dict[str, str], str]]:
     """What GitHub's runner makes of a step's output, by its documented rules."""
-    found, token = [], None
+    parsed, token = [], None
     for line in re.split(r"\r\n|\r|\n", text):
         if token is not None:
             token = None if line.strip() == f"::{token}::" else token
@@ -24,12 +24,12 @@ def commands(text: str) -> list[tuple[str, dict[str, str], str]]:
                 part.split("=", 1) for part in (match[3] or "").split(",") if "=" in part
             )
             decoded = {key: unescape(value, True) for key, value in properties.items()}
-            found.append((match[1], decoded, unescape(match[4])))
+            parsed.append((match[1], decoded, unescape(match[4])))
             if match[1] == "stop-commands":
                 token = match[4]
         assert not line.startswith("##[")
     assert token is None
-    return found
+    return parsed
 
 
 def unescape(text: str, property: bool = False) -> str:
@@ -56,8 +56,8 @@ def test_github_commands_are_the_warnings_failures_and_unknowns() -> None:
 
 def test_what_a_command_says_comes_out_as_it_went_in() -> None:
     text = "50% of a:b,c\r\n::error::x"
-    told = report(finding("CKP001", Status.FAIL, text), job={"checkpoint": "a,b:c%0A/model.json"})
-    (error,) = [each for each in commands(github.render(told)) if each[0] == "error"]
+    judged = report(finding("CKP001", Status.FAIL, text), job={"checkpoint": "a,b:c%0A/model.json"})
+    (error,) = [each for each in commands(github.render(judged)) if each[0] == "error"]
     assert error[1] == {
         "title": "CKP001 made-up",
         "file": "a,b:c%0A/model.json",
@@ -67,19 +67,19 @@ def test_what_a_command_says_comes_out_as_it_went_in() -> None:
 
 
 def test_github_shows_ten_of_a_kind_and_says_what_is_left_out() -> None:
-    found = [finding(f"NUM{number:03}", Status.FAIL) for number in range(1, 26)]
-    said = [each for each in commands(github.render(report(*found))) if each[0] == "error"]
-    assert len(said) == 10
-    assert said[-1][2].startswith("and 16 more: NUM010, ")
-    assert len(list(commands(github.render(report(*found[:10]))))) == 3 + 10
+    findings = [finding(f"NUM{number:03}", Status.FAIL) for number in range(1, 26)]
+    shown = [each for each in commands(github.render(report(*findings))) if each[0] == "error"]
+    assert len(shown) == 10
+    assert shown[-1][2].startswith("and 16 more: NUM010, ")
+    assert len(list(commands(github.render(report(*findings[:10]))))) == 3 + 10
 
 
-def test_no_stranger_gives_a_command() -> None:
-    said = commands(github.render(hostile()))
-    assert {command for command, _, _ in said} <= {
+def test_untrusted_text_is_never_a_command() -> None:
+    shown = commands(github.render(hostile()))
+    assert {command for command, _, _ in shown} <= {
         "group", "stop-commands", "endgroup", "error", "warning", "notice",
     }  # fmt: skip
-    assert all(text != "owned" for _, _, text in said)
+    assert all(text != "owned" for _, _, text in shown)
 
 
 def test_the_token_is_never_twice_the_same() -> None:
@@ -89,12 +89,12 @@ def test_the_token_is_never_twice_the_same() -> None:
 
 
 def test_a_summary_that_github_would_refuse_is_cut_in_a_whole_line(tmp_path: Path) -> None:
-    told = every_report()["h100_torch2.15"]
-    first = told.findings[0]
+    judged = every_report()["h100_torch2.15"]
+    first = judged.findings[0]
     huge = replace(first, verdict=replace(first.verdict, status=Status.FAIL, summary="é" * 2**20))
     step = tmp_path / "summary.md"
     step.touch()
-    github.publish(replace(told, findings=(huge,)), {}, {"GITHUB_STEP_SUMMARY": str(step)})
+    github.publish(replace(judged, findings=(huge,)), {}, {"GITHUB_STEP_SUMMARY": str(step)})
     written = step.read_text("utf-8")
     assert len(written.encode()) <= github.SUMMARY
     assert written.endswith(f"{github.CUT}\n")
@@ -119,14 +119,14 @@ def test_summary_and_outputs_are_appended(tmp_path: Path) -> None:
 
 def outputs(text: str) -> dict[str, str]:
     """As the runner reads its file."""
-    found, lines = {}, iter(text.splitlines())
+    values, lines = {}, iter(text.splitlines())
     for line in lines:
         name, _, end = line.partition("<<")
         value = []
         while (line := next(lines)) != end:
             value.append(line)
-        found[name] = "\n".join(value)
-    return found
+        values[name] = "\n".join(value)
+    return values
 
 
 def test_outside_of_github_nothing_is_published(tmp_path: Path) -> None:

@@ -15,11 +15,11 @@ class Tags(HTMLParser):
 
     def __init__(self, page: str) -> None:
         super().__init__()
-        self.found: list[tuple[str, dict[str, str | None]]] = []
+        self.elements: list[tuple[str, dict[str, str | None]]] = []
         self.feed(page)
 
     def handle_starttag(self, tag: str, attributes: list[tuple[str, str | None]]) -> None:
-        self.found.append((tag, dict(attributes)))
+        self.elements.append((tag, dict(attributes)))
 
 
 def test_a_page_of_hostile_text_is_ascii_and_asks_for_nothing() -> None:
@@ -27,7 +27,7 @@ def test_a_page_of_hostile_text_is_ascii_and_asks_for_nothing() -> None:
     assert page.isascii()
     assert HOSTILE[:30] not in page
     assert not re.search(r"url\(|@import", page)
-    for tag, attributes in Tags(page).found:
+    for tag, attributes in Tags(page).elements:
         assert tag not in ("script", "img", "link", "iframe", "object", "form", "base")
         assert not any(name.startswith("on") or name in ("src", "style") for name in attributes)
         if "href" in attributes:

@@ -11,7 +11,7 @@ from doctor.judge.check import Status
 from doctor.report.formats import markdown
 
 
-def test_nothing_of_a_stranger_is_live_in_markdown() -> None:
+def test_untrusted_text_is_never_live_in_markdown() -> None:
     text = markdown.render(hostile())
     outside = re.sub(r"(?ms)^(`{3,})sh\n.*?^\1$", "", text)
     assert "@octocat" not in outside
@@ -40,10 +40,10 @@ def test_a_markdown_row_is_a_check() -> None:
 
 
 def test_a_fence_is_longer_than_what_it_holds() -> None:
-    told = report(finding("NUM001", Status.FAIL, commands=("echo ````", "\n```\n# x")))
+    judged = report(finding("NUM001", Status.FAIL, commands=("echo ````", "\n```\n# x")))
     (fence,) = [
         token
-        for token in MarkdownIt("commonmark").parse(markdown.render(told))
+        for token in MarkdownIt("commonmark").parse(markdown.render(judged))
         if token.type == "fence"
     ]
     assert fence.content == "echo ````\n``` # x\n"

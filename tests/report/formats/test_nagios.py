@@ -23,9 +23,9 @@ from doctor.report.report import Outcome
     ],
 )
 def test_nagios_states_and_exit_codes(name: str, state: str, code: int) -> None:
-    told = every_report()[name]
-    assert nagios.render(told).startswith(f"DOCTOR {state} - ")
-    assert nagios.exit_code(told) == code
+    judged = every_report()[name]
+    assert nagios.render(judged).startswith(f"DOCTOR {state} - ")
+    assert nagios.exit_code(judged) == code
 
 
 def test_a_nagios_line_has_one_bar_and_data_behind_it() -> None:

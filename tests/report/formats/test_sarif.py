@@ -67,8 +67,8 @@ def test_a_file_is_addressed_from_where_the_job_runs(path: str, uri: str) -> Non
 
 
 def test_the_file_that_a_summary_names_is_the_location() -> None:
-    told = every_report()["missing_shard"]
-    (run,) = json.loads(sarif.render(told))["runs"]
+    judged = every_report()["missing_shard"]
+    (run,) = json.loads(sarif.render(judged))["runs"]
     uris = {
         result["locations"][0]["physicalLocation"]["artifactLocation"]["uri"]
         for result in run["results"]
@@ -77,11 +77,11 @@ def test_the_file_that_a_summary_names_is_the_location() -> None:
 
 
 def test_what_is_ignored_is_suppressed_and_unknown_is_open() -> None:
-    told = report(
+    judged = report(
         finding("CKP001", Status.FAIL, ignored="known"),
         finding("CKP002", Status.UNKNOWN),
         job={"checkpoint": "model.safetensors"},
     )
-    first, second = json.loads(sarif.render(told))["runs"][0]["results"]
+    first, second = json.loads(sarif.render(judged))["runs"][0]["results"]
     assert first["suppressions"][0]["justification"] == "known"
     assert (second["kind"], second["level"]) == ("open", "none")

@@ -1,0 +1,62 @@
+"""Commands whose parameters are dataclasses, each of them a group of flags."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable
+from dataclasses import MISSING, fields, is_dataclass
+from inspect import Parameter
+from typing import Any, get_type_hints
+
+
+def grouped(command: Callable[..., int]) -> Callable[..., int]:
+    """The command as typer needs it: one parameter for each field of a group.
+
+    Fields are declared as typer's parameters are: `name: Annotated[type, Option(...)] = default`.
+    """
+    hints = get_type_hints(command, include_extras=True)
+    groups: dict[str, Any] = {name: hint for name, hint in hints.items() if is_dataclass(hint)}
+    parameters: list[Parameter] = []
+    for name, parameter in inspect.signature(command).parameters.items():
+        if name in groups:
+            parameters += _parameters(groups[name])
+        else:
+            parameters.append(
+                parameter.replace(annotation=hints[name], kind=Parameter.KEYWORD_ONLY)
+            )
+
+    @functools.wraps(command)
+    def flat(**values: Any) -> int:
+        built = {
+            name: group(**{field.name: values.pop(field.name) for field in fields(group)})
+            for name, group in groups.items()
+        }
+        return command(**built, **values)
+
+    flat.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    flat.__annotations__ = {each.name: each.annotation for each in parameters}
+    return flat
+
+
+def _parameters(group: Any) -> list[Parameter]:
+    hints = get_type_hints(group, include_extras=True)
+    return [
+        Parameter(
+            field.name,
+            Parameter.KEYWORD_ONLY,
+            default=Parameter.empty if field.default is MISSING else field.default,
+            annotation=hints[field.name],
+        )
+        for field in fields(group)
+    ]
+
+
+def given(*groups: Any) -> dict[str, Any]:
+    """The flags of these groups that are on the command line; lists become tuples."""
+    values = {field.name: getattr(group, field.name) for group in groups for field in fields(group)}
+    return {
+        name: tuple(value) if isinstance(value, list) else value
+        for name, value in values.items()
+        if value is not None and value != []
+    }

@@ -1,0 +1,142 @@
+"""What a run works on, resolved from flags, DOCTOR_ variables, the job file and saved facts."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from doctor._util.errors import UserError
+from doctor._util.units import printable
+from doctor.cli.facts_file import read_facts
+from doctor.cli.options import ConfigFlags
+from doctor.collect.children import background
+from doctor.facts.facts import Facts
+from doctor.job import budget
+from doctor.job.file.config import JobFile, environment, load
+from doctor.job.job import Job
+from doctor.job.merge import THIS_MACHINE, Request, merge
+from doctor.judge import catalog, overrides
+from doctor.judge.check import Check
+from doctor.judge.overrides import Policy
+
+CONFIG_SECONDS = 5.0
+"""For reading the job file: the working directory may be on a dead mount."""
+
+
+@dataclass(frozen=True, slots=True)
+class Inputs:
+    """Everything that determines a run, apart from the machine."""
+
+    request: Request
+    saved: Facts | None
+    """The facts to judge; None: those of this machine."""
+    checks: tuple[Check, ...]
+    """The checks that are reported."""
+    policy: Policy
+    config: str
+    """Path of the job file, "" if there is none."""
+    notes: tuple[str, ...]
+    """For the report: settings from variables, and what was omitted or not used."""
+
+
+def resolve(flags: Mapping[str, Any], config: ConfigFlags, facts_file: Path | None) -> Inputs:
+    """The inputs of a run. Keys of `flags` are fields of Job or RunOptions. Raises UserError."""
+    only, skip = flags.get("only", ()), flags.get("skip", ())
+    checks = catalog.select(only, skip)
+    file = _read_job_file(config, search=facts_file is None)
+    policy = overrides.resolve(
+        () if config.no_ignores else file.ignores,
+        file.severity or {},
+        config.inject or (),
+        file.path,
+    )
+    _check_injected(policy, checks)
+    variables = environment(os.environ)
+    if facts_file:
+        request, saved = _request_of_saved(flags, variables, file, facts_file)
+        omitted: tuple[str, ...] = ()
+    else:
+        base = Request(Job(working_dir=_working_directory()))
+        request = _limit_to(merge(flags, variables, file, base, replayed=False), checks)
+        request, omitted = _limit_to_budget(request)
+        saved = None
+    notes = (*_note_on_variables(variables), *omitted, *file.notes)
+    return Inputs(request, saved, checks, policy, file.path, notes)
+
+
+def _request_of_saved(
+    flags: Mapping[str, Any], variables: Mapping[str, Any], file: JobFile, facts_file: Path
+) -> tuple[Request, Facts]:
+    """The request that the facts were recorded for, overridden by this command line."""
+    for name in THIS_MACHINE:
+        if name in flags:
+            flag = name.replace("_", "-")
+            raise UserError(f"--{flag} names something on this machine; omit it with --facts")
+    # A budget limits collection: with saved facts there is none.
+    flags = {name: value for name, value in flags.items() if name != "budget"}
+    saved = read_facts(facts_file)
+    base = Request(saved.job, saved.options, saved.expect)
+    return merge(flags, variables, file, base, replayed=True), saved
+
+
+def _read_job_file(config: ConfigFlags, *, search: bool) -> JobFile:
+    """The job file, read in a thread. `search`: look for one from the working directory up."""
+    if config.config and config.no_config:
+        raise UserError("--config cannot be combined with --no-config")
+    if config.no_config:
+        return JobFile()
+    start = _working_directory() if search else None
+    file = background(lambda: load(config.config, os.environ, start))
+    try:
+        return file.result(CONFIG_SECONDS)
+    except TimeoutError:
+        raise UserError(
+            f"timed out after {CONFIG_SECONDS:g} s looking for a job file; check that the working "
+            "directory's disk responds, or pass --no-config"
+        ) from None
+
+
+def _check_injected(policy: Policy, checks: Sequence[Check]) -> None:
+    excluded = sorted(policy.inject - {check.code for check in checks})
+    if excluded:
+        raise UserError(f"--inject {excluded[0]} is excluded by --only or --skip")
+
+
+def _limit_to(request: Request, checks: Sequence[Check]) -> Request:
+    """The request without what none of the checks reads."""
+    job, options, expect = request
+    families = {check.family for check in checks}
+    if not families & {"SMK", "GPU", "NUM"}:
+        options = msgspec.structs.replace(options, smoke=False, quick=True)
+    if not families & {"SMK", "NUM", "MEM", "DSK"}:
+        job = msgspec.structs.replace(job, model=None, hf=None, lora=None, compile=False)
+    return Request(job, options, expect)
+
+
+def _limit_to_budget(request: Request) -> tuple[Request, tuple[str, ...]]:
+    """The request without what exceeds its budget, and a note on what that is."""
+    job, options, expect = request
+    if options.budget is None:
+        return request, ()
+    job, options, parts = budget.reduce(job, options, options.budget)
+    note = f"omitted by --budget {options.budget:g}: {', '.join(parts)}"
+    return Request(job, options, expect), (note,) if parts else ()
+
+
+def _note_on_variables(variables: Mapping[str, Any]) -> tuple[str, ...]:
+    names = ", ".join(f"DOCTOR_{name.upper()}" for name in variables)
+    return (f"set by variables, unless overridden by a flag: {names}",) if names else ()
+
+
+def _working_directory() -> str:
+    try:
+        return printable(os.getcwd())  # noqa: PTH109 - Path.cwd() is the same with more
+    except OSError as error:
+        raise UserError(
+            f"the working directory does not exist: {error.strerror}; cd to another"
+        ) from None

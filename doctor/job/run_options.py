@@ -1,0 +1,22 @@
+"""How a run examines the machine, as opposed to the training it examines it for."""
+
+from __future__ import annotations
+
+import msgspec
+
+
+class RunOptions(msgspec.Struct, frozen=True, kw_only=True, tag=True, forbid_unknown_fields=True):
+    """Recorded in the facts, so that a facts file states which sections were not collected."""
+
+    smoke: bool = True
+    """Run the training step."""
+    quick: bool = False
+    """Omit the tests under load and shorten the attention trial."""
+    budget: float | None = None
+    """Seconds that the examination may take; None: no limit."""
+    omitted: tuple[str, ...] = ()
+    """Sections of the facts that did not fit into the budget."""
+    only: tuple[str, ...] = ()
+    """Codes, slugs or families that were selected; (): all."""
+    skip: tuple[str, ...] = ()
+    """Codes, slugs or families that were excluded."""
