@@ -6,7 +6,7 @@
  *   FAKE_CRASH=function[@gpu]
  *   FAKE_FAIL=function[@gpu]:code,...
  *   FAKE_REMAP_FAILED, FAKE_REMAP_PENDING, FAKE_UNCORRECTED, FAKE_CORRECTED, FAKE_ACTION,
- *   FAKE_MODE, FAKE_PROCESSES, FAKE_USED_MIB, FAKE_REASONS: values, FAKE_MIG=1: two slices
+ *   FAKE_PERSISTENCE, FAKE_CONFIDENTIAL, FAKE_MODE, FAKE_PROCESSES, FAKE_USED_MIB, FAKE_REASONS: values, FAKE_MIG=1: two slices
  *   FAKE_MORE_UNCORRECTED, FAKE_MORE_CORRECTED, FAKE_MORE_REMAPPED, FAKE_MORE_REPLAYS,
  *   FAKE_MORE_NVLINK_ERRORS: added once the clocks have been sampled
  *   FAKE_NVLINKS=1101: states of the links, FAKE_XIDS=79,13: events of GPU 0 after a sample
@@ -14,7 +14,8 @@
  *   FAKE_LINK_GEN, FAKE_LINK_WIDTH: the PCIe link under load; idle it is at generation 1
  *
  * -DOLD omits what drivers before 570 lack, -DANCIENT what still older ones lack.
- * MEMORY_V2, FIELD_VALUE, PROCESS_INFO, PCI_INFO and EVENT_DATA are the sizes that the binding uses.
+ * MEMORY_V2, FIELD_VALUE, PROCESS_INFO, PCI_INFO, EVENT_DATA and CONF_COMPUTE are the sizes that
+ * the binding uses.
  */
 #include <signal.h>
 #include <stdint.h>
@@ -59,6 +60,9 @@ typedef struct {
     unsigned int gpuInstanceId, computeInstanceId;
 } nvmlEventData_t;
 
+typedef struct { unsigned int environment, ccFeature, devToolsMode; } nvmlConfComputeSystemState_t;
+
+_Static_assert(sizeof(nvmlConfComputeSystemState_t) == CONF_COMPUTE, "confidential computing");
 _Static_assert(sizeof(nvmlEventData_t) == EVENT_DATA, "event");
 _Static_assert(sizeof(nvmlMemory_v2_t) == MEMORY_V2, "memory");
 _Static_assert(sizeof(nvmlPciInfo_t) == PCI_INFO, "pci");
@@ -253,6 +257,21 @@ nvmlReturn_t nvmlDeviceGetComputeMode(nvmlDevice_t device, unsigned int *mode) {
     *mode = (unsigned int)number("FAKE_MODE", 0);
     return OK;
 }
+
+nvmlReturn_t nvmlDeviceGetPersistenceMode(nvmlDevice_t device, unsigned int *mode) {
+    ENTER(device->gpu);
+    *mode = (unsigned int)number("FAKE_PERSISTENCE", 1);
+    return OK;
+}
+
+#ifndef OLD
+nvmlReturn_t nvmlSystemGetConfComputeState(nvmlConfComputeSystemState_t *state) {
+    ENTER(-1);
+    memset(state, 0, sizeof *state);
+    state->ccFeature = (unsigned int)number("FAKE_CONFIDENTIAL", 0);
+    return OK;
+}
+#endif
 
 static nvmlReturn_t list(unsigned int *count, nvmlProcessInfo_t *found) {
     unsigned int room = *count, there = (unsigned int)number("FAKE_PROCESSES", 0);
