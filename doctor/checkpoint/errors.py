@@ -13,6 +13,8 @@ class CheckpointError(Exception):
         super().__init__(text)
         self.kind: ProblemKind = kind
         self.text = text
+        self.imports: tuple[str, ...] = ()
+        """Globals that the file's pickle names up to where it breaks, "module.name"."""
 
     def problem(self, file: str) -> Problem:
         """The error as a Problem of `file`, whose name is escaped."""
