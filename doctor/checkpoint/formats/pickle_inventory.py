@@ -6,6 +6,7 @@ what lies before the damage, so the globals are listed here without any of the r
 
 from __future__ import annotations
 
+import itertools
 import re
 import zlib
 from collections.abc import Iterable, Iterator
@@ -30,6 +31,9 @@ DEEPEST = 8
 """Files inside pickles inside files."""
 
 MOST_RECORDS = 1_000
+
+MOST_LOST, LOST = 5_000, 4 * 1024 * 1024
+"""Records of a zip without a directory, and bytes of each pickle that are read there."""
 
 _OTHER_FORMATS = (
     b"GGUF",
@@ -118,7 +122,10 @@ def _in_a_row(source: Source, inventory: Inventory, depth: int) -> None:
             inventory.pickles += 1
             inventory.imports |= dict.fromkeys(error.imports)
             inventory.break_off(error.text)
-            return
+            if not error.end:
+                return
+            at = error.end
+            continue
         inventory.pickles += 1
         inventory.imports |= dict.fromkeys(pickled.imports)
         inventory.protocol = max(inventory.protocol, pickled.protocol)
@@ -149,7 +156,7 @@ def _archive(source: Source, inventory: Inventory, depth: int) -> None:
         entries = read_entries(source)
     except CheckpointError as error:
         inventory.break_off(error.text)
-        entries = list(_local_records(source))
+        entries = list(itertools.islice(_local_records(source), MOST_LOST))
     pickles = [(name, record) for name, record in entries if name.lower().endswith(".pkl")]
     if len(pickles) > MOST_RECORDS:
         inventory.break_off(f"is a zip with {len(pickles):,} pickles")
@@ -180,9 +187,7 @@ def _bytes(source: Source, record: Record) -> bytes:
         raise CheckpointError("damaged", "has a zip directory that points to no record")
     length, extra = LOCAL.unpack(local)[-2:]
     begin = record.header + LOCAL.size + length + extra
-    if max(record.size, record.packed) > LARGEST:
-        raise CheckpointError("not-inspectable", f"has a pickle over {LARGEST:,} bytes")
-    data = source.read(max(record.packed, record.size), begin)
+    data = source.read(min(max(record.packed, record.size), LARGEST), begin)
     if record.method != _DEFLATED:
         return data
     try:
@@ -192,15 +197,17 @@ def _bytes(source: Source, record: Record) -> bytes:
 
 
 def _local_records(source: Source) -> Iterator[tuple[str, Record]]:
-    """Records by their own headers, in a file without a directory that can be used."""
+    """Records by their own headers, in a file without a directory that can be used.
+
+    Their sizes may be damaged too: each is taken to go on, and its pickle says where it ends.
+    """
     data = source.read(min(LARGEST, source.size), 0)
     at = data.find(ZIP)
     while at >= 0:
         following = data.find(b"PK", at + 4)
         if at + LOCAL.size <= len(data):
-            _, _, flags, method, _, _, _, _, size, length, _ = LOCAL.unpack_from(data, at)
+            _, _, flags, method, *_, length, _ = LOCAL.unpack_from(data, at)
             name = data[at + LOCAL.size : at + LOCAL.size + length].decode("utf-8", "replace")
-            room = len(data) - at
-            size = size if 0 < size < room else room
-            yield name, Record(at, size, flags, method, size)
+            room = min(len(data) - at, LOST)
+            yield name, Record(at, room, flags, method, room)
         at = data.find(ZIP, following) if following >= 0 else -1

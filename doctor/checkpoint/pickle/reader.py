@@ -51,20 +51,15 @@ def read_pickle(data: bytes, at: int = 0) -> Pickled:
     try:
         return _read(machine)
     except CheckpointError as error:
-        error.imports = tuple(dict.fromkeys((*_imports(machine), *_lenient_imports(data, at))))
+        lenient = Machine(data, at, lenient=True)
+        with contextlib.suppress(CheckpointError):
+            error.end = _read(lenient).end
+        error.imports = tuple(dict.fromkeys((*_imports(machine), *_imports(lenient))))
         raise
 
 
 def _imports(machine: Machine) -> tuple[str, ...]:
     return tuple(dict.fromkeys(global_.text for global_ in machine.imports))
-
-
-def _lenient_imports(data: bytes, at: int) -> tuple[str, ...]:
-    """Globals up to where any unpickler has to stop, past what this reader alone refuses."""
-    machine = Machine(data, at, lenient=True)
-    with contextlib.suppress(CheckpointError):
-        _read(machine)
-    return _imports(machine)
 
 
 def _read(machine: Machine) -> Pickled:
