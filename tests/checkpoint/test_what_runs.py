@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import pickle
 import shutil
@@ -219,6 +220,17 @@ def test_a_file_inside_a_pickle(tmp_path: Path) -> None:
     outer = b"\x80\x04ctorch.storage\n_load_from_bytes\nB"
     path.write_bytes(outer + len(inner).to_bytes(4, "little") + inner + b"\x85R.")
     assert scanned(path).loading.dangerous == ("posix.getpid",)
+
+
+def test_a_line_that_crosses_the_end_of_a_frame(tmp_path: Path) -> None:
+    """CPython drops the rest of the frame when it reads from a stream, and keeps it otherwise."""
+    data = b"\x80\x04\x95" + (2).to_bytes(8, "little") + b"cxposix\ngetpid\n)R."
+    path = tmp_path / "m.pkl"
+    path.write_bytes(data)
+    assert pickle.load(io.BytesIO(data)) == os.getpid()
+    with pytest.raises(ModuleNotFoundError):
+        pickle.loads(data)
+    assert {"posix.getpid", "xposix.getpid"} <= set(scanned(path).loading.imports)
 
 
 def test_names_that_are_known_to_be_dangerous() -> None:

@@ -51,10 +51,13 @@ def read_pickle(data: bytes, at: int = 0) -> Pickled:
     try:
         return _read(machine)
     except CheckpointError as error:
-        lenient = Machine(data, at, lenient=True)
-        with contextlib.suppress(CheckpointError):
-            error.end = _read(lenient).end
-        error.imports = tuple(dict.fromkeys((*_imports(machine), *_imports(lenient))))
+        machines = [machine]
+        for cuts in (True, False):
+            machines.append(Machine(data, at, lenient=True, cuts=cuts))
+            with contextlib.suppress(CheckpointError):
+                error.end = _read(machines[-1]).end
+        names = (name for each in machines for name in _imports(each))
+        error.imports = tuple(dict.fromkeys(names))
         raise
 
 

@@ -29,7 +29,9 @@ class Machine:
     __slots__ = (
         "at",
         "below",
+        "cuts",
         "data",
+        "frame_end",
         "imports",
         "lenient",
         "memo",
@@ -39,11 +41,15 @@ class Machine:
         "stack",
     )
 
-    def __init__(self, data: bytes, at: int, lenient: bool = False) -> None:
+    def __init__(self, data: bytes, at: int, lenient: bool = False, cuts: bool = False) -> None:
         self.data = data
         self.at = at
         self.lenient = lenient
         """Go on wherever an unpickler could: only the imports are of interest."""
+        self.cuts = cuts
+        """Drop the rest of a frame where an argument goes beyond its end, as CPython's unpickler
+        does with a stream such as io.BytesIO; from bytes and buffered files it goes on reading."""
+        self.frame_end = 0
         self.stack: list[Any] = []
         self.below: list[list[Any]] = []
         self.memo: dict[int, Any] = {}
@@ -67,7 +73,17 @@ def protocol(machine: Machine) -> None:
 
 
 def frame(machine: Machine) -> None:
+    length = _U64(machine.data, machine.at)[0]
     machine.at += 8
+    machine.frame_end = max(machine.frame_end, machine.at + length)
+
+
+def _crosses(machine: Machine) -> None:
+    """What is read next crosses the end of a frame. No honest pickle does this."""
+    if not machine.lenient:
+        raise CheckpointError("not-inspectable", "has a pickle that reads beyond its frame")
+    if machine.cuts:
+        machine.at = machine.frame_end
 
 
 # Strings and bytes: where they are cut, the place is behind the end, and no opcode follows.
@@ -77,6 +93,8 @@ def take(machine: Machine, size: int) -> bytes:
     if size > LONGEST and not machine.lenient:
         text = f"has a pickle with a string of {size:,} bytes, over the {LONGEST:,} that are read"
         raise CheckpointError("not-inspectable" if size <= len(machine.data) else "damaged", text)
+    if machine.at < machine.frame_end < machine.at + size:
+        _crosses(machine)
     at = machine.at
     machine.at = end = at + size
     return machine.data[at:end]
@@ -88,6 +106,9 @@ def line(machine: Machine, limit: int = LONGEST) -> bytes:
     end = machine.data.find(b"\n", at, at + limit + 1)
     if end < 0:
         raise CheckpointError("damaged", "has a pickle with a line that does not end")
+    if at < machine.frame_end <= end:
+        _crosses(machine)
+        at = machine.at
     machine.at = end + 1
     return machine.data[at:end]
 
