@@ -102,6 +102,21 @@ ADDRESSES = (
     _thread("pytorch/pytorch", 140930, "No execution plans support the graph: cuDNN attention"),
     _thread("pytorch/pytorch", 166387, "torch.compile: mixed TF32 API error with the new API only"),
     _thread("pytorch/pytorch", 129288, "is_bf16_supported(including_emulation=...)"),
+    _thread("mpicbg-scicomp/gearshifft", 82, "Pinned copies from the memory of the other socket"),
+    Source("nvidia-h100", "NVIDIA H100 GPU", "", "https://www.nvidia.com/en-us/data-center/h100/"),
+    Source("nvidia-h200", "NVIDIA H200 GPU", "", "https://www.nvidia.com/en-us/data-center/h200/"),
+    Source(
+        "nvidia-v100",
+        "NVIDIA V100 data sheet",
+        "",
+        "https://images.nvidia.com/content/technologies/volta/pdf/volta-v100-datasheet-update-us-1165301-r5.pdf",
+    ),
+    Source(
+        "nvidia-rtx-blackwell",
+        "NVIDIA RTX Blackwell GPU Architecture",
+        "Appendix A",
+        "https://images.nvidia.com/aem-dam/Solutions/geforce/blackwell/nvidia-rtx-blackwell-gpu-architecture.pdf",
+    ),
     Source(
         "torch-matmul-precision",
         "torch.set_float32_matmul_precision",
