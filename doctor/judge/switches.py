@@ -31,6 +31,8 @@ VARIABLES = {
 """The environment variable that does it."""
 CUDNN_VARIABLE_SINCE = (2, 10)
 """The first torch that reads TORCH_CUDNN_SDPA_DEPRIORITIZED."""
+CPU_FP16 = "2.3"
+"""The first torch with fp16 matmuls and autocast on the CPU (torch/amp of releases 2.1 to 2.8)."""
 MATMUL_PRECISION = 'torch.set_float32_matmul_precision("high")'
 
 
