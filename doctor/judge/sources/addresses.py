@@ -125,6 +125,20 @@ ADDRESSES = (
         "https://docs.pytorch.org/docs/stable/generated/torch.set_float32_matmul_precision.html",
     ),
     Source(
+        "lightning-tf32",
+        "Lightning reads torch.get_float32_matmul_precision() on every GPU with TF32",
+        "src/lightning/fabric/accelerators/cuda.py",
+        "https://github.com/Lightning-AI/pytorch-lightning/blob/master/src/lightning/fabric/accelerators/cuda.py",
+        checked="2026-11-22",
+    ),
+    Source(
+        "rocm-precision",
+        "ROCm: data types and precision support",
+        "",
+        "https://rocm.docs.amd.com/en/latest/reference/precision-support.html",
+        checked="2026-11-22",
+    ),
+    Source(
         "nvidia-tf32-override",
         "NVIDIA TF32: NVIDIA_TF32_OVERRIDE",
         "",
