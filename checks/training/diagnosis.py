@@ -128,9 +128,7 @@ def _location(diagnosis: Diagnosis) -> str:
     names = ", ".join(diagnosis.bad_gradients[:3])
     match diagnosis.origin:
         case "module":
-            module = diagnosis.first_module or "the model itself"
-            kind = diagnosis.first_module_type
-            return f"; the first non-finite output is that of {module} ({kind}), {step}"
+            return f"; the first non-finite output is that of {_module(diagnosis)}, {step}"
         case "loss":
             return f"; all modules' outputs are finite {step}, the loss is not"
         case "gradient":
@@ -139,6 +137,11 @@ def _location(diagnosis: Diagnosis) -> str:
         case "update":
             return f"; {step} an update with finite gradients makes {names} non-finite"
     return ""
+
+
+def _module(diagnosis: Diagnosis) -> str:
+    name = diagnosis.first_module or "the model itself"
+    return f"{name} ({diagnosis.first_module_type})"
 
 
 def remedy_for(diagnosis: Diagnosis, smoke: Smoke, *, own: bool) -> Remedy:
@@ -177,8 +180,8 @@ def _fix_by_location(diagnosis: Diagnosis, fix: str) -> str:
     if stable:
         return f"Use a stable form of that operation: {stable}. {fix}"
     if diagnosis.fault.startswith("non-finite"):
-        places = {"module": "that module", "loss": "the loss"}
-        place = places.get(diagnosis.origin or "", "that place")
+        places = {"module": f"the output of {_module(diagnosis)}", "loss": "the loss"}
+        place = places.get(diagnosis.origin or "", "the first non-finite value")
         return f"Look at {place}. {NAN_SOURCES}. {fix}"
     return " ".join(filter(None, (STAGE_FIXES.get(diagnosis.fault), fix)))
 
