@@ -26,7 +26,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 from turns import against, best, busy, memory
 
 from doctor.checkpoint.formats.safetensors import read_shard
-from doctor.checkpoint.io.files import LocalFolder
+from doctor.checkpoint.io.files import LocalDirectory
 from doctor.checkpoint.records import Checkpoint
 from doctor.checkpoint.scan import scan
 
@@ -38,7 +38,7 @@ assert scan(sys.argv[1]).tensors
 """
 
 
-class Made(NamedTuple):
+class ObjectNode(NamedTuple):
     """A tensor to write."""
 
     name: str
@@ -50,10 +50,10 @@ class Made(NamedTuple):
         return SIZES[self.dtype] * math.prod(self.shape)
 
 
-def llama(layers: int = 80, hidden: int = 8192) -> Iterator[Made]:
+def llama(layers: int = 80, hidden: int = 8192) -> Iterator[ObjectNode]:
     """Llama 70B, with fewer or narrower layers where so asked."""
     feed, keys, words = 7 * hidden // 2, hidden // 8, 128256
-    yield Made("model.embed_tokens.weight", "BF16", [words, hidden])
+    yield ObjectNode("model.embed_tokens.weight", "BF16", [words, hidden])
     for layer in range(layers):
         for name, shape in (
             ("self_attn.q_proj", [hidden, hidden]),
@@ -66,21 +66,21 @@ def llama(layers: int = 80, hidden: int = 8192) -> Iterator[Made]:
             ("input_layernorm", [hidden]),
             ("post_attention_layernorm", [hidden]),
         ):
-            yield Made(f"model.layers.{layer}.{name}.weight", "BF16", shape)
-    yield Made("model.norm.weight", "BF16", [hidden])
-    yield Made("lm_head.weight", "BF16", [words, hidden])
+            yield ObjectNode(f"model.layers.{layer}.{name}.weight", "BF16", shape)
+    yield ObjectNode("model.norm.weight", "BF16", [hidden])
+    yield ObjectNode("lm_head.weight", "BF16", [words, hidden])
 
 
-def deepseek(layers: int = 62, experts: int = 258) -> Iterator[Made]:
+def deepseek(layers: int = 62, experts: int = 258) -> Iterator[ObjectNode]:
     """DeepSeek V3: fp8 weights with scales for every 128 × 128 block."""
     hidden, words = 7168, 129280
-    yield Made("model.embed_tokens.weight", "BF16", [words, hidden])
+    yield ObjectNode("model.embed_tokens.weight", "BF16", [words, hidden])
     for layer in range(layers):
         path = f"model.layers.{layer}"
         for name in ("input_layernorm", "post_attention_layernorm"):
-            yield Made(f"{path}.{name}.weight", "BF16", [hidden])
-        yield Made(f"{path}.self_attn.q_a_layernorm.weight", "BF16", [1536])
-        yield Made(f"{path}.self_attn.kv_a_layernorm.weight", "BF16", [512])
+            yield ObjectNode(f"{path}.{name}.weight", "BF16", [hidden])
+        yield ObjectNode(f"{path}.self_attn.q_a_layernorm.weight", "BF16", [1536])
+        yield ObjectNode(f"{path}.self_attn.kv_a_layernorm.weight", "BF16", [512])
         for name, rows, columns in (
             ("q_a_proj", 1536, hidden),
             ("q_b_proj", 24576, 1536),
@@ -89,23 +89,23 @@ def deepseek(layers: int = 62, experts: int = 258) -> Iterator[Made]:
             ("o_proj", hidden, 16384),
         ):
             yield from blocks(f"{path}.self_attn.{name}", rows, columns)
-        yield Made(f"{path}.mlp.gate.e_score_correction_bias", "F32", [256])
+        yield ObjectNode(f"{path}.mlp.gate.e_score_correction_bias", "F32", [256])
         for expert in range(experts):
             for name in ("gate_proj", "up_proj"):
                 yield from blocks(f"{path}.mlp.experts.{expert}.{name}", 2048, hidden)
             yield from blocks(f"{path}.mlp.experts.{expert}.down_proj", hidden, 2048)
-    yield Made("model.norm.weight", "BF16", [hidden])
-    yield Made("lm_head.weight", "BF16", [words, hidden])
+    yield ObjectNode("model.norm.weight", "BF16", [hidden])
+    yield ObjectNode("lm_head.weight", "BF16", [words, hidden])
 
 
-def blocks(name: str, rows: int, columns: int) -> Iterator[Made]:
-    yield Made(f"{name}.weight", "F8_E4M3", [rows, columns])
-    yield Made(f"{name}.weight_scale_inv", "F32", [-(-rows // 128), -(-columns // 128)])
+def blocks(name: str, rows: int, columns: int) -> Iterator[ObjectNode]:
+    yield ObjectNode(f"{name}.weight", "F8_E4M3", [rows, columns])
+    yield ObjectNode(f"{name}.weight_scale_inv", "F32", [-(-rows // 128), -(-columns // 128)])
 
 
-def divided(tensors: Iterable[Made], most: int) -> list[list[Made]]:
+def divided(tensors: Iterable[ObjectNode], most: int) -> list[list[ObjectNode]]:
     """Shards of at most so many bytes, as save_pretrained divides them."""
-    shards: list[list[Made]] = [[]]
+    shards: list[list[ObjectNode]] = [[]]
     room = most
     for tensor in tensors:
         if tensor.size > room and shards[-1]:
@@ -116,7 +116,7 @@ def divided(tensors: Iterable[Made], most: int) -> list[list[Made]]:
     return shards
 
 
-def write(folder: Path, tensors: Iterable[Made], most: int, kind: str) -> list[Path]:
+def write(folder: Path, tensors: Iterable[ObjectNode], most: int, kind: str) -> list[Path]:
     """Sparse shards, their index and a configuration; only headers and norms take room."""
     shards = divided(tensors, most)
     weight_map: dict[str, str] = {}
@@ -133,7 +133,7 @@ def write(folder: Path, tensors: Iterable[Made], most: int, kind: str) -> list[P
     return files
 
 
-def write_shard(file: Path, shard: list[Made]) -> None:
+def write_shard(file: Path, shard: list[ObjectNode]) -> None:
     header: dict[str, object] = {"__metadata__": {"format": "pt"}}
     norms: list[tuple[int, int]] = []
     end = 0
@@ -174,7 +174,7 @@ def library(files: list[Path]) -> int:
 
 def headers(files: list[Path]) -> int:
     """The same by the doctor, file after file."""
-    folder = LocalFolder(files[0].parent)
+    folder = LocalDirectory(files[0].parent)
     count = 0
     for file in files:
         with folder.open(file.name) as source:
@@ -188,17 +188,17 @@ def doctor(folder: Path) -> Checkpoint:
     found = scan(str(folder))
     assert isinstance(found, Checkpoint)
     assert not found.problems, found.problems
-    assert all(norm.value == "other" for norm in found.norms)
+    assert all(norm.value == "other" for norm in found.contents.norms)
     return found
 
 
-def measure(tensors: Iterable[Made], most: int, kind: str, turns: int) -> dict[str, float]:
+def measure(tensors: Iterable[ObjectNode], most: int, kind: str, turns: int) -> dict[str, float]:
     """One checkpoint, made, measured and removed; a line of numbers is printed."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         files = write(folder, tensors, most, kind)
         found = doctor(folder)
-        assert library(files) == headers(files) == found.tensors
+        assert library(files) == headers(files) == found.contents.tensors
         took = best(
             turns,
             safe_open=lambda: library(files),
@@ -206,11 +206,12 @@ def measure(tensors: Iterable[Made], most: int, kind: str, turns: int) -> dict[s
             scan=lambda: doctor(folder),
         )
         took["memory"] = memory(SCAN, name)
-    took["tensors"] = found.tensors
+    took["tensors"] = found.contents.tensors
     theirs = took["safe_open"]
     print(
-        f"{found.bytes / 1e9:.1f} GB, {found.files} files, {found.tensors:,} tensors, "
-        f"{len(found.norms)} norms: safe_open {theirs:.1f} ms, "
+        f"{found.files.bytes / 1e9:.1f} GB, {found.files.count} files, "
+        f"{found.contents.tensors:,} tensors, "
+        f"{len(found.contents.norms)} norms: safe_open {theirs:.1f} ms, "
         f"headers {took['headers']:.1f} ms ({took['headers'] / theirs:.2f} of it), "
         f"scan {took['scan']:.1f} ms ({took['scan'] / theirs:.2f}), "
         f"memory {took['memory']:.1f} MB over a bare interpreter, of which imports "

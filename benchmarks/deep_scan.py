@@ -18,12 +18,12 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
-from checkpoint_scan import Made, divided, llama
+from checkpoint_scan import ObjectNode, divided, llama
 from turns import against, best, busy, memory
 
 from doctor.checkpoint.analysis.deep import scan_values
 from doctor.checkpoint.formats.safetensors import read_shard
-from doctor.checkpoint.io.files import LocalFolder
+from doctor.checkpoint.io.files import LocalDirectory
 from doctor.checkpoint.records import Values
 from doctor.checkpoint.tensors import Tensor
 
@@ -60,7 +60,7 @@ def write(folder: Path, layers: int, seed: int = 0, still: str = "") -> None:
                 fill(output, tensor, noise if same else noise[seed:])
 
 
-def fill(output: object, tensor: Made, noise: object) -> None:
+def fill(output: object, tensor: ObjectNode, noise: object) -> None:
     """Values of the noise, again and again."""
     left = math.prod(tensor.shape)
     while left > 0:
@@ -72,7 +72,7 @@ def fill(output: object, tensor: Made, noise: object) -> None:
 def listed(folder: Path) -> list[Tensor]:
     found: list[Tensor] = []
     for path in sorted(folder.glob("*.safetensors")):
-        with LocalFolder(folder).open(path.name) as source:
+        with LocalDirectory(folder).open(path.name) as source:
             shard = read_shard(source, path.name)
         assert not shard.problems, shard.problems
         found += shard.tensors
@@ -80,7 +80,7 @@ def listed(folder: Path) -> list[Tensor]:
 
 
 def looked(folder: Path, tensors: list[Tensor], threads: int) -> Values:
-    found = scan_values(LocalFolder(folder), tensors, threads)
+    found = scan_values(LocalDirectory(folder), tensors, threads)
     assert isinstance(found, Values)
     assert not found.nonfinite
     assert not found.problems

@@ -101,11 +101,11 @@ def _holds(room: tuple[float, str] | Unknown, checkpoint: Checkpoint) -> Verdict
     if isinstance(room, Unknown):
         return unknown(room.reason)
     free, where = room
-    if free < checkpoint.largest_file:
-        size = gib(checkpoint.largest_file)
+    if free < checkpoint.files.largest:
+        size = gib(checkpoint.files.largest)
         return fail(f"{gib(free)} {where}; {size} required by the checkpoint's largest file")
-    summary = f"{gib(free)} {where}; {gib(checkpoint.bytes)} required by the checkpoint"
-    return ok(summary) if free >= checkpoint.bytes else warn(summary)
+    summary = f"{gib(free)} {where}; {gib(checkpoint.files.bytes)} required by the checkpoint"
+    return ok(summary) if free >= checkpoint.files.bytes else warn(summary)
 
 
 def _cores(host: Host, target: Target, gpus: int | None) -> Verdict:

@@ -1,4 +1,4 @@
-"""What meets who loads a checkpoint: adapters in half precision, code in pickles, the padding."""
+"""Loading a checkpoint: adapters in half precision, code in pickles, the padding token."""
 
 from __future__ import annotations
 
@@ -23,164 +23,163 @@ MARKER = re.compile(r"[<\[{(|].+[>\]})|]|.*pad.*", re.IGNORECASE)
 
 
 def adapters_fp32(checkpoint: Checkpoint) -> Verdict:
-    roles = [role for role in checkpoint.roles if ADAPTER.fullmatch(role.name)]
-    if not roles and checkpoint.not_inspectable and checkpoint.adapter:
+    adapter = checkpoint.model.adapter
+    roles = [role for role in checkpoint.contents.roles if ADAPTER.fullmatch(role.name)]
+    if not roles and checkpoint.not_inspectable and adapter:
         return unknown(checkpoint.not_inspectable)
     if not roles:
-        return skip("no adapter's weights are in these files")
-    kinds = f" ({shown(checkpoint.adapter, 40)})" if checkpoint.adapter else ""
+        return skip("no adapter's weights in these files")
+    kind = f" ({shown(adapter, 40)})" if adapter else ""
     counts: dict[str, int] = {}
     for role in roles:
         for dtype, number in role.dtypes.items():
             counts[dtype] = counts.get(dtype, 0) + number
     total = sum(counts.values())
-    half = {dtype: number for dtype, number in counts.items() if dtype in HALVES}
-    if half:
-        said = ", ".join(f"{number:,} in {dtype}" for dtype, number in half.items())
-        return warn(f"of {total:,} adapter tensors{kinds} {said}; F32 required for training")
-    strange = [shown(dtype, 20) for dtype in counts if dtype not in FLOATS]
-    if strange:
-        return unknown(f"adapter tensors{kinds} stored in {', '.join(strange)}")
-    return ok(f"{total:,} adapter tensors{kinds}, all in {' and '.join(sorted(counts))}")
+    if half := {dtype: number for dtype, number in counts.items() if dtype in HALVES}:
+        numbers = ", ".join(f"{number:,} in {dtype}" for dtype, number in half.items())
+        return warn(f"of {total:,} adapter tensors{kind} {numbers}; F32 required for training")
+    if other := [shown(dtype, 20) for dtype in counts if dtype not in FLOATS]:
+        return unknown(f"adapter tensors{kind} stored in {', '.join(other)}")
+    return ok(f"{total:,} adapter tensors{kind}, all in {' and '.join(sorted(counts))}")
 
 
 def loads_without_code(checkpoint: Checkpoint) -> Verdict:
-    if checkpoint.refused:
-        names = ", ".join(shown(name, 60) for name in checkpoint.refused[:5])
-        more = f" and {len(checkpoint.refused) - 5} more" if len(checkpoint.refused) > 5 else ""
+    loading = checkpoint.loading
+    if loading.refused:
+        names = ", ".join(shown(name, 60) for name in loading.refused[:5])
+        more = f" and {len(loading.refused) - 5} more" if len(loading.refused) > 5 else ""
         return warn(f"torch.load(weights_only=True) refuses {names}{more}; plain weights required")
     if reason := checkpoint.not_inspectable:
         return unknown(reason)
-    if not checkpoint.pickles:
-        return ok("no weights and no optimizer's state are pickled: nothing to import")
-    files = f"{checkpoint.pickles} pickled file{'s' * (checkpoint.pickles != 1)}"
-    return ok(f"{files}; weights-only loading admits all {len(checkpoint.imports)} globals")
+    if not loading.pickles:
+        return ok("neither weights nor optimizer state are pickled: nothing to import")
+    files = f"{loading.pickles} pickled file{'s' * (loading.pickles != 1)}"
+    return ok(f"{files}; weights-only loading allows all {len(loading.imports)} globals")
 
 
-def padding_is_its_own(checkpoint: Checkpoint) -> Verdict:
+def padding_token_dedicated(checkpoint: Checkpoint) -> Verdict:
     tokenizer = checkpoint.tokenizer
     if tokenizer is None:
-        return skip("no tokenizer's files are beside the weights")
+        return skip("no tokenizer files beside the weights")
     if tokenizer.pad is None:
         return _no_padding(tokenizer)
     number = f" ({tokenizer.pad_id})" if tokenizer.pad_id is not None else ""
-    said = f"padding token {tokenizer.pad}{number}"
+    token = f"padding token {tokenizer.pad}{number}"
     rows = tokenizer.vocabulary
     if tokenizer.pad_id is not None and rows is not None and tokenizer.pad_id >= rows:
-        return fail(f"{said}; config.json tells of {rows:,} embeddings", fix=ROWS_FIX)
+        return fail(f"{token}; config.json has {rows:,} embeddings", fix=ROWS_FIX)
     if not MARKER.fullmatch(tokenizer.pad):
-        return warn(f"{said} is a word of the vocabulary; a token of its own required")
-    if wrong := _configured(tokenizer):
-        return warn(f"{said}; {wrong}", fix=CONFIGURED_FIX)
+        return warn(f"{token} is an ordinary token; a dedicated one required")
+    if difference := _configured_differently(tokenizer):
+        return warn(f"{token}; {difference}", fix=CONFIGURED_FIX)
     if tokenizer.pad == tokenizer.eos:
-        return ok(f"{said}, which also ends a text: collators that mask padding mask it too")
+        return ok(f"{token}, which also ends a text: collators that mask padding mask it too")
     if tokenizer.pad == tokenizer.unk:
-        return ok(f"{said}, which also stands for unknown text")
-    return ok(said)
+        return ok(f"{token}, which also stands for unknown text")
+    return ok(token)
 
 
 def _no_padding(tokenizer: Tokenizer) -> Verdict:
     if tokenizer.problems:
-        return unknown(tokenizer.problems[0].said)
+        return unknown(tokenizer.problems[0].message)
     if "tokenizer_config.json" not in tokenizer.files:
-        return unknown(f"{tokenizer.files[0]} names none, and tokenizer_config.json is not there")
-    said = "tokenizer_config.json names no padding token"
+        return unknown(f"{tokenizer.files[0]} names none, and tokenizer_config.json is missing")
+    summary = "tokenizer_config.json names no padding token"
     if tokenizer.first is not None and not MARKER.fullmatch(tokenizer.first):
-        said = f"{said}, and token 0, a common default, is {tokenizer.first!r}"
+        summary = f"{summary}, and token 0, a common default, is {tokenizer.first!r}"
     zero = [file for file, number in tokenizer.configured.items() if number == 0]
     if zero:
-        said = f"{said}; pad_token_id is 0 in {zero[0]}"
-    return warn(f"{said}; a token of its own required")
+        summary = f"{summary}; pad_token_id is 0 in {zero[0]}"
+    return warn(f"{summary}; a dedicated token required")
 
 
-def _configured(tokenizer: Tokenizer) -> str:
-    """Where a configuration names another number than the tokenizer."""
+def _configured_differently(tokenizer: Tokenizer) -> str:
+    """Where a configuration names another number than the tokenizer; "" where none does."""
     for file, number in tokenizer.configured.items():
         if tokenizer.pad_id is not None and number != tokenizer.pad_id:
             return f"pad_token_id is {number} in {file}"
     return ""
 
 
-ROWS_FIX = "Call model.resize_token_embeddings(len(tokenizer)) after the token was added, and save."
+ROWS_FIX = (
+    "After adding the token, resize the embeddings and save the model:\n"
+    "model.resize_token_embeddings(len(tokenizer))"
+)
 
 CONFIGURED_FIX = (
-    "Give the model the tokenizer's number: model.config.pad_token_id = tokenizer.pad_token_id, "
-    "and the same for model.generation_config."
+    "Set the same number in model.config and in model.generation_config:\n"
+    "model.config.pad_token_id = model.generation_config.pad_token_id = tokenizer.pad_token_id"
 )
 
-CHECKS = (
-    Check(
-        code="CKP008",
-        slug="adapters-fp32",
-        title="The adapters are stored in fp32",
-        why="Adapters are small and trained with steps that bf16 loses: at 0.02 it rounds back "
-        "changes of up to 2^-14 (6e-5). peft keeps them in fp32 beside a base in half precision "
-        "(autocast_adapter_dtype) by default since 0.12.0; from 0.7.1 to 0.11.1 they followed "
-        "the base. A file in fp32 costs little.",
-        passes=("every tensor of an adapter is F32 or F64",),
-        warns=(
-            "tensors of an adapter are BF16 or F16: trained so, or rounded when they were saved",
-        ),
-        fix="Train with peft 0.12.0 or newer and leave autocast_adapter_dtype=True, call no "
-        "model.to(torch.bfloat16) after get_peft_model, and save the adapter as it is trained.",
-        limits="that they were trained in fp32: a cast back looks the same.",
-        owner=Owner.JOB,
-        judge=adapters_fp32,
-        required="checkpoint",
-        sources=("bts-fix7", "bts-quick"),
-        after=("CKP001",),
-    ),
-    Check(
-        code="CKP010",
-        slug="loads-without-code",
-        title="The checkpoint loads without running code",
-        why="Unpickling imports and calls what the file names, so a file of a stranger can do "
-        "anything. torch.load with weights_only=True, the default since torch 2.6, admits tensors "
-        "and plain containers and refuses the rest; before torch 2.6 it could be tricked into "
-        "running code. safetensors files hold no code. What is listed here was read without "
-        "importing any of it, and is no verdict on its intent.",
-        passes=(
-            "weights and optimizer's state are safetensors, or their pickles name nothing "
-            "that weights-only loading refuses",
-        ),
-        warns=(
-            "a pickle of the weights or the optimizer's state names globals that "
-            "weights-only loading refuses",
-        ),
-        fix="Save a state_dict instead of whole modules and objects, or save with safetensors. Of "
-        "a stranger's file trust each global that is listed before you load it with "
-        "weights_only=False; torch.serialization.add_safe_globals admits single ones.",
-        limits="that the model's own code, such as that of trust_remote_code, is harmless.",
-        owner=Owner.JOB,
-        judge=loads_without_code,
-        required="checkpoint",
-        sources=("torch-weights-only",),
-    ),
-    Check(
-        code="CKP011",
-        slug="pad-token",
-        title="Padding has a token of its own",
-        why="Without a padding token batches cannot be padded, and loaders that take 0 by default "
-        'pad with an ordinary token: "!" in the vocabularies of Llama 3 and GPT-2. Real '
-        "occurrences of it are then masked from attention and loss like padding.",
-        passes=(
-            "the tokenizer names a padding token that looks like a special one, "
-            "config.json and generation_config.json name no other number, and the "
-            "embedding has a row for it",
-        ),
-        warns=(
-            "no padding token is named, it is an ordinary token of the vocabulary, or a "
-            "configuration names another number",
-        ),
-        fails=("the padding token's number is beyond the rows of the embedding in config.json",),
-        fix='Add one, tokenizer.add_special_tokens({"pad_token": "<|pad|>"}), then '
-        "model.resize_token_embeddings(len(tokenizer)) and model.config.pad_token_id = "
-        "tokenizer.pad_token_id, before get_peft_model. Llama 3.1 and later have "
-        "<|finetune_right_pad_id|>, which needs no new row.",
-        limits="that the collator masks the padding in the labels.",
-        owner=Owner.JOB,
-        judge=padding_is_its_own,
-        required="checkpoint",
-        sources=("bts-fix4", "exllamav2-415"),
-    ),
+ADAPTERS = Check(
+    code="CKP008",
+    slug="adapters-fp32",
+    title="Adapters are stored in fp32",
+    why="Adapters are small, and their updates are lost to bf16 rounding: at 0.02 it rounds back "
+    "changes of up to 2^-14 (6e-5). peft keeps them in fp32 beside a base in half precision "
+    "(autocast_adapter_dtype) since 0.12.0; from 0.7.1 to 0.11.1 they followed the base.",
+    passes=("every tensor of an adapter is F32 or F64",),
+    warns=("an adapter has BF16 or F16 tensors: trained so, or rounded when saved",),
+    fix="Train with peft 0.12.0 or newer and autocast_adapter_dtype=True, do not call "
+    "model.to(torch.bfloat16) after get_peft_model, and save the adapter without a cast.",
+    limits="that they were trained in fp32: weights cast back to fp32 look the same.",
+    owner=Owner.JOB,
+    judge=adapters_fp32,
+    required="checkpoint",
+    sources=("bts-fix7", "bts-quick"),
+    after=("CKP001",),
 )
+
+WITHOUT_CODE = Check(
+    code="CKP010",
+    slug="loads-without-code",
+    title="The checkpoint loads without running code",
+    why="Unpickling imports and calls what the file names, so an untrusted file can do anything. "
+    "torch.load with weights_only=True, the default since torch 2.6, allows tensors and plain "
+    "containers and refuses the rest; older versions could be bypassed. safetensors files contain "
+    "no code. The names listed here were read without importing them.",
+    passes=(
+        "weights and optimizer state are safetensors",
+        "or their pickles name only what weights-only loading allows",
+    ),
+    warns=("a pickle names globals that weights-only loading refuses",),
+    fix="Save a state_dict instead of whole modules and objects, or save with safetensors. Before "
+    "loading an untrusted file with weights_only=False, review each global listed; to allow single "
+    "ones, use\ntorch.serialization.add_safe_globals([...])",
+    limits="that the model's own code, such as that of trust_remote_code, is harmless.",
+    owner=Owner.JOB,
+    judge=loads_without_code,
+    required="checkpoint",
+    sources=("torch-weights-only",),
+)
+
+PADDING = Check(
+    code="CKP011",
+    slug="pad-token",
+    title="The tokenizer defines a dedicated padding token",
+    why="Without a padding token batches cannot be padded, and loaders that default to token 0 pad "
+    'with an ordinary token: "!" in the vocabularies of Llama 3 and GPT-2. Real occurrences of '
+    "it are then masked from attention and loss like padding.",
+    passes=(
+        "the tokenizer names a padding token that looks like a special token",
+        "config.json and generation_config.json name the same number, or none",
+        "the embedding has a row for it",
+    ),
+    warns=(
+        "no padding token is named, or it is an ordinary token of the vocabulary",
+        "a configuration names another number",
+    ),
+    fails=("the padding token's number exceeds the embedding's rows in config.json",),
+    fix="Add a token before get_peft_model, and resize the embeddings. Llama 3.1 and later have "
+    "<|finetune_right_pad_id|>, which needs no new row.\n"
+    'tokenizer.add_special_tokens({"pad_token": "<|pad|>"})\n'
+    "model.resize_token_embeddings(len(tokenizer))\n"
+    "model.config.pad_token_id = tokenizer.pad_token_id",
+    limits="that the collator masks the padding in the labels.",
+    owner=Owner.JOB,
+    judge=padding_token_dedicated,
+    required="checkpoint",
+    sources=("bts-fix4", "exllamav2-415"),
+)
+
+CHECKS = (ADAPTERS, WITHOUT_CODE, PADDING)

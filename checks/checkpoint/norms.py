@@ -1,4 +1,4 @@
-"""Whether a checkpoint's norms moved away from the value they were born with."""
+"""Whether a checkpoint's norms changed from their initial value."""
 
 from __future__ import annotations
 
@@ -10,14 +10,15 @@ from doctor._util.records import Unknown
 from doctor._util.units import shown
 from doctor.checkpoint.records import Checkpoint, History, Norm, Optimizer
 from doctor.checks.checkpoint.norm_causes import (
-    BY,
-    FAR,
+    DTYPE_NAMES,
+    HALF_PRECISION,
     HALF_STEP,
     LEFT_OUT_FIX,
-    LOW,
     MASTER_FIX,
+    MATCHED_BY,
+    MIN_DISTANCE,
     NO_GRADIENT_FIX,
-    WORDS,
+    NO_GRADIENT_SOURCES,
     causes,
     keeps_no_state,
 )
@@ -25,28 +26,27 @@ from doctor.judge.check import Check, Owner, Status, Verdict, fail, ok, skip, un
 
 RANK = (Status.PASS, Status.WARN, Status.FAIL)
 
-ZERO_CENTRED = re.compile(
+ZERO_CENTERED = re.compile(
     r"(?:gemma[23]?|recurrent_gemma|paligemma|shieldgemma2|t5_?gemma2?|vaultgemma|qwen3_next"
     r"|qwen3_5(?:_moe)?|qwen4_exp|minimax_m3_vl|muse_glimmer|muse_spark|step3p[57]|videoprism"
     r"|nemotron)(?:_text|_module|_encoder|_decoder|_vision)?(?:_model)?"
 )
 """model_type of families that multiply by 1 + weight (transformers 5.23), so that 0.0 is the
-initial value. Some of their norms are born at 1.0 all the same."""
+initial value. Some of their norms are initialized to 1.0 nevertheless."""
 
 RELEASED_AT_ONE = frozenset({"opt"})
 """Families released with every norm at 1.0 (transformers-24243)."""
 
 ROUNDING_FIX = (
-    f"{MASTER_FIX} These files do not show the optimizer: if it did keep fp32 weights, look for "
+    f"{MASTER_FIX} These files do not include the optimizer: if it did keep fp32 weights, look for "
     "norms without a gradient instead."
 )
 GRADIENT_FIX = (
     "Print param.grad of a norm after backward() and look for it in the optimizer's param_groups: "
     "it is frozen (requires_grad), left out of the optimizer, or a fused norm kernel returns no "
-    "weight gradient. If the training itself ran in a lower precision than these files have, "
-    "rounding is the cause: keep the weights in fp32 and compute under torch.autocast."
+    "weight gradient. If training ran in a lower precision than that of these files, rounding is "
+    "the cause: keep the weights in fp32 and compute under torch.autocast."
 )
-
 
 FOLDED = re.compile(
     r".*(?:input|post_attention|pre_feedforward)_layernorm|.*ln_[12]|.*(?:attention|ffn|mlp)_norm"
@@ -55,245 +55,245 @@ FOLDED = re.compile(
 """Norms that precede a linear layer, into which their weights can be folded."""
 
 UNFOLDED = re.compile(r".*(?:[qk]|q_a|kv_a|post)_?(?:layer)?norm")
-"""Norms that stand where nothing can take their weights."""
+"""Norms whose weights cannot be folded."""
 
 
-def norms_moved(checkpoint: Checkpoint) -> Verdict:
+def norms_changed(checkpoint: Checkpoint) -> Verdict:
     verdict = _norms(checkpoint)
-    still = [each for each in checkpoint.born_at_one if each.value == "ones"]
-    if not still or verdict.status is Status.UNKNOWN:
+    vectors = checkpoint.contents.initialized_to_one
+    initial = [vector for vector in vectors if vector.value == "ones"]
+    if not initial or verdict.status is Status.UNKNOWN:
         return verdict
-    said = (
-        f"{verdict.summary}; of {len(checkpoint.born_at_one)} other parameters that are born at "
-        f"1.0, {len(still)} are exactly 1.0: {_named(still)}"
+    summary = (
+        f"{verdict.summary}; of {len(vectors)} other parameters that are initialized to 1.0, "
+        f"{len(initial)} are exactly 1.0: {_names(initial)}"
     )
-    if verdict.status in (Status.PASS, Status.SKIP) and _went_far(checkpoint):
-        return warn(said, fix=GRADIENT_FIX)
-    return dataclasses.replace(verdict, summary=said)
+    if verdict.status in (Status.PASS, Status.SKIP) and _long_run(checkpoint):
+        return warn(summary, fix=GRADIENT_FIX)
+    return dataclasses.replace(verdict, summary=summary)
 
 
-def _went_far(checkpoint: Checkpoint) -> bool:
-    history = checkpoint.history
-    return history is not None and math.sqrt(history.lr_squares) >= FAR
+def _long_run(checkpoint: Checkpoint) -> bool:
+    history = checkpoint.training.history
+    return history is not None and math.sqrt(history.lr_squares) >= MIN_DISTANCE
 
 
 def _norms(checkpoint: Checkpoint) -> Verdict:
-    norms = checkpoint.norms
+    norms = checkpoint.contents.norms
     if reason := checkpoint.not_inspectable:
         return unknown(reason)
-    if not checkpoint.tensors:
+    if not checkpoint.contents.tensors:
         return unknown("no header could be read")
     if not norms:
-        return skip("no norm weights are in these files, as in adapters and models like OLMo v1")
-    if untold := _untold(norms):
-        return unknown(untold)
-    still = [norm for norm in norms if norm.value != "other"]
-    if not still:
+        return skip("no norm weights in these files, as in adapters and models like OLMo v1")
+    if reason := _not_comparable(norms):
+        return unknown(reason)
+    initial = [norm for norm in norms if norm.value != "other"]
+    if not initial:
         return ok(f"{len(norms)} of {len(norms)} norms differ from 1.0 and 0.0")
-    if verdict := _by_the_optimizer(checkpoint, still):
+    if verdict := _by_optimizer(checkpoint, initial):
         return verdict
-    verdict = _some_moved(norms, still) if len(still) < len(norms) else _none_moved(checkpoint)
+    some = len(initial) < len(norms)
+    verdict = _some_unchanged(norms, initial) if some else _all_unchanged(checkpoint)
     if reason := _undecided(checkpoint):
         return dataclasses.replace(verdict, summary=f"{verdict.summary}; {reason}")
     return verdict
 
 
-def _untold(norms: tuple[Norm, ...]) -> str:
+def _not_comparable(norms: tuple[Norm, ...]) -> str:
     """Why the norms cannot be compared with their initial value, "" if they can."""
-    for value, trouble in (("unread", "could not be read"), ("nonfinite", "hold NaN or Inf")):
-        if found := [norm for norm in norms if norm.value == value]:
-            first = shown(found[0].name)
-            return f"{len(found)} of {len(norms)} norms {trouble}, such as {first}"
+    for value, problem in (("unread", "could not be read"), ("nonfinite", "hold NaN or Inf")):
+        if affected := [norm for norm in norms if norm.value == value]:
+            first = shown(affected[0].name)
+            return f"{len(affected)} of {len(norms)} norms {problem}, such as {first}"
     return ""
 
 
-def _by_the_optimizer(checkpoint: Checkpoint, still: list[Norm]) -> Verdict | None:
+def _by_optimizer(checkpoint: Checkpoint, initial: list[Norm]) -> Verdict | None:
     """The verdict where the optimizer's state decides; None where it does not."""
-    optimizer, norms = checkpoint.optimizer, checkpoint.norms
+    optimizer, norms = checkpoint.training.optimizer, checkpoint.contents.norms
     if not isinstance(optimizer, Optimizer) or optimizer.norms is None:
         return None
-    found = causes(checkpoint, optimizer, still, _legitimate(checkpoint))
-    if not found:
+    explanations = causes(checkpoint, optimizer, initial, _legitimate(checkpoint))
+    if not explanations:
         return None
-    worst = max(found, key=lambda cause: RANK.index(cause.status))
-    said = "; ".join(cause.words for cause in found)
-    summary = f"{_at(norms, still)}: {said} ({BY[optimizer.norms.by or 'names']})"
+    worst = max(explanations, key=lambda cause: RANK.index(cause.status))
+    reasons = "; ".join(cause.summary for cause in explanations)
+    matched = MATCHED_BY[optimizer.norms.matched_by or "names"]
+    summary = f"{_observed(norms, initial)}: {reasons} ({matched})"
     status = worst.status
-    if len(still) < len(norms) and worst.fix in (NO_GRADIENT_FIX, LEFT_OUT_FIX):
+    if len(initial) < len(norms) and worst.fix in (NO_GRADIENT_FIX, LEFT_OUT_FIX):
         status = Status.WARN
-        summary = f"{summary}, as in modules that are not used: {_named(still)}"
+        summary = f"{summary}, as in unused modules: {_names(initial)}"
     if status is Status.PASS:
         return ok(summary)
-    complain = fail if status is Status.FAIL else warn
-    return complain(summary, fix=worst.fix, sources=worst.sources)
+    verdict = fail if status is Status.FAIL else warn
+    return verdict(summary, fix=worst.fix, sources=worst.sources)
 
 
 def _undecided(checkpoint: Checkpoint) -> str:
     """Why the optimizer's state does not decide, "" where there is none."""
-    optimizer = checkpoint.optimizer
+    optimizer = checkpoint.training.optimizer
     if isinstance(optimizer, Unknown):
         return f"the optimizer's state could not be read: {optimizer.reason}"
-    if optimizer is None or optimizer.norms is None or optimizer.norms.by:
+    if optimizer is None or optimizer.norms is None or optimizer.norms.matched_by:
         return ""
-    return f"the optimizer's state cannot be attributed: {optimizer.norms.reason}"
+    return f"the optimizer's state cannot be matched with the norms: {optimizer.norms.reason}"
 
 
-def _some_moved(norms: tuple[Norm, ...], still: list[Norm]) -> Verdict:
-    said = f"{_at(norms, still)}, the others moved: {_named(still)}"
-    moved = [norm for norm in norms if norm.value == "other"]
-    if all(_is(FOLDED, norm) for norm in still) and all(_is(UNFOLDED, norm) for norm in moved):
+def _some_unchanged(norms: tuple[Norm, ...], initial: list[Norm]) -> Verdict:
+    summary = f"{_observed(norms, initial)}, the others changed: {_names(initial)}"
+    changed = [norm for norm in norms if norm.value == "other"]
+    folded = all(_matches(FOLDED, norm) for norm in initial)
+    if folded and all(_matches(UNFOLDED, norm) for norm in changed):
         return warn(
-            f"{said}; all of them precede a linear layer, as norms do that were folded into it "
-            "(QuaRot, SpinQuant, FlashNorm)"
+            f"{summary}; all precede a linear layer, as norms folded into it do (QuaRot, "
+            "SpinQuant, FlashNorm)"
         )
-    return warn(f"{said}; a norm that trains gets a gradient", fix=GRADIENT_FIX)
+    return warn(f"{summary}; all norms changed required", fix=GRADIENT_FIX)
 
 
-def _is(pattern: re.Pattern[str], norm: Norm) -> bool:
+def _matches(pattern: re.Pattern[str], norm: Norm) -> bool:
     return bool(pattern.fullmatch(norm.name.casefold().removesuffix(".weight")))
 
 
-def _at(norms: tuple[Norm, ...], still: list[Norm]) -> str:
-    if len(still) < len(norms):
-        return f"{len(still)} of {len(norms)} norms are exactly {_value(still)}"
+def _observed(norms: tuple[Norm, ...], initial: list[Norm]) -> str:
+    if len(initial) < len(norms):
+        return f"{len(initial)} of {len(norms)} norms are exactly {_value(initial)}"
     elements = sum(norm.size for norm in norms)
     return f"all {len(norms)} norms ({elements:,} elements) are exactly {_value(norms)}"
 
 
-def _named(norms: list[Norm]) -> str:
+def _names(norms: list[Norm]) -> str:
     names = ", ".join(shown(norm.name) for norm in norms[:3])
     return f"{names} and {len(norms) - 3} more" if len(norms) > 3 else names
 
 
-def _none_moved(checkpoint: Checkpoint) -> Verdict:
-    norms, history, optimizer = checkpoint.norms, checkpoint.history, checkpoint.optimizer
-    said = _at(norms, list(norms))
+def _all_unchanged(checkpoint: Checkpoint) -> Verdict:
+    norms = checkpoint.contents.norms
+    history, optimizer = checkpoint.training.history, checkpoint.training.optimizer
+    observed = _observed(norms, list(norms))
     if reason := _legitimate(checkpoint):
-        return warn(f"{said}; {reason}")
+        return warn(f"{observed}; {reason}")
     if history is None:
-        return warn(f"{said}, and no trainer_state.json tells how far the run went")
-    after = f"{said} after {history.steps:,} steps"
+        return warn(f"{observed}; the length of the run is unknown without trainer_state.json")
+    observed = f"{observed} after {history.steps:,} steps"
     if not history.covered:
-        return warn(f"{after}; no learning rates were logged")
+        return warn(f"{observed}; no learning rates were logged")
     if isinstance(optimizer, Optimizer) and keeps_no_state(optimizer):
-        return _by_plain_sgd(after, norms)
+        return _with_plain_sgd(observed, norms)
     distance = math.sqrt(history.lr_squares)
-    went = (
-        f"{after}; a random walk of the {history.covered:,} logged "
-        f"learning rates goes {distance:.2g}"
+    observed = (
+        f"{observed}; a random walk with the {history.covered:,} logged learning rates covers "
+        f"{distance:.2g}"
     )
-    if distance < FAR:
-        return warn(f"{went}, {FAR:g} required for a verdict")
-    return _stuck(went, norms, history)
+    if distance < MIN_DISTANCE:
+        return warn(f"{observed}, {MIN_DISTANCE:g} required for a verdict")
+    return _unchanged_after_long_run(observed, norms, history)
 
 
-def _by_plain_sgd(said: str, norms: tuple[Norm, ...]) -> Verdict:
-    low = all(norm.dtype in LOW and norm.value == "ones" for norm in norms)
-    words = "plain SGD steps by the learning rate times the gradient, whose size is not told"
-    return warn(f"{said}; {words}", fix=ROUNDING_FIX if low else GRADIENT_FIX)
+def _with_plain_sgd(observed: str, norms: tuple[Norm, ...]) -> Verdict:
+    half = all(norm.dtype in HALF_PRECISION and norm.value == "ones" for norm in norms)
+    summary = f"{observed}; plain SGD steps by learning rate times gradient, which is unknown"
+    return warn(summary, fix=ROUNDING_FIX if half else GRADIENT_FIX)
 
 
 def _legitimate(checkpoint: Checkpoint) -> str | None:
-    """Why norms that all stand at one value may be as they should."""
-    types = {checkpoint.model_type or "", checkpoint.text_model_type or ""}
+    """Why norms that are all at one value may be correct."""
+    types = {checkpoint.model.model_type or "", checkpoint.model.text_model_type or ""}
     if types & RELEASED_AT_ONE:
-        return "models of this family are released so"
-    if checkpoint.quantized:
-        return "quantisers fold the norms into the next layer"
-    zeros = any(norm.value == "zeros" for norm in checkpoint.norms)
-    if zeros and not any(ZERO_CENTRED.fullmatch(known) for known in types):
-        return "that is the initial value of zero-centred norms, and this family is not known"
+        return "models of this family are released with all norms at 1.0"
+    if checkpoint.model.quantized:
+        return "quantizers fold the norms into the next layer"
+    zeros = any(norm.value == "zeros" for norm in checkpoint.contents.norms)
+    if zeros and not any(ZERO_CENTERED.fullmatch(name) for name in types):
+        return "zero-centered norms are initialized to 0.0, and this family is not known for them"
     return None
 
 
-def _stuck(went: str, norms: tuple[Norm, ...], history: History) -> Verdict:
-    """The run went far enough: whether rounding explains that nothing moved."""
+def _unchanged_after_long_run(observed: str, norms: tuple[Norm, ...], history: History) -> Verdict:
+    """The run was long enough: whether rounding explains that nothing changed."""
     dtypes = sorted({norm.dtype for norm in norms})
     half = min(HALF_STEP[dtype] for dtype in dtypes)
-    name = " and ".join(WORDS[dtype] for dtype in dtypes)
+    name = " and ".join(DTYPE_NAMES[dtype] for dtype in dtypes)
     if any(norm.value == "zeros" for norm in norms):
-        cause = "no step is lost to rounding at 0.0, so these norms got no gradient"
-        return fail(f"{went}; {cause}", fix=GRADIENT_FIX, sources=("unsloth-4533",))
+        cause = "at 0.0 no update is lost to rounding: no gradient"
+        return fail(f"{observed}; {cause}", fix=GRADIENT_FIX, sources=NO_GRADIENT_SOURCES)
     rate = history.lr_max or math.sqrt(history.lr_squares / max(history.covered, 1))
     if rate > half:
         cause = (
             f"{name} rounds back only steps of up to {half:.3g} at 1.0 and the learning rate was "
-            f"up to {rate:.2g}: these norms received no gradient"
+            f"up to {rate:.2g}: no gradient"
         )
-        return fail(f"{went}; {cause}", fix=GRADIENT_FIX, sources=("unsloth-4533",))
+        return fail(f"{observed}; {cause}", fix=GRADIENT_FIX, sources=NO_GRADIENT_SOURCES)
     cause = (
         f"at 1.0 {name} rounds back a decrease of up to {half:.3g} and an increase of up to "
         f"{2 * half:.3g}, the largest learning rate was {rate:.2g}"
     )
-    return fail(f"{went}; {cause}", fix=ROUNDING_FIX)
+    return fail(f"{observed}; {cause}", fix=ROUNDING_FIX)
 
 
 def _value(norms: tuple[Norm, ...] | list[Norm]) -> str:
     values = {norm.value for norm in norms}
-    return " or ".join(word for key, word in (("ones", "1.0"), ("zeros", "0.0")) if key in values)
+    return " or ".join(text for key, text in (("ones", "1.0"), ("zeros", "0.0")) if key in values)
 
 
-CHECKS = (
-    Check(
-        code="CKP004",
-        slug="norms-moved",
-        title="The norms differ from their initial value",
-        why="Norm weights are born at 1.0, where bf16 cannot hold a decrease of up to 2^-9 "
-        "(0.00195) or an increase of up to 2^-8 (0.0039): with weights in bf16 and an Adam step "
-        "of the learning rate, every update rounds back and the norms never train. Norms without "
-        "a gradient look the same, in any dtype. A copy that was rounded from fp32 weights does "
-        "not: once a random walk has gone 0.001, about one element in forty has crossed the "
-        "rounding. Where 0.0 is the initial value (weights used as 1 + w) nothing is lost to "
-        "rounding, and norms at 0.0 had no gradient.",
-        passes=(
-            "every norm differs from all-ones and all-zeros, bit for bit",
-            "the optimizer's state shows that fp32 weights are stepped and only the saved "
-            "copy is rounded: its fp32 copies moved, or its moments for the norms are fp32 "
-            "and not zero and a random walk of its steps goes less than 0.001",
-        ),
-        warns=(
-            "some norms are exactly at 1.0 or 0.0 while others moved, without evidence of rounding",
-            "fewer than 10 steps of the optimizer, unless the trainer counts 100 and more",
-            "moments that are not zero although rounding does not explain it (weights "
-            "stepped in fp32, at 0.0, with Kahan summation, or with a learning rate beyond "
-            "eight times the rounding)",
-            "where no optimizer's state decides: no trainer_state.json, no learning rates "
-            "in it, sqrt(sum of lr^2) over the logged steps below 0.001, plain SGD (whose "
-            "steps are not of the learning rate's size), a quantised model (folded norms), "
-            "a family released so (OPT), or 0.0 in a family that is not known to be "
-            "zero-centred. Other parameters born at 1.0 (Mamba's D, LayerScale, IA3) that "
-            "are exactly 1.0 after a run that went 0.001",
-        ),
-        fails=(
-            "norms are exactly at their initial value and the optimizer's moments for them "
-            "are bf16 or fp16 and not zero, or fp32 in an optimizer that keeps them so for "
-            "bf16 weights (bitsandbytes) after a random walk of 0.001: rounding swallowed "
-            "the updates",
-            "all norms are, and the optimizer has no state for them (no gradient), moments "
-            "that are all zero (zero gradients), or does not have them in its groups "
-            "(frozen or left out)",
-            "where no optimizer's state decides, although sqrt(sum of lr^2) over the steps "
-            "that trainer_state.json covers, the distance of a random walk with Adam-sized "
-            "steps, is at least 0.001",
-        ),
-        fix="If the model was trained, see whether its weights were in bf16 during training "
-        "and whether the norms got gradients; if it was not, or its norms were folded into the "
-        "next layers, nothing is wrong.",
-        limits="that the norms learned well: one bit that differs is enough to pass.",
-        owner=Owner.JOB,
-        judge=norms_moved,
-        required="checkpoint",
-        sources=(
-            "fnr-precision",
-            "fnr-root",
-            "fnr-fix",
-            "fnr-gradients",
-            "ps-P17",
-            "speculators-765",
-            "flame-47",
-            "transformers-24243",
-            "optimi",
-        ),
-        after=("CKP001",),
+NORMS = Check(
+    code="CKP004",
+    slug="norms-changed",
+    aliases=("norms-moved",),
+    title="The norms differ from their initial value",
+    why="Norm weights are initialized to 1.0, where bf16 rounds back a decrease of up to 2^-9 "
+    "(0.00195) and an increase of up to 2^-8: with bf16 weights and typical learning rates every "
+    "update is lost, and the norms never train. Norms without a gradient look the same. A bf16 "
+    "copy of fp32 weights does not, after a long run.",
+    passes=(
+        "every norm differs from all ones and all zeros, bit for bit",
+        "the optimizer's fp32 copies of the norms changed: only the saved copy is rounded",
+        "the optimizer's moments for them are fp32 and not zero, and the run was short: a random "
+        "walk of its steps covers less than 0.001",
     ),
+    warns=(
+        "some norms are exactly 1.0 or 0.0 while others changed, without evidence of rounding",
+        "the optimizer took fewer than 10 steps",
+        "the optimizer's moments are not zero, and rounding does not explain the norms: fp32 "
+        "weights, 0.0, Kahan summation, or a learning rate beyond eight times the rounding",
+        "without an optimizer's state: the learning rates are unknown, or sqrt(sum of lr^2) over "
+        "the logged steps is below 0.001",
+        "the optimizer is plain SGD, the model is quantized, its family is released so (OPT), or "
+        "the norms are 0.0 in a family that is not known to be zero-centered",
+        "other parameters initialized to 1.0 (Mamba's D, LayerScale, IA3) are exactly 1.0 after a "
+        "long run",
+    ),
+    fails=(
+        "norms are at their initial value, and the optimizer's moments for them are bf16 or fp16 "
+        "and not zero: the updates were lost to rounding",
+        "the same with fp32 moments in an optimizer that keeps them so for bf16 weights, after a "
+        "random walk of 0.001",
+        "all norms are at their initial value, and the optimizer has no state for them, moments "
+        "that are all zero, or does not have them in its groups",
+        "without an optimizer's state: all norms are at their initial value although sqrt(sum of "
+        "lr^2) over the logged steps is at least 0.001",
+    ),
+    fix="If the model was trained, check whether its weights were in bf16 during training and "
+    "whether the norms received gradients. If it was not trained, or its norms were folded into "
+    "the next layers, nothing is wrong.",
+    limits="that the norms learned well: one different bit suffices.",
+    owner=Owner.JOB,
+    judge=norms_changed,
+    required="checkpoint",
+    sources=(
+        "fnr-precision",
+        "fnr-root",
+        "fnr-fix",
+        "fnr-gradients",
+        "ps-P17",
+        "speculators-765",
+        "flame-47",
+        "transformers-24243",
+        "optimi",
+    ),
+    after=("CKP001",),
 )
+
+CHECKS = (NORMS,)

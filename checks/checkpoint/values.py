@@ -1,4 +1,4 @@
-"""What a checkpoint's values are: finite, and other than those of an earlier checkpoint."""
+"""A checkpoint's values: finite, and different from those of an earlier checkpoint."""
 
 from __future__ import annotations
 
@@ -7,229 +7,245 @@ import re
 
 from doctor._util.records import Unknown
 from doctor._util.units import shown
-from doctor.checkpoint.records import Checkpoint, Moves, NonFinite, Optimizer, Unmoved, Values
-from doctor.checks.checkpoint.norm_causes import EARLY, FAR, LOW
+from doctor.checkpoint.records import (
+    Checkpoint,
+    Movement,
+    NonFinite,
+    Optimizer,
+    UnchangedRole,
+    Values,
+)
+from doctor.checks.checkpoint.norm_causes import HALF_PRECISION, MIN_DISTANCE, MIN_STEPS
 from doctor.judge.check import Check, Owner, Verdict, fail, ok, skip, unknown, warn
 
 CONSTANT = re.compile(
     r".*(?:inv_freq|position_ids|attn\.(?:masked_)?bias|masked_bias|relative_position_index"
     r"|num_batches_tracked|cos_cached|sin_cached)"
 )
-"""Buffers that no training changes."""
+"""Buffers that training does not change."""
 
 MASK = re.compile(r".*(?:mask|attn_bias|attention_bias)")
 
 
 def values_finite(checkpoint: Checkpoint) -> Verdict:
     values = checkpoint.values
-    vectors = (*checkpoint.norms, *checkpoint.born_at_one)
-    if values is None and (broken := [each for each in vectors if each.value == "nonfinite"]):
-        more = f" and {len(broken) - 1} more" if len(broken) > 1 else ""
-        return fail(f"{shown(broken[0].name)}{more}: NaN or Inf; every value finite required")
     if values is None:
-        return skip("not asked for: --deep reads every value")
+        return _vectors_finite(checkpoint)
     if isinstance(values, Unknown):
         return unknown(f"the values could not be read: {values.reason}")
-    bad = [tensor for tensor in values.nonfinite if not tensor.masks]
-    if bad:
+    if nonfinite := [tensor for tensor in values.nonfinite if not tensor.masks]:
         rest = values.nonfinite_tensors - 1
         more = f" (and {rest:,} more tensor{'s' * (rest != 1)})" if rest > 0 else ""
-        said = f"{_nonfinite(bad[0])}{more}; every stored value finite required"
-        return fail(said, seconds=values.seconds)
+        summary = f"{_counts(nonfinite[0])}{more}; every stored value finite required"
+        return fail(summary, seconds=values.seconds)
     if values.problems:
-        return unknown(values.problems[0].said, seconds=values.seconds)
+        return unknown(values.problems[0].message, seconds=values.seconds)
     if not values.tensors and not values.exempt:
         return unknown("no tensor's values could be read", seconds=values.seconds)
     if values.unchecked:
-        said = ", ".join(shown(dtype, 20) for dtype in list(values.unchecked)[:3])
-        return unknown(f"stored in {said}, whose values the doctor does not know")
+        dtypes = ", ".join(shown(dtype, 20) for dtype in list(values.unchecked)[:3])
+        return unknown(f"stored in {dtypes}, whose values cannot be decoded")
     return _finite(values)
+
+
+def _vectors_finite(checkpoint: Checkpoint) -> Verdict:
+    """Without --deep: the norms and similar vectors, as far as they were read."""
+    vectors = (*checkpoint.contents.norms, *checkpoint.contents.initialized_to_one)
+    nonfinite = [vector for vector in vectors if vector.value == "nonfinite"]
+    if not nonfinite:
+        return skip("not requested: --deep reads every value")
+    more = f" and {len(nonfinite) - 1} more" if len(nonfinite) > 1 else ""
+    return fail(f"{shown(nonfinite[0].name)}{more}: NaN or Inf; every value finite required")
 
 
 def _finite(values: Values) -> Verdict:
     masks = len(values.nonfinite)
-    said = f"{values.tensors:,} tensors, {values.bytes:,} bytes: every value finite"
-    said += f", but for -inf in {masks} mask{'s' * (masks != 1)}" if masks else ""
+    summary = f"{values.tensors:,} tensors, {values.bytes:,} bytes: every value finite"
+    summary += f", apart from -inf in {masks} mask{'s' * (masks != 1)}" if masks else ""
     large = [tensor for tensor in values.large if not MASK.fullmatch(tensor.name.casefold())]
-    if large:
-        count = sum(tensor.large for tensor in large)
-        return warn(
-            f"{said}; {count:,} of {values.fp16_values:,} fp16 values are beyond 32752, within a "
-            f"factor of two of fp16's largest, such as in {shown(large[0].name)}",
-            fix=LARGE_FIX,
-            seconds=values.seconds,
-        )
-    return ok(said, seconds=values.seconds)
+    if not large:
+        return ok(summary, seconds=values.seconds)
+    count = sum(tensor.large for tensor in large)
+    return warn(
+        f"{summary}; {count:,} of {values.fp16_values:,} fp16 values are beyond 32752, such as in "
+        f"{shown(large[0].name)}; fp16's largest is 65504",
+        fix=LARGE_FIX,
+        seconds=values.seconds,
+    )
 
 
-def _nonfinite(tensor: NonFinite) -> str:
+def _counts(tensor: NonFinite) -> str:
     kinds = (("NaN", tensor.nan), ("+inf", tensor.plus_inf), ("-inf", tensor.minus_inf))
     counts = ", ".join(f"{count:,} {kind}" for kind, count in kinds if count)
-    of = f"of {tensor.values:,} values in {tensor.dtype}"
-    return f"{shown(tensor.name)}: {counts} {of}, the first at index {tensor.first:,}"
+    total = f"of {tensor.values:,} values in {tensor.dtype}"
+    return f"{shown(tensor.name)}: {counts} {total}, the first at index {tensor.first:,}"
 
 
 LARGE_FIX = (
-    "Load these weights in fp32 or bf16, whose exponents reach further: a product with such a "
-    "value overflows fp16."
+    "Load these weights in fp32 or bf16, whose range is larger: a product with such a value "
+    "overflows fp16."
 )
 
-ALL_STILL_FIX = (
-    "See that both paths name what you mean, that optimizer.step() runs and is not skipped by the "
-    "GradScaler, that its parameters are those of the model that is saved (make the optimizer "
-    "after model.to() and after get_peft_model), and that the learning rate is not 0."
+NOTHING_CHANGED_FIX = (
+    "Check that both paths name the intended checkpoints, that optimizer.step() runs and the "
+    "GradScaler does not skip it, that its parameters are those of the saved model (create the "
+    "optimizer after model.to() and get_peft_model), and that the learning rate is not 0."
 )
-NORMS_STILL_FIX = (
-    "Keep the weights that the optimizer steps in fp32 and compute under torch.autocast: at 1.0 "
+NORMS_UNCHANGED_FIX = (
+    "Keep the weights that the optimizer updates in fp32 and compute under torch.autocast: at 1.0 "
     "bf16 rounds back a decrease of up to 2^-9 and an increase of up to 2^-8. If they are in fp32, "
     "print param.grad of a norm after backward() and look for it in the optimizer's groups."
 )
 
 
-def moved_since_baseline(checkpoint: Checkpoint) -> Verdict:
-    moves = checkpoint.moves
-    if moves is None:
-        return skip("no --baseline was given")
-    if isinstance(moves, Unknown):
-        return unknown(f"the two could not be compared: {moves.reason}")
-    if not moves.compared:
-        return unknown(f"no tensor could be compared{_uncompared(moves)}")
-    said = f"{moves.moved:,} of {moves.compared:,} tensors moved{_uncompared(moves)}"
-    still = [group for group in moves.still if not CONSTANT.fullmatch(group.role)]
-    constant = sum(group.count for group in moves.still) - sum(group.count for group in still)
-    if not moves.moved:
-        since = f"{said} since {shown(moves.baseline, 300)}"
-        return _nothing_moved(checkpoint, moves, still, since)
-    if not still:
-        note = f"; the {constant:,} that did not are constant buffers" if constant else ""
-        return ok(f"{said}{note}", seconds=moves.seconds)
-    count = sum(group.count for group in still)
-    if all(group.kind == "norm" for group in still):
-        return _norms_still(checkpoint, moves, still, said)
-    names = ", ".join(f"{group.count:,} x {shown(group.role)}" for group in still[:3])
-    more = f" and {len(still) - 3} more roles" if len(still) > 3 else ""
+def changed_since_baseline(checkpoint: Checkpoint) -> Verdict:
+    movement = checkpoint.movement
+    if movement is None:
+        return skip("no --baseline")
+    if isinstance(movement, Unknown):
+        return unknown(f"the checkpoints could not be compared: {movement.reason}")
+    if not movement.compared:
+        return unknown(f"no tensor could be compared{_not_compared(movement)}")
+    summary = f"{movement.changed:,} of {movement.compared:,} tensors changed"
+    summary += _not_compared(movement)
+    roles = [role for role in movement.unchanged_roles if not CONSTANT.fullmatch(role.role)]
+    if not movement.changed:
+        since = f"{summary} since {shown(movement.baseline, 300)}"
+        return _nothing_changed(checkpoint, movement, roles, since)
+    if not roles:
+        constant = sum(role.count for role in movement.unchanged_roles)
+        note = f"; the {constant:,} others are constant buffers" if constant else ""
+        return ok(f"{summary}{note}", seconds=movement.seconds)
+    if all(role.kind == "norm" for role in roles):
+        return _norms_unchanged(checkpoint, movement, roles, summary)
+    count = sum(role.count for role in roles)
+    names = ", ".join(f"{role.count:,} x {shown(role.role)}" for role in roles[:3])
+    more = f" and {len(roles) - 3} more roles" if len(roles) > 3 else ""
     return warn(
-        f"{said}; {count:,} did not: {names}{more}; frozen on purpose, or without a gradient",
-        seconds=moves.seconds,
+        f"{summary}; {count:,} unchanged: {names}{more}; every parameter changed required, unless "
+        "frozen on purpose",
+        seconds=movement.seconds,
     )
 
 
-def _uncompared(moves: Moves) -> str:
+def _not_compared(movement: Movement) -> str:
     counts = (
-        (moves.incomparable, "not comparable"),
-        (moves.added, "only here"),
-        (moves.removed, "only in the baseline"),
+        (movement.incomparable, "not comparable"),
+        (movement.added, "only here"),
+        (movement.removed, "only in the baseline"),
     )
-    said = ", ".join(f"{count:,} {word}" for count, word in counts if count)
-    return f" ({said})" if said else ""
+    text = ", ".join(f"{count:,} {reason}" for count, reason in counts if count)
+    return f" ({text})" if text else ""
 
 
-def _nothing_moved(
-    checkpoint: Checkpoint, moves: Moves, still: list[Unmoved], said: str
+def _nothing_changed(
+    checkpoint: Checkpoint, movement: Movement, roles: list[UnchangedRole], summary: str
 ) -> Verdict:
-    if moves.incomparable:
-        return unknown(f"{said}; whether those that are not comparable moved is not told")
-    if not still:
-        return unknown(f"{said}; only constant buffers could be compared")
-    if all(group.kind == "norm" for group in still):
-        return unknown(f"{said}; only norms could be compared")
-    steps = _steps(checkpoint)
-    if steps:
-        return fail(f"{said}, although {steps:,.0f} steps were taken", fix=ALL_STILL_FIX)
-    return warn(f"{said}; whether steps were taken between them is not told", fix=ALL_STILL_FIX)
+    if movement.incomparable:
+        return unknown(f"{summary}; whether the others changed is unknown")
+    if not roles:
+        return unknown(f"{summary}; only constant buffers could be compared")
+    if all(role.kind == "norm" for role in roles):
+        return unknown(f"{summary}; only norms could be compared")
+    if steps := _steps(checkpoint):
+        return fail(
+            f"{summary} after {steps:,.0f} steps; changes required", fix=NOTHING_CHANGED_FIX
+        )
+    return warn(f"{summary}; the number of steps is unknown", fix=NOTHING_CHANGED_FIX)
 
 
 def _steps(checkpoint: Checkpoint) -> float:
-    optimizer = checkpoint.optimizer
+    training = checkpoint.training
+    optimizer = training.optimizer
     taken = optimizer.step_max if isinstance(optimizer, Optimizer) else None
-    return taken or checkpoint.step or (checkpoint.history.steps if checkpoint.history else 0)
+    return taken or training.steps or (training.history.steps if training.history else 0)
 
 
-def _norms_still(checkpoint: Checkpoint, moves: Moves, still: list[Unmoved], said: str) -> Verdict:
-    count = sum(group.count for group in still)
-    moved, compared = moves.kinds.get("norm", (0, count))
-    dtypes = " and ".join(sorted({group.dtype for group in still}))
-    words = f"{said}; the {count:,} that did not are all norms, in {dtypes}"
-    if moved:
-        words = f"{words} ({moved:,} of {compared:,} vectors of norms moved)"
-        return warn(words, fix=NORMS_STILL_FIX, seconds=moves.seconds)
-    if why := _no_rounded_copy(checkpoint, still):
-        return fail(f"{words}; {why}", fix=NORMS_STILL_FIX, seconds=moves.seconds)
-    words = f"{words}; fp32 weights that moved little look so in a copy that was rounded"
-    return warn(words, fix=NORMS_STILL_FIX, seconds=moves.seconds)
+def _norms_unchanged(
+    checkpoint: Checkpoint, movement: Movement, roles: list[UnchangedRole], summary: str
+) -> Verdict:
+    count = sum(role.count for role in roles)
+    changed, compared = movement.kinds.get("norm", (0, count))
+    dtypes = " and ".join(sorted({role.dtype for role in roles}))
+    summary = f"{summary}; the {count:,} unchanged are all norms, in {dtypes}"
+    if changed:
+        summary = f"{summary} ({changed:,} of {compared:,} vectors of norms changed)"
+        return warn(summary, fix=NORMS_UNCHANGED_FIX, seconds=movement.seconds)
+    if reason := _not_a_rounded_copy(checkpoint, roles):
+        return fail(f"{summary}; {reason}", fix=NORMS_UNCHANGED_FIX, seconds=movement.seconds)
+    summary = f"{summary}; a rounded copy of fp32 weights that changed little looks the same"
+    return warn(summary, fix=NORMS_UNCHANGED_FIX, seconds=movement.seconds)
 
 
-def _no_rounded_copy(checkpoint: Checkpoint, still: list[Unmoved]) -> str:
-    """Why these files are what the optimizer steps, or the run went far; "" where neither."""
-    history = checkpoint.history
-    if not any(group.dtype in LOW for group in still):
+def _not_a_rounded_copy(checkpoint: Checkpoint, roles: list[UnchangedRole]) -> str:
+    """Why these files hold what the optimizer updates, or the run was long; "" for neither."""
+    history, optimizer = checkpoint.training.history, checkpoint.training.optimizer
+    if not any(role.dtype in HALF_PRECISION for role in roles):
         return "nothing is rounded in these files"
-    if isinstance(checkpoint.optimizer, Optimizer) and _steps_low_weights(checkpoint.optimizer):
-        kinds = " and ".join(sorted(checkpoint.optimizer.moments))
-        return f"the optimizer's moments are {kinds}: it steps weights of that dtype"
+    if isinstance(optimizer, Optimizer) and _updates_half_precision(optimizer):
+        kinds = " and ".join(sorted(optimizer.moments))
+        return f"the optimizer's moments are {kinds}: it updates weights of that dtype"
     distance = math.sqrt(history.lr_squares) if history else 0.0
-    if distance >= FAR:
-        return f"a random walk of the logged learning rates goes {distance:.2g}"
+    if distance >= MIN_DISTANCE:
+        return f"a random walk with the logged learning rates covers {distance:.2g}"
     return ""
 
 
-def _steps_low_weights(optimizer: Optimizer) -> bool:
-    low = optimizer.moments and set(optimizer.moments) <= {*LOW}
-    return bool(low) and not optimizer.masters and (optimizer.step_max or 0) >= EARLY
+def _updates_half_precision(optimizer: Optimizer) -> bool:
+    half = optimizer.moments and set(optimizer.moments) <= {*HALF_PRECISION}
+    return bool(half) and not optimizer.masters and (optimizer.step_max or 0) >= MIN_STEPS
 
 
-CHECKS = (
-    Check(
-        code="CKP005",
-        slug="values-finite",
-        title="Every stored value is finite",
-        why="One NaN or infinity in the weights makes every loss NaN, and nothing says so before "
-        "the first step: safetensors and torch load it without a word. A download that went wrong "
-        "inside a file of the right length shows here too.",
-        passes=("no stored value is NaN or infinite, apart from -inf in what is called a mask",),
-        warns=("fp16 values are beyond 32752, within a factor of two of fp16's largest",),
-        fails=(
-            "a tensor that is no mask holds a NaN or an infinity",
-            "without --deep: a norm does, as far as it was read",
-        ),
-        fix="Go back to a checkpoint from before the training diverged, or fetch the file again "
-        "and compare its checksum with the source's.",
-        limits="that the values are good: finite ones can be wrong too.",
-        owner=Owner.JOB,
-        judge=values_finite,
-        required="checkpoint",
-        sources=("ps-P8", "vllm-53537"),
+FINITE = Check(
+    code="CKP005",
+    slug="values-finite",
+    title="Every stored value is finite",
+    why="One NaN or infinity in the weights makes every loss NaN, and nothing reports it before "
+    "the first step: safetensors and torch load it silently. A download corrupted inside a file "
+    "of the right length shows here too.",
+    passes=("no stored value is NaN or infinite, apart from -inf in tensors named as masks",),
+    warns=("fp16 values are beyond 32752, half of fp16's largest",),
+    fails=(
+        "a tensor that is not a mask holds a NaN or an infinity",
+        "without --deep: a norm does, as far as it was read",
     ),
-    Check(
-        code="CKP007",
-        slug="moved-since-baseline",
-        title="Every parameter moved since the baseline",
-        why="A parameter that is bit for bit what it was gets no gradient, is not in the "
-        "optimizer, or loses every update to rounding. A loss that falls does not show it, since "
-        "the others train. Norms that alone stand still are the mark of weights in bf16: their "
-        "values near 1.0 are where bf16 is coarsest.",
-        passes=(
-            "every tensor that could be compared differs from the baseline, apart from "
-            "constant buffers such as inv_freq",
-        ),
-        warns=(
-            "some parameters did not move",
-            "norms alone did not, and a rounded copy of fp32 weights may look so",
-            "nothing moved and no step count is told",
-        ),
-        fails=(
-            "nothing moved although steps were taken, and all tensors, not norms alone, "
-            "could be compared",
-            "no norm moved while other parameters did, and the files are not a rounded "
-            "copy (fp32 norms, moments in bf16 or fp16) or the logged learning rates make "
-            "a random walk of 0.001",
-        ),
-        fix="Freeze on purpose or not at all: look at requires_grad, at the optimizer's "
-        "param_groups, and at param.grad after backward() for the parameters that are named.",
-        limits="that what moved moved enough: one bit that differs is enough to pass.",
-        owner=Owner.JOB,
-        judge=moved_since_baseline,
-        required="checkpoint",
-        sources=("fnr-diagnosis", "fnr-precision", "fnr-fix", "ps-P18"),
-    ),
+    fix="Return to a checkpoint from before the training diverged, or download the file again and "
+    "compare its checksum with the source's.",
+    limits="that the values are good: finite ones can be wrong too.",
+    owner=Owner.JOB,
+    judge=values_finite,
+    required="checkpoint",
+    sources=("ps-P8", "vllm-53537"),
 )
+
+CHANGED = Check(
+    code="CKP007",
+    slug="changed-since-baseline",
+    aliases=("moved-since-baseline",),
+    title="Every parameter changed since the baseline",
+    why="A parameter that is bit for bit unchanged gets no gradient, is not in the optimizer, or "
+    "loses every update to rounding. A falling loss does not reveal it, since the others train. "
+    "Norms that alone are unchanged are typical of weights in bf16: near 1.0, bf16 is coarsest.",
+    passes=("every tensor that could be compared changed, apart from constant buffers",),
+    warns=(
+        "some parameters are unchanged",
+        "only norms are unchanged, and the files may be a rounded copy of fp32 weights",
+        "nothing changed, and the number of steps is unknown",
+    ),
+    fails=(
+        "nothing changed although steps were taken, and all tensors could be compared",
+        "no norm changed while other parameters did, and the files are not a rounded copy (fp32 "
+        "norms, or moments in bf16 or fp16)",
+        "no norm changed while other parameters did, and a random walk with the logged learning "
+        "rates covers at least 0.001",
+    ),
+    fix="For the parameters named, check requires_grad, the optimizer's param_groups, and "
+    "param.grad after backward(). If they are frozen on purpose, nothing is wrong.",
+    limits="that the parameters changed enough: one different bit suffices.",
+    owner=Owner.JOB,
+    judge=changed_since_baseline,
+    required="checkpoint",
+    sources=("fnr-diagnosis", "fnr-precision", "fnr-fix", "ps-P18"),
+)
+
+CHECKS = (FINITE, CHANGED)

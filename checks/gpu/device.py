@@ -14,15 +14,16 @@ from doctor.checks.gpu.counters import (
 )
 from doctor.checks.gpu.visible import VISIBLE
 from doctor.facts.load import Watched
-from doctor.facts.machine import Gpu
+from doctor.facts.machine import Gpu, Host
+from doctor.facts.memory.room import shares_memory
 from doctor.facts.views import JobGpu, JobGpus
-from doctor.judge.check import Check, Owner, Verdict, fail, ok, unknown, warn
+from doctor.judge.check import Check, Owner, Verdict, fail, ok, skip, unknown, warn
 from doctor.judge.combine import worst
 
 RETURN = "Rented: return the machine and report the GPU's UUID. "
 
 USED_BYTES = 2 * GIB
-"""A desktop or a driver's daemon uses less; a training uses more."""
+"""A driver's daemon and most desktops use less; a training uses more."""
 USED_SHARE = 0.3
 """Above it another training runs there: the limit of DLRover's node check."""
 CORRECTED = 50_000_000
@@ -45,15 +46,35 @@ ACTIONS = {
 }
 
 
-def free(job_gpus: JobGpus) -> Verdict:
+def free(job_gpus: JobGpus, host: Host | Unknown) -> Verdict:
     if not job_gpus.gpus:
         return unknown("no GPU of the job is visible")
-    return worst(*(_free(gpu) for gpu in job_gpus.gpus))
+    return worst(
+        *(
+            _host_free(gpu, host) if not gpu.slice and shares_memory(gpu) else _free(gpu)
+            for gpu in job_gpus.gpus
+        )
+    )
+
+
+def _host_free(gpu: JobGpu, host: Host | Unknown) -> Verdict:
+    """The same for a GPU without memory of its own."""
+    shared = f"{gpu.label} shares the host's memory"
+    if isinstance(host, Unknown) or not host.memory_total or host.memory_available is None:
+        return skip(f"{shared}, and MemAvailable was not read")
+    share = 1 - host.memory_available / host.memory_total
+    summary = (
+        f"{shared}: {gib(host.memory_available)} of {gib(host.memory_total)} available, "
+        f"{share:.0%} used; at most {USED_SHARE:.0%} expected"
+    )
+    return warn(summary) if share > USED_SHARE else ok(summary)
 
 
 def _free(gpu: JobGpu) -> Verdict:
     used, total = gpu.memory_used, gpu.memory_total
     if used is None:
+        if gpu.nvml and gpu.nvml.lacks("memory_used"):
+            return skip(f"{gpu.label}: NVML does not report the memory in use on this GPU")
         reason = gpu.nvml.unread.get("memory_used", "") if gpu.nvml else "NVML has no record of it"
         return unknown(f"{gpu.label}: memory in use could not be read: {reason}".rstrip(": "))
     share = used / total if total else 0.0
@@ -68,8 +89,15 @@ def _free(gpu: JobGpu) -> Verdict:
         return ok(summary)
     if gpu.nvml and gpu.nvml.processes:
         summary += f" (NVML lists {gpu.nvml.processes} compute processes)"
+    elif gpu.nvml and gpu.nvml.display_active:
+        return warn(f"{summary}; a desktop runs on it", fix=CLOSE_DESKTOP)
     return fail(summary) if share > USED_SHARE else warn(summary)
 
+
+CLOSE_DESKTOP = (
+    "Close browsers and other graphical programs, or train without a desktop: what they use is not "
+    "available to the job."
+)
 
 FREE = Check(
     code="GPU002",
@@ -77,13 +105,18 @@ FREE = Check(
     title="GPU memory is free",
     why="Memory used by others is not available to the job, and a second training halves the "
     "speed. Process ids belong to the host, so a container may list no process although the memory "
-    "is used: the memory is the evidence. On a GPU in MIG mode the slice is read.",
+    "is used: the memory is the evidence. On a GPU in MIG mode the slice is read, and for an "
+    "integrated GPU the host's MemAvailable.",
     passes=(
         f"every GPU of the job: at most {gib(USED_BYTES)} used before torch's first CUDA call",
     ),
-    warns=(f"more than {gib(USED_BYTES)} used on a GPU",),
+    warns=(
+        f"more than {gib(USED_BYTES)} used on a GPU",
+        f"more than {USED_SHARE:.0%} of the host's memory used, with an integrated GPU",
+    ),
     fails=(
-        f"more than {gib(USED_BYTES)} and more than {USED_SHARE:.0%} of the memory used on a GPU",
+        f"more than {gib(USED_BYTES)} and more than {USED_SHARE:.0%} of the memory used on a GPU, "
+        "unless a desktop and no compute process runs there",
     ),
     fix="End your own leftover processes. If none of yours uses the memory, another tenant or a "
     "dead container does: take another GPU, or return the machine.",
@@ -113,13 +146,15 @@ def _healthy(label: str, gpu: Gpu | None, watched: dict[str, Watched]) -> Verdic
     if broken := _broken(gpu) + (failures(run) if run else []):
         return fail(f"{identity}: {', '.join(broken)}; none is allowed")
     unread = _unread(gpu)
-    if len(unread) == len(_COUNTERS) and gpu.retired_pages_pending is None:
-        return unknown(f"{identity}: nothing could be read: {', '.join(unread)}")
-    unread += unread_during(gpu, run) if run else []
-    note = f"; not readable: {', '.join(unread)}" if unread else ""
+    during = unread_during(gpu, run) if run else []
+    note = f"; not readable: {', '.join(unread + during)}" if unread + during else ""
     if pending := _pending(gpu) + (warnings(run) if run else []):
         reset = f"sudo nvidia-smi -i {gpu.uuid} --gpu-reset"
         return warn(f"{identity}: {', '.join(pending)}; none expected{note}", reset)
+    if all(getattr(gpu, field) is None for field in (*_COUNTERS, *_PENDING)):
+        if all(_missing(gpu, field) for field in _COUNTERS):
+            return skip(f"{identity} has no counters of memory errors{summarize(run)}")
+        return unknown(f"{identity}: nothing could be read: {', '.join(unread)}")
     read = ", ".join(name for field, name in _COUNTERS.items() if getattr(gpu, field) is not None)
     return ok(f"{identity}: no errors reported ({read or 'page retirement'}){summarize(run)}{note}")
 
@@ -151,6 +186,17 @@ _COUNTERS = {
     "corrected": "corrected errors",
     "recovery_action": "recovery action",
 }
+_PENDING = ("remap_pending", "retired_pages_pending")
+
+
+def _missing(gpu: Gpu, field: str) -> bool:
+    """The GPU or its driver has no such counter, as opposed to a reading that failed."""
+    return gpu.lacks(field) or gpu.unread.get(field, "").endswith(_NOT_IN_DRIVER)
+
+
+_NOT_IN_DRIVER = ("(2)", "(13)")
+"""NVML's codes Invalid Argument and Function Not Found: drivers before 570 have no recovery action,
+and their answer to an unknown field is one of these or Not Supported."""
 
 
 def _unread(gpu: Gpu) -> list[str]:
@@ -188,8 +234,9 @@ MEMORY_HEALTHY = Check(
         "an uncorrected error, a remapped row or a hardware Xid "
         f"({', '.join(map(str, HARDWARE_XIDS))}) occurred during the run",
     ),
-    fix=f"{RETURN}Your own: stop the processes on it, reset the GPU or reboot, and replace it if "
-    "the error returns or a row remap has failed.",
+    fix="Reset the GPU or reboot first, if you can: since Ampere a reset remaps the row of an "
+    f"uncorrected error. {RETURN}Your own: replace the GPU if the error returns or a row remap has "
+    "failed.",
     limits="that the memory is intact: only recorded errors are read, since the driver was loaded, "
     "and without ECC none are recorded.",
     owner=Owner.MACHINE,
@@ -221,6 +268,8 @@ def _not_slowed(label: str, gpu: Watched) -> Verdict:
         )
     if gpu.samples == 0:
         reason = gpu.unread.get("samples", "")
+        if reason.startswith("Not Supported"):
+            return skip(f"{label}: NVML does not report why its clocks change")
         return unknown(f"{label}: NVML returned no sample of its clocks: {reason}".rstrip(": "))
     return ok(f"{label}: no slowdown in {gpu.samples} samples{peak}")
 

@@ -10,14 +10,7 @@ from doctor.checks.training.diagnosis import with_diagnosis
 from doctor.checks.training.per_gpu import on_each
 from doctor.facts.training import Parameter, Smoke, Stage, Step
 from doctor.judge.check import Check, Owner, Verdict, fail, ok, unknown
-from doctor.judge.error_patterns import (
-    BROKEN_GPU,
-    GPU_TAKEN,
-    MIXED_CUDNN,
-    NO_GPU_CODE,
-    ErrorPattern,
-    match_error,
-)
+from doctor.judge.error_patterns import KILLED, LIBRARY_PATTERNS, ErrorPattern, match_error
 
 MAX_NAMES = 4
 """Names in a summary; the rest is counted."""
@@ -48,26 +41,8 @@ ERRORS = (
         "Choose another precision with --precision, or install a newer torch: this one does not "
         "support this precision on this device.",
     ),
-    ErrorPattern(
-        NO_GPU_CODE,
-        "Install a torch build with code for this GPU: see TOR003.",
-        sources=("ps-U28",),
-    ),
-    MIXED_CUDNN,
-    ErrorPattern(
-        ("No execution plans support the graph", "mha_graph"),
-        "Switch cuDNN attention off before training, or upgrade torch; see NUM003.\n"
-        "torch.backends.cuda.enable_cudnn_sdp(False)",
-        sources=("bts-fix3", "pytorch-190321"),
-    ),
-    GPU_TAKEN,
-    BROKEN_GPU,
-    ErrorPattern(
-        ("illegal memory access", "unspecified launch failure", "misaligned address"),
-        "See NUM003 and TOR004 first: a kernel accessed invalid memory. If they pass, try another "
-        "GPU with the same environment, and return the machine if it works there.",
-        sources=("pytorch-169849",),
-    ),
+    *LIBRARY_PATTERNS,
+    KILLED,
 )
 
 CRASHED = (

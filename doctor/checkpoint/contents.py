@@ -1,4 +1,4 @@
-"""All that `doctor scan` asks of a checkpoint, told while it is read."""
+"""All that `doctor scan` reads of a checkpoint, with notes of its progress."""
 
 from __future__ import annotations
 
@@ -11,119 +11,125 @@ import msgspec
 
 from doctor._util.records import Unknown
 from doctor._util.units import shown
-from doctor.checkpoint.analysis.tensor_names import Kind, part_of
-from doctor.checkpoint.io.addresses import redacted
-from doctor.checkpoint.io.files import Folder
-from doctor.checkpoint.reader import Stage
-from doctor.checkpoint.records import Checkpoint, Moves, Share, Values
+from doctor.checkpoint.analysis.tensor_names import part_of
+from doctor.checkpoint.io.files import Directory
+from doctor.checkpoint.io.stages import Stage
+from doctor.checkpoint.io.urls import redact_url
+from doctor.checkpoint.records import Checkpoint, Kind, Movement, Share, Values
 from doctor.checkpoint.scan import scan
-from doctor.checkpoint.tensors import Shard, Tensor, distinct, stored
+from doctor.checkpoint.tensors import Shard, Tensor, distinct
 
-Told = Callable[[dict[str, Any]], None]
+Notify = Callable[[dict[str, Any]], None]
 
-OFTEN = 0.1
-"""Seconds between two notes of how far it is."""
+NOTE_INTERVAL = 0.1
+"""Seconds between two progress notes."""
 
 BATCH = 2_000
 """Tensors in one note."""
 
 MOST_DTYPES = 100
-"""Dtypes that are told apart; strangers can invent more."""
+"""Dtypes that are counted one by one; an untrusted file can invent more."""
 
 ORDER: tuple[Kind, ...] = ("embedding", "attention", "MLP", "norm", "head", "other")
 
 
-class Wanted(msgspec.Struct, frozen=True, kw_only=True):
-    """What to look at."""
+class ScanRequest(msgspec.Struct, frozen=True, kw_only=True):
+    """What to read."""
 
     path: str
     baseline: str | None = None
     deep: bool = False
     tensors: bool = False
-    """Tell every tensor in notes: {"tensors": [[name, dtype, shape, file, bytes], ...]}."""
+    """Send notes of all tensors: {"tensors": [[name, dtype, shape, file, bytes], ...]}."""
 
 
-class Read:
-    """The folder and the tensors of one scan."""
+class TensorCollector:
+    """Keeps the directory and the tensors of one scan."""
 
-    folder: Folder
+    directory: Directory
     shards: Sequence[Shard] = ()
 
-    def seen(self, folder: Folder, shards: Sequence[Shard]) -> None:
-        self.folder, self.shards = folder, shards
+    def collect(self, directory: Directory, shards: Sequence[Shard]) -> None:
+        self.directory, self.shards = directory, shards
 
     @property
     def tensors(self) -> Iterator[Tensor]:
         return (tensor for shard in self.shards for tensor in shard.tensors)
 
 
-class Pace:
-    """Notes of how far it is, and no more of them than a terminal can show."""
+class ProgressThrottle:
+    """Progress notes, no more often than NOTE_INTERVAL."""
 
-    def __init__(self, told: Told) -> None:
-        self.told = told
+    def __init__(self, notify: Notify) -> None:
+        self.notify = notify
         self.last = 0.0
 
     def __call__(self, doing: str, done: int, total: int | None, unit: str) -> None:
         now = time.monotonic()
-        if now - self.last >= OFTEN or done == total:
+        if now - self.last >= NOTE_INTERVAL or done == total:
             self.last = now
-            self.told({"doing": doing, "done": done, "total": total, "unit": unit})
+            self.notify({"doing": doing, "done": done, "total": total, "unit": unit})
 
 
-def read(wanted: Wanted, stage: Stage, told: Told) -> Checkpoint | Unknown:
-    """Headers, and where they are wanted values and what moved. `told` hears how far it is."""
-    pace, here = Pace(told), Read()
-    found = scan(wanted.path, _counted(stage, pace), here.seen)
-    if isinstance(found, Unknown):
-        return found
-    if wanted.tensors:
-        _tell(here, told)
+def read(request: ScanRequest, stage: Stage, notify: Notify) -> Checkpoint | Unknown:
+    """Headers, and on request every value and the comparison. `notify` receives progress.
+
+    Unknown where no weights are at the path.
+    """
+    progress, current = ProgressThrottle(notify), TensorCollector()
+    checkpoint = scan(request.path, _counted(stage, progress), current.collect)
+    if isinstance(checkpoint, Unknown):
+        return checkpoint
+    if request.tensors:
+        _notify_tensors(current, notify)
+    counted = distinct(current.tensors) if checkpoint.loading.pickles else current.tensors
     return msgspec.structs.replace(
-        found,
-        shares=shares(distinct(here.tensors) if found.pickles else here.tensors),
-        values=_values(here, stage, pace) if wanted.deep else None,
-        moves=_moves(here, wanted.baseline, stage, pace) if wanted.baseline else None,
+        checkpoint,
+        contents=msgspec.structs.replace(checkpoint.contents, shares=shares(counted)),
+        values=_values(current, stage, progress) if request.deep else None,
+        movement=_movement(current, request.baseline, stage, progress)
+        if request.baseline
+        else None,
     )
 
 
 def shares(tensors: Iterable[Tensor]) -> tuple[Share, ...]:
-    """What the tensors of each dtype in each part of a model come to."""
-    found: dict[tuple[str, Kind], list[int]] = {}
+    """Totals of each dtype in each part of a model, the dtype with the most bytes first."""
+    totals: dict[tuple[str, Kind], list[int]] = {}
     dtypes: set[str] = set()
     for tensor in tensors:
-        known = tensor.dtype in dtypes or len(dtypes) < MOST_DTYPES
-        dtype = tensor.dtype if known else "others"
+        counted = tensor.dtype in dtypes or len(dtypes) < MOST_DTYPES
+        dtype = tensor.dtype if counted else "others"
         dtypes.add(dtype)
-        sums = found.setdefault((dtype, part_of(tensor)), [0, 0, 0])
-        sums[0] += 1
-        sums[1] += tensor.elements
-        sums[2] += stored(tensor)
-    size = {name: sum(s[2] for (dtype, _), s in found.items() if dtype == name) for name in dtypes}
-    order = sorted(found, key=lambda key: (-size[key[0]], key[0], ORDER.index(key[1])))
+        total = totals.setdefault((dtype, part_of(tensor)), [0, 0, 0])
+        total[0] += 1
+        total[1] += tensor.elements
+        total[2] += tensor.stored_bytes
+    size = {name: sum(t[2] for (dtype, _), t in totals.items() if dtype == name) for name in dtypes}
+    order = sorted(totals, key=lambda key: (-size[key[0]], key[0], ORDER.index(key[1])))
     return tuple(
         Share(
             dtype=shown(key[0], 40),
             kind=key[1],
-            tensors=found[key][0],
-            parameters=found[key][1],
-            bytes=found[key][2],
+            tensors=totals[key][0],
+            parameters=totals[key][1],
+            bytes=totals[key][2],
         )
         for key in order
     )
 
 
-def _tell(here: Read, told: Told) -> None:
+def _notify_tensors(current: TensorCollector, notify: Notify) -> None:
     rows = [
-        [tensor.name[:1000], tensor.dtype[:100], tensor.shape, tensor.file, stored(tensor)]
-        for tensor in here.tensors
+        [tensor.name[:1000], tensor.dtype[:100], tensor.shape, tensor.file, tensor.stored_bytes]
+        for tensor in current.tensors
     ]
     for start in range(0, len(rows), BATCH):
-        told({"tensors": rows[start : start + BATCH]})
+        notify({"tensors": rows[start : start + BATCH]})
 
 
-def _counted(stage: Stage, pace: Pace) -> Stage:
-    """The same stages, and a note after each of them."""
+def _counted(stage: Stage, progress: ProgressThrottle) -> Stage:
+    """The same stages, with a progress note after each of them."""
     done = 0
 
     @contextlib.contextmanager
@@ -132,37 +138,41 @@ def _counted(stage: Stage, pace: Pace) -> Stage:
         with stage(name):
             yield
         done += name.startswith("read ")
-        pace(name, done, None, "files")
+        progress(name, done, None, "files")
 
     return counted
 
 
-def _values(here: Read, stage: Stage, pace: Pace) -> Values | Unknown:
+def _values(current: TensorCollector, stage: Stage, progress: ProgressThrottle) -> Values | Unknown:
     from doctor.checkpoint.analysis.deep import scan_values
 
-    def progress(done: int, total: int) -> None:
-        pace("read every value", done, total, "bytes")
+    def report(done: int, total: int) -> None:
+        progress("read every value", done, total, "bytes")
 
     with stage("read every value"):
-        return scan_values(here.folder, list(here.tensors), progress=progress)
+        return scan_values(current.directory, list(current.tensors), progress=report)
 
 
-def _moves(here: Read, baseline: str, stage: Stage, pace: Pace) -> Moves | Unknown:
+def _movement(
+    current: TensorCollector, baseline: str, stage: Stage, progress: ProgressThrottle
+) -> Movement | Unknown:
     from doctor.checkpoint.analysis.baseline import compare
 
-    before = Read()
-    found = scan(baseline, _counted(stage, pace), before.seen)
-    if isinstance(found, Unknown):
-        return Unknown(reason=f"the baseline: {found.reason}")
+    before = TensorCollector()
+    checkpoint = scan(baseline, _counted(stage, progress), before.collect)
+    if isinstance(checkpoint, Unknown):
+        return Unknown(reason=f"the baseline: {checkpoint.reason}")
     if not before.shards:
-        reason = found.not_inspectable or "no header could be read"
-        return Unknown(reason=f"the baseline {shown(redacted(baseline), 300)}: {reason}")
+        reason = checkpoint.not_inspectable or "no header could be read"
+        return Unknown(reason=f"the baseline {shown(redact_url(baseline), 300)}: {reason}")
 
-    def progress(done: int, total: int) -> None:
-        pace("compare with the baseline", done, total, "tensors")
+    def report(done: int, total: int) -> None:
+        progress("compare with the baseline", done, total, "tensors")
 
     with stage("compare with the baseline"):
-        moves = compare(here.folder, here.tensors, before.folder, before.tensors, progress)
-    if isinstance(moves, Unknown):
-        return moves
-    return msgspec.structs.replace(moves, baseline=redacted(baseline))
+        movement = compare(
+            current.directory, current.tensors, before.directory, before.tensors, report
+        )
+    if isinstance(movement, Unknown):
+        return movement
+    return msgspec.structs.replace(movement, baseline=redact_url(baseline))

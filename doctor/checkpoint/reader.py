@@ -1,32 +1,31 @@
-"""A layout -> what its files hold: each file by the reader that its content asks for."""
+"""A layout -> what its files hold: each file by the reader for its content."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from contextlib import AbstractContextManager
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
 from doctor._util.units import shown
 from doctor.checkpoint.analysis.norms import read_scattered, read_vectors
+from doctor.checkpoint.errors import CheckpointError
 from doctor.checkpoint.formats.safetensors import read_shard, unreadable
-from doctor.checkpoint.io.file_type import LOOK, disguise
-from doctor.checkpoint.io.files import Folder, Source, Wrong
-from doctor.checkpoint.layouts.layout import Layout, Together
+from doctor.checkpoint.io.file_type import LOOK, describe_file_type
+from doctor.checkpoint.io.files import Directory, Source
+from doctor.checkpoint.io.stages import Stage
+from doctor.checkpoint.layouts.layout import FileGroup, Layout
 from doctor.checkpoint.records import Norm, Problem
 from doctor.checkpoint.tensors import OptimizerState, Shard
-
-Stage = Callable[[str], AbstractContextManager[None]]
 
 PICKLES = (b"PK\x03\x04", *(b"\x80" + bytes([protocol]) for protocol in range(1, 6)))
 
 TORCH = (".pt", ".pth", ".bin", ".ckpt")
 
-AT_FAULT = ("a git-LFS pointer", "a web page", "the words", "a download", "zeros")
-"""Beginnings of what `disguise` says of files that are nobody's checkpoint."""
+NOT_A_CHECKPOINT = ("a git-LFS pointer", "a web page", "the words", "a download", "zeros")
+"""Beginnings of descriptions of files that are never a checkpoint."""
 
 
 @dataclass(slots=True)
-class Read:
+class LayoutContents:
     """What a checkpoint's files hold."""
 
     shards: list[Shard] = field(default_factory=list)
@@ -34,54 +33,58 @@ class Read:
     others: list[Shard] = field(default_factory=list)
     """Of an optimizer's state."""
     norms: list[Norm] = field(default_factory=list)
-    born_at_one: list[Norm] = field(default_factory=list)
+    initialized_to_one: list[Norm] = field(default_factory=list)
     pickles: int = 0
     """Files that are pickles or hold some."""
     ordered: bool = False
     """Every file keeps the tensors in the order of the model's modules, as torch.save does."""
 
+    @property
+    def all_shards(self) -> list[Shard]:
+        return [*self.shards, *self.others]
 
-def read_layout(layout: Layout, stage: Stage) -> Read:
-    """Headers, norms and the optimizer's state. What is wrong stands in the shards' problems."""
-    read = Read()
+
+def read_layout(layout: Layout, stage: Stage) -> LayoutContents:
+    """Headers, norms and the optimizer's state. What is wrong is in the shards' problems."""
+    contents = LayoutContents()
     for file in layout.files:
-        _weights(layout.folder, file, stage, read)
-    read.ordered = bool(read.shards) and read.pickles == len(read.shards)
-    for together in layout.together:
-        _together(layout.folder, together, stage, read)
+        _weights(layout.directory, file, stage, contents)
+    contents.ordered = bool(contents.shards) and contents.pickles == len(contents.shards)
+    for group in layout.groups:
+        _group(layout.directory, group, stage, contents)
     for file in layout.states:
-        read.others.append(_state(layout.folder, file, stage, read))
-    return read
+        contents.others.append(_state(layout.directory, file, stage, contents))
+    return contents
 
 
-def _weights(folder: Folder, file: str, stage: Stage, read: Read) -> None:
+def _weights(directory: Directory, file: str, stage: Stage, contents: LayoutContents) -> None:
     with stage(f"read {shown(file)}"):
         try:
-            with folder.open(file) as source:
+            with directory.open(file) as source:
                 shard = read_file(source, file)
-                norms, born = read_vectors(source, shard.tensors)
-        except Wrong as wrong:
-            read.shards.append(unreadable(file, 0, wrong))
+                norms, at_one = read_vectors(source, shard.tensors)
+        except CheckpointError as error:
+            contents.shards.append(unreadable(file, 0, error))
             return
-    read.pickles += bool(shard.imports or shard.pickled)
-    read.shards.append(shard)
-    read.norms += norms
-    read.born_at_one += born
+    contents.pickles += bool(shard.imports or shard.pickled)
+    contents.shards.append(shard)
+    contents.norms += norms
+    contents.initialized_to_one += at_one
 
 
-def _state(folder: Folder, file: str, stage: Stage, read: Read) -> Shard:
+def _state(directory: Directory, file: str, stage: Stage, contents: LayoutContents) -> Shard:
     """An optimizer's file; what is wrong with it is a note, since the weights are whole."""
     with stage(f"read {shown(file)}"):
         try:
-            with folder.open(file) as source:
+            with directory.open(file) as source:
                 shard = read_file(source, file)
-        except Wrong as wrong:
-            shard = unreadable(file, 0, wrong)
-    read.pickles += bool(shard.imports or shard.pickled)
-    return replace(shard, tensors=(), problems=_noted(shard.problems))
+        except CheckpointError as error:
+            shard = unreadable(file, 0, error)
+    contents.pickles += bool(shard.imports or shard.pickled)
+    return replace(shard, tensors=(), problems=_as_notes(shard.problems))
 
 
-def _noted(problems: Iterable[Problem]) -> tuple[Problem, ...]:
+def _as_notes(problems: Iterable[Problem]) -> tuple[Problem, ...]:
     return tuple(
         Problem(kind="note", file=problem.file, text=problem.text)
         if problem.kind == "not-inspectable"
@@ -103,17 +106,19 @@ def read_file(source: Source, file: str) -> Shard:
         from doctor.checkpoint.formats.torch_files import read_torch
 
         return replace(read_torch(source, file), pickled=True)
-    known = disguise(first)
-    if known and known.startswith(AT_FAULT):
-        problem = Problem(kind="disguised", file=shown(file), text=f"is {known}")
+    file_type = describe_file_type(first)
+    if file_type and file_type.startswith(NOT_A_CHECKPOINT):
+        problem = Problem(kind="disguised", file=shown(file), text=f"is {file_type}")
         return Shard(file, source.size, problems=(problem,), readable=False)
     if file.endswith((*TORCH, ".gguf")) and first[8:9] != b"{":
-        text = f"is {known or _nothing(file, first)}"
-        return unreadable(file, source.size, Wrong("not-inspectable" if first else "damaged", text))
+        text = f"is {file_type or _describe_unknown(file, first)}"
+        return unreadable(
+            file, source.size, CheckpointError("not-inspectable" if first else "damaged", text)
+        )
     return read_shard(source, file)
 
 
-def _nothing(file: str, first: bytes) -> str:
+def _describe_unknown(file: str, first: bytes) -> str:
     if not first:
         return "empty"
     if first[257:262] == b"ustar":
@@ -123,74 +128,66 @@ def _nothing(file: str, first: bytes) -> str:
     return "no file of torch.save: neither a zip archive nor a pickle"
 
 
-def _together(folder: Folder, together: Together, stage: Stage, read: Read) -> None:
-    if together.reader == "ranks":
-        _ranks(folder, together, stage, read)
+def _group(directory: Directory, group: FileGroup, stage: Stage, contents: LayoutContents) -> None:
+    if group.reader == "ranks":
+        _ranks(directory, group, stage, contents)
         return
-    if together.reader == "dcp":
-        from doctor.checkpoint.layouts.dcp_state import read_folder as reader
+    if group.reader == "dcp":
+        from doctor.checkpoint.layouts.dcp_state import read_directory as reader
     else:
         from doctor.checkpoint.layouts.deepspeed import read_engine as reader
-    shards, states = reader(folder, together.under, stage)
-    read.pickles += len(shards) + len(states)
-    if together.state:
+    shards, states = reader(directory, group.under, stage)
+    contents.pickles += len(shards) + len(states)
+    if group.state:
         shards, states = [], [*shards, *states]
-    read.others += [replace(one, tensors=(), problems=_noted(one.problems)) for one in states]
-    read.shards += shards
-    with stage(f"read the norms of {shown(together.under or folder.address, 300)}"):
-        norms, born = read_scattered(folder, [t for shard in shards for t in shard.tensors])
-    read.norms += norms
-    read.born_at_one += born
+    contents.others += [
+        replace(one, tensors=(), problems=_as_notes(one.problems)) for one in states
+    ]
+    contents.shards += shards
+    with stage(f"read the norms of {shown(group.under or directory.address, 300)}"):
+        norms, at_one = read_scattered(directory, [t for shard in shards for t in shard.tensors])
+    contents.norms += norms
+    contents.initialized_to_one += at_one
 
 
-def _ranks(folder: Folder, together: Together, stage: Stage, read: Read) -> None:
+def _ranks(directory: Directory, group: FileGroup, stage: Stage, contents: LayoutContents) -> None:
     """Files with the same names in each: the rank's number comes before them."""
-    several = len(together.files) > 1
-    for number, file in enumerate(together.files):
-        before = len(read.norms), len(read.born_at_one)
-        _weights(folder, file, stage, read)
+    several = len(group.files) > 1
+    for number, file in enumerate(group.files):
+        before = len(contents.norms), len(contents.initialized_to_one)
+        _weights(directory, file, stage, contents)
         if not several:
             continue
-        lead = f"rank.{number}."
-        shard = read.shards[-1]
-        named = tuple(tensor._replace(name=lead + tensor.name) for tensor in shard.tensors)
-        read.shards[-1] = replace(shard, tensors=named, optimizer=_led(shard.optimizer, lead))
-        read.norms[before[0] :] = [_named(norm, lead) for norm in read.norms[before[0] :]]
-        read.born_at_one[before[1] :] = [
-            _named(norm, lead) for norm in read.born_at_one[before[1] :]
+        prefix = f"rank.{number}."
+        shard = contents.shards[-1]
+        named = tuple(tensor._replace(name=prefix + tensor.name) for tensor in shard.tensors)
+        contents.shards[-1] = replace(
+            shard, tensors=named, optimizer=_with_prefix(shard.optimizer, prefix)
+        )
+        contents.norms[before[0] :] = [
+            _renamed(norm, prefix) for norm in contents.norms[before[0] :]
+        ]
+        contents.initialized_to_one[before[1] :] = [
+            _renamed(norm, prefix) for norm in contents.initialized_to_one[before[1] :]
         ]
 
 
-def _named(norm: Norm, lead: str) -> Norm:
-    return Norm(name=lead + norm.name, dtype=norm.dtype, size=norm.size, value=norm.value)
+def _renamed(norm: Norm, prefix: str) -> Norm:
+    return Norm(name=prefix + norm.name, dtype=norm.dtype, size=norm.size, value=norm.value)
 
 
-def _led(state: OptimizerState | None, lead: str) -> OptimizerState | None:
-    """An optimizer's state with its keys told apart from those of other ranks."""
+def _with_prefix(state: OptimizerState | None, prefix: str) -> OptimizerState | None:
+    """An optimizer's state with keys that differ from those of other ranks."""
     if state is None:
         return None
     groups = tuple(
         replace(
             group,
-            keys=tuple(f"{lead}{key}" for key in group.keys),
-            names=tuple(lead + name for name in group.names),
+            keys=tuple(f"{prefix}{key}" for key in group.keys),
+            names=tuple(prefix + name for name in group.names),
         )
         for group in state.groups
     )
-    entries = tuple(replace(entry, key=f"{lead}{entry.key}") for entry in state.entries)
-    masters = tuple(master._replace(name=lead + master.name) for master in state.masters)
+    entries = tuple(replace(entry, key=f"{prefix}{entry.key}") for entry in state.entries)
+    masters = tuple(master._replace(name=prefix + master.name) for master in state.masters)
     return replace(state, groups=groups, entries=entries, masters=masters)
-
-
-def one_state(shards: Iterable[Shard]) -> OptimizerState | None:
-    """What all files tell of the optimizer, as one state."""
-    found = [shard.optimizer for shard in shards if shard.optimizer]
-    if len(found) < 2:
-        return found[0] if found else None
-    return OptimizerState(
-        found[0].file,
-        tuple(group for state in found for group in state.groups),
-        tuple(entry for state in found for entry in state.entries),
-        tuple(master for state in found for master in state.masters),
-        any(state.low_masters for state in found),
-    )

@@ -1,4 +1,4 @@
-"""A folder or a file of weights -> what checks ask of a checkpoint."""
+"""A path or an address of weights -> the record that checks judge."""
 
 from __future__ import annotations
 
@@ -6,214 +6,246 @@ import contextlib
 import os
 import time
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import AbstractContextManager
 from typing import Any
+
+import msgspec
 
 from doctor._util.records import Unknown
 from doctor._util.units import shown
 from doctor.checkpoint.analysis import optimizer
 from doctor.checkpoint.analysis.tensor_names import is_packed, role
-from doctor.checkpoint.io.addresses import redacted
-from doctor.checkpoint.io.files import Folder, LocalFolder, Wrong, json_object, read_whole
-from doctor.checkpoint.layouts import model_config as config
-from doctor.checkpoint.layouts import trainer_state as history
-from doctor.checkpoint.layouts.directory import lay_out
+from doctor.checkpoint.errors import CheckpointError
+from doctor.checkpoint.io.files import Directory, LocalDirectory, json_object, read_whole
+from doctor.checkpoint.io.stages import Stage, no_stage
+from doctor.checkpoint.io.urls import redact_url
+from doctor.checkpoint.layouts import model_config, trainer_state
+from doctor.checkpoint.layouts.directory import find_layout
 from doctor.checkpoint.layouts.layout import Layout
-from doctor.checkpoint.layouts.model_config import Config
 from doctor.checkpoint.layouts.shard_index import disagreements
 from doctor.checkpoint.layouts.tokenizer import read_tokenizer
-from doctor.checkpoint.reader import Read, Stage, one_state, read_layout
-from doctor.checkpoint.records import Checkpoint, Optimizer, Problem, Role, Tokenizer
-from doctor.checkpoint.tensors import Shard, Tensor, distinct
+from doctor.checkpoint.reader import LayoutContents, read_layout
+from doctor.checkpoint.records import (
+    Checkpoint,
+    Contents,
+    Files,
+    Loading,
+    Optimizer,
+    Problem,
+    Role,
+    Tokenizer,
+    Training,
+)
+from doctor.checkpoint.tensors import Shard, Tensor, distinct, join_states
 
-__all__ = ["Seen", "Stage", "quiet", "scan", "unseen"]
-
-Seen = Callable[[Folder, Sequence[Shard]], None]
-"""Hears the folder and what was read of its files: weights alone, in the order of the layout."""
+OnTensors = Callable[[Directory, Sequence[Shard]], None]
+"""Called with the directory and the shards of weights, in the order of the layout."""
 
 MOST_ROLES = 5_000
 """Roles that are kept; those of mixed dtypes come first."""
 
-
 MOST_NAMES = 1_000
 """Names of globals and of files that are kept."""
 
-FAR_READS = 200
+REMOTE_READS = 200
 """Reads of an optimizer's state where each is a request."""
 
 
-def quiet(name: str) -> AbstractContextManager[None]:
-    """A stage that tells nobody."""
-    return contextlib.nullcontext()
+def ignore_tensors(directory: Directory, shards: Sequence[Shard]) -> None:
+    """An OnTensors that does nothing."""
 
 
-def unseen(folder: Folder, shards: Sequence[Shard]) -> None:
-    """Nobody wants the tensors themselves."""
+def scan(
+    path: str, stage: Stage = no_stage, on_tensors: OnTensors = ignore_tensors
+) -> Checkpoint | Unknown:
+    """Headers, norms, configuration and history. `stage` names each file before it is read.
 
-
-def scan(path: str, stage: Stage = quiet, seen: Seen = unseen) -> Checkpoint | Unknown:
-    """Headers, norms, configuration and history. `stage` names the file that may not answer."""
+    Unknown where no weights are at `path`.
+    """
     began = time.perf_counter()
-    with stage(f"look at {shown(redacted(path), 300)}"):
-        layout = lay_out(path)
+    with stage(f"look at {shown(redact_url(path), 300)}"):
+        layout = find_layout(path)
     if isinstance(layout, Unknown):
         return layout
     if any(problem.kind == "not-inspectable" for problem in layout.problems):
         return _sizes_only(path, layout, began)
     notes: list[Problem] = []
-    said = config.read_config(_json(layout.folder, "config.json", config.LIMIT, stage, notes))
-    state = _json(
-        layout.folder, "trainer_state.json", history.LIMIT, stage, notes, history.read_state
-    )
-    read = read_layout(layout, stage)
-    shards = read.shards
-    seen(layout.folder, shards)
+    read_json = _JsonReader(layout.directory, stage, notes)
+    config = model_config.read_config(read_json("config.json", model_config.LIMIT))
+    state = read_json("trainer_state.json", trainer_state.LIMIT, trainer_state.read_state)
+    contents = read_layout(layout, stage)
+    shards = contents.shards
+    on_tensors(layout.directory, shards)
     tensors = [tensor for shard in shards for tensor in shard.tensors]
-    every = [*shards, *read.others]
-    counted = distinct(tensors) if read.pickles else tensors
-    roles = _by_role(tensors)
-    walked = history.read_history(state)
+    tensor_roles = _by_role(tensors)
     return Checkpoint(
-        path=_text(path),
+        path=_valid_text(path),
         layout=", ".join(filter(None, [*{shard.writer for shard in shards}, layout.kind])),
-        files=len(shards),
-        tensors=len(tensors),
-        parameters=sum(tensor.elements for tensor in counted),
-        bytes=sum(shard.size for shard in shards),
-        largest_file=max((shard.size for shard in shards), default=0),
-        dtypes=_dtypes(counted),
-        roles=_roles(roles),
-        norms=tuple(read.norms),
+        files=_files(layout, shards),
+        contents=_contents(contents, tensors, tensor_roles),
+        model=msgspec.structs.replace(
+            config,
+            quantized=config.quantized or any(map(is_packed, tensor_roles)),
+            adapter=_adapter(layout, read_json),
+        ),
+        training=_training(layout, contents, tensors, state, stage),
+        loading=_loading(contents),
+        tokenizer=_tokenizer(layout, stage),
         problems=(
             *layout.problems,
-            *(problem for shard in every for problem in shard.problems),
+            *(problem for shard in contents.all_shards for problem in shard.problems),
             *disagreements(layout.index, layout.weight_map, shards),
             *notes,
         ),
-        model_type=said.model_type,
-        text_model_type=said.text_model_type,
-        config_dtype=said.dtype,
-        quantized=_quantized(said, roles),
-        history=walked,
-        optimizer=_optimizer(layout, read, tensors, stage),
-        born_at_one=tuple(read.born_at_one),
-        tokenizer=_tokenizer(layout, stage),
-        imports=_names(shard.imports for shard in every),
-        refused=_names(shard.refused for shard in every),
-        pickles=read.pickles,
-        adapter=_adapter(layout, stage, notes),
-        lone_shard=layout.lone_shard,
-        step=walked.steps if walked else _step(every),
-        beside=tuple(shown(name) for name in layout.beside[:MOST_NAMES]),
         seconds=time.perf_counter() - began,
     )
 
 
+class _JsonReader:
+    """Reads JSON files beside the weights; a file that cannot be read becomes a note."""
+
+    def __init__(self, directory: Directory, stage: Stage, notes: list[Problem]) -> None:
+        self.directory, self.stage, self.notes = directory, stage, notes
+
+    def __call__(
+        self, name: str, limit: int, parse: Callable[[bytes], dict[str, Any]] = json_object
+    ) -> dict[str, Any]:
+        """The object in the file; {} where it is missing or cannot be read."""
+        with self.stage(f"read {name}"):
+            try:
+                return parse(read_whole(self.directory, name, limit))
+            except CheckpointError as error:
+                if error.kind != "missing":
+                    self.notes.append(Problem(kind="note", file=name, text=error.text))
+                return {}
+
+
+def _files(layout: Layout, shards: Sequence[Shard]) -> Files:
+    return Files(
+        count=len(shards),
+        bytes=sum(shard.size for shard in shards),
+        largest=max((shard.size for shard in shards), default=0),
+        others=tuple(shown(name) for name in layout.beside[:MOST_NAMES]),
+        lone_shard=layout.lone_shard,
+    )
+
+
+def _contents(
+    contents: LayoutContents, tensors: list[Tensor], roles: dict[str, dict[str, int]]
+) -> Contents:
+    counted = distinct(tensors) if contents.pickles else tensors
+    return Contents(
+        tensors=len(tensors),
+        parameters=sum(tensor.elements for tensor in counted),
+        dtypes=_bytes_by_dtype(counted),
+        roles=_roles(roles),
+        norms=tuple(contents.norms),
+        initialized_to_one=tuple(contents.initialized_to_one),
+    )
+
+
+def _training(
+    layout: Layout,
+    contents: LayoutContents,
+    tensors: list[Tensor],
+    state: dict[str, Any],
+    stage: Stage,
+) -> Training:
+    history = trainer_state.read_history(state)
+    steps = (shard.step for shard in contents.all_shards if shard.step is not None)
+    return Training(
+        steps=history.steps if history else next(steps, None),
+        history=history,
+        optimizer=_optimizer(layout, contents, tensors, stage),
+    )
+
+
 def _optimizer(
-    layout: Layout, read: Read, tensors: list[Tensor], stage: Stage
+    layout: Layout, contents: LayoutContents, tensors: list[Tensor], stage: Stage
 ) -> Optimizer | Unknown | None:
-    """What the saved state tells; Unknown where there are files of one that could not be read."""
-    state = one_state([*read.shards, *read.others])
+    """The saved state; None where there is none, Unknown where its files could not be read."""
+    state = join_states(shard.optimizer for shard in contents.all_shards)
     if state is None:
-        known = [problem for shard in read.others for problem in shard.problems]
-        return Unknown(reason=known[0].said) if known else None
+        problems = [problem for shard in contents.others for problem in shard.problems]
+        return Unknown(reason=problems[0].message) if problems else None
     with stage(f"read {shown(state.file, 300)}"):
-        reads = optimizer.READS if isinstance(layout.folder, LocalFolder) else FAR_READS
-        return optimizer.summarise(
-            layout.folder, state, tensors, read.norms, read.ordered, min(reads, optimizer.READS)
+        local = isinstance(layout.directory, LocalDirectory)
+        return optimizer.summarize(
+            layout.directory,
+            state,
+            tensors,
+            contents.norms,
+            contents.ordered,
+            optimizer.READS if local else min(REMOTE_READS, optimizer.READS),
         )
+
+
+def _loading(contents: LayoutContents) -> Loading:
+    return Loading(
+        pickles=contents.pickles,
+        imports=_unique(shard.imports for shard in contents.all_shards),
+        refused=_unique(shard.refused for shard in contents.all_shards),
+    )
 
 
 def _tokenizer(layout: Layout, stage: Stage) -> Tokenizer | None:
     with stage("read the tokenizer's files"):
-        return read_tokenizer(layout.folder)
+        return read_tokenizer(layout.directory)
 
 
-def _adapter(layout: Layout, stage: Stage, notes: list[Problem]) -> str | None:
+def _adapter(layout: Layout, read_json: _JsonReader) -> str | None:
     """peft_type of the configuration beside an adapter's weights."""
     if not layout.kind.endswith("PEFT adapter"):
         return None
-    found = _json(layout.folder, "adapter_config.json", config.LIMIT, stage, notes)
-    kind = found.get("peft_type")
+    kind = read_json("adapter_config.json", model_config.LIMIT).get("peft_type")
     return shown(kind) if isinstance(kind, str) else None
 
 
-def _names(found: Iterable[tuple[str, ...]]) -> tuple[str, ...]:
-    """Each once, in the order in which they came."""
-    names = dict.fromkeys(name for names in found for name in names)
+def _unique(groups: Iterable[tuple[str, ...]]) -> tuple[str, ...]:
+    """Each name once, in the order of first occurrence."""
+    names = dict.fromkeys(name for group in groups for name in group)
     return tuple(shown(name, 200) for name in list(names)[:MOST_NAMES])
-
-
-def _step(shards: list[Shard]) -> int | None:
-    return next((shard.step for shard in shards if shard.step is not None), None)
-
-
-def _json(
-    folder: Folder,
-    name: str,
-    limit: int,
-    stage: Stage,
-    notes: list[Problem],
-    parse: Callable[[bytes], dict[str, Any]] = json_object,
-) -> dict[str, Any]:
-    """A file beside the weights; {} where there is none, and a note where it cannot be read."""
-    with stage(f"read {name}"):
-        try:
-            return parse(read_whole(folder, name, limit))
-        except Wrong as wrong:
-            if wrong.kind != "missing":
-                notes.append(Problem(kind="note", file=name, text=wrong.text))
-            return {}
 
 
 def _sizes_only(path: str, layout: Layout, began: float) -> Checkpoint:
     sizes = [0]
     for file in layout.files:
-        with contextlib.suppress(Wrong), layout.folder.open(file) as source:
+        with contextlib.suppress(CheckpointError), layout.directory.open(file) as source:
             sizes.append(source.size)
     return Checkpoint(
-        path=_text(path),
+        path=_valid_text(path),
         layout=layout.kind,
-        files=len(layout.files),
-        tensors=0,
-        parameters=0,
-        bytes=sum(sizes),
-        largest_file=max(sizes),
+        files=Files(count=len(layout.files), bytes=sum(sizes), largest=max(sizes)),
         problems=layout.problems,
         seconds=time.perf_counter() - began,
     )
 
 
-def _dtypes(tensors: list[Tensor]) -> dict[str, int]:
-    found: dict[str, int] = {}
+def _bytes_by_dtype(tensors: list[Tensor]) -> dict[str, int]:
+    sizes: dict[str, int] = {}
     for _, dtype, _, _, _, begin, end, _, parts in tensors:
         size = sum(part.end - part.begin for part in parts) if parts else end - begin
-        found[dtype] = found.get(dtype, 0) + size
-    return found
+        sizes[dtype] = sizes.get(dtype, 0) + size
+    return sizes
 
 
 def _by_role(tensors: list[Tensor]) -> dict[str, dict[str, int]]:
     """Role -> dtype -> tensors."""
-    found: dict[str, dict[str, int]] = {}
+    roles: dict[str, dict[str, int]] = {}
     for tensor in tensors:
         name, dtype = role(tensor.name), tensor.dtype
-        dtypes = found.get(name)
+        dtypes = roles.get(name)
         if dtypes is None:
-            found[name] = {dtype: 1}
+            roles[name] = {dtype: 1}
         else:
             dtypes[dtype] = dtypes.get(dtype, 0) + 1
-    return found
+    return roles
 
 
-def _roles(found: dict[str, dict[str, int]]) -> tuple[Role, ...]:
-    kept = sorted(found.items(), key=lambda item: len(item[1]) < 2)[:MOST_ROLES]
-    return tuple(Role(name=name[:500], dtypes=dtypes) for name, dtypes in kept)
+def _roles(roles: dict[str, dict[str, int]]) -> tuple[Role, ...]:
+    mixed_first = sorted(roles.items(), key=lambda item: len(item[1]) < 2)
+    return tuple(Role(name=name[:500], dtypes=dtypes) for name, dtypes in mixed_first[:MOST_ROLES])
 
 
-def _quantized(said: Config, roles: Iterable[str]) -> bool:
-    return said.quantized or any(map(is_packed, roles))
-
-
-def _text(path: str) -> str:
-    """A path that may be no valid text, as text."""
-    return os.fsencode(redacted(path)).decode("utf-8", "replace")
+def _valid_text(path: str) -> str:
+    """A path that may not be valid UTF-8, redacted, as text."""
+    return os.fsencode(redact_url(path)).decode("utf-8", "replace")

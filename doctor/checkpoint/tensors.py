@@ -1,4 +1,4 @@
-"""What every reader gives: tensors, and where their bytes are."""
+"""What every reader returns: tensors, and where their bytes are."""
 
 from __future__ import annotations
 
@@ -33,24 +33,29 @@ class Tensor(NamedTuple):
     parts: tuple[Part, ...] = ()
     """The ranges of a tensor that lies in several, in order; () where `begin` to `end` is all."""
 
+    @property
+    def ranges(self) -> tuple[Part, ...]:
+        """Where its bytes are, in order."""
+        return self.parts or (Part(self.file, self.begin, self.end),)
 
-def stored(tensor: Tensor) -> int:
-    """Bytes that a tensor takes in its file or files."""
-    if tensor.parts:
-        return sum(part.end - part.begin for part in tensor.parts)
-    return tensor.end - tensor.begin
+    @property
+    def stored_bytes(self) -> int:
+        """Bytes that it takes in its file or files."""
+        if self.parts:
+            return sum(part.end - part.begin for part in self.parts)
+        return self.end - self.begin
 
 
 def distinct(tensors: Iterable[Tensor]) -> list[Tensor]:
     """Each range of bytes once: tied weights are one, and a view counts what is stored of it."""
-    found: dict[tuple[str, int, int, tuple[Part, ...]], Tensor] = {}
+    unique: dict[tuple[str, int, int, tuple[Part, ...]], Tensor] = {}
     for tensor in tensors:
-        found.setdefault((tensor.file, tensor.begin, tensor.end, tensor.parts), tensor)
+        unique.setdefault((tensor.file, tensor.begin, tensor.end, tensor.parts), tensor)
     return [
-        tensor._replace(elements=min(tensor.elements, stored(tensor) * 8 // bits))
+        tensor._replace(elements=min(tensor.elements, tensor.stored_bytes * 8 // bits))
         if tensor.strides is not None and (bits := BITS.get(tensor.dtype))
         else tensor
-        for tensor in found.values()
+        for tensor in unique.values()
     ]
 
 
@@ -75,9 +80,9 @@ class Group:
     lr: float | None = None
     weight_decay: float | None = None
     initial_lr: float | None = None
-    """What a schedule started from, where the group tells it."""
+    """The initial rate of a schedule, where the group has it."""
     options: tuple[str, ...] = ()
-    """The names of what else the group says; they tell the kind of the optimizer."""
+    """Names of the group's other options; they identify the kind of the optimizer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +96,20 @@ class OptimizerState:
     """fp32 copies of the weights that the optimizer steps, by the parameters' names."""
     low_masters: bool = False
     """DeepSpeed's bf16_master_weights_and_grads is set: there are no fp32 copies."""
+
+
+def join_states(states: Iterable[OptimizerState | None]) -> OptimizerState | None:
+    """The states of several files or ranks as one; None where there is none."""
+    present = [state for state in states if state is not None]
+    if len(present) < 2:
+        return present[0] if present else None
+    return OptimizerState(
+        present[0].file,
+        tuple(group for state in present for group in state.groups),
+        tuple(entry for state in present for entry in state.entries),
+        tuple(master for state in present for master in state.masters),
+        any(state.low_masters for state in present),
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,8 +129,8 @@ class Shard:
     """Of these, what torch.load(weights_only=True) refuses."""
     optimizer: OptimizerState | None = None
     step: int | None = None
-    """How many steps the run had taken, where the file tells (global_step, iter_num)."""
+    """Steps that the run had taken, where the file has a counter (global_step, iter_num)."""
     writer: str = ""
-    """Whose checkpoint it is, where its contents tell: Lightning, nanoGPT."""
+    """The program that wrote it, where its contents show: Lightning, nanoGPT."""
     pickled: bool = False
     """It is a pickle, or an archive with one."""

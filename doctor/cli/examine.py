@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable, Iterator
 
 from doctor._util.errors import UserError
-from doctor.checkpoint.io.addresses import there
+from doctor.checkpoint.io.addresses import check_exists
 from doctor.facts.facts import Facts
 from doctor.job.job import Job
 from doctor.job.merge import Request
@@ -33,7 +33,7 @@ def _check_names(job: Job) -> None:
     if job.python and not os.access(program(job.python), os.X_OK):
         raise UserError(f"--python {job.python} is not executable")
     if job.checkpoint:
-        there(job.checkpoint, "--checkpoint")
+        check_exists(job.checkpoint, "--checkpoint")
     if job.model:
         factory_of(job.model)
     if job.hf:

@@ -10,7 +10,8 @@ from typing import Any
 
 from doctor._util.records import Unknown
 from doctor._util.units import printable
-from doctor.checkpoint.io.addresses import redacted, there
+from doctor.checkpoint.io.addresses import check_exists
+from doctor.checkpoint.io.urls import redact_url
 from doctor.checkpoint.records import Checkpoint
 from doctor.collect.children import Children, fit, read_checkpoint
 from doctor.facts.facts import Facts
@@ -33,9 +34,9 @@ DEVICE_VIEWS = {"target", "job_gpus", "chosen"}
 def scan(path: str, baseline: str | None, *, deep: bool, every: bool) -> Scan:
     """Read the checkpoint in a child process and judge it. Raises UserError."""
     began = time.monotonic()
-    there(path, "PATH")
+    check_exists(path, "PATH")
     if baseline is not None:
-        there(baseline, "--baseline")
+        check_exists(baseline, "--baseline")
     options = json.dumps({"baseline": baseline, "deep": deep, "tensors": every})
     with ProgressBar() as bar:
         checkpoint, rows = _read(path, options, bar)
@@ -71,7 +72,7 @@ def facts_of(path: str, checkpoint: Checkpoint | Unknown, seconds: float) -> Fac
     not_examined = Unknown(reason="doctor scan examines the checkpoint only")
     return Facts(
         origin="recorded by doctor scan",
-        job=Job(device="cpu", checkpoint=printable(redacted(path))),
+        job=Job(device="cpu", checkpoint=printable(redact_url(path))),
         options=RunOptions(smoke=False),
         host=not_examined,
         interpreter=not_examined,

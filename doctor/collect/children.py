@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from doctor._util.records import Ended, Unknown
-from doctor.checkpoint.io.addresses import clean
+from doctor.checkpoint.io.urls import redact_urls
 from doctor.checkpoint.records import Checkpoint
 from doctor.collect.child import CUT_OFF, Answer, Child, probe_command
 from doctor.facts.facts import Facts
@@ -138,7 +138,7 @@ def read_checkpoint(answer: Answer) -> Checkpoint | Unknown:
     section = (
         fit(content, Unknown) if "reason" in content else read(answer, "checkpoint", Checkpoint)
     )
-    return Unknown(reason=clean(section.reason)) if isinstance(section, Unknown) else section
+    return Unknown(reason=redact_urls(section.reason)) if isinstance(section, Unknown) else section
 
 
 def fit(data: Any, kind: type[T]) -> T | Unknown:

@@ -6,6 +6,8 @@ from typing import Any
 
 import msgspec
 
+from doctor.checkpoint.flat_form import from_flat
+
 MOVED_TO_OPTIONS = {
     "smoke": "smoke",
     "quick": "quick",
@@ -29,6 +31,8 @@ def to_current(data: bytes) -> bytes:
     raw = msgspec.json.decode(data)
     if isinstance(raw.get("job"), dict):
         _split_job(raw)
+    if "checkpoint" in raw:
+        raw["checkpoint"] = from_flat(raw["checkpoint"])
     return msgspec.json.encode(raw | {"schema_version": 2})
 
 

@@ -13,7 +13,8 @@ import msgspec
 from doctor import __version__
 from doctor._util.records import Unknown
 from doctor._util.units import count, gb, shown
-from doctor.checkpoint.records import Checkpoint, History, Moves, Optimizer, Share
+from doctor.checkpoint.flat_form import to_flat
+from doctor.checkpoint.records import Checkpoint, History, Movement, Optimizer, Share
 from doctor.report.formats import json as report_json
 from doctor.report.formats.plain import text
 from doctor.report.lines import Line, family_lines, footer_lines
@@ -48,31 +49,32 @@ def _head(scan: Scan) -> Iterator[Line]:
     if isinstance(checkpoint, Unknown):
         return
     yield Line("  layout      ", " · ".join(_layout(checkpoint)))
-    if checkpoint.history:
-        yield Line("  run         ", _run(checkpoint.history))
-    elif checkpoint.step is not None:
-        yield Line("  run         ", f"step {checkpoint.step:,}")
-    if checkpoint.optimizer is not None:
-        yield Line("  optimizer   ", " · ".join(_optimizer(checkpoint.optimizer)))
-    if checkpoint.imports:
+    if checkpoint.training.history:
+        yield Line("  run         ", _run(checkpoint.training.history))
+    elif checkpoint.training.steps is not None:
+        yield Line("  run         ", f"step {checkpoint.training.steps:,}")
+    if checkpoint.training.optimizer is not None:
+        yield Line("  optimizer   ", " · ".join(_optimizer(checkpoint.training.optimizer)))
+    if checkpoint.loading.imports:
         yield from _imports(checkpoint)
-    if checkpoint.shares:
+    if checkpoint.contents.shares:
         yield Line()
-        yield from _table(checkpoint.shares)
-    if isinstance(checkpoint.moves, Moves):
+        yield from _table(checkpoint.contents.shares)
+    if isinstance(checkpoint.movement, Movement):
         yield Line()
-        yield from _changes(checkpoint.moves)
+        yield from _changes(checkpoint.movement)
 
 
 def _layout(checkpoint: Checkpoint) -> Iterator[str]:
     yield checkpoint.layout
-    yield "1 file" if checkpoint.files == 1 else f"{checkpoint.files:,} files"
-    yield gb(checkpoint.bytes)
-    if checkpoint.tensors:
-        yield f"{checkpoint.tensors:,} tensors"
-        yield f"{count(checkpoint.parameters)} parameters{' as stored' * checkpoint.quantized}"
-    if checkpoint.model_type:
-        yield f"model type {shown(checkpoint.model_type, 60)}"
+    yield "1 file" if checkpoint.files.count == 1 else f"{checkpoint.files.count:,} files"
+    yield gb(checkpoint.files.bytes)
+    if checkpoint.contents.tensors:
+        yield f"{checkpoint.contents.tensors:,} tensors"
+        as_stored = " as stored" if checkpoint.model.quantized else ""
+        yield f"{count(checkpoint.contents.parameters)} parameters{as_stored}"
+    if checkpoint.model.model_type:
+        yield f"model type {shown(checkpoint.model.model_type, 60)}"
 
 
 def _run(history: History) -> str:
@@ -110,10 +112,10 @@ def _by_dtype(counts: dict[str, int]) -> str:
 
 
 def _imports(checkpoint: Checkpoint) -> Iterator[Line]:
-    refused = set(checkpoint.refused)
+    refused = set(checkpoint.loading.refused)
     names = [
         shown(name, 120) + " (refused by weights_only)" * (name in refused)
-        for name in sorted(checkpoint.imports, key=lambda name: (name not in refused, name))
+        for name in sorted(checkpoint.loading.imports, key=lambda name: (name not in refused, name))
     ]
     more = [f"and {len(names) - MOST_IMPORTS:,} more"] if len(names) > MOST_IMPORTS else []
     yield Line("  imports     ", ", ".join(names[:MOST_IMPORTS] + more))
@@ -140,9 +142,9 @@ def _row(cells: tuple[str, ...], widths: list[int]) -> str:
     return "  " + "  ".join([*left, *right])
 
 
-def _changes(moves: Moves) -> Iterator[Line]:
+def _changes(movement: Movement) -> Iterator[Line]:
     yield Line("  parameters changed since the baseline", "", "bold")
-    for kind, (changed, compared) in moves.kinds.items():
+    for kind, (changed, compared) in movement.kinds.items():
         yield Line(f"  {kind:<12}", f"{changed:,} of {compared:,}")
 
 
@@ -183,7 +185,7 @@ def json_text(scan: Scan) -> str:
         "path": scan.path,
         "verdict": str(scan.report.outcome),
         "exit_code": scan.report.exit_code,
-        "checkpoint": _untagged(msgspec.to_builtins(checkpoint)),
+        "checkpoint": _untagged(to_flat(msgspec.to_builtins(checkpoint))),
         "counts": scan.report.counts,
         "findings": [report_json.finding_object(finding) for finding in scan.report.findings],
         "seconds": round(scan.report.facts.seconds, 3),

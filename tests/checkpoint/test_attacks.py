@@ -15,8 +15,9 @@ from typing import Any
 
 import pytest
 
+from doctor.checkpoint.errors import CheckpointError
 from doctor.checkpoint.formats.torch_files import read_torch
-from doctor.checkpoint.io.files import LocalFolder, Wrong
+from doctor.checkpoint.io.files import LocalDirectory
 from doctor.checkpoint.tensors import Shard
 
 torch = pytest.importorskip("torch")
@@ -27,11 +28,11 @@ MEGABYTES = 200
 CHILD = """
 import json, resource, sys, time
 from pathlib import Path
-from doctor.checkpoint.files import LocalFolder
-from doctor.checkpoint.torch_files import read_torch
+from doctor.checkpoint.io.files import LocalDirectory
+from doctor.checkpoint.formats.torch_files import read_torch
 resource.setrlimit(resource.RLIMIT_AS, (1 << 30, 1 << 30))
 place = Path(sys.argv[1])
-with LocalFolder(place.parent).open(place.name) as source:
+with LocalDirectory(place.parent).open(place.name) as source:
     began = time.process_time()
     shard = read_torch(source, place.name)
     seconds = time.process_time() - began
@@ -47,7 +48,7 @@ print(json.dumps({
 
 
 def read(path: Path) -> Shard:
-    with LocalFolder(path.parent).open(path.name) as source:
+    with LocalDirectory(path.parent).open(path.name) as source:
         return read_torch(source, path.name)
 
 
@@ -446,7 +447,7 @@ def test_a_file_that_changes_while_it_is_read(tmp_path: Path, kind: str) -> None
 def test_a_file_that_is_cut_while_it_is_read(tmp_path: Path) -> None:
     path = tmp_path / "m.pt"
     real(path, "zip")
-    with LocalFolder(tmp_path).open("m.pt") as source:
+    with LocalDirectory(tmp_path).open("m.pt") as source:
         path.write_bytes(b"PK\x03\x04")
         shard = read_torch(source, "m.pt")
     assert shard.problems[0].kind == "damaged"
@@ -456,7 +457,7 @@ def test_a_file_that_is_cut_while_it_is_read(tmp_path: Path) -> None:
 def test_a_file_that_cannot_be_read() -> None:
     class Refusing(Held):
         def read(self, size: int, offset: int) -> bytes:
-            raise Wrong("not-inspectable", "cannot be read: Input/output error")
+            raise CheckpointError("not-inspectable", "cannot be read: Input/output error")
 
     (problem,) = read_torch(Refusing(b"PK"), "m.pt").problems
     assert (problem.kind, problem.text) == (

@@ -15,8 +15,8 @@ from doctor._util.records import Unknown
 from doctor.checkpoint.analysis.baseline import FIRST, NEXT, compare
 from doctor.checkpoint.analysis.float_decode import floats
 from doctor.checkpoint.formats.safetensors import read_shard
-from doctor.checkpoint.io.files import LocalFolder
-from doctor.checkpoint.records import Moves
+from doctor.checkpoint.io.files import LocalDirectory
+from doctor.checkpoint.records import Movement
 from doctor.checkpoint.tensors import Part, Tensor
 
 State = dict[str, torch.Tensor]
@@ -25,12 +25,12 @@ State = dict[str, torch.Tensor]
 def stored(folder: Path) -> list[Tensor]:
     found: list[Tensor] = []
     for path in sorted(folder.glob("*.safetensors")):
-        with LocalFolder(folder).open(path.name) as source:
+        with LocalDirectory(folder).open(path.name) as source:
             found += read_shard(source, path.name).tensors
     return found
 
 
-def between(tmp_path: Path, now: State, then: State) -> Moves | Unknown:
+def between(tmp_path: Path, now: State, then: State) -> Movement | Unknown:
     for name, state in (("now", now), ("then", then)):
         (tmp_path / name).mkdir(exist_ok=True)
         save_file(
@@ -40,13 +40,13 @@ def between(tmp_path: Path, now: State, then: State) -> Moves | Unknown:
     return compared(tmp_path / "now", tmp_path / "then")
 
 
-def compared(now: Path, then: Path) -> Moves | Unknown:
-    return compare(LocalFolder(now), stored(now), LocalFolder(then), stored(then))
+def compared(now: Path, then: Path) -> Movement | Unknown:
+    return compare(LocalDirectory(now), stored(now), LocalDirectory(then), stored(then))
 
 
-def moves(tmp_path: Path, now: State, then: State) -> Moves:
+def moves(tmp_path: Path, now: State, then: State) -> Movement:
     found = between(tmp_path, now, then)
-    assert isinstance(found, Moves)
+    assert isinstance(found, Movement)
     return found
 
 
@@ -94,7 +94,7 @@ def trained(dtype: torch.dtype, steps: int = 5, lr: float = 1e-4) -> tuple[State
 
 def test_bf16_weights_move_and_their_norms_do_not(tmp_path: Path) -> None:
     found = moves(tmp_path, *trained(torch.bfloat16))
-    assert (found.moved, found.unmoved, found.compared) == (8, 4, 12)
+    assert (found.changed, found.unchanged, found.compared) == (8, 4, 12)
     assert found.kinds == {
         "attention": (3, 3),
         "MLP": (3, 3),
@@ -102,32 +102,36 @@ def test_bf16_weights_move_and_their_norms_do_not(tmp_path: Path) -> None:
         "head": (1, 1),
         "norm": (0, 4),
     }
-    assert [(one.role, one.kind, one.dtype, one.count, one.compared) for one in found.still] == [
+    assert [
+        (one.role, one.kind, one.dtype, one.count, one.compared) for one in found.unchanged_roles
+    ] == [
         ("layers.*.input_layernorm.weight", "norm", "BF16", 3, 3),
         ("norm.weight", "norm", "BF16", 1, 1),
     ]
-    assert found.still[0].names == tuple(f"layers.{n}.input_layernorm.weight" for n in range(3))
+    assert found.unchanged_roles[0].names == tuple(
+        f"layers.{n}.input_layernorm.weight" for n in range(3)
+    )
     assert (found.incomparable, found.added, found.removed) == (0, 0, 0)
     assert found.baseline == str(tmp_path / "then")
 
 
 def test_fp32_weights_all_move(tmp_path: Path) -> None:
     found = moves(tmp_path, *trained(torch.float32))
-    assert (found.moved, found.unmoved, found.still) == (12, 0, ())
+    assert (found.changed, found.unchanged, found.unchanged_roles) == (12, 0, ())
 
 
 def test_a_frozen_layer_is_named_beside_those_of_its_role(tmp_path: Path) -> None:
     now, then = trained(torch.float32)
     frozen = "layers.1.mlp.up_proj.weight"
     now[frozen] = then[frozen]
-    (still,) = moves(tmp_path, now, then).still
+    (still,) = moves(tmp_path, now, then).unchanged_roles
     assert (still.kind, still.count, still.compared, still.names) == ("MLP", 1, 3, (frozen,))
 
 
 def test_an_untrained_copy_is_read_whole_and_has_not_moved(tmp_path: Path) -> None:
     now, _ = trained(torch.float32)
     found = moves(tmp_path, now, now)
-    assert (found.moved, found.unmoved) == (0, 12)
+    assert (found.changed, found.unchanged) == (0, 12)
     assert found.bytes == 2 * sum(value.nbytes for value in now.values())
 
 
@@ -140,7 +144,7 @@ def test_names_shapes_and_dtypes_that_changed_are_no_movement(tmp_path: Path) ->
     found = moves(tmp_path, now, then)
     assert (found.added, found.added_names) == (1, ("added.weight",))
     assert (found.removed, found.removed_names) == (2, ("gone.a", "gone.b"))
-    assert (found.moved, found.unmoved, found.incomparable) == (10, 0, 2)
+    assert (found.changed, found.unchanged, found.incomparable) == (10, 0, 2)
     assert {one.reason: (one.count, one.names) for one in found.reasons} == {
         "the shape changed": (1, ("lm_head.weight",)),
         "the dtype changed from F32 to F16": (1, ("embed_tokens.weight",)),
@@ -149,8 +153,8 @@ def test_names_shapes_and_dtypes_that_changed_are_no_movement(tmp_path: Path) ->
 
 def norms(now: torch.Tensor, then: torch.Tensor, tmp_path: Path) -> tuple[int, int, int]:
     found = moves(tmp_path, {"model.norm.weight": now}, {"model.norm.weight": then})
-    assert (found.moved == 0) or not found.reasons
-    return found.moved, found.unmoved, found.incomparable
+    assert (found.changed == 0) or not found.reasons
+    return found.changed, found.unchanged, found.incomparable
 
 
 def test_norms_of_two_dtypes_are_compared_by_value(tmp_path: Path) -> None:
@@ -196,12 +200,12 @@ def test_one_changed_element_is_movement_wherever_it_is(tmp_path: Path, place: i
     now = then.clone()
     now[place] = 1e-38
     found = moves(tmp_path, {"w": now}, {"w": then})
-    assert (found.moved, found.unmoved) == (1, 0)
+    assert (found.changed, found.unchanged) == (1, 0)
     assert found.bytes <= 2 * (4 * place + FIRST + NEXT)
 
 
 def test_two_zeros_of_different_sign_differ(tmp_path: Path) -> None:
-    assert moves(tmp_path, {"w": torch.tensor([0.0])}, {"w": torch.tensor([-0.0])}).moved == 1
+    assert moves(tmp_path, {"w": torch.tensor([0.0])}, {"w": torch.tensor([-0.0])}).changed == 1
 
 
 def test_files_may_be_divided_anew(tmp_path: Path) -> None:
@@ -212,8 +216,8 @@ def test_files_may_be_divided_anew(tmp_path: Path) -> None:
             share = {name: state[name].clone() for name in sorted(state)[number::count]}
             save_file(share, tmp_path / folder / f"model-{number}.safetensors")
     found = compared(tmp_path / "now", tmp_path / "then")
-    assert isinstance(found, Moves)
-    assert (found.moved, found.unmoved) == (8, 4)
+    assert isinstance(found, Movement)
+    assert (found.changed, found.unchanged) == (8, 4)
 
 
 def test_no_common_name_is_unknown(tmp_path: Path) -> None:
@@ -228,15 +232,15 @@ def test_a_file_that_ends_early_is_told_of_its_tensors(tmp_path: Path) -> None:
     tensors = stored(tmp_path / "then")
     path = tmp_path / "then" / "model.safetensors"
     path.write_bytes(path.read_bytes()[:300_000])
-    now = LocalFolder(tmp_path / "now")
-    found = compare(now, tensors, LocalFolder(tmp_path / "then"), tensors)
-    assert isinstance(found, Moves)
+    now = LocalDirectory(tmp_path / "now")
+    found = compare(now, tensors, LocalDirectory(tmp_path / "then"), tensors)
+    assert isinstance(found, Movement)
     assert [(one.reason, one.names) for one in found.reasons] == [
         ("a file ended before they did", ("a", "b"))
     ]
     path.unlink()
-    found = compare(now, tensors, LocalFolder(tmp_path / "then"), tensors)
-    assert isinstance(found, Moves)
+    found = compare(now, tensors, LocalDirectory(tmp_path / "then"), tensors)
+    assert isinstance(found, Movement)
     assert [one.reason for one in found.reasons] == ["is missing"]
 
 
@@ -272,20 +276,20 @@ def test_views_are_compared_where_both_are_stored_alike() -> None:
         (gaps, gaps, "they are views with gaps in what is stored"),
     ):
         found = compare(here, [tensor], there, [other])
-        assert isinstance(found, Moves)
+        assert isinstance(found, Movement)
         assert [one.reason for one in found.reasons] == [reason]
 
 
-def _counts(found: Moves | Unknown) -> tuple[int, int, int]:
-    assert isinstance(found, Moves)
-    return found.moved, found.unmoved, found.incomparable
+def _counts(found: Movement | Unknown) -> tuple[int, int, int]:
+    assert isinstance(found, Movement)
+    return found.changed, found.unchanged, found.incomparable
 
 
 def test_progress_counts_the_tensors_that_both_have(tmp_path: Path) -> None:
     state = {str(n): torch.ones(3) for n in range(5)}
     between(tmp_path, state, state)
     calls: list[tuple[int, int]] = []
-    folder = LocalFolder(tmp_path / "now")
+    folder = LocalDirectory(tmp_path / "now")
     tensors = stored(tmp_path / "now")
     compare(folder, tensors, folder, tensors[:4], lambda *at: calls.append(at))
     assert calls == [(1, 4), (2, 4), (3, 4), (4, 4)]

@@ -22,7 +22,7 @@ from doctor.checkpoint.analysis.nonfinite import FINITE, FORMATS, Tally, suspect
 from doctor.checkpoint.analysis.value_ranges import merge
 from doctor.checkpoint.dtypes import BITS
 from doctor.checkpoint.formats.safetensors import read_shard
-from doctor.checkpoint.io.files import LocalFolder
+from doctor.checkpoint.io.files import LocalDirectory
 from doctor.checkpoint.records import NonFinite, Values
 from doctor.checkpoint.tensors import Part, Tensor
 
@@ -45,7 +45,7 @@ def tensors(folder: Path) -> list[Tensor]:
     """What the headers of a folder's files list."""
     found: list[Tensor] = []
     for path in sorted(folder.glob("*.safetensors")):
-        with LocalFolder(folder).open(path.name) as source:
+        with LocalDirectory(folder).open(path.name) as source:
             shard = read_shard(source, path.name)
         assert not shard.problems
         found += shard.tensors
@@ -53,7 +53,7 @@ def tensors(folder: Path) -> list[Tensor]:
 
 
 def looked(folder: Path, threads: int = 1, **options: Any) -> Values:
-    found = scan_values(LocalFolder(folder), tensors(folder), threads, **options)
+    found = scan_values(LocalDirectory(folder), tensors(folder), threads, **options)
     assert isinstance(found, Values), found
     return found
 
@@ -175,7 +175,7 @@ def test_a_single_value_is_found_at_every_border(tmp_path: Path, place: int) -> 
     for begin in (0, 1, 13):  # a header of any length may stand before it
         (tmp_path / "raw").write_bytes(b"\xff" * begin + data.tobytes() + b"\xff\xff")
         found = scan_values(
-            LocalFolder(tmp_path), [raw("x", "BF16", (count,), begin, 2 * count)], 2
+            LocalDirectory(tmp_path), [raw("x", "BF16", (count,), begin, 2 * count)], 2
         )
         assert isinstance(found, Values)
         assert counts(only(found)) == (1, 0, 0, place)
@@ -279,7 +279,7 @@ def test_views_count_their_own_values_in_their_own_order(tmp_path: Path, view: A
     begin = 5 + 4 * part.storage_offset()
     reach = 1 + sum((n - 1) * s for n, s in zip(part.shape, part.stride(), strict=True))
     tensor = raw("x", "F32", tuple(part.shape), begin, 4 * reach)._replace(strides=part.stride())
-    found = scan_values(LocalFolder(tmp_path), [tensor], 1)
+    found = scan_values(LocalDirectory(tmp_path), [tensor], 1)
     assert isinstance(found, Values)
     bad = part.contiguous().isnan().flatten()
     if part.stride()[0] == 0:
@@ -296,7 +296,7 @@ def test_tensors_in_parts_and_tied_ones_are_all_named(tmp_path: Path) -> None:
     parts = (Part("one", 4, 8004), Part("two", 4, 4004))
     flat = Tensor("flat", "F32", (3000,), 3000, "one", 4, 8004, None, parts)
     tied = Tensor("tied", "F32", (1000,), 1000, "two", 4, 4004)
-    found = scan_values(LocalFolder(tmp_path), [flat, tied, tied._replace(name="other")], 2)
+    found = scan_values(LocalDirectory(tmp_path), [flat, tied, tied._replace(name="other")], 2)
     assert isinstance(found, Values)
     assert {one.name: (one.nan, one.first) for one in found.nonfinite} == {
         "flat": (2, 100),
@@ -325,7 +325,7 @@ def test_a_file_cut_short_while_it_is_read_is_a_problem(tmp_path: Path, threads:
         other.start()
         other.join()
 
-    found = scan_values(LocalFolder(tmp_path), stored, threads, cut)
+    found = scan_values(LocalDirectory(tmp_path), stored, threads, cut)
     assert isinstance(found, Values)
     (problem,) = found.problems
     assert (problem.file, problem.kind) == ("a.safetensors", "damaged")
@@ -355,7 +355,7 @@ def test_a_file_changed_while_it_is_read_is_a_problem(tmp_path: Path, change: An
             changed.append(True)
             change(tmp_path / "a.safetensors")
 
-    found = scan_values(LocalFolder(tmp_path), stored, 1, once)
+    found = scan_values(LocalDirectory(tmp_path), stored, 1, once)
     assert isinstance(found, Values)
     assert [problem.file for problem in found.problems] == ["a.safetensors"]
 
@@ -364,7 +364,7 @@ def test_what_is_missing_or_cut_short_before_is_a_problem_of_its_file(tmp_path: 
     (tmp_path / "raw").write_bytes(bytes(1000))
     good = raw("good", "F32", (100,), 0, 400)
     cut = raw("cut", "F32", (1000,), 400, 4000)
-    found = scan_values(LocalFolder(tmp_path), [good, cut, good._replace(file="gone")], 1)
+    found = scan_values(LocalDirectory(tmp_path), [good, cut, good._replace(file="gone")], 1)
     assert isinstance(found, Values)
     assert {one.file: one.text for one in found.problems} == {
         "raw": "ended at byte 1,000 while its values were read",
@@ -375,7 +375,9 @@ def test_what_is_missing_or_cut_short_before_is_a_problem_of_its_file(tmp_path: 
 def test_progress_ends_with_everything(tmp_path: Path) -> None:
     stored = sparse(tmp_path, 5)
     calls: list[tuple[int, int]] = []
-    scan_values(LocalFolder(tmp_path), stored, 2, lambda done, total: calls.append((done, total)))
+    scan_values(
+        LocalDirectory(tmp_path), stored, 2, lambda done, total: calls.append((done, total))
+    )
     assert [done for done, _ in calls] == sorted(done for done, _ in calls)
     assert calls[-1] == (5 * PIECE, 5 * PIECE)
 
@@ -389,7 +391,7 @@ def test_what_the_progress_raises_ends_the_scan(tmp_path: Path) -> None:
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        scan_values(LocalFolder(tmp_path), stored, 2, stop)
+        scan_values(LocalDirectory(tmp_path), stored, 2, stop)
     assert len(calls) <= 2
 
 
@@ -407,7 +409,7 @@ def test_what_is_not_on_this_machine_is_not_downloaded_unasked() -> None:
 
 def test_dtypes_that_nobody_knows_are_told(tmp_path: Path) -> None:
     (tmp_path / "raw").write_bytes(b"\xff" * 8)
-    found = scan_values(LocalFolder(tmp_path), [raw("x", "U3", (2,), 0, 8)], 1)
+    found = scan_values(LocalDirectory(tmp_path), [raw("x", "U3", (2,), 0, 8)], 1)
     assert isinstance(found, Values)
     assert (found.unchecked, found.tensors, found.bytes) == ({"U3": 1}, 0, 0)
 
@@ -415,10 +417,10 @@ def test_dtypes_that_nobody_knows_are_told(tmp_path: Path) -> None:
 def test_without_numpy_nothing_is_said(tmp_path: Path) -> None:
     program = (
         "import sys; sys.modules['numpy'] = None\n"
-        "from doctor.checkpoint.deep import scan_values\n"
-        "from doctor.checkpoint.files import LocalFolder\n"
+        "from doctor.checkpoint.analysis.deep import scan_values\n"
+        "from doctor.checkpoint.io.files import LocalDirectory\n"
         "from pathlib import Path\n"
-        "print(scan_values(LocalFolder(Path('.')), []))"
+        "print(scan_values(LocalDirectory(Path('.')), []))"
     )
     done = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, check=True, cwd=Path.cwd()

@@ -80,21 +80,21 @@ def test_shards_and_the_whole_file_tell_the_same(saved: Path) -> None:
     whole, split = looked(saved / "whole"), looked(saved / "shards")
     assert whole.problems == split.problems == ()
     assert (whole.layout, split.layout) == ("one safetensors file", "safetensors shards")
-    assert split.files == len(files(saved / "shards")) > 3
-    assert whole.tensors == split.tensors == 30
-    assert whole.parameters == split.parameters
-    assert whole.dtypes == split.dtypes == {"BF16": 2 * whole.parameters}
-    assert sorted(whole.norms, key=str) == sorted(split.norms, key=str)
-    assert {norm.value for norm in whole.norms} == {"ones"}
-    assert len(whole.norms) == 7
-    assert (whole.model_type, whole.config_dtype) == ("llama", "bfloat16")
-    assert (whole.quantized, whole.history) == (False, None)
-    names = {role.name: role.dtypes for role in whole.roles}
+    assert split.files.count == len(files(saved / "shards")) > 3
+    assert whole.contents.tensors == split.contents.tensors == 30
+    assert whole.contents.parameters == split.contents.parameters
+    assert whole.contents.dtypes == split.contents.dtypes == {"BF16": 2 * whole.contents.parameters}
+    assert sorted(whole.contents.norms, key=str) == sorted(split.contents.norms, key=str)
+    assert {norm.value for norm in whole.contents.norms} == {"ones"}
+    assert len(whole.contents.norms) == 7
+    assert (whole.model.model_type, whole.model.dtype) == ("llama", "bfloat16")
+    assert (whole.model.quantized, whole.training.history) == (False, None)
+    names = {role.name: role.dtypes for role in whole.contents.roles}
     assert names["model.layers.*.mlp.up_proj.weight"] == {"BF16": 3}
 
 
 def test_an_index_can_be_named(saved: Path) -> None:
-    assert looked(saved / "shards" / INDEX).tensors == 30
+    assert looked(saved / "shards" / INDEX).contents.tensors == 30
 
 
 def test_one_shard_can_be_named(saved: Path) -> None:
@@ -123,7 +123,7 @@ def test_links_as_in_the_hubs_cache(saved: Path, tmp_path: Path) -> None:
 
 def test_a_blob_of_the_cache_can_be_named(saved: Path, tmp_path: Path) -> None:
     shutil.copy(saved / "whole" / "model.safetensors", tmp_path / "0abc")
-    assert looked(tmp_path / "0abc").tensors == 30
+    assert looked(tmp_path / "0abc").contents.tensors == 30
 
 
 def test_missing_shards_are_named(shards: Path) -> None:
@@ -132,7 +132,7 @@ def test_missing_shards_are_named(shards: Path) -> None:
     found = looked(shards)
     assert kinds(found) == ["missing"]
     assert gone.name in found.problems[0].text
-    assert found.files == len(files(shards))
+    assert found.files.count == len(files(shards))
 
 
 def test_shards_without_an_index(shards: Path) -> None:
@@ -146,7 +146,7 @@ def test_a_stale_index_is_no_partial_download(shards: Path) -> None:
     index(shards, dict.fromkeys(weight_map(shards), "model-00001-of-00002.safetensors"))
     found = looked(shards)
     assert kinds(found) == ["stale-index"]
-    assert found.tensors == 30
+    assert found.contents.tensors == 30
     files(shards)[0].unlink()
     assert "missing" in kinds(looked(shards))
 
@@ -156,7 +156,7 @@ def test_a_stale_index_beside_the_whole_file(saved: Path, tmp_path: Path) -> Non
     shutil.copy(saved / "shards" / INDEX, folder)
     found = looked(folder)
     assert kinds(found) == ["stale-index"]
-    assert found.tensors == 30
+    assert found.contents.tensors == 30
 
 
 def test_tensors_that_index_and_shards_do_not_share(shards: Path) -> None:
@@ -201,7 +201,7 @@ def test_stray_files_beside_shards(saved: Path, shards: Path) -> None:
     found = looked(shards)
     assert kinds(found) == ["stray"]
     assert "transformers loads it instead" in found.problems[0].text
-    assert found.files == len(files(shards)) - 1
+    assert found.files.count == len(files(shards)) - 1
     (shards / "model.safetensors").unlink()
     shutil.copy(files(shards)[0], shards / "model-00040-of-00040.safetensors")
     found = looked(shards)
@@ -214,7 +214,7 @@ def test_shards_beside_a_whole_file_without_an_index(shards: Path, saved: Path) 
     shutil.copy(saved / "whole" / "model.safetensors", shards)
     found = looked(shards)
     assert kinds(found) == ["stray"]
-    assert found.files == 1
+    assert found.files.count == 1
 
 
 @pytest.mark.parametrize("name", ["../secret.safetensors", "/etc/passwd", "a/../../x", "", "a\0b"])
@@ -224,8 +224,8 @@ def test_an_index_does_not_lead_out_of_the_folder(shards: Path, name: str) -> No
     index(shards, {**weight_map(shards), "w": name})
     found = looked(shards)
     assert kinds(found)[0] == "damaged"
-    assert "not a file of this folder" in found.problems[0].text
-    assert found.files == len(files(shards))
+    assert "not a file of this directory" in found.problems[0].text
+    assert found.files.count == len(files(shards))
 
 
 @pytest.mark.parametrize(
@@ -245,7 +245,7 @@ def test_an_index_that_is_none(shards: Path, text: str, kind: str) -> None:
     (shards / INDEX).write_text(text)
     found = looked(shards)
     assert kinds(found) == [kind]
-    assert found.tensors == 30
+    assert found.contents.tensors == 30
 
 
 def test_what_is_no_file_is_never_waited_for(shards: Path, tmp_path: Path) -> None:
@@ -259,7 +259,7 @@ def test_what_is_no_file_is_never_waited_for(shards: Path, tmp_path: Path) -> No
     found = looked(shards)
     assert [problem.text for problem in found.problems] == [
         "is a named pipe, not a file",
-        "is a folder, not a file",
+        "is a directory, not a file",
         "is a device, not a file",
     ]
     os.mkfifo(tmp_path / "lone.safetensors")
@@ -289,8 +289,8 @@ def test_a_peft_adapter(tmp_path: Path) -> None:
     found = looked(tmp_path)
     assert found.layout == "PEFT adapter"
     assert found.problems == ()
-    assert found.tensors == 2
-    assert found.norms == ()
+    assert found.contents.tensors == 2
+    assert found.contents.norms == ()
 
 
 def test_several_files_of_other_names(saved: Path, tmp_path: Path) -> None:
@@ -299,7 +299,7 @@ def test_several_files_of_other_names(saved: Path, tmp_path: Path) -> None:
     found = looked(tmp_path)
     assert kinds(found) == ["note"]
     assert found.problems[0].file == "diffusion.safetensors"
-    assert found.tensors == 30
+    assert found.contents.tensors == 30
 
 
 @pytest.mark.parametrize(
@@ -327,17 +327,17 @@ def test_names_alone_are_no_weights(
         (tmp_path / name).write_bytes(bytes(100))
     found = looked(tmp_path)
     assert (found.layout, kinds(found)) == (layout, [kind])
-    assert (found.tensors, found.norms) == (0, ())
+    assert (found.contents.tensors, found.contents.norms) == (0, ())
 
 
 def test_what_is_not_read_is_known_by_size(tmp_path: Path) -> None:
     (tmp_path / "pytorch_model.bin").write_bytes(bytes(700))
     (tmp_path / "optimizer.pt").write_bytes(bytes(9000))
     found = looked(tmp_path)
-    assert found.bytes == 700
+    assert found.files.bytes == 700
     assert kinds(found) == ["disguised", "disguised"]
-    assert found.beside == ("optimizer.pt",)
-    assert looked(tmp_path / "pytorch_model.bin").largest_file == 700
+    assert found.files.others == ("optimizer.pt",)
+    assert looked(tmp_path / "pytorch_model.bin").files.largest == 700
 
 
 def test_a_file_that_never_called_itself_safetensors(saved: Path) -> None:
@@ -352,8 +352,13 @@ def test_a_trainers_folder_is_its_model(saved: Path, tmp_path: Path) -> None:
     whole = looked(folder)
     assert [problem.file for problem in whole.problems] == ["optimizer.pt"]
     assert "cut short" in whole.problems[0].text
-    assert whole.beside == ("optimizer.pt", "rng_state.pth", "scheduler.pt", "training_args.bin")
-    assert (whole.files, whole.tensors) == (1, 30)
+    assert whole.files.others == (
+        "optimizer.pt",
+        "rng_state.pth",
+        "scheduler.pt",
+        "training_args.bin",
+    )
+    assert (whole.files.count, whole.contents.tensors) == (1, 30)
     found = scan(str(tmp_path))
     assert isinstance(found, Unknown)
     assert "checkpoint-7" in found.reason
@@ -396,7 +401,11 @@ def test_config(
     config: dict[str, Any], dtype: str | None, model_type: str | None, quantized: bool
 ) -> None:
     found = read_config(config)
-    assert (found.dtype, found.model_type, found.quantized) == (dtype, model_type, quantized)
+    assert (found.dtype, found.model_type, found.quantized) == (
+        dtype,
+        model_type,
+        quantized,
+    )
 
 
 def test_a_broken_config_is_a_note(saved: Path, tmp_path: Path) -> None:
@@ -405,7 +414,7 @@ def test_a_broken_config_is_a_note(saved: Path, tmp_path: Path) -> None:
     (folder / "trainer_state.json").write_text('{"global_step": 1' + "[" * 100_000)
     found = looked(folder)
     assert kinds(found) == ["note", "note"]
-    assert found.tensors == 30
+    assert found.contents.tensors == 30
 
 
 def test_scales_of_quantised_weights_tell(tmp_path: Path) -> None:
@@ -417,8 +426,8 @@ def test_scales_of_quantised_weights_tell(tmp_path: Path) -> None:
         "q.weight_scale": torch.ones(1),
     }
     save_file(tensors, str(tmp_path / "model.safetensors"))
-    assert looked(tmp_path).quantized
-    assert looked(tmp_path).norms == ()
+    assert looked(tmp_path).model.quantized
+    assert looked(tmp_path).contents.norms == ()
 
 
 def test_names_that_are_no_text(saved: Path, tmp_path: Path) -> None:
@@ -429,7 +438,7 @@ def test_names_that_are_no_text(saved: Path, tmp_path: Path) -> None:
     for file in ("a\x1b[31m.safetensors", os.fsdecode(b"\xff.safetensors")):
         (tmp_path / file).write_bytes(b"nothing like it")
         found = looked(tmp_path / file)
-        assert found.problems[0].said.isprintable()
+        assert found.problems[0].message.isprintable()
         msgspec.json.encode(found)
 
 

@@ -27,12 +27,13 @@ from typing import Any
 
 import msgspec
 import pytest
-from test_layouts import gguf, model_of_gguf, saved, states_of, zero_two
+from saved_layouts import gguf, model_of_gguf, saved, states_of, zero_two
 
 from doctor._util.records import Unknown
-from doctor.checkpoint.io.files import Folder
+from doctor.checkpoint.io.files import Directory
+from doctor.checkpoint.io.stages import no_stage
 from doctor.checkpoint.records import Checkpoint
-from doctor.checkpoint.scan import quiet, scan
+from doctor.checkpoint.scan import scan
 from doctor.checkpoint.tensors import Part, Shard
 from doctor.cli.scan import facts_of, without_a_device
 from doctor.judge import catalog
@@ -238,7 +239,7 @@ class Bounds:
     def __init__(self) -> None:
         self.parts: list[tuple[Path, Part]] = []
 
-    def __call__(self, folder: Folder, shards: Sequence[Shard]) -> None:
+    def __call__(self, folder: Directory, shards: Sequence[Shard]) -> None:
         root = Path(folder.address)
         self.parts = [
             (root, part)
@@ -278,7 +279,7 @@ def test_bytes_and_numbers_that_are_wrong(tmp_path: Path, kind: str) -> None:
         bounds = Bounds()
         began = time.perf_counter()
         try:
-            found = scan(str(folder), quiet, bounds)
+            found = scan(str(folder), no_stage, bounds)
             took = time.perf_counter() - began
             assert took < SECONDS, (path.name, took)
             assert isinstance(found, Checkpoint | Unknown)
@@ -307,7 +308,7 @@ import json, random, sys, threading, time
 from collections import Counter
 from pathlib import Path
 from doctor.checkpoint.scan import scan
-from doctor.sections import Unknown
+from doctor._util.records import Unknown
 
 folder = Path(sys.argv[1])
 whole = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}

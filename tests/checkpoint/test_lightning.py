@@ -13,11 +13,11 @@ from typing import Any
 
 import pytest
 
-from doctor.checkpoint.io.files import Folder
-from doctor.checkpoint.reader import one_state
+from doctor.checkpoint.io.files import Directory
+from doctor.checkpoint.io.stages import no_stage
 from doctor.checkpoint.records import Checkpoint, Optimizer
-from doctor.checkpoint.scan import quiet, scan
-from doctor.checkpoint.tensors import OptimizerState, Shard, Tensor
+from doctor.checkpoint.scan import scan
+from doctor.checkpoint.tensors import OptimizerState, Shard, Tensor, join_states
 
 torch = pytest.importorskip("torch")
 
@@ -27,14 +27,14 @@ STEPS = 3
 class Heard:
     """The tensors and the optimizer's state of one scan."""
 
-    def __call__(self, folder: Folder, shards: Sequence[Shard]) -> None:
+    def __call__(self, folder: Directory, shards: Sequence[Shard]) -> None:
         self.tensors = {tensor.name: tensor for shard in shards for tensor in shard.tensors}
-        self.state = one_state(shards)
+        self.state = join_states(shard.optimizer for shard in shards)
 
 
 def heard(path: Path) -> tuple[Checkpoint, dict[str, Tensor], OptimizerState]:
     ear = Heard()
-    found = scan(str(path), quiet, ear)
+    found = scan(str(path), no_stage, ear)
     assert isinstance(found, Checkpoint), found
     assert ear.state is not None
     return found, ear.tensors, ear.state
@@ -126,7 +126,7 @@ def globals_of(path: Path) -> set[str]:
 
 def test_every_tensor_is_where_torch_finds_it(run: Path) -> None:
     found, tensors, _ = heard(run)
-    assert (found.layout, found.files, found.problems) == (
+    assert (found.layout, found.files.count, found.problems) == (
         "Lightning checkpoint, one .ckpt file",
         1,
         (),
@@ -136,15 +136,15 @@ def test_every_tensor_is_where_torch_finds_it(run: Path) -> None:
     assert {"seen", "frozen", "norm.weight"} < tensors.keys()
     for name, tensor in tensors.items():
         same(run, tensor, theirs[name])
-    assert found.parameters == sum(tensor.numel() for tensor in theirs.values())
-    assert {norm.name: norm.value for norm in found.norms} == {"norm.weight": "other"}
+    assert found.contents.parameters == sum(tensor.numel() for tensor in theirs.values())
+    assert {norm.name: norm.value for norm in found.contents.norms} == {"norm.weight": "other"}
 
 
 def test_the_optimizer_and_the_step(run: Path) -> None:
     found, _, state = heard(run)
     saved = torch.load(run, weights_only=True)
     (theirs,) = saved["optimizer_states"]
-    assert found.step == saved["global_step"] == STEPS
+    assert found.training.steps == saved["global_step"] == STEPS
     assert {entry.key for entry in state.entries} == {*map(str, theirs["state"])}
     for entry in state.entries:
         kept = theirs["state"][int(entry.key)]
@@ -157,18 +157,18 @@ def test_the_optimizer_and_the_step(run: Path) -> None:
         (tuple(map(str, group["params"])), group["lr"], group["weight_decay"])
         for group in theirs["param_groups"]
     ]
-    optimizer = found.optimizer
+    optimizer = found.training.optimizer
     assert isinstance(optimizer, Optimizer)
     assert (optimizer.kind, optimizer.entries, optimizer.missing) == ("Adam", 4, 0)
-    assert (optimizer.moments, optimizer.moving) == ({"F32": 4}, 4)
+    assert (optimizer.moments, optimizer.nonzero_moments) == ({"F32": 4}, 4)
     assert (optimizer.step_min, optimizer.step_max) == (STEPS, STEPS)
 
 
 def test_what_it_would_import(run: Path) -> None:
     found, _, _ = heard(run)
-    assert {*found.imports} == globals_of(run)
-    assert "torch._utils._rebuild_tensor_v2" in found.imports
-    assert (found.refused, found.pickles) == ((), 1)
+    assert {*found.loading.imports} == globals_of(run)
+    assert "torch._utils._rebuild_tensor_v2" in found.loading.imports
+    assert (found.loading.refused, found.loading.pickles) == ((), 1)
 
 
 def test_the_folder_of_a_run(run: Path) -> None:
@@ -176,7 +176,7 @@ def test_the_folder_of_a_run(run: Path) -> None:
     assert found.layout == "Lightning checkpoint, one .ckpt file"
     assert {tensor.file for tensor in tensors.values()} == {"last.ckpt"}
     assert [(problem.kind, problem.file) for problem in found.problems] == [("note", "last.ckpt")]
-    assert found.step == STEPS
+    assert found.training.steps == STEPS
 
 
 def test_hyperparameters_that_torch_refuses(tmp_path: Path) -> None:
@@ -184,10 +184,10 @@ def test_hyperparameters_that_torch_refuses(tmp_path: Path) -> None:
     kept = {"arguments": argparse.Namespace(rate=0.1, where=Path("data")), "shape": (1, 2)}
     path = fitted(tmp_path, kept)
     found, tensors, _ = heard(path)
-    assert {*found.imports} == globals_of(path)
-    assert {*found.refused} == {*torch.serialization.get_unsafe_globals_in_checkpoint(path)}
-    assert {"argparse.Namespace", "pathlib.PosixPath"} == {*found.refused}
-    assert (found.step, found.problems) == (STEPS, ())
+    assert {*found.loading.imports} == globals_of(path)
+    assert {*found.loading.refused} == {*torch.serialization.get_unsafe_globals_in_checkpoint(path)}
+    assert {"argparse.Namespace", "pathlib.PosixPath"} == {*found.loading.refused}
+    assert (found.training.steps, found.problems) == (STEPS, ())
     theirs = torch.load(path, weights_only=False)["state_dict"]
     for name, tensor in tensors.items():
         same(path, tensor, theirs[name])
@@ -197,7 +197,7 @@ def test_two_optimizers(tmp_path: Path) -> None:
     path = fitted(tmp_path, optimizers=2)
     found, _, state = heard(path)
     saved = torch.load(path, weights_only=True)
-    assert found.step == saved["global_step"]
+    assert found.training.steps == saved["global_step"]
     theirs = {
         f"{number}:{key}": kept
         for number, each in enumerate(saved["optimizer_states"])

@@ -7,14 +7,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from checkpoints import checkpoint as make_checkpoint
 
 from doctor._util.records import Unknown
-from doctor.checkpoint.analysis.attribution import attribute
+from doctor.checkpoint.analysis.attribution import match_norms
 from doctor.checkpoint.analysis.moments import all_zero
-from doctor.checkpoint.analysis.optimizer import summarise
+from doctor.checkpoint.analysis.optimizer import summarize
 from doctor.checkpoint.formats.optimizer_state import read_state
 from doctor.checkpoint.formats.torch_files import read_tree
-from doctor.checkpoint.io.files import LocalFolder
+from doctor.checkpoint.io.files import LocalDirectory
 from doctor.checkpoint.records import Checkpoint, History, Norm, Optimizer
 from doctor.checkpoint.scan import scan
 from doctor.checkpoint.tensors import Entry, Group, OptimizerState, Tensor
@@ -27,7 +28,7 @@ def saved(state: Any, folder: Path, name: str = "optimizer.pt") -> OptimizerStat
     import torch
 
     torch.save(state, folder / name)
-    with LocalFolder(folder).open(name) as source:
+    with LocalDirectory(folder).open(name) as source:
         found = read_state(read_tree(source, name), name, source)
     assert found is not None
     return found
@@ -67,7 +68,7 @@ def summary(
     ordered: bool = False,
 ) -> Optimizer:
     norms = [Norm(name=name, dtype="F32", size=8, value="ones") for name in still]
-    return summarise(LocalFolder(folder), state, tensors, norms, ordered)
+    return summarize(LocalDirectory(folder), state, tensors, norms, ordered)
 
 
 KINDS: dict[str, tuple[Callable[[Any], Any], str, dict[str, int], bool]] = {
@@ -97,9 +98,9 @@ def test_the_kind_and_the_moments(name: str, tmp_path: Path) -> None:
     found = summary(state, tmp_path)
     assert found.kind == kind
     assert found.moments == moments
-    assert found.follows is follows
+    assert found.moments_follow_weights is follows
     assert (found.entries, found.parameters, found.missing) == (6, 6, 0)
-    assert (found.zero, found.moving, found.unread) == (0, 6, 0)
+    assert (found.zero_moments, found.nonzero_moments, found.unread_moments) == (0, 6, 0)
     if name != "SGD":
         assert (found.step_min, found.step_max) == (3.0, 3.0)
 
@@ -118,7 +119,7 @@ def test_muon_beside_adam(tmp_path: Path) -> None:
     adam.step()
     whole = {"model": made.state_dict(), "optimizers": [muon.state_dict(), adam.state_dict()]}
     torch.save(whole, tmp_path / "ckpt.pt")
-    with LocalFolder(tmp_path).open("ckpt.pt") as source:
+    with LocalDirectory(tmp_path).open("ckpt.pt") as source:
         state = read_state(read_tree(source, "ckpt.pt"), "ckpt.pt", source)
     if state is None:
         pytest.skip("lists of optimizers are not looked for")
@@ -153,9 +154,9 @@ def test_names_tell_which_entry_is_whose(tmp_path: Path) -> None:
     state = saved(state_dict, tmp_path)
     found = summary(state, tmp_path, weights(made), ["1.weight"])
     assert found.norms is not None
-    assert (found.norms.by, found.norms.zero) == ("names", 1)
+    assert (found.norms.matched_by, found.norms.zero_moments) == ("names", 1)
     assert found.missing_names == ("1.bias",)
-    assert (found.missing, found.zero, found.moving) == (1, 1, 4)
+    assert (found.missing, found.zero_moments, found.nonzero_moments) == (1, 1, 4)
     other = summary(state, tmp_path, weights(made), ["1.bias"])
     assert other.norms is not None
     assert other.norms.missing == 1
@@ -168,7 +169,7 @@ def test_names_with_a_word_more(lead: str, tmp_path: Path) -> None:
     tensors = [tensor._replace(name=lead + tensor.name) for tensor in weights(made)]
     found = summary(state, tmp_path, tensors, [f"{lead}1.weight"])
     assert found.norms is not None
-    assert (found.norms.by, found.norms.zero) == ("names", 1)
+    assert (found.norms.matched_by, found.norms.zero_moments) == ("names", 1)
 
 
 def test_names_of_another_model_tell_nothing(tmp_path: Path) -> None:
@@ -176,7 +177,7 @@ def test_names_of_another_model_tell_nothing(tmp_path: Path) -> None:
     tensors = [tensor._replace(name=f"x{tensor.name}y") for tensor in weights(made)]
     found = summary(saved(state_dict, tmp_path), tmp_path, tensors, ["x1.weighty"])
     assert found.norms is not None
-    assert found.norms.by is None
+    assert found.norms.matched_by is None
     assert "not those of the weights" in found.norms.reason
 
 
@@ -186,11 +187,11 @@ def test_the_order_of_a_state_dict_tells_and_shapes_alone_do_not(tmp_path: Path)
     state = saved(state_dict, tmp_path)
     found = summary(state, tmp_path, weights(made), ["1.weight"], ordered=True)
     assert found.norms is not None
-    assert (found.norms.by, found.norms.zero) == ("order", 1)
+    assert (found.norms.matched_by, found.norms.zero_moments) == ("order", 1)
     found = summary(state, tmp_path, sorted(weights(made)), ["1.weight"])
     assert found.norms is not None
-    assert found.norms.by is None
-    assert "no names tell which is whose" in found.norms.reason
+    assert found.norms.matched_by is None
+    assert "[8]" in found.norms.reason
 
 
 def test_the_order_is_not_believed_where_a_shape_differs(tmp_path: Path) -> None:
@@ -198,7 +199,7 @@ def test_the_order_is_not_believed_where_a_shape_differs(tmp_path: Path) -> None
     wrong = list(reversed(weights(made)))
     found = summary(saved(state_dict, tmp_path), tmp_path, wrong, ["1.weight"], ordered=True)
     assert found.norms is not None
-    assert found.norms.by is None
+    assert found.norms.matched_by is None
 
 
 def test_a_file_of_nanogpt(tmp_path: Path) -> None:
@@ -223,12 +224,16 @@ def test_a_file_of_nanogpt(tmp_path: Path) -> None:
     torch.save(kept, tmp_path / "ckpt.pt")
     found = scan(str(tmp_path / "ckpt.pt"))
     assert isinstance(found, Checkpoint)
-    assert isinstance(found.optimizer, Optimizer)
-    assert found.optimizer.weight_decay == (0.1, 0.0)
-    evidence = found.optimizer.norms
+    assert isinstance(found.training.optimizer, Optimizer)
+    assert found.training.optimizer.weight_decay == (0.1, 0.0)
+    evidence = found.training.optimizer.norms
     assert evidence is not None
-    assert (evidence.by, evidence.moving, evidence.dtypes) == ("order", 1, {"BF16": 1})
-    assert "bf16 swallowed" in norms.CHECKS[0].judge(checkpoint=found).summary
+    assert (evidence.matched_by, evidence.nonzero_moments, evidence.dtypes) == (
+        "order",
+        1,
+        {"BF16": 1},
+    )
+    assert norms.CHECKS[0].judge(checkpoint=found).fix == norms.MASTER_FIX
 
 
 def entry(key: str, shape: tuple[int, ...] = (8,), zero: bool = False) -> Entry:
@@ -241,7 +246,7 @@ def by_shape(
 ) -> Any:
     state = OptimizerState("o", (Group(tuple(map(str, range(keys)))),), tuple(entries))
     tensors = [Tensor(name, "F32", shape, 8, "m", 0, 32) for name, shape in shapes.items()]
-    return attribute(state, tensors, still, False, lambda each: each.slots["exp_avg"].name == "0")
+    return match_norms(state, tensors, still, False, lambda each: each.slots["exp_avg"].name == "0")
 
 
 TWO = {"norm.weight": (8,), "norm.bias": (8,)}
@@ -250,8 +255,13 @@ TWO = {"norm.weight": (8,), "norm.bias": (8,)}
 @pytest.mark.parametrize(
     ("entries", "keys", "shapes", "kinds"),
     [
-        ([entry("0"), entry("1")], 2, TWO, {"moving": 1}),
-        ([entry("0", zero=True), entry("1", zero=True)], 2, TWO, {"zero": 1}),
+        ([entry("0"), entry("1")], 2, TWO, {"nonzero": 1}),
+        (
+            [entry("0", zero=True), entry("1", zero=True)],
+            2,
+            TWO,
+            {"zero": 1},
+        ),
         ([entry("0"), entry("1", zero=True)], 2, TWO, None),
         ([entry("0")], 2, TWO, None),
         ([entry("0")], 1, TWO, None),
@@ -261,7 +271,7 @@ TWO = {"norm.weight": (8,), "norm.bias": (8,)}
         ([entry("0", (8, 8))], 2, {**TWO, "up.weight": (8, 8)}, None),
         ([entry("0", (8, 8))], 3, {**TWO, "up.weight": (8, 8)}, {"missing": 1}),
         ([entry("0")] * 3, 3, TWO, None),
-        ([entry("0"), entry("1")], 2, {**TWO, "bn.running_mean": (8,)}, {"moving": 1}),
+        ([entry("0"), entry("1")], 2, {**TWO, "bn.running_mean": (8,)}, {"nonzero": 1}),
     ],
 )
 def test_what_holds_for_every_mapping(
@@ -279,7 +289,7 @@ def test_what_holds_for_every_mapping(
 def test_where_only_the_norms_have_the_shape_counts_are_enough() -> None:
     shapes = {"a.norm.weight": (8,), "b.norm.weight": (8,), "c.norm.weight": (8,)}
     found = by_shape([entry("0"), entry("1", zero=True)], 3, shapes, list(shapes))
-    assert found.kinds == {"moving": 1, "zero": 1, "missing": 1}
+    assert found.kinds == {"nonzero": 1, "zero": 1, "missing": 1}
 
 
 def test_zeros_in_a_long_moment_are_read_to_the_end(tmp_path: Path) -> None:
@@ -296,7 +306,7 @@ def test_zeros_in_a_long_moment_are_read_to_the_end(tmp_path: Path) -> None:
         "param_groups": [{"lr": 1e-3, "params": [0, 1]}],
     }
     found = summary(saved(state, tmp_path), tmp_path)
-    assert (found.zero, found.moving) == (1, 1)
+    assert (found.zero_moments, found.nonzero_moments) == (1, 1)
     assert (found.step_min, found.step_max) == (5.0, 7.0)
 
 
@@ -305,8 +315,8 @@ def test_reads_are_bounded(tmp_path: Path) -> None:
 
     made = model()
     state = saved(stepped(made, torch.optim.AdamW(made.parameters())), tmp_path)
-    found = summarise(LocalFolder(tmp_path), state, [], [], reads=2)
-    assert (found.moving, found.unread) == (2, 4)
+    found = summarize(LocalDirectory(tmp_path), state, [], [], reads=2)
+    assert (found.nonzero_moments, found.unread_moments) == (2, 4)
 
 
 @pytest.mark.parametrize("dtype", ["bfloat16", "float16", "float32", "float64"])
@@ -347,7 +357,11 @@ def test_eight_bit_moments_are_judged_by_their_scales(tmp_path: Path) -> None:
     }
     found = summary(saved(state, tmp_path), tmp_path)
     assert found.kind == "8-bit (bitsandbytes)"
-    assert (found.zero, found.moving, found.follows) == (1, 1, False)
+    assert (found.zero_moments, found.nonzero_moments, found.moments_follow_weights) == (
+        1,
+        1,
+        False,
+    )
 
 
 def test_fp32_copies_beside_bf16_moments(tmp_path: Path) -> None:
@@ -367,7 +381,7 @@ def test_fp32_copies_beside_bf16_moments(tmp_path: Path) -> None:
     found = summary(saved(state, tmp_path), tmp_path, tensors, ["norm.weight"])
     assert found.masters == {"F32": 1}
     assert found.norms is not None
-    assert (found.norms.masters_moved, found.norms.masters_still) == (1, 0)
+    assert (found.norms.masters_changed, found.norms.masters_unchanged) == (1, 0)
 
 
 def test_strange_states_read(tmp_path: Path) -> None:
@@ -389,7 +403,7 @@ def test_strange_states_read(tmp_path: Path) -> None:
         )
     ):
         torch.save(state, tmp_path / f"{number}.pt")
-        with LocalFolder(tmp_path).open(f"{number}.pt") as source:
+        with LocalDirectory(tmp_path).open(f"{number}.pt") as source:
             found = read_state(read_tree(source, "o"), f"{number}.pt", source)
         if found:
             summary(found, tmp_path, [], ["norm.weight"])
@@ -402,14 +416,14 @@ def judge(check: int, optimizer: dict[str, Any] | Unknown | None, **changes: Any
         "entries": 9,
         "parameters": 9,
         "moments": {"F32": 9},
-        "follows": True,
-        "moving": 9,
+        "moments_follow_weights": True,
+        "nonzero_moments": 9,
         "step_min": 100.0,
         "step_max": 100.0,
     }
     state = Optimizer(**{**fields, **optimizer}) if isinstance(optimizer, dict) else optimizer
-    said = Checkpoint(
-        path="/c", layout="x", files=1, tensors=9, parameters=9, bytes=9, largest_file=9,
+    said = make_checkpoint(
+        path="/c", layout="x", count=1, tensors=9, parameters=9, bytes=9, largest=9,
         optimizer=state, **changes,
     )  # fmt: skip
     return checks.CHECKS[check].judge(checkpoint=said)
@@ -423,9 +437,9 @@ def judge(check: int, optimizer: dict[str, Any] | Unknown | None, **changes: Any
         ({"moments": {"F16": 9}}, Status.WARN),
         ({"moments": {"BF16": 8, "F32": 1}}, Status.WARN),
         ({"moments": {"BF16": 9}, "masters": {"F32": 9}}, Status.PASS),
-        ({"moments": {"BF16": 9}, "defeats": "compensation"}, Status.PASS),
+        ({"moments": {"BF16": 9}, "compensation": "compensation"}, Status.PASS),
         ({"low_masters": True}, Status.WARN),
-        ({"follows": False}, Status.UNKNOWN),
+        ({"moments_follow_weights": False}, Status.UNKNOWN),
         ({"moments": {"U8": 9}}, Status.UNKNOWN),
         (Unknown(reason="damaged"), Status.UNKNOWN),
         (None, Status.SKIP),
@@ -443,15 +457,15 @@ STEPS = History(steps=100, lr_sum=1, lr_squares=1, covered=100)
     [
         ({}, {}, Status.PASS),
         ({"missing": 2, "parameters": 11}, {}, Status.WARN),
-        ({"zero": 2, "moving": 7}, {}, Status.WARN),
-        ({"zero": 2, "moving": 7, "step_max": 3.0}, {}, Status.PASS),
-        ({"zero": 9, "moving": 0}, {}, Status.FAIL),
+        ({"zero_moments": 2, "nonzero_moments": 7}, {}, Status.WARN),
+        ({"zero_moments": 2, "nonzero_moments": 7, "step_max": 3.0}, {}, Status.PASS),
+        ({"zero_moments": 9, "nonzero_moments": 0}, {}, Status.FAIL),
         ({"step_max": 0.0}, {}, Status.FAIL),
-        ({"entries": 0, "moving": 0}, {"history": STEPS}, Status.FAIL),
-        ({"entries": 0, "moving": 0}, {}, Status.WARN),
-        ({"entries": 0, "moving": 0, "masters": {"F32": 9}}, {}, Status.UNKNOWN),
-        ({"entries": 0, "parameters": 0, "moving": 0}, {}, Status.UNKNOWN),
-        ({"moving": 0, "unread": 9}, {}, Status.UNKNOWN),
+        ({"entries": 0, "nonzero_moments": 0}, {"history": STEPS}, Status.FAIL),
+        ({"entries": 0, "nonzero_moments": 0}, {}, Status.WARN),
+        ({"entries": 0, "nonzero_moments": 0, "masters": {"F32": 9}}, {}, Status.UNKNOWN),
+        ({"entries": 0, "parameters": 0, "nonzero_moments": 0}, {}, Status.UNKNOWN),
+        ({"nonzero_moments": 0, "unread_moments": 9}, {}, Status.UNKNOWN),
         (Unknown(reason="damaged"), {}, Status.UNKNOWN),
         (None, {}, Status.SKIP),
     ],
@@ -467,7 +481,7 @@ def test_plain_sgd_keeps_no_state(tmp_path: Path) -> None:
     state = saved(stepped(made, torch.optim.SGD(made.parameters(), 0.01)), tmp_path)
     found = summary(state, tmp_path)
     assert (found.kind, found.missing, found.missing_names) == ("SGD", 0, ())
-    verdict = judge(1, {"kind": "SGD", "entries": 0, "moving": 0}, history=STEPS)
+    verdict = judge(1, {"kind": "SGD", "entries": 0, "nonzero_moments": 0}, history=STEPS)
     assert verdict.status is Status.SKIP
     assert verdict.summary == "plain SGD keeps no state"
 
@@ -490,14 +504,14 @@ def test_a_step_or_rate_that_is_not_finite(number: float, tmp_path: Path) -> Non
     state["state"][0]["step"] = torch.tensor(number)
     found = summary(saved(state, tmp_path), tmp_path)
     assert (found.kind, found.nonfinite) == ("Adam", ("step", "learning rate"))
-    assert (found.lr, found.step_max, found.follows) == ((), 3.0, True)
+    assert (found.lr, found.step_max, found.moments_follow_weights) == ((), 3.0, True)
     assert judge(1, {"nonfinite": found.nonfinite}).status is Status.WARN
     assert judge(1, {"kind": "SGD", "nonfinite": ("learning rate",)}).status is Status.WARN
 
 
 def test_stored_weights_tell_where_moments_do_not() -> None:
     fp32 = {"dtypes": {"F32": 900, "I64": 8}}
-    for optimizer in ({"follows": False}, {"moments": {}}, {"moments": {"U8": 9}}):
+    for optimizer in ({"moments_follow_weights": False}, {"moments": {}}, {"moments": {"U8": 9}}):
         verdict = judge(0, optimizer, **fp32)
         assert verdict.status is Status.PASS
         assert "the weights are stored in fp32" in verdict.summary
@@ -505,9 +519,9 @@ def test_stored_weights_tell_where_moments_do_not() -> None:
     assert judge(0, {"moments": {"BF16": 9}}, **fp32).status is Status.WARN
 
 
-def test_an_optimizer_that_was_made_anew() -> None:
+def test_an_optimizer_that_was_created_anew() -> None:
     history = History(steps=10_000, lr_sum=1, lr_squares=1, covered=10_000)
     verdict = judge(1, {"step_min": 3.0, "step_max": 3.0}, history=history)
     assert verdict.status is Status.WARN
-    assert "the optimizer is at step 3, the trainer at 10,000: it was made anew" in verdict.summary
+    assert verdict.fix == checks.CREATED_ANEW_FIX
     assert judge(1, {"step_max": 9_990.0}, history=history).status is Status.PASS

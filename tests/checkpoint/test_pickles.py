@@ -15,11 +15,11 @@ from examples import examples
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from doctor.checkpoint.io.files import Wrong
+from doctor.checkpoint.errors import CheckpointError
 from doctor.checkpoint.pickle.nodes import (
     Global,
     Key,
-    Made,
+    ObjectNode,
     Persistent,
     attributes,
     mapping,
@@ -49,8 +49,8 @@ class Named:
         return (), {"x": 3}
 
 
-def refused(data: bytes) -> Wrong:
-    with pytest.raises(Wrong) as raised:
+def refused(data: bytes) -> CheckpointError:
+    with pytest.raises(CheckpointError) as raised:
         read_pickle(data)
     return raised.value
 
@@ -95,7 +95,7 @@ def test_old_protocols(value: Any, protocol: int) -> None:
 @every_protocol
 def test_objects_are_nodes(protocol: int) -> None:
     point = read_pickle(pickle.dumps(Point({"a": [1]}), protocol))
-    assert type(point.value) is Made
+    assert type(point.value) is ObjectNode
     assert attributes(point.value) == {"x": {"a": [1]}}
     assert any(name.endswith(".Point") for name in point.imports)
     if protocol >= 2:
@@ -126,7 +126,7 @@ def test_containers(protocol: int) -> None:
     assert sorted(members(read["set"])) == [1, 2]
     assert members(read["frozen"]) == [3]
     assert members(read["deque"]) == [1, 2] or protocol < 2
-    assert read["array"] == b"ab" or type(read["array"]) is Made
+    assert read["array"] == b"ab" or type(read["array"]) is ObjectNode
     assert mapping(7) == {}
     assert attributes([]) == {}
     assert members("ab") == []
@@ -140,7 +140,7 @@ def test_keys_that_are_not_hashed() -> None:
     assert (read[2.5], read[b"b"], read[None]) == (5, 6, 7)
     wrapped = {key.value: held for key, held in read.items() if type(key) is Key}
     assert wrapped == {nested: 1, 1 << 70: 3}
-    assert [held for key, held in read.items() if type(key) is Made] == [4]
+    assert [held for key, held in read.items() if type(key) is ObjectNode] == [4]
 
 
 def test_what_contains_itself() -> None:
@@ -227,8 +227,8 @@ def test_text_opcodes() -> None:
     ],
 )
 def test_malformed(data: bytes, kind: str, text: str) -> None:
-    wrong = refused(data)
-    assert (wrong.kind, text in wrong.text) == (kind, True), wrong.text
+    error = refused(data)
+    assert (error.kind, text in error.text) == (kind, True), error.text
 
 
 def test_caps() -> None:
@@ -250,8 +250,8 @@ pieces = st.sampled_from(ALPHABET) | st.binary(max_size=6) | st.just(b"K\x01") |
 def test_any_stream_of_opcodes_ends_in_an_answer(stream: list[bytes]) -> None:
     try:
         read_pickle(b"".join(stream) + b".")
-    except Wrong as wrong:
-        assert wrong.kind in ("damaged", "not-inspectable")
+    except CheckpointError as error:
+        assert error.kind in ("damaged", "not-inspectable")
 
 
 def test_globals_are_two_strings() -> None:

@@ -12,12 +12,13 @@ import pytest
 from web_server import serving
 
 from doctor._util.records import Unknown
-from doctor.checkpoint.io import addresses as remote
+from doctor.checkpoint.errors import CheckpointError
 from doctor.checkpoint.io import http_ranges as web
-from doctor.checkpoint.io import remote_files as far
-from doctor.checkpoint.io.addresses import is_address, locate, redacted
-from doctor.checkpoint.io.files import LocalFolder, Wrong
+from doctor.checkpoint.io import remote_files
+from doctor.checkpoint.io.addresses import locate
+from doctor.checkpoint.io.files import LocalDirectory
 from doctor.checkpoint.io.remote_files import RemoteFile
+from doctor.checkpoint.io.urls import describe_error, is_address, redact_url
 from doctor.checkpoint.records import Checkpoint
 from doctor.checkpoint.scan import scan
 
@@ -76,28 +77,32 @@ def test_a_sharded_model_is_read_as_on_a_disk(root: Path) -> None:
     with serving(root) as served:
         there = found(f"{served.address}/sharded")
     assert there.layout == here.layout
-    assert (there.files, there.tensors, there.bytes) == (here.files, here.tensors, here.bytes)
-    assert there.files == 3
-    assert there.norms == here.norms
-    assert there.roles == here.roles
+    assert (there.files.count, there.contents.tensors, there.files.bytes) == (
+        here.files.count,
+        here.contents.tensors,
+        here.files.bytes,
+    )
+    assert there.files.count == 3
+    assert there.contents.norms == here.contents.norms
+    assert there.contents.roles == here.contents.roles
     assert there.problems == here.problems
-    assert there.model_type == "llama"
+    assert there.model.model_type == "llama"
 
 
 def test_only_the_header_and_the_norms_are_transferred(root: Path) -> None:
     with serving(root) as served:
         there = found(f"{served.address}/single")
-        assert there.bytes > 8_000_000
-        assert [norm.value for norm in there.norms] == ["ones"]
+        assert there.files.bytes > 8_000_000
+        assert [norm.value for norm in there.contents.norms] == ["ones"]
         assert served.sent < 140_000
 
 
 @pytest.mark.slow
 def test_a_file_and_an_index_can_be_named(root: Path) -> None:
     with serving(root) as served:
-        assert found(f"{served.address}/single/model.safetensors").tensors == 2
+        assert found(f"{served.address}/single/model.safetensors").contents.tensors == 2
         index = f"{served.address}/sharded/model.safetensors.index.json"
-        assert found(index).tensors == found(str(root / "sharded")).tensors
+        assert found(index).contents.tensors == found(str(root / "sharded")).contents.tensors
 
 
 def test_a_request_tells_size_and_ranges_and_files_are_asked_once(root: Path) -> None:
@@ -129,7 +134,7 @@ def test_a_server_that_misbehaves_is_told_and_not_downloaded(
 
 def test_bytes_beyond_the_range_are_not_listened_to(root: Path) -> None:
     with serving(root, "longer") as served:
-        assert found(f"{served.address}/single/model.safetensors").tensors == 2
+        assert found(f"{served.address}/single/model.safetensors").contents.tensors == 2
 
 
 @pytest.mark.parametrize("manner", ["slow", "silent"])
@@ -159,7 +164,7 @@ def test_a_refusal_is_one_line(root: Path, status: int, said: str) -> None:
 def test_what_is_absent_is_missing(root: Path) -> None:
     with serving(root) as served:
         assert "is missing (404 Not Found)" in reason(f"{served.address}/single/other.safetensors")
-        assert "no weights are in this folder" in reason(f"{served.address}/nothing")
+        assert "no weights are in this directory" in reason(f"{served.address}/nothing")
     assert "Connection refused" in reason("http://127.0.0.1:1/single")
 
 
@@ -228,13 +233,13 @@ def test_passwords_and_tokens_are_used_and_never_told(root: Path) -> None:
     ],
 )
 def test_redacted(address: str, told: str) -> None:
-    assert redacted(address) == told
+    assert redact_url(address) == told
     assert is_address(address) == (not address.startswith("/"))
 
 
 def test_errors_of_libraries_are_cut_and_redacted() -> None:
     error = ValueError("bad https://u:p@host/x?sig=abc and /y?token=abc\nsecond line")
-    text = remote.said(error)
+    text = describe_error(error)
     assert text == "ValueError: bad https://host/x and /y"
 
 
@@ -274,7 +279,11 @@ def test_a_file_system_that_lists_folders(root: Path, memory: str) -> None:
     import fsspec
 
     there, here = found(memory), found(str(root / "sharded"))
-    assert (there.files, there.tensors, there.norms) == (here.files, here.tensors, here.norms)
+    assert (there.files.count, there.contents.tensors, there.contents.norms) == (
+        here.files.count,
+        here.contents.tensors,
+        here.contents.norms,
+    )
     assert there.path == memory
     folder, name = locate(memory)
     assert name == ""
@@ -282,9 +291,9 @@ def test_a_file_system_that_lists_folders(root: Path, memory: str) -> None:
     fsspec.filesystem("memory").pipe("/model/inner/x.bin", b"x")
     assert "inner/" in folder.names()
     assert folder.inside("inner/").names() == ["x.bin"]
-    with pytest.raises(Wrong, match="a folder"), folder.open("inner"):
+    with pytest.raises(CheckpointError, match="a directory"), folder.open("inner"):
         pass
-    assert found(f"{memory}/model.safetensors.index.json").tensors == here.tensors
+    assert found(f"{memory}/model.safetensors.index.json").contents.tensors == here.contents.tensors
     assert "is missing" in reason("memory://model/absent.safetensors")
 
 
@@ -303,16 +312,16 @@ def test_a_package_that_is_missing_is_named(monkeypatch: pytest.MonkeyPatch) -> 
 
 def test_file_addresses_are_paths(root: Path) -> None:
     folder, name = locate(f"file://{root}/single")
-    assert isinstance(folder, LocalFolder)
+    assert isinstance(folder, LocalDirectory)
     assert name == ""
-    assert found(f"file://{root}/single/model.safetensors").tensors == 2
+    assert found(f"file://{root}/single/model.safetensors").contents.tensors == 2
 
 
 def test_what_is_read_of_one_file_is_capped(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(far, "MOST", 1 << 20)
+    monkeypatch.setattr(remote_files, "MOST", 1 << 20)
     file = RemoteFile(1 << 40, lambda begin, end: bytes(end - begin))
     file.read(512 << 10, 1 << 30)
-    with pytest.raises(Wrong, match="download it first"):
+    with pytest.raises(CheckpointError, match="download it first"):
         file.read(1 << 20, 1 << 31)
 
 
@@ -327,8 +336,8 @@ def test_reads_are_exact_and_those_ahead_are_served_from_memory() -> None:
     file = RemoteFile(len(data), fetch)
     assert file.read(10, 0) == data[:10]
     assert file.read(50_000, 5) == data[5:50_005]
-    assert asked == [(0, far.FIRST)]
-    file.ahead([(200_000, 200_010), (300_000, 300_020), (-5, 3), (9, 8)])
+    assert asked == [(0, remote_files.FIRST)]
+    file.prefetch([(200_000, 200_010), (300_000, 300_020), (-5, 3), (9, 8)])
     assert sorted(asked[1:]) == [(200_000, 200_010), (300_000, 300_020)]
     assert file.read(20, 300_000) == data[300_000:300_020]
     assert file.read(10, 300_010) == data[300_010:300_020]
@@ -338,21 +347,21 @@ def test_reads_are_exact_and_those_ahead_are_served_from_memory() -> None:
 
 
 def test_ranges_that_lie_close_are_one_request() -> None:
-    assert far.merged([(40_000, 40_010), (0, 10), (5, 20), (1000, 1010)]) == [
+    assert remote_files.coalesce([(40_000, 40_010), (0, 10), (5, 20), (1000, 1010)]) == [
         (0, 1010),
         (40_000, 40_010),
     ]
     rows = [(number * 10_000, number * 10_000 + 9_000) for number in range(1000)]
-    found = far.merged(rows)
+    found = remote_files.coalesce(rows)
     assert len(found) == 10
-    assert max(end - begin for begin, end in found) <= far.LONG
+    assert max(end - begin for begin, end in found) <= remote_files.LONGEST_MERGED
 
 
 def test_bytes_that_do_not_come_are_wrong() -> None:
     file = RemoteFile(1000, lambda begin, end: b"x")
-    with pytest.raises(Wrong, match="1 of 1,000 bytes came"):
+    with pytest.raises(CheckpointError, match="1 of 1,000 bytes came"):
         file.read(10, 0)
-    file.ahead([(0, 5)])  # says nothing: whoever reads is told
+    file.prefetch([(0, 5)])  # says nothing: whoever reads is told
 
 
 @pytest.mark.slow
@@ -365,6 +374,6 @@ def test_what_torch_saved_is_read_by_ranges(tmp_path: Path) -> None:
     with serving(tmp_path) as served:
         there = found(f"{served.address}/pytorch_model.bin")
         assert served.sent < 1_000_000
-    assert there.tensors == here.tensors == 40
-    assert there.imports == here.imports
+    assert there.contents.tensors == here.contents.tensors == 40
+    assert there.loading.imports == here.loading.imports
     assert there.problems == here.problems

@@ -58,13 +58,15 @@ def test_a_file_of_the_library_reads(tmp_path: Path) -> None:
     found = scan(str(tmp_path))
     assert isinstance(found, Checkpoint)
     assert found.problems == ()
-    assert found.tensors == 4
-    assert found.parameters == 18
-    assert found.dtypes == {"I64": 8, "BF16": 24, "F16": 10, "F32": 0}
-    assert [(norm.name, norm.size, norm.value) for norm in found.norms] == [
+    assert found.contents.tensors == 4
+    assert found.contents.parameters == 18
+    assert found.contents.dtypes == {"I64": 8, "BF16": 24, "F16": 10, "F32": 0}
+    assert [(norm.name, norm.size, norm.value) for norm in found.contents.norms] == [
         ("norm.weight", 5, "ones")
     ]
-    assert found.bytes == found.largest_file == (tmp_path / "model.safetensors").stat().st_size
+    assert (
+        found.files.bytes == found.files.largest == (tmp_path / "model.safetensors").stat().st_size
+    )
 
 
 def test_every_dtype_of_the_library_is_known(tmp_path: Path) -> None:
@@ -150,7 +152,7 @@ def test_an_unknown_dtype_is_a_note(tmp_path: Path) -> None:
     found = checked(tmp_path, written({"a": {**ONE, "dtype": "U3"}}, bytes(8)))
     assert only(found).kind == "note"
     assert "U3" in only(found).text
-    assert found.tensors == 1
+    assert found.contents.tensors == 1
 
 
 def test_a_tensor_cannot_claim_more_elements_than_bits(tmp_path: Path) -> None:

@@ -7,19 +7,20 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from checkpoints import checkpoint as make_checkpoint
 from judges import judge
 
-from doctor.checkpoint.io.files import LocalFolder
+from doctor.checkpoint.io.files import LocalDirectory
 from doctor.checkpoint.layouts.tokenizer import HEAD, read_tokenizer
-from doctor.checkpoint.records import Checkpoint, Tokenizer
+from doctor.checkpoint.records import Tokenizer
 from doctor.judge.check import Status, Verdict
 
 JUDGE = judge("CKP011")
 
 
 def judge(tokenizer: Tokenizer | None) -> Verdict:
-    said = Checkpoint(
-        path="/c", layout="x", files=1, tensors=9, parameters=9, bytes=9, largest_file=9,
+    said = make_checkpoint(
+        path="/c", layout="x", count=1, tensors=9, parameters=9, bytes=9, largest=9,
         tokenizer=tokenizer,
     )  # fmt: skip
     return JUDGE(checkpoint=said)
@@ -44,7 +45,7 @@ def saved(folder: Path, kind: str = "BPE", **tokens: str) -> Path:
 
 
 def read(folder: Path) -> Tokenizer:
-    found = read_tokenizer(LocalFolder(folder))
+    found = read_tokenizer(LocalDirectory(folder))
     assert found is not None
     return found
 
@@ -75,7 +76,7 @@ def test_a_word_of_the_vocabulary(kind: str, pad: str, number: int, tmp_path: Pa
     assert (found.pad, found.pad_id) == (pad, number)
     verdict = judge(found)
     assert verdict.status is Status.WARN
-    assert "word of the vocabulary" in verdict.summary
+    assert pad in verdict.summary
 
 
 def test_padding_that_ends_texts_passes_with_a_note(tmp_path: Path) -> None:
@@ -142,7 +143,7 @@ def test_a_long_tokenizer_is_read_in_part(tmp_path: Path) -> None:
 
 
 def test_what_is_not_there_and_what_is_not_told(tmp_path: Path) -> None:
-    assert read_tokenizer(LocalFolder(tmp_path)) is None
+    assert read_tokenizer(LocalDirectory(tmp_path)) is None
     assert judge(None).status is Status.SKIP
     saved(tmp_path)
     (tmp_path / "tokenizer_config.json").unlink()

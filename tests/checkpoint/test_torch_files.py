@@ -11,9 +11,11 @@ from typing import Any
 
 import pytest
 
+from doctor.checkpoint.errors import CheckpointError
+from doctor.checkpoint.formats.scalars import read_scalar
 from doctor.checkpoint.formats.torch_dtypes import ALLOWED, DTYPES, ITEM, STORAGES
-from doctor.checkpoint.formats.torch_files import number, read_torch, read_tree
-from doctor.checkpoint.io.files import LocalFolder, Wrong
+from doctor.checkpoint.formats.torch_files import read_torch, read_tree
+from doctor.checkpoint.io.files import LocalDirectory
 from doctor.checkpoint.pickle.nodes import mapping, members
 from doctor.checkpoint.tensors import Shard, Tensor
 
@@ -31,7 +33,7 @@ form = pytest.mark.parametrize("how", FORMS.values(), ids=FORMS)
 
 
 def read(path: Path) -> Shard:
-    with LocalFolder(path.parent).open(path.name) as source:
+    with LocalDirectory(path.parent).open(path.name) as source:
         return read_torch(source, path.name)
 
 
@@ -173,7 +175,7 @@ def test_an_optimizer(tmp_path: Path, kind: str, how: dict[str, Any]) -> None:
     assert shard.tensors == ()
     assert shard.optimizer is not None
     data = path.read_bytes()
-    with LocalFolder(tmp_path).open("optimizer.pt") as source:
+    with LocalDirectory(tmp_path).open("optimizer.pt") as source:
         tree = read_tree(source, "optimizer.pt")
         (found,) = tree.optimizers()
         groups = members(mapping(found)["param_groups"])
@@ -188,7 +190,7 @@ def test_an_optimizer(tmp_path: Path, kind: str, how: dict[str, Any]) -> None:
                 assert tensor is not None
                 same(data, tensor, value)
                 if slot == "step":
-                    assert number(source, tensor) == 3.0
+                    assert read_scalar(source, tensor) == 3.0
 
 
 @form
@@ -261,7 +263,7 @@ def test_random_states_and_schedules(tmp_path: Path) -> None:
     for how in FORMS.values():
         shard = saved(states, path, how)
         assert shard.readable
-        with LocalFolder(tmp_path).open(path.name) as source:
+        with LocalDirectory(tmp_path).open(path.name) as source:
             tree = read_tree(source, path.name)
         top = mapping(tree.value)
         assert top["python"] == random.getstate()
@@ -427,5 +429,5 @@ def test_the_tar_form_is_refused(tmp_path: Path) -> None:
 
 def test_reading_a_tree_raises_wrong(tmp_path: Path) -> None:
     (tmp_path / "m.bin").write_bytes(b"hello")
-    with LocalFolder(tmp_path).open("m.bin") as source, pytest.raises(Wrong):
+    with LocalDirectory(tmp_path).open("m.bin") as source, pytest.raises(CheckpointError):
         read_tree(source, "m.bin")

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from checkpoints import checkpoint as make_checkpoint
 from judges import judge
 from runs import llama
 
@@ -18,8 +19,8 @@ ADAPTERS, CODE = judge("CKP008"), judge("CKP010")
 
 
 def checkpoint(**changes: Any) -> Checkpoint:
-    return Checkpoint(
-        path="/c", layout="x", files=1, tensors=9, parameters=9, bytes=9, largest_file=9, **changes
+    return make_checkpoint(
+        path="/c", layout="x", count=1, tensors=9, parameters=9, bytes=9, largest=9, **changes
     )  # fmt: skip
 
 

@@ -9,11 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from checkpoints import checkpoint as make_checkpoint
 
 from doctor.checkpoint.records import Checkpoint, History, Norm, Optimizer, Problem
 from doctor.checkpoint.scan import scan
+from doctor.checks.checkpoint import norm_causes, values
 from doctor.checks.checkpoint import norms as checks
-from doctor.checks.checkpoint import values
 from doctor.judge.check import Status, Verdict
 
 CHECK = checks.CHECKS[0]
@@ -33,15 +34,15 @@ def judge(*norms: Norm, **changes: Any) -> Verdict:
     fields: dict[str, Any] = {
         "path": "/models/llama",
         "layout": "one safetensors file",
-        "files": 1,
+        "count": 1,
         "tensors": 291,
         "parameters": 10**9,
         "bytes": 2 * 10**9,
-        "largest_file": 2 * 10**9,
+        "largest": 2 * 10**9,
         "model_type": "llama",
         "norms": norms,
     }
-    return CHECK.judge(checkpoint=Checkpoint(**{**fields, **changes}))
+    return CHECK.judge(checkpoint=make_checkpoint(**{**fields, **changes}))
 
 
 def test_norms_that_moved_pass() -> None:
@@ -54,8 +55,8 @@ def test_the_run_of_the_report_fails_with_its_arithmetic() -> None:
     """49 norms, 754 steps at 3e-4, weights in bf16."""
     verdict = judge(*[norm()] * 49, history=ran(754, 3e-4))
     assert verdict.status is Status.FAIL
-    for said in ("all 49 norms", "754 steps", "0.0082", "0.00195", "0.00391", "0.0003"):
-        assert said in verdict.summary
+    for number in ("49", "754", "0.0082", "0.00195", "0.00391", "0.0003"):
+        assert number in verdict.summary
     assert verdict.fix == checks.ROUNDING_FIX
 
 
@@ -74,8 +75,8 @@ def test_the_cause_follows_from_the_dtype(dtype: str, lr: float, fix: str) -> No
     verdict = judge(norm(dtype=dtype), history=ran(1000, lr))
     assert verdict.status is Status.FAIL
     assert verdict.fix == fix
-    if dtype == "F32":
-        assert "received no gradient" in verdict.summary
+    gradient = fix == checks.GRADIENT_FIX
+    assert verdict.sources == (("unsloth-4533",) if gradient else ())
 
 
 @pytest.mark.parametrize("dtype", checks.HALF_STEP)
@@ -144,11 +145,10 @@ def test_some_at_one_while_others_moved() -> None:
     ["gemma", "gemma2", "gemma3", "gemma3_text", "qwen3_next", "qwen3_5_moe_text", "nemotron",
      "recurrent_gemma", "t5gemma2_encoder", "t5_gemma_module", "step3p7"],
 )  # fmt: skip
-def test_zero_centred_norms_are_judged_at_zero(family: str) -> None:
+def test_zero_centered_norms_are_judged_at_zero(family: str) -> None:
     verdict = judge(norm("zeros"), history=ran(1000, 3e-4), model_type=family)
     assert verdict.status is Status.FAIL
     assert "exactly 0.0" in verdict.summary
-    assert "no step is lost to rounding at 0.0" in verdict.summary
     assert verdict.fix == checks.GRADIENT_FIX
     assert judge(norm("zeros"), model_type=family).status is Status.WARN
     assert judge(norm("other"), model_type=family).status is Status.PASS
@@ -158,7 +158,7 @@ def test_zero_centred_norms_are_judged_at_zero(family: str) -> None:
 def test_zeros_in_another_family_only_warn(family: str | None) -> None:
     verdict = judge(norm("zeros"), history=ran(1000, 3e-4), model_type=family)
     assert verdict.status is Status.WARN
-    assert "zero-centred" in verdict.summary
+    assert verdict.fix is None
 
 
 def test_families_with_norms_of_both_kinds() -> None:
@@ -195,7 +195,7 @@ def test_initial_values_are_compared_bit_for_bit(tmp_path: Path, dtype: str) -> 
     save_file(tensors, str(tmp_path / "model.safetensors"))
     found = scan(str(tmp_path))
     assert isinstance(found, Checkpoint)
-    values = {norm.name[0]: norm.value for norm in found.norms}
+    values = {norm.name[0]: norm.value for norm in found.contents.norms}
     assert values == {"a": "ones", "b": "zeros", "c": "other", "d": "other"}
 
 
@@ -209,7 +209,7 @@ def test_norms_behind_the_end_of_a_file_are_unread(tmp_path: Path) -> None:
         file.truncate(path.stat().st_size - 1)
     found = scan(str(path))
     assert isinstance(found, Checkpoint)
-    assert [norm.value for norm in found.norms] == ["unread"]
+    assert [norm.value for norm in found.contents.norms] == ["unread"]
 
 
 @pytest.fixture(scope="module")
@@ -261,19 +261,19 @@ def train(dtype: str, folder: Path) -> None:
 def test_real_training_in_pure_bf16_fails(trained: Path) -> None:
     found = scan(str(trained / "bfloat16" / "checkpoint-200"))
     assert isinstance(found, Checkpoint)
-    assert found.history is not None
-    assert (found.history.steps, found.history.covered) == (200, 200)
-    assert 1e-3 < math.sqrt(found.history.lr_squares) < 5e-3
-    assert {norm.value for norm in found.norms} == {"ones"}
+    assert found.training.history is not None
+    assert (found.training.history.steps, found.training.history.covered) == (200, 200)
+    assert 1e-3 < math.sqrt(found.training.history.lr_squares) < 5e-3
+    assert {norm.value for norm in found.contents.norms} == {"ones"}
     verdict = CHECK.judge(checkpoint=found)
     assert verdict.status is Status.FAIL
-    assert "bf16 swallowed the updates" in verdict.summary
+    assert verdict.fix == norm_causes.MASTER_FIX
 
 
 def test_real_training_with_fp32_weights_passes(trained: Path) -> None:
     found = scan(str(trained / "float32" / "checkpoint-200"))
     assert isinstance(found, Checkpoint)
-    assert len(found.norms) == 5
+    assert len(found.contents.norms) == 5
     assert CHECK.judge(checkpoint=found).status is Status.PASS
 
 
@@ -291,8 +291,8 @@ def test_a_norm_that_holds_nan_or_inf_did_not_move_well(
     save_file({"a.norm.weight": weight, "b.norm.weight": fine}, str(tmp_path / "m.safetensors"))
     found = scan(str(tmp_path))
     assert isinstance(found, Checkpoint)
-    assert [norm.value for norm in found.norms] == ["nonfinite", "other"]
-    assert checks.norms_moved(found).status is Status.UNKNOWN
+    assert [norm.value for norm in found.contents.norms] == ["nonfinite", "other"]
+    assert checks.norms_changed(found).status is Status.UNKNOWN
     verdict = values.values_finite(found)
     assert verdict.status is Status.FAIL
     assert "a.norm.weight" in verdict.summary
@@ -301,8 +301,7 @@ def test_a_norm_that_holds_nan_or_inf_did_not_move_well(
 def test_no_learning_rates_were_logged() -> None:
     verdict = judge(norm(), history=History(steps=40, lr_sum=0, lr_squares=0, covered=0))
     assert verdict.status is Status.WARN
-    assert "after 40 steps; no learning rates were logged" in verdict.summary
-    assert "random walk" not in verdict.summary
+    assert "40 steps" in verdict.summary
 
 
 @pytest.mark.parametrize(
@@ -312,5 +311,4 @@ def test_the_steps_of_plain_sgd_are_not_of_the_learning_rates_size(dtype: str, f
     optimizer = Optimizer(file="o", kind="SGD", entries=0, parameters=9)
     verdict = judge(norm(dtype=dtype), optimizer=optimizer, history=ran(1000, 0.1))
     assert verdict.status is Status.WARN
-    assert "times the gradient" in verdict.summary
     assert verdict.fix == fix

@@ -12,7 +12,7 @@ from doctor.checks.gpu.visible import VISIBLE
 from doctor.facts.load import Watched
 from doctor.facts.machine import Cuda, Gpu, Host, Slice, TorchGpu
 from doctor.facts.views import JobGpu, JobGpus, match_gpus
-from doctor.job.job import Job
+from doctor.job.job import Job, Target
 from doctor.judge.check import Owner, Status, Verdict
 
 OK = Ended(how="ok")
@@ -65,6 +65,7 @@ def visible(
         gpus=gpus,
         cuda=cuda,
         job_gpus=match_gpus(host, gpus, cuda),
+        target=Target("nvidia" if gpus is not None else "rocm", ""),
     )
 
 
@@ -192,6 +193,10 @@ def job(*gpus: Gpu | None, part: Slice | None = None) -> JobGpus:
     return JobGpus(gpus=tuple(JobGpu(nvml=gpu, slice=part) for gpu in gpus), by="environment")
 
 
+def free(gpus: JobGpus, host: Host | Unknown = NOBODY) -> Verdict:
+    return FREE.judge(job_gpus=gpus, host=host)
+
+
 @pytest.mark.parametrize(
     ("used", "total", "status"),
     [
@@ -205,12 +210,12 @@ def job(*gpus: Gpu | None, part: Slice | None = None) -> JobGpus:
     ],
 )
 def test_used_memory_is_judged(used: int, total: int | None, status: Status) -> None:
-    verdict = FREE.judge(job_gpus=job(nvml(memory_used=used, memory_total=total)))
+    verdict = free(job(nvml(memory_used=used, memory_total=total)))
     assert verdict.status is status
 
 
 def test_busy_gpu_is_named_beside_the_free_one() -> None:
-    verdict = FREE.judge(job_gpus=job(nvml(0), nvml(1, memory_used=70 * GIB, processes=1)))
+    verdict = free(job(nvml(0), nvml(1, memory_used=70 * GIB, processes=1)))
     assert verdict.status is Status.FAIL
     assert "GPU 1 (NVIDIA H100): 70.0 GiB of 80.0 GiB (88%) used" in verdict.summary
     assert "1 compute processes" in verdict.summary
@@ -218,24 +223,66 @@ def test_busy_gpu_is_named_beside_the_free_one() -> None:
 
 def test_slice_is_judged_by_its_own_memory() -> None:
     whole = nvml(memory_used=70 * GIB)
-    assert FREE.judge(job_gpus=job(whole, part=SLICES[0])).status is Status.PASS
+    assert free(job(whole, part=SLICES[0])).status is Status.PASS
     full = Slice(uuid="MIG-9", memory_total=10 * GIB, memory_used=9 * GIB)
-    assert FREE.judge(job_gpus=job(nvml(), part=full)).status is Status.FAIL
+    assert free(job(nvml(), part=full)).status is Status.FAIL
 
 
 def test_version_1_of_the_call_is_reported() -> None:
     gpu = nvml(unread={"memory_reserved": "version 1 of the call"})
-    assert "reserve" in FREE.judge(job_gpus=job(gpu)).summary
+    assert "reserve" in free(job(gpu)).summary
 
 
 def test_unread_memory_is_unknown_and_does_not_hide_a_busy_gpu() -> None:
-    unread = nvml(0, memory_used=None, unread={"memory_used": "Not Supported (3)"})
-    verdict = FREE.judge(job_gpus=job(unread, nvml(1)))
+    unread = nvml(0, memory_used=None, unread={"memory_used": "Insufficient Permissions (4)"})
+    verdict = free(job(unread, nvml(1)))
     assert verdict.status is Status.UNKNOWN
-    assert "Not Supported (3)" in verdict.summary
-    assert FREE.judge(job_gpus=job(unread, nvml(1, memory_used=70 * GIB))).status is Status.FAIL
-    assert FREE.judge(job_gpus=job(None)).status is Status.UNKNOWN
-    assert FREE.judge(job_gpus=job()).status is Status.UNKNOWN
+    assert "Insufficient Permissions (4)" in verdict.summary
+    assert free(job(unread, nvml(1, memory_used=70 * GIB))).status is Status.FAIL
+    assert free(job(None)).status is Status.UNKNOWN
+    assert free(job()).status is Status.UNKNOWN
+
+
+def test_memory_that_nvml_does_not_report_is_skipped() -> None:
+    gpu = nvml(0, memory_used=None, unread={"memory_used": "Not Supported (3)"})
+    assert free(job(gpu)).status is Status.SKIP
+    assert free(job(gpu, nvml(1, memory_used=70 * GIB))).status is Status.FAIL
+
+
+@pytest.mark.parametrize(
+    ("used", "total", "processes", "status"),
+    [
+        (2 * GIB, 8 * GIB, 0, Status.PASS),
+        (3 * GIB, 8 * GIB, 0, Status.WARN),
+        (3 * GIB, 8 * GIB, None, Status.WARN),
+        (3 * GIB, 8 * GIB, 1, Status.FAIL),
+    ],
+)
+def test_a_desktop_is_no_other_tenant(
+    used: int, total: int, processes: int | None, status: Status
+) -> None:
+    gpu = nvml(memory_used=used, memory_total=total, processes=processes, display_active=True)
+    assert free(job(gpu)).status is status
+
+
+@pytest.mark.parametrize(
+    ("host", "status"),
+    [
+        (Host(system="Linux", memory_total=120 * GIB, memory_available=112 * GIB), Status.PASS),
+        (Host(system="Linux", memory_total=120 * GIB, memory_available=60 * GIB), Status.WARN),
+        (Host(system="Linux"), Status.SKIP),
+        (NOBODY, Status.SKIP),
+    ],
+)
+def test_an_integrated_gpu_is_judged_by_the_hosts_memory(
+    host: Host | Unknown, status: Status
+) -> None:
+    record = nvml(memory_used=None, unread={"memory_used": "Not Supported (3)"})
+    view = TorchGpu(
+        index=0, uuid=None, name="NVIDIA GB10", capability=(12, 1), memory_total=1, integrated=True
+    )
+    gpus = JobGpus(gpus=(JobGpu(nvml=record, torch=view),), by="torch")
+    assert free(gpus, host).status is status
 
 
 def healthy(gpus: JobGpus, watched: tuple[Watched, ...] | Unknown | None = None) -> Verdict:
@@ -287,6 +334,30 @@ def test_what_cannot_be_read_is_named() -> None:
 @pytest.mark.parametrize("gpus", [(nvml(**UNREAD),), (nvml(0), nvml(1, **UNREAD)), (None,), ()])
 def test_gpu_without_readable_counters_is_unknown(gpus: tuple[Gpu | None, ...]) -> None:
     assert healthy(job(*gpus)).status is Status.UNKNOWN
+
+
+LACKED = dict.fromkeys(UNREAD, "Not Supported (3)")
+
+
+@pytest.mark.parametrize(
+    "unread",
+    [
+        LACKED,
+        {**LACKED, "recovery_action": "Invalid Argument (2)"},
+        {**LACKED, "remap_failed": "Function Not Found (13)"},
+    ],
+)
+def test_a_gpu_that_has_no_counters_is_skipped(unread: dict[str, str]) -> None:
+    gpu = nvml(**UNREAD, unread=unread)
+    assert healthy(job(gpu)).status is Status.SKIP
+    assert healthy(job(gpu), (run(xids=(79,)),)).status is Status.FAIL
+    refused = {**unread, "corrected": "Insufficient Permissions (4)"}
+    assert healthy(job(nvml(**UNREAD, unread=refused))).status is Status.UNKNOWN
+
+
+def test_a_pending_remap_counts_although_nothing_else_could_be_read() -> None:
+    gpu = nvml(**{**UNREAD, "remap_pending": True})
+    assert healthy(job(gpu)).status is Status.WARN
 
 
 def test_pages_alone_are_something_read() -> None:
@@ -387,3 +458,10 @@ def test_gpus_outside_the_job_are_not_judged() -> None:
 def test_clocks_without_samples_are_unknown(seen: tuple[Watched, ...]) -> None:
     assert NOT_SLOWED.judge(watched=seen, job_gpus=job(nvml(0))).status is Status.UNKNOWN
     assert NOT_SLOWED.judge(watched=(), job_gpus=NOBODY).status is Status.UNKNOWN
+
+
+def test_clocks_whose_reasons_nvml_does_not_report_are_skipped() -> None:
+    lacking = Watched(uuid="GPU-0", samples=0, mask=0, unread={"samples": "Not Supported (3)"})
+    assert NOT_SLOWED.judge(watched=(lacking,), job_gpus=job(nvml(0))).status is Status.SKIP
+    refused = Watched(uuid="GPU-0", samples=0, mask=0, unread={"samples": "Unknown Error (999)"})
+    assert NOT_SLOWED.judge(watched=(refused,), job_gpus=job(nvml(0))).status is Status.UNKNOWN

@@ -10,7 +10,7 @@ import recorded
 
 from doctor._util.records import Ended, Unknown
 from doctor._util.units import GIB, MIB
-from doctor.checkpoint.records import Checkpoint
+from doctor.checkpoint.records import Checkpoint, Contents, Files, ModelConfig
 from doctor.checks import memory
 from doctor.collect.children import Children
 from doctor.facts.facts import Facts
@@ -46,11 +46,8 @@ def checkpoint(parameters: int, size: int | None = None, largest: int | None = N
     return Checkpoint(
         path="model",
         layout="sharded",
-        files=2,
-        tensors=10,
-        parameters=parameters,
-        bytes=size,
-        largest_file=largest or size // 2,
+        files=Files(count=2, bytes=size, largest=largest or size // 2),
+        contents=Contents(tensors=10, parameters=parameters),
     )
 
 
@@ -225,10 +222,7 @@ def test_vram_skips_without_a_size_and_is_unknown_without_the_rest() -> None:
 
 
 def test_packed_weights_tell_no_size() -> None:
-    packed = Checkpoint(
-        path="m", layout="file", files=1, tensors=1, parameters=1, bytes=1, largest_file=1,
-        quantized=True,
-    )  # fmt: skip
+    packed = msgspec.structs.replace(checkpoint(1), model=ModelConfig(quantized=True))
     assert vram(Job(), cards(80 * B), model=packed).status is Status.UNKNOWN
 
 

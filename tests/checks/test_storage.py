@@ -6,7 +6,7 @@ import pytest
 
 from doctor._util.records import Ended, Unknown
 from doctor._util.units import GB
-from doctor.checkpoint.records import Checkpoint
+from doctor.checkpoint.records import Checkpoint, Contents, Files
 from doctor.checks import storage
 from doctor.facts.machine import Place
 from doctor.job.job import Job
@@ -37,11 +37,8 @@ def checkpoint(parameters: int, **facts: Any) -> Checkpoint:
     known: dict[str, Any] = {
         "path": "model",
         "layout": "file",
-        "files": 1,
-        "tensors": 1,
-        "parameters": parameters,
-        "bytes": 2 * parameters,
-        "largest_file": 2 * parameters,
+        "files": Files(count=1, bytes=2 * parameters, largest=2 * parameters),
+        "contents": Contents(tensors=1, parameters=parameters),
     }
     return Checkpoint(**(known | facts))
 

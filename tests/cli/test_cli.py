@@ -169,7 +169,7 @@ def test_a_filtered_run_still_knows_what_comes_first() -> None:
 
 def test_explain_prints_conditions_and_sources() -> None:
     done = doctor("explain", "NUM002")
-    for word in ("NUM002 tf32-setting", "pass", "warn", "Fix", "Sources", "https://"):
+    for word in ("NUM002 tf32-setting", "Passes", "Warns", "Fix", "Sources", "https://"):
         assert word in done.stdout
     several = json.loads(doctor("explain", "U28", "--format", "json").stdout)
     assert {"DRV001", "SMK001"} <= {check["code"] for check in several}

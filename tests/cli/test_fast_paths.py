@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from doctor.checkpoint.errors import CheckpointError
 from doctor.checkpoint.formats.safetensors import _carefully, _quickly, _tensors
-from doctor.checkpoint.io.files import Wrong
 
 ENTRY = '{"dtype":"F32","shape":[2,3],"data_offsets":[0,24]}'
 
@@ -50,7 +50,7 @@ def read(text: bytes, way: Callable[[bytes], Any]) -> object:
     try:
         metadata, header = way(text)
         return metadata, _tensors(header, "file", 8)
-    except Wrong:
+    except CheckpointError:
         return None
 
 

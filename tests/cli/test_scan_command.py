@@ -16,15 +16,15 @@ from typing import Any
 
 import command
 import pytest
+from checkpoints import checkpoint
 from shims import wait_until
 from web_server import Served, serving
 
 from doctor._util.records import Ended, Unknown
-from doctor.checkpoint.contents import MOST_DTYPES, OFTEN, Pace, shares
-from doctor.checkpoint.io.addresses import there
+from doctor.checkpoint.contents import MOST_DTYPES, NOTE_INTERVAL, ProgressThrottle, shares
 from doctor.checkpoint.records import Checkpoint, History, Optimizer
 from doctor.checkpoint.tensors import Tensor
-from doctor.cli.scan import facts_of, without_a_device
+from doctor.cli.scan import check_exists, facts_of, without_a_device
 from doctor.collect.child import Answer
 from doctor.collect.children import read_checkpoint
 from doctor.report.progress import ProgressBar, amount
@@ -103,7 +103,7 @@ def test_what_people_read(models: Path) -> None:
             "       attention        1       1,024   2 kB",
             "       norm             2          64   0 kB",
             "pass CKP001",
-            "skip CKP002 dtypes-run-here",
+            "skip CKP002 dtypes-supported",
             "pass CKP004",
             "READY: all checkpoint checks passed",
         ):
@@ -202,7 +202,7 @@ def test_a_users_mistake_is_one_line_and_exit_2(arguments: tuple[str, ...], said
 
 
 def test_an_address_exists_until_it_was_asked() -> None:
-    there("https://host/model", "PATH")
+    check_exists("https://host/model", "PATH")
 
 
 def test_names_of_strangers_are_neither_markup_nor_terminal_codes(tmp_path: Path) -> None:
@@ -362,11 +362,11 @@ def test_progress_is_shown_on_a_terminal_after_a_delay(hanging: Served, models: 
 
 def test_notes_come_at_a_terminals_pace() -> None:
     notes: list[dict[str, Any]] = []
-    pace = Pace(notes.append)
+    pace = ProgressThrottle(notes.append)
     for number in range(10_001):
         pace("read", number, 10_000, "bytes")
     assert notes[-1] == {"doing": "read", "done": 10_000, "total": 10_000, "unit": "bytes"}
-    assert len(notes) < 3 + 10 / OFTEN
+    assert len(notes) < 3 + 10 / NOTE_INTERVAL
 
 
 def test_shares_add_up_and_strangers_dtypes_are_bounded() -> None:
@@ -381,14 +381,9 @@ def test_shares_add_up_and_strangers_dtypes_are_bounded() -> None:
 
 
 def test_what_is_told_of_an_optimizer_a_pickle_and_a_run() -> None:
-    found = Checkpoint(
+    found = checkpoint(
         path="/run",
         layout="HF Trainer checkpoint",
-        files=2,
-        tensors=3,
-        parameters=12,
-        bytes=10_000_000,
-        largest_file=9_000_000,
         history=History(steps=500, lr_sum=0.09, lr_squares=1e-4, covered=400),
         optimizer=Optimizer(
             file="optimizer.pt",
@@ -403,7 +398,6 @@ def test_what_is_told_of_an_optimizer_a_pickle_and_a_run() -> None:
         ),
         imports=("torch._utils._rebuild_tensor_v2", "os.system\x1b"),
         refused=("os.system\x1b",),
-        shares=(),
     )
     text = plain_text(made(found))
     for words in (
@@ -417,14 +411,9 @@ def test_what_is_told_of_an_optimizer_a_pickle_and_a_run() -> None:
 
 
 def test_what_could_not_be_read_of_an_optimizer_is_said() -> None:
-    found = Checkpoint(
+    found = checkpoint(
         path="/run",
         layout="x",
-        files=1,
-        tensors=0,
-        parameters=0,
-        bytes=0,
-        largest_file=0,
         optimizer=Unknown(reason="optimizer.pt is cut short"),
     )
     assert "optimizer   unknown: optimizer.pt is cut short" in plain_text(made(found))

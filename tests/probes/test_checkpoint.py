@@ -43,7 +43,7 @@ def test_it_answers_with_the_checkpoint(model: Path) -> None:
     answer = asked(model)
     assert answer.answer is not None, answer
     found = msgspec.convert(answer.answer["checkpoint"], Checkpoint)
-    assert [norm.value for norm in found.norms] == ["ones"]
+    assert [norm.value for norm in found.contents.norms] == ["ones"]
     assert "read model.safetensors" in [name for name, _ in answer.stages]
 
 
@@ -54,8 +54,8 @@ def test_it_answers_that_nothing_is_there(tmp_path: Path) -> None:
 
 
 def test_it_reads_what_a_scan_wants_and_tells_how_far_it_is(model: Path) -> None:
-    wanted = '{"deep": true, "tensors": true}'
-    child = Child(probe_command(sys.executable, "doctor_side/checkpoint", str(model), wanted))
+    request = '{"deep": true, "tensors": true}'
+    child = Child(probe_command(sys.executable, "doctor_side/checkpoint", str(model), request))
     notes: list[dict[str, object]] = []
     try:
         answer = child.wait(30, on_note=notes.append)
@@ -63,7 +63,7 @@ def test_it_reads_what_a_scan_wants_and_tells_how_far_it_is(model: Path) -> None
         child.kill()
     assert answer.answer is not None, answer
     found = msgspec.convert(answer.answer["checkpoint"], Checkpoint)
-    assert [(share.kind, share.bytes) for share in found.shares] == [("norm", 32)]
+    assert [(share.kind, share.bytes) for share in found.contents.shares] == [("norm", 32)]
     assert found.values is not None
     rows = [row for note in notes for row in note.get("tensors", ())]  # type: ignore[attr-defined]
     assert rows == [["norm.weight", "F32", [8], "model.safetensors", 32]]

@@ -21,7 +21,7 @@ class Elsewhere:
     def open(self, name: str) -> Iterator[Bytes]:
         yield Bytes(self.files[name])
 
-    def there(self, name: str) -> bool:
+    def exists(self, name: str) -> bool:
         return name in self.files
 
     def inside(self, name: str) -> Elsewhere:

@@ -11,6 +11,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+import checkpoints
 import msgspec
 import recorded_attention
 import recorded_diagnosis
@@ -22,16 +23,16 @@ from recorded_load import loaded, quiet
 from doctor._util.records import Ended, Unknown
 from doctor.checkpoint.records import (
     Checkpoint,
-    Evidence,
     History,
-    Moves,
+    Movement,
     NonFinite,
     Norm,
+    NormEvidence,
     Optimizer,
     Problem,
     Role,
     Tokenizer,
-    Unmoved,
+    UnchangedRole,
     Values,
 )
 from doctor.facts.facts import Facts, encode
@@ -317,11 +318,11 @@ def checkpoint(**fields: Any) -> Checkpoint:
     known: dict[str, Any] = {
         "path": "/data/runs/checkpoint-754",
         "layout": "Hugging Face model, safetensors",
-        "files": 2,
+        "count": 2,
         "tensors": 810,
         "parameters": 3_000_000_000,
         "bytes": 6_000_000_000,
-        "largest_file": 4_000_000_000,
+        "largest": 4_000_000_000,
         "dtypes": {"BF16": 6_000_000_000},
         "roles": (
             Role(name="model.layers.*.self_attn.q_proj.weight", dtypes={"BF16": 48}),
@@ -329,11 +330,11 @@ def checkpoint(**fields: Any) -> Checkpoint:
         ),
         "norms": norms("other"),
         "model_type": "llama",
-        "config_dtype": "bfloat16",
+        "dtype": "bfloat16",
         "history": History(steps=754, lr_sum=0.2262, lr_squares=6.786e-5, covered=754),
         "seconds": 0.02,
     }
-    return Checkpoint(**known | fields)
+    return checkpoints.checkpoint(**known | fields)
 
 
 def frozen_norms() -> Facts:
@@ -351,15 +352,15 @@ def swallowed() -> Facts:
             entries=64,
             parameters=64,
             moments={"BF16": 64},
-            follows=True,
-            moving=64,
+            moments_follow_weights=True,
+            nonzero_moments=64,
             step_min=188.0,
             step_max=188.0,
             lr=(3e-4,),
-            norms=Evidence(
+            norms=NormEvidence(
                 norms=49,
-                by="shapes",
-                moving=49,
+                matched_by="shapes",
+                nonzero_moments=49,
                 dtypes={"BF16": 49},
                 step_min=188.0,
                 step_max=188.0,
@@ -388,13 +389,13 @@ def swallowed() -> Facts:
             nonfinite_tensors=1,
             seconds=0.4,
         ),
-        moves=Moves(
+        movement=Movement(
             baseline="/data/runs/checkpoint-0",
-            moved=761,
-            unmoved=49,
+            changed=761,
+            unchanged=49,
             kinds={"norm": (0, 49), "attention": (384, 384), "MLP": (375, 375), "head": (2, 2)},
-            still=(
-                Unmoved(
+            unchanged_roles=(
+                UnchangedRole(
                     role="model.layers.*.input_layernorm.weight",
                     kind="norm",
                     dtype="BF16",
@@ -412,7 +413,7 @@ def fp32_run() -> Facts:
     """A checkpoint as it should be: fp32 weights, everything moved, all values finite."""
     said = checkpoint(
         dtypes={"F32": 12_000_000_000},
-        config_dtype="float32",
+        dtype="float32",
         roles=(
             Role(name="model.layers.*.self_attn.q_proj.weight", dtypes={"F32": 48}),
             Role(name="model.layers.*.self_attn.q_proj.lora_A.weight", dtypes={"F32": 48}),
@@ -424,8 +425,8 @@ def fp32_run() -> Facts:
             entries=810,
             parameters=810,
             moments={"F32": 810},
-            follows=True,
-            moving=810,
+            moments_follow_weights=True,
+            nonzero_moments=810,
             step_min=754.0,
             step_max=754.0,
             lr=(3e-4, 3e-4),
@@ -438,7 +439,9 @@ def fp32_run() -> Facts:
             vocabulary=128_256,
         ),
         values=Values(tensors=810, bytes=12_000_000_000, seconds=0.8),
-        moves=Moves(baseline="/data/runs/checkpoint-0", moved=810, unmoved=0, seconds=0.1),
+        movement=Movement(
+            baseline="/data/runs/checkpoint-0", changed=810, unchanged=0, seconds=0.1
+        ),
     )
     return box(H100, torch=TORCH_2_15, job=job(checkpoint=said.path), checkpoint=said)
 
@@ -462,13 +465,13 @@ def adapter_without_gradients() -> Facts:
             parameters=96,
             missing=48,
             moments={"F32": 48},
-            moving=48,
+            nonzero_moments=48,
             step_min=754.0,
             step_max=754.0,
             lr=(3e-4,),
         ),
         values=Unknown(reason="adapter_model.safetensors was changed while it was read"),
-        moves=Unknown(reason="the baseline: no header could be read"),
+        movement=Unknown(reason="the baseline: no header could be read"),
     )  # fmt: skip
     return box(H100, torch=TORCH_2_15, job=job(checkpoint=said.path), checkpoint=said)
 

@@ -120,5 +120,8 @@ def showcase() -> Facts:
             seconds=8.2,
             defaults={"causal 2048/bf16": "cudnn", "padded keys/bf16": "cudnn"},
         ),
-        checkpoint=msgspec.structs.replace(facts.checkpoint, shares=shares),
+        checkpoint=msgspec.structs.replace(
+            facts.checkpoint,
+            contents=msgspec.structs.replace(facts.checkpoint.contents, shares=shares),
+        ),
     )

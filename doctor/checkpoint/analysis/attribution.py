@@ -8,28 +8,15 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
+from doctor._util.records import Unknown
 from doctor._util.units import shown
+from doctor.checkpoint.optimizer_slots import FACTORED, SAME_SHAPE
 from doctor.checkpoint.tensors import Entry, OptimizerState, Tensor
 
 WRAPPERS = re.compile(
     r"(?:^|(?<=\.))(?:_orig_mod|_fsdp_wrapped_module|_checkpoint_wrapped_module|module)\."
 )
 """What torch.compile, FSDP, checkpointing and DDP put into names."""
-
-SAME_SHAPE = (
-    "exp_avg",
-    "exp_avg_sq",
-    "exp_inf",
-    "momentum_buffer",
-    "square_avg",
-    "variance",
-    "sum",
-    "state1",
-)
-"""Slots that have the shape of their weight."""
-
-FACTORED = ("row_var", "exp_avg_sq_row")
-"""Slots that only weights of two and more dimensions have."""
 
 BUFFERS = re.compile(r"(?:.*\.)?(?:running_(?:mean|var)|inv_freq|num_batches_tracked|masked_bias)")
 
@@ -41,41 +28,47 @@ TRAINER_UNDECAYED = re.compile(
 )
 """Names that transformers' Trainer puts into the second group, which is not decayed."""
 
-How = Literal["names", "order", "shapes"]
-Kind = Literal["absent", "missing", "zero", "moving", "unread"]
+MatchedBy = Literal["names", "order", "shapes"]
+EntryKind = Literal["absent", "missing", "zero", "nonzero", "unread"]
+IsZero = Callable[[Entry], bool | None]
+"""Whether all moments of an entry are zero; None where that is unknown."""
 
 
 @dataclass(frozen=True, slots=True)
-class Attributed:
+class NormMatches:
     """How many of the norms are of each kind, and the entries that are theirs or may be."""
 
-    by: How | None
+    by: MatchedBy | None
     reason: str = ""
-    kinds: Counter[Kind] = field(default_factory=Counter)
+    """Why they cannot be matched, where `by` is None."""
+    kinds: Counter[EntryKind] = field(default_factory=Counter)
     entries: tuple[Entry, ...] = ()
     """Of the norms that have one; for `shapes` at least those."""
     keys: dict[str, str] = field(default_factory=dict)
-    """Norm -> its key in the groups, where names or the order tell it."""
+    """Norm -> its key in the groups, where names or the order determine it."""
 
 
-def attribute(
+def match_norms(
     state: OptimizerState,
     tensors: Sequence[Tensor],
-    still: Sequence[str],
+    norms: Sequence[str],
     ordered: bool,
-    zero: Callable[[Entry], bool | None],
-) -> Attributed:
-    """What the optimizer kept for the norms named in `still`.
+    is_zero: IsZero,
+) -> NormMatches:
+    """The entries of the norms with these names.
 
     `ordered`: the tensors are in the order of the model's modules, as in a state_dict that
-    torch.save wrote; safetensors files are not. `zero` tells whether an entry's moments are.
+    torch.save wrote; safetensors files are not.
     """
     if names := _names(state):
-        return _by_key(state, _known(names, still, tensors), still, "names", zero)
+        keys = _keys_by_name(names, norms, tensors)
+        if isinstance(keys, Unknown):
+            return NormMatches(None, keys.reason)
+        return _by_key(state, keys, norms, "names", is_zero)
     weights = [tensor for tensor in tensors if _trains(tensor)]
-    if ordered and (keys := _in_order(state, weights)):
-        return _by_key(state, keys, still, "order", zero)
-    return _by_shape(state, weights, set(still), zero)
+    if ordered and (in_order := _in_order(state, weights)):
+        return _by_key(state, in_order, norms, "order", is_zero)
+    return _by_shape(state, weights, set(norms), is_zero)
 
 
 def plain(name: str) -> str:
@@ -88,8 +81,8 @@ def _trains(tensor: Tensor) -> bool:
 
 
 def _names(state: OptimizerState) -> dict[str, str]:
-    """Name -> key, where the optimizer knows names; {} where it only counts."""
-    found = {
+    """Name -> key, where the optimizer saved names; {} where it numbers its parameters."""
+    names = {
         plain(name): key
         for group in state.groups
         for key, name in zip(group.keys, group.names, strict=False)
@@ -97,30 +90,30 @@ def _names(state: OptimizerState) -> dict[str, str]:
     keys = [key for group in state.groups for key in group.keys]
     keys += [entry.key for entry in state.entries]
     keys += [master.name for master in state.masters]
-    found |= {plain(key): key for key in keys if not NUMBER.fullmatch(key)}
-    return found
+    names |= {plain(key): key for key in keys if not NUMBER.fullmatch(key)}
+    return names
 
 
-def _known(
-    names: dict[str, str], still: Iterable[str], tensors: Sequence[Tensor]
-) -> dict[str, str] | str:
-    """Norm -> key. The files may put one word more before names, or the optimizer may."""
+def _keys_by_name(
+    names: dict[str, str], norms: Iterable[str], tensors: Sequence[Tensor]
+) -> dict[str, str] | Unknown:
+    """Norm -> key. The names of the files or of the optimizer may have one more word in front."""
     stored = {plain(tensor.name): tensor.name for tensor in tensors}
     best: dict[str, str] = {}
-    for more, less in ((stored, names), (names, stored)):
-        first = {name.split(".", 1)[0] for name in more}
-        for word in ["", *sorted(first)[:50]]:
+    for longer, shorter in ((stored, names), (names, stored)):
+        first_words = {name.split(".", 1)[0] for name in longer}
+        for word in ["", *sorted(first_words)[:50]]:
             lead = f"{word}." if word else ""
-            shared = {name for name in less if lead + name in more}
-            if len(shared) > len(best):
-                theirs = more is names
-                best = {
-                    stored[name if theirs else lead + name]: names[lead + name if theirs else name]
-                    for name in shared
-                }
+            shared = {name for name in shorter if lead + name in longer}
+            if len(shared) <= len(best):
+                continue
+            if longer is stored:
+                best = {stored[lead + name]: names[name] for name in shared}
+            else:
+                best = {stored[name]: names[lead + name] for name in shared}
     if 2 * len(best) < len(names):
-        return "its names are not those of the weights"
-    return {name: best[name] for name in still if name in best}
+        return Unknown(reason="its names are not those of the weights")
+    return {name: best[name] for name in norms if name in best}
 
 
 def _in_order(state: OptimizerState, weights: Sequence[Tensor]) -> dict[str, str] | None:
@@ -174,80 +167,75 @@ def entry_shape(entry: Entry) -> tuple[int, ...] | None:
 
 def _by_key(
     state: OptimizerState,
-    keys: dict[str, str] | str,
-    still: Sequence[str],
-    how: How,
-    zero: Callable[[Entry], bool | None],
-) -> Attributed:
-    if isinstance(keys, str):
-        return Attributed(None, keys)
+    keys: dict[str, str],
+    norms: Sequence[str],
+    by: MatchedBy,
+    is_zero: IsZero,
+) -> NormMatches:
     entries = {entry.key: entry for entry in state.entries}
     masters = {master.name for master in state.masters}
-    kinds: Counter[Kind] = Counter()
-    theirs: list[Entry] = []
-    for name in still:
+    kinds: Counter[EntryKind] = Counter()
+    matched: list[Entry] = []
+    for name in norms:
         key = keys.get(name, "")
         if entry := entries.get(key):
-            kinds[_kind(entry, zero)] += 1
-            theirs.append(entry)
+            kinds[_kind(entry, is_zero)] += 1
+            matched.append(entry)
         elif key in masters:
             kinds["unread"] += 1
         else:
             kinds["missing" if name in keys else "absent"] += 1
-    return Attributed(how, "", kinds, tuple(theirs), keys)
+    return NormMatches(by, "", kinds, tuple(matched), keys)
 
 
-def _kind(entry: Entry, zero: Callable[[Entry], bool | None]) -> Kind:
-    found = zero(entry)
-    return "unread" if found is None else "zero" if found else "moving"
+def _kind(entry: Entry, is_zero: IsZero) -> EntryKind:
+    zero = is_zero(entry)
+    return "unread" if zero is None else "zero" if zero else "nonzero"
 
 
 def _by_shape(
-    state: OptimizerState,
-    weights: Sequence[Tensor],
-    still: set[str],
-    zero: Callable[[Entry], bool | None],
-) -> Attributed:
+    state: OptimizerState, weights: Sequence[Tensor], norms: set[str], is_zero: IsZero
+) -> NormMatches:
     """What holds for every way to give the entries to the weights of their shape.
 
     Weights of a shape that no entry has were never stepped. Where each weight of a shape has an
     entry and all entries of it are of one kind, each norm's is; and where only the norms in
     question have the shape, it does not matter which entry is whose.
     """
-    shaped = _shaped(state)
-    if isinstance(shaped, str):
-        return Attributed(None, shaped)
-    kinds: Counter[Kind] = Counter()
-    theirs: list[Entry] = []
-    for shape in sorted({weight.shape for weight in weights if weight.name in still}):
+    entries_by_shape = _entries_by_shape(state)
+    if isinstance(entries_by_shape, Unknown):
+        return NormMatches(None, entries_by_shape.reason)
+    kinds: Counter[EntryKind] = Counter()
+    candidates: list[Entry] = []
+    for shape in sorted({weight.shape for weight in weights if weight.name in norms}):
         of_shape = [weight for weight in weights if weight.shape == shape]
-        norms = sum(weight.name in still for weight in of_shape)
-        entries = shaped.get(shape, [])
-        found = Counter(_kind(entry, zero) for entry in entries)
-        if not _certain(len(of_shape), norms, len(entries), len(found)):
+        count = sum(weight.name in norms for weight in of_shape)
+        entries = entries_by_shape.get(shape, [])
+        kinds_of_shape = Counter(_kind(entry, is_zero) for entry in entries)
+        if not _certain(len(of_shape), count, len(entries), len(kinds_of_shape)):
             reason = (
                 f"{len(of_shape):,} weights have the shape {list(shape)} of norms and "
-                f"{len(entries):,} entries do, and no names tell which is whose"
+                f"{len(entries):,} entries do, and no names say which is whose"
             )
-            return Attributed(None, reason)
-        if len(of_shape) > norms and entries:
-            found = Counter({next(iter(found)): norms})
-        kinds.update(found)
-        kinds["missing"] += norms - found.total()
-        theirs += entries
-    return _in_groups(state, len(weights), Attributed("shapes", "", kinds, tuple(theirs)))
+            return NormMatches(None, reason)
+        if len(of_shape) > count and entries:
+            kinds_of_shape = Counter({next(iter(kinds_of_shape)): count})
+        kinds.update(kinds_of_shape)
+        kinds["missing"] += count - kinds_of_shape.total()
+        candidates += entries
+    return _in_groups(state, len(weights), NormMatches("shapes", "", kinds, tuple(candidates)))
 
 
-def _shaped(state: OptimizerState) -> dict[tuple[int, ...], list[Entry]] | str:
-    """Shape -> entries of weights that have it, or why that is not known."""
-    shaped: dict[tuple[int, ...], list[Entry]] = {}
+def _entries_by_shape(state: OptimizerState) -> dict[tuple[int, ...], list[Entry]] | Unknown:
+    """Shape -> entries of weights of that shape; Unknown where an entry shows no shape."""
+    entries: dict[tuple[int, ...], list[Entry]] = {}
     for entry in state.entries:
         shape = entry_shape(entry)
         if shape is not None:
-            shaped.setdefault(shape, []).append(entry)
+            entries.setdefault(shape, []).append(entry)
         elif not any(name in entry.slots for name in FACTORED):
-            return f"nothing that is kept for parameter {shown(entry.key, 40)} has its shape"
-    return shaped
+            return Unknown(reason=f"no slot of parameter {shown(entry.key, 40)} has its shape")
+    return entries
 
 
 def _certain(weights: int, norms: int, entries: int, kinds: int) -> bool:
@@ -256,18 +244,18 @@ def _certain(weights: int, norms: int, entries: int, kinds: int) -> bool:
     return weights == norms or not entries or (entries == weights and kinds == 1)
 
 
-def _in_groups(state: OptimizerState, weights: int, found: Attributed) -> Attributed:
+def _in_groups(state: OptimizerState, weights: int, matches: NormMatches) -> NormMatches:
     """Whether norms without an entry are in the groups: if all that have none are, or none is."""
-    if not found.kinds["missing"]:
-        return found
+    if not matches.kinds["missing"]:
+        return matches
     without = sum(len(group.keys) for group in state.groups) - len(state.entries)
     everywhere = weights - len(state.entries)
     if 0 < without < everywhere:
         reason = (
             f"{everywhere:,} weights have no entry, {without:,} of them are in the groups, and no "
-            "names tell which"
+            "names say which"
         )
-        return Attributed(None, reason)
+        return NormMatches(None, reason)
     if without <= 0:
-        found.kinds["absent"] = found.kinds.pop("missing")
-    return found
+        matches.kinds["absent"] = matches.kinds.pop("missing")
+    return matches

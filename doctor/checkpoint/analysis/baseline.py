@@ -1,8 +1,7 @@
-"""Which tensors moved between two checkpoints."""
+"""Which tensors changed between two checkpoints."""
 
 from __future__ import annotations
 
-import contextlib
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
@@ -13,10 +12,11 @@ from doctor._util.units import shown
 from doctor.checkpoint.analysis.attribution import plain
 from doctor.checkpoint.analysis.float_decode import agree_when_rounded, floats
 from doctor.checkpoint.analysis.tensor_names import is_norm, part_of, role
-from doctor.checkpoint.analysis.value_ranges import parts
 from doctor.checkpoint.dtypes import BITS
-from doctor.checkpoint.io.files import Folder, Source, Wrong, read_into
-from doctor.checkpoint.records import Incomparable, Moves, Unmoved
+from doctor.checkpoint.errors import CheckpointError
+from doctor.checkpoint.io.files import Directory, Source, read_into
+from doctor.checkpoint.io.open_files import OpenFiles
+from doctor.checkpoint.records import Incomparable, Movement, UnchangedRole
 from doctor.checkpoint.tensors import Part, Tensor
 
 FIRST = 64 * 1024
@@ -27,9 +27,6 @@ NEXT = 1 << 20
 
 LARGEST = 1 << 22
 """Elements; norms of two dtypes that are longer are not compared."""
-
-OPEN = 64
-"""Files of a checkpoint that are open at once."""
 
 MOST_ROLES = 1000
 MOST_NAMES = 100
@@ -42,41 +39,41 @@ Pair = tuple[Tensor, Tensor]
 
 
 def compare(
-    folder: Folder,
+    directory: Directory,
     tensors: Iterable[Tensor],
-    before: Folder,
+    before: Directory,
     earlier: Iterable[Tensor],
     progress: Progress | None = None,
-) -> Moves | Unknown:
-    """Tensors of `folder` against the `earlier` ones of `before`, matched by name.
+) -> Movement | Unknown:
+    """Tensors of `directory` against the `earlier` ones of `before`, matched by name.
 
     64 KiB of each are read, and all of those that do not differ there. Unknown where no name is
     in both.
     """
     began = time.perf_counter()
-    here, there = _by_name(tensors), _by_name(earlier)
-    pairs = [(tensor, there[name]) for name, tensor in here.items() if name in there]
+    current, previous = _by_name(tensors), _by_name(earlier)
+    pairs = [(tensor, previous[name]) for name, tensor in current.items() if name in previous]
     if not pairs:
         return Unknown(reason=f"no tensor has a name that one of {shown(before.address, 300)} has")
-    pairs.sort(key=lambda pair: (parts(pair[0])[0], pair[0].name))
-    with _Opened(folder) as now, _Opened(before) as then:
-        compared = _Compared(now, then)
+    pairs.sort(key=lambda pair: (pair[0].ranges[0], pair[0].name))
+    with OpenFiles(directory) as current_files, OpenFiles(before) as previous_files:
+        compared = _Compared(current_files, previous_files)
         for done, pair in enumerate(pairs):
             compared.look(*pair)
             if progress is not None:
                 progress(done + 1, len(pairs))
-    added, removed = here.keys() - there.keys(), there.keys() - here.keys()
-    return Moves(
+    added, removed = current.keys() - previous.keys(), previous.keys() - current.keys()
+    return Movement(
         baseline=before.address,
-        moved=compared.moved.total(),
-        unmoved=sum(map(len, compared.unmoved.values())),
+        changed=compared.changed.total(),
+        unchanged=sum(map(len, compared.unchanged.values())),
         incomparable=sum(map(len, compared.reasons.values())),
         added=len(added),
         added_names=tuple(name[:500] for name in sorted(added)[:FEW]),
         removed=len(removed),
         removed_names=tuple(name[:500] for name in sorted(removed)[:FEW]),
         kinds=compared.kinds(),
-        still=tuple(compared.still()),
+        unchanged_roles=tuple(compared.unchanged_roles()),
         reasons=tuple(
             Incomparable(reason=reason, count=len(names), names=tuple(names[:FEW]))
             for reason, names in compared.reasons.items()
@@ -87,28 +84,10 @@ def compare(
 
 
 def _by_name(tensors: Iterable[Tensor]) -> dict[str, Tensor]:
-    found: dict[str, Tensor] = {}
+    by_name: dict[str, Tensor] = {}
     for tensor in tensors:
-        found.setdefault(plain(tensor.name), tensor)
-    return found
-
-
-class _Opened(contextlib.ExitStack):
-    """Files of a folder, kept open for the next tensor."""
-
-    def __init__(self, folder: Folder) -> None:
-        super().__init__()
-        self._folder = folder
-        self._files: dict[str, Source] = {}
-
-    def file(self, name: str) -> Source:
-        """Raises Wrong."""
-        if name not in self._files:
-            if len(self._files) == OPEN:
-                self.close()
-                self._files.clear()
-            self._files[name] = self.enter_context(self._folder.open(name))
-        return self._files[name]
+        by_name.setdefault(plain(tensor.name), tensor)
+    return by_name
 
 
 Role = tuple[str, str, str]
@@ -119,10 +98,10 @@ Role = tuple[str, str, str]
 class _Compared:
     """What was found so far; two buffers for each side."""
 
-    now: _Opened
-    then: _Opened
-    moved: Counter[Role] = field(default_factory=Counter)
-    unmoved: dict[Role, list[str]] = field(default_factory=dict)
+    now: OpenFiles
+    then: OpenFiles
+    changed: Counter[Role] = field(default_factory=Counter)
+    unchanged: dict[Role, list[str]] = field(default_factory=dict)
     reasons: dict[str, list[str]] = field(default_factory=dict)
     read: int = 0
     _first: tuple[bytearray, bytearray] = field(
@@ -137,60 +116,64 @@ class _Compared:
         key = role(tensor.name)[:500], part_of(tensor), tensor.dtype
         try:
             same = self._same(tensor, earlier)
-        except Wrong as wrong:
-            self.reasons.setdefault(wrong.text, []).append(tensor.name[:500])
+        except CheckpointError as error:
+            self.reasons.setdefault(error.text, []).append(tensor.name[:500])
             return
         if same:
-            self.unmoved.setdefault(key, []).append(tensor.name[:500])
+            self.unchanged.setdefault(key, []).append(tensor.name[:500])
         else:
-            self.moved[key] += 1
+            self.changed[key] += 1
 
     def kinds(self) -> dict[str, tuple[int, int]]:
-        """kind -> how many moved, of how many compared."""
-        moved, compared = Counter[str](), Counter[str]()
-        for (_, kind, _), count in self.moved.items():
-            moved[kind] += count
+        """kind -> how many changed, of how many compared."""
+        changed, compared = Counter[str](), Counter[str]()
+        for (_, kind, _), count in self.changed.items():
+            changed[kind] += count
             compared[kind] += count
-        for (_, kind, _), names in self.unmoved.items():
+        for (_, kind, _), names in self.unchanged.items():
             compared[kind] += len(names)
-        return {kind: (moved[kind], count) for kind, count in compared.most_common()}
+        return {kind: (changed[kind], count) for kind, count in compared.most_common()}
 
-    def still(self) -> list[Unmoved]:
-        """Roles with tensors that did not move, most of these first."""
-        found = sorted(self.unmoved.items(), key=lambda item: -len(item[1]))
+    def unchanged_roles(self) -> list[UnchangedRole]:
+        """Roles with unchanged tensors, most of these first."""
+        most_first = sorted(self.unchanged.items(), key=lambda item: -len(item[1]))
         return [
-            Unmoved(
+            UnchangedRole(
                 role=key[0],
                 kind=key[1],  # type: ignore[arg-type]
                 dtype=key[2],
                 count=len(names),
-                compared=len(names) + self.moved[key],
+                compared=len(names) + self.changed[key],
                 names=tuple(names[:MOST_NAMES]),
             )
-            for key, names in found[:MOST_ROLES]
+            for key, names in most_first[:MOST_ROLES]
         ]
 
     def _same(self, tensor: Tensor, earlier: Tensor) -> bool:
-        """Whether every bit is as it was. Raises Wrong with why that cannot be said."""
+        """Whether every bit is as it was. Raises CheckpointError if they cannot be compared."""
         if tensor.shape != earlier.shape:
-            raise Wrong("note", "the shape changed")
+            raise CheckpointError("note", "the shape changed")
         if _steps(tensor) != _steps(earlier):
-            raise Wrong("note", "they are stored in another order")
+            raise CheckpointError("note", "they are stored in another order")
         if tensor.dtype != earlier.dtype:
             return self._same_values(tensor, earlier)
-        return all(self._equal(*piece) for piece in _pieces(parts(tensor), parts(earlier)))
+        return all(self._equal(*piece) for piece in _pieces(tensor.ranges, earlier.ranges))
 
     def _equal(self, part: Part, other: Part) -> bool:
         """Whether two ranges of one length hold the same bytes; ends at the first difference."""
         done, length = 0, part.end - part.begin
         buffers = self._first
-        source, before = self.now.file(part.file), self.then.file(other.file)
+        source, before = self.now.source(part.file), self.then.source(other.file)
         while done < length:
-            mine, theirs = buffers
-            size = min(len(mine), length - done)
-            self._fill(source, mine, size, part.begin + done)
-            self._fill(before, theirs, size, other.begin + done)
-            if mine != theirs if size == len(mine) else mine[:size] != theirs[:size]:
+            buffer, other_buffer = buffers
+            size = min(len(buffer), length - done)
+            self._fill(source, buffer, size, part.begin + done)
+            self._fill(before, other_buffer, size, other.begin + done)
+            if (
+                buffer != other_buffer
+                if size == len(buffer)
+                else buffer[:size] != other_buffer[:size]
+            ):
                 return False
             done, buffers = done + size, self._next
         return True
@@ -199,13 +182,13 @@ class _Compared:
         got = read_into(source, memoryview(buffer)[:size], offset)
         self.read += got
         if got != size:
-            raise Wrong("damaged", "a file ended before they did")
+            raise CheckpointError("damaged", "a file ended before they did")
 
     def _same_values(self, tensor: Tensor, earlier: Tensor) -> bool:
         """The values of norms of two dtypes; other tensors are not compared."""
         changed = f"the dtype changed from {shown(earlier.dtype, 20)} to {shown(tensor.dtype, 20)}"
         if not (is_norm(tensor) and is_norm(earlier)) or tensor.elements > LARGEST:
-            raise Wrong("note", changed)
+            raise CheckpointError("note", changed)
         now = floats(tensor.dtype, self._whole(self.now, tensor))
         then = floats(earlier.dtype, self._whole(self.then, earlier))
         if now == then:
@@ -213,22 +196,25 @@ class _Compared:
         if agree_when_rounded(now, then, tensor.dtype) or agree_when_rounded(
             then, now, earlier.dtype
         ):
-            raise Wrong("note", f"{changed}, and rounding explains the difference")
+            raise CheckpointError("note", f"{changed}, and rounding explains the difference")
         return False
 
-    def _whole(self, opened: _Opened, tensor: Tensor) -> bytes:
-        ranges = parts(tensor)
+    def _whole(self, opened: OpenFiles, tensor: Tensor) -> bytes:
         data = b"".join(
-            opened.file(part.file).read(part.end - part.begin, part.begin) for part in ranges
+            opened.source(part.file).read(part.end - part.begin, part.begin)
+            for part in tensor.ranges
         )
         self.read += len(data)
         if len(data) * 8 != tensor.elements * BITS[tensor.dtype]:
-            raise Wrong("damaged", "a file ended before they did")
+            raise CheckpointError("damaged", "a file ended before they did")
         return data
 
 
 def _steps(tensor: Tensor) -> tuple[int, ...] | None:
-    """Strides of the dimensions that have any; None for C order. Raises Wrong for gaps."""
+    """Strides of the dimensions longer than 1; None for C order.
+
+    Raises CheckpointError for gaps.
+    """
     if tensor.strides is None:
         return None
     inner, plain = 1, True
@@ -237,23 +223,24 @@ def _steps(tensor: Tensor) -> tuple[int, ...] | None:
         inner *= length
     if plain:
         return None
-    if sum(part.end - part.begin for part in parts(tensor)) * 8 != tensor.elements * BITS.get(
-        tensor.dtype, 0
-    ):
-        raise Wrong("note", "they are views with gaps in what is stored")
+    if tensor.stored_bytes * 8 != tensor.elements * BITS.get(tensor.dtype, 0):
+        raise CheckpointError("note", "they are views with gaps in what is stored")
     steps = zip(tensor.shape, tensor.strides, strict=True)
     return tuple(stride for length, stride in steps if length != 1)
 
 
 def _pieces(one: tuple[Part, ...], other: tuple[Part, ...]) -> Iterator[tuple[Part, Part]]:
-    """Both cut where either ends, so that each pair has one length. Raises Wrong."""
+    """Both cut where either ends, so that each pair has one length. Raises CheckpointError."""
     if sum(part.end - part.begin for part in one) != sum(part.end - part.begin for part in other):
-        raise Wrong("note", "the number of bytes changed")
-    left, right = list(reversed(one)), list(reversed(other))
-    while left and right:
-        mine, theirs = left.pop(), right.pop()
-        size = min(mine.end - mine.begin, theirs.end - theirs.begin)
-        yield mine._replace(end=mine.begin + size), theirs._replace(end=theirs.begin + size)
-        for rest, part in ((left, mine), (right, theirs)):
+        raise CheckpointError("note", "the number of bytes changed")
+    remaining, other_remaining = list(reversed(one)), list(reversed(other))
+    while remaining and other_remaining:
+        range_, other_range = remaining.pop(), other_remaining.pop()
+        size = min(range_.end - range_.begin, other_range.end - other_range.begin)
+        yield (
+            range_._replace(end=range_.begin + size),
+            other_range._replace(end=other_range.begin + size),
+        )
+        for rest, part in ((remaining, range_), (other_remaining, other_range)):
             if part.end - part.begin > size:
                 rest.append(part._replace(begin=part.begin + size))

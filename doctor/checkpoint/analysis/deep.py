@@ -1,4 +1,4 @@
-"""Every stored value, looked at for NaN and Inf by its bits."""
+"""NaN and Inf in every stored value, detected by its bits."""
 
 from __future__ import annotations
 
@@ -16,13 +16,14 @@ from doctor._util.records import Unknown
 from doctor._util.units import shown
 from doctor.checkpoint.analysis.nonfinite import FINITE, FORMATS, PAIRS, Tally, suspect, tally
 from doctor.checkpoint.analysis.strides import places
-from doctor.checkpoint.analysis.value_ranges import Owned, Run, merge
-from doctor.checkpoint.io.files import Folder, LocalFile, LocalFolder, Source, Wrong, read_into
+from doctor.checkpoint.analysis.value_ranges import Piece, Span, merge
+from doctor.checkpoint.errors import CheckpointError
+from doctor.checkpoint.io.files import Directory, LocalDirectory, LocalFile, Source, read_into
 from doctor.checkpoint.records import Large, NonFinite, Problem, Values
 from doctor.checkpoint.tensors import Tensor
 
 CHUNK = 512 * 1024
-"""Bytes read and looked at in one go: few enough to stay in a core's cache in between."""
+"""Bytes read and examined at once: few enough to stay in a core's cache in between."""
 
 PIECE = 32 * CHUNK
 """Bytes that a thread takes at a time."""
@@ -44,13 +45,13 @@ CHANGED = "was changed while its values were read"
 
 
 def scan_values(
-    folder: Folder,
+    directory: Directory,
     tensors: Iterable[Tensor],
     threads: int | None = None,
     progress: Progress | None = None,
     download: bool = False,
 ) -> Values | Unknown:
-    """Every value of tensors that lie in `folder`, for which all their bytes are read.
+    """Every value of tensors that lie in `directory`, for which all their bytes are read.
 
     `threads`: one for each processor that this process may use, unless it says otherwise.
     Unknown where numpy is missing, and for files elsewhere unless `download` allows it. Never
@@ -59,12 +60,12 @@ def scan_values(
     began = time.perf_counter()
     every = list(tensors)
     checked = [tensor for tensor in every if tensor.dtype in FORMATS]
-    work = _Work(folder, merge(checked), progress)
+    work = _Work(directory, merge(checked), progress)
     if importlib.util.find_spec("numpy") is None:
         return Unknown(reason="looking at every value needs numpy, which is not installed")
-    if not (download or isinstance(folder, LocalFolder)):
+    if not (download or isinstance(directory, LocalDirectory)):
         text = f"looking at every value would download {work.total:,} bytes"
-        return Unknown(reason=f"{shown(folder.address, 300)} is not on this machine: {text}")
+        return Unknown(reason=f"{shown(directory.address, 300)} is not on this machine: {text}")
     count = threads or _processors()
     work.divide(count)
     unchecked: dict[str, int] = {}
@@ -76,7 +77,7 @@ def scan_values(
         bytes=work.read,
         exempt=sum(tensor.dtype in FINITE for tensor in every),
         unchecked=unchecked,
-        **_found(work.found),
+        **_summaries(work.tallies),
         fp16_values=sum(tensor.elements for tensor in checked if tensor.dtype == "F16"),
         problems=tuple(work.problems()),
         threads=count,
@@ -97,7 +98,7 @@ def _processors() -> int:
     return os.cpu_count() or 1
 
 
-def _found(tallies: dict[Tensor, Tally]) -> dict[str, Any]:
+def _summaries(tallies: dict[Tensor, Tally]) -> dict[str, Any]:
     """Fields of Values, from what was counted."""
     every = sorted(tallies.items(), key=lambda item: (item[0].file, item[0].begin, item[0].name))
     bad = [_nonfinite(tensor, found) for tensor, found in every if found.nonfinite]
@@ -114,40 +115,42 @@ def _found(tallies: dict[Tensor, Tally]) -> dict[str, Any]:
     }
 
 
-def _nonfinite(tensor: Tensor, found: Tally) -> NonFinite:
+def _nonfinite(tensor: Tensor, counted: Tally) -> NonFinite:
     pair = 2 if tensor.dtype in PAIRS else 1
     return NonFinite(
         name=tensor.name[:500],
         file=shown(tensor.file),
         dtype=tensor.dtype,
         values=tensor.elements * pair,
-        nan=found.nan,
-        plus_inf=found.plus_inf,
-        minus_inf=found.minus_inf,
-        first=(found.first or 0) // pair,
-        masks=found.nonfinite == found.minus_inf and is_mask(tensor.name),
+        nan=counted.nan,
+        plus_inf=counted.plus_inf,
+        minus_inf=counted.minus_inf,
+        first=(counted.first or 0) // pair,
+        masks=counted.nonfinite == counted.minus_inf and is_mask(tensor.name),
     )
 
 
 class _Work:
     """Pieces that threads take turn by turn, and what they found in them."""
 
-    def __init__(self, folder: Folder, runs: list[Run], progress: Progress | None) -> None:
-        self.folder = folder
-        self.runs = runs
-        self.total = sum(run.end - run.begin for run in runs)
+    def __init__(self, directory: Directory, spans: list[Span], progress: Progress | None) -> None:
+        self.directory = directory
+        self.spans = spans
+        self.total = sum(span.end - span.begin for span in spans)
         self.read = 0
-        self.found: dict[Tensor, Tally] = {}
+        self.tallies: dict[Tensor, Tally] = {}
         self._progress = progress
         self._passed = 0
-        self._wrong: dict[str, Wrong] = {}
+        self._errors: dict[str, CheckpointError] = {}
         self._stamps: dict[str, tuple[int, ...]] = {}
         self._stopped = False
         self._lock = threading.Lock()
 
     def divide(self, threads: int) -> None:
         """Look at everything; what a thread raises is raised here."""
-        pieces = iter([(run, at) for run in self.runs for at in range(run.begin, run.end, PIECE)])
+        pieces = iter(
+            [(span, at) for span in self.spans for at in range(span.begin, span.end, PIECE)]
+        )
         with ThreadPoolExecutor(threads) as pool:
             try:
                 for future in [pool.submit(self._take, pieces) for _ in range(threads)]:
@@ -155,64 +158,63 @@ class _Work:
             finally:
                 self._stopped = True
         for file in self._stamps:
-            with self._noted(file), self.folder.open(file) as source:
-                self._same(file, source)
+            with self._recording_errors(file), self.directory.open(file) as source:
+                self._check_unchanged(file, source)
 
     def problems(self) -> list[Problem]:
-        return [
-            Problem(kind=wrong.kind, file=shown(file), text=wrong.text)  # type: ignore[arg-type]
-            for file, wrong in sorted(self._wrong.items())
-        ]
+        return [error.problem(file) for file, error in sorted(self._errors.items())]
 
-    def _take(self, pieces: Iterator[tuple[Run, int]]) -> None:
+    def _take(self, pieces: Iterator[tuple[Span, int]]) -> None:
         """What one thread does, with one buffer and one open file at a time."""
         buffer, opened, file, source = _aligned(), contextlib.ExitStack(), "", None
         with opened:
-            for run, begin in pieces:
+            for span, begin in pieces:
                 if self._stopped:
                     return
-                end, looked = min(begin + PIECE, run.end), 0
-                with self._noted(run.file):
-                    if source is None or run.file != file:
+                end, looked = min(begin + PIECE, span.end), 0
+                with self._recording_errors(span.file):
+                    if source is None or span.file != file:
                         opened.close()
-                        source, file = None, run.file
-                        source = opened.enter_context(self.folder.open(file))
-                        self._same(file, source)
-                    if file not in self._wrong:
-                        self._look(source, run, begin, end, buffer)
+                        source, file = None, span.file
+                        source = opened.enter_context(self.directory.open(file))
+                        self._check_unchanged(file, source)
+                    if file not in self._errors:
+                        self._look(source, span, begin, end, buffer)
                         looked = end - begin
                 self._advance(looked, end - begin)
 
-    def _look(self, source: Source, run: Run, begin: int, end: int, buffer: Any) -> None:
+    def _look(self, source: Source, span: Span, begin: int, end: int, buffer: Any) -> None:
         for at in range(begin, end, CHUNK):
             size = min(CHUNK, end - at)
             got = read_into(source, buffer[:size].data, at)
-            data = buffer[: got - got % FORMATS[run.dtype].size]
-            if data.size and suspect(run.dtype, data):
-                for owned in run.within(at, at + data.size):
-                    self._count(owned, at, data)
+            data = buffer[: got - got % FORMATS[span.dtype].size]
+            if data.size and suspect(span.dtype, data):
+                for piece in span.within(at, at + data.size):
+                    self._count(piece, at, data)
             if got < size:
-                raise Wrong("damaged", f"ended at byte {at + got:,} while its values were read")
+                raise CheckpointError(
+                    "damaged", f"ended at byte {at + got:,} while its values were read"
+                )
 
-    def _count(self, owned: Owned, at: int, data: Any) -> None:
+    def _count(self, piece: Piece, at: int, data: Any) -> None:
         """Count a tensor's share of a chunk that begins at `at`."""
-        tensor = owned.tensor
+        tensor = piece.tensor
         size = FORMATS[tensor.dtype].size
-        begin, end = max(owned.begin, at), min(owned.end, at + data.size)
+        begin, end = max(piece.begin, at), min(piece.end, at + data.size)
         values = data[begin - at : end - at - (end - begin) % size].view(f"u{size}")
         if not values.size:
             return
-        skipped = (owned.skipped + begin - owned.begin) // size
+        skipped = (piece.skipped + begin - piece.begin) // size
         if tensor.strides is None:
             counted, bad = tally(tensor.dtype, values)
             first = skipped + int(bad.argmax())
         else:
-            mine, place = places(tensor, skipped, values.size)
-            counted, bad = tally(tensor.dtype, values[mine])
-            first = int(place[mine][bad].min(initial=tensor.elements))
+            belongs, place = places(tensor, skipped, values.size)
+            counted, bad = tally(tensor.dtype, values[belongs])
+            first = int(place[belongs][bad].min(initial=tensor.elements))
         counted.first = first if counted.nonfinite else None
         with self._lock:
-            self.found.setdefault(owned.tensor, Tally()).add(counted)
+            self.tallies.setdefault(piece.tensor, Tally()).add(counted)
 
     def _advance(self, looked: int, passed: int) -> None:
         with self._lock:
@@ -221,18 +223,18 @@ class _Work:
             if self._progress is not None:
                 self._progress(self._passed, self.total)
 
-    def _same(self, file: str, source: Source) -> None:
-        """It is still the file that was opened first. Raises Wrong."""
+    def _check_unchanged(self, file: str, source: Source) -> None:
+        """It is still the file that was opened first. Raises CheckpointError."""
         stamp = source.stamp if isinstance(source, LocalFile) else (source.size,)
         if self._stamps.setdefault(file, stamp) != stamp:
-            raise Wrong("damaged", CHANGED)
+            raise CheckpointError("damaged", CHANGED)
 
     @contextlib.contextmanager
-    def _noted(self, file: str) -> Iterator[None]:
+    def _recording_errors(self, file: str) -> Iterator[None]:
         try:
             yield
-        except Wrong as wrong:
-            self._wrong.setdefault(file, wrong)
+        except CheckpointError as error:
+            self._errors.setdefault(file, error)
 
 
 def _aligned() -> Any:

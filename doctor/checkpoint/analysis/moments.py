@@ -2,41 +2,15 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from doctor.checkpoint.dtypes import BITS
-from doctor.checkpoint.io.files import Folder, Source, Wrong, ahead
+from doctor.checkpoint.errors import CheckpointError
+from doctor.checkpoint.io.files import Source, prefetch
+from doctor.checkpoint.io.open_files import OpenFiles
+from doctor.checkpoint.optimizer_slots import COMPENSATION, EIGHT_BIT, MOMENTS
 from doctor.checkpoint.tensors import Entry, Part, Tensor
-
-MOMENTS = (
-    "exp_avg",
-    "exp_avg_sq",
-    "exp_inf",
-    "exp_avg_diff",
-    "momentum_buffer",
-    "square_avg",
-    "grad_avg",
-    "sum",
-    "acc_delta",
-    "row_var",
-    "col_var",
-    "variance",
-    "exp_avg_sq_row",
-    "exp_avg_sq_col",
-    "momentum",
-)
-"""Slots that are zero until a gradient comes."""
-
-EIGHT_BIT = (("state1", "absmax1"), ("state2", "absmax2"))
-"""bitsandbytes' slots, and the scales that are zero where a quantised slot is."""
-
-DEFEATS = ("compensation", "kahan_comp", "shift", "mantissa")
-"""Slots that keep what rounding would lose: Kahan summation, or the low half of fp32 weights."""
-
-MASTERS = ("master_param", "master_params", "master_weight", "master", "fp32_param", "param")
-"""Slots that hold an fp32 copy of the weight."""
 
 FIRST, WINDOW = 4 << 10, 64 << 10
 """Bytes of the first read of a moment, and of the reads after it while all is zero."""
@@ -44,22 +18,19 @@ FIRST, WINDOW = 4 << 10, 64 << 10
 TOTAL = 256 << 20
 """Bytes that are read of one optimizer's state."""
 
-MOST_OPEN = 64
-"""Files that are open at a time."""
-
 FLOATS = ("BF16", "F16", "F32", "F64")
 
 
 def moments(entry: Entry) -> list[Tensor]:
-    """The slots that tell whether a gradient came."""
-    found = [entry.slots[name] for name in MOMENTS if name in entry.slots]
+    """The slots that show whether a gradient was received."""
+    slots = [entry.slots[name] for name in MOMENTS if name in entry.slots]
     for name, scale in EIGHT_BIT:
         slot = entry.slots.get(name)
         if slot and slot.dtype not in FLOATS:
             slot = entry.slots.get(scale)
         if slot:
-            found.append(slot)
-    return [slot for slot in found if slot.dtype in FLOATS and slot.elements]
+            slots.append(slot)
+    return [slot for slot in slots if slot.dtype in FLOATS and slot.elements]
 
 
 def moment_dtype(entry: Entry) -> str | None:
@@ -70,9 +41,9 @@ def moment_dtype(entry: Entry) -> str | None:
     return None
 
 
-def defeat(entry: Entry) -> str:
+def compensation_slot(entry: Entry) -> str:
     """The slot that keeps what rounding would lose, "" where there is none."""
-    for name in DEFEATS:
+    for name in COMPENSATION:
         slot = entry.slots.get(name)
         if slot and slot.elements and (name == "mantissa" or slot.dtype in FLOATS):
             return name
@@ -81,51 +52,49 @@ def defeat(entry: Entry) -> str:
 
 @dataclass(slots=True)
 class Reading:
-    """Files that are open, and how much more may be read of them."""
+    """Open files, and how much more may be read of them."""
 
-    folder: Folder
-    files: contextlib.ExitStack
+    files: OpenFiles
     reads: int
-    left: int = TOTAL
-    open: dict[str, Source | None] = field(default_factory=dict)
+    bytes_left: int = TOTAL
+    unreadable: set[str] = field(default_factory=set)
 
     def source(self, file: str) -> Source | None:
-        if file not in self.open:
-            if len(self.open) >= MOST_OPEN:
-                self.files.close()
-                self.open.clear()
-            try:
-                self.open[file] = self.files.enter_context(self.folder.open(file))
-            except Wrong:
-                self.open[file] = None
-        return self.open[file]
+        """None where the file cannot be opened."""
+        if file in self.unreadable:
+            return None
+        try:
+            return self.files.source(file)
+        except CheckpointError:
+            self.unreadable.add(file)
+            return None
 
-    def ahead(self, tensors: Iterable[Tensor]) -> None:
+    def prefetch(self, tensors: Iterable[Tensor]) -> None:
         """Tell that the first bytes of these will be read."""
         ranges: dict[str, list[tuple[int, int]]] = {}
         for tensor in tensors:
-            part = tensor.parts[0] if tensor.parts else Part(tensor.file, tensor.begin, tensor.end)
+            part = tensor.ranges[0]
             end = min(part.end, part.begin + FIRST)
             ranges.setdefault(part.file, []).append((part.begin, end))
-        for file, found in ranges.items():
+        for file, spans in ranges.items():
             if source := self.source(file):
-                ahead(source, found)
+                prefetch(source, spans)
 
     def read(self, part: Part, size: int) -> bytes | None:
         """Bytes from the start of a part; None where they may not or cannot be read."""
         source = self.source(part.file)
-        if source is None or size > self.left or not self.reads:
+        if source is None or size > self.bytes_left or not self.reads:
             return None
-        self.left, self.reads = self.left - size, self.reads - 1
+        self.bytes_left, self.reads = self.bytes_left - size, self.reads - 1
         try:
             data = source.read(size, part.begin)
-        except Wrong:
+        except CheckpointError:
             return None
         return data if len(data) == size else None
 
     def is_zero(self, tensor: Tensor) -> bool | None:
         """Whether every element is 0.0; None where that is not known."""
-        for part in tensor.parts or (Part(tensor.file, tensor.begin, tensor.end),):
+        for part in tensor.ranges:
             begin, size = part.begin, FIRST
             while begin < part.end:
                 size = min(size, part.end - begin)
@@ -139,21 +108,21 @@ class Reading:
 
     def entry_is_zero(self, entry: Entry) -> bool | None:
         """Whether all moments are zero. None: some are not known and the others are zero."""
-        found = [self.is_zero(slot) for slot in moments(entry)[:1]]
-        if found == [True]:
-            found += [self.is_zero(slot) for slot in moments(entry)[1:]]
-        if False in found:
+        zeros = [self.is_zero(slot) for slot in moments(entry)[:1]]
+        if zeros == [True]:
+            zeros += [self.is_zero(slot) for slot in moments(entry)[1:]]
+        if False in zeros:
             return False
-        return True if found and None not in found else None
+        return True if zeros and None not in zeros else None
 
     def whole(self, tensor: Tensor, limit: int) -> bytes | None:
         """All bytes of a small tensor."""
-        parts = tensor.parts or (Part(tensor.file, tensor.begin, tensor.end),)
+        parts = tensor.ranges
         if sum(part.end - part.begin for part in parts) > limit:
             return None
-        found = [self.read(part, part.end - part.begin) for part in parts]
-        known = [data for data in found if data is not None]
-        return b"".join(known) if len(known) == len(parts) else None
+        pieces = [self.read(part, part.end - part.begin) for part in parts]
+        read_pieces = [data for data in pieces if data is not None]
+        return b"".join(read_pieces) if len(read_pieces) == len(parts) else None
 
 
 def all_zero(data: bytes, dtype: str) -> bool:

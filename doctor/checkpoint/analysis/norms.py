@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-import contextlib
 import math
 import struct
 from collections.abc import Callable, Iterable
 from typing import Literal
 
 from doctor.checkpoint.analysis.float_decode import floats
-from doctor.checkpoint.analysis.tensor_names import is_born_at_one, is_norm
+from doctor.checkpoint.analysis.tensor_names import is_initialized_to_one, is_norm
 from doctor.checkpoint.dtypes import BITS
-from doctor.checkpoint.io.files import Folder, Source, Wrong, ahead
+from doctor.checkpoint.errors import CheckpointError
+from doctor.checkpoint.io.files import Directory, Source, prefetch
+from doctor.checkpoint.io.open_files import OpenFiles
 from doctor.checkpoint.records import Norm
-from doctor.checkpoint.tensors import Part, Tensor
+from doctor.checkpoint.tensors import Tensor
 
 ONE = {
     "BF16": b"\x80\x3f",
@@ -28,11 +29,8 @@ LARGEST = 1 << 24
 FIRST = 512
 """Bytes that are read of a norm that moved; all are read where these have an initial value."""
 
-MOST_OPEN = 64
-"""Files that are open at a time."""
-
 MOST = 20_000
-"""Norms that are read of one file; one more stands for those that are not."""
+"""Norms that are read of one file; one more represents those that are not read."""
 
 Value = Literal["ones", "zeros", "other", "nonfinite", "unread"]
 
@@ -47,56 +45,41 @@ INFINITE = {
 
 def read_vectors(source: Source, tensors: Iterable[Tensor]) -> tuple[list[Norm], list[Norm]]:
     """The norms of an open file, and its other parameters whose initial value is 1.0."""
-    norms, born = _vectors(tensors)
-    return _read(source, norms), _read(source, born)
+    norms, at_one = _vectors(tensors)
+    return _read(source, norms), _read(source, at_one)
 
 
-def read_scattered(folder: Folder, tensors: Iterable[Tensor]) -> tuple[list[Norm], list[Norm]]:
-    """The same of tensors that lie in any of the files of a folder, whole or in parts."""
-    norms, born = _vectors(tensors)
-    found: dict[Tensor, Norm] = {}
-    with contextlib.ExitStack() as files:
-        opened = _Opened(folder, files)
-        for tensor in sorted((*norms, *born), key=lambda each: (each.file, each.begin))[:MOST]:
-            found[tensor] = _norm(tensor, _value(opened.source, tensor))
+def read_scattered(
+    directory: Directory, tensors: Iterable[Tensor]
+) -> tuple[list[Norm], list[Norm]]:
+    """The same of tensors that lie in any of the files of a directory, whole or in parts."""
+    norms, at_one = _vectors(tensors)
+    norm_of: dict[Tensor, Norm] = {}
+    with OpenFiles(directory) as files:
+        for tensor in sorted((*norms, *at_one), key=lambda each: (each.file, each.begin))[:MOST]:
+            norm_of[tensor] = _norm(tensor, _value(files.source, tensor))
     return (
-        [found.get(tensor) or _norm(tensor, "unread") for tensor in norms[: MOST + 1]],
-        [found.get(tensor) or _norm(tensor, "unread") for tensor in born[: MOST + 1]],
+        [norm_of.get(tensor) or _norm(tensor, "unread") for tensor in norms[: MOST + 1]],
+        [norm_of.get(tensor) or _norm(tensor, "unread") for tensor in at_one[: MOST + 1]],
     )
 
 
-class _Opened:
-    """Files of a folder, opened when they are asked for; not too many of them at a time."""
-
-    def __init__(self, folder: Folder, files: contextlib.ExitStack) -> None:
-        self.folder, self.files = folder, files
-        self.known: dict[str, Source] = {}
-
-    def source(self, file: str) -> Source:
-        if file not in self.known:
-            if len(self.known) >= MOST_OPEN:
-                self.files.close()
-                self.known.clear()
-            self.known[file] = self.files.enter_context(self.folder.open(file))
-        return self.known[file]
-
-
 def _vectors(tensors: Iterable[Tensor]) -> tuple[list[Tensor], list[Tensor]]:
-    """Norms, and others that are born at 1.0; matrices are passed over without a look."""
+    """Norms, and others that are at_one at 1.0; matrices are passed over without a look."""
     norms: list[Tensor] = []
     others: list[Tensor] = []
     for tensor in tensors:
         if tensor.elements in tensor.shape or not tensor.shape:
             (norms if is_norm(tensor) else others).append(tensor)
-    return norms, [tensor for tensor in others if is_born_at_one(tensor)]
+    return norms, [tensor for tensor in others if is_initialized_to_one(tensor)]
 
 
-def _read(source: Source, found: list[Tensor]) -> list[Norm]:
-    short = [tensor for tensor in found[:MOST] if tensor.end - tensor.begin <= LARGEST]
-    ahead(source, [(tensor.begin, tensor.end) for tensor in short])
+def _read(source: Source, vectors: list[Tensor]) -> list[Norm]:
+    short = [tensor for tensor in vectors[:MOST] if tensor.end - tensor.begin <= LARGEST]
+    prefetch(source, [(tensor.begin, tensor.end) for tensor in short])
     return [
         _norm(tensor, _value(lambda file: source, tensor) if number < MOST else "unread")
-        for number, tensor in enumerate(found[: MOST + 1])
+        for number, tensor in enumerate(vectors[: MOST + 1])
     ]
 
 
@@ -105,28 +88,28 @@ def _norm(tensor: Tensor, value: Value) -> Norm:
 
 
 def _value(source: Callable[[str], Source], tensor: Tensor) -> Value:
-    """Compared with all ones and all zeros, bit for bit; its first bytes tell most of the time."""
+    """Compared with all ones and all zeros, bit for bit; its first bytes mostly decide."""
     if tensor.elements * BITS[tensor.dtype] // 8 > LARGEST:
         return "unread"
     try:
         if tensor.parts or tensor.strides is not None:
-            data, told = _gathered(source, tensor), False
+            data, partial = _gathered(source, tensor), False
         else:
-            data, told = _begun(source(tensor.file), tensor)
-    except Wrong:
+            data, partial = _begun(source(tensor.file), tensor)
+    except CheckpointError:
         return "unread"
     one = ONE[tensor.dtype]
-    if len(data) != tensor.elements * len(one) and not told:
+    if len(data) != tensor.elements * len(one) and not partial:
         return "unread"
     if data == one * tensor.elements:
         return "ones"
-    if not told and not data.strip(b"\0"):
+    if not partial and not data.strip(b"\0"):
         return "zeros"
     return "other" if _finite(data, tensor.dtype) else "nonfinite"
 
 
 def _finite(data: bytes, dtype: str) -> bool:
-    """Whether no value is NaN or Inf. Their highest bytes are few, so most data are told by it."""
+    """Whether no value is NaN or Inf. Few highest bytes are possible, so those decide mostly."""
     width = len(ONE[dtype])
     top = data[width - 1 :: width]
     if not INFINITE[dtype].intersection(top):
@@ -137,7 +120,7 @@ def _finite(data: bytes, dtype: str) -> bool:
 def _begun(source: Source, tensor: Tensor) -> tuple[bytes, bool]:
     """All bytes of a tensor, or its first and True where these are neither ones nor zeros.
 
-    Raises Wrong.
+    Raises CheckpointError.
     """
     length, one = tensor.end - tensor.begin, ONE[tensor.dtype]
     short = min(length, FIRST)
@@ -150,7 +133,10 @@ def _begun(source: Source, tensor: Tensor) -> tuple[bytes, bool]:
 
 
 def _gathered(source: Callable[[str], Source], tensor: Tensor) -> bytes:
-    """Bytes of a vector that lies in parts or with a step between its elements. Raises Wrong."""
+    """Bytes of a vector that lies in parts or with a step between its elements.
+
+    Raises CheckpointError.
+    """
     if tensor.strides is None:
         return b"".join(
             source(part.file).read(part.end - part.begin, part.begin) for part in tensor.parts
@@ -158,7 +144,7 @@ def _gathered(source: Callable[[str], Source], tensor: Tensor) -> bytes:
     width = BITS[tensor.dtype] // 8
     lengths = zip(tensor.shape, tensor.strides, strict=True)
     step = max((stride for length, stride in lengths if length > 1), default=1)
-    part = tensor.parts[0] if tensor.parts else Part(tensor.file, tensor.begin, tensor.end)
+    part = tensor.ranges[0]
     if len(tensor.parts) > 1 or step * width * (tensor.elements - 1) > LARGEST:
         return b""
     data = source(part.file).read((step * (tensor.elements - 1) + 1) * width, part.begin)

@@ -1,78 +1,79 @@
-"""What an optimizer's saved state is evidence of; optimizer_file.read_state finds the state."""
+"""The summary of an optimizer's saved state; formats.optimizer_state reads the state."""
 
 from __future__ import annotations
 
-import contextlib
 import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from itertools import chain
-from typing import Any
 
 from doctor._util.units import shown
-from doctor.checkpoint.analysis.attribution import NUMBER, Attributed, attribute, plain
+from doctor.checkpoint.analysis.attribution import NUMBER, IsZero, NormMatches, match_norms, plain
 from doctor.checkpoint.analysis.moments import (
-    MASTERS,
     Reading,
     all_zero,
-    defeat,
+    compensation_slot,
     moment_dtype,
     moments,
 )
 from doctor.checkpoint.analysis.norms import LARGEST, ONE
-from doctor.checkpoint.io.files import Folder
-from doctor.checkpoint.records import Evidence, Norm, Optimizer
+from doctor.checkpoint.io.files import Directory
+from doctor.checkpoint.io.open_files import OpenFiles
+from doctor.checkpoint.optimizer_slots import MASTERS
+from doctor.checkpoint.records import Norm, NormEvidence, Optimizer
 from doctor.checkpoint.tensors import Entry, Group, OptimizerState, Tensor
 
 READS = 20_000
 """Reads of moments. Fewer where each is a request."""
 
 
-def summarise(
-    folder: Folder,
+def summarize(
+    directory: Directory,
     state: OptimizerState,
     tensors: Sequence[Tensor],
     norms: Sequence[Norm],
     ordered: bool = False,
     reads: int = READS,
 ) -> Optimizer:
-    """What a state tells of the run, and of the norms that stand at their initial value.
+    """A state's summary, with evidence about the norms that are at their initial value.
 
-    `tensors` are the model's; `ordered` says that they are in the order of its modules, as
-    torch.save keeps a state_dict and safetensors does not. `reads` bounds the reads of moments.
+    `tensors` are the model's; `ordered`: they are in the order of its modules, as torch.save keeps
+    a state_dict and safetensors does not. `reads` limits the number of reads of moments.
     """
-    still = [norm for norm in norms if norm.value in ("ones", "zeros")]
-    with contextlib.ExitStack() as files:
-        reading = Reading(folder, files, reads)
-        known: dict[str, bool | None] = {}
+    initial = [norm for norm in norms if norm.value in ("ones", "zeros")]
+    with OpenFiles(directory) as files:
+        reading = Reading(files, reads)
+        cache: dict[str, bool | None] = {}
 
-        def zero(entry: Entry) -> bool | None:
-            if entry.key not in known:
-                known[entry.key] = reading.entry_is_zero(entry)
-            return known[entry.key]
+        def is_zero(entry: Entry) -> bool | None:
+            if entry.key not in cache:
+                cache[entry.key] = reading.entry_is_zero(entry)
+            return cache[entry.key]
 
-        small = sorted(state.entries, key=lambda each: sum(s.elements for s in moments(each)))
-        reading.ahead(slot for entry in small[:reads] for slot in moments(entry)[:1])
+        small_first = sorted(
+            state.entries, key=lambda entry: sum(slot.elements for slot in moments(entry))
+        )
+        reading.prefetch(slot for entry in small_first[:reads] for slot in moments(entry)[:1])
         evidence = None
-        if still:
-            evidence = _evidence(state, tensors, still, ordered, reading, zero)
-        zeros = Counter(zero(entry) for entry in small)
+        if initial:
+            evidence = _evidence(state, tensors, initial, ordered, reading, is_zero)
+        zeros = Counter(is_zero(entry) for entry in small_first)
     keys = {key for group in state.groups for key in group.keys}
-    kept = {entry.key for entry in state.entries}
+    with_state = {entry.key for entry in state.entries}
     steps = _steps(state.entries)
     return Optimizer(
         file=shown(state.file, 300),
         kind=_kind(state),
         nonfinite=_nonfinite(state),
         entries=len(state.entries),
-        parameters=len(keys | kept),
-        missing=len(keys - kept - _stateless(state)),
-        missing_names=_missing_names(state, kept),
+        parameters=len(keys | with_state),
+        missing=len(keys - with_state - _stateless(state)),
+        missing_names=_missing_names(state, with_state),
         moments=dict(Counter(filter(None, map(moment_dtype, state.entries)))),
-        follows=bool(state.entries) and all(map(_follows, state.entries)),
-        zero=zeros[True],
-        moving=zeros[False],
-        unread=zeros[None],
+        moments_follow_weights=bool(state.entries) and all(map(_follows_weights, state.entries)),
+        zero_moments=zeros[True],
+        nonzero_moments=zeros[False],
+        unread_moments=zeros[None],
         step_min=min(steps, default=None),
         step_max=max(steps, default=None),
         lr=tuple(rate for group in state.groups if (rate := _rate(group)) is not None)[:1000],
@@ -81,7 +82,7 @@ def summarise(
         )[:1000],
         masters=dict(Counter(master.dtype for master in _masters(state).values())),
         low_masters=state.low_masters,
-        defeats=next(filter(None, map(defeat, state.entries)), ""),
+        compensation=next(filter(None, map(compensation_slot, state.entries)), ""),
         norms=evidence,
     )
 
@@ -89,55 +90,56 @@ def summarise(
 def _evidence(
     state: OptimizerState,
     tensors: Sequence[Tensor],
-    still: Sequence[Norm],
+    norms: Sequence[Norm],
     ordered: bool,
     reading: Reading,
-    zero: Any,
-) -> Evidence:
-    names = [norm.name for norm in still]
-    found = attribute(state, tensors, names, ordered, zero)
-    moving = [entry for entry in found.entries if zero(entry) is False]
-    dtypes = Counter(filter(None, map(moment_dtype, moving)))
-    steps = _steps(found.entries)
-    masters = Counter(_still(each, reading) for each in _masters_of(state, found, names))
-    return Evidence(
-        norms=len(still),
-        by=found.by,
-        reason=found.reason,
-        absent=found.kinds["absent"],
-        missing=found.kinds["missing"],
-        zero=found.kinds["zero"],
-        moving=found.kinds["moving"],
-        unread=found.kinds["unread"],
+    is_zero: IsZero,
+) -> NormEvidence:
+    """The state of norms that are at their initial value."""
+    names = [norm.name for norm in norms]
+    matches = match_norms(state, tensors, names, ordered, is_zero)
+    nonzero = [entry for entry in matches.entries if is_zero(entry) is False]
+    dtypes = Counter(filter(None, map(moment_dtype, nonzero)))
+    steps = _steps(matches.entries)
+    masters = Counter(_is_initial(each, reading) for each in _masters_of(state, matches, names))
+    return NormEvidence(
+        norms=len(norms),
+        matched_by=matches.by,
+        reason=matches.reason,
+        absent=matches.kinds["absent"],
+        missing=matches.kinds["missing"],
+        zero_moments=matches.kinds["zero"],
+        nonzero_moments=matches.kinds["nonzero"],
+        unread_moments=matches.kinds["unread"],
         dtypes=dict(dtypes),
         step_min=min(steps, default=None),
         step_max=max(steps, default=None),
-        lr_max=_largest_rate(state, found, names),
-        masters_moved=masters[False],
-        masters_still=masters[True],
+        lr_max=_largest_rate(state, matches, names),
+        masters_changed=masters[False],
+        masters_unchanged=masters[True],
     )
 
 
 def _masters(state: OptimizerState) -> dict[str, Tensor]:
     """Key or name -> the copy of the weight that is stepped."""
-    found = {plain(master.name): master for master in state.masters}
+    masters = {plain(master.name): master for master in state.masters}
     for entry in state.entries:
         for slot in MASTERS:
             if slot in entry.slots and entry.slots[slot].dtype in ("F32", "F64"):
-                found[entry.key] = entry.slots[slot]
-    return found
+                masters[entry.key] = entry.slots[slot]
+    return masters
 
 
-def _masters_of(state: OptimizerState, found: Attributed, names: Sequence[str]) -> list[Tensor]:
+def _masters_of(state: OptimizerState, matches: NormMatches, names: Sequence[str]) -> list[Tensor]:
     masters = _masters(state)
     return [
         master
         for name in names
-        if (master := masters.get(found.keys.get(name, "")) or masters.get(plain(name)))
+        if (master := masters.get(matches.keys.get(name, "")) or masters.get(plain(name)))
     ]
 
 
-def _still(master: Tensor, reading: Reading) -> bool | None:
+def _is_initial(master: Tensor, reading: Reading) -> bool | None:
     """Whether a master is all ones or all zeros; None where it is not read."""
     one = ONE.get(master.dtype)
     data = reading.whole(master, LARGEST)
@@ -146,8 +148,10 @@ def _still(master: Tensor, reading: Reading) -> bool | None:
     return data == one * master.elements or all_zero(data, master.dtype)
 
 
-def _largest_rate(state: OptimizerState, found: Attributed, names: Sequence[str]) -> float | None:
-    keys = {found.keys.get(name) for name in names} - {None}
+def _largest_rate(
+    state: OptimizerState, matches: NormMatches, names: Sequence[str]
+) -> float | None:
+    keys = {matches.keys.get(name) for name in names} - {None}
     groups = [group for group in state.groups if keys & {*group.keys}] or state.groups
     return max(filter(None, map(_rate, groups)), default=_zero_rate(groups))
 
@@ -169,14 +173,14 @@ def _steps(entries: Iterable[Entry]) -> list[float]:
 
 
 def _nonfinite(state: OptimizerState) -> tuple[str, ...]:
-    """What of the state itself is NaN or infinite."""
-    told = {
+    """Names of the state's own numbers that are NaN or infinite."""
+    numbers_by_name = {
         "step": [entry.step for entry in state.entries],
         "learning rate": [group.lr for group in state.groups],
     }
     return tuple(
-        word
-        for word, numbers in told.items()
+        name
+        for name, numbers in numbers_by_name.items()
         if any(number is not None and not math.isfinite(number) for number in numbers)
     )
 
@@ -190,16 +194,16 @@ def _plain_sgd(group: Group) -> bool:
     return {"dampening", "nesterov"} <= {*group.options} and "momentum" not in group.options
 
 
-def _missing_names(state: OptimizerState, kept: set[str]) -> tuple[str, ...]:
-    kept = kept | _stateless(state)
+def _missing_names(state: OptimizerState, with_state: set[str]) -> tuple[str, ...]:
+    present = with_state | _stateless(state)
     named = chain.from_iterable(
         zip(group.keys, group.names or group.keys, strict=True) for group in state.groups
     )
-    missing = (name for key, name in named if key not in kept)
+    missing = (name for key, name in named if key not in present)
     return tuple(shown(name) for name in missing if not NUMBER.fullmatch(name))[:10]
 
 
-def _follows(entry: Entry) -> bool:
+def _follows_weights(entry: Entry) -> bool:
     """Whether its moments have the dtype of the weights, as torch's own optimizers keep them.
 
     Fused optimizers of other libraries count steps in the group and keep fp32 moments of bf16
@@ -227,14 +231,14 @@ _KINDS = (
 def _kind(state: OptimizerState) -> str:
     slots = set(chain.from_iterable(entry.slots for entry in state.entries))
     options = set(chain.from_iterable(group.options for group in state.groups))
-    found = [next((word for slot, word in _KINDS if slot in slots), "")]
+    names = [next((name for slot, name in _KINDS if slot in slots), "")]
     if "momentum_buffer" in slots and "square_avg" not in slots:
         muon = options & {"ns_steps", "ns_coefficients"}
         sgd = "dampening" in options
-        found.append("Muon" if muon else "SGD with momentum" if sgd else "SGD or Muon")
-    said = " and ".join(filter(None, found))
-    if not said and "betas" in options:
+        names.append("Muon" if muon else "SGD with momentum" if sgd else "SGD or Muon")
+    kind = " and ".join(filter(None, names))
+    if not kind and "betas" in options:
         return "Adam"
-    if not said and {"dampening", "nesterov"} <= options:
+    if not kind and {"dampening", "nesterov"} <= options:
         return "SGD" if all(map(_plain_sgd, state.groups)) else "SGD with momentum"
-    return said or "of a kind that is not known"
+    return kind or "of an unknown kind"

@@ -1,11 +1,11 @@
-"""Names of tensors: data of strangers, in which roles and norms are recognised."""
+"""Roles and norms, recognized in the untrusted names of tensors."""
 
 from __future__ import annotations
 
 import re
 from functools import lru_cache
-from typing import Literal
 
+from doctor.checkpoint.records import Kind
 from doctor.checkpoint.tensors import Tensor
 
 NORM_DTYPES = ("BF16", "F16", "F32", "F64")
@@ -16,7 +16,6 @@ _INNER = re.compile(r"\.\d+(?![^.])")
 
 _WEIGHT = re.compile(r"(?:weight|scale|gamma|g|.*norm_(?:weight|scale|gamma))")
 _NORM = re.compile(r"norm|layrnorm|rms|(?:^|_)ln(?:_|\d|$)|(?:^|_)bn\d*(?:_|$)")
-Kind = Literal["norm", "attention", "MLP", "embedding", "head", "other"]
 
 _KINDS: tuple[tuple[Kind, re.Pattern[str]], ...] = (
     (
@@ -54,7 +53,7 @@ _KINDS: tuple[tuple[Kind, re.Pattern[str]], ...] = (
 
 _ROTARY = re.compile(r"rotary|inv_freq|rope")
 
-_BORN_AT_ONE = re.compile(
+_INITIALIZED_TO_ONE = re.compile(
     r"(?:.*\.)?(?:D|[Dd]t_bias|lambda[12]|(?:ls\d?|layer_?scale_?\d?|LayerScale_?\d?)\.(?:gamma|scale)"
     r"|gamma_[12]|layer_scale_\d|layer_scale_parameter\d?|alpha|router\.scale|ia3_l(?:\.\w+)?)"
 )
@@ -93,7 +92,7 @@ def is_norm(tensor: Tensor) -> bool:
     return bool(_NORM.search(last) or _NORM.search(owner))
 
 
-def is_born_at_one(tensor: Tensor) -> bool:
+def is_initialized_to_one(tensor: Tensor) -> bool:
     """A parameter other than a norm whose initial value is 1.0, or often is.
 
     A vector, also where it is kept with further dimensions of length 1.
@@ -101,7 +100,7 @@ def is_born_at_one(tensor: Tensor) -> bool:
     if tensor.dtype not in NORM_DTYPES or not tensor.elements or is_norm(tensor):
         return False
     vector = max(tensor.shape, default=0) == tensor.elements
-    return vector and bool(_BORN_AT_ONE.fullmatch(tensor.name[-300:]))
+    return vector and bool(_INITIALIZED_TO_ONE.fullmatch(tensor.name[-300:]))
 
 
 def part_of(tensor: Tensor) -> Kind:
@@ -115,9 +114,9 @@ def kind_of(name: str, dimensions: int) -> Kind:
 
 
 @lru_cache(maxsize=10_000)
-def _kind(name: str, flat: bool) -> Kind:
+def _kind(name: str, vector: bool) -> Kind:
     path = name[-300:].casefold().replace("*", "0")
-    if flat and _of_norm(path.split(".")):
+    if vector and _of_norm(path.split(".")):
         return "norm"
     if _ROTARY.search(path):
         return "other"

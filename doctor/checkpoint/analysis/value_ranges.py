@@ -8,11 +8,11 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from doctor.checkpoint.analysis.nonfinite import FORMATS
-from doctor.checkpoint.tensors import Part, Tensor
+from doctor.checkpoint.tensors import Tensor
 
 
-class Owned(NamedTuple):
-    """A range of a run, and the tensor whose bytes from `skipped` on it holds."""
+class Piece(NamedTuple):
+    """A range of a span, and the tensor whose bytes from `skipped` on it holds."""
 
     begin: int
     end: int
@@ -21,54 +21,49 @@ class Owned(NamedTuple):
 
 
 @dataclass(slots=True)
-class Run:
+class Span:
     """Bytes of one file; tensors that share them are all named."""
 
     file: str
     dtype: str
     begin: int
     end: int
-    owned: list[Owned] = field(default_factory=list)
+    pieces: list[Piece] = field(default_factory=list)
     reach: list[int] = field(default_factory=list)
-    """Up to where the first, the first two, ... of `owned` go."""
+    """Where the first, the first two, ... of `pieces` end at most."""
 
-    def within(self, begin: int, end: int) -> Iterator[Owned]:
+    def within(self, begin: int, end: int) -> Iterator[Piece]:
         """What lies between two places of the file, at least in part."""
-        for owned in self.owned[bisect.bisect_right(self.reach, begin) :]:
-            if owned.begin >= end:
+        for piece in self.pieces[bisect.bisect_right(self.reach, begin) :]:
+            if piece.begin >= end:
                 return
-            if owned.end > begin:
-                yield owned
+            if piece.end > begin:
+                yield piece
 
 
-def parts(tensor: Tensor) -> tuple[Part, ...]:
-    """Where a tensor's bytes are, in order."""
-    return tensor.parts or (Part(tensor.file, tensor.begin, tensor.end),)
-
-
-def merge(tensors: Iterable[Tensor]) -> list[Run]:
+def merge(tensors: Iterable[Tensor]) -> list[Span]:
     """As few runs as there can be, in the order of the files."""
-    owned: list[tuple[str, str, Owned]] = []
+    pieces: list[tuple[str, str, Piece]] = []
     for tensor in tensors:
         skipped = 0
-        for part in parts(tensor):
+        for part in tensor.ranges:
             if part.end > part.begin:
-                piece = Owned(part.begin, part.end, skipped, tensor)
-                owned.append((part.file, tensor.dtype, piece))
+                piece = Piece(part.begin, part.end, skipped, tensor)
+                pieces.append((part.file, tensor.dtype, piece))
             skipped += part.end - part.begin
-    owned.sort(key=lambda item: (*item[:2], item[2].begin))
-    runs: list[Run] = []
-    for file, dtype, piece in owned:
-        if not (runs and _continues(runs[-1], file, dtype, piece)):
-            runs.append(Run(file, dtype, piece.begin, piece.end))
-        run = runs[-1]
-        run.end = max(run.end, piece.end)
-        run.owned.append(piece)
-        run.reach.append(run.end)
-    return sorted(runs, key=lambda run: (run.file, run.begin))
+    pieces.sort(key=lambda item: (*item[:2], item[2].begin))
+    spans: list[Span] = []
+    for file, dtype, piece in pieces:
+        if not (spans and _continues(spans[-1], file, dtype, piece)):
+            spans.append(Span(file, dtype, piece.begin, piece.end))
+        span = spans[-1]
+        span.end = max(span.end, piece.end)
+        span.pieces.append(piece)
+        span.reach.append(span.end)
+    return sorted(spans, key=lambda span: (span.file, span.begin))
 
 
-def _continues(run: Run, file: str, dtype: str, piece: Owned) -> bool:
+def _continues(span: Span, file: str, dtype: str, piece: Piece) -> bool:
     """Side by side or overlapping, with values that begin at the same places."""
-    beside = run.file == file and run.dtype == dtype and piece.begin <= run.end
-    return beside and (piece.begin - run.begin) % FORMATS[dtype].size == 0
+    beside = span.file == file and span.dtype == dtype and piece.begin <= span.end
+    return beside and (piece.begin - span.begin) % FORMATS[dtype].size == 0

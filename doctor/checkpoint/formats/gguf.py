@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from doctor._util.units import shown
+from doctor.checkpoint.errors import CheckpointError
 from doctor.checkpoint.formats.safetensors import WIDEST, unreadable
-from doctor.checkpoint.io.file_type import disguise
-from doctor.checkpoint.io.files import Source, Wrong
+from doctor.checkpoint.io.file_type import describe_file_type
+from doctor.checkpoint.io.files import Source
 from doctor.checkpoint.records import Problem
 from doctor.checkpoint.tensors import Shard, Tensor
 
@@ -25,7 +26,7 @@ MOST_WORDS = 4_000_000
 LONGEST_NAME = 64
 MOST_DIMENSIONS = 4
 
-KEPT = 200
+MOST_LETTERS = 200
 """Letters of a value that are kept."""
 
 QUANTISED: dict[int, tuple[str, int, int]] = {
@@ -92,30 +93,32 @@ class _Cursor:
         return self.start + self.at
 
     def take(self, size: int) -> bytes:
-        """The next bytes. Raises Wrong where the file ends before."""
+        """The next bytes. Raises CheckpointError where the file ends before."""
         if size > len(self.chunk) - self.at:
             self.skip(0)
             self.start, self.at = self.place, 0
             self.chunk = self.source.read(max(size, CHUNK), self.start)
             if len(self.chunk) < size:
-                raise Wrong("damaged", f"ends within its header, at byte {self.source.size:,}")
+                raise CheckpointError(
+                    "damaged", f"ends within its header, at byte {self.source.size:,}"
+                )
         self.at += size
         return self.chunk[self.at - size : self.at]
 
     def skip(self, size: int) -> None:
-        """Go on without reading. Raises Wrong where that leads out of the file."""
+        """Go on without reading. Raises CheckpointError where that leads out of the file."""
         self.at += size
         if self.place > self.source.size:
-            raise Wrong("damaged", "has a header that is longer than the file")
+            raise CheckpointError("damaged", "has a header that is longer than the file")
 
     def number(self, form: str) -> Any:
         return struct.unpack("<" + form, self.take(struct.calcsize("<" + form)))[0]
 
     def text(self) -> str:
         size = self.number("Q")
-        data = self.take(min(size, KEPT * 4)) if size <= self.source.size else b""
+        data = self.take(min(size, MOST_LETTERS * 4)) if size <= self.source.size else b""
         self.skip(size - len(data))
-        return data.decode("utf-8", "replace")[:KEPT]
+        return data.decode("utf-8", "replace")[:MOST_LETTERS]
 
 
 def read_gguf(source: Source, file: str) -> Shard:
@@ -123,54 +126,56 @@ def read_gguf(source: Source, file: str) -> Shard:
     try:
         cursor = _Cursor(source)
         tensors, keys = _opening(cursor)
-        said = _keys(cursor, keys)
+        values = _keys(cursor, keys)
         entries = [_entry(cursor) for _ in range(tensors)]
-        found = _placed(entries, cursor.place, _alignment(said), file)
-    except Wrong as wrong:
-        return unreadable(file, source.size, wrong)
-    metadata = {key: value for key, value in said.items() if isinstance(value, str)}
-    return Shard(file, source.size, found, metadata, tuple(_problems(found, source.size, file)))
+        placed = _placed(entries, cursor.place, _alignment(values), file)
+    except CheckpointError as error:
+        return unreadable(file, source.size, error)
+    metadata = {key: value for key, value in values.items() if isinstance(value, str)}
+    return Shard(file, source.size, placed, metadata, tuple(_problems(placed, source.size, file)))
 
 
 def _opening(cursor: _Cursor) -> tuple[int, int]:
     """How many tensors and keys there are."""
     first = cursor.source.read(24, 0)
     if not first.startswith(b"GGUF"):
-        raise Wrong("damaged", f"is {disguise(first) or 'no GGUF file'}")
+        raise CheckpointError("damaged", f"is {describe_file_type(first) or 'no GGUF file'}")
     if len(first) < 24:
-        raise Wrong("damaged", "ends within its header")
+        raise CheckpointError("damaged", "ends within its header")
     version, tensors, keys = struct.unpack_from("<IQQ", first, 4)
     if not version & 0xFFFF:
-        raise Wrong("not-inspectable", "is a big-endian GGUF file")
+        raise CheckpointError("not-inspectable", "is a big-endian GGUF file")
     if version not in (2, 3):
-        raise Wrong("not-inspectable", f"is a GGUF file of version {version}")
+        raise CheckpointError("not-inspectable", f"is a GGUF file of version {version}")
     if tensors > MOST_TENSORS or keys > MOST_KEYS:
         text = f"says that it has {tensors:,} tensors and {keys:,} keys"
-        raise Wrong("damaged" if tensors * 24 > cursor.source.size else "not-inspectable", text)
+        raise CheckpointError(
+            "damaged" if tensors * 24 > cursor.source.size else "not-inspectable", text
+        )
     cursor.take(24)
     return tensors, keys
 
 
 def _keys(cursor: _Cursor, count: int) -> dict[str, str | int]:
     """Texts and whole numbers by their keys; all else is passed over."""
-    found: dict[str, str | int] = {}
+    values: dict[str, str | int] = {}
     for _ in range(count):
         key, kind = cursor.text(), cursor.number("I")
         if kind == _STRING:
-            found[key] = cursor.text()
+            values[key] = cursor.text()
         elif kind == _ARRAY:
             _array(cursor, 0)
         else:
             value = cursor.number(_scalar(kind))
             if isinstance(value, int):
-                found[key] = value
-    return found
+                values[key] = value
+    return values
 
 
 def _scalar(kind: int) -> str:
     form = _SCALARS.get(kind)
     if form is None:
-        raise Wrong(
+        raise CheckpointError(
             "not-inspectable", f"has a value of type {kind}, which the doctor does not know"
         )
     return form
@@ -183,9 +188,11 @@ def _array(cursor: _Cursor, depth: int) -> None:
         return
     cursor.words -= count
     if cursor.words < 0 or depth > 3:
-        raise Wrong("not-inspectable", "has a header with more words than the doctor reads")
+        raise CheckpointError(
+            "not-inspectable", "has a header with more words than the doctor reads"
+        )
     if count * 8 > cursor.source.size:
-        raise Wrong("damaged", "has a header that is longer than the file")
+        raise CheckpointError("damaged", "has a header that is longer than the file")
     for _ in range(count):
         if kind == _ARRAY:
             _array(cursor, depth + 1)
@@ -193,22 +200,22 @@ def _array(cursor: _Cursor, depth: int) -> None:
             cursor.skip(int.from_bytes(cursor.take(8), "little"))
 
 
-def _alignment(said: dict[str, str | int]) -> int:
-    found = said.get("general.alignment", 32)
-    if not isinstance(found, int) or not 0 < found <= 1 << 20 or found & 7:
-        raise Wrong("damaged", "has a general.alignment that is no multiple of 8")
-    return found
+def _alignment(values: dict[str, str | int]) -> int:
+    alignment = values.get("general.alignment", 32)
+    if not isinstance(alignment, int) or not 0 < alignment <= 1 << 20 or alignment & 7:
+        raise CheckpointError("damaged", "has a general.alignment that is no multiple of 8")
+    return alignment
 
 
 def _entry(cursor: _Cursor) -> tuple[str, tuple[int, ...], int, int]:
     """Name, shape as torch has it, type and offset."""
     size = cursor.number("Q")
     if not 0 < size < 4 * LONGEST_NAME:
-        raise Wrong("damaged", f"names a tensor with {size:,} bytes")
+        raise CheckpointError("damaged", f"names a tensor with {size:,} bytes")
     name = cursor.take(size).decode("utf-8", "replace")
     dimensions = cursor.number("I")
     if dimensions > MOST_DIMENSIONS:
-        raise Wrong("damaged", f"gives {shown(name)} {dimensions:,} dimensions")
+        raise CheckpointError("damaged", f"gives {shown(name)} {dimensions:,} dimensions")
     lengths = struct.unpack(f"<{dimensions}Q", cursor.take(8 * dimensions))
     kind, offset = struct.unpack("<IQ", cursor.take(12))
     return name, tuple(reversed(lengths)), kind, offset
@@ -217,28 +224,32 @@ def _entry(cursor: _Cursor) -> tuple[str, tuple[int, ...], int, int]:
 def _placed(
     entries: list[tuple[str, tuple[int, ...], int, int]], header: int, alignment: int, file: str
 ) -> tuple[Tensor, ...]:
-    """The tensors with their bytes, which begin behind the header. Raises Wrong."""
+    """The tensors with their bytes, which begin behind the header. Raises CheckpointError."""
     start = -(-header // alignment) * alignment
-    found: list[Tensor] = []
+    tensors: list[Tensor] = []
     for name, shape, kind, offset in entries:
         elements = 1
         for length in shape:
             elements *= length
         if elements >= WIDEST or offset >= WIDEST:
-            raise Wrong("damaged", f"gives {shown(name)} a shape or place beyond 2^63")
+            raise CheckpointError("damaged", f"gives {shown(name)} a shape or place beyond 2^63")
         if offset % alignment:
-            raise Wrong("damaged", f"puts {shown(name)} beside the alignment of {alignment} bytes")
+            raise CheckpointError(
+                "damaged", f"puts {shown(name)} beside the alignment of {alignment} bytes"
+            )
         dtype, block, size = TYPES.get(kind, (f"ggml type {kind}", 1, 0))
         row = shape[-1] if shape else 1
         if row % block:
-            raise Wrong("damaged", f"gives {shown(name)} rows of {row:,} elements in {dtype}")
+            raise CheckpointError(
+                "damaged", f"gives {shown(name)} rows of {row:,} elements in {dtype}"
+            )
         begin = start + offset
         end = begin + elements // block * size
-        found.append(Tensor(name, dtype, shape, elements, file, begin, end))
-    found.sort(key=lambda tensor: (tensor.begin, tensor.end))
-    if len({tensor.name for tensor in found}) < len(found):
-        raise Wrong("damaged", "names a tensor twice in its header")
-    return tuple(found)
+        tensors.append(Tensor(name, dtype, shape, elements, file, begin, end))
+    tensors.sort(key=lambda tensor: (tensor.begin, tensor.end))
+    if len({tensor.name for tensor in tensors}) < len(tensors):
+        raise CheckpointError("damaged", "names a tensor twice in its header")
+    return tuple(tensors)
 
 
 def _problems(tensors: tuple[Tensor, ...], size: int, file: str) -> list[Problem]:

@@ -11,8 +11,9 @@ import msgspec
 
 from doctor._util.units import shown
 from doctor.checkpoint.dtypes import BITS
-from doctor.checkpoint.io.file_type import disguise
-from doctor.checkpoint.io.files import Source, Wrong
+from doctor.checkpoint.errors import CheckpointError
+from doctor.checkpoint.io.file_type import describe_file_type
+from doctor.checkpoint.io.files import Source
 from doctor.checkpoint.records import Problem
 from doctor.checkpoint.tensors import Shard, Tensor
 
@@ -58,22 +59,20 @@ def read_shard(source: Source, file: str) -> Shard:
         tensors = _tensors(header, file, start)
         tensors.sort(key=attrgetter("begin", "end"))
         end = _contiguous(tensors, start)
-    except Wrong as wrong:
-        return unreadable(file, size, wrong)
+    except CheckpointError as error:
+        return unreadable(file, size, error)
     problems = [*_unknown_dtypes(tensors, file), *_ending(end, size, file)]
     return Shard(file, size, tuple(tensors), metadata, tuple(problems))
 
 
-def unreadable(file: str, size: int, wrong: Wrong) -> Shard:
-    """A file of which nothing is known but what is wrong.
+def unreadable(file: str, size: int, error: CheckpointError) -> Shard:
+    """A file without a readable header.
 
-    Only a file that calls itself a file of weights is at fault for not being one.
+    Only a file whose name promises weights is at fault; any other is not inspectable.
     """
-    kind = wrong.kind
-    if kind in ("damaged", "disguised") and not file.endswith(WEIGHTS):
-        kind = "not-inspectable"
-    problem = Problem(kind=kind, file=shown(file), text=wrong.text)  # type: ignore[arg-type]
-    return Shard(file, size, problems=(problem,), readable=False)
+    if error.kind in ("damaged", "disguised") and not file.endswith(WEIGHTS):
+        error = CheckpointError("not-inspectable", error.text)
+    return Shard(file, size, problems=(error.problem(file),), readable=False)
 
 
 def _text(source: Source) -> tuple[int, bytes]:
@@ -91,21 +90,21 @@ def _text(source: Source) -> tuple[int, bytes]:
         text = (
             f"has a header of {length:,} bytes, over the safetensors library's limit of {LIMIT:,}"
         )
-        raise Wrong("over-limit", text)
+        raise CheckpointError("over-limit", text)
     if length <= len(first) - 8:
         return 8 + length, first[8 : 8 + length]
     return 8 + length, source.read(length, 8)
 
 
 def _refuse(first: bytes, text: str) -> NoReturn:
-    """Name what the file is, before anything is said of its header."""
-    if known := disguise(first):
-        raise Wrong("disguised", f"is {known}")
-    raise Wrong("damaged", text)
+    """Name the file's type if it is known, else what is wrong with the header."""
+    if file_type := describe_file_type(first):
+        raise CheckpointError("disguised", f"is {file_type}")
+    raise CheckpointError("damaged", text)
 
 
 def _quickly(text: bytes) -> tuple[dict[str, str], dict[str, Listed]] | None:
-    """A header as the library writes it; None where only a careful look can tell what it is.
+    """A header as the library writes it; None where it needs `_carefully`.
 
     The parser keeps the last of two entries of one name, so colons are counted: an entry has four
     at least, one after each key, and four times as many as entries are left if none came twice.
@@ -118,7 +117,7 @@ def _quickly(text: bytes) -> tuple[dict[str, str], dict[str, Listed]] | None:
         if text.startswith(_BEGINNING):
             metadata, entries = _after_metadata(text)
         header = _LISTED.decode(entries)
-    except (ValueError, RecursionError, MemoryError, Wrong):
+    except (ValueError, RecursionError, MemoryError, CheckpointError):
         return None
     if not header or _METADATA in header or entries.count(b":") != 4 * len(header):
         return None
@@ -126,13 +125,13 @@ def _quickly(text: bytes) -> tuple[dict[str, str], dict[str, Listed]] | None:
 
 
 def _after_metadata(text: bytes) -> tuple[dict[str, str], bytes]:
-    """What stands first, and the rest of the header without it."""
+    """The metadata at the start, and the rest of the header without it."""
     skipped = len(_BEGINNING)
-    found, end = _DECODER.raw_decode(text[skipped : skipped + FIRST].decode())
+    metadata, end = _DECODER.raw_decode(text[skipped : skipped + FIRST].decode())
     rest = text[skipped + end :].lstrip(b" ")
     if not rest.startswith(b","):
         raise ValueError
-    return _metadata(found), b"{" + rest[1:]
+    return _metadata(metadata), b"{" + rest[1:]
 
 
 def _carefully(text: bytes) -> tuple[dict[str, str], dict[str, Listed]]:
@@ -146,34 +145,38 @@ def _parse(text: bytes) -> dict[str, Any]:
     if len(text) > LONG:
         _plausible(text)
     try:
-        found = json.loads(text.decode(), object_pairs_hook=_once, parse_constant=_no_constant)
+        header = json.loads(text.decode(), object_pairs_hook=_once, parse_constant=_no_constant)
     except UnicodeDecodeError:
-        raise Wrong("damaged", "has a header that is not UTF-8") from None
+        raise CheckpointError("damaged", "has a header that is not UTF-8") from None
     except RecursionError:
-        raise Wrong("damaged", "has a header that is nested too deeply") from None
+        raise CheckpointError("damaged", "has a header that is nested too deeply") from None
     except MemoryError:
-        raise Wrong("damaged", "has a header that takes too much memory to read") from None
+        raise CheckpointError(
+            "damaged", "has a header that takes too much memory to read"
+        ) from None
     except ValueError:
-        raise Wrong("damaged", "has a header that is not valid JSON") from None
-    if not isinstance(found, dict):
-        raise Wrong("damaged", "has a header that is not a JSON object")
-    return found
+        raise CheckpointError("damaged", "has a header that is not valid JSON") from None
+    if not isinstance(header, dict):
+        raise CheckpointError("damaged", "has a header that is not a JSON object")
+    return header
 
 
 def _plausible(text: bytes) -> None:
     """An entry opens three brackets; lists of lists would take forty times their own length."""
     entries = text.count(b'"data_offsets"')
     if text.count(b"[") + text.count(b"{") > 6 * entries + 1000:
-        raise Wrong("damaged", f"has a header of {len(text):,} bytes that does not list tensors")
+        raise CheckpointError(
+            "damaged", f"has a header of {len(text):,} bytes that does not list tensors"
+        )
 
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) != len(pairs):
-        seen: set[str] = set()
-        twice = next(name for name, _ in pairs if name in seen or seen.add(name))  # type: ignore[func-returns-value]
-        raise Wrong("damaged", f"names {shown(twice)} twice in its header")
-    return found
+    unique = dict(pairs)
+    if len(unique) != len(pairs):
+        earlier: set[str] = set()
+        twice = next(name for name, _ in pairs if name in earlier or earlier.add(name))  # type: ignore[func-returns-value]
+        raise CheckpointError("damaged", f"names {shown(twice)} twice in its header")
+    return unique
 
 
 def _no_constant(word: str) -> NoReturn:
@@ -183,12 +186,12 @@ def _no_constant(word: str) -> NoReturn:
 _DECODER = json.JSONDecoder(object_pairs_hook=_once, parse_constant=_no_constant)
 
 
-def _metadata(found: Any) -> dict[str, str]:
-    if found is None:
+def _metadata(value: Any) -> dict[str, str]:
+    if value is None:
         return {}
-    if isinstance(found, dict) and all(isinstance(value, str) for value in found.values()):
-        return found
-    raise Wrong("damaged", "has __metadata__ that does not map text to text")
+    if isinstance(value, dict) and all(isinstance(text, str) for text in value.values()):
+        return value
+    raise CheckpointError("damaged", "has __metadata__ that does not map text to text")
 
 
 def _tensors(header: dict[str, Listed], file: str, start: int) -> list[Tensor]:
@@ -196,54 +199,63 @@ def _tensors(header: dict[str, Listed], file: str, start: int) -> list[Tensor]:
     tensors = []
     for name, listed in header.items():
         shape, (begin, end) = listed.shape, listed.data_offsets
-        known, bits = _KNOWN.get(listed.dtype, (listed.dtype, 0))
+        dtype, bits = _KNOWN.get(listed.dtype, (listed.dtype, 0))
         elements = math.prod(shape)
         if elements * bits != (end - begin) * 8 or not 0 < elements < WIDEST:
             elements = _fitting(name, listed)
-        tensors.append(Tensor(name, known, shape, elements, file, start + begin, start + end))
+        tensors.append(Tensor(name, dtype, shape, elements, file, start + begin, start + end))
     return tensors
 
 
 def _fitting(name: str, listed: Listed) -> int:
-    """How many elements a tensor has, if its bytes are as many as they take. Raises Wrong."""
+    """How many elements a tensor has, if its bytes are as many as they take.
+
+    Raises CheckpointError.
+    """
     begin, end = listed.data_offsets
     if begin > end:
-        raise Wrong("damaged", f"gives {shown(name)} offsets that are no range")
+        raise CheckpointError("damaged", f"gives {shown(name)} offsets that are no range")
     elements = 1
     for length in listed.shape:
         elements *= length
         if elements >= WIDEST:
-            raise Wrong("damaged", f"gives {shown(name)} a shape of more than 2^63 elements")
+            raise CheckpointError(
+                "damaged", f"gives {shown(name)} a shape of more than 2^63 elements"
+            )
     bits = BITS.get(listed.dtype)
     room = (end - begin) * 8
     if elements > room if bits is None else elements * bits != room:
-        said = f"{listed.dtype} with {elements:,} elements in {end - begin:,} bytes"
-        raise Wrong("damaged", f"gives {shown(name)} a size that does not fit its shape: {said}")
+        sizes = f"{listed.dtype} with {elements:,} elements in {end - begin:,} bytes"
+        raise CheckpointError(
+            "damaged", f"gives {shown(name)} a size that does not fit its shape: {sizes}"
+        )
     return elements
 
 
 def _listed(name: str, entry: Any) -> Listed:
     if not name.isascii() and any("\ud800" <= letter <= "\udfff" for letter in name):
-        raise Wrong("damaged", f"names a tensor with half a character: {shown(name)}")
-    known = entry if isinstance(entry, dict) else {}
-    dtype, shape, offsets = known.get("dtype"), known.get("shape"), known.get("data_offsets")
+        raise CheckpointError("damaged", f"names a tensor with half a character: {shown(name)}")
+    fields = entry if isinstance(entry, dict) else {}
+    dtype, shape, offsets = fields.get("dtype"), fields.get("shape"), fields.get("data_offsets")
     if not (isinstance(dtype, str) and _sizes(shape) and _sizes(offsets)):
-        raise Wrong("damaged", f"describes {shown(name)} without a dtype, shape and offsets")
+        raise CheckpointError(
+            "damaged", f"describes {shown(name)} without a dtype, shape and offsets"
+        )
     if len(offsets) != 2 or offsets[0] > offsets[1]:
-        raise Wrong("damaged", f"gives {shown(name)} offsets that are no range")
+        raise CheckpointError("damaged", f"gives {shown(name)} offsets that are no range")
     listed = Listed(dtype, tuple(shape), (offsets[0], offsets[1]))
     _fitting(name, listed)
     return listed
 
 
-def _sizes(found: Any) -> TypeGuard[list[int]]:
-    return isinstance(found, list) and all(
-        type(size) is int and 0 <= size < WIDEST for size in found
+def _sizes(value: Any) -> TypeGuard[list[int]]:
+    return isinstance(value, list) and all(
+        type(size) is int and 0 <= size < WIDEST for size in value
     )
 
 
 def _contiguous(tensors: list[Tensor], start: int) -> int:
-    """Where the last tensor ends. Holes and overlaps are Wrong."""
+    """Where the last tensor ends. Raises CheckpointError for holes and overlaps."""
     ends: list[int] = [start, *map(attrgetter("end"), tensors)]
     if ends[:-1] == list(map(attrgetter("begin"), tensors)):
         return ends[-1]
@@ -252,8 +264,8 @@ def _contiguous(tensors: list[Tensor], start: int) -> int:
         for tensor, end in zip(tensors, ends, strict=False)
         if tensor.begin != end
     )
-    said = f"a hole of {gap:,} bytes before" if gap > 0 else "bytes that overlap, in"
-    raise Wrong("damaged", f"has {said} {shown(tensor.name)}")
+    problem = f"a hole of {gap:,} bytes before" if gap > 0 else "bytes that overlap, in"
+    raise CheckpointError("damaged", f"has {problem} {shown(tensor.name)}")
 
 
 def _unknown_dtypes(tensors: list[Tensor], file: str) -> list[Problem]:
@@ -268,9 +280,9 @@ def _unknown_dtypes(tensors: list[Tensor], file: str) -> list[Problem]:
 def _ending(end: int, size: int, file: str) -> list[Problem]:
     if end == size:
         return []
-    said = (
+    text = (
         f"is cut short: {size:,} of {end:,} bytes"
         if size < end
         else (f"has {size - end:,} bytes behind its last tensor")
     )
-    return [Problem(kind="damaged", file=shown(file), text=said)]
+    return [Problem(kind="damaged", file=shown(file), text=text)]

@@ -14,7 +14,7 @@ from doctor.checkpoint.formats.torch_tensors import (
     WRAPPER,
     is_tensor,
 )
-from doctor.checkpoint.pickle.nodes import Global, Made, attributes, mapping, stated
+from doctor.checkpoint.pickle.nodes import Global, ObjectNode, attributes, mapping, state_attributes
 
 HOLDERS = ("_parameters", "_buffers", "_modules")
 """Where a module that was pickled whole keeps what is in it; no part of the names."""
@@ -25,7 +25,7 @@ Path: TypeAlias = "tuple[Path, str] | None"
 def holds(node: Any) -> bool:
     """Whether there is anything in it to look at."""
     kind = type(node)
-    return kind is Made or ((kind is dict or kind is list or kind is tuple) and bool(node))
+    return kind is ObjectNode or ((kind is dict or kind is list or kind is tuple) and bool(node))
 
 
 def children(node: Any, path: Path) -> Iterator[tuple[Any, Path]]:
@@ -37,11 +37,11 @@ def children(node: Any, path: Path) -> Iterator[tuple[Any, Path]]:
     elif kind is list or kind is tuple:
         for number, value in enumerate(node):
             yield value, (path, str(number))
-    elif kind is Made:
+    elif kind is ObjectNode:
         yield from _held(node, path)
 
 
-def _held(node: Made, path: Path) -> Iterator[tuple[Any, Path]]:
+def _held(node: ObjectNode, path: Path) -> Iterator[tuple[Any, Path]]:
     """What an object holds: the state of a module, the items of a dictionary, its arguments."""
     if is_tensor(node):
         yield from _in_tensor(node, path)
@@ -59,14 +59,14 @@ def _held(node: Made, path: Path) -> Iterator[tuple[Any, Path]]:
         yield node.args, path
 
 
-def _in_tensor(node: Made, path: Path) -> Iterator[tuple[Any, Path]]:
+def _in_tensor(node: ObjectNode, path: Path) -> Iterator[tuple[Any, Path]]:
     """The plain tensors in one of another kind, under names of their own."""
     name, args = node.name, node.args
     if name in TYPED and len(args) > 3:
         function = args[0] if type(args[0]) is Global else Global("", "")
         if function.text != WRAPPER:
-            yield Made(function, args[2] if type(args[2]) is tuple else ()), path
-        yield from ((held, (path, each)) for each, held in stated(args[3]).items())
+            yield ObjectNode(function, args[2] if type(args[2]) is tuple else ()), path
+        yield from ((held, (path, each)) for each, held in state_attributes(args[3]).items())
     elif name in INNER:
         yield from ((inner, path) for inner in args[:1])
         yield from ((inner, path) for inner in args[3:4])

@@ -1,25 +1,24 @@
 """What torch.save wrote, in either of its forms: the tree of its pickle, and its weights.
 
-torch_objects.py tells how others read a `Tree`.
+torch_objects.py documents the use of a `Tree`.
 """
 
 from __future__ import annotations
 
-from doctor._util.units import shown
+from doctor.checkpoint.errors import CheckpointError
 from doctor.checkpoint.formats.optimizer_state import read_state
 from doctor.checkpoint.formats.torch_legacy import legacy_tree
-from doctor.checkpoint.formats.torch_objects import Tree, number
+from doctor.checkpoint.formats.torch_objects import Tree
 from doctor.checkpoint.formats.torch_zip import zip_tree
-from doctor.checkpoint.io.files import Source, Wrong
-from doctor.checkpoint.pickle.nodes import uncollected
-from doctor.checkpoint.records import Problem
+from doctor.checkpoint.io.files import Source
+from doctor.checkpoint.pickle.nodes import gc_paused
 from doctor.checkpoint.tensors import Shard
 
-__all__ = ["Tree", "number", "read_torch", "read_tree"]
+__all__ = ["Tree", "read_torch", "read_tree"]
 
 
 def read_tree(source: Source, file: str) -> Tree:
-    """What a torch file holds. Raises Wrong."""
+    """What a torch file holds. Raises CheckpointError."""
     if source.read(4, 0) == b"PK\x03\x04":
         return zip_tree(source, file)
     return legacy_tree(source, file)
@@ -28,10 +27,10 @@ def read_tree(source: Source, file: str) -> Tree:
 def read_torch(source: Source, file: str) -> Shard:
     """The weights and the optimizer of one open file; what is wrong with it is in `problems`."""
     try:
-        with uncollected():
+        with gc_paused():
             return _shard(source, file)
-    except Wrong as wrong:
-        problem = Problem(kind=wrong.kind, file=shown(file), text=wrong.text)  # type: ignore[arg-type]
+    except CheckpointError as error:
+        problem = error.problem(file)
         return Shard(file, source.size, problems=(problem,), readable=False)
 
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from doctor._util.units import shown
+from doctor.checkpoint.errors import CheckpointError
 from doctor.checkpoint.formats.torch_dtypes import ITEM, STORAGES
 from doctor.checkpoint.formats.torch_objects import Tree
-from doctor.checkpoint.io.file_type import disguise
-from doctor.checkpoint.io.files import Source, Wrong, ahead
+from doctor.checkpoint.io.file_type import describe_file_type
+from doctor.checkpoint.io.files import Source, prefetch
 from doctor.checkpoint.pickle.nodes import Global, Persistent, Pickled, mapping
 from doctor.checkpoint.pickle.reader import LARGEST, read_pickle
 from doctor.checkpoint.records import Problem
@@ -23,12 +24,12 @@ WIDEST = 1 << 63
 
 
 def legacy_tree(source: Source, file: str) -> Tree:
-    """What a legacy file holds. Raises Wrong."""
+    """What a legacy file holds. Raises CheckpointError."""
     first = source.read(min(FIRST, source.size), 0)
     _recognised(first)
     try:
         pickled, keys = _pickles(first)
-    except Wrong:
+    except CheckpointError:
         if source.size <= len(first):
             raise
         pickled, keys = _pickles(source.read(min(LARGEST, source.size), 0))
@@ -36,42 +37,46 @@ def legacy_tree(source: Source, file: str) -> Tree:
 
     def place(key: str) -> tuple[int, int]:
         if key not in places:
-            raise Wrong("damaged", f"refers to a storage {shown(key)}, which is not in it")
+            raise CheckpointError(
+                "damaged", f"refers to a storage {shown(key)}, which is not in it"
+            )
         return places[key]
 
     tree = Tree(source, file, pickled, place)
     if end > source.size:
-        tree.wrong("damaged", f"is cut short: {source.size:,} of {end:,} bytes")
+        tree.add_problem("damaged", f"is cut short: {source.size:,} of {end:,} bytes")
     elif end < source.size:
         text = f"has {source.size - end:,} bytes behind its last storage"
-        tree.found.append(Problem(kind="note", file=shown(file), text=text))
+        tree.errors.append(Problem(kind="note", file=shown(file), text=text))
     return tree
 
 
 def _recognised(first: bytes) -> None:
     if not first:
-        raise Wrong("damaged", "is empty")
+        raise CheckpointError("damaged", "is empty")
     if first[257:262] == b"ustar" or first[:16].rstrip(b"\0") in (b"sys_info", b"pickle"):
         text = "is a tar archive, as torch.save wrote before 0.1.10: unsupported, as it cannot be "
-        raise Wrong("not-inspectable", text + "inspected safely")
+        raise CheckpointError("not-inspectable", text + "inspected safely")
     if first[:1] == b"\x80":
         return
-    if known := disguise(first):
-        raise Wrong("disguised", f"is {known}")
-    raise Wrong("damaged", "is not a file of torch.save: it begins as neither of its two forms")
+    if file_type := describe_file_type(first):
+        raise CheckpointError("disguised", f"is {file_type}")
+    raise CheckpointError(
+        "damaged", "is not a file of torch.save: it begins as neither of its two forms"
+    )
 
 
 def _pickles(data: bytes) -> tuple[Pickled, Pickled]:
     """The pickle of the object and that of the storages' keys."""
     magic = read_pickle(data)
     if type(magic.value) is not int or magic.value != MAGIC:
-        raise Wrong("not-inspectable", "is a pickle that torch.save did not write")
+        raise CheckpointError("not-inspectable", "is a pickle that torch.save did not write")
     version = read_pickle(data, magic.end)
     if type(version.value) is not int or version.value != VERSION:
-        raise Wrong("not-inspectable", "is of an unknown version of torch's legacy form")
+        raise CheckpointError("not-inspectable", "is of an unknown version of torch's legacy form")
     system = read_pickle(data, version.end)
     if mapping(system.value).get("little_endian") is not True:
-        raise Wrong("not-inspectable", "has big-endian numbers")
+        raise CheckpointError("not-inspectable", "has big-endian numbers")
     pickled = read_pickle(data, system.end)
     return pickled, read_pickle(data, pickled.end)
 
@@ -82,13 +87,13 @@ def _places(
     """Where each storage's bytes begin and how many they are; and where the last ends."""
     sizes = _storages(pickled.persistent)
     if type(keys.value) is not list:
-        raise Wrong("damaged", "has no list of its storages")
+        raise CheckpointError("damaged", "has no list of its storages")
     places: dict[str, tuple[int, int]] = {}
     counts: dict[str, int] = {}
     at = keys.end
     for key in keys.value:
         if type(key) is not str or key not in sizes or key in places:
-            raise Wrong("damaged", "lists a storage twice, or one that no tensor has")
+            raise CheckpointError("damaged", "lists a storage twice, or one that no tensor has")
         count, item = sizes[key]
         counts[key] = count
         places[key] = (at + 8, count * item)
@@ -97,30 +102,30 @@ def _places(
     return places, at
 
 
-def _storages(found: tuple[Persistent, ...]) -> dict[str, tuple[int, int]]:
+def _storages(references: tuple[Persistent, ...]) -> dict[str, tuple[int, int]]:
     """Elements and bytes of one, by the first mention of each storage."""
     sizes: dict[str, tuple[int, int]] = {}
-    for reference in found:
-        known: Any = reference.id
-        if type(known) is not tuple or len(known) != 6 or known[0] != "storage":
+    for reference in references:
+        fields: Any = reference.id
+        if type(fields) is not tuple or len(fields) != 6 or fields[0] != "storage":
             continue
-        _, kind, key, _, count, _ = known
+        _, kind, key, _, count, _ = fields
         dtype = STORAGES.get(kind.text) if type(kind) is Global else None
         if type(key) is not str or type(count) is not int or not 0 <= count < WIDEST:
-            raise Wrong("damaged", "describes a storage without a key or a size")
+            raise CheckpointError("damaged", "describes a storage without a key or a size")
         if dtype is None:
-            said = shown(kind.text) if type(kind) is Global else "no global"
-            raise Wrong("not-inspectable", f"has a storage of class {said}")
+            class_name = shown(kind.text) if type(kind) is Global else "no global"
+            raise CheckpointError("not-inspectable", f"has a storage of class {class_name}")
         sizes.setdefault(key, (count, ITEM[dtype]))
     return sizes
 
 
 def _agreeing(source: Source, places: dict[str, tuple[int, int]], counts: dict[str, int]) -> None:
     """Each storage begins with its count of elements, which has to be what the pickle says."""
-    here = [(key, begin - 8) for key, (begin, _) in places.items() if begin <= source.size]
-    ahead(source, [(at, at + 8) for _, at in here])
-    for key, at in here:
+    headers = [(key, begin - 8) for key, (begin, _) in places.items() if begin <= source.size]
+    prefetch(source, [(at, at + 8) for _, at in headers])
+    for key, at in headers:
         count = int.from_bytes(source.read(8, at), "little", signed=True)
         if count != counts[key]:
             text = f"has a storage {shown(key)} whose size is not what its pickle says"
-            raise Wrong("damaged", text)
+            raise CheckpointError("damaged", text)

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import contextlib
-import struct
 from collections.abc import Callable
 from typing import Any, NoReturn
 
 from doctor._util.units import shown
+from doctor.checkpoint.errors import CheckpointError
 from doctor.checkpoint.formats.torch_dtypes import DTYPES, ITEM, STORAGES
-from doctor.checkpoint.io.files import Source, Wrong
-from doctor.checkpoint.pickle.nodes import Global, Made, Persistent, members, stated
+from doctor.checkpoint.pickle.nodes import Global, ObjectNode, Persistent, members, state_attributes
 from doctor.checkpoint.tensors import Tensor
 
 Place = Callable[[str], tuple[int, int]]
-"""The key of a storage -> where its bytes begin and how many they are. Raises Wrong."""
+"""The key of a storage -> where its bytes begin and how many they are. Raises CheckpointError."""
 
 WIDEST = 1 << 63
 MOST_DIMENSIONS = 64
@@ -58,25 +56,11 @@ TENSORS = frozenset((*PLAIN, *INNER, *TYPED, *OPAQUE))
 
 def is_tensor(node: Any) -> bool:
     """Whether a node is what torch makes a tensor of."""
-    return type(node) is Made and node.name in TENSORS
-
-
-_NUMBERS = {"F32": "<f", "F64": "<d", "F16": "<e", "I64": "<q", "I32": "<i", "U8": "<B"}
-
-
-def number(source: Source, tensor: Tensor) -> float | None:
-    """The value of a tensor of one element, such as a step; None where it cannot be read."""
-    form = _NUMBERS.get(tensor.dtype)
-    if form is None or tensor.elements != 1:
-        return None
-    with contextlib.suppress(Wrong, struct.error):
-        found: float = struct.unpack(form, source.read(struct.calcsize(form), tensor.begin))[0]
-        return found
-    return None
+    return type(node) is ObjectNode and node.name in TENSORS
 
 
 def plain(function: str, args: tuple[Any, ...], name: str, file: str, place: Place) -> Tensor:
-    """The tensor that one of PLAIN makes. Raises Wrong."""
+    """The tensor that one of PLAIN makes. Raises CheckpointError."""
     if len(args) < PLAIN[function]:
         _damaged(name, "made of too few arguments")
     storage, offset, size, stride = args[:4]
@@ -90,29 +74,29 @@ def plain(function: str, args: tuple[Any, ...], name: str, file: str, place: Pla
 
 
 def _storage(storage: Any, name: str, place: Place) -> tuple[str, int, int]:
-    """Its dtype, where it begins and the bytes that it says it has. Raises Wrong."""
-    known = storage.id if type(storage) is Persistent else None
-    if type(known) is not tuple or len(known) not in (5, 6) or known[0] != "storage":
+    """Its dtype, where it begins and the bytes that it says it has. Raises CheckpointError."""
+    fields = storage.id if type(storage) is Persistent else None
+    if type(fields) is not tuple or len(fields) not in (5, 6) or fields[0] != "storage":
         _damaged(name, "without a storage")
-    _, kind, key, _, count, *views = known
+    _, kind, key, _, count, *views = fields
     dtype = STORAGES.get(kind.text) if type(kind) is Global else None
     if dtype is None:
-        said = shown(kind.text) if type(kind) is Global else "no global"
-        raise Wrong("not-inspectable", f"has {shown(name)} in a storage of class {said}")
+        text = shown(kind.text) if type(kind) is Global else "no global"
+        raise CheckpointError("not-inspectable", f"has {shown(name)} in a storage of class {text}")
     if type(key) is not str or type(count) is not int or not 0 <= count < WIDEST:
         _damaged(name, "in a storage without a key or a size")
     begin, size = place(key)
     declared = count * ITEM[dtype]
     if declared > size:
-        said = f"in a storage of {size:,} bytes that says it has {declared:,}"
-        _damaged(name, said)
+        text = f"in a storage of {size:,} bytes that says it has {declared:,}"
+        _damaged(name, text)
     if views and views[0] is not None:
         return (dtype, *_view(views[0], begin, declared, ITEM[dtype], name))
     return dtype, begin, declared
 
 
 def _damaged(name: str, text: str) -> NoReturn:
-    raise Wrong("damaged", f"has {shown(name)} {text}")
+    raise CheckpointError("damaged", f"has {shown(name)} {text}")
 
 
 def _view(view: Any, begin: int, size: int, item: int, name: str) -> tuple[int, int]:
@@ -125,8 +109,8 @@ def _view(view: Any, begin: int, size: int, item: int, name: str) -> tuple[int, 
     return begin + offset * item, count * item
 
 
-def _sizes(found: Any, name: str) -> tuple[int, ...]:
-    sizes = found if type(found) is tuple else tuple(members(found))
+def _sizes(value: Any, name: str) -> tuple[int, ...]:
+    sizes = value if type(value) is tuple else tuple(members(value))
     if len(sizes) > MOST_DIMENSIONS:
         _damaged(name, f"with {len(sizes):,} dimensions")
     for size in sizes:
@@ -135,11 +119,11 @@ def _sizes(found: Any, name: str) -> tuple[int, ...]:
     return sizes
 
 
-def _dtype(found: Any, name: str) -> str:
-    dtype = DTYPES.get(found.text) if type(found) is Global else None
+def _dtype(value: Any, name: str) -> str:
+    dtype = DTYPES.get(value.text) if type(value) is Global else None
     if dtype is None:
-        said = shown(found.text) if type(found) is Global else "no global"
-        raise Wrong("not-inspectable", f"has {shown(name)} of dtype {said}")
+        class_name = shown(value.text) if type(value) is Global else "no global"
+        raise CheckpointError("not-inspectable", f"has {shown(name)} of dtype {class_name}")
     return dtype
 
 
@@ -160,8 +144,8 @@ def _laid_out(
     if not elements:
         return Tensor(name, dtype, shape, 0, file, begin, begin)
     if (offset + reach) * item > room:
-        said = f"whose bytes end at {(offset + reach) * item:,} of a storage of {room:,}"
-        _damaged(name, said)
+        text = f"whose bytes end at {(offset + reach) * item:,} of a storage of {room:,}"
+        _damaged(name, text)
     begin, end = begin + offset * item, begin + (offset + reach) * item
     if dtype == "F4" and dense and shape:  # torch counts pairs, safetensors what is in them
         shape, elements = (*shape[:-1], shape[-1] * 2), elements * 2
@@ -181,15 +165,15 @@ def _extent(shape: tuple[int, ...], strides: tuple[int, ...]) -> tuple[int, int,
     return elements, reach, dense
 
 
-def inside(node: Made) -> Made | None:
+def inside(node: ObjectNode) -> ObjectNode | None:
     """The tensor that has the bytes of a parameter, of a tensor of a class, or of a shard."""
     name, args = node.name, node.args
     if name in INNER:
-        return args[0] if args and type(args[0]) is Made else None
+        return args[0] if args and type(args[0]) is ObjectNode else None
     if name not in TYPED or len(args) < 4 or type(args[2]) is not tuple:
         return None
     function = args[0]
     if type(function) is Global and function.text == WRAPPER:
-        local = stated(args[3]).get("_local_tensor")
-        return local if type(local) is Made else None
-    return Made(function, args[2])
+        local = state_attributes(args[3]).get("_local_tensor")
+        return local if type(local) is ObjectNode else None
+    return ObjectNode(function, args[2])

@@ -8,8 +8,9 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from doctor._util.units import shown
+from doctor.checkpoint.errors import CheckpointError
 from doctor.checkpoint.formats.torch_objects import Tree
-from doctor.checkpoint.io.files import Source, Wrong, ahead
+from doctor.checkpoint.io.files import Source, prefetch
 from doctor.checkpoint.pickle.reader import LARGEST, read_pickle
 
 TAIL = 22 + 65_535
@@ -50,7 +51,7 @@ class Records:
     places: dict[str, tuple[int, int]] = field(default_factory=dict)
 
     def place(self, name: str) -> tuple[int, int]:
-        """Where a record's bytes begin, and how many they are. Raises Wrong."""
+        """Where a record's bytes begin, and how many they are. Raises CheckpointError."""
         if name not in self.places:
             self.places[name] = self._payload(name)
         return self.places[name]
@@ -60,72 +61,76 @@ class Records:
         return self.place(f"data/{key}")
 
     def read(self, name: str, limit: int) -> bytes:
-        """A record of at most `limit` bytes. Raises Wrong."""
+        """A record of at most `limit` bytes. Raises CheckpointError."""
         begin, size = self.place(name)
         if size > limit:
             text = f"has a {shown(name)} of {size:,} bytes, over the {limit:,} that are read"
-            raise Wrong("not-inspectable", text)
+            raise CheckpointError("not-inspectable", text)
         return exactly(self.source, size, begin)
 
     def _payload(self, name: str) -> tuple[int, int]:
         record = self.records.get(name)
         if record is None:
-            raise Wrong("damaged", f"refers to {shown(name)}, which is not in it")
+            raise CheckpointError("damaged", f"refers to {shown(name)}, which is not in it")
         full = f"{self.root}/{name}".encode()
         data = exactly(self.source, _LOCAL.size + len(full), record.header)
         magic, _, flags, method, *_, size, length, extra = _LOCAL.unpack_from(data)
         if magic != b"PK\x03\x04" or data[_LOCAL.size :] != full or length != len(full):
             text = f"has a directory that disagrees with what lies at {shown(name)}"
-            raise Wrong("damaged", text)
+            raise CheckpointError("damaged", text)
         if method or flags & _ENCRYPTED or size not in (0, record.size, 0xFFFFFFFF):
-            raise Wrong("damaged", f"has two descriptions of {shown(name)} that differ")
+            raise CheckpointError("damaged", f"has two descriptions of {shown(name)} that differ")
         begin = record.header + _LOCAL.size + length + extra
         if begin + record.size > record.limit:
-            raise Wrong("damaged", f"has bytes that overlap, in {shown(name)}")
+            raise CheckpointError("damaged", f"has bytes that overlap, in {shown(name)}")
         return begin, record.size
 
 
 def zip_tree(source: Source, file: str) -> Tree:
-    """What a file of torch.save holds. Raises Wrong."""
-    found = read_directory(source)
-    headers = [record.header for name, record in found.records.items() if name[:5] == "data/"]
-    ahead(source, [(begin, begin + 256) for begin in headers])
-    order = found.read("byteorder", 16) if "byteorder" in found.records else b"little"
+    """What a file of torch.save holds. Raises CheckpointError."""
+    records = read_directory(source)
+    headers = [record.header for name, record in records.records.items() if name[:5] == "data/"]
+    prefetch(source, [(begin, begin + 256) for begin in headers])
+    order = records.read("byteorder", 16) if "byteorder" in records.records else b"little"
     if order == b"big":
-        raise Wrong("not-inspectable", "has big-endian numbers")
+        raise CheckpointError("not-inspectable", "has big-endian numbers")
     if order != b"little":
-        raise Wrong("damaged", f"has numbers of the byte order {shown(ascii(order))}")
-    pickled = read_pickle(found.read("data.pkl", LARGEST))
-    return Tree(source, file, pickled, found.storage)
+        raise CheckpointError("damaged", f"has numbers of the byte order {shown(ascii(order))}")
+    pickled = read_pickle(records.read("data.pkl", LARGEST))
+    return Tree(source, file, pickled, records.storage)
 
 
 def exactly(source: Source, size: int, offset: int) -> bytes:
-    """Bytes that have to be there. Raises Wrong where the file is shorter than it was."""
+    """Bytes that have to be there. Raises CheckpointError where the file is shorter than it was."""
     data = source.read(size, offset)
     if len(data) != size:
-        raise Wrong("damaged", f"ends at {offset + len(data):,}, before what it says it holds")
+        raise CheckpointError(
+            "damaged", f"ends at {offset + len(data):,}, before what it says it holds"
+        )
     return data
 
 
 def read_directory(source: Source) -> Records:
-    """The records of a zip, by their names below its one folder. Raises Wrong."""
+    """The records of a zip, by their names below its one directory. Raises CheckpointError."""
     begin, size, count = _end(source)
     if size > LARGEST_DIRECTORY:
-        said = f"{size:,} bytes, over the {LARGEST_DIRECTORY:,} that are read"
-        raise Wrong("not-inspectable", f"has a zip directory of {said}")
+        text = f"{size:,} bytes, over the {LARGEST_DIRECTORY:,} that are read"
+        raise CheckpointError("not-inspectable", f"has a zip directory of {text}")
     try:
         entries = list(_entries(exactly(source, size, begin), count))
     except UnicodeDecodeError:
-        raise Wrong("damaged", "has names in its zip directory that are not UTF-8") from None
+        raise CheckpointError(
+            "damaged", "has names in its zip directory that are not UTF-8"
+        ) from None
     except (struct.error, IndexError):
-        raise Wrong("damaged", "has a malformed zip directory") from None
+        raise CheckpointError("damaged", "has a malformed zip directory") from None
     root = _root([name for name, _ in entries])
     if any(name == f"{root}/constants.pkl" for name, _ in entries):
-        raise Wrong("not-inspectable", "is a TorchScript program, not a checkpoint")
+        raise CheckpointError("not-inspectable", "is a TorchScript program, not a checkpoint")
     for name, record in entries:
         _stored(name, record)
     records = _apart(entries, begin)
-    return Records(source, root, {name[len(root) + 1 :]: kept for name, kept in records.items()})
+    return Records(source, root, {name[len(root) + 1 :]: each for name, each in records.items()})
 
 
 def _end(source: Source) -> tuple[int, int, int]:
@@ -135,20 +140,22 @@ def _end(source: Source) -> tuple[int, int, int]:
     tail = exactly(source, size - start, start)
     at = tail.rfind(b"PK\x05\x06")
     if at < 0 or len(tail) - at < _END.size:
-        raise Wrong("damaged", "has no zip directory at its end, as a file that was cut short")
-    _, disk, first, here, count, length, begin, comment = _END.unpack_from(tail, at)
+        raise CheckpointError(
+            "damaged", "has no zip directory at its end, as a file that was cut short"
+        )
+    _, disk, first, entries_on_disk, count, length, begin, comment = _END.unpack_from(tail, at)
     if at + _END.size + comment != len(tail):
-        raise Wrong("damaged", "has bytes behind its zip directory")
-    if disk or first or here != count:
-        wide = disk in (0, 0xFFFF) and first in (0, 0xFFFF) and here == count
+        raise CheckpointError("damaged", "has bytes behind its zip directory")
+    if disk or first or entries_on_disk != count:
+        wide = disk in (0, 0xFFFF) and first in (0, 0xFFFF) and entries_on_disk == count
         if not wide:
-            raise Wrong("not-inspectable", "is a zip in several parts")
+            raise CheckpointError("not-inspectable", "is a zip in several parts")
     limit = start + at
     place = at - _END64_PLACE.size
     if place >= 0 and tail[place : place + 4] == b"PK\x06\x07":
         begin, length, count, limit = _end64(source, tail[place:at], start + place)
     if begin + length != limit:
-        raise Wrong("damaged", "has a zip directory that is not where it says")
+        raise CheckpointError("damaged", "has a zip directory that is not where it says")
     return begin, length, count
 
 
@@ -156,17 +163,23 @@ def _end64(source: Source, place: bytes, limit: int) -> tuple[int, int, int, int
     """The same, where numbers need 64 bits; and where the wider end of the directory is."""
     _, disk, at, disks = _END64_PLACE.unpack(place)
     if disk or disks > 1 or at + _END64.size > limit:
-        raise Wrong("damaged", "has a zip64 directory that is not in it")
-    found = _END64.unpack(exactly(source, _END64.size, at))
-    magic, size, _, _, disk, first, here, count, length, begin = found
-    if magic != b"PK\x06\x06" or disk or first or here != count or at + 12 + size != limit:
-        raise Wrong("damaged", "has a malformed zip64 directory")
+        raise CheckpointError("damaged", "has a zip64 directory that is not in it")
+    fields = _END64.unpack(exactly(source, _END64.size, at))
+    magic, size, _, _, disk, first, entries_on_disk, count, length, begin = fields
+    if (
+        magic != b"PK\x06\x06"
+        or disk
+        or first
+        or entries_on_disk != count
+        or at + 12 + size != limit
+    ):
+        raise CheckpointError("damaged", "has a malformed zip64 directory")
     return begin, length, count, at
 
 
 def _entries(data: bytes, count: int) -> Iterator[tuple[str, Record]]:
     """Names and records, as the directory has them; `limit` is not known yet."""
-    at, seen = 0, 0
+    at, number = 0, 0
     while at < len(data):
         fields = _ENTRY.unpack_from(data, at)
         magic, flags, method = fields[0], fields[3], fields[4]
@@ -175,69 +188,76 @@ def _entries(data: bytes, count: int) -> Iterator[tuple[str, Record]]:
         begin = at + _ENTRY.size
         at = begin + length + extra + comment
         if magic != b"PK\x01\x02" or at > len(data) or not 0 < length <= LONGEST_NAME:
-            raise Wrong("damaged", "has a malformed zip directory")
+            raise CheckpointError("damaged", "has a malformed zip directory")
         name = data[begin : begin + length].decode()
         if 0xFFFFFFFF in (size, packed, header):
             more = data[begin + length : begin + length + extra]
             size, packed, header = _wide(more, size, packed, header)
         if disk not in (0, 0xFFFF):
-            raise Wrong("not-inspectable", "is a zip in several parts")
-        seen += 1
+            raise CheckpointError("not-inspectable", "is a zip in several parts")
+        number += 1
         yield name, Record(header, size, flags, method, packed)
-    if seen != count:
-        raise Wrong("damaged", f"has {seen:,} entries in its zip directory, which says {count:,}")
+    if number != count:
+        raise CheckpointError(
+            "damaged", f"has {number:,} entries in its zip directory, which says {count:,}"
+        )
 
 
 def _stored(name: str, record: Record) -> None:
     if record.flags & _ENCRYPTED:
-        raise Wrong("not-inspectable", f"is a zip with an encrypted record, {shown(name)}")
+        raise CheckpointError(
+            "not-inspectable", f"is a zip with an encrypted record, {shown(name)}"
+        )
     if record.method:
         text = f"is a zip with a compressed record, {shown(name)}; torch.save stores them plain"
-        raise Wrong("not-inspectable", text)
+        raise CheckpointError("not-inspectable", text)
     if record.size != record.packed:
-        raise Wrong("damaged", f"describes {shown(name)} with two sizes")
+        raise CheckpointError("damaged", f"describes {shown(name)} with two sizes")
 
 
 def _wide(extra: bytes, size: int, packed: int, header: int) -> tuple[int, int, int]:
-    """Numbers that need 64 bits stand in the extra field, in this order."""
+    """Numbers that need 64 bits are in the extra field, in this order."""
     at = 0
     while at + 4 <= len(extra):
         kind, length = struct.unpack_from("<HH", extra, at)
         if kind == 1:
             wide = iter(struct.unpack_from(f"<{length // 8}Q", extra, at + 4))
-            given = [next(wide, -1) if n == 0xFFFFFFFF else n for n in (size, packed, header)]
-            if -1 not in given:
-                return given[0], given[1], given[2]
+            values = [next(wide, -1) if n == 0xFFFFFFFF else n for n in (size, packed, header)]
+            if -1 not in values:
+                return values[0], values[1], values[2]
         at += 4 + length
-    raise Wrong("damaged", "has a malformed zip64 entry")
+    raise CheckpointError("damaged", "has a malformed zip64 entry")
 
 
 def _root(names: list[str]) -> str:
-    """The one folder that everything is in."""
+    """The one directory that everything is in."""
     pickles = [name for name in names if name.endswith("/data.pkl") and name.count("/") == 1]
     if not pickles:
-        raise Wrong("not-inspectable", "is a zip archive that torch.save did not write")
+        raise CheckpointError("not-inspectable", "is a zip archive that torch.save did not write")
     root = pickles[0].partition("/")[0]
     stray = [name for name in names if not name.startswith(f"{root}/")]
     if stray:
         text = f"is a zip with records outside of {shown(root)}, such as {shown(stray[0])}"
-        raise Wrong("not-inspectable", text)
+        raise CheckpointError("not-inspectable", text)
     return root
 
 
 def _apart(entries: list[tuple[str, Record]], end: int) -> dict[str, Record]:
-    """The records with where the next begins. Names that occur twice and overlaps are Wrong."""
-    found: dict[str, Record] = {}
+    """The records with where the next begins.
+
+    Raises CheckpointError for repeated names and overlaps.
+    """
+    records: dict[str, Record] = {}
     folded: set[str] = set()
     limit = end
     for name, record in sorted(entries, key=lambda entry: entry[1].header, reverse=True):
         folded.add(name.lower())
         least = record.header + _LOCAL.size + len(name.encode())
         if least + record.size > limit:
-            said = f"bytes that overlap or that are not in it, in {shown(name)}"
-            raise Wrong("damaged", f"has {said}")
-        found[name] = record._replace(limit=limit)
+            text = f"bytes that overlap or that are not in it, in {shown(name)}"
+            raise CheckpointError("damaged", f"has {text}")
+        records[name] = record._replace(limit=limit)
         limit = record.header
     if len(folded) != len(entries):
-        raise Wrong("damaged", "has two records of one name")
-    return found
+        raise CheckpointError("damaged", "has two records of one name")
+    return records

@@ -1,7 +1,7 @@
-"""Files of strangers: opened without blocking, read by pread, never mapped.
+"""Untrusted files: opened without blocking, read by pread, never mapped.
 
-A `Folder` is where files lie beside each other, on a disk or at an address; a `Source` is the bytes
-of one of them. Readers know these two alone.
+A `Directory` holds files beside each other, on a disk or at an address; a `Source` is the bytes of
+one of them. Readers use only these two.
 """
 
 from __future__ import annotations
@@ -17,28 +17,20 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn, Protocol, TypeAlias
 
-from doctor.checkpoint.io.file_type import disguise
+from doctor.checkpoint.errors import CheckpointError
+from doctor.checkpoint.io.file_type import describe_file_type
 
 Buffer: TypeAlias = bytearray | memoryview
 
 ABSENT = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.ENAMETOOLONG)
 
 KINDS = {
-    stat.S_IFDIR: "a folder",
+    stat.S_IFDIR: "a directory",
     stat.S_IFIFO: "a named pipe",
     stat.S_IFSOCK: "a socket",
     stat.S_IFCHR: "a device",
     stat.S_IFBLK: "a device",
 }
-
-
-class Wrong(Exception):
-    """Why a file cannot be used: the kind of a Problem, and its text."""
-
-    def __init__(self, kind: str, text: str) -> None:
-        super().__init__(text)
-        self.kind = kind
-        self.text = text
 
 
 class Source(Protocol):
@@ -50,11 +42,11 @@ class Source(Protocol):
         ...
 
     def read(self, size: int, offset: int) -> bytes:
-        """Up to `size` bytes at `offset`; fewer where the file ends. Raises Wrong."""
+        """Up to `size` bytes at `offset`; fewer where the file ends. Raises CheckpointError."""
         ...
 
 
-class Folder(Protocol):
+class Directory(Protocol):
     """Files beside each other."""
 
     @property
@@ -63,19 +55,22 @@ class Folder(Protocol):
         ...
 
     def names(self) -> list[str]:
-        """What is directly inside, sorted; the names of folders end with a slash. Raises Wrong."""
+        """What is directly inside, sorted; the names of directories end with a slash.
+
+        Raises CheckpointError.
+        """
         ...
 
     def open(self, name: str) -> AbstractContextManager[Source]:
-        """One file. Raises Wrong; a pipe or a device is never waited for."""
+        """One file. Raises CheckpointError; a pipe or a device is never waited for."""
         ...
 
-    def there(self, name: str) -> bool:
+    def exists(self, name: str) -> bool:
         """Whether something has that name, links followed."""
         ...
 
-    def inside(self, name: str) -> Folder:
-        """A folder in it."""
+    def inside(self, name: str) -> Directory:
+        """A directory in it."""
         ...
 
 
@@ -91,7 +86,7 @@ class LocalFile:
     def read_into(self, buffer: Buffer, offset: int) -> int:
         """Fill a buffer with what lies at `offset`; how many bytes, fewer where the file ends.
 
-        Raises Wrong.
+        Raises CheckpointError.
         """
         view, done = memoryview(buffer), 0
         try:
@@ -100,24 +95,28 @@ class LocalFile:
             ):
                 done += got
         except OSError as error:
-            raise Wrong("not-inspectable", f"cannot be read: {error.strerror or error}") from None
+            raise CheckpointError(
+                "not-inspectable", f"cannot be read: {error.strerror or error}"
+            ) from None
         return done
 
     def read(self, size: int, offset: int) -> bytes:
-        """Up to `size` bytes at `offset`; fewer where the file ends. Raises Wrong."""
+        """Up to `size` bytes at `offset`; fewer where the file ends. Raises CheckpointError."""
         parts: list[bytes] = []
         try:
             while size and (part := os.pread(self.descriptor, size, offset)):
                 parts.append(part)
                 size, offset = size - len(part), offset + len(part)
         except OSError as error:
-            raise Wrong("not-inspectable", f"cannot be read: {error.strerror or error}") from None
+            raise CheckpointError(
+                "not-inspectable", f"cannot be read: {error.strerror or error}"
+            ) from None
         return parts[0] if len(parts) == 1 else b"".join(parts)
 
 
 @dataclass(frozen=True, slots=True)
-class LocalFolder:
-    """A folder on this machine."""
+class LocalDirectory:
+    """A directory on this machine."""
 
     path: Path
 
@@ -126,18 +125,21 @@ class LocalFolder:
         return str(self.path)
 
     def names(self) -> list[str]:
-        """What is directly inside, sorted; the names of folders end with a slash. Raises Wrong."""
+        """What is directly inside, sorted; the names of directories end with a slash.
+
+        Raises CheckpointError.
+        """
         try:
             with os.scandir(self.path) as entries:
-                return sorted(entry.name + "/" * _is_folder(entry) for entry in entries)
+                return sorted(entry.name + "/" * _is_directory(entry) for entry in entries)
         except (OSError, ValueError) as error:
             raise _refused(self.path, error) from None
 
     @contextlib.contextmanager
     def open(self, name: str) -> Iterator[LocalFile]:
-        """A regular file. Raises Wrong.
+        """A regular file. Raises CheckpointError.
 
-        It is looked at before it is opened, since opening a device can have effects of its own,
+        Its type is checked before it is opened, since opening a device can have side effects,
         and again after, since it may have been changed in between.
         """
         path = f"{self.path}/{name}"
@@ -147,15 +149,15 @@ class LocalFolder:
         except (OSError, ValueError) as error:
             raise _refused(Path(path), error) from None
         try:
-            found = os.fstat(descriptor)
-            _regular(found)
-            stamp = (found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns)
-            yield LocalFile(descriptor, found.st_size, stamp)
+            status = os.fstat(descriptor)
+            _regular(status)
+            stamp = (status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns)
+            yield LocalFile(descriptor, status.st_size, stamp)
         finally:
             os.close(descriptor)
 
-    def there(self, name: str) -> bool:
-        """Whether something has that name, links followed; what may not be looked at is there."""
+    def exists(self, name: str) -> bool:
+        """Whether something has that name, links followed; True where access is denied."""
         try:
             (self.path / name).stat()
         except ValueError:
@@ -164,12 +166,15 @@ class LocalFolder:
             return error.errno not in ABSENT
         return True
 
-    def inside(self, name: str) -> LocalFolder:
-        return LocalFolder(self.path / name.rstrip("/"))
+    def inside(self, name: str) -> LocalDirectory:
+        return LocalDirectory(self.path / name.rstrip("/"))
 
 
 def read_into(source: Source, buffer: Buffer, offset: int) -> int:
-    """Fill a buffer from any source, without a copy where it is a file on Linux. Raises Wrong."""
+    """Fill a buffer from any source, without a copy where it is a file on Linux.
+
+    Raises CheckpointError.
+    """
     if isinstance(source, LocalFile) and hasattr(os, "preadv"):
         return source.read_into(buffer, offset)
     data = source.read(len(buffer), offset)
@@ -177,19 +182,19 @@ def read_into(source: Source, buffer: Buffer, offset: int) -> int:
     return len(data)
 
 
-def ahead(source: Source, ranges: list[tuple[int, int]]) -> None:
-    """Tell that these ranges (begin, end) will be read: far away they are fetched all at once."""
-    if fetch := getattr(source, "ahead", None):
+def prefetch(source: Source, ranges: list[tuple[int, int]]) -> None:
+    """Announce ranges (begin, end) to read; a remote file fetches them concurrently."""
+    if fetch := getattr(source, "prefetch", None):
         fetch(ranges)
 
 
-def find_ahead(folder: Folder, names: list[str]) -> None:
-    """Tell that these files will be looked at or opened: far away they are found all at once."""
-    if find := getattr(folder, "ahead", None):
+def prefetch_files(directory: Directory, names: list[str]) -> None:
+    """Announce files to open; a remote directory looks them up concurrently."""
+    if find := getattr(directory, "prefetch", None):
         find(names)
 
 
-def _is_folder(entry: os.DirEntry[str]) -> bool:
+def _is_directory(entry: os.DirEntry[str]) -> bool:
     """Whether it is one; a link in a circle, or to where this user may not look, is none."""
     try:
         return entry.is_dir()
@@ -197,48 +202,50 @@ def _is_folder(entry: os.DirEntry[str]) -> bool:
         return False
 
 
-def _regular(found: os.stat_result) -> None:
-    if not stat.S_ISREG(found.st_mode):
-        kind = KINDS.get(stat.S_IFMT(found.st_mode), "something else")
-        raise Wrong("damaged", f"is {kind}, not a file")
+def _regular(status: os.stat_result) -> None:
+    if not stat.S_ISREG(status.st_mode):
+        kind = KINDS.get(stat.S_IFMT(status.st_mode), "something else")
+        raise CheckpointError("damaged", f"is {kind}, not a file")
 
 
-def _refused(path: Path, error: OSError | ValueError) -> Wrong:
+def _refused(path: Path, error: OSError | ValueError) -> CheckpointError:
     if isinstance(error, ValueError):
-        return Wrong("damaged", "has a name that no file can have")
+        return CheckpointError("damaged", "has a name that no file can have")
     if error.errno in ABSENT:
         broken = path.is_symlink()
-        return Wrong("missing", "is a link to a file that is not there" if broken else "is missing")
-    return Wrong("not-inspectable", f"cannot be read: {error.strerror or error}")
+        return CheckpointError(
+            "missing", "is a link to a file that is not there" if broken else "is missing"
+        )
+    return CheckpointError("not-inspectable", f"cannot be read: {error.strerror or error}")
 
 
-def read_whole(folder: Folder, name: str, limit: int) -> bytes:
-    """A file of at most `limit` bytes. Raises Wrong."""
-    with folder.open(name) as source:
+def read_whole(directory: Directory, name: str, limit: int) -> bytes:
+    """A file of at most `limit` bytes. Raises CheckpointError."""
+    with directory.open(name) as source:
         if source.size > limit:
             text = f"is {source.size:,} bytes, over the {limit:,} that the doctor reads of it"
-            raise Wrong("not-inspectable", text)
+            raise CheckpointError("not-inspectable", text)
         return source.read(source.size, 0)
 
 
-def read_json(folder: Folder, name: str, limit: int) -> dict[str, Any]:
-    """The object in a JSON file of at most `limit` bytes. Raises Wrong."""
-    return json_object(read_whole(folder, name, limit))
+def read_json(directory: Directory, name: str, limit: int) -> dict[str, Any]:
+    """The object in a JSON file of at most `limit` bytes. Raises CheckpointError."""
+    return json_object(read_whole(directory, name, limit))
 
 
 def json_object(data: bytes) -> dict[str, Any]:
-    """The object in the text of a JSON file. Raises Wrong."""
+    """The object in the text of a JSON file. Raises CheckpointError."""
     try:
-        found = json.loads(data.decode("utf-8-sig"))
+        value = json.loads(data.decode("utf-8-sig"))
     except (ValueError, RecursionError, MemoryError) as error:
         _not_json(data, error)
-    if not isinstance(found, dict):
-        raise Wrong("damaged", "is not a JSON object")
-    return found
+    if not isinstance(value, dict):
+        raise CheckpointError("damaged", "is not a JSON object")
+    return value
 
 
 def _not_json(data: bytes, error: Exception) -> NoReturn:
-    if known := disguise(data):
-        raise Wrong("disguised", f"is {known}")
-    said = "nested too deeply" if isinstance(error, RecursionError) else "not valid JSON"
-    raise Wrong("damaged", f"is {said}" if data else "is empty")
+    if file_type := describe_file_type(data):
+        raise CheckpointError("disguised", f"is {file_type}")
+    text = "nested too deeply" if isinstance(error, RecursionError) else "not valid JSON"
+    raise CheckpointError("damaged", f"is {text}" if data else "is empty")

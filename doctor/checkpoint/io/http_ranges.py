@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import re
 from collections.abc import Coroutine
@@ -10,12 +9,12 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 from urllib.parse import quote, unquote, urlsplit, urlunsplit
 
-from doctor.checkpoint.io.addresses import failures
-from doctor.checkpoint.io.files import Wrong
-from doctor.checkpoint.io.remote_files import Found
+from doctor.checkpoint.errors import CheckpointError
+from doctor.checkpoint.io.remote_errors import remote_errors
+from doctor.checkpoint.io.remote_files import RemoteEntry
 
 SECONDS = 60.0
-"""For one request; a server that sends drop by drop is given up then."""
+"""For one request, however slowly the server sends."""
 
 CONNECT_SECONDS = 15.0
 SILENT_SECONDS = 20.0
@@ -32,14 +31,17 @@ T = TypeVar("T")
 
 
 def locate_web(address: str) -> tuple[Web, str, str]:
-    """How to reach an address, the path of its folder, and a file's name or "". Raises Wrong."""
+    """How to reach an address, the path of its directory, and a file's name or "".
+
+    Raises CheckpointError.
+    """
     try:
         parts = urlsplit(address)
         host = parts.hostname
     except ValueError:
         host = None
     if not host:
-        raise Wrong("missing", "is no address: it names no host")
+        raise CheckpointError("missing", "is no address: it names no host")
     path = _weights(host, unquote(parts.path))
     parent, _, name = path.rpartition("/")
     web = Web(parts.scheme, parts.netloc, parts.query)
@@ -63,25 +65,25 @@ class Web:
     netloc: str
     query: str
 
-    def is_folder(self, path: str) -> bool:
+    def is_directory(self, path: str) -> bool:
         return not _FILE.fullmatch(path.rpartition("/")[2])
 
     def names(self, path: str) -> list[str] | None:
-        """HTTP has no folders."""
+        """HTTP has no directories."""
         return None
 
-    def find(self, path: str) -> Found:
-        """Ask for one byte: the answer tells the size, and whether ranges are served."""
+    def find(self, path: str) -> RemoteEntry:
+        """Request one byte: the response shows the size, and whether ranges are served."""
         url = self._url(path)
         first = _answer(url, 0, 1)
 
         def fetch(begin: int, end: int) -> bytes:
             got = _answer(url, begin, end)
             if (got.size, got.tag) != (first.size, first.tag):
-                raise Wrong("not-inspectable", "was changed while it was read")
+                raise CheckpointError("not-inspectable", "was changed while it was read")
             return got.data
 
-        return Found(first.size, fetch)
+        return RemoteEntry(first.size, fetch)
 
     def _url(self, path: str) -> str:
         whole = quote(path, safe="/:@!$&'()*+,;=~")
@@ -89,15 +91,17 @@ class Web:
 
 
 @dataclass(frozen=True)
-class _Got:
+class _Response:
     size: int
     tag: str
     data: bytes
 
 
-def _answer(url: str, begin: int, end: int) -> _Got:
-    """The bytes from `begin` to before `end`. Raises Wrong."""
-    with failures(urlsplit(url).scheme):
+def _answer(url: str, begin: int, end: int) -> _Response:
+    """The bytes from `begin` to before `end`. Raises CheckpointError."""
+    with remote_errors(urlsplit(url).scheme):
+        import asyncio
+
         import fsspec
         import fsspec.asyn
 
@@ -105,18 +109,20 @@ def _answer(url: str, begin: int, end: int) -> _Got:
             "http", client_kwargs={"trust_env": True, "auto_decompress": False}
         )
 
-        async def ask() -> _Got:
+        async def request() -> _Response:
             session = await filesystem.set_session()
             return await asyncio.wait_for(_request(session, url, begin, end), SECONDS)
 
-        return _run(filesystem.loop, ask())
+        return _run(filesystem.loop, request())
 
 
 def _run(loop: Any, work: Coroutine[Any, Any, T]) -> T:
+    import asyncio
+
     return asyncio.run_coroutine_threadsafe(work, loop).result()
 
 
-async def _request(session: Any, url: str, begin: int, end: int) -> _Got:
+async def _request(session: Any, url: str, begin: int, end: int) -> _Response:
     import aiohttp
     import yarl
 
@@ -128,48 +134,54 @@ async def _request(session: Any, url: str, begin: int, end: int) -> _Got:
             if response.status == 206:
                 size = _size(response.headers, begin, end)
                 data = await _body(response.content, min(end, size) - begin)
-                return _Got(size, response.headers.get("ETag", ""), data)
+                return _Response(size, response.headers.get("ETag", ""), data)
             return _other(response)
     except aiohttp.ClientConnectorError as error:
         number = error.os_error.errno or 0
         why = os.strerror(number) if number > 0 else error.os_error.strerror or "not reached"
         host = urlsplit(url).hostname
-        raise Wrong("not-inspectable", f"cannot be read: {host}: {why}") from None
+        raise CheckpointError("not-inspectable", f"cannot be read: {host}: {why}") from None
     except (aiohttp.ClientPayloadError, aiohttp.ServerDisconnectedError):
-        raise Wrong("not-inspectable", "cannot be read: the server ended early") from None
+        raise CheckpointError("not-inspectable", "cannot be read: the server ended early") from None
 
 
-def _other(response: Any) -> _Got:
-    """An answer that is not the range that was asked for; its body is not read."""
+def _other(response: Any) -> _Response:
+    """A response other than the requested range; its body is not read."""
     status = response.status
     if status == 416 and re.fullmatch(r"bytes \*/0", response.headers.get("Content-Range", "")):
-        return _Got(0, response.headers.get("ETag", ""), b"")
+        return _Response(0, response.headers.get("ETag", ""), b"")
     if status == 200 and response.headers.get("Content-Length") == "0":
-        return _Got(0, response.headers.get("ETag", ""), b"")
+        return _Response(0, response.headers.get("ETag", ""), b"")
     if status == 200:
         text = "cannot be read in parts: the server does not serve byte ranges; download it first"
-        raise Wrong("not-inspectable", text)
+        raise CheckpointError("not-inspectable", text)
     reason = "".join(c for c in (response.reason or "") if c.isprintable())[:60]
     if status in (404, 410):
-        raise Wrong("missing", f"is missing ({status} {reason})")
-    raise Wrong("not-inspectable", f"cannot be read: the server answers {status} {reason}".rstrip())
+        raise CheckpointError("missing", f"is missing ({status} {reason})")
+    raise CheckpointError(
+        "not-inspectable", f"cannot be read: the server answers {status} {reason}".rstrip()
+    )
 
 
 def _size(headers: Any, begin: int, end: int) -> int:
-    """The size of the whole file, if these are the bytes that were asked for."""
-    told = re.fullmatch(r"bytes (\d{1,18})-(\d{1,18})/(\d{1,18})", headers.get("Content-Range", ""))
-    if told is None:
-        raise Wrong("not-inspectable", "cannot be read: the server does not tell its size")
-    start, last, size = (int(number) for number in told.groups())
+    """The size of the whole file, if these are the requested bytes."""
+    content_range = re.fullmatch(
+        r"bytes (\d{1,18})-(\d{1,18})/(\d{1,18})", headers.get("Content-Range", "")
+    )
+    if content_range is None:
+        raise CheckpointError(
+            "not-inspectable", "cannot be read: the server does not report its size"
+        )
+    start, last, size = (int(number) for number in content_range.groups())
     if start != begin or last + 1 != min(end, size):
-        raise Wrong("not-inspectable", "cannot be read: the server sent another range")
+        raise CheckpointError("not-inspectable", "cannot be read: the server sent another range")
     if headers.get("Content-Encoding", "identity") not in ("", "identity"):
-        raise Wrong("not-inspectable", "cannot be read: the server sends it compressed")
+        raise CheckpointError("not-inspectable", "cannot be read: the server sends it compressed")
     return size
 
 
 async def _body(content: Any, length: int) -> bytes:
-    """As many bytes as the range has; a server that sends on is not listened to."""
+    """As many bytes as the range has; the rest is not read."""
     parts: list[bytes] = []
     while length > 0 and (part := await content.read(length)):
         parts.append(part)

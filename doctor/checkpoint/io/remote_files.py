@@ -1,4 +1,4 @@
-"""Files and folders far away: what was found or fetched once is kept, and no file is read whole."""
+"""Remote files and directories: looked up and fetched once, never read as a whole."""
 
 from __future__ import annotations
 
@@ -8,24 +8,24 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Protocol, TypeVar
 
-from doctor.checkpoint.io.files import Wrong
+from doctor.checkpoint.errors import CheckpointError
 
 FIRST = 128 * 1024
 """Read at once of a file: most headers are shorter."""
 
 MOST = 256 << 20
-"""Bytes that are ever read of one file far away; the largest legal header has 100 million."""
+"""Bytes that are ever read of one file remote; the largest legal header has 100 million."""
 
-KEPT = 64 << 20
+MOST_CACHED = 64 << 20
 """Bytes that were fetched ahead and are kept."""
 
-CLOSE = 16 * 1024
+CLOSE_GAP = 16 * 1024
 """Bytes between two ranges that are cheaper to fetch than a request of its own."""
 
-LONG = 1 << 20
+LONGEST_MERGED = 1 << 20
 """Bytes of ranges that are fetched as one."""
 
-AT_ONCE = 16
+CONCURRENT_REQUESTS = 16
 """Requests that are under way at the same time."""
 
 NAMES = (
@@ -57,106 +57,106 @@ NAMES = (
     "trainer_state.json",
     "training_args.bin",
 )
-"""What is looked for where a server lists no folders."""
+"""Names to look up where a server lists no directories."""
 
 T = TypeVar("T")
 U = TypeVar("U")
 
 Fetch = Callable[[int, int], bytes]
-"""The bytes from `begin` to before `end`. Raises Wrong."""
+"""The bytes from `begin` to before `end`. Raises CheckpointError."""
 
 
 class Store(Protocol):
-    """What a kind of address has to offer; every call may raise Wrong."""
+    """What a kind of address has to offer; every call may raise CheckpointError."""
 
     def names(self, path: str) -> list[str] | None:
-        """What is in a folder; the names of folders end with a slash. None: nobody tells."""
+        """What is in a directory; the names of directories end with a slash. None: no listing."""
         ...
 
-    def find(self, path: str) -> Found:
+    def find(self, path: str) -> RemoteEntry:
         """A file's size and how its bytes are fetched, from here on without changes."""
         ...
 
-    def is_folder(self, path: str) -> bool:
-        """Whether the path is a folder; a file or nothing is none."""
+    def is_directory(self, path: str) -> bool:
+        """Whether the path is a directory; a file or nothing is none."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
-    """A file that is there."""
+class RemoteEntry:
+    """An existing file."""
 
     size: int
     fetch: Fetch
 
 
-def at_once(work: Callable[[T], U], items: Iterable[T]) -> list[U]:
+def run_concurrently(work: Callable[[T], U], items: Iterable[T]) -> list[U]:
     """`work` on every item, several at a time; answers in the order of the items."""
     from concurrent.futures import ThreadPoolExecutor
 
-    with ThreadPoolExecutor(AT_ONCE) as pool:
+    with ThreadPoolExecutor(CONCURRENT_REQUESTS) as pool:
         return list(pool.map(work, items))
 
 
-def merged(ranges: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
+def coalesce(ranges: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
     """The same ranges in order, those that lie close together as one."""
-    found: list[tuple[int, int]] = []
+    merged: list[tuple[int, int]] = []
     for begin, end in sorted(ranges):
-        if found and begin - found[-1][1] <= CLOSE and end - found[-1][0] <= LONG:
-            found[-1] = (found[-1][0], max(end, found[-1][1]))
+        if merged and begin - merged[-1][1] <= CLOSE_GAP and end - merged[-1][0] <= LONGEST_MERGED:
+            merged[-1] = (merged[-1][0], max(end, merged[-1][1]))
         else:
-            found.append((begin, end))
-    return found
+            merged.append((begin, end))
+    return merged
 
 
 @dataclass
 class RemoteFile:
-    """A file far away, of which the ranges that were read ahead are kept."""
+    """A remote file with a cache of the ranges that were prefetched."""
 
     size: int
     fetch: Fetch
     fetched: int = 0
-    kept: list[tuple[int, bytes]] = field(default_factory=list)
+    cached: list[tuple[int, bytes]] = field(default_factory=list)
     """Where they begin, sorted, and their bytes."""
 
     def read(self, size: int, offset: int) -> bytes:
-        """Up to `size` bytes at `offset`; fewer where the file ends. Raises Wrong."""
+        """Up to `size` bytes at `offset`; fewer where the file ends. Raises CheckpointError."""
         end = min(offset + size, self.size)
         if offset >= end:
             return b""
-        if (found := self._known(offset, end)) is not None:
-            return found
-        if end <= FIRST and not (self.kept and self.kept[0][0] == 0):
+        if (cached := self._lookup(offset, end)) is not None:
+            return cached
+        if end <= FIRST and not (self.cached and self.cached[0][0] == 0):
             first = self._get(0, min(FIRST, self.size))
-            bisect.insort(self.kept, (0, first))
+            bisect.insort(self.cached, (0, first))
             return first[offset:end]
         return self._get(offset, end)
 
-    def ahead(self, ranges: list[tuple[int, int]]) -> None:
+    def prefetch(self, ranges: list[tuple[int, int]]) -> None:
         """Fetch (begin, end) ranges that will be read, several at a time, as far as possible."""
         spans = ((begin, min(end, self.size)) for begin, end in ranges)
         lacking = [
             (begin, end)
             for begin, end in spans
-            if 0 <= begin < end and self._known(begin, end) is None
+            if 0 <= begin < end and self._lookup(begin, end) is None
         ]
-        wanted: list[tuple[int, int]] = []
-        room = KEPT - sum(len(data) for _, data in self.kept)
-        for begin, end in merged(lacking):
+        affordable: list[tuple[int, int]] = []
+        room = MOST_CACHED - sum(len(data) for _, data in self.cached)
+        for begin, end in coalesce(lacking):
             room -= end - begin
             if room >= 0:
-                wanted.append((begin, end))
-        at_once(self._keep, wanted)
+                affordable.append((begin, end))
+        run_concurrently(self._cache, affordable)
 
-    def _keep(self, span: tuple[int, int]) -> None:
-        with contextlib.suppress(Wrong):  # told when it is read
+    def _cache(self, span: tuple[int, int]) -> None:
+        with contextlib.suppress(CheckpointError):  # raised again when it is read
             data = self._get(*span)
-            bisect.insort(self.kept, (span[0], data))
+            bisect.insort(self.cached, (span[0], data))
 
-    def _known(self, begin: int, end: int) -> bytes | None:
+    def _lookup(self, begin: int, end: int) -> bytes | None:
         """The range, where one that was kept and begins last before it holds it."""
-        number = bisect.bisect_right(self.kept, begin, key=lambda kept: kept[0])
-        for start, data in (*self.kept[max(number - 1, 0) : number], *self.kept[:1]):
+        number = bisect.bisect_right(self.cached, begin, key=lambda chunk: chunk[0])
+        for start, data in (*self.cached[max(number - 1, 0) : number], *self.cached[:1]):
             if start <= begin and end - start <= len(data):
                 return data[begin - start : end - start]
         return None
@@ -165,60 +165,60 @@ class RemoteFile:
         self.fetched += end - begin
         if self.fetched > MOST:
             text = f"needs more than {MOST >> 20} MiB of it to be read; download it first"
-            raise Wrong("not-inspectable", text)
+            raise CheckpointError("not-inspectable", text)
         data = self.fetch(begin, end)
         if len(data) != end - begin:
             text = f"cannot be read: {len(data):,} of {end - begin:,} bytes came"
-            raise Wrong("not-inspectable", text)
+            raise CheckpointError("not-inspectable", text)
         return data
 
 
 @dataclass
-class RemoteFolder:
-    """A folder far away. What was found of its files once is not asked again."""
+class RemoteDirectory:
+    """A remote directory. Each file is looked up once."""
 
     address: str
     store: Store
     path: str
-    _found: dict[str, Found | Wrong] = field(default_factory=dict)
+    _entries: dict[str, RemoteEntry | CheckpointError] = field(default_factory=dict)
 
     def names(self) -> list[str]:
-        """What is directly inside, sorted; where nobody tells, the known names that are there."""
+        """What is directly inside, sorted; without a listing, the usual names that exist."""
         listed = self.store.names(self.path)
         if listed is not None:
             return listed
-        self.ahead(list(NAMES))
-        there = [name for name in NAMES if isinstance(self._found[name], Found)]
-        refused = [wrong for wrong in map(self._find, NAMES) if isinstance(wrong, Wrong)]
-        if not there and (said := [wrong for wrong in refused if wrong.kind != "missing"]):
-            raise said[0]
-        return there
+        self.prefetch(list(NAMES))
+        present = [name for name in NAMES if isinstance(self._entries[name], RemoteEntry)]
+        failures = [error for error in map(self._find, NAMES) if isinstance(error, CheckpointError)]
+        if not present and (errors := [error for error in failures if error.kind != "missing"]):
+            raise errors[0]
+        return present
 
     @contextlib.contextmanager
     def open(self, name: str) -> Iterator[RemoteFile]:
-        """One file. Raises Wrong."""
-        found = self._find(name)
-        if isinstance(found, Wrong):
-            raise found
-        yield RemoteFile(found.size, found.fetch)
+        """One file. Raises CheckpointError."""
+        entry = self._find(name)
+        if isinstance(entry, CheckpointError):
+            raise entry
+        yield RemoteFile(entry.size, entry.fetch)
 
-    def there(self, name: str) -> bool:
-        """Whether something has that name; what may not be looked at is there."""
-        found = self._find(name)
-        return not (isinstance(found, Wrong) and found.kind == "missing")
+    def exists(self, name: str) -> bool:
+        """Whether something has that name; True where access is denied."""
+        entry = self._find(name)
+        return not (isinstance(entry, CheckpointError) and entry.kind == "missing")
 
-    def inside(self, name: str) -> RemoteFolder:
+    def inside(self, name: str) -> RemoteDirectory:
         address = f"{self.address.rstrip('/')}/{name}"
-        return RemoteFolder(address, self.store, f"{self.path}/{name.rstrip('/')}")
+        return RemoteDirectory(address, self.store, f"{self.path}/{name.rstrip('/')}")
 
-    def ahead(self, names: list[str]) -> None:
+    def prefetch(self, names: list[str]) -> None:
         """Find files that will be opened, several at a time."""
-        at_once(self._find, names)
+        run_concurrently(self._find, names)
 
-    def _find(self, name: str) -> Found | Wrong:
-        if name not in self._found:
+    def _find(self, name: str) -> RemoteEntry | CheckpointError:
+        if name not in self._entries:
             try:
-                self._found[name] = self.store.find(f"{self.path}/{name}")
-            except Wrong as wrong:
-                self._found[name] = wrong
-        return self._found[name]
+                self._entries[name] = self.store.find(f"{self.path}/{name}")
+            except CheckpointError as error:
+                self._entries[name] = error
+        return self._entries[name]

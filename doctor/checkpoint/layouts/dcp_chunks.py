@@ -6,7 +6,7 @@ import math
 from typing import Any, NamedTuple
 
 from doctor._util.units import shown
-from doctor.checkpoint.io.files import Wrong
+from doctor.checkpoint.errors import CheckpointError
 from doctor.checkpoint.tensors import Part, Tensor
 
 MOST_ROWS = 1 << 14
@@ -23,7 +23,7 @@ class Item(NamedTuple):
     length: int
 
 
-class Stored(NamedTuple):
+class StoredTensor(NamedTuple):
     """A tensor as .metadata describes it; `shape` is None for an object that is no tensor."""
 
     name: str
@@ -33,27 +33,29 @@ class Stored(NamedTuple):
     """Offsets -> sizes."""
 
 
-def whole_of(stored: Stored, pieces: list[tuple[Item, Tensor]]) -> tuple[Tensor, bool]:
+def assemble(stored: StoredTensor, pieces: list[tuple[Item, Tensor]]) -> tuple[Tensor, bool]:
     """The chunks as one tensor, and whether they are in C order.
 
-    Raises Wrong where they do not make the whole.
+    Raises CheckpointError where they do not make the whole.
     """
     shape = stored.shape or ()
     pieces.sort(key=lambda piece: piece[0].offsets)
     name, elements = stored.name, math.prod(shape)
     dtypes = {tensor.dtype for _, tensor in pieces}
     if len(dtypes) > 1:
-        raise Wrong("damaged", f"has chunks of {shown(name)} in {' and '.join(sorted(dtypes))}")
+        raise CheckpointError(
+            "damaged", f"has chunks of {shown(name)} in {' and '.join(sorted(dtypes))}"
+        )
     for item, tensor in pieces:
         sizes = stored.chunks.get(item.offsets) if item.offsets or not shape else tensor.shape
         if sizes != tensor.shape or len(tensor.shape) != len(shape):
             text = f"describes a chunk of {shown(name)} otherwise than it is stored: "
-            raise Wrong("damaged", f"{text}{list(tensor.shape)[:10]}")
+            raise CheckpointError("damaged", f"{text}{list(tensor.shape)[:10]}")
     if sum(tensor.elements for _, tensor in pieces) != elements:
-        raise Wrong("damaged", f"does not have all chunks of {shown(name)}")
+        raise CheckpointError("damaged", f"does not have all chunks of {shown(name)}")
     first = pieces[0][1]
     if len(pieces) > 1 and any(len(item.offsets) != len(shape) for item, _ in pieces):
-        raise Wrong("damaged", f"puts chunks of {shown(name)} at no place of it")
+        raise CheckpointError("damaged", f"puts chunks of {shown(name)} at no place of it")
     if len(pieces) == 1:
         return first._replace(name=name, shape=shape, elements=elements), True
     parts, ordered = _parts(shape, pieces)
@@ -77,8 +79,8 @@ def _parts(
     for item, tensor in pieces:
         height, width = tensor.shape
         size = (tensor.end - tensor.begin) // height if height else 0
-        top, left = item.offsets
+        top, first_column = item.offsets
         for row in range(height if width else 0):
             begin = tensor.begin + row * size
-            rows.append(((top + row, left), Part(tensor.file, begin, begin + size)))
+            rows.append(((top + row, first_column), Part(tensor.file, begin, begin + size)))
     return tuple(part for _, part in sorted(rows)) or whole, True

@@ -1,4 +1,4 @@
-"""A folder of DeepSpeed's engine: weights of the module, and fp32 masters out of flat groups.
+"""A directory of DeepSpeed's engine: weights of the module, and fp32 masters out of flat groups.
 
 ZeRO 1 and 2 lay the parameters of a group end to end and give every rank a slice of the whole,
 padded to a multiple of 2 * ranks elements. ZeRO 3 divides every parameter over the ranks, each
@@ -9,23 +9,21 @@ from __future__ import annotations
 
 import math
 import re
-import struct
 from collections.abc import Callable
-from contextlib import AbstractContextManager
 from dataclasses import replace
 from typing import Any
 
 from doctor._util.units import shown
+from doctor.checkpoint.errors import CheckpointError
 from doctor.checkpoint.formats.safetensors import WIDEST, unreadable
+from doctor.checkpoint.formats.scalars import read_scalar
 from doctor.checkpoint.formats.torch_files import Tree, read_tree
-from doctor.checkpoint.io.files import Folder, Source, Wrong, find_ahead
-from doctor.checkpoint.layouts.zero import Engine, Rank, assembled, joined, rate
+from doctor.checkpoint.io.files import Directory, Source, prefetch_files
+from doctor.checkpoint.io.stages import Stage
+from doctor.checkpoint.layouts.zero import Engine, Rank, assembled, rate
 from doctor.checkpoint.layouts.zero_flat import Shapes
 from doctor.checkpoint.pickle.nodes import mapping, members
-from doctor.checkpoint.records import Problem
-from doctor.checkpoint.tensors import Shard, Tensor
-
-Stage = Callable[[str], AbstractContextManager[None]]
+from doctor.checkpoint.tensors import Shard, Tensor, join_states
 
 _MODEL = re.compile(r"(?:zero_pp_rank_(?P<rank>\d+)_)?mp_rank_(?P<mp>\d+)_model_states\.pt")
 _PART = re.compile(r"layer_.*model_states\.pt")
@@ -36,18 +34,20 @@ _OPTIM = re.compile(
 _LAYER = re.compile(r"layer_(?P<layer>\d+)-model_(?P<mp>\d+)-model_states\.pt")
 
 
-def read_engine(folder: Folder, under: str, stage: Stage) -> tuple[list[Shard], list[Shard]]:
-    """The files of the folder `under`: those of the module, and those of the optimizer."""
+def read_engine(directory: Directory, under: str, stage: Stage) -> tuple[list[Shard], list[Shard]]:
+    """The files of the directory `under`: those of the module, and those of the optimizer."""
     try:
-        names = sorted(folder.inside(under).names() if under else folder.names(), key=_natural)
-    except Wrong as wrong:
-        return [unreadable(under or ".", 0, wrong)], []
+        names = sorted(
+            directory.inside(under).names() if under else directory.names(), key=_natural
+        )
+    except CheckpointError as error:
+        return [unreadable(under or ".", 0, error)], []
     models = [name for name in names if _MODEL.fullmatch(name) or _PART.fullmatch(name)]
     optims = [name for name in names if _OPTIM.fullmatch(name)]
-    find_ahead(folder, [under + name for name in (*models, *optims)])
+    prefetch_files(directory, [under + name for name in (*models, *optims)])
     engines: dict[str, Engine] = {}
-    weights = [_file(folder, under + name, stage, engines, _weights) for name in models]
-    states = [_file(folder, under + name, stage, engines, _optimizer) for name in optims]
+    weights = [_file(directory, under + name, stage, engines, _weights) for name in models]
+    states = [_file(directory, under + name, stage, engines, _optimizer) for name in optims]
     weights = [_prefixed(shard, len(engines)) for shard in weights]
     for mp, engine in engines.items():
         lead = f"mp_rank.{mp}." if len(engines) > 1 else ""
@@ -62,27 +62,20 @@ def _natural(name: str) -> list[Any]:
 Take = Callable[[Tree, Source, str, "Engine"], list[Tensor]]
 
 
-def _step(source: Source, tensor: Tensor) -> float | None:
-    """The value of a step count that is kept as a tensor. Raises Wrong."""
-    form = {"F32": "<f", "F64": "<d", "I64": "<q", "I32": "<i"}.get(tensor.dtype)
-    if form is None or tensor.elements != 1:
-        return None
-    data = source.read(struct.calcsize(form), tensor.begin)
-    return float(struct.unpack(form, data)[0]) if len(data) == struct.calcsize(form) else None
-
-
-def _file(folder: Folder, file: str, stage: Stage, engines: dict[str, Engine], take: Take) -> Shard:
+def _file(
+    directory: Directory, file: str, stage: Stage, engines: dict[str, Engine], take: Take
+) -> Shard:
     base = file.rpartition("/")[2]
     match = _MODEL.fullmatch(base) or _OPTIM.fullmatch(base)
     engine = engines.setdefault(match["mp"], Engine()) if match else Engine()
     with stage(f"read {shown(file)}"):
         try:
-            with folder.open(file) as source:
+            with directory.open(file) as source:
                 tree = read_tree(source, file)
                 tensors = take(tree, source, file, engine)
                 size = source.size
-        except Wrong as wrong:
-            return unreadable(file, 0, wrong)
+        except CheckpointError as error:
+            return unreadable(file, 0, error)
     return Shard(
         file,
         size,
@@ -111,8 +104,8 @@ def _weights(tree: Tree, source: Source, file: str, engine: Engine) -> list[Tens
     rank = _MODEL.fullmatch(file.rpartition("/")[2])
     if rank and rank["rank"] and int(rank["rank"]):
         return []  # the buffers in it are those of rank 0
-    found = tree.tensors(top.get("module", tree.value), "")
-    return [tensor for tensor in found if tensor.elements or not groups]
+    tensors = tree.tensors(top.get("module", tree.value), "")
+    return [tensor for tensor in tensors if tensor.elements or not groups]
 
 
 def _low(config: Any) -> bool:
@@ -121,14 +114,14 @@ def _low(config: Any) -> bool:
     return section.get("bf16_master_weights_and_grads") is True
 
 
-def _shapes(found: Any) -> Shapes:
-    """Names and shapes in order. Raises Wrong."""
+def _shapes(value: Any) -> Shapes:
+    """Names and shapes in order. Raises CheckpointError."""
     shapes: Shapes = {}
-    for name, size in mapping(found).items():
+    for name, size in mapping(value).items():
         shape = tuple(members(size))
         fine = all(type(length) is int and 0 <= length < WIDEST for length in shape)
         if type(name) is not str or not fine or math.prod(shape) >= WIDEST:
-            raise Wrong("damaged", "has param_shapes that do not map names to shapes")
+            raise CheckpointError("damaged", "has param_shapes that do not map names to shapes")
         shapes[name] = shape
     return shapes
 
@@ -141,7 +134,9 @@ def _optimizer(tree: Tree, source: Source, file: str, engine: Engine) -> list[Te
     three = "fp32_flat_groups" in state
     flats = state.get("fp32_flat_groups" if three else "single_partition_of_fp32_groups")
     if not state or flats is None:
-        raise Wrong("not-inspectable", "is no file of ZeRO's optimizer states that is known")
+        raise CheckpointError(
+            "not-inspectable", "is no file of ZeRO's optimizer states that is known"
+        )
     tensors = [tree.tensor(node, "master") for node in members(flats)]
     base = mapping(state.get("optimizer_state_dict" if three else "base_optimizer_state"))
     slots, steps = _slots(tree, source, mapping(base.get("state")), len(tensors))
@@ -164,7 +159,7 @@ def _slots(
     tree: Tree, source: Source, state: dict[Any, Any], groups: int
 ) -> tuple[dict[str, list[Tensor]], list[float | None]]:
     """Slot -> the tensors of all groups in order, where every group has one; and the steps."""
-    found: dict[str, list[Tensor]] = {}
+    by_slot: dict[str, list[Tensor]] = {}
     steps: list[float | None] = []
     for index in range(groups):
         entry = mapping(state.get(index))
@@ -175,14 +170,14 @@ def _slots(
             if tensor is None:
                 continue
             if slot == "step":
-                steps[-1] = _step(source, tensor)
+                steps[-1] = read_scalar(source, tensor)
             else:
-                found.setdefault(slot, []).append(tensor)
-    return {slot: tensors for slot, tensors in found.items() if len(tensors) == groups}, steps
+                by_slot.setdefault(slot, []).append(tensor)
+    return {slot: tensors for slot, tensors in by_slot.items() if len(tensors) == groups}, steps
 
 
 def _prefixed(shard: Shard, engines: int) -> Shard:
-    """Names of tensor-parallel ranks and of a pipeline's layers, told apart."""
+    """The shard with names that distinguish ranks and a pipeline's layers."""
     base = shard.file.rpartition("/")[2]
     rank, layer = _MODEL.fullmatch(base), _LAYER.fullmatch(base)
     if layer:
@@ -201,12 +196,12 @@ def _assemble(
     """Put what the ranks' files give together into the last of the files."""
     try:
         whole, state = assembled(under, lead, engine)
-    except Wrong as wrong:
-        problem = Problem(kind=wrong.kind, file=shown(under or "."), text=wrong.text)  # type: ignore[arg-type]
+    except CheckpointError as error:
+        problem = error.problem(under or ".")
         last = (states or weights)[-1]
         (states or weights)[-1] = replace(last, problems=(*last.problems, problem))
         return
     if whole and weights:
         weights[-1] = replace(weights[-1], tensors=(*weights[-1].tensors, *whole))
     if state and states:
-        states[-1] = replace(states[-1], optimizer=joined(states[-1].optimizer, state))
+        states[-1] = replace(states[-1], optimizer=join_states((states[-1].optimizer, state)))

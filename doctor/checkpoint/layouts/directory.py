@@ -1,4 +1,4 @@
-"""Which files of a folder are the weights, and what can be said of them by their names."""
+"""Which files of a directory are the weights, by their names."""
 
 from __future__ import annotations
 
@@ -8,10 +8,12 @@ from pathlib import Path
 
 from doctor._util.records import Unknown
 from doctor._util.units import shown
-from doctor.checkpoint.io.addresses import is_address, locate, redacted
-from doctor.checkpoint.io.files import Folder, LocalFolder, Wrong
+from doctor.checkpoint.errors import CheckpointError
+from doctor.checkpoint.io.addresses import locate
+from doctor.checkpoint.io.files import Directory, LocalDirectory
+from doctor.checkpoint.io.urls import is_address, redact_url
 from doctor.checkpoint.layouts import shards
-from doctor.checkpoint.layouts.layout import Layout, Together, not_inspectable
+from doctor.checkpoint.layouts.layout import FileGroup, Layout, not_inspectable
 from doctor.checkpoint.layouts.parallel import FSDP, distributed, zero_state
 from doctor.checkpoint.records import Problem
 
@@ -51,7 +53,7 @@ NAMED_FOLDERS = {
     "saved_model.pb": "a TensorFlow SavedModel",
     "model_weights.ckpt": "a NeMo archive that was unpacked",
 }
-"""What lies in folders of formats that are recognised and not read."""
+"""What lies in directories of formats that are recognised and not read."""
 
 STATES = re.compile(r"optimizer(?:_\d+)?\.(?:pt|bin|pth)|rank\d+-of-\d+-optimizer\.pt")
 """An optimizer's state, as Trainer and Accelerate save it."""
@@ -69,113 +71,119 @@ _FSDP_RANK = re.compile(
 _DEEPER = re.compile(r"checkpoint-\d+|snapshots|step-\d+|iter_\d+|global_step\d+|epoch_\d+")
 
 
-def lay_out(path: str) -> Layout | Unknown:
-    """The weights at `path`: a file, an index, or a folder whose subfolders are not searched.
+def find_layout(path: str) -> Layout | Unknown:
+    """The weights at `path`: a file, an index, or a directory, without its subdirectories.
 
-    An address of any kind that `remote` knows is as good as a path.
+    `path` can be an address of any scheme that `io.addresses` reads.
     """
     if is_address(path):
         return _at_address(path)
     place = Path(path)
-    folder = LocalFolder(place.parent)
+    directory = LocalDirectory(place.parent)
     try:
         if place.is_dir():
-            return _folder(LocalFolder(place), place.name)
+            return _directory(LocalDirectory(place), place.name)
         place.lstat()
         if place.name.endswith(INDEXES):
-            return _indexed(folder, _names(folder), place.name)
+            return _indexed(directory, _names(directory), place.name)
     except (OSError, ValueError) as error:
         return Unknown(reason=f"{shown(path, 300)}: {getattr(error, 'strerror', None) or error}")
-    except Wrong as wrong:
-        return Unknown(reason=f"{shown(path, 300)}: {wrong.text}")
-    return _file(folder, place.name)
+    except CheckpointError as error:
+        return Unknown(reason=f"{shown(path, 300)}: {error.text}")
+    return _file(directory, place.name)
 
 
 def _at_address(address: str) -> Layout | Unknown:
     try:
-        folder, name = locate(address)
+        directory, name = locate(address)
         if not name:
-            return _folder(folder, redacted(address).rstrip("/").rpartition("/")[2])
+            return _directory(directory, redact_url(address).rstrip("/").rpartition("/")[2])
         if name.endswith(INDEXES):
-            return _indexed(folder, _names(folder), name)
-        with folder.open(name):
-            return _file(folder, name)
-    except Wrong as wrong:
-        return Unknown(reason=f"{shown(redacted(address), 300)} {wrong.text}")
+            return _indexed(directory, _names(directory), name)
+        with directory.open(name):
+            return _file(directory, name)
+    except CheckpointError as error:
+        return Unknown(reason=f"{shown(redact_url(address), 300)} {error.text}")
 
 
-def _file(folder: Folder, name: str) -> Layout:
+def _file(directory: Directory, name: str) -> Layout:
     """A file that was named: what is in it decides how it is read, not its name."""
     ends = Path(name).suffix
     if name == ".metadata" or ends == ".distcp":
-        return distributed(folder, [".metadata"], "") or not_inspectable(folder, [name], "a shard")
+        return distributed(directory, [".metadata"], "") or not_inspectable(
+            directory, [name], "a shard"
+        )
     if text := NAMED_ONLY.get(ends):
-        return not_inspectable(folder, [name], text)
+        return not_inspectable(directory, [name], text)
     if STATES.fullmatch(name):
-        return Layout(folder, "an optimizer's state", states=(name,))
+        return Layout(directory, "an optimizer's state", states=(name,))
     note: tuple[Problem, ...] = ()
-    if count := shards.one_of(name):
-        text = f"is one of {count} shards; the others were not looked at"
+    if count := shards.shard_count(name):
+        text = f"is one of {count} shards; the others were not read"
         note = (Problem(kind="note", file=shown(name), text=text),)
     kind = "PEFT adapter" if name in ADAPTERS else ONE.get(ends, "one file")
-    return Layout(folder, kind, (name,), problems=note, lone_shard=bool(note))
+    return Layout(directory, kind, (name,), problems=note, lone_shard=bool(note))
 
 
-def _names(folder: Folder) -> list[str]:
-    """What is inside, files and folders alike."""
-    return [name.rstrip("/") for name in folder.names()]
+def _names(directory: Directory) -> list[str]:
+    """What is inside, files and directories alike."""
+    return [name.rstrip("/") for name in directory.names()]
 
 
-def _folder(folder: Folder, called: str) -> Layout | Unknown:
-    entries = _names(folder)
+def _directory(directory: Directory, called: str) -> Layout | Unknown:
+    entries = _names(directory)
     names = [name for name in entries if not name.startswith(".")]
-    found = _weights(folder, names, entries, called)
-    if found is None:
-        return _nothing(folder, names)
-    return _in_its_save(found, names)
+    layout = _weights(directory, names, entries, called)
+    if layout is None:
+        return _no_weights(directory, names)
+    return _with_other_files(layout, names)
 
 
-def _weights(folder: Folder, names: list[str], entries: list[str], called: str) -> Layout | None:
-    """The first of the ways to keep weights that the folder shows."""
-    model = _model(folder, names, ".safetensors")
+def _weights(
+    directory: Directory, names: list[str], entries: list[str], called: str
+) -> Layout | None:
+    """The first of the ways to keep weights that the directory shows."""
+    model = _model(directory, names, ".safetensors")
     if model and not (".metadata" in entries and any(n.endswith(".distcp") for n in names)):
         return model
-    if found := distributed(folder, entries, called) or _model(folder, names, ".bin"):
-        return found
+    if layout := distributed(directory, entries, called) or _model(directory, names, ".bin"):
+        return layout
     for way in (_ranks, _gguf, _lone_pickle, _states_alone, _other_suffix):
-        if found := way(folder, names):
-            return found
-    return _known_by_name(folder, entries)
+        if layout := way(directory, names):
+            return layout
+    return _recognized_only(directory, entries)
 
 
-def _model(folder: Folder, names: list[str], ends: str) -> Layout | None:
+def _model(directory: Directory, names: list[str], ends: str) -> Layout | None:
     """A model as save_pretrained writes it: an index, the whole file, shards, or an adapter."""
-    found = [name for name in names if name.endswith(ends) and not NOT_WEIGHTS.fullmatch(name)]
+    files = [name for name in names if name.endswith(ends) and not NOT_WEIGHTS.fullmatch(name)]
     indexes = [name for name in names if name.endswith(f"{ends}.index.json")]
     whole = shards.WHOLE[ends]
     if indexes:
         usual = f"{whole}.index.json"
-        return shards.indexed(folder, names, usual if usual in indexes else indexes[0], ends)
-    if whole in found:
+        return shards.indexed_layout(
+            directory, names, usual if usual in indexes else indexes[0], ends
+        )
+    if whole in files:
         kind = ONE[ends] if ends == ".safetensors" else "one pytorch_model.bin"
-        return Layout(folder, kind, (whole,), problems=shards.beside(whole, found))
-    if numbered := shards.numbered(found):
-        return shards.without_index(folder, numbered, ends)
-    if (found and ends == ".safetensors") or set(ADAPTERS) & set(found):
-        return _lone(folder, found, ends)
+        return Layout(directory, kind, (whole,), problems=shards.stray_shards(whole, files))
+    if numbered := shards.numbered_shards(files):
+        return shards.unindexed_layout(directory, numbered, ends)
+    if (files and ends == ".safetensors") or set(ADAPTERS) & set(files):
+        return _lone(directory, files, ends)
     return None
 
 
-def _indexed(folder: Folder, names: list[str], index: str) -> Layout:
+def _indexed(directory: Directory, names: list[str], index: str) -> Layout:
     ends = ".bin" if index.endswith(INDEXES[1]) else ".safetensors"
-    return _in_its_save(shards.indexed(folder, names, index, ends), names)
+    return _with_other_files(shards.indexed_layout(directory, names, index, ends), names)
 
 
-def _lone(folder: Folder, found: list[str], ends: str) -> Layout:
+def _lone(directory: Directory, files: list[str], ends: str) -> Layout:
     """A file of another name; with several, the adapter or the first without a variant."""
     first = ("last", "ckpt", "model", "best")
     plain = sorted(
-        found,
+        files,
         key=lambda name: (
             name not in ADAPTERS,
             not name.startswith(first) if ends != ".safetensors" else False,
@@ -185,13 +193,13 @@ def _lone(folder: Folder, found: list[str], ends: str) -> Layout:
     )
     kind = "PEFT adapter" if plain[0] in ADAPTERS else ONE[ends]
     note: tuple[Problem, ...] = ()
-    if len(found) > 1:
-        text = f"is the one of {len(found)} files that was read; name another to examine it"
+    if len(files) > 1:
+        text = f"is the one of {len(files)} files that was read; name another to examine it"
         note = (Problem(kind="note", file=shown(plain[0]), text=text),)
-    return Layout(folder, kind, (plain[0],), problems=note)
+    return Layout(directory, kind, (plain[0],), problems=note)
 
 
-def _ranks(folder: Folder, names: list[str]) -> Layout | None:
+def _ranks(directory: Directory, names: list[str]) -> Layout | None:
     """Files in which every rank has tensors of the same names."""
     for pattern, kind in (
         (_TENSOR_PARALLEL, "consolidated.NN.pth as Meta and torchtune write"),
@@ -199,70 +207,72 @@ def _ranks(folder: Folder, names: list[str]) -> Layout | None:
     ):
         files = tuple(name for name in names if pattern.fullmatch(name))
         if len(files) == 1:
-            return Layout(folder, kind, files)
+            return Layout(directory, kind, files)
         if files:
-            return Layout(folder, kind, together=(Together("ranks", files=files),))
+            return Layout(directory, kind, groups=(FileGroup("ranks", files=files),))
     full = [name for name in names if re.fullmatch(r"pytorch_model(?:_\d+)?_fsdp\.bin", name)]
-    return Layout(folder, f"{FSDP} (FULL_STATE_DICT)", (full[0],)) if full else None
+    return Layout(directory, f"{FSDP} (FULL_STATE_DICT)", (full[0],)) if full else None
 
 
-def _gguf(folder: Folder, names: list[str]) -> Layout | None:
-    found = [name for name in names if name.endswith(".gguf")]
-    if not found:
+def _gguf(directory: Directory, names: list[str]) -> Layout | None:
+    files = [name for name in names if name.endswith(".gguf")]
+    if not files:
         return None
-    if numbered := shards.numbered(found):
-        problems = tuple(shards.lacking(numbered))
-        return Layout(folder, "GGUF shards", tuple(numbered), problems=problems)
-    return _lone(folder, found, ".gguf")
+    if numbered := shards.numbered_shards(files):
+        problems = tuple(shards.missing_shards(numbered))
+        return Layout(directory, "GGUF shards", tuple(numbered), problems=problems)
+    return _lone(directory, files, ".gguf")
 
 
-def _known_by_name(folder: Folder, entries: list[str]) -> Layout | None:
+def _recognized_only(directory: Directory, entries: list[str]) -> Layout | None:
     for name in entries:
         if kind := NAMED_FOLDERS.get(name):
-            return not_inspectable(folder, [], kind)
+            return not_inspectable(directory, [], kind)
     return None
 
 
-def _lone_pickle(folder: Folder, names: list[str]) -> Layout | None:
+def _lone_pickle(directory: Directory, names: list[str]) -> Layout | None:
     """One .ckpt, .pt, .pth or .bin of any name; Lightning, nanoGPT and everyone's own."""
     for ends in (".ckpt", ".pt", ".pth", ".bin"):
-        found = [name for name in names if name.endswith(ends) and not NOT_WEIGHTS.fullmatch(name)]
-        if found:
-            return _lone(folder, found, ends)
+        files = [name for name in names if name.endswith(ends) and not NOT_WEIGHTS.fullmatch(name)]
+        if files:
+            return _lone(directory, files, ends)
     return None
 
 
-def _states_alone(folder: Folder, names: list[str]) -> Layout | None:
+def _states_alone(directory: Directory, names: list[str]) -> Layout | None:
     if any(STATES.fullmatch(name) for name in names):
-        return Layout(folder, "an optimizer's state without weights")
+        return Layout(directory, "an optimizer's state without weights")
     return None
 
 
-def _other_suffix(folder: Folder, names: list[str]) -> Layout | None:
+def _other_suffix(directory: Directory, names: list[str]) -> Layout | None:
     for ends, kind in NAMED_ONLY.items():
-        found = [name for name in names if name.endswith(ends) and not NOT_WEIGHTS.fullmatch(name)]
-        if found:
-            return not_inspectable(folder, found, kind)
+        files = [name for name in names if name.endswith(ends) and not NOT_WEIGHTS.fullmatch(name)]
+        if files:
+            return not_inspectable(directory, files, kind)
     return None
 
 
-def _nothing(folder: Folder, names: list[str]) -> Unknown:
+def _no_weights(directory: Directory, names: list[str]) -> Unknown:
     below = [name for name in names if _DEEPER.match(name)]
-    hint = f"; name a subfolder, such as {shown(below[-1])}" if below else ""
-    return Unknown(reason=f"{shown(folder.address, 300)}: no weights are in this folder{hint}")
+    hint = f"; name a subdirectory, such as {shown(below[-1])}" if below else ""
+    return Unknown(
+        reason=f"{shown(directory.address, 300)}: no weights are in this directory{hint}"
+    )
 
 
-def _in_its_save(found: Layout, names: list[str]) -> Layout:
+def _with_other_files(layout: Layout, names: list[str]) -> Layout:
     """The weights with what the trainer saved beside them."""
     states = tuple(name for name in names if STATES.fullmatch(name))
     beside = tuple(name for name in names if NOT_WEIGHTS.fullmatch(name))
-    zero = zero_state(found, names)
+    zero = zero_state(layout, names)
     return replace(
-        found,
-        kind=_saved_by(names, found.kind),
-        states=found.states or states,
+        layout,
+        kind=_saved_by(names, layout.kind),
+        states=layout.states or states,
         beside=beside,
-        together=(*found.together, *zero),
+        groups=(*layout.groups, *zero),
     )
 
 

@@ -7,8 +7,9 @@ import re
 from pathlib import PurePosixPath
 
 from doctor._util.units import shown
-from doctor.checkpoint.io.files import Folder, Wrong, read_json
-from doctor.checkpoint.layouts.layout import Layout, Together, not_inspectable
+from doctor.checkpoint.errors import CheckpointError
+from doctor.checkpoint.io.files import Directory, read_json
+from doctor.checkpoint.layouts.layout import FileGroup, Layout, not_inspectable
 from doctor.checkpoint.records import Problem
 
 FSDP = "FSDP of Accelerate"
@@ -23,19 +24,19 @@ _ENGINE = re.compile(r"mp_rank_\d+_model_states\.pt|.*zero_pp_rank_\d+_mp_rank_\
 _MEGATRON = ("model_optim_rng.pt", "model_rng.pt")
 
 
-def distributed(folder: Folder, entries: list[str], called: str) -> Layout | None:
+def distributed(directory: Directory, entries: list[str], called: str) -> Layout | None:
     """Weights that lie in parts, one or more for every rank; None where no such are here."""
     if ".metadata" in entries or any(name.endswith(".distcp") for name in entries):
-        return _dcp(folder, entries, called)
-    if fsdp := _fsdp(folder, entries):
+        return _dcp(directory, entries, called)
+    if fsdp := _fsdp(directory, entries):
         return fsdp
-    if engine := _deepspeed(folder, entries):
+    if engine := _deepspeed(directory, entries):
         return engine
-    return _megatron(folder, entries)
+    return _megatron(directory, entries)
 
 
-def _dcp(folder: Folder, entries: list[str], called: str, under: str = "") -> Layout:
-    """One folder of torch.distributed.checkpoint, and who wrote it by what lies beside."""
+def _dcp(directory: Directory, entries: list[str], called: str, under: str = "") -> Layout:
+    """One directory of torch.distributed.checkpoint, and who wrote it by what lies beside."""
     kind = "torch.distributed.checkpoint"
     if "metadata.json" in entries:
         kind = f"Megatron distributed checkpoint ({kind})"
@@ -48,108 +49,110 @@ def _dcp(folder: Folder, entries: list[str], called: str, under: str = "") -> La
     elif _STATE.fullmatch(called):
         kind = f"optimizer state ({kind})"
     if ".metadata" not in entries:
-        text = "is missing: without it nobody can tell which tensors the .distcp files hold"
+        text = "is missing: it lists the tensors of the .distcp files"
         problem = Problem(kind="missing", file=f"{under}.metadata", text=text)
-        return Layout(folder, kind, problems=(problem,))
-    return Layout(folder, kind, together=(Together("dcp", under),))
+        return Layout(directory, kind, problems=(problem,))
+    return Layout(directory, kind, groups=(FileGroup("dcp", under),))
 
 
-def _fsdp(folder: Folder, entries: list[str]) -> Layout | None:
-    """The subfolders of Accelerate and Trainer, one for the weights and one for the optimizer."""
+def _fsdp(directory: Directory, entries: list[str]) -> Layout | None:
+    """Accelerate's and Trainer's subdirectories, one for the weights, one for the optimizer."""
     weights = [name for name in entries if _WEIGHTS.fullmatch(name)]
     if not weights:
         return None
     states = [name for name in entries if _STATE.fullmatch(name)]
-    together = [Together("dcp", f"{name}/") for name in weights]
-    together += [Together("dcp", f"{name}/", state=True) for name in states]
-    return Layout(folder, f"{FSDP} (torch.distributed.checkpoint)", together=tuple(together))
+    groups = [FileGroup("dcp", f"{name}/") for name in weights]
+    groups += [FileGroup("dcp", f"{name}/", state=True) for name in states]
+    return Layout(directory, f"{FSDP} (torch.distributed.checkpoint)", groups=tuple(groups))
 
 
-def _deepspeed(folder: Folder, entries: list[str]) -> Layout | None:
-    """An engine's folder, or the one above it, whose `latest` names it."""
+def _deepspeed(directory: Directory, entries: list[str]) -> Layout | None:
+    """An engine's directory, or the one above it, whose `latest` names it."""
     if any(_ENGINE.fullmatch(name) for name in entries):
-        return Layout(folder, "DeepSpeed checkpoint", together=(Together("deepspeed"),))
-    tag = _latest(folder, entries)
+        return Layout(directory, "DeepSpeed checkpoint", groups=(FileGroup("deepspeed"),))
+    tag = _latest(directory, entries)
     if isinstance(tag, Problem):
-        return Layout(folder, "DeepSpeed checkpoint", problems=(tag,))
+        return Layout(directory, "DeepSpeed checkpoint", problems=(tag,))
     if tag is None:
         return None
-    return Layout(folder, "DeepSpeed checkpoint", together=(Together("deepspeed", f"{tag}/"),))
+    return Layout(directory, "DeepSpeed checkpoint", groups=(FileGroup("deepspeed", f"{tag}/"),))
 
 
-def _latest(folder: Folder, entries: list[str]) -> str | Problem | None:
-    """The subfolder that `latest` names, or what is wrong with it; None where there is none."""
+def _latest(directory: Directory, entries: list[str]) -> str | Problem | None:
+    """The subdirectory that `latest` names, or what is wrong with it; None where there is none."""
     below = [name for name in entries if re.fullmatch(r"global_step\d+", name)]
     if "latest" not in entries or not (below or "zero_to_fp32.py" in entries):
         return None
     try:
-        tag = _word(folder, "latest")
-    except Wrong as wrong:
-        return Problem(kind="missing", file="latest", text=wrong.text)
+        tag = _word(directory, "latest")
+    except CheckpointError as error:
+        return Problem(kind="missing", file="latest", text=error.text)
     if tag not in entries:
         text = f"names {shown(tag)}, which is not here"
         return Problem(kind="missing", file="latest", text=text)
     return tag
 
 
-def _word(folder: Folder, name: str) -> str:
-    """The word in a tracker file. Raises Wrong."""
-    with folder.open(name) as source:
+def _word(directory: Directory, name: str) -> str:
+    """The word in a tracker file. Raises CheckpointError."""
+    with directory.open(name) as source:
         data = source.read(TAG_LIMIT, 0)
     word = data.decode("utf-8", "replace").strip()
     if not word or "/" in word or "\0" in word or word in (".", ".."):
-        raise Wrong("damaged", "does not name a folder")
+        raise CheckpointError("damaged", "does not name a directory")
     return word
 
 
-def _megatron(folder: Folder, entries: list[str]) -> Layout | None:
-    """Folders of tensor- and pipeline-parallel ranks, in the iteration that the tracker names."""
+def _megatron(directory: Directory, entries: list[str]) -> Layout | None:
+    """Directories of tensor- and pipeline-parallel ranks, in the tracker's iteration."""
     tracker = "latest_checkpointed_iteration.txt"
     if tracker in entries:
         try:
-            word = _word(folder, tracker)
+            word = _word(directory, tracker)
             under = f"iter_{int(word):07d}" if word.isascii() and word.isdecimal() else word
-            inside = [name.rstrip("/") for name in folder.inside(under).names()]
-        except (Wrong, ValueError) as error:
-            text = error.text if isinstance(error, Wrong) else "does not name an iteration"
+            inside = [name.rstrip("/") for name in directory.inside(under).names()]
+        except (CheckpointError, ValueError) as error:
+            text = (
+                error.text if isinstance(error, CheckpointError) else "does not name an iteration"
+            )
             kind = "Megatron-LM checkpoint"
-            problem = Problem(kind="missing", file=tracker, text=f"names a folder that {text}")
-            return Layout(folder, kind, problems=(problem,))
-        return _iteration(folder, inside, f"{under}/")
+            problem = Problem(kind="missing", file=tracker, text=f"names a directory that {text}")
+            return Layout(directory, kind, problems=(problem,))
+        return _iteration(directory, inside, f"{under}/")
     if any(_RANK.fullmatch(name) for name in entries) or "metadata.json" in entries:
-        return _iteration(folder, entries, "")
+        return _iteration(directory, entries, "")
     return None
 
 
-def _iteration(folder: Folder, entries: list[str], under: str) -> Layout | None:
+def _iteration(directory: Directory, entries: list[str], under: str) -> Layout | None:
     if ".metadata" in entries:
-        return _dcp(folder, [*entries, "metadata.json"], "", under)
+        return _dcp(directory, [*entries, "metadata.json"], "", under)
     files = []
     for rank in sorted(name for name in entries if _RANK.fullmatch(name)):
         for name in _MEGATRON:
-            if folder.there(f"{under}{rank}/{name}"):
+            if directory.exists(f"{under}{rank}/{name}"):
                 files.append(f"{under}{rank}/{name}")
                 break
     if files:
-        ranks = Together("ranks", under, tuple(files))
-        return Layout(folder, "Megatron-LM checkpoint", together=(ranks,))
-    said = {}
-    with contextlib.suppress(Wrong):
-        said = read_json(folder, f"{under}metadata.json", TAG_LIMIT)
-    if said.get("sharded_backend") == "zarr":
-        return not_inspectable(folder, [], "a Megatron distributed checkpoint of zarr arrays")
-    if "sharded_backend" not in said and not any(_RANK.fullmatch(name) for name in entries):
+        ranks = FileGroup("ranks", under, tuple(files))
+        return Layout(directory, "Megatron-LM checkpoint", groups=(ranks,))
+    metadata = {}
+    with contextlib.suppress(CheckpointError):
+        metadata = read_json(directory, f"{under}metadata.json", TAG_LIMIT)
+    if metadata.get("sharded_backend") == "zarr":
+        return not_inspectable(directory, [], "a Megatron distributed checkpoint of zarr arrays")
+    if "sharded_backend" not in metadata and not any(_RANK.fullmatch(name) for name in entries):
         return None
-    text = "has no model_optim_rng.pt in its mp_rank folders"
+    text = "has no model_optim_rng.pt in its mp_rank directories"
     problem = Problem(kind="missing", file=str(PurePosixPath(under)), text=text)
-    return Layout(folder, "Megatron-LM checkpoint", problems=(problem,))
+    return Layout(directory, "Megatron-LM checkpoint", problems=(problem,))
 
 
-def zero_state(found: Layout, names: list[str]) -> tuple[Together, ...]:
+def zero_state(layout: Layout, names: list[str]) -> tuple[FileGroup, ...]:
     """DeepSpeed's engine beside a model's weights, as transformers' Trainer leaves it."""
-    if any(each.reader == "deepspeed" for each in found.together):
+    if any(each.reader == "deepspeed" for each in layout.groups):
         return ()
     if any(_ENGINE.fullmatch(name) for name in names):
-        return (Together("deepspeed", state=True),)
-    tag = _latest(found.folder, names)
-    return (Together("deepspeed", f"{tag}/", state=True),) if isinstance(tag, str) else ()
+        return (FileGroup("deepspeed", state=True),)
+    tag = _latest(layout.directory, names)
+    return (FileGroup("deepspeed", f"{tag}/", state=True),) if isinstance(tag, str) else ()

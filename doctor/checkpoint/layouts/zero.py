@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from doctor.checkpoint.io.files import Wrong
+from doctor.checkpoint.errors import CheckpointError
 from doctor.checkpoint.layouts.zero_flat import Shapes, group_slices, rank_slices
 from doctor.checkpoint.tensors import Entry, Group, OptimizerState, Tensor
 
@@ -41,21 +41,11 @@ class Rank:
     groups: list[dict[Any, Any]]
 
 
-def joined(before: OptimizerState | None, state: OptimizerState) -> OptimizerState:
-    """The states of several tensor-parallel ranks as one."""
-    if before is None:
-        return state
-    return OptimizerState(
-        before.file,
-        (*before.groups, *state.groups),
-        (*before.entries, *state.entries),
-        (*before.masters, *state.masters),
-        before.low_masters or state.low_masters,
-    )
-
-
 def assembled(under: str, lead: str, engine: Engine) -> tuple[list[Tensor], OptimizerState | None]:
-    """Weights that are only here, and masters and moments of every parameter. Raises Wrong."""
+    """Weights that are only here, and masters and moments of every parameter.
+
+    Raises CheckpointError.
+    """
     whole = []
     if engine.frozen and engine.fragments:
         for name, shape in engine.frozen.items():
@@ -66,9 +56,11 @@ def assembled(under: str, lead: str, engine: Engine) -> tuple[list[Tensor], Opti
     ranks = engine.ranks
     count = ranks[0].count or len(ranks)
     if len(ranks) < count:
-        raise Wrong("missing", f"has {len(ranks)} of {count} files of optimizer states")
+        raise CheckpointError("missing", f"has {len(ranks)} of {count} files of optimizer states")
     if len(ranks) > count:
-        raise Wrong("damaged", f"has {len(ranks)} files of optimizer states, {count} are of a run")
+        raise CheckpointError(
+            "damaged", f"has {len(ranks)} files of optimizer states, {count} are of a run"
+        )
     cut = rank_slices if ranks[0].stage == 3 else group_slices
     masters = cut(engine.shapes, [rank.flats for rank in ranks])
     if ranks[0].stage == 3:
@@ -87,34 +79,34 @@ def _led(lead: str, tensor: Tensor) -> Tensor:
 
 def _entries(lead: str, engine: Engine, cut: Cut, step: float | None) -> tuple[Entry, ...]:
     """Every parameter's moments: the slots that are as long as the masters."""
-    found: dict[str, dict[str, Tensor]] = {name: {} for group in engine.shapes for name in group}
+    slots_of: dict[str, dict[str, Tensor]] = {name: {} for group in engine.shapes for name in group}
     lengths = [[flat.elements for flat in rank.flats] for rank in engine.ranks]
     for slot in engine.ranks[0].slots:
         flats = [rank.slots.get(slot, []) for rank in engine.ranks]
         if [[flat.elements for flat in each] for each in flats] == lengths:
             for tensor in cut(engine.shapes, flats):
-                found[tensor.name][slot] = tensor._replace(name=slot)
-    return tuple(Entry(lead + name, step, slots) for name, slots in found.items() if slots)
+                slots_of[tensor.name][slot] = tensor._replace(name=slot)
+    return tuple(Entry(lead + name, step, slots) for name, slots in slots_of.items() if slots)
 
 
 def _groups(lead: str, engine: Engine) -> list[Group]:
     """One for each of the engine's; those of ZeRO 3 are not the files' groups one by one."""
-    said = engine.ranks[0].groups
-    same = len(said) == len(engine.shapes)
+    options = engine.ranks[0].groups
+    same = len(options) == len(engine.shapes)
     return [
         Group(
             tuple(lead + name for name in shapes),
             (),
-            rate(said[number].get("lr")) if same else None,
-            rate(said[number].get("weight_decay")) if same else None,
-            rate(said[number].get("initial_lr")) if same else None,
-            tuple(key for key in said[number] if type(key) is str)[:100] if same else (),
+            rate(options[number].get("lr")) if same else None,
+            rate(options[number].get("weight_decay")) if same else None,
+            rate(options[number].get("initial_lr")) if same else None,
+            tuple(key for key in options[number] if type(key) is str)[:100] if same else (),
         )
         for number, shapes in enumerate(engine.shapes)
     ]
 
 
-def rate(found: Any) -> float | None:
-    if type(found) is int or type(found) is float:
-        return float(found) if abs(found) < 1e18 else None
+def rate(value: Any) -> float | None:
+    if type(value) is int or type(value) is float:
+        return float(value) if abs(value) < 1e18 else None
     return None

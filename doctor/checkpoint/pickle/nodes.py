@@ -3,8 +3,8 @@
 Plain values are themselves: None, bool, int, float, str, bytes, tuple, list, dict. The rest:
 
 - `Global`: a name that unpickling would import. It is two strings.
-- `Made`: an object that unpickling would make, by calling `function` with `args`; `state` is what
-  BUILD would give it, `items` what SETITEM(S) would put in it, `appended` what APPEND(S) and
+- `ObjectNode`: an object that unpickling would make, by calling `function` with `args`; `state` is
+  what BUILD would give it, `items` what SETITEM(S) would put in it, `appended` what APPEND(S) and
   ADDITEMS would add. A set is one, of `SET` or `FROZENSET`.
 - `Persistent`: what the pickle's reader would look up, in torch files a storage.
 - `Key`: a dictionary's key that must not be hashed, as a tuple in a tuple; its `value` is the key.
@@ -39,7 +39,7 @@ class Global:
 
 
 @dataclass(slots=True, eq=False)
-class Made:
+class ObjectNode:
     """An object that unpickling would make."""
 
     function: Any
@@ -102,7 +102,7 @@ def hashable(key: Any) -> Any:
         return key
     if kind is int:
         return key if -WIDEST < key < WIDEST else Key(key)
-    if kind is Made or kind is Global or kind is Persistent:
+    if kind is ObjectNode or kind is Global or kind is Persistent:
         return key
     if kind is tuple and len(key) <= 16 and all(map(_plain, key)):
         return key
@@ -118,7 +118,7 @@ def mapping(value: Any) -> dict[Any, Any]:
     """The items of a dict, an OrderedDict or any object with items; {} for what has none."""
     if type(value) is dict:
         return value
-    if type(value) is not Made:
+    if type(value) is not ObjectNode:
         return {}
     if value.items is not None:
         return value.items
@@ -133,16 +133,16 @@ def mapping(value: Any) -> dict[Any, Any]:
 
 def attributes(value: Any) -> dict[str, Any]:
     """What BUILD would set on an object: its __dict__ and its slots."""
-    return stated(value.state) if type(value) is Made else {}
+    return state_attributes(value.state) if type(value) is ObjectNode else {}
 
 
-def stated(state: Any) -> dict[str, Any]:
+def state_attributes(state: Any) -> dict[str, Any]:
     """The attributes in an object's state: a dictionary, or one and another for its slots."""
-    found: dict[str, Any] = {}
+    names: dict[str, Any] = {}
     for each in state[:2] if type(state) is tuple else (state,):
         if type(each) is dict:
-            found.update({name: held for name, held in each.items() if type(name) is str})
-    return found
+            names.update({name: held for name, held in each.items() if type(name) is str})
+    return names
 
 
 def members(value: Any) -> list[Any]:
@@ -151,7 +151,7 @@ def members(value: Any) -> list[Any]:
         return value
     if type(value) is tuple:
         return list(value)
-    if type(value) is not Made:
+    if type(value) is not ObjectNode:
         return []
     if value.appended is not None:
         return value.appended
@@ -161,7 +161,7 @@ def members(value: Any) -> list[Any]:
 
 
 @contextlib.contextmanager
-def uncollected() -> Iterator[None]:
+def gc_paused() -> Iterator[None]:
     """Without searches for garbage, which take half the time where all that is made is kept."""
     was = gc.isenabled()
     gc.disable()

@@ -6,9 +6,9 @@ import _compat_pickle
 from typing import Any, NoReturn
 
 from doctor._util.units import shown
-from doctor.checkpoint.io.files import Wrong
+from doctor.checkpoint.errors import CheckpointError
 from doctor.checkpoint.pickle import value_opcodes as values
-from doctor.checkpoint.pickle.nodes import FROZENSET, SET, Global, Made, Persistent, hashable
+from doctor.checkpoint.pickle.nodes import FROZENSET, SET, Global, ObjectNode, Persistent, hashable
 from doctor.checkpoint.pickle.value_opcodes import LONGEST_NAME, Handler, Machine, line, text
 
 BYTES_MADE = Global("_codecs", "encode")
@@ -25,8 +25,10 @@ OUTSIDE = {
 def _unknown(machine: Machine) -> NoReturn:
     code = machine.data[machine.at - 1]
     if code in OUTSIDE:
-        raise Wrong("not-inspectable", f"has a pickle with the opcode {OUTSIDE[code]}")
-    raise Wrong("damaged", f"has a pickle with the byte 0x{code:02x} where an opcode has to be")
+        raise CheckpointError("not-inspectable", f"has a pickle with the opcode {OUTSIDE[code]}")
+    raise CheckpointError(
+        "damaged", f"has a pickle with the byte 0x{code:02x} where an opcode has to be"
+    )
 
 
 # The stack, and what is made of it
@@ -39,9 +41,9 @@ def _mark(machine: Machine) -> None:
 
 def _marked(machine: Machine) -> list[Any]:
     """What lies above the last mark."""
-    found = machine.stack
+    items = machine.stack
     machine.stack = machine.below.pop()
-    return found
+    return items
 
 
 def _pop(machine: Machine) -> None:
@@ -60,8 +62,8 @@ def _dup(machine: Machine) -> None:
 
 
 def _tuple(machine: Machine) -> None:
-    found = tuple(_marked(machine))
-    machine.stack.append(found)
+    items = tuple(_marked(machine))
+    machine.stack.append(items)
 
 
 def _tuple1(machine: Machine) -> None:
@@ -79,19 +81,19 @@ def _tuple3(machine: Machine) -> None:
 
 
 def _list(machine: Machine) -> None:
-    found = _marked(machine)
-    machine.stack.append(found)
+    items = _marked(machine)
+    machine.stack.append(items)
 
 
 def _dict(machine: Machine) -> None:
-    found = _marked(machine)
+    items = _marked(machine)
     machine.stack.append({})
-    _store(machine.stack[-1], found)
+    _store(machine.stack[-1], items)
 
 
 def _frozenset(machine: Machine) -> None:
-    found = _marked(machine)
-    machine.stack.append(Made(FROZENSET, appended=found))
+    items = _marked(machine)
+    machine.stack.append(ObjectNode(FROZENSET, appended=items))
 
 
 def _append(machine: Machine) -> None:
@@ -100,40 +102,40 @@ def _append(machine: Machine) -> None:
 
 
 def _appends(machine: Machine) -> None:
-    found = _marked(machine)
-    _extend(machine.stack[-1], found)
+    items = _marked(machine)
+    _extend(machine.stack[-1], items)
 
 
-def _extend(target: Any, found: list[Any]) -> None:
+def _extend(target: Any, items: list[Any]) -> None:
     if type(target) is list:
-        target.extend(found)
-    elif type(target) is Made:
+        target.extend(items)
+    elif type(target) is ObjectNode:
         if target.appended is None:
             target.appended = []
-        target.appended.extend(found)
+        target.appended.extend(items)
     else:
-        raise Wrong("damaged", "has a pickle that appends to what is no list")
+        raise CheckpointError("damaged", "has a pickle that appends to what is no list")
 
 
 def _setitem(machine: Machine) -> None:
-    found = machine.stack[-2:]
+    items = machine.stack[-2:]
     del machine.stack[-2:]
-    _store(machine.stack[-1], found)
+    _store(machine.stack[-1], items)
 
 
 def _setitems(machine: Machine) -> None:
-    found = _marked(machine)
-    _store(machine.stack[-1], found)
+    items = _marked(machine)
+    _store(machine.stack[-1], items)
 
 
-def _store(target: Any, found: list[Any]) -> None:
-    if type(target) is Made:
+def _store(target: Any, items: list[Any]) -> None:
+    if type(target) is ObjectNode:
         if target.items is None:
             target.items = {}
         target = target.items
-    if type(target) is not dict or len(found) % 2:
-        raise Wrong("damaged", "has a pickle that sets an item of what is no dictionary")
-    pairs = iter(found)
+    if type(target) is not dict or len(items) % 2:
+        raise CheckpointError("damaged", "has a pickle that sets an item of what is no dictionary")
+    pairs = iter(items)
     for key, value in zip(pairs, pairs, strict=True):
         target[key if type(key) is str else hashable(key)] = value
 
@@ -143,10 +145,10 @@ def _store(target: Any, found: list[Any]) -> None:
 
 def _named(machine: Machine, module: str, name: str) -> Global:
     if len(module) > LONGEST_NAME or len(name) > LONGEST_NAME:
-        said = shown(f"{module[:100]}.{name[:100]}")
-        raise Wrong("not-inspectable", f"has a pickle with an overlong global {said}")
-    found = Global(module, name)
-    return machine.imports.setdefault(found, found)
+        text = shown(f"{module[:100]}.{name[:100]}")
+        raise CheckpointError("not-inspectable", f"has a pickle with an overlong global {text}")
+    global_ = Global(module, name)
+    return machine.imports.setdefault(global_, global_)
 
 
 def _line_global(machine: Machine) -> Global:
@@ -167,17 +169,17 @@ def _global(machine: Machine) -> None:
 def _stack_global(machine: Machine) -> None:
     name, module = machine.stack.pop(), machine.stack.pop()
     if type(name) is not str or type(module) is not str:
-        raise Wrong("damaged", "has a pickle with a global whose name is no text")
+        raise CheckpointError("damaged", "has a pickle with a global whose name is no text")
     machine.stack.append(_named(machine, module, name))
 
 
 def _make(machine: Machine, function: Any, args: Any) -> None:
     if type(args) is not tuple:
-        raise Wrong("damaged", "has a pickle that calls something with what is no tuple")
+        raise CheckpointError("damaged", "has a pickle that calls something with what is no tuple")
     if function == BYTES_MADE and len(args) == 2 and type(args[0]) is str and args[1] == "latin1":
         machine.stack.append(args[0].encode("latin1"))  # as protocol 2 writes bytes
     else:
-        machine.stack.append(Made(function, args))
+        machine.stack.append(ObjectNode(function, args))
 
 
 def _reduce(machine: Machine) -> None:
@@ -188,27 +190,29 @@ def _reduce(machine: Machine) -> None:
 def _newobj_ex(machine: Machine) -> None:
     kwargs, args, function = machine.stack.pop(), machine.stack.pop(), machine.stack.pop()
     if type(args) is not tuple or type(kwargs) is not dict:
-        raise Wrong("damaged", "has a pickle that makes an object with what are no arguments")
-    machine.stack.append(Made(function, args, kwargs=kwargs))
+        raise CheckpointError(
+            "damaged", "has a pickle that makes an object with what are no arguments"
+        )
+    machine.stack.append(ObjectNode(function, args, kwargs=kwargs))
 
 
 def _inst(machine: Machine) -> None:
     function = _line_global(machine)
     args = _marked(machine)
-    machine.stack.append(Made(function, tuple(args)))
+    machine.stack.append(ObjectNode(function, tuple(args)))
 
 
 def _obj(machine: Machine) -> None:
     function, *args = _marked(machine)
-    machine.stack.append(Made(function, tuple(args)))
+    machine.stack.append(ObjectNode(function, tuple(args)))
 
 
 def _build(machine: Machine) -> None:
     state = machine.stack.pop()
     target = machine.stack[-1]
-    if type(target) is not Made or target.state is not None:
+    if type(target) is not ObjectNode or target.state is not None:
         text = "has a pickle with the opcode BUILD on what is no object, or for the second time"
-        raise Wrong("not-inspectable", text)
+        raise CheckpointError("not-inspectable", text)
     target.state = state
 
 
@@ -218,8 +222,8 @@ def _persid(machine: Machine) -> None:
 
 
 def _binpersid(machine: Machine) -> None:
-    found = machine.stack[-1] = Persistent(machine.stack[-1])
-    machine.persistent.append(found)
+    reference = machine.stack[-1] = Persistent(machine.stack[-1])
+    machine.persistent.append(reference)
 
 
 def _constant(value: Any) -> Handler:
@@ -259,7 +263,7 @@ OPCODES: dict[int, tuple[Handler, int]] = {
     ord(")"): (_constant(()), PUSH),
     ord("]"): (lambda machine: machine.stack.append([]), LIST),
     ord("}"): (lambda machine: machine.stack.append({}), LIST),
-    0x8F: (lambda machine: machine.stack.append(Made(SET, appended=[])), OBJECT),
+    0x8F: (lambda machine: machine.stack.append(ObjectNode(SET, appended=[])), OBJECT),
     0x94: (values.memoize, MEMO),
     ord("q"): (values.binput, PUSH),
     ord("r"): (values.long_binput, MEMO),

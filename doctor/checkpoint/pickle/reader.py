@@ -9,20 +9,20 @@ from __future__ import annotations
 import struct
 from typing import NoReturn
 
-from doctor.checkpoint.io.files import Wrong
+from doctor.checkpoint.errors import CheckpointError
 from doctor.checkpoint.pickle.nodes import (
     Global,
     Key,
-    Made,
+    ObjectNode,
     Persistent,
     Pickled,
+    gc_paused,
     mapping,
-    uncollected,
 )
 from doctor.checkpoint.pickle.opcodes import COSTS, HANDLERS, STOP
 from doctor.checkpoint.pickle.value_opcodes import Machine
 
-__all__ = ["Global", "Key", "Made", "Persistent", "Pickled", "mapping", "read_pickle"]
+__all__ = ["Global", "Key", "ObjectNode", "Persistent", "Pickled", "mapping", "read_pickle"]
 
 LARGEST = 64 * 1024 * 1024
 """Bytes of a pickle that is read: a model's takes some 120 per tensor."""
@@ -38,47 +38,54 @@ MOST = 1024 * 1024 * 1024
 
 
 def read_pickle(data: bytes, at: int = 0) -> Pickled:
-    """The pickle at `at`. Raises Wrong: damaged, or not-inspectable with the opcode named."""
+    """The pickle at `at`.
+
+    Raises CheckpointError: damaged, or not-inspectable with the opcode named.
+    """
     if len(data) - at > LARGEST:
         text = f"has a pickle of {len(data) - at:,} bytes, over the {LARGEST:,} that are read"
-        raise Wrong("not-inspectable", text)
+        raise CheckpointError("not-inspectable", text)
     machine = Machine(data, at)
     try:
-        with uncollected():
+        with gc_paused():
             _run(machine, min(ALLOWANCE + PER_BYTE * (len(data) - at), MOST))
     except (IndexError, KeyError, struct.error):
         _malformed(machine)
     except UnicodeError:
-        raise Wrong("damaged", "has a pickle with text that is not UTF-8") from None
+        raise CheckpointError("damaged", "has a pickle with text that is not UTF-8") from None
     except (TypeError, ValueError, OverflowError):
-        raise Wrong("damaged", "has a malformed pickle") from None
+        raise CheckpointError("damaged", "has a malformed pickle") from None
     except MemoryError:
-        raise Wrong("not-inspectable", "has a pickle that takes too much memory") from None
+        raise CheckpointError(
+            "not-inspectable", "has a pickle that takes too much memory"
+        ) from None
     if not machine.stack:
-        raise Wrong("damaged", "has a pickle that describes nothing")
+        raise CheckpointError("damaged", "has a pickle that describes nothing")
     return Pickled(
         machine.stack[-1],
-        tuple(dict.fromkeys(found.text for found in machine.imports)),
+        tuple(dict.fromkeys(global_.text for global_ in machine.imports)),
         machine.at,
         tuple(machine.persistent),
         machine.protocol,
     )
 
 
-def _run(machine: Machine, left: int) -> None:
+def _run(machine: Machine, budget: int) -> None:
     """Every opcode up to STOP. `left` is the memory that it may take."""
     data, handlers, costs = machine.data, HANDLERS, COSTS
     while (code := data[machine.at]) != STOP:
         machine.at += 1
-        left -= costs[code]
-        if left < 0:
-            raise Wrong("not-inspectable", "has a pickle that makes more than a checkpoint does")
+        budget -= costs[code]
+        if budget < 0:
+            raise CheckpointError(
+                "not-inspectable", "has a pickle that makes more than a checkpoint does"
+            )
         handlers[code](machine)
     machine.at += 1
 
 
 def _malformed(machine: Machine) -> NoReturn:
     if machine.at >= len(machine.data):
-        raise Wrong("damaged", "has a pickle that ends in its middle")
+        raise CheckpointError("damaged", "has a pickle that ends in its middle")
     text = "has a malformed pickle, which takes from its stack or memo what is not there"
-    raise Wrong("damaged", text)
+    raise CheckpointError("damaged", text)

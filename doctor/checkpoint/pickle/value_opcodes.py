@@ -6,7 +6,7 @@ import struct
 from collections.abc import Callable
 from typing import Any
 
-from doctor.checkpoint.io.files import Wrong
+from doctor.checkpoint.errors import CheckpointError
 from doctor.checkpoint.pickle.nodes import Global, Persistent
 
 LONGEST = 16 * 1024 * 1024
@@ -45,7 +45,9 @@ def protocol(machine: Machine) -> None:
     machine.protocol = protocol = machine.data[machine.at]
     machine.at += 1
     if protocol > 5:
-        raise Wrong("not-inspectable", f"has a pickle of protocol {protocol}; 5 is the last known")
+        raise CheckpointError(
+            "not-inspectable", f"has a pickle of protocol {protocol}; 5 is the last known"
+        )
 
 
 def frame(machine: Machine) -> None:
@@ -58,7 +60,7 @@ def frame(machine: Machine) -> None:
 def take(machine: Machine, size: int) -> bytes:
     if size > LONGEST:
         text = f"has a pickle with a string of {size:,} bytes, over the {LONGEST:,} that are read"
-        raise Wrong("not-inspectable" if size <= len(machine.data) else "damaged", text)
+        raise CheckpointError("not-inspectable" if size <= len(machine.data) else "damaged", text)
     at = machine.at
     machine.at = end = at + size
     return machine.data[at:end]
@@ -69,7 +71,7 @@ def line(machine: Machine, limit: int = LONGEST) -> bytes:
     at = machine.at
     end = machine.data.find(b"\n", at, at + limit + 1)
     if end < 0:
-        raise Wrong("damaged", "has a pickle with a line that does not end")
+        raise CheckpointError("damaged", "has a pickle with a line that does not end")
     machine.at = end + 1
     return machine.data[at:end]
 
@@ -141,7 +143,7 @@ def string(machine: Machine) -> None:
     """A quoted line; its escapes stay as they are written."""
     quoted = line(machine)
     if len(quoted) < 2 or quoted[0] != quoted[-1] or quoted[:1] not in (b"'", b'"'):
-        raise Wrong("damaged", "has a pickle with a STRING that is not quoted")
+        raise CheckpointError("damaged", "has a pickle with a STRING that is not quoted")
     machine.stack.append(_python2(quoted[1:-1]))
 
 
@@ -170,7 +172,9 @@ def binfloat(machine: Machine) -> None:
 
 def number(machine: Machine, data: bytes) -> None:
     if len(data) > WIDEST:
-        raise Wrong("not-inspectable", f"has a pickle with a number of {len(data):,} bytes")
+        raise CheckpointError(
+            "not-inspectable", f"has a pickle with a number of {len(data):,} bytes"
+        )
     machine.stack.append(int.from_bytes(data, "little", signed=True))
 
 
@@ -184,8 +188,8 @@ def long4(machine: Machine) -> None:
 
 def int_(machine: Machine) -> None:
     digits = line(machine, WIDEST)
-    known = {b"00": False, b"01": True}
-    machine.stack.append(known[digits] if digits in known else int(digits))
+    booleans = {b"00": False, b"01": True}
+    machine.stack.append(booleans[digits] if digits in booleans else int(digits))
 
 
 def long_(machine: Machine) -> None:

@@ -28,7 +28,7 @@ def training_room(
 
 def _gpu_room(gpu: JobGpu, host: Host | Unknown) -> tuple[float, str] | Unknown:
     total, used = gpu.memory_total, gpu.memory_used
-    if _shares_memory(gpu):
+    if shares_memory(gpu):
         room = host_room(host)
         if isinstance(room, Unknown):
             return room
@@ -40,7 +40,7 @@ def _gpu_room(gpu: JobGpu, host: Host | Unknown) -> tuple[float, str] | Unknown:
     return float(total - used), f"free on {gpu.label}"
 
 
-def _shares_memory(gpu: JobGpu) -> bool:
+def shares_memory(gpu: JobGpu) -> bool:
     """An integrated GPU: torch reports one, or NVML supports no memory query."""
     if gpu.torch:
         return gpu.torch.integrated

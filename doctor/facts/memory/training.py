@@ -57,16 +57,16 @@ def model_size(job: Job, checkpoint: Checkpoint | Unknown | None) -> Size | Unkn
         return None
     elif isinstance(checkpoint, Unknown):
         return Unknown(reason=f"the checkpoint's size could not be read: {checkpoint.reason}")
-    elif checkpoint.not_inspectable or not checkpoint.parameters:
+    elif checkpoint.not_inspectable or not checkpoint.contents.parameters:
         return Unknown(reason="the checkpoint's parameters could not be counted: --params N")
-    elif checkpoint.adapter or checkpoint.layout.endswith("PEFT adapter"):
+    elif checkpoint.model.adapter or checkpoint.layout.endswith("PEFT adapter"):
         return Unknown(reason="the checkpoint holds an adapter, not the whole model: --params N")
-    elif checkpoint.lone_shard:
+    elif checkpoint.files.lone_shard:
         return Unknown(reason="the checkpoint is one shard of several: --params N")
-    elif checkpoint.quantized:
+    elif checkpoint.model.quantized:
         return Unknown(reason="the checkpoint is quantized, its parameters are packed: --params N")
     else:
-        parameters, basis = checkpoint.parameters, "--checkpoint"
+        parameters, basis = checkpoint.contents.parameters, "--checkpoint"
     trainable = parameters if job.trainable is None else min(job.trainable, parameters)
     return Size(parameters, trainable, basis)
 
@@ -149,7 +149,7 @@ def saved_size(
     width = weight_width(job)
     moments = state_width(job) * size.trainable
     if job.trainable is None and isinstance(checkpoint, Checkpoint) and job.params is None:
-        weights, basis = checkpoint.bytes, "as large as --checkpoint"
+        weights, basis = checkpoint.files.bytes, "as large as --checkpoint"
     else:
         weights, basis = width * size.trainable, f"{count(size.trainable)} parameters x {width} B"
     state = f"{STATES[job.optimizer][0]} {state_width(job)} B each"

@@ -1,8 +1,8 @@
 """Reads the headers and norms of the checkpoint named by the second argument.
 
-With a third, a JSON object, it reads what `doctor scan` wants and tells how far it is. Runs under
-the doctor's own interpreter, since it uses the package's readers; it is a process of its own
-because a dead mount never answers.
+With a third, a JSON object with the fields of `ScanRequest`, it reads for `doctor scan` and reports
+progress. Runs under the doctor's own interpreter, since it uses the package's readers, and in a
+process of its own, because a dead mount never answers.
 """
 
 import contextlib
@@ -21,10 +21,10 @@ PER_THREAD = 256 << 20
 """Address space that a thread of --deep and its share of the allocator may take."""
 
 
-def main(path: str, wanted: str = "") -> None:
-    asked = json.loads(wanted or "{}")
-    room = MEMORY + PER_THREAD * (os.cpu_count() or 1) * bool(asked.get("deep"))
-    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # numpy is asked for no algebra
+def main(path: str, request: str = "") -> None:
+    options = json.loads(request or "{}")
+    room = MEMORY + PER_THREAD * (os.cpu_count() or 1) * bool(options.get("deep"))
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # no linear algebra is needed
     with contextlib.suppress(ValueError, OSError):
         resource.setrlimit(resource.RLIMIT_AS, (room, resource.getrlimit(resource.RLIMIT_AS)[1]))
     home = os.path.abspath(os.path.join(os.path.dirname(__file__), "..", "..", ".."))
@@ -35,15 +35,15 @@ def main(path: str, wanted: str = "") -> None:
 
         from doctor._util.records import Unknown
         from doctor.checkpoint.scan import scan
-    if wanted:
-        from doctor.checkpoint import contents
+    if request:
+        from doctor.checkpoint.contents import ScanRequest, read
 
-        asked = contents.Wanted(path=path, **asked)
-        found = contents.read(asked, wire.stage, lambda note: wire.tell(note=note))
+        scan_request = ScanRequest(path=path, **options)
+        result = read(scan_request, wire.stage, lambda note: wire.send(note=note))
     else:
-        found = scan(path, wire.stage)
-    answer = msgspec.to_builtins(found)
-    wire.tell(answer=answer if isinstance(found, Unknown) else {"checkpoint": answer})
+        result = scan(path, wire.stage)
+    answer = msgspec.to_builtins(result)
+    wire.send(answer=answer if isinstance(result, Unknown) else {"checkpoint": answer})
 
 
 if __name__ == "__main__":

@@ -35,6 +35,7 @@ from __future__ import annotations
 
 import ctypes
 import functools
+import importlib.util
 import os
 import platform
 import re
@@ -59,6 +60,12 @@ def ended(start: float, error: Optional[BaseException] = None) -> Dict[str, Any]
     code = getattr(error, "error_code", None)
     record = {"how": "error", "detail": wire.describe(error), "seconds": seconds}
     return dict(record, code=code) if isinstance(code, int) else record
+
+
+def interpreter() -> Dict[str, Any]:
+    """What is known before torch is imported, and needed if that fails."""
+    pip = importlib.util.find_spec("pip") is not None
+    return {"version": platform.python_version(), "pip": pip}
 
 
 def import_torch() -> Any:
@@ -306,6 +313,7 @@ def _exit_if_broken(answer: Dict[str, Any]) -> None:
 
 
 if __name__ == "__main__":
+    wire.send(note=interpreter())
     imported = import_torch()
-    wire.send(answer={"version": platform.python_version(), "torch": build(imported)})
+    wire.send(answer={"torch": build(imported)})
     serve(imported)

@@ -61,9 +61,9 @@ def memory(facts: Facts) -> Markup | None:
 
 def dtypes(checkpoint: Checkpoint) -> Markup | None:
     """Bytes of the checkpoint by dtype, or its tensors where bytes were not summed."""
-    text: Callable[[float], str] = gb if checkpoint.shares else _tensors
-    sizes: dict[str, int] = {} if checkpoint.shares else checkpoint.dtypes
-    for share in checkpoint.shares:
+    text: Callable[[float], str] = gb if checkpoint.contents.shares else _tensors
+    sizes: dict[str, int] = {} if checkpoint.contents.shares else checkpoint.contents.dtypes
+    for share in checkpoint.contents.shares:
         sizes[share.dtype] = sizes.get(share.dtype, 0) + share.bytes
     if not sizes:
         return None
@@ -72,8 +72,8 @@ def dtypes(checkpoint: Checkpoint) -> Markup | None:
         for number, (dtype, size) in enumerate(sorted(sizes.items(), key=lambda pair: -pair[1]))
     ]
     caption = (
-        f"{checkpoint.layout}, {checkpoint.tensors:,} tensors, "
-        f"{count(checkpoint.parameters)} parameters"
+        f"{checkpoint.layout}, {checkpoint.contents.tensors:,} tensors, "
+        f"{count(checkpoint.contents.parameters)} parameters"
     )
     return _stacked("dtype", caption, pieces, sum(sizes.values()))
 

@@ -1,0 +1,19 @@
+"""The error that every reader of a checkpoint raises."""
+
+from __future__ import annotations
+
+from doctor._util.units import shown
+from doctor.checkpoint.records import Problem, ProblemKind
+
+
+class CheckpointError(Exception):
+    """A file that cannot be used: the kind of a Problem, and its text."""
+
+    def __init__(self, kind: ProblemKind, text: str) -> None:
+        super().__init__(text)
+        self.kind: ProblemKind = kind
+        self.text = text
+
+    def problem(self, file: str) -> Problem:
+        """The error as a Problem of `file`, whose name is escaped."""
+        return Problem(kind=self.kind, file=shown(file), text=self.text)

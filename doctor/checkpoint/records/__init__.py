@@ -1,0 +1,39 @@
+"""The records of a checkpoint."""
+
+from doctor.checkpoint.records.checkpoint import Checkpoint, Loading, ModelConfig, Tokenizer
+from doctor.checkpoint.records.contents import Contents, Files, Kind, Norm, Role, Share
+from doctor.checkpoint.records.problems import Problem, ProblemKind
+from doctor.checkpoint.records.training import History, NormEvidence, Optimizer, Training
+from doctor.checkpoint.records.values import (
+    Incomparable,
+    Large,
+    Movement,
+    NonFinite,
+    UnchangedRole,
+    Values,
+)
+
+__all__ = [
+    "Checkpoint",
+    "Contents",
+    "Files",
+    "History",
+    "Incomparable",
+    "Kind",
+    "Large",
+    "Loading",
+    "ModelConfig",
+    "Movement",
+    "NonFinite",
+    "Norm",
+    "NormEvidence",
+    "Optimizer",
+    "Problem",
+    "ProblemKind",
+    "Role",
+    "Share",
+    "Tokenizer",
+    "Training",
+    "UnchangedRole",
+    "Values",
+]

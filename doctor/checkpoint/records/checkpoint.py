@@ -1,0 +1,86 @@
+"""A checkpoint as a frozen record, part of the facts. No thresholds here."""
+
+from __future__ import annotations
+
+import msgspec
+
+from doctor._util.records import Section, Unknown
+from doctor.checkpoint.records.contents import Contents, Files
+from doctor.checkpoint.records.problems import Problem
+from doctor.checkpoint.records.training import Training
+from doctor.checkpoint.records.values import Movement, Values
+
+
+class ModelConfig(Section, frozen=True, kw_only=True):
+    """The model, by config.json and adapter_config.json; None where they do not name it."""
+
+    model_type: str | None = None
+    text_model_type: str | None = None
+    """model_type of text_config, where the model has several parts."""
+    dtype: str | None = None
+    """dtype or torch_dtype of config.json."""
+    quantized: bool = False
+    adapter: str | None = None
+    """peft_type of adapter_config.json: LORA, IA3, ..."""
+
+
+class Loading(Section, frozen=True, kw_only=True):
+    """What loading the weights and the optimizer's state with torch.load would import."""
+
+    pickles: int = 0
+    """Pickled files."""
+    imports: tuple[str, ...] = ()
+    """Globals that unpickling would import, "module.name"."""
+    refused: tuple[str, ...] = ()
+    """Of these, what torch.load(weights_only=True) refuses."""
+
+
+class Tokenizer(Section, frozen=True, kw_only=True):
+    """The padding token, by the files beside the weights."""
+
+    files: tuple[str, ...]
+    pad: str | None = None
+    """The token's text."""
+    pad_id: int | None = None
+    """Its number; None where the files do not contain it."""
+    first: str | None = None
+    """The text of token 0."""
+    eos: str | None = None
+    unk: str | None = None
+    configured: dict[str, int] = {}
+    """File -> pad_token_id in it: config.json and generation_config.json."""
+    vocabulary: int | None = None
+    """vocab_size of config.json: the rows of the embedding."""
+    problems: tuple[Problem, ...] = ()
+
+
+class Checkpoint(Section, frozen=True, kw_only=True):
+    """A checkpoint's headers, norms and configuration.
+
+    Where a problem is of kind "not-inspectable", only the sizes of the files are known.
+    """
+
+    path: str
+    layout: str
+    """"safetensors shards", "torchtitan checkpoint (torch.distributed.checkpoint)", ..."""
+    files: Files
+    contents: Contents = msgspec.field(default_factory=Contents)
+    model: ModelConfig = msgspec.field(default_factory=ModelConfig)
+    training: Training = msgspec.field(default_factory=Training)
+    loading: Loading = msgspec.field(default_factory=Loading)
+    tokenizer: Tokenizer | None = None
+    """None: the directory has no tokenizer's files."""
+    values: Values | Unknown | None = None
+    """None: --deep was not requested."""
+    movement: Movement | Unknown | None = None
+    """Which parameters changed since --baseline; None: no --baseline."""
+    problems: tuple[Problem, ...] = ()
+    seconds: float = 0.0
+
+    @property
+    def not_inspectable(self) -> str | None:
+        """Why its contents could not be read, so that they cannot be judged."""
+        for problem in self.problems:
+            if problem.kind == "not-inspectable":
+                return problem.message
+        return None

@@ -1,0 +1,35 @@
+"""What is wrong with a checkpoint's files."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from doctor._util.records import Section
+
+ProblemKind = Literal[
+    "damaged",
+    "disguised",
+    "missing",
+    "stale-index",
+    "no-index",
+    "stray",
+    "twice",
+    "over-limit",
+    "not-inspectable",
+    "note",
+]
+
+
+class Problem(Section, frozen=True, kw_only=True):
+    """Something wrong with a checkpoint's files."""
+
+    kind: ProblemKind
+    file: str
+    """"" where it concerns the whole directory."""
+    text: str
+    """What is wrong, to follow the file's name; names in it are escaped and cut."""
+
+    @property
+    def message(self) -> str:
+        """The file's name and what is wrong with it."""
+        return f"{self.file} {self.text}".lstrip()

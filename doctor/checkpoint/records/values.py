@@ -1,0 +1,113 @@
+"""What a deep scan and a comparison with an earlier checkpoint read of the values."""
+
+from __future__ import annotations
+
+from doctor._util.records import Section
+from doctor.checkpoint.records.contents import Kind
+from doctor.checkpoint.records.problems import Problem
+
+
+class NonFinite(Section, frozen=True, kw_only=True):
+    """A stored tensor with values that are not finite; complex numbers count as pairs of values."""
+
+    name: str
+    file: str
+    dtype: str
+    values: int
+    """All that the tensor holds."""
+    nan: int
+    plus_inf: int
+    minus_inf: int
+    first: int
+    """Flat index of the first of them, in C order."""
+    masks: bool = False
+    """All are -inf, in a tensor whose name is that of a mask or an attention bias."""
+
+
+class Large(Section, frozen=True, kw_only=True):
+    """An fp16 tensor with finite values beyond half of fp16's largest, 65504."""
+
+    name: str
+    values: int
+    """All that the tensor holds."""
+    large: int
+    """Of these, beyond 32752 in magnitude."""
+
+
+class Values(Section, frozen=True, kw_only=True):
+    """The result of reading every stored value."""
+
+    tensors: int
+    """Tensors whose values were read."""
+    bytes: int
+    """Bytes read."""
+    exempt: int = 0
+    """Tensors of dtypes that hold finite values only: integers, booleans, F4 and F6."""
+    unchecked: dict[str, int] = {}
+    """dtype of unknown format -> tensors."""
+    nonfinite: tuple[NonFinite, ...] = ()
+    """In the order of the files; the first thousand."""
+    nonfinite_tensors: int = 0
+    """Tensors with non-finite values, without masks."""
+    fp16_values: int = 0
+    fp16_large: int = 0
+    """Finite fp16 values beyond 32752, half of fp16's largest."""
+    large: tuple[Large, ...] = ()
+    """Tensors that hold them, most first; twenty at most."""
+    problems: tuple[Problem, ...] = ()
+    """Files that could not be read to their end, or were changed while they were read."""
+    threads: int = 1
+    seconds: float = 0.0
+
+
+class UnchangedRole(Section, frozen=True, kw_only=True):
+    """Tensors of one role that are bit for bit the same in both checkpoints."""
+
+    role: str
+    """Their name once layer numbers are removed."""
+    kind: Kind
+    dtype: str
+    count: int
+    compared: int
+    """All of the role that could be compared."""
+    names: tuple[str, ...] = ()
+    """The first hundred."""
+
+
+class Incomparable(Section, frozen=True, kw_only=True):
+    """Tensors that are in both checkpoints and could not be compared, for one reason."""
+
+    reason: str
+    count: int
+    names: tuple[str, ...] = ()
+    """The first ten."""
+
+
+class Movement(Section, frozen=True, kw_only=True):
+    """Which tensors differ from those of an earlier checkpoint, matched by name."""
+
+    baseline: str
+    """Where the earlier one is."""
+    changed: int
+    unchanged: int
+    incomparable: int = 0
+    added: int = 0
+    """Only here."""
+    added_names: tuple[str, ...] = ()
+    """The first ten."""
+    removed: int = 0
+    """Only in the baseline."""
+    removed_names: tuple[str, ...] = ()
+    """The first ten."""
+    kinds: dict[str, tuple[int, int]] = {}
+    """norm, attention, MLP, embedding, head or other -> how many changed, of how many compared."""
+    unchanged_roles: tuple[UnchangedRole, ...] = ()
+    """By role, most tensors first."""
+    reasons: tuple[Incomparable, ...] = ()
+    bytes: int = 0
+    """Bytes read, of both."""
+    seconds: float = 0.0
+
+    @property
+    def compared(self) -> int:
+        return self.changed + self.unchanged

@@ -1,0 +1,179 @@
+"""torch.distributed.checkpoint, as torch, torchtitan and Accelerate save with it."""
+
+from __future__ import annotations
+
+import socket
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from dcp_ranks import divided, save_as_rank
+from saved_layouts import (
+    heard,
+    llama,
+    same,
+    saved,
+    state,
+    states_of,
+    stepped,
+)
+
+from doctor.checkpoint.records import Checkpoint, Optimizer
+
+torch = pytest.importorskip("torch")
+
+
+@pytest.fixture(autouse=True)
+def _quietly() -> Iterator[None]:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        yield
+
+
+def test_a_distributed_checkpoint(tmp_path: Path) -> None:
+    model = llama(torch.bfloat16)
+    optimizer = stepped(model)
+    weights, kept = states_of(model, optimizer)
+    saved(tmp_path, {"model": weights, "optimizer": kept, "train_state": {"step": 3}})
+    found, ear = heard(tmp_path)
+    assert (found.layout, found.problems) == ("torch.distributed.checkpoint", ())
+    assert found.training.steps == 3
+    assert not found.loading.refused
+    assert "torch.distributed.checkpoint.metadata.Metadata" in found.loading.imports
+    same(tmp_path, ear.tensors, dict(weights))
+    assert {norm.value for norm in found.contents.norms} == {"ones"}
+
+    entries = {entry.key: entry for entry in state(tmp_path).entries}
+    assert {*entries} == {*kept["state"]}
+    for name, slots in kept["state"].items():
+        assert entries[name].step == 3
+        theirs = {slot: slots[slot] for slot in ("exp_avg", "exp_avg_sq")}
+        same(tmp_path, entries[name].slots, theirs)
+    groups = state(tmp_path).groups
+    assert [group.lr for group in groups] == [1e-3]
+    assert {*groups[0].keys} == {*weights}
+    assert isinstance(found.training.optimizer, Optimizer)
+    assert found.training.optimizer.norms is not None
+    assert (
+        found.training.optimizer.norms.matched_by,
+        found.training.optimizer.norms.nonzero_moments,
+    ) == (
+        "names",
+        5,
+    )
+
+
+def test_the_folder_of_torchtitan(tmp_path: Path) -> None:
+    """Weights stand at the top there, and the optimizer is flat."""
+    model = llama()
+    weights, kept = states_of(model, stepped(model))
+    flat = {
+        f"state.{name}.{slot}": tensor
+        for name, slots in kept["state"].items()
+        for slot, tensor in slots.items()
+    } | {f"param_groups.{name}.lr": 2e-4 for name in kept["state"]}
+    folder = tmp_path / "step-10"
+    saved(folder, {**weights, "optimizer": flat, "lr_scheduler": {"last_epoch": 3}})
+    found, ear = heard(folder)
+    assert found.layout == "torchtitan checkpoint (torch.distributed.checkpoint)"
+    same(folder, ear.tensors, dict(weights))
+    known = state(folder)
+    assert {entry.key for entry in known.entries} == {*weights}
+    assert [(group.lr, len(group.keys)) for group in known.groups] == [(2e-4, len(weights))]
+
+
+def test_fsdp_folders_of_accelerate(tmp_path: Path) -> None:
+    model = llama()
+    weights, kept = states_of(model, stepped(model))
+    saved(tmp_path / "pytorch_model_fsdp_0", {"model": weights})
+    saved(tmp_path / "optimizer_0", {"optimizer": kept})
+    torch.save({"a": 1}, tmp_path / "scheduler.pt")
+    (tmp_path / "trainer_state.json").write_text('{"global_step": 3, "log_history": []}')
+    found, ear = heard(tmp_path)
+    said = "FSDP of Accelerate (torch.distributed.checkpoint)"
+    assert (found.layout, found.problems) == (f"HF Trainer checkpoint, {said}", ())
+    same(tmp_path, ear.tensors, dict(weights))
+    assert isinstance(found.training.optimizer, Optimizer)
+    assert found.training.optimizer.entries == len(weights)
+    assert {shard.file for shard in ear.shards} == {
+        "pytorch_model_fsdp_0/.metadata",
+        "pytorch_model_fsdp_0/__0_0.distcp",
+    }
+    torch.save(dict(weights), tmp_path / "pytorch_model_fsdp.bin")
+    alone = tmp_path / "full"
+    alone.mkdir()
+    (tmp_path / "pytorch_model_fsdp.bin").rename(alone / "pytorch_model_fsdp.bin")
+    found, ear = heard(alone)
+    assert found.layout == "one PyTorch file" or "FSDP" in found.layout
+    same(alone, ear.tensors, dict(weights))
+
+
+@pytest.mark.slow
+def test_tensors_of_two_processes(tmp_path: Path) -> None:
+    with socket.socket() as server:
+        server.bind(("127.0.0.1", 0))
+        port = server.getsockname()[1]
+    torch.multiprocessing.spawn(save_as_rank, (port, str(tmp_path)), nprocs=2)
+    found, ear = heard(tmp_path)
+    assert found.problems == ()
+    same(tmp_path, ear.tensors, divided())
+    assert len(ear.tensors["rows"].parts) == 2
+    assert len(ear.tensors["columns"].parts) == 8
+    assert {norm.name: norm.value for norm in found.contents.norms} == {
+        "norm.weight": "ones",
+        "other_norm.weight": "other",
+    }
+    assert found.contents.dtypes == {"F32": 4 * (28 + 24 + 10)}
+
+    (tmp_path / "__1_0.distcp").rename(tmp_path / "away")
+    found, _ = heard(tmp_path)
+    kinds = [problem.kind for problem in found.problems]
+    assert kinds[0] == "missing"
+    assert "__1_0.distcp" in found.problems[0].text
+    assert "damaged" in kinds
+    (tmp_path / "__1_0.distcp").write_bytes((tmp_path / "away").read_bytes()[:-100])
+    found, _ = heard(tmp_path)
+    assert "cut short" in found.problems[0].text
+
+
+def test_the_export_for_hugging_face(tmp_path: Path) -> None:
+    import torch.distributed.checkpoint as dcp
+    from torch.distributed.checkpoint import HuggingFaceStorageWriter
+
+    weights = {"a.weight": torch.randn(3, 4), "norm.weight": torch.ones(4)}
+    writer = HuggingFaceStorageWriter(path=str(tmp_path), save_distributed=True)
+    dcp.save(weights, storage_writer=writer)
+    found, ear = heard(tmp_path)
+    assert "safetensors" in found.layout
+    assert not [one for one in found.problems if one.kind in ("damaged", "twice")]
+    same(tmp_path, ear.tensors, weights)
+
+
+def test_metadata_leads_nowhere_else(tmp_path: Path) -> None:
+    """A path is cut to its last part, and a place beyond the file is told."""
+    import pickle
+
+    import torch.distributed.checkpoint as dcp
+
+    folder = tmp_path / "checkpoint"
+    saved(folder, {"w": torch.ones(3)})
+    metadata = dcp.FileSystemReader(str(folder)).read_metadata()
+    (place,) = metadata.storage_data.values()
+
+    def rewritten(**fields: Any) -> Checkpoint:
+        for name, field in fields.items():
+            object.__setattr__(place, name, field)
+        (folder / ".metadata").write_bytes(pickle.dumps(metadata))
+        return heard(folder)[0]
+
+    found = rewritten(relative_path="../../__0_0.distcp")
+    assert (found.contents.tensors, found.problems) == (1, ())
+    found = rewritten(offset=1 << 40)
+    assert (found.contents.tensors, found.problems[0].kind) == (0, "damaged")
+    found = rewritten(offset=-1)
+    assert found.problems[0].kind == "damaged"
+    found = rewritten(offset=0, transform_descriptors=["zstd"])
+    assert found.not_inspectable
+    assert "transforms" in found.problems[0].text

@@ -1,0 +1,139 @@
+"""DeepSpeed's ZeRO 1, 2 and 3."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections import OrderedDict
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from saved_layouts import (
+    GROUPS,
+    NAMES,
+    heard,
+    masters,
+    padded,
+    same,
+    shapes,
+    state,
+    zero_two,
+)
+
+from doctor.checkpoint.layouts.zero_flat import group_slices, rank_slices
+from doctor.checkpoint.records import Optimizer
+from doctor.checkpoint.tensors import Tensor
+
+torch = pytest.importorskip("torch")
+
+
+@pytest.fixture(autouse=True)
+def _quietly() -> Iterator[None]:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        yield
+
+
+@pytest.mark.parametrize("ranks", [1, 2, 3])
+def test_masters_of_zero_two(tmp_path: Path, ranks: int) -> None:
+    whole = zero_two(tmp_path, ranks)
+    found, ear = heard(tmp_path)
+    assert (found.layout, found.problems) == ("DeepSpeed checkpoint", ())
+    assert found.training.steps == 6
+    same(tmp_path, ear.tensors, {name: one.to(torch.bfloat16) for name, one in whole.items()})
+    known = state(tmp_path)
+    assert not known.low_masters
+    same(tmp_path, {master.name: master for master in known.masters}, whole)
+    for entry in known.entries:
+        assert entry.step == 6
+        master = whole[entry.key]
+        same(tmp_path, entry.slots, {"exp_avg": master * 2, "exp_avg_sq": master * master})
+    assert [group.keys for group in known.groups] == list(GROUPS)
+    assert [group.lr for group in known.groups] == [1e-4, 1e-4]
+    assert isinstance(found.training.optimizer, Optimizer)
+    assert found.training.optimizer.masters == {"F32": 4}
+
+
+def test_the_engines_folder_itself_and_a_trainers(tmp_path: Path) -> None:
+    whole = zero_two(tmp_path, 2)
+    assert heard(tmp_path / "global_step6")[0].contents.tensors == 4
+    from safetensors.torch import save_file
+
+    save_file({name: one.half() for name, one in whole.items()}, tmp_path / "model.safetensors")
+    (tmp_path / "trainer_state.json").write_text('{"global_step": 6, "log_history": []}')
+    found, ear = heard(tmp_path)
+    assert found.layout == "HF Trainer checkpoint, one safetensors file"
+    assert {shard.file for shard in ear.shards} == {"model.safetensors"}
+    assert isinstance(found.training.optimizer, Optimizer)
+    assert found.training.optimizer.masters == {"F32": 4}
+
+
+def test_masters_that_were_left_out(tmp_path: Path) -> None:
+    zero_two(tmp_path, 2, bf16_master_weights_and_grads=True)
+    assert state(tmp_path).low_masters
+
+
+def test_ranks_that_are_missing(tmp_path: Path) -> None:
+    zero_two(tmp_path, 3)
+    (tmp_path / "global_step6" / "bf16_zero_pp_rank_1_mp_rank_00_optim_states.pt").unlink()
+    found, _ = heard(tmp_path)
+    assert [problem.kind for problem in found.problems] == ["missing"]
+    assert "2 of 3" in found.problems[0].text
+    (tmp_path / "latest").write_text("global_step7")
+    found, _ = heard(tmp_path)
+    assert "global_step7" in found.problems[0].text
+
+
+@pytest.mark.parametrize("ranks", [1, 2, 4])
+def test_weights_of_zero_three(tmp_path: Path, ranks: int) -> None:
+    """The parameters are in the ranks' flat groups alone, here in two subgroups."""
+    whole = masters()
+    pieces: list[list[Any]] = [[] for _ in range(ranks)]
+    for name in NAMES:
+        each = math.ceil(whole[name].numel() / ranks)
+        chunks = padded(whole[name].flatten(), each * ranks).split(each)
+        for rank in range(ranks):
+            pieces[rank].append(chunks[rank])
+    frozen = torch.arange(6.0)
+    for rank in range(ranks):
+        each = math.ceil(6 / ranks)
+        fragment = padded(frozen, each * ranks).split(each)[rank].clone()
+        model = {
+            "module": {"buffer": torch.ones(2), **{name: torch.zeros(0) for name in NAMES}},
+            "param_shapes": shapes([list(NAMES)]), "global_steps": 9,
+            "frozen_param_shapes": OrderedDict(still=torch.Size([6])),
+            "frozen_param_fragments": {"still": fragment}, "ds_config": {},
+        }  # fmt: skip
+        torch.save(model, tmp_path / f"zero_pp_rank_{rank}_mp_rank_00_model_states.pt")
+        flats = [torch.cat(pieces[rank][:2]), torch.cat(pieces[rank][2:])]
+        inner = {"state": {n: {"step": 9, "exp_avg": -flat} for n, flat in enumerate(flats)}}
+        kept = {
+            "zero_stage": 3, "partition_count": ranks, "fp32_flat_groups": flats,
+            "optimizer_state_dict": {**inner, "param_groups": [{"lr": 0.1, "params": [0]}]},
+        }  # fmt: skip
+        file = tmp_path / f"zero_pp_rank_{rank}_mp_rank_00_optim_states.pt"
+        torch.save({"optimizer_state_dict": kept}, file)
+    found, ear = heard(tmp_path)
+    assert (found.layout, found.problems) == ("DeepSpeed checkpoint", ())
+    same(tmp_path, ear.tensors, {**whole, "buffer": torch.ones(2), "still": frozen})
+    known = state(tmp_path)
+    for entry in known.entries:
+        assert entry.step == 9
+        same(tmp_path, entry.slots, {"exp_avg": -whole[entry.key]})
+    assert [group.lr for group in known.groups] == [0.1]
+
+
+def test_flat_groups_of_another_save_are_told() -> None:
+    from doctor.checkpoint.errors import CheckpointError
+
+    flat = Tensor("flat", "F32", (20,), 20, "f", 0, 80)
+    with pytest.raises(CheckpointError, match="shorter"):
+        group_slices([{"a": (21,)}], [[flat]])
+    with pytest.raises(CheckpointError, match="not of one save"):
+        group_slices([{"a": (10,)}], [[flat]])
+    with pytest.raises(CheckpointError, match="not of one save"):
+        rank_slices([{"a": (19,)}], [[flat]])
+    with pytest.raises(CheckpointError, match="groups"):
+        group_slices([{"a": (20,)}, {"b": (1,)}], [[flat]])
