@@ -14,7 +14,7 @@ from doctor.facts.memory.room import shares_memory
 from doctor.facts.views import JobGpu, JobGpus
 from doctor.judge.check import Check, Owner, Verdict, fail, ok, skip, unknown, warn
 from doctor.judge.combine import worst
-from doctor.judge.error_patterns import BROKEN_GPU, GPU_TAKEN, MIXED_CUDNN, match_error
+from doctor.judge.error_patterns import GPU_TAKEN, fail_by, find_pattern
 
 TERA = 1e12
 
@@ -225,7 +225,8 @@ def _repeatable(load: Load) -> Verdict:
             "series had none"
         )
     if load.differing:
-        return fail(f"{identity}: {repeats} differ in {load.differing:,} elements; 0 allowed")
+        summary = f"{identity}: {repeats} differ in {load.differing:,} elements; 0 allowed"
+        return fail(summary, owner=Owner.MACHINE)
     return ok(f"{label(load)}: {repeats} are bit-identical")
 
 
@@ -233,18 +234,20 @@ def _not_completed(identity: str, load: Load) -> Verdict:
     verbs = {"error": "raised", "signal": "crashed", "timeout": "hung", "budget": "was cut off"}
     detail = load.ended.detail or "no message"
     summary = f"{identity}: the load {verbs[load.ended.how]}: {detail}"
-    pattern = match_error(load.ended.detail, (GPU_TAKEN, BROKEN_GPU, MIXED_CUDNN))
+    pattern = find_pattern(load.ended)
     if pattern is GPU_TAKEN:
         return unknown(f"{summary}; see GPU002")
     if pattern:
-        return fail(summary, fix=pattern.fix, owner=pattern.owner, sources=pattern.sources)
-    return fail(summary, fix=NOT_COMPLETED)
+        return fail_by(pattern, summary)
+    if load.ended.how == "timeout":
+        return fail(summary, fix=HUNG, owner=Owner.MACHINE)
+    return unknown(f"{summary}; the products were not compared, see SMK001")
 
 
-NOT_COMPLETED = (
-    "If SMK001 fails too, fix it first. Otherwise run the doctor again with nothing else on the "
-    "machine; if the error returns, return the machine and report the GPU's UUID. Only torch's own "
-    "matmuls and copies ran, and such errors occur only under load: see GPU003 too."
+HUNG = (
+    "Run the doctor again with nothing else on the machine. If it hangs again, return the machine "
+    "and report the GPU's UUID: only torch's own matmuls and copies ran, after a kernel had "
+    "completed. See GPU003 too."
 )
 
 REPEATABLE = Check(
@@ -257,15 +260,20 @@ REPEATABLE = Check(
     "stream, so a differing product was computed incorrectly.",
     passes=("the load completed, and every repetition of the same product had the same bits",),
     warns=("an element differed, and none did in a second series",),
-    fails=("an element differed in both series", "the load raised, crashed or hung"),
+    fails=(
+        "an element differed in both series",
+        "the load hung",
+        "the load ended with a known error: that of a broken GPU means to return the machine, any "
+        "other means to fix the environment",
+    ),
     fix=f"{RETURN}Your own: remove any overclocking, check cooling and power, and replace the GPU "
     "if it happens again.",
     limits="that the product is right, or that other operations are repeatable.",
     owner=Owner.MACHINE,
     judge=repeatable,
     returns=True,
-    sources=("cublas-reproducibility", "gpu-burn"),
-    after=("DRV001",),
+    sources=("cublas-reproducibility", "gpu-burn", "cuda-errors"),
+    after=("DRV001", "TOR003"),
     targets=("nvidia", "rocm"),
 )
 

@@ -6,11 +6,12 @@ import re
 from collections.abc import Sequence
 
 from doctor._util.records import Unknown
-from doctor.checks.driver.errors import KERNEL_LOG, RETURN
+from doctor.checks.driver.errors import RETURN
 from doctor.facts.machine import Cuda, Gpu, Host
 from doctor.facts.views import JobGpu, JobGpus, visible_gpus
-from doctor.job.job import Job
+from doctor.job.job import Job, Target
 from doctor.judge.check import Check, Owner, Verdict, fail, ok, unknown, warn
+from doctor.judge.error_patterns import KERNEL_LOG
 
 VARIABLE = "CUDA_VISIBLE_DEVICES"
 PROHIBITED, EXCLUSIVE = 2, 3
@@ -24,8 +25,11 @@ def visible(
     gpus: tuple[Gpu, ...] | Unknown | None,
     cuda: Cuda | Unknown | None,
     job_gpus: JobGpus | Unknown,
+    target: Target,
 ) -> Verdict:
     selection = host.visible_devices if isinstance(host, Host) else None
+    if target.kind == "rocm":
+        gpus = None  # an NVIDIA GPU may be in the same machine
     listed = visible_gpus(gpus, selection) if isinstance(gpus, tuple) else None
     torch_count = _torch_count(cuda)
     problem = _hidden(selection, gpus, torch_count) or _lost(listed) or _occupied(job_gpus, cuda)
@@ -89,7 +93,7 @@ def _lost(listed: Sequence[JobGpu] | None) -> Verdict | None:
     if not lost:
         return None
     errors = ", ".join(f"GPU {gpu.nvml.index}: {gpu.nvml.lost}" for gpu in lost if gpu.nvml)
-    return fail(f"{errors}; every GPU must respond", KERNEL_LOG, fix=RETURN, owner=Owner.MACHINE)
+    return fail(f"{errors}; every GPU must respond", *KERNEL_LOG, fix=RETURN, owner=Owner.MACHINE)
 
 
 def _occupied(job_gpus: JobGpus | Unknown, cuda: Cuda | Unknown | None) -> Verdict | None:
@@ -167,6 +171,7 @@ VISIBLE = Check(
     passes=(
         "torch and NVML see the same number of GPUs, at least --gpus (default 1)",
         "on ROCm, torch alone sees at least that number",
+        "GPUs that this process has no permission to open do not count (Slurm's cgroups)",
     ),
     warns=(
         "the GPUs are MIG slices, and --gpus is more than 1",

@@ -48,9 +48,14 @@ from doctor.job.run_options import RunOptions
 
 OWN_SECONDS = 0.5
 """The part of a budget for the doctor's own start and report."""
-DRIVER_SECONDS, GPU_SECONDS = 8.0, 2.0
+PATIENCE_SECONDS = 8.0
+"""After which the user is told that the driver is slow."""
+DRIVER_SECONDS, GPU_SECONDS = 30.0, 5.0
 """For the driver to respond, and for each GPU beyond the first: without persistence mode the driver
-first initializes one GPU after the other."""
+first initializes one GPU after the other, which takes 1 to 3 s each, and 7 s in
+confidential-computing mode (driver-persistence, nvtrust-113)."""
+FROM_NVML = ("confidential", "nvml_library", "nvml_mounted")
+"""Fields of Driver that its probe reports as they are."""
 MOST_GPUS = 8
 PLACE_SECONDS = 8.0
 CHECKPOINT_SECONDS = 120.0
@@ -90,8 +95,7 @@ def _collect(
 
     report_progress("importing torch")
     interpreter, torch = read_import(path, why, child)
-    report_progress("waiting for the driver")
-    driver_section, gpus = driver.result()
+    driver_section, gpus = _wait_for(driver, seconds, started, report_progress)
     facts = Facts(
         job=without_secrets(job),
         options=options,
@@ -231,6 +235,21 @@ def _device(facts: Facts) -> str | Unknown:
     return Unknown(reason=f"torch sees no GPU to train on: {detail}".rstrip(": "))
 
 
+def _wait_for(
+    driver: Future[tuple[Driver | Unknown, Gpus] | tuple[None, None]],
+    seconds: float,
+    started: float,
+    report_progress: ReportProgress,
+) -> tuple[Driver | Unknown | None, Gpus]:
+    """The driver's sections; a slow start is reported while it lasts."""
+    report_progress("waiting for the driver")
+    try:
+        return driver.result(max(0.0, started + PATIENCE_SECONDS - time.monotonic()))
+    except TimeoutError:
+        report_progress(f"waiting for the driver, which is slow; at most {seconds:.0f} s")
+    return driver.result()
+
+
 def driver_seconds(host: Host) -> float:
     """How long the driver of this host's GPUs may take to respond."""
     return DRIVER_SECONDS + GPU_SECONDS * max(0, min(host.nvidia_devices, MOST_GPUS) - 1)
@@ -251,6 +270,7 @@ def _driver(children: Children, seconds: float) -> tuple[Driver | Unknown, Gpus]
             "cuda": cuda.ended,
             "version": versions.get("version"),
             "cuda_version": version,
+            **{name: versions.get(name) for name in FROM_NVML},
         },
         Driver,
     )

@@ -115,7 +115,7 @@ class Watch:
         self._refused: Unknown | None = None
         busy = facts.options.smoke or not facts.options.quick
         if busy and facts.target.kind == "nvidia" and isinstance(facts.gpus, tuple):
-            uuids = (gpu.uuid for gpu in facts.gpus)
+            uuids = (gpu.uuid for gpu in facts.gpus if not gpu.forbidden)
             try:
                 self._child = child = children.start(sys.executable, "doctor_side/watch", *uuids)
             except NotStartedError as error:

@@ -103,10 +103,16 @@ def read_import(
 ) -> tuple[Interpreter | Unknown, Torch | Unknown]:
     """Wait for `import torch` in the training interpreter."""
     answer = child.imported()
-    version = (answer.answer or {}).get("version", "")
+    known = {name: value for note in answer.notes for name, value in note.items()}
+    pip = known.get("pip")
     tail = "" if answer.ended.ok else "\n".join(child.output.strip().splitlines()[-12:])
     interpreter = Interpreter(
-        path=path, chosen=chosen, version=str(version), importing=answer.ended, traceback=tail
+        path=path,
+        chosen=chosen,
+        version=str(known.get("version", "")),
+        importing=answer.ended,
+        traceback=tail,
+        pip=pip if isinstance(pip, bool) else None,
     )
     if not answer.ended.ok:
         reason = f"torch was not imported: {answer.ended.detail}"

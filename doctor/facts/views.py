@@ -64,7 +64,9 @@ class JobGpus(Section, frozen=True, kw_only=True):
         return min(known) if known else None
 
 
-def find_target(job: Job, host: Host | Unknown, torch: Torch | Unknown) -> Target:
+def find_target(
+    job: Job, host: Host | Unknown, torch: Torch | Unknown, cuda: Cuda | Unknown | None = None
+) -> Target:
     """The device that the job trains on; a GPU unless the job names another."""
     if job.device == "cpu":
         return Target("cpu", "--device cpu")
@@ -72,6 +74,9 @@ def find_target(job: Job, host: Host | Unknown, torch: Torch | Unknown) -> Targe
     if job.device == "mps" or (job.device == "auto" and mac):
         return Target("mps", "--device mps" if job.device == "mps" else "this is a Mac")
     is_nvidia = isinstance(host, Host) and host.surely_nvidia
+    hip = isinstance(torch, Torch) and torch.hip is not None
+    if job.device == "auto" and hip and isinstance(cuda, Cuda) and cuda.started.ok and cuda.gpus:
+        is_nvidia = False  # an NVIDIA GPU beside the AMD GPUs that this torch uses
     if not is_nvidia and isinstance(torch, Torch) and torch.hip:
         return Target("rocm", f"torch is built for ROCm {torch.hip}")
     if not is_nvidia and isinstance(host, Host) and host.amd_devices:
@@ -121,7 +126,11 @@ def _match_torch(gpu: TorchGpu, listed: tuple[Gpu, ...], single: bool) -> JobGpu
 
 
 def visible_gpus(gpus: tuple[Gpu, ...], variable: str | None) -> tuple[JobGpu, ...]:
-    """NVML's list as CUDA_VISIBLE_DEVICES filters it; CUDA stops at the first invalid entry."""
+    """NVML's list as CUDA_VISIBLE_DEVICES filters it; CUDA stops at the first invalid entry.
+
+    GPUs that this process may not open do not count: CUDA does not enumerate them.
+    """
+    gpus = tuple(gpu for gpu in gpus if not gpu.forbidden)
     if variable is None:
         return tuple(_whole(gpu) for gpu in gpus)
     visible: list[JobGpu] = []

@@ -6,11 +6,14 @@ import pytest
 
 from doctor._util.records import Ended, Unknown
 from doctor.checks.driver import errors
-from doctor.checks.driver.driver import RESPONDS, RUNS_TORCH_CUDA
-from doctor.checks.driver.errors import CUDA_REMEDIES, Remedy
+from doctor.checks.driver.cuda_version import RUNS_TORCH_CUDA
+from doctor.checks.driver.driver import RESPONDS
+from doctor.checks.driver.errors import CUDA_REMEDIES
 from doctor.facts.machine import Cuda, Driver, Gpu, Host, Torch, TorchGpu
 from doctor.facts.views import JobGpu, JobGpus
 from doctor.judge.check import Owner, Status, Verdict
+from doctor.judge.error_patterns import ErrorPattern
+from doctor.judge.error_patterns import driver as rows
 
 OK = Ended(how="ok", seconds=0.2)
 HOST = Host(
@@ -33,7 +36,7 @@ def responds(
 ) -> Verdict:
     number = 13000 if version else None
     driver = Driver(nvml=nvml, cuda=cuda, version=version, cuda_version=number)
-    return RESPONDS.judge(host=host, driver=driver)
+    return RESPONDS.judge(host=host, driver=driver, gpus=None)
 
 
 def test_driver_that_responds_passes() -> None:
@@ -62,18 +65,18 @@ CONTAINER = Host(system="Linux", nvidia_devices=1, container="docker")
         (HANG, OK, HOST, "inside nvmlInit", errors.HANGS),
         (HANG, HANG, BARE, "8 s", errors.HANGS),
         (OK, CRASH, HOST, "SIGSEGV inside cuInit", errors.CRASHES),
-        (NO_NVML, NO_CUDA, HOST, "NVIDIA GPUs on the bus: 1", errors.LIBRARY),
-        (OK, NO_CUDA, HOST, "libcuda.so.1", errors.LIBRARY),
-        (error("no", 9), OK, HOST, "kernel module 580", errors.NOT_LOADED),
-        (error("no", 9), OK, NOBODY, "NVML: no", errors.NOT_LOADED),
-        (error("no", 4), OK, HOST, "NVML: no", errors.FORBIDDEN),
+        (NO_NVML, NO_CUDA, HOST, "NVIDIA GPUs on the bus: 1", rows.LIBRARY),
+        (OK, NO_CUDA, HOST, "libcuda.so.1", rows.LIBRARY),
+        (error("no", 9), OK, HOST, "kernel module 580", rows.NOT_LOADED),
+        (error("no", 9), OK, NOBODY, "NVML: no", rows.NOT_LOADED),
+        (error("no", 4), OK, HOST, "NVML: no", rows.FORBIDDEN),
         (error("no", 15), OK, HOST, "NVML: no", errors.LOST),
-        (error("no", 18), error("x", 803), HOST, "CUDA: x", errors.MISMATCHED),
-        (error("no", 999), OK, CONTAINER, "NVML: no", errors.IN_CONTAINER),
+        (error("no", 18), error("x", 803), HOST, "CUDA: x", rows.MISMATCHED),
+        (error("no", 999), OK, CONTAINER, "NVML: no", rows.IN_CONTAINER),
         (error("no", 999), OK, HOST, "NVML: no", errors.OTHER),
-        (OK, error("x", 802), HOST, "CUDA: x", errors.FABRIC),
-        (OK, error("x", 803), HOST, "CUDA: x", errors.COMPAT),
-        (OK, error("x", 804), HOST, "CUDA: x", errors.COMPAT),
+        (OK, error("x", 802), HOST, "CUDA: x", rows.FABRIC),
+        (OK, error("x", 803), HOST, "CUDA: x", rows.COMPAT),
+        (OK, error("x", 804), HOST, "CUDA: x", rows.COMPAT),
         (OK, error("x", 34), HOST, "CUDA: x", CUDA_REMEDIES[34]),
         (OK, error("x", 100), HOST, "CUDA: x", CUDA_REMEDIES[100]),
         (OK, error("x", 719), HOST, "CUDA: x", errors.OTHER),
@@ -82,7 +85,7 @@ CONTAINER = Host(system="Linux", nvidia_devices=1, container="docker")
     ],
 )
 def test_driver_that_does_not_respond_fails_with_its_remedy(
-    nvml: Ended, cuda: Ended, host: Host | Unknown, text: str, remedy: Remedy
+    nvml: Ended, cuda: Ended, host: Host | Unknown, text: str, remedy: ErrorPattern
 ) -> None:
     verdict = responds(nvml, cuda, host)
     assert verdict.status is Status.FAIL
@@ -92,11 +95,18 @@ def test_driver_that_does_not_respond_fails_with_its_remedy(
 
 
 def test_who_can_fix_a_driver_that_does_not_respond() -> None:
-    machine = {errors.HANGS, errors.LOST, errors.MISMATCHED, errors.FABRIC}
+    machine = {errors.HANGS, errors.LOST, errors.MISMATCHED_HOST, rows.FABRIC}
     assert {remedy.owner for remedy in machine} == {Owner.MACHINE}
     assert errors.NO_HARDWARE.owner is Owner.JOB
-    environment = {errors.CRASHES, errors.LIBRARY, errors.NOT_LOADED, errors.COMPAT, errors.OTHER}
-    environment |= {errors.FORBIDDEN, errors.IN_CONTAINER, CUDA_REMEDIES[34], CUDA_REMEDIES[100]}
+    environment = {errors.CRASHES, rows.LIBRARY, rows.NOT_LOADED, rows.COMPAT, errors.OTHER}
+    environment |= {
+        errors.MISMATCHED_IMAGE,
+        rows.MISMATCHED,
+        rows.FORBIDDEN,
+        rows.IN_CONTAINER,
+        CUDA_REMEDIES[34],
+        CUDA_REMEDIES[100],
+    }
     assert {remedy.owner for remedy in environment} == {Owner.ENVIRONMENT}
 
 
@@ -112,7 +122,7 @@ def test_gpus_hidden_by_the_environment_do_not_fail_the_driver(selection: str) -
 def test_cuda_that_works_without_nvml_is_a_warning() -> None:
     verdict = responds(NO_NVML)
     assert verdict.status is Status.WARN
-    assert verdict.fix == errors.LIBRARY.fix
+    assert verdict.fix == rows.LIBRARY.fix
 
 
 @pytest.mark.parametrize(
@@ -127,10 +137,10 @@ def test_driver_that_was_not_reached_is_unknown(nvml: Ended) -> None:
 
 def test_unread_driver_is_unknown_unless_there_is_no_hardware() -> None:
     unread = Unknown(reason="no more processes")
-    verdict = RESPONDS.judge(host=HOST, driver=unread)
+    verdict = RESPONDS.judge(host=HOST, driver=unread, gpus=None)
     assert (verdict.status, verdict.summary) == (Status.UNKNOWN, "no more processes")
-    assert RESPONDS.judge(host=NOBODY, driver=unread).status is Status.UNKNOWN
-    verdict = RESPONDS.judge(host=BARE, driver=unread)
+    assert RESPONDS.judge(host=NOBODY, driver=unread, gpus=None).status is Status.UNKNOWN
+    verdict = RESPONDS.judge(host=BARE, driver=unread, gpus=None)
     assert (verdict.status, verdict.owner) == (Status.FAIL, Owner.JOB)
 
 
@@ -169,6 +179,8 @@ def runs(
         torch=Torch(version="2.15.0", cuda=torch_cuda, archs=archs),
         cuda=cuda,
         job_gpus=gpus,
+        host=HOST,
+        interpreter=NOBODY,
     )
 
 
@@ -196,7 +208,7 @@ def test_failure_names_both_versions_and_the_branch() -> None:
     verdict = runs(("535.104.05", 12020), "13.2")
     for part in ("driver 535.104.05", "CUDA 12.2", "torch 2.15.0", "CUDA 13.2", "driver 580"):
         assert part in verdict.summary
-    assert "cu128" in verdict.commands[0]
+    assert "cu126" in verdict.commands[0]
     assert "cu126" in runs(("535.1", 12020), "13.0", gpus=of_nvml((6, 1))).commands[0]
     assert runs(("580.1", 13000), "14.0").status is Status.FAIL
 

@@ -663,8 +663,20 @@ def test_every_peak_gives_a_floor(name: str) -> None:
         (
             {"ended": Ended(how="signal", detail="SIGSEGV")},
             Status.FAIL,
-            Owner.MACHINE,
+            Owner.ENVIRONMENT,
             "crashed: SIGSEGV",
+        ),
+        (
+            {"ended": Ended(how="signal", detail="SIGKILL inside bf16 matmul")},
+            Status.UNKNOWN,
+            Owner.MACHINE,
+            "killed from outside",
+        ),
+        (
+            {"ended": Ended(how="error", detail="RuntimeError: an error in no table")},
+            Status.UNKNOWN,
+            Owner.MACHINE,
+            "in no table",
         ),
     ],
 )
