@@ -39,7 +39,7 @@ def answerable(facts: Facts) -> set[str]:
         "TOR003": bool(getattr(torch, "archs", ())) and not getattr(torch, "hip", None),
         "NUM001": isinstance(torch, Torch),
         "NUM003": isinstance(torch, Torch) and torch.cudnn is not None,
-        **dict.fromkeys(("GPU002", "GPU003", "GPU004", "GPU005", "GPU006"), bool(facts.watched)),
+        **dict.fromkeys(("GPU002", "GPU003", "GPU004", "GPU005"), bool(facts.watched)),
     }
     return {code for code, applies in rules.items() if applies}
 
