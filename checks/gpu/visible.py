@@ -11,7 +11,7 @@ from doctor.facts.machine import Cuda, Gpu, Host
 from doctor.facts.views import JobGpu, JobGpus, visible_gpus
 from doctor.job.job import Job, Target
 from doctor.judge.check import Check, Owner, Verdict, fail, ok, unknown, warn
-from doctor.judge.error_patterns import KERNEL_LOG
+from doctor.judge.error_patterns import KERNEL_LOG, fail_by, find_pattern
 
 VARIABLE = "CUDA_VISIBLE_DEVICES"
 PROHIBITED, EXCLUSIVE = 2, 3
@@ -45,7 +45,7 @@ def visible(
     if min(counts) < need:
         return fail(summary, fix=_selection_fix(selection))
     if torch_count is None:
-        return unknown(f"{summary}; torch could not count them: {_torch_reason(cuda)}")
+        return _not_started(summary, cuda)
     if listed is not None and not sliced and len(listed) != torch_count:
         return warn(f"{summary}; both must see the same number")
     return ok(summary)
@@ -65,6 +65,13 @@ def _torch_reason(cuda: Cuda | Unknown | None) -> str:
     if cuda is None:
         return "torch was not examined"
     return cuda.reason if isinstance(cuda, Unknown) else cuda.started.detail
+
+
+def _not_started(summary: str, cuda: Cuda | Unknown | None) -> Verdict:
+    """Torch could not count the GPUs; an error that is known has its remedy."""
+    summary = f"{summary}; torch could not count them: {_torch_reason(cuda)}"
+    pattern = find_pattern(cuda.started) if isinstance(cuda, Cuda) else None
+    return fail_by(pattern, summary) if pattern else unknown(summary)
 
 
 def _hidden(
@@ -181,6 +188,7 @@ VISIBLE = Check(
         "fewer GPUs are visible",
         "CUDA_VISIBLE_DEVICES is empty or names no existing GPU",
         "a GPU is lost",
+        "torch cannot start CUDA, with a known error",
         "a GPU's compute mode is prohibited, or exclusive with another process on it",
     ),
     fix="Request the missing GPUs: the container's --gpus or the scheduler's request decides which "

@@ -561,8 +561,8 @@ def old_driver() -> Facts:
 
 
 def hung_driver() -> Facts:
-    nvml = Ended(how="timeout", detail="no answer in 8 s inside nvmlInit", seconds=8.0)
-    cuda = Ended(how="timeout", detail="no answer in 8 s inside cuInit", seconds=8.0)
+    nvml = Ended(how="timeout", detail="no answer in 30 s inside nvmlInit", seconds=30.0)
+    cuda = Ended(how="timeout", detail="no answer in 30 s inside cuInit", seconds=30.0)
     left_out = Unknown(reason=f"left out, the driver hangs: {nvml.detail}")
     return box(
         torch=TORCH_2_11,
