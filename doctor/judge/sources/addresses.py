@@ -114,6 +114,8 @@ ADDRESSES = (
     _thread("pytorch/pytorch", 196678, "cuDNN attention: NaN in dq on sm_90"),
     _thread("pytorch/pytorch", 193893, "cuDNN attention: wrong decode on sm_100"),
     _thread("pytorch/pytorch", 190321, "cuDNN attention: execute fails intermittently on H200"),
+    _thread("Dao-AILab/quack", 182, "Triton since torch 2.12 needs driver 580 on Blackwell"),
+    _thread("pytorch/pytorch", 170676, "CUBLAS_STATUS_INVALID_VALUE in fp16 on B300"),
     _thread("pytorch/pytorch", 192843, "cuDNN 9.24 has no attention for capability 10.7"),
     _thread("NVIDIA/cudnn-frontend", 1072, "cuDNN attention: NaN in dK and dV for one query"),
     _thread("pytorch/pytorch", 169849, "cuDNN attention backward out of bounds before 9.15.1"),
