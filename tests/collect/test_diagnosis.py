@@ -38,6 +38,8 @@ from doctor.judge.catalog import CHECKS
 from doctor.judge.check import Owner, Status, Verdict, fail, ok
 from doctor.judge.engine import examine
 
+pytestmark = pytest.mark.slow
+
 SECONDS = 120.0
 HANG_SECONDS = 2.0
 """For what is expected to hang, within milliseconds of the request."""
@@ -200,7 +202,6 @@ CUDNN_EVERYWHERE = """
 """cuDNN's switch exists in a CPU build too, so its effect on a GPU is tested on the CPU."""
 
 
-@pytest.mark.slow
 def test_cudnn_attention(train: Train) -> None:
     prelude = ATTENTION.format(wrong="switches.cudnn_sdp_enabled()") + CUDNN_EVERYWHERE
     smoke = train(prelude, separate=True)
@@ -481,7 +482,6 @@ def test_operation_whose_gradient_is_not_finite(
     assert stable in (add_diagnosis(fail("x"), smoke, own=True).fix or "")
 
 
-@pytest.mark.slow
 def test_a_model_that_the_factory_returns_again_needs_a_new_process(train: Train) -> None:
     code = """
         import torch
@@ -540,7 +540,6 @@ def test_error_in_an_attention_kernel(train: Train) -> None:
     assert any(re.match("  unchanged +same fault  +forward: RuntimeError", line) for line in lines)
 
 
-@pytest.mark.slow
 def test_crash_in_an_attention_kernel(train: Train) -> None:
     dies = "__import__('os').kill(__import__('os').getpid(), 11)"
     smoke = train(ATTENTION.format(wrong=f"{FLASH} and {dies}"), changes=("flash-off",))
@@ -550,7 +549,6 @@ def test_crash_in_an_attention_kernel(train: Train) -> None:
     assert "SIGSEGV" in _failure(smoke).summary
 
 
-@pytest.mark.slow
 def test_crash_that_no_change_fixes(train: Train) -> None:
     changes = ("cudnn-off", "math", "fp32")
     smoke = train(RAISE.format(what="import os; os.abort()"), changes=changes)
@@ -565,7 +563,6 @@ def test_crash_that_no_change_fixes(train: Train) -> None:
 HUNG = Ended(how="timeout", detail="no answer in 120 s inside forward")
 
 
-@pytest.mark.slow
 def test_hang_in_an_attention_kernel(train: Train) -> None:
     wrong = f"{FLASH} and __import__('time').sleep(600)"
     hanging = ("smoke", "look", "repeat")
@@ -575,7 +572,6 @@ def test_hang_in_an_attention_kernel(train: Train) -> None:
     assert "completes without cuDNN and flash attention, hangs with flash" in _cause(smoke)
 
 
-@pytest.mark.slow
 def test_attempts_after_the_deadline_are_left_out(train: Train) -> None:
     prelude = RAISE.format(what="__import__('time').sleep(600)")
     smoke = train(prelude, hanging=("smoke", "look"), total_seconds=0.0)
@@ -584,7 +580,6 @@ def test_attempts_after_the_deadline_are_left_out(train: Train) -> None:
     assert len(_diagnosis(smoke).attempts) == 1 + len(CHANGES)
 
 
-@pytest.mark.slow
 def test_fault_that_is_gone_when_repeated(train: Train, tmp_path: Path) -> None:
     once = f"""
         import os, torch
@@ -599,7 +594,6 @@ def test_fault_that_is_gone_when_repeated(train: Train, tmp_path: Path) -> None:
     assert "finite in 3 of 3 repetitions with nothing changed" in _cause(smoke)
 
 
-@pytest.mark.slow
 def test_a_change_that_fixes_by_chance_is_not_the_cause(train: Train) -> None:
     thrice = """
         import torch
@@ -671,7 +665,6 @@ def test_fault_that_the_users_own_code_plants_in_torch(train: Train) -> None:
     assert "that of the model itself (Model), in step 1" in _cause(smoke, own=True)
 
 
-@pytest.mark.slow
 def test_attention_of_a_transformers_model(train: Train, tmp_path: Path) -> None:
     llama().config.save_pretrained(tmp_path / "llama")
     smoke = train(
@@ -685,7 +678,6 @@ def test_attention_of_a_transformers_model(train: Train, tmp_path: Path) -> None
     assert "that of model.layers.0.self_attn (LlamaAttention), in step 1" in text
 
 
-@pytest.mark.slow
 def test_scaler_that_skips_every_step(train: Train) -> None:
     prelude = """
         import functools, torch
@@ -724,7 +716,6 @@ builtins.__import__ = importing
 """
 
 
-@pytest.mark.slow
 def test_a_whole_run_names_the_cause(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "sitecustomize.py").write_text(PLANTED_BY_THE_ENVIRONMENT, "utf-8")
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))

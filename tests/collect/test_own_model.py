@@ -40,6 +40,8 @@ from doctor.facts.training import (
 from doctor.job.job import Chosen, Job, Target
 from doctor.judge.check import Owner, Status, Verdict
 
+pytestmark = pytest.mark.slow
+
 NET = """
 import os, sys, time
 import torch
@@ -246,7 +248,6 @@ def test_an_invalid_loss_is_reported_with_its_stage(
 # What user's code may do
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("body", "how", "detail"),
     [
@@ -270,7 +271,6 @@ HANG_SECONDS = 3.0
 """After this a hang is reported. The process is warm then: it hangs within milliseconds."""
 
 
-@pytest.mark.slow
 def test_a_factory_that_hangs_is_reported(own: Own, monkeypatch: pytest.MonkeyPatch) -> None:
     assert smoke_of(own(SOUND)).completed
     monkeypatch.setattr(own_training, "OWN_SECONDS", HANG_SECONDS)
@@ -280,7 +280,6 @@ def test_a_factory_that_hangs_is_reported(own: Own, monkeypatch: pytest.MonkeyPa
     assert completes(record).status is Status.FAIL
 
 
-@pytest.mark.slow
 def test_a_step_that_hangs_is_reported_with_its_stage(
     own: Own, monkeypatch: pytest.MonkeyPatch, without_diagnosis: list[object]
 ) -> None:
@@ -323,13 +322,11 @@ def test_a_factory_with_side_effects(before: str, own: Own) -> None:
     assert smoke_of(own(factory_after(before))).completed
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("before", LASTING)
 def test_a_factory_that_changes_its_process(before: str, own_process: Own) -> None:
     assert smoke_of(own_process(factory_after(before))).completed
 
 
-@pytest.mark.slow
 def test_files_beside_the_factory_are_importable_and_main_is_not_run(
     own_process: Own, tmp_path: Path
 ) -> None:
@@ -451,7 +448,6 @@ def test_memory_that_cannot_be_measured_is_unknown(make: str, reason: str, own: 
     assert reason in record.points.reason
 
 
-@pytest.mark.slow
 def test_a_death_after_the_steps_keeps_their_record(own_process: Own) -> None:
     record = own_process("""
         taken = []
@@ -640,7 +636,6 @@ def test_compiled_and_eager_are_compared(made: Any, status: Status, text: str) -
     assert left_out.status is Status.SKIP
 
 
-@pytest.mark.slow
 def test_a_compiled_step_agrees(
     own_process: Own, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -666,7 +661,6 @@ def test_a_compiled_step_agrees(
     assert list(temporary.iterdir()) == []
 
 
-@pytest.mark.slow
 def test_a_wrongly_compiled_step_does_not_agree(own_process: Own) -> None:
     record = own_process(
         """
@@ -689,7 +683,6 @@ def test_a_wrongly_compiled_step_does_not_agree(own_process: Own) -> None:
     assert 0.009 < float(record.compiled.error) < 0.011
 
 
-@pytest.mark.slow
 def test_a_model_that_does_not_compile(own_process: Own) -> None:
     record = own_process(
         """
@@ -805,7 +798,6 @@ def test_flags_that_make_no_sense_exit_2(
     assert "Traceback" not in done.stderr
 
 
-@pytest.mark.slow
 def test_a_factory_is_judged_through_the_command(tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text(
         NET + "print('noise')\ndef make():\n    return Net(True), batch()\n", "utf-8"
