@@ -837,6 +837,7 @@ AREAS: dict[str, dict[str, Outcome]] = {
         "h100_torch2.15": Outcome.READY,
         "a100": Outcome.READY,
         "rtx4090": Outcome.READY,
+        "t4": Outcome.READY,
         "two_a100": Outcome.READY,
         "mi300_rocm": Outcome.READY,
         "cpu_only": Outcome.READY,
@@ -875,7 +876,6 @@ AREAS: dict[str, dict[str, Outcome]] = {
     "numerics": {
         "h200_torch2.11": Outcome.READY,
         "titan_rtx_bf16": Outcome.FIX,
-        "t4": Outcome.READY,
         "fp32_with_leftovers": Outcome.READY,
         "attention_wrong": Outcome.FIX,
         "attention_crash": Outcome.FIX,
