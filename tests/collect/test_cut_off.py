@@ -80,7 +80,7 @@ def test_the_attention_trial(late: TorchChild) -> None:
 
 def test_a_part_of_the_own_training_makes_all_of_it_unknown() -> None:
     order = LoraOrder(order="LoRA first", reentrant=False, ended=CUT_OFF)
-    own = OwnModel(said="train.py:make", built=OK, lora=(order,))
+    own = OwnModel(description="train.py:make", built=OK, lora=(order,))
     assert CUT_OFF in own_training._calls(own)
     assert CUT_OFF not in own_training._calls(msgspec.structs.replace(own, lora=()))
 

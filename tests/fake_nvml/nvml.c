@@ -1,5 +1,6 @@
 /* A libnvidia-ml.so.1 for tests: two H200s, and the faults that the environment requests.
  *
+ *   FAKE_COUNT, FAKE_NAME, FAKE_CAPABILITY=9.0, FAKE_MEMORY_MIB: other GPUs, at most eight
  *   FAKE_LOAD_SLEEP=1        the constructor never returns, like a hung driver
  *   FAKE_HANG=function[@gpu] the call never returns
  *   FAKE_CRASH=function[@gpu]
@@ -68,14 +69,22 @@ _Static_assert(sizeof(nvmlPciInfo_t) == PCI_INFO, "pci");
 _Static_assert(sizeof(nvmlProcessInfo_t) == PROCESS_INFO, "process");
 _Static_assert(sizeof(nvmlFieldValue_t) == FIELD_VALUE, "field");
 
-static struct device GPUS[2] = {{0, -1}, {1, -1}};
+static struct device GPUS[8] = {{0, -1}, {1, -1}, {2, -1}, {3, -1},
+                                {4, -1}, {5, -1}, {6, -1}, {7, -1}};
 static struct device SLICES[2] = {{0, 0}, {0, 1}};
 
-static const unsigned long long MIB = 1024ull * 1024, TOTAL = 143771ull * 1024 * 1024;
+static const unsigned long long MIB = 1024ull * 1024;
 
 static unsigned long long number(const char *name, unsigned long long otherwise) {
     const char *value = getenv(name);
     return value ? strtoull(value, NULL, 0) : otherwise;
+}
+
+static unsigned long long total(void) { return number("FAKE_MEMORY_MIB", 143771) * MIB; }
+
+static const char *name_of(void) {
+    const char *name = getenv("FAKE_NAME");
+    return name ? name : "NVIDIA H200";
 }
 
 static int busy; /* the clocks have been sampled: from now on there is load */
@@ -174,7 +183,7 @@ nvmlReturn_t nvmlDeviceGetCount_v2(unsigned int *count) {
 
 nvmlReturn_t nvmlDeviceGetHandleByIndex_v2(unsigned int index, nvmlDevice_t *device) {
     ENTER((int)index);
-    if (index > 1) return INVALID;
+    if (index >= number("FAKE_COUNT", 2) || index > 7) return INVALID;
     *device = &GPUS[index];
     return OK;
 }
@@ -192,9 +201,9 @@ nvmlReturn_t nvmlDeviceGetUUID(nvmlDevice_t device, char *uuid, unsigned int len
 
 nvmlReturn_t nvmlDeviceGetHandleByUUID(const char *uuid, nvmlDevice_t *device) {
     ENTER(-1);
-    for (int i = 0; i < 4; i++) {
+    for (int i = 0; i < 10; i++) {
         char known[96];
-        *device = i < 2 ? &GPUS[i] : &SLICES[i - 2];
+        *device = i < 8 ? &GPUS[i] : &SLICES[i - 8];
         uuid_of(*device, known, sizeof known);
         if (!strcmp(known, uuid)) return OK;
     }
@@ -203,7 +212,7 @@ nvmlReturn_t nvmlDeviceGetHandleByUUID(const char *uuid, nvmlDevice_t *device) {
 
 nvmlReturn_t nvmlDeviceGetName(nvmlDevice_t device, char *name, unsigned int length) {
     ENTER(device->gpu);
-    snprintf(name, length, device->slice < 0 ? "NVIDIA H200" : "NVIDIA H200 MIG 1g.18gb");
+    snprintf(name, length, device->slice < 0 ? "%s" : "%s MIG 1g.18gb", name_of());
     return OK;
 }
 
@@ -216,16 +225,18 @@ nvmlReturn_t nvmlDeviceGetPciInfo_v3(nvmlDevice_t device, nvmlPciInfo_t *pci) {
 
 nvmlReturn_t nvmlDeviceGetCudaComputeCapability(nvmlDevice_t device, int *major, int *minor) {
     ENTER(device->gpu);
+    const char *capability = getenv("FAKE_CAPABILITY");
     *major = 9;
     *minor = 0;
+    if (capability) sscanf(capability, "%d.%d", major, minor);
     return OK;
 }
 
 nvmlReturn_t nvmlDeviceGetMemoryInfo(nvmlDevice_t device, nvmlMemory_t *memory) {
     ENTER(device->gpu);
-    memory->total = TOTAL;
+    memory->total = total();
     memory->used = 600 * MIB;
-    memory->free = TOTAL - memory->used;
+    memory->free = memory->total - memory->used;
     return OK;
 }
 
@@ -233,7 +244,7 @@ nvmlReturn_t nvmlDeviceGetMemoryInfo(nvmlDevice_t device, nvmlMemory_t *memory) 
 nvmlReturn_t nvmlDeviceGetMemoryInfo_v2(nvmlDevice_t device, nvmlMemory_v2_t *memory) {
     ENTER(device->gpu);
     if (memory->version != (sizeof *memory | (2u << 24))) return VERSION;
-    memory->total = device->slice < 0 ? TOTAL : TOTAL / 8;
+    memory->total = device->slice < 0 ? total() : total() / 8;
     memory->reserved = 600 * MIB;
     memory->used = number("FAKE_USED_MIB", 4) * MIB;
     memory->free = memory->total - memory->reserved - memory->used;
