@@ -17,7 +17,7 @@ import msgspec
 
 from doctor.facts.machine import Host
 from doctor.judge.catalog import CHECKS
-from doctor.judge.check import Check
+from doctor.judge.check import PIP, Check
 from doctor.report.report import Report
 
 HIDDEN = "[redacted]"
@@ -116,7 +116,7 @@ def _is_generic(name: str) -> bool:
 def _generic_words() -> frozenset[str]:
     """Words that reports of any machine contain."""
     texts = [" ".join((c.slug, c.title, c.why, c.fix, *c.commands)) for c in CHECKS]
-    return frozenset(_WORD.findall(" ".join([*texts, COMMON_WORDS]).casefold())) | {""}
+    return frozenset(_WORD.findall(" ".join([*texts, PIP, COMMON_WORDS]).casefold())) | {""}
 
 
 def _variable_steps(name: str, value: str) -> Iterator[Step]:
