@@ -53,7 +53,9 @@ LONGEST = 4096
 KEYS = ("fail_on", "sources", "code")
 """Fields with the doctor's own names."""
 _WORD = re.compile(r"[^\W_]+")
-COMMON_WORDS = "localhost localdomain none nvidia tesla geforce quadro rtx a100 h100 h200 b200 l4"
+COMMON_WORDS = (
+    "localhost localdomain none python nvidia tesla geforce quadro rtx a100 h100 h200 b200 l4"
+)
 """Words that do not identify a host, beside those of the catalogue."""
 MOST = 200
 """Variables that are redacted; fewer are ever recorded."""
