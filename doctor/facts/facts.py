@@ -89,7 +89,7 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     @property
     def job_gpus(self) -> JobGpus | Unknown:
         gpus = None if self.target.kind == "rocm" else self.gpus
-        return match_gpus(self.host, gpus, self.cuda)
+        return match_gpus(self.host, gpus, self.cuda, self.job.gpus)
 
     @property
     def chosen(self) -> Chosen | Unknown:

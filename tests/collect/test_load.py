@@ -74,7 +74,7 @@ def test_the_process_goes_on_to_the_smoke_step_after_the_load(make: Make) -> Non
     workers = make(sys.executable, sys.executable)
     assert all(load.ended.ok for load in gpus.measure_load(workers))
     chosen = Chosen("fp32", "test")
-    (smoke,) = gpus.PerGpuSmoke(workers, Job(), chosen).smokes()
+    (smoke,) = gpus.PerGpuSmoke(workers, facts(Job(), 2, sys.executable), chosen).smokes()
     assert (smoke.device, smoke.completed) == ("cpu", True)
 
 
@@ -271,7 +271,7 @@ def facts(job: Job, count: int, python: str, options: RunOptions | None = None) 
         (RunOptions(), 1, 1),
         (RunOptions(), 3, 3),
         (RunOptions(smoke=False), 3, 3),
-        (RunOptions(quick=True), 3, 3),
+        (RunOptions(quick=True), 3, 1),
         (RunOptions(smoke=False, quick=True), 3, 1),
     ],
 )
