@@ -31,7 +31,10 @@ def _check_names(job: Job) -> None:
     if job.device == "mps" and sys.platform != "darwin":
         raise UserError("--device mps requires macOS")
     if job.python and not os.access(program(job.python), os.X_OK):
-        raise UserError(f"--python {job.python} is not executable")
+        raise UserError(
+            f"--python {job.python}: {program(job.python)} is not an executable file; name an "
+            "interpreter, the directory of its environment, or a command on PATH"
+        )
     if job.checkpoint:
         check_exists(job.checkpoint, "--checkpoint")
     if job.model:

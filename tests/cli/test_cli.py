@@ -327,3 +327,14 @@ def test_explain_and_help_import_neither_torch_nor_msgspec_heavies() -> None:
             check=True,
         )
         assert "HEAVY []" in done.stdout
+
+
+def test_a_relative_interpreter_is_the_one_that_is_examined(tmp_path: Path) -> None:
+    """Not the one of the same name on PATH."""
+    (tmp_path / "python").symlink_to("/bin/false")
+    env = {"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
+    flags = ("--device", "cpu", "--no-smoke", "--only", "TOR001", "--format", "json")
+    done = doctor("run", *flags, "--python", "./python", cwd=tmp_path, env=env)
+    report = json.loads(done.stdout)
+    assert (done.returncode, report["verdict"]) == (1, "fix")
+    assert report["python"] == str(tmp_path / "python")
