@@ -56,3 +56,11 @@ def test_the_command_runs() -> None:
     done = start(ROOT, "explain", "TOR001")
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.startswith("TOR001")
+
+
+def test_an_interrupt_during_the_import_is_no_traceback(environment: Path) -> None:
+    (environment / "doctor" / "__init__.py").write_text(
+        "import os, signal, time\nos.kill(os.getpid(), signal.SIGINT)\ntime.sleep(60)\n"
+    )
+    done = start(environment)
+    assert (done.returncode, done.stderr) == (130, "")
