@@ -119,6 +119,13 @@ def test_json_holds_what_it_promises() -> None:
         "seconds",
         "config",
         "notes",
+        "started",
+        "command",
+        "host",
+        "gpus",
+        "driver",
+        "torch",
+        "stages",
     }
     assert report["exit_code"] == done.returncode
     assert sum(report["counts"].values()) == len(report["findings"])
