@@ -111,7 +111,8 @@ def _speed(
 ) -> Verdict:
     rate = _rate(load)
     if not load.ended.ok or rate is None:
-        return unknown(f"{label(load)}: the load did not complete, see GPU006")
+        reason = load.ended.detail if load.left_out else "the load did not complete, see GPU006"
+        return unknown(f"{label(load)}: {reason}")
     dtype = "bf16" if "bf16" in load.matmul else "fp16"
     summary = f"{label(load)}: {rate / TERA:.0f} TFLOP/s in {dtype}{link.text}"
     figure = FIGURES.get(load.name) or PEAKS.get(load.name)
@@ -214,6 +215,8 @@ def repeatable(load: tuple[Load, ...]) -> Verdict:
 
 def _repeatable(load: Load) -> Verdict:
     identity = f"{label(load)}, {load.uuid or 'UUID unknown'}"
+    if load.left_out:
+        return unknown(f"{label(load)}: {load.ended.detail}")
     if not load.ended.ok:
         return _not_completed(identity, load)
     if load.differing is None:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 
 from doctor._util.errors import UserError
 from doctor.checkpoint.io.addresses import check_exists
+from doctor.cli.examination import Record
 from doctor.facts.facts import Facts
 from doctor.job.job import Job
 from doctor.job.merge import Request
@@ -19,8 +20,10 @@ def collect_facts(request: Request, *, progress: bool) -> Facts:
     from doctor.collect.collect import collect
 
     _check_names(request.job)
+    record = Record()
     with _progress(progress) as report_progress:
-        return collect(*request, report_progress)
+        facts = collect(*request, record.timed(report_progress))
+    return facts.with_(examination=record.close())
 
 
 def _check_names(job: Job) -> None:
@@ -31,7 +34,10 @@ def _check_names(job: Job) -> None:
     if job.device == "mps" and sys.platform != "darwin":
         raise UserError("--device mps requires macOS")
     if job.python and not os.access(program(job.python), os.X_OK):
-        raise UserError(f"--python {job.python} is not executable")
+        raise UserError(
+            f"--python {job.python}: {program(job.python)} is not an executable file; name an "
+            "interpreter, the directory of its environment, or a command on PATH"
+        )
     if job.checkpoint:
         check_exists(job.checkpoint, "--checkpoint")
     if job.model:

@@ -53,12 +53,22 @@ def init(directory: Path, *, to_stdout: bool) -> str:
             f"timed out after {DIRECTORY_SECONDS:g} s reading {directory}; is its disk reachable?"
         ) from None
     if not to_stdout:
-        try:
-            with path.open("x", encoding="utf-8") as file:
-                file.write(text)
-        except OSError as error:
-            raise UserError(f"{NAME}: {error.strerror}") from None
+        _write(path, text)
     return text
+
+
+def _write(path: Path, text: str) -> None:
+    """Write a new file, or none where the disk is full. Raises UserError."""
+    try:
+        with path.open("xb") as file:
+            try:
+                file.write(text.encode())
+                file.flush()
+            except OSError:
+                path.unlink()
+                raise
+    except OSError as error:
+        raise UserError(f"{NAME}: {error.strerror}") from None
 
 
 def query_gpus() -> tuple[tuple[Gpu, ...], str | None]:

@@ -202,7 +202,7 @@ class OutputFlags:
     ] = "console"
     output: Annotated[
         list[str] | None,
-        Option(metavar="FORMAT=FILE", help="Also write a report to a file (repeatable)."),
+        Option(metavar="FORMAT=FILE", help="Also write a report to a file; - for stdout."),
     ] = None
     annotate: Annotated[bool, Option("--annotate", help="Print the limitations of a pass.")] = False
     no_redact: Annotated[
@@ -220,9 +220,11 @@ class OutputFlags:
 
 
 FactsFile = Annotated[
-    Path | None, Option("--facts", help="Judge saved facts instead of this machine.")
+    Path | None, Option("--facts", help="Judge saved facts instead of this machine; - for stdin.")
 ]
-SaveFacts = Annotated[Path | None, Option(help="Write the facts of this run to a file.")]
+SaveFacts = Annotated[
+    Path | None, Option(help="Write the facts of this run to a file; - for stdout.")
+]
 Context = Annotated[
     Literal["job", "prolog"],
     Option(help="prolog: print one line, and exit 1 only if the machine is at fault."),

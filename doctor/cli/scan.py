@@ -13,6 +13,7 @@ from doctor._util.units import printable
 from doctor.checkpoint.io.addresses import check_exists
 from doctor.checkpoint.io.urls import redact_url
 from doctor.checkpoint.records import Checkpoint
+from doctor.cli.examination import Record
 from doctor.collect.children import Children, fit, read_checkpoint
 from doctor.facts.facts import Facts
 from doctor.job.job import Job
@@ -37,10 +38,12 @@ def scan(path: str, baseline: str | None, *, deep: bool, every: bool) -> Scan:
     check_exists(path, "PATH")
     if baseline is not None:
         check_exists(baseline, "--baseline")
+    record = Record()
     options = json.dumps({"baseline": baseline, "deep": deep, "tensors": every})
     with ProgressBar() as bar:
         checkpoint, rows = _read(path, options, bar)
     facts = facts_of(path, checkpoint, time.monotonic() - began)
+    facts = facts.with_(examination=record.close())
     checks = [without_a_device(check) for check in catalog.CHECKS if check.family == "CKP"]
     report = Report(facts, examine(checks, facts))
     return Scan(report, tuple(rows) if every else None)

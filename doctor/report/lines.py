@@ -16,6 +16,7 @@ from doctor.facts.views import JobGpus
 from doctor.judge.catalog import FAMILIES
 from doctor.judge.check import Finding, Status
 from doctor.judge.sources import SOURCES, cite, short_section
+from doctor.report.origin import origin_of
 from doctor.report.phrases import limitations
 from doctor.report.report import Outcome, Report
 
@@ -74,6 +75,7 @@ def report_lines(report: Report, detail: Detail = "normal") -> Iterator[Line]:
     """The whole report; quiet omits what passed, verbose adds the sources of every check."""
     if detail != "quiet":
         yield from _header(report)
+        yield from _stages(report) if detail == "verbose" else ()
     else:
         yield from _notes(report)
     for family, findings in groupby(report.findings, key=lambda finding: finding.check.family):
@@ -89,6 +91,15 @@ def _header(report: Report) -> Iterator[Line]:
         yield Line(f"  {name:<9}", value)
 
 
+def _stages(report: Report) -> Iterator[Line]:
+    """Where the time went."""
+    examination = report.facts.examination
+    timed = examination.stages.items() if examination else ()
+    parts = [f"{shown(name)} {seconds:.1f} s" for name, seconds in timed if seconds >= 0.1]
+    if parts:
+        yield Line(f"  {'time':<9}", ", ".join(parts))
+
+
 def _notes(report: Report) -> Iterator[Line]:
     """What was left out or not read: a quiet READY without it would be misleading."""
     for note in report.notes:
@@ -96,8 +107,15 @@ def _notes(report: Report) -> Iterator[Line]:
 
 
 def header_parts(report: Report) -> Iterator[tuple[str, str]]:
-    """What was examined: the machine, the interpreter, the job."""
+    """When and what was examined: the machine, the interpreter, the job."""
     facts = report.facts
+    origin = origin_of(facts)
+    if origin.started:
+        host = f" on {shown(origin.host)}" if origin.host else ""
+        time = origin.started.replace("T", " ").replace("Z", " UTC")
+        yield "examined", f"{shown(time)}{host}, in {facts.seconds:.1f} s"
+    if origin.command:
+        yield "command", shown(origin.command, 1000)
     yield "machine", " · ".join(_machine(report))
     torch = f"torch {facts.torch.version}" if isinstance(facts.torch, Torch) else "no torch"
     if not isinstance(facts.interpreter, Unknown):

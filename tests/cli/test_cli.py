@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -119,6 +120,13 @@ def test_json_holds_what_it_promises() -> None:
         "seconds",
         "config",
         "notes",
+        "started",
+        "command",
+        "host",
+        "gpus",
+        "driver",
+        "torch",
+        "stages",
     }
     assert report["exit_code"] == done.returncode
     assert sum(report["counts"].values()) == len(report["findings"])
@@ -233,12 +241,46 @@ def test_no_colour_without_a_terminal_and_colour_when_asked() -> None:
     assert "\x1b[" not in replay("v100_torch2.11", "--color", "never").stdout
 
 
-def test_a_closed_pipe_is_no_traceback() -> None:
-    command = f"{sys.executable} -m doctor list | head -n 1"
+@pytest.mark.parametrize(
+    ("arguments", "code"),
+    [
+        ("list", 0),
+        ("explain CKP004", 0),
+        ("explain CKP004 --format json", 0),
+        ("--help", 0),
+        ("run --facts {h100}", 0),
+        ("run --facts {v100}", 1),
+        ("report {v100} --format html", 1),
+        ("report {v100} --color always", 1),
+        ("report {h100} --format json", 0),
+        ("scan /nonexistent/checkpoint", 2),
+    ],
+)
+def test_a_closed_pipe_does_not_change_the_exit_code(arguments: str, code: int) -> None:
+    files = {"h100": machine_file("h100_torch2.15"), "v100": machine_file("v100_torch2.11")}
+    line = f"{sys.executable} -m doctor {arguments.format(**files)} | true; exit ${{PIPESTATUS[0]}}"
     done = subprocess.run(
-        ["bash", "-c", command], capture_output=True, text=True, timeout=60, check=False
+        ["bash", "-c", line], capture_output=True, text=True, timeout=60, check=False
     )
+    assert done.returncode == code, done.stderr
     assert "Traceback" not in done.stderr
+    assert "Broken" not in done.stderr
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_during_the_run_is_the_exit_code(number: int, tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "started")
+    interpreter = tmp_path / "python"
+    interpreter.write_text(f"#!/bin/sh\necho > {tmp_path}/started\nsleep 60\n")
+    interpreter.chmod(0o755)
+    flags = ["run", "--device", "cpu", "--no-config", "--python", str(interpreter)]
+    doctor = subprocess.Popen([*DOCTOR, *flags], stderr=subprocess.PIPE, text=True)
+    (tmp_path / "started").read_text()  # returns once the interpreter runs
+    doctor.send_signal(number)
+    _, errors = doctor.communicate(timeout=60)
+    assert "Traceback" not in errors
+    assert doctor.returncode == 128 + number
 
 
 @pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- 2>&-", "<&- >&- 2>&-"])
@@ -330,3 +372,14 @@ def test_explain_and_help_import_neither_torch_nor_msgspec_heavies() -> None:
             check=True,
         )
         assert "HEAVY []" in done.stdout
+
+
+def test_a_relative_interpreter_is_the_one_that_is_examined(tmp_path: Path) -> None:
+    """Not the one of the same name on PATH."""
+    (tmp_path / "python").symlink_to("/bin/false")
+    env = {"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
+    flags = ("--device", "cpu", "--no-smoke", "--only", "TOR001", "--format", "json")
+    done = doctor("run", *flags, "--python", "./python", cwd=tmp_path, env=env)
+    report = json.loads(done.stdout)
+    assert (done.returncode, report["verdict"]) == (1, "fix")
+    assert report["python"] == str(tmp_path / "python")

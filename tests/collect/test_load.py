@@ -74,7 +74,7 @@ def test_the_process_goes_on_to_the_smoke_step_after_the_load(make: Make) -> Non
     workers = make(sys.executable, sys.executable)
     assert all(load.ended.ok for load in gpus.measure_load(workers))
     chosen = Chosen("fp32", "test")
-    (smoke,) = gpus.PerGpuSmoke(workers, Job(), chosen).smokes()
+    (smoke,) = gpus.PerGpuSmoke(workers, facts(Job(), 2, sys.executable), chosen).smokes()
     assert (smoke.device, smoke.completed) == ("cpu", True)
 
 
@@ -271,7 +271,7 @@ def facts(job: Job, count: int, python: str, options: RunOptions | None = None) 
         (RunOptions(), 1, 1),
         (RunOptions(), 3, 3),
         (RunOptions(smoke=False), 3, 3),
-        (RunOptions(quick=True), 3, 3),
+        (RunOptions(quick=True), 3, 1),
         (RunOptions(smoke=False, quick=True), 3, 1),
     ],
 )
@@ -373,6 +373,22 @@ def test_a_gpu_that_hung_in_the_smoke_step_is_not_put_under_load(sibling: bool) 
     assert done.peers == done.load
     alone = gpus.run_load_tests(Children(), workers[:1], several, lambda doing: None)
     assert alone.peers is None
+
+
+def test_a_gpu_whose_kernel_failed_is_not_put_under_load() -> None:
+    several = facts(Job(), 2, sys.executable)
+    assert isinstance(several.cuda, Cuda)
+    no_code = Ended(how="error", detail="CUDA error: no kernel image is available")
+    failed = msgspec.structs.replace(several.cuda.gpus[1], kernel=no_code)
+    cuda = msgspec.structs.replace(several.cuda, gpus=(several.cuda.gpus[0], failed))
+    workers = tuple(
+        Worker(f"cuda:{index}", None, "GPU", None)  # type: ignore[arg-type]
+        for index in (0, 1)
+    )
+    done = gpus.run_load_tests(Children(), workers, several.with_(cuda=cuda), lambda doing: None)
+    assert isinstance(done.load, Unknown)
+    assert "cuda:1" in done.load.reason
+    assert done.peers == done.load
 
 
 @pytest.mark.slow
