@@ -6,12 +6,12 @@ import re
 from dataclasses import dataclass
 
 from doctor._util.records import Unknown
-from doctor.checks.gpu.device import RETURN, SLOWDOWNS, USED_BYTES
+from doctor.checks.gpu.device import RETURN, SLOWDOWNS
 from doctor.checks.gpu.link import LEAST_FROM_HOST, LINK_SHARE, MOST_REPLAYS, Link, link_of
 from doctor.facts.load import Load, Watched
 from doctor.facts.machine import Driver
 from doctor.facts.memory.room import shares_memory
-from doctor.facts.views import JobGpu, JobGpus
+from doctor.facts.views import USED_BYTES, JobGpu, JobGpus
 from doctor.judge.check import Check, Owner, Verdict, fail, ok, skip, unknown, warn
 from doctor.judge.combine import worst
 from doctor.judge.error_patterns import GPU_TAKEN, fail_by, find_pattern

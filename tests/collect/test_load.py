@@ -21,6 +21,7 @@ from doctor.cli.run import run
 from doctor.collect import collect, gpus
 from doctor.collect.child import CUT_OFF, PROBES, Answer
 from doctor.collect.children import Children
+from doctor.collect.left_out import from_load
 from doctor.collect.torch_child import TorchChild, run_kernels
 from doctor.collect.workers import Worker, end, start_workers
 from doctor.facts.facts import Facts, decode, encode
@@ -378,17 +379,13 @@ def test_a_gpu_that_hung_in_the_smoke_step_is_not_put_under_load(sibling: bool) 
 def test_a_gpu_whose_kernel_failed_is_not_put_under_load() -> None:
     several = facts(Job(), 2, sys.executable)
     assert isinstance(several.cuda, Cuda)
-    no_code = Ended(how="error", detail="CUDA error: no kernel image is available")
-    failed = msgspec.structs.replace(several.cuda.gpus[1], kernel=no_code)
-    cuda = msgspec.structs.replace(several.cuda, gpus=(several.cuda.gpus[0], failed))
-    workers = tuple(
-        Worker(f"cuda:{index}", None, "GPU", None)  # type: ignore[arg-type]
-        for index in (0, 1)
-    )
-    done = gpus.run_load_tests(Children(), workers, several.with_(cuda=cuda), lambda doing: None)
-    assert isinstance(done.load, Unknown)
-    assert "cuda:1" in done.load.reason
-    assert done.peers == done.load
+    ran = [
+        msgspec.structs.replace(gpu, kernel=Ended(how=how, detail="CUDA error: no kernel image"))
+        for gpu, how in zip(several.cuda.gpus, ("ok", "error"), strict=True)
+    ]
+    tried = several.with_(cuda=msgspec.structs.replace(several.cuda, gpus=tuple(ran)))
+    assert from_load(tried, "cuda:0") is None
+    assert isinstance(from_load(tried, "cuda:1"), Unknown)
 
 
 @pytest.mark.slow
