@@ -227,6 +227,17 @@ def test_a_build_without_code_for_the_gpus_is_named_at_once(
     assert (run.code, run.verdict, run.counts.imports) == (1, "fix", 2)
 
 
+def test_cuda_that_does_not_start_in_torch_is_a_failure(libraries: Path, tmp_path: Path) -> None:
+    errors = ({"stage": "torch.cuda.init", "text": "CUDA error: unknown error"},)
+    machine = pretend.machine(tmp_path / "machine", libraries, PROFILES["H100"], 2, errors)
+    run = examined(machine)
+    expected = {"DRV001": "pass", "GPU001": "fail", "SMK001": "unknown", "TOR004": "unknown"}
+    assert run.of(expected) == expected
+    assert "unknown error" in run.findings["GPU001"]["summary"]
+    assert (run.code, run.verdict, run.counts.imports) == (1, "fix", 1)
+    assert not {stage for stage in run.stages if stage.startswith("matmul")}
+
+
 def test_a_gpu_that_others_use_is_not_put_under_load(libraries: Path, tmp_path: Path) -> None:
     use = {"FAKE_PROCESSES": "1"}
     machine = pretend.machine(tmp_path / "machine", libraries, PROFILES["H100"], 2, **use)
