@@ -20,7 +20,7 @@ from turns import against, best, busy, memory
 
 from doctor.checkpoint.analysis.baseline import compare
 from doctor.checkpoint.io.files import LocalDirectory
-from doctor.checkpoint.records import Moves
+from doctor.checkpoint.records import Movement
 
 COMPARE = """
 from pathlib import Path
@@ -31,10 +31,10 @@ compared(Path(sys.argv[1]), Path(sys.argv[2]))
 """
 
 
-def compared(now: Path, then: Path) -> Moves:
+def compared(now: Path, then: Path) -> Movement:
     """Headers included."""
     found = compare(LocalDirectory(now), listed(now), LocalDirectory(then), listed(then))
-    assert isinstance(found, Moves)
+    assert isinstance(found, Movement)
     assert not found.reasons
     return found
 
@@ -57,7 +57,7 @@ def measure(layers: int, turns: int) -> dict[str, float]:
         took["memory"] = memory(COMPARE, str(now), str(then))
         size = 2 * sum(path.stat().st_size for path in now.iterdir())
     print(
-        f"2 x {size / 2e9:.2f} GB, {found.moved} of {found.compared} moved: "
+        f"2 x {size / 2e9:.2f} GB, {found.changed} of {found.compared} changed: "
         f"{took['moved']:.1f} ms, {found.bytes / 1e6:.0f} MB read, "
         f"memory {took['memory']:.1f} MB over the start; cat of all {took['cat']:.0f} ms; "
         f"nothing moved: {took['unmoved']:.0f} ms"

@@ -188,7 +188,7 @@ def doctor(folder: Path) -> Checkpoint:
     found = scan(str(folder))
     assert isinstance(found, Checkpoint)
     assert not found.problems, found.problems
-    assert all(norm.value == "other" for norm in found.norms)
+    assert all(norm.value == "other" for norm in found.contents.norms)
     return found
 
 
@@ -198,7 +198,7 @@ def measure(tensors: Iterable[ObjectNode], most: int, kind: str, turns: int) -> 
         folder = Path(name)
         files = write(folder, tensors, most, kind)
         found = doctor(folder)
-        assert library(files) == headers(files) == found.tensors
+        assert library(files) == headers(files) == found.contents.tensors
         took = best(
             turns,
             safe_open=lambda: library(files),
@@ -206,11 +206,12 @@ def measure(tensors: Iterable[ObjectNode], most: int, kind: str, turns: int) -> 
             scan=lambda: doctor(folder),
         )
         took["memory"] = memory(SCAN, name)
-    took["tensors"] = found.tensors
+    took["tensors"] = found.contents.tensors
     theirs = took["safe_open"]
     print(
-        f"{found.bytes / 1e9:.1f} GB, {found.files} files, {found.tensors:,} tensors, "
-        f"{len(found.norms)} norms: safe_open {theirs:.1f} ms, "
+        f"{found.files.bytes / 1e9:.1f} GB, {found.files.count} files, "
+        f"{found.contents.tensors:,} tensors, "
+        f"{len(found.contents.norms)} norms: safe_open {theirs:.1f} ms, "
         f"headers {took['headers']:.1f} ms ({took['headers'] / theirs:.2f} of it), "
         f"scan {took['scan']:.1f} ms ({took['scan'] / theirs:.2f}), "
         f"memory {took['memory']:.1f} MB over a bare interpreter, of which imports "

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from doctor.checks.driver import driver
+from doctor.checks.driver import cuda_version, driver
 
-CHECKS = driver.CHECKS
+CHECKS = (*driver.CHECKS, *cuda_version.CHECKS)

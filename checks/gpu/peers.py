@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
-from doctor._util.records import Unknown
+from doctor._util.records import Ended, Unknown
 from doctor.checks.gpu.device import RETURN
 from doctor.facts.load import AllReduce, PeerCopy, Peers, Watched
 from doctor.facts.machine import Host
 from doctor.facts.views import JobGpus
 from doctor.judge.check import Check, Owner, Status, Verdict, fail, ok, skip, unknown, warn
 from doctor.judge.combine import worst
+from doctor.judge.error_patterns import KILLED, ErrorPattern, fail_by, find_pattern
 from doctor.judge.switches import VARIABLES, Switch
 
 P2P = (Switch.NCCL_P2P,)
@@ -56,9 +58,14 @@ def _sliced(job_gpus: JobGpus | Unknown) -> bool:
 
 
 def _copies(copies: tuple[PeerCopy, ...]) -> Verdict:
+    """Wrong data, a hang and the errors of a broken GPU condemn the machine; others do not."""
     broken = [f"{_pair(copy)}: {_wrong(copy)}" for copy in copies if _wrong(copy)]
     if broken:
-        return fail(f"{_some(broken)}; every value must arrive unchanged", switches_off=P2P)
+        summary = f"{_some(broken)}; every value must arrive unchanged"
+        return fail(summary, owner=Owner.MACHINE, switches_off=P2P)
+    refused = [copy for copy in copies if _refused(copy)]
+    if refused:
+        return _failed(refused)
     untested = [f"{_pair(copy)}: {copy.ended.detail}" for copy in copies if _untested(copy)]
     if untested:
         return unknown(f"copies could not be tested: {_some(untested)}")
@@ -72,15 +79,38 @@ def _copies(copies: tuple[PeerCopy, ...]) -> Verdict:
 
 
 def _wrong(copy: PeerCopy) -> str:
-    """What is wrong with the connection of two GPUs, "" if nothing is known to be."""
+    """What proves that the connection of two GPUs is broken, "" if nothing does."""
     ended = copy.ended
     if copy.wrong:
         return f"{copy.wrong:,} elements arrived with another value"
-    if ended.how == "timeout" and any(place in ended.detail for place in STARTING):
-        return ""
-    if ended.how in ("timeout", "signal"):
-        return f"{'hung' if ended.how == 'timeout' else 'crashed'}: {ended.detail}"
-    return ended.detail if ended.how == "error" and ended.detail.startswith(COPYING) else ""
+    if ended.how == "timeout" and not any(place in ended.detail for place in STARTING):
+        return f"hung: {ended.detail}"
+    return ""
+
+
+def _refused(copy: PeerCopy) -> bool:
+    """Whether the copy crashed, or a call that performs it returned an error."""
+    if find_pattern(copy.ended) is KILLED:
+        return False
+    performed = copy.ended.how == "signal" or copy.ended.detail.startswith(COPYING)
+    return performed or _hardware(copy.ended) is not None
+
+
+def _hardware(ended: Ended) -> ErrorPattern | None:
+    """The row of the table, if only the machine's owner can fix it."""
+    pattern = find_pattern(ended)
+    return pattern if pattern and pattern.owner is Owner.MACHINE else None
+
+
+def _failed(copies: list[PeerCopy]) -> Verdict:
+    verbs = {"signal": "crashed", "error": "was refused"}
+    texts = [f"{_pair(c)}: {verbs.get(c.ended.how, c.ended.how)}: {c.ended.detail}" for c in copies]
+    summary = f"{_some(texts)}; every copy must complete"
+    patterns = [_hardware(copy.ended) for copy in copies] + [find_pattern(copies[0].ended)]
+    if pattern := next(filter(None, patterns), None):
+        return replace(fail_by(pattern, summary), switches_off=P2P)
+    fix = f"Run without peer-to-peer traffic:\n{OFF}\nIf it is needed: {ASK}"
+    return fail(summary, fix=fix, owner=Owner.ENVIRONMENT, switches_off=P2P)
 
 
 def _untested(copy: PeerCopy) -> bool:
@@ -139,7 +169,9 @@ COPIES_ARRIVE = Check(
     ),
     fails=(
         "an element arrived with another value",
-        "a copy hung, crashed or was refused by the driver",
+        "a copy hung",
+        "a copy crashed or was refused by the driver: only the error of a broken GPU means to "
+        "return the machine",
     ),
     fix=f"Until this is fixed, run without peer-to-peer traffic:\n{OFF}\n{ASK}",
     limits="that the copies stay correct under hours of load.",
@@ -165,19 +197,28 @@ def adds_up(peers: Peers, job_gpus: JobGpus | Unknown) -> Verdict:
         off = "" if first.p2p else ", with NCCL_P2P_DISABLE=1 in the environment"
         return ok(f"{what} is correct{rate}{off}")
     summary = f"{what} {problem}; the correct sum required"
+    if hardware := next(filter(None, (_hardware(each.ended) for each in peers.reductions)), None):
+        return fail_by(hardware, summary)
     if others and not (second := _problem(others[0])):
-        return fail(
-            f"{summary}; with NCCL_P2P_DISABLE=1 it is correct: peer-to-peer traffic is broken",
-            OFF,
-            fix=f"Run without peer-to-peer traffic, through host memory, which is slower:\n{OFF}\n"
-            f"{ASK}",
-            owner=Owner.MACHINE,
-            switches_off=P2P,
-        )
+        return _only_without_p2p(first, summary)
     summary += f"; with NCCL_P2P_DISABLE=1 it {second}" if others else ""
     if any(each.wrong for each in peers.reductions):
         return fail(summary, fix=RETURN + WRONG, owner=Owner.MACHINE)
-    return fail(summary)
+    pattern = find_pattern(first.ended)
+    return fail_by(pattern, summary) if pattern else fail(summary)
+
+
+def _only_without_p2p(first: AllReduce, summary: str) -> Verdict:
+    """The sum is right only without peer-to-peer traffic: a fault of the machine, if observed."""
+    observed = bool(first.wrong) or first.ended.how == "timeout"
+    return fail(
+        f"{summary}; with NCCL_P2P_DISABLE=1 it is correct: peer-to-peer traffic is broken",
+        OFF,
+        fix="Run without peer-to-peer traffic, through host memory, which is slower:\n"
+        f"{OFF}\n{ASK}",
+        owner=Owner.MACHINE if observed else Owner.ENVIRONMENT,
+        switches_off=P2P,
+    )
 
 
 def _problem(reduction: AllReduce) -> str:

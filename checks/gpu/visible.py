@@ -6,11 +6,12 @@ import re
 from collections.abc import Sequence
 
 from doctor._util.records import Unknown
-from doctor.checks.driver.errors import KERNEL_LOG, RETURN
+from doctor.checks.driver.errors import RETURN
 from doctor.facts.machine import Cuda, Gpu, Host
 from doctor.facts.views import JobGpu, JobGpus, visible_gpus
-from doctor.job.job import Job
+from doctor.job.job import Job, Target
 from doctor.judge.check import Check, Owner, Verdict, fail, ok, unknown, warn
+from doctor.judge.error_patterns import KERNEL_LOG, fail_by, find_pattern
 
 VARIABLE = "CUDA_VISIBLE_DEVICES"
 PROHIBITED, EXCLUSIVE = 2, 3
@@ -24,8 +25,11 @@ def visible(
     gpus: tuple[Gpu, ...] | Unknown | None,
     cuda: Cuda | Unknown | None,
     job_gpus: JobGpus | Unknown,
+    target: Target,
 ) -> Verdict:
     selection = host.visible_devices if isinstance(host, Host) else None
+    if target.kind == "rocm":
+        gpus = None  # an NVIDIA GPU may be in the same machine
     listed = visible_gpus(gpus, selection) if isinstance(gpus, tuple) else None
     torch_count = _torch_count(cuda)
     problem = _hidden(selection, gpus, torch_count) or _lost(listed) or _occupied(job_gpus, cuda)
@@ -41,7 +45,7 @@ def visible(
     if min(counts) < need:
         return fail(summary, fix=_selection_fix(selection))
     if torch_count is None:
-        return unknown(f"{summary}; torch could not count them: {_torch_reason(cuda)}")
+        return _not_started(summary, cuda)
     if listed is not None and not sliced and len(listed) != torch_count:
         return warn(f"{summary}; both must see the same number")
     return ok(summary)
@@ -61,6 +65,13 @@ def _torch_reason(cuda: Cuda | Unknown | None) -> str:
     if cuda is None:
         return "torch was not examined"
     return cuda.reason if isinstance(cuda, Unknown) else cuda.started.detail
+
+
+def _not_started(summary: str, cuda: Cuda | Unknown | None) -> Verdict:
+    """Torch could not count the GPUs; an error that is known has its remedy."""
+    summary = f"{summary}; torch could not count them: {_torch_reason(cuda)}"
+    pattern = find_pattern(cuda.started) if isinstance(cuda, Cuda) else None
+    return fail_by(pattern, summary) if pattern else unknown(summary)
 
 
 def _hidden(
@@ -89,7 +100,7 @@ def _lost(listed: Sequence[JobGpu] | None) -> Verdict | None:
     if not lost:
         return None
     errors = ", ".join(f"GPU {gpu.nvml.index}: {gpu.nvml.lost}" for gpu in lost if gpu.nvml)
-    return fail(f"{errors}; every GPU must respond", KERNEL_LOG, fix=RETURN, owner=Owner.MACHINE)
+    return fail(f"{errors}; every GPU must respond", *KERNEL_LOG, fix=RETURN, owner=Owner.MACHINE)
 
 
 def _occupied(job_gpus: JobGpus | Unknown, cuda: Cuda | Unknown | None) -> Verdict | None:
@@ -167,6 +178,7 @@ VISIBLE = Check(
     passes=(
         "torch and NVML see the same number of GPUs, at least --gpus (default 1)",
         "on ROCm, torch alone sees at least that number",
+        "GPUs that this process has no permission to open do not count (Slurm's cgroups)",
     ),
     warns=(
         "the GPUs are MIG slices, and --gpus is more than 1",
@@ -176,6 +188,7 @@ VISIBLE = Check(
         "fewer GPUs are visible",
         "CUDA_VISIBLE_DEVICES is empty or names no existing GPU",
         "a GPU is lost",
+        "torch cannot start CUDA, with a known error",
         "a GPU's compute mode is prohibited, or exclusive with another process on it",
     ),
     fix="Request the missing GPUs: the container's --gpus or the scheduler's request decides which "

@@ -6,17 +6,19 @@ import shlex
 
 from doctor._util.records import Ended, Unknown
 from doctor._util.units import dotted
-from doctor.checks.torch_build.gpu_code import Capability, cubins, may_hide_ptx, ptx, wheel_for
-from doctor.facts.machine import Host, Interpreter, Torch
+from doctor.checks.torch_build.gpu_code import Capability, cubins, may_hide_ptx, ptx
+from doctor.checks.torch_build.replacement import Replacement, replace_torch
+from doctor.facts.machine import Driver, Host, Interpreter, Torch
 from doctor.facts.views import JobGpu, JobGpus
 from doctor.job.job import Target
 from doctor.judge.check import Check, Owner, Status, Verdict, fail, ok, skip, unknown, warn
 from doctor.judge.error_patterns import (
     BROKEN_GPU,
-    GPU_TAKEN,
     MIXED_CUDNN,
     NO_GPU_CODE,
     ErrorPattern,
+    fail_by,
+    find_pattern,
     match_error,
 )
 
@@ -24,6 +26,10 @@ SLOW_IMPORT = 30.0
 """Seconds. A cold import from a local disk takes a few; more means a slow network file system."""
 
 IMPORT_ERRORS = (
+    ErrorPattern(
+        ("UnsupportedPython",),
+        "Name the interpreter that trains with --python: torch 2 requires Python 3.8 or newer.",
+    ),
     ErrorPattern(
         ("__nvJitLinkComplete",),
         "An older libnvJitLink is found before torch's own: remove its directory from "
@@ -46,7 +52,14 @@ IMPORT_ERRORS = (
 )
 
 
-def imports(interpreter: Interpreter, torch: Torch | Unknown) -> Verdict:
+def imports(
+    interpreter: Interpreter,
+    torch: Torch | Unknown,
+    driver: Driver | Unknown | None,
+    job_gpus: JobGpus | Unknown,
+    host: Host | Unknown,
+    target: Target,
+) -> Verdict:
     ended, path = interpreter.importing, shlex.quote(interpreter.path)
     where = f"{interpreter.path} ({interpreter.chosen})"
     if ended.ok:
@@ -56,10 +69,14 @@ def imports(interpreter: Interpreter, torch: Torch | Unknown) -> Verdict:
             return warn(f"{summary}; at most {SLOW_IMPORT:.0f} s required", seconds=ended.seconds)
         return ok(f"torch{version} imports in {where}", seconds=ended.seconds)
     if "No module named 'torch'" in ended.detail:
+        wheel = Replacement("", ("python -m pip install torch",))
+        if target.kind == "nvidia" and isinstance(job_gpus, JobGpus) and job_gpus.gpus:
+            wheel = replace_torch(torch, driver, job_gpus, host, interpreter)
+        fix = "Install torch there, or name the training interpreter with --python."
         return fail(
             f"torch is not installed in {where}",
-            f"{path} -m pip install torch",
-            fix="Install torch there, or name the training interpreter with --python.",
+            *wheel.commands,
+            fix=f"{fix} {wheel.fix}".strip(),
             seconds=ended.seconds,
         )
     summary = f"import torch {_how(ended)} in {where}"
@@ -95,7 +112,14 @@ TORCH_IMPORTS = Check(
 )
 
 
-def built_for_this_gpu(torch: Torch, host: Host | Unknown, target: Target) -> Verdict:
+def built_for_this_gpu(
+    torch: Torch,
+    host: Host | Unknown,
+    target: Target,
+    driver: Driver | Unknown | None,
+    job_gpus: JobGpus | Unknown,
+    interpreter: Interpreter | Unknown,
+) -> Verdict:
     built = f"torch {torch.version} is built for {_built_for(torch)}"
     vendor, platform = ("AMD", "ROCm") if target.kind == "rocm" else ("NVIDIA", "CUDA")
     if torch.hip if target.kind == "rocm" else torch.cuda:
@@ -107,7 +131,8 @@ def built_for_this_gpu(torch: Torch, host: Host | Unknown, target: Target) -> Ve
     summary = f"{built}; a {platform} build required for {vendor} GPUs"
     if target.kind == "rocm":
         return fail(summary, "python -m pip uninstall torch", "rocminfo", fix=ROCM_BUILD)
-    return fail(summary)
+    wheel = replace_torch(torch, driver, job_gpus, host, interpreter)
+    return fail(summary, *wheel.commands, fix=wheel.fix)
 
 
 ROCM_BUILD = (
@@ -132,16 +157,17 @@ BUILT_FOR_THIS_GPU = Check(
     passes=(
         "the host has NVIDIA GPUs and torch.version.cuda is set",
         "the host has AMD GPUs and torch.version.hip is set",
+        "torch.version.hip is set and torch sees AMD GPUs, whatever else the host has",
     ),
     fails=("the host has a GPU, and torch is built for the CPU only or for the other vendor",),
-    fix="Remove torch and install a build for this vendor; pytorch.org/get-started names the "
-    "index. On x86_64 Linux the default wheels are CUDA builds (for CUDA 13 from torch 2.11 on).",
+    fix="Install a build for this vendor that the driver runs; pytorch.org/get-started names the "
+    "index. On x86_64 Linux the default wheels are CUDA builds (for CUDA 13 from torch 2.11 on, "
+    "which requires driver 580).",
     owner=Owner.ENVIRONMENT,
     judge=built_for_this_gpu,
     returns=True,
     required="always",
-    commands=("python -m pip uninstall torch", "python -m pip install torch"),
-    sources=("ps-U28", "pytorch-install"),
+    sources=("ps-U28", "pytorch-install", "cuda-minor-compatibility"),
     after=("TOR001",),
     targets=("nvidia", "rocm"),
 )
@@ -149,12 +175,26 @@ BUILT_FOR_THIS_GPU = Check(
 _WORST_FIRST = (Status.FAIL, Status.UNKNOWN, Status.WARN, Status.PASS)
 
 
-def has_gpu_code(torch: Torch, job_gpus: JobGpus) -> Verdict:
+def has_gpu_code(
+    torch: Torch,
+    job_gpus: JobGpus,
+    driver: Driver | Unknown | None,
+    host: Host | Unknown,
+    interpreter: Interpreter | Unknown,
+) -> Verdict:
     """The verdict of the worst GPU; among passes, one that follows from the table alone."""
     if not job_gpus.gpus:
         return unknown("no GPU of the job is visible")
-    verdicts = [(_code_for(torch, gpu), _kernel_ran(gpu)) for gpu in job_gpus.gpus]
-    worst, _ = min(verdicts, key=lambda pair: (_WORST_FIRST.index(pair[0].status), pair[1]))
+    wheel = replace_torch(torch, driver, job_gpus, host, interpreter)
+    verdicts = [(_code_for(torch, gpu, wheel), _kernel_ran(gpu)) for gpu in job_gpus.gpus]
+    worst, _ = min(
+        verdicts,
+        key=lambda pair: (
+            _WORST_FIRST.index(pair[0].status),
+            pair[0].owner is not Owner.MACHINE,
+            pair[1],
+        ),
+    )
     if worst.status is Status.PASS and len(verdicts) > 1:
         return ok(f"{worst.summary}; the other {len(verdicts) - 1} GPUs pass too")
     return worst
@@ -165,7 +205,7 @@ def _kernel_ran(gpu: JobGpu) -> bool:
     return kernel is not None and kernel.ok
 
 
-def _code_for(torch: Torch, gpu: JobGpu) -> Verdict:
+def _code_for(torch: Torch, gpu: JobGpu, wheel: Replacement) -> Verdict:
     kernel = gpu.torch.kernel if gpu.torch else None
     capability = gpu.capability
     code = f"torch {torch.version} has {' '.join(torch.archs) or 'no list of its GPU code'}"
@@ -175,31 +215,26 @@ def _code_for(torch: Torch, gpu: JobGpu) -> Verdict:
         return ok(f"{label}: a kernel ran and its result was read back; {code}")
     if kernel is not None:
         summary = f"{label}: the kernel {_how(kernel)}; {code}"
-        return _kernel_failed(summary, kernel, capability, torch)
+        return _kernel_failed(summary, kernel, torch, wheel)
     if torch.hip:
         return unknown(f"{label}: no kernel was run; {code}")
     if capability is None:
         return unknown(f"{label}: the compute capability could not be read; {code}")
-    return _by_table(f"{label}: no kernel was run; {code}", torch, capability)
+    return _by_table(f"{label}: no kernel was run; {code}", torch, capability, wheel)
 
 
-def _kernel_failed(
-    summary: str, kernel: Ended, capability: Capability | None, torch: Torch
-) -> Verdict:
-    if any(text in kernel.detail for text in NO_GPU_CODE):
-        if capability is None or torch.hip:
-            return fail(summary)
-        wheel = wheel_for(capability)
-        return fail(summary, *wheel.commands, fix=wheel.fix)
-    pattern = match_error(kernel.detail, (GPU_TAKEN, BROKEN_GPU))
+def _kernel_failed(summary: str, kernel: Ended, torch: Torch, wheel: Replacement) -> Verdict:
+    pattern = find_pattern(kernel)
+    if pattern is NO_GPU_CODE:
+        return fail(summary) if torch.hip else fail(summary, *wheel.commands, fix=wheel.fix)
     if pattern is None and kernel.how == "timeout":
         pattern = BROKEN_GPU
     if pattern is None:
         return fail(summary, fix="Fix the error that was raised, then run the doctor again.")
-    return fail(summary, fix=pattern.fix, owner=pattern.owner)
+    return fail_by(pattern, summary)
 
 
-def _by_table(summary: str, torch: Torch, capability: Capability) -> Verdict:
+def _by_table(summary: str, torch: Torch, capability: Capability, wheel: Replacement) -> Verdict:
     gpu = dotted(capability)
     if native := cubins(torch.archs, capability):
         return ok(f"{summary}; {native[-1]} runs on {gpu}")
@@ -207,7 +242,6 @@ def _by_table(summary: str, torch: Torch, capability: Capability) -> Verdict:
         return warn(f"{summary}; only {compiled[-1]} (PTX) matches {gpu}")
     if not torch.archs or may_hide_ptx(torch.cuda, capability):
         return unknown(f"{summary}; it may contain code for {gpu} that is not listed")
-    wheel = wheel_for(capability)
     return fail(f"{summary}; none of it runs on {gpu}", *wheel.commands, fix=wheel.fix)
 
 
@@ -239,6 +273,7 @@ HAS_GPU_CODE = Check(
         "cuda-gpus",
         "pytorch-172352",
         "pytorch-157517",
+        "cuda-minor-compatibility",
     ),
     after=("TOR002",),
     targets=("nvidia", "rocm"),

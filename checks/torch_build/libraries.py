@@ -4,9 +4,17 @@ from __future__ import annotations
 
 from pathlib import PurePosixPath
 
+from doctor._util.records import Unknown
 from doctor.facts.machine import Libraries, Torch
-from doctor.judge.check import Check, Owner, Verdict, fail, ok, unknown, warn
-from doctor.judge.error_patterns import MIXED_CUDNN, ErrorPattern, match_error
+from doctor.judge.check import Check, Owner, Verdict, fail, ok, skip, unknown, warn
+from doctor.judge.error_patterns import (
+    MIXED_CUDNN,
+    PATTERNS,
+    REFUSES_DEVICE,
+    fail_by,
+    find_pattern,
+    match_error,
+)
 
 LIBRARIES = {
     "libcudnn": "cuDNN",
@@ -15,30 +23,67 @@ LIBRARIES = {
     "libnvJitLink": "nvJitLink",
 }
 
-REFUSES_DEVICE = ErrorPattern(
-    ("is not compatible with devices",),
-    "This cuDNN no longer supports one of the visible GPUs: hide that GPU with "
-    "CUDA_VISIBLE_DEVICES, or install torch from the cu126 index.",
-)
+JUDGED_HERE = (MIXED_CUDNN, REFUSES_DEVICE)
+"""Errors of the matmul and the attention call that say something of the libraries."""
+DIRECT = ("libcublas", "libnccl", "libnvJitLink")
+"""Libraries that torch loads through its own path whatever LD_LIBRARY_PATH says: its wheels have a
+DT_RPATH or load them first, measured on torch 2.9 to 2.15. cuDNN's parts can come from it."""
 
 
-def libraries_match(libraries: Libraries, torch: Torch) -> Verdict:
+def libraries_match(libraries: Libraries | Unknown | None, torch: Torch) -> Verdict:
     if torch.cudnn_error:
-        pattern = match_error(torch.cudnn_error, (REFUSES_DEVICE,)) or MIXED_CUDNN
-        summary = f"cuDNN reports: {torch.cudnn_error}"
-        return fail(summary, fix=pattern.fix, sources=pattern.sources)
+        known = match_error(torch.cudnn_error, PATTERNS) or MIXED_CUDNN
+        return fail_by(known, f"cuDNN reports: {torch.cudnn_error}")
+    if libraries is None:
+        return skip("the loaded libraries were not examined")
+    if isinstance(libraries, Unknown):
+        return unknown(f"could not be read: {libraries.reason}")
     loaded = _directories(libraries.loaded)
     if mixed := _mixed(loaded):
         return mixed
     used = libraries.used
     if used is not None and not used.ok:
-        if match_error(used.detail, (MIXED_CUDNN,)):
-            return fail(f"cuDNN reports: {used.detail}")
+        pattern = find_pattern(used)
+        if pattern and (pattern in JUDGED_HERE or pattern.owner is Owner.MACHINE):
+            return fail_by(pattern, f"a matmul and an attention call raised: {used.detail}")
         return unknown(f"no kernel ran, so the loaded libraries are not known: {used.detail}")
-    if shadowed := _shadowed(loaded, _directories(libraries.offered)):
+    offered, unused = _offered(libraries)
+    if shadowed := _shadowed(loaded, _directories(offered)):
         return shadowed
     each = ", ".join(f"{library} in {paths[0]}" for library, paths in loaded.items())
-    return ok(f"one directory per library: {each}" if each else "no such library is loaded")
+    summary = f"one directory per library: {each}" if each else "no such library is loaded"
+    return ok(f"{summary}; offered and not used: {', '.join(unused)}" if unused else summary)
+
+
+def _offered(libraries: Libraries) -> tuple[tuple[str, ...], list[str]]:
+    """The offered files that may be loaded beside torch's own, and directories of the others.
+
+    A file of another major version has another name to the linker: libcublas.so.11 never stands in
+    for libcublas.so.13.
+    """
+    majors: dict[str, set[str]] = {}
+    for path in libraries.loaded:
+        majors.setdefault(_library(path), set()).add(_major(path))
+    usable, unused = [], {}
+    own = {str(PurePosixPath(path).parent) for path in libraries.loaded}
+    for path in libraries.offered:
+        library, name = _library(path), PurePosixPath(path).name
+        if _major(path) in majors.get(library, {_major(path)}) and not name.startswith(DIRECT):
+            usable.append(path)
+        elif library in majors and (directory := str(PurePosixPath(path).parent)) not in own:
+            unused[f"{library} in {directory}"] = True
+    return tuple(usable), list(unused)
+
+
+def _library(path: str) -> str:
+    """ "cuBLAS" for any of its parts, "" for another library."""
+    name = PurePosixPath(path).name
+    return next((known for prefix, known in LIBRARIES.items() if name.startswith(prefix)), "")
+
+
+def _major(path: str) -> str:
+    """ "12" of "/usr/lib/libcublas.so.12.8.4"."""
+    return PurePosixPath(path).name.partition(".so.")[2].partition(".")[0]
 
 
 def _mixed(loaded: dict[str, list[str]]) -> Verdict | None:
@@ -74,11 +119,11 @@ def _shadowed(loaded: dict[str, list[str]], offered: dict[str, list[str]]) -> Ve
 def _directories(paths: tuple[str, ...]) -> dict[str, list[str]]:
     """Library -> the directories of its parts, each once."""
     directories: dict[str, list[str]] = {}
-    for path in map(PurePosixPath, paths):
-        for prefix, library in LIBRARIES.items():
-            if path.name.startswith(prefix):
-                known = directories.setdefault(library, [])
-                known += [str(path.parent)] if str(path.parent) not in known else []
+    for path in paths:
+        if library := _library(path):
+            known = directories.setdefault(library, [])
+            directory = str(PurePosixPath(path).parent)
+            known += [directory] if directory not in known else []
     return directories
 
 
@@ -92,8 +137,10 @@ LIBRARIES_MATCH = Check(
     "kernels. Any single directory is correct: wheel, conda, container or source build.",
     passes=(
         "after a matmul and an attention call, every library's parts are mapped from one directory",
+        "LD_LIBRARY_PATH offers cuBLAS, NCCL or nvJitLink, or a library of another major version, "
+        "which torch does not load",
     ),
-    warns=("LD_LIBRARY_PATH or LD_PRELOAD offers another copy, which was not loaded",),
+    warns=("LD_LIBRARY_PATH or LD_PRELOAD offers another cuDNN of the same major version",),
     fails=(
         "parts of one library are mapped from two directories",
         "cuDNN's own version check reports an error",

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from doctor.checks.training import own_model, own_recipe, smoke
+from doctor.checks.training import compiled, lora, own_model, smoke
 
 CHECKS = (
     *smoke.CHECKS,
     *own_model.CHECKS,
-    *own_recipe.CHECKS,
+    *lora.CHECKS,
+    *compiled.CHECKS,
 )

@@ -1,15 +1,23 @@
-"""What the search for a fault's cause found: one sentence, what was tried, and the remedy."""
+"""The bisection of a fault in a verdict: its cause in one sentence, its attempts, its remedy."""
 
 from __future__ import annotations
 
 import dataclasses
 import re
+from collections.abc import Callable
 
-from doctor.checks.training.remedies import ORIGINS, OWN, SMALL, STABLE, Cure
+from doctor.checks.training.remedies import (
+    NAN_SOURCES,
+    OWN,
+    SMALL,
+    STABLE_FORMS,
+    STAGE_FIXES,
+    Remedy,
+)
 from doctor.facts.training import LEFT_OUT, Attempt, Diagnosis, Fault, Smoke
 from doctor.judge.check import Status, Verdict
 
-WORDS = {
+CHANGE_NAMES = {
     "repeat": "unchanged",
     "cudnn-off": "cuDNN attention off",
     "flash-off": "cuDNN and flash attention off",
@@ -20,188 +28,212 @@ WORDS = {
     "lower-lr": "a tenth of the learning rate",
     "other-batch": "another batch",
 }
-"""What was changed, each from the training as it was."""
+"""The changes of the attempts; each starts from the unchanged training."""
 
-OUTCOMES = {"mended": "well", "same": "the same", "other": "another fault"}
+OUTCOMES = {"fixed": "no fault", "same": "same fault", "other": "other fault"}
 
-SPOKEN: dict[Fault, tuple[str, str]] = {
+CONTRASTS: dict[Fault, tuple[str, str]] = {
     "non-finite loss": ("finite", "{loss}"),
     "zero loss": ("a loss that is not 0", "0"),
-    "non-finite gradient": ("finite", "gradients that are not finite"),
-    "raised": ("it completes", "it raises"),
-    "crashed": ("it completes", "it crashes"),
-    "hung": ("it completes", "it hangs"),
+    "non-finite gradient": ("finite", "non-finite gradients"),
+    "raised": ("completes", "raises"),
+    "crashed": ("completes", "crashes"),
+    "hung": ("completes", "hangs"),
     "no gradient": ("every parameter has a gradient", "some have none"),
 }
-"""Fault -> how it is without it, and with it."""
+"""Fault -> the training without it, and with it."""
 
 LINE = 160
-"""Columns of what an attempt ended with; an exception's message may be longer."""
+"""Columns of an attempt's result; the message of an exception may be longer."""
 
 
-def complete(verdict: Verdict, smoke: Smoke, *, own: bool = False) -> Verdict:
-    """A complaint with what the search found; as it is where nothing was searched.
+def with_diagnosis(judge: Callable[[Smoke], Verdict]) -> Callable[[Smoke], Verdict]:
+    """A judge whose warnings and failures include the diagnosis of the small model's fault."""
 
-    `own`: it is the user's training, not the doctor's small model, which is known to train. A
-    remedy that the verdict brings stays where the search did not find what mends it.
+    def judge_and_explain(smoke: Smoke) -> Verdict:
+        return add_diagnosis(judge(smoke), smoke)
+
+    return judge_and_explain
+
+
+def add_diagnosis(verdict: Verdict, smoke: Smoke, *, own: bool = False) -> Verdict:
+    """A warning or failure with its diagnosis; the same verdict if there is none.
+
+    `own`: the user's training, rather than the doctor's small model, which is known to train. The
+    verdict's own fix is kept if the bisection is inconclusive.
     """
-    found = smoke.diagnosis
-    if found is None or verdict.status not in (Status.WARN, Status.FAIL):
+    diagnosis = smoke.diagnosis
+    if diagnosis is None or verdict.status not in (Status.WARN, Status.FAIL):
         return verdict
-    cure = cure_of(found, smoke, own=own)
-    kept = verdict.fix if not decisive(found) else None
-    said = sentence(found, smoke, own=own)
+    remedy = remedy_for(diagnosis, smoke, own=own)
+    fix = None if is_conclusive(diagnosis) else verdict.fix
+    cause = summarize(diagnosis, smoke, own=own)
     return dataclasses.replace(
         verdict,
-        summary=f"{verdict.summary}. {said[:1].upper()}{said[1:]}",
-        fix="\n".join((kept or cure.fix, *table(found))),
-        owner=(verdict.owner if kept else None) or cure.owner,
-        sources=tuple(dict.fromkeys((*verdict.sources, *cure.sources))),
+        summary=f"{verdict.summary}. {cause[:1].upper()}{cause[1:]}",
+        fix="\n".join((fix or remedy.fix, *attempts_table(diagnosis))),
+        owner=(verdict.owner if fix else None) or remedy.owner,
+        sources=tuple(dict.fromkeys((*verdict.sources, *remedy.sources))),
     )
 
 
-def decisive(found: Diagnosis) -> bool:
-    """Whether the cause is known, not only where it shows."""
-    named = found.bad_batch or found.bad_weights
-    return bool(named or found.intermittent or found.mended_by)
+def is_conclusive(diagnosis: Diagnosis) -> bool:
+    """Whether the cause is known, and not only the place where the fault shows."""
+    invalid = diagnosis.bad_batch or diagnosis.bad_weights
+    return bool(invalid or diagnosis.intermittent or diagnosis.fixed_by)
 
 
-def sentence(found: Diagnosis, smoke: Smoke, *, own: bool = False) -> str:
-    """What the search found, without a full stop."""
-    cure = cure_of(found, smoke, own=own)
-    well, ill = (words.format(loss=_loss(smoke)) for words in SPOKEN[found.fault])
-    mended = found.mended_by
-    if found.bad_batch:
-        other = f" ({well} on another one)" if mended else ""
-        return f"{cure.cause}{other}: {'; '.join(found.bad_batch)}"
-    if found.bad_weights:
-        return f"{cure.cause}: before the first step {'; '.join(found.bad_weights)}"
-    if found.intermittent:
-        repeats = found.repeats
-        gone = sum(each.outcome == "mended" for each in repeats)
-        times = f"{gone} of {len(repeats)} repetitions with nothing changed"
-        return f"not reproduced: {well} in {times}; {cure.cause}"
-    if mended:
-        before, after = cure.contrast
-        return f"{well} {before}, {ill} {after}: {cure.cause}{_where(found)}"
-    tried = [each for each in found.attempts if each.outcome in ("same", "other")]
-    changes = sum(each.change != "repeat" for each in tried)
+def summarize(diagnosis: Diagnosis, smoke: Smoke, *, own: bool = False) -> str:
+    """The result of the bisection, without a full stop."""
+    remedy = remedy_for(diagnosis, smoke, own=own)
+    contrast = CONTRASTS[diagnosis.fault]
+    sound, faulty = (words.format(loss=_non_finite_loss(smoke)) for words in contrast)
+    if diagnosis.bad_batch:
+        other = f" ({sound} on another one)" if diagnosis.fixed_by else ""
+        return f"{remedy.cause}{other}: {'; '.join(diagnosis.bad_batch)}"
+    if diagnosis.bad_weights:
+        return f"{remedy.cause}: before the first step {'; '.join(diagnosis.bad_weights)}"
+    if diagnosis.intermittent:
+        total = len(diagnosis.repeats)
+        without_fault = sum(each.outcome == "fixed" for each in diagnosis.repeats)
+        times = f"{without_fault} of {total} repetitions with nothing changed"
+        return f"not reproduced: {sound} in {times}; {remedy.cause}"
+    if diagnosis.fixed_by:
+        changed, unchanged = remedy.contrast
+        result = f"{sound} {changed}, {faulty} {unchanged}"
+        return f"{result}: {remedy.cause}{_location(diagnosis)}"
+    return f"{_inconclusive(diagnosis, remedy)}{_location(diagnosis)}"
+
+
+def _inconclusive(diagnosis: Diagnosis, remedy: Remedy) -> str:
+    evaluated = [each for each in diagnosis.attempts if each.outcome in ("same", "other")]
+    changes = sum(each.change != "repeat" for each in evaluated)
     if not changes:
-        return f"nothing could be changed to find the cause{_where(found)}"
-    if any(each.detail == LEFT_OUT for each in found.attempts):
-        left = f"{changes} tried and the time over before the others"
-        return f"the cause was not found, no change mended it, {left}{_where(found)}"
-    return f"none of {changes} changes mends it: {cure.cause}{_where(found)}"
+        return "no change could be tried to find the cause"
+    if any(each.detail == LEFT_OUT for each in diagnosis.attempts):
+        return f"cause unknown: none of {changes} changes fixes it, the others were left out"
+    return f"none of the {changes} changes that could be tried fixes it: {remedy.cause}"
 
 
-def _loss(smoke: Smoke) -> str:
+def _evidence(diagnosis: Diagnosis) -> str:
+    """What was tried and did not help, and what could not be tried: nothing else is excluded."""
+    tried = _changes(diagnosis, ("same", "other"))
+    untried = _changes(diagnosis, ("not possible",))
+    sentences = {"Tried without effect": tried, "Not tried": untried}
+    return " ".join(f"{label}: {', '.join(names)}." for label, names in sentences.items() if names)
+
+
+def _changes(diagnosis: Diagnosis, outcomes: tuple[str, ...]) -> list[str]:
+    changes = [a.change for a in diagnosis.attempts if a.outcome in outcomes]
+    return [CHANGE_NAMES.get(name, name) for name in dict.fromkeys(changes) if name != "repeat"]
+
+
+def _non_finite_loss(smoke: Smoke) -> str:
     """NaN or inf: the first loss that is not finite."""
     names = {"nan": "NaN", "inf": "inf", "-inf": "-inf"}
-    seen = (names.get(str(step.loss)) for step in smoke.steps)
-    return next(filter(None, seen), "not finite")
+    losses = (names.get(str(step.loss)) for step in smoke.steps)
+    return next(filter(None, losses), "not finite")
 
 
-def _where(found: Diagnosis) -> str:
-    """Where values stop being finite, as a clause; "" where that is not known."""
-    at = f"in step {found.step}" if found.step else ""
-    names = ", ".join(found.bad_gradients[:3])
-    if found.born == "module":
-        name = (
-            f"{found.first_module} ({found.first_module_type})"
-            if found.first_module
-            else (f"the model itself ({found.first_module_type})")
-        )
-        return f"; the first output that is not finite is that of {name}, {at}"
-    if found.born == "loss":
-        return f"; all modules' outputs are finite {at}, the loss made of them is not"
-    if found.born == "gradient":
-        made = f", made by {found.operation}" if found.operation else ""
-        return f"; the loss is finite {at}, the gradient norm of {names} is not{made}"
-    if found.born == "update":
-        return f"; {at} finite gradients moved {names} out of range"
+def _location(diagnosis: Diagnosis) -> str:
+    """The first value that is not finite, as a clause; "" if it is not known."""
+    step = f"in step {diagnosis.step}" if diagnosis.step else ""
+    names = ", ".join(diagnosis.bad_gradients[:3])
+    match diagnosis.origin:
+        case "module":
+            return f"; the first non-finite output is that of {_module(diagnosis)}, {step}"
+        case "loss":
+            return f"; all modules' outputs are finite {step}, the loss is not"
+        case "gradient":
+            operation = f", from {diagnosis.operation}" if diagnosis.operation else ""
+            return f"; the loss is finite {step}, the gradient norm of {names} is not{operation}"
+        case "update":
+            return f"; {step} an update with finite gradients makes {names} non-finite"
     return ""
 
 
-def cure_of(found: Diagnosis, smoke: Smoke, *, own: bool) -> Cure:
-    """What the cause calls for."""
-    cures = OWN if own else SMALL
-    mended = found.mended_by
-    if found.bad_batch:
-        return cures["bad batch"]
-    if found.bad_weights:
-        return cures["bad weights"]
-    if found.intermittent:
-        return cures["intermittent"]
-    if mended:
-        return _filled(cures[mended.change], smoke)
-    cure = cures["nothing"]
-    return cure._replace(fix=_pointed(found, cure.fix)) if own else cure
+def _module(diagnosis: Diagnosis) -> str:
+    name = diagnosis.first_module or "the model itself"
+    return f"{name} ({diagnosis.first_module_type})"
 
 
-def _filled(cure: Cure, smoke: Smoke) -> Cure:
+def remedy_for(diagnosis: Diagnosis, smoke: Smoke, *, own: bool) -> Remedy:
+    """The remedy for the cause."""
+    remedies = OWN if own else SMALL
+    if diagnosis.bad_batch:
+        return remedies["bad batch"]
+    if diagnosis.bad_weights:
+        return remedies["bad weights"]
+    if diagnosis.intermittent:
+        return remedies["intermittent"]
+    if diagnosis.fixed_by:
+        return _filled(remedies[diagnosis.fixed_by.change], smoke)
+    remedy = remedies["nothing"]
+    if not own:
+        return remedy
+    fix = " ".join(filter(None, (remedy.fix, _evidence(diagnosis))))
+    return remedy._replace(fix=_fix_by_location(diagnosis, fix))
+
+
+def _filled(remedy: Remedy, smoke: Smoke) -> Remedy:
     """With the precision and the learning rate of this training."""
     rate = next((step.lr for step in smoke.steps), smoke.lr)
 
     def fill(text: str) -> str:
         filled = text.replace("{precision}", smoke.precision)
-        return filled.replace("{lr}", f"{rate:g}" if rate else "the whole rate")
+        return filled.replace("{lr}", f"{rate:g}" if rate else "the full learning rate")
 
-    before, after = cure.contrast
-    return cure._replace(
-        contrast=(fill(before), fill(after)), cause=fill(cure.cause), fix=fill(cure.fix)
+    changed, unchanged = remedy.contrast
+    return remedy._replace(
+        contrast=(fill(changed), fill(unchanged)), cause=fill(remedy.cause), fix=fill(remedy.fix)
     )
 
 
-def _pointed(found: Diagnosis, fix: str) -> str:
-    """The remedy where nothing mended it, with the place where it shows first."""
-    operation = re.match(r"(\w+?)Backward", found.operation or "")
-    stable = STABLE.get(operation[1]) if operation else None
+def _fix_by_location(diagnosis: Diagnosis, fix: str) -> str:
+    """The fix if no change fixes the fault, with the place to start from first."""
+    operation = re.match(r"(\w+?)Backward", diagnosis.operation or "")
+    stable = STABLE_FORMS.get(operation[1]) if operation else None
     if stable:
         return f"Use a stable form of that operation: {stable}. {fix}"
-    if found.fault.startswith("non-finite"):
-        place = {"module": "Look at that module", "loss": "Look at the loss"}
-        return f"{place.get(found.born or '', 'Look at that place')}: {ORIGINS}. {fix}"
-    more = {
-        "raised": "Search for the error that the stage raised. ",
-        "crashed": "Run it alone with python -X faulthandler, which names the line. ",
-        "hung": "Run it alone and call faulthandler.dump_traceback_later(60) at its start, which "
-        "names the line. ",
-        "no gradient": "Look for detach(), .data, no_grad() and for parameters that the forward "
-        "pass does not use. ",
-    }
-    return f"{more.get(found.fault, '')}{fix}"
+    if diagnosis.fault.startswith("non-finite"):
+        places = {"module": f"the output of {_module(diagnosis)}", "loss": "the loss"}
+        place = places.get(diagnosis.origin or "", "the first non-finite value")
+        return f"Look at {place}. {NAN_SOURCES}. {fix}"
+    return " ".join(filter(None, (STAGE_FIXES.get(diagnosis.fault), fix)))
 
 
-def table(found: Diagnosis) -> list[str]:
-    """What was tried, a line each in columns, and what is odd about the batch."""
-    noted = [f"Also seen: {each}." for each in found.noted]
-    if not found.attempts:
-        return noted
-    rows = [(_what(found, each), _outcome(each), _told(each)) for each in found.attempts]
+def attempts_table(diagnosis: Diagnosis) -> list[str]:
+    """The remarks on the batch, and one line per attempt in columns."""
+    remarks = [f"Also: {each}." for each in diagnosis.remarks]
+    if not diagnosis.attempts:
+        return remarks
+    rows = [
+        (_change(diagnosis, each), _outcome(each), _result(each)) for each in diagnosis.attempts
+    ]
     first, second = (max(len(row[column]) for row in rows) for column in (0, 1))
     lines = [
-        f"  {what:{first}}  {outcome:{second}}  {said}".rstrip() for what, outcome, said in rows
+        f"  {change:{first}}  {outcome:{second}}  {result}".rstrip()
+        for change, outcome, result in rows
     ]
-    return [*noted, "Tried, one change at a time:", *lines]
+    return [*remarks, "Attempts, one change each:", *lines]
 
 
-def _what(found: Diagnosis, attempt: Attempt) -> str:
-    words = WORDS.get(attempt.change, attempt.change)
-    return (
-        f"{words} again" if attempt in found.repeats and attempt is not found.attempts[0] else words
-    )
+def _change(diagnosis: Diagnosis, attempt: Attempt) -> str:
+    name = CHANGE_NAMES.get(attempt.change, attempt.change)
+    repeated = attempt in diagnosis.repeats and attempt is not diagnosis.attempts[0]
+    return f"{name} again" if repeated else name
 
 
 def _outcome(attempt: Attempt) -> str:
     return OUTCOMES.get(attempt.outcome, attempt.outcome)
 
 
-def _told(attempt: Attempt) -> str:
-    """The numbers of the last step; where it ended otherwise, how."""
+def _result(attempt: Attempt) -> str:
+    """The numbers of the last step, or how the attempt ended without them."""
     if attempt.loss is None:
         return attempt.detail[:LINE]
     numbers = f"loss {float(attempt.loss):.4g}"
     if attempt.grad_norm is not None:
         numbers += f", grad_norm {float(attempt.grad_norm):.4g}"
-    stopped = attempt.detail if attempt.detail not in ("", "non-finite loss") else ""
-    return f"{numbers}; {stopped}"[:LINE] if stopped else numbers
+    detail = attempt.detail if attempt.detail not in ("", "non-finite loss") else ""
+    return f"{numbers}; {detail}"[:LINE] if detail else numbers

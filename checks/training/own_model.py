@@ -1,4 +1,7 @@
-"""The training that the user named: whether its steps run, stay finite and move its weights."""
+"""The user's own training: its steps run, stay finite and update every parameter.
+
+The judgement of the steps and most conditions are those of the small model in `smoke`.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,7 @@ import msgspec
 
 from doctor._util.records import Unknown
 from doctor.checks.training import smoke as judged
-from doctor.checks.training.diagnosis import complete
+from doctor.checks.training.diagnosis import add_diagnosis
 from doctor.facts.training import NO_LOSS, OwnModel, Parameter, Smoke
 from doctor.job.job import Job
 from doctor.judge.check import Check, Owner, Status, Verdict, fail, ok, unknown
@@ -19,43 +22,41 @@ from doctor.judge.error_patterns import ErrorPattern, match_error
 SmallModel = Smoke | Unknown | None
 
 HUNG = (
-    "Run it alone and call faulthandler.dump_traceback_later(60) at its start: that names the line "
-    "that waits, such as a lock, a download, a DataLoader's worker or a collective without its "
+    "Run it alone and call faulthandler.dump_traceback_later(60) at its start: that names the "
+    "waiting line, such as a lock, a download, a DataLoader worker or a collective without its "
     "other ranks."
 )
 
-NOT_THERE = "is not installed in this interpreter"
-
 ERRORS = (
     ErrorPattern(
-        (NOT_THERE,),
-        "Install it into the training environment, or name another one with --python.",
+        ("is not installed in this interpreter",),
+        "Install it into the training environment, or select another one with --python.",
         Owner.ENVIRONMENT,
     ),
     ErrorPattern(
         NO_LOSS,
-        "Let the forward pass give a loss (.loss, a key 'loss' or a scalar tensor), or return "
+        "Return the loss from the forward pass (.loss, a key 'loss' or a scalar tensor), or return "
         "(module, batch, loss) from the factory, where loss(module, batch) is a scalar tensor; "
         "docs/own-model.md has an example.",
         Owner.JOB,
     ),
     ErrorPattern(
         ("out of memory",),
-        "The step does not fit into the memory that is free: a smaller batch, gradient "
-        "checkpointing, LoRA, or a larger GPU; see MEM001.",
+        "Reduce the memory of the step: a smaller batch, gradient checkpointing, LoRA, or a larger "
+        "GPU; see MEM001.",
         Owner.JOB,
     ),
     ErrorPattern(
         ("index out of range", "out of bounds", "device-side assert", "Assertion `t >= 0"),
-        "A number in the batch is outside its table: a token beyond the rows of the embedding "
-        "(resize_token_embeddings after adding tokens), a label outside the classes, or a position "
-        "beyond the model's length. CUDA_LAUNCH_BLOCKING=1 names the call.",
+        "Fix the index in the batch that exceeds its table: a token beyond the rows of the "
+        "embedding (call resize_token_embeddings after adding tokens), a label outside the "
+        "classes, or a position beyond the model's length. CUDA_LAUNCH_BLOCKING=1 names the call.",
         Owner.JOB,
     ),
     ErrorPattern(
         ("_amp_foreach_non_finite_check", "Attempting to unscale FP16 gradients"),
-        "A GradScaler met half-precision weights, see NUM005: load them with dtype=torch.float32, "
-        "or train in bf16 without a GradScaler.",
+        "Load the weights with dtype=torch.float32, or train in bf16 without a GradScaler: a "
+        "GradScaler does not work with half-precision weights, see NUM005.",
         Owner.JOB,
         ("titan-why", "pytorch-127176"),
     ),
@@ -64,48 +65,42 @@ ERRORS = (
 
 
 def completes(own: OwnModel, smoke: SmallModel) -> Verdict:
-    if own.beyond:
-        return unknown(f"{own.said}: {own.built.detail}", seconds=own.built.seconds)
+    if own.unsupported:
+        return unknown(f"{own.description}: {own.built.detail}", seconds=own.built.seconds)
     if not own.built.ok:
-        return _told(own, smoke, _not_built(own))
+        return _about(own, smoke, _build_failure(own))
     if own.smoke is None:
-        return unknown(f"{own.said}: no step of it was recorded")
-    plain = msgspec.structs.replace(own.smoke, diagnosis=None)
-    verdict = judged.completes(plain)
-    last = next((stage.ended.detail for stage in plain.stages if not stage.ended.ok), "")
-    if verdict.status is Status.FAIL and (known := match_error(last, ERRORS)):
-        verdict = replace(verdict, fix=known.fix, owner=known.owner, sources=known.sources)
-    if verdict.fix == judged.HUNG and _well(smoke):
-        verdict = replace(verdict, fix=HUNG, owner=Owner.JOB)
-    return _told(own, smoke, verdict)
+        return unknown(f"{own.description}: no step of it was recorded")
+    hung = (HUNG, Owner.JOB) if _trains(smoke) else (judged.HUNG, None)
+    return _about(own, smoke, judged.completes(own.smoke, ERRORS, hung))
 
 
-def _not_built(own: OwnModel) -> Verdict:
+def _build_failure(own: OwnModel) -> Verdict:
     how = {"signal": "crashed", "timeout": "hung"}.get(own.built.how, "could not be built")
-    said = f"{how}: {own.built.detail or 'no message'}"
-    if known := match_error(own.built.detail, ERRORS):
-        return fail(said, fix=known.fix, owner=known.owner, seconds=own.built.seconds)
-    return fail(said, seconds=own.built.seconds)
+    summary = f"{how}: {own.built.detail or 'no message'}"
+    if pattern := match_error(own.built.detail, ERRORS):
+        return fail(summary, fix=pattern.fix, owner=pattern.owner, seconds=own.built.seconds)
+    return fail(summary, seconds=own.built.seconds)
 
 
-def _told(own: OwnModel, smoke: SmallModel, verdict: Verdict) -> Verdict:
-    """The verdict about the user's training, with what the search for its cause found."""
-    verdict = replace(verdict, summary=f"{own.said}: {verdict.summary}")
+def _about(own: OwnModel, smoke: SmallModel, verdict: Verdict) -> Verdict:
+    """The verdict with the training's description; a failure with diagnosis and traceback."""
+    verdict = replace(verdict, summary=f"{own.description}: {verdict.summary}")
     if verdict.status is not Status.FAIL:
         return verdict
     if own.smoke:
-        verdict = complete(verdict, own.smoke, own=True)
-    if _well(smoke) and verdict.owner is not Owner.MACHINE:
-        said = "the doctor's small model trains here, so the environment is well"
-        verdict = replace(verdict, summary=f"{verdict.summary}; {said}")
+        verdict = add_diagnosis(verdict, own.smoke, own=True)
+    if _trains(smoke) and verdict.owner is not Owner.MACHINE:
+        sound = "the doctor's small model trains here, so the environment is sound"
+        verdict = replace(verdict, summary=f"{verdict.summary}; {sound}")
     if own.traceback:
         fix = verdict.fix or STEP_COMPLETES.fix
-        verdict = replace(verdict, fix=f"{fix}\nThe last lines of its traceback:\n{own.traceback}")
+        verdict = replace(verdict, fix=f"{fix}\nLast lines of the traceback:\n{own.traceback}")
     return verdict
 
 
-def _well(smoke: SmallModel) -> bool:
-    """Whether the doctor's own model trained without a complaint."""
+def _trains(smoke: SmallModel) -> bool:
+    """Whether the doctor's small model passes its checks."""
     judges = (judged.completes, judged.loss_finite, judged.gradients_reach_all)
     return isinstance(smoke, Smoke) and all(j(smoke).status is Status.PASS for j in judges)
 
@@ -114,21 +109,22 @@ STEP_COMPLETES = Check(
     code="SMK005",
     slug="own-step-completes",
     title="A step of your own training completes",
-    why="That the doctor's small model trains says that the environment is well; your model, your "
-    "batch and your loss are another matter. The factory of --model, or the model folder of --hf, "
-    "is built in the training interpreter, in a process of its own with a deadline, and trained "
-    "for a few steps; an error, a crash or a hang is told with the stage it came from.",
+    why="The doctor's small model shows that the environment is sound; your model, batch and loss "
+    "can still fail. The factory of --model, or the model directory of --hf, is built in the "
+    "training interpreter, in a process with a deadline, and trained for a few steps. An error, a "
+    "crash or a hang is reported with its stage.",
     passes=(
-        "the model is built, and allocate, forward, loss, backward and optimizer are "
-        "done in every step",
+        "the model is built",
+        "allocate, forward, loss, backward and optimizer complete in every step",
     ),
     fails=(
-        "the factory or the folder gives no model, or a stage raised, crashed or gave "
-        "no answer in time",
+        "the factory or the directory does not provide a model",
+        "a stage raises, crashes or hangs",
     ),
-    fix="Mend what was raised; the contract of a factory is in docs/own-model.md. The same call "
-    "outside the doctor: import the file, call the factory, and run forward and backward once.",
-    limits="that a whole run completes: these are a few steps of one batch.",
+    fix="Fix the error that was raised. To reproduce it without the doctor, import the file, call "
+    "the factory, and run forward and backward once; docs/own-model.md documents the contract of "
+    "a factory.",
+    limits="that a whole run completes: only a few steps of one batch were run.",
     owner=Owner.JOB,
     judge=completes,
     returns=True,
@@ -141,152 +137,132 @@ STEP_COMPLETES = Check(
 def loss_finite(own: OwnModel, smoke: SmallModel) -> Verdict:
     if own.smoke is None:
         return unknown("no step was recorded")
-    return _told(own, smoke, judged.loss_finite(msgspec.structs.replace(own.smoke, diagnosis=None)))
+    return _about(own, smoke, judged.loss_finite(own.smoke))
 
 
-LOSS_FINITE = Check(
+LOSS_FINITE = replace(
+    judged.LOSS_FINITE,
     code="SMK006",
     slug="own-loss-finite",
     title="Loss and gradients of your own training are finite",
     why="A NaN in the first steps comes from the data (a label outside the classes, a NaN in the "
-    "input, a batch whose labels are all masked), from weights that were broken when they were "
-    "loaded, from a half-precision overflow, or from a kernel. A loss of exactly 0 is a NaN in "
-    "disguise in many logs: the Trainer's logging_nan_inf_filter prints a NaN loss as 0.0.",
-    passes=(
-        "loss finite and not 0 in every step",
-        "gradients finite in every step that was not skipped",
-        "up to 10 steps skipped by an fp16 GradScaler",
-    ),
-    fails=(
-        "a loss is nan, inf or exactly 0, a gradient is not finite in a step that was "
-        "taken, or the GradScaler skipped every step",
-    ),
-    fix="Look at the batch first (labels, NaN, padding), then at the weights; run again with "
-    "--precision fp32: if that is finite, the precision is the cause, else the data or the model.",
-    limits="that the loss falls, or stays finite beyond these few steps.",
+    "input, a batch with masked labels only), from corrupt weights, from a half-precision "
+    "overflow, or from a kernel. A loss of exactly 0 can hide a NaN: the Trainer's "
+    "logging_nan_inf_filter prints a NaN loss as 0.0.",
+    fix="Inspect the batch first (labels, NaN, padding), then the weights, and repeat the run in "
+    "fp32.\n"
+    "doctor run --precision fp32\n"
+    "If that is finite, the precision is the cause, else the data or the model.",
     owner=Owner.JOB,
     judge=loss_finite,
-    returns=True,
-    required="smoke",
     sources=("bts-quick", "cbl-verification", "ps-P8", "ps-P9", "ps-P10"),
     after=("SMK005",),
 )
 
 
 def gradients_reach_all(own: OwnModel, smoke: SmallModel, job: Job) -> Verdict:
-    if (readable := _readable(own)) is None:
+    if (steps := _with_finite_gradients(own)) is None:
         return unknown("no parameter was recorded, or gradients are not finite: see SMK006")
-    wanted, expected = _expected(readable.parameters, job)
-    if not wanted:
-        return ok(f"{own.said}: all {len(expected)} parameters match --expect-no-grad")
-    noted = f"; {len(expected)} left out by --expect-no-grad" if expected else ""
-    if idle := [glob for glob in job.expect_no_grad if not _matches(glob, expected)]:
-        noted += f"; no parameter matches --expect-no-grad {', '.join(idle)}"
-    plain = msgspec.structs.replace(readable, parameters=tuple(wanted), diagnosis=None)
-    verdict = judged.gradients_reach_all(plain)
-    verdict = replace(verdict, summary=f"{verdict.summary}{noted}", fix=None, owner=None)
-    if verdict.status is Status.FAIL and _silent(wanted):
-        verdict = replace(verdict, fix=SILENT_FIX)
-    return _told(own, smoke, verdict)
+    required, expected = _partition(steps.parameters, job)
+    if not required:
+        return ok(f"{own.description}: all {len(expected)} parameters match --expect-no-grad")
+    note = f"; {len(expected)} omitted by --expect-no-grad" if expected else ""
+    if unused := [glob for glob in job.expect_no_grad if not _matches(glob, expected)]:
+        note += f"; no parameter matches --expect-no-grad {', '.join(unused)}"
+    verdict = judged.gradients_reach_all(_only(required, steps))
+    fix = SILENT_FIX if verdict.status is Status.FAIL and _adapters_frozen(required) else None
+    verdict = replace(verdict, summary=f"{verdict.summary}{note}", fix=fix)
+    return _about(own, smoke, verdict)
 
 
-def _readable(own: OwnModel) -> Smoke | None:
-    """The steps, where gradients can be told from them."""
+def _with_finite_gradients(own: OwnModel) -> Smoke | None:
+    """The steps, if parameters were recorded and all gradients are finite."""
     if own.smoke is None or not own.smoke.parameters:
         return None
     return own.smoke if all(each.finite for each in own.smoke.parameters) else None
 
 
-def _expected(parameters: Sequence[Parameter], job: Job) -> tuple[list[Parameter], list[Parameter]]:
-    """Parameters that must get a gradient, and those that --expect-no-grad names."""
-    named = [p for p in parameters if any(_matches(g, (p,)) for g in job.expect_no_grad)]
-    return [p for p in parameters if p not in named], named
+def _only(parameters: Sequence[Parameter], smoke: Smoke) -> Smoke:
+    return msgspec.structs.replace(smoke, parameters=tuple(parameters))
+
+
+def _partition(
+    parameters: Sequence[Parameter], job: Job
+) -> tuple[list[Parameter], list[Parameter]]:
+    """Parameters that need a gradient, and those that --expect-no-grad matches."""
+    matched = [p for p in parameters if any(_matches(g, (p,)) for g in job.expect_no_grad)]
+    return [p for p in parameters if p not in matched], matched
 
 
 def _matches(glob: str, parameters: Sequence[Parameter]) -> bool:
     return any(fnmatchcase(each.name, glob) for each in parameters)
 
 
-def _silent(parameters: Sequence[Parameter]) -> bool:
-    """Adapters get no gradient while a module that is trained whole does."""
+def _adapters_frozen(parameters: Sequence[Parameter]) -> bool:
+    """Whether no adapter gets a gradient while another module does."""
     adapters = [p for p in parameters if "lora_" in p.name]
     others = [p for p in parameters if "lora_" not in p.name]
-    dead = adapters and not any(p.had_gradient for p in adapters)
-    return bool(dead and any(p.had_gradient for p in others))
+    without = adapters and not any(p.had_gradient for p in adapters)
+    return bool(without and any(p.had_gradient for p in others))
 
 
 SILENT_FIX = (
-    "Only modules_to_save learn, the adapters do not, and nothing raises: reentrant checkpointing "
-    "cuts the graph. Pass gradient_checkpointing_kwargs={'use_reentrant': False}, or call "
-    "model.enable_input_require_grads()."
+    "Pass gradient_checkpointing_kwargs={'use_reentrant': False}, or call "
+    "model.enable_input_require_grads(): reentrant checkpointing cuts the graph, so only "
+    "modules_to_save learn and the adapters do not, without an error."
 )
 
-GRADIENTS_REACH_ALL = Check(
+GRADIENTS_REACH_ALL = replace(
+    judged.GRADIENTS_REACH_ALL,
     code="SMK007",
     slug="own-gradients-reach-all",
     title="Gradients reach every trainable parameter of your model",
-    why="A parameter without a gradient does not learn, and nothing complains: the loss falls all "
-    "the same. Causes are detach, no_grad or .item() in the forward pass, a module that is never "
-    "called, a kernel that returns no gradient for its weight, and reentrant checkpointing whose "
-    "inputs need no gradient: with modules_to_save in LoRA the head then learns and the adapters "
-    "silently do not. lora_A's gradient is 0 in the first step, because lora_B starts at 0, so a "
-    "few steps are looked at.",
+    why="A parameter without a gradient does not learn, and no error is raised. Causes are detach, "
+    "no_grad or .item() in the forward pass, a module that is never called, a kernel without a "
+    "gradient for its weight, and reentrant checkpointing: with modules_to_save in LoRA the head "
+    "then learns and the adapters silently do not.",
     passes=(
-        "every trainable parameter had a non-zero gradient in some step that was not "
-        "skipped, those that --expect-no-grad names left out",
+        *judged.GRADIENTS_REACH_ALL.passes,
+        "parameters that match --expect-no-grad are exempt",
     ),
-    fails=("some parameter had none, or only zeros",),
-    fix="Look for detach, no_grad and unused modules on the way from these parameters to the loss. "
-    "What stands still on purpose: set requires_grad_(False), or name it with --expect-no-grad.",
-    limits="that the gradients are right: they are only not zero.",
+    fix="Look for detach, no_grad and unused modules between these parameters and the loss. For "
+    "parameters that are frozen on purpose, call requires_grad_(False), or exempt them with "
+    "--expect-no-grad.",
     owner=Owner.JOB,
     judge=gradients_reach_all,
-    returns=True,
-    required="smoke",
     sources=("fnr-gradients", "cbl-verification", "ps-P18", "unsloth-4533"),
     after=("SMK005",),
 )
 
 
 def weights_move(own: OwnModel, job: Job) -> Verdict:
-    if (readable := _readable(own)) is None:
+    if (steps := _with_finite_gradients(own)) is None:
         return unknown("no parameter was recorded, or gradients are not finite: see SMK006")
-    wanted, _ = _expected(readable.parameters, job)
-    if not wanted:
-        return ok(f"{own.said}: all parameters match --expect-no-grad")
-    plain = msgspec.structs.replace(readable, parameters=tuple(wanted), diagnosis=None)
-    verdict = judged.weights_move(plain)
-    if verdict.status is Status.FAIL and all(p.moved or not p.had_gradient for p in wanted):
-        said = f"{own.said}: {verdict.summary}"
-        return replace(verdict, summary=said, fix=UNREACHED_FIX, owner=None)
-    return replace(verdict, summary=f"{own.said}: {verdict.summary}", fix=None, owner=None)
+    required, _ = _partition(steps.parameters, job)
+    if not required:
+        return ok(f"{own.description}: all parameters match --expect-no-grad")
+    verdict = judged.weights_move(_only(required, steps))
+    without_gradient = all(p.moved or not p.had_gradient for p in required)
+    fix = UNREACHED_FIX if verdict.status is Status.FAIL and without_gradient else None
+    return replace(verdict, summary=f"{own.description}: {verdict.summary}", fix=fix, owner=None)
 
 
-UNREACHED_FIX = "No gradient reaches them: see SMK007."
+UNREACHED_FIX = "See SMK007: no gradient reaches these parameters."
 
-WEIGHTS_MOVE = Check(
+WEIGHTS_MOVE = replace(
+    judged.WEIGHTS_MOVE,
     code="SMK008",
     slug="own-weights-move",
     title="Every trainable parameter of your model changes, norms included",
-    why="A bf16 weight keeps 8 significant bits, and AdamW moves a weight by about the learning "
-    "rate: at 1.0 a step of up to 2^-8 (0.0039) upwards and 2^-9 (0.00195) downwards is rounded "
-    "away, so norm weights of a model that was loaded in bf16 stay at 1.0 for the whole run while "
-    "the loss falls. transformers loads in the folder's dtype, usually bf16, by default since "
-    "version 5. Weight decay is 0 here, because decay would move a weight that learns nothing.",
-    passes=(
-        "every trainable parameter differs from its initial copy after the steps, "
-        "those that --expect-no-grad names left out",
-    ),
-    fails=("some are unchanged bit for bit",),
+    why="At 1.0, bf16 rounds updates of up to 2^-8 (0.0039) upwards and 2^-9 (0.00195) downwards "
+    "away, and AdamW changes a weight by about the learning rate. So norm weights of a model "
+    "loaded in bf16 stay at 1.0 for the whole run, while the loss falls. Since version 5, "
+    "transformers loads in the directory's dtype by default, usually bf16.",
+    passes=(*judged.WEIGHTS_MOVE.passes, "parameters that match --expect-no-grad are exempt"),
     fix="Load the weights with dtype=torch.float32 and compute in bf16 under autocast (bf16=True), "
-    "or let the optimizer carry what rounding loses: Kahan summation or stochastic rounding. A "
-    "larger learning rate only hides it.",
-    limits="that the weights move in the right direction, or enough.",
-    owner=Owner.JOB,
+    "or use an optimizer that compensates for rounding: Kahan summation or stochastic rounding. A "
+    "larger learning rate only hides the problem.",
     judge=weights_move,
-    returns=True,
-    required="smoke",
-    sources=("fnr-precision", "fnr-root", "fnr-fix", "bts-fix2"),
     after=("SMK005",),
 )
 

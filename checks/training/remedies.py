@@ -1,4 +1,4 @@
-"""What mends a training, by the change that a search for the cause found to mend it."""
+"""Remedies of a faulty training, by the change that fixes it in the bisection."""
 
 from __future__ import annotations
 
@@ -7,10 +7,11 @@ from typing import NamedTuple
 from doctor.judge.check import Owner
 
 
-class Cure(NamedTuple):
-    """What a mending change means.
+class Remedy(NamedTuple):
+    """The cause that a change points to, and its fix.
 
-    `contrast` says how it is with the change, and without it.
+    `contrast` describes the training with the change, and without it. The first line of `fix` is a
+    sentence of its own; a command has a line of its own.
     """
 
     contrast: tuple[str, str]
@@ -23,33 +24,40 @@ class Cure(NamedTuple):
 KERNELS = ("bts-quick", "bts-fix1", "bts-fix3")
 QUICK = "(document bf16-training-stability, Quick Diagnostics)"
 ENVIRONMENT, JOB = Owner.ENVIRONMENT, Owner.JOB
-FRESH = "reinstall torch in a fresh environment; if that does not help, suspect the GPU"
+NO_CONTRAST = ("", "")
+REINSTALL = "Reinstall torch in a fresh environment. If that does not help, suspect the GPU."
 
 ATTENTION = {
-    "cudnn-off": Cure(
+    "cudnn-off": Remedy(
         ("without cuDNN attention", "with it"),
         f"cuDNN's attention kernel is the cause {QUICK}",
-        "Call torch.backends.cuda.enable_cudnn_sdp(False) before training, or start it with "
-        "TORCH_CUDNN_SDPA_DEPRIORITIZED=1 in the environment (torch 2.10 and newer). NUM003 tells "
-        "the version that mends a known bug.",
+        "Switch cuDNN attention off before training.\n"
+        "torch.backends.cuda.enable_cudnn_sdp(False)\n"
+        "From torch 2.10 on, TORCH_CUDNN_SDPA_DEPRIORITIZED=1 in the environment has the same "
+        "effect. NUM003 names the version that fixes a known bug.",
         ENVIRONMENT,
         KERNELS,
     ),
-    "flash-off": Cure(
+    "flash-off": Remedy(
         ("without cuDNN and flash attention", "with flash"),
         f"the flash attention kernel is the cause {QUICK}",
-        "Call torch.backends.cuda.enable_flash_sdp(False) before training and, so that cuDNN does "
-        "not step in, enable_cudnn_sdp(False) (torch 2.4 and newer); then upgrade torch and try "
-        "again without them.",
+        "Switch flash attention off before training, and cuDNN attention so that it does not "
+        "replace it (torch 2.4 and newer).\n"
+        "torch.backends.cuda.enable_flash_sdp(False)\n"
+        "torch.backends.cuda.enable_cudnn_sdp(False)\n"
+        "Then upgrade torch and try again without these calls.",
         ENVIRONMENT,
         KERNELS,
     ),
-    "math": Cure(
+    "math": Remedy(
         ("with attention's math backend alone", "with the fused kernels"),
         f"the fused attention path is the cause {QUICK}",
-        "Call torch.backends.cuda.enable_flash_sdp(False), enable_mem_efficient_sdp(False) and, "
-        "from torch 2.4 on, enable_cudnn_sdp(False) before training. The math backend is slower "
-        "and keeps every score in memory, so upgrade torch and try again without them.",
+        "Switch the fused attention kernels off before training (cuDNN's from torch 2.4 on).\n"
+        "torch.backends.cuda.enable_flash_sdp(False)\n"
+        "torch.backends.cuda.enable_mem_efficient_sdp(False)\n"
+        "torch.backends.cuda.enable_cudnn_sdp(False)\n"
+        "The math backend is slower and stores the whole score matrix, so upgrade torch and try "
+        "again without these calls.",
         ENVIRONMENT,
         KERNELS,
     ),
@@ -57,165 +65,165 @@ ATTENTION = {
 """The same for the doctor's model and for the user's."""
 
 SMALL = ATTENTION | {
-    "eager": Cure(
-        ("with attention spelled out", "with scaled_dot_product_attention"),
+    "eager": Remedy(
+        ("with eager attention", "with scaled_dot_product_attention"),
         "torch's own attention is the cause, its math backend included",
-        "Load models with attn_implementation='eager' (transformers) until it is mended, and "
-        + FRESH + ".",
+        REINSTALL + " Until then load models with attn_implementation='eager' (transformers).",
         ENVIRONMENT,
         KERNELS,
     ),
-    "fp32-weights": Cure(
+    "fp32-weights": Remedy(
         ("with fp32 weights", "with bf16 weights"),
         "half-precision weights are the cause",
-        "Train with fp32 weights under autocast (--recipe amp). bf16 weights train this model on "
-        "a sound machine, so also " + FRESH + ".",
+        "Train with fp32 weights under autocast (--recipe amp). This model trains with bf16 "
+        "weights on a sound machine, so also reinstall torch in a fresh environment; if that does "
+        "not help, suspect the GPU.",
         ENVIRONMENT,
         ("bts-fix2", "ps-P1", "ps-P4"),
     ),
-    "fp32": Cure(
+    "fp32": Remedy(
         ("in fp32", "in {precision}"),
         "{precision} arithmetic is the cause",
-        "{precision} trains this model on a sound machine: look at NUM001 and TOR004, then " + FRESH
-        + ". Until then train in fp32.",
+        "Train in fp32 until this is fixed. This model trains in {precision} on a sound machine: "
+        "see NUM001 and TOR004, then reinstall torch in a fresh environment; if that does not "
+        "help, suspect the GPU.",
         ENVIRONMENT,
         ("ps-P1", "ps-P8", "ps-P10"),
     ),
-    "lower-lr": Cure(
+    "lower-lr": Remedy(
         ("at a tenth of the learning rate", "at {lr}"),
         "the update is the cause",
-        "This model trains at {lr} on a sound machine, so an optimizer's kernel is wrong: "
-        + FRESH + ".",
+        REINSTALL + " This model trains at {lr} on a sound machine, so an optimizer kernel is "
+        "wrong.",
         ENVIRONMENT,
         ("ps-P12", "ps-P18"),
     ),
-    "other-batch": Cure(
+    "other-batch": Remedy(
         ("on another batch", "on this one"),
         "the batch is the cause",
-        "The batch is the doctor's own and sound, so the numbers that meet are a kernel's weak "
-        "point: " + FRESH + ".",
+        REINSTALL + " The batch is the doctor's own and valid, so a kernel fails for its values.",
         ENVIRONMENT,
         ("ps-P8", "ps-P11"),
     ),
-    "bad batch": Cure(
+    "bad batch": Remedy(
         ("on another batch", "on this one"),
         "the batch is the cause",
-        "The doctor's own batch is sound, so it was damaged on its way to the device: " + FRESH
-        + ".",
+        REINSTALL + " The doctor's own batch is valid, so it was corrupted on its way to the "
+        "device.",
         ENVIRONMENT,
         ("ps-P11",),
     ),
-    "bad weights": Cure(
-        ("", ""),
+    "bad weights": Remedy(
+        NO_CONTRAST,
         "the weights are the cause",
-        "The doctor's own weights are finite when they are drawn, so they were damaged on their "
-        "way to the device: " + FRESH + ".",
+        REINSTALL + " The doctor's own weights are finite when they are initialized, so they were "
+        "corrupted on their way to the device.",
         ENVIRONMENT,
         ("ps-P8", "ps-P17"),
     ),
-    "intermittent": Cure(
-        ("", ""),
-        "it comes and goes with the same numbers",
-        "The same numbers gave another result, which is a race in a library or a failing device: "
-        "look at GPU003 and, for an Xid, at dmesg; run the doctor again, then on another GPU in "
-        "the same environment. Give the machine back if it happens on this GPU alone.",
+    "intermittent": Remedy(
+        NO_CONTRAST,
+        "the fault is intermittent with identical inputs",
+        "Run the doctor again, then on another GPU with the same environment. Identical inputs "
+        "gave different results, which is a race in a library or a failing device: see GPU003, "
+        "and dmesg for an Xid. If it happens on this GPU alone, return the machine.",
         ENVIRONMENT,
         ("ps-P8", "ps-P19"),
     ),
-    "nothing": Cure(
-        ("", ""),
-        "torch's installation or the GPU is to be suspected",
-        "This model trains on a sound machine and nothing that was changed mends it, so "
-        + FRESH + ".",
+    "nothing": Remedy(
+        NO_CONTRAST,
+        "suspect torch's installation or the GPU",
+        REINSTALL + " This model trains on a sound machine, and no change fixes the fault here.",
         ENVIRONMENT,
         ("bts-quick", "ps-P1", "ps-P8"),
     ),
-}  # fmt: skip
+}
 
 OWN = ATTENTION | {
-    "eager": Cure(
-        ("with eager attention", "with the attention that the model loads"),
+    "eager": Remedy(
+        ("with eager attention", "with the model's own attention implementation"),
         "its attention implementation is the cause",
-        "Load the model with attn_implementation='eager'. If it loads flash_attention_2 or "
-        "another package's kernel, upgrade that package: torch's own switches do not reach it.",
+        "Load the model with attn_implementation='eager'. If it uses flash_attention_2 or another "
+        "package's kernel, upgrade that package: torch's switches do not affect it.",
         ENVIRONMENT,
         KERNELS,
     ),
-    "fp32-weights": Cure(
+    "fp32-weights": Remedy(
         ("with fp32 weights", "with half-precision weights"),
         "half-precision weights are the cause",
-        "Keep the weights in fp32 and compute in half precision under autocast: load the model "
-        "with dtype=torch.float32 (torch_dtype before transformers 4.56; from 5 on the default is "
-        "the checkpoint's own, often bf16), and call neither .half() nor .bfloat16() on it.",
+        "Keep the weights in fp32 and compute in half precision under autocast. Load the model "
+        "with dtype=torch.float32 (torch_dtype before transformers 4.56; since version 5 the "
+        "default is the checkpoint's dtype, often bf16), and call neither .half() nor .bfloat16() "
+        "on it.",
         JOB,
         ("bts-fix2", "ps-P1", "ps-P4"),
     ),
-    "fp32": Cure(
+    "fp32": Remedy(
         ("in fp32", "in {precision}"),
         "{precision} arithmetic is the cause, not the model's mathematics",
-        "Keep the part that breaks in fp32, inside torch.autocast(device, enabled=False) with its "
-        "inputs as .float(). fp16 overflows above 65504: bf16, where the GPU has it, does not. "
-        "bf16 has fp32's range, so with bf16 a kernel is the more likely culprit: upgrade the "
-        "library that it comes from.",
+        "Compute the failing part in fp32, inside torch.autocast(device, enabled=False) with its "
+        "inputs as .float(). fp16 overflows above 65504; bf16 does not, if the GPU supports it. "
+        "bf16 has the range of fp32, so with bf16 a kernel is the likelier cause: upgrade the "
+        "library that provides it.",
         JOB,
         ("ps-P1", "ps-P8", "ps-P10"),
     ),
-    "lower-lr": Cure(
+    "lower-lr": Remedy(
         ("at a tenth of the learning rate", "at {lr}"),
         "the learning rate is too high for these first steps",
-        "Lower the learning rate, warm it up from 0 over the first steps, and clip the gradients "
-        "(torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)). Inputs that are far from 1 in "
-        "size have the same effect: normalise them.",
+        "Lower the learning rate, warm it up from 0 over the first steps, and clip the "
+        "gradients.\n"
+        "torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)\n"
+        "Inputs of a scale far from 1 have the same effect: normalize them.",
         JOB,
         ("ps-P12", "ps-P13", "ps-P18"),
     ),
-    "other-batch": Cure(
+    "other-batch": Remedy(
         ("on another batch", "on this one"),
         "this batch is the cause",
-        "Look at this batch: values far out of range, a row that is masked entirely, a target of "
-        "all zeros. Check every batch before it is trained on, and say which one it was.",
+        "Inspect this batch for extreme values, a fully masked row, or a target of zeros only. "
+        "Validate every batch before training on it, and log which one failed.",
         JOB,
         ("ps-P11", "ps-P13"),
     ),
-    "bad batch": Cure(
+    "bad batch": Remedy(
         ("on another batch", "on this one"),
         "the batch is the cause",
-        "Mend the data, and check every batch before it is trained on: "
-        "torch.isfinite(inputs).all(), 0 <= labels < classes except for the ignored -100, tokens "
-        "inside the vocabulary, no sample longer than the model's positions (--seq-len), and at "
-        "least one label that counts.",
+        "Fix the data, and validate every batch before training on it: "
+        "torch.isfinite(inputs).all(), 0 <= labels < classes except for the ignored -100, token "
+        "ids inside the vocabulary, no sample longer than the model's positions (--seq-len), and "
+        "at least one label that is not ignored.",
         JOB,
         ("ps-P11",),
     ),
-    "bad weights": Cure(
-        ("", ""),
+    "bad weights": Remedy(
+        NO_CONTRAST,
         "the weights are the cause",
-        "Load or initialise them anew. --checkpoint PATH looks for such values in the files "
-        "(CKP005); a parameter made with torch.empty, or materialised from the meta device, holds "
-        "what the memory held.",
+        "Load or initialize the weights again. --checkpoint PATH finds such values in the files "
+        "(CKP005). A parameter from torch.empty, or materialized from the meta device, contains "
+        "uninitialized memory.",
         JOB,
         ("ps-P8", "ps-P17"),
     ),
-    "intermittent": Cure(
-        ("", ""),
-        "it comes and goes",
-        "Seed what draws at random (torch, numpy, random), and look for torch.empty that is never "
-        "filled. If SMK001 to SMK003 come and go too, a library or the device is at fault: look "
-        "at GPU003 and, for an Xid, at dmesg.",
+    "intermittent": Remedy(
+        NO_CONTRAST,
+        "the fault is intermittent",
+        "Seed all random number generators (torch, numpy, random), and look for uses of "
+        "torch.empty that are never filled. If SMK001 to SMK003 are intermittent as well, a "
+        "library or the device is at fault: see GPU003, and dmesg for an Xid.",
         JOB,
         ("ps-P11", "ps-P19"),
     ),
-    "nothing": Cure(
-        ("", ""),
-        "the model's own code is the cause",
-        "No kernel, precision, learning rate or batch is behind it. Where SMK001 to SMK003 pass, "
-        "the machine and torch are sound.",
+    "nothing": Remedy(
+        NO_CONTRAST,
+        "look at the model, the loss and the batch",
+        "Debug the model, the loss and the batch.",
         JOB,
         ("ps-P8", "ps-P9", "ps-P18"),
     ),
-}  # fmt: skip
+}
 
-STABLE = {
+STABLE_FORMS = {
     "Sqrt": "torch.sqrt(x + 1e-12)",
     "Rsqrt": "torch.rsqrt(x + 1e-12)",
     "Log": "torch.log(x.clamp(min=1e-7))",
@@ -231,8 +239,18 @@ STABLE = {
 }
 """Operation in autograd -> a form of it whose value and gradient stay finite."""
 
-ORIGINS = (
-    "log or sqrt of 0 or less, a division by 0, exp of a large number, and 0 * inf after one of "
-    "them are where NaNs come from: add an epsilon inside, clamp before, or use a fused form "
-    "(log_softmax, cross_entropy)"
+NAN_SOURCES = (
+    "NaNs come from log or sqrt of 0 or less, a division by 0, exp of a large number, or 0 * inf "
+    "after one of them. Add an epsilon inside, clamp before, or use a fused form (log_softmax, "
+    "cross_entropy)"
 )
+
+STAGE_FIXES = {
+    "raised": "Look up the error that the stage raised.",
+    "crashed": "Run the training alone with python -X faulthandler, which names the line.",
+    "hung": "Run the training alone and call faulthandler.dump_traceback_later(60) at its start, "
+    "which names the line.",
+    "no gradient": "Look for detach(), .data, no_grad() and for parameters that the forward pass "
+    "does not use.",
+}
+"""Fault -> the first step where no change fixes it."""

@@ -1,4 +1,4 @@
-"""A few real training steps of a small model: whether they run, stay finite and move it all."""
+"""A few real training steps of a small model: they run, stay finite and update every parameter."""
 
 from __future__ import annotations
 
@@ -6,98 +6,85 @@ import math
 from collections.abc import Sequence
 
 from doctor._util.units import gib
-from doctor.checks.training.diagnosis import complete
+from doctor.checks.training.diagnosis import with_diagnosis
 from doctor.checks.training.per_gpu import on_each
 from doctor.facts.training import Parameter, Smoke, Stage, Step
 from doctor.judge.check import Check, Owner, Verdict, fail, ok, unknown
-from doctor.judge.error_patterns import (
-    BROKEN_GPU,
-    GPU_TAKEN,
-    MIXED_CUDNN,
-    NO_GPU_CODE,
-    ErrorPattern,
-    match_error,
-)
+from doctor.judge.error_patterns import KILLED, LIBRARY_PATTERNS, ErrorPattern, match_error
 
-SHOWN = 4
+MAX_NAMES = 4
 """Names in a summary; the rest is counted."""
 
 MOST_SKIPPED = 10
 """Steps that an fp16 GradScaler may skip while it calibrates (ps-P5: early skips are normal); ten
-halvings bring its scale from 65536 down to 64."""
+halvings reduce its scale from 65536 to 64."""
 
 ERRORS = (
     ErrorPattern(
         ("does not require grad",),
-        "The loss hangs on no trainable parameter: look for .detach(), .item(), no_grad() and "
-        "weights that are all frozen. With LoRA and reentrant gradient checkpointing (the default "
-        "of transformers 4.31 to 4.57) call model.enable_input_require_grads(), or pass "
-        "gradient_checkpointing_kwargs={'use_reentrant': False}: that is safe in either order.",
+        "Make the loss depend on a trainable parameter: look for .detach(), .item(), no_grad() and "
+        "frozen weights. With LoRA and reentrant gradient checkpointing (the default of "
+        "transformers 4.31 to 4.57) call model.enable_input_require_grads(), or pass "
+        "gradient_checkpointing_kwargs={'use_reentrant': False}; both work in either order.",
         Owner.JOB,
         ("cbl-verification",),
     ),
     ErrorPattern(
         ("_amp_foreach_non_finite_check", "Attempting to unscale FP16 gradients"),
-        "A GradScaler met half-precision weights: keep the weights in fp32, or train in bf16 "
-        "without a GradScaler.",
+        "Keep the weights in fp32, or train in bf16 without a GradScaler: a GradScaler does not "
+        "work with half-precision weights.",
         Owner.JOB,
         ("titan-why", "pytorch-127176"),
     ),
     ErrorPattern(
         ("does not support bfloat16", "has no GradScaler", "unsupported autocast device_type"),
-        "This torch cannot do this precision on this device: choose another one with --precision, "
-        "or install a newer torch.",
+        "Choose another precision with --precision, or install a newer torch: this one does not "
+        "support this precision on this device.",
     ),
-    ErrorPattern(
-        NO_GPU_CODE, "The build has no code for this GPU: see TOR003.", sources=("ps-U28",)
-    ),
-    MIXED_CUDNN,
-    ErrorPattern(
-        ("No execution plans support the graph", "mha_graph"),
-        "cuDNN attention failed: call torch.backends.cuda.enable_cudnn_sdp(False) before training, "
-        "or upgrade torch; see NUM003.",
-        sources=("bts-fix3", "pytorch-190321"),
-    ),
-    GPU_TAKEN,
-    BROKEN_GPU,
-    ErrorPattern(
-        ("illegal memory access", "unspecified launch failure", "misaligned address"),
-        "A kernel touched memory that is not its own. Look at NUM003 and TOR004 first; where they "
-        "pass, try another GPU with the same environment, and give the machine back if it works "
-        "there.",
-        sources=("pytorch-169849",),
-    ),
+    *LIBRARY_PATTERNS,
+    KILLED,
 )
 
 CRASHED = (
-    "Libraries that were not built for each other crash so: look at TOR004, LD_LIBRARY_PATH and "
-    "LD_PRELOAD first, then reinstall torch in a fresh environment. If it crashes there too, the "
-    "driver or the GPU is to be suspected: dmesg shows an Xid for a GPU that failed."
+    "Check TOR004, LD_LIBRARY_PATH and LD_PRELOAD first, then reinstall torch in a fresh "
+    "environment: incompatible libraries crash like this. If it crashes there too, suspect the "
+    "driver or the GPU: dmesg shows an Xid for a GPU that failed."
 )
 HUNG = (
-    "Run again with nothing else on the machine. If it hangs again in a fresh environment, the "
-    "driver or the GPU is to be suspected: dmesg shows an Xid for a GPU that failed."
+    "Run again with nothing else on the machine. If it hangs again in a fresh environment, suspect "
+    "the driver or the GPU: dmesg shows an Xid for a GPU that failed."
 )
 
 
-def completes(smoke: Smoke) -> Verdict:
+def completes(
+    smoke: Smoke,
+    errors: tuple[ErrorPattern, ...] = ERRORS,
+    hung: tuple[str, Owner | None] = (HUNG, None),
+) -> Verdict:
+    """`errors` and `hung` are the remedies of known errors and of a stage that hangs."""
     if not smoke.stages:
-        return unknown("no stage of the smoke step was recorded", seconds=smoke.seconds)
+        return unknown("no training stage was recorded", seconds=smoke.seconds)
     names = ", ".join(stage.name for stage in smoke.stages if stage.ended.ok)
     if smoke.completed:
         peak = f", peak memory {gib(smoke.peak_bytes)}" if smoke.peak_bytes is not None else ""
-        said = f"{names} done: {len(smoke.steps)} steps"
-        return ok(f"{said} on {_where(smoke)}{peak}", seconds=smoke.seconds)
+        steps = f"{names} completed: {len(smoke.steps)} steps on {_where(smoke)}{peak}"
+        return ok(steps, seconds=smoke.seconds)
     last = next(stage for stage in smoke.stages if not stage.ended.ok)
-    said = f"{_ended(last)} on {_where(smoke)}; passed before: {names or 'none'}"
-    known = match_error(last.ended.detail, ERRORS)
-    if known is None:
-        ending = {"signal": CRASHED, "timeout": HUNG}.get(last.ended.how)
-        return complete(fail(said, fix=ending, seconds=smoke.seconds), smoke)
-    verdict = fail(
-        said, fix=known.fix, owner=known.owner, sources=known.sources, seconds=smoke.seconds
+    summary = (
+        f"{_ended(last)} on {_where(smoke)}; completed before: {names or 'none'}; "
+        "required: all stages complete"
     )
-    return complete(verdict, smoke)
+    if pattern := match_error(last.ended.detail, errors):
+        return fail(
+            summary,
+            fix=pattern.fix,
+            owner=pattern.owner,
+            sources=pattern.sources,
+            seconds=smoke.seconds,
+        )
+    remedies = {"signal": (CRASHED, None), "timeout": hung}
+    fix, owner = remedies.get(last.ended.how, (None, None))
+    return fail(summary, fix=fix, owner=owner, seconds=smoke.seconds)
 
 
 def _where(smoke: Smoke) -> str:
@@ -107,7 +94,7 @@ def _where(smoke: Smoke) -> str:
 
 
 def _ended(stage: Stage) -> str:
-    how = {"error": "raised", "signal": "crashed", "timeout": "hung"}[stage.ended.how]
+    how = {"signal": "crashed", "timeout": "hung"}.get(stage.ended.how, "raised")
     detail = stage.ended.detail.removeprefix(f"{stage.name}: ")
     return f"{stage.name} {how}: {detail or 'no message'}"
 
@@ -116,18 +103,17 @@ STEP_COMPLETES = Check(
     code="SMK001",
     slug="step-completes",
     title="A real training step completes",
-    why="Imports and version numbers do not prove that training runs. The doctor trains a small "
-    "decoder for a few steps on the job's device, in the job's precision, in a process of its own, "
-    "and records each stage: an error, a crash or a hang is then pinned to the stage it came from. "
-    "It then repeats the steps with one thing changed at a time (attention kernels, precision, "
-    "learning rate, batch) and names the first change that mends them.",
-    passes=("allocate, forward, loss, backward and optimizer are done in every step",),
-    fails=("a stage raised, crashed or gave no answer in time",),
-    fix="Search for the error that the stage raised. The model is the doctor's own, so the cause "
-    "lies in the environment or the machine, not in the training script.",
-    limits="that your model trains: this is the doctor's small one.",
+    why="Imports and version numbers do not prove that training runs. A small decoder is trained "
+    "for a few steps on the job's device in the job's precision, and each stage is recorded. If "
+    "one fails, a bisection repeats the steps with one change at a time (kernels, precision, "
+    "learning rate, batch) and reports the change that fixes it.",
+    passes=("allocate, forward, loss, backward and optimizer complete in every step",),
+    fails=("a stage raises, crashes or hangs",),
+    fix="Look up the error that the stage raised. The model is the doctor's own, so the cause is "
+    "the environment or the machine, not the training script.",
+    limits="that your model trains: only the doctor's small model was trained.",
     owner=Owner.ENVIRONMENT,
-    judge=on_each(completes),
+    judge=on_each(with_diagnosis(completes)),
     returns=True,
     required="smoke",
     sources=("cbl-verification", "ps-U28"),
@@ -139,24 +125,24 @@ def loss_finite(smoke: Smoke) -> Verdict:
     if not smoke.steps:
         return unknown("no step was recorded")
     for number, step in enumerate(smoke.steps, 1):
-        if wanted := _wanting(step):
-            return complete(fail(f"step {number}: {_line(step)}; required: {wanted}"), smoke)
-    taken = [step for step in smoke.steps if not step.skipped]
-    skipped = len(smoke.steps) - len(taken)
-    if not taken or skipped > MOST_SKIPPED:
-        said = f"the GradScaler skipped {skipped} of {len(smoke.steps)} steps"
-        last = _line(smoke.steps[-1])
-        said = f"{said}, the last: {last}; required: at most {MOST_SKIPPED}"
-        return complete(fail(said), smoke)
+        if required := _required(step):
+            return fail(f"step {number}: {_log_line(step)}; required: {required}")
+    updates = [step for step in smoke.steps if not step.skipped]
+    skipped = len(smoke.steps) - len(updates)
+    if not updates or skipped > MOST_SKIPPED:
+        return fail(
+            f"the GradScaler skipped {skipped} of {len(smoke.steps)} steps, the last: "
+            f"{_log_line(smoke.steps[-1])}; required: at most {MOST_SKIPPED}"
+        )
     if broken := [parameter for parameter in smoke.parameters if not parameter.finite]:
-        said = f"gradients are not finite in {_names(broken)}; required: all finite"
-        return complete(fail(said), smoke)
-    noted = f", {skipped} skipped while the GradScaler calibrated" if skipped else ""
-    return ok(f"{_line(taken[-1])} in the last of {len(smoke.steps)} steps{noted}; all finite")
+        return fail(f"non-finite gradients in {_names(broken)}; required: all finite")
+    calibration = f", {skipped} skipped while the GradScaler calibrated" if skipped else ""
+    last = f"{_log_line(updates[-1])} in the last of {len(smoke.steps)} steps"
+    return ok(f"{last}{calibration}; all finite")
 
 
-def _wanting(step: Step) -> str:
-    """What this step should have been, "" if it is."""
+def _required(step: Step) -> str:
+    """The condition that this step violates, "" if none."""
     loss = float(step.loss)
     if not math.isfinite(loss) or loss == 0.0:
         return "a finite loss that is not 0"
@@ -165,40 +151,40 @@ def _wanting(step: Step) -> str:
     return ""
 
 
-def _line(step: Step) -> str:
-    """As a training log prints it."""
+def _log_line(step: Step) -> str:
+    """In the format of a training log."""
     numbers = {"loss": step.loss, "grad_norm": step.grad_norm}
-    said = ", ".join(f"'{name}': {float(value):.4f}" for name, value in numbers.items())
-    return f"{{{said}, 'learning_rate': {step.lr:g}}}"
+    items = ", ".join(f"'{name}': {float(value):.4f}" for name, value in numbers.items())
+    return f"{{{items}, 'learning_rate': {step.lr:g}}}"
 
 
 LOSS_FINITE = Check(
     code="SMK002",
     slug="loss-finite",
     title="Loss and gradients are finite",
-    why="A loss or gradient that is nan or inf in the first steps of a known-good model comes from "
-    "a kernel, a library or the precision, not from the data. A loss of exactly 0 is a NaN in "
-    "disguise in many logs: the Trainer's logging_nan_inf_filter prints a NaN loss as 0.0, and "
-    "only grad_norm tells. An fp16 GradScaler starts high on purpose, so a few skipped steps are "
-    "normal. What is not finite is repeated with one thing changed at a time, as SMK001 tells, and "
-    "the first module or operation that makes it is named.",
+    why="A nan or inf in the first steps of a known-good model comes from a kernel, a library or "
+    "the precision, not from the data. A loss of exactly 0 can hide a NaN: the Trainer's "
+    "logging_nan_inf_filter prints a NaN loss as 0.0. An fp16 GradScaler starts high on purpose, "
+    "so a few skipped steps are normal.",
     passes=(
-        "loss finite and not 0 in every step",
-        "gradients finite in every step that was not skipped",
-        "up to 10 steps skipped by an fp16 GradScaler",
+        "the loss is finite and not 0 in every step",
+        "gradients are finite in every step that was not skipped",
+        "an fp16 GradScaler skips at most 10 steps",
     ),
     fails=(
-        "a loss is nan, inf or exactly 0, a gradient is not finite in a step that was "
-        "taken, or the GradScaler skipped every step",
+        "a loss is nan, inf or exactly 0",
+        "a gradient is not finite in a step that was not skipped",
+        "the GradScaler skips more than 10 steps, or all",
     ),
-    fix="Run the doctor again with --precision fp32, and on an H100, H200 or B200 with "
-    "TORCH_CUDNN_SDPA_DEPRIORITIZED=1 in the environment (torch 2.10 and newer): the one that "
-    "helps names the precision or the attention kernel. In your own script the same switch is "
-    "torch.backends.cuda.enable_cudnn_sdp(False). If neither helps, reinstall torch in a fresh "
-    "environment, then suspect the GPU.",
+    fix="Repeat the run in fp32, and on an H100, H200 or B200 without cuDNN attention (torch 2.10 "
+    "and newer). The one that helps identifies the precision or the attention kernel as the "
+    "cause.\n"
+    "doctor run --precision fp32\n"
+    "TORCH_CUDNN_SDPA_DEPRIORITIZED=1 doctor run\n"
+    "If neither helps, reinstall torch in a fresh environment, then suspect the GPU.",
     limits="that the loss falls, or stays finite beyond these few steps.",
     owner=Owner.ENVIRONMENT,
-    judge=on_each(loss_finite),
+    judge=on_each(with_diagnosis(loss_finite)),
     returns=True,
     required="smoke",
     sources=("bts-quick", "cbl-verification", "ps-P5", "ps-P8", "ps-P10"),
@@ -214,8 +200,8 @@ def gradients_reach_all(smoke: Smoke) -> Verdict:
     without = [parameter for parameter in smoke.parameters if not parameter.had_gradient]
     total = len(smoke.parameters)
     if without:
-        said = f"{len(without)} of {total} parameters had no non-zero gradient"
-        return complete(fail(f"{said}: {_names(without)}; required: all have one"), smoke)
+        count = f"{len(without)} of {total} parameters had no non-zero gradient"
+        return fail(f"{count}: {_names(without)}; required: all have one")
     return ok(f"all {total} trainable parameters had a non-zero gradient")
 
 
@@ -223,22 +209,28 @@ GRADIENTS_REACH_ALL = Check(
     code="SMK003",
     slug="gradients-reach-all",
     title="Gradients reach every trainable parameter",
-    why="A parameter without a gradient does not learn, and nothing complains: the loss falls all "
-    "the same, because the others make up for it. Causes are a graph cut by detach or no_grad, "
-    "reentrant checkpointing whose inputs need no gradient, and values that underflow to zero in "
-    "half precision.",
-    passes=("every trainable parameter had a non-zero gradient in some step that was not skipped",),
-    fails=("some parameter had none, or only zeros",),
-    fix="In half precision run again with --precision fp32: if all have gradients then, they "
-    "underflow (fp16 needs a GradScaler). Otherwise a kernel does not compute its backward pass: "
-    "reinstall torch in a fresh environment.",
-    limits="that the gradients are right: they are only not zero.",
+    why="A parameter without a gradient does not learn, and no error is raised: the loss still "
+    "falls, because the other parameters compensate. Causes are a graph cut by detach or no_grad, "
+    "reentrant checkpointing whose inputs need no gradient, and underflow to zero in half "
+    "precision.",
+    passes=("every trainable parameter has a non-zero gradient in a step that was not skipped",),
+    fails=("a parameter has no gradient, or only zeros",),
+    fix="Repeat the run in fp32 if it was in half precision.\n"
+    "doctor run --precision fp32\n"
+    "If all parameters then have gradients, they underflow (fp16 needs a GradScaler). Otherwise a "
+    "kernel does not compute its backward pass: reinstall torch in a fresh environment.",
+    limits="that the gradients are correct: they are only not zero.",
     owner=Owner.ENVIRONMENT,
-    judge=on_each(gradients_reach_all),
+    judge=on_each(with_diagnosis(gradients_reach_all)),
     returns=True,
     required="smoke",
     sources=("fnr-gradients", "ps-P18"),
     after=("SMK001",),
+)
+
+ROUNDING = (
+    "bf16 rounding at 1.0 discards an update of up to 2^-8 (0.0039) upwards and 2^-9 (0.00195) "
+    "downwards"
 )
 
 
@@ -247,35 +239,32 @@ def weights_move(smoke: Smoke) -> Verdict:
         return unknown("no parameter was recorded")
     if not all(parameter.finite for parameter in smoke.parameters):
         return unknown("gradients are not finite, see SMK002")
-    stuck = [parameter for parameter in smoke.parameters if not parameter.moved]
+    unchanged = [parameter for parameter in smoke.parameters if not parameter.moved]
     total, after = len(smoke.parameters), f"{len(smoke.steps)} steps at lr {smoke.lr:g}"
-    if not stuck:
+    if not unchanged:
         return ok(f"all {total} trainable parameters changed in {after}, without weight decay")
-    said = f"{len(stuck)} of {total} parameters are unchanged after {after}: {_names(stuck)}"
-    if any(parameter.dtype == "bfloat16" and parameter.had_gradient for parameter in stuck):
-        return fail(f"{said}; {FLOOR}", owner=Owner.JOB)
-    fix = "The optimizer did not reach them: see whether SMK003 names the same ones."
-    return fail(f"{said}; required: all change", fix=fix, owner=Owner.ENVIRONMENT)
+    count = f"{len(unchanged)} of {total} parameters are unchanged after {after}"
+    summary = f"{count}: {_names(unchanged)}; required: all change"
+    if any(parameter.dtype == "bfloat16" and parameter.had_gradient for parameter in unchanged):
+        return fail(f"{summary}; {ROUNDING}", owner=Owner.JOB)
+    fix = "Compare with SMK003: the optimizer did not update these parameters."
+    return fail(summary, fix=fix, owner=Owner.ENVIRONMENT)
 
-
-FLOOR = "at 1.0 bf16 rounds away a step of up to 2^-8 (0.0039) upwards and 2^-9 (0.00195) downwards"
 
 WEIGHTS_MOVE = Check(
     code="SMK004",
     slug="weights-move",
     title="Every trainable parameter changes, norms included",
-    why="A bf16 weight keeps 8 significant bits. At 1.0 an upward step of up to 2^-8 (0.0039) and "
-    "a downward step of up to 2^-9 (0.00195) is rounded away, ties included, and AdamW moves a "
-    "weight by about the learning rate. So norm weights, which start at 1.0, stay there for the "
-    "whole run when weights and optimizer are bf16, while the loss falls. Smaller weights "
-    "lose the smaller part of their steps. Autocast over fp32 weights does not do this. Weight "
-    "decay is 0 here, because decay would move a weight that learns nothing.",
-    passes=("every trainable parameter differs from its initial copy after the steps",),
-    fails=("some are unchanged bit for bit",),
+    why="AdamW changes a weight by about the learning rate. At 1.0, bf16 rounds upward updates of "
+    "up to 2^-8 (0.0039) and downward ones of up to 2^-9 (0.00195) away. So norm weights, "
+    "initialized to 1.0, stay unchanged for the whole run if weights and optimizer are bf16, "
+    "while the loss falls. Autocast over fp32 weights has no such problem.",
+    passes=("every trainable parameter differs from its initial value after the steps",),
+    fails=("a trainable parameter is unchanged bit for bit",),
     fix="Keep the weights and the optimizer state in fp32 and compute in bf16 under autocast "
-    "(--recipe amp), or let the optimizer carry what rounding loses: Kahan summation or stochastic "
-    "rounding. A larger learning rate only hides it.",
-    limits="that the weights move in the right direction, or enough.",
+    "(--recipe amp), or use an optimizer that compensates for rounding: Kahan summation or "
+    "stochastic rounding. A larger learning rate only hides the problem.",
+    limits="that the weights change in the right direction, or enough.",
     owner=Owner.JOB,
     judge=on_each(weights_move),
     returns=True,
@@ -286,9 +275,10 @@ WEIGHTS_MOVE = Check(
 
 
 def _names(parameters: Sequence[Parameter]) -> str:
-    shown = ", ".join(f"{parameter.name} ({parameter.dtype})" for parameter in parameters[:SHOWN])
-    rest = len(parameters) - SHOWN
-    return f"{shown} and {rest} more" if rest > 0 else shown
+    listed = parameters[:MAX_NAMES]
+    names = ", ".join(f"{parameter.name} ({parameter.dtype})" for parameter in listed)
+    rest = len(parameters) - MAX_NAMES
+    return f"{names} and {rest} more" if rest > 0 else names
 
 
 CHECKS = (STEP_COMPLETES, LOSS_FINITE, GRADIENTS_REACH_ALL, WEIGHTS_MOVE)

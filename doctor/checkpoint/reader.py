@@ -1,4 +1,4 @@
-"""A layout -> what its files hold: each file by the reader that its content asks for."""
+"""A layout -> what its files hold: each file by the reader for its content."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ PICKLES = (b"PK\x03\x04", *(b"\x80" + bytes([protocol]) for protocol in range(1,
 
 TORCH = (".pt", ".pth", ".bin", ".ckpt")
 
-AT_FAULT = ("a git-LFS pointer", "a web page", "the words", "a download", "zeros")
-"""Beginnings of what `describe_file_type` says of files that are nobody's checkpoint."""
+NOT_A_CHECKPOINT = ("a git-LFS pointer", "a web page", "the words", "a download", "zeros")
+"""Beginnings of descriptions of files that are never a checkpoint."""
 
 
 @dataclass(slots=True)
@@ -45,7 +45,7 @@ class LayoutContents:
 
 
 def read_layout(layout: Layout, stage: Stage) -> LayoutContents:
-    """Headers, norms and the optimizer's state. What is wrong stands in the shards' problems."""
+    """Headers, norms and the optimizer's state. What is wrong is in the shards' problems."""
     contents = LayoutContents()
     for file in layout.files:
         _weights(layout.directory, file, stage, contents)
@@ -62,14 +62,14 @@ def _weights(directory: Directory, file: str, stage: Stage, contents: LayoutCont
         try:
             with directory.open(file) as source:
                 shard = read_file(source, file)
-                norms, born = read_vectors(source, shard.tensors)
+                norms, at_one = read_vectors(source, shard.tensors)
         except CheckpointError as error:
             contents.shards.append(unreadable(file, 0, error))
             return
     contents.pickles += bool(shard.imports or shard.pickled)
     contents.shards.append(shard)
     contents.norms += norms
-    contents.initialized_to_one += born
+    contents.initialized_to_one += at_one
 
 
 def _state(directory: Directory, file: str, stage: Stage, contents: LayoutContents) -> Shard:
@@ -81,10 +81,10 @@ def _state(directory: Directory, file: str, stage: Stage, contents: LayoutConten
         except CheckpointError as error:
             shard = unreadable(file, 0, error)
     contents.pickles += bool(shard.imports or shard.pickled)
-    return replace(shard, tensors=(), problems=_noted(shard.problems))
+    return replace(shard, tensors=(), problems=_as_notes(shard.problems))
 
 
-def _noted(problems: Iterable[Problem]) -> tuple[Problem, ...]:
+def _as_notes(problems: Iterable[Problem]) -> tuple[Problem, ...]:
     return tuple(
         Problem(kind="note", file=problem.file, text=problem.text)
         if problem.kind == "not-inspectable"
@@ -106,19 +106,19 @@ def read_file(source: Source, file: str) -> Shard:
         from doctor.checkpoint.formats.torch_files import read_torch
 
         return replace(read_torch(source, file), pickled=True)
-    known = describe_file_type(first)
-    if known and known.startswith(AT_FAULT):
-        problem = Problem(kind="disguised", file=shown(file), text=f"is {known}")
+    file_type = describe_file_type(first)
+    if file_type and file_type.startswith(NOT_A_CHECKPOINT):
+        problem = Problem(kind="disguised", file=shown(file), text=f"is {file_type}")
         return Shard(file, source.size, problems=(problem,), readable=False)
     if file.endswith((*TORCH, ".gguf")) and first[8:9] != b"{":
-        text = f"is {known or _nothing(file, first)}"
+        text = f"is {file_type or _describe_unknown(file, first)}"
         return unreadable(
             file, source.size, CheckpointError("not-inspectable" if first else "damaged", text)
         )
     return read_shard(source, file)
 
 
-def _nothing(file: str, first: bytes) -> str:
+def _describe_unknown(file: str, first: bytes) -> str:
     if not first:
         return "empty"
     if first[257:262] == b"ustar":
@@ -140,12 +140,14 @@ def _group(directory: Directory, group: FileGroup, stage: Stage, contents: Layou
     contents.pickles += len(shards) + len(states)
     if group.state:
         shards, states = [], [*shards, *states]
-    contents.others += [replace(one, tensors=(), problems=_noted(one.problems)) for one in states]
+    contents.others += [
+        replace(one, tensors=(), problems=_as_notes(one.problems)) for one in states
+    ]
     contents.shards += shards
     with stage(f"read the norms of {shown(group.under or directory.address, 300)}"):
-        norms, born = read_scattered(directory, [t for shard in shards for t in shard.tensors])
+        norms, at_one = read_scattered(directory, [t for shard in shards for t in shard.tensors])
     contents.norms += norms
-    contents.initialized_to_one += born
+    contents.initialized_to_one += at_one
 
 
 def _ranks(directory: Directory, group: FileGroup, stage: Stage, contents: LayoutContents) -> None:
@@ -156,32 +158,36 @@ def _ranks(directory: Directory, group: FileGroup, stage: Stage, contents: Layou
         _weights(directory, file, stage, contents)
         if not several:
             continue
-        lead = f"rank.{number}."
+        prefix = f"rank.{number}."
         shard = contents.shards[-1]
-        named = tuple(tensor._replace(name=lead + tensor.name) for tensor in shard.tensors)
-        contents.shards[-1] = replace(shard, tensors=named, optimizer=_led(shard.optimizer, lead))
-        contents.norms[before[0] :] = [_named(norm, lead) for norm in contents.norms[before[0] :]]
+        named = tuple(tensor._replace(name=prefix + tensor.name) for tensor in shard.tensors)
+        contents.shards[-1] = replace(
+            shard, tensors=named, optimizer=_with_prefix(shard.optimizer, prefix)
+        )
+        contents.norms[before[0] :] = [
+            _renamed(norm, prefix) for norm in contents.norms[before[0] :]
+        ]
         contents.initialized_to_one[before[1] :] = [
-            _named(norm, lead) for norm in contents.initialized_to_one[before[1] :]
+            _renamed(norm, prefix) for norm in contents.initialized_to_one[before[1] :]
         ]
 
 
-def _named(norm: Norm, lead: str) -> Norm:
-    return Norm(name=lead + norm.name, dtype=norm.dtype, size=norm.size, value=norm.value)
+def _renamed(norm: Norm, prefix: str) -> Norm:
+    return Norm(name=prefix + norm.name, dtype=norm.dtype, size=norm.size, value=norm.value)
 
 
-def _led(state: OptimizerState | None, lead: str) -> OptimizerState | None:
-    """An optimizer's state with its keys told apart from those of other ranks."""
+def _with_prefix(state: OptimizerState | None, prefix: str) -> OptimizerState | None:
+    """An optimizer's state with keys that differ from those of other ranks."""
     if state is None:
         return None
     groups = tuple(
         replace(
             group,
-            keys=tuple(f"{lead}{key}" for key in group.keys),
-            names=tuple(lead + name for name in group.names),
+            keys=tuple(f"{prefix}{key}" for key in group.keys),
+            names=tuple(prefix + name for name in group.names),
         )
         for group in state.groups
     )
-    entries = tuple(replace(entry, key=f"{lead}{entry.key}") for entry in state.entries)
-    masters = tuple(master._replace(name=lead + master.name) for master in state.masters)
+    entries = tuple(replace(entry, key=f"{prefix}{entry.key}") for entry in state.entries)
+    masters = tuple(master._replace(name=prefix + master.name) for master in state.masters)
     return replace(state, groups=groups, entries=entries, masters=masters)

@@ -1,4 +1,4 @@
-"""What every reader gives: tensors, and where their bytes are."""
+"""What every reader returns: tensors, and where their bytes are."""
 
 from __future__ import annotations
 
@@ -48,14 +48,14 @@ class Tensor(NamedTuple):
 
 def distinct(tensors: Iterable[Tensor]) -> list[Tensor]:
     """Each range of bytes once: tied weights are one, and a view counts what is stored of it."""
-    found: dict[tuple[str, int, int, tuple[Part, ...]], Tensor] = {}
+    unique: dict[tuple[str, int, int, tuple[Part, ...]], Tensor] = {}
     for tensor in tensors:
-        found.setdefault((tensor.file, tensor.begin, tensor.end, tensor.parts), tensor)
+        unique.setdefault((tensor.file, tensor.begin, tensor.end, tensor.parts), tensor)
     return [
         tensor._replace(elements=min(tensor.elements, tensor.stored_bytes * 8 // bits))
         if tensor.strides is not None and (bits := BITS.get(tensor.dtype))
         else tensor
-        for tensor in found.values()
+        for tensor in unique.values()
     ]
 
 
@@ -80,9 +80,9 @@ class Group:
     lr: float | None = None
     weight_decay: float | None = None
     initial_lr: float | None = None
-    """What a schedule started from, where the group tells it."""
+    """The initial rate of a schedule, where the group has it."""
     options: tuple[str, ...] = ()
-    """The names of what else the group says; they tell the kind of the optimizer."""
+    """Names of the group's other options; they identify the kind of the optimizer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,8 +129,8 @@ class Shard:
     """Of these, what torch.load(weights_only=True) refuses."""
     optimizer: OptimizerState | None = None
     step: int | None = None
-    """How many steps the run had taken, where the file tells (global_step, iter_num)."""
+    """Steps that the run had taken, where the file has a counter (global_step, iter_num)."""
     writer: str = ""
-    """Whose checkpoint it is, where its contents tell: Lightning, nanoGPT."""
+    """The program that wrote it, where its contents show: Lightning, nanoGPT."""
     pickled: bool = False
     """It is a pickle, or an archive with one."""

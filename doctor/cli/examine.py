@@ -41,7 +41,7 @@ def check_installed() -> None:
 def _check_names(job: Job) -> None:
     """Raise UserError where a file or directory of the job does not exist."""
     from doctor.collect.interpreter import program
-    from doctor.collect.own_training import factory_of, find_folder
+    from doctor.collect.own_training import factory_of, find_directory
 
     if job.device == "mps" and sys.platform != "darwin":
         raise UserError("--device mps requires macOS")
@@ -55,7 +55,7 @@ def _check_names(job: Job) -> None:
     if job.model:
         factory_of(job.model)
     if job.hf:
-        find_folder(job.hf)
+        find_directory(job.hf)
 
 
 @contextlib.contextmanager

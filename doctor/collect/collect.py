@@ -27,6 +27,7 @@ from doctor.collect.diagnosis import diagnose
 from doctor.collect.gpus import PerGpuSmoke, Watch, run_load_tests, without_load
 from doctor.collect.host import read_host
 from doctor.collect.interpreter import choose
+from doctor.collect.left_out import after_smoke, without_kernel
 from doctor.collect.own_training import collect_own
 from doctor.collect.torch_child import (
     ReportProgress,
@@ -39,7 +40,16 @@ from doctor.collect.torch_child import (
 )
 from doctor.collect.workers import Worker, end, start_workers
 from doctor.facts.facts import Facts
-from doctor.facts.machine import Cuda, Driver, Gpu, Host, Interpreter, Place, Torch
+from doctor.facts.machine import (
+    Cuda,
+    Driver,
+    Gpu,
+    Host,
+    Interpreter,
+    Libraries,
+    Place,
+    Torch,
+)
 from doctor.facts.training import ModelShape, OwnModel, Smoke
 from doctor.facts.views import find_target
 from doctor.job.expect import Expect
@@ -48,9 +58,14 @@ from doctor.job.run_options import RunOptions
 
 OWN_SECONDS = 0.5
 """The part of a budget for the doctor's own start and report."""
-DRIVER_SECONDS, GPU_SECONDS = 8.0, 2.0
+PATIENCE_SECONDS = 8.0
+"""After which the user is told that the driver is slow."""
+DRIVER_SECONDS, GPU_SECONDS = 30.0, 5.0
 """For the driver to respond, and for each GPU beyond the first: without persistence mode the driver
-first initializes one GPU after the other."""
+first initializes one GPU after the other, which takes 1 to 3 s each, and 7 s in
+confidential-computing mode (driver-persistence, nvtrust-113)."""
+FROM_NVML = ("confidential", "nvml_library", "nvml_mounted")
+"""Fields of Driver that its probe reports as they are."""
 MOST_GPUS = 8
 PLACE_SECONDS = 8.0
 CHECKPOINT_SECONDS = 120.0
@@ -90,8 +105,7 @@ def _collect(
 
     report_progress("importing torch")
     interpreter, torch = read_import(path, why, child)
-    report_progress("waiting for the driver")
-    driver_section, gpus = driver.result()
+    driver_section, gpus = _wait_for(driver, seconds, started, report_progress)
     facts = Facts(
         job=without_secrets(job),
         options=options,
@@ -166,7 +180,9 @@ def _train(
         return facts
     if isinstance(chosen, Unknown):
         return facts.with_(smoke=chosen)
-    others = PerGpuSmoke(workers, facts.job, chosen)
+    if reason := without_kernel(facts, device):
+        return facts.with_(smoke=reason)
+    others = PerGpuSmoke(workers, facts, chosen)
     smoke = run_smoke(child, facts.job, device, chosen, report_progress)
     siblings = others.smokes()
     if isinstance(smoke, Smoke):
@@ -182,7 +198,8 @@ def _own(
     if not facts.options.smoke or not (facts.job.model or facts.job.hf):
         return None
     device, chosen, interpreter = _device(facts), facts.chosen, facts.interpreter
-    for section in (facts.torch, interpreter, device, chosen):
+    reason = device if isinstance(device, Unknown) else after_smoke(facts, device)
+    for section in (facts.torch, interpreter, reason, chosen):
         if isinstance(section, Unknown):
             return section
     assert isinstance(interpreter, Interpreter)
@@ -203,8 +220,14 @@ def _examine_cuda(
     if not isinstance(cuda, Cuda):
         return facts.with_(libraries=cuda)
     if workers:
-        cuda = run_kernels(cuda, [worker.child for worker in workers], report_progress)
-    libraries, torch, cuda = read_libraries(child, torch, cuda)
+        processes = [worker.child for worker in workers]
+        cuda = run_kernels(cuda, processes, report_progress, facts.job.gpus)
+    device = _device(facts)
+    facts = facts.with_(cuda=cuda)
+    libraries: Libraries | Unknown | None
+    libraries = device if isinstance(device, Unknown) else without_kernel(facts, device)
+    if libraries is None:
+        libraries, torch, cuda = read_libraries(child, torch, cuda)
     kernels = (gpu.kernel for gpu in cuda.gpus)
     return facts.with_(torch=torch, cuda=unless_cut_off(cuda, *kernels), libraries=libraries)
 
@@ -231,6 +254,21 @@ def _device(facts: Facts) -> str | Unknown:
     return Unknown(reason=f"torch sees no GPU to train on: {detail}".rstrip(": "))
 
 
+def _wait_for(
+    driver: Future[tuple[Driver | Unknown, Gpus] | tuple[None, None]],
+    seconds: float,
+    started: float,
+    report_progress: ReportProgress,
+) -> tuple[Driver | Unknown | None, Gpus]:
+    """The driver's sections; a slow start is reported while it lasts."""
+    report_progress("waiting for the driver")
+    try:
+        return driver.result(max(0.0, started + PATIENCE_SECONDS - time.monotonic()))
+    except TimeoutError:
+        report_progress(f"waiting for the driver, which is slow; at most {seconds:.0f} s")
+    return driver.result()
+
+
 def driver_seconds(host: Host) -> float:
     """How long the driver of this host's GPUs may take to respond."""
     return DRIVER_SECONDS + GPU_SECONDS * max(0, min(host.nvidia_devices, MOST_GPUS) - 1)
@@ -251,6 +289,7 @@ def _driver(children: Children, seconds: float) -> tuple[Driver | Unknown, Gpus]
             "cuda": cuda.ended,
             "version": versions.get("version"),
             "cuda_version": version,
+            **{name: versions.get(name) for name in FROM_NVML},
         },
         Driver,
     )

@@ -1,4 +1,4 @@
-"""Repeating a training that went wrong, one change at a time, until something mends it."""
+"""Bisection of a faulty training: it is repeated with one change at a time until one fixes it."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ import msgspec
 from doctor.collect.child import Answer
 from doctor.collect.children import fit
 from doctor.collect.torch_child import ReportProgress, TorchChild, cut_short
+from doctor.facts.error_texts import is_final
 from doctor.facts.training import LEFT_OUT, Attempt, Diagnosis, Fault, Smoke
 
 CHANGES = (
@@ -25,21 +26,21 @@ CHANGES = (
     "lower-lr",
     "other-batch",
 )
-"""In the order in which they are tried, after "repeat": the training as it was."""
+"""In the order of the attempts, after "repeat": the unchanged training."""
 
 TOTAL_SECONDS = 180.0
 ATTEMPT_SECONDS = 20.0
-"""Of the small model, once torch is imported."""
+"""For one attempt with the small model, once torch is imported."""
 REPEATS = 3
-"""With nothing changed, where the first of them is well."""
+"""Repetitions with nothing changed, if the first one shows no fault."""
 MOST_SKIPPED = 10
 """Steps that an fp16 GradScaler may skip while it calibrates."""
 
 
-def fault_of(smoke: Smoke, expected: Sequence[str] = ()) -> Fault | None:
-    """What went wrong, by the same rules as SMK001 to SMK003; None: nothing.
+def fault_of(smoke: Smoke, expect_no_grad: Sequence[str] = ()) -> Fault | None:
+    """The fault, by the same rules as SMK001 to SMK003; None if there is none.
 
-    `expected` are patterns of parameters that need no gradient.
+    `expect_no_grad` are patterns of parameters that need no gradient.
     """
     if ended := next((stage.ended for stage in smoke.stages if not stage.ended.ok), None):
         if ended.how == "budget":
@@ -53,17 +54,17 @@ def fault_of(smoke: Smoke, expected: Sequence[str] = ()) -> Fault | None:
             return "zero loss"
         if not step.skipped and not math.isfinite(float(step.grad_norm)):
             return "non-finite gradient"
-    return _fault_of_gradients(smoke, expected)
+    return _fault_of_gradients(smoke, expect_no_grad)
 
 
-def _fault_of_gradients(smoke: Smoke, expected: Sequence[str]) -> Fault | None:
+def _fault_of_gradients(smoke: Smoke, expect_no_grad: Sequence[str]) -> Fault | None:
     skipped = sum(step.skipped for step in smoke.steps)
     if smoke.steps and (skipped == len(smoke.steps) or skipped > MOST_SKIPPED):
         return "non-finite gradient"
     if not all(parameter.finite for parameter in smoke.parameters):
         return "non-finite gradient"
     without = (each.name for each in smoke.parameters if not each.had_gradient)
-    if any(not any(fnmatchcase(name, glob) for glob in expected) for name in without):
+    if any(not any(fnmatchcase(name, glob) for glob in expect_no_grad) for name in without):
         return "no gradient"
     return None
 
@@ -72,135 +73,139 @@ def diagnose(
     child: TorchChild,
     subject: Mapping[str, Any],
     smoke: Smoke,
-    told: ReportProgress = lambda stage: None,
+    report_progress: ReportProgress = lambda stage: None,
     *,
     attempt_seconds: float = ATTEMPT_SECONDS,
     total_seconds: float = TOTAL_SECONDS,
-    expected: Sequence[str] = (),
+    expect_no_grad: Sequence[str] = (),
 ) -> Diagnosis | None:
-    """What mends the fault that `smoke` shows, and where it comes from; None: it shows none.
+    """The change that fixes the fault of `smoke`, and its origin; None if there is nothing to find.
 
-    `subject` is what was trained, as the probe `subjects.py` describes it. Takes no longer than
-    `total_seconds` and one import of torch; what was left out then stands in the attempts.
+    There is nothing if there is no fault, or an error that no change avoids.
+
+    `subject` describes the training for the probe `subjects.py`. Takes at most `total_seconds` and
+    one import of torch; attempts beyond that are recorded as left out.
     """
-    fault = fault_of(smoke, expected)
-    if fault is None:
+    fault = fault_of(smoke, expect_no_grad)
+    if fault is None or any(is_final(stage.ended) for stage in smoke.stages):
         return None
-    child.end()  # a new process: what the faulty training did to its own is gone
-    search = _Search(child, subject, smoke, told, fault, expected, attempt_seconds)
-    return search.run(time.monotonic() + total_seconds)
+    child.end()  # a new process, free of side effects of the faulty training
+    bisection = _Bisection(
+        child, subject, smoke, report_progress, fault, expect_no_grad, attempt_seconds
+    )
+    return bisection.run(time.monotonic() + total_seconds)
 
 
-class _Search:
-    """One search: its attempts so far, and what the looks found."""
+class _Bisection:
+    """One bisection and its attempts so far."""
 
     def __init__(
         self,
         child: TorchChild,
         subject: Mapping[str, Any],
         smoke: Smoke,
-        told: ReportProgress,
+        report_progress: ReportProgress,
         fault: Fault,
-        expected: Sequence[str],
+        expect_no_grad: Sequence[str],
         seconds: float,
     ) -> None:
-        self._child, self._told, self._seconds = child, told, seconds
-        self._fault, self._expected = fault, expected
+        self._child, self._report_progress, self._seconds = child, report_progress, seconds
+        self._fault, self._expect_no_grad = fault, expect_no_grad
         self._smoke = smoke
         self._subject = dict(subject)
         self._attempts: list[Attempt] = []
         self._deadline = 0.0
 
     def run(self, deadline: float) -> Diagnosis:
-        began, self._deadline = time.monotonic(), deadline
-        found = self._look()
-        if found.bad_batch:
-            self._try("other-batch")
-        elif not found.bad_weights and self._comes_back():
-            found = self._follow(found)
-            self._change()
-        seconds = time.monotonic() - began
-        return msgspec.structs.replace(found, attempts=tuple(self._attempts), seconds=seconds)
+        started, self._deadline = time.monotonic(), deadline
+        diagnosis = self._inspect()
+        if diagnosis.bad_batch:
+            self._attempt("other-batch")
+        elif not diagnosis.bad_weights and self._is_reproducible():
+            diagnosis = self._locate(diagnosis)
+            self._try_changes()
+        seconds = time.monotonic() - started
+        return msgspec.structs.replace(diagnosis, attempts=tuple(self._attempts), seconds=seconds)
 
-    def _comes_back(self) -> bool:
-        """Whether the fault is there again with nothing changed; if not, some times more."""
+    def _is_reproducible(self) -> bool:
+        """Whether the fault returns with nothing changed; if not, up to REPEATS attempts."""
         for _ in range(REPEATS):
-            if self._try("repeat").outcome != "mended":
+            if self._attempt("repeat").outcome != "fixed":
                 return len(self._attempts) == 1
         return False
 
-    def _change(self) -> None:
-        """One change after the other, until one mends it and it comes back without that."""
+    def _try_changes(self) -> None:
+        """One change after the other, until one fixes the fault; then once more without it."""
         for change in CHANGES:
-            if self._try(change).outcome == "mended":
-                self._try("repeat")
+            if self._attempt(change).outcome == "fixed":
+                self._attempt("repeat")
                 return
 
-    def _try(self, change: str) -> Attempt:
+    def _attempt(self, change: str) -> Attempt:
         attempt = Attempt(change=change, outcome="not possible", detail=LEFT_OUT)
         if time.monotonic() < self._deadline:
-            answer = self._ask("attempt", change=change)
+            answer = self._request("attempt", change=change)
             if answer.ended.how != "budget":
-                attempt = self._tried(change, answer)
+                attempt = self._evaluate(change, answer)
         self._attempts.append(attempt)
         return attempt
 
-    def _tried(self, change: str, answer: Answer) -> Attempt:
-        inside, seconds = _inside(answer, "attempt"), answer.ended.seconds
-        if reason := inside.get("not_possible"):
+    def _evaluate(self, change: str, answer: Answer) -> Attempt:
+        content, seconds = _content(answer, "attempt"), answer.ended.seconds
+        if reason := content.get("not_possible"):
             return Attempt(
                 change=change, outcome="not possible", detail=str(reason), seconds=seconds
             )
-        smoke = fit(inside.get("smoke"), Smoke)
+        smoke = fit(content.get("smoke"), Smoke)
         if not isinstance(smoke, Smoke):
-            was = self._smoke
-            smoke = cut_short(answer, was.device, was.precision, was.recipe)
-        fault = fault_of(smoke, self._expected)
+            original = self._smoke
+            smoke = cut_short(answer, original.device, original.precision, original.recipe)
+        fault = fault_of(smoke, self._expect_no_grad)
         last = smoke.steps[-1] if smoke.steps else None
         return Attempt(
             change=change,
-            outcome="mended" if fault is None else "same" if fault == self._fault else "other",
-            detail=_ending(fault, smoke),
+            outcome="fixed" if fault is None else "same" if fault == self._fault else "other",
+            detail=_describe_end(fault, smoke),
             loss=last.loss if last else None,
             grad_norm=last.grad_norm if last else None,
             seconds=seconds,
         )
 
-    def _look(self) -> Diagnosis:
-        """Batch and weights, before a kernel is given them."""
-        answer = self._ask("look")
-        noted: Any = next((note["look"] for note in answer.notes if "look" in note), {})
-        return self._read(_inside(answer, "look") or noted)
+    def _inspect(self) -> Diagnosis:
+        """Batch and weights, before a kernel reads them."""
+        answer = self._request("look")
+        partial: Any = next((note["look"] for note in answer.notes if "look" in note), {})
+        return self._decode(_content(answer, "look") or partial)
 
-    def _follow(self, found: Diagnosis) -> Diagnosis:
-        """Where values stop being finite; the operation in a try of its own."""
+    def _locate(self, diagnosis: Diagnosis) -> Diagnosis:
+        """Where values stop being finite; the operation in an attempt of its own."""
         if not self._fault.startswith("non-finite"):
-            return found
-        told = _inside(self._ask("walk"), "walk")
-        if told.get("born") == "gradient":
-            told |= _inside(self._ask("anomaly", step=told["step"]), "anomaly")
-        return self._read(msgspec.to_builtins(found) | told)
+            return diagnosis
+        place = _content(self._request("walk"), "walk")
+        if place.get("born") == "gradient":
+            place |= _content(self._request("anomaly", step=place["step"]), "anomaly")
+        return self._decode(msgspec.to_builtins(diagnosis) | place)
 
-    def _read(self, told: Any) -> Diagnosis:
-        """What a look told; a probe that tells something else told nothing."""
+    def _decode(self, fields: Any) -> Diagnosis:
+        """The fields of a probe's answer as a diagnosis; an empty one if they are malformed."""
         empty = {"type": "Diagnosis", "fault": self._fault}
-        read = fit(empty | told, Diagnosis) if isinstance(told, dict) else None
-        return read if isinstance(read, Diagnosis) else Diagnosis(fault=self._fault)
+        decoded = fit(empty | fields, Diagnosis) if isinstance(fields, dict) else None
+        return decoded if isinstance(decoded, Diagnosis) else Diagnosis(fault=self._fault)
 
-    def _ask(self, name: str, **request: Any) -> Answer:
-        """The answer to one look; in a new process where the old one has no fresh model."""
-        answer = self._asked(name, **request)
-        if _inside(answer, name).get("stale"):
+    def _request(self, name: str, **request: Any) -> Answer:
+        """The answer to one request; from a new process if the old one has no fresh model."""
+        answer = self._request_once(name, **request)
+        if _content(answer, name).get("stale"):
             self._child.end()
-            answer = self._asked(name, **request)
+            answer = self._request_once(name, **request)
         return answer
 
-    def _asked(self, name: str, **request: Any) -> Answer:
-        what = request.get("change", name)
+    def _request_once(self, name: str, **request: Any) -> Answer:
+        label = request.get("change", name)
         seconds = max(1.0, min(self._seconds, self._deadline - time.monotonic()))
         return self._child.request(
             seconds,
-            lambda stage: self._told(f"finding the cause ({what}): {stage}"),
+            lambda stage: self._report_progress(f"finding the cause ({label}): {stage}"),
             stage=name,
             subject=self._subject,
             device=self._smoke.device,
@@ -210,14 +215,14 @@ class _Search:
         )
 
 
-def _inside(answer: Answer, name: str) -> dict[str, Any]:
-    """What an answer holds under that name; {} if it is nothing of the kind."""
-    found = (answer.answer or {}).get(name)
-    return found if isinstance(found, dict) else {}
+def _content(answer: Answer, name: str) -> dict[str, Any]:
+    """The object under that name in an answer; {} if there is none."""
+    content = (answer.answer or {}).get(name)
+    return content if isinstance(content, dict) else {}
 
 
-def _ending(fault: Fault | None, smoke: Smoke) -> str:
-    """How an attempt ended, in a line."""
+def _describe_end(fault: Fault | None, smoke: Smoke) -> str:
+    """How an attempt ended, in one line."""
     if fault in ("raised", "crashed", "hung"):
         last = smoke.stages[-1]
         return " ".join(f"{last.name}: {last.ended.detail.removeprefix(f'{last.name}: ')}".split())

@@ -1,4 +1,4 @@
-"""The training that the user named with --model or --hf: asked for, and told whatever dies."""
+"""The user's own training, named with --model or --hf, in a child process that may crash."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from doctor.job.job import Chosen, Job
 OWN_SECONDS = 300.0
 """Building included: weights may come from a slow disk."""
 ATTEMPT_SECONDS = 60.0
-"""Of a repetition in search of a fault's cause: transformers is imported and the model built."""
+"""For one attempt of the bisection: it imports transformers and builds the model."""
 LORA_SECONDS = 90.0
 COMPILE_SECONDS = 180.0
 """Compiling a model takes minutes, with a cold cache."""
 BATCH = 2
-"""Samples of a batch that the doctor makes itself."""
+"""Samples in a batch that the doctor generates."""
 TRAINING = ("allocate", "forward", "loss", "backward", "optimizer", "compare")
-"""Stages of the training itself; those before build the model, those after measure it."""
+"""Stages of the training itself, between building the model and measuring it."""
 ORDERS = (
     ("checkpointing first", False, False),
     ("LoRA first", False, False),
@@ -36,40 +36,43 @@ ORDERS = (
     ("LoRA first", True, False),
     ("LoRA first", True, True),
 )
-"""Order, reentrant, the head trained whole: the last one is where gradients can vanish silently."""
+"""Order, reentrant, head trained in full: in the last one gradients can vanish silently."""
 
 
 def factory_of(model: str) -> tuple[str, str]:
-    """FILE.py:factory as file and function. Raises UserError for what is none."""
+    """FILE.py:factory as file and function. Raises UserError for anything else."""
     file, colon, name = model.rpartition(":")
     if not colon or not name.isidentifier():
-        raise UserError(f"--model {model} is not FILE.py:factory, such as train.py:make")
+        raise UserError(
+            f"--model {model} is not of the form FILE.py:factory, such as train.py:make"
+        )
     if not file.endswith(".py") or not os.path.isfile(file):  # noqa: PTH113 - never raises
-        raise UserError(f"--model {model}: there is no Python file {file}")
+        raise UserError(f"--model {model}: no such Python file: {file}")
     return file, name
 
 
-def find_folder(folder: str) -> str:
-    """The folder of --hf. Raises UserError where it holds no transformers model."""
-    if not os.path.isdir(folder):  # noqa: PTH112 - never raises
-        said = "it is not downloaded: name a folder" if folder.count("/") == 1 else "no such folder"
-        raise UserError(f"--hf {folder}: {said}")
-    if not os.path.isfile(os.path.join(folder, "config.json")):  # noqa: PTH113, PTH118
-        raise UserError(f"--hf {folder}: no config.json in it, so it is no transformers model")
-    return folder
+def find_directory(directory: str) -> str:
+    """The directory of --hf. Raises UserError if it holds no transformers model."""
+    if not os.path.isdir(directory):  # noqa: PTH112 - never raises
+        on_hub = directory.count("/") == 1
+        reason = "not downloaded; name a local directory" if on_hub else "no such directory"
+        raise UserError(f"--hf {directory}: {reason}")
+    if not os.path.isfile(os.path.join(directory, "config.json")):  # noqa: PTH113, PTH118
+        raise UserError(f"--hf {directory}: no config.json in it; a transformers model has one")
+    return directory
 
 
 def subject(job: Job, chosen: Chosen) -> dict[str, Any] | None:
-    """The training of the job, as the probe `subjects` takes it; None if none was named."""
+    """The job's training as a subject of the probe `subjects.py`; None if the job names none."""
     common = {"batch": BATCH, "length": job.seq_len}
     if job.model is not None:
         file, _, name = job.model.rpartition(":")
-        return {"kind": "factory", "file": file, "name": name, "folder": ".", **common}
+        return {"kind": "factory", "file": file, "name": name, "directory": ".", **common}
     if job.hf is None:
         return None
     return {
         "kind": "hf",
-        "folder": job.hf,
+        "directory": job.hf,
         "layers": job.layers,
         "weights": job.weights,
         "lora": job.lora,
@@ -79,31 +82,29 @@ def subject(job: Job, chosen: Chosen) -> dict[str, Any] | None:
 
 
 def base_dtype(job: Job, chosen: Chosen) -> str | None:
-    """Of the weights that LoRA freezes: the precision of the computation, as people load them."""
+    """The dtype of the weights that LoRA freezes: the job's precision, as usual."""
     if job.lora is None:
         return None
     return {"bf16": "bfloat16", "fp16": "float16", "fp32": "float32"}[chosen.precision]
 
 
 def collect_own(
-    children: Children, python: str, job: Job, device: str, chosen: Chosen, told: ReportProgress
+    children: Children,
+    python: str,
+    job: Job,
+    device: str,
+    chosen: Chosen,
+    report_progress: ReportProgress,
 ) -> OwnModel | Unknown | None:
     """Everything about the training that the job names, in a process of its own."""
-    spec = subject(job, chosen)
-    if spec is None:
+    if job.model is None and job.hf is None:
         return None
     child = TorchChild(children, python)
     try:
         imported = child.imported()
         if not imported.ended.ok:
             return Unknown(reason=f"torch was not imported: {imported.ended.detail}")
-        asked = {
-            "subject": spec,
-            "device": device,
-            "precision": chosen.precision,
-            "recipe": job.recipe or "amp",
-        }
-        own = _collect(child, job, asked, told)
+        own = collect_in(child, job, device, chosen, report_progress)
         return unless_cut_off(own, *_calls(own)) if isinstance(own, OwnModel) else own
     finally:
         child.end()
@@ -119,119 +120,133 @@ def _calls(own: OwnModel) -> Iterator[Ended]:
         yield own.compiled.ended
 
 
-def _collect(
-    child: TorchChild, job: Job, asked: dict[str, Any], told: ReportProgress
+def collect_in(
+    child: TorchChild, job: Job, device: str, chosen: Chosen, report_progress: ReportProgress
 ) -> OwnModel | Unknown:
-    named = job.model or job.hf or ""
+    """Everything about the training that the job names, in this process."""
+    request: dict[str, Any] = {
+        "subject": subject(job, chosen),
+        "device": device,
+        "precision": chosen.precision,
+        "recipe": job.recipe or "amp",
+    }
+    name = job.model or job.hf or ""
     answer = child.request(
         OWN_SECONDS,
-        lambda stage: told(f"training {named} on {asked['device']}: {stage}"),
+        lambda stage: report_progress(f"training {name} on {request['device']}: {stage}"),
         stage="own",
-        **asked,
+        **request,
     )
-    own = _own(answer, named, asked)
+    own = _read_own(answer, name, request)
     if isinstance(own, Unknown) or not own.built.ok:
         return own
-    own = _diagnosed(child, job, own, asked, told)
+    own = _with_diagnosis(child, job, own, request, report_progress)
     if own.smoke is None or not own.smoke.completed:
         return own
     if job.lora is not None:
-        orders, versions = try_orders(child, asked, told)
+        orders, versions = try_orders(child, request, report_progress)
         own = msgspec.structs.replace(own, lora=orders, versions=own.versions | versions)
     if job.compile:
-        told(f"compiling {named}")
-        own = msgspec.structs.replace(own, compiled=try_compiled(child, asked))
+        report_progress(f"compiling {name}")
+        own = msgspec.structs.replace(own, compiled=try_compiled(child, request))
     return own
 
 
-def _diagnosed(
-    child: TorchChild, job: Job, own: OwnModel, asked: dict[str, Any], told: ReportProgress
+def _with_diagnosis(
+    child: TorchChild,
+    job: Job,
+    own: OwnModel,
+    request: dict[str, Any],
+    report_progress: ReportProgress,
 ) -> OwnModel:
-    """With the cause of what went wrong in the steps, where a search found one."""
-    if own.smoke is None or _gave_no_loss(own.smoke):
+    """The record with the diagnosis of a fault in its steps."""
+    if own.smoke is None or _has_no_loss(own.smoke):
         return own
-    found = diagnose(
+    diagnosis = diagnose(
         child,
-        asked["subject"],
+        request["subject"],
         own.smoke,
-        told,
+        report_progress,
         attempt_seconds=ATTEMPT_SECONDS,
-        expected=job.expect_no_grad,
+        expect_no_grad=job.expect_no_grad,
     )
-    return msgspec.structs.replace(own, smoke=msgspec.structs.replace(own.smoke, diagnosis=found))
+    smoke = msgspec.structs.replace(own.smoke, diagnosis=diagnosis)
+    return msgspec.structs.replace(own, smoke=smoke)
 
 
-def _gave_no_loss(smoke: Smoke) -> bool:
-    """Whether the factory's contract was broken: no change of kernels or numbers mends that."""
-    return any(said in stage.ended.detail for stage in smoke.stages for said in NO_LOSS)
+def _has_no_loss(smoke: Smoke) -> bool:
+    """Whether the factory broke its contract, which no change of kernels or numbers fixes."""
+    return any(text in stage.ended.detail for stage in smoke.stages for text in NO_LOSS)
 
 
-def _own(answer: Answer, named: str, asked: dict[str, Any]) -> OwnModel | Unknown:
-    """What was told before the end, whatever the end was."""
-    known: dict[str, Any] = {"said": named, "built": msgspec.to_builtins(_died(answer))}
+def _read_own(answer: Answer, name: str, request: dict[str, Any]) -> OwnModel | Unknown:
+    """The notes sent before the child ended, however it ended."""
+    fields: dict[str, Any] = {"said": name, "built": msgspec.to_builtins(_built(answer))}
     for note in answer.notes:
-        fields = note.get("own")
-        known |= fields if isinstance(fields, dict) else {}
-    own = fit({"type": "OwnModel", **known}, OwnModel)
+        part = note.get("own")
+        fields |= part if isinstance(part, dict) else {}
+    own = fit({"type": "OwnModel", **fields}, OwnModel)
     if isinstance(own, Unknown) or not own.built.ok or answer.ended.ok:
         return own
     if own.smoke is None:
-        return msgspec.structs.replace(own, smoke=_training(answer, asked))
+        return msgspec.structs.replace(own, smoke=_interrupted_steps(answer, request))
     if own.points == ():
-        said = Unknown(reason=answer.ended.detail or answer.ended.how)
-        return msgspec.structs.replace(own, points=said)
+        reason = Unknown(reason=answer.ended.detail or answer.ended.how)
+        return msgspec.structs.replace(own, points=reason)
     return own
 
 
-def _died(answer: Answer) -> Ended:
+def _built(answer: Answer) -> Ended:
+    """How the child ended while it built the model."""
     if answer.ended.ok:
-        return Ended(how="error", detail="the probe told nothing of the model")
-    where = f" inside {answer.stages[-1][0]}" if answer.stages else ""
+        return Ended(how="error", detail="the probe reported nothing about the model")
     detail = answer.ended.detail
-    where = "" if " inside " in detail else where
-    return msgspec.structs.replace(answer.ended, detail=f"{detail}{where}")
+    if answer.stages and " inside " not in detail:
+        detail = f"{detail} inside {answer.stages[-1][0]}"
+    return msgspec.structs.replace(answer.ended, detail=detail)
 
 
-def _training(answer: Answer, asked: dict[str, Any]) -> Smoke:
-    """The steps of a training that did not come to its end."""
+def _interrupted_steps(answer: Answer, request: dict[str, Any]) -> Smoke:
+    """The steps of a training that did not complete."""
     stages = tuple(stage for stage in answer.stages if stage[0] in TRAINING)
-    cut = Answer(answer.ended, None, answer.notes, stages)
-    return cut_short(cut, asked["device"], asked["precision"], asked["recipe"])
+    steps = Answer(answer.ended, None, answer.notes, stages)
+    return cut_short(steps, request["device"], request["precision"], request["recipe"])
 
 
 def try_orders(
-    child: TorchChild, asked: dict[str, Any], told: ReportProgress
+    child: TorchChild, request: dict[str, Any], report_progress: ReportProgress
 ) -> tuple[tuple[LoraOrder, ...], dict[str, str]]:
-    """LoRA and checkpointing in every order; and the versions they were tried with."""
-    found: list[LoraOrder] = []
+    """LoRA and checkpointing in every order, and the versions they were tried with."""
+    records: list[LoraOrder] = []
     versions: dict[str, str] = {}
     for order, reentrant, save_head in ORDERS:
-        told(f"LoRA and gradient checkpointing: {order}{', reentrant' if reentrant else ''}")
-        known: dict[str, Any] = {"order": order, "reentrant": reentrant}
-        answer = child.request(LORA_SECONDS, stage="lora", **asked, **known, save_head=save_head)
-        if answer.answer == {"lora": None}:  # it has no head to train whole
+        kind = ", reentrant" if reentrant else ""
+        report_progress(f"LoRA and gradient checkpointing: {order}{kind}")
+        fields: dict[str, Any] = {"order": order, "reentrant": reentrant}
+        answer = child.request(LORA_SECONDS, stage="lora", **request, **fields, save_head=save_head)
+        if answer.answer == {"lora": None}:  # the model has no head to train in full
             continue
-        one = read(answer, "lora", LoraOrder)
-        if isinstance(one, Unknown):
-            ended = Ended(how="error", detail=one.reason) if answer.ended.ok else answer.ended
-            one = msgspec.convert({**known, "type": "LoraOrder", "ended": ended}, LoraOrder)
-        if not one.ended.ok and asked["device"] != "cpu":
-            child.end()  # a CUDA error sticks: the next order wants a new process
-        if save_head and "out of memory" in one.ended.detail:
-            continue  # the head in fp32 is the doctor's own wish
-        found.append(one)
-        told_versions = fit((answer.answer or {}).get("versions"), dict[str, str])
-        versions |= {} if isinstance(told_versions, Unknown) else told_versions
-    return tuple(found), versions
+        record = read(answer, "lora", LoraOrder)
+        if isinstance(record, Unknown):
+            ended = Ended(how="error", detail=record.reason) if answer.ended.ok else answer.ended
+            record = msgspec.convert({**fields, "type": "LoraOrder", "ended": ended}, LoraOrder)
+        if not record.ended.ok and request["device"] != "cpu":
+            child.end()  # a CUDA error persists: the next order needs a new process
+        if save_head and "out of memory" in record.ended.detail:
+            continue  # the fp32 head is the doctor's choice, not the user's
+        records.append(record)
+        installed = fit((answer.answer or {}).get("versions"), dict[str, str])
+        versions |= {} if isinstance(installed, Unknown) else installed
+    return tuple(records), versions
 
 
-def try_compiled(child: TorchChild, asked: dict[str, Any]) -> Compiled:
-    """The step under torch.compile; its files go to a folder that is deleted afterwards."""
+def try_compiled(child: TorchChild, request: dict[str, Any]) -> Compiled:
+    """The step under torch.compile; its files go to a directory that is deleted afterwards."""
     with tempfile.TemporaryDirectory(prefix="doctor-", ignore_cleanup_errors=True) as cache:
-        answer = child.request(COMPILE_SECONDS, stage="compiled", cache=cache, **asked)
-        found = read(answer, "compiled", Compiled)
-        if isinstance(found, Compiled):
-            return found
+        answer = child.request(COMPILE_SECONDS, stage="compiled", cache=cache, **request)
+        record = read(answer, "compiled", Compiled)
+        if isinstance(record, Compiled):
+            return record
         child.end()
-    ended = Ended(how="error", detail=found.reason) if answer.ended.ok else answer.ended
+    ended = Ended(how="error", detail=record.reason) if answer.ended.ok else answer.ended
     return Compiled(ended=ended)

@@ -103,10 +103,16 @@ def read_import(
 ) -> tuple[Interpreter | Unknown, Torch | Unknown]:
     """Wait for `import torch` in the training interpreter."""
     answer = child.imported()
-    version = (answer.answer or {}).get("version", "")
+    known = {name: value for note in answer.notes for name, value in note.items()}
+    pip = known.get("pip")
     tail = "" if answer.ended.ok else "\n".join(child.output.strip().splitlines()[-12:])
     interpreter = Interpreter(
-        path=path, chosen=chosen, version=str(version), importing=answer.ended, traceback=tail
+        path=path,
+        chosen=chosen,
+        version=str(known.get("version", "")),
+        importing=answer.ended,
+        traceback=tail,
+        pip=pip if isinstance(pip, bool) else None,
     )
     if not answer.ended.ok:
         reason = f"torch was not imported: {answer.ended.detail}"
@@ -121,19 +127,28 @@ def read_devices(child: TorchChild, report_progress: ReportProgress) -> Cuda | U
 
 
 def run_kernels(
-    cuda: Cuda, processes: Sequence[TorchChild], report_progress: ReportProgress
+    cuda: Cuda,
+    processes: Sequence[TorchChild],
+    report_progress: ReportProgress,
+    count: int | None = None,
 ) -> Cuda:
-    """Run a kernel on every GPU, each in the only process that uses that GPU.
+    """Run a kernel on every GPU of the job, each in the only process that uses that GPU.
 
-    If only the first GPU has a process, that process runs them all.
+    `count`: GPUs of the job, None: all. If only the first one has a process, that runs the kernels
+    up to the first failure.
     """
-    if len(processes) < len(cuda.gpus):
-        kernels = [_with_kernel(processes[0], gpu, report_progress) for gpu in cuda.gpus]
+    gpus = list(cuda.gpus)
+    used = gpus[:count]
+    if len(processes) == 1:
+        for gpu in used:
+            gpus[gpu.index] = _with_kernel(processes[0], gpu, report_progress)
+            if not gpus[gpu.index].ran:
+                break
     else:
-        pairs = zip(processes, cuda.gpus, strict=False)
+        pairs = zip(processes, used, strict=True)
         running = [background(partial(_with_kernel, *pair, report_progress)) for pair in pairs]
-        kernels = [each.result() for each in running]
-    return msgspec.structs.replace(cuda, gpus=tuple(kernels))
+        gpus[: len(used)] = [each.result() for each in running]
+    return msgspec.structs.replace(cuda, gpus=tuple(gpus))
 
 
 def _with_kernel(child: TorchChild, gpu: TorchGpu, report_progress: ReportProgress) -> TorchGpu:

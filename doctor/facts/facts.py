@@ -97,11 +97,12 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
     @property
     def target(self) -> Target:
-        return find_target(self.job, self.host, self.torch)
+        return find_target(self.job, self.host, self.torch, self.cuda)
 
     @property
     def job_gpus(self) -> JobGpus | Unknown:
-        return match_gpus(self.host, self.gpus, self.cuda)
+        gpus = None if self.target.kind == "rocm" else self.gpus
+        return match_gpus(self.host, gpus, self.cuda, self.job.gpus)
 
     @property
     def chosen(self) -> Chosen | Unknown:

@@ -63,9 +63,15 @@ class Host(Section, frozen=True, kw_only=True):
     """Size of /dev/shm; None: there is none."""
 
     @property
+    def jetson(self) -> bool:
+        """A Jetson, whose GPU is on no PCI bus: its kernel is named 5.15.148-tegra."""
+        return self.release.endswith("-tegra")
+
+    @property
     def surely_nvidia(self) -> bool:
         """NVIDIA hardware or its device nodes are present."""
-        return self.nvidia_devices > 0 or any("nvidia" in node for node in self.device_nodes)
+        nodes = any("nvidia" in node for node in self.device_nodes)
+        return self.nvidia_devices > 0 or nodes or self.jetson
 
     @property
     def has_nvidia(self) -> bool:
@@ -88,6 +94,12 @@ class Driver(Section, frozen=True, kw_only=True):
     version: str | None = None
     cuda_version: int | None = None
     """1000 * major + 10 * minor, as NVML and cuDriverGetVersion give it."""
+    confidential: bool | None = None
+    """Confidential computing is on: the driver starts slowly, and copies are encrypted."""
+    nvml_library: str | None = None
+    """The libnvidia-ml that was loaded, links resolved; recorded if its version does not match."""
+    nvml_mounted: bool | None = None
+    """Whether that file is mounted into the container from the host."""
 
 
 class Slice(Section, frozen=True, kw_only=True):
@@ -116,6 +128,8 @@ class Gpu(Section, frozen=True, kw_only=True):
     """Compute processes that NVML lists; often none in a container."""
     display_active: bool | None = None
     """A desktop is initialized on it."""
+    persistence: bool | None = None
+    """Whether the driver keeps the GPU initialized while no process uses it."""
     mig: bool | None = None
     slices: tuple[Slice, ...] = ()
     ecc: bool | None = None
@@ -133,6 +147,11 @@ class Gpu(Section, frozen=True, kw_only=True):
     unread: dict[str, str] = {}
     """Field -> NVML's reason."""
 
+    @property
+    def forbidden(self) -> bool:
+        """NVML counts it, but this process may not open it (cgroups of Slurm, for example)."""
+        return not self.uuid and self.unread.get("uuid", "").endswith("(4)")
+
     def lacks(self, field: str) -> bool:
         """NVML does not support this field on this GPU, as opposed to a reading that failed."""
         return self.unread.get(field, "").startswith("Not Supported")
@@ -148,6 +167,8 @@ class Interpreter(Section, frozen=True, kw_only=True):
     importing: Ended
     traceback: str = ""
     """The last lines of stderr of a failed import."""
+    pip: bool | None = None
+    """Whether it can import pip; environments made by uv cannot."""
 
 
 class Torch(Section, frozen=True, kw_only=True):

@@ -1,11 +1,14 @@
-"""Records of training steps: of the doctor's small model, and of the user's model.
+"""Records of training steps: of the doctor's small model, and of the user's own training.
 
-Frozen and without thresholds, as in `doctor.facts.machine`.
+Frozen records like those of `doctor.facts.machine`, without thresholds. Where the name of a field
+and its JSON key differ, the key is the one that earlier facts files use.
 """
 
 from __future__ import annotations
 
 from typing import Literal
+
+import msgspec
 
 from doctor._util.records import Ended, Number, Section, Unknown
 
@@ -24,7 +27,7 @@ class Step(Section, frozen=True, kw_only=True):
     grad_norm: Number
     lr: float
     skipped: bool = False
-    """The GradScaler found a non-finite gradient and did not update the weights."""
+    """The GradScaler found a non-finite gradient and skipped the update."""
     scale: Number | None = None
 
 
@@ -49,67 +52,77 @@ Fault = Literal[
 ]  # fmt: skip
 
 
-NO_LOSS = ("and is no scalar; return (module", "returned no loss but")
-"""Messages of the training process for a forward pass that breaks the contract of a factory."""
+NO_LOSS = (
+    "and is no scalar; return (module",
+    "and is not a scalar; return (module",
+    "returned no loss but",
+)
+"""Texts in the errors of a forward pass that breaks the contract of a factory."""
 LEFT_OUT = "left out, the time was over"
-"""The detail of an attempt that was omitted for lack of time."""
+"""The detail of an attempt that was not started before the deadline."""
 
 
 class Attempt(Section, frozen=True, kw_only=True):
-    """The same steps again with one change."""
+    """A repetition of the same steps with one thing changed."""
 
     change: str
     """A key of `doctor.collect.diagnosis.CHANGES`: "cudnn-off", "math", "eager", ..."""
-    outcome: Literal["mended", "same", "other", "not possible"]
-    """mended: the fault is gone. other: another fault occurred."""
+    outcome: Literal["fixed", "same", "other", "not possible", "mended"]
+    """other: a different fault; mended: the earlier spelling of fixed, replaced when it is read."""
     detail: str = ""
-    """The error that it ended with, or why it was not possible."""
+    """The fault it ended with, or why it was not possible."""
     loss: Number | None = None
     grad_norm: Number | None = None
     seconds: float = 0.0
 
+    def __post_init__(self) -> None:
+        if self.outcome == "mended":
+            msgspec.structs.force_setattr(self, "outcome", "fixed")
+
 
 class Diagnosis(Section, frozen=True, kw_only=True):
-    """The changes that were tried after a fault, in order, until one fixed it."""
+    """The bisection of a faulty training: one change at a time, until one fixes it."""
 
     fault: Fault
     attempts: tuple[Attempt, ...] = ()
     first_module: str | None = None
-    """Name of the first module whose output was not finite; "": the model itself."""
+    """Name of the first module whose output was not finite; "" is the model itself."""
     first_module_type: str | None = None
     step: int | None = None
     """The step in which a value stopped being finite, from 1."""
-    born: Literal["module", "loss", "gradient", "update"] | None = None
-    """Origin of the value: a module's output, the loss of finite outputs, a gradient of a finite
-    loss, or a weight after an update with finite gradients."""
+    origin: Literal["module", "loss", "gradient", "update"] | None = msgspec.field(
+        name="born", default=None
+    )
+    """The first value in that step that is not finite: a module's output, the loss of finite
+    outputs, a gradient of a finite loss, or a weight updated with finite gradients."""
     bad_gradients: tuple[str, ...] = ()
     """The first parameters whose gradient, or whose value after the update, was not finite."""
     operation: str | None = None
-    """The operation that made a gradient non-finite: its name in autograd, and its code."""
+    """The operation whose gradient is not finite: its name in autograd, and its line of code."""
     bad_batch: tuple[str, ...] = ()
-    """What is wrong with the batch: "labels: 3 of 64 values outside [0, 256)"."""
-    noted: tuple[str, ...] = ()
-    """Unusual properties of the batch that do not explain the fault alone."""
+    """Errors in the batch: "labels: 3 of 64 values outside [0, 256)"."""
+    remarks: tuple[str, ...] = msgspec.field(name="noted", default=())
+    """Unusual properties of the batch that do not explain the fault by themselves."""
     bad_weights: tuple[str, ...] = ()
     """Parameters and buffers that were not finite before the first step."""
     seconds: float = 0.0
 
     @property
     def repeats(self) -> tuple[Attempt, ...]:
-        """The attempts that repeated the training unchanged."""
+        """The repetitions with nothing changed."""
         return tuple(each for each in self.attempts if each.change == "repeat")
 
     @property
     def intermittent(self) -> bool:
-        """The fault did not occur in some unchanged repetition."""
-        return any(each.outcome == "mended" for each in self.repeats)
+        """Whether the fault was absent in some repetition with nothing changed."""
+        return any(each.outcome == "fixed" for each in self.repeats)
 
     @property
-    def mended_by(self) -> Attempt | None:
-        """The first change that fixed the fault; None where the fault is intermittent."""
+    def fixed_by(self) -> Attempt | None:
+        """The first change that removes the fault, if the fault returns without it."""
         if self.intermittent:
             return None
-        return next((each for each in self.attempts if each.outcome == "mended"), None)
+        return next((each for each in self.attempts if each.outcome == "fixed"), None)
 
 
 class Smoke(Section, frozen=True, kw_only=True):
@@ -120,13 +133,13 @@ class Smoke(Section, frozen=True, kw_only=True):
     recipe: str
     lr: float
     stages: tuple[Stage, ...]
-    """In order; if the training did not complete, it ended in the last one."""
+    """In order; the last one is where the training stopped if it did not complete."""
     steps: tuple[Step, ...] = ()
     parameters: tuple[Parameter, ...] = ()
     peak_bytes: int | None = None
-    """Peak of the device's allocator; None where torch does not measure it (CPU)."""
+    """Peak of the device's allocator; None if torch does not report it (CPU)."""
     diagnosis: Diagnosis | None = None
-    """None: no fault occurred, or no change was tried."""
+    """None: there was no fault, or no bisection."""
     seconds: float = 0.0
 
     @property
@@ -135,7 +148,7 @@ class Smoke(Section, frozen=True, kw_only=True):
 
 
 class Settings(Section, frozen=True, kw_only=True):
-    """Numeric switches of torch at one moment."""
+    """Numeric switches of torch at the time `when`."""
 
     when: Literal["after import", "after the model's code"] = "after import"
     tf32_matmul: bool | None = None
@@ -146,11 +159,11 @@ class Settings(Section, frozen=True, kw_only=True):
     """torch.use_deterministic_algorithms."""
     cudnn_benchmark: bool | None = None
     attention: str | None = None
-    """transformers' attn_implementation of the model, where it has one."""
+    """transformers' attn_implementation of the model, if it has one."""
 
 
 class BatchTensor(Section, frozen=True, kw_only=True):
-    """One tensor of the training batch."""
+    """One tensor of the batch that the model was trained on."""
 
     name: str
     dtype: str
@@ -166,7 +179,7 @@ class MemoryPoint(Section, frozen=True, kw_only=True):
     batch: int
     """Samples."""
     length: int | None
-    """Tokens of a sample; None where the batch has no such dimension."""
+    """Tokens per sample; None if the batch has no such dimension."""
     peak_bytes: int
 
 
@@ -175,13 +188,13 @@ class Scaler(Section, frozen=True, kw_only=True):
 
     dtype: str
     of: Literal["the model", "from_pretrained"]
-    """Which weights have that dtype: the trained ones, or those that from_pretrained returns
-    without a dtype argument."""
+    """The weights with that dtype: those trained here, or those that from_pretrained returns by
+    default."""
     ended: Ended
 
 
 class ModelShape(Section, frozen=True, kw_only=True):
-    """Sizes of a decoder, from its config.json."""
+    """Sizes of a decoder, from its config.json, read as data."""
 
     file: str
     layers: int
@@ -193,16 +206,16 @@ class ModelShape(Section, frozen=True, kw_only=True):
     """The feed-forward part multiplies by a gate: three matrices, not two."""
     vocabulary: int
     attention: str | None = None
-    """_attn_implementation, where the file sets it."""
+    """_attn_implementation, if the file has it."""
 
 
 class LoraOrder(Section, frozen=True, kw_only=True):
-    """LoRA and gradient checkpointing switched on in one order, and a few steps of it."""
+    """A few steps with LoRA and gradient checkpointing, enabled in one order."""
 
     order: Literal["checkpointing first", "LoRA first"]
     reentrant: bool
     modules_to_save: tuple[str, ...] = ()
-    """Modules that are fully trained in addition to the adapters."""
+    """Modules trained in full beside the adapters."""
     ended: Ended
     trainable: int = 0
     """Trainable parameters (tensors)."""
@@ -225,33 +238,33 @@ class Compiled(Section, frozen=True, kw_only=True):
 
 
 class OwnModel(Section, frozen=True, kw_only=True):
-    """The user's own training, named by --model or --hf."""
+    """The training that the user named with --model or --hf."""
 
-    said: str
-    """The model: "train.py:make", "models/llama (2 of 32 layers, random weights)"."""
+    description: str = msgspec.field(name="said")
+    """What was built: "train.py:make", "models/llama (2 of 32 layers, random weights)"."""
     built: Ended
     """How the user's code, or the loading of the model, ended."""
-    beyond: bool = False
-    """The doctor does not support this kind of model; the model is not at fault."""
+    unsupported: bool = msgspec.field(name="beyond", default=False)
+    """The doctor does not support this kind of model, which is no error of the model."""
     traceback: str = ""
-    """The last lines of the traceback, if it raised."""
+    """The last lines of the traceback if it raised."""
     versions: dict[str, str] = {}
     """Distribution (transformers, peft, accelerate) -> its version."""
     parameters: int | None = None
-    """Of the model as built, without the layers that were removed."""
+    """Of the model as built, without the layers that were cut."""
     trainable: int | None = None
     smoke: Smoke | None = None
     settings: Settings | None = None
     batch: tuple[BatchTensor, ...] = ()
     pad_id: int | None = None
-    """The padding token of the folder's tokenizer."""
+    """The padding token of the directory's tokenizer."""
     scalers: tuple[Scaler, ...] = ()
-    """For fp16 only."""
+    """Recorded for fp16 only."""
     points: tuple[MemoryPoint, ...] | Unknown = ()
     saved_weights: int | None = None
-    """Size of the model's state dict as torch.save writes it, computed without writing."""
+    """Bytes that torch.save would write of the model's state dict; nothing is written."""
     saved_optimizer: int | None = None
     whole: bool = True
-    """False: layers were removed, so bytes and counts are not those of the job."""
+    """False: layers were cut, so bytes and counts are not those of the job."""
     lora: tuple[LoraOrder, ...] = ()
     compiled: Compiled | None = None

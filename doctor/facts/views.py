@@ -5,9 +5,13 @@ from __future__ import annotations
 from typing import Literal
 
 from doctor._util.records import Section, Unknown
+from doctor._util.units import GIB, gib
 from doctor.facts.machine import Cuda, Gpu, Host, Slice, Torch, TorchGpu
 from doctor.facts.training import OwnModel, Settings
 from doctor.job.job import Job, Target
+
+USED_BYTES = 2 * GIB
+"""A driver's daemon and most desktops use less; a training uses more."""
 
 
 class JobGpu(Section, frozen=True, kw_only=True):
@@ -50,9 +54,18 @@ class JobGpu(Section, frozen=True, kw_only=True):
             return self.slice.memory_used
         return self.nvml.memory_used if self.nvml else None
 
+    @property
+    def use_by_others(self) -> str:
+        """What other processes used before torch's first CUDA call, "" if it is too little."""
+        if (self.memory_used or 0) > USED_BYTES:
+            return f"{gib(self.memory_used or 0)} used before torch"
+        if self.nvml and self.nvml.processes and not self.slice:
+            return f"NVML lists {self.nvml.processes} compute processes"
+        return ""
+
 
 class JobGpus(Section, frozen=True, kw_only=True):
-    """The GPUs of the job: the visible ones."""
+    """The GPUs of the job: the visible ones, or as many of them as --gpus states."""
 
     gpus: tuple[JobGpu, ...]
     by: Literal["torch", "environment"]
@@ -64,7 +77,9 @@ class JobGpus(Section, frozen=True, kw_only=True):
         return min(known) if known else None
 
 
-def find_target(job: Job, host: Host | Unknown, torch: Torch | Unknown) -> Target:
+def find_target(
+    job: Job, host: Host | Unknown, torch: Torch | Unknown, cuda: Cuda | Unknown | None = None
+) -> Target:
     """The device that the job trains on; a GPU unless the job names another."""
     if job.device == "cpu":
         return Target("cpu", "--device cpu")
@@ -72,6 +87,9 @@ def find_target(job: Job, host: Host | Unknown, torch: Torch | Unknown) -> Targe
     if job.device == "mps" or (job.device == "auto" and mac):
         return Target("mps", "--device mps" if job.device == "mps" else "this is a Mac")
     is_nvidia = isinstance(host, Host) and host.surely_nvidia
+    hip = isinstance(torch, Torch) and torch.hip is not None
+    if job.device == "auto" and hip and isinstance(cuda, Cuda) and cuda.started.ok and cuda.gpus:
+        is_nvidia = False  # an NVIDIA GPU beside the AMD GPUs that this torch uses
     if not is_nvidia and isinstance(torch, Torch) and torch.hip:
         return Target("rocm", f"torch is built for ROCm {torch.hip}")
     if not is_nvidia and isinstance(host, Host) and host.amd_devices:
@@ -80,17 +98,20 @@ def find_target(job: Job, host: Host | Unknown, torch: Torch | Unknown) -> Targe
 
 
 def match_gpus(
-    host: Host | Unknown, gpus: tuple[Gpu, ...] | Unknown | None, cuda: Cuda | Unknown | None
+    host: Host | Unknown,
+    gpus: tuple[Gpu, ...] | Unknown | None,
+    cuda: Cuda | Unknown | None,
+    count: int | None = None,
 ) -> JobGpus | Unknown:
-    """The visible GPUs, NVML's records and torch's matched by UUID."""
+    """The first `count` visible GPUs (None: all), NVML's records and torch's matched by UUID."""
     listed = gpus if isinstance(gpus, tuple) else ()
     if isinstance(cuda, Cuda) and cuda.started.ok:
         single = len(listed) == len(cuda.gpus) == 1
-        matched = tuple(_match_torch(gpu, listed, single) for gpu in cuda.gpus)
+        matched = tuple(_match_torch(gpu, listed, single) for gpu in cuda.gpus[:count])
         return JobGpus(gpus=matched, by="torch")
     if isinstance(gpus, tuple):
         variable = host.visible_devices if isinstance(host, Host) else None
-        return JobGpus(gpus=visible_gpus(gpus, variable), by="environment")
+        return JobGpus(gpus=visible_gpus(gpus, variable)[:count], by="environment")
     if isinstance(gpus, Unknown):
         return gpus
     return Unknown(reason="no GPU was examined: the job trains without an NVIDIA GPU")
@@ -121,7 +142,11 @@ def _match_torch(gpu: TorchGpu, listed: tuple[Gpu, ...], single: bool) -> JobGpu
 
 
 def visible_gpus(gpus: tuple[Gpu, ...], variable: str | None) -> tuple[JobGpu, ...]:
-    """NVML's list as CUDA_VISIBLE_DEVICES filters it; CUDA stops at the first invalid entry."""
+    """NVML's list as CUDA_VISIBLE_DEVICES filters it; CUDA stops at the first invalid entry.
+
+    GPUs that this process may not open do not count: CUDA does not enumerate them.
+    """
+    gpus = tuple(gpu for gpu in gpus if not gpu.forbidden)
     if variable is None:
         return tuple(_whole(gpu) for gpu in gpus)
     visible: list[JobGpu] = []

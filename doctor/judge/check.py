@@ -41,6 +41,9 @@ OWNERS = {
 
 EVERYWHERE = ("nvidia", "rocm", "mps", "cpu")
 
+PIP = "python -m pip "
+"""How commands that install packages begin; a report names the interpreter that was examined."""
+
 Required = Literal["never", "always", "smoke", "checkpoint", "output_dir", "gpus"]
 """When a check must have an answer: never, always, or if the job has this field set."""
 
@@ -122,6 +125,8 @@ class Finding:
     verdict: Verdict
     python: str = "python"
     """The interpreter that was examined, for the commands that install into it."""
+    pip: bool = True
+    """Whether that interpreter can import pip; if not, the commands use uv."""
     ignored: str = ""
     """Why the user accepts it, "" if not: then it counts neither for the verdict nor the exit."""
     judged: Status | None = None
@@ -149,10 +154,19 @@ class Finding:
     def commands(self) -> tuple[str, ...]:
         if not self.is_problem:
             return ()
-        home, path = ("~/", self.python[2:]) if self.python.startswith("~/") else ("", self.python)
-        pip = f"{home}{shlex.quote(path)} -m pip"
         lines = self.verdict.commands or self.check.commands
-        return tuple(line.replace("python -m pip", pip) for line in lines)
+        return tuple(map(self._command, lines))
+
+    def _command(self, line: str) -> str:
+        """The line for this interpreter, if it is one that installs packages."""
+        if not line.startswith(PIP):
+            return line
+        home, path = ("~/", self.python[2:]) if self.python.startswith("~/") else ("", self.python)
+        python = home + shlex.quote(path)
+        action, _, packages = line.removeprefix(PIP).partition(" ")
+        if self.pip:
+            return f"{python} -m pip {action} {packages}"
+        return f"uv pip {action} --python {python} {packages}"
 
     @property
     def owner(self) -> Owner:

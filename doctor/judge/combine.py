@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
-from doctor.judge.check import Status, Verdict
+from doctor.judge.check import Owner, Status, Verdict
 
 SEVERITY = (Status.SKIP, Status.PASS, Status.WARN, Status.UNKNOWN, Status.FAIL)
 """In ascending order. An unknown outweighs a warning: it may hide a failure."""
 
 
 def worst(*verdicts: Verdict) -> Verdict:
-    """The worst status, with the summaries of every verdict that is not fine, worst first."""
-    ordered = sorted(verdicts, key=lambda verdict: -SEVERITY.index(verdict.status))
+    """The worst status, with the summaries of every verdict that is not fine, worst first.
+
+    Among verdicts of one status, those that the machine's owner must fix come first.
+    """
+    ordered = sorted(
+        verdicts,
+        key=lambda each: (-SEVERITY.index(each.status), each.owner is not Owner.MACHINE),
+    )
     status = ordered[0].status
     fine = (Status.SKIP, Status.PASS)
     reported = [verdict for verdict in ordered if verdict.status not in fine] or ordered
@@ -20,7 +26,7 @@ def worst(*verdicts: Verdict) -> Verdict:
         "; ".join(verdict.summary for verdict in reported),
         commands=tuple(dict.fromkeys(line for verdict in reported for line in verdict.commands)),
         fix="\n".join(fixes) or None,
-        owner=next((verdict.owner for verdict in reported if verdict.owner), None),
+        owner=ordered[0].owner,
         sources=tuple(dict.fromkeys(id for verdict in reported for id in verdict.sources)),
         seconds=max(verdict.seconds for verdict in verdicts),
         switches_off=tuple(

@@ -22,14 +22,16 @@ def examine(checks: Sequence[Check], facts: Facts) -> tuple[Finding, ...]:
     A check that raises is unknown, and the others go on. Raises graphlib.CycleError for circular
     dependencies.
     """
-    python = facts.interpreter.path if isinstance(facts.interpreter, Interpreter) else "python"
+    interpreter = facts.interpreter if isinstance(facts.interpreter, Interpreter) else None
+    python = interpreter.path if interpreter else "python"
+    pip = interpreter is None or interpreter.pip is not False
     verdicts: dict[str, Verdict] = {}
     blocked: dict[str, Status] = {}
     for check in _by_dependency(checks):
         verdict = verdicts[check.code] = _safely(check, facts, blocked)
         if verdict.status in (Status.FAIL, Status.UNKNOWN):
             blocked[check.code] = verdict.status
-    return tuple(Finding(check, verdicts[check.code], python) for check in checks)
+    return tuple(Finding(check, verdicts[check.code], python, pip) for check in checks)
 
 
 def _by_dependency(checks: Sequence[Check]) -> list[Check]:

@@ -83,7 +83,3 @@ def requests() -> Iterator[Dict[str, Any]]:
     threading.Thread(target=read, daemon=True).start()
     while True:
         yield received.get()
-
-
-tell, said = send, describe
-"""Earlier names."""

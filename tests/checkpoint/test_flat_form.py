@@ -8,7 +8,6 @@ from typing import Any
 
 import msgspec
 import pytest
-from paths import MACHINES
 
 from doctor.checkpoint.flat_form import RENAMED, SECTIONS, from_flat, to_flat
 from doctor.checkpoint.records import (
@@ -23,11 +22,11 @@ from doctor.checkpoint.records import (
 )
 from doctor.facts.facts import decode, encode
 
-FLAT = Path(__file__).parent / "data" / "flat_checkpoint.json"
+DATA = Path(__file__).parent / "data"
 
 
 def flat() -> dict[str, Any]:
-    data: dict[str, Any] = json.loads(FLAT.read_text())
+    data: dict[str, Any] = json.loads((DATA / "facts_version_1.json").read_text())["checkpoint"]
     return data
 
 
@@ -113,8 +112,6 @@ def test_the_nested_form_stays_as_it_is() -> None:
 
 
 def test_a_facts_file_in_the_flat_form_is_read() -> None:
-    facts = json.loads((MACHINES / "fp32_checkpoint.json").read_text())
-    facts["checkpoint"] = flat()
-    decoded = decode(json.dumps(facts).encode())
+    decoded = decode((DATA / "facts_version_1.json").read_bytes())
     assert decoded.checkpoint == nested()
     assert decode(encode(decoded)) == decoded

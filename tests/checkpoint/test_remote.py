@@ -354,7 +354,7 @@ def test_ranges_that_lie_close_are_one_request() -> None:
     rows = [(number * 10_000, number * 10_000 + 9_000) for number in range(1000)]
     found = remote_files.coalesce(rows)
     assert len(found) == 10
-    assert max(end - begin for begin, end in found) <= remote_files.LONG
+    assert max(end - begin for begin, end in found) <= remote_files.LONGEST_MERGED
 
 
 def test_bytes_that_do_not_come_are_wrong() -> None:

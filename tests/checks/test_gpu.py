@@ -12,7 +12,7 @@ from doctor.checks.gpu.visible import VISIBLE
 from doctor.facts.load import Watched
 from doctor.facts.machine import Cuda, Gpu, Host, Slice, TorchGpu
 from doctor.facts.views import JobGpu, JobGpus, match_gpus
-from doctor.job.job import Job
+from doctor.job.job import Job, Target
 from doctor.judge.check import Owner, Status, Verdict
 
 OK = Ended(how="ok")
@@ -65,6 +65,7 @@ def visible(
         gpus=gpus,
         cuda=cuda,
         job_gpus=match_gpus(host, gpus, cuda),
+        target=Target("nvidia" if gpus is not None else "rocm", ""),
     )
 
 

@@ -470,7 +470,11 @@ def ran(*points: tuple[int, int | None, int], **fields: Any) -> OwnModel:
     measured_points = tuple(
         MemoryPoint(batch=batch, length=length, peak_bytes=peak) for batch, length, peak in points
     )
-    known: dict[str, Any] = {"said": "train.py:make", "built": Ended(how="ok"), "parameters": B}
+    known: dict[str, Any] = {
+        "description": "train.py:make",
+        "built": Ended(how="ok"),
+        "parameters": B,
+    }
     return OwnModel(points=measured_points, **known | fields)
 
 
@@ -511,7 +515,7 @@ def test_shards_divide_the_state_and_not_the_activations() -> None:
         ran((1, 2048, 20 * B), (2, 1024, 20 * B)),
         ran((1, 2048, 20 * B)),
         ran((1, 2048, 20 * B), (2, 2048, 22 * B), whole=False),
-        OwnModel(said="x", built=Ended(how="ok"), points=DARK),
+        OwnModel(description="x", built=Ended(how="ok"), points=DARK),
     ],
 )
 def test_points_that_tell_nothing_of_the_job(own: OwnModel | Unknown | None) -> None:

@@ -7,12 +7,19 @@ import pytest
 from doctor._util.records import Ended, Unknown
 from doctor.checks.torch_build import build as torch_build
 from doctor.checks.torch_build import libraries as torch_libraries
-from doctor.checks.torch_build.gpu_code import Capability, wheel_for
-from doctor.facts.machine import Gpu, Host, Interpreter, Libraries, Torch, TorchGpu
+from doctor.checks.torch_build.gpu_code import Capability
+from doctor.checks.torch_build.replacement import JETSON
+from doctor.facts.machine import Driver, Gpu, Host, Interpreter, Libraries, Torch, TorchGpu
 from doctor.facts.views import JobGpu, JobGpus
 from doctor.job.job import Target
 from doctor.judge.check import Owner, Status, Verdict
-from doctor.judge.error_patterns import BROKEN_GPU, GPU_TAKEN, MIXED_CUDNN, ErrorPattern
+from doctor.judge.error_patterns import (
+    BROKEN_GPU,
+    GPU_TAKEN,
+    MIXED_CUDNN,
+    REFUSES_DEVICE,
+    ErrorPattern,
+)
 
 imports = torch_build.TORCH_IMPORTS.judge
 built_for_this_gpu = torch_build.BUILT_FOR_THIS_GPU.judge
@@ -35,6 +42,7 @@ V2_8 = Torch(version="2.8.0+cu128", cuda="12.8", archs=archs("70 75 80 86 90 100
 V2_11 = Torch(version="2.11.0", cuda="13.0", archs=archs("75 80 86 90 100 120"))
 V2_15 = Torch(version="2.15.0", cuda="13.2", archs=archs("75 80 86 90 100 120"))
 AARCH64 = Torch(version="2.15.0", cuda="13.0", archs=archs("80 90 100 110 120"))
+DRIVER_580 = Driver(nvml=RAN, cuda=RAN, version="580.95.05", cuda_version=13000)
 CPU_ONLY = Torch(version="2.13.0")
 ROCM = Torch(version="2.9.1+rocm6.4", hip="6.4.43482", archs=("gfx90a", "gfx942"))
 
@@ -53,14 +61,28 @@ def interpreter(ended: Ended, traceback: str = "") -> Interpreter:
 
 
 def imported(ended: Ended, traceback: str = "") -> Verdict:
-    verdict = imports(interpreter=interpreter(ended, traceback), torch=Unknown(reason="not there"))
+    verdict = imports(
+        interpreter=interpreter(ended, traceback),
+        torch=Unknown(reason="not there"),
+        driver=None,
+        job_gpus=Unknown(reason="no GPU"),
+        host=Host(system="Linux"),
+        target=Target("nvidia", ""),
+    )
     assert isinstance(verdict, Verdict)
     return verdict
 
 
 def test_import_passes_with_its_seconds() -> None:
     ended = Ended(how="ok", seconds=2.34)
-    verdict = imports(interpreter=interpreter(ended), torch=V2_15)
+    verdict = imports(
+        interpreter=interpreter(ended),
+        torch=V2_15,
+        driver=None,
+        job_gpus=Unknown(reason="no GPU"),
+        host=BARE,
+        target=Target("nvidia", ""),
+    )
     assert verdict.status is Status.PASS
     assert verdict.seconds == 2.34
     assert "torch 2.15.0" in verdict.summary
@@ -78,7 +100,7 @@ def test_missing_torch_names_the_interpreter() -> None:
     verdict = imported(error("ModuleNotFoundError: No module named 'torch'"))
     assert verdict.status is Status.FAIL
     assert "/opt/my env/bin/python (VIRTUAL_ENV)" in verdict.summary
-    assert verdict.commands == ("'/opt/my env/bin/python' -m pip install torch",)
+    assert verdict.commands == ("python -m pip install torch",)
     assert verdict.fix
     assert "--python" in verdict.fix
 
@@ -87,13 +109,15 @@ def test_missing_torch_names_the_interpreter() -> None:
     ("ended", "traceback", "text", "pattern"),
     [
         (error("ImportError: libcusparse.so.12: undefined symbol: __nvJitLinkComplete_12_4"), "",
-         "ImportError: libcusparse", torch_build.IMPORT_ERRORS[0]),
+         "ImportError: libcusparse", torch_build.IMPORT_ERRORS[1]),
         (error("ImportError: libtorch_cuda.so: undefined symbol: ncclCommRegister"), "",
-         "ncclCommRegister", torch_build.IMPORT_ERRORS[2]),
+         "ncclCommRegister", torch_build.IMPORT_ERRORS[3]),
         (error("OSError: libcudart.so.13: cannot open shared object file"), "",
-         "libcudart.so.13", torch_build.IMPORT_ERRORS[3]),
+         "libcudart.so.13", torch_build.IMPORT_ERRORS[4]),
         (error("ImportError: see above"), "RuntimeError: cuDNN version incompatibility: PyTorch",
          "see above", MIXED_CUDNN),
+        (error("UnsupportedPython: this is Python 3.6.15; 3.9 or newer required"), "",
+         "3.6.15", torch_build.IMPORT_ERRORS[0]),
         (error("ModuleNotFoundError: No module named 'torch._C'"), "", "torch._C", None),
         (Ended(how="signal", detail="SIGILL inside import torch"), "", "SIGILL", None),
         (Ended(how="timeout", detail="no answer in 120 s inside import torch"), "",
@@ -138,7 +162,14 @@ WITH_AMD = Host(system="Linux", amd_devices=1)
 def test_build_and_vendor(
     torch: Torch, host: Host | Unknown, target: Target, status: Status, text: str
 ) -> None:
-    verdict = built_for_this_gpu(torch=torch, host=host, target=target)
+    verdict = built_for_this_gpu(
+        torch=torch,
+        host=host,
+        target=target,
+        driver=DRIVER_580,
+        job_gpus=Unknown(reason="no GPU"),
+        interpreter=interpreter(RAN),
+    )
     assert verdict.status is status
     assert text in verdict.summary
 
@@ -155,8 +186,16 @@ def gpu(on: Capability | None, kernel: Ended | None = None, index: int = 0) -> J
     return JobGpu(torch=record)
 
 
-def code(torch: Torch, *gpus: JobGpu) -> Verdict:
-    verdict = has_gpu_code(torch=torch, job_gpus=JobGpus(gpus=gpus, by="torch"))
+def code(
+    torch: Torch, *gpus: JobGpu, driver: Driver | None = DRIVER_580, arch: str = "x86_64"
+) -> Verdict:
+    verdict = has_gpu_code(
+        torch=torch,
+        job_gpus=JobGpus(gpus=gpus, by="torch"),
+        driver=driver,
+        host=Host(system="Linux", arch=arch),
+        interpreter=interpreter(RAN),
+    )
     assert isinstance(verdict, Verdict)
     return verdict
 
@@ -232,30 +271,43 @@ def test_code_by_table(torch: Torch, on: Capability | None, status: Status, text
 
 
 @pytest.mark.parametrize(
-    ("torch", "on", "line"),
+    ("torch", "on", "arch", "line"),
     [
-        (V2_11, (7, 0), "whl/cu126"),
-        (V2_8, (6, 0), "whl/cu126"),
-        (V2_15, (5, 2), "whl/cu126"),
-        (V2_6, (12, 0), '"torch>=2.8"'),
-        (V2_6, (10, 0), '"torch>=2.8"'),
-        (V2_15, (11, 0), "whl/cu130"),
-        (built("sm_100"), (9, 0), "pip install --upgrade torch"),
+        (V2_11, (7, 0), "x86_64", "torch==2.14.*"),
+        (V2_8, (6, 0), "x86_64", "whl/cu126"),
+        (V2_6, (12, 0), "x86_64", "whl/cu130"),
+        (V2_15, (11, 0), "aarch64", "whl/cu130"),
+        (built("sm_100"), (9, 0), "x86_64", "whl/cu130"),
     ],
 )
-def test_remedy_names_the_wheel_with_the_code(torch: Torch, on: Capability, line: str) -> None:
-    verdict = code(torch, gpu(on))
+def test_remedy_names_the_wheel_with_the_code(
+    torch: Torch, on: Capability, arch: str, line: str
+) -> None:
+    verdict = code(torch, gpu(on), arch=arch)
     assert line in verdict.commands[0]
     after_error = code(
-        torch, gpu(on, error("RuntimeError: CUDA error: no kernel image is available"))
+        torch, gpu(on, error("RuntimeError: CUDA error: no kernel image is available")), arch=arch
     )
     assert after_error.status is FAIL
     assert (after_error.commands, after_error.fix) == (verdict.commands, verdict.fix)
 
 
-@pytest.mark.parametrize("on", [(8, 7), (7, 2), (6, 2), (5, 3), (10, 1), (3, 7), (14, 0)])
+@pytest.mark.parametrize("on", [(8, 7), (7, 2), (6, 2), (5, 3), (10, 1)])
+def test_a_jetson_needs_the_wheel_of_nvidia(on: Capability) -> None:
+    verdict = code(built("sm_37"), gpu(on), arch="aarch64")
+    assert (verdict.status, verdict.commands, verdict.fix) == (FAIL, (), JETSON)
+
+
+@pytest.mark.parametrize("on", [(3, 5), (14, 0)])
 def test_no_command_if_no_wheel_of_pytorch_has_the_code(on: Capability) -> None:
-    assert not wheel_for(on).commands
+    verdict = code(built("sm_90", cuda="12.6"), gpu(on))
+    assert (verdict.status, verdict.commands) == (FAIL, ())
+
+
+def test_an_unread_driver_gets_the_wheel_that_the_oldest_driver_runs() -> None:
+    verdict = code(V2_11, gpu((7, 0)), driver=None)
+    assert "whl/cu126" in verdict.commands[0]
+    assert "whl/cu128" in code(V2_6, gpu((12, 0)), driver=None).commands[0]
 
 
 def test_a_kernel_that_ran_overrides_the_table() -> None:
@@ -271,7 +323,7 @@ def test_a_kernel_that_ran_overrides_the_table() -> None:
         (error("AcceleratorError: CUDA error: uncorrectable ECC error"), Owner.MACHINE, BROKEN_GPU),
         (error("ValueError: the sum came back as 3.0, not 16777216"), Owner.MACHINE, BROKEN_GPU),
         (Ended(how="timeout", detail="no answer in 60 s inside kernel"), Owner.MACHINE, BROKEN_GPU),
-        (Ended(how="signal", detail="SIGSEGV inside kernel"), None, None),
+        (Ended(how="signal", detail="SIGSEGV inside kernel"), Owner.ENVIRONMENT, None),
         (error("RuntimeError: CUDA error: operation not supported"), None, None),
     ],
 )
@@ -349,13 +401,45 @@ def test_libraries(paths: Libraries, status: Status, text: str) -> None:
     assert text in verdict.summary
 
 
+CUDA_13 = (f"{SITE}/cu13/lib/libcublas.so.13", f"{SITE}/cudnn/lib/libcudnn.so.9")
+
+
+@pytest.mark.parametrize(
+    ("offered", "status"),
+    [
+        ("/usr/local/cuda-11.8/lib64/libcublas.so.11", PASS),  # another name to the linker
+        ("/usr/local/cuda-13.0/lib64/libcublas.so.13.0.0", PASS),  # torch's own path comes first
+        ("/usr/local/cuda-13.0/lib64/libnvJitLink.so.13", PASS),
+        ("/opt/cudnn8/lib/libcudnn_cnn_infer.so.8", PASS),
+        ("/opt/cudnn/lib/libcudnn_graph.so.9.5.1", WARN),
+        ("/opt/cudnn/lib/libcudnn.so.9.5.1", WARN),
+    ],
+)
+def test_only_a_copy_that_can_be_loaded_is_a_warning(offered: str, status: Status) -> None:
+    verdict = libraries_match(libraries=libraries(*CUDA_13, offered=(offered,)), torch=V2_15)
+    assert verdict.status is status, verdict
+    directory = offered.rpartition("/")[0]
+    loaded_at_all = "nvJitLink" not in offered
+    assert (directory in verdict.summary) is loaded_at_all
+
+
+def test_cudnns_own_error_is_judged_without_the_list_of_files() -> None:
+    message = "RuntimeError: cuDNN version incompatibility: PyTorch was compiled"
+    torch = Torch(version="2.9.1", cuda="12.8", cudnn_error=message)
+    unread = Unknown(reason="not recorded")
+    assert libraries_match(libraries=unread, torch=torch).status is FAIL
+    assert libraries_match(libraries=None, torch=torch).status is FAIL
+    assert libraries_match(libraries=unread, torch=V2_15).status is UNKNOWN
+    assert libraries_match(libraries=None, torch=V2_15).status is Status.SKIP
+
+
 @pytest.mark.parametrize(
     ("message", "pattern"),
     [
         ("RuntimeError: cuDNN version incompatibility: PyTorch was compiled", MIXED_CUDNN),
         (
             "RuntimeError: cuDNN version 91002 is not compatible with devices with SM < 7.5",
-            torch_libraries.REFUSES_DEVICE,
+            REFUSES_DEVICE,
         ),
     ],
 )

@@ -19,7 +19,7 @@ from doctor.checks.numerics import attention as checks
 from doctor.checks.numerics.attention_trials import MODEL_GATES, ordinary
 from doctor.collect import attention_trial
 from doctor.collect.attention_trial import try_attention, try_implementations
-from doctor.collect.child import PROBES
+from doctor.collect.child import PROBES, Answer
 from doctor.collect.children import Children
 from doctor.collect.torch_child import TorchChild
 from doctor.facts.facts import Facts, decode
@@ -31,7 +31,6 @@ from doctor.judge.check import Finding, Status
 from doctor.judge.engine import examine
 
 CHOSEN = Chosen("bf16", "asked")
-FILES = ("attention_trial.py", "attention_cases.py", "attention_implementations.py")
 
 SHIM = """
     import os, signal, time
@@ -100,33 +99,69 @@ def on_cpu(python: str = sys.executable, quick: bool = False, **job: Any) -> Fac
     )
 
 
-def tried(children: Children, facts: Facts) -> Attention:
+def tried(children: Children, facts: Facts, kind: type[TorchChild] = TorchChild) -> Attention:
+    """The trials in a process of their own."""
     interpreter = facts.interpreter
     assert not isinstance(interpreter, Unknown)
-    child = TorchChild(children, interpreter.path)
-    found = try_attention(child, facts, "cpu", CHOSEN, lambda stage: None)
+    child = kind(children, interpreter.path)
+    attention = tried_in(child, facts)
     child.end()
-    assert isinstance(found, Attention), found
-    return found
+    return attention
 
 
-def judged(facts: Facts, found: Attention) -> Finding:
-    (finding,) = examine(checks.CHECKS, facts.with_(attention=found))
+def tried_in(child: TorchChild, facts: Facts) -> Attention:
+    attention = try_attention(child, facts, "cpu", CHOSEN, lambda stage: None)
+    assert isinstance(attention, Attention), attention
+    return attention
+
+
+@pytest.fixture(scope="module")
+def warm() -> Iterator[TorchChild]:
+    """One process for the trials of the installed torch, unchanged."""
+    child = TorchChild(Children(), sys.executable)
+    yield child
+    child.end()
+
+
+@pytest.fixture(scope="module")
+def of_this_torch(warm: TorchChild) -> Attention:
+    """All trials of the installed torch."""
+    return tried_in(warm, on_cpu())
+
+
+HANG_SECONDS = 5.0
+
+
+class FirstProcessHangs(TorchChild):
+    """Its first request is the one that hangs; those that follow get their usual time."""
+
+    requests = 0
+
+    def request(self, seconds: float, *arguments: Any, **request: Any) -> Answer:
+        self.requests += 1
+        return super().request(
+            HANG_SECONDS if self.requests == 1 else seconds, *arguments, **request
+        )
+
+
+def judged(facts: Facts, attention: Attention) -> Finding:
+    (finding,) = examine(checks.CHECKS, facts.with_(attention=attention))
     return finding
 
 
-def by_key(found: Attention) -> dict[tuple[str, str, str], Trial]:
-    return {(trial.case, trial.dtype, trial.backend): trial for trial in found.trials}
+def by_key(attention: Attention) -> dict[tuple[str, str, str], Trial]:
+    return {(trial.case, trial.dtype, trial.backend): trial for trial in attention.trials}
 
 
 # Right kernels
 
 
-def test_the_trial_of_this_machines_torch(children: Children) -> None:
-    found = tried(children, on_cpu())
-    trials = by_key(found)
-    assert len(trials) == len(found.trials) == len(found.cases) * 2 * 4
-    for case in found.cases:
+@pytest.mark.slow
+def test_the_trial_of_this_machines_torch(of_this_torch: Attention) -> None:
+    attention = of_this_torch
+    trials = by_key(attention)
+    assert len(trials) == len(attention.trials) == len(attention.cases) * 2 * 4
+    for case in attention.cases:
         for dtype in ("bf16", "fp16"):
             for backend in ("flash", "math"):
                 trial = trials[case.name, dtype, backend]
@@ -145,40 +180,40 @@ def test_the_trial_of_this_machines_torch(children: Children) -> None:
                 assert refused
                 assert "No viable backend" in refused
             default = "math" if case.dropout else "flash"
-            assert found.defaults[f"{case.name}/{dtype}"] == default
-    assert found.cut_short == ""
-    assert 0 < found.seconds < 20
-    finding = judged(on_cpu(), found)
+            assert attention.defaults[f"{case.name}/{dtype}"] == default
+    assert attention.cut_short == ""
+    assert attention.seconds > 0
+    finding = judged(on_cpu(), attention)
     assert finding.status is Status.PASS
     assert "34 trials of flash, math correct" in finding.verdict.summary
 
 
-def test_the_shapes_provoke_what_they_are_meant_to(children: Children) -> None:
-    found = tried(children, on_cpu())
-    cases = {case.name: case for case in found.cases}
+def test_the_shapes_provoke_what_they_are_meant_to(of_this_torch: Attention) -> None:
+    attention = of_this_torch
+    cases = {case.name: case for case in attention.cases}
     for name in ("very negative logits, mask", "very negative logits"):
         assert cases[name].keys % 128 == 64
         assert not cases[name].causal
         for dtype in ("bf16", "fp16"):
-            assert float(found.lowest_lse[f"{name}/{dtype}"]) < -88.7
+            assert float(attention.lowest_lse[f"{name}/{dtype}"]) < -88.7
     assert cases["very negative logits, mask"].mask
-    assert float(found.lowest_lse["causal/bf16"]) > -88.7
+    assert float(attention.lowest_lse["causal/bf16"]) > -88.7
     one = cases["one query"]
     assert (one.queries, one.heads // one.kv_heads) == (1, 7)
     assert cases["broadcast keys"].keys % 32 == 1
     assert cases["broadcast keys"].mask
-    assert [case.name for case in found.cases if ordinary(case)] == ["causal"]
+    assert [case.name for case in attention.cases if ordinary(case)] == ["causal"]
 
 
-def test_the_users_own_shape_comes_second(children: Children) -> None:
+def test_the_users_own_shape_comes_second(warm: TorchChild) -> None:
     facts = on_cpu(attention=(2, 3, 96, 32))
-    found = tried(children, facts)
-    own = found.cases[1]
+    attention = tried_in(warm, facts)
+    own = attention.cases[1]
     assert (own.job, own.causal) == (True, True)
     assert (own.batch, own.heads, own.queries, own.keys, own.head_dim) == (2, 3, 96, 96, 32)
-    ran = [trial for trial in found.trials if trial.case == own.name and trial.errors]
+    ran = [trial for trial in attention.trials if trial.case == own.name and trial.errors]
     assert len(ran) == 4
-    assert judged(facts, found).status is Status.PASS
+    assert judged(facts, attention).status is Status.PASS
 
 
 def probe(code: str) -> Any:
@@ -193,67 +228,68 @@ def probe(code: str) -> Any:
     return json.loads(done.stdout)
 
 
+@pytest.mark.slow
 def test_the_reference_is_what_autograd_makes_of_float64_in_blocks_or_not() -> None:
-    found = probe("""
+    attention = probe("""
         worst = {}
-        for case in cases.listed(cpu, None):
+        for case in cases.list_cases(cpu, None):
             if case.judged != "error":
                 continue
-            given = cases.inputs(case, torch.bfloat16, cpu)
-            q, k, v = (t.double().requires_grad_() for t in (given.q, given.k, given.v))
+            tensors = cases.inputs(case, torch.bfloat16, cpu)
+            q, k, v = (t.double().requires_grad_() for t in (tensors.q, tensors.k, tensors.v))
             group = case.heads // case.kv_heads
             wide = [t.repeat_interleave(group, 1) for t in (k, v)]
             scores = q @ wide[0].transpose(-1, -2) / case.head_dim**0.5
             if case.causal:
                 later = torch.ones(case.queries, case.keys, dtype=torch.bool).triu(1)
                 scores = scores.masked_fill(later, -float("inf"))
-            if given.mask is not None:
-                scores = scores.masked_fill(~given.mask, -float("inf"))
+            if tensors.mask is not None:
+                scores = scores.masked_fill(~tensors.mask, -float("inf"))
             output = scores.softmax(-1) @ wide[1]
-            merged = output.transpose(1, 2).reshape(given.upstream.shape)
-            (merged * given.upstream.double()).sum().backward()
+            merged = output.transpose(1, 2).reshape(tensors.upstream.shape)
+            (merged * tensors.upstream.double()).sum().backward()
             right = dict(zip(cases.PARTS, (output.detach(), q.grad, k.grad, v.grad)))
             whole = cases.BUDGET
             for budget in (whole, 4 * 8 * case.batch * case.heads * case.keys * 7):
                 cases.BUDGET = budget
-                exact, lowest = cases.reference(case, given)
+                exact, lowest = cases.reference(case, tensors)
                 assert abs(lowest - float(scores.logsumexp(-1).min().detach())) < 1e-9
                 off = [float((exact[n] - right[n].flatten(0, 1)).abs().max()) for n in right]
                 worst[case.name] = max(off + [worst.get(case.name, 0.0)])
             cases.BUDGET = whole
         print(json.dumps(worst))
     """)
-    assert len(found) == 7
-    assert all(value < 1e-11 for value in found.values()), found
+    assert len(attention) == 7
+    assert all(value < 1e-11 for value in attention.values()), attention
 
 
-@pytest.mark.parametrize(
-    ("shape", "memory", "work", "tried", "note"),
-    [
-        ((8, 32, 4096, 128), 2**37, 10**13, (8, 32), "compared on 8 of 256 heads"),
-        ((8, 32, 4096, 128), 2**31, 10**13, (4, 32), "tried with batch 4 and 32 heads"),
-        ((8, 32, 4096, 128), 2**32, 25 * 10**8, (1, 1), "tried with batch 1 and 1 heads"),
-        ((2, 4, 256, 64), 2**32, 25 * 10**8, (2, 4), ""),
-        ((1, 1, 10**6, 64), 2**37, 10**14, None, "left out"),
-        ((1, 2**20, 2**20, 2**20), 2**32, 10**13, None, "left out"),
-    ],
+SHAPES = (
+    ((8, 32, 4096, 128), 2**37, 10**13, (8, 32), "compared on 8 of 256 heads"),
+    ((8, 32, 4096, 128), 2**31, 10**13, (4, 32), "tried with batch 4 and 32 heads"),
+    ((8, 32, 4096, 128), 2**32, 25 * 10**8, (1, 1), "tried with batch 1 and 1 heads"),
+    ((2, 4, 256, 64), 2**32, 25 * 10**8, (2, 4), ""),
+    ((1, 1, 10**6, 64), 2**37, 10**14, None, "left out"),
+    ((1, 2**20, 2**20, 2**20), 2**32, 10**13, None, "left out"),
 )
-def test_a_large_shape_is_cut_and_says_so(
-    shape: tuple[int, ...], memory: int, work: int, tried: tuple[int, int] | None, note: str
-) -> None:
-    case = probe(
-        f"print(json.dumps(cases.of_job({list(shape)}, {memory}, {work}).record()))",
+"""Batch, heads, tokens and head_dim; bytes; products; the batch and heads tried; the note."""
+
+
+def test_a_large_shape_is_reduced_with_a_note() -> None:
+    arguments = [(list(shape), memory, work) for shape, memory, work, _, _ in SHAPES]
+    records = probe(
+        f"print(json.dumps([cases.case_of_job(*each).record() for each in {arguments}]))"
     )
-    assert case["note"].startswith(note)
-    assert bool(case["note"]) == bool(note)
-    assert case["left_out"] == (tried is None)
-    if tried:
-        assert (case["batch"], case["heads"]) == tried
+    for record, (*_, tried, note) in zip(records, SHAPES, strict=True):
+        assert record["note"].startswith(note)
+        assert bool(record["note"]) == bool(note)
+        assert record["left_out"] == (tried is None)
+        if tried:
+            assert (record["batch"], record["heads"]) == tried
 
 
 def test_some_heads_stand_for_all_and_the_reference_is_of_those() -> None:
-    found = probe("""
-        case = cases.of_job([2, 8, 64, 16], 2**32, 10**13)
+    attention = probe("""
+        case = cases.case_of_job([2, 8, 64, 16], 2**32, 10**13)
         whole = cases.reference(case, cases.inputs(case, torch.float16, cpu))[0]
         cases.EXACT = 64 * 64 * 16 * 3
         some = cases.inputs(case, torch.float16, cpu)
@@ -261,7 +297,7 @@ def test_some_heads_stand_for_all_and_the_reference_is_of_those() -> None:
         same = all(torch.equal(exact[n], whole[n][some.heads]) for n in exact)
         print(json.dumps([some.heads, same]))
     """)
-    assert found == [[0, 5, 10], True]
+    assert attention == [[0, 5, 10], True]
 
 
 OLDER = """
@@ -292,17 +328,18 @@ OLDER = """
 """
 
 
+@pytest.mark.slow
 def test_a_torch_without_the_newer_calls(interpret: Interpret, children: Children) -> None:
     facts = on_cpu(interpret(OLDER))
-    found = tried(children, facts)
-    trials = by_key(found)
-    assert found.defaults == {}
-    for case in found.cases:
+    attention = tried(children, facts)
+    trials = by_key(attention)
+    assert attention.defaults == {}
+    for case in attention.cases:
         assert trials[case.name, "bf16", "math"].refused is None, case
         assert trials[case.name, "bf16", "math"].ended.ok
-        assert "no such backend" in (trials[case.name, "bf16", "cudnn"].refused or "")
+        assert "does not have this backend" in (trials[case.name, "bf16", "cudnn"].refused or "")
     assert trials["causal", "bf16", "flash"].errors
-    finding = judged(facts, found)
+    finding = judged(facts, attention)
     assert finding.status is Status.PASS
     assert "does not report its default" in finding.verdict.summary
 
@@ -310,8 +347,9 @@ def test_a_torch_without_the_newer_calls(interpret: Interpret, children: Childre
 # Wrong kernels
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
-    ("fault", "condition", "status", "said"),
+    ("fault", "condition", "status", "text"),
     [
         (WRONG_DQ, "True", Status.FAIL, "dq off by 0.5"),
         (WRONG_OUTPUT, "backend == 'flash'", Status.FAIL, "output off by 0.02"),
@@ -328,16 +366,17 @@ def test_a_kernel_that_is_wrong_is_found(
     fault: str,
     condition: str,
     status: Status,
-    said: str,
+    text: str,
     interpret: Interpret,
     children: Children,
 ) -> None:
-    facts = on_cpu(interpret(shimmed(fault, condition)))
+    facts = on_cpu(interpret(shimmed(fault, condition)), quick="float16" not in condition)
     finding = judged(facts, tried(children, facts))
     assert finding.status is status, finding.verdict.summary
-    assert said in finding.verdict.summary
+    assert text in finding.verdict.summary
 
 
+@pytest.mark.slow
 def test_a_wrong_gradient_fails_a_whole_run_though_the_smoke_step_trains(
     interpret: Interpret, tmp_path: Path
 ) -> None:
@@ -350,33 +389,35 @@ def test_a_wrong_gradient_fails_a_whole_run_though_the_smoke_step_trains(
         timeout=120,
     )
     assert done.returncode == 1, done.stderr
-    found = {each["code"]: each for each in json.loads(done.stdout)["findings"]}
-    assert found["NUM003"]["status"] == "fail"
-    assert found["NUM003"]["commands"] == ["torch.backends.cuda.enable_flash_sdp(False)"]
-    assert all(found[f"SMK00{n}"]["status"] == "pass" for n in (1, 2, 3, 4))
+    findings = {each["code"]: each for each in json.loads(done.stdout)["findings"]}
+    assert findings["NUM003"]["status"] == "fail"
+    assert findings["NUM003"]["commands"] == ["torch.backends.cuda.enable_flash_sdp(False)"]
+    assert all(findings[f"SMK00{n}"]["status"] == "pass" for n in (1, 2, 3, 4))
     assert isinstance(decode(facts.read_bytes()).attention, Attention)
 
 
 # Kernels that kill
 
 
+@pytest.mark.slow
 def test_a_crash_loses_one_trial_and_the_rest_goes_on(
     interpret: Interpret, children: Children
 ) -> None:
     condition = "backend == 'flash' and dtype == torch.float16 and masked and k.shape[2] == 160"
     facts = on_cpu(interpret(shimmed(SEGFAULT, condition)))
-    found = tried(children, facts)
-    assert found.cut_short == ""
-    assert len(found.trials) == len(found.cases) * 8
-    assert len(by_key(found)) == len(found.trials)
-    dead = [trial for trial in found.trials if not trial.ended.ok]
+    attention = tried(children, facts)
+    assert attention.cut_short == ""
+    assert len(attention.trials) == len(attention.cases) * 8
+    assert len(by_key(attention)) == len(attention.trials)
+    dead = [trial for trial in attention.trials if not trial.ended.ok]
     assert [(t.case, t.dtype, t.backend) for t in dead] == [("boolean mask", "fp16", "flash")]
     assert dead[0].ended.how == "signal"
     assert "SIGSEGV" in dead[0].ended.detail
-    assert found.defaults["boolean mask/fp16"] == "flash"
-    assert judged(facts, found).status is Status.WARN
+    assert attention.defaults["boolean mask/fp16"] == "flash"
+    assert judged(facts, attention).status is Status.WARN
 
 
+@pytest.mark.slow
 def test_a_crash_of_the_default_kernel_fails(interpret: Interpret, children: Children) -> None:
     facts = on_cpu(interpret(shimmed(SEGFAULT, "backend == 'flash' and is_causal")))
     finding = judged(facts, tried(children, facts))
@@ -384,31 +425,31 @@ def test_a_crash_of_the_default_kernel_fails(interpret: Interpret, children: Chi
     assert "SIGSEGV" in finding.verdict.summary
 
 
+@pytest.mark.slow
 def test_crash_after_crash_comes_to_an_end(
     interpret: Interpret, children: Children, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(attention_trial, "DEATHS", 1)
     facts = on_cpu(interpret(shimmed(SEGFAULT)))
-    found = tried(children, facts)
-    assert len([trial for trial in found.trials if trial.ended.how == "signal"]) == 2
-    assert found.cut_short.startswith("left out after 2 processes were lost")
-    assert judged(facts, found).status is Status.FAIL
+    attention = tried(children, facts)
+    assert len([trial for trial in attention.trials if trial.ended.how == "signal"]) == 2
+    assert attention.cut_short.startswith("left out after 2 processes")
+    assert judged(facts, attention).status is Status.FAIL
 
 
-def test_a_hang_is_cut_off_and_the_rest_goes_on(
-    interpret: Interpret, children: Children, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(attention_trial, "TRIAL_SECONDS", 3.0)
+@pytest.mark.slow
+def test_a_hang_is_cut_off_and_the_rest_goes_on(interpret: Interpret, children: Children) -> None:
     condition = "backend == 'math' and dtype == torch.bfloat16 and is_causal and not dropout_p"
     facts = on_cpu(interpret(shimmed(HANG, condition)))
-    found = tried(children, facts)
-    hung = [trial for trial in found.trials if not trial.ended.ok]
+    attention = tried(children, facts, FirstProcessHangs)
+    hung = [trial for trial in attention.trials if not trial.ended.ok]
     assert [(t.case, t.backend, t.ended.how) for t in hung] == [("causal", "math", "timeout")]
     assert "inside causal/bf16/math" in hung[0].ended.detail
-    assert len(found.trials) == len(found.cases) * 8
-    assert judged(facts, found).status is Status.WARN
+    assert len(attention.trials) == len(attention.cases) * 8
+    assert judged(facts, attention).status is Status.WARN
 
 
+@pytest.mark.slow
 def test_an_error_that_sticks_to_the_process_loses_one_trial(
     interpret: Interpret, children: Children
 ) -> None:
@@ -426,57 +467,58 @@ def test_an_error_that_sticks_to_the_process_loses_one_trial(
     fault = "broken.append(1)\n            synchronize(None)"
     condition = "backend == 'flash' and dtype == torch.bfloat16 and masked and k.shape[2] == 160"
     facts = on_cpu(interpret(shimmed(fault, condition) + sticky))
-    found = tried(children, facts)
-    bad = [trial for trial in found.trials if not trial.ended.ok]
+    attention = tried(children, facts)
+    bad = [trial for trial in attention.trials if not trial.ended.ok]
     assert [(t.case, t.dtype, t.backend) for t in bad] == [("boolean mask", "bf16", "flash")]
     assert "illegal memory access" in bad[0].ended.detail
-    assert len(found.trials) == len(found.cases) * 8
-    assert judged(facts, found).status is Status.WARN
+    assert len(attention.trials) == len(attention.cases) * 8
+    assert judged(facts, attention).status is Status.WARN
 
 
-def test_when_time_is_up_the_rest_is_left_out_and_said(
-    children: Children, monkeypatch: pytest.MonkeyPatch
+def test_the_rest_is_left_out_when_time_is_up(
+    warm: TorchChild, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(attention_trial, "ALL_SECONDS", 0.0)
-    found = tried(children, on_cpu())
-    assert found.cut_short == "time was up before causal/bf16"
-    assert not found.trials
-    finding = judged(on_cpu(), found)
+    attention = tried_in(warm, on_cpu())
+    assert attention.cut_short == "time was up before causal/bf16"
+    assert not attention.trials
+    finding = judged(on_cpu(), attention)
     assert finding.status is Status.UNKNOWN
     assert "time was up" in finding.verdict.summary
 
 
 def test_quick_tries_the_jobs_precision_alone_and_not_for_long(
-    children: Children, monkeypatch: pytest.MonkeyPatch
+    warm: TorchChild, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    found = tried(children, on_cpu(quick=True))
-    assert {trial.dtype for trial in found.trials} == {"bf16"}
-    assert judged(on_cpu(), found).status is Status.PASS
+    attention = tried_in(warm, on_cpu(quick=True))
+    assert {trial.dtype for trial in attention.trials} == {"bf16"}
+    assert judged(on_cpu(), attention).status is Status.PASS
     monkeypatch.setattr(attention_trial, "QUICK_SECONDS", 0.0)
-    assert tried(children, on_cpu(quick=True)).cut_short == "time was up before causal/bf16"
+    assert tried_in(warm, on_cpu(quick=True)).cut_short == "time was up before causal/bf16"
 
 
 def test_a_probe_that_tells_nonsense(interpret: Interpret, children: Children) -> None:
     nonsense = """
     import wire
-    wire.tell(answer={})
+    wire.send(answer={})
     for _ in wire.requests():
         for note in ({"cases": 5}, {"trial": {"backend": 1}}, {"group": 3, "default": 4},
                      {"lowest_lse": "x"}, {"lowest_lse": [1]}, {"default": None}, {}):
-            wire.tell(note=note)
-        wire.tell(answer={"cut_short": 7})
+            wire.send(note=note)
+        wire.send(answer={"cut_short": 7})
     """
     facts = on_cpu(interpret(nonsense))
     interpreter = facts.interpreter
     assert not isinstance(interpreter, Unknown)
     child = TorchChild(children, interpreter.path)
-    found = try_attention(child, facts, "cpu", CHOSEN, lambda stage: None)
+    attention = try_attention(child, facts, "cpu", CHOSEN, lambda stage: None)
     child.end()
-    assert isinstance(found, Unknown)
-    (finding,) = examine(checks.CHECKS, facts.with_(attention=found))
+    assert isinstance(attention, Unknown)
+    (finding,) = examine(checks.CHECKS, facts.with_(attention=attention))
     assert finding.status is Status.UNKNOWN
 
 
+@pytest.mark.slow
 def test_no_smoke_leaves_the_trial_out(tmp_path: Path) -> None:
     saved = tmp_path / "facts.json"
     command = [sys.executable, "-m", "doctor", "run", "--device", "cpu", "--no-smoke", "--only"]
@@ -492,20 +534,21 @@ def test_no_smoke_leaves_the_trial_out(tmp_path: Path) -> None:
 # transformers
 
 
+@pytest.mark.slow
 def test_implementations_of_transformers(interpret: Interpret, children: Children) -> None:
-    found: dict[str, tuple[Implementation, ...]] = {}
+    attention: dict[str, tuple[Implementation, ...]] = {}
     for name, python in (("right", sys.executable), ("wrong", interpret(shimmed_always(WRONG_DQ)))):
-        found[name] = try_implementations(
+        attention[name] = try_implementations(
             children, on_cpu(python), "cpu", CHOSEN, lambda stage: None
         )
-        assert [each.name for each in found[name]] == ["eager", "sdpa"]
-    for each in (*found["right"], found["wrong"][0]):
+        assert [each.name for each in attention[name]] == ["eager", "sdpa"]
+    for each in (*attention["right"], attention["wrong"][0]):
         assert each.ended.ok
         assert each.error is not None
         assert each.grad_error is not None
         assert 0 < float(each.error) < MODEL_GATES["bf16"] / 2
         assert 0 < float(each.grad_error) < MODEL_GATES["bf16"] / 2
-    assert float(found["wrong"][1].grad_error or 0) > MODEL_GATES["bf16"]
+    assert float(attention["wrong"][1].grad_error or 0) > MODEL_GATES["bf16"]
 
 
 def shimmed_always(fault: str) -> str:
@@ -513,18 +556,20 @@ def shimmed_always(fault: str) -> str:
     return shimmed(fault).replace("if offered and", "if")
 
 
+@pytest.mark.slow
 def test_an_interpreter_without_transformers_says_so(
     interpret: Interpret, children: Children
 ) -> None:
     python = interpret("import sys\nsys.modules['transformers'] = None\n")
-    (told,) = try_implementations(children, on_cpu(python), "cpu", CHOSEN, lambda stage: None)
-    assert (told.name, told.ended.how) == ("import transformers", "error")
-    assert "transformers" in told.ended.detail
+    (record,) = try_implementations(children, on_cpu(python), "cpu", CHOSEN, lambda stage: None)
+    assert (record.name, record.ended.how) == ("import transformers", "error")
+    assert "transformers" in record.ended.detail
 
 
 # The files themselves
 
 
+@pytest.mark.slow
 def test_the_trial_imports_no_dynamo() -> None:
     heavy = probe("""
         run = wire.sibling("attention_trial").run
@@ -551,20 +596,20 @@ def test_nan_in_dq_on_hopper(children: Children) -> None:
         pytest.skip(f"not affected: torch {torch.__version__}, cuDNN {cudnn}")
     facts = recorded.machines()["h200_torch2.11"]
     child = TorchChild(children, sys.executable)
-    found = try_attention(child, facts, "cuda:0", CHOSEN, lambda stage: None)
+    attention = try_attention(child, facts, "cuda:0", CHOSEN, lambda stage: None)
     child.end()
-    assert isinstance(found, Attention)
-    assert found.cut_short == ""
-    trials = by_key(found)
+    assert isinstance(attention, Attention)
+    assert attention.cut_short == ""
+    trials = by_key(attention)
     for dtype in ("bf16", "fp16"):
         case = "very negative logits, mask"
-        assert found.defaults[f"{case}/{dtype}"] == "cudnn"
+        assert attention.defaults[f"{case}/{dtype}"] == "cudnn"
         assert set(trials[case, dtype, "cudnn"].nonfinite) == {"dq"}
         for backend in ("mem_efficient", "math"):
             assert trials[case, dtype, backend].refused is None
             assert not trials[case, dtype, backend].nonfinite
         assert not trials["causal", dtype, "cudnn"].nonfinite
-    finding = judged(facts, found)
+    finding = judged(facts, attention)
     assert finding.status is Status.WARN
     assert "cudnn (used by default)" in finding.verdict.summary
     assert "known as pytorch#196678" in finding.verdict.summary

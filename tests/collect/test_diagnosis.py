@@ -1,7 +1,8 @@
-"""Faults planted in real trainings, in real processes, and what the doctor says of them."""
+"""Faults planted in real trainings, in real processes, and their diagnosis."""
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 import textwrap
@@ -15,8 +16,15 @@ from runs import llama
 
 from doctor._util.records import Ended
 from doctor.checks.training import smoke as judged
-from doctor.checks.training.diagnosis import WORDS, complete, sentence, table
+from doctor.checks.training.diagnosis import (
+    CHANGE_NAMES,
+    add_diagnosis,
+    attempts_table,
+    remedy_for,
+    summarize,
+)
 from doctor.collect import child as child_process
+from doctor.collect import diagnosis as bisection
 from doctor.collect.child import CUT_OFF, PROBES, Answer
 from doctor.collect.children import Children
 from doctor.collect.collect import collect
@@ -31,55 +39,120 @@ from doctor.judge.catalog import CHECKS
 from doctor.judge.check import Owner, Status, Verdict, fail, ok
 from doctor.judge.engine import examine
 
+pytestmark = pytest.mark.slow
+
 SECONDS = 120.0
+HANG_SECONDS = 2.0
+"""For what is expected to hang, within milliseconds of the request."""
 SMALL = {"kind": "small"}
 
 Train = Callable[..., Smoke]
+
+
+class OneProcess(TorchChild):
+    """Ends only after a death, so that one import of torch serves the training and its bisection.
+
+    `hanging` are the changes and stages that are expected to hang: they alone get `HANG_SECONDS`.
+    """
+
+    hanging: tuple[str, ...] = ()
+
+    def request(self, seconds: float, *arguments: Any, **request: Any) -> Answer:
+        name = request.get("change", request["stage"])
+        limit = HANG_SECONDS if name in self.hanging else SECONDS
+        answer = super().request(min(seconds, limit), *arguments, **request)
+        if not answer.ended.ok or _stale(answer):
+            super().end()
+        return answer
+
+    def end(self) -> None:
+        """Nothing: a healthy process goes on."""
+
+    def close(self) -> None:
+        super().end()
+
+
+def _stale(answer: Answer) -> bool:
+    parts = (answer.answer or {}).values()
+    return any(isinstance(part, dict) and part.get("stale") for part in parts)
 
 
 @pytest.fixture
 def train(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Train]:
     """Trains a subject with `prelude` planted in every process of the probe, and diagnoses it.
 
-    `code` is a file with a factory `make`, `folder` a transformers model: they are trained
-    instead of the small model then.
+    `code` is a file with a factory `make`, `directory` a transformers model: they are trained
+    instead of the small model then. `separate`: the bisection has a process of its own, as in a
+    run of the doctor. `changes` are those that the bisection tries.
     """
-    children = Children()
     probes = tmp_path / "probes"
     (probes / "training_side").mkdir(parents=True)
     (probes / "launch.py").symlink_to(PROBES / "launch.py")
     monkeypatch.setattr(child_process, "PROBES", probes)
+    running: list[TorchChild] = []
 
     def run(
         prelude: str = "",
         code: str = "",
-        precision: str = "bf16",
-        recipe: str = "amp",
-        first_seconds: float = SECONDS,
-        folder: Path | None = None,
-        **limits: Any,
+        directory: Path | None = None,
+        separate: bool = False,
+        hanging: tuple[str, ...] = (),
+        changes: tuple[str, ...] = CHANGES,
+        **how: Any,
     ) -> Smoke:
         head = f"import sys\nsys.path.insert(0, {str(PROBES)!r})\nimport wire\n"
         probe = str(PROBES / "training_side" / "torch_stages.py")
         tail = f"\nimport runpy\nrunpy.run_path({probe!r}, run_name='__main__')\n"
         script = head + textwrap.dedent(prelude) + tail
         (probes / "training_side" / "torch_stages.py").write_text(script, "utf-8")
+        monkeypatch.setattr(bisection, "CHANGES", changes)
+        child = (TorchChild if separate else OneProcess)(Children(), sys.executable)
+        running.append(child)
+        if isinstance(child, OneProcess):
+            child.hanging = hanging
         subject: dict[str, Any] = SMALL
         if code:
             subject = _factory(tmp_path / "planted.py", code)
-        if folder:
-            subject = {"kind": "hf", "folder": str(folder), "layers": 1, "weights": False,
+        if directory:
+            subject = {"kind": "hf", "directory": str(directory), "layers": 1, "weights": False,
                        "lora": None, "dtype": None, "batch": 2, "length": 16}  # fmt: skip
-        child = TorchChild(children, sys.executable)
-        how = {"device": "cpu", "precision": precision, "recipe": recipe, "subject": subject}
-        answer = child.request(first_seconds, stage="smoke", **how)
-        smoke = _smoke(answer, precision, recipe)
-        found = diagnose(child, subject, smoke, **limits)
-        child.end()
-        return msgspec.structs.replace(smoke, diagnosis=found)
+        return _diagnosed(child, subject, **how)
 
     yield run
-    children.interrupt()
+    for child in running:
+        TorchChild.end(child)
+
+
+def _diagnosed(
+    child: TorchChild,
+    subject: dict[str, Any],
+    precision: str = "bf16",
+    recipe: str = "amp",
+    **limits: Any,
+) -> Smoke:
+    how = {"device": "cpu", "precision": precision, "recipe": recipe, "subject": subject}
+    answer = child.request(SECONDS, stage="smoke", **how)
+    smoke = _smoke(answer, precision, recipe)
+    limits = {"attempt_seconds": SECONDS, "total_seconds": 10 * SECONDS} | limits
+    return msgspec.structs.replace(smoke, diagnosis=diagnose(child, subject, smoke, **limits))
+
+
+@pytest.fixture(scope="module")
+def shared() -> Iterator[OneProcess]:
+    """One process for the factories of this module, whose faults stay in their own code."""
+    child = OneProcess(Children(), sys.executable)
+    yield child
+    child.close()
+
+
+@pytest.fixture
+def train_code(shared: OneProcess, tmp_path: Path) -> Train:
+    """Trains the factory in `code`, and diagnoses it."""
+
+    def run(code: str, **how: Any) -> Smoke:
+        return _diagnosed(shared, _factory(tmp_path / "planted.py", code), **how)
+
+    return run
 
 
 def _smoke(answer: Answer, precision: Any, recipe: str) -> Smoke:
@@ -88,26 +161,26 @@ def _smoke(answer: Answer, precision: Any, recipe: str) -> Smoke:
     return cut_short(answer, "cpu", precision, recipe)
 
 
-def _found(smoke: Smoke) -> Diagnosis:
+def _diagnosis(smoke: Smoke) -> Diagnosis:
     assert smoke.diagnosis
     return smoke.diagnosis
 
 
-def _tried(smoke: Smoke) -> list[tuple[str, str]]:
-    return [(each.change, each.outcome) for each in _found(smoke).attempts]
+def _attempts(smoke: Smoke) -> list[tuple[str, str]]:
+    return [(each.change, each.outcome) for each in _diagnosis(smoke).attempts]
 
 
-def _said(smoke: Smoke, *, own: bool = False) -> str:
-    return sentence(_found(smoke), smoke, own=own)
+def _cause(smoke: Smoke, *, own: bool = False) -> str:
+    return summarize(_diagnosis(smoke), smoke, own=own)
 
 
-def _complaint(smoke: Smoke) -> Verdict:
+def _failure(smoke: Smoke) -> Verdict:
     """The first of SMK001 to SMK003 that fails."""
     verdicts = [check.judge(smoke=smoke) for check in judged.CHECKS[:3]]
     return next(verdict for verdict in verdicts if verdict.status is Status.FAIL)
 
 
-def test_nothing_is_searched_where_all_is_well(train: Train) -> None:
+def test_a_sound_training_has_no_diagnosis(train: Train) -> None:
     assert train().diagnosis is None
 
 
@@ -127,46 +200,50 @@ ATTENTION = """
 CUDNN_EVERYWHERE = """
     wire.sibling("changes").CUDNN_DEVICES = ("cuda", "cpu")
 """
-"""cuDNN's switch is there in a CPU build too: what it would mean on a GPU is tried on the CPU."""
+"""cuDNN's switch exists in a CPU build too, so its effect on a GPU is tested on the CPU."""
 
 
 def test_cudnn_attention(train: Train) -> None:
-    smoke = train(ATTENTION.format(wrong="switches.cudnn_sdp_enabled()") + CUDNN_EVERYWHERE)
-    assert _tried(smoke) == [("repeat", "same"), ("cudnn-off", "mended"), ("repeat", "same")]
-    found = _found(smoke)
-    assert (found.first_module, found.first_module_type) == ("layers.0.attention", "Attention")
-    verdict = _complaint(smoke)
+    prelude = ATTENTION.format(wrong="switches.cudnn_sdp_enabled()") + CUDNN_EVERYWHERE
+    smoke = train(prelude, separate=True)
+    assert _attempts(smoke) == [("repeat", "same"), ("cudnn-off", "fixed"), ("repeat", "same")]
+    diagnosis = _diagnosis(smoke)
+    assert (diagnosis.first_module, diagnosis.first_module_type) == (
+        "layers.0.attention",
+        "Attention",
+    )
+    verdict = _failure(smoke)
     assert (
         "Finite without cuDNN attention, NaN with it: cuDNN's attention kernel is the cause "
         "(document bf16-training-stability, Quick Diagnostics)"
     ) in verdict.summary
     assert verdict.owner is Owner.ENVIRONMENT
-    assert "enable_cudnn_sdp(False)" in (verdict.fix or "")
-    assert "TORCH_CUDNN_SDPA_DEPRIORITIZED=1 in the environment (torch 2.10" in (verdict.fix or "")
+    assert "torch.backends.cuda.enable_cudnn_sdp(False)" in (verdict.fix or "").splitlines()
+    assert "bts-quick" in verdict.sources
 
 
 def test_flash_attention(train: Train) -> None:
     smoke = train(ATTENTION.format(wrong="switches.flash_sdp_enabled()"))
-    assert _tried(smoke)[1:3] == [("cudnn-off", "not possible"), ("flash-off", "mended")]
-    assert "NaN with flash: the flash attention kernel is the cause" in _said(smoke)
+    assert _attempts(smoke)[1:3] == [("cudnn-off", "not possible"), ("flash-off", "fixed")]
+    assert "NaN with flash: the flash attention kernel is the cause" in _cause(smoke)
 
 
 def test_fused_attention(train: Train) -> None:
     smoke = train(ATTENTION.format(wrong="switches.mem_efficient_sdp_enabled()"))
-    assert _tried(smoke) == [
+    assert _attempts(smoke) == [
         ("repeat", "same"),
         ("cudnn-off", "not possible"),
         ("flash-off", "same"),
-        ("math", "mended"),
+        ("math", "fixed"),
         ("repeat", "same"),
     ]
-    assert "NaN with the fused kernels: the fused attention path is the cause" in _said(smoke)
+    assert "NaN with the fused kernels: the fused attention path is the cause" in _cause(smoke)
 
 
 def test_attention_with_every_backend(train: Train) -> None:
     smoke = train(ATTENTION.format(wrong="True"))
-    assert _tried(smoke)[-2:] == [("eager", "mended"), ("repeat", "same")]
-    assert "finite with attention spelled out, NaN with scaled_dot_product" in _said(smoke)
+    assert _attempts(smoke)[-2:] == [("eager", "fixed"), ("repeat", "same")]
+    assert "finite with eager attention, NaN with scaled_dot_product_attention" in _cause(smoke)
 
 
 # Precision
@@ -184,43 +261,42 @@ LINEAR = """
 
 def test_half_precision_weights(train: Train) -> None:
     smoke = train(LINEAR.format(wrong="weight.dtype == torch.bfloat16"), recipe="pure-bf16")
-    assert _tried(smoke)[-3:] == [("eager", "same"), ("fp32-weights", "mended"), ("repeat", "same")]
-    assert "finite with fp32 weights, NaN with bf16 weights" in _said(smoke)
-
-
-@pytest.mark.parametrize("precision", ["bf16", "fp16"])
-def test_autocast(precision: str, train: Train) -> None:
-    smoke = train(LINEAR.format(wrong='torch.is_autocast_enabled("cpu")'), precision=precision)
-    found = _found(smoke)
-    assert [each.detail for each in found.attempts if each.change == "fp32-weights"] == [
-        "the weights are fp32 already"
+    assert _attempts(smoke)[-3:] == [
+        ("eager", "same"),
+        ("fp32-weights", "fixed"),
+        ("repeat", "same"),
     ]
-    assert found.mended_by
-    assert found.mended_by.change == "fp32"
-    assert f"finite in fp32, NaN in {precision}: {precision} arithmetic is the cause" in _said(
-        smoke
-    )
+    assert "finite with fp32 weights, NaN with bf16 weights" in _cause(smoke)
 
 
-def test_nothing_mends_a_broken_installation(train: Train) -> None:
+def test_autocast(train: Train) -> None:
+    smoke = train(LINEAR.format(wrong='torch.is_autocast_enabled("cpu")'))
+    diagnosis = _diagnosis(smoke)
+    assert [each.outcome for each in diagnosis.attempts if each.change == "fp32-weights"] == [
+        "not possible"
+    ]
+    assert diagnosis.fixed_by
+    assert diagnosis.fixed_by.change == "fp32"
+    assert "finite in fp32, NaN in bf16: bf16 arithmetic is the cause" in _cause(smoke)
+
+
+def test_no_change_fixes_a_broken_installation(train: Train) -> None:
     smoke = train(LINEAR.format(wrong="True"))
-    assert not _found(smoke).mended_by
-    assert {outcome for _, outcome in _tried(smoke)} == {"same", "not possible"}
-    said = "none of 6 changes mends it: torch's installation or the GPU is to be suspected"
-    assert said in _said(smoke)
-    assert "output that is not finite is that of layers.0.attention.qkv (Linear), in step 1" in (
-        _said(smoke)
-    )
-    verdict = _complaint(smoke)
+    diagnosis = _diagnosis(smoke)
+    assert not diagnosis.fixed_by
+    assert [change for change, _ in _attempts(smoke)] == ["repeat", *CHANGES]
+    assert {outcome for _, outcome in _attempts(smoke)} == {"same", "not possible"}
+    assert (diagnosis.first_module, diagnosis.step) == ("layers.0.attention.qkv", 1)
+    assert "none of the 6 changes that could be tried fixes it" in _cause(smoke)
+    assert "layers.0.attention.qkv (Linear), in step 1" in _cause(smoke)
+    verdict = _failure(smoke)
     assert verdict.owner is Owner.ENVIRONMENT
-    assert "reinstall torch" in (verdict.fix or "")
     lines = (verdict.fix or "").splitlines()
-    assert lines[1:4] == [
-        "Tried, one change at a time:",
-        "  unchanged                      the same      loss nan, grad_norm nan",
+    assert lines[2:4] == [
+        "  unchanged                      same fault    loss nan, grad_norm nan",
         "  cuDNN attention off            not possible  cuDNN attention runs on NVIDIA GPUs only",
     ]
-    assert len({line.index("the same") for line in lines if "the same" in line}) == 1
+    assert len({line.index("same fault") for line in lines if "same fault" in line}) == 1
 
 
 # The user's own training: learning rate, batch, weights, modules
@@ -266,38 +342,30 @@ CLASSIFIER = """
 """
 
 
-def test_learning_rate(train: Train) -> None:
-    smoke = train(code=POISSON, precision="fp32")
-    assert (_found(smoke).fault, _found(smoke).step) == ("non-finite loss", 2)
-    assert (_found(smoke).born, _found(smoke).first_module) == ("loss", None)
-    assert _tried(smoke)[-2:] == [("lower-lr", "mended"), ("repeat", "same")]
+def test_learning_rate(train_code: Train) -> None:
+    smoke = train_code(POISSON, precision="fp32")
+    assert (_diagnosis(smoke).fault, _diagnosis(smoke).step) == ("non-finite loss", 2)
+    assert (_diagnosis(smoke).origin, _diagnosis(smoke).first_module) == ("loss", None)
+    assert _attempts(smoke)[-2:] == [("lower-lr", "fixed"), ("repeat", "same")]
     assert (
         "finite at a tenth of the learning rate, inf at 0.0003: the learning rate is too high"
-    ) in _said(smoke, own=True)
-    verdict = complete(fail("x"), smoke, own=True)
+    ) in _cause(smoke, own=True)
+    verdict = add_diagnosis(fail("x"), smoke, own=True)
     assert verdict.owner is Owner.JOB
     assert "warm it up" in (verdict.fix or "")
 
 
 def _factory(file: Path, code: str) -> dict[str, Any]:
     file.write_text(textwrap.dedent(code), "utf-8")
-    where = {"file": file.name, "name": "make", "folder": str(file.parent)}
+    where = {"file": file.name, "name": "make", "directory": str(file.parent)}
     return {"kind": "factory", **where, "batch": 2, "length": None}
-
-
-@pytest.fixture(scope="module")
-def child() -> Iterator[TorchChild]:
-    """One process for looks that change nothing in it."""
-    child = TorchChild(Children(), sys.executable)
-    yield child
-    child.end()
 
 
 NONE_COUNTS = "labels: all 64 are ignored (-100), so the loss is the mean of nothing"
 
 
 @pytest.mark.parametrize(
-    ("plant", "said"),
+    ("plant", "text"),
     [
         ('batch["values"][1, 2:] = float("nan")', "values: 2 of 16 values not finite"),
         ('batch["values"][0, 0] = float("inf")', "values: 1 of 16 values not finite"),
@@ -311,47 +379,47 @@ NONE_COUNTS = "labels: all 64 are ignored (-100), so the loss is the mean of not
     ],
 )
 def test_what_is_wrong_with_a_batch(
-    plant: str, said: str, child: TorchChild, tmp_path: Path
+    plant: str, text: str, shared: OneProcess, tmp_path: Path
 ) -> None:
     subject = _factory(tmp_path / f"{tmp_path.name}.py", CLASSIFIER.format(plant=plant))
     how = {"device": "cpu", "precision": "bf16", "recipe": "amp", "subject": subject}
-    answer = child.request(SECONDS, stage="look", **how)
-    told = answer.answer["look"] if answer.answer else answer.notes[0]["look"]
-    assert told["bad_batch"] == ([said] if said else [])
-    assert told["bad_weights"] == []
+    answer = shared.request(SECONDS, stage="look", **how)
+    messages = answer.answer["look"] if answer.answer else answer.notes[0]["look"]
+    assert messages["bad_batch"] == ([text] if text else [])
+    assert messages["bad_weights"] == []
 
 
 @pytest.mark.parametrize(
-    ("plant", "said"),
+    ("plant", "text"),
     [
         ('batch["values"][1, 2:] = float("nan")', "values: 2 of 16 values not finite"),
         ('batch["labels"][0, :3] = 10', "labels: 3 of 64 values outside [0, 10)"),
         ('batch["labels"][:] = -100', NONE_COUNTS),
     ],
 )
-def test_bad_batch(plant: str, said: str, train: Train) -> None:
-    smoke = train(code=CLASSIFIER.format(plant=plant))
-    assert _said(smoke, own=True) == f"the batch is the cause: {said}"
-    assert _tried(smoke) == [("other-batch", "not possible")]
-    verdict = complete(fail("x"), smoke, own=True)
+def test_bad_batch(plant: str, text: str, train_code: Train) -> None:
+    smoke = train_code(CLASSIFIER.format(plant=plant))
+    assert _cause(smoke, own=True) == f"the batch is the cause: {text}"
+    assert _attempts(smoke) == [("other-batch", "not possible")]
+    verdict = add_diagnosis(fail("x"), smoke, own=True)
     assert verdict.owner is Owner.JOB
     assert "ps-P11" in verdict.sources
 
 
-def test_ignored_labels_beside_others_are_no_fault(train: Train) -> None:
+def test_ignored_labels_beside_others_are_no_fault(train_code: Train) -> None:
     plant = 'batch["labels"][1] = -100; model.head.weight.data[0, 0] = float("nan")'
-    found = _found(train(code=CLASSIFIER.format(plant=plant)))
-    assert found.noted == ("labels: 1 of 4 rows hold ignored labels only",)
-    assert not found.bad_batch
-    assert table(found) == ["Also seen: labels: 1 of 4 rows hold ignored labels only."]
+    diagnosis = _diagnosis(train_code(CLASSIFIER.format(plant=plant)))
+    assert diagnosis.remarks == ("labels: 1 of 4 rows hold ignored labels only",)
+    assert not diagnosis.bad_batch
+    assert attempts_table(diagnosis) == ["Also: labels: 1 of 4 rows hold ignored labels only."]
 
 
-def test_weights_that_are_not_finite_before_the_first_step(train: Train) -> None:
-    smoke = train(code=CLASSIFIER.format(plant="model.head.weight.data[:3] = float('nan')"))
-    assert _said(smoke, own=True) == (
+def test_weights_that_are_not_finite_before_the_first_step(train_code: Train) -> None:
+    smoke = train_code(CLASSIFIER.format(plant="model.head.weight.data[:3] = float('nan')"))
+    assert _cause(smoke, own=True) == (
         "the weights are the cause: before the first step head.weight: 48 of 160 values not finite"
     )
-    assert _tried(smoke) == []
+    assert _attempts(smoke) == []
 
 
 MODULE = """
@@ -377,18 +445,19 @@ MODULE = """
 """
 
 
-@pytest.mark.parametrize(
-    "expression",
-    ["x / (x - x)", "torch.log(torch.relu(x) * 0)", "torch.exp(x.abs() * 1e4)", "(x - 100).sqrt()"],
-)
-def test_module_whose_output_is_not_finite(expression: str, train: Train) -> None:
-    smoke = train(code=MODULE.format(expression=expression), precision="fp32")
-    found = _found(smoke)
-    assert (found.born, found.first_module, found.first_module_type) == ("module", "odd", "Odd")
-    assert not found.mended_by
-    said = _said(smoke, own=True)
-    assert "changes mends it: the model's own code is the cause; the first output that" in said
-    assert said.endswith("is that of odd (Odd), in step 1")
+@pytest.mark.parametrize("expression", ["x / (x - x)", "torch.exp(x.abs() * 1e4)"])
+def test_module_whose_output_is_not_finite(expression: str, train_code: Train) -> None:
+    smoke = train_code(MODULE.format(expression=expression), precision="fp32")
+    diagnosis = _diagnosis(smoke)
+    assert (diagnosis.origin, diagnosis.first_module, diagnosis.first_module_type) == (
+        "module",
+        "odd",
+        "Odd",
+    )
+    assert not diagnosis.fixed_by
+    text = _cause(smoke, own=True)
+    assert "fixes it: look at the model, the loss and the batch; the first non-finite" in text
+    assert text.endswith("is that of odd (Odd), in step 1")
 
 
 @pytest.mark.parametrize(
@@ -399,22 +468,22 @@ def test_module_whose_output_is_not_finite(expression: str, train: Train) -> Non
     ],
 )
 def test_operation_whose_gradient_is_not_finite(
-    expression: str, operation: str, stable: str, train: Train
+    expression: str, operation: str, stable: str, train_code: Train
 ) -> None:
-    smoke = train(code=MODULE.format(expression=expression), precision="fp32")
-    found = _found(smoke)
-    assert (found.fault, found.born) == ("non-finite gradient", "gradient")
-    assert found.bad_gradients == ("first.weight", "first.bias")
-    assert (found.operation or "").startswith(
+    smoke = train_code(MODULE.format(expression=expression), precision="fp32")
+    diagnosis = _diagnosis(smoke)
+    assert (diagnosis.fault, diagnosis.origin) == ("non-finite gradient", "gradient")
+    assert diagnosis.bad_gradients == ("first.weight", "first.bias")
+    assert (diagnosis.operation or "").startswith(
         f"{operation}, of `return {expression}` in planted.py"
     )
-    assert f"the gradient norm of first.weight, first.bias is not, made by {operation}" in (
-        _said(smoke, own=True)
+    assert f"the gradient norm of first.weight, first.bias is not, from {operation}" in (
+        _cause(smoke, own=True)
     )
-    assert stable in (complete(fail("x"), smoke, own=True).fix or "")
+    assert stable in (add_diagnosis(fail("x"), smoke, own=True).fix or "")
 
 
-def test_model_that_the_factory_gives_again_starts_anew(train: Train) -> None:
+def test_a_model_that_the_factory_returns_again_needs_a_new_process(train: Train) -> None:
     code = """
         import torch
 
@@ -428,12 +497,12 @@ def test_model_that_the_factory_gives_again_starts_anew(train: Train) -> None:
         def make():
             return MODEL, (torch.randn(3, 4),)
     """
-    smoke = train(code=code)
-    assert _tried(smoke)[-2:] == [("fp32", "mended"), ("repeat", "same")]
-    assert "finite in fp32, NaN in bf16" in _said(smoke, own=True)
+    smoke = train(code=code, separate=True, changes=("math", "fp32"))
+    assert _attempts(smoke)[-2:] == [("fp32", "fixed"), ("repeat", "same")]
+    assert "finite in fp32, NaN in bf16" in _cause(smoke, own=True)
 
 
-def test_loss_over_finite_outputs(train: Train) -> None:
+def test_loss_over_finite_outputs(train_code: Train) -> None:
     code = """
         import torch
 
@@ -442,11 +511,9 @@ def test_loss_over_finite_outputs(train: Train) -> None:
             loss = lambda module, x: torch.log(module(x).mean() * 0 - 1)
             return model, torch.randn(3, 4), loss
     """
-    smoke = train(code=code, precision="fp32")
-    assert _found(smoke).born == "loss"
-    assert "all modules' outputs are finite in step 1, the loss made of them is not" in (
-        _said(smoke, own=True)
-    )
+    smoke = train_code(code, precision="fp32")
+    assert _diagnosis(smoke).origin == "loss"
+    assert "all modules' outputs are finite in step 1, the loss is not" in _cause(smoke, own=True)
 
 
 # Errors, crashes, hangs
@@ -467,49 +534,51 @@ FLASH = "switches.flash_sdp_enabled()"
 
 
 def test_error_in_an_attention_kernel(train: Train) -> None:
-    smoke = train(ATTENTION.format(wrong=f"{FLASH} and torch.zeros(2) @ torch.zeros(3)"))
-    assert "it completes without cuDNN and flash attention, it raises with flash" in _said(smoke)
-    lines = (_complaint(smoke).fix or "").splitlines()
-    assert lines[2].startswith(
-        "  unchanged                      the same      forward: RuntimeError"
-    )
+    wrong = f"{FLASH} and torch.zeros(2) @ torch.zeros(3)"
+    smoke = train(ATTENTION.format(wrong=wrong), changes=("flash-off",))
+    assert "completes without cuDNN and flash attention, raises with flash" in _cause(smoke)
+    lines = (_failure(smoke).fix or "").splitlines()
+    assert any(re.match("  unchanged +same fault  +forward: RuntimeError", line) for line in lines)
 
 
 def test_crash_in_an_attention_kernel(train: Train) -> None:
     dies = "__import__('os').kill(__import__('os').getpid(), 11)"
-    smoke = train(ATTENTION.format(wrong=f"{FLASH} and {dies}"))
-    assert _found(smoke).fault == "crashed"
-    assert _found(smoke).attempts[0].detail == "forward: SIGSEGV inside forward"
-    assert "it completes without cuDNN and flash attention, it crashes with flash" in _said(smoke)
-    assert "SIGSEGV" in _complaint(smoke).summary
+    smoke = train(ATTENTION.format(wrong=f"{FLASH} and {dies}"), changes=("flash-off",))
+    assert _diagnosis(smoke).fault == "crashed"
+    assert _diagnosis(smoke).attempts[0].detail == "forward: SIGSEGV inside forward"
+    assert "completes without cuDNN and flash attention, crashes with flash" in _cause(smoke)
+    assert "SIGSEGV" in _failure(smoke).summary
 
 
-def test_crash_that_nothing_mends(train: Train) -> None:
-    smoke = train(RAISE.format(what="import os; os.abort()"))
-    assert {outcome for _, outcome in _tried(smoke)} == {"same", "not possible"}
-    assert len(_tried(smoke)) == 1 + len(CHANGES)
-    verdict = _complaint(smoke)
-    assert "None of 6 changes mends it" in verdict.summary
+def test_crash_that_no_change_fixes(train: Train) -> None:
+    changes = ("cudnn-off", "math", "fp32")
+    smoke = train(RAISE.format(what="import os; os.abort()"), changes=changes)
+    assert _attempts(smoke) == [
+        ("repeat", "same"), ("cudnn-off", "not possible"), ("math", "same"), ("fp32", "same"),
+    ]  # fmt: skip
+    verdict = _failure(smoke)
+    assert "None of the 2 changes that could be tried fixes it" in verdict.summary
     assert (verdict.fix or "").startswith(judged.CRASHED)
+
+
+HUNG = Ended(how="timeout", detail="no answer in 120 s inside forward")
 
 
 def test_hang_in_an_attention_kernel(train: Train) -> None:
     wrong = f"{FLASH} and __import__('time').sleep(600)"
-    smoke = train(ATTENTION.format(wrong=wrong), first_seconds=5, attempt_seconds=3.0)
-    assert _found(smoke).fault == "hung"
-    assert "it completes without cuDNN and flash attention, it hangs with flash" in _said(smoke)
+    hanging = ("smoke", "look", "repeat")
+    smoke = train(ATTENTION.format(wrong=wrong), hanging=hanging, changes=("flash-off",))
+    assert _diagnosis(smoke).fault == "hung"
+    assert _attempts(smoke) == [("repeat", "same"), ("flash-off", "fixed"), ("repeat", "same")]
+    assert "completes without cuDNN and flash attention, hangs with flash" in _cause(smoke)
 
 
-def test_time_that_is_over_is_told(train: Train) -> None:
-    smoke = train(
-        RAISE.format(what="__import__('time').sleep(600)"),
-        first_seconds=3,
-        attempt_seconds=2.0,
-        total_seconds=3.0,
-    )
-    left = [each for each in _found(smoke).attempts if each.detail == LEFT_OUT]
-    assert left
-    assert {each.outcome for each in left} == {"not possible"}
+def test_attempts_after_the_deadline_are_left_out(train: Train) -> None:
+    prelude = RAISE.format(what="__import__('time').sleep(600)")
+    smoke = train(prelude, hanging=("smoke", "look"), total_seconds=0.0)
+    assert {each.detail for each in _diagnosis(smoke).attempts} == {LEFT_OUT}
+    assert {each.outcome for each in _diagnosis(smoke).attempts} == {"not possible"}
+    assert len(_diagnosis(smoke).attempts) == 1 + len(CHANGES)
 
 
 def test_fault_that_is_gone_when_repeated(train: Train, tmp_path: Path) -> None:
@@ -520,15 +589,13 @@ def test_fault_that_is_gone_when_repeated(train: Train, tmp_path: Path) -> None:
             real = torch.nn.functional.silu
             torch.nn.functional.silu = lambda x: real(x) * float("nan")
     """
-    smoke = train(once)
-    assert _tried(smoke) == [("repeat", "mended")] * 3
-    assert _said(smoke) == (
-        "not reproduced: finite in 3 of 3 repetitions with nothing changed; it comes and goes with "
-        "the same numbers"
-    )
+    smoke = train(once, separate=True)
+    assert _attempts(smoke) == [("repeat", "fixed")] * 3
+    assert _diagnosis(smoke).intermittent
+    assert "finite in 3 of 3 repetitions with nothing changed" in _cause(smoke)
 
 
-def test_mending_by_chance_is_no_cause(train: Train) -> None:
+def test_a_change_that_fixes_by_chance_is_not_the_cause(train: Train) -> None:
     thrice = """
         import torch
         real, calls = torch.nn.functional.cross_entropy, []
@@ -539,14 +606,14 @@ def test_mending_by_chance_is_no_cause(train: Train) -> None:
 
         torch.nn.functional.cross_entropy = loss
     """
-    smoke = train(thrice)
-    assert _tried(smoke)[0] == ("repeat", "same")
-    assert _tried(smoke)[-1] == ("repeat", "mended")
-    assert _found(smoke).mended_by is None
-    assert "not reproduced: finite in 1 of 2 repetitions" in _said(smoke)
+    smoke = train(thrice, separate=True)
+    assert _attempts(smoke)[0] == ("repeat", "same")
+    assert _attempts(smoke)[-1] == ("repeat", "fixed")
+    assert _diagnosis(smoke).fixed_by is None
+    assert "not reproduced: finite in 1 of 2 repetitions" in _cause(smoke)
 
 
-def test_parameter_that_no_gradient_reaches(train: Train) -> None:
+def test_parameter_that_no_gradient_reaches(train_code: Train) -> None:
     code = """
         import torch
 
@@ -561,11 +628,11 @@ def test_parameter_that_no_gradient_reaches(train: Train) -> None:
         def make():
             return Model(), (torch.randn(3, 4),)
     """
-    smoke = train(code=code)
-    assert _found(smoke).fault == "no gradient"
-    assert _found(smoke).attempts[0].detail == "no gradient in 2 of 4 parameters"
-    assert "detach()" in (complete(fail("x"), smoke, own=True).fix or "")
-    assert train(code=code, expected=("up.*",)).diagnosis is None
+    smoke = train_code(code)
+    assert _diagnosis(smoke).fault == "no gradient"
+    assert _diagnosis(smoke).attempts[0].detail == "no gradient in 2 of 4 parameters"
+    assert "detach()" in (add_diagnosis(fail("x"), smoke, own=True).fix or "")
+    assert train_code(code, expect_no_grad=("up.*",)).diagnosis is None
 
 
 def test_fault_that_the_users_own_code_plants_in_torch(train: Train) -> None:
@@ -594,18 +661,22 @@ def test_fault_that_the_users_own_code_plants_in_torch(train: Train) -> None:
             return Model(), (torch.randn(2, 8, 16),)
     """
     smoke = train(code=code)
-    assert "finite without cuDNN and flash attention, NaN with flash" in _said(smoke, own=True)
-    assert (_found(smoke).first_module, _found(smoke).first_module_type) == ("", "Model")
-    assert "that of the model itself (Model), in step 1" in _said(smoke, own=True)
+    assert "finite without cuDNN and flash attention, NaN with flash" in _cause(smoke, own=True)
+    assert (_diagnosis(smoke).first_module, _diagnosis(smoke).first_module_type) == ("", "Model")
+    assert "that of the model itself (Model), in step 1" in _cause(smoke, own=True)
 
 
 def test_attention_of_a_transformers_model(train: Train, tmp_path: Path) -> None:
     llama().config.save_pretrained(tmp_path / "llama")
-    smoke = train(ATTENTION.format(wrong="True"), folder=tmp_path / "llama")
-    assert _tried(smoke)[-2:] == [("eager", "mended"), ("repeat", "same")]
-    said = _said(smoke, own=True)
-    assert "finite with eager attention, NaN with the attention that the model loads" in said
-    assert "that of model.layers.0.self_attn (LlamaAttention), in step 1" in said
+    smoke = train(
+        ATTENTION.format(wrong="True"),
+        directory=tmp_path / "llama",
+        changes=("flash-off", "eager"),
+    )
+    assert _attempts(smoke)[-2:] == [("eager", "fixed"), ("repeat", "same")]
+    text = _cause(smoke, own=True)
+    assert "finite with eager attention, NaN with the model's own attention implementation" in text
+    assert "that of model.layers.0.self_attn (LlamaAttention), in step 1" in text
 
 
 def test_scaler_that_skips_every_step(train: Train) -> None:
@@ -613,10 +684,13 @@ def test_scaler_that_skips_every_step(train: Train) -> None:
         import functools, torch
         torch.amp.GradScaler = functools.partial(torch.amp.GradScaler, init_scale=2.0**60)
     """
-    smoke = train(prelude, precision="fp16")
-    assert (_found(smoke).fault, _found(smoke).born) == ("non-finite gradient", "gradient")
-    assert "finite in fp32, gradients that are not finite in fp16" in _said(smoke)
-    assert "skipped" in _complaint(smoke).summary
+    smoke = train(prelude, precision="fp16", changes=("fp32",))
+    assert (_diagnosis(smoke).fault, _diagnosis(smoke).origin) == (
+        "non-finite gradient",
+        "gradient",
+    )
+    assert "finite in fp32, non-finite gradients in fp16" in _cause(smoke)
+    assert "skipped" in _failure(smoke).summary
 
 
 PLANTED_BY_THE_ENVIRONMENT = """
@@ -646,14 +720,16 @@ builtins.__import__ = importing
 def test_a_whole_run_names_the_cause(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "sitecustomize.py").write_text(PLANTED_BY_THE_ENVIRONMENT, "utf-8")
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
-    told: list[str] = []
-    facts = collect(Job(device="cpu", python=sys.executable), RunOptions(), Expect(), told.append)
+    messages: list[str] = []
+    facts = collect(
+        Job(device="cpu", python=sys.executable), RunOptions(), Expect(), messages.append
+    )
     findings = {finding.check.code: finding for finding in examine(CHECKS, facts)}
     assert findings["SMK001"].status is Status.PASS
     assert findings["SMK002"].status is Status.FAIL
-    said = "Finite without cuDNN and flash attention, NaN with flash: the flash attention kernel"
-    assert said in findings["SMK002"].verdict.summary
-    assert "finding the cause (flash-off): forward" in told
+    text = "Finite without cuDNN and flash attention, NaN with flash: the flash attention kernel"
+    assert text in findings["SMK002"].verdict.summary
+    assert "finding the cause (flash-off): forward" in messages
     assert decode(encode(facts)) == facts
 
 
@@ -703,7 +779,7 @@ def test_the_end_of_the_budget_is_no_fault() -> None:
 
 
 def test_every_change_has_words_and_the_limit_is_that_of_the_check() -> None:
-    assert list(WORDS) == ["repeat", *CHANGES]
+    assert list(CHANGE_NAMES) == ["repeat", *CHANGES]
     assert judged.MOST_SKIPPED == MOST_SKIPPED
 
 
@@ -713,52 +789,62 @@ def test_every_change_has_words_and_the_limit_is_that_of_the_check() -> None:
 def test_every_cause_can_be_told(fault: Fault, change: str, own: bool) -> None:
     attempts = (
         Attempt(change="repeat", outcome="same"),
-        Attempt(change=change, outcome="mended", loss=5.0, grad_norm=1.0),
+        Attempt(change=change, outcome="fixed", loss=5.0, grad_norm=1.0),
     )
     smoke = record(diagnosis=Diagnosis(fault=fault, attempts=attempts))
-    verdict = complete(fail("x"), smoke, own=own)
+    verdict = add_diagnosis(fail("x"), smoke, own=own)
     assert "{" not in f"{verdict.summary}{verdict.fix}"
     assert " the cause" in verdict.summary or "too high" in verdict.summary
     assert verdict.sources
-    assert (verdict.fix or "").endswith("well      loss 5, grad_norm 1")
+    assert (verdict.fix or "").endswith("no fault    loss 5, grad_norm 1")
 
 
-def test_a_known_remedy_stays_where_nothing_mends_it() -> None:
+def test_a_known_remedy_is_kept_if_no_change_fixes_it() -> None:
     same = tuple(Attempt(change=name, outcome="same") for name in ("repeat", "math"))
     smoke = record(diagnosis=Diagnosis(fault="raised", attempts=same))
     known = fail("x", fix="Free the GPU.", owner=Owner.MACHINE, sources=("ps-U10",))
-    verdict = complete(known, smoke)
-    assert (verdict.fix or "").startswith("Free the GPU.\nTried")
+    verdict = add_diagnosis(known, smoke)
+    assert (verdict.fix or "").startswith("Free the GPU.\nAttempts")
     assert verdict.owner is Owner.MACHINE
     assert "ps-U10" in verdict.sources
-    mended = Diagnosis(fault="raised", attempts=(same[0], Attempt(change="math", outcome="mended")))
-    verdict = complete(known, record(diagnosis=mended))
+    fixed = Diagnosis(fault="raised", attempts=(same[0], Attempt(change="math", outcome="fixed")))
+    verdict = add_diagnosis(known, record(diagnosis=fixed))
     assert "enable_mem_efficient_sdp(False)" in (verdict.fix or "")
 
 
-def test_a_search_that_ran_out_of_time_names_no_cause() -> None:
+def test_a_bisection_that_ran_out_of_time_names_no_cause() -> None:
     tried = [Attempt(change=name, outcome="same") for name in ("repeat", "math")]
     cut = Attempt(change="eager", outcome="not possible", detail=LEFT_OUT)
-    said = sentence(Diagnosis(fault="hung", attempts=(*tried, cut)), record(), own=True)
-    assert "the cause was not found" in said
-    assert "1 tried" in said
-    assert "model's own code" not in said
-    whole = sentence(Diagnosis(fault="hung", attempts=tuple(tried)), record(), own=True)
-    assert "model's own code is the cause" in whole
+    text = summarize(Diagnosis(fault="hung", attempts=(*tried, cut)), record(), own=True)
+    assert "cause unknown: none of 1 changes" in text
+    assert "look at the model" not in text
+
+
+def test_only_what_was_tried_is_excluded() -> None:
+    attempts = (
+        Attempt(change="repeat", outcome="same"),
+        Attempt(change="math", outcome="same"),
+        Attempt(change="other-batch", outcome="not possible", detail="the factory makes one"),
+    )
+    diagnosis = Diagnosis(fault="zero loss", attempts=attempts)
+    fix = remedy_for(diagnosis, record(diagnosis=diagnosis), own=True).fix
+    assert "Tried without effect: attention's math backend only. Not tried: another batch." in fix
+    nothing = remedy_for(Diagnosis(fault="zero loss"), record(), own=True).fix
+    assert "ried" not in nothing
 
 
 @pytest.mark.parametrize(
-    ("indices", "said"),
+    ("indices", "text"),
     [
         ([[0, 1, 2, 3, 4]], "positions: 2 of 5 beyond the model's length, it has 3"),
         ([[0, 7, 2, 1, 2]], "tokens: 1 of 5 values outside the vocabulary [0, 3)"),
     ],
 )
-def test_positions_are_told_from_tokens(indices: list[list[int]], said: str) -> None:
+def test_positions_are_told_from_tokens(indices: list[list[int]], text: str) -> None:
     code = (
         "import sys; sys.path.append('..'); import torch, inspect_step as step\n"
         f"try: step._check_tokens(torch.tensor({indices}), torch.zeros(3, 2), {{}})\n"
-        "except step.Spoiled as error: print(error)\n"
+        "except step.InvalidInput as error: print(error)\n"
     )
     done = subprocess.run(
         [sys.executable, "-c", code, "2"],
@@ -767,12 +853,12 @@ def test_positions_are_told_from_tokens(indices: list[list[int]], said: str) -> 
         text=True,
         check=True,
     )
-    assert done.stdout.strip() == said
+    assert done.stdout.strip() == text
 
 
-def test_nothing_is_added_to_what_is_well_or_was_not_searched() -> None:
-    assert complete(fail("x"), record()) == fail("x")
-    found = Diagnosis(fault="hung")
-    assert complete(ok("x"), record(diagnosis=found)) == ok("x")
-    assert sentence(found, record()) == "nothing could be changed to find the cause"
-    assert table(found) == []
+def test_a_verdict_without_a_diagnosis_is_unchanged() -> None:
+    assert add_diagnosis(fail("x"), record()) == fail("x")
+    diagnosis = Diagnosis(fault="hung")
+    assert add_diagnosis(ok("x"), record(diagnosis=diagnosis)) == ok("x")
+    assert summarize(diagnosis, record()) == "no change could be tried to find the cause"
+    assert attempts_table(diagnosis) == []

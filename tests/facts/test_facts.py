@@ -13,13 +13,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from recorded import H100, T4, TORCH_2_15, box, job, machines, mig_slice, seen
 
-from doctor._util.records import Unknown
+from doctor._util.records import Ended, Unknown
 from doctor.facts.facts import Facts, decode, encode
-from doctor.facts.views import JobGpus, visible_gpus
+from doctor.facts.machine import Cuda, TorchGpu
+from doctor.facts.views import JobGpu, JobGpus, visible_gpus
 from doctor.job.expect import Expect
 from doctor.job.job import Job
 from doctor.job.run_options import RunOptions
+from doctor.judge.catalog import CHECKS
+from doctor.judge.check import Status
+from doctor.judge.engine import examine
 
+OK = Ended(how="ok")
 GOOD = encode(box(H100, torch=TORCH_2_15))
 ANY = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=20),
@@ -221,12 +226,18 @@ def test_the_kind_of_device_that_a_job_trains_on(
     assert facts.target.kind == kind
 
 
-def test_wsls_node_alone_does_not_tell_the_maker_and_a_rocm_torch_does() -> None:
-    facts = box(H100, torch=TORCH_2_15)
-    node = msgspec.structs.replace(facts.host, nvidia_devices=0, device_nodes=("/dev/dxg",))
+def test_a_rocm_torch_beside_nvidia_hardware_trains_on_amd_gpus_that_it_sees() -> None:
     rocm = msgspec.structs.replace(TORCH_2_15, cuda=None, hip="6.4")
-    assert facts.with_(host=node).target.kind == "nvidia"
-    assert facts.with_(host=node, torch=rocm).target.kind == "rocm"
+    amd = TorchGpu(index=0, uuid=None, name="AMD MI60", capability=(9, 0), memory_total=2**35)
+    facts = box(H100, torch=TORCH_2_15).with_(torch=rocm, cuda=Cuda(started=OK, gpus=(amd,)))
+    assert facts.target.kind == "rocm"
+    assert isinstance(facts.job_gpus, JobGpus)
+    assert facts.job_gpus.gpus == (JobGpu(torch=amd),)
+    statuses = {each.check.code: each.status for each in examine(CHECKS, facts)}
+    assert statuses["TOR002"] is Status.PASS
+    assert statuses["GPU001"] is Status.PASS
+    assert facts.with_(cuda=Cuda(started=OK)).target.kind == "nvidia"
+    assert facts.with_(job=job(device="cuda")).target.kind == "nvidia"
 
 
 def test_an_index_in_cuda_visible_devices_names_the_first_slice_of_a_mig_gpu() -> None:
@@ -252,7 +263,9 @@ def test_counts_of_a_job_are_at_least_one(field: str) -> None:
         decode(json.dumps(data).encode())
 
 
-def test_nvidia_hardware_beside_a_rocm_torch_is_still_nvidia() -> None:
+def test_wsls_node_alone_does_not_tell_the_maker_and_a_rocm_torch_does() -> None:
+    facts = box(H100, torch=TORCH_2_15)
+    node = msgspec.structs.replace(facts.host, nvidia_devices=0, device_nodes=("/dev/dxg",))
     rocm = msgspec.structs.replace(TORCH_2_15, cuda=None, hip="6.4")
-    facts = box(H100, torch=TORCH_2_15).with_(torch=rocm)
-    assert facts.target.kind == "nvidia"
+    assert facts.with_(host=node).target.kind == "nvidia"
+    assert facts.with_(host=node, torch=rocm).target.kind == "rocm"

@@ -1,11 +1,13 @@
 /* A libnvidia-ml.so.1 for tests: two H200s, and the faults that the environment requests.
  *
+ *   FAKE_COUNT, FAKE_NAME, FAKE_CAPABILITY=9.0, FAKE_MEMORY_MIB: other GPUs, at most eight
  *   FAKE_LOAD_SLEEP=1        the constructor never returns, like a hung driver
  *   FAKE_HANG=function[@gpu] the call never returns
  *   FAKE_CRASH=function[@gpu]
  *   FAKE_FAIL=function[@gpu]:code,...
  *   FAKE_REMAP_FAILED, FAKE_REMAP_PENDING, FAKE_UNCORRECTED, FAKE_CORRECTED, FAKE_ACTION,
- *   FAKE_MODE, FAKE_PROCESSES, FAKE_USED_MIB, FAKE_REASONS: values, FAKE_MIG=1: two slices
+ *   FAKE_PERSISTENCE, FAKE_CONFIDENTIAL, FAKE_MODE, FAKE_PROCESSES, FAKE_USED_MIB, FAKE_REASONS: values, FAKE_MIG=1: two slices
+ *   FAKE_PROCESSES_ON=gpu: only there
  *   FAKE_MORE_UNCORRECTED, FAKE_MORE_CORRECTED, FAKE_MORE_REMAPPED, FAKE_MORE_REPLAYS,
  *   FAKE_MORE_NVLINK_ERRORS: added once the clocks have been sampled
  *   FAKE_NVLINKS=1101: states of the links, FAKE_XIDS=79,13: events of GPU 0 after a sample
@@ -13,7 +15,8 @@
  *   FAKE_LINK_GEN, FAKE_LINK_WIDTH: the PCIe link under load; idle it is at generation 1
  *
  * -DOLD omits what drivers before 570 lack, -DANCIENT what still older ones lack.
- * MEMORY_V2, FIELD_VALUE, PROCESS_INFO, PCI_INFO and EVENT_DATA are the sizes that the binding uses.
+ * MEMORY_V2, FIELD_VALUE, PROCESS_INFO, PCI_INFO, EVENT_DATA and CONF_COMPUTE are the sizes that
+ * the binding uses.
  */
 #include <signal.h>
 #include <stdint.h>
@@ -58,20 +61,31 @@ typedef struct {
     unsigned int gpuInstanceId, computeInstanceId;
 } nvmlEventData_t;
 
+typedef struct { unsigned int environment, ccFeature, devToolsMode; } nvmlConfComputeSystemState_t;
+
+_Static_assert(sizeof(nvmlConfComputeSystemState_t) == CONF_COMPUTE, "confidential computing");
 _Static_assert(sizeof(nvmlEventData_t) == EVENT_DATA, "event");
 _Static_assert(sizeof(nvmlMemory_v2_t) == MEMORY_V2, "memory");
 _Static_assert(sizeof(nvmlPciInfo_t) == PCI_INFO, "pci");
 _Static_assert(sizeof(nvmlProcessInfo_t) == PROCESS_INFO, "process");
 _Static_assert(sizeof(nvmlFieldValue_t) == FIELD_VALUE, "field");
 
-static struct device GPUS[2] = {{0, -1}, {1, -1}};
+static struct device GPUS[8] = {{0, -1}, {1, -1}, {2, -1}, {3, -1},
+                                {4, -1}, {5, -1}, {6, -1}, {7, -1}};
 static struct device SLICES[2] = {{0, 0}, {0, 1}};
 
-static const unsigned long long MIB = 1024ull * 1024, TOTAL = 143771ull * 1024 * 1024;
+static const unsigned long long MIB = 1024ull * 1024;
 
 static unsigned long long number(const char *name, unsigned long long otherwise) {
     const char *value = getenv(name);
     return value ? strtoull(value, NULL, 0) : otherwise;
+}
+
+static unsigned long long total(void) { return number("FAKE_MEMORY_MIB", 143771) * MIB; }
+
+static const char *name_of(void) {
+    const char *name = getenv("FAKE_NAME");
+    return name ? name : "NVIDIA H200";
 }
 
 static int busy; /* the clocks have been sampled: from now on there is load */
@@ -170,7 +184,7 @@ nvmlReturn_t nvmlDeviceGetCount_v2(unsigned int *count) {
 
 nvmlReturn_t nvmlDeviceGetHandleByIndex_v2(unsigned int index, nvmlDevice_t *device) {
     ENTER((int)index);
-    if (index > 1) return INVALID;
+    if (index >= number("FAKE_COUNT", 2) || index > 7) return INVALID;
     *device = &GPUS[index];
     return OK;
 }
@@ -188,9 +202,9 @@ nvmlReturn_t nvmlDeviceGetUUID(nvmlDevice_t device, char *uuid, unsigned int len
 
 nvmlReturn_t nvmlDeviceGetHandleByUUID(const char *uuid, nvmlDevice_t *device) {
     ENTER(-1);
-    for (int i = 0; i < 4; i++) {
+    for (int i = 0; i < 10; i++) {
         char known[96];
-        *device = i < 2 ? &GPUS[i] : &SLICES[i - 2];
+        *device = i < 8 ? &GPUS[i] : &SLICES[i - 8];
         uuid_of(*device, known, sizeof known);
         if (!strcmp(known, uuid)) return OK;
     }
@@ -199,7 +213,7 @@ nvmlReturn_t nvmlDeviceGetHandleByUUID(const char *uuid, nvmlDevice_t *device) {
 
 nvmlReturn_t nvmlDeviceGetName(nvmlDevice_t device, char *name, unsigned int length) {
     ENTER(device->gpu);
-    snprintf(name, length, device->slice < 0 ? "NVIDIA H200" : "NVIDIA H200 MIG 1g.18gb");
+    snprintf(name, length, device->slice < 0 ? "%s" : "%s MIG 1g.18gb", name_of());
     return OK;
 }
 
@@ -212,16 +226,18 @@ nvmlReturn_t nvmlDeviceGetPciInfo_v3(nvmlDevice_t device, nvmlPciInfo_t *pci) {
 
 nvmlReturn_t nvmlDeviceGetCudaComputeCapability(nvmlDevice_t device, int *major, int *minor) {
     ENTER(device->gpu);
+    const char *capability = getenv("FAKE_CAPABILITY");
     *major = 9;
     *minor = 0;
+    if (capability) sscanf(capability, "%d.%d", major, minor);
     return OK;
 }
 
 nvmlReturn_t nvmlDeviceGetMemoryInfo(nvmlDevice_t device, nvmlMemory_t *memory) {
     ENTER(device->gpu);
-    memory->total = TOTAL;
+    memory->total = total();
     memory->used = 600 * MIB;
-    memory->free = TOTAL - memory->used;
+    memory->free = memory->total - memory->used;
     return OK;
 }
 
@@ -229,7 +245,7 @@ nvmlReturn_t nvmlDeviceGetMemoryInfo(nvmlDevice_t device, nvmlMemory_t *memory) 
 nvmlReturn_t nvmlDeviceGetMemoryInfo_v2(nvmlDevice_t device, nvmlMemory_v2_t *memory) {
     ENTER(device->gpu);
     if (memory->version != (sizeof *memory | (2u << 24))) return VERSION;
-    memory->total = device->slice < 0 ? TOTAL : TOTAL / 8;
+    memory->total = device->slice < 0 ? total() : total() / 8;
     memory->reserved = 600 * MIB;
     memory->used = number("FAKE_USED_MIB", 4) * MIB;
     memory->free = memory->total - memory->reserved - memory->used;
@@ -243,8 +259,24 @@ nvmlReturn_t nvmlDeviceGetComputeMode(nvmlDevice_t device, unsigned int *mode) {
     return OK;
 }
 
-static nvmlReturn_t list(unsigned int *count, nvmlProcessInfo_t *found) {
+nvmlReturn_t nvmlDeviceGetPersistenceMode(nvmlDevice_t device, unsigned int *mode) {
+    ENTER(device->gpu);
+    *mode = (unsigned int)number("FAKE_PERSISTENCE", 1);
+    return OK;
+}
+
+#ifndef OLD
+nvmlReturn_t nvmlSystemGetConfComputeState(nvmlConfComputeSystemState_t *state) {
+    ENTER(-1);
+    memset(state, 0, sizeof *state);
+    state->ccFeature = (unsigned int)number("FAKE_CONFIDENTIAL", 0);
+    return OK;
+}
+#endif
+
+static nvmlReturn_t list(nvmlDevice_t device, unsigned int *count, nvmlProcessInfo_t *found) {
     unsigned int room = *count, there = (unsigned int)number("FAKE_PROCESSES", 0);
+    if (number("FAKE_PROCESSES_ON", device->gpu) != (unsigned)device->gpu) there = 0;
     *count = there;
     if (there == 0) return OK;
     if (!found || room < there) return TOO_SMALL;
@@ -259,14 +291,14 @@ static nvmlReturn_t list(unsigned int *count, nvmlProcessInfo_t *found) {
 nvmlReturn_t nvmlDeviceGetComputeRunningProcesses_v3(nvmlDevice_t device, unsigned int *count,
                                                      nvmlProcessInfo_t *found) {
     ENTER(device->gpu);
-    return list(count, found);
+    return list(device, count, found);
 }
 #endif
 
 nvmlReturn_t nvmlDeviceGetComputeRunningProcesses_v2(nvmlDevice_t device, unsigned int *count,
                                                      nvmlProcessInfo_t *found) {
     ENTER(device->gpu);
-    return list(count, found);
+    return list(device, count, found);
 }
 
 nvmlReturn_t nvmlDeviceGetDisplayActive(nvmlDevice_t device, unsigned int *active) {

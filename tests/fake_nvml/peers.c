@@ -7,6 +7,8 @@
  *   FAKE_P2P=hang, crash     the first store never returns, or kills the process
  *   FAKE_P2P_FAIL=function:code
  *   FAKE_P2P_FROM=index      only stores of this GPU; all by default
+ *   FAKE_COUNT               GPUs there are
+ *   FAKE_CONTEXTS=file       a line of JSON is appended for each context
  */
 #include <fcntl.h>
 #include <signal.h>
@@ -66,9 +68,26 @@ int cuDeviceGet(int *device, int index) {
     return OK;
 }
 
+int cuDriverGetVersion(int *version) {
+    *version = 13000;
+    return OK;
+}
+
+int cuDeviceGetCount(int *count) {
+    const char *value = getenv("FAKE_COUNT");
+    *count = value ? atoi(value) : 2;
+    return OK;
+}
+
 int cuDevicePrimaryCtxRetain(void **context, int device) {
-    (void)device;
+    const char *path = getenv("FAKE_CONTEXTS");
     ENTER;
+    if (path) {
+        int file = open(path, O_CREAT | O_WRONLY | O_APPEND, 0600);
+        if (file < 0 || dprintf(file, "{\"pid\": %d, \"context\": %d}\n", getpid(), device) < 0)
+            return INVALID;
+        close(file);
+    }
     *context = &self;
     return OK;
 }

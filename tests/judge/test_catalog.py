@@ -164,6 +164,7 @@ def test_every_source_is_cited() -> None:
     package = Path(doctor.__file__).parent
     citing = [path for folder in checks_folder for path in Path(folder).rglob("*.py")]
     citing += package.glob("prescribe/*.py")
+    citing += package.glob("judge/error_patterns/*.py")
     code = "".join(path.read_text("utf-8") for path in citing)
     assert [id for id in SOURCES if f'"{id}"' not in code] == []
 

@@ -17,17 +17,18 @@ import pytest
 from paths import FAKES
 from shims import wait_until
 
-from doctor._util.records import Unknown
-from doctor.checks.driver.driver import CHECKS as DRIVER
+from doctor._util.records import Ended, Unknown
+from doctor.checks.driver import CHECKS as DRIVER
 from doctor.checks.gpu.device import CHECKS as GPU
 from doctor.collect import gpus
 from doctor.collect.child import Answer, Child, probe_command
 from doctor.collect.children import Children
+from doctor.collect.collect import FROM_NVML
 from doctor.facts.facts import Facts
 from doctor.facts.load import Watched
 from doctor.facts.machine import Driver, Gpu, Host, Interpreter
 from doctor.facts.views import JobGpus, match_gpus
-from doctor.job.job import Job
+from doctor.job.job import Job, Target
 from doctor.job.run_options import RunOptions
 from doctor.judge.check import Owner, Status, Verdict
 
@@ -55,6 +56,7 @@ def sizes_of_the_binding() -> dict[str, int]:
         "PROCESS_INFO": pynvml.c_nvmlProcessInfo_t,
         "FIELD_VALUE": pynvml.c_nvmlFieldValue_t,
         "EVENT_DATA": pynvml.c_nvmlEventData_t,
+        "CONF_COMPUTE": pynvml.c_nvmlConfComputeSystemState_t,
     }
     return {name: ctypes.sizeof(struct) for name, struct in structs.items()}
 
@@ -114,6 +116,7 @@ def driver_of(nvml: Answer, cuda: Answer) -> Driver:
         cuda=cuda.ended,
         version=told.get("version"),
         cuda_version=(cuda.answer or {}).get("driver_version"),
+        **{name: told.get(name) for name in FROM_NVML},
     )
 
 
@@ -121,6 +124,10 @@ def judged(code: str, **facts: Any) -> Verdict:
     verdict = CHECKS[code].judge(**facts)
     assert isinstance(verdict, Verdict)
     return verdict
+
+
+def driver_verdict(driver: Driver, gpus: tuple[Gpu, ...] | None = None) -> Verdict:
+    return judged("DRV001", host=HOST, driver=driver, gpus=gpus)
 
 
 def facts_for(code: str) -> dict[str, Any]:
@@ -157,6 +164,7 @@ def test_healthy_gpus_are_read_in_full(ask: Ask) -> None:
         memory_total=143771 * 2**20,
         memory_used=4 * 2**20,
         compute_mode=0,
+        persistence=True,
         processes=0,
         display_active=False,
         mig=False,
@@ -172,7 +180,7 @@ def test_healthy_gpus_are_read_in_full(ask: Ask) -> None:
     assert {"nvmlInit", "nvmlDeviceGetUUID (GPU 1)"} <= {name for name, _ in nvml.stages}
     seen = driver_of(nvml, cuda)
     assert (seen.version, seen.cuda_version) == ("580.95.05", 13000)
-    assert judged("DRV001", host=HOST, driver=seen).status is Status.PASS
+    assert driver_verdict(seen).status is Status.PASS
     for code in ("GPU002", "GPU003"):
         assert judged(code, **facts_for(code), job_gpus=job_gpus(nvml)).status is Status.PASS
 
@@ -243,6 +251,8 @@ def test_every_query_may_be_refused(ask: Ask) -> None:
         "nvmlDeviceGetMemoryInfo",
         "nvmlDeviceGetMemoryInfo_v2",
         "nvmlDeviceGetComputeMode",
+        "nvmlDeviceGetPersistenceMode",
+        "nvmlSystemGetConfComputeState",
         "nvmlDeviceGetComputeRunningProcesses_v3",
         "nvmlDeviceGetComputeRunningProcesses_v2",
         "nvmlDeviceGetDisplayActive",
@@ -268,7 +278,7 @@ def test_every_query_may_be_refused(ask: Ask) -> None:
     ("code", "said", "owner"),
     [
         (9, "Driver Not Loaded (9)", Owner.ENVIRONMENT),
-        (18, "the NVML library is version 13.580.159", Owner.MACHINE),
+        (18, "the NVML library is version 13.580.159", Owner.ENVIRONMENT),
         (999, "Unknown Error (999)", Owner.ENVIRONMENT),
         (15, "GPU is lost (15)", Owner.MACHINE),
     ],
@@ -278,10 +288,37 @@ def test_error_of_the_start_is_read_and_judged(
 ) -> None:
     nvml = ask(FAIL=f"nvmlInitWithFlags:{code}")
     assert nvml.ended.code == code
-    verdict = judged("DRV001", host=HOST, driver=driver_of(nvml, ask("cuda_init")))
+    verdict = driver_verdict(driver_of(nvml, ask("cuda_init")))
     assert verdict.status is Status.FAIL
     assert said in verdict.summary
     assert (verdict.owner or Owner.ENVIRONMENT) is owner
+
+
+def test_the_library_that_does_not_match_is_located(ask: Ask, drivers: Path) -> None:
+    """Here it is the fake's, which no host mounts: the image's fault, not the machine's."""
+    driver = driver_of(ask(FAIL="nvmlInitWithFlags:18"), ask("cuda_init"))
+    assert driver.nvml_library == str((drivers / "new" / "libnvidia-ml.so.1").resolve())
+    assert driver.nvml_mounted is False
+
+
+def test_a_slow_start_without_persistence_mode_is_a_warning(ask: Ask) -> None:
+    nvml, cuda = ask(PERSISTENCE="0", CONFIDENTIAL="1"), ask("cuda_init")
+    driver = driver_of(nvml, cuda)
+    assert driver.confidential is True
+    assert [gpu.persistence for gpu in gpus_of(nvml)] == [False, False]
+    assert driver_verdict(driver, gpus_of(nvml)).status is Status.PASS
+    slow = msgspec.structs.replace(driver, cuda=Ended(how="ok", seconds=13.1))
+    assert driver_verdict(slow, gpus_of(nvml)).status is Status.WARN
+    assert driver_verdict(slow, gpus_of(ask(PERSISTENCE="1"))).status is Status.PASS
+
+
+def test_a_gpu_without_permission_is_not_counted(ask: Ask) -> None:
+    """As under Slurm: NVML counts the GPUs of the node, the cgroup allows some."""
+    nvml = ask(FAIL="nvmlDeviceGetHandleByIndex_v2@0:4")
+    assert [gpu.forbidden for gpu in gpus_of(nvml)] == [True, False]
+    (gpu,) = job_gpus(nvml).gpus
+    assert gpu.nvml
+    assert gpu.nvml.uuid == UUIDS[1]
 
 
 def test_missing_libraries_are_named(ask: Ask) -> None:
@@ -291,7 +328,7 @@ def test_missing_libraries_are_named(ask: Ask) -> None:
     assert nvml.ended.code == 12
     assert cuda.ended.code is None
     assert "libcuda.so.1" in cuda.ended.detail
-    verdict = judged("DRV001", host=HOST, driver=driver_of(nvml, cuda))
+    verdict = driver_verdict(driver_of(nvml, cuda))
     assert verdict.status is Status.FAIL
     assert "NVML Shared Library Not Found (12)" in verdict.summary
 
@@ -310,6 +347,7 @@ def test_lost_gpu_keeps_the_others(ask: Ask, code: int) -> None:
         gpus=(lost, healthy),
         cuda=None,
         job_gpus=job_gpus(nvml),
+        target=Target("nvidia", ""),
     )
     assert verdict.status is Status.FAIL
     assert verdict.owner is Owner.MACHINE
@@ -347,7 +385,7 @@ def test_hang_in_a_query_keeps_the_gpus_before_it(ask: Ask) -> None:
     assert [gpu.uuid for gpu in gpus_of(nvml)] == [UUIDS[0]]
     seen = driver_of(nvml, ask("cuda_init"))
     assert seen.version == "580.95.05"
-    verdict = judged("DRV001", host=HOST, driver=seen)
+    verdict = driver_verdict(seen)
     assert (verdict.status, verdict.owner) == (Status.FAIL, Owner.MACHINE)
     assert "nvmlDeviceGetEccMode (GPU 1)" in verdict.summary
 
@@ -368,7 +406,7 @@ def test_hang_at_the_start_names_the_call(
     assert stuck.ended.how == "timeout"
     well = ask("cuda_init" if probe == "nvml" else "nvml")
     seen = driver_of(stuck, well) if probe == "nvml" else driver_of(well, stuck)
-    verdict = judged("DRV001", host=HOST, driver=seen)
+    verdict = driver_verdict(seen)
     assert (verdict.status, verdict.owner) == (Status.FAIL, Owner.MACHINE)
     assert f"inside {call}" in verdict.summary
 
@@ -377,7 +415,7 @@ def test_crash_in_a_query_is_a_signal(ask: Ask) -> None:
     nvml = ask(CRASH="nvmlDeviceGetRemappedRows@1")
     assert nvml.ended.detail == "SIGSEGV inside nvmlDeviceGetRemappedRows (GPU 1)"
     assert len(gpus_of(nvml)) == 1
-    verdict = judged("DRV001", host=HOST, driver=driver_of(nvml, ask("cuda_init")))
+    verdict = driver_verdict(driver_of(nvml, ask("cuda_init")))
     assert verdict.status is Status.FAIL
     assert "SIGSEGV" in verdict.summary
 
@@ -397,7 +435,7 @@ def test_cuda_error_is_read_and_judged(ask: Ask, code: int, said: str, owner: Ow
     cuda = ask("cuda_init", CUDA_INIT=str(code))
     assert cuda.ended.code == code
     assert cuda.ended.detail == f"cuInit: {said}"
-    verdict = judged("DRV001", host=HOST, driver=driver_of(ask(), cuda))
+    verdict = driver_verdict(driver_of(ask(), cuda))
     assert (verdict.status, verdict.owner) == (Status.FAIL, owner)
     assert said in verdict.summary
 
@@ -541,16 +579,17 @@ def test_a_run_of_a_slice_is_that_of_its_gpu(drivers: Path) -> None:
     assert [(gpu.mask, gpu.xids) for gpu in seen] == [(8, (48,)), (8, (48,))]
 
 
-def test_clocks_that_cannot_be_read_are_unknown(drivers: Path, ask: Ask) -> None:
+@pytest.mark.parametrize(("code", "status"), [(3, Status.SKIP), (888, Status.UNKNOWN)])
+def test_clocks_that_cannot_be_read(drivers: Path, ask: Ask, code: int, status: Status) -> None:
+    """What a GPU does not have is skipped; a reading that failed is unknown."""
     refused = ",".join(
-        f"nvmlDeviceGetCurrentClocks{name}Reasons:3" for name in ("Event", "Throttle")
+        f"nvmlDeviceGetCurrentClocks{name}Reasons:{code}" for name in ("Event", "Throttle")
     )
     seen = watch(drivers / "new", *UUIDS, "GPU-absent", "", FAIL=refused)
     assert [gpu.samples for gpu in seen] == [0, 0, 0, 0]
     assert "Not Found (6)" in seen[2].unread["samples"]
     verdict = judged("GPU004", watched=seen, job_gpus=job_gpus(ask()))
-    assert verdict.status is Status.UNKNOWN
-    assert "Not Supported (3)" in verdict.summary
+    assert verdict.status is status
 
 
 def test_a_request_to_stop_that_is_already_there_is_obeyed_before_a_sample(drivers: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import signal
 import subprocess
 import sys
@@ -47,11 +48,11 @@ def start(tmp_path: Path) -> Iterator[Start]:
         child.kill()
 
 
-def _wrapped(folder: Path, prelude: str) -> Path:
+def _wrapped(directory: Path, prelude: str) -> Path:
     head = f"import sys\nsys.path.insert(0, {str(PROBES)!r})\nimport wire\n"
     probe = str(PROBES / "training_side" / "torch_stages.py")
     tail = f"\nimport runpy\nrunpy.run_path({probe!r}, run_name='__main__')\n"
-    script = folder / "wrapped.py"
+    script = directory / "wrapped.py"
     script.write_text(head + prelude + tail, "utf-8")
     return script
 
@@ -59,6 +60,15 @@ def _wrapped(folder: Path, prelude: str) -> Path:
 def _ask(child: Child, seconds: float = SECONDS, **request: Any) -> Answer:
     child.send(request)
     return child.wait(seconds)
+
+
+@pytest.fixture(scope="module")
+def shared() -> Iterator[Child]:
+    """One process for requests that leave it as it was; its import is done."""
+    child = Child(probe_command(sys.executable, "training_side/torch_stages"), environment())
+    assert child.wait(SECONDS).ended.ok
+    yield child
+    child.kill()
 
 
 def _smoke(child: Child, **changes: str) -> Smoke:
@@ -71,11 +81,13 @@ def _smoke(child: Child, **changes: str) -> Smoke:
 # The import
 
 
-def test_import_tells_what_torch_is(start: Start) -> None:
+def test_import_describes_torch(start: Start) -> None:
     answer = start().wait(SECONDS)
     assert answer.ended.ok
     assert answer.answer
-    assert answer.answer["version"] == ".".join(map(str, sys.version_info[:3]))
+    (interpreter,) = answer.notes
+    assert interpreter["version"] == ".".join(map(str, sys.version_info[:3]))
+    assert interpreter["pip"] is (importlib.util.find_spec("pip") is not None)
     torch = msgspec.convert(answer.answer["torch"], Torch)
     assert torch.version[0].isdigit()
     assert torch.tf32_matmul is False
@@ -84,6 +96,7 @@ def test_import_tells_what_torch_is(start: Start) -> None:
     assert [name for name, _ in answer.stages] == ["import torch"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("env", [{}, {"PYTHONPATH": ""}])
 def test_working_directory_does_not_shadow_torch(
     env: dict[str, str], start: Start, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -95,6 +108,7 @@ def test_working_directory_does_not_shadow_torch(
     assert _smoke(start(**env)).completed
 
 
+@pytest.mark.slow
 def test_torch_file_in_the_working_directory_is_not_imported(
     start: Start, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -104,6 +118,7 @@ def test_torch_file_in_the_working_directory_is_not_imported(
         assert start(PYTHONPATH=path).wait(SECONDS).ended.ok
 
 
+@pytest.mark.slow
 def test_interpreter_without_torch(start: Start, tmp_path: Path) -> None:
     venv.EnvBuilder(symlinks=True).create(tmp_path / "bare")
     child = start(python=str(tmp_path / "bare" / "bin" / "python"))
@@ -123,11 +138,11 @@ def test_interpreter_without_torch(start: Start, tmp_path: Path) -> None:
         ("import os, sys; os.write(int(sys.argv[1]), b'garbage\\n')",
          "error", "the probe wrote an invalid message"),
         ("import os; os._exit(0)", "error", "exit status 0 and no message"),
-        ("print('{\"answer\": {}}'); raise ImportError('told on stdout')",
-         "error", "ImportError: told on stdout"),
+        ("print('{\"answer\": {}}'); raise ImportError('noise on stdout')",
+         "error", "ImportError: noise on stdout"),
     ],
 )  # fmt: skip
-def test_broken_imports_are_told_apart(
+def test_broken_imports_are_distinguished(
     source: str, how: str, detail: str, start: Start, tmp_path: Path
 ) -> None:
     (tmp_path / "torch.py").write_text(source, "utf-8")
@@ -147,6 +162,7 @@ def _without_cuda() -> None:
         pytest.skip("this machine has a GPU that torch can use")
 
 
+@pytest.mark.slow
 def test_stages_without_a_gpu_answer_why(start: Start) -> None:
     _without_cuda()
     child = start()
@@ -159,14 +175,15 @@ def test_stages_without_a_gpu_answer_why(start: Start) -> None:
     assert not cuda.gpus
     assert [name for name, _ in devices.stages] == ["torch.cuda.init"]
 
-    looked = _ask(child, stage="libraries")
-    assert looked.answer
-    libraries = msgspec.convert(looked.answer["libraries"], Libraries)
+    answer = _ask(child, stage="libraries")
+    assert answer.answer
+    libraries = msgspec.convert(answer.answer["libraries"], Libraries)
     assert libraries.used is not None
     assert not libraries.used.ok
-    assert looked.answer["sdp_priority"] is None
+    assert answer.answer["sdp_priority"] is None
 
 
+@pytest.mark.slow
 def test_process_ends_after_a_failed_kernel(start: Start) -> None:
     _without_cuda()
     child = start()
@@ -179,23 +196,25 @@ def test_process_ends_after_a_failed_kernel(start: Start) -> None:
     assert not child.alive
 
 
+@pytest.mark.slow
 def test_libraries_that_the_environment_offers(start: Start, tmp_path: Path) -> None:
-    real, folder, other = tmp_path / "real", tmp_path / "folder", tmp_path / "other"
-    for each in (real, folder, other):
+    real, directory, other = tmp_path / "real", tmp_path / "directory", tmp_path / "other"
+    for each in (real, directory, other):
         each.mkdir()
     (real / "libcudnn_graph.so.9").touch()
-    (folder / "libcudnn_graph.so.9").symlink_to(real / "libcudnn_graph.so.9")
+    (directory / "libcudnn_graph.so.9").symlink_to(real / "libcudnn_graph.so.9")
     for name in ("libcublasLt.so.12", "libnccl-net.so", "libcublasmp.so.0", "mylibcudnn.so"):
-        (folder / name).touch()
-    child = start(LD_LIBRARY_PATH=f"{folder}:{tmp_path / 'absent'}", LD_PRELOAD=" ")
+        (directory / name).touch()
+    child = start(LD_LIBRARY_PATH=f"{directory}:{tmp_path / 'absent'}", LD_PRELOAD=" ")
     child.wait(SECONDS)
     answer = _ask(child, stage="libraries")
     assert answer.answer
     offered = msgspec.convert(answer.answer["libraries"], Libraries).offered
-    names = [str(folder / "libcublasLt.so.12"), str(real / "libcudnn_graph.so.9")]
+    names = [str(directory / "libcublasLt.so.12"), str(real / "libcudnn_graph.so.9")]
     assert offered == tuple(sorted(names))
 
 
+@pytest.mark.slow
 def test_unknown_request_is_an_error_and_the_process_goes_on(start: Start) -> None:
     child = start()
     child.wait(SECONDS)
@@ -208,12 +227,10 @@ def test_unknown_request_is_an_error_and_the_process_goes_on(start: Start) -> No
 
 
 @pytest.mark.parametrize("precision", ["bf16", "fp16", "fp32"])
-def test_smoke_step_moves_everything(precision: str, start: Start) -> None:
-    child = start()
-    assert child.wait(SECONDS).ended.ok
+def test_smoke_step_changes_everything(precision: str, shared: Child) -> None:
     entered: list[str] = []
-    child.send(SMOKE | {"precision": precision})
-    answer = child.wait(SECONDS, entered.append)
+    shared.send(SMOKE | {"precision": precision})
+    answer = shared.wait(SECONDS, entered.append)
     assert answer.answer
     smoke = msgspec.convert(answer.answer["smoke"], Smoke)
     assert smoke.completed
@@ -229,17 +246,20 @@ def test_smoke_step_moves_everything(precision: str, start: Start) -> None:
         assert judge(smoke=smoke).status is Status.PASS, judge
 
 
-def test_pure_bf16_leaves_the_norms_where_they_were(start: Start) -> None:
-    smoke = _smoke(start(), recipe="pure-bf16")
-    still = [parameter.name for parameter in smoke.parameters if not parameter.moved]
-    assert len(still) == 5
-    assert all("norm" in name for name in still)
+def test_pure_bf16_leaves_the_norms_unchanged(shared: Child) -> None:
+    answer = _ask(shared, **(SMOKE | {"recipe": "pure-bf16"}))
+    assert answer.answer, answer.ended
+    smoke = msgspec.convert(answer.answer["smoke"], Smoke)
+    unchanged = [parameter.name for parameter in smoke.parameters if not parameter.moved]
+    assert len(unchanged) == 5
+    assert all("norm" in name for name in unchanged)
     for judge in (completes, loss_finite, gradients_reach_all):
         assert judge(smoke=smoke).status is Status.PASS, judge
     verdict = weights_move(smoke=smoke)
     assert (verdict.status, verdict.owner) == (Status.FAIL, Owner.JOB)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("exponent", "status"), [(24, Status.PASS), (60, Status.FAIL)])
 def test_scaler_that_starts_too_high(exponent: int, status: Status, start: Start) -> None:
     prelude = f"""
@@ -281,6 +301,7 @@ assert (training.fingerprint(square) == training.fingerprint(square.contiguous()
 """
 
 
+@pytest.mark.slow
 def test_a_change_of_a_large_parameter_is_seen_without_a_copy_of_it() -> None:
     done = subprocess.run(
         [sys.executable, "-c", FINGERPRINTS, "2", str(PROBES)],
@@ -329,16 +350,28 @@ def test_exception_names_its_stage_and_the_process_goes_on(start: Start) -> None
     child = start(prelude)
     child.wait(SECONDS)
     answer = _ask(child, **SMOKE)
-    said = "backward: RuntimeError: element 0 of tensors does not require grad"
-    assert (answer.ended.how, answer.ended.detail) == ("error", said)
+    message = "backward: RuntimeError: element 0 of tensors does not require grad"
+    assert (answer.ended.how, answer.ended.detail) == ("error", message)
     assert [name for name, _ in answer.stages][-1] == "backward"
     assert [ended.ok for _, ended in answer.stages] == [True] * 4 + [False]
     assert len(answer.notes) == 1
     assert _ask(child, **SMOKE).ended.ok
 
 
-@pytest.mark.parametrize("stage", ["import torch", *STAGES])
-@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSEGV, signal.SIGSTOP])
+STOP_SECONDS = 4.0
+"""After this a stopped child is abandoned; it stops within a fraction of a second."""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("number", "stage"),
+    [
+        *((signal.SIGKILL, stage) for stage in ("import torch", *STAGES)),
+        (signal.SIGSEGV, "forward"),
+        (signal.SIGSTOP, "import torch"),
+        (signal.SIGSTOP, "backward"),
+    ],
+)
 def test_child_that_dies_in_a_stage_says_which(
     number: signal.Signals, stage: str, start: Start
 ) -> None:
@@ -358,23 +391,25 @@ def test_child_that_dies_in_a_stage_says_which(
     child = start(prelude)
     stopped = number is signal.SIGSTOP
     if stage == "import torch":
-        answer = child.wait(1.5 if stopped else SECONDS)
+        answer = child.wait(STOP_SECONDS if stopped else SECONDS)
     else:
         assert child.wait(SECONDS).ended.ok
-        answer = _ask(child, 1.5 if stopped else SECONDS, **SMOKE)
+        answer = _ask(child, STOP_SECONDS if stopped else SECONDS, **SMOKE)
     assert answer.ended.how == ("timeout" if stopped else "signal")
     assert f"inside {stage}" in answer.ended.detail
     assert stopped or number.name in answer.ended.detail
     name, ended = answer.stages[-1]
     assert (name, ended.how) == (stage, answer.ended.how)
     assert all(before.ok for _, before in answer.stages[:-1])
-    assert len(answer.notes) == (3 if stage == "compare" else 0)
+    notes = {"import torch": 1, "compare": 3}
+    assert len(answer.notes) == notes.get(stage, 0)
     assert not child.alive
 
 
 # The files themselves
 
 
+@pytest.mark.slow
 def test_smoke_step_does_not_import_dynamo() -> None:
     code = (
         f"import sys; sys.path.insert(0, {str(PROBES)!r}); import wire, torch\n"
@@ -401,9 +436,9 @@ int cuDeviceGetUuid_v2(unsigned char *uuid, int device) {
 """
 UUIDS = """
 import sys, types
-sys.path.insert(0, {folder!r})
+sys.path.insert(0, {directory!r})
 import wire
-sys.path.insert(0, {folder!r} + "/training_side")
+sys.path.insert(0, {directory!r} + "/training_side")
 import torch_stages
 name, index, hip = sys.argv[2], int(sys.argv[3]), sys.argv[4] == "hip"
 seen = types.SimpleNamespace(name=name, **dict(part.split("=") for part in sys.argv[5:]))
@@ -429,7 +464,7 @@ def test_uuids(library: str, arguments: tuple[str, ...], uuid: str, tmp_path: Pa
     made = tmp_path / "libcuda.so.1"
     subprocess.run(["gcc", "-shared", "-fPIC", "-o", made, tmp_path / "cuda.c"], check=True)
     done = subprocess.run(
-        [sys.executable, "-c", UUIDS.format(folder=str(PROBES)), "2", *arguments],
+        [sys.executable, "-c", UUIDS.format(directory=str(PROBES)), "2", *arguments],
         env=environment() | {"LD_LIBRARY_PATH": str(tmp_path)},
         capture_output=True,
         text=True,

@@ -16,7 +16,7 @@ def attempt(change: str, loss: Number = "nan") -> Attempt:
     well = isinstance(loss, float)
     return Attempt(
         change=change,
-        outcome="mended" if well else "same",
+        outcome="fixed" if well else "same",
         detail="" if well else "non-finite loss",
         loss=loss,
         grad_norm=2.07 if well else "nan",
@@ -30,7 +30,7 @@ def found(*attempts: Attempt) -> Diagnosis:
         fault="non-finite loss",
         attempts=attempts,
         step=1,
-        born="module",
+        origin="module",
         first_module="layers.0.attention",
         first_module_type="Attention",
         seconds=4.1,
@@ -52,7 +52,7 @@ FLASH = Diagnosis(
     attempts=(
         HANG,
         msgspec.structs.replace(HANG, change="cudnn-off"),
-        Attempt(change="flash-off", outcome="mended", loss=5.23, grad_norm=2.07, seconds=0.3),
+        Attempt(change="flash-off", outcome="fixed", loss=5.23, grad_norm=2.07, seconds=0.3),
         HANG,
     ),
     seconds=68.0,

@@ -73,7 +73,7 @@ def smoke(*names: str, precision: str = "bf16", device: str = "cuda:0", **fields
 
 def own(**fields: Any) -> OwnModel:
     known: dict[str, Any] = {
-        "said": "train.py:make",
+        "description": "train.py:make",
         "built": OK,
         "versions": {"transformers": "5.23.0"},
         "parameters": 1_240_000_000,
@@ -121,7 +121,7 @@ def orders(*, old: bool) -> tuple[LoraOrder, ...]:
 
 def lora(*, old: bool) -> OwnModel:
     return own(
-        said="models/llama (2 of 4 layers, random weights, random tokens)",
+        description="models/llama (2 of 4 layers, random weights, random tokens)",
         versions={
             "transformers": "4.57.6" if old else "5.23.0",
             "peft": "0.17.1" if old else "0.21.2",
@@ -166,7 +166,9 @@ def machines() -> dict[str, Facts]:
     half = Scaler(dtype="bfloat16", of="the model", ended=Ended(how="error", detail=AMP))
     missing = Ended(how="error", detail=TRACEBACK.splitlines()[-1])
     vit = "the model does not work on tokens (no vocab_size): name a factory with --model"
-    beyond = OwnModel(said="models/vit", built=Ended(how="error", detail=vit), beyond=True)
+    beyond = OwnModel(
+        description="models/vit", built=Ended(how="error", detail=vit), unsupported=True
+    )
     return {
         "own_fp16": box(
             T4,
@@ -201,7 +203,7 @@ def machines() -> dict[str, Facts]:
             H100,
             torch=TORCH_2_15,
             job=made,
-            own=OwnModel(said="train.py:make", built=missing, traceback=TRACEBACK),
+            own=OwnModel(description="train.py:make", built=missing, traceback=TRACEBACK),
         ),
         "own_silent_adapters": box(
             H100,

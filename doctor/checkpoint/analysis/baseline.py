@@ -51,18 +51,18 @@ def compare(
     in both.
     """
     began = time.perf_counter()
-    here, there = _by_name(tensors), _by_name(earlier)
-    pairs = [(tensor, there[name]) for name, tensor in here.items() if name in there]
+    current, previous = _by_name(tensors), _by_name(earlier)
+    pairs = [(tensor, previous[name]) for name, tensor in current.items() if name in previous]
     if not pairs:
         return Unknown(reason=f"no tensor has a name that one of {shown(before.address, 300)} has")
     pairs.sort(key=lambda pair: (pair[0].ranges[0], pair[0].name))
-    with OpenFiles(directory) as now, OpenFiles(before) as then:
-        compared = _Compared(now, then)
+    with OpenFiles(directory) as current_files, OpenFiles(before) as previous_files:
+        compared = _Compared(current_files, previous_files)
         for done, pair in enumerate(pairs):
             compared.look(*pair)
             if progress is not None:
                 progress(done + 1, len(pairs))
-    added, removed = here.keys() - there.keys(), there.keys() - here.keys()
+    added, removed = current.keys() - previous.keys(), previous.keys() - current.keys()
     return Movement(
         baseline=before.address,
         changed=compared.changed.total(),
@@ -84,10 +84,10 @@ def compare(
 
 
 def _by_name(tensors: Iterable[Tensor]) -> dict[str, Tensor]:
-    found: dict[str, Tensor] = {}
+    by_name: dict[str, Tensor] = {}
     for tensor in tensors:
-        found.setdefault(plain(tensor.name), tensor)
-    return found
+        by_name.setdefault(plain(tensor.name), tensor)
+    return by_name
 
 
 Role = tuple[str, str, str]
@@ -136,7 +136,7 @@ class _Compared:
 
     def unchanged_roles(self) -> list[UnchangedRole]:
         """Roles with unchanged tensors, most of these first."""
-        found = sorted(self.unchanged.items(), key=lambda item: -len(item[1]))
+        most_first = sorted(self.unchanged.items(), key=lambda item: -len(item[1]))
         return [
             UnchangedRole(
                 role=key[0],
@@ -146,11 +146,11 @@ class _Compared:
                 compared=len(names) + self.changed[key],
                 names=tuple(names[:MOST_NAMES]),
             )
-            for key, names in found[:MOST_ROLES]
+            for key, names in most_first[:MOST_ROLES]
         ]
 
     def _same(self, tensor: Tensor, earlier: Tensor) -> bool:
-        """Whether every bit is as it was. Raises CheckpointError with why that cannot be said."""
+        """Whether every bit is as it was. Raises CheckpointError if they cannot be compared."""
         if tensor.shape != earlier.shape:
             raise CheckpointError("note", "the shape changed")
         if _steps(tensor) != _steps(earlier):
@@ -165,11 +165,15 @@ class _Compared:
         buffers = self._first
         source, before = self.now.source(part.file), self.then.source(other.file)
         while done < length:
-            mine, theirs = buffers
-            size = min(len(mine), length - done)
-            self._fill(source, mine, size, part.begin + done)
-            self._fill(before, theirs, size, other.begin + done)
-            if mine != theirs if size == len(mine) else mine[:size] != theirs[:size]:
+            buffer, other_buffer = buffers
+            size = min(len(buffer), length - done)
+            self._fill(source, buffer, size, part.begin + done)
+            self._fill(before, other_buffer, size, other.begin + done)
+            if (
+                buffer != other_buffer
+                if size == len(buffer)
+                else buffer[:size] != other_buffer[:size]
+            ):
                 return False
             done, buffers = done + size, self._next
         return True
@@ -229,11 +233,14 @@ def _pieces(one: tuple[Part, ...], other: tuple[Part, ...]) -> Iterator[tuple[Pa
     """Both cut where either ends, so that each pair has one length. Raises CheckpointError."""
     if sum(part.end - part.begin for part in one) != sum(part.end - part.begin for part in other):
         raise CheckpointError("note", "the number of bytes changed")
-    left, right = list(reversed(one)), list(reversed(other))
-    while left and right:
-        mine, theirs = left.pop(), right.pop()
-        size = min(mine.end - mine.begin, theirs.end - theirs.begin)
-        yield mine._replace(end=mine.begin + size), theirs._replace(end=theirs.begin + size)
-        for rest, part in ((left, mine), (right, theirs)):
+    remaining, other_remaining = list(reversed(one)), list(reversed(other))
+    while remaining and other_remaining:
+        range_, other_range = remaining.pop(), other_remaining.pop()
+        size = min(range_.end - range_.begin, other_range.end - other_range.begin)
+        yield (
+            range_._replace(end=range_.begin + size),
+            other_range._replace(end=other_range.begin + size),
+        )
+        for rest, part in ((remaining, range_), (other_remaining, other_range)):
             if part.end - part.begin > size:
                 rest.append(part._replace(begin=part.begin + size))

@@ -1,4 +1,4 @@
-"""Every stored value, looked at for NaN and Inf by its bits."""
+"""NaN and Inf in every stored value, detected by its bits."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from doctor.checkpoint.records import Large, NonFinite, Problem, Values
 from doctor.checkpoint.tensors import Tensor
 
 CHUNK = 512 * 1024
-"""Bytes read and looked at in one go: few enough to stay in a core's cache in between."""
+"""Bytes read and examined at once: few enough to stay in a core's cache in between."""
 
 PIECE = 32 * CHUNK
 """Bytes that a thread takes at a time."""
@@ -77,7 +77,7 @@ def scan_values(
         bytes=work.read,
         exempt=sum(tensor.dtype in FINITE for tensor in every),
         unchecked=unchecked,
-        **_found(work.found),
+        **_summaries(work.tallies),
         fp16_values=sum(tensor.elements for tensor in checked if tensor.dtype == "F16"),
         problems=tuple(work.problems()),
         threads=count,
@@ -98,7 +98,7 @@ def _processors() -> int:
     return os.cpu_count() or 1
 
 
-def _found(tallies: dict[Tensor, Tally]) -> dict[str, Any]:
+def _summaries(tallies: dict[Tensor, Tally]) -> dict[str, Any]:
     """Fields of Values, from what was counted."""
     every = sorted(tallies.items(), key=lambda item: (item[0].file, item[0].begin, item[0].name))
     bad = [_nonfinite(tensor, found) for tensor, found in every if found.nonfinite]
@@ -115,18 +115,18 @@ def _found(tallies: dict[Tensor, Tally]) -> dict[str, Any]:
     }
 
 
-def _nonfinite(tensor: Tensor, found: Tally) -> NonFinite:
+def _nonfinite(tensor: Tensor, counted: Tally) -> NonFinite:
     pair = 2 if tensor.dtype in PAIRS else 1
     return NonFinite(
         name=tensor.name[:500],
         file=shown(tensor.file),
         dtype=tensor.dtype,
         values=tensor.elements * pair,
-        nan=found.nan,
-        plus_inf=found.plus_inf,
-        minus_inf=found.minus_inf,
-        first=(found.first or 0) // pair,
-        masks=found.nonfinite == found.minus_inf and is_mask(tensor.name),
+        nan=counted.nan,
+        plus_inf=counted.plus_inf,
+        minus_inf=counted.minus_inf,
+        first=(counted.first or 0) // pair,
+        masks=counted.nonfinite == counted.minus_inf and is_mask(tensor.name),
     )
 
 
@@ -138,7 +138,7 @@ class _Work:
         self.spans = spans
         self.total = sum(span.end - span.begin for span in spans)
         self.read = 0
-        self.found: dict[Tensor, Tally] = {}
+        self.tallies: dict[Tensor, Tally] = {}
         self._progress = progress
         self._passed = 0
         self._errors: dict[str, CheckpointError] = {}
@@ -158,8 +158,8 @@ class _Work:
             finally:
                 self._stopped = True
         for file in self._stamps:
-            with self._noted(file), self.directory.open(file) as source:
-                self._same(file, source)
+            with self._recording_errors(file), self.directory.open(file) as source:
+                self._check_unchanged(file, source)
 
     def problems(self) -> list[Problem]:
         return [error.problem(file) for file, error in sorted(self._errors.items())]
@@ -172,12 +172,12 @@ class _Work:
                 if self._stopped:
                     return
                 end, looked = min(begin + PIECE, span.end), 0
-                with self._noted(span.file):
+                with self._recording_errors(span.file):
                     if source is None or span.file != file:
                         opened.close()
                         source, file = None, span.file
                         source = opened.enter_context(self.directory.open(file))
-                        self._same(file, source)
+                        self._check_unchanged(file, source)
                     if file not in self._errors:
                         self._look(source, span, begin, end, buffer)
                         looked = end - begin
@@ -209,12 +209,12 @@ class _Work:
             counted, bad = tally(tensor.dtype, values)
             first = skipped + int(bad.argmax())
         else:
-            mine, place = places(tensor, skipped, values.size)
-            counted, bad = tally(tensor.dtype, values[mine])
-            first = int(place[mine][bad].min(initial=tensor.elements))
+            belongs, place = places(tensor, skipped, values.size)
+            counted, bad = tally(tensor.dtype, values[belongs])
+            first = int(place[belongs][bad].min(initial=tensor.elements))
         counted.first = first if counted.nonfinite else None
         with self._lock:
-            self.found.setdefault(piece.tensor, Tally()).add(counted)
+            self.tallies.setdefault(piece.tensor, Tally()).add(counted)
 
     def _advance(self, looked: int, passed: int) -> None:
         with self._lock:
@@ -223,14 +223,14 @@ class _Work:
             if self._progress is not None:
                 self._progress(self._passed, self.total)
 
-    def _same(self, file: str, source: Source) -> None:
+    def _check_unchanged(self, file: str, source: Source) -> None:
         """It is still the file that was opened first. Raises CheckpointError."""
         stamp = source.stamp if isinstance(source, LocalFile) else (source.size,)
         if self._stamps.setdefault(file, stamp) != stamp:
             raise CheckpointError("damaged", CHANGED)
 
     @contextlib.contextmanager
-    def _noted(self, file: str) -> Iterator[None]:
+    def _recording_errors(self, file: str) -> Iterator[None]:
         try:
             yield
         except CheckpointError as error:

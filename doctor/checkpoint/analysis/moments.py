@@ -22,15 +22,15 @@ FLOATS = ("BF16", "F16", "F32", "F64")
 
 
 def moments(entry: Entry) -> list[Tensor]:
-    """The slots that tell whether a gradient came."""
-    found = [entry.slots[name] for name in MOMENTS if name in entry.slots]
+    """The slots that show whether a gradient was received."""
+    slots = [entry.slots[name] for name in MOMENTS if name in entry.slots]
     for name, scale in EIGHT_BIT:
         slot = entry.slots.get(name)
         if slot and slot.dtype not in FLOATS:
             slot = entry.slots.get(scale)
         if slot:
-            found.append(slot)
-    return [slot for slot in found if slot.dtype in FLOATS and slot.elements]
+            slots.append(slot)
+    return [slot for slot in slots if slot.dtype in FLOATS and slot.elements]
 
 
 def moment_dtype(entry: Entry) -> str | None:
@@ -76,9 +76,9 @@ class Reading:
             part = tensor.ranges[0]
             end = min(part.end, part.begin + FIRST)
             ranges.setdefault(part.file, []).append((part.begin, end))
-        for file, found in ranges.items():
+        for file, spans in ranges.items():
             if source := self.source(file):
-                prefetch(source, found)
+                prefetch(source, spans)
 
     def read(self, part: Part, size: int) -> bytes | None:
         """Bytes from the start of a part; None where they may not or cannot be read."""
@@ -108,21 +108,21 @@ class Reading:
 
     def entry_is_zero(self, entry: Entry) -> bool | None:
         """Whether all moments are zero. None: some are not known and the others are zero."""
-        found = [self.is_zero(slot) for slot in moments(entry)[:1]]
-        if found == [True]:
-            found += [self.is_zero(slot) for slot in moments(entry)[1:]]
-        if False in found:
+        zeros = [self.is_zero(slot) for slot in moments(entry)[:1]]
+        if zeros == [True]:
+            zeros += [self.is_zero(slot) for slot in moments(entry)[1:]]
+        if False in zeros:
             return False
-        return True if found and None not in found else None
+        return True if zeros and None not in zeros else None
 
     def whole(self, tensor: Tensor, limit: int) -> bytes | None:
         """All bytes of a small tensor."""
         parts = tensor.ranges
         if sum(part.end - part.begin for part in parts) > limit:
             return None
-        found = [self.read(part, part.end - part.begin) for part in parts]
-        known = [data for data in found if data is not None]
-        return b"".join(known) if len(known) == len(parts) else None
+        pieces = [self.read(part, part.end - part.begin) for part in parts]
+        read_pieces = [data for data in pieces if data is not None]
+        return b"".join(read_pieces) if len(read_pieces) == len(parts) else None
 
 
 def all_zero(data: bytes, dtype: str) -> bool:

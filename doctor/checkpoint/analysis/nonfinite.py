@@ -1,7 +1,7 @@
 """NaN and Inf by the bits of each dtype, with numpy's integers.
 
 Read as unsigned numbers, negative non-finite values are the largest; read as signed ones,
-positive non-finite values are. So two maxima tell whether a chunk holds any.
+positive non-finite values are. So two maxima show whether a chunk holds any.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ FORMATS = {
 FINITE = frozenset(
     ("F4", "F6_E2M3", "F6_E3M2", "BOOL", "U8", "I8", "I16", "U16", "I32", "U32", "I64", "U64")
 )
-"""Dtypes every code of which is a finite number."""
+"""Dtypes all of whose codes are finite numbers."""
 
 PAIRS = frozenset(("C64", "C128"))
 
@@ -79,33 +79,33 @@ class Tally:
 
 def suspect(dtype: str, data: Any) -> bool:
     """Whether an array of bytes holds a value that `tally` counts; nothing is copied."""
-    known = FORMATS[dtype]
-    unsigned, signed = data.view(f"u{known.size}"), data.view(f"i{known.size}")
-    if not known.minus_zero:
+    format_ = FORMATS[dtype]
+    unsigned, signed = data.view(f"u{format_.size}"), data.view(f"i{format_.size}")
+    if not format_.minus_zero:
         return bool(signed.min() == -128)
-    above = LARGE + 1 if dtype == "F16" else known.top + 1
-    return int(unsigned.max()) >= known.sign + above or (
-        known.signed and int(signed.max()) >= above
+    above = LARGE + 1 if dtype == "F16" else format_.top + 1
+    return int(unsigned.max()) >= format_.sign + above or (
+        format_.signed and int(signed.max()) >= above
     )
 
 
 def tally(dtype: str, values: Any) -> tuple[Tally, Any]:
-    """What an array of unsigned numbers stands for, and which are not finite: an array of bool."""
+    """Counts of the values that unsigned numbers encode, and a bool array of the non-finite."""
     import numpy
 
-    known = FORMATS[dtype]
+    format_ = FORMATS[dtype]
     kind = values.dtype.type
-    if not known.minus_zero:
+    if not format_.minus_zero:
         bad = values == kind(0x80)
         return Tally(nan=int(numpy.count_nonzero(bad))), bad
-    magnitude = values & kind((1 << 8 * known.size) - 1 - known.sign)
-    bad = magnitude > kind(known.top)
-    found = Tally(nan=int(numpy.count_nonzero(bad)))
-    if known.infinite:
-        found.plus_inf = int(numpy.count_nonzero(values == kind(known.top + 1)))
-        found.minus_inf = int(numpy.count_nonzero(values == kind(known.sign + known.top + 1)))
-        found.nan -= found.plus_inf + found.minus_inf
+    magnitude = values & kind((1 << 8 * format_.size) - 1 - format_.sign)
+    bad = magnitude > kind(format_.top)
+    counts = Tally(nan=int(numpy.count_nonzero(bad)))
+    if format_.infinite:
+        counts.plus_inf = int(numpy.count_nonzero(values == kind(format_.top + 1)))
+        counts.minus_inf = int(numpy.count_nonzero(values == kind(format_.sign + format_.top + 1)))
+        counts.nan -= counts.plus_inf + counts.minus_inf
     if dtype == "F16":
         over = int(numpy.count_nonzero(magnitude > kind(LARGE)))
-        found.large = over - found.nonfinite
-    return found, bad
+        counts.large = over - counts.nonfinite
+    return counts, bad

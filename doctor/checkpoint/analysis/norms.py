@@ -30,7 +30,7 @@ FIRST = 512
 """Bytes that are read of a norm that moved; all are read where these have an initial value."""
 
 MOST = 20_000
-"""Norms that are read of one file; one more stands for those that are not."""
+"""Norms that are read of one file; one more represents those that are not read."""
 
 Value = Literal["ones", "zeros", "other", "nonfinite", "unread"]
 
@@ -45,27 +45,27 @@ INFINITE = {
 
 def read_vectors(source: Source, tensors: Iterable[Tensor]) -> tuple[list[Norm], list[Norm]]:
     """The norms of an open file, and its other parameters whose initial value is 1.0."""
-    norms, born = _vectors(tensors)
-    return _read(source, norms), _read(source, born)
+    norms, at_one = _vectors(tensors)
+    return _read(source, norms), _read(source, at_one)
 
 
 def read_scattered(
     directory: Directory, tensors: Iterable[Tensor]
 ) -> tuple[list[Norm], list[Norm]]:
     """The same of tensors that lie in any of the files of a directory, whole or in parts."""
-    norms, born = _vectors(tensors)
-    found: dict[Tensor, Norm] = {}
+    norms, at_one = _vectors(tensors)
+    norm_of: dict[Tensor, Norm] = {}
     with OpenFiles(directory) as files:
-        for tensor in sorted((*norms, *born), key=lambda each: (each.file, each.begin))[:MOST]:
-            found[tensor] = _norm(tensor, _value(files.source, tensor))
+        for tensor in sorted((*norms, *at_one), key=lambda each: (each.file, each.begin))[:MOST]:
+            norm_of[tensor] = _norm(tensor, _value(files.source, tensor))
     return (
-        [found.get(tensor) or _norm(tensor, "unread") for tensor in norms[: MOST + 1]],
-        [found.get(tensor) or _norm(tensor, "unread") for tensor in born[: MOST + 1]],
+        [norm_of.get(tensor) or _norm(tensor, "unread") for tensor in norms[: MOST + 1]],
+        [norm_of.get(tensor) or _norm(tensor, "unread") for tensor in at_one[: MOST + 1]],
     )
 
 
 def _vectors(tensors: Iterable[Tensor]) -> tuple[list[Tensor], list[Tensor]]:
-    """Norms, and others that are born at 1.0; matrices are passed over without a look."""
+    """Norms, and others that are at_one at 1.0; matrices are passed over without a look."""
     norms: list[Tensor] = []
     others: list[Tensor] = []
     for tensor in tensors:
@@ -74,12 +74,12 @@ def _vectors(tensors: Iterable[Tensor]) -> tuple[list[Tensor], list[Tensor]]:
     return norms, [tensor for tensor in others if is_initialized_to_one(tensor)]
 
 
-def _read(source: Source, found: list[Tensor]) -> list[Norm]:
-    short = [tensor for tensor in found[:MOST] if tensor.end - tensor.begin <= LARGEST]
+def _read(source: Source, vectors: list[Tensor]) -> list[Norm]:
+    short = [tensor for tensor in vectors[:MOST] if tensor.end - tensor.begin <= LARGEST]
     prefetch(source, [(tensor.begin, tensor.end) for tensor in short])
     return [
         _norm(tensor, _value(lambda file: source, tensor) if number < MOST else "unread")
-        for number, tensor in enumerate(found[: MOST + 1])
+        for number, tensor in enumerate(vectors[: MOST + 1])
     ]
 
 
@@ -88,28 +88,28 @@ def _norm(tensor: Tensor, value: Value) -> Norm:
 
 
 def _value(source: Callable[[str], Source], tensor: Tensor) -> Value:
-    """Compared with all ones and all zeros, bit for bit; its first bytes tell most of the time."""
+    """Compared with all ones and all zeros, bit for bit; its first bytes mostly decide."""
     if tensor.elements * BITS[tensor.dtype] // 8 > LARGEST:
         return "unread"
     try:
         if tensor.parts or tensor.strides is not None:
-            data, told = _gathered(source, tensor), False
+            data, partial = _gathered(source, tensor), False
         else:
-            data, told = _begun(source(tensor.file), tensor)
+            data, partial = _begun(source(tensor.file), tensor)
     except CheckpointError:
         return "unread"
     one = ONE[tensor.dtype]
-    if len(data) != tensor.elements * len(one) and not told:
+    if len(data) != tensor.elements * len(one) and not partial:
         return "unread"
     if data == one * tensor.elements:
         return "ones"
-    if not told and not data.strip(b"\0"):
+    if not partial and not data.strip(b"\0"):
         return "zeros"
     return "other" if _finite(data, tensor.dtype) else "nonfinite"
 
 
 def _finite(data: bytes, dtype: str) -> bool:
-    """Whether no value is NaN or Inf. Their highest bytes are few, so most data are told by it."""
+    """Whether no value is NaN or Inf. Few highest bytes are possible, so those decide mostly."""
     width = len(ONE[dtype])
     top = data[width - 1 :: width]
     if not INFINITE[dtype].intersection(top):

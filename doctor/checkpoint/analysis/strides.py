@@ -15,16 +15,16 @@ def places(tensor: Tensor, begin: int, count: int) -> tuple[Any, Any]:
     import numpy
 
     rest = numpy.arange(begin, begin + count)
-    mine, place = numpy.ones(count, bool), numpy.zeros(count, numpy.int64)
+    belongs, place = numpy.ones(count, bool), numpy.zeros(count, numpy.int64)
     steps = _steps(tensor)
     if steps is None:
-        return mine, rest
+        return belongs, rest
     for stride, length, inner in steps:
         index = rest // stride
-        mine &= index < length
+        belongs &= index < length
         rest -= index * stride
         place += index * inner
-    return mine & (rest == 0), place
+    return belongs & (rest == 0), place
 
 
 def _steps(tensor: Tensor) -> list[tuple[int, int, int]] | None:

@@ -1,4 +1,4 @@
-"""Names of tensors: data of strangers, in which roles and norms are recognised."""
+"""Roles and norms, recognized in the untrusted names of tensors."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ MOST_WORDS = 4_000_000
 LONGEST_NAME = 64
 MOST_DIMENSIONS = 4
 
-KEPT = 200
+MOST_LETTERS = 200
 """Letters of a value that are kept."""
 
 QUANTISED: dict[int, tuple[str, int, int]] = {
@@ -116,9 +116,9 @@ class _Cursor:
 
     def text(self) -> str:
         size = self.number("Q")
-        data = self.take(min(size, KEPT * 4)) if size <= self.source.size else b""
+        data = self.take(min(size, MOST_LETTERS * 4)) if size <= self.source.size else b""
         self.skip(size - len(data))
-        return data.decode("utf-8", "replace")[:KEPT]
+        return data.decode("utf-8", "replace")[:MOST_LETTERS]
 
 
 def read_gguf(source: Source, file: str) -> Shard:
@@ -126,13 +126,13 @@ def read_gguf(source: Source, file: str) -> Shard:
     try:
         cursor = _Cursor(source)
         tensors, keys = _opening(cursor)
-        said = _keys(cursor, keys)
+        values = _keys(cursor, keys)
         entries = [_entry(cursor) for _ in range(tensors)]
-        found = _placed(entries, cursor.place, _alignment(said), file)
+        placed = _placed(entries, cursor.place, _alignment(values), file)
     except CheckpointError as error:
         return unreadable(file, source.size, error)
-    metadata = {key: value for key, value in said.items() if isinstance(value, str)}
-    return Shard(file, source.size, found, metadata, tuple(_problems(found, source.size, file)))
+    metadata = {key: value for key, value in values.items() if isinstance(value, str)}
+    return Shard(file, source.size, placed, metadata, tuple(_problems(placed, source.size, file)))
 
 
 def _opening(cursor: _Cursor) -> tuple[int, int]:
@@ -158,18 +158,18 @@ def _opening(cursor: _Cursor) -> tuple[int, int]:
 
 def _keys(cursor: _Cursor, count: int) -> dict[str, str | int]:
     """Texts and whole numbers by their keys; all else is passed over."""
-    found: dict[str, str | int] = {}
+    values: dict[str, str | int] = {}
     for _ in range(count):
         key, kind = cursor.text(), cursor.number("I")
         if kind == _STRING:
-            found[key] = cursor.text()
+            values[key] = cursor.text()
         elif kind == _ARRAY:
             _array(cursor, 0)
         else:
             value = cursor.number(_scalar(kind))
             if isinstance(value, int):
-                found[key] = value
-    return found
+                values[key] = value
+    return values
 
 
 def _scalar(kind: int) -> str:
@@ -200,11 +200,11 @@ def _array(cursor: _Cursor, depth: int) -> None:
             cursor.skip(int.from_bytes(cursor.take(8), "little"))
 
 
-def _alignment(said: dict[str, str | int]) -> int:
-    found = said.get("general.alignment", 32)
-    if not isinstance(found, int) or not 0 < found <= 1 << 20 or found & 7:
+def _alignment(values: dict[str, str | int]) -> int:
+    alignment = values.get("general.alignment", 32)
+    if not isinstance(alignment, int) or not 0 < alignment <= 1 << 20 or alignment & 7:
         raise CheckpointError("damaged", "has a general.alignment that is no multiple of 8")
-    return found
+    return alignment
 
 
 def _entry(cursor: _Cursor) -> tuple[str, tuple[int, ...], int, int]:
@@ -226,7 +226,7 @@ def _placed(
 ) -> tuple[Tensor, ...]:
     """The tensors with their bytes, which begin behind the header. Raises CheckpointError."""
     start = -(-header // alignment) * alignment
-    found: list[Tensor] = []
+    tensors: list[Tensor] = []
     for name, shape, kind, offset in entries:
         elements = 1
         for length in shape:
@@ -245,11 +245,11 @@ def _placed(
             )
         begin = start + offset
         end = begin + elements // block * size
-        found.append(Tensor(name, dtype, shape, elements, file, begin, end))
-    found.sort(key=lambda tensor: (tensor.begin, tensor.end))
-    if len({tensor.name for tensor in found}) < len(found):
+        tensors.append(Tensor(name, dtype, shape, elements, file, begin, end))
+    tensors.sort(key=lambda tensor: (tensor.begin, tensor.end))
+    if len({tensor.name for tensor in tensors}) < len(tensors):
         raise CheckpointError("damaged", "names a tensor twice in its header")
-    return tuple(found)
+    return tuple(tensors)
 
 
 def _problems(tensors: tuple[Tensor, ...], size: int, file: str) -> list[Problem]:

@@ -17,7 +17,7 @@ READS = 20_000
 """Step counts that are read, each a tensor of one element. Fewer where a read is a request."""
 
 MOST = 1_000_000
-"""Parameters of a state that are looked at."""
+"""Parameters of a state that are examined."""
 
 _GROUP = ("params", "param_names", "lr", "weight_decay", "initial_lr")
 
@@ -40,17 +40,17 @@ def read_state(tree: Tree, file: str, source: Source, reads: int = READS) -> Opt
     Several states, as a run with Muon and AdamW has, come out as one: their keys are numbered,
     as in "1:0".
     """
-    found = [mapping(node) for node in tree.optimizers()]
+    states = [mapping(node) for node in tree.optimizers()]
     groups: list[Group] = []
     entries: list[Entry] = []
-    for number, state in enumerate(found):
-        lead = f"{number}:" if len(found) > 1 else ""
+    for number, state in enumerate(states):
+        lead = f"{number}:" if len(states) > 1 else ""
         groups += _groups(state, lead)
         entries += _entries(state, lead, tree)
     steps = [step for entry in entries if (step := entry.slots.get("step")) and is_scalar(step)]
     prefetch(source, [scalar_bytes(step) for step in steps[:reads]])
-    kept = tuple(_stepped(entry, source, number < reads) for number, entry in enumerate(entries))
-    return OptimizerState(file, tuple(groups), kept) if found else None
+    stepped = tuple(_stepped(entry, source, number < reads) for number, entry in enumerate(entries))
+    return OptimizerState(file, tuple(groups), stepped) if states else None
 
 
 def _groups(state: dict[Any, Any], lead: str) -> Iterator[Group]:
@@ -63,26 +63,26 @@ def _groups(state: dict[Any, Any], lead: str) -> Iterator[Group]:
             _number(group.get("lr")),
             _number(group.get("weight_decay")),
             _number(group.get("initial_lr")),
-            tuple(key for key in group if type(key) is str and _told(key, group))[:100],
+            tuple(key for key in group if type(key) is str and _identifies_kind(key, group))[:100],
         )
 
 
-def _told(option: str, group: dict[Any, Any]) -> bool:
-    """Whether an option tells the kind: a momentum of 0 is none."""
+def _identifies_kind(option: str, group: dict[Any, Any]) -> bool:
+    """Whether an option identifies the kind; a momentum of 0 does not."""
     return option not in _GROUP and not (option == "momentum" and _number(group[option]) == 0)
 
 
-def _plain(found: Any) -> list[str | int]:
-    """The keys in a list; a stranger's other objects are not turned into text."""
-    return [key for key in members(found)[:MOST] if type(key) in (str, int)]
+def _plain(value: Any) -> list[str | int]:
+    """The keys in a list; other untrusted objects are not converted to text."""
+    return [key for key in members(value)[:MOST] if type(key) in (str, int)]
 
 
-def _number(found: Any) -> float | None:
+def _number(value: Any) -> float | None:
     """A number, NaN and infinities too; None for what is none or beyond any step and rate."""
-    if type(found) not in (int, float):
+    if type(value) not in (int, float):
         return None
     with contextlib.suppress(OverflowError):
-        number = float(found)
+        number = float(value)
         return None if 1e18 <= abs(number) < math.inf else number
     return None
 
@@ -91,13 +91,13 @@ def _entries(state: dict[Any, Any], lead: str, tree: Tree) -> Iterator[Entry]:
     for key, node in list(mapping(state.get("state")).items())[:MOST]:
         if type(key) not in (str, int):
             continue
-        kept = mapping(node)
+        state_of_key = mapping(node)
         slots = {
             slot: tensor
-            for slot, each in kept.items()
+            for slot, each in state_of_key.items()
             if type(slot) is str and (tensor := _tensor(tree, each, f"{key}.{slot}"))
         }
-        yield Entry(lead + str(key), _number(kept.get("step")), slots)
+        yield Entry(lead + str(key), _number(state_of_key.get("step")), slots)
 
 
 def _tensor(tree: Tree, node: Any, name: str) -> Tensor | None:

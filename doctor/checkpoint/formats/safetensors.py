@@ -97,14 +97,14 @@ def _text(source: Source) -> tuple[int, bytes]:
 
 
 def _refuse(first: bytes, text: str) -> NoReturn:
-    """Name what the file is, before anything is said of its header."""
-    if known := describe_file_type(first):
-        raise CheckpointError("disguised", f"is {known}")
+    """Name the file's type if it is known, else what is wrong with the header."""
+    if file_type := describe_file_type(first):
+        raise CheckpointError("disguised", f"is {file_type}")
     raise CheckpointError("damaged", text)
 
 
 def _quickly(text: bytes) -> tuple[dict[str, str], dict[str, Listed]] | None:
-    """A header as the library writes it; None where only a careful look can tell what it is.
+    """A header as the library writes it; None where it needs `_carefully`.
 
     The parser keeps the last of two entries of one name, so colons are counted: an entry has four
     at least, one after each key, and four times as many as entries are left if none came twice.
@@ -125,13 +125,13 @@ def _quickly(text: bytes) -> tuple[dict[str, str], dict[str, Listed]] | None:
 
 
 def _after_metadata(text: bytes) -> tuple[dict[str, str], bytes]:
-    """What stands first, and the rest of the header without it."""
+    """The metadata at the start, and the rest of the header without it."""
     skipped = len(_BEGINNING)
-    found, end = _DECODER.raw_decode(text[skipped : skipped + FIRST].decode())
+    metadata, end = _DECODER.raw_decode(text[skipped : skipped + FIRST].decode())
     rest = text[skipped + end :].lstrip(b" ")
     if not rest.startswith(b","):
         raise ValueError
-    return _metadata(found), b"{" + rest[1:]
+    return _metadata(metadata), b"{" + rest[1:]
 
 
 def _carefully(text: bytes) -> tuple[dict[str, str], dict[str, Listed]]:
@@ -145,7 +145,7 @@ def _parse(text: bytes) -> dict[str, Any]:
     if len(text) > LONG:
         _plausible(text)
     try:
-        found = json.loads(text.decode(), object_pairs_hook=_once, parse_constant=_no_constant)
+        header = json.loads(text.decode(), object_pairs_hook=_once, parse_constant=_no_constant)
     except UnicodeDecodeError:
         raise CheckpointError("damaged", "has a header that is not UTF-8") from None
     except RecursionError:
@@ -156,9 +156,9 @@ def _parse(text: bytes) -> dict[str, Any]:
         ) from None
     except ValueError:
         raise CheckpointError("damaged", "has a header that is not valid JSON") from None
-    if not isinstance(found, dict):
+    if not isinstance(header, dict):
         raise CheckpointError("damaged", "has a header that is not a JSON object")
-    return found
+    return header
 
 
 def _plausible(text: bytes) -> None:
@@ -171,12 +171,12 @@ def _plausible(text: bytes) -> None:
 
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) != len(pairs):
-        seen: set[str] = set()
-        twice = next(name for name, _ in pairs if name in seen or seen.add(name))  # type: ignore[func-returns-value]
+    unique = dict(pairs)
+    if len(unique) != len(pairs):
+        earlier: set[str] = set()
+        twice = next(name for name, _ in pairs if name in earlier or earlier.add(name))  # type: ignore[func-returns-value]
         raise CheckpointError("damaged", f"names {shown(twice)} twice in its header")
-    return found
+    return unique
 
 
 def _no_constant(word: str) -> NoReturn:
@@ -186,11 +186,11 @@ def _no_constant(word: str) -> NoReturn:
 _DECODER = json.JSONDecoder(object_pairs_hook=_once, parse_constant=_no_constant)
 
 
-def _metadata(found: Any) -> dict[str, str]:
-    if found is None:
+def _metadata(value: Any) -> dict[str, str]:
+    if value is None:
         return {}
-    if isinstance(found, dict) and all(isinstance(value, str) for value in found.values()):
-        return found
+    if isinstance(value, dict) and all(isinstance(text, str) for text in value.values()):
+        return value
     raise CheckpointError("damaged", "has __metadata__ that does not map text to text")
 
 
@@ -199,11 +199,11 @@ def _tensors(header: dict[str, Listed], file: str, start: int) -> list[Tensor]:
     tensors = []
     for name, listed in header.items():
         shape, (begin, end) = listed.shape, listed.data_offsets
-        known, bits = _KNOWN.get(listed.dtype, (listed.dtype, 0))
+        dtype, bits = _KNOWN.get(listed.dtype, (listed.dtype, 0))
         elements = math.prod(shape)
         if elements * bits != (end - begin) * 8 or not 0 < elements < WIDEST:
             elements = _fitting(name, listed)
-        tensors.append(Tensor(name, known, shape, elements, file, start + begin, start + end))
+        tensors.append(Tensor(name, dtype, shape, elements, file, start + begin, start + end))
     return tensors
 
 
@@ -225,9 +225,9 @@ def _fitting(name: str, listed: Listed) -> int:
     bits = BITS.get(listed.dtype)
     room = (end - begin) * 8
     if elements > room if bits is None else elements * bits != room:
-        said = f"{listed.dtype} with {elements:,} elements in {end - begin:,} bytes"
+        sizes = f"{listed.dtype} with {elements:,} elements in {end - begin:,} bytes"
         raise CheckpointError(
-            "damaged", f"gives {shown(name)} a size that does not fit its shape: {said}"
+            "damaged", f"gives {shown(name)} a size that does not fit its shape: {sizes}"
         )
     return elements
 
@@ -235,8 +235,8 @@ def _fitting(name: str, listed: Listed) -> int:
 def _listed(name: str, entry: Any) -> Listed:
     if not name.isascii() and any("\ud800" <= letter <= "\udfff" for letter in name):
         raise CheckpointError("damaged", f"names a tensor with half a character: {shown(name)}")
-    known = entry if isinstance(entry, dict) else {}
-    dtype, shape, offsets = known.get("dtype"), known.get("shape"), known.get("data_offsets")
+    fields = entry if isinstance(entry, dict) else {}
+    dtype, shape, offsets = fields.get("dtype"), fields.get("shape"), fields.get("data_offsets")
     if not (isinstance(dtype, str) and _sizes(shape) and _sizes(offsets)):
         raise CheckpointError(
             "damaged", f"describes {shown(name)} without a dtype, shape and offsets"
@@ -248,9 +248,9 @@ def _listed(name: str, entry: Any) -> Listed:
     return listed
 
 
-def _sizes(found: Any) -> TypeGuard[list[int]]:
-    return isinstance(found, list) and all(
-        type(size) is int and 0 <= size < WIDEST for size in found
+def _sizes(value: Any) -> TypeGuard[list[int]]:
+    return isinstance(value, list) and all(
+        type(size) is int and 0 <= size < WIDEST for size in value
     )
 
 
@@ -264,8 +264,8 @@ def _contiguous(tensors: list[Tensor], start: int) -> int:
         for tensor, end in zip(tensors, ends, strict=False)
         if tensor.begin != end
     )
-    said = f"a hole of {gap:,} bytes before" if gap > 0 else "bytes that overlap, in"
-    raise CheckpointError("damaged", f"has {said} {shown(tensor.name)}")
+    problem = f"a hole of {gap:,} bytes before" if gap > 0 else "bytes that overlap, in"
+    raise CheckpointError("damaged", f"has {problem} {shown(tensor.name)}")
 
 
 def _unknown_dtypes(tensors: list[Tensor], file: str) -> list[Problem]:
@@ -280,9 +280,9 @@ def _unknown_dtypes(tensors: list[Tensor], file: str) -> list[Problem]:
 def _ending(end: int, size: int, file: str) -> list[Problem]:
     if end == size:
         return []
-    said = (
+    text = (
         f"is cut short: {size:,} of {end:,} bytes"
         if size < end
         else (f"has {size - end:,} bytes behind its last tensor")
     )
-    return [Problem(kind="damaged", file=shown(file), text=said)]
+    return [Problem(kind="damaged", file=shown(file), text=text)]

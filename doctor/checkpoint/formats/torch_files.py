@@ -1,6 +1,6 @@
 """What torch.save wrote, in either of its forms: the tree of its pickle, and its weights.
 
-torch_objects.py tells how others read a `Tree`.
+torch_objects.py documents the use of a `Tree`.
 """
 
 from __future__ import annotations

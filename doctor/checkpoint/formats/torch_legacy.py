@@ -47,7 +47,7 @@ def legacy_tree(source: Source, file: str) -> Tree:
         tree.add_problem("damaged", f"is cut short: {source.size:,} of {end:,} bytes")
     elif end < source.size:
         text = f"has {source.size - end:,} bytes behind its last storage"
-        tree.found.append(Problem(kind="note", file=shown(file), text=text))
+        tree.errors.append(Problem(kind="note", file=shown(file), text=text))
     return tree
 
 
@@ -59,8 +59,8 @@ def _recognised(first: bytes) -> None:
         raise CheckpointError("not-inspectable", text + "inspected safely")
     if first[:1] == b"\x80":
         return
-    if known := describe_file_type(first):
-        raise CheckpointError("disguised", f"is {known}")
+    if file_type := describe_file_type(first):
+        raise CheckpointError("disguised", f"is {file_type}")
     raise CheckpointError(
         "damaged", "is not a file of torch.save: it begins as neither of its two forms"
     )
@@ -102,29 +102,29 @@ def _places(
     return places, at
 
 
-def _storages(found: tuple[Persistent, ...]) -> dict[str, tuple[int, int]]:
+def _storages(references: tuple[Persistent, ...]) -> dict[str, tuple[int, int]]:
     """Elements and bytes of one, by the first mention of each storage."""
     sizes: dict[str, tuple[int, int]] = {}
-    for reference in found:
-        known: Any = reference.id
-        if type(known) is not tuple or len(known) != 6 or known[0] != "storage":
+    for reference in references:
+        fields: Any = reference.id
+        if type(fields) is not tuple or len(fields) != 6 or fields[0] != "storage":
             continue
-        _, kind, key, _, count, _ = known
+        _, kind, key, _, count, _ = fields
         dtype = STORAGES.get(kind.text) if type(kind) is Global else None
         if type(key) is not str or type(count) is not int or not 0 <= count < WIDEST:
             raise CheckpointError("damaged", "describes a storage without a key or a size")
         if dtype is None:
-            said = shown(kind.text) if type(kind) is Global else "no global"
-            raise CheckpointError("not-inspectable", f"has a storage of class {said}")
+            class_name = shown(kind.text) if type(kind) is Global else "no global"
+            raise CheckpointError("not-inspectable", f"has a storage of class {class_name}")
         sizes.setdefault(key, (count, ITEM[dtype]))
     return sizes
 
 
 def _agreeing(source: Source, places: dict[str, tuple[int, int]], counts: dict[str, int]) -> None:
     """Each storage begins with its count of elements, which has to be what the pickle says."""
-    here = [(key, begin - 8) for key, (begin, _) in places.items() if begin <= source.size]
-    prefetch(source, [(at, at + 8) for _, at in here])
-    for key, at in here:
+    headers = [(key, begin - 8) for key, (begin, _) in places.items() if begin <= source.size]
+    prefetch(source, [(at, at + 8) for _, at in headers])
+    for key, at in headers:
         count = int.from_bytes(source.read(8, at), "little", signed=True)
         if count != counts[key]:
             text = f"has a storage {shown(key)} whose size is not what its pickle says"

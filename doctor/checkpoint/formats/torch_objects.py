@@ -11,7 +11,7 @@ What others call (`read_tree` and `read_torch` are in torch_files.py):
     tree.optimizers() -> list[node]             # each {"state": {...}, "param_groups": [...]}
     tree.step() -> int | None                   # global_step, iter_num, iteration, ...
     tree.imports, tree.refused                  # globals; those that weights-only loading refuses
-    tree.problems                               # grows while tensors are asked for
+    tree.problems                               # grows while tensors are requested
 
 A node is a plain value (int, float, str, dict, list, ...) or one of nodes.py; use `mapping(node)`
 for dictionaries, `attributes(node)` for objects, `members(node)` for lists, tuples and sets:
@@ -94,8 +94,8 @@ class Tree:
     file: str
     pickled: Pickled
     place: Place
-    found: list[Problem] = field(default_factory=list)
-    odd: dict[str, int] = field(default_factory=dict)
+    errors: list[Problem] = field(default_factory=list)
+    unusual: dict[str, int] = field(default_factory=dict)
     """Kinds of tensors whose bytes are not those of one plain tensor, and how many."""
 
     @property
@@ -115,17 +115,17 @@ class Tree:
 
     @property
     def problems(self) -> tuple[Problem, ...]:
-        """What was found wrong with the tensors that were asked for."""
+        """What is wrong with the tensors that were requested."""
         notes = [
             Problem(kind="note", file=shown(self.file), text=f"holds {count:,} {kind}")
-            for kind, count in self.odd.items()
+            for kind, count in self.unusual.items()
         ]
         if (protocol := self.pickled.protocol) > 2:
             text = (
                 f"is pickled with protocol {protocol}; torch.load(weights_only=True) reads only 2"
             )
             notes.append(Problem(kind="note", file=shown(self.file), text=text))
-        return (*self.found, *notes)
+        return (*self.errors, *notes)
 
     def tensor(self, node: Any, name: str) -> Tensor | None:
         """Where the bytes of a node are; None for what is no plain tensor.
@@ -158,9 +158,9 @@ class Tree:
             inner = top.get(key)
             if is_tensor(inner) or not (mapping(inner) or attributes(inner)):
                 continue
-            if found := self.tensors(inner):
-                return found
-        others = [key for key in top if type(key) is str and _beside(key, top[key])]
+            if tensors := self.tensors(inner):
+                return tensors
+        others = [key for key in top if type(key) is str and _is_other_state(key, top[key])]
         if not others:
             return self.tensors(self.value)
         return self.tensors({key: top[key] for key in top if key not in set(others)})
@@ -170,26 +170,26 @@ class Tree:
         return list(_optimizers(self.value))
 
     def step(self) -> int | None:
-        """How many steps the run had taken, where the file tells."""
+        """Steps that the run had taken; None where the file has no counter."""
         top = mapping(self.value)
         for key in STEPS:
-            if type(found := top.get(key)) is int and 0 <= found < 1 << 53:
-                return found
+            if type(value := top.get(key)) is int and 0 <= value < 1 << 53:
+                return value
         return None
 
     def writer(self) -> str:
-        """Whose checkpoint it is, by the keys at its top; "" where they do not tell."""
+        """The program that wrote it, by the keys at its top; "" where they fit none."""
         top = mapping(self.value)
         return next((name for name, keys in WRITERS.items() if keys <= top.keys()), "")
 
     def add_problem(self, kind: ProblemKind, text: str) -> None:
         """Keep a problem, and not too many."""
-        if len(self.found) < MOST_PROBLEMS:
-            self.found.append(Problem(kind=kind, file=shown(self.file), text=text))
+        if len(self.errors) < MOST_PROBLEMS:
+            self.errors.append(Problem(kind=kind, file=shown(self.file), text=text))
 
 
-def _is_optimizer(found: dict[Any, Any]) -> bool:
-    return "param_groups" in found and "state" in found
+def _is_optimizer(items: dict[Any, Any]) -> bool:
+    return "param_groups" in items and "state" in items
 
 
 def _optimizers(value: Any) -> Iterator[Any]:
@@ -205,7 +205,7 @@ def _optimizers(value: Any) -> Iterator[Any]:
             yield from (one for one in each[:1000] if _is_optimizer(mapping(one)))
 
 
-def _beside(key: str, value: Any) -> bool:
+def _is_other_state(key: str, value: Any) -> bool:
     """Whether this is kept beside the weights, such as an optimizer's state."""
     lower = key.lower()
     if is_tensor(value):
@@ -216,23 +216,23 @@ def _beside(key: str, value: Any) -> bool:
 def _walk(tree: Tree, node: Any, prefix: str) -> Iterator[Tensor]:
     """Every container once, in the order of the pickle, however they hold each other."""
     start: Path = (None, prefix) if prefix else None
-    left: list[tuple[Any, Path, int]] = [(node, start, 0)]
-    seen: dict[int, Any] = {}
-    while left:
-        node, path, depth = left.pop()
+    pending: list[tuple[Any, Path, int]] = [(node, start, 0)]
+    visited: dict[int, Any] = {}
+    while pending:
+        node, path, depth = pending.pop()
         if is_tensor(node) and (tensor := _one(tree, node, path)):
             yield tensor
             continue
-        if id(node) in seen:
+        if id(node) in visited:
             continue
-        seen[id(node)] = node
+        visited[id(node)] = node
         below = [(child, name, depth + 1) for child, name in children(node, path) if holds(child)]
         if below and depth >= DEEPEST:
             tree.add_problem(
                 "not-inspectable", f"holds objects more than {DEEPEST} deep in each other"
             )
             continue
-        left += reversed(below)
+        pending += reversed(below)
 
 
 def _one(tree: Tree, node: ObjectNode, path: Path) -> Tensor | None:
@@ -242,12 +242,12 @@ def _one(tree: Tree, node: ObjectNode, path: Path) -> Tensor | None:
         tree.add_problem(error.kind, error.text)
         return None
     if node.name not in PLAIN and (kind := _kind(node, tensor)):
-        tree.odd[kind] = tree.odd.get(kind, 0) + 1
+        tree.unusual[kind] = tree.unusual.get(kind, 0) + 1
     return tensor
 
 
 def _kind(node: ObjectNode, tensor: Tensor | None) -> str:
-    """What is to be said of a tensor that is not a plain one."""
+    """The note about a tensor that is not a plain one; "" for none."""
     while tensor and node.name in INNER:
         node = node.args[0]
     function = node.args[0] if node.name in TYPED and node.args else node.function

@@ -75,21 +75,21 @@ def plain(function: str, args: tuple[Any, ...], name: str, file: str, place: Pla
 
 def _storage(storage: Any, name: str, place: Place) -> tuple[str, int, int]:
     """Its dtype, where it begins and the bytes that it says it has. Raises CheckpointError."""
-    known = storage.id if type(storage) is Persistent else None
-    if type(known) is not tuple or len(known) not in (5, 6) or known[0] != "storage":
+    fields = storage.id if type(storage) is Persistent else None
+    if type(fields) is not tuple or len(fields) not in (5, 6) or fields[0] != "storage":
         _damaged(name, "without a storage")
-    _, kind, key, _, count, *views = known
+    _, kind, key, _, count, *views = fields
     dtype = STORAGES.get(kind.text) if type(kind) is Global else None
     if dtype is None:
-        said = shown(kind.text) if type(kind) is Global else "no global"
-        raise CheckpointError("not-inspectable", f"has {shown(name)} in a storage of class {said}")
+        text = shown(kind.text) if type(kind) is Global else "no global"
+        raise CheckpointError("not-inspectable", f"has {shown(name)} in a storage of class {text}")
     if type(key) is not str or type(count) is not int or not 0 <= count < WIDEST:
         _damaged(name, "in a storage without a key or a size")
     begin, size = place(key)
     declared = count * ITEM[dtype]
     if declared > size:
-        said = f"in a storage of {size:,} bytes that says it has {declared:,}"
-        _damaged(name, said)
+        text = f"in a storage of {size:,} bytes that says it has {declared:,}"
+        _damaged(name, text)
     if views and views[0] is not None:
         return (dtype, *_view(views[0], begin, declared, ITEM[dtype], name))
     return dtype, begin, declared
@@ -109,8 +109,8 @@ def _view(view: Any, begin: int, size: int, item: int, name: str) -> tuple[int, 
     return begin + offset * item, count * item
 
 
-def _sizes(found: Any, name: str) -> tuple[int, ...]:
-    sizes = found if type(found) is tuple else tuple(members(found))
+def _sizes(value: Any, name: str) -> tuple[int, ...]:
+    sizes = value if type(value) is tuple else tuple(members(value))
     if len(sizes) > MOST_DIMENSIONS:
         _damaged(name, f"with {len(sizes):,} dimensions")
     for size in sizes:
@@ -119,11 +119,11 @@ def _sizes(found: Any, name: str) -> tuple[int, ...]:
     return sizes
 
 
-def _dtype(found: Any, name: str) -> str:
-    dtype = DTYPES.get(found.text) if type(found) is Global else None
+def _dtype(value: Any, name: str) -> str:
+    dtype = DTYPES.get(value.text) if type(value) is Global else None
     if dtype is None:
-        said = shown(found.text) if type(found) is Global else "no global"
-        raise CheckpointError("not-inspectable", f"has {shown(name)} of dtype {said}")
+        class_name = shown(value.text) if type(value) is Global else "no global"
+        raise CheckpointError("not-inspectable", f"has {shown(name)} of dtype {class_name}")
     return dtype
 
 
@@ -144,8 +144,8 @@ def _laid_out(
     if not elements:
         return Tensor(name, dtype, shape, 0, file, begin, begin)
     if (offset + reach) * item > room:
-        said = f"whose bytes end at {(offset + reach) * item:,} of a storage of {room:,}"
-        _damaged(name, said)
+        text = f"whose bytes end at {(offset + reach) * item:,} of a storage of {room:,}"
+        _damaged(name, text)
     begin, end = begin + offset * item, begin + (offset + reach) * item
     if dtype == "F4" and dense and shape:  # torch counts pairs, safetensors what is in them
         shape, elements = (*shape[:-1], shape[-1] * 2), elements * 2

@@ -88,16 +88,16 @@ class Records:
 
 def zip_tree(source: Source, file: str) -> Tree:
     """What a file of torch.save holds. Raises CheckpointError."""
-    found = read_directory(source)
-    headers = [record.header for name, record in found.records.items() if name[:5] == "data/"]
+    records = read_directory(source)
+    headers = [record.header for name, record in records.records.items() if name[:5] == "data/"]
     prefetch(source, [(begin, begin + 256) for begin in headers])
-    order = found.read("byteorder", 16) if "byteorder" in found.records else b"little"
+    order = records.read("byteorder", 16) if "byteorder" in records.records else b"little"
     if order == b"big":
         raise CheckpointError("not-inspectable", "has big-endian numbers")
     if order != b"little":
         raise CheckpointError("damaged", f"has numbers of the byte order {shown(ascii(order))}")
-    pickled = read_pickle(found.read("data.pkl", LARGEST))
-    return Tree(source, file, pickled, found.storage)
+    pickled = read_pickle(records.read("data.pkl", LARGEST))
+    return Tree(source, file, pickled, records.storage)
 
 
 def exactly(source: Source, size: int, offset: int) -> bytes:
@@ -114,8 +114,8 @@ def read_directory(source: Source) -> Records:
     """The records of a zip, by their names below its one directory. Raises CheckpointError."""
     begin, size, count = _end(source)
     if size > LARGEST_DIRECTORY:
-        said = f"{size:,} bytes, over the {LARGEST_DIRECTORY:,} that are read"
-        raise CheckpointError("not-inspectable", f"has a zip directory of {said}")
+        text = f"{size:,} bytes, over the {LARGEST_DIRECTORY:,} that are read"
+        raise CheckpointError("not-inspectable", f"has a zip directory of {text}")
     try:
         entries = list(_entries(exactly(source, size, begin), count))
     except UnicodeDecodeError:
@@ -130,7 +130,7 @@ def read_directory(source: Source) -> Records:
     for name, record in entries:
         _stored(name, record)
     records = _apart(entries, begin)
-    return Records(source, root, {name[len(root) + 1 :]: kept for name, kept in records.items()})
+    return Records(source, root, {name[len(root) + 1 :]: each for name, each in records.items()})
 
 
 def _end(source: Source) -> tuple[int, int, int]:
@@ -143,11 +143,11 @@ def _end(source: Source) -> tuple[int, int, int]:
         raise CheckpointError(
             "damaged", "has no zip directory at its end, as a file that was cut short"
         )
-    _, disk, first, here, count, length, begin, comment = _END.unpack_from(tail, at)
+    _, disk, first, entries_on_disk, count, length, begin, comment = _END.unpack_from(tail, at)
     if at + _END.size + comment != len(tail):
         raise CheckpointError("damaged", "has bytes behind its zip directory")
-    if disk or first or here != count:
-        wide = disk in (0, 0xFFFF) and first in (0, 0xFFFF) and here == count
+    if disk or first or entries_on_disk != count:
+        wide = disk in (0, 0xFFFF) and first in (0, 0xFFFF) and entries_on_disk == count
         if not wide:
             raise CheckpointError("not-inspectable", "is a zip in several parts")
     limit = start + at
@@ -164,16 +164,22 @@ def _end64(source: Source, place: bytes, limit: int) -> tuple[int, int, int, int
     _, disk, at, disks = _END64_PLACE.unpack(place)
     if disk or disks > 1 or at + _END64.size > limit:
         raise CheckpointError("damaged", "has a zip64 directory that is not in it")
-    found = _END64.unpack(exactly(source, _END64.size, at))
-    magic, size, _, _, disk, first, here, count, length, begin = found
-    if magic != b"PK\x06\x06" or disk or first or here != count or at + 12 + size != limit:
+    fields = _END64.unpack(exactly(source, _END64.size, at))
+    magic, size, _, _, disk, first, entries_on_disk, count, length, begin = fields
+    if (
+        magic != b"PK\x06\x06"
+        or disk
+        or first
+        or entries_on_disk != count
+        or at + 12 + size != limit
+    ):
         raise CheckpointError("damaged", "has a malformed zip64 directory")
     return begin, length, count, at
 
 
 def _entries(data: bytes, count: int) -> Iterator[tuple[str, Record]]:
     """Names and records, as the directory has them; `limit` is not known yet."""
-    at, seen = 0, 0
+    at, number = 0, 0
     while at < len(data):
         fields = _ENTRY.unpack_from(data, at)
         magic, flags, method = fields[0], fields[3], fields[4]
@@ -189,11 +195,11 @@ def _entries(data: bytes, count: int) -> Iterator[tuple[str, Record]]:
             size, packed, header = _wide(more, size, packed, header)
         if disk not in (0, 0xFFFF):
             raise CheckpointError("not-inspectable", "is a zip in several parts")
-        seen += 1
+        number += 1
         yield name, Record(header, size, flags, method, packed)
-    if seen != count:
+    if number != count:
         raise CheckpointError(
-            "damaged", f"has {seen:,} entries in its zip directory, which says {count:,}"
+            "damaged", f"has {number:,} entries in its zip directory, which says {count:,}"
         )
 
 
@@ -210,15 +216,15 @@ def _stored(name: str, record: Record) -> None:
 
 
 def _wide(extra: bytes, size: int, packed: int, header: int) -> tuple[int, int, int]:
-    """Numbers that need 64 bits stand in the extra field, in this order."""
+    """Numbers that need 64 bits are in the extra field, in this order."""
     at = 0
     while at + 4 <= len(extra):
         kind, length = struct.unpack_from("<HH", extra, at)
         if kind == 1:
             wide = iter(struct.unpack_from(f"<{length // 8}Q", extra, at + 4))
-            given = [next(wide, -1) if n == 0xFFFFFFFF else n for n in (size, packed, header)]
-            if -1 not in given:
-                return given[0], given[1], given[2]
+            values = [next(wide, -1) if n == 0xFFFFFFFF else n for n in (size, packed, header)]
+            if -1 not in values:
+                return values[0], values[1], values[2]
         at += 4 + length
     raise CheckpointError("damaged", "has a malformed zip64 entry")
 
@@ -241,17 +247,17 @@ def _apart(entries: list[tuple[str, Record]], end: int) -> dict[str, Record]:
 
     Raises CheckpointError for repeated names and overlaps.
     """
-    found: dict[str, Record] = {}
+    records: dict[str, Record] = {}
     folded: set[str] = set()
     limit = end
     for name, record in sorted(entries, key=lambda entry: entry[1].header, reverse=True):
         folded.add(name.lower())
         least = record.header + _LOCAL.size + len(name.encode())
         if least + record.size > limit:
-            said = f"bytes that overlap or that are not in it, in {shown(name)}"
-            raise CheckpointError("damaged", f"has {said}")
-        found[name] = record._replace(limit=limit)
+            text = f"bytes that overlap or that are not in it, in {shown(name)}"
+            raise CheckpointError("damaged", f"has {text}")
+        records[name] = record._replace(limit=limit)
         limit = record.header
     if len(folded) != len(entries):
         raise CheckpointError("damaged", "has two records of one name")
-    return found
+    return records

@@ -1,11 +1,11 @@
-"""What a file is that is not what its name says, by its first bytes."""
+"""The type of a file by its first bytes, where it is not what its name says."""
 
 from __future__ import annotations
 
 import re
 
 LOOK = 512
-"""Bytes that are looked at."""
+"""Bytes that are examined."""
 
 _MAGIC = (
     (b"PK\x03\x04", "a zip archive, as torch.save writes"),

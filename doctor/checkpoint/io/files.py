@@ -139,7 +139,7 @@ class LocalDirectory:
     def open(self, name: str) -> Iterator[LocalFile]:
         """A regular file. Raises CheckpointError.
 
-        It is looked at before it is opened, since opening a device can have effects of its own,
+        Its type is checked before it is opened, since opening a device can have side effects,
         and again after, since it may have been changed in between.
         """
         path = f"{self.path}/{name}"
@@ -149,15 +149,15 @@ class LocalDirectory:
         except (OSError, ValueError) as error:
             raise _refused(Path(path), error) from None
         try:
-            found = os.fstat(descriptor)
-            _regular(found)
-            stamp = (found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns)
-            yield LocalFile(descriptor, found.st_size, stamp)
+            status = os.fstat(descriptor)
+            _regular(status)
+            stamp = (status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns)
+            yield LocalFile(descriptor, status.st_size, stamp)
         finally:
             os.close(descriptor)
 
     def exists(self, name: str) -> bool:
-        """Whether something has that name, links followed; what may not be looked at is there."""
+        """Whether something has that name, links followed; True where access is denied."""
         try:
             (self.path / name).stat()
         except ValueError:
@@ -183,13 +183,13 @@ def read_into(source: Source, buffer: Buffer, offset: int) -> int:
 
 
 def prefetch(source: Source, ranges: list[tuple[int, int]]) -> None:
-    """Tell that these ranges (begin, end) will be read: far away they are fetched all at once."""
+    """Announce ranges (begin, end) to read; a remote file fetches them concurrently."""
     if fetch := getattr(source, "prefetch", None):
         fetch(ranges)
 
 
 def prefetch_files(directory: Directory, names: list[str]) -> None:
-    """Tell that these files will be looked at or opened: far away they are found all at once."""
+    """Announce files to open; a remote directory looks them up concurrently."""
     if find := getattr(directory, "prefetch", None):
         find(names)
 
@@ -202,9 +202,9 @@ def _is_directory(entry: os.DirEntry[str]) -> bool:
         return False
 
 
-def _regular(found: os.stat_result) -> None:
-    if not stat.S_ISREG(found.st_mode):
-        kind = KINDS.get(stat.S_IFMT(found.st_mode), "something else")
+def _regular(status: os.stat_result) -> None:
+    if not stat.S_ISREG(status.st_mode):
+        kind = KINDS.get(stat.S_IFMT(status.st_mode), "something else")
         raise CheckpointError("damaged", f"is {kind}, not a file")
 
 
@@ -236,16 +236,16 @@ def read_json(directory: Directory, name: str, limit: int) -> dict[str, Any]:
 def json_object(data: bytes) -> dict[str, Any]:
     """The object in the text of a JSON file. Raises CheckpointError."""
     try:
-        found = json.loads(data.decode("utf-8-sig"))
+        value = json.loads(data.decode("utf-8-sig"))
     except (ValueError, RecursionError, MemoryError) as error:
         _not_json(data, error)
-    if not isinstance(found, dict):
+    if not isinstance(value, dict):
         raise CheckpointError("damaged", "is not a JSON object")
-    return found
+    return value
 
 
 def _not_json(data: bytes, error: Exception) -> NoReturn:
-    if known := describe_file_type(data):
-        raise CheckpointError("disguised", f"is {known}")
-    said = "nested too deeply" if isinstance(error, RecursionError) else "not valid JSON"
-    raise CheckpointError("damaged", f"is {said}" if data else "is empty")
+    if file_type := describe_file_type(data):
+        raise CheckpointError("disguised", f"is {file_type}")
+    text = "nested too deeply" if isinstance(error, RecursionError) else "not valid JSON"
+    raise CheckpointError("damaged", f"is {text}" if data else "is empty")

@@ -14,7 +14,7 @@ from doctor.checkpoint.io.remote_errors import remote_errors
 from doctor.checkpoint.io.remote_files import RemoteEntry
 
 SECONDS = 60.0
-"""For one request; a server that sends drop by drop is given up then."""
+"""For one request, however slowly the server sends."""
 
 CONNECT_SECONDS = 15.0
 SILENT_SECONDS = 20.0
@@ -73,7 +73,7 @@ class Web:
         return None
 
     def find(self, path: str) -> RemoteEntry:
-        """Ask for one byte: the answer tells the size, and whether ranges are served."""
+        """Request one byte: the response shows the size, and whether ranges are served."""
         url = self._url(path)
         first = _answer(url, 0, 1)
 
@@ -146,7 +146,7 @@ async def _request(session: Any, url: str, begin: int, end: int) -> _Response:
 
 
 def _other(response: Any) -> _Response:
-    """An answer that is not the range that was asked for; its body is not read."""
+    """A response other than the requested range; its body is not read."""
     status = response.status
     if status == 416 and re.fullmatch(r"bytes \*/0", response.headers.get("Content-Range", "")):
         return _Response(0, response.headers.get("ETag", ""), b"")
@@ -164,13 +164,15 @@ def _other(response: Any) -> _Response:
 
 
 def _size(headers: Any, begin: int, end: int) -> int:
-    """The size of the whole file, if these are the bytes that were asked for."""
-    told = re.fullmatch(r"bytes (\d{1,18})-(\d{1,18})/(\d{1,18})", headers.get("Content-Range", ""))
-    if told is None:
+    """The size of the whole file, if these are the requested bytes."""
+    content_range = re.fullmatch(
+        r"bytes (\d{1,18})-(\d{1,18})/(\d{1,18})", headers.get("Content-Range", "")
+    )
+    if content_range is None:
         raise CheckpointError(
-            "not-inspectable", "cannot be read: the server does not tell its size"
+            "not-inspectable", "cannot be read: the server does not report its size"
         )
-    start, last, size = (int(number) for number in told.groups())
+    start, last, size = (int(number) for number in content_range.groups())
     if start != begin or last + 1 != min(end, size):
         raise CheckpointError("not-inspectable", "cannot be read: the server sent another range")
     if headers.get("Content-Encoding", "identity") not in ("", "identity"):
@@ -179,7 +181,7 @@ def _size(headers: Any, begin: int, end: int) -> int:
 
 
 async def _body(content: Any, length: int) -> bytes:
-    """As many bytes as the range has; a server that sends on is not listened to."""
+    """As many bytes as the range has; the rest is not read."""
     parts: list[bytes] = []
     while length > 0 and (part := await content.read(length)):
         parts.append(part)

@@ -14,15 +14,15 @@ FIRST = 128 * 1024
 """Read at once of a file: most headers are shorter."""
 
 MOST = 256 << 20
-"""Bytes that are ever read of one file far away; the largest legal header has 100 million."""
+"""Bytes that are ever read of one file remote; the largest legal header has 100 million."""
 
-KEPT = 64 << 20
+MOST_CACHED = 64 << 20
 """Bytes that were fetched ahead and are kept."""
 
-CLOSE = 16 * 1024
+CLOSE_GAP = 16 * 1024
 """Bytes between two ranges that are cheaper to fetch than a request of its own."""
 
-LONG = 1 << 20
+LONGEST_MERGED = 1 << 20
 """Bytes of ranges that are fetched as one."""
 
 CONCURRENT_REQUESTS = 16
@@ -57,7 +57,7 @@ NAMES = (
     "trainer_state.json",
     "training_args.bin",
 )
-"""What is looked for where a server lists no directories."""
+"""Names to look up where a server lists no directories."""
 
 T = TypeVar("T")
 U = TypeVar("U")
@@ -70,7 +70,7 @@ class Store(Protocol):
     """What a kind of address has to offer; every call may raise CheckpointError."""
 
     def names(self, path: str) -> list[str] | None:
-        """What is in a directory; the names of directories end with a slash. None: nobody tells."""
+        """What is in a directory; the names of directories end with a slash. None: no listing."""
         ...
 
     def find(self, path: str) -> RemoteEntry:
@@ -84,7 +84,7 @@ class Store(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class RemoteEntry:
-    """A file that is there."""
+    """An existing file."""
 
     size: int
     fetch: Fetch
@@ -100,23 +100,23 @@ def run_concurrently(work: Callable[[T], U], items: Iterable[T]) -> list[U]:
 
 def coalesce(ranges: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
     """The same ranges in order, those that lie close together as one."""
-    found: list[tuple[int, int]] = []
+    merged: list[tuple[int, int]] = []
     for begin, end in sorted(ranges):
-        if found and begin - found[-1][1] <= CLOSE and end - found[-1][0] <= LONG:
-            found[-1] = (found[-1][0], max(end, found[-1][1]))
+        if merged and begin - merged[-1][1] <= CLOSE_GAP and end - merged[-1][0] <= LONGEST_MERGED:
+            merged[-1] = (merged[-1][0], max(end, merged[-1][1]))
         else:
-            found.append((begin, end))
-    return found
+            merged.append((begin, end))
+    return merged
 
 
 @dataclass
 class RemoteFile:
-    """A file far away, of which the ranges that were read ahead are kept."""
+    """A remote file with a cache of the ranges that were prefetched."""
 
     size: int
     fetch: Fetch
     fetched: int = 0
-    kept: list[tuple[int, bytes]] = field(default_factory=list)
+    cached: list[tuple[int, bytes]] = field(default_factory=list)
     """Where they begin, sorted, and their bytes."""
 
     def read(self, size: int, offset: int) -> bytes:
@@ -124,11 +124,11 @@ class RemoteFile:
         end = min(offset + size, self.size)
         if offset >= end:
             return b""
-        if (found := self._known(offset, end)) is not None:
-            return found
-        if end <= FIRST and not (self.kept and self.kept[0][0] == 0):
+        if (cached := self._lookup(offset, end)) is not None:
+            return cached
+        if end <= FIRST and not (self.cached and self.cached[0][0] == 0):
             first = self._get(0, min(FIRST, self.size))
-            bisect.insort(self.kept, (0, first))
+            bisect.insort(self.cached, (0, first))
             return first[offset:end]
         return self._get(offset, end)
 
@@ -138,25 +138,25 @@ class RemoteFile:
         lacking = [
             (begin, end)
             for begin, end in spans
-            if 0 <= begin < end and self._known(begin, end) is None
+            if 0 <= begin < end and self._lookup(begin, end) is None
         ]
-        wanted: list[tuple[int, int]] = []
-        room = KEPT - sum(len(data) for _, data in self.kept)
+        affordable: list[tuple[int, int]] = []
+        room = MOST_CACHED - sum(len(data) for _, data in self.cached)
         for begin, end in coalesce(lacking):
             room -= end - begin
             if room >= 0:
-                wanted.append((begin, end))
-        run_concurrently(self._keep, wanted)
+                affordable.append((begin, end))
+        run_concurrently(self._cache, affordable)
 
-    def _keep(self, span: tuple[int, int]) -> None:
-        with contextlib.suppress(CheckpointError):  # told when it is read
+    def _cache(self, span: tuple[int, int]) -> None:
+        with contextlib.suppress(CheckpointError):  # raised again when it is read
             data = self._get(*span)
-            bisect.insort(self.kept, (span[0], data))
+            bisect.insort(self.cached, (span[0], data))
 
-    def _known(self, begin: int, end: int) -> bytes | None:
+    def _lookup(self, begin: int, end: int) -> bytes | None:
         """The range, where one that was kept and begins last before it holds it."""
-        number = bisect.bisect_right(self.kept, begin, key=lambda kept: kept[0])
-        for start, data in (*self.kept[max(number - 1, 0) : number], *self.kept[:1]):
+        number = bisect.bisect_right(self.cached, begin, key=lambda chunk: chunk[0])
+        for start, data in (*self.cached[max(number - 1, 0) : number], *self.cached[:1]):
             if start <= begin and end - start <= len(data):
                 return data[begin - start : end - start]
         return None
@@ -175,7 +175,7 @@ class RemoteFile:
 
 @dataclass
 class RemoteDirectory:
-    """A directory far away. What was found of its files once is not asked again."""
+    """A remote directory. Each file is looked up once."""
 
     address: str
     store: Store
@@ -183,29 +183,29 @@ class RemoteDirectory:
     _entries: dict[str, RemoteEntry | CheckpointError] = field(default_factory=dict)
 
     def names(self) -> list[str]:
-        """What is directly inside, sorted; where nobody tells, the known names that are there."""
+        """What is directly inside, sorted; without a listing, the usual names that exist."""
         listed = self.store.names(self.path)
         if listed is not None:
             return listed
         self.prefetch(list(NAMES))
-        there = [name for name in NAMES if isinstance(self._entries[name], RemoteEntry)]
-        refused = [error for error in map(self._find, NAMES) if isinstance(error, CheckpointError)]
-        if not there and (said := [error for error in refused if error.kind != "missing"]):
-            raise said[0]
-        return there
+        present = [name for name in NAMES if isinstance(self._entries[name], RemoteEntry)]
+        failures = [error for error in map(self._find, NAMES) if isinstance(error, CheckpointError)]
+        if not present and (errors := [error for error in failures if error.kind != "missing"]):
+            raise errors[0]
+        return present
 
     @contextlib.contextmanager
     def open(self, name: str) -> Iterator[RemoteFile]:
         """One file. Raises CheckpointError."""
-        found = self._find(name)
-        if isinstance(found, CheckpointError):
-            raise found
-        yield RemoteFile(found.size, found.fetch)
+        entry = self._find(name)
+        if isinstance(entry, CheckpointError):
+            raise entry
+        yield RemoteFile(entry.size, entry.fetch)
 
     def exists(self, name: str) -> bool:
-        """Whether something has that name; what may not be looked at is there."""
-        found = self._find(name)
-        return not (isinstance(found, CheckpointError) and found.kind == "missing")
+        """Whether something has that name; True where access is denied."""
+        entry = self._find(name)
+        return not (isinstance(entry, CheckpointError) and entry.kind == "missing")
 
     def inside(self, name: str) -> RemoteDirectory:
         address = f"{self.address.rstrip('/')}/{name}"

@@ -11,5 +11,5 @@ Stage = Callable[[str], AbstractContextManager[None]]
 
 
 def no_stage(name: str) -> AbstractContextManager[None]:
-    """A stage that nobody follows."""
+    """A stage that is not reported."""
     return contextlib.nullcontext()

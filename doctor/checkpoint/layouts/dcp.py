@@ -84,96 +84,101 @@ class Window:
         return self.source.read(size, self.begin + offset)
 
 
-def read_dcp(directory: Directory, under: str, stage: Stage, wanted: Callable[[str], bool]) -> Dcp:
+def read_dcp(directory: Directory, under: str, stage: Stage, include: Callable[[str], bool]) -> Dcp:
     """All tensors of the directory `under`, and those objects whose names are `wanted`.
 
     What is wrong is in `problems`.
     """
-    found = Dcp(under)
+    dcp = Dcp(under)
     with stage(f"read {shown(under)}.metadata"):
         try:
             with directory.open(f"{under}.metadata") as source:
-                items = _metadata(source, found)
+                items = _metadata(source, dcp)
         except CheckpointError as error:
-            found.problems.append(_problem(f"{under}.metadata", error))
-            return found
+            dcp.problems.append(_problem(f"{under}.metadata", error))
+            return dcp
     chunks: dict[str, list[tuple[Item, Tensor]]] = {}
-    gone: dict[str, int] = {}
+    missing: dict[str, int] = {}
     names = sorted({item.file for item in items})
     prefetch_files(directory, [under + name for name in names])
     for name in names:
-        mine = [item for item in items if item.file == name]
+        in_file = [item for item in items if item.file == name]
         with stage(f"read {shown(under + name)}"):
             try:
                 with directory.open(under + name) as source:
-                    found.sizes[under + name] = source.size
-                    _items(found, source, under + name, mine, wanted, chunks)
+                    dcp.sizes[under + name] = source.size
+                    _items(dcp, source, under + name, in_file, include, chunks)
             except CheckpointError as error:
                 if error.kind == "missing":
-                    gone[name] = len(mine)
+                    missing[name] = len(in_file)
                 else:
-                    found.problems.append(_problem(under + name, error))
-    _absent(found, gone)
+                    dcp.problems.append(_problem(under + name, error))
+    _report_missing(dcp, missing)
     for name, pieces in chunks.items():
-        with _noted(found, f"{under}.metadata"):
-            found.tensors[name], ordered = assemble(found.stored[name], pieces)
+        with _recording_errors(dcp, f"{under}.metadata"):
+            dcp.tensors[name], ordered = assemble(dcp.stored[name], pieces)
             if not ordered:
                 text = (
                     f"{shown(name)} is divided along an inner dimension: its parts are not in C "
                     "order, and another division of it cannot be compared with it"
                 )
-                about = Problem(kind="note", file=shown(f"{under}.metadata"), text=text)
-                found.problems.append(about)
-    _unnamed(found, items)
-    return found
+                note = Problem(kind="note", file=shown(f"{under}.metadata"), text=text)
+                dcp.problems.append(note)
+    _report_unplaced(dcp, items)
+    return dcp
 
 
-def _metadata(source: Source, found: Dcp) -> list[Item]:
+def _metadata(source: Source, dcp: Dcp) -> list[Item]:
     """Where the items lie. Raises CheckpointError."""
     if source.size > LIMIT:
         text = f"is {source.size:,} bytes, over the {LIMIT:,} that the doctor reads of it"
         raise CheckpointError("not-inspectable", text)
-    found.size = source.size
+    dcp.size = source.size
     pickled = read_pickle(source.read(source.size, 0))
-    found.imports |= dict.fromkeys(pickled.imports)
-    found.refused |= dict.fromkeys(name for name in pickled.imports if not KNOWN.fullmatch(name))
-    said = attributes(pickled.value)
-    described, places = mapping(said.get("state_dict_metadata")), mapping(said.get("storage_data"))
+    dcp.imports |= dict.fromkeys(pickled.imports)
+    dcp.refused |= dict.fromkeys(name for name in pickled.imports if not KNOWN.fullmatch(name))
+    fields = attributes(pickled.value)
+    described, places = (
+        mapping(fields.get("state_dict_metadata")),
+        mapping(fields.get("storage_data")),
+    )
     if not described or len(places) > MOST_ITEMS:
         raise CheckpointError("damaged", "does not describe any tensors")
-    paths = mapping(said.get("planner_data"))
+    paths = mapping(fields.get("planner_data"))
     for name, each in described.items():
         if type(name) is str:
-            found.stored[name] = _stored(name, paths.get(name), attributes(each))
-    return [_item(found, attributes(key), attributes(place)) for key, place in places.items()]
+            dcp.stored[name] = _stored(name, paths.get(name), attributes(each))
+    return [_item(dcp, attributes(key), attributes(place)) for key, place in places.items()]
 
 
-def _stored(name: str, path: Any, said: dict[str, Any]) -> StoredTensor:
+def _stored(name: str, path: Any, fields: dict[str, Any]) -> StoredTensor:
     segments = tuple(members(path)) or (name,)
-    if "chunks" not in said:
+    if "chunks" not in fields:
         return StoredTensor(name, segments, None, {})
     chunks = {}
-    for chunk in members(said["chunks"]):
-        fields = attributes(chunk)
-        chunks[_lengths(fields.get("offsets"), name)] = _lengths(fields.get("sizes"), name)
-    return StoredTensor(name, segments, _lengths(said.get("size"), name), chunks)
+    for chunk in members(fields["chunks"]):
+        chunk_fields = attributes(chunk)
+        chunks[_lengths(chunk_fields.get("offsets"), name)] = _lengths(
+            chunk_fields.get("sizes"), name
+        )
+    return StoredTensor(name, segments, _lengths(fields.get("size"), name), chunks)
 
 
-def _lengths(found: Any, name: str) -> tuple[int, ...]:
+def _lengths(value: Any, name: str) -> tuple[int, ...]:
     """A torch.Size. Raises CheckpointError."""
-    lengths = tuple(members(found))
-    if found is None or not all(type(each) is int and 0 <= each < WIDEST for each in lengths):
+    lengths = tuple(members(value))
+    if value is None or not all(type(each) is int and 0 <= each < WIDEST for each in lengths):
         raise CheckpointError("damaged", f"describes {shown(name)} without a shape")
     if len(lengths) > 64 or math.prod(lengths) >= WIDEST:
         raise CheckpointError("damaged", f"gives {shown(name)} a shape of more than 2^63 elements")
     return lengths
 
 
-def _item(found: Dcp, key: dict[str, Any], place: dict[str, Any]) -> Item:
+def _item(dcp: Dcp, key: dict[str, Any], place: dict[str, Any]) -> Item:
     """One entry of storage_data. Raises CheckpointError."""
     name, file = key.get("fqn"), place.get("relative_path")
     begin, length = place.get("offset"), place.get("length")
-    if type(name) is not str or name not in found.stored or type(file) is not str:
+    if type(name) is not str or name not in dcp.stored or type(file) is not str:
         raise CheckpointError("damaged", "has a place of something that it does not describe")
     if not (type(begin) is int and type(length) is int and begin >= 0 and length >= 0):
         raise CheckpointError("damaged", f"gives {shown(name)} no range of bytes")
@@ -189,11 +194,11 @@ def _item(found: Dcp, key: dict[str, Any], place: dict[str, Any]) -> Item:
 
 
 def _items(
-    found: Dcp,
+    dcp: Dcp,
     source: Source,
     file: str,
     items: list[Item],
-    wanted: Callable[[str], bool],
+    include: Callable[[str], bool],
     chunks: dict[str, list[tuple[Item, Tensor]]],
 ) -> None:
     """Find the payloads of one file's items."""
@@ -205,19 +210,19 @@ def _items(
             f"is cut short: {source.size:,} of at least {end:,} bytes, without all of "
             f"{listed(names)}"
         )
-        found.problems.append(Problem(kind="damaged", file=shown(file), text=text))
+        dcp.problems.append(Problem(kind="damaged", file=shown(file), text=text))
     for item in sorted(items, key=lambda item: item.begin):
-        tensor = found.stored[item.name].shape is not None
-        if item.begin + item.length > source.size or not (tensor or wanted(item.name)):
+        tensor = dcp.stored[item.name].shape is not None
+        if item.begin + item.length > source.size or not (tensor or include(item.name)):
             continue
-        with _noted(found, file):
+        with _recording_errors(dcp, file):
             tree = read_tree(Window(source, item.begin, item.length), file)
-            found.imports |= dict.fromkeys(tree.imports)
-            found.refused |= dict.fromkeys(tree.refused)
+            dcp.imports |= dict.fromkeys(tree.imports)
+            dcp.refused |= dict.fromkeys(tree.refused)
             if tensor:
                 chunks.setdefault(item.name, []).append((item, _chunk(tree, item, file)))
             else:
-                found.objects[item.name] = tree.value
+                dcp.objects[item.name] = tree.value
 
 
 def _chunk(tree: Tree, item: Item, file: str) -> Tensor:
@@ -230,61 +235,61 @@ def _chunk(tree: Tree, item: Item, file: str) -> Tensor:
     return tensor._replace(file=file, begin=begin, end=end)
 
 
-def _absent(found: Dcp, gone: dict[str, int]) -> None:
-    if gone:
+def _report_missing(dcp: Dcp, missing: dict[str, int]) -> None:
+    if missing:
         text = (
-            f"names {len(gone) + len(found.sizes)} files of which {len(gone)} are missing, with "
-            f"{sum(gone.values()):,} items: {listed(sorted(gone))}"
+            f"names {len(missing) + len(dcp.sizes)} files, {len(missing)} of them missing, with "
+            f"{sum(missing.values()):,} items: {listed(sorted(missing))}"
         )
-        file = f"{found.under}.metadata"
-        found.problems.append(Problem(kind="missing", file=shown(file), text=text))
+        file = f"{dcp.under}.metadata"
+        dcp.problems.append(Problem(kind="missing", file=shown(file), text=text))
 
 
-def _unnamed(found: Dcp, items: list[Item]) -> None:
+def _report_unplaced(dcp: Dcp, items: list[Item]) -> None:
     """Tensors for which storage_data has no place at all."""
     placed = {item.name for item in items}
     lost = [
         name
-        for name, stored in found.stored.items()
+        for name, stored in dcp.stored.items()
         if stored.shape is not None and 0 not in stored.shape and name not in placed
     ]
     if lost:
         text = f"describes {len(lost):,} tensors without saying where they are: {listed(lost)}"
-        file = f"{found.under}.metadata"
-        found.problems.append(Problem(kind="damaged", file=shown(file), text=text))
+        file = f"{dcp.under}.metadata"
+        dcp.problems.append(Problem(kind="damaged", file=shown(file), text=text))
 
 
 @contextlib.contextmanager
-def _noted(found: Dcp, file: str) -> Iterator[None]:
-    """What is wrong with one item is a problem, and the others are read; the first ten are told."""
+def _recording_errors(dcp: Dcp, file: str) -> Iterator[None]:
+    """Errors of one item become problems, ten per file at most; the others are read."""
     try:
         yield
     except CheckpointError as error:
-        told = sum(problem.file == shown(file) for problem in found.problems)
-        if told < 10:
-            found.problems.append(_problem(file, error))
+        count = sum(problem.file == shown(file) for problem in dcp.problems)
+        if count < 10:
+            dcp.problems.append(_problem(file, error))
 
 
 def _problem(file: str, error: CheckpointError) -> Problem:
     return error.problem(file)
 
 
-def shards(found: Dcp, tensors: list[Tensor]) -> list[Shard]:
+def shards(dcp: Dcp, tensors: list[Tensor]) -> list[Shard]:
     """The files, each with those of the tensors that begin in it."""
-    of: dict[str, list[Tensor]] = {file: [] for file in found.sizes}
+    of: dict[str, list[Tensor]] = {file: [] for file in dcp.sizes}
     for tensor in tensors:
         of[tensor.file].append(tensor)
     result = [
-        Shard(file, found.sizes[file], tuple(sorted(inside, key=lambda each: each.begin)))
+        Shard(file, dcp.sizes[file], tuple(sorted(inside, key=lambda each: each.begin)))
         for file, inside in of.items()
     ]
-    file = f"{found.under}.metadata"
+    file = f"{dcp.under}.metadata"
     about = Shard(
         file,
-        found.size,
-        problems=tuple(found.problems),
-        readable=all(problem.kind == "note" for problem in found.problems),
-        imports=tuple(found.imports),
-        refused=tuple(found.refused),
+        dcp.size,
+        problems=tuple(dcp.problems),
+        readable=all(problem.kind == "note" for problem in dcp.problems),
+        imports=tuple(dcp.imports),
+        refused=tuple(dcp.refused),
     )
     return [about, *result]

@@ -79,8 +79,8 @@ def _parts(
     for item, tensor in pieces:
         height, width = tensor.shape
         size = (tensor.end - tensor.begin) // height if height else 0
-        top, left = item.offsets
+        top, first_column = item.offsets
         for row in range(height if width else 0):
             begin = tensor.begin + row * size
-            rows.append(((top + row, left), Part(tensor.file, begin, begin + size)))
+            rows.append(((top + row, first_column), Part(tensor.file, begin, begin + size)))
     return tuple(part for _, part in sorted(rows)) or whole, True

@@ -55,20 +55,20 @@ class _Sorted:
 def read_directory(
     directory: Directory, under: str, stage: Stage
 ) -> tuple[list[Shard], list[Shard]]:
-    """Shards of one directory; the first stands for .metadata and has the optimizer's state.
+    """Shards of one directory; the first is .metadata and has the optimizer's state.
 
     There are no files of the optimizer alone.
     """
-    found = read_dcp(directory, under, stage, _wanted)
+    dcp = read_dcp(directory, under, stage, _wanted)
     sort = _Sorted()
-    for name, tensor in found.tensors.items():
-        _put(sort, found.stored[name], tensor)
-    about, *files = shards(found, sort.weights)
-    step = _step(found)
+    for name, tensor in dcp.tensors.items():
+        _put(sort, dcp.stored[name], tensor)
+    about, *files = shards(dcp, sort.weights)
+    step = _step(dcp)
     state = None
     if sort.slots:
         with stage(f"read the step counts of {under or 'the optimizer'}"):
-            state = _state(directory, found, sort, about.file)
+            state = _state(directory, dcp, sort, about.file)
     return [
         Shard(
             about.file,
@@ -114,20 +114,20 @@ def _slot(rest: str) -> tuple[str, str]:
     return (after, first) if first in _SLOTS and after else (parameter, last)
 
 
-def _state(directory: Directory, found: Dcp, sort: _Sorted, file: str) -> OptimizerState:
+def _state(directory: Directory, dcp: Dcp, sort: _Sorted, file: str) -> OptimizerState:
     steps = _steps(directory, [slots["step"] for slots in sort.slots.values() if "step" in slots])
     entries = []
     for name, slots in sort.slots.items():
         step = steps.get(slots["step"]) if "step" in slots else None
-        kept = {slot: tensor for slot, tensor in slots.items() if slot != "step"}
-        entries.append(Entry(name, step, kept))
+        other_slots = {slot: tensor for slot, tensor in slots.items() if slot != "step"}
+        entries.append(Entry(name, step, other_slots))
     masters = tuple(
         tensor._replace(name=name)
         for name, slots in sort.slots.items()
         for slot, tensor in slots.items()
         if slot in MASTERS
     )
-    return OptimizerState(file, tuple(_groups(found)), tuple(entries), masters)
+    return OptimizerState(file, tuple(_groups(dcp)), tuple(entries), masters)
 
 
 def _steps(directory: Directory, tensors: Iterable[Tensor]) -> dict[Tensor, float]:
@@ -145,29 +145,31 @@ def _steps(directory: Directory, tensors: Iterable[Tensor]) -> dict[Tensor, floa
     return values
 
 
-def _groups(found: Dcp) -> list[Group]:
+def _groups(dcp: Dcp) -> list[Group]:
     """Groups by number with their lists of names, or groups of the names with equal options."""
     options: dict[str, dict[str, Any]] = {}
-    for name, value in list(found.objects.items())[:GROUPS_READ]:
-        _, known, rest = name.partition("param_groups.")
+    for name, value in list(dcp.objects.items())[:GROUPS_READ]:
+        _, separator, rest = name.partition("param_groups.")
         owner, _, option = rest.rpartition(".")
-        if known and owner:
+        if separator and owner:
             options.setdefault(owner, {})[option] = value
-    named = {owner: said for owner, said in options.items() if "params" in said}
+    named = {owner: values for owner, values in options.items() if "params" in values}
     if named:
         return [
             Group(
-                _keys(said["params"]),
+                _keys(values["params"]),
                 (),
-                _number(said.get("lr")),
-                _number(said.get("weight_decay")),
-                _number(said.get("initial_lr")),
+                _number(values.get("lr")),
+                _number(values.get("weight_decay")),
+                _number(values.get("initial_lr")),
             )
-            for said in named.values()
+            for values in named.values()
         ]
     equal: dict[tuple[float | None, float | None, float | None], list[str]] = {}
-    for owner, said in options.items():
-        rates = tuple(_number(said.get(option)) for option in ("lr", "weight_decay", "initial_lr"))
+    for owner, values in options.items():
+        rates = tuple(
+            _number(values.get(option)) for option in ("lr", "weight_decay", "initial_lr")
+        )
         equal.setdefault(cast("Any", rates), []).append(owner)
     return [Group(tuple(owners), (), *rates) for rates, owners in equal.items()]
 
@@ -176,13 +178,13 @@ def _keys(params: Any) -> tuple[str, ...]:
     return tuple(str(key) for key in members(params) if type(key) in (str, int))
 
 
-def _number(found: Any) -> float | None:
-    return float(found) if type(found) in (int, float) and abs(found) < 1e18 else None
+def _number(value: Any) -> float | None:
+    return float(value) if type(value) in (int, float) and abs(value) < 1e18 else None
 
 
-def _step(found: Dcp) -> int | None:
+def _step(dcp: Dcp) -> int | None:
     """The run's own counter, which applications keep in many places."""
-    for name, value in found.objects.items():
+    for name, value in dcp.objects.items():
         if type(value) is int and 0 <= value < 2**53 and "param_groups" not in name:
             return value
     return None

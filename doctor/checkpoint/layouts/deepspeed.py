@@ -104,8 +104,8 @@ def _weights(tree: Tree, source: Source, file: str, engine: Engine) -> list[Tens
     rank = _MODEL.fullmatch(file.rpartition("/")[2])
     if rank and rank["rank"] and int(rank["rank"]):
         return []  # the buffers in it are those of rank 0
-    found = tree.tensors(top.get("module", tree.value), "")
-    return [tensor for tensor in found if tensor.elements or not groups]
+    tensors = tree.tensors(top.get("module", tree.value), "")
+    return [tensor for tensor in tensors if tensor.elements or not groups]
 
 
 def _low(config: Any) -> bool:
@@ -114,10 +114,10 @@ def _low(config: Any) -> bool:
     return section.get("bf16_master_weights_and_grads") is True
 
 
-def _shapes(found: Any) -> Shapes:
+def _shapes(value: Any) -> Shapes:
     """Names and shapes in order. Raises CheckpointError."""
     shapes: Shapes = {}
-    for name, size in mapping(found).items():
+    for name, size in mapping(value).items():
         shape = tuple(members(size))
         fine = all(type(length) is int and 0 <= length < WIDEST for length in shape)
         if type(name) is not str or not fine or math.prod(shape) >= WIDEST:
@@ -159,7 +159,7 @@ def _slots(
     tree: Tree, source: Source, state: dict[Any, Any], groups: int
 ) -> tuple[dict[str, list[Tensor]], list[float | None]]:
     """Slot -> the tensors of all groups in order, where every group has one; and the steps."""
-    found: dict[str, list[Tensor]] = {}
+    by_slot: dict[str, list[Tensor]] = {}
     steps: list[float | None] = []
     for index in range(groups):
         entry = mapping(state.get(index))
@@ -172,12 +172,12 @@ def _slots(
             if slot == "step":
                 steps[-1] = read_scalar(source, tensor)
             else:
-                found.setdefault(slot, []).append(tensor)
-    return {slot: tensors for slot, tensors in found.items() if len(tensors) == groups}, steps
+                by_slot.setdefault(slot, []).append(tensor)
+    return {slot: tensors for slot, tensors in by_slot.items() if len(tensors) == groups}, steps
 
 
 def _prefixed(shard: Shard, engines: int) -> Shard:
-    """Names of tensor-parallel ranks and of a pipeline's layers, told apart."""
+    """The shard with names that distinguish ranks and a pipeline's layers."""
     base = shard.file.rpartition("/")[2]
     rank, layer = _MODEL.fullmatch(base), _LAYER.fullmatch(base)
     if layer:

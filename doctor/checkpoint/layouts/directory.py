@@ -1,4 +1,4 @@
-"""Which files of a directory are the weights, and what can be said of them by their names."""
+"""Which files of a directory are the weights, by their names."""
 
 from __future__ import annotations
 
@@ -118,8 +118,8 @@ def _file(directory: Directory, name: str) -> Layout:
     if STATES.fullmatch(name):
         return Layout(directory, "an optimizer's state", states=(name,))
     note: tuple[Problem, ...] = ()
-    if count := shards.one_of(name):
-        text = f"is one of {count} shards; the others were not looked at"
+    if count := shards.shard_count(name):
+        text = f"is one of {count} shards; the others were not read"
         note = (Problem(kind="note", file=shown(name), text=text),)
     kind = "PEFT adapter" if name in ADAPTERS else ONE.get(ends, "one file")
     return Layout(directory, kind, (name,), problems=note, lone_shard=bool(note))
@@ -133,10 +133,10 @@ def _names(directory: Directory) -> list[str]:
 def _directory(directory: Directory, called: str) -> Layout | Unknown:
     entries = _names(directory)
     names = [name for name in entries if not name.startswith(".")]
-    found = _weights(directory, names, entries, called)
-    if found is None:
-        return _nothing(directory, names)
-    return _in_its_save(found, names)
+    layout = _weights(directory, names, entries, called)
+    if layout is None:
+        return _no_weights(directory, names)
+    return _with_other_files(layout, names)
 
 
 def _weights(
@@ -146,42 +146,44 @@ def _weights(
     model = _model(directory, names, ".safetensors")
     if model and not (".metadata" in entries and any(n.endswith(".distcp") for n in names)):
         return model
-    if found := distributed(directory, entries, called) or _model(directory, names, ".bin"):
-        return found
+    if layout := distributed(directory, entries, called) or _model(directory, names, ".bin"):
+        return layout
     for way in (_ranks, _gguf, _lone_pickle, _states_alone, _other_suffix):
-        if found := way(directory, names):
-            return found
-    return _known_by_name(directory, entries)
+        if layout := way(directory, names):
+            return layout
+    return _recognized_only(directory, entries)
 
 
 def _model(directory: Directory, names: list[str], ends: str) -> Layout | None:
     """A model as save_pretrained writes it: an index, the whole file, shards, or an adapter."""
-    found = [name for name in names if name.endswith(ends) and not NOT_WEIGHTS.fullmatch(name)]
+    files = [name for name in names if name.endswith(ends) and not NOT_WEIGHTS.fullmatch(name)]
     indexes = [name for name in names if name.endswith(f"{ends}.index.json")]
     whole = shards.WHOLE[ends]
     if indexes:
         usual = f"{whole}.index.json"
-        return shards.indexed(directory, names, usual if usual in indexes else indexes[0], ends)
-    if whole in found:
+        return shards.indexed_layout(
+            directory, names, usual if usual in indexes else indexes[0], ends
+        )
+    if whole in files:
         kind = ONE[ends] if ends == ".safetensors" else "one pytorch_model.bin"
-        return Layout(directory, kind, (whole,), problems=shards.beside(whole, found))
-    if numbered := shards.numbered(found):
-        return shards.without_index(directory, numbered, ends)
-    if (found and ends == ".safetensors") or set(ADAPTERS) & set(found):
-        return _lone(directory, found, ends)
+        return Layout(directory, kind, (whole,), problems=shards.stray_shards(whole, files))
+    if numbered := shards.numbered_shards(files):
+        return shards.unindexed_layout(directory, numbered, ends)
+    if (files and ends == ".safetensors") or set(ADAPTERS) & set(files):
+        return _lone(directory, files, ends)
     return None
 
 
 def _indexed(directory: Directory, names: list[str], index: str) -> Layout:
     ends = ".bin" if index.endswith(INDEXES[1]) else ".safetensors"
-    return _in_its_save(shards.indexed(directory, names, index, ends), names)
+    return _with_other_files(shards.indexed_layout(directory, names, index, ends), names)
 
 
-def _lone(directory: Directory, found: list[str], ends: str) -> Layout:
+def _lone(directory: Directory, files: list[str], ends: str) -> Layout:
     """A file of another name; with several, the adapter or the first without a variant."""
     first = ("last", "ckpt", "model", "best")
     plain = sorted(
-        found,
+        files,
         key=lambda name: (
             name not in ADAPTERS,
             not name.startswith(first) if ends != ".safetensors" else False,
@@ -191,8 +193,8 @@ def _lone(directory: Directory, found: list[str], ends: str) -> Layout:
     )
     kind = "PEFT adapter" if plain[0] in ADAPTERS else ONE[ends]
     note: tuple[Problem, ...] = ()
-    if len(found) > 1:
-        text = f"is the one of {len(found)} files that was read; name another to examine it"
+    if len(files) > 1:
+        text = f"is the one of {len(files)} files that was read; name another to examine it"
         note = (Problem(kind="note", file=shown(plain[0]), text=text),)
     return Layout(directory, kind, (plain[0],), problems=note)
 
@@ -213,16 +215,16 @@ def _ranks(directory: Directory, names: list[str]) -> Layout | None:
 
 
 def _gguf(directory: Directory, names: list[str]) -> Layout | None:
-    found = [name for name in names if name.endswith(".gguf")]
-    if not found:
+    files = [name for name in names if name.endswith(".gguf")]
+    if not files:
         return None
-    if numbered := shards.numbered(found):
-        problems = tuple(shards.lacking(numbered))
+    if numbered := shards.numbered_shards(files):
+        problems = tuple(shards.missing_shards(numbered))
         return Layout(directory, "GGUF shards", tuple(numbered), problems=problems)
-    return _lone(directory, found, ".gguf")
+    return _lone(directory, files, ".gguf")
 
 
-def _known_by_name(directory: Directory, entries: list[str]) -> Layout | None:
+def _recognized_only(directory: Directory, entries: list[str]) -> Layout | None:
     for name in entries:
         if kind := NAMED_FOLDERS.get(name):
             return not_inspectable(directory, [], kind)
@@ -232,9 +234,9 @@ def _known_by_name(directory: Directory, entries: list[str]) -> Layout | None:
 def _lone_pickle(directory: Directory, names: list[str]) -> Layout | None:
     """One .ckpt, .pt, .pth or .bin of any name; Lightning, nanoGPT and everyone's own."""
     for ends in (".ckpt", ".pt", ".pth", ".bin"):
-        found = [name for name in names if name.endswith(ends) and not NOT_WEIGHTS.fullmatch(name)]
-        if found:
-            return _lone(directory, found, ends)
+        files = [name for name in names if name.endswith(ends) and not NOT_WEIGHTS.fullmatch(name)]
+        if files:
+            return _lone(directory, files, ends)
     return None
 
 
@@ -246,13 +248,13 @@ def _states_alone(directory: Directory, names: list[str]) -> Layout | None:
 
 def _other_suffix(directory: Directory, names: list[str]) -> Layout | None:
     for ends, kind in NAMED_ONLY.items():
-        found = [name for name in names if name.endswith(ends) and not NOT_WEIGHTS.fullmatch(name)]
-        if found:
-            return not_inspectable(directory, found, kind)
+        files = [name for name in names if name.endswith(ends) and not NOT_WEIGHTS.fullmatch(name)]
+        if files:
+            return not_inspectable(directory, files, kind)
     return None
 
 
-def _nothing(directory: Directory, names: list[str]) -> Unknown:
+def _no_weights(directory: Directory, names: list[str]) -> Unknown:
     below = [name for name in names if _DEEPER.match(name)]
     hint = f"; name a subdirectory, such as {shown(below[-1])}" if below else ""
     return Unknown(
@@ -260,17 +262,17 @@ def _nothing(directory: Directory, names: list[str]) -> Unknown:
     )
 
 
-def _in_its_save(found: Layout, names: list[str]) -> Layout:
+def _with_other_files(layout: Layout, names: list[str]) -> Layout:
     """The weights with what the trainer saved beside them."""
     states = tuple(name for name in names if STATES.fullmatch(name))
     beside = tuple(name for name in names if NOT_WEIGHTS.fullmatch(name))
-    zero = zero_state(found, names)
+    zero = zero_state(layout, names)
     return replace(
-        found,
-        kind=_saved_by(names, found.kind),
-        states=found.states or states,
+        layout,
+        kind=_saved_by(names, layout.kind),
+        states=layout.states or states,
         beside=beside,
-        groups=(*found.groups, *zero),
+        groups=(*layout.groups, *zero),
     )
 
 

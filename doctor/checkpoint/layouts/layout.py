@@ -42,7 +42,7 @@ class Layout:
     states: tuple[str, ...] = ()
     """Files of an optimizer's state that are read one by one."""
     lone_shard: bool = False
-    """One shard of several was named; the others were not looked at."""
+    """One shard of several was named; the others were not read."""
     beside: tuple[str, ...] = ()
     """Files of the same save that hold no weights: optimizer, scheduler, random states."""
 

@@ -49,7 +49,7 @@ def _dcp(directory: Directory, entries: list[str], called: str, under: str = "")
     elif _STATE.fullmatch(called):
         kind = f"optimizer state ({kind})"
     if ".metadata" not in entries:
-        text = "is missing: without it nobody can tell which tensors the .distcp files hold"
+        text = "is missing: it lists the tensors of the .distcp files"
         problem = Problem(kind="missing", file=f"{under}.metadata", text=text)
         return Layout(directory, kind, problems=(problem,))
     return Layout(directory, kind, groups=(FileGroup("dcp", under),))
@@ -136,23 +136,23 @@ def _iteration(directory: Directory, entries: list[str], under: str) -> Layout |
     if files:
         ranks = FileGroup("ranks", under, tuple(files))
         return Layout(directory, "Megatron-LM checkpoint", groups=(ranks,))
-    said = {}
+    metadata = {}
     with contextlib.suppress(CheckpointError):
-        said = read_json(directory, f"{under}metadata.json", TAG_LIMIT)
-    if said.get("sharded_backend") == "zarr":
+        metadata = read_json(directory, f"{under}metadata.json", TAG_LIMIT)
+    if metadata.get("sharded_backend") == "zarr":
         return not_inspectable(directory, [], "a Megatron distributed checkpoint of zarr arrays")
-    if "sharded_backend" not in said and not any(_RANK.fullmatch(name) for name in entries):
+    if "sharded_backend" not in metadata and not any(_RANK.fullmatch(name) for name in entries):
         return None
     text = "has no model_optim_rng.pt in its mp_rank directories"
     problem = Problem(kind="missing", file=str(PurePosixPath(under)), text=text)
     return Layout(directory, "Megatron-LM checkpoint", problems=(problem,))
 
 
-def zero_state(found: Layout, names: list[str]) -> tuple[FileGroup, ...]:
+def zero_state(layout: Layout, names: list[str]) -> tuple[FileGroup, ...]:
     """DeepSpeed's engine beside a model's weights, as transformers' Trainer leaves it."""
-    if any(each.reader == "deepspeed" for each in found.groups):
+    if any(each.reader == "deepspeed" for each in layout.groups):
         return ()
     if any(_ENGINE.fullmatch(name) for name in names):
         return (FileGroup("deepspeed", state=True),)
-    tag = _latest(found.directory, names)
+    tag = _latest(layout.directory, names)
     return (FileGroup("deepspeed", f"{tag}/", state=True),) if isinstance(tag, str) else ()

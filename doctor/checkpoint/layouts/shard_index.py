@@ -36,12 +36,12 @@ def read_index(directory: Directory, name: str) -> dict[str, str]:
     """Tensor -> file name. Raises CheckpointError, also for a name outside the directory."""
     data = read_whole(directory, name, LIMIT)
     try:
-        found: Any = _INDEX.decode(data).weight_map
+        weight_map: Any = _INDEX.decode(data).weight_map
     except (ValueError, RecursionError, MemoryError):
-        found = json_object(data).get("weight_map")  # says what is wrong with it
-    if not isinstance(found, dict) or not found:
+        weight_map = json_object(data).get("weight_map")  # says what is wrong with it
+    if not isinstance(weight_map, dict) or not weight_map:
         raise CheckpointError("damaged", "has no weight_map")
-    files = set(map(str, found.values()))
+    files = set(map(str, weight_map.values()))
     if len(files) > MOST_FILES:
         raise CheckpointError("damaged", f"names {len(files):,} files, more than a checkpoint has")
     for file in files:
@@ -49,9 +49,9 @@ def read_index(directory: Directory, name: str) -> dict[str, str]:
             raise CheckpointError(
                 "damaged", f"names {shown(file)}, which is not a file of this directory"
             )
-    if not all(isinstance(file, str) for file in found.values()):
+    if not all(isinstance(file, str) for file in weight_map.values()):
         raise CheckpointError("damaged", "has a weight_map that does not map names to files")
-    return found
+    return weight_map
 
 
 def _inside(file: str) -> bool:
@@ -90,14 +90,14 @@ def disagreements(
 def _some(
     kind: Literal["twice", "missing", "stale-index"], file: str, names: Iterable[str], text: str
 ) -> list[Problem]:
-    found = sorted(names)
-    if not found:
+    affected = sorted(names)
+    if not affected:
         return []
-    count = f"{len(found):,} tensors are" if len(found) > 1 else "1 tensor is"
-    said = f"{count} {text}: {listed(found)}"
+    count = f"{len(affected):,} tensors are" if len(affected) > 1 else "1 tensor is"
+    message = f"{count} {text}: {listed(affected)}"
     if file:
-        said = f"disagrees with the shards: {said}"
-    return [Problem(kind=kind, file=shown(file), text=said)]
+        message = f"disagrees with the shards: {message}"
+    return [Problem(kind=kind, file=shown(file), text=message)]
 
 
 def listed(names: Sequence[str]) -> str:

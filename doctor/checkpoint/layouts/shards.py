@@ -20,15 +20,15 @@ KINDS = {".safetensors": "safetensors shards", ".bin": "pytorch_model.bin shards
 _SHARD = re.compile(r"(?P<stem>.+)-(?P<number>\d{3,6})-of-(?P<count>\d{3,6})(?P<ends>\.[a-z]+)")
 
 
-def one_of(name: str) -> int | None:
+def shard_count(name: str) -> int | None:
     """How many shards there are, by the name of one of them."""
     shard = _SHARD.fullmatch(name)
     return int(shard["count"]) if shard else None
 
 
-def numbered(found: list[str]) -> list[str]:
+def numbered_shards(names: list[str]) -> list[str]:
     """The shards of the largest numbered set."""
-    parts = {name: shard for name in found if (shard := _SHARD.fullmatch(name))}
+    parts = {name: shard for name in names if (shard := _SHARD.fullmatch(name))}
     sets = Counter((shard["stem"], shard["count"]) for shard in parts.values())
     if not sets:
         return []
@@ -36,35 +36,35 @@ def numbered(found: list[str]) -> list[str]:
     return [name for name, shard in parts.items() if (shard["stem"], shard["count"]) == best]
 
 
-def without_index(directory: Directory, files: list[str], ends: str) -> Layout:
+def unindexed_layout(directory: Directory, files: list[str], ends: str) -> Layout:
     """Numbered shards that lie alone."""
     text = "there is no index: transformers cannot load shards without one"
-    problems = [Problem(kind="no-index", file="", text=text), *lacking(files)]
+    problems = [Problem(kind="no-index", file="", text=text), *missing_shards(files)]
     return Layout(directory, KINDS[ends], tuple(files), problems=tuple(problems))
 
 
-def lacking(files: list[str]) -> list[Problem]:
+def missing_shards(files: list[str]) -> list[Problem]:
     """What the count in the names of shards says of their number."""
-    count = one_of(files[0]) or 0
+    count = shard_count(files[0]) or 0
     if count <= len(files):
         return []
     text = f"{count - len(files)} of {count} shards are missing"
     return [Problem(kind="missing", file="", text=text)]
 
 
-def beside(single: str, found: list[str]) -> tuple[Problem, ...]:
+def stray_shards(single: str, names: list[str]) -> tuple[Problem, ...]:
     """Shards that lie beside the whole file."""
-    stray = [name for name in found if one_of(name)]
+    stray = [name for name in names if shard_count(name)]
     if not stray:
         return ()
     text = f"lies beside shards that no index names: {listed(stray)}"
     return (Problem(kind="stray", file=single, text=text),)
 
 
-def indexed(directory: Directory, names: list[str], index: str, ends: str) -> Layout:
+def indexed_layout(directory: Directory, names: list[str], index: str, ends: str) -> Layout:
     """The shards that an index names; the files on disk where it names none of them."""
-    found = [name for name in names if name.endswith(ends) and name[0] != "."]
-    shards, kind = numbered(found), KINDS[ends]
+    files = [name for name in names if name.endswith(ends) and name[0] != "."]
+    shards, kind = numbered_shards(files), KINDS[ends]
     try:
         weight_map = read_index(directory, index)
     except CheckpointError as error:
@@ -73,12 +73,12 @@ def indexed(directory: Directory, names: list[str], index: str, ends: str) -> La
     named = sorted(set(weight_map.values()))
     prefetch_files(directory, named)
     absent = [name for name in named if not directory.exists(name)]
-    complete = shards if shards and one_of(shards[0]) == len(shards) else []
-    here = tuple(complete or [name for name in found if name == WHOLE[ends]])
-    if len(absent) == len(named) and here:
-        text = f"names none of the {len(here)} files that are here, which are a complete set"
+    complete = shards if shards and shard_count(shards[0]) == len(shards) else []
+    on_disk = tuple(complete or [name for name in files if name == WHOLE[ends]])
+    if len(absent) == len(named) and on_disk:
+        text = f"names none of the {len(on_disk)} files that are here, which are a complete set"
         stale = Problem(kind="stale-index", file=shown(index), text=text)
-        return Layout(directory, kind, here, problems=(stale,))
+        return Layout(directory, kind, on_disk, problems=(stale,))
     return Layout(
         directory,
         kind,
@@ -87,7 +87,7 @@ def indexed(directory: Directory, names: list[str], index: str, ends: str) -> La
         weight_map,
         (
             *_absent(directory, index, absent, len(named)),
-            *_strays(index, named, found, WHOLE[ends]),
+            *_strays(index, named, files, WHOLE[ends]),
         ),
     )
 
@@ -96,7 +96,7 @@ def _absent(directory: Directory, index: str, absent: list[str], total: int) -> 
     if not absent:
         return []
     broken = " (links to files that are not there)" if _linked(directory, absent) else ""
-    text = f"names {total} files of which {len(absent)} are missing{broken}: {listed(absent)}"
+    text = f"names {total} files, {len(absent)} of them missing{broken}: {listed(absent)}"
     return [Problem(kind="missing", file=shown(index), text=text)]
 
 
@@ -106,17 +106,17 @@ def _linked(directory: Directory, names: list[str]) -> bool:
     )
 
 
-def _strays(index: str, named: list[str], found: list[str], whole: str) -> list[Problem]:
-    """Weights that the index does not name, and shards that its own count asks for."""
+def _strays(index: str, named: list[str], files: list[str], whole: str) -> list[Problem]:
+    """Weights that the index does not name, and shards missing from its own count."""
     problems: list[Problem] = []
-    stray = {name for name in set(found) - set(named) if name == whole or one_of(name)}
+    stray = {name for name in set(files) - set(named) if name == whole or shard_count(name)}
     if whole in stray:
         text = "lies beside the shards of an index, and transformers loads it instead of them"
         problems.append(Problem(kind="stray", file=whole, text=text))
     if others := sorted(stray - {whole}):
         text = f"names none of the stray shards {listed(others)}"
         problems.append(Problem(kind="stray", file=shown(index), text=text))
-    counts = {one_of(name) or 0 for name in named}
+    counts = {shard_count(name) or 0 for name in named}
     if len(counts) == 1 and (count := counts.pop()) and count != len(named) and not others:
         text = f"names {len(named)} files whose names say that there are {count}"
         problems.append(Problem(kind="stale-index", file=shown(index), text=text))

@@ -27,20 +27,20 @@ CONFIGURATIONS = ("config.json", "generation_config.json")
 
 
 def read_tokenizer(directory: Directory) -> Tokenizer | None:
-    """What the files tell of the padding; None where there are no tokenizer's files."""
+    """The padding token by the tokenizer's files; None where there are none."""
     problems: list[Problem] = []
-    said = {name: _json(directory, name, problems) for name in (*SMALL, *CONFIGURATIONS)}
+    contents = {name: _json(directory, name, problems) for name in (*SMALL, *CONFIGURATIONS)}
     head = _head(directory, problems)
-    files = [name for name in SMALL if said[name] is not None]
+    files = [name for name in SMALL if contents[name] is not None]
     if head is not None:
         files.append("tokenizer.json")
     if not files:
         return None
-    settings = {**(said[SMALL[1]] or {}), **_present(said[SMALL[0]] or {})}
+    settings = {**(contents[SMALL[1]] or {}), **_present(contents[SMALL[0]] or {})}
     tokens = _tokens(settings.get("added_tokens_decoder"), head or "")
     pad = _text(settings.get("pad_token"))
     first = tokens.get(0, _first(head or ""))
-    config = said["config.json"] or {}
+    config = contents["config.json"] or {}
     inner = config.get("text_config")
     text_config = inner if isinstance(inner, dict) else {}
     return Tokenizer(
@@ -53,7 +53,7 @@ def read_tokenizer(directory: Directory) -> Tokenizer | None:
         configured={
             name: number
             for name in CONFIGURATIONS
-            if (number := _whole((said[name] or {}).get("pad_token_id"))) is not None
+            if (number := _whole((contents[name] or {}).get("pad_token_id"))) is not None
         },
         vocabulary=_largest(config.get("vocab_size"), text_config.get("vocab_size")),
         problems=tuple(problems),
@@ -82,47 +82,47 @@ def _head(directory: Directory, problems: list[Problem]) -> str | None:
     return data.decode("utf-8", "ignore")
 
 
-def _present(found: dict[str, Any]) -> dict[str, Any]:
-    return {key: value for key, value in found.items() if value is not None}
+def _present(settings: dict[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in settings.items() if value is not None}
 
 
-def _text(found: Any) -> str | None:
+def _text(value: Any) -> str | None:
     """A token as text: the files write it plainly or as an object with its content."""
-    if isinstance(found, dict):
-        found = found.get("content")
-    return found if isinstance(found, str) and len(found) <= 1000 else None
+    if isinstance(value, dict):
+        value = value.get("content")
+    return value if isinstance(value, str) and len(value) <= 1000 else None
 
 
-def _shown(found: Any) -> str | None:
-    text = _text(found)
+def _shown(value: Any) -> str | None:
+    text = _text(value)
     return shown(text) if text is not None else None
 
 
-def _whole(found: Any) -> int | None:
-    return found if type(found) is int and 0 <= found < WHOLE else None
+def _whole(value: Any) -> int | None:
+    return value if type(value) is int and 0 <= value < WHOLE else None
 
 
 def _largest(*sizes: Any) -> int | None:
-    """A model with several parts may tell a size twice; the outer one can be a default."""
+    """A model with several parts can have two sizes; the outer one may be a default."""
     return max((size for each in sizes if (size := _whole(each)) is not None), default=None)
 
 
 def _tokens(decoder: Any, head: str) -> dict[int, str]:
     """Number -> token, of those that were added to the vocabulary; special ones are among them."""
-    found: dict[int, str] = {}
+    tokens: dict[int, str] = {}
     for token in _after(_ADDED, head):
         if isinstance(token, dict):
-            _add(found, token.get("id"), token)
+            _add(tokens, token.get("id"), token)
     for number, token in decoder.items() if isinstance(decoder, dict) else ():
         if isinstance(token, dict) and isinstance(number, str) and number.isdecimal():
-            _add(found, int(number) if len(number) < 12 else None, token)
-    return found
+            _add(tokens, int(number) if len(number) < 12 else None, token)
+    return tokens
 
 
-def _add(found: dict[int, str], number: Any, token: dict[Any, Any]) -> None:
+def _add(tokens: dict[int, str], number: Any, token: dict[Any, Any]) -> None:
     text = _text(token)
-    if (known := _whole(number)) is not None and text is not None:
-        found[known] = text
+    if (index := _whole(number)) is not None and text is not None:
+        tokens[index] = text
 
 
 def _after(pattern: re.Pattern[str], head: str) -> list[Any]:
@@ -131,10 +131,10 @@ def _after(pattern: re.Pattern[str], head: str) -> list[Any]:
     if not at:
         return []
     try:
-        found, _ = json.JSONDecoder().raw_decode(head, at.end())
+        value, _ = json.JSONDecoder().raw_decode(head, at.end())
     except (ValueError, RecursionError):
         return []
-    return found if isinstance(found, list) else []
+    return value if isinstance(value, list) else []
 
 
 def _number_of(pad: str | None, tokens: dict[int, str], head: str) -> int | None:

@@ -1,4 +1,4 @@
-"""How far a run went, from the trainer_state.json beside its weights."""
+"""The length of a run, from the trainer_state.json beside its weights."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ LIMIT = 64 << 20
 """Bytes of trainer_state.json that are read."""
 
 SHORT = 1 << 20
-"""Bytes of a file that is no such JSON, of which it is said what is wrong."""
+"""Bytes up to which invalid JSON is parsed again to say what is wrong."""
 
 MOST_LOGGED = 1_000_000
 """Entries of a log that are read."""
@@ -38,7 +38,7 @@ class _State(msgspec.Struct):
 
 
 def read_state(data: bytes) -> dict[str, Any]:
-    """The entries of trainer_state.json that tell of the run; the rest is passed over unread.
+    """The entries of trainer_state.json about the run; the rest is skipped.
 
     Raises CheckpointError for what is no such file.
     """
@@ -83,9 +83,9 @@ def _scalar(raw: msgspec.Raw) -> Any:
 
 
 def read_history(state: dict[str, Any]) -> History | None:
-    """The learning rates that were logged; None where there are no steps to tell of.
+    """The learning rates that were logged; None where no steps are recorded.
 
-    A logged rate stands for the steps since the log before it, and for no more of them than the
+    A logged rate applies to the steps since the log before it, and for no more of them than the
     trainer's own logging interval, since a log may have been cut.
     """
     logged = _logged(state.get("log_history"))
@@ -106,29 +106,29 @@ def read_history(state: dict[str, Any]) -> History | None:
 
 
 def _interval(state: dict[str, Any], logged: list[tuple[int, float]]) -> int:
-    """Steps that one log stands for: as the trainer says, else the gap between the first two."""
-    said = _whole(state.get("logging_steps"))
-    if said:
-        return said
+    """Steps per log entry: logging_steps, else the gap between the first two."""
+    logging_steps = _whole(state.get("logging_steps"))
+    if logging_steps:
+        return logging_steps
     return logged[1][0] - logged[0][0] if len(logged) > 1 else 1
 
 
 def _logged(history: Any) -> list[tuple[int, float]]:
     """(step, learning rate) in rising order of steps; entries of other kinds are passed over."""
-    found: list[tuple[int, float]] = []
+    rates: list[tuple[int, float]] = []
     for entry in history if isinstance(history, list) else ():
         if not isinstance(entry, dict):
             continue
         step, rate = _whole(entry.get("step")), _rate(entry.get("learning_rate"))
-        if step and rate is not None and not (found and step <= found[-1][0]):
-            found.append((step, rate))
-    return found
+        if step and rate is not None and not (rates and step <= rates[-1][0]):
+            rates.append((step, rate))
+    return rates
 
 
-def _rate(found: Any) -> float | None:
-    number = isinstance(found, int | float) and not isinstance(found, bool)
-    return float(found) if number and 0 <= found < 1e6 else None
+def _rate(value: Any) -> float | None:
+    number = isinstance(value, int | float) and not isinstance(value, bool)
+    return float(value) if number and 0 <= value < 1e6 else None
 
 
-def _whole(found: Any) -> int | None:
-    return found if type(found) is int and 0 <= found < WHOLE else None
+def _whole(value: Any) -> int | None:
+    return value if type(value) is int and 0 <= value < WHOLE else None

@@ -79,34 +79,34 @@ def _led(lead: str, tensor: Tensor) -> Tensor:
 
 def _entries(lead: str, engine: Engine, cut: Cut, step: float | None) -> tuple[Entry, ...]:
     """Every parameter's moments: the slots that are as long as the masters."""
-    found: dict[str, dict[str, Tensor]] = {name: {} for group in engine.shapes for name in group}
+    slots_of: dict[str, dict[str, Tensor]] = {name: {} for group in engine.shapes for name in group}
     lengths = [[flat.elements for flat in rank.flats] for rank in engine.ranks]
     for slot in engine.ranks[0].slots:
         flats = [rank.slots.get(slot, []) for rank in engine.ranks]
         if [[flat.elements for flat in each] for each in flats] == lengths:
             for tensor in cut(engine.shapes, flats):
-                found[tensor.name][slot] = tensor._replace(name=slot)
-    return tuple(Entry(lead + name, step, slots) for name, slots in found.items() if slots)
+                slots_of[tensor.name][slot] = tensor._replace(name=slot)
+    return tuple(Entry(lead + name, step, slots) for name, slots in slots_of.items() if slots)
 
 
 def _groups(lead: str, engine: Engine) -> list[Group]:
     """One for each of the engine's; those of ZeRO 3 are not the files' groups one by one."""
-    said = engine.ranks[0].groups
-    same = len(said) == len(engine.shapes)
+    options = engine.ranks[0].groups
+    same = len(options) == len(engine.shapes)
     return [
         Group(
             tuple(lead + name for name in shapes),
             (),
-            rate(said[number].get("lr")) if same else None,
-            rate(said[number].get("weight_decay")) if same else None,
-            rate(said[number].get("initial_lr")) if same else None,
-            tuple(key for key in said[number] if type(key) is str)[:100] if same else (),
+            rate(options[number].get("lr")) if same else None,
+            rate(options[number].get("weight_decay")) if same else None,
+            rate(options[number].get("initial_lr")) if same else None,
+            tuple(key for key in options[number] if type(key) is str)[:100] if same else (),
         )
         for number, shapes in enumerate(engine.shapes)
     ]
 
 
-def rate(found: Any) -> float | None:
-    if type(found) is int or type(found) is float:
-        return float(found) if abs(found) < 1e18 else None
+def rate(value: Any) -> float | None:
+    if type(value) is int or type(value) is float:
+        return float(value) if abs(value) < 1e18 else None
     return None

@@ -16,7 +16,7 @@ Shapes = dict[str, tuple[int, ...]]
 
 
 class Vector:
-    """Flat tensors end to end, of which ranges are cut."""
+    """Flat tensors end to end, from which ranges are cut."""
 
     def __init__(self, pieces: Sequence[Tensor]) -> None:
         self.pieces = [piece for piece in pieces if piece.elements]
@@ -32,7 +32,7 @@ class Vector:
             raise CheckpointError(
                 "damaged", "has flat groups that are shorter than what is in them"
             )
-        found = []
+        ranges = []
         index = bisect_right(self.ends, begin)
         while begin < end:
             piece = self.pieces[index]
@@ -44,9 +44,9 @@ class Vector:
                     "not-inspectable", "has flat groups that are no plain vectors"
                 )
             at = piece.begin - first * width
-            found.append(Part(piece.file, at + begin * width, at + stop * width))
+            ranges.append(Part(piece.file, at + begin * width, at + stop * width))
             begin, index = stop, index + 1
-        return found
+        return ranges
 
 
 def group_slices(groups: Sequence[Shapes], ranks: Sequence[Sequence[Tensor]]) -> list[Tensor]:
@@ -54,20 +54,20 @@ def group_slices(groups: Sequence[Shapes], ranks: Sequence[Sequence[Tensor]]) ->
 
     Raises CheckpointError where they do not fill what the ranks hold, but for padding.
     """
-    found = []
+    tensors = []
     for number, shapes in enumerate(groups):
         if any(len(flats) != len(groups) for flats in ranks):
-            said = f"{len(groups)} groups of parameters, and files of another number of them"
-            raise CheckpointError("damaged", f"has {said}")
+            text = f"{len(groups)} groups of parameters, and files of another number of them"
+            raise CheckpointError("damaged", f"has {text}")
         whole = Vector([flats[number] for flats in ranks])
         at = 0
         for name, shape in shapes.items():
             elements = math.prod(shape)
             parts = whole.cut(at, at + elements)
-            found.append(_tensor(name, shape, parts, whole.pieces))
+            tensors.append(_tensor(name, shape, parts, whole.pieces))
             at += elements
         _filled(at, whole.elements, 2 * len(ranks))
-    return found
+    return tensors
 
 
 def rank_slices(groups: Sequence[Shapes], ranks: Sequence[Sequence[Tensor]]) -> list[Tensor]:
@@ -76,7 +76,7 @@ def rank_slices(groups: Sequence[Shapes], ranks: Sequence[Sequence[Tensor]]) -> 
     Raises CheckpointError.
     """
     vectors = [Vector(flats) for flats in ranks]
-    found, at = [], 0
+    tensors, at = [], 0
     for name, shape in (item for shapes in groups for item in shapes.items()):
         elements = math.prod(shape)
         each = -(-elements // len(ranks)) if ranks else 0
@@ -85,21 +85,21 @@ def rank_slices(groups: Sequence[Shapes], ranks: Sequence[Sequence[Tensor]]) -> 
             real = min(each, max(0, elements - number * each))
             vector.cut(at, at + each)
             parts += vector.cut(at, at + real)
-        found.append(_tensor(name, shape, parts, vectors[0].pieces))
+        tensors.append(_tensor(name, shape, parts, vectors[0].pieces))
         at += each
     for vector in vectors:
         _filled(at, vector.elements, 1)
-    return found
+    return tensors
 
 
-def _filled(used: int, there: int, padding: int) -> None:
+def _filled(used: int, available: int, padding: int) -> None:
     """The padding is as the engine makes it: up to a multiple, and none beyond.
 
     Raises CheckpointError.
     """
-    if -(-used // padding) != -(-there // padding):
-        said = f"{there:,} elements in flat groups and parameters of {used:,}"
-        raise CheckpointError("damaged", f"has {said}: the files are not of one save")
+    if -(-used // padding) != -(-available // padding):
+        text = f"{available:,} elements in flat groups and parameters of {used:,}"
+        raise CheckpointError("damaged", f"has {text}: the files are not of one save")
 
 
 def _tensor(

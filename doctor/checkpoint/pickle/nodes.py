@@ -138,11 +138,11 @@ def attributes(value: Any) -> dict[str, Any]:
 
 def state_attributes(state: Any) -> dict[str, Any]:
     """The attributes in an object's state: a dictionary, or one and another for its slots."""
-    found: dict[str, Any] = {}
+    names: dict[str, Any] = {}
     for each in state[:2] if type(state) is tuple else (state,):
         if type(each) is dict:
-            found.update({name: held for name, held in each.items() if type(name) is str})
-    return found
+            names.update({name: held for name, held in each.items() if type(name) is str})
+    return names
 
 
 def members(value: Any) -> list[Any]:

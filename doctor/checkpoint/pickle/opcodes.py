@@ -41,9 +41,9 @@ def _mark(machine: Machine) -> None:
 
 def _marked(machine: Machine) -> list[Any]:
     """What lies above the last mark."""
-    found = machine.stack
+    items = machine.stack
     machine.stack = machine.below.pop()
-    return found
+    return items
 
 
 def _pop(machine: Machine) -> None:
@@ -62,8 +62,8 @@ def _dup(machine: Machine) -> None:
 
 
 def _tuple(machine: Machine) -> None:
-    found = tuple(_marked(machine))
-    machine.stack.append(found)
+    items = tuple(_marked(machine))
+    machine.stack.append(items)
 
 
 def _tuple1(machine: Machine) -> None:
@@ -81,19 +81,19 @@ def _tuple3(machine: Machine) -> None:
 
 
 def _list(machine: Machine) -> None:
-    found = _marked(machine)
-    machine.stack.append(found)
+    items = _marked(machine)
+    machine.stack.append(items)
 
 
 def _dict(machine: Machine) -> None:
-    found = _marked(machine)
+    items = _marked(machine)
     machine.stack.append({})
-    _store(machine.stack[-1], found)
+    _store(machine.stack[-1], items)
 
 
 def _frozenset(machine: Machine) -> None:
-    found = _marked(machine)
-    machine.stack.append(ObjectNode(FROZENSET, appended=found))
+    items = _marked(machine)
+    machine.stack.append(ObjectNode(FROZENSET, appended=items))
 
 
 def _append(machine: Machine) -> None:
@@ -102,40 +102,40 @@ def _append(machine: Machine) -> None:
 
 
 def _appends(machine: Machine) -> None:
-    found = _marked(machine)
-    _extend(machine.stack[-1], found)
+    items = _marked(machine)
+    _extend(machine.stack[-1], items)
 
 
-def _extend(target: Any, found: list[Any]) -> None:
+def _extend(target: Any, items: list[Any]) -> None:
     if type(target) is list:
-        target.extend(found)
+        target.extend(items)
     elif type(target) is ObjectNode:
         if target.appended is None:
             target.appended = []
-        target.appended.extend(found)
+        target.appended.extend(items)
     else:
         raise CheckpointError("damaged", "has a pickle that appends to what is no list")
 
 
 def _setitem(machine: Machine) -> None:
-    found = machine.stack[-2:]
+    items = machine.stack[-2:]
     del machine.stack[-2:]
-    _store(machine.stack[-1], found)
+    _store(machine.stack[-1], items)
 
 
 def _setitems(machine: Machine) -> None:
-    found = _marked(machine)
-    _store(machine.stack[-1], found)
+    items = _marked(machine)
+    _store(machine.stack[-1], items)
 
 
-def _store(target: Any, found: list[Any]) -> None:
+def _store(target: Any, items: list[Any]) -> None:
     if type(target) is ObjectNode:
         if target.items is None:
             target.items = {}
         target = target.items
-    if type(target) is not dict or len(found) % 2:
+    if type(target) is not dict or len(items) % 2:
         raise CheckpointError("damaged", "has a pickle that sets an item of what is no dictionary")
-    pairs = iter(found)
+    pairs = iter(items)
     for key, value in zip(pairs, pairs, strict=True):
         target[key if type(key) is str else hashable(key)] = value
 
@@ -145,10 +145,10 @@ def _store(target: Any, found: list[Any]) -> None:
 
 def _named(machine: Machine, module: str, name: str) -> Global:
     if len(module) > LONGEST_NAME or len(name) > LONGEST_NAME:
-        said = shown(f"{module[:100]}.{name[:100]}")
-        raise CheckpointError("not-inspectable", f"has a pickle with an overlong global {said}")
-    found = Global(module, name)
-    return machine.imports.setdefault(found, found)
+        text = shown(f"{module[:100]}.{name[:100]}")
+        raise CheckpointError("not-inspectable", f"has a pickle with an overlong global {text}")
+    global_ = Global(module, name)
+    return machine.imports.setdefault(global_, global_)
 
 
 def _line_global(machine: Machine) -> Global:
@@ -222,8 +222,8 @@ def _persid(machine: Machine) -> None:
 
 
 def _binpersid(machine: Machine) -> None:
-    found = machine.stack[-1] = Persistent(machine.stack[-1])
-    machine.persistent.append(found)
+    reference = machine.stack[-1] = Persistent(machine.stack[-1])
+    machine.persistent.append(reference)
 
 
 def _constant(value: Any) -> Handler:

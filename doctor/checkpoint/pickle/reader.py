@@ -63,20 +63,20 @@ def read_pickle(data: bytes, at: int = 0) -> Pickled:
         raise CheckpointError("damaged", "has a pickle that describes nothing")
     return Pickled(
         machine.stack[-1],
-        tuple(dict.fromkeys(found.text for found in machine.imports)),
+        tuple(dict.fromkeys(global_.text for global_ in machine.imports)),
         machine.at,
         tuple(machine.persistent),
         machine.protocol,
     )
 
 
-def _run(machine: Machine, left: int) -> None:
+def _run(machine: Machine, budget: int) -> None:
     """Every opcode up to STOP. `left` is the memory that it may take."""
     data, handlers, costs = machine.data, HANDLERS, COSTS
     while (code := data[machine.at]) != STOP:
         machine.at += 1
-        left -= costs[code]
-        if left < 0:
+        budget -= costs[code]
+        if budget < 0:
             raise CheckpointError(
                 "not-inspectable", "has a pickle that makes more than a checkpoint does"
             )

@@ -188,8 +188,8 @@ def long4(machine: Machine) -> None:
 
 def int_(machine: Machine) -> None:
     digits = line(machine, WIDEST)
-    known = {b"00": False, b"01": True}
-    machine.stack.append(known[digits] if digits in known else int(digits))
+    booleans = {b"00": False, b"01": True}
+    machine.stack.append(booleans[digits] if digits in booleans else int(digits))
 
 
 def long_(machine: Machine) -> None:

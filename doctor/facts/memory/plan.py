@@ -74,7 +74,7 @@ def plan(
     size = model_size(job, checkpoint)
     if size is None and isinstance(own, OwnModel) and own.whole and own.parameters:
         trained = own.parameters if own.trainable is None else own.trainable
-        size = Size(own.parameters, trained, own.said)
+        size = Size(own.parameters, trained, own.description)
     if not isinstance(size, Size):
         return size
     room = training_room(target, job_gpus, host)

@@ -39,11 +39,11 @@ def main(path: str, request: str = "") -> None:
         from doctor.checkpoint.contents import ScanRequest, read
 
         scan_request = ScanRequest(path=path, **options)
-        result = read(scan_request, wire.stage, lambda note: wire.tell(note=note))
+        result = read(scan_request, wire.stage, lambda note: wire.send(note=note))
     else:
         result = scan(path, wire.stage)
     answer = msgspec.to_builtins(result)
-    wire.tell(answer=answer if isinstance(result, Unknown) else {"checkpoint": answer})
+    wire.send(answer=answer if isinstance(result, Unknown) else {"checkpoint": answer})
 
 
 if __name__ == "__main__":

@@ -164,6 +164,7 @@ class Reader:
             if remark:
                 self.gpu["unread"]["memory_reserved"] = remark
         self.read_field("compute_mode", "nvmlDeviceGetComputeMode", handle, to=int)
+        self.read_field("persistence", "nvmlDeviceGetPersistenceMode", handle, to=bool)
         count = self.attempt(("processes",), lambda: processes(handle, self.where))
         if count is not None:
             self.gpu["processes"] = count
@@ -188,8 +189,8 @@ class Reader:
 
 
 def versions() -> Dict[str, Any]:
-    """The driver's version and the CUDA that it runs; None if NVML does not return it."""
-    result: Dict[str, Any] = {"version": None, "cuda_version": None}
+    """Version, CUDA and confidential computing of the driver; None if NVML does not return it."""
+    result: Dict[str, Any] = {"version": None, "cuda_version": None, "confidential": None}
     try:
         result["version"] = text(call("nvmlSystemGetDriverVersion"))
     except Refused:
@@ -200,7 +201,23 @@ def versions() -> Dict[str, Any]:
             break
         except Refused:
             continue
+    try:
+        result["confidential"] = bool(call("nvmlSystemGetConfComputeState").ccFeature)
+    except Refused:
+        pass  # stays None
     return result
+
+
+def library() -> Dict[str, Any]:
+    """Where the NVML library was loaded from, and whether that file is the host's, mounted here."""
+    with open("/proc/self/maps", encoding="utf-8", errors="replace") as maps:
+        paths = [line.split(None, 5)[5].strip() for line in maps if "libnvidia-ml.so" in line]
+    if not paths:
+        return {}
+    with open("/proc/self/mountinfo", encoding="utf-8", errors="replace") as mounts:
+        points = {line.split()[4] for line in mounts}
+    above = {point for point in points if "nvidia" in point and paths[0].startswith(point + "/")}
+    return {"nvml_library": paths[0], "nvml_mounted": paths[0] in points or bool(above)}
 
 
 def library_version() -> str:
@@ -216,7 +233,10 @@ def main() -> None:
     try:
         call("nvmlInit")
     except Refused as refused:
-        more = library_version() if refused.code == MISMATCH else ""
+        more = ""
+        if refused.code == MISMATCH:
+            more = library_version()
+            wire.send(note=library())
         wire.send(error=str(refused) + more, code=refused.code)
         return
     driver = versions()

@@ -1,8 +1,8 @@
 """One rank of a sum over all GPUs of the job, checked by value.
 
-Imported by torch_stages.py when it is asked for; standard library and torch only, Python 3.9.
-The ranks meet in a file (`store`), so that no port is needed. The group is not taken down in order,
-which can hang too: the process is ended next.
+Imported by torch_stages.py on demand; standard library and torch only, Python 3.9.
+The ranks meet in a file (`store`), so that no port is needed. The group is not
+destroyed, because that can hang too: the process ends right after.
 """
 
 from __future__ import annotations
@@ -16,18 +16,18 @@ import wire
 
 ELEMENTS = {"cuda": 4 * 2**20, "cpu": 2**14}
 PERIOD = 251
-"""Values repeat with it: a prime, so that pieces which arrive in the wrong place differ."""
+"""The period of the values: a prime, so that a misplaced chunk differs."""
 TIMED = 5
 
 
-def part(rank: int, device: torch.device) -> torch.Tensor:
-    """What a rank gives: small whole numbers, whose sum fp32 holds exactly."""
-    places = torch.arange(ELEMENTS[device.type], device=device) % PERIOD + 1
-    return (places * (rank + 1)).float()
+def contribution(rank: int, device: torch.device) -> torch.Tensor:
+    """What a rank contributes: small whole numbers, whose sum is exact in fp32."""
+    positions = torch.arange(ELEMENTS[device.type], device=device) % PERIOD + 1
+    return (positions * (rank + 1)).float()
 
 
 def run(request: Dict[str, Any]) -> Dict[str, Any]:
-    """Wrong elements of the sum and its bus bandwidth. What torch raises passes through."""
+    """Wrong elements of the sum and its bus bandwidth. Raises what torch raises."""
     import torch.distributed as dist
 
     device, ranks = torch.device(request["device"]), request["ranks"]
@@ -42,24 +42,24 @@ def run(request: Dict[str, Any]) -> Dict[str, Any]:
             timeout=datetime.timedelta(seconds=request["within"]),
         )
     with wire.stage("all_reduce"):
-        found = part(request["rank"], device)
-        dist.all_reduce(found)
-        wrong = int((found != part(0, device) * (ranks * (ranks + 1) // 2)).sum())
+        values = contribution(request["rank"], device)
+        dist.all_reduce(values)
+        wrong = int((values != contribution(0, device) * (ranks * (ranks + 1) // 2)).sum())
     with wire.stage("timed all_reduce"):
-        spent = seconds_of_one(dist, found)
-    moved = 2 * (ranks - 1) / ranks * found.numel() * found.element_size()
-    return {"wrong": wrong, "rate": moved / spent}
+        seconds = seconds_of_one_all_reduce(dist, values)
+    sent = 2 * (ranks - 1) / ranks * values.numel() * values.element_size()
+    return {"wrong": wrong, "rate": sent / seconds}
 
 
-def seconds_of_one(dist: Any, values: torch.Tensor) -> float:
-    """Mean seconds of one all-reduce; the values are of no use afterwards."""
+def seconds_of_one_all_reduce(dist: Any, values: torch.Tensor) -> float:
+    """Mean seconds of one all-reduce; overwrites the values."""
     cuda = values.device.type == "cuda"
     values.zero_()
     if cuda:
         torch.cuda.synchronize(values.device)
-    began = time.perf_counter()
+    started = time.perf_counter()
     for _ in range(TIMED):
         dist.all_reduce(values)
     if cuda:
         torch.cuda.synchronize(values.device)
-    return (time.perf_counter() - began) / TIMED
+    return (time.perf_counter() - started) / TIMED

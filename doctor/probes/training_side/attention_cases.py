@@ -1,7 +1,7 @@
-"""The shapes of the attention trial, their inputs, and what float64 makes of them.
+"""The shapes of the attention trial, their inputs, and their float64 reference.
 
-Imported by attention_trial.py; standard library and torch only, Python 3.9. The softmax is spelled
-out, forward and backward, in blocks of queries: no kernel under trial takes part in the reference.
+Imported by attention_trial.py; standard library and torch only, Python 3.9. The softmax is written
+out, forward and backward, in blocks of queries: the reference uses none of the kernels under test.
 """
 
 from __future__ import annotations
@@ -16,11 +16,13 @@ PARTS = ("output", "dq", "dk", "dv")
 SEED = 22
 GIB = 1 << 30
 BUDGET = 4 * GIB
-"""Bytes that the reference of one case may take, and on a CPU its inputs."""
+"""Upper bound in bytes for the reference of one case, and on a CPU for its inputs."""
+FREE_SHARE = 4
+"""On a GPU the reference uses at most this part of the free memory."""
 COPIES = 4
-"""Matrices of scores in float64 that the reference holds at a time."""
+"""Matrices of scores in float64 that the reference holds at once."""
 WORK, WORK_OF_CPU = 10**13, 25 * 10**8
-"""heads * queries * keys * head_dim of one trial: some seconds on a small GPU, and on a CPU."""
+"""heads * queries * keys * head_dim of one trial: a few seconds on a small GPU, and on a CPU."""
 EXACT, ALONE = 10**11, 5 * 10**11
 """The same of the reference, and of a single head of it."""
 LARGE = 240.0
@@ -43,7 +45,7 @@ HIDDEN, ALL, EMPTY_ROW = MASKS
 
 
 class Case(NamedTuple):
-    """card_sections.AttentionCase, and what makes its inputs special."""
+    """doctor.facts.load.AttentionCase, and how its inputs are built."""
 
     name: str
     batch: int
@@ -61,29 +63,29 @@ class Case(NamedTuple):
     note: str = ""
     left_out: bool = False
     expanded: bool = False
-    """Keys and values of one head, seen by all of them through a stride of 0."""
+    """One head of keys and values, expanded to all heads with a stride of 0."""
     negative: bool = False
-    """Every logit is strongly negative."""
+    """Every logit is large and negative."""
 
     def record(self) -> Dict[str, Any]:
-        own = ("expanded", "negative")
-        return {name: value for name, value in self._asdict().items() if name not in own}
+        internal = ("expanded", "negative")
+        return {name: value for name, value in self._asdict().items() if name not in internal}
 
     @property
     def too_big_for_math(self) -> bool:
-        """It keeps about six matrices of scores in fp32."""
+        """Whether the math backend, with about six fp32 score matrices, exceeds the budget."""
         return self.batch * self.heads * self.queries * self.keys * 4 * 6 > BUDGET
 
 
-def listed(device: torch.device, shape: Optional[List[int]]) -> List[Case]:
-    """The cases in order of importance: what is late may be cut short."""
+def list_cases(device: torch.device, shape: Optional[List[int]]) -> List[Case]:
+    """The cases, most important first: the last ones may be dropped when time runs out."""
     long = LONG if device.type == "cuda" else LESS_LONG
     work = WORK if device.type == "cuda" else WORK_OF_CPU
-    own = [] if shape is None else [of_job(shape, memory(device), work)]
+    of_user = [] if shape is None else [case_of_job(shape, memory(device), work)]
     cudnn, decode, broadcast = "pytorch-196678", "pytorch-193893", "pytorch-191937"
     return [
         Case("causal", 2, 2, 2, 160, 160, 64, causal=True),
-        *own,
+        *of_user,
         Case("no mask", 2, 2, 2, 160, 160, 64),
         Case("boolean mask", 2, 2, 2, 160, 160, 64, mask=HIDDEN),
         Case(
@@ -115,42 +117,44 @@ def listed(device: torch.device, shape: Optional[List[int]]) -> List[Case]:
 
 
 def memory(device: torch.device) -> int:
-    """Bytes that inputs, outputs and gradients of a case may take."""
+    """Bytes available for the inputs, outputs and gradients of a case."""
     if device.type == "cuda":
         return int(torch.cuda.mem_get_info(device)[0]) // 2
     return BUDGET
 
 
-def of_job(shape: List[int], memory: int, work: int) -> Case:
-    """The user's own shape, causal; batch and heads are cut to what fits."""
+def case_of_job(shape: List[int], memory: int, work: int) -> Case:
+    """The user's own shape, causal, with batch and heads reduced to what fits."""
     batch, heads, tokens, head_dim = shape
     case = Case("your shape", batch, heads, heads, tokens, tokens, head_dim, causal=True, job=True)
     bytes_of_head = tokens * head_dim * 2 * 16
-    """Inputs, output, gradients and a kernel's own fp32 copies."""
+    """Inputs, output, gradients and the kernel's fp32 copies."""
     products = tokens * tokens * head_dim
-    fit = min(memory // bytes_of_head, work // products)
-    if fit < 1 or products > ALONE:
-        said = "left out: one head of it is too much for a quick look on this device"
-        return case._replace(left_out=True, note=said)
-    some = min(heads, fit)
-    samples = min(batch, fit // some)
+    fitting = min(memory // bytes_of_head, work // products)
+    if fitting < 1 or products > ALONE:
+        note = "left out: a single head is too large for a quick test on this device"
+        return case._replace(left_out=True, note=note)
+    heads_tried = min(heads, fitting)
+    samples = min(batch, fitting // heads_tried)
     notes = []
-    if samples < batch or some < heads:
-        notes.append("tried with batch %d and %d heads, which fits here" % (samples, some))
-    total = samples * some
+    if samples < batch or heads_tried < heads:
+        notes.append("tried with batch %d and %d heads, which fits here" % (samples, heads_tried))
+    total = samples * heads_tried
     if (count := len(heads_of(total, tokens, tokens, head_dim))) < total:
         notes.append("compared on %d of %d heads" % (count, total))
-    return case._replace(batch=samples, heads=some, kv_heads=some, note="; ".join(notes))
+    return case._replace(
+        batch=samples, heads=heads_tried, kv_heads=heads_tried, note="; ".join(notes)
+    )
 
 
 def heads_of(total: int, queries: int, keys: int, head_dim: int) -> List[int]:
-    """The heads of all samples that are compared: all, or some that are spread over them."""
-    fit = min(BUDGET // (COPIES * 8 * queries * keys), EXACT // (queries * keys * head_dim))
-    count = max(1, min(total, fit))
+    """Indices of the heads to compare, over all samples: all of them, or an even selection."""
+    fitting = min(BUDGET // (COPIES * 8 * queries * keys), EXACT // (queries * keys * head_dim))
+    count = max(1, min(total, fitting))
     return [index * total // count for index in range(count)]
 
 
-class Given(NamedTuple):
+class Inputs(NamedTuple):
     """Inputs of a case, rounded to its dtype."""
 
     q: torch.Tensor
@@ -160,12 +164,12 @@ class Given(NamedTuple):
     """Gradient of the output, (batch, queries, heads * head_dim)."""
     mask: Optional[torch.Tensor]
     rows: Optional[torch.Tensor]
-    """Queries that see something; None: all do."""
+    """Queries with at least one visible key; None: all of them."""
     heads: Optional[List[int]]
-    """Heads of all samples that are compared; None: all are."""
+    """Indices of the compared heads, over all samples; None: all of them."""
 
 
-def inputs(case: Case, dtype: torch.dtype, device: torch.device) -> Given:
+def inputs(case: Case, dtype: torch.dtype, device: torch.device) -> Inputs:
     draw = torch.Generator(device).manual_seed(SEED)
 
     def normal(*shape: int) -> torch.Tensor:
@@ -184,9 +188,9 @@ def inputs(case: Case, dtype: torch.dtype, device: torch.device) -> Given:
             rows = mask.any(-1)
             upstream = upstream * rows[:, None]
     total = case.batch * case.heads
-    if len(some := heads_of(total, case.queries, case.keys, case.head_dim)) < total:
-        heads = some
-    return Given(q, k, v, upstream, mask, rows, heads)
+    if len(selected := heads_of(total, case.queries, case.keys, case.head_dim)) < total:
+        heads = selected
+    return Inputs(q, k, v, upstream, mask, rows, heads)
 
 
 def arguments(
@@ -209,31 +213,38 @@ def arguments(
     return q, k, v, keywords
 
 
-def picked(value: torch.Tensor, heads: Optional[List[int]]) -> torch.Tensor:
+def select_heads(value: torch.Tensor, heads: Optional[List[int]]) -> torch.Tensor:
     """The compared heads of a (batch, heads, tokens, dim) tensor, as (heads, tokens, dim)."""
     flat = value.flatten(0, 1)
     return flat if heads is None else flat[heads]
 
 
-def reference(case: Case, given: Given) -> Tuple[Dict[str, torch.Tensor], float]:
+def reference_bytes(device: torch.device) -> int:
+    """Bytes that the reference may use: a part of what is free, so that a small GPU has room."""
+    if device.type != "cuda":
+        return BUDGET
+    return min(BUDGET, int(torch.cuda.mem_get_info(device)[0]) // FREE_SHARE)
+
+
+def reference(case: Case, tensors: Inputs) -> Tuple[Dict[str, torch.Tensor], float]:
     """Output, dq, dk and dv of the compared heads in float64, and the lowest log-sum-exp."""
-    home = torch.device("cpu") if given.q.device.type == "mps" else given.q.device
+    home = torch.device("cpu") if tensors.q.device.type == "mps" else tensors.q.device
     group = case.heads // case.kv_heads
 
     def wide(value: torch.Tensor) -> torch.Tensor:
-        return picked(value, given.heads).to(home).double()
+        return select_heads(value, tensors.heads).to(home).double()
 
-    split = given.upstream.view(case.batch, case.queries, case.heads, case.head_dim)
-    q, upstream = wide(given.q), wide(split.transpose(1, 2))
-    k, v = (wide(each.repeat_interleave(group, 1)) for each in (given.k, given.v))
-    mask = None if given.mask is None else given.mask.to(home)
-    rows = max(1, BUDGET // (COPIES * 8 * len(q) * case.keys))
+    split = tensors.upstream.view(case.batch, case.queries, case.heads, case.head_dim)
+    q, upstream = wide(tensors.q), wide(split.transpose(1, 2))
+    k, v = (wide(each.repeat_interleave(group, 1)) for each in (tensors.k, tensors.v))
+    mask = None if tensors.mask is None else tensors.mask.to(home)
+    rows = max(1, reference_bytes(home) // (COPIES * 8 * len(q) * case.keys))
     exact = {name: torch.zeros_like(like) for name, like in zip(PARTS, (q, q, k, v))}
     lowest = torch.zeros(())
     for at in range(0, case.queries, rows):
-        some = slice(at, at + rows)
-        part = block(case, q[:, some], k, v, upstream[:, some], mask, at)
-        exact["output"][:, some], exact["dq"][:, some] = part["output"], part["dq"]
+        span = slice(at, at + rows)
+        part = block(case, q[:, span], k, v, upstream[:, span], mask, at)
+        exact["output"][:, span], exact["dq"][:, span] = part["output"], part["dq"]
         exact["dk"] += part["dk"]
         exact["dv"] += part["dv"]
         lowest = torch.minimum(lowest, part["lse"].cpu()) if at else part["lse"].cpu()
@@ -252,7 +263,7 @@ def block(
     mask: Optional[torch.Tensor],
     at: int,
 ) -> Dict[str, torch.Tensor]:
-    """The share of the queries from `at` on; q, k and v are (heads, tokens, dim)."""
+    """The contribution of the queries from `at` on; q, k and v are (heads, tokens, dim)."""
     scale = 1.0 / math.sqrt(case.head_dim)
     scores = q @ k.transpose(-1, -2) * scale
     if case.causal:

@@ -2,9 +2,9 @@
 
     python attention_implementations.py FD DEVICE PRECISION
 
-A note per implementation, {"implementation": {card_sections.Implementation}}, and an empty answer.
-torch and transformers are imported inside; Python 3.9, run by path. Nothing is read from a disk or
-a hub: the model is drawn from its config, and all get the same weights, rounded alike.
+One note per implementation, {"implementation": {Implementation of doctor.facts.load}}, and an
+empty answer. torch and transformers are imported inside; Python 3.9, run by path. No weights are
+read or downloaded: all implementations get the same randomly initialized, rounded weights.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ SHAPE: Dict[str, Any] = {
 BATCH, LENGTH, SEED = 2, 96, 23
 
 
-def offered(device: str, precision: str) -> List[str]:
+def available(device: str, precision: str) -> List[str]:
     """eager and sdpa, and flash_attention_2 on a GPU where its package is there; not in fp32."""
     usable = device.startswith("cuda") and precision != "fp32"
     flash = usable and importlib.util.find_spec("flash_attn") is not None
@@ -49,7 +49,7 @@ def build(name: str, device: str, dtype: Any) -> Any:
 
 
 def step(model: Any, tokens: Any) -> Tuple[Any, List[Any]]:
-    """Logits, and the gradients that attention passes on: those of its projections."""
+    """Logits, and the gradients that attention passes on: of its projections."""
     import torch
 
     model.zero_grad()
@@ -62,30 +62,30 @@ def step(model: Any, tokens: Any) -> Tuple[Any, List[Any]]:
     return logits.detach(), [gradient for _, gradient in named]
 
 
-def off(got: Any, exact: Any) -> float:
+def relative_error(result: Any, exact: Any) -> float:
     """Relative Frobenius error."""
-    seen, right = got.cpu().double(), exact.cpu().double()
-    return float((seen - right).norm() / right.norm())
+    actual, expected = result.cpu().double(), exact.cpu().double()
+    return float((actual - expected).norm() / expected.norm())
 
 
 def largest(errors: List[float]) -> Any:
-    """The largest one; what is not a number is larger."""
+    """The largest error; NaN counts as larger than any number."""
     return wire.number(max(errors, key=lambda error: (error != error, error)))
 
 
 def attempt(name: str, device: str, dtype: Any, tokens: Any, exact: Any) -> Dict[str, Any]:
-    """card_sections.Implementation of one."""
-    began = time.perf_counter()
+    """doctor.facts.load.Implementation of one."""
+    started = time.perf_counter()
     try:
         logits, gradients = step(build(name, device, dtype), tokens)
     except Exception as error:
-        spent = time.perf_counter() - began
-        return {"name": name, "ended": {"how": "error", "detail": wire.said(error)[:500],
-                                        "seconds": spent}}  # fmt: skip
-    ended = {"how": "ok", "seconds": time.perf_counter() - began}
+        seconds = time.perf_counter() - started
+        return {"name": name, "ended": {"how": "error", "detail": wire.describe(error)[:500],
+                                        "seconds": seconds}}  # fmt: skip
+    ended = {"how": "ok", "seconds": time.perf_counter() - started}
     errors = {
-        "error": wire.number(off(logits, exact[0])),
-        "grad_error": largest([off(*pair) for pair in zip(gradients, exact[1])]),
+        "error": wire.number(relative_error(logits, exact[0])),
+        "grad_error": largest([relative_error(*pair) for pair in zip(gradients, exact[1])]),
     }
     return dict(errors, name=name, ended=ended)
 
@@ -104,17 +104,17 @@ def run(device: str, precision: str) -> None:
     with wire.stage("eager in fp32"):
         rounded = build("eager", device, dtype).float()
         exact = step(rounded, tokens)
-    for name in offered(device, precision):
+    for name in available(device, precision):
         with wire.stage(name):
-            seen = attempt(name, device, dtype, tokens, exact)
-        wire.tell(note={"implementation": seen})
+            record = attempt(name, device, dtype, tokens, exact)
+        wire.send(note={"implementation": record})
 
 
 if __name__ == "__main__":
     try:
         run(sys.argv[2], sys.argv[3])
     except Exception as error:
-        wire.tell(error=wire.said(error))
+        wire.send(error=wire.describe(error))
         os._exit(1)
-    wire.tell(answer={})
+    wire.send(answer={})
     os._exit(0)

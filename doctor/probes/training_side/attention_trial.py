@@ -1,12 +1,12 @@
 """Every backend of scaled_dot_product_attention, forward and backward, against float64.
 
-Imported by torch_stages.py when it is asked for; standard library and torch only, Python 3.9.
+Imported by torch_stages.py on demand; standard library and torch only, Python 3.9.
 One note per finished trial, so that a crash loses one trial only:
-    {"cases": [{card_sections.AttentionCase}, ...]}     first of all
-    {"trial": {card_sections.Trial}}
+    {"cases": [{doctor.facts.load.AttentionCase}, ...]}     first
+    {"trial": {doctor.facts.load.Trial}}
     {"group": "causal/bf16", "lowest_lse": -3.1}        once the reference is there
     {"group": "causal/bf16", "default": "flash", "sure": true}
-        what torch takes when nothing is switched; sure after a call, for the order is set lazily
+        the default backend; sure after a call, because the order is set lazily
 A trial's stage is called "causal/bf16/flash"; `done` in the request names those to leave out.
 """
 
@@ -35,40 +35,42 @@ MEMBERS = {
 CHOICES = {-1: "none", 0: "math", 1: "flash", 2: "mem_efficient", 3: "cudnn", 4: "overrideable"}
 DTYPES = {"bf16": torch.bfloat16, "fp16": torch.float16}
 REFUSALS = ("No available kernel", "No viable backend")
-"""How torch's message begins where no switched-on backend takes the call."""
+"""How torch's message begins when no enabled backend accepts the call."""
 MEMORY = ("out of memory", "can't allocate memory", "not enough memory")
 
 
-class NotOffered(Exception):
-    """This torch has no such backend."""
+class BackendUnavailable(Exception):
+    """This torch does not have the backend."""
 
 
 @contextlib.contextmanager
-def only(backend: str) -> Iterator[None]:
-    """Switch every other backend off. Raises NotOffered."""
+def only_backend(backend: str) -> Iterator[None]:
+    """Switch every other backend off. Raises BackendUnavailable."""
     try:
         from torch.nn.attention import SDPBackend, sdpa_kernel
     except ImportError:  # before torch 2.3
         if backend == "cudnn":
-            raise NotOffered("torch %s has no such backend" % torch.__version__) from None
+            raise BackendUnavailable(
+                "torch %s does not have this backend" % torch.__version__
+            ) from None
         switches = {name: name == backend for name in ("flash", "mem_efficient", "math")}
         with torch.backends.cuda.sdp_kernel(**{"enable_" + n: on for n, on in switches.items()}):
             yield
         return
     if not hasattr(SDPBackend, MEMBERS[backend]):
-        raise NotOffered("torch %s has no such backend" % torch.__version__)
+        raise BackendUnavailable("torch %s does not have this backend" % torch.__version__)
     with sdpa_kernel(getattr(SDPBackend, MEMBERS[backend])):
         yield
 
 
 class Group(NamedTuple):
-    """One case in one dtype: its inputs and what they must give."""
+    """One case in one dtype: its inputs and reference."""
 
     case: Any
     dtype: str
-    given: Any
+    inputs: Any
     exact: Optional[Dict[str, torch.Tensor]]
-    """None: no reference is possible, only finiteness is looked at."""
+    """None: no reference is possible, only finiteness is checked."""
 
     @property
     def name(self) -> str:
@@ -76,19 +78,19 @@ class Group(NamedTuple):
 
 
 def attempt(group: Group, backend: str) -> Tuple[Dict[str, torch.Tensor], float]:
-    """Output and gradients of one backend, and the seconds they took."""
-    given = group.given
-    leaves = [tensor.detach().requires_grad_() for tensor in (given.q, given.k, given.v)]
-    began = time.perf_counter()
-    with only(backend):
-        q, k, v, keywords = cases.arguments(group.case, leaves, given.mask)
+    """Output and gradients of one backend, and their time in seconds."""
+    tensors = group.inputs
+    leaves = [tensor.detach().requires_grad_() for tensor in (tensors.q, tensors.k, tensors.v)]
+    started = time.perf_counter()
+    with only_backend(backend):
+        q, k, v, keywords = cases.arguments(group.case, leaves, tensors.mask)
         output = F.scaled_dot_product_attention(q, k, v, **keywords)
         # As models do; a gradient of other strides than the output's was a trigger in torch 2.5.0.
-        merged = output.transpose(1, 2).reshape(given.upstream.shape)
-        (merged * given.upstream).sum().backward()
-    synchronize(given.q.device)
-    spent = time.perf_counter() - began
-    return dict(zip(cases.PARTS, (output.detach(), *(leaf.grad for leaf in leaves)))), spent
+        merged = output.transpose(1, 2).reshape(tensors.upstream.shape)
+        (merged * tensors.upstream).sum().backward()
+    synchronize(tensors.q.device)
+    seconds = time.perf_counter() - started
+    return dict(zip(cases.PARTS, (output.detach(), *(leaf.grad for leaf in leaves)))), seconds
 
 
 def synchronize(device: torch.device) -> None:
@@ -98,116 +100,118 @@ def synchronize(device: torch.device) -> None:
         torch.mps.synchronize()
 
 
-def compared(group: Group, got: Dict[str, torch.Tensor]) -> Dict[str, Any]:
-    """Errors and counts as card_sections.Trial has them."""
-    if group.given.rows is not None:  # rows that see nothing have no right answer
+def compare(group: Group, result: Dict[str, torch.Tensor]) -> Dict[str, Any]:
+    """Errors and counts as doctor.facts.load.Trial has them."""
+    if group.inputs.rows is not None:  # rows without a visible key have no defined result
         for name in ("output", "dq"):
-            got[name] = got[name][..., group.given.rows, :]
-    counts = {name: int((~torch.isfinite(value)).sum()) for name, value in got.items()}
+            result[name] = result[name][..., group.inputs.rows, :]
+    counts = {name: int((~torch.isfinite(value)).sum()) for name, value in result.items()}
     bad = {name: count for name, count in counts.items() if count}
     if group.exact is None:
         return {"nonfinite": bad}
     errors = {}
     for name, exact in group.exact.items():
-        seen = cases.picked(got[name], group.given.heads).to(exact.device).double()
-        off = (seen - exact).norm() / exact.norm().clamp_min(1e-300)
-        errors[name] = wire.number(float(off))
+        actual = cases.select_heads(result[name], group.inputs.heads).to(exact.device).double()
+        error = (actual - exact).norm() / exact.norm().clamp_min(1e-300)
+        errors[name] = wire.number(float(error))
     return {"nonfinite": bad, "errors": errors}
 
 
-def reason(error: Exception, warned: List[warnings.WarningMessage]) -> Optional[str]:
-    """Why torch did not take the backend, in its own words; None where it broke instead."""
-    said: str = wire.said(error)
-    if isinstance(error, NotOffered):
+def refusal_reason(error: Exception, captured: List[warnings.WarningMessage]) -> Optional[str]:
+    """Why torch refused the backend, in its own words; None if the backend failed instead."""
+    message: str = wire.describe(error)
+    if isinstance(error, BackendUnavailable):
         return str(error)
-    if any(words in said for words in MEMORY):
-        return said
-    if not any(words in said for words in REFUSALS):
+    if any(words in message for words in MEMORY):
+        return message
+    if not any(words in message for words in REFUSALS):
         return None
-    told = [str(each.message).split(" (Triggered internally")[0] for each in warned]
-    causes = [line for line in dict.fromkeys(told) if not line.endswith("not used because:")]
-    return "; ".join(causes)[:500] or said
+    lines = [str(each.message).split(" (Triggered internally")[0] for each in captured]
+    causes = [line for line in dict.fromkeys(lines) if not line.endswith("not used because:")]
+    return "; ".join(causes)[:500] or message
 
 
 def trial(group: Group, backend: str) -> Tuple[Dict[str, Any], Optional[Exception]]:
-    """card_sections.Trial, and the error if the backend broke."""
-    began = time.perf_counter()
-    told: Dict[str, Any] = {"backend": backend, "dtype": group.dtype, "case": group.case.name}
-    with warnings.catch_warnings(record=True) as warned:
+    """doctor.facts.load.Trial, and the error if the backend failed."""
+    started = time.perf_counter()
+    record: Dict[str, Any] = {"backend": backend, "dtype": group.dtype, "case": group.case.name}
+    with warnings.catch_warnings(record=True) as captured:
         warnings.simplefilter("always")
         try:
-            got, spent = attempt(group, backend)
-            return dict(told, ended={"how": "ok", "seconds": spent}, **compared(group, got)), None
+            result, seconds = attempt(group, backend)
+            return dict(
+                record, ended={"how": "ok", "seconds": seconds}, **compare(group, result)
+            ), None
         except Exception as error:
-            spent = time.perf_counter() - began
-            refused = reason(error, warned)
+            seconds = time.perf_counter() - started
+            refused = refusal_reason(error, captured)
             if refused is not None:
-                return dict(told, ended={"how": "ok", "seconds": spent}, refused=refused), None
-            ended = {"how": "error", "detail": wire.said(error)[:500], "seconds": spent}
-            return dict(told, ended=ended), error
+                return dict(record, ended={"how": "ok", "seconds": seconds}, refused=refused), None
+            ended = {"how": "error", "detail": wire.describe(error)[:500], "seconds": seconds}
+            return dict(record, ended=ended), error
 
 
-def leave_if_broken(device: torch.device) -> None:
-    """A CUDA error sticks to its process: what follows wants a new one."""
+def exit_if_broken(device: torch.device) -> None:
+    """A CUDA error persists in its process: the next trial needs a new one."""
     try:
         synchronize(device)
     except Exception:
         os._exit(1)
 
 
-def choice(group: Group) -> Optional[str]:
-    """The backend that torch takes by itself."""
-    ask = getattr(torch, "_fused_sdp_choice", None)
-    if ask is None:
+def default_backend(group: Group) -> Optional[str]:
+    """The backend that torch selects by default."""
+    choose = getattr(torch, "_fused_sdp_choice", None)
+    if choose is None:
         return None
-    given = group.given
-    leaves = [tensor.detach().requires_grad_() for tensor in (given.q, given.k, given.v)]
-    q, k, v, keywords = cases.arguments(group.case, leaves, given.mask)
+    tensors = group.inputs
+    leaves = [tensor.detach().requires_grad_() for tensor in (tensors.q, tensors.k, tensors.v)]
+    q, k, v, keywords = cases.arguments(group.case, leaves, tensors.mask)
     try:
-        return CHOICES.get(int(ask(q, k, v, **keywords)))
+        return CHOICES.get(int(choose(q, k, v, **keywords)))
     except Exception:
         return None
 
 
-def prepared(case: Any, dtype: str, device: torch.device) -> Group:
-    """Inputs and reference of a group; the lowest log-sum-exp is told."""
-    given = cases.inputs(case, DTYPES[dtype], device)
+def prepare(case: Any, dtype: str, device: torch.device) -> Group:
+    """Inputs and reference of a group; the lowest log-sum-exp is noted."""
+    tensors = cases.inputs(case, DTYPES[dtype], device)
     exact = None
     if case.judged == "error":
-        exact, lowest = cases.reference(case, given)
-        wire.tell(note={"group": "%s/%s" % (case.name, dtype), "lowest_lse": wire.number(lowest)})
-    return Group(case, dtype, given, exact)
+        exact, lowest = cases.reference(case, tensors)
+        wire.send(note={"group": "%s/%s" % (case.name, dtype), "lowest_lse": wire.number(lowest)})
+    return Group(case, dtype, tensors, exact)
 
 
-def run_group(case: Any, dtype: str, device: torch.device, wanted: List[str]) -> None:
+def run_group(case: Any, dtype: str, device: torch.device, backends: List[str]) -> None:
     """The trials of one case in one dtype; a note each."""
     name = "%s/%s" % (case.name, dtype)
     with wire.stage(name + "/reference"):
         try:
-            group = prepared(case, dtype, device)
+            group = prepare(case, dtype, device)
         except Exception as error:
-            for backend in wanted:
-                told = {"backend": backend, "dtype": dtype, "case": case.name}
+            for backend in backends:
+                record = {"backend": backend, "dtype": dtype, "case": case.name}
                 ended = {"how": "ok"}
-                refused = "no reference: " + wire.said(error)[:400]
-                wire.tell(note={"trial": dict(told, ended=ended, refused=refused)})
-            leave_if_broken(device)
+                refused = "no reference: " + wire.describe(error)[:400]
+                wire.send(note={"trial": dict(record, ended=ended, refused=refused)})
+            exit_if_broken(device)
             return
     with wire.stage(name + "/choice"):
-        wire.tell(note={"group": name, "default": choice(group), "sure": False})
-    for backend in wanted:
+        wire.send(note={"group": name, "default": default_backend(group), "sure": False})
+    for backend in backends:
         with wire.stage("%s/%s" % (name, backend)):
             if backend == "math" and case.too_big_for_math:
                 refused = "not tried: the scores of all heads need more than 4 GiB"
-                told = {"backend": backend, "dtype": dtype, "case": case.name}
-                seen, failed = dict(told, ended={"how": "ok"}, refused=refused), None
+                record = {"backend": backend, "dtype": dtype, "case": case.name}
+                outcome, failure = dict(record, ended={"how": "ok"}, refused=refused), None
             else:
-                seen, failed = trial(group, backend)
-        wire.tell(note={"trial": seen})
-        if failed is not None:
-            leave_if_broken(device)
+                outcome, failure = trial(group, backend)
+        wire.send(note={"trial": outcome})
+        if failure is not None:
+            exit_if_broken(device)
     with wire.stage(name + "/choice"):
-        wire.tell(note={"group": name, "default": choice(group), "sure": True})
+        wire.send(note={"group": name, "default": default_backend(group), "sure": True})
 
 
 def run(request: Dict[str, Any]) -> Dict[str, Any]:
@@ -217,18 +221,18 @@ def run(request: Dict[str, Any]) -> Dict[str, Any]:
         torch.set_num_threads(1)
     deadline = time.perf_counter() + request["within"]
     done = set(request["done"])
-    listed = cases.listed(device, request["shape"])
-    wire.tell(note={"cases": [case.record() for case in listed]})
+    all_cases = cases.list_cases(device, request["shape"])
+    wire.send(note={"cases": [case.record() for case in all_cases]})
     dtypes = sorted(DTYPES, key=lambda dtype: dtype != request["precision"])
-    for case in listed:
+    for case in all_cases:
         for dtype in dtypes[:1] if request.get("quick") else dtypes:
             name = "%s/%s" % (case.name, dtype)
             if case.left_out or {name + "/reference", name + "/choice"} & done:
                 continue
-            wanted = [each for each in BACKENDS if "%s/%s" % (name, each) not in done]
+            backends = [each for each in BACKENDS if "%s/%s" % (name, each) not in done]
             if time.perf_counter() > deadline:
                 return {"cut_short": "time was up before %s" % name}
-            run_group(case, dtype, device, wanted)
+            run_group(case, dtype, device, backends)
     if device.type == "cuda":
         torch.cuda.empty_cache()
     return {"cut_short": ""}

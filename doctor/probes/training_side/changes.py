@@ -1,7 +1,7 @@
-"""A training with one thing changed: what the doctor varies to find the cause of a fault.
+"""A training with one thing changed: what the diagnosis varies to find the cause of a fault.
 
-Imported by torch_stages.py when it is asked for; standard library and torch only, Python 3.9.
-Each change starts from the training as it was asked for; they do not add up.
+Imported by torch_stages.py on demand; standard library and torch only, Python 3.9.
+Each change starts from the original training; changes do not accumulate.
 """
 
 from __future__ import annotations
@@ -17,8 +17,6 @@ subjects = wire.sibling("subjects")
 
 NotPossible = subjects.NotPossible
 
-FRESH_SEED = 67280421310721
-"""What torch's generators start with: code that draws without a seed draws the same again."""
 OTHER_BATCH = 22
 RATE = 0.1
 OFF: Dict[str, Tuple[str, ...]] = {
@@ -29,19 +27,19 @@ OFF: Dict[str, Tuple[str, ...]] = {
 """Attention kernels that a change switches off. With flash alone off, cuDNN might step in."""
 CUDNN_DEVICES = ("cuda",)
 SWITCHED_DEVICES = ("cuda", "cpu")
-"""Devices whose attention heeds torch.backends.cuda's switches; the CPU has flash and math."""
+"""Devices whose attention obeys torch.backends.cuda's switches; the CPU has flash and math."""
 
 
-SEEN = "_doctor_built"
-"""Attribute of a parameter that was built before in this process."""
+BUILT_BEFORE = "_doctor_built"
+"""Attribute set on every parameter that was built in this process."""
 
 
 class Stale(Exception):
-    """The user's code gave a model again that may have been trained on: ask in a new process."""
+    """The user's code returned a model that may already have been trained: use a new process."""
 
 
 class Plan(NamedTuple):
-    """One training as it is asked for: what is built, and how it runs."""
+    """One training: what is built, and how it runs."""
 
     subject: Dict[str, Any]
     device: torch.device
@@ -50,23 +48,22 @@ class Plan(NamedTuple):
     lr: float
 
     def build(self, **changes: Any) -> Any:
-        """The subject, drawn as in a fresh process. Raises Stale where it is not a fresh one."""
-        training_step.freed(self.device)
-        torch.manual_seed(FRESH_SEED)
-        built = subjects.build(self.subject, self.device, self.recipe, **changes)
-        weights = list(built.module.parameters())
-        if any(hasattr(weight, SEEN) for weight in weights):
+        """The subject, initialized as in a fresh process. Raises Stale if it is not a fresh one."""
+        training_step.free_memory(self.device)
+        subject = subjects.build(self.subject, self.device, self.recipe, **changes)
+        weights = list(subject.module.parameters())
+        if any(hasattr(weight, BUILT_BEFORE) for weight in weights):
             raise Stale
         for weight in weights:
-            setattr(weight, SEEN, True)
-        return built
+            setattr(weight, BUILT_BEFORE, True)
+        return subject
 
     def training(self, subject: Any) -> Any:
         return training_step.Training(subject, self.device, self.precision, self.recipe, self.lr)
 
 
-def plan(request: Dict[str, Any]) -> Plan:
-    """The training that a request describes; the small model by default."""
+def read_plan(request: Dict[str, Any]) -> Plan:
+    """The training described by a request; the small model by default."""
     return Plan(
         request.get("subject", {"kind": "small"}),
         torch.device(request["device"]),
@@ -76,53 +73,53 @@ def plan(request: Dict[str, Any]) -> Plan:
     )
 
 
-def attempt(stage: Any, asked: Plan, change: str) -> Dict[str, Any]:
+def attempt(stage: Any, plan: Plan, change: str) -> Dict[str, Any]:
     """The training with this change, as sections.Smoke has it. Raises NotPossible."""
     with contextlib.ExitStack() as undo:
-        make, runs = varied(asked, change, undo)
-        told = training_step.run(stage, make, runs.device, runs.precision, runs.recipe, runs.lr)
-        return told  # type: ignore[no-any-return]
+        make, changed = varied(plan, change, undo)
+        how = (changed.device, changed.precision, changed.recipe, changed.lr)
+        return training_step.run(stage, make, *how)  # type: ignore[no-any-return]
 
 
-def varied(asked: Plan, change: str, undo: contextlib.ExitStack) -> Tuple[Callable[[], Any], Plan]:
-    """What builds the subject, and how it runs then; `undo` puts switches back."""
+def varied(plan: Plan, change: str, undo: contextlib.ExitStack) -> Tuple[Callable[[], Any], Plan]:
+    """The builder of the changed subject, and its plan; `undo` restores the switches."""
     if change in OFF:
-        return lambda: _without(asked, OFF[change], undo), asked
+        return lambda: _without_kernels(plan, OFF[change], undo), plan
     if change == "fp32-weights":
-        return lambda: _widened(asked), asked._replace(recipe="amp")
+        return lambda: _with_fp32_weights(plan), plan._replace(recipe="amp")
     if change == "fp32":
-        runs = asked._replace(precision="fp32", recipe="amp")
-        return lambda: _all_widened(asked), runs
+        changed = plan._replace(precision="fp32", recipe="amp")
+        return lambda: _in_fp32(plan), changed
     if change == "lower-lr":
-        return asked.build, asked._replace(lr=asked.lr * RATE)
+        return plan.build, plan._replace(lr=plan.lr * RATE)
     builds: Dict[str, Dict[str, Any]] = {
         "repeat": {},
         "eager": {"eager": True},
         "other-batch": {"seed": OTHER_BATCH},
     }
     changes = builds[change]
-    return lambda: asked.build(**changes), asked
+    return lambda: plan.build(**changes), plan
 
 
-def _without(asked: Plan, backends: Tuple[str, ...], undo: contextlib.ExitStack) -> Any:
-    """The subject as it is, and these attention kernels off once its own code has run."""
-    if asked.device.type not in SWITCHED_DEVICES:
-        raise NotPossible("torch has no such switches for %s" % asked.device.type)
+def _without_kernels(plan: Plan, backends: Tuple[str, ...], undo: contextlib.ExitStack) -> Any:
+    """The unchanged subject, with these attention kernels off once its own code has run."""
+    if plan.device.type not in SWITCHED_DEVICES:
+        raise NotPossible("torch has no such switches for %s" % plan.device.type)
     if backends == OFF["cudnn-off"] and (
-        asked.device.type not in CUDNN_DEVICES or torch.version.hip
+        plan.device.type not in CUDNN_DEVICES or torch.version.hip
     ):
         raise NotPossible("cuDNN attention runs on NVIDIA GPUs only")
-    subject = asked.build()
+    subject = plan.build()
     switched = [_switch(name, False, undo) for name in backends]
     if not any(switched):
-        raise NotPossible("off already")
+        raise NotPossible("already off")
     if backends == OFF["math"]:
         _switch("math", True, undo)
     return subject
 
 
 def _switch(backend: str, on: bool, undo: contextlib.ExitStack) -> bool:
-    """Set one of torch's switches; whether that changed it. torch before 2.4 has none for cuDNN."""
+    """Set one of torch's switches; True if that changed it. torch before 2.4 has none for cuDNN."""
     enabled = getattr(torch.backends.cuda, backend + "_sdp_enabled", None)
     if enabled is None or bool(enabled()) == on:
         return False
@@ -132,18 +129,18 @@ def _switch(backend: str, on: bool, undo: contextlib.ExitStack) -> bool:
     return True
 
 
-def _widened(asked: Plan) -> Any:
-    """The subject with the same values in fp32 weights."""
-    subject = asked.build()
+def _with_fp32_weights(plan: Plan) -> Any:
+    """The subject with the same weights in fp32."""
+    subject = plan.build()
     if not _narrow(subject.module):
-        raise NotPossible("the weights are fp32 already")
+        raise NotPossible("the weights are already fp32")
     return subject._replace(module=subject.module.float())
 
 
-def _all_widened(asked: Plan) -> Any:
-    subject = asked.build()
-    if asked.precision == "fp32" and not _narrow(subject.module):
-        raise NotPossible("it is fp32 already")
+def _in_fp32(plan: Plan) -> Any:
+    subject = plan.build()
+    if plan.precision == "fp32" and not _narrow(subject.module):
+        raise NotPossible("it is already fp32")
     batch = subjects.mapped(subject.batch, lambda x: x.float() if _is_narrow(x) else x)
     return subject._replace(module=subject.module.float(), batch=batch)
 

@@ -1,10 +1,10 @@
-"""The same step eager and under torch.compile, and how far apart their gradients are.
+"""The same step eager and under torch.compile, and the difference of their gradients.
 
-Imported by torch_stages.py when it is asked for; standard library and torch only, Python 3.9.
+Imported by torch_stages.py on demand; standard library and torch only, Python 3.9.
     {"stage": "compiled", "subject": {...}, "device": "cpu", "precision": "bf16", "recipe": "amp",
-     "cache": a folder for the compiler's files}
-                                      {"compiled": {training_sections.Compiled}}
-Nothing is dropped out (eval mode): the compiler draws other random numbers.
+     "cache": a directory for the compiler's files}
+                                      {"compiled": {doctor.facts.training.Compiled}}
+Eval mode, so without dropout: the compiler draws other random numbers.
 """
 
 from __future__ import annotations
@@ -25,29 +25,29 @@ Gradients = List[Optional[torch.Tensor]]
 
 
 def compiled(request: Dict[str, Any]) -> Dict[str, Any]:
-    """Both steps, as Compiled has them; what the compiled one raises is part of it."""
+    """Both steps as a Compiled record; an error of the compiled one is part of it."""
     for variable in ("TORCHINDUCTOR_CACHE_DIR", "TRITON_CACHE_DIR", "TMPDIR"):
         os.environ[variable] = request["cache"]
-    tempfile.tempdir = None  # asked for anew
+    tempfile.tempdir = None  # computed again
     os.environ["TORCHINDUCTOR_COMPILE_THREADS"] = "1"  # no helper processes that outlive this one
     device = torch.device(request["device"])
-    training_step.freed(device)
+    training_step.free_memory(device)
     subject = subjects.build(request["subject"], device, request["recipe"])
     subject.module.eval()
     training = training_step.Training(subject, device, request["precision"], request["recipe"])
     with wire.stage("eager step"):
-        eager, plain = step(training, subject.module)
-    wire.tell(note={"compiled": {"eager": eager}})
-    began = time.perf_counter()
-    told: Dict[str, Any] = {"eager": eager, "ended": {"how": "ok"}}
+        eager, reference = step(training, subject.module)
+    wire.send(note={"compiled": {"eager": eager}})
+    started = time.perf_counter()
+    result: Dict[str, Any] = {"eager": eager, "ended": {"how": "ok"}}
     try:
         with wire.stage("compile, and the compiled step"):
-            told["compiled"], made = step(training, torch.compile(subject.module))
-        told["error"] = wire.number(distance(plain, made))
+            result["compiled"], generated = step(training, torch.compile(subject.module))
+        result["error"] = wire.number(distance(reference, generated))
     except Exception as error:
-        told["ended"] = {"how": "error", "detail": own_stages.explained(error)}
-    told["ended"]["seconds"] = time.perf_counter() - began
-    return {"compiled": told}
+        result["ended"] = {"how": "error", "detail": own_stages.explained(error)}
+    result["ended"]["seconds"] = time.perf_counter() - started
+    return {"compiled": result}
 
 
 def step(training: Any, module: Any) -> Tuple[Dict[str, Any], Gradients]:
@@ -57,10 +57,14 @@ def step(training: Any, module: Any) -> Tuple[Dict[str, Any], Gradients]:
     with training.autocast():
         loss = training.subject.loss(module, training.subject.batch)
     loss.backward()
-    found = [None if w.grad is None else w.grad.clone() for w in training.weights.values()]
-    total = sum(squares(each) for each in found if each is not None) ** 0.5
-    said = {"loss": wire.number(float(loss.detach())), "grad_norm": wire.number(total), "lr": 0.0}
-    return said, found
+    gradients = [None if w.grad is None else w.grad.clone() for w in training.weights.values()]
+    total = sum(squares(each) for each in gradients if each is not None) ** 0.5
+    numbers = {
+        "loss": wire.number(float(loss.detach())),
+        "grad_norm": wire.number(total),
+        "lr": 0.0,
+    }
+    return numbers, gradients
 
 
 def squares(value: torch.Tensor) -> float:
@@ -68,18 +72,18 @@ def squares(value: torch.Tensor) -> float:
     return float(value.float().norm()) ** 2
 
 
-def distance(plain: Gradients, made: Gradients) -> float:
+def distance(reference: Gradients, generated: Gradients) -> float:
     """Relative Frobenius error over all gradients; one that is missing counts as 0."""
-    apart = whole = 0.0
-    for one, other in zip(plain, made):
+    difference = total = 0.0
+    for one, other in zip(reference, generated):
         if one is None and other is None:
             continue
         present = one if one is not None else other
         assert present is not None
         first = torch.zeros_like(present) if one is None else one
         second = torch.zeros_like(present) if other is None else other
-        apart += squares(first.float() - second.float())
-        whole += squares(first)
-    if whole == 0.0:
-        return 0.0 if apart == 0.0 else float("inf")
-    return float((apart / whole) ** 0.5)
+        difference += squares(first.float() - second.float())
+        total += squares(first)
+    if total == 0.0:
+        return 0.0 if difference == 0.0 else float("inf")
+    return float((difference / total) ** 0.5)

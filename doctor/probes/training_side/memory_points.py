@@ -1,4 +1,4 @@
-"""What whole steps take at two sizes of the batch, and what a first save would write.
+"""Peak memory of whole steps at two batch sizes, and the size of a first save.
 
 Imported by own_stages.py; standard library and torch only, Python 3.9. Nothing is written.
 """
@@ -18,20 +18,20 @@ subjects = wire.sibling("subjects")
 
 
 M_MMAP_THRESHOLD, MAPPED = -3, 1 << 16
-"""Of glibc: blocks from that size on go back to the system when they are freed. By default it
-keeps ever larger ones, so that a peak tells more of the steps before than of this one."""
+"""Of glibc: freed blocks of at least that size are returned to the system. By default it keeps
+ever larger ones, so the peak depends more on earlier steps than on this one."""
 
 
-WRITTEN = 1 << 28
-"""Bytes up to which a save is carried out and counted."""
+MAX_SERIALIZED = 1 << 28
+"""Up to this many bytes a save is serialized and counted."""
 
 
-class NotCounted(Exception):
-    """This system does not tell a peak; the text says which."""
+class NotMeasured(Exception):
+    """The peak cannot be measured here; the message says why."""
 
 
 class Counting:
-    """A file that counts what is written and keeps none of it."""
+    """A file that counts the bytes written and discards them."""
 
     def __init__(self) -> None:
         self.bytes = 0
@@ -45,20 +45,20 @@ class Counting:
         pass
 
 
-def points(
+def measure_points(
     spec: Dict[str, Any], subject: Any, device: torch.device, precision: str, recipe: str
 ) -> Any:
-    """Two training_sections.MemoryPoint, or an Unknown: gradients and optimizer counted in."""
+    """Two MemoryPoint of doctor.facts.training, or an Unknown; gradients and optimizer included."""
     inside = "a batch of two sizes"
     try:
         batches = two_sizes(spec, subject)
         training = training_step.Training(subject, device, precision, recipe)
-        training.before.clear()  # copies that no training keeps
-        found = []
+        training.before.clear()  # copies that a real training does not hold
+        points = []
         for samples, batch in batches.items():
             inside = "%d samples" % samples
             training.subject = subject._replace(batch=batch)
-            found.append(
+            points.append(
                 {
                     "type": "MemoryPoint",
                     "batch": samples,
@@ -67,16 +67,16 @@ def points(
                 }
             )
     except Exception as error:
-        said = str(error) if isinstance(error, NotCounted) else wire.said(error)
-        return {"type": "Unknown", "reason": "%s: %s" % (inside, said)}
-    return found
+        message = str(error) if isinstance(error, NotMeasured) else wire.describe(error)
+        return {"type": "Unknown", "reason": "%s: %s" % (inside, message)}
+    return points
 
 
 def two_sizes(spec: Dict[str, Any], subject: Any) -> Dict[int, Any]:
-    """Samples -> batch: half of the batch and the whole, or one sample and the same twice."""
+    """Samples -> batch: half of the batch and all of it, or one sample and two copies of it."""
     samples = subjects.first_dimension(subject.batch)
     if not samples:
-        raise NotCounted("the batch has no first dimension that all of its tensors share")
+        raise NotMeasured("the batch has no first dimension that all of its tensors share")
 
     def sized(count: int) -> Any:
         def change(tensor: torch.Tensor) -> torch.Tensor:
@@ -98,7 +98,7 @@ def length_of(batch: Any) -> Optional[int]:
 
 
 def peak(training: Any, device: torch.device, what: str) -> int:
-    """Bytes at the peak of a step, the one before it not counted."""
+    """Peak bytes of one step, after a warm-up step."""
 
     def stage(name: str) -> Any:
         return wire.stage("%s with %s" % (name, what))
@@ -111,37 +111,37 @@ def peak(training: Any, device: torch.device, what: str) -> int:
         torch.cuda.synchronize(device)
         return int(torch.cuda.max_memory_allocated(device))
     if device.type != "cpu":
-        raise NotCounted("torch does not count the peak on %s" % device.type)
+        raise NotMeasured("torch does not report the peak on %s" % device.type)
     reset_resident_peak()
     training.step(stage)
     return resident_peak()
 
 
 def reset_resident_peak() -> None:
-    """Start counting from what is in use now: what the allocator kept of earlier steps goes."""
-    with contextlib.suppress(OSError, AttributeError):  # other C libraries have no such calls
+    """Reset the peak to the present use, without what the allocator cached in earlier steps."""
+    with contextlib.suppress(OSError, AttributeError):  # other C libraries lack these calls
         library = ctypes.CDLL(None)
         library.mallopt(M_MMAP_THRESHOLD, MAPPED)
         library.malloc_trim(0)
     try:
-        with open("/proc/self/clear_refs", "w") as told:
-            told.write("5")
+        with open("/proc/self/clear_refs", "w") as file:
+            file.write("5")
     except OSError as error:
-        said = "this system does not count the peak of a process: %s" % wire.said(error)
-        raise NotCounted(said) from None
+        message = "this system does not report the peak of a process: %s" % wire.describe(error)
+        raise NotMeasured(message) from None
 
 
 def resident_peak() -> int:
-    """Peak of this process's resident memory, torch itself counted in."""
+    """Peak of this process's resident memory, including torch itself."""
     with open("/proc/self/status", encoding="utf-8", errors="replace") as status:
         for line in status:
             if line.startswith("VmHWM:"):
                 return int(line.split()[1]) * 1024
-    raise NotCounted("/proc/self/status has no VmHWM")
+    raise NotMeasured("/proc/self/status has no VmHWM")
 
 
 def saved(subject: Any, spec: Dict[str, Any]) -> Dict[str, int]:
-    """Bytes of a first save, as torch.save would write it; with LoRA of what trains alone."""
+    """Bytes of a first save, as torch.save would write it; with LoRA only the trainable weights."""
     module, weights = subject.module, subject.weights
     with wire.stage("count the bytes of a save"):
         state = weights if spec.get("lora") else module.state_dict()
@@ -153,7 +153,7 @@ def saved(subject: Any, spec: Dict[str, Any]) -> Dict[str, int]:
 
 
 def _stepped(optimizer: Any, weights: Dict[str, torch.Tensor]) -> Dict[str, Any]:
-    """The optimizer's state; of torch's class, which is empty before a step, one like it."""
+    """The optimizer's state; before the first step, where torch's class has none, one like it."""
     state: Dict[str, Any] = optimizer.state_dict()
     if not state["state"]:
         moments: List[Any] = [
@@ -165,11 +165,11 @@ def _stepped(optimizer: Any, weights: Dict[str, torch.Tensor]) -> Dict[str, Any]
 
 
 def size_of(state: Any) -> int:
-    """A state whose tensors take more than `WRITTEN` is added up: to write it takes minutes."""
-    held = {each.untyped_storage().data_ptr(): each.untyped_storage().nbytes()
+    """Bytes of a state; above `MAX_SERIALIZED` the tensors are summed, as writing takes minutes."""
+    storages = {each.untyped_storage().data_ptr(): each.untyped_storage().nbytes()
             for each in subjects.tensors(state).values()}  # fmt: skip
-    if sum(held.values()) > WRITTEN:
-        return sum(held.values())
+    if sum(storages.values()) > MAX_SERIALIZED:
+        return sum(storages.values())
     target: Any = Counting()
     torch.save(state, target)
     return int(target.bytes)

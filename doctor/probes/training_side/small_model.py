@@ -1,7 +1,7 @@
-"""The doctor's small decoder: the subject of the smoke step, known to train.
+"""The doctor's small decoder: the subject of the smoke step.
 
-Imported by torch_stages.py; standard library and torch only, Python 3.9. Nothing is dropped out,
-so that a weight that stands still has a reason.
+Imported by torch_stages.py; standard library and torch only, Python 3.9. It has no dropout,
+so an unchanged weight always has another cause.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ BATCH, LENGTH = 2, 64
 training_step = wire.sibling("training_step")
 
 
-def drawn(draw: torch.Generator, rows: int, columns: int) -> torch.nn.Parameter:
+def random_parameter(draw: torch.Generator, rows: int, columns: int) -> torch.nn.Parameter:
     return torch.nn.Parameter(torch.randn(rows, columns, generator=draw) * 0.02)
 
 
 class Linear(torch.nn.Module):
     def __init__(self, draw: torch.Generator, rows: int, columns: int) -> None:
         super().__init__()
-        self.weight = drawn(draw, rows, columns)
+        self.weight = random_parameter(draw, rows, columns)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         return F.linear(x, self.weight)
@@ -38,7 +38,7 @@ class Embedding(Linear):
 
 
 class RMSNorm(torch.nn.Module):
-    """By hand: torch has its own from 2.4 on only. Its square is taken in fp32, as Llama does."""
+    """Own implementation, as torch has one only since 2.4. Squares in fp32, as Llama does."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -51,12 +51,12 @@ class RMSNorm(torch.nn.Module):
 
 
 def eager_attention(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
-    """Causal attention spelled out: two matmuls and a softmax in fp32, no kernel of its own."""
+    """Causal attention from two matmuls and an fp32 softmax, without an attention kernel."""
     length = q.shape[-2]
     hidden = torch.ones(length, length, dtype=torch.bool, device=q.device).triu(1)
     scores = (q @ k.transpose(-1, -2)).float() / math.sqrt(q.shape[-1])
-    seen = scores.masked_fill(hidden, -math.inf).softmax(-1)
-    return seen.to(v.dtype) @ v
+    shares = scores.masked_fill(hidden, -math.inf).softmax(-1)
+    return shares.to(v.dtype) @ v
 
 
 class Attention(torch.nn.Module):
@@ -71,10 +71,10 @@ class Attention(torch.nn.Module):
         split = self.qkv(x).view(batch, length, 3, WIDTH // HEAD, HEAD)
         q, k, v = split.permute(2, 0, 3, 1, 4)
         if self._eager:
-            seen = eager_attention(q, k, v)
+            attended = eager_attention(q, k, v)
         else:
-            seen = F.scaled_dot_product_attention(q, k, v, is_causal=True)
-        return self.out(seen.transpose(1, 2).reshape(batch, length, WIDTH))
+            attended = F.scaled_dot_product_attention(q, k, v, is_causal=True)
+        return self.out(attended.transpose(1, 2).reshape(batch, length, WIDTH))
 
 
 class MLP(torch.nn.Module):
@@ -101,7 +101,7 @@ class Block(torch.nn.Module):
 
 
 class SmallDecoder(torch.nn.Module):
-    """Tokens (batch, length) to logits (batch, length, vocabulary), drawn from a fixed seed."""
+    """Tokens (batch, length) to logits (batch, length, vocabulary), from a fixed seed."""
 
     def __init__(self, *, eager: bool = False) -> None:
         super().__init__()

@@ -1,17 +1,19 @@
-"""What is trained, from its description: the doctor's small model, a factory, a model folder.
+"""Builds the subject of a training: the doctor's small model, a factory, a model directory.
 
-Imported by torch_stages.py when it is asked for; standard library and torch only, Python 3.9.
-Descriptions (each with what `own_model` and `transformers_model` read of it):
+Imported by torch_stages.py on demand; standard library and torch only, Python 3.9.
+Descriptions, with the fields that `own_model` and `transformers_model` read:
     {"kind": "small"}
-    {"kind": "factory", "file": "train.py", "name": "make", "folder": working directory,
+    {"kind": "factory", "file": "train.py", "name": "make", "directory": working directory,
      "batch": 2, "length": 64}
-    {"kind": "hf", "folder": "models/llama", "layers": 2, "weights": false, "lora": null,
+    {"kind": "hf", "directory": "models/llama", "layers": 2, "weights": false, "lora": null,
      "dtype": null, "batch": 2, "length": 64}
 """
 
 from __future__ import annotations
 
 import functools
+import random
+import sys
 from typing import Any, Callable, Dict, List, Optional
 
 import torch
@@ -22,14 +24,18 @@ small_model = wire.sibling("small_model")
 
 Subject = training_step.Subject
 
-RETURN_WHAT = (
+CONTRACT = (
     "return (module, batch), where module(**batch) or module(*batch) gives the loss, "
     "or (module, batch, loss) with loss(module, batch)"
 )
 
 
+SEED = 67280421310721
+"""Set before every build, so that code without a seed draws the same numbers in each repetition."""
+
+
 class NotPossible(Exception):
-    """This subject cannot be changed so; its text says why."""
+    """This change cannot be applied to this subject; the message says why."""
 
 
 def build(
@@ -42,24 +48,35 @@ def build(
 ) -> Any:
     """The subject on the device, in train mode; its weights in bf16 for the recipe "pure-bf16".
 
-    `seed` asks for another batch, `eager` for attention without a kernel of its own. Raises
-    NotPossible where one of them cannot be had, and whatever the user's code raises.
+    `seed` selects another batch, `eager` attention without a fused kernel. Raises NotPossible
+    if that cannot be done, and any error of the user's code. The generators of torch, random and
+    numpy are seeded first, on every build alike.
     """
+    seed_generators()
     if spec["kind"] == "small":
         changes = {} if seed is None else {"seed": seed}
         return small_model.subject(device, recipe, eager=eager, **changes)
-    made = wire.sibling(MAKERS[spec["kind"]]).make(spec, device, recipe, seed)
+    subject = wire.sibling(MAKERS[spec["kind"]]).make(spec, device, recipe, seed)
     if eager:
-        attend_eagerly(made.module)
-    made.module.train()
-    return made
+        attend_eagerly(subject.module)
+    subject.module.train()
+    return subject
+
+
+def seed_generators() -> None:
+    """Seed torch, random and, if something has imported it, numpy."""
+    torch.manual_seed(SEED)
+    random.seed(SEED)
+    numpy = sys.modules.get("numpy")
+    if numpy is not None:
+        numpy.random.seed(SEED % 2**32)
 
 
 MAKERS = {"factory": "own_model", "hf": "transformers_model"}
 
 
 def attend_eagerly(module: torch.nn.Module) -> None:
-    """Spell attention out in a transformers model. Raises NotPossible elsewhere."""
+    """Select eager attention in a transformers model. Raises NotPossible for other models."""
     inner = transformers_like(module)
     if inner is None:
         raise NotPossible("no attn_implementation to set")
@@ -69,11 +86,11 @@ def attend_eagerly(module: torch.nn.Module) -> None:
         else:
             inner.config._attn_implementation = "eager"
     except Exception as error:
-        raise NotPossible("attention could not be set to eager: " + wire.said(error)) from None
+        raise NotPossible("attention could not be set to eager: " + wire.describe(error)) from None
 
 
 def transformers_like(module: torch.nn.Module) -> Any:
-    """The transformers model that this is or wraps (peft), by its configuration; None if none."""
+    """The transformers model that this is or wraps (peft); None if there is none."""
     for each in module.modules():
         if hasattr(getattr(each, "config", None), "_attn_implementation"):
             return each
@@ -81,10 +98,10 @@ def transformers_like(module: torch.nn.Module) -> Any:
 
 
 def attention_of(module: torch.nn.Module) -> Optional[str]:
-    """transformers' attn_implementation, None where the model has none."""
+    """transformers' attn_implementation, None if the model has none."""
     inner = transformers_like(module)
-    said = inner.config._attn_implementation if inner is not None else None
-    return said if isinstance(said, str) else None
+    name = inner.config._attn_implementation if inner is not None else None
+    return name if isinstance(name, str) else None
 
 
 def on_device(value: Any, device: torch.device) -> Any:
@@ -93,7 +110,7 @@ def on_device(value: Any, device: torch.device) -> Any:
 
 
 def mapped(value: Any, change: Callable[[torch.Tensor], Any]) -> Any:
-    """The same nest of dicts, lists and tuples with every tensor changed."""
+    """The same nested dicts, lists and tuples with `change` applied to every tensor."""
     if isinstance(value, torch.Tensor):
         return change(value)
     if hasattr(value, "items") and hasattr(value, "keys"):
@@ -106,21 +123,21 @@ def mapped(value: Any, change: Callable[[torch.Tensor], Any]) -> Any:
 
 
 def tensors(value: Any, name: str = "batch") -> Dict[str, torch.Tensor]:
-    """Every tensor of a batch under a name that tells where it stands: "labels", "[0]"."""
-    found: Dict[str, torch.Tensor] = {}
+    """Every tensor of a batch by its position: "labels", "[0]"."""
+    by_name: Dict[str, torch.Tensor] = {}
     if isinstance(value, torch.Tensor):
-        found[name] = value
+        by_name[name] = value
     elif hasattr(value, "items") and hasattr(value, "keys"):
         for key, each in value.items():
-            found.update(tensors(each, str(key) if name == "batch" else "%s.%s" % (name, key)))
+            by_name.update(tensors(each, str(key) if name == "batch" else "%s.%s" % (name, key)))
     elif isinstance(value, (list, tuple)):
         for index, each in enumerate(value):
-            found.update(tensors(each, "%s[%d]" % ("" if name == "batch" else name, index)))
-    return found
+            by_name.update(tensors(each, "%s[%d]" % ("" if name == "batch" else name, index)))
+    return by_name
 
 
-def called(module: Any, batch: Any) -> torch.Tensor:
-    """The loss of a module that computes it itself."""
+def model_loss(module: Any, batch: Any) -> torch.Tensor:
+    """The loss of a module that computes it in its forward pass."""
     if isinstance(batch, torch.Tensor):
         return loss_in(module(batch))
     if hasattr(batch, "items"):
@@ -138,35 +155,37 @@ def loss_in(output: Any) -> torch.Tensor:
         if loss is None and isinstance(output, (list, tuple)) and output:
             loss = output[0]
     if not isinstance(loss, torch.Tensor):
-        said = "the forward pass returned no loss but %s; " % type(output).__name__
-        raise TypeError(said + RETURN_WHAT)
+        message = "the forward pass returned no loss but %s; " % type(output).__name__
+        raise TypeError(message + CONTRACT)
     if loss.numel() != 1:
-        said = "the loss has the shape %s and is no scalar; " % list(loss.shape)
-        raise ValueError(said + RETURN_WHAT)
+        message = "the loss has the shape %s and is not a scalar; " % list(loss.shape)
+        raise ValueError(message + CONTRACT)
     return loss.reshape(())
 
 
-def checked(loss: Callable[..., Any], module: Any, batch: Any) -> torch.Tensor:
-    """The loss of the user's own function of module and batch."""
+def user_loss(loss: Callable[..., Any], module: Any, batch: Any) -> torch.Tensor:
+    """The loss of the user's function of module and batch."""
     return loss_in(loss(module, batch))
 
 
-def checked_alone(loss: Callable[..., Any], module: Any, batch: Any) -> torch.Tensor:
-    """The loss of the user's own function of the module alone, which brings its data."""
+def user_loss_without_batch(loss: Callable[..., Any], module: Any, batch: Any) -> torch.Tensor:
+    """The loss of the user's function of the module alone, which has its own data."""
     return loss_in(loss(module))
 
 
 def random_tokens(vocabulary: int, batch: int, length: int, seed: int) -> torch.Tensor:
-    """Token numbers, the same on every device."""
+    """Token ids, the same on every device."""
     draw = torch.Generator().manual_seed(seed)
     return torch.randint(vocabulary, (batch, length), generator=draw, device="cpu")
 
 
-def with_loss(loss: Callable[..., Any], *, alone: bool) -> Callable[[Any, Any], torch.Tensor]:
-    return functools.partial(checked_alone if alone else checked, loss)
+def with_loss(
+    loss: Callable[..., Any], *, without_batch: bool
+) -> Callable[[Any, Any], torch.Tensor]:
+    return functools.partial(user_loss_without_batch if without_batch else user_loss, loss)
 
 
 def first_dimension(batch: Any) -> Optional[int]:
-    """Samples of a batch: the first dimension of its tensors, where they agree on one."""
+    """Samples of a batch: the first dimension of its tensors, if they all agree."""
     sizes: List[int] = [each.shape[0] for each in tensors(batch).values() if each.dim()]
     return sizes[0] if sizes and len(set(sizes)) == 1 else None

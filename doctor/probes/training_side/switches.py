@@ -1,6 +1,6 @@
-"""torch's numeric switches, by getters that no version and no earlier setting makes raise.
+"""torch's numeric switches, by getters that raise in no version and after no earlier setting.
 
-Loaded by its siblings once torch is imported, which they hand over; Python 3.9.
+Imported by the other probes, which pass torch as an argument; Python 3.9.
 """
 
 from __future__ import annotations
@@ -20,6 +20,6 @@ def tf32_matmul(torch: Any) -> Tuple[bool, str]:
 
 
 def sdp_enabled(torch: Any) -> Dict[str, bool]:
-    """Backend of attention -> its switch; a backend that this torch does not have is left out."""
+    """Backend of attention -> its switch; backends that this torch lacks are omitted."""
     getters = {name: getattr(torch.backends.cuda, name + "_sdp_enabled", None) for name in BACKENDS}
     return {name: bool(getter()) for name, getter in getters.items() if getter is not None}

@@ -1,15 +1,15 @@
-"""torch in the training interpreter: its import first, then the stages it is asked for.
+"""torch in the training interpreter: its import first, then the requested stages.
 
     python torch_stages.py FD
 
-The import is answered unasked: {"version": Python's, "torch": {sections.Torch}}. After it, one
-JSON line on stdin per request, one answer each:
-    {"stage": "devices"}              {"cuda": {sections.Cuda}}; no kernel is launched
-    {"stage": "kernel", "index": 0}   {"kernel": {sections.Ended}}
+The import is answered without a request: {"version": Python's, "torch": {machine.Torch}}. Records
+are those of doctor.facts. Then one JSON line on stdin per request, one answer each:
+    {"stage": "devices"}              {"cuda": {machine.Cuda}}; no kernel is launched
+    {"stage": "kernel", "index": 0}   {"kernel": {machine.Ended}}
     {"stage": "libraries"}            {"libraries": {...}, "sdp_priority": [...],
                                        "cudnn": 91900, "cudnn_error": null}
     {"stage": "smoke", "device": "cuda:0", "precision": "bf16", "recipe": "amp", "subject": {...}}
-                                      {"smoke": {sections.Smoke}}, and a note per step; the subject
+                                      {"smoke": {training.Smoke}}, and a note per step; the subject
                                       as subjects.py describes it, the small model by default
     {"stage": "attempt", "change": "math", ...}
                                       {"attempt": {"smoke": {...}} or {"not_possible": "reason"}};
@@ -17,7 +17,7 @@ JSON line on stdin per request, one answer each:
     {"stage": "look"}, {"stage": "walk"}, {"stage": "anomaly", "step": 1}
                                       {"look": {...}} of inspect_step.py, the others of
                                       follow_step.py
-    {"stage": "load", "device": "cuda:0"}           {"load": fields of card_sections.Load}
+    {"stage": "load", "device": "cuda:0"}           {"load": fields of load.Load}
     {"stage": "host copies", "device": "cuda:0"}    {"load": its fields about the host}
     {"stage": "reduce", "device": "cuda:0", "backend": "nccl", "rank": 0, "ranks": 2,
      "store": path, "within": seconds} {"reduce": {"wrong": elements, "rate": bytes per second}}
@@ -25,7 +25,8 @@ JSON line on stdin per request, one answer each:
     {"stage": "own"}, {"stage": "lora"}, {"stage": "compiled"}
                                       the user's own training: own_stages.py, lora_orders.py,
                                       compiled_step.py
-CUDA errors stick to a process. So after one it answers and ends: start a new one for what is left.
+A CUDA error persists in its process: after one this probe answers and exits. Start a new process
+for the remaining stages.
 Standard library and torch only, Python 3.9, run by path; nothing is imported before torch that
 torch does not import itself.
 """
@@ -34,6 +35,7 @@ from __future__ import annotations
 
 import ctypes
 import functools
+import importlib.util
 import os
 import platform
 import re
@@ -44,24 +46,30 @@ from typing import Any, Callable, Dict, List, NoReturn, Optional, Tuple
 import wire
 
 LIBRARY = re.compile(r"(^|/)lib(cudnn(_\w+)?|cublas(Lt)?|nccl|nvJitLink)\.so(\.[\d.]+)?$")
-SOUGHT = ("attempt", "look", "walk", "anomaly")
+DIAGNOSIS_STAGES = ("attempt", "look", "walk", "anomaly")
 COUNT = 4096
 SUM_OF_ODD_NUMBERS = COUNT * COUNT
 """1 + 3 + ... over COUNT numbers; every partial sum is exact in fp32."""
 
 
-def ended(began: float, error: Optional[BaseException] = None) -> Dict[str, Any]:
-    """sections.Ended of a call that began then."""
-    spent = time.perf_counter() - began
+def ended(start: float, error: Optional[BaseException] = None) -> Dict[str, Any]:
+    """The record of how a call that started then ended."""
+    seconds = time.perf_counter() - start
     if error is None:
-        return {"how": "ok", "seconds": spent}
+        return {"how": "ok", "seconds": seconds}
     code = getattr(error, "error_code", None)
-    told = {"how": "error", "detail": wire.said(error), "seconds": spent}
-    return dict(told, code=code) if isinstance(code, int) else told
+    record = {"how": "error", "detail": wire.describe(error), "seconds": seconds}
+    return dict(record, code=code) if isinstance(code, int) else record
+
+
+def interpreter() -> Dict[str, Any]:
+    """What is known before torch is imported, and needed if that fails."""
+    pip = importlib.util.find_spec("pip") is not None
+    return {"version": platform.python_version(), "pip": pip}
 
 
 def import_torch() -> Any:
-    """torch, or the end of this process with the import's last error line told."""
+    """torch, or the end of this process with the import's last error line reported."""
     try:
         with wire.stage("import torch"):
             import torch
@@ -69,13 +77,13 @@ def import_torch() -> Any:
         import traceback
 
         traceback.print_exc()
-        wire.tell(error=wire.said(error))
+        wire.send(error=wire.describe(error))
         os._exit(1)
     return torch
 
 
 def build(torch: Any) -> Dict[str, Any]:
-    """sections.Torch, without a CUDA call: cuDNN's version is asked for with the libraries."""
+    """doctor.facts.machine.Torch without a CUDA call: cuDNN's version comes with the libraries."""
     flags = getattr(torch._C, "_cuda_getArchFlags", str)()
     switches = wire.sibling("switches")
     tf32, api = switches.tf32_matmul(torch)
@@ -92,16 +100,16 @@ def build(torch: Any) -> Dict[str, Any]:
 
 
 def devices(torch: Any) -> Dict[str, Any]:
-    """sections.Cuda: torch.cuda.init and the properties of each visible device."""
-    began = time.perf_counter()
-    failed: Optional[Exception] = None
+    """doctor.facts.machine.Cuda: torch.cuda.init and the properties of each visible device."""
+    start = time.perf_counter()
+    failure: Optional[Exception] = None
     with wire.stage("torch.cuda.init"):
         try:
             torch.cuda.init()
         except Exception as error:
-            failed = error
-    started = ended(began, failed)
-    if failed is not None:
+            failure = error
+    started = ended(start, failure)
+    if failure is not None:
         return {"cuda": {"started": started}}
     gpus = []
     for index in range(torch.cuda.device_count()):
@@ -111,25 +119,25 @@ def devices(torch: Any) -> Dict[str, Any]:
 
 
 def _device(torch: Any, index: int) -> Dict[str, Any]:
-    seen = torch.cuda.get_device_properties(index)
+    properties = torch.cuda.get_device_properties(index)
     return {
         "index": index,
-        "uuid": _uuid(seen, index, bool(torch.version.hip)),
-        "name": seen.name,
-        "capability": [seen.major, seen.minor],
-        "memory_total": seen.total_memory,
-        "integrated": bool(getattr(seen, "is_integrated", False)),
+        "uuid": _uuid(properties, index, bool(torch.version.hip)),
+        "name": properties.name,
+        "capability": [properties.major, properties.minor],
+        "memory_total": properties.total_memory,
+        "integrated": bool(getattr(properties, "is_integrated", False)),
     }
 
 
-def _uuid(seen: Any, index: int, hip: bool) -> Optional[str]:
-    """As NVML spells it. The driver is asked first: only its newer call knows MIG slices."""
-    said = None if hip else _uuid_of_driver(index)
-    if said is None and hasattr(seen, "uuid"):
-        said = str(seen.uuid)
-    if not said or said.startswith(("GPU-", "MIG-")):
-        return said or None
-    return ("MIG-" if " MIG " in seen.name else "GPU-") + said
+def _uuid(properties: Any, index: int, hip: bool) -> Optional[str]:
+    """As NVML spells it. The driver's value comes first: only its newer call knows MIG slices."""
+    uuid = None if hip else _uuid_of_driver(index)
+    if uuid is None and hasattr(properties, "uuid"):
+        uuid = str(properties.uuid)
+    if not uuid or uuid.startswith(("GPU-", "MIG-")):
+        return uuid or None
+    return ("MIG-" if " MIG " in properties.name else "GPU-") + uuid
 
 
 def _uuid_of_driver(index: int) -> Optional[str]:
@@ -145,59 +153,59 @@ def _uuid_of_driver(index: int) -> Optional[str]:
 
 
 def kernel(torch: Any, index: int) -> Dict[str, Any]:
-    """Whether a kernel runs on that GPU and its result comes back right."""
-    began = time.perf_counter()
-    failed: Optional[Exception] = None
+    """Whether a kernel runs on that GPU and returns the correct result."""
+    start = time.perf_counter()
+    failure: Optional[Exception] = None
     with wire.stage("kernel on cuda:%d" % index):
         try:
             numbers = torch.arange(COUNT, device="cuda:%d" % index, dtype=torch.float32)
             result = (numbers * 2 + 1).sum().item()
             if result != SUM_OF_ODD_NUMBERS:
-                failed = ValueError("the sum came back as %r, not %d" % (result, COUNT * COUNT))
+                failure = ValueError("the sum came back as %r, not %d" % (result, COUNT * COUNT))
         except Exception as error:
-            failed = error
-    return {"kernel": ended(began, failed)}
+            failure = error
+    return {"kernel": ended(start, failure)}
 
 
 def libraries(torch: Any) -> Dict[str, Any]:
-    """Which files are mapped once a matmul and an attention call ran, and which are offered."""
+    """The libraries mapped after a matmul and an attention call, and those that could be found."""
     with wire.stage("matmul and attention on cuda:0"):
         used = _use(torch)
     with wire.stage("cuDNN's version"):
-        version, refused = _cudnn(torch)
+        version, error = _cudnn(torch)
     with wire.stage("LD_LIBRARY_PATH"):
-        found = {"loaded": _loaded(), "offered": _offered(), "used": used}
+        files = {"loaded": _loaded(), "offered": _offered(), "used": used}
     order = None
     if used["how"] == "ok" and hasattr(torch._C, "_get_sdp_priority_order"):
         # Only now: torch moves cuDNN up at its first attention call on CUDA.
         order = [int(backend) for backend in torch._C._get_sdp_priority_order()]
     return {
-        "libraries": found,
+        "libraries": files,
         "sdp_priority": order,
         "cudnn": version,
-        "cudnn_error": refused,
+        "cudnn_error": error,
     }
 
 
 def _use(torch: Any) -> Dict[str, Any]:
-    began = time.perf_counter()
-    failed: Optional[Exception] = None
+    start = time.perf_counter()
+    failure: Optional[Exception] = None
     try:
         major = torch.cuda.get_device_properties(0).major
         dtype = torch.bfloat16 if major >= 8 or torch.version.hip else torch.float16
         x = torch.ones(1, 1, 128, 64, device="cuda:0", dtype=dtype)
-        seen = torch.nn.functional.scaled_dot_product_attention(x, x, x, is_causal=True)
-        torch.matmul(x[0, 0], seen[0, 0].t()).sum().item()
+        attended = torch.nn.functional.scaled_dot_product_attention(x, x, x, is_causal=True)
+        torch.matmul(x[0, 0], attended[0, 0].t()).sum().item()
     except Exception as error:
-        failed = error
-    return ended(began, failed)
+        failure = error
+    return ended(start, failure)
 
 
 def _cudnn(torch: Any) -> Tuple[Optional[int], Optional[str]]:
     try:
         return torch.backends.cudnn.version(), None
     except Exception as error:
-        return None, wire.said(error)
+        return None, wire.describe(error)
 
 
 def _loaded() -> List[str]:
@@ -207,14 +215,16 @@ def _loaded() -> List[str]:
 
 
 def _offered() -> List[str]:
-    found = set(re.split(r"[ :]+", os.environ.get("LD_PRELOAD", "")))
-    folders = os.environ.get("LD_LIBRARY_PATH")
-    for folder in folders.split(":") if folders else ():
+    paths = set(re.split(r"[ :]+", os.environ.get("LD_PRELOAD", "")))
+    directories = os.environ.get("LD_LIBRARY_PATH")
+    for directory in directories.split(":") if directories else ():
         try:
-            found.update(os.path.join(folder, name) for name in os.listdir(folder or os.curdir))
+            paths.update(
+                os.path.join(directory, name) for name in os.listdir(directory or os.curdir)
+            )
         except OSError:
             continue
-    return _printable(os.path.realpath(path) for path in found if LIBRARY.search(path))
+    return _printable(os.path.realpath(path) for path in paths if LIBRARY.search(path))
 
 
 def _printable(paths: Any) -> List[str]:
@@ -222,7 +232,7 @@ def _printable(paths: Any) -> List[str]:
 
 
 def smoke(torch: Any, request: Dict[str, Any]) -> Optional[Dict[str, Any]]:
-    """The smoke step; what it raises is told with the stage it came from."""
+    """The smoke step; an error is reported with its stage."""
     device = torch.device(request["device"])
     precision, recipe = request["precision"], request["recipe"]
     training, subjects = wire.sibling("training_step"), wire.sibling("subjects")
@@ -232,35 +242,35 @@ def smoke(torch: Any, request: Dict[str, Any]) -> Optional[Dict[str, Any]]:
         make = functools.partial(subjects.build, spec, device, recipe)
         return {"smoke": training.run(stage, make, device, precision, recipe)}
     except Exception as error:
-        _raised(stage, device, error)
+        _report_error(stage, device, error)
     return None
 
 
-def seek(torch: Any, request: Dict[str, Any]) -> Optional[Dict[str, Any]]:
-    """One look for the cause of a fault; what it raises is told with the stage it came from."""
+def diagnose(torch: Any, request: Dict[str, Any]) -> Optional[Dict[str, Any]]:
+    """One stage of the diagnosis; an error is reported with its stage."""
     changes, follow = wire.sibling("changes"), wire.sibling("follow_step")
-    asked, name = changes.plan(request), request["stage"]
-    stage = wire.sibling("training_step").Timed(asked.device)
-    looks: Dict[str, Callable[[], Any]] = {
-        "attempt": lambda: {"smoke": changes.attempt(stage, asked, request["change"])},
-        "look": lambda: follow.inspect_step.look(asked, stage),
-        "walk": lambda: follow.walk(asked, stage),
-        "anomaly": lambda: follow.anomaly(asked, stage, request["step"]),
+    plan, name = changes.read_plan(request), request["stage"]
+    stage = wire.sibling("training_step").Timed(plan.device)
+    stages: Dict[str, Callable[[], Any]] = {
+        "attempt": lambda: {"smoke": changes.attempt(stage, plan, request["change"])},
+        "look": lambda: follow.inspect_step.look(plan, stage),
+        "walk": lambda: follow.walk(plan, stage),
+        "anomaly": lambda: follow.anomaly(plan, stage, request["step"]),
     }
     try:
-        return {name: looks[name]()}
+        return {name: stages[name]()}
     except changes.NotPossible as reason:
         return {name: {"not_possible": str(reason)}}
     except changes.Stale:
         return {name: {"stale": True}}
     except Exception as error:
-        _raised(stage, asked.device, error)
+        _report_error(stage, plan.device, error)
     return None
 
 
-def _raised(stage: Any, device: Any, error: Exception) -> None:
-    """Tell it; a CUDA error sticks to the process."""
-    wire.tell(error="%s: %s" % (stage.inside, wire.said(error)))
+def _report_error(stage: Any, device: Any, error: Exception) -> None:
+    """Report it; a CUDA error persists in its process, so end that."""
+    wire.send(error="%s: %s" % (stage.inside, wire.describe(error)))
     if device.type != "cpu":
         os._exit(1)
 
@@ -275,7 +285,7 @@ def serve(torch: Any) -> NoReturn:
         "own": lambda request: wire.sibling("own_stages").own(request),
         "lora": lambda request: wire.sibling("lora_orders").lora(request),
         "compiled": lambda request: wire.sibling("compiled_step").compiled(request),
-        **dict.fromkeys(SOUGHT, lambda request: seek(torch, request)),
+        **dict.fromkeys(DIAGNOSIS_STAGES, lambda request: diagnose(torch, request)),
         "attention": lambda request: wire.sibling("attention_trial").run(request),
         "load": lambda request: {"load": wire.sibling("load").run(torch.device(request["device"]))},
         "host copies": lambda request: {
@@ -287,22 +297,23 @@ def serve(torch: Any) -> NoReturn:
         try:
             answer = stages[request["stage"]](request)
         except Exception as error:
-            wire.tell(error=wire.said(error))
+            wire.send(error=wire.describe(error))
             continue
         if answer is not None:
-            wire.tell(answer=answer)
-            _leave_if_broken(answer)
+            wire.send(answer=answer)
+            _exit_if_broken(answer)
     sys.exit(0)
 
 
-def _leave_if_broken(answer: Dict[str, Any]) -> None:
-    """End a process that a CUDA error sticks to."""
+def _exit_if_broken(answer: Dict[str, Any]) -> None:
+    """A CUDA error persists in its process, so end it."""
     used = answer.get("libraries", {}).get("used", {"how": "ok"})
     if answer.get("kernel", used)["how"] == "error":
         os._exit(1)
 
 
 if __name__ == "__main__":
+    wire.send(note=interpreter())
     imported = import_torch()
-    wire.tell(answer={"version": platform.python_version(), "torch": build(imported)})
+    wire.send(answer={"torch": build(imported)})
     serve(imported)

@@ -1,7 +1,7 @@
 """A few real training steps of a subject, stage by stage, in the job's precision and recipe.
 
-Imported by torch_stages.py when it is asked for; standard library and torch only, Python 3.9.
-Nothing is scheduled or decayed, so that a weight that stands still has a reason.
+Imported by torch_stages.py on demand; standard library and torch only, Python 3.9.
+No schedule and no weight decay, so an unchanged weight always has another cause.
 """
 
 from __future__ import annotations
@@ -16,19 +16,19 @@ import wire
 
 STEPS, MORE_WHILE_SKIPPED = 3, 10
 THREADS, SMALL = 1, 5_000_000
-"""Of the CPU, for a model of fewer weights than that: threads that wait for each other on a busy
-machine take ten times as long."""
+"""CPU threads for a model of fewer parameters: threads that wait for each other on a busy machine
+take ten times as long."""
 LR, BETAS, EPS = 3e-4, (0.9, 0.999), 1e-8
 DTYPES = {"bf16": torch.bfloat16, "fp16": torch.float16, "fp32": torch.float32}
 COPIED = 1 << 16
-"""Elements up to which a parameter's initial values are kept to compare with; of larger ones the
-sum of the bits of every so many."""
+"""Parameters of up to this many elements are compared with a copy; larger ones by sums of their
+bits."""
 AT_ONCE = 1 << 22
-"""Elements that are summed at once: the sums widen them, and the device may be nearly full."""
+"""Elements summed at once: sums are wider, and the device may be nearly full."""
 
 
 class Subject(NamedTuple):
-    """What is trained: a module and a batch on the device, and its loss.
+    """The training subject: a module and a batch on the device, and its loss.
 
     `loss(module, batch)` runs the forward pass and returns a scalar; autocast is on around it.
     """
@@ -39,7 +39,7 @@ class Subject(NamedTuple):
 
     @property
     def weights(self) -> Dict[str, torch.Tensor]:
-        """The trainable parameters, a tied one under its first name."""
+        """The trainable parameters; a tied one under its first name."""
         return {n: p for n, p in self.module.named_parameters() if p.requires_grad}
 
 
@@ -47,18 +47,18 @@ class Timed:
     """Times of the stages, summed over the steps; the device finishes inside its stage."""
 
     def __init__(self, device: torch.device) -> None:
-        self.spent: Dict[str, float] = {}
+        self.seconds: Dict[str, float] = {}
         self.inside = "allocate"
         self._device = device
 
     @contextlib.contextmanager
     def __call__(self, name: str) -> Iterator[None]:
         self.inside = name
-        began = time.perf_counter()
+        started = time.perf_counter()
         with wire.stage(name):
             yield
             self._finish()
-        self.spent[name] = self.spent.get(name, 0.0) + time.perf_counter() - began
+        self.seconds[name] = self.seconds.get(name, 0.0) + time.perf_counter() - started
 
     def _finish(self) -> None:
         if self._device.type == "cuda":
@@ -79,24 +79,24 @@ class AdamW:
         self._weights = weights
         self._averages = [torch.zeros_like(weight) for weight in weights]
         self._squares = [torch.zeros_like(weight) for weight in weights]
-        # Said in full: a user's code may have set another default device or dtype.
-        self._taken = [torch.zeros((), dtype=torch.float32, device="cpu") for _ in weights]
+        # Explicit, because the user's code may have set another default device or dtype.
+        self._steps = [torch.zeros((), dtype=torch.float32, device="cpu") for _ in weights]
 
     def state_dict(self) -> Dict[str, Any]:
-        """As torch.optim.AdamW gives it, for its size on disk."""
-        kept = zip(self._taken, self._averages, self._squares)
+        """In the layout of torch.optim.AdamW, for its size on disk."""
+        columns = zip(self._steps, self._averages, self._squares)
         names = ("step", "exp_avg", "exp_avg_sq")
         return {
-            "state": {index: dict(zip(names, each)) for index, each in enumerate(kept)},
+            "state": {index: dict(zip(names, each)) for index, each in enumerate(columns)},
             "param_groups": [{"lr": self.lr, "params": list(range(len(self._weights)))}],
         }
 
     def step(self) -> None:
-        state = zip(self._weights, self._averages, self._squares, self._taken)
+        state = zip(self._weights, self._averages, self._squares, self._steps)
         with_gradient = [entry for entry in state if entry[0].grad is not None]
         if not with_gradient:
             return
-        weights, averages, squares, taken = (list(column) for column in zip(*with_gradient))
+        weights, averages, squares, steps = (list(column) for column in zip(*with_gradient))
         with torch.no_grad():
             self._function(
                 weights,
@@ -104,7 +104,7 @@ class AdamW:
                 averages,
                 squares,
                 [],
-                taken,
+                steps,
                 amsgrad=False,
                 beta1=BETAS[0],
                 beta2=BETAS[1],
@@ -125,7 +125,7 @@ def optimizer_of(weights: List[torch.Tensor], lr: float) -> Any:
 
 
 def scaler_of(device: torch.device) -> Any:
-    """A GradScaler for this device, under the name that this torch has for it."""
+    """A GradScaler for this device, under the name used by this torch."""
     if hasattr(torch.amp, "GradScaler"):
         return torch.amp.GradScaler(device.type)
     if device.type == "cuda":
@@ -134,7 +134,7 @@ def scaler_of(device: torch.device) -> Any:
 
 
 def fingerprint(value: torch.Tensor) -> torch.Tensor:
-    """What tells whether a parameter changed: its copy, of a large one sums of its bits."""
+    """A copy of a parameter, or sums of its bits if it is large, to detect a change."""
     value = value.detach()
     if value.numel() <= COPIED:
         return value.clone()
@@ -150,7 +150,7 @@ def fingerprint(value: torch.Tensor) -> torch.Tensor:
 
 
 class Training:
-    """A subject with its optimizer and scaler, and what the steps told."""
+    """A subject with its optimizer and scaler, and the results of its steps."""
 
     def __init__(
         self,
@@ -176,13 +176,13 @@ class Training:
         return torch.autocast(self.device.type, dtype=self.dtype)
 
     def step(self, stage: Callable[[str], Any]) -> Dict[str, Any]:
-        """One step on the one batch, as sections.Step has it."""
+        """One step on the one batch, as a doctor.facts.training.Step."""
         for weight in self.weights.values():
             weight.grad = None
         with stage("forward"), self.autocast():
             loss = self.subject.loss(self.subject.module, self.subject.batch)
         with stage("loss"):
-            seen = float(loss.detach())
+            value = float(loss.detach())
         with stage("backward"):
             (self.scaler.scale(loss) if self.scaler else loss).backward()
             if self.scaler:
@@ -191,10 +191,10 @@ class Training:
         with stage("optimizer"):
             skipped, scale = self._update()
         if not skipped:
-            self._keep(norms)
+            self._record(norms)
         total = sum(norm * norm for norm in norms.values() if norm is not None) ** 0.5
         return {
-            "loss": wire.number(seen),
+            "loss": wire.number(value),
             "grad_norm": wire.number(total),
             "lr": self.lr,
             "skipped": skipped,
@@ -202,17 +202,17 @@ class Training:
         }
 
     def _norms(self) -> Dict[str, Optional[float]]:
-        """Norm of each gradient, read back at once; None where there is no gradient."""
+        """Norm of each gradient, in one transfer; None if there is no gradient."""
         named = [(name, w.grad) for name, w in self.weights.items() if w.grad is not None]
         if not named:
             return dict.fromkeys(self.weights)
-        read = torch.stack([n.float() for n in torch._foreach_norm([g for _, g in named])])
-        found: Dict[str, Optional[float]] = dict.fromkeys(self.weights)
-        found.update(zip((name for name, _ in named), read.tolist()))
-        return found
+        norms = torch.stack([n.float() for n in torch._foreach_norm([g for _, g in named])])
+        by_name: Dict[str, Optional[float]] = dict.fromkeys(self.weights)
+        by_name.update(zip((name for name, _ in named), norms.tolist()))
+        return by_name
 
     def _update(self) -> Tuple[bool, Optional[float]]:
-        """Step the optimizer; whether the scaler skipped it, and the scale it was under."""
+        """Step the optimizer; returns whether the scaler skipped it, and the scale before it."""
         if self.scaler is None:
             self.optimizer.step()
             return False, None
@@ -221,16 +221,18 @@ class Training:
         self.scaler.update()
         return float(self.scaler.get_scale()) < scale, scale
 
-    def _keep(self, norms: Dict[str, Optional[float]]) -> None:
+    def _record(self, norms: Dict[str, Optional[float]]) -> None:
         for name, norm in norms.items():
             if norm is not None:
                 self.reached[name] |= norm != 0.0
                 self.finite[name] &= norm - norm == 0.0
 
     def parameters(self) -> List[Dict[str, Any]]:
-        """Each parameter as sections.Parameter has it, compared with its initial copy."""
+        """Each parameter as a doctor.facts.training.Parameter, compared with its initial copy."""
         pairs = [(fingerprint(value), self.before[name]) for name, value in self.weights.items()]
-        moved = torch.stack([(now != then).any() for now, then in pairs]).tolist() if pairs else []
+        changes = (
+            torch.stack([(now != then).any() for now, then in pairs]).tolist() if pairs else []
+        )
         return [
             {
                 "name": name,
@@ -240,19 +242,19 @@ class Training:
                 "finite": self.finite[name],
                 "moved": changed,
             }
-            for (name, value), changed in zip(self.weights.items(), moved)
+            for (name, value), changed in zip(self.weights.items(), changes)
         ]
 
 
-def freed(device: torch.device) -> None:
-    """Let go of what earlier steps allocated: two models may not fit beside each other."""
+def free_memory(device: torch.device) -> None:
+    """Free the memory of earlier steps: two models may not fit at the same time."""
     gc.collect()
     if device.type == "cuda":
         torch.cuda.empty_cache()
 
 
 def peak_bytes(device: torch.device) -> Optional[int]:
-    """Peak of the device's allocator; None where torch does not count."""
+    """Peak of the device's allocator; None if torch does not report it."""
     if device.type == "cuda":
         return int(torch.cuda.max_memory_allocated(device))
     if device.type == "mps":
@@ -268,8 +270,8 @@ def run(
     recipe: str,
     lr: float = LR,
 ) -> Dict[str, Any]:
-    """Steps of what `make` returns, as Smoke has it. What a stage raises passes through."""
-    began = time.perf_counter()
+    """A few steps of the subject from `make`, as a Smoke record. Raises what a stage raises."""
+    started = time.perf_counter()
     with stage("allocate"):
         subject = make()
         if device.type == "cpu" and sum(w.numel() for w in subject.weights.values()) < SMALL:
@@ -278,7 +280,7 @@ def run(
     steps: List[Dict[str, Any]] = []
     while sum(not step["skipped"] for step in steps) < STEPS:
         steps.append(training.step(stage))
-        wire.tell(note={"step": steps[-1]})
+        wire.send(note={"step": steps[-1]})
         if sum(step["skipped"] for step in steps) > MORE_WHILE_SKIPPED:
             break
     with stage("compare"):
@@ -290,11 +292,11 @@ def run(
         "recipe": recipe,
         "lr": lr,
         "stages": [
-            {"name": name, "ended": {"how": "ok", "seconds": spent}}
-            for name, spent in stage.spent.items()
+            {"name": name, "ended": {"how": "ok", "seconds": seconds}}
+            for name, seconds in stage.seconds.items()
         ],
         "steps": steps,
         "parameters": parameters,
         "peak_bytes": peak,
-        "seconds": time.perf_counter() - began,
+        "seconds": time.perf_counter() - started,
     }

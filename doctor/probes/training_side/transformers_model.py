@@ -1,7 +1,7 @@
-"""A local transformers model folder as a training: random weights, or its own; LoRA on top.
+"""A local transformers model directory as a subject: random or its own weights, LoRA optional.
 
 Imported by subjects.py; transformers and peft are imported inside the functions. Nothing is
-downloaded, no code of the folder runs, and no pickle is read.
+downloaded, no code of the directory runs, and no pickle is read.
 """
 
 from __future__ import annotations
@@ -27,56 +27,58 @@ TEXT = (
 
 
 class NotBuilt(Exception):
-    """The folder cannot be trained; the text says why."""
+    """The directory cannot be trained; the message says why."""
 
 
-class Beyond(Exception):
-    """A model that the doctor does not build; that is no fault of the model."""
+class Unsupported(Exception):
+    """The doctor does not support this kind of model, which is no error of the model."""
 
 
 class Built(NamedTuple):
-    """A model, and what was done to the folder's description of it."""
+    """A model, and how many of its layers were built."""
 
     model: Any
-    kept: Optional[int]
-    """Layers of the model as built, and in the folder; None where nothing tells them."""
-    whole: Optional[int]
+    layers: Optional[int]
+    """Layers as built, and according to the directory; None if unknown."""
+    all_layers: Optional[int]
 
 
 def make(spec: Dict[str, Any], device: torch.device, recipe: str, seed: Optional[int]) -> Any:
-    """The subject of a model folder. Raises NotBuilt, Beyond, and what transformers and peft do."""
+    """The subject of a model directory. Raises NotBuilt, Unsupported, and errors of libraries."""
     built = base(spec, recipe)
     model = built.model
-    tell(spec, built)
+    note_built(spec, built)
     if spec.get("lora"):
         model = with_lora(model, spec["lora"])
     with wire.stage("move the model to the device"):
         model = model.to(device)
     batch = batch_for(built.model, spec, SEED if seed is None else seed)
-    return subjects.Subject(model, subjects.on_device(batch, device), subjects.called)
+    return subjects.Subject(model, subjects.on_device(batch, device), subjects.model_loss)
 
 
-def tell(spec: Dict[str, Any], built: Built) -> None:
-    """Note what was built of the folder, as OwnModel has it."""
-    layers = "" if built.whole is None else "%s of %s layers, " % (built.kept, built.whole)
+def note_built(spec: Dict[str, Any], built: Built) -> None:
+    """Note what was built from the directory, as fields of OwnModel."""
+    layers = ""
+    if built.all_layers is not None:
+        layers = "%s of %s layers, " % (built.layers, built.all_layers)
     weights = "its weights" if spec["weights"] else "random weights"
-    tokenizer = tokenizer_of(spec["folder"])
+    tokenizer = tokenizer_of(spec["directory"])
     tokens = "random tokens" if tokenizer is None else "its tokenizer"
     fields = {
-        "said": "%s (%s%s, %s)" % (spec["folder"], layers, weights, tokens),
-        "whole": built.kept == built.whole,
+        "said": "%s (%s%s, %s)" % (spec["directory"], layers, weights, tokens),
+        "whole": built.layers == built.all_layers,
         "pad_id": getattr(tokenizer, "pad_token_id", None),
     }
-    wire.tell(note={"own": fields})
+    wire.send(note={"own": fields})
 
 
-def usual_dtype(folder: str) -> torch.dtype:
-    """What from_pretrained gives where no dtype is asked for: since transformers 5 the folder's."""
+def usual_dtype(directory: str) -> torch.dtype:
+    """The default dtype of from_pretrained: since transformers 5 that of config.json."""
     transformers = imported()
-    said = getattr(configuration(transformers, folder), "dtype", None)
-    if int(transformers.__version__.split(".")[0]) < 5 or not isinstance(said, torch.dtype):
+    dtype = getattr(configuration(transformers, directory), "dtype", None)
+    if int(transformers.__version__.split(".")[0]) < 5 or not isinstance(dtype, torch.dtype):
         return torch.float32
-    return said
+    return dtype
 
 
 def base(spec: Dict[str, Any], recipe: str) -> Built:
@@ -86,20 +88,20 @@ def base(spec: Dict[str, Any], recipe: str) -> Built:
         torch, spec.get("dtype") or ("bfloat16" if recipe == "pure-bf16" else "float32")
     )
     with wire.stage("read config.json"):
-        whole = configuration(transformers, spec["folder"])
-        config, kept, count = cut(whole, spec["layers"] or LAYERS, spec["weights"])
+        whole = configuration(transformers, spec["directory"])
+        config, layers, count = cut(whole, spec["layers"] or LAYERS, spec["weights"])
     with wire.stage("load the weights" if spec["weights"] else "draw random weights"):
         torch.manual_seed(SEED)
-        said = {dtype_word(transformers): dtype}
+        dtype_argument = {dtype_keyword(transformers): dtype}
         if spec["weights"]:
-            model = _loaded(transformers, spec["folder"], config, said)
+            model = _loaded(transformers, spec["directory"], config, dtype_argument)
         else:
-            model = _drawn(transformers, config, said)
-    return Built(model, kept, count)
+            model = _initialized(transformers, config, dtype_argument)
+    return Built(model, layers, count)
 
 
 def imported() -> Any:
-    """transformers, offline and quiet. Raises NotBuilt where it is not installed."""
+    """transformers, offline and quiet. Raises NotBuilt if it is not installed."""
     os.environ["HF_HUB_OFFLINE"] = os.environ["TRANSFORMERS_OFFLINE"] = "1"
     os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
     with wire.stage("import transformers"):
@@ -112,23 +114,23 @@ def imported() -> Any:
     return transformers
 
 
-def configuration(transformers: Any, folder: str) -> Any:
-    if not os.path.isfile(os.path.join(folder, "config.json")):
-        raise NotBuilt("%s has no config.json" % folder)
+def configuration(transformers: Any, directory: str) -> Any:
+    if not os.path.isfile(os.path.join(directory, "config.json")):
+        raise NotBuilt("%s has no config.json" % directory)
     try:
         return transformers.AutoConfig.from_pretrained(
-            folder, trust_remote_code=False, local_files_only=True
+            directory, trust_remote_code=False, local_files_only=True
         )
     except Exception as error:
         if "trust_remote_code" not in str(error):
             raise
-        raise Beyond(
-            "the model is code in its own folder, which is not run: name a factory with --model"
+        raise Unsupported(
+            "the model needs code from its directory, which is not run: name a factory with --model"
         ) from error
 
 
 def cut(config: Any, layers: int, weights: bool) -> Tuple[Any, Optional[int], Optional[int]]:
-    """The configuration with fewer layers; how many are left, and of how many."""
+    """The configuration with fewer layers; the number of layers after and before."""
     data = config.to_dict()
     if not weights:
         data.pop("quantization_config", None)
@@ -140,52 +142,52 @@ def cut(config: Any, layers: int, weights: bool) -> Tuple[Any, Optional[int], Op
 
 
 def _cut(data: Dict[str, Any], layers: int, counts: List[int]) -> None:
-    """Cut this part of a configuration and the parts in it, and lists with an entry a layer."""
-    here = {name: data[name] for name in COUNTS if isinstance(data.get(name), int)}
-    counts.extend(here.values())
+    """Cut this part of a configuration, its nested parts, and lists with one entry per layer."""
+    own_counts = {name: data[name] for name in COUNTS if isinstance(data.get(name), int)}
+    counts.extend(own_counts.values())
     for name, value in data.items():
-        if name in here:
+        if name in own_counts:
             data[name] = min(layers, value)
         elif isinstance(value, dict):
             _cut(value, layers, counts)
-        elif isinstance(value, (list, tuple)) and len(value) in here.values():
+        elif isinstance(value, (list, tuple)) and len(value) in own_counts.values():
             data[name] = value[:layers]
 
 
-def dtype_word(transformers: Any) -> str:
+def dtype_keyword(transformers: Any) -> str:
     """The name of the dtype's argument: torch_dtype before transformers 4.56."""
     major, minor = (int(part) for part in transformers.__version__.split(".")[:2])
     return "dtype" if (major, minor) >= (4, 56) else "torch_dtype"
 
 
-def _drawn(transformers: Any, config: Any, said: Dict[str, Any]) -> Any:
-    maker = class_of(transformers, config)
-    if maker is transformers.AutoModelForCausalLM:
-        return maker.from_config(config, trust_remote_code=False, **said)
-    return maker._from_config(config, **said)
+def _initialized(transformers: Any, config: Any, dtype_argument: Dict[str, Any]) -> Any:
+    model_class = class_of(transformers, config)
+    if model_class is transformers.AutoModelForCausalLM:
+        return model_class.from_config(config, trust_remote_code=False, **dtype_argument)
+    return model_class._from_config(config, **dtype_argument)
 
 
-def _loaded(transformers: Any, folder: str, config: Any, said: Dict[str, Any]) -> Any:
-    if not any(name.endswith(".safetensors") for name in os.listdir(folder)):
-        raise Beyond(
+def _loaded(transformers: Any, directory: str, config: Any, dtype_argument: Dict[str, Any]) -> Any:
+    if not any(name.endswith(".safetensors") for name in os.listdir(directory)):
+        raise Unsupported(
             "%s has no .safetensors file, and pickled weights are not loaded, because they can "
-            "run code: save them once with save_pretrained, or leave --weights out" % folder
+            "run code: save them once with save_pretrained, or omit --weights" % directory
         )
     return class_of(transformers, config).from_pretrained(
-        folder, config=config, use_safetensors=True, local_files_only=True, **said
+        directory, config=config, use_safetensors=True, local_files_only=True, **dtype_argument
     )
 
 
 def class_of(transformers: Any, config: Any) -> Any:
     """The class that config.json names, if it computes a loss; else the causal language model."""
     for name in getattr(config, "architectures", None) or ():
-        found = getattr(transformers, name, None)
-        forward = getattr(found, "forward", None)
+        candidate = getattr(transformers, name, None)
+        forward = getattr(candidate, "forward", None)
         if forward is not None and "labels" in inspect.signature(forward).parameters:
-            return found
+            return candidate
     if type(config) in transformers.AutoModelForCausalLM._model_mapping:
         return transformers.AutoModelForCausalLM
-    raise Beyond(
+    raise Unsupported(
         "transformers %s has no causal language model for %s, nor does config.json name a class "
         "that computes a loss in `architectures`: name a factory with --model"
         % (transformers.__version__, type(config).__name__)
@@ -193,7 +195,7 @@ def class_of(transformers: Any, config: Any) -> Any:
 
 
 def with_lora(model: Any, rank: int, *, save: Optional[List[str]] = None) -> Any:
-    """LoRA adapters on the modules that peft picks itself, or on all linear ones."""
+    """LoRA adapters on the modules that peft selects, or on all linear ones."""
     with wire.stage("import peft"):
         try:
             import peft
@@ -217,16 +219,16 @@ def with_lora(model: Any, rank: int, *, save: Optional[List[str]] = None) -> Any
 
 
 def batch_for(model: Any, spec: Dict[str, Any], seed: int) -> Dict[str, torch.Tensor]:
-    """Tokens with labels: of the folder's tokenizer where it has one, else random ones."""
+    """Tokens with labels: from the directory's tokenizer if it has one, else random."""
     config = model.config
     text = config.get_text_config() if hasattr(config, "get_text_config") else config
     vocabulary = getattr(text, "vocab_size", None)
     if not isinstance(vocabulary, int):
-        raise Beyond(
+        raise Unsupported(
             "the model does not work on tokens (no vocab_size): name a factory with --model"
         )
     length = spec["length"] or min(64, getattr(text, "max_position_embeddings", None) or 64)
-    tokens = tokenized(spec["folder"], spec["batch"], length, seed)
+    tokens = tokenized(spec["directory"], spec["batch"], length, seed)
     if tokens is None:
         tokens = subjects.random_tokens(vocabulary, spec["batch"], length, seed)
     labels = tokens.clone()
@@ -238,9 +240,9 @@ def batch_for(model: Any, spec: Dict[str, Any], seed: int) -> Dict[str, torch.Te
     return {"input_ids": tokens, "labels": labels}
 
 
-def tokenized(folder: str, batch: int, length: int, seed: int) -> Optional[torch.Tensor]:
-    """A text in the folder's own tokens; None without a tokenizer that can be loaded."""
-    tokenizer = tokenizer_of(folder)
+def tokenized(directory: str, batch: int, length: int, seed: int) -> Optional[torch.Tensor]:
+    """A text in the directory's own tokens; None if no tokenizer can be loaded."""
+    tokenizer = tokenizer_of(directory)
     if tokenizer is None:
         return None
     with wire.stage("tokenize a text"):
@@ -257,17 +259,17 @@ def tokenized(folder: str, batch: int, length: int, seed: int) -> Optional[torch
         return torch.tensor(rows, dtype=torch.long, device="cpu")
 
 
-def tokenizer_of(folder: str) -> Any:
-    """The folder's tokenizer, None where it has none or it cannot be loaded."""
+def tokenizer_of(directory: str) -> Any:
+    """The directory's tokenizer, None if it has none or it cannot be loaded."""
     files = ("tokenizer.json", "tokenizer.model", "vocab.json", "vocab.txt", "spiece.model")
-    if not any(os.path.isfile(os.path.join(folder, name)) for name in files):
+    if not any(os.path.isfile(os.path.join(directory, name)) for name in files):
         return None
     with wire.stage("load the tokenizer"):
         try:
             import transformers
 
             return transformers.AutoTokenizer.from_pretrained(
-                folder, local_files_only=True, trust_remote_code=False
+                directory, local_files_only=True, trust_remote_code=False
             )
         except Exception:
             return None

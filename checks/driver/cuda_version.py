@@ -1,0 +1,155 @@
+"""Whether the NVIDIA driver runs the CUDA that torch was built for."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+
+from doctor._util.records import Unknown
+from doctor._util.units import dotted
+from doctor.checks.torch_build import wheels
+from doctor.checks.torch_build.gpu_code import cubins, may_hide_ptx, ptx
+from doctor.checks.torch_build.replacement import replace_torch
+from doctor.facts.machine import Cuda, Driver, Host, Interpreter, Torch
+from doctor.facts.views import JobGpu, JobGpus
+from doctor.judge.check import Check, Owner, Status, Verdict, fail, ok, skip, unknown, warn
+from doctor.judge.combine import worst
+
+
+def version_of(driver: Driver) -> str:
+    """ "driver 580.95.05, CUDA 13.0"."""
+    version = f"driver {driver.version or 'of unknown version'}"
+    cuda = driver.cuda_version
+    if cuda:
+        version += f", CUDA {dotted(_cuda(cuda))}"
+    return f"{version}, confidential computing on" if driver.confidential else version
+
+
+def _cuda(number: int) -> tuple[int, int]:
+    return number // 1000, number % 1000 // 10
+
+
+def runs_torch_cuda(
+    driver: Driver,
+    torch: Torch | Unknown,
+    cuda: Cuda | Unknown | None,
+    job_gpus: JobGpus | Unknown,
+    host: Host | Unknown,
+    interpreter: Interpreter | Unknown,
+) -> Verdict:
+    started = cuda.started if isinstance(cuda, Cuda) else None
+    number = None
+    if started and not started.ok and "too old" in started.detail:
+        verdict = fail(f"torch reports: {started.detail}")
+        reported = re.search(r"found version (\d+)", started.detail)
+        number = int(reported[1]) if reported else None
+    elif isinstance(torch, Unknown):
+        return unknown(f"could not be read: {torch.reason}")
+    else:
+        verdict = _by_version(driver, torch, cuda, job_gpus)
+    if verdict.status is not Status.FAIL:
+        return verdict
+    wheel = replace_torch(torch, driver, job_gpus, host, interpreter, number)
+    fix = f"{wheel.fix} Or upgrade the driver on the host." if wheel.commands else wheel.fix
+    return replace(verdict, fix=fix, commands=wheel.commands)
+
+
+def _by_version(
+    driver: Driver, torch: Torch, cuda: Cuda | Unknown | None, job_gpus: JobGpus | Unknown
+) -> Verdict:
+    match = re.match(r"(\d+)\.(\d+)", torch.cuda or "")
+    if match is None:
+        return skip("this torch is not built for CUDA, see TOR002")
+    needs = int(match[1]), int(match[2])
+    created = _context_was_created(cuda)
+    if driver.cuda_version is None:
+        summary = f"the driver's CUDA version could not be read; {torch.cuda} required by torch"
+        return ok(f"{summary}; a CUDA context was created") if created else unknown(summary)
+    supported = _cuda(driver.cuda_version)
+    summary = f"{version_of(driver)}; torch {torch.version} requires CUDA {dotted(needs)}"
+    if supported >= needs:
+        return ok(summary)
+    least = wheels.MINIMUM.get(needs[0])
+    version = wheels.Driver.read(driver.version).version
+    if supported[0] == needs[0] and not (version and least and version < least):
+        return _within_major(summary, torch, job_gpus)
+    if created:
+        return ok(f"{summary}; a CUDA context was created nevertheless")
+    least_driver = f"driver {least[0]} or newer" if least else "a newer driver"
+    return fail(f"{summary}, which requires {least_driver}")
+
+
+def _within_major(summary: str, torch: Torch, job_gpus: JobGpus | Unknown) -> Verdict:
+    """The driver's CUDA is older, of the same major version."""
+    if isinstance(job_gpus, Unknown):
+        return unknown(f"{summary}; which GPU code it uses is unknown: {job_gpus.reason}")
+    if not job_gpus.gpus or not torch.archs:
+        return unknown(f"{summary}; the GPUs or the build's GPU code could not be read")
+    alike: dict[object, list[JobGpu]] = {}
+    for gpu in job_gpus.gpus:
+        ran = gpu.torch is not None and gpu.torch.ran
+        alike.setdefault((gpu.name, gpu.capability, ran), []).append(gpu)
+    return worst(*(_runs_code(summary, torch, gpus) for gpus in alike.values()))
+
+
+def _runs_code(summary: str, torch: Torch, gpus: list[JobGpu]) -> Verdict:
+    """Cubins run on every driver of the major version; PTX needs one as new as the toolkit."""
+    gpu = gpus[0]
+    label = gpu.label if len(gpus) == 1 else f"{len(gpus)} GPUs ({gpu.name})"
+    if gpu.torch and gpu.torch.ran:
+        return ok(f"{summary}, of the same major version; a kernel ran on {label}")
+    capability = gpu.capability
+    if capability is None:
+        return unknown(f"{summary}; the compute capability of {label} could not be read")
+    if native := cubins(torch.archs, capability):
+        return ok(f"{summary}, of the same major version; {native[-1]} runs on {label}")
+    if ptx(torch.archs, capability) or may_hide_ptx(torch.cuda, capability):
+        note = f"for {label} the build has only PTX, which requires a driver as new"
+        return warn(f"{summary}; {note}")
+    return skip(f"the build has no code for {label}, see TOR003")
+
+
+def _context_was_created(cuda: Cuda | Unknown | None) -> bool:
+    return isinstance(cuda, Cuda) and (cuda.started.ok or any(gpu.ran for gpu in cuda.gpus))
+
+
+RUNS_TORCH_CUDA = Check(
+    code="DRV002",
+    slug="driver-runs-torch-cuda",
+    title="The driver runs the CUDA that torch was built for",
+    why="A driver runs its own CUDA version and older ones. Within a major version it also runs "
+    "cubins of newer minor versions, but not PTX of a newer toolkit. A newer major version needs a "
+    "newer driver, or the forward-compatibility package for data-center GPUs. Inside a container "
+    "the driver is the host's and cannot be changed.",
+    passes=(
+        "the driver's CUDA is as new as torch's",
+        "the driver's CUDA is older, of the same major version; the driver's branch supports that "
+        "version (12.x: 525, 13.x: 580), and the build has a cubin for every GPU of the job",
+        "a CUDA context was created, whatever the versions",
+    ),
+    warns=(
+        "the driver's CUDA is older, of the same major version, and the build has only PTX for a "
+        "GPU of the job on which no kernel ran",
+    ),
+    fails=(
+        "the driver's CUDA is a major version behind or its branch too old, and no CUDA context "
+        "was created",
+        "torch itself reports that the driver is too old",
+    ),
+    fix="Install a torch that is built for a CUDA version that the driver runs, or upgrade the "
+    "driver on the host.",
+    limits="that every feature of torch's CUDA works with an older driver.",
+    owner=Owner.ENVIRONMENT,
+    judge=runs_torch_cuda,
+    returns=True,
+    sources=(
+        "ps-U28",
+        "cuda-minor-compatibility",
+        "cuda-forward-compatibility",
+        "pytorch-install",
+    ),
+    after=("TOR001",),
+    targets=("nvidia",),
+)
+
+CHECKS = (RUNS_TORCH_CUDA,)

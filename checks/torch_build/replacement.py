@@ -1,0 +1,138 @@
+"""Which torch to install instead: the newest wheel for these GPUs, this driver and this Python."""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+from doctor._util.records import Unknown
+from doctor._util.units import dotted
+from doctor.checks.torch_build import wheels
+from doctor.checks.torch_build.gpu_code import JETSONS, Capability
+from doctor.checks.torch_build.wheels import Wheel, choose, pip_command
+from doctor.facts.machine import Driver, Host, Interpreter, Torch
+from doctor.facts.views import JobGpus
+
+JETSON = (
+    "Install the wheel that NVIDIA builds for this Jetson and its JetPack: PyTorch's own wheels "
+    "have no code for it, although they have cubins of the same major version."
+)
+OTHER_SYSTEM = "Install the build that pytorch.org/get-started names for this system."
+UPGRADE = "Upgrade the driver on the host; rented, take a machine with a newer one."
+
+
+class Replacement(NamedTuple):
+    """A remedy: install another torch, or why there is none."""
+
+    fix: str
+    commands: tuple[str, ...] = ()
+
+
+def replace_torch(
+    torch: Torch | Unknown,
+    driver: Driver | Unknown | None,
+    job_gpus: JobGpus | Unknown,
+    host: Host | Unknown,
+    interpreter: Interpreter | Unknown,
+    reported_cuda: int | None = None,
+) -> Replacement:
+    """The wheel to install on this machine.
+
+    `reported_cuda` is the driver's CUDA as torch reports it, which outweighs what NVML reports.
+    """
+    capabilities = _capabilities(job_gpus)
+    jetson = isinstance(host, Host) and host.jetson
+    if any(capability in JETSONS for capability in capabilities) or (jetson and not capabilities):
+        return Replacement(JETSON)
+    if isinstance(host, Host) and host.system not in ("", "Linux"):
+        return Replacement(OTHER_SYSTEM)
+    known = _driver(driver, reported_cuda)
+    python, platform = _python(interpreter), _platform(host)
+    wheel = choose(capabilities, known, python=python, platform=platform)
+    installed = torch.version if isinstance(torch, Torch) else None
+    if isinstance(wheel, Wheel):
+        return _install(wheel, capabilities, installed, known)
+    if known == wheels.Driver() and capabilities:
+        return _whatever_the_driver(capabilities, python, platform, installed)
+    if "driver" in wheel.reason and capabilities:
+        return Replacement(f"{_sentence(wheel.reason)}. {UPGRADE}")
+    if len(set(capabilities)) > 1:
+        hide = "Hide some of these GPUs with CUDA_VISIBLE_DEVICES, then run the doctor again"
+        return Replacement(f"{_sentence(wheel.reason)}. {hide}.")
+    return Replacement(
+        f"{_sentence(wheel.reason)}: pytorch.org/get-started lists the builds, and a build needs "
+        "code for the GPU and a CUDA version that the driver runs."
+    )
+
+
+def _install(
+    wheel: Wheel, capabilities: list[Capability], installed: str | None, known: wheels.Driver
+) -> Replacement:
+    codes = _codes(capabilities)
+    version = ".".join(f"{part:02}" for part in known.version) if known.version else "this driver"
+    driver = f"driver {version}" if known.version else version
+    fix = (
+        f"Install torch {dotted(wheel.torch)} for CUDA {dotted(wheel.cuda)}: {driver} runs it, and "
+        f"it has code for {codes}."
+    )
+    return Replacement(fix, (pip_command(wheel, installed),))
+
+
+def _whatever_the_driver(
+    capabilities: list[Capability],
+    python: tuple[int, int] | None,
+    platform: str,
+    installed: str | None,
+) -> Replacement:
+    """The driver is not known: the wheel that the oldest driver runs."""
+    for major in (12, 13):
+        oldest = wheels.Driver(wheels.MINIMUM[major])
+        wheel = choose(capabilities, oldest, python=python, platform=platform)
+        if isinstance(wheel, Wheel):
+            needed = wheels.MINIMUM[wheel.cuda[0]][0]
+            fix = (
+                f"Install torch {dotted(wheel.torch)} for CUDA {dotted(wheel.cuda)}, which has "
+                f"code for {_codes(capabilities)} and requires driver {needed} or newer; the "
+                "driver's version could not be read."
+            )
+            return Replacement(fix, (pip_command(wheel, installed),))
+    none = f"No wheel of PyTorch exists with code for {_codes(capabilities)} (Linux {platform})."
+    return Replacement(none)
+
+
+def _codes(capabilities: list[Capability]) -> str:
+    return " and ".join(dotted(each) for each in sorted(set(capabilities)))
+
+
+def _capabilities(job_gpus: JobGpus | Unknown) -> list[Capability]:
+    """Of every GPU of the job; none if that of one is not known."""
+    gpus = job_gpus.gpus if isinstance(job_gpus, JobGpus) else ()
+    each = [gpu.capability or wheels.capability_of(gpu.name) for gpu in gpus]
+    known = [capability for capability in each if capability is not None]
+    return known if len(known) == len(each) else []
+
+
+def _driver(driver: Driver | Unknown | None, reported_cuda: int | None) -> wheels.Driver:
+    """What is known of it. A libcuda that is older than the driver limits it."""
+    if not isinstance(driver, Driver):
+        return wheels.Driver.read(None, reported_cuda)
+    number = reported_cuda or driver.cuda_version
+    by_version = wheels.Driver.read(driver.version).newest_cuda
+    if reported_cuda or (number and by_version and number // 1000 < by_version[0]):
+        return wheels.Driver.read(None, number)
+    return wheels.Driver.read(driver.version, number)
+
+
+def _python(interpreter: Interpreter | Unknown) -> tuple[int, int] | None:
+    version = interpreter.version if isinstance(interpreter, Interpreter) else ""
+    match = re.match(r"(\d+)\.(\d+)", version)
+    return (int(match[1]), int(match[2])) if match else None
+
+
+def _platform(host: Host | Unknown) -> str:
+    arm = isinstance(host, Host) and host.arch in ("aarch64", "arm64")
+    return "aarch64" if arm else "x86_64"
+
+
+def _sentence(reason: str) -> str:
+    return reason[:1].upper() + reason[1:]

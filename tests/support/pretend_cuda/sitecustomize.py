@@ -1,0 +1,65 @@
+"""Gives the CPU build of torch pretended CUDA devices; see pretend_tensors.py.
+
+This folder stands on PYTHONPATH of an interpreter that `support/pretend.py` writes. After
+`import torch` the devices of the environment's PRETEND_CUDA appear; every stage that a probe
+enters is known by wrapping `wire.send`.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import importlib.abc
+import importlib.machinery
+import json
+import os
+import sys
+from typing import Any
+
+
+class Pretending(importlib.abc.MetaPathFinder):
+    """Finds `torch` and `wire` where they are, and runs `prepare` once they are loaded."""
+
+    def find_spec(self, name: str, path: Any = None, target: Any = None) -> Any:
+        if name not in PREPARED:
+            return None
+        prepare = PREPARED.pop(name)
+        spec = importlib.machinery.PathFinder.find_spec(name, path, target)
+        if spec is not None and spec.loader is not None:
+            execute = spec.loader.exec_module
+
+            def exec_module(module: Any) -> None:
+                if name == "torch":  # torch asks for its CUDA hooks once, while it is imported
+                    ctypes.CDLL(CONFIG["library"])
+                execute(module)
+                prepare(module)
+
+            spec.loader.exec_module = exec_module  # type: ignore[method-assign]
+        return spec
+
+
+def prepare_torch(torch: Any) -> None:
+    import pretend_backend
+
+    pretend_backend.install(torch)
+
+
+def prepare_wire(wire: Any) -> None:
+    """Record the stages; `pretend_record` tells the error of a stage."""
+    import pretend_record
+
+    send = wire.send
+
+    def recording(**message: Any) -> None:
+        send(**message)
+        if "enter" in message:
+            pretend_record.enter(message["enter"])
+
+    wire.send = recording
+
+
+PREPARED = {"torch": prepare_torch, "wire": prepare_wire}
+
+CONFIG = json.loads(os.environ.get("PRETEND_CUDA", "{}"))
+
+if CONFIG:
+    sys.meta_path.insert(0, Pretending())

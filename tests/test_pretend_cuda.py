@@ -1,0 +1,270 @@
+"""`doctor run` on machines whose GPUs are pretended: the branches for GPUs, without a GPU.
+
+It proves code, not hardware: torch is its CPU build that answers as one for CUDA, the driver is a
+fake, and the speeds come from a pretended clock. What is asserted is that every branch runs to its
+end, that no tensor is on the wrong device, and what the checks say of a machine that is well, or
+that raises an error where the test asks for it.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from unittest.mock import ANY
+
+import pretend
+import pytest
+from pretend import PROFILES, Counts, counted
+
+from doctor.judge.engine import BROKEN
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(bool(pretend.MISSING), reason=pretend.MISSING),
+]
+
+ALWAYS = {
+    **dict.fromkeys(("DRV001", "DRV002", "TOR001", "TOR002", "TOR003", "TOR004"), "pass"),
+    **dict.fromkeys(("GPU001", "GPU002", "GPU003", "GPU004"), "pass"),
+    **dict.fromkeys(("NUM001", "NUM002", "NUM003", "NUM004"), "pass"),
+    **dict.fromkeys(("SMK001", "SMK002", "SMK003", "SMK004"), "pass"),
+}
+"""What a machine that is well gets, whatever its GPU."""
+QUICK = ALWAYS | dict.fromkeys(("GPU005", "GPU006", "GPU007", "GPU008"), "skip")
+OWN = ("SMK005", "SMK006", "SMK007", "SMK008", "MEM001")
+ILLEGAL = "CUDA error: an illegal memory access was encountered"
+NO_IMAGE = "CUDA error: no kernel image is available for execution on the device"
+MODEL = """
+import torch
+
+class Model(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.embedding = torch.nn.Embedding(64, 32)
+        self.block = torch.nn.TransformerEncoderLayer(32, 2, 64, dropout=0.1, batch_first=True)
+        self.head = torch.nn.Linear(32, 64)
+        self.head.weight = self.embedding.weight
+
+    def forward(self, tokens, labels):
+        logits = self.head(self.block(self.embedding(tokens)))
+        return torch.nn.functional.cross_entropy(logits.flatten(0, 1), labels.flatten())
+
+def make():
+    tokens = torch.randint(64, (4, 16))
+    return Model(), {"tokens": tokens, "labels": (tokens * 7 + 3) % 64}
+"""
+AS_CUDA = """
+import copy, io, torch
+
+def refused(error, work):
+    try:
+        work()
+    except error as raised:
+        return str(raised)
+    raise AssertionError("nothing was raised")
+
+one = torch.arange(8, device="cuda:1", dtype=torch.float32)
+other = torch.ones(8, device="cuda:0")
+assert (one.is_cuda, one.device.index, (one * 2 + 1).sum().item()) == (True, 1, 64.0)
+for wrong in (lambda: one + other, lambda: one + torch.ones(8), lambda: torch.cat([one, other])):
+    assert "at least two devices" in refused(RuntimeError, wrong)
+assert (one + torch.tensor(2.0)).device == one[torch.tensor([1, 2])].device == one.device
+assert one.to("cuda:0").device == other.device and one.cpu().device.type == "cpu"
+refused(TypeError, one.numpy)
+refused(torch.OutOfMemoryError, lambda: torch.empty(1 << 40, device="cuda:1"))
+refused(torch.AcceleratorError, lambda: torch.ones(1, device="cuda:2"))
+
+filled = torch.empty(8, device="cuda:1")
+torch.add(one, one, out=filled)
+filled[2:4] = 7
+assert filled.tolist() == [0.0, 2.0, 7.0, 7.0, 8.0, 10.0, 12.0, 14.0]
+assert filled.view(2, 4).t()[0].device == one.device
+
+model = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.Linear(4, 4))
+model[1].weight = model[0].weight
+weight = model[0].weight
+model.to("cuda:1", torch.bfloat16)
+assert model[0].weight is weight is model[1].weight and isinstance(weight, torch.nn.Parameter)
+assert (weight.device, weight.dtype) == (one.device, torch.bfloat16)
+model(torch.ones(2, 4, device="cuda:1", dtype=torch.bfloat16)).sum().backward()
+assert weight.grad.device == one.device
+assert copy.deepcopy(model)[0].bias.device == one.device
+
+with torch.autocast("cuda", torch.float16):
+    product = torch.ones(4, 4, device="cuda:1") @ torch.ones(4, 4, device="cuda:1")
+assert (product.dtype, product.device) == (torch.float16, one.device)
+scaler = torch.amp.GradScaler("cuda")
+wide = torch.ones(4, device="cuda:1", requires_grad=True)
+scaler.scale(wide.sum()).backward()
+optimizer = torch.optim.AdamW([wide])
+scaler.unscale_(optimizer)
+scaler.step(optimizer)
+scaler.update()
+assert wide.grad.tolist() == [1.0] * 4 and float(wide.detach()[0]) < 1.0
+
+before = torch.cuda.memory_allocated(0)
+large = torch.empty(1 << 30, dtype=torch.uint8, device="cuda:0")
+assert torch.cuda.memory_allocated(0) - before == 1 << 30
+del large
+assert torch.cuda.memory_allocated(0) == before
+written = io.BytesIO()
+torch.save(model.state_dict(), written)
+assert written.tell() > 4 * 4 * 2
+"""
+
+
+@dataclass(frozen=True)
+class Run:
+    """One `doctor run`, as its JSON report tells it, and what its processes recorded."""
+
+    code: int
+    verdict: str
+    findings: dict[str, dict[str, Any]]
+    counts: Counts
+    stages: frozenset[str]
+
+    def of(self, expected: dict[str, str]) -> dict[str, str]:
+        """The statuses of the codes that are expected."""
+        return {code: self.findings[code]["status"] for code in expected}
+
+
+@pytest.fixture(scope="module")
+def libraries(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return pretend.build(tmp_path_factory.mktemp("pretended"))
+
+
+def examined(machine: pretend.Machine, *options: str) -> Run:
+    """The report of a run in which no check broke."""
+    done = machine.doctor("--format", "json", *options)
+    assert done.returncode in (0, 1), done.stderr
+    report = json.loads(done.stdout)
+    findings = {each["code"]: each for each in report["findings"]}
+    broke = [each for each in report["findings"] if BROKEN in each["summary"]]
+    assert not broke
+    assert json.loads(machine.facts.read_text())
+    record = machine.record()
+    stages = frozenset(each["stage"] for each in record if "stage" in each)
+    return Run(done.returncode, report["verdict"], findings, counted(record), stages)
+
+
+def test_pretended_tensors_behave_as_those_of_cuda(libraries: Path, tmp_path: Path) -> None:
+    machine = pretend.machine(tmp_path / "machine", libraries, PROFILES["H100"], 2)
+    subprocess.run([machine.python, "-c", AS_CUDA], env=machine.env, check=True)
+    assert counted(machine.record()).contexts == {0: 1, 1: 1}
+
+
+def test_one_gpu_with_a_model_of_the_user(libraries: Path, tmp_path: Path) -> None:
+    machine = pretend.machine(tmp_path / "machine", libraries, PROFILES["H100"])
+    (tmp_path / "train.py").write_text(MODEL)
+    run = examined(machine, "--model", f"{tmp_path / 'train.py'}:make")
+    expected = ALWAYS | dict.fromkeys(("GPU005", "GPU006", *OWN), "pass")
+    expected |= dict.fromkeys(("GPU007", "GPU008"), "skip")
+    assert run.of(expected) == expected
+    assert (run.code, run.counts.imports, run.counts.contexts) == (0, 2, {0: 2})
+
+
+def test_two_gpus_under_load_and_between_each_other(libraries: Path, tmp_path: Path) -> None:
+    machine = pretend.machine(tmp_path / "machine", libraries, PROFILES["H100"], 2)
+    run = examined(machine)
+    expected = ALWAYS | dict.fromkeys(("GPU005", "GPU006", "GPU007", "GPU008"), "pass")
+    assert run.of(expected) == expected
+    assert run.code == 0
+    assert run.counts.imports == 2
+    # A worker of torch and a process for the copies have a context each.
+    assert run.counts.contexts == {0: 2, 1: 2}
+
+
+def test_eight_gpus_have_one_process_each(libraries: Path, tmp_path: Path) -> None:
+    machine = pretend.machine(tmp_path / "machine", libraries, PROFILES["H100"], 8)
+    run = examined(machine, "--no-smoke")
+    assert run.code == 0
+    assert run.counts.imports == 8
+    assert run.counts.contexts == dict.fromkeys(range(8), 1)
+
+
+@pytest.mark.parametrize(
+    ("name", "apart"),
+    [
+        ("RTX 4090", {}),
+        ("RTX 5090", {}),
+        ("T4", {"NUM001": "warn"}),
+        ("V100", {"NUM001": "warn"}),
+        ("GB10", {"GPU002": ANY}),
+    ],
+)
+def test_other_models(libraries: Path, tmp_path: Path, name: str, apart: dict[str, str]) -> None:
+    """fp16 for want of bf16 is a warning; a GB10 has its memory of this host, however full."""
+    machine = pretend.machine(tmp_path / "machine", libraries, PROFILES[name])
+    run = examined(machine, "--quick")
+    assert run.of(QUICK | apart) == QUICK | apart
+    assert (run.code, run.counts.imports, run.counts.contexts) == (0, 1, {0: 1})
+
+
+def test_nothing_more_runs_on_a_gpu_without_a_kernel_image(libraries: Path, tmp_path: Path) -> None:
+    errors = ({"stage": "kernel on cuda:1", "text": NO_IMAGE},)
+    machine = pretend.machine(tmp_path / "machine", libraries, PROFILES["H100"], 2, errors)
+    run = examined(machine)
+    expected = {"TOR003": "fail", "TOR004": "pass", "NUM003": "pass"}
+    expected |= dict.fromkeys(("SMK001", "GPU005", "GPU006", "GPU007", "GPU008"), "unknown")
+    assert run.of(expected) == expected
+    assert "GPU 1" in run.findings["TOR003"]["summary"]
+    assert (run.code, run.verdict, run.counts.imports) == (1, "fix", 2)
+
+
+def test_a_build_without_code_for_the_gpus_is_named_at_once(
+    libraries: Path, tmp_path: Path
+) -> None:
+    errors = ({"text": NO_IMAGE},)
+    machine = pretend.machine(tmp_path / "machine", libraries, PROFILES["RTX 5090"], 2, errors)
+    run = examined(machine)
+    failed = [code for code, finding in run.findings.items() if finding["status"] == "fail"]
+    assert failed == ["TOR003"]
+    tests = ("TOR004", "SMK001", "GPU005", "GPU006", "GPU007", "GPU008")
+    assert run.of(dict.fromkeys(tests, "")) == dict.fromkeys(tests, "unknown")
+    assert (run.code, run.verdict, run.counts.imports) == (1, "fix", 2)
+
+
+def test_a_gpu_that_others_use_is_not_put_under_load(libraries: Path, tmp_path: Path) -> None:
+    use = {"FAKE_PROCESSES": "1"}
+    machine = pretend.machine(tmp_path / "machine", libraries, PROFILES["H100"], 2, **use)
+    run = examined(machine)
+    tests = ("GPU005", "GPU006", "GPU007", "GPU008")
+    assert run.of(dict.fromkeys(tests, "")) == dict.fromkeys(tests, "unknown")
+    assert run.findings["NUM003"]["status"] == "warn"  # by the table of known bugs alone
+    assert all("left out: cuda:0 is in use" in run.findings[code]["summary"] for code in tests)
+    assert run.of({"SMK001": "pass", "TOR003": "pass"}) == {"SMK001": "pass", "TOR003": "pass"}
+    assert not {"bf16 matmul", "all_reduce", "causal/bf16/reference"} & run.stages
+
+
+def test_only_the_gpus_of_the_job_are_used(libraries: Path, tmp_path: Path) -> None:
+    use = {"FAKE_PROCESSES": "1", "FAKE_PROCESSES_ON": "1"}
+    machine = pretend.machine(tmp_path / "machine", libraries, PROFILES["H100"], 2, **use)
+    run = examined(machine, "--gpus", "1")
+    expected = ALWAYS | dict.fromkeys(("GPU005", "GPU006"), "pass")
+    expected |= dict.fromkeys(("GPU007", "GPU008"), "skip")
+    assert run.of(expected) == expected
+    assert (run.code, run.counts.imports, run.counts.contexts) == (0, 1, {0: 1})
+
+
+def test_an_error_under_load_names_the_gpu_and_the_stage(libraries: Path, tmp_path: Path) -> None:
+    errors = ({"stage": "bf16 matmul", "device": 1, "text": ILLEGAL},)
+    machine = pretend.machine(tmp_path / "machine", libraries, PROFILES["H100"], 2, errors)
+    run = examined(machine)
+    expected = {"GPU006": "fail", "GPU005": "unknown", "GPU008": "pass", "SMK001": "pass"}
+    assert run.of(expected) == expected
+    summary = run.findings["GPU006"]["summary"]
+    assert "GPU 1" in summary
+    assert f"bf16 matmul: AcceleratorError: {ILLEGAL}" in summary
+
+
+def test_a_step_that_breaks_the_context_costs_one_process(libraries: Path, tmp_path: Path) -> None:
+    errors = ({"stage": "backward", "text": ILLEGAL, "once": True},)
+    machine = pretend.machine(tmp_path / "machine", libraries, PROFILES["RTX 4090"], 1, errors)
+    run = examined(machine, "--quick")
+    expected = {"SMK001": "fail", "TOR003": "pass", "NUM003": "pass"}
+    assert run.of(expected) == expected
+    assert run.code == 1
+    assert (run.counts.imports, run.counts.contexts) == (2, {0: 2})
