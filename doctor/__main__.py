@@ -9,7 +9,9 @@ import sys
 if __name__ == "__main__" and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
     signal.signal(signal.SIGINT, lambda signum, frame: os._exit(130))  # until main runs
 
+import difflib
 import errno
+import re
 import traceback
 from itertools import pairwise
 from types import FrameType
@@ -92,7 +94,7 @@ def _exit_code(error: BaseException) -> int:
     if isinstance(error, KeyboardInterrupt) or type(error).__name__ == "Abort":
         return 128 + (_received or [signal.SIGINT])[0]
     if message := getattr(error, "format_message", None):
-        return _usage_error(message().replace("Value error, ", ""))
+        return _usage_error(_with_nearest(message().replace("Value error, ", "")))
     if isinstance(error, UserError):
         return _usage_error(str(error))
     if isinstance(error, OSError) and error.errno == errno.ENOSPC:
@@ -104,6 +106,14 @@ def _exit_code(error: BaseException) -> int:
     traceback.print_exc()
     print("doctor: internal error; please report it with the traceback above", file=sys.stderr)
     return ERROR
+
+
+def _with_nearest(message: str) -> str:
+    """The message on a value that is not one of several, with the one that was probably meant."""
+    value, is_not, choices = message.partition(" is not one of ")
+    names = re.findall("'([^']+)'", choices)
+    nearest = difflib.get_close_matches(value.rpartition(" ")[2].strip("'"), names, 1, 0.6)
+    return f"{message.rstrip('.')}; did you mean {nearest[0]}?" if is_not and nearest else message
 
 
 def _usage_error(message: str) -> int:

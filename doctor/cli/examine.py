@@ -19,11 +19,23 @@ def collect_facts(request: Request, *, progress: bool) -> Facts:
     """Examine this machine. Raises UserError where something that the user named is missing."""
     from doctor.collect.collect import collect
 
+    check_installed()
     _check_names(request.job)
     record = Record()
     with _progress(progress) as report_progress:
         facts = collect(*request, record.timed(report_progress))
     return facts.with_(examination=record.close())
+
+
+def check_installed() -> None:
+    """Raise UserError in a zip archive: probes are started as files."""
+    from doctor.collect.child import PROBES
+
+    if not PROBES.is_dir():
+        raise UserError(
+            "doctor cannot examine anything from a zip archive (zipapp, PEX, shiv); install it "
+            "with pip, pipx or uv"
+        )
 
 
 def _check_names(job: Job) -> None:

@@ -13,6 +13,7 @@ from typing import Any
 from doctor._util.errors import UserError
 from doctor._util.records import Unknown
 from doctor._util.units import GIB
+from doctor.cli.examine import check_installed
 from doctor.collect.children import Children, background, read
 from doctor.facts.machine import Gpu
 from doctor.facts.views import visible_gpus
@@ -44,6 +45,7 @@ def init(directory: Path, *, to_stdout: bool) -> str:
     path = directory / NAME
     if not to_stdout and (path.exists() or path.is_symlink()):
         raise UserError(f"{NAME} already exists and is not overwritten; --stdout prints one")
+    check_installed()
     gpus, driver = query_gpus()
     project = background(lambda: find_project(directory))
     try:

@@ -14,6 +14,7 @@ from doctor.checkpoint.io.addresses import check_exists
 from doctor.checkpoint.io.urls import redact_url
 from doctor.checkpoint.records import Checkpoint
 from doctor.cli.examination import Record
+from doctor.cli.examine import check_installed
 from doctor.collect.children import Children, fit, read_checkpoint
 from doctor.facts.facts import Facts
 from doctor.job.job import Job
@@ -35,6 +36,7 @@ DEVICE_VIEWS = {"target", "job_gpus", "chosen"}
 def scan(path: str, baseline: str | None, *, deep: bool, every: bool) -> Scan:
     """Read the checkpoint in a child process and judge it. Raises UserError."""
     began = time.monotonic()
+    check_installed()
     check_exists(path, "PATH")
     if baseline is not None:
         check_exists(baseline, "--baseline")

@@ -45,8 +45,9 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     origin: str = "recorded by doctor run"
     """Recorded on hardware, or made from documented values."""
     holds: str = HOLDS
-    examination: Examination | None = None
-    """None in files of earlier versions."""
+    examination: Annotated[
+        Examination | None, absent("the facts were recorded by an earlier version")
+    ] = None
     job: Job
     options: RunOptions = RunOptions()
     expect: Expect = Expect()

@@ -39,6 +39,8 @@ STYLES = {
 SECONDS_SHOWN = 1.0
 DEEP = " " * 7
 HANG = len(DEEP) * 2
+NARROW = 20
+"""Columns that text is wrapped to at least."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,19 +58,28 @@ class Line:
         """Columns before continuation lines: the prefix's width, or `hang` where given."""
         return len(self.prefix) if self.hang is None else self.hang
 
+    def indent_at(self, width: int | None) -> int:
+        """The same for a terminal of `width` columns, where that leaves too little room."""
+        return self.indent if width is None else min(self.indent, max(0, width - NARROW))
+
     def wrapped(self, width: int | None) -> list[str]:
-        """The body's lines for a terminal of `width` columns; addresses are not broken."""
-        if width is None or width <= len(self.prefix) + 20:
+        """The body's lines for a terminal of `width` columns; addresses are not broken.
+
+        The first is "" where so little room is left after the prefix that the body starts below it.
+        """
+        if width is None or not self.body:
             return [self.body]
-        room = " " * (len(self.prefix) - self.indent)
+        indent = self.indent_at(width)
+        below = width < len(self.prefix) + NARROW
+        room = "" if below else " " * (len(self.prefix) - indent)
         lines = textwrap.wrap(
             self.body,
-            width - self.indent,
+            max(NARROW, width - indent),
             initial_indent=room,
             break_long_words=False,
             break_on_hyphens=False,
         )
-        return [lines[0][len(room) :], *lines[1:]] if lines else [""]
+        return ["", *lines] if below else [lines[0][len(room) :], *lines[1:]] if lines else [""]
 
 
 def report_lines(report: Report, detail: Detail = "normal") -> Iterator[Line]:
@@ -86,7 +97,7 @@ def report_lines(report: Report, detail: Detail = "normal") -> Iterator[Line]:
 def _header(report: Report) -> Iterator[Line]:
     facts = report.facts
     replayed = f", judging {report.replayed} ({facts.origin})" if report.replayed else ""
-    yield Line(f"doctor {__version__}{replayed}", "", "bold")
+    yield Line("", f"doctor {__version__}{replayed}", body_style="bold", hang=2)
     for name, value in header_parts(report):
         yield Line(f"  {name:<9}", value)
 

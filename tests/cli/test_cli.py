@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import zipfile
 from pathlib import Path
 
 import command
@@ -81,6 +82,14 @@ def test_exit_codes(machine: str, flags: tuple[str, ...], code: int) -> None:
         (("run", "--python", "~nosuchuser/bin/python"), "~nosuchuser"),
         (("run", "--save-facts", "/dev/null"), "/dev/null"),
         (("cure",), "cure"),
+        (("run", "--gpus", "x"), "--gpus"),
+        (("run", "--gpus", "0"), "'0'"),
+        (("run", "--shards", "9" * 23), "whole number from 1 to"),
+        (("run", "--params", "9" * 25 + "B"), "1000T"),
+        (("run", "--fail-on", "warning"), "did you mean warn?"),
+        (("run", "-q", "-v"), "--quiet"),
+        (("run", "--checkpoint", "foo://bar"), "unknown scheme foo://"),
+        (("scan", "foo://user:secret@bar"), "foo://bar: unknown scheme"),
     ],
 )
 def test_a_users_mistake_is_one_line_and_exit_2(arguments: tuple[str, ...], said: str) -> None:
@@ -383,3 +392,30 @@ def test_a_relative_interpreter_is_the_one_that_is_examined(tmp_path: Path) -> N
     report = json.loads(done.stdout)
     assert (done.returncode, report["verdict"]) == (1, "fix")
     assert report["python"] == str(tmp_path / "python")
+
+
+def test_a_zip_archive_judges_and_does_not_examine(tmp_path: Path) -> None:
+    """Probes are started as files, which an archive does not have."""
+    archive = tmp_path / "doctor.pyz"
+    root = Path(__file__).parents[2]
+    with zipfile.ZipFile(archive, "w") as file:
+        file.writestr("__main__.py", "from doctor.__main__ import main; main()")
+        for folder, _, names in os.walk(root / "doctor", followlinks=True):
+            for name in names:
+                path = Path(folder, name)
+                if path.suffix in (".py", ".css"):
+                    file.write(path, path.relative_to(root))
+
+    def run(*flags: str) -> subprocess.CompletedProcess[str]:
+        env = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+        command = [sys.executable, "-P", str(archive), *flags]
+        return subprocess.run(
+            command, cwd=tmp_path, env=env, capture_output=True, text=True, check=False
+        )
+
+    judged = run("report", str(machine_file("h100_torch2.15")))
+    assert (judged.returncode, judged.stderr) == (0, "")
+    for flags in (("run", "--device", "cpu", "--no-config"), ("scan", "."), ("init",)):
+        done = run(*flags)
+        assert (done.returncode, done.stdout) == (2, "")
+        assert "zip archive" in done.stderr

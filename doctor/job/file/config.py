@@ -117,7 +117,7 @@ def _read(path: Path) -> tuple[str, os.stat_result]:
         data = file.read(LIMIT + 1)
     if len(data) > LIMIT:
         raise UserError(f"{path} exceeds the {LIMIT >> 20} MiB limit of a job file")
-    return data.decode("utf-8", "replace"), status
+    return data.decode("utf-8-sig", "replace"), status
 
 
 def _open_without_waiting(path: str, flags: int) -> int:
