@@ -58,7 +58,7 @@ def visible(
     if min(counts) < need:
         return fail(summary, fix=_selection_fix(selection))
     if torch_count is None:
-        return _not_started(summary, cuda)
+        return unknown(f"{summary}; torch could not count them: {_torch_reason(cuda)}")
     if listed is not None and not sliced and len(listed) != torch_count:
         return warn(f"{summary}; both must see the same number")
     return ok(summary)
@@ -90,13 +90,6 @@ def _torch_reason(cuda: Cuda | Unknown | None) -> str:
     if cuda is None:
         return "torch was not examined"
     return cuda.reason if isinstance(cuda, Unknown) else cuda.started.detail
-
-
-def _not_started(summary: str, cuda: Cuda | Unknown | None) -> Verdict:
-    """Torch could not count the GPUs; an error that is known has its remedy."""
-    summary = f"{summary}; torch could not count them: {_torch_reason(cuda)}"
-    pattern = find_pattern(cuda.started) if isinstance(cuda, Cuda) else None
-    return fail_by(pattern, summary) if pattern else unknown(summary)
 
 
 def _hidden(
@@ -213,7 +206,6 @@ VISIBLE = Check(
         "fewer GPUs are visible",
         "CUDA_VISIBLE_DEVICES is empty or names no existing GPU",
         "a GPU is lost",
-        "torch cannot start CUDA, with a known error",
         "CUDA does not start in torch, although the driver starts it in another process",
         "a GPU's compute mode is prohibited, or exclusive with another process on it",
     ),
