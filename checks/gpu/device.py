@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from doctor._util.records import Unknown
-from doctor._util.units import GIB, gib
+from doctor._util.units import gib
 from doctor.checks.gpu.counters import (
     APPLICATION_XIDS,
     HARDWARE_XIDS,
@@ -16,14 +16,12 @@ from doctor.checks.gpu.visible import VISIBLE
 from doctor.facts.load import Watched
 from doctor.facts.machine import Gpu, Host
 from doctor.facts.memory.room import shares_memory
-from doctor.facts.views import JobGpu, JobGpus
+from doctor.facts.views import USED_BYTES, JobGpu, JobGpus
 from doctor.judge.check import Check, Owner, Verdict, fail, ok, skip, unknown, warn
 from doctor.judge.combine import worst
 
 RETURN = "Rented: return the machine and report the GPU's UUID. "
 
-USED_BYTES = 2 * GIB
-"""A driver's daemon and most desktops use less; a training uses more."""
 USED_SHARE = 0.3
 """Above it another training runs there: the limit of DLRover's node check."""
 CORRECTED = 50_000_000

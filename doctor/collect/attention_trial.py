@@ -11,6 +11,7 @@ import msgspec
 from doctor._util.records import Number, Unknown
 from doctor.collect.child import Answer
 from doctor.collect.children import Children, NotStartedError, fit, unless_cut_off
+from doctor.collect.left_out import from_load
 from doctor.collect.torch_child import ReportProgress, TorchChild
 from doctor.facts.facts import Facts
 from doctor.facts.load import Attention, AttentionCase, Backend, Implementation, Trial
@@ -165,6 +166,8 @@ def collect_attention(
         return None
     if isinstance(chosen, Unknown):
         return chosen
+    if reason := from_load(facts, device):
+        return reason
     attention = try_attention(child, facts, device, chosen, report_progress)
     if isinstance(attention, Unknown) or not facts.job.hf:
         return attention

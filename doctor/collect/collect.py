@@ -27,6 +27,7 @@ from doctor.collect.diagnosis import diagnose
 from doctor.collect.gpus import PerGpuSmoke, Watch, run_load_tests, without_load
 from doctor.collect.host import read_host
 from doctor.collect.interpreter import choose
+from doctor.collect.left_out import after_smoke, without_kernel
 from doctor.collect.own_training import collect_own
 from doctor.collect.torch_child import (
     ReportProgress,
@@ -39,7 +40,16 @@ from doctor.collect.torch_child import (
 )
 from doctor.collect.workers import Worker, end, start_workers
 from doctor.facts.facts import Facts
-from doctor.facts.machine import Cuda, Driver, Gpu, Host, Interpreter, Place, Torch
+from doctor.facts.machine import (
+    Cuda,
+    Driver,
+    Gpu,
+    Host,
+    Interpreter,
+    Libraries,
+    Place,
+    Torch,
+)
 from doctor.facts.training import ModelShape, OwnModel, Smoke
 from doctor.facts.views import find_target
 from doctor.job.expect import Expect
@@ -170,7 +180,9 @@ def _train(
         return facts
     if isinstance(chosen, Unknown):
         return facts.with_(smoke=chosen)
-    others = PerGpuSmoke(workers, facts.job, chosen)
+    if reason := without_kernel(facts, device):
+        return facts.with_(smoke=reason)
+    others = PerGpuSmoke(workers, facts, chosen)
     smoke = run_smoke(child, facts.job, device, chosen, report_progress)
     siblings = others.smokes()
     if isinstance(smoke, Smoke):
@@ -186,7 +198,8 @@ def _own(
     if not facts.options.smoke or not (facts.job.model or facts.job.hf):
         return None
     device, chosen, interpreter = _device(facts), facts.chosen, facts.interpreter
-    for section in (facts.torch, interpreter, device, chosen):
+    reason = device if isinstance(device, Unknown) else after_smoke(facts, device)
+    for section in (facts.torch, interpreter, reason, chosen):
         if isinstance(section, Unknown):
             return section
     assert isinstance(interpreter, Interpreter)
@@ -207,8 +220,14 @@ def _examine_cuda(
     if not isinstance(cuda, Cuda):
         return facts.with_(libraries=cuda)
     if workers:
-        cuda = run_kernels(cuda, [worker.child for worker in workers], report_progress)
-    libraries, torch, cuda = read_libraries(child, torch, cuda)
+        processes = [worker.child for worker in workers]
+        cuda = run_kernels(cuda, processes, report_progress, facts.job.gpus)
+    device = _device(facts)
+    facts = facts.with_(cuda=cuda)
+    libraries: Libraries | Unknown | None
+    libraries = device if isinstance(device, Unknown) else without_kernel(facts, device)
+    if libraries is None:
+        libraries, torch, cuda = read_libraries(child, torch, cuda)
     kernels = (gpu.kernel for gpu in cuda.gpus)
     return facts.with_(torch=torch, cuda=unless_cut_off(cuda, *kernels), libraries=libraries)
 

@@ -13,6 +13,7 @@ import msgspec
 from doctor.collect.child import Answer
 from doctor.collect.children import fit
 from doctor.collect.torch_child import ReportProgress, TorchChild, cut_short
+from doctor.facts.error_texts import is_final
 from doctor.facts.training import LEFT_OUT, Attempt, Diagnosis, Fault, Smoke
 
 CHANGES = (
@@ -78,13 +79,15 @@ def diagnose(
     total_seconds: float = TOTAL_SECONDS,
     expect_no_grad: Sequence[str] = (),
 ) -> Diagnosis | None:
-    """The change that fixes the fault of `smoke`, and its origin; None if there is no fault.
+    """The change that fixes the fault of `smoke`, and its origin; None if there is nothing to find.
+
+    There is nothing if there is no fault, or an error that no change avoids.
 
     `subject` describes the training for the probe `subjects.py`. Takes at most `total_seconds` and
     one import of torch; attempts beyond that are recorded as left out.
     """
     fault = fault_of(smoke, expect_no_grad)
-    if fault is None:
+    if fault is None or any(is_final(stage.ended) for stage in smoke.stages):
         return None
     child.end()  # a new process, free of side effects of the faulty training
     bisection = _Bisection(

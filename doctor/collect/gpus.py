@@ -3,32 +3,45 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
 from functools import partial
+from types import MappingProxyType
 
 import msgspec
 
 from doctor._util.records import Ended, Unknown
 from doctor.collect.child import Child
 from doctor.collect.children import Children, NotStartedError, background, fit, read, unless_cut_off
+from doctor.collect.left_out import from_load, without_kernel
 from doctor.collect.peers import try_peers
 from doctor.collect.torch_child import ReportProgress, run_smoke
 from doctor.collect.workers import Worker
 from doctor.facts.facts import Facts
 from doctor.facts.load import Load, Watched
 from doctor.facts.training import Smoke
-from doctor.job.job import Chosen, Job
+from doctor.facts.views import JobGpus
+from doctor.job.job import Chosen
 
 LOAD_SECONDS = 60.0
 """The load itself takes two seconds; loading a GPU library from a slow disk may take long."""
 WATCH_SECONDS = 8.0
+NOTHING: Mapping[str, None] = MappingProxyType({})
 
 
 class PerGpuSmoke:
     """The smoke step on all GPUs but the first, while the first does its own."""
 
-    def __init__(self, workers: tuple[Worker, ...], job: Job, chosen: Chosen) -> None:
+    def __init__(self, workers: tuple[Worker, ...], facts: Facts, chosen: Chosen) -> None:
         def train(worker: Worker) -> Smoke | Unknown:
-            return run_smoke(worker.child, job, worker.device, chosen, lambda stage: None)
+            if without_kernel(facts, worker.device):  # a record without a stage is unknown
+                return Smoke(
+                    device=worker.device,
+                    precision=chosen.precision,
+                    recipe=facts.job.recipe or "amp",
+                    lr=0.0,
+                    stages=(),
+                )
+            return run_smoke(worker.child, facts.job, worker.device, chosen, lambda stage: None)
 
         self._running = [background(partial(train, worker)) for worker in workers[1:]]
 
@@ -42,19 +55,26 @@ class PerGpuSmoke:
 def run_load_tests(
     children: Children, workers: tuple[Worker, ...], facts: Facts, report_progress: ReportProgress
 ) -> Facts:
-    """The tests under load, unless the user omits them. They end at the first GPU that hangs."""
+    """The tests under load, unless the user omits them or a GPU has failed already.
+
+    They end at the first GPU that hangs.
+    """
     if facts.options.quick or not workers:
         return facts
     several = len(workers) > 1 and facts.target.kind == "nvidia"
     if hung := _hung(facts):
         return facts.with_(load=hung, peers=hung if several else None)
-    report_progress(f"putting the GPU{'s' * (len(workers) > 1)} under load")
-    loads = measure_load(workers)
+    left_out = {worker.device: from_load(facts, worker.device) for worker in workers}
+    if not all(left_out.values()):
+        report_progress(f"putting the GPU{'s' * (len(workers) > 1)} under load")
+    loads = measure_load(workers, left_out)
     facts = facts.with_(load=unless_cut_off(loads, *(load.ended for load in loads)))
     if not several:
         return facts
-    report_progress("copying between the GPUs")
-    return facts.with_(peers=_hung(facts) or try_peers(children, workers))
+    reason = next(filter(None, left_out.values()), None) or _hung(facts)
+    if reason is None:
+        report_progress("copying between the GPUs")
+    return facts.with_(peers=reason or try_peers(children, workers))
 
 
 def _hung(facts: Facts) -> Unknown | None:
@@ -75,19 +95,23 @@ def without_load(facts: Facts, reason: Unknown) -> Facts:
     return facts.with_(load=reason) if requested else facts
 
 
-def measure_load(workers: tuple[Worker, ...]) -> tuple[Load, ...]:
+def measure_load(
+    workers: tuple[Worker, ...], left_out: Mapping[str, Unknown | None] = NOTHING
+) -> tuple[Load, ...]:
     """All devices at the same time, as in a job, because they share power and cooling.
 
-    Copies to and from the host are measured one device after the other: some share the link.
+    `left_out`: device -> why it is not put under load. Copies to and from the host are measured one
+    device after the other: some share the link.
     """
-    running = [background(partial(_load, worker)) for worker in workers]
+    running = [background(partial(_load, each, left_out.get(each.device))) for each in workers]
     loads = [each.result() for each in running]
     return tuple(map(_host_copies, workers, loads))
 
 
-def _load(worker: Worker) -> Load:
-    load = Load(device=worker.device, uuid=worker.uuid, name=worker.name, ended=Ended(how="ok"))
-    return _run_stage(worker, "load", load)
+def _load(worker: Worker, left_out: Unknown | None) -> Load:
+    ended = Ended(how="error", detail=left_out.reason) if left_out else Ended(how="ok")
+    load = Load(device=worker.device, uuid=worker.uuid, name=worker.name, ended=ended)
+    return load if left_out else _run_stage(worker, "load", load)
 
 
 def _host_copies(worker: Worker, load: Load) -> Load:
@@ -107,6 +131,12 @@ def _run_stage(worker: Worker, stage: str, load: Load) -> Load:
     return msgspec.structs.replace(load, ended=Ended(how="error", detail=section.reason))
 
 
+def _uuids(job_gpus: JobGpus | Unknown) -> list[str]:
+    """NVML's UUIDs of the job's GPUs, each once: MIG slices share one."""
+    gpus = job_gpus.gpus if isinstance(job_gpus, JobGpus) else ()
+    return list(dict.fromkeys(gpu.nvml.uuid for gpu in gpus if gpu.nvml))
+
+
 class Watch:
     """NVML's counters before and after the tests, and samples in between, if NVML is there."""
 
@@ -115,7 +145,7 @@ class Watch:
         self._refused: Unknown | None = None
         busy = facts.options.smoke or not facts.options.quick
         if busy and facts.target.kind == "nvidia" and isinstance(facts.gpus, tuple):
-            uuids = (gpu.uuid for gpu in facts.gpus if not gpu.forbidden)
+            uuids = _uuids(facts.job_gpus) or [g.uuid for g in facts.gpus if not g.forbidden]
             try:
                 self._child = child = children.start(sys.executable, "doctor_side/watch", *uuids)
             except NotStartedError as error:

@@ -123,23 +123,35 @@ def read_import(
 def read_devices(child: TorchChild, report_progress: ReportProgress) -> Cuda | Unknown:
     """Start CUDA in torch and list the devices it sees."""
     report_progress("starting CUDA in torch")
-    return read(child.request(CUDA_SECONDS, stage="devices"), "cuda", Cuda)
+    answer = child.request(CUDA_SECONDS, stage="devices")
+    if answer.answer is None and answer.ended.how != "budget":
+        return Cuda(started=answer.ended)
+    return read(answer, "cuda", Cuda)
 
 
 def run_kernels(
-    cuda: Cuda, processes: Sequence[TorchChild], report_progress: ReportProgress
+    cuda: Cuda,
+    processes: Sequence[TorchChild],
+    report_progress: ReportProgress,
+    count: int | None = None,
 ) -> Cuda:
-    """Run a kernel on every GPU, each in the only process that uses that GPU.
+    """Run a kernel on every GPU of the job, each in the only process that uses that GPU.
 
-    If only the first GPU has a process, that process runs them all.
+    `count`: GPUs of the job, None: all. If only the first one has a process, that runs the kernels
+    up to the first failure.
     """
-    if len(processes) < len(cuda.gpus):
-        kernels = [_with_kernel(processes[0], gpu, report_progress) for gpu in cuda.gpus]
+    gpus = list(cuda.gpus)
+    used = gpus[:count]
+    if len(processes) == 1:
+        for gpu in used:
+            gpus[gpu.index] = _with_kernel(processes[0], gpu, report_progress)
+            if not gpus[gpu.index].ran:
+                break
     else:
-        pairs = zip(processes, cuda.gpus, strict=False)
+        pairs = zip(processes, used, strict=True)
         running = [background(partial(_with_kernel, *pair, report_progress)) for pair in pairs]
-        kernels = [each.result() for each in running]
-    return msgspec.structs.replace(cuda, gpus=tuple(kernels))
+        gpus[: len(used)] = [each.result() for each in running]
+    return msgspec.structs.replace(cuda, gpus=tuple(gpus))
 
 
 def _with_kernel(child: TorchChild, gpu: TorchGpu, report_progress: ReportProgress) -> TorchGpu:

@@ -22,11 +22,11 @@ class Worker:
 
 
 def start_workers(children: Children, first: TorchChild, facts: Facts) -> tuple[Worker, ...]:
-    """A process for each GPU that torch sees, `first` for the first one."""
+    """A process for each GPU of the job, `first` for the first one; with --quick the only one."""
     cuda, python = facts.cuda, facts.interpreter
     if not isinstance(cuda, Cuda) or not cuda.started.ok or not isinstance(python, Interpreter):
         return ()
-    gpus = cuda.gpus if facts.options.smoke or not facts.options.quick else cuda.gpus[:1]
+    gpus = cuda.gpus[: 1 if facts.options.quick else facts.job.gpus]
     return tuple(
         Worker(
             device=f"cuda:{gpu.index}",

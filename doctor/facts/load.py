@@ -9,6 +9,9 @@ from typing import Literal
 
 from doctor._util.records import Ended, Number, Section
 
+LEFT_OUT = "left out"
+"""How the reason begins where the doctor did not run a test."""
+
 Backend = Literal["flash", "mem_efficient", "cudnn", "math"]
 
 
@@ -130,9 +133,16 @@ class Load(Section, frozen=True, kw_only=True):
     """How many times the same half-precision product was computed."""
     differing: int | None = None
     """Elements that differ from the first product in any other; None: not compared."""
+    differing_again: int | None = None
+    """The same in a second series, computed only if any differ in the first."""
     unread: dict[str, str] = {}
     """Field -> why it was not measured."""
     seconds: float = 0.0
+
+    @property
+    def left_out(self) -> bool:
+        """The load was not started; `ended` states why."""
+        return self.ended.detail.startswith(f"{LEFT_OUT}: ")
 
 
 class PeerCopy(Section, frozen=True, kw_only=True):

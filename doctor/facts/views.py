@@ -5,9 +5,13 @@ from __future__ import annotations
 from typing import Literal
 
 from doctor._util.records import Section, Unknown
+from doctor._util.units import GIB, gib
 from doctor.facts.machine import Cuda, Gpu, Host, Slice, Torch, TorchGpu
 from doctor.facts.training import OwnModel, Settings
 from doctor.job.job import Job, Target
+
+USED_BYTES = 2 * GIB
+"""A driver's daemon and most desktops use less; a training uses more."""
 
 
 class JobGpu(Section, frozen=True, kw_only=True):
@@ -50,9 +54,18 @@ class JobGpu(Section, frozen=True, kw_only=True):
             return self.slice.memory_used
         return self.nvml.memory_used if self.nvml else None
 
+    @property
+    def use_by_others(self) -> str:
+        """What other processes used before torch's first CUDA call, "" if it is too little."""
+        if (self.memory_used or 0) > USED_BYTES:
+            return f"{gib(self.memory_used or 0)} used before torch"
+        if self.nvml and self.nvml.processes and not self.slice:
+            return f"NVML lists {self.nvml.processes} compute processes"
+        return ""
+
 
 class JobGpus(Section, frozen=True, kw_only=True):
-    """The GPUs of the job: the visible ones."""
+    """The GPUs of the job: the visible ones, or as many of them as --gpus states."""
 
     gpus: tuple[JobGpu, ...]
     by: Literal["torch", "environment"]
@@ -85,17 +98,20 @@ def find_target(
 
 
 def match_gpus(
-    host: Host | Unknown, gpus: tuple[Gpu, ...] | Unknown | None, cuda: Cuda | Unknown | None
+    host: Host | Unknown,
+    gpus: tuple[Gpu, ...] | Unknown | None,
+    cuda: Cuda | Unknown | None,
+    count: int | None = None,
 ) -> JobGpus | Unknown:
-    """The visible GPUs, NVML's records and torch's matched by UUID."""
+    """The first `count` visible GPUs (None: all), NVML's records and torch's matched by UUID."""
     listed = gpus if isinstance(gpus, tuple) else ()
     if isinstance(cuda, Cuda) and cuda.started.ok:
         single = len(listed) == len(cuda.gpus) == 1
-        matched = tuple(_match_torch(gpu, listed, single) for gpu in cuda.gpus)
+        matched = tuple(_match_torch(gpu, listed, single) for gpu in cuda.gpus[:count])
         return JobGpus(gpus=matched, by="torch")
     if isinstance(gpus, tuple):
         variable = host.visible_devices if isinstance(host, Host) else None
-        return JobGpus(gpus=visible_gpus(gpus, variable), by="environment")
+        return JobGpus(gpus=visible_gpus(gpus, variable)[:count], by="environment")
     if isinstance(gpus, Unknown):
         return gpus
     return Unknown(reason="no GPU was examined: the job trains without an NVIDIA GPU")

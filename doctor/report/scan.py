@@ -18,6 +18,7 @@ from doctor.checkpoint.records import Checkpoint, History, Movement, Optimizer, 
 from doctor.report.formats import json as report_json
 from doctor.report.formats.plain import text
 from doctor.report.lines import Line, family_lines, footer_lines
+from doctor.report.origin import origin_of
 from doctor.report.report import Report
 from doctor.report.scan_result import Row, Scan
 from doctor.report.terminal import encodable, show_lines
@@ -45,6 +46,7 @@ def plain_text(scan: Scan) -> str:
 def _head(scan: Scan) -> Iterator[Line]:
     checkpoint = scan.checkpoint
     yield Line(f"doctor {__version__}", "", "bold")
+    yield from _origin(scan)
     yield Line("  checkpoint  ", shown(scan.path, 500))
     if isinstance(checkpoint, Unknown):
         return
@@ -64,6 +66,13 @@ def _head(scan: Scan) -> Iterator[Line]:
     if isinstance(checkpoint.movement, Movement):
         yield Line()
         yield from _changes(checkpoint.movement)
+
+
+def _origin(scan: Scan) -> Iterator[Line]:
+    origin = origin_of(scan.report.facts)
+    for name, value in (("examined", origin.started), ("command", origin.command)):
+        if value:
+            yield Line(f"  {name:<12}", shown(value, 1000))
 
 
 def _layout(checkpoint: Checkpoint) -> Iterator[str]:
@@ -199,7 +208,7 @@ def _next_action(report: Report) -> str:
 
 def json_text(scan: Scan) -> str:
     """One object; fields are only ever added within a schema version."""
-    checkpoint = scan.checkpoint
+    checkpoint, origin = scan.checkpoint, origin_of(scan.report.facts)
     fields: dict[str, Any] = {
         "schema_version": report_json.SCHEMA_VERSION,
         "doctor": __version__,
@@ -210,6 +219,8 @@ def json_text(scan: Scan) -> str:
         "counts": scan.report.counts,
         "findings": [report_json.finding_object(finding) for finding in scan.report.findings],
         "seconds": round(scan.report.facts.seconds, 3),
+        "started": origin.started,
+        "command": origin.command,
     }
     if isinstance(checkpoint, Unknown):
         fields |= {"checkpoint": None, "reason": checkpoint.reason}

@@ -63,7 +63,7 @@ def test_the_import_and_the_smoke_step(late: TorchChild) -> None:
 
 def test_the_other_gpus_have_no_smoke_steps_if_one_was_cut_off(late: TorchChild) -> None:
     workers = tuple(Worker(f"cuda:{index}", None, "GPU", late) for index in range(3))
-    assert gpus.PerGpuSmoke(workers, Job(), BF16).smokes() == ()
+    assert gpus.PerGpuSmoke(workers, box(H100, torch=TORCH_2_15), BF16).smokes() == ()
 
 
 def test_load_and_peers(late: TorchChild) -> None:

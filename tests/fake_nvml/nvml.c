@@ -7,6 +7,7 @@
  *   FAKE_FAIL=function[@gpu]:code,...
  *   FAKE_REMAP_FAILED, FAKE_REMAP_PENDING, FAKE_UNCORRECTED, FAKE_CORRECTED, FAKE_ACTION,
  *   FAKE_PERSISTENCE, FAKE_CONFIDENTIAL, FAKE_MODE, FAKE_PROCESSES, FAKE_USED_MIB, FAKE_REASONS: values, FAKE_MIG=1: two slices
+ *   FAKE_PROCESSES_ON=gpu: only there
  *   FAKE_MORE_UNCORRECTED, FAKE_MORE_CORRECTED, FAKE_MORE_REMAPPED, FAKE_MORE_REPLAYS,
  *   FAKE_MORE_NVLINK_ERRORS: added once the clocks have been sampled
  *   FAKE_NVLINKS=1101: states of the links, FAKE_XIDS=79,13: events of GPU 0 after a sample
@@ -273,8 +274,9 @@ nvmlReturn_t nvmlSystemGetConfComputeState(nvmlConfComputeSystemState_t *state) 
 }
 #endif
 
-static nvmlReturn_t list(unsigned int *count, nvmlProcessInfo_t *found) {
+static nvmlReturn_t list(nvmlDevice_t device, unsigned int *count, nvmlProcessInfo_t *found) {
     unsigned int room = *count, there = (unsigned int)number("FAKE_PROCESSES", 0);
+    if (number("FAKE_PROCESSES_ON", device->gpu) != (unsigned)device->gpu) there = 0;
     *count = there;
     if (there == 0) return OK;
     if (!found || room < there) return TOO_SMALL;
@@ -289,14 +291,14 @@ static nvmlReturn_t list(unsigned int *count, nvmlProcessInfo_t *found) {
 nvmlReturn_t nvmlDeviceGetComputeRunningProcesses_v3(nvmlDevice_t device, unsigned int *count,
                                                      nvmlProcessInfo_t *found) {
     ENTER(device->gpu);
-    return list(count, found);
+    return list(device, count, found);
 }
 #endif
 
 nvmlReturn_t nvmlDeviceGetComputeRunningProcesses_v2(nvmlDevice_t device, unsigned int *count,
                                                      nvmlProcessInfo_t *found) {
     ENTER(device->gpu);
-    return list(count, found);
+    return list(device, count, found);
 }
 
 nvmlReturn_t nvmlDeviceGetDisplayActive(nvmlDevice_t device, unsigned int *active) {

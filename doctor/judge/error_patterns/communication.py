@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from doctor.facts import error_texts
 from doctor.judge.error_patterns.pattern import KERNEL_LOG, LD_PATHS, ErrorPattern
 
 KILLED = ErrorPattern(
-    ("SIGKILL",),
+    error_texts.KILLED,
     "Another process ended it, most often the kernel's out-of-memory killer: give the container or "
     "the job more host memory (MEM002), then run the doctor again.",
     commands=("sudo dmesg | grep -i 'killed process'",),

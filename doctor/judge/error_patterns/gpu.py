@@ -2,27 +2,18 @@
 
 from __future__ import annotations
 
+from doctor.facts import error_texts
 from doctor.judge.check import Owner
 from doctor.judge.error_patterns.pattern import KERNEL_LOG, LD_PATHS, WHO_USES_IT, ErrorPattern
 
 NO_GPU_CODE = ErrorPattern(
-    (
-        "no kernel image is available",
-        "invalid device function",
-        "is not compatible with the current PyTorch installation",
-        "STATUS_ARCH_MISMATCH",
-    ),
+    error_texts.NO_GPU_CODE,
     "The build has no code for this GPU: see TOR003.",
     sources=("ps-U28",),
     cause="no code for this GPU in the build",
 )
 MIXED_CUDNN = ErrorPattern(
-    (
-        "cuDNN version incompatibility",
-        "cuDNN version mismatch",
-        "VERSION_MISMATCH",
-        "Could not load library libcudnn",
-    ),
+    error_texts.MIXED_CUDNN,
     "Make torch load only its own cuDNN: remove directories with another libcudnn from "
     "LD_LIBRARY_PATH and LD_PRELOAD. With torch 2.12 and 2.13, whose cuDNN 9.20 wheel lacks "
     "libcudnn_engines_tensor_ir, a system cuDNN that ldconfig lists has the same effect: upgrade "
@@ -31,22 +22,13 @@ MIXED_CUDNN = ErrorPattern(
     cause="parts of two cuDNN versions",
 )
 REFUSES_DEVICE = ErrorPattern(
-    ("is not compatible with devices",),
+    error_texts.REFUSES_DEVICE,
     "This cuDNN no longer supports one of the visible GPUs: hide that GPU with "
     "CUDA_VISIBLE_DEVICES, or install torch from the cu126 index.",
     cause="cuDNN dropped this GPU",
 )
 GPU_TAKEN = ErrorPattern(
-    (
-        "out of memory",
-        "STATUS_ALLOC_FAILED",
-        "CUBLAS_STATUS_NOT_INITIALIZED",
-        "CUDNN_STATUS_NOT_INITIALIZED",
-        "DEVICE_ALLOCATION_FAILED",
-        "busy or unavailable",
-        "CUDA-capable devices are busy",
-        "CUDA_ERROR_DEVICE_UNAVAILABLE",
-    ),
+    error_texts.GPU_TAKEN,
     "Free the GPU: another process holds its memory, or holds the GPU in exclusive compute mode. "
     "On a full GPU cuBLAS and cuDNN report that they could not be initialized.",
     sources=("serve-1993", "pytorch-100691"),
@@ -54,18 +36,7 @@ GPU_TAKEN = ErrorPattern(
     cause="the GPU is full or in use",
 )
 BROKEN_GPU = ErrorPattern(
-    (
-        "uncorrectable ECC",
-        "ECC_UNCORRECTABLE",
-        "uncorrectable NVLink",
-        "NVLINK_UNCORRECTABLE",
-        "GPU is lost",
-        "GPU requires re",
-        "fallen off the bus",
-        "Unable to determine the device handle",
-        "Insufficient External Power",
-        "came back as",
-    ),
+    error_texts.BROKEN_GPU,
     "Known-good code failed on this GPU. Try it on another GPU with the same environment; if it "
     "works there, return this machine and report the GPU's UUID.",
     Owner.MACHINE,
@@ -73,7 +44,6 @@ BROKEN_GPU = ErrorPattern(
     KERNEL_LOG,
     cause="the GPU is at fault",
 )
-"""The last text is the doctor's own message for a wrong sum."""
 
 CUDA = (
     NO_GPU_CODE,

@@ -1,0 +1,54 @@
+"""Texts of errors that end the tests of a GPU: a repetition in another way fails as well.
+
+Read while facts are collected, and by `doctor.judge.error_patterns`, which adds cause and remedy.
+"""
+
+from __future__ import annotations
+
+from doctor._util.records import Ended
+
+NO_GPU_CODE = (
+    "no kernel image is available",
+    "invalid device function",
+    "is not compatible with the current PyTorch installation",
+    "STATUS_ARCH_MISMATCH",
+)
+MIXED_CUDNN = (
+    "cuDNN version incompatibility",
+    "cuDNN version mismatch",
+    "VERSION_MISMATCH",
+    "Could not load library libcudnn",
+)
+REFUSES_DEVICE = ("is not compatible with devices",)
+GPU_TAKEN = (
+    "out of memory",
+    "STATUS_ALLOC_FAILED",
+    "CUBLAS_STATUS_NOT_INITIALIZED",
+    "CUDNN_STATUS_NOT_INITIALIZED",
+    "DEVICE_ALLOCATION_FAILED",
+    "busy or unavailable",
+    "CUDA-capable devices are busy",
+    "CUDA_ERROR_DEVICE_UNAVAILABLE",
+)
+BROKEN_GPU = (
+    "uncorrectable ECC",
+    "ECC_UNCORRECTABLE",
+    "uncorrectable NVLink",
+    "NVLINK_UNCORRECTABLE",
+    "GPU is lost",
+    "GPU requires re",
+    "fallen off the bus",
+    "Unable to determine the device handle",
+    "Insufficient External Power",
+    "came back as",
+)
+"""The last text is the doctor's own message for a wrong sum."""
+KILLED = ("SIGKILL",)
+
+FINAL = (*NO_GPU_CODE, *GPU_TAKEN, *MIXED_CUDNN, *REFUSES_DEVICE, *BROKEN_GPU, *KILLED)
+
+
+def is_final(ended: Ended) -> bool:
+    """Whether neither other kernels nor other numbers can avoid the error; case does not matter."""
+    lower = ended.detail.casefold()
+    return not ended.ok and any(text.casefold() in lower for text in FINAL)
