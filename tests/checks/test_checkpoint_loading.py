@@ -72,3 +72,22 @@ def test_what_pickles_import() -> None:
     assert "evil.name4 and 2 more" in verdict.summary
     wrong = Problem(kind="not-inspectable", file="a.bin", text="has opcode EXT1")
     assert CODE(checkpoint=checkpoint(problems=(wrong,))).status is Status.UNKNOWN
+
+
+def test_what_is_worse_than_refused() -> None:
+    """Known-dangerous before refused, refused before what could not be read."""
+    evil = checkpoint(
+        pickles=1, imports=("os.system", "mylib.A"), refused=("os.system", "mylib.A"),
+        dangerous=("os.system",), unread=("a.pt is cut short",),
+    )  # fmt: skip
+    verdict = CODE(checkpoint=evil)
+    assert verdict.status is Status.FAIL
+    assert verdict.fix
+    beside = {"training_args.bin": ("transformers.training_args.TrainingArguments",)}
+    assert CODE(checkpoint=checkpoint(beside=beside)).status is Status.PASS
+    executed = checkpoint(pickles=1, imports=("mylib.A",), executed=("mylib.A",))
+    assert CODE(checkpoint=executed).status is Status.WARN
+    unread = checkpoint(pickles=1, imports=("torch.Size",), unread=("a.pt is cut short",))
+    assert CODE(checkpoint=unread).status is Status.UNKNOWN
+    assert CODE(checkpoint=checkpoint(pickles=1, protocol=2)).status is Status.PASS
+    assert CODE(checkpoint=checkpoint(pickles=1, protocol=5)).status is Status.WARN
