@@ -15,8 +15,8 @@ class CheckpointError(Exception):
         self.text = text
         self.imports: tuple[str, ...] = ()
         """Globals that the file's pickle names up to where it breaks, "module.name"."""
-        self.end = 0
-        """Where an unpickler that is less strict would end it; 0: nowhere."""
+        self.ends: tuple[int, ...] = ()
+        """Where unpicklers that are less strict would end it."""
 
     def problem(self, file: str) -> Problem:
         """The error as a Problem of `file`, whose name is escaped."""

@@ -233,6 +233,17 @@ def test_a_line_that_crosses_the_end_of_a_frame(tmp_path: Path) -> None:
     assert {"posix.getpid", "xposix.getpid"} <= set(scanned(path).loading.imports)
 
 
+def test_a_pickle_that_ends_before_its_frame(tmp_path: Path) -> None:
+    """The next pickle begins where this one ends, or where its frame does."""
+    first = pickle.dumps(0x1950A86A20F9469CFC6C, 2)
+    for rest in (b"Nu.", EVIL + b"N."):
+        frame = b"\x80\x04\x95" + (2 + len(rest)).to_bytes(8, "little") + b"N." + rest
+        after = b"N." if rest.startswith(EVIL) else EVIL + b"N."
+        path = tmp_path / "m.pt"
+        path.write_bytes(first + frame + after)
+        assert code(path).status is Status.FAIL
+
+
 def test_names_that_are_known_to_be_dangerous() -> None:
     for name in (
         "os.system",

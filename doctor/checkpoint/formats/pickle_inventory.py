@@ -112,8 +112,11 @@ def _in_a_row(source: Source, inventory: Inventory, depth: int) -> None:
     data = source.read(min(FIRST, source.size), 0)
     if source.size > len(data) and not _ends_within(data):
         data = source.read(min(LARGEST, source.size), 0)
-    at = 0
-    for number in range(IN_A_ROW):
+    pending = [(0, 0)]
+    while pending:
+        number, at = pending.pop()
+        if number == IN_A_ROW:
+            continue
         try:
             pickled = read_pickle(data, at)
         except CheckpointError as error:
@@ -122,18 +125,15 @@ def _in_a_row(source: Source, inventory: Inventory, depth: int) -> None:
             inventory.pickles += 1
             inventory.imports |= dict.fromkeys(error.imports)
             inventory.break_off(error.text)
-            if not error.end:
-                return
-            at = error.end
+            pending += [(number + 1, end) for end in error.ends]
             continue
         inventory.pickles += 1
         inventory.imports |= dict.fromkeys(pickled.imports)
         inventory.protocol = max(inventory.protocol, pickled.protocol)
         for nested in pickled.nested:
             _look(_Memory(nested), inventory, depth + 1)
-        at = pickled.end
-        if number == 0 and pickled.value != MAGIC:
-            return
+        if number or pickled.value == MAGIC:
+            pending.append((number + 1, pickled.end))
 
 
 def _ends_within(data: bytes) -> bool:

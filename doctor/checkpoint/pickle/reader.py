@@ -52,10 +52,12 @@ def read_pickle(data: bytes, at: int = 0) -> Pickled:
         return _read(machine)
     except CheckpointError as error:
         machines = [machine]
+        ends: dict[int, None] = {}
         for cuts in (True, False):
             machines.append(Machine(data, at, lenient=True, cuts=cuts))
             with contextlib.suppress(CheckpointError):
-                error.end = _read(machines[-1]).end
+                ends[_read(machines[-1]).end] = None
+        error.ends = tuple(ends)
         names = (name for each in machines for name in _imports(each))
         error.imports = tuple(dict.fromkeys(names))
         raise
@@ -83,6 +85,10 @@ def _read(machine: Machine) -> Pickled:
         ) from None
     if not machine.stack:
         raise CheckpointError("damaged", "has a pickle that describes nothing")
+    if machine.at < machine.frame_end:  # what follows may be read, or dropped with the frame
+        if not machine.lenient:
+            raise CheckpointError("not-inspectable", "has a pickle that ends before its frame")
+        machine.at = machine.frame_end if machine.cuts else machine.at
     return Pickled(
         machine.stack[-1],
         _imports(machine),
