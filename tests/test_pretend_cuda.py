@@ -190,13 +190,13 @@ def test_eight_gpus_have_one_process_each(libraries: Path, tmp_path: Path) -> No
     [
         ("RTX 4090", {}),
         ("RTX 5090", {}),
-        ("T4", {"NUM001": "warn"}),
-        ("V100", {"NUM001": "warn"}),
+        ("T4", {}),
+        ("V100", {}),
         ("GB10", {"GPU002": ANY}),
     ],
 )
 def test_other_models(libraries: Path, tmp_path: Path, name: str, apart: dict[str, str]) -> None:
-    """fp16 for want of bf16 is a warning; a GB10 has its memory of this host, however full."""
+    """A GB10 has its memory of this host, however full."""
     machine = pretend.machine(tmp_path / "machine", libraries, PROFILES[name])
     run = examined(machine, "--quick")
     assert run.of(QUICK | apart) == QUICK | apart
@@ -225,6 +225,17 @@ def test_a_build_without_code_for_the_gpus_is_named_at_once(
     tests = ("TOR004", "SMK001", "GPU005", "GPU006", "GPU007", "GPU008")
     assert run.of(dict.fromkeys(tests, "")) == dict.fromkeys(tests, "unknown")
     assert (run.code, run.verdict, run.counts.imports) == (1, "fix", 2)
+
+
+def test_cuda_that_does_not_start_in_torch_is_a_failure(libraries: Path, tmp_path: Path) -> None:
+    errors = ({"stage": "torch.cuda.init", "text": "CUDA error: unknown error"},)
+    machine = pretend.machine(tmp_path / "machine", libraries, PROFILES["H100"], 2, errors)
+    run = examined(machine)
+    expected = {"DRV001": "pass", "GPU001": "fail", "SMK001": "unknown", "TOR004": "unknown"}
+    assert run.of(expected) == expected
+    assert "unknown error" in run.findings["GPU001"]["summary"]
+    assert (run.code, run.verdict, run.counts.imports) == (1, "fix", 1)
+    assert not {stage for stage in run.stages if stage.startswith("matmul")}
 
 
 def test_a_gpu_that_others_use_is_not_put_under_load(libraries: Path, tmp_path: Path) -> None:

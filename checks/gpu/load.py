@@ -11,7 +11,7 @@ from doctor.checks.gpu.link import LEAST_FROM_HOST, LINK_SHARE, MOST_REPLAYS, Li
 from doctor.facts.load import Load, Watched
 from doctor.facts.machine import Driver
 from doctor.facts.memory.room import shares_memory
-from doctor.facts.views import USED_BYTES, JobGpu, JobGpus
+from doctor.facts.views import JobGpu, JobGpus
 from doctor.judge.check import Check, Owner, Verdict, fail, ok, skip, unknown, warn
 from doctor.judge.combine import worst
 from doctor.judge.error_patterns import GPU_TAKEN, fail_by, find_pattern
@@ -121,18 +121,12 @@ def _speed(
         problems = "; ".join(part for part in (*slow, *link.problems, _slowed(watched)) if part)
         sources = (figure.source,) if figure and slow else ()
         wild = figure is not None and rate < FLOOR * figure.rate
-        problem = fail if wild and not _in_use(gpu) else warn
+        in_use = gpu is not None and bool(gpu.use_by_others)
+        problem = fail if wild and not in_use else warn
         return problem(f"{summary}; {problems}", sources=(*sources, *link.sources))
     if figure is None:
         return skip(f"{summary}; there is no published figure for this model")
     return ok(f"{summary}; {_required(load.name)}")
-
-
-def _in_use(gpu: JobGpu | None) -> bool:
-    """Whether another process used the GPU before the load: then its rate says little."""
-    used = gpu.memory_used if gpu else None
-    processes = gpu.nvml.processes if gpu and gpu.nvml else None
-    return bool(processes) or (used is not None and used > USED_BYTES)
 
 
 def _required(name: str) -> str:

@@ -16,6 +16,14 @@ from doctor.judge.error_patterns import KERNEL_LOG, fail_by, find_pattern
 VARIABLE = "CUDA_VISIBLE_DEVICES"
 PROHIBITED, EXCLUSIVE = 2, 3
 BUSY = "busy or unavailable"
+NOT_BUILT = "not compiled with"
+"""In the message of a torch without CUDA, see TOR002."""
+WHERE_FROM = ('echo "$LD_LIBRARY_PATH" "$LD_PRELOAD"', "ls -l /dev/nvidia*")
+NOT_STARTED = (
+    "Outside torch the driver starts CUDA (DRV001). Compare the two: another libcuda.so.1 on "
+    "LD_LIBRARY_PATH, a device node that is missing in the container, and variables that torch "
+    "reads. If nothing differs, restart the container, then the host."
+)
 NO_GPUS = re.compile(r"No (CUDA|HIP) GPUs are available")
 
 
@@ -32,7 +40,12 @@ def visible(
         gpus = None  # an NVIDIA GPU may be in the same machine
     listed = visible_gpus(gpus, selection) if isinstance(gpus, tuple) else None
     torch_count = _torch_count(cuda)
-    problem = _hidden(selection, gpus, torch_count) or _lost(listed) or _occupied(job_gpus, cuda)
+    problem = (
+        _hidden(selection, gpus, torch_count)
+        or _lost(listed)
+        or _occupied(job_gpus, cuda)
+        or _not_started(cuda)
+    )
     if problem:
         return problem
     counts = [n for n in (torch_count, None if listed is None else len(listed)) if n is not None]
@@ -58,6 +71,18 @@ def _torch_count(cuda: Cuda | Unknown | None) -> int | None:
     if cuda.started.ok:
         return len(cuda.gpus)
     return 0 if NO_GPUS.search(cuda.started.detail) else None
+
+
+def _not_started(cuda: Cuda | Unknown | None) -> Verdict | None:
+    """A failure if torch.cuda.init raised, crashed or hung; cuInit did not, as DRV001 passes."""
+    if not isinstance(cuda, Cuda) or _torch_count(cuda) is not None:
+        return None
+    started = cuda.started
+    if NOT_BUILT in started.detail:
+        return None
+    summary = f"CUDA does not start in torch: {started.detail or started.how}"
+    pattern = find_pattern(started)
+    return fail_by(pattern, summary) if pattern else fail(summary, *WHERE_FROM, fix=NOT_STARTED)
 
 
 def _torch_reason(cuda: Cuda | Unknown | None) -> str:
@@ -189,6 +214,7 @@ VISIBLE = Check(
         "CUDA_VISIBLE_DEVICES is empty or names no existing GPU",
         "a GPU is lost",
         "torch cannot start CUDA, with a known error",
+        "CUDA does not start in torch, although the driver starts it in another process",
         "a GPU's compute mode is prohibited, or exclusive with another process on it",
     ),
     fix="Request the missing GPUs: the container's --gpus or the scheduler's request decides which "

@@ -112,7 +112,7 @@ def test_variable_that_names_nothing_fails(wanted: str) -> None:
 
 
 def test_variable_is_judged_without_nvml_only_where_it_is_plain() -> None:
-    cuda = not_started("RuntimeError: some error")
+    cuda = not_started("Torch not compiled with CUDA enabled")
     assert visible(NOBODY, cuda, wanted="").status is Status.FAIL
     assert visible(NOBODY, cuda, wanted="7").status is Status.UNKNOWN
     assert visible(NOBODY, by_torch(0), wanted="").status is Status.PASS
@@ -126,12 +126,20 @@ def test_none_available_is_none() -> None:
 
 
 @pytest.mark.parametrize(
-    "cuda", [None, Unknown(reason="torch was not imported"), not_started("driver too old")]
+    "cuda", [None, Unknown(reason="no torch"), not_started("Torch not compiled with CUDA")]
 )
 def test_torch_that_could_not_tell_is_unknown(cuda: Cuda | Unknown | None) -> None:
     assert visible(TWO, cuda).status is Status.UNKNOWN
     assert visible(NOBODY, cuda).status is Status.UNKNOWN
     assert visible(TWO, cuda, 3).status is Status.FAIL
+
+
+def test_cuda_that_does_not_start_in_torch_fails() -> None:
+    assert visible(TWO, not_started("CUDA error: unknown error")).status is Status.FAIL
+    assert visible(TWO, Cuda(started=Ended(how="signal", detail="SIGSEGV"))).status is Status.FAIL
+    assert visible(TWO, Cuda(started=Ended(how="signal", detail="SIGKILL"))).status is (
+        Status.UNKNOWN
+    )
 
 
 def test_lost_gpu_is_the_machines_fault() -> None:
