@@ -42,7 +42,8 @@ def test_the_picture_of_the_page_is_current() -> None:
 
 def memory_is_large(host: Host) -> Verdict:
     """A small machine fails, every other one passes."""
-    return ok("more than 64 GiB") if (host.memory_total or 0) > 2**36 else fail("at most 64 GiB; more required")
+    large = (host.memory_total or 0) > 2**36
+    return ok("more than 64 GiB") if large else fail("at most 64 GiB; more required")
 
 
 def new_check() -> Check:

@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
-from doctor.checks.numerics import attention, environment, grad_scaler, precision, tf32
+from doctor.checks.numerics import (
+    attention,
+    environment,
+    grad_scaler,
+    library_bugs,
+    precision,
+    tf32,
+)
 
 CHECKS = (
     *precision.CHECKS,
@@ -10,4 +17,5 @@ CHECKS = (
     *attention.CHECKS,
     *environment.CHECKS,
     *grad_scaler.CHECKS,
+    *library_bugs.CHECKS,
 )

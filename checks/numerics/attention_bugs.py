@@ -112,6 +112,17 @@ BUGS = (
         training=False,
     ),
     Bug(
+        torch=("2.14.0.dev0", "2.15.0"),
+        cudnn=(92400, 92499),
+        capability=((10, 7), (10, 7)),
+        backend=CUDNN,
+        symptom='the error "No valid execution plans built"',
+        condition="cuDNN attention is used: cuDNN 9.24 has none for this GPU",
+        fix="upgrade to cuDNN 9.25 or newer",
+        source="pytorch-192843",
+        cases=("causal",),
+    ),
+    Bug(
         torch=("2.12.0", "2.14.0"),
         cudnn=(92000, 92099),
         capability=HOPPER,

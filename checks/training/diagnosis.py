@@ -112,7 +112,20 @@ def _inconclusive(diagnosis: Diagnosis, remedy: Remedy) -> str:
         return "no change could be tried to find the cause"
     if any(each.detail == LEFT_OUT for each in diagnosis.attempts):
         return f"cause unknown: none of {changes} changes fixes it, the others were left out"
-    return f"none of {changes} changes fixes it: {remedy.cause}"
+    return f"none of the {changes} changes that could be tried fixes it: {remedy.cause}"
+
+
+def _evidence(diagnosis: Diagnosis) -> str:
+    """What was tried and did not help, and what could not be tried: nothing else is excluded."""
+    tried = _changes(diagnosis, ("same", "other"))
+    untried = _changes(diagnosis, ("not possible",))
+    sentences = {"Tried without effect": tried, "Not tried": untried}
+    return " ".join(f"{label}: {', '.join(names)}." for label, names in sentences.items() if names)
+
+
+def _changes(diagnosis: Diagnosis, outcomes: tuple[str, ...]) -> list[str]:
+    changes = [a.change for a in diagnosis.attempts if a.outcome in outcomes]
+    return [CHANGE_NAMES.get(name, name) for name in dict.fromkeys(changes) if name != "repeat"]
 
 
 def _non_finite_loss(smoke: Smoke) -> str:
@@ -156,7 +169,10 @@ def remedy_for(diagnosis: Diagnosis, smoke: Smoke, *, own: bool) -> Remedy:
     if diagnosis.fixed_by:
         return _filled(remedies[diagnosis.fixed_by.change], smoke)
     remedy = remedies["nothing"]
-    return remedy._replace(fix=_fix_by_location(diagnosis, remedy.fix)) if own else remedy
+    if not own:
+        return remedy
+    fix = " ".join(filter(None, (remedy.fix, _evidence(diagnosis))))
+    return remedy._replace(fix=_fix_by_location(diagnosis, fix))
 
 
 def _filled(remedy: Remedy, smoke: Smoke) -> Remedy:

@@ -15,6 +15,7 @@ from doctor.collect.torch_child import ReportProgress, run_smoke
 from doctor.collect.workers import Worker
 from doctor.facts.facts import Facts
 from doctor.facts.load import Load, Watched
+from doctor.facts.machine import Cuda
 from doctor.facts.training import Smoke
 from doctor.job.job import Chosen, Job
 
@@ -42,12 +43,15 @@ class PerGpuSmoke:
 def run_load_tests(
     children: Children, workers: tuple[Worker, ...], facts: Facts, report_progress: ReportProgress
 ) -> Facts:
-    """The tests under load, unless the user omits them. They end at the first GPU that hangs."""
+    """The tests under load, unless the user omits them or a GPU has failed already.
+
+    They end at the first GPU that hangs.
+    """
     if facts.options.quick or not workers:
         return facts
     several = len(workers) > 1 and facts.target.kind == "nvidia"
-    if hung := _hung(facts):
-        return facts.with_(load=hung, peers=hung if several else None)
+    if reason := _hung(facts) or _kernel_failed(facts):
+        return facts.with_(load=reason, peers=reason if several else None)
     report_progress(f"putting the GPU{'s' * (len(workers) > 1)} under load")
     loads = measure_load(workers)
     facts = facts.with_(load=unless_cut_off(loads, *(load.ended for load in loads)))
@@ -55,6 +59,14 @@ def run_load_tests(
         return facts
     report_progress("copying between the GPUs")
     return facts.with_(peers=_hung(facts) or try_peers(children, workers))
+
+
+def _kernel_failed(facts: Facts) -> Unknown | None:
+    """Why the load would only repeat an error: the first kernel failed already."""
+    for gpu in facts.cuda.gpus if isinstance(facts.cuda, Cuda) else ():
+        if gpu.kernel is not None and not gpu.kernel.ok:
+            return Unknown(reason=f"left out, the kernel on cuda:{gpu.index} failed, see TOR003")
+    return None
 
 
 def _hung(facts: Facts) -> Unknown | None:

@@ -43,8 +43,9 @@ def test_no_command_prints_the_help() -> None:
         ("h100_torch2.15", (), 0),
         ("v100_torch2.11", (), 1),
         ("v100_torch2.11", ("--fail-on", "never"), 0),
-        ("t4", (), 0),
-        ("t4", ("--fail-on", "warn"), 1),
+        ("t4", ("--fail-on", "warn"), 0),
+        ("throttled", (), 0),
+        ("throttled", ("--fail-on", "warn"), 1),
         ("nothing_readable", (), 3),
         ("hung_driver", (), 1),
     ],
@@ -144,8 +145,10 @@ def test_only_and_skip_choose_by_code_slug_and_family() -> None:
         report = json.loads(replay("h100_torch2.15", "--format", "json", *flags).stdout)
         return {finding["code"] for finding in report["findings"]}
 
-    assert codes("--only", "NUM") == {f"NUM00{n}" for n in range(1, 6)}
-    assert codes("--only", "num", "--skip", "tf32-setting") == {f"NUM00{n}" for n in (1, 3, 4, 5)}
+    assert codes("--only", "NUM") == {f"NUM00{n}" for n in range(1, 7)}
+    assert codes("--only", "num", "--skip", "tf32-setting") == {
+        f"NUM00{n}" for n in (1, 3, 4, 5, 6)
+    }
     assert codes("--only", "SMK001", "--only", "DRV") == {"SMK001", "DRV001", "DRV002"}
     assert not codes("--skip", "GPU") & {"GPU001", "GPU002", "GPU003", "GPU004"}
 

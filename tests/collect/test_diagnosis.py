@@ -20,6 +20,7 @@ from doctor.checks.training.diagnosis import (
     CHANGE_NAMES,
     add_diagnosis,
     attempts_table,
+    remedy_for,
     summarize,
 )
 from doctor.collect import child as child_process
@@ -286,7 +287,7 @@ def test_no_change_fixes_a_broken_installation(train: Train) -> None:
     assert [change for change, _ in _attempts(smoke)] == ["repeat", *CHANGES]
     assert {outcome for _, outcome in _attempts(smoke)} == {"same", "not possible"}
     assert (diagnosis.first_module, diagnosis.step) == ("layers.0.attention.qkv", 1)
-    assert "none of 6 changes fixes it" in _cause(smoke)
+    assert "none of the 6 changes that could be tried fixes it" in _cause(smoke)
     assert "layers.0.attention.qkv (Linear), in step 1" in _cause(smoke)
     verdict = _failure(smoke)
     assert verdict.owner is Owner.ENVIRONMENT
@@ -455,7 +456,7 @@ def test_module_whose_output_is_not_finite(expression: str, train_code: Train) -
     )
     assert not diagnosis.fixed_by
     text = _cause(smoke, own=True)
-    assert "changes fixes it: the model's own code is the cause; the first non-finite" in text
+    assert "fixes it: look at the model, the loss and the batch; the first non-finite" in text
     assert text.endswith("is that of odd (Odd), in step 1")
 
 
@@ -556,7 +557,7 @@ def test_crash_that_no_change_fixes(train: Train) -> None:
         ("repeat", "same"), ("cudnn-off", "not possible"), ("math", "same"), ("fp32", "same"),
     ]  # fmt: skip
     verdict = _failure(smoke)
-    assert "None of 2 changes fixes it" in verdict.summary
+    assert "None of the 2 changes that could be tried fixes it" in verdict.summary
     assert (verdict.fix or "").startswith(judged.CRASHED)
 
 
@@ -816,9 +817,20 @@ def test_a_bisection_that_ran_out_of_time_names_no_cause() -> None:
     cut = Attempt(change="eager", outcome="not possible", detail=LEFT_OUT)
     text = summarize(Diagnosis(fault="hung", attempts=(*tried, cut)), record(), own=True)
     assert "cause unknown: none of 1 changes" in text
-    assert "model's own code" not in text
-    whole = summarize(Diagnosis(fault="hung", attempts=tuple(tried)), record(), own=True)
-    assert "model's own code is the cause" in whole
+    assert "look at the model" not in text
+
+
+def test_only_what_was_tried_is_excluded() -> None:
+    attempts = (
+        Attempt(change="repeat", outcome="same"),
+        Attempt(change="math", outcome="same"),
+        Attempt(change="other-batch", outcome="not possible", detail="the factory makes one"),
+    )
+    diagnosis = Diagnosis(fault="zero loss", attempts=attempts)
+    fix = remedy_for(diagnosis, record(diagnosis=diagnosis), own=True).fix
+    assert "Tried without effect: attention's math backend only. Not tried: another batch." in fix
+    nothing = remedy_for(Diagnosis(fault="zero loss"), record(), own=True).fix
+    assert "ried" not in nothing
 
 
 @pytest.mark.parametrize(

@@ -375,6 +375,22 @@ def test_a_gpu_that_hung_in_the_smoke_step_is_not_put_under_load(sibling: bool) 
     assert alone.peers is None
 
 
+def test_a_gpu_whose_kernel_failed_is_not_put_under_load() -> None:
+    several = facts(Job(), 2, sys.executable)
+    assert isinstance(several.cuda, Cuda)
+    no_code = Ended(how="error", detail="CUDA error: no kernel image is available")
+    failed = msgspec.structs.replace(several.cuda.gpus[1], kernel=no_code)
+    cuda = msgspec.structs.replace(several.cuda, gpus=(several.cuda.gpus[0], failed))
+    workers = tuple(
+        Worker(f"cuda:{index}", None, "GPU", None)  # type: ignore[arg-type]
+        for index in (0, 1)
+    )
+    done = gpus.run_load_tests(Children(), workers, several.with_(cuda=cuda), lambda doing: None)
+    assert isinstance(done.load, Unknown)
+    assert "cuda:1" in done.load.reason
+    assert done.peers == done.load
+
+
 @pytest.mark.slow
 def test_gpus_that_hung_under_load_are_not_used_for_copies(
     make: Make, monkeypatch: pytest.MonkeyPatch, tmp_path: Path

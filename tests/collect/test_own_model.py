@@ -129,6 +129,20 @@ def smoke_of(own: OwnModel) -> Smoke:
     return own.smoke
 
 
+UNSEEDED = """
+import random
+import numpy
+def make():
+    inputs = torch.rand(4, 8) + random.random() + numpy.random.rand()
+    return Net(), {"x": inputs, "labels": torch.randint(3, (4,))}
+"""
+
+
+def test_the_same_code_trains_alike_in_every_process(own_process: Own) -> None:
+    first, second = (smoke_of(own_process(UNSEEDED)) for _ in range(2))
+    assert [step.loss for step in first.steps] == [step.loss for step in second.steps]
+
+
 # What a factory may return
 
 

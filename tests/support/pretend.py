@@ -105,6 +105,7 @@ def sizes_of_the_binding() -> list[str]:
         "PROCESS_INFO": pynvml.c_nvmlProcessInfo_t,
         "FIELD_VALUE": pynvml.c_nvmlFieldValue_t,
         "EVENT_DATA": pynvml.c_nvmlEventData_t,
+        "CONF_COMPUTE": pynvml.c_nvmlConfComputeSystemState_t,
     }
     return [f"-D{name}={ctypes.sizeof(struct)}" for name, struct in structs.items()]
 
