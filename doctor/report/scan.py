@@ -59,6 +59,7 @@ def _head(scan: Scan) -> Iterator[Line]:
         yield Line("  optimizer   ", " · ".join(_optimizer(checkpoint.training.optimizer)))
     if checkpoint.loading.imports:
         yield from _imports(checkpoint)
+    yield from _beside(checkpoint)
     if checkpoint.contents.shares:
         yield Line()
         yield from _table(checkpoint.contents.shares)
@@ -121,13 +122,33 @@ def _by_dtype(counts: dict[str, int]) -> str:
 
 
 def _imports(checkpoint: Checkpoint) -> Iterator[Line]:
-    refused = set(checkpoint.loading.refused)
+    refused, dangerous = set(checkpoint.loading.refused), set(checkpoint.loading.dangerous)
     names = [
-        shown(name, 120) + " (refused by weights_only)" * (name in refused)
-        for name in sorted(checkpoint.loading.imports, key=lambda name: (name not in refused, name))
+        shown(name, 120)
+        + " (dangerous)" * (name in dangerous)
+        + " (refused by weights_only)" * (name in refused)
+        for name in sorted(
+            checkpoint.loading.imports,
+            key=lambda name: (name not in dangerous, name not in refused, name),
+        )
     ]
     more = [f"and {len(names) - MOST_IMPORTS:,} more"] if len(names) > MOST_IMPORTS else []
     yield Line("  imports     ", ", ".join(names[:MOST_IMPORTS] + more))
+
+
+def _beside(checkpoint: Checkpoint) -> Iterator[Line]:
+    """Pickles beside the weights, those with dangerous imports first."""
+    dangerous = set(checkpoint.loading.dangerous)
+    beside = sorted(
+        checkpoint.loading.beside.items(), key=lambda item: dangerous.isdisjoint(item[1])
+    )
+    for file, imports in beside[:MOST_IMPORTS]:
+        names = sorted(imports, key=lambda name: (name not in dangerous, name))
+        each = [shown(name, 120) + " (dangerous)" * (name in dangerous) for name in names]
+        more = [f"and {len(each) - 5:,} more"] if len(each) > 5 else []
+        yield Line("  beside      ", f"{file} imports {', '.join(each[:5] + more) or 'nothing'}")
+    if len(beside) > MOST_IMPORTS:
+        yield Line("  beside      ", f"and {len(beside) - MOST_IMPORTS:,} more pickles")
 
 
 def _table(shares: tuple[Share, ...]) -> Iterator[Line]:

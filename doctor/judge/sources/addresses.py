@@ -259,6 +259,13 @@ ADDRESSES = (
         "https://github.com/pytorch/pytorch/security/advisories/GHSA-53q9-r3pm-6pq6",
     ),
     Source(
+        "picklescan",
+        "picklescan: globals of pickles that run code",
+        "_unsafe_globals of src/picklescan/scanner.py",
+        "https://github.com/mmaitre314/picklescan/blob/05c3514d381c1d2233d697e7e77ccee368d2a834/src/picklescan/scanner.py",
+        checked="2026-11-22",
+    ),
+    Source(
         "safetensors-format",
         "safetensors",
         "Format",
