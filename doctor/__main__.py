@@ -2,39 +2,46 @@
 
 from __future__ import annotations
 
-import errno
 import os
 import signal
 import sys
+
+if __name__ == "__main__" and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+    signal.signal(signal.SIGINT, lambda signum, frame: os._exit(130))  # until main runs
+
+import difflib
+import errno
+import re
 import traceback
 from itertools import pairwise
 from types import FrameType
 
 from doctor import __version__
 from doctor._util.errors import UserError
+from doctor._util.limits import limit_reached
+from doctor._util.streams import flush, open_standard_streams
 from doctor.report import prolog
 
-ERROR, USAGE, INTERRUPTED = 3, 2, 130
+ERROR, USAGE = 3, 2
+_received: list[int] = []
+"""Signals that ended the run; typer replaces the exception that they raised."""
 
 
 def main() -> None:
-    """Run the command line. Exits 2 for a usage error, 3 for an internal error."""
+    """Run the command line.
+
+    Exits 2 for a usage error, 3 for an internal error, 128 + N after signal N.
+    """
     if sys.platform == "win32":
         sys.exit(_usage_error("Windows is not supported; run doctor in WSL or on Linux"))
-    _open_streams()
-    signal.signal(signal.SIGTERM, _interrupted)
-    sys.exit(_run())
-
-
-def _open_streams() -> None:
-    """Open closed standard streams on /dev/null: a pipe to a probe would take their numbers."""
-    null = os.open(os.devnull, os.O_RDWR)
-    while null <= 2:
-        null = os.open(os.devnull, os.O_RDWR)
-    os.close(null)
-    sys.stdin = sys.stdin or open(0, closefd=False)  # noqa: SIM115 - open for the whole run
-    sys.stdout = sys.stdout or open(1, "w", closefd=False)  # noqa: SIM115
-    sys.stderr = sys.stderr or open(2, "w", closefd=False)  # noqa: SIM115
+    open_standard_streams()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        if signal.getsignal(number) is not signal.SIG_IGN:
+            signal.signal(number, _interrupt)
+    code = _run()
+    if signal.getsignal(signal.SIGINT) is _interrupt:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)  # no traceback while Python exits
+    sys.exit(code)
 
 
 def _run() -> int:
@@ -44,6 +51,8 @@ def _run() -> int:
             from doctor.cli.app import app
 
             code = app(standalone_mode=False)
+        if _received:  # typer returns 130 for a KeyboardInterrupt
+            raise KeyboardInterrupt("interrupted by a signal")
         sys.stdout.flush()
         return code if isinstance(code, int) else 0
     except (Exception, KeyboardInterrupt) as error:
@@ -53,21 +62,13 @@ def _run() -> int:
         code = _exit_code(error)
         return ERROR if code == USAGE and _has_option("--format", "nagios") else code
     finally:
-        _flush()
+        flush()
 
 
 def _has_option(flag: str, value: str) -> bool:
     """Whether the command line has an option, known even where it does not parse."""
     words = [*sys.argv[1:], ""]
     return f"{flag}={value}" in words or (flag, value) in pairwise(words)
-
-
-def _flush() -> None:
-    """Flush, so that nothing can fail when Python exits."""
-    try:
-        sys.stdout.flush()
-    except OSError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _run_fast(arguments: list[str]) -> int | None:
@@ -91,19 +92,28 @@ def _exit_code(error: BaseException) -> int:
     typer raises its own copy of click's exceptions, so they are recognized by their method.
     """
     if isinstance(error, KeyboardInterrupt) or type(error).__name__ == "Abort":
-        return INTERRUPTED
-    if isinstance(error, BrokenPipeError):
-        return ERROR
+        return 128 + (_received or [signal.SIGINT])[0]
     if message := getattr(error, "format_message", None):
-        return _usage_error(message().replace("Value error, ", ""))
+        return _usage_error(_with_nearest(message().replace("Value error, ", "")))
     if isinstance(error, UserError):
         return _usage_error(str(error))
     if isinstance(error, OSError) and error.errno == errno.ENOSPC:
         print("doctor: the report could not be written: the disk is full", file=sys.stderr)
         return ERROR
+    if limit := limit_reached(error):
+        print(f"doctor: {limit}", file=sys.stderr)
+        return ERROR
     traceback.print_exc()
     print("doctor: internal error; please report it with the traceback above", file=sys.stderr)
     return ERROR
+
+
+def _with_nearest(message: str) -> str:
+    """The message on a value that is not one of several, with the one that was probably meant."""
+    value, is_not, choices = message.partition(" is not one of ")
+    names = re.findall("'([^']+)'", choices)
+    nearest = difflib.get_close_matches(value.rpartition(" ")[2].strip("'"), names, 1, 0.6)
+    return f"{message.rstrip('.')}; did you mean {nearest[0]}?" if is_not and nearest else message
 
 
 def _usage_error(message: str) -> int:
@@ -111,7 +121,8 @@ def _usage_error(message: str) -> int:
     return USAGE
 
 
-def _interrupted(signum: int, frame: FrameType | None) -> None:
+def _interrupt(signum: int, frame: FrameType | None) -> None:
+    _received.append(signum)
     raise KeyboardInterrupt
 
 

@@ -18,7 +18,7 @@ TESTS = (
     "tests/test_generated.py",
     "tests/test_machines.py",
     "tests/judge/test_catalog.py",
-    "tests/checks/test_gpu.py::test_persistence_mode",
+    "tests/checks/test_gpu.py::test_power_limit",
     "tests/probes/test_nvml.py::test_healthy_gpus_are_read_in_full",
     "tests/probes/test_nvml.py::test_trouble_is_read_and_judged",
     "tests/probes/test_nvml.py::test_every_query_may_be_refused",

@@ -1,4 +1,4 @@
-"""What is installed: one package, one identity a module, nothing at the top level but `doctor`."""
+"""What is installed: one package, one identity a module, and the module that starts the command."""
 
 from __future__ import annotations
 

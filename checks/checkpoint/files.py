@@ -15,7 +15,7 @@ from doctor.job.job import Target
 from doctor.judge.check import Check, Owner, Verdict, fail, ok, skip, unknown, warn
 
 FAILS = ("damaged", "disguised", "missing", "twice", "over-limit")
-WARNS = ("stale-index", "no-index", "stray")
+WARNS = ("stale-index", "no-index", "stray", "unknown-dtype")
 
 NEEDS = {
     "BF16": (8, 0),
@@ -55,6 +55,8 @@ FIXES = {
     "model.safetensors.index.json from the source of the shards.",
     "stray": "Move the file that does not belong to this checkpoint out of the directory.",
     "twice": "Move the shards of the other save out of the directory, or save the model again.",
+    "unknown-dtype": "Upgrade safetensors and see whether it loads the file: it refuses "
+    "dtypes that it does not know.",
     "over-limit": "Store fewer tensors per file: save the model in more shards.",
 }
 
@@ -184,6 +186,7 @@ COMPLETE = Check(
         "the index is stale: it names other shards or fewer tensors than exist",
         "there are shards and no index",
         "model.safetensors or shards of another save lie beside the shards",
+        "a safetensors header names a dtype that is unknown: the library refuses such a file",
     ),
     fails=(
         "a file is truncated or has trailing bytes, holes, overlaps or an invalid header",

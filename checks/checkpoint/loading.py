@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from doctor._util.units import shown
-from doctor.checkpoint.records import Checkpoint, Tokenizer
+from doctor.checkpoint.records import Checkpoint, Loading, Tokenizer
 from doctor.judge.check import Check, Owner, Verdict, fail, ok, skip, unknown, warn
 
 ADAPTER = re.compile(
@@ -45,16 +45,84 @@ def adapters_fp32(checkpoint: Checkpoint) -> Verdict:
 
 def loads_without_code(checkpoint: Checkpoint) -> Verdict:
     loading = checkpoint.loading
-    if loading.refused:
-        names = ", ".join(shown(name, 60) for name in loading.refused[:5])
-        more = f" and {len(loading.refused) - 5} more" if len(loading.refused) > 5 else ""
-        return warn(f"torch.load(weights_only=True) refuses {names}{more}; plain weights required")
+    if loading.dangerous:
+        names = f"{_listed(loading.dangerous)}, known to run code or commands; none required"
+        return fail(f"imports of {_where(loading)}: {names}", fix=KEEP_OUT)
+    if verdict := _restricted(loading):
+        return verdict
+    if loading.unread:
+        more = f" (and {len(loading.unread) - 1} more)" if len(loading.unread) > 1 else ""
+        names = f"; up to there it imports {_listed(loading.imports)}" * bool(loading.imports)
+        return unknown(f"not read to the end: {loading.unread[0]}{more}{names}")
     if reason := checkpoint.not_inspectable:
         return unknown(reason)
+    if loading.pickles and loading.protocol > 2:
+        summary = f"pickled with protocol {loading.protocol}; torch.load(weights_only=True) reads"
+        return warn(f"{summary} 2 only", fix=PROTOCOL_FIX)
+    return ok(_admitted(loading))
+
+
+def _admitted(loading: Loading) -> str:
+    if not loading.pickles and not loading.beside:
+        return "neither weights nor optimizer state are pickled: nothing to import"
     if not loading.pickles:
-        return ok("neither weights nor optimizer state are pickled: nothing to import")
+        return f"neither weights nor optimizer state are pickled{_beside(loading)}"
     files = f"{loading.pickles} pickled file{'s' * (loading.pickles != 1)}"
-    return ok(f"{files}; weights-only loading allows all {len(loading.imports)} globals")
+    allowed = f"weights-only loading allows all {len(loading.imports)} globals"
+    return f"{files}; {allowed}{_beside(loading)}"
+
+
+def _restricted(loading: Loading) -> Verdict | None:
+    """What weights-only loading refuses, or torch loads without it; None where there is none."""
+    if loading.refused:
+        names = _listed(loading.refused)
+        return warn(f"torch.load(weights_only=True) refuses {names}; plain weights required")
+    if loading.executed:
+        names = _listed(loading.executed)
+        summary = f"torch.distributed.checkpoint unpickles without weights_only and imports {names}"
+        return warn(f"{summary}; plain weights required", fix=EXECUTED_FIX)
+    return None
+
+
+def _listed(names: tuple[str, ...]) -> str:
+    """The first five."""
+    more = f" and {len(names) - 5} more" if len(names) > 5 else ""
+    return ", ".join(shown(name, 60) for name in names[:5]) + more
+
+
+def _where(loading: Loading) -> str:
+    """The files beside the weights that import what is dangerous, or the pickles of weights."""
+    dangerous = set(loading.dangerous)
+    files = [file for file, names in loading.beside.items() if not dangerous.isdisjoint(names)]
+    if not dangerous.isdisjoint(loading.imports):
+        files = ["the checkpoint's pickles", *files]
+    more = f" and {len(files) - 3} more" if len(files) > 3 else ""
+    return ", ".join(files[:3]) + more
+
+
+def _beside(loading: Loading) -> str:
+    """What the files beside the weights import, of which nothing is known to be dangerous."""
+    if not loading.beside:
+        return ""
+    names = {name for imports in loading.beside.values() for name in imports}
+    files = ", ".join(list(loading.beside)[:3])
+    more = f" and {len(loading.beside) - 3} more" if len(loading.beside) > 3 else ""
+    return f"; {files}{more}: imports of {len(names)} globals, none known to run commands"
+
+
+KEEP_OUT = (
+    "Do not load this file, not even to look at it: unpickling calls what it names. Delete it, and "
+    "take the checkpoint from a source that you trust, as safetensors if there is a choice. Where "
+    "your own code saved it, save a state_dict without these objects."
+)
+
+EXECUTED_FIX = (
+    "torch reads .metadata with pickle.load and stored objects with weights_only=False. Load the "
+    "checkpoint only if its source is trusted, and keep objects of your own out of the state that "
+    "dcp.save receives."
+)
+
+PROTOCOL_FIX = "Save with the default protocol: torch.save(..., pickle_protocol=2)."
 
 
 def padding_token_dedicated(checkpoint: Checkpoint) -> Verdict:
@@ -140,17 +208,27 @@ WITHOUT_CODE = Check(
     "no code. The names listed here were read without importing them.",
     passes=(
         "weights and optimizer state are safetensors",
-        "or their pickles name only what weights-only loading allows",
+        "or their pickles were read to their ends and name only what weights-only loading allows",
+        "no pickle beside them names a global that is known to run commands",
     ),
-    warns=("a pickle names globals that weights-only loading refuses",),
+    warns=(
+        "a pickle names globals that weights-only loading refuses, or is of a protocol above 2",
+        "a torch.distributed.checkpoint holds objects of classes that such files do not usually "
+        "hold: torch unpickles them without weights_only",
+    ),
+    fails=(
+        "a pickle, also one beside the weights, names a global that is known to run code or "
+        "commands or to reach files and networks, such as os.system, builtins.eval or subprocess",
+    ),
     fix="Save a state_dict instead of whole modules and objects, or save with safetensors. Before "
     "loading an untrusted file with weights_only=False, review each global listed; to allow single "
     "ones, use\ntorch.serialization.add_safe_globals([...])",
-    limits="that the model's own code, such as that of trust_remote_code, is harmless.",
+    limits="that the model's own code, such as that of trust_remote_code, is harmless, nor that a "
+    "global is harmless because it is not on the list of those known to run commands.",
     owner=Owner.JOB,
     judge=loads_without_code,
     required="checkpoint",
-    sources=("torch-weights-only",),
+    sources=("torch-weights-only", "picklescan"),
 )
 
 PADDING = Check(

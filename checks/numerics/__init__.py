@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
-from doctor.checks.numerics import attention, environment, grad_scaler, precision
+from doctor.checks.numerics import (
+    attention,
+    environment,
+    grad_scaler,
+    library_bugs,
+    precision,
+    tf32,
+)
 
 CHECKS = (
     *precision.CHECKS,
+    *tf32.CHECKS,
     *attention.CHECKS,
     *environment.CHECKS,
     *grad_scaler.CHECKS,
+    *library_bugs.CHECKS,
 )

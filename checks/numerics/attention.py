@@ -22,7 +22,14 @@ from doctor.job.job import Chosen, Target
 from doctor.judge.attention_gates import GATES
 from doctor.judge.check import Check, Owner, Verdict, fail, ok, skip, unknown, warn
 from doctor.judge.sources import SOURCES
-from doctor.judge.switches import CALLS, CUDNN_VARIABLE_SINCE, VARIABLES, Switch
+from doctor.judge.switches import (
+    CALLS,
+    CPU_FP16,
+    CUDNN_VARIABLE_SINCE,
+    VARIABLES,
+    Switch,
+    is_before,
+)
 
 SWITCHES = {
     "cudnn": Switch.CUDNN_SDP,
@@ -41,6 +48,8 @@ AVOID = {
     "dropout": "keep the dropout of attention at 0",
 }
 """Case -> how to avoid it."""
+CUDNN_ONLY = ("very negative logits, mask", "very negative logits")
+"""Cases whose way to avoid them is that of cuDNN's bug."""
 
 
 def cudnn_sdpa(
@@ -58,18 +67,20 @@ def cudnn_sdpa(
     except InvalidVersion:
         return unknown(f"torch's version cannot be compared: {torch.version}")
     switches = settings.sdp_enabled if isinstance(settings, Settings) else {}
+    precision = chosen.precision if isinstance(chosen, Chosen) else None
+    if target.kind == "cpu" and precision == "fp16" and is_before(torch.version, CPU_FP16):
+        return unknown(f"torch {torch.version} does not support fp16 on the CPU, see NUM001")
     suspicion: Suspicion | None = None
     if target.kind == "nvidia":
         if verdict := _no_cuda_stack(torch, job_gpus):
             return verdict
         assert isinstance(job_gpus, JobGpus)
-        suspicion = suspect(version, torch, switches, cuda, job_gpus, host)
+        suspicion = suspect(version, torch, switches, cuda, job_gpus, host).of_job(precision)
     if isinstance(attention, Attention):
         suspicion = suspicion or Suspicion(f"torch {torch.version} on {attention.device}")
         capability = job_gpus.gpus[0].capability if isinstance(job_gpus, JobGpus) else None
         candidates = suspicion.hits + suspicion.unsure
         sure = {bug for bug in candidates if covers(attention, capability, bug)}
-        precision = chosen.precision if isinstance(chosen, Chosen) else None
         last = deprioritized(host, version)
         results = evaluate(attention, version, precision, switches, cudnn_last=last)
         return _observed(suspicion, sure, results, version)
@@ -106,8 +117,18 @@ def _suspected(suspicion: Suspicion, version: Version, attention: Unknown | None
         return unknown(f"{suspicion.stack}: {what}{untested}")
     if attention:
         return unknown(f"{suspicion.stack}: no known bug matches{untested}")
-    none = "no other known bug matches" if suspicion.switched_off else "no known bug matches"
-    return ok(f"{suspicion.stack}: {', '.join(filter(None, [suspicion.switched_off, none]))}")
+    other = "other " if suspicion.switched_off or suspicion.notes else ""
+    parts = [suspicion.switched_off, *_notes(suspicion), f"no {other}known bug matches"]
+    return ok(f"{suspicion.stack}: {'; '.join(filter(None, parts))}")
+
+
+def _notes(suspicion: Suspicion) -> list[str]:
+    """Bugs of this stack that the job does not trigger."""
+    return [
+        f"known bug that this training does not trigger: {bug.symptom} ({_issue(bug.source)}), if "
+        f"{bug.condition}"
+        for bug in suspicion.notes
+    ]
 
 
 def _observed(suspicion: Suspicion, sure: set[Bug], results: Results, version: Version) -> Verdict:
@@ -140,7 +161,9 @@ def _observed(suspicion: Suspicion, sure: set[Bug], results: Results, version: V
         summary = f"{suspicion.stack}: {'; '.join([missing, *doubts])}"
         return unknown(summary, seconds=results.seconds)
     switched = filter(None, [suspicion.switched_off])
-    parts = [results.summary, *switched, *describe(results.avoided), *doubts]
+    parts = [
+        results.summary, *switched, *describe(results.avoided), *doubts, *_notes(suspicion)
+    ]  # fmt: skip
     return ok(f"{suspicion.stack}: {'; '.join(parts)}", seconds=results.seconds)
 
 
@@ -158,7 +181,7 @@ def _is(bug: Bug, fault: Fault) -> bool:
 
 
 def _issue(source: str) -> str:
-    return source.replace("-", "#")
+    return "#".join(source.rsplit("-", 1))
 
 
 def _sources(bugs: Iterable[Bug], faults: Iterable[Fault]) -> tuple[str, ...]:
@@ -197,9 +220,12 @@ def _fix(
             "The math backend has no kernel of its own, so suspect this torch or the device: "
             "reinstall torch in a fresh environment, then try another GPU."
         )
-    for name in dict.fromkeys(each.case.name for each in faults if not each.serious):
-        if name in AVOID:
-            lines.append(f'To avoid "{name}": {AVOID[name]}.')
+    for each in faults:
+        name = each.case.name
+        line = f'To avoid "{name}": {AVOID.get(name)}.'
+        of_cudnn = name in CUDNN_ONLY and each.trial.backend != "cudnn"
+        if name in AVOID and not each.serious and not of_cudnn and line not in lines:
+            lines.append(line)
     if list(wrong):
         lines.append(
             'Load the model with attn_implementation="eager", or with one that is correct.'
@@ -227,15 +253,17 @@ SDPA = Check(
     passes=(
         "the output and gradients of every enabled backend are finite, with a relative Frobenius "
         f"error of at most {GATES['bf16']:g} in bf16 and {GATES['fp16']:g} in fp16",
-        "no known bug matches that the trial cannot reproduce",
-        "without a trial: no known bug matches torch, cuDNN, compute capability and the first "
+        "no known bug matches that the trial cannot reproduce and that the job can trigger: bugs "
+        "of decoding and of several images in a batch are notes",
+        "without a trial: no such bug matches torch, cuDNN, compute capability and the first "
         "backend",
+        "kernels in bf16 and fp16 do not concern a job in fp32",
     ),
     warns=(
         "a backend is wrong only for a mask, a length or a layout that triggers a bug",
         "only a backend that torch does not use by default is wrong",
         "an attn_implementation of transformers is wrong",
-        "a known bug matches that the trial cannot reproduce",
+        "a known bug matches that the trial cannot reproduce, and that training can trigger",
     ),
     fails=(
         "the default backend is wrong, not finite, raises or crashes on ordinary causal attention "

@@ -19,6 +19,7 @@ from doctor.checks.numerics.attention_order import (
 from doctor.facts.load import Attention
 from doctor.facts.machine import Cuda, Host, Torch
 from doctor.facts.views import JobGpus
+from doctor.job.job import Precision
 from doctor.judge.switches import VARIABLES, Switch
 
 
@@ -43,6 +44,10 @@ class Bug(NamedTuple):
     """The log-sum-exp that a row of those cases must be below."""
     exempt: tuple[int, ...] = ()
     """cuDNN versions inside the range without the bug."""
+    training: bool = True
+    """A training step of a language model can trigger it. If not, it is a note and no warning."""
+    fp32: bool = False
+    """A job in fp32 can trigger it; cuDNN and flash attention do not support fp32."""
 
 
 HOPPER = ((9, 0), (9, 0))
@@ -104,6 +109,18 @@ BUGS = (
         fix="upgrade to torch 2.14, which does not decode with these versions",
         source="pytorch-193893",
         exempt=(92401,),
+        training=False,
+    ),
+    Bug(
+        torch=("2.14.0.dev0", "2.15.0"),
+        cudnn=(92400, 92499),
+        capability=((10, 7), (10, 7)),
+        backend=CUDNN,
+        symptom='the error "No valid execution plans built"',
+        condition="cuDNN attention is used: cuDNN 9.24 has none for this GPU",
+        fix="upgrade to cuDNN 9.25 or newer",
+        source="pytorch-192843",
+        cases=("causal",),
     ),
     Bug(
         torch=("2.12.0", "2.14.0"),
@@ -114,6 +131,19 @@ BUGS = (
         condition="masks of changing shapes, seen with several images in a batch on H200",
         fix="no fixed version is documented",
         source="pytorch-190321",
+        training=False,
+    ),
+    Bug(
+        torch=("2.11.0", "3.0"),
+        cudnn=(92501, 92600),
+        capability=HOPPER,
+        backend=CUDNN,
+        symptom="NaN in the gradients of keys and values for a single query",
+        condition="the query length is 1 in a step that computes gradients, and the logits are "
+        "strongly negative",
+        fix="no fixed version is documented",
+        source="cudnn-frontend-1072",
+        training=False,
     ),
     Bug(
         torch=("2.0.0", "2.14.0"),
@@ -135,6 +165,7 @@ BUGS = (
         fix="upgrade to torch 2.5, which gives 0 for such rows",
         source="pytorch-103749",
         cases=("fully masked row",),
+        fp32=True,
     ),
     Bug(
         torch=("2.5.0", "2.9.1"),
@@ -162,6 +193,17 @@ class Suspicion(NamedTuple):
     """They may match: a deciding fact could not be read."""
     switched_off: str = ""
     """The switch that avoids a matching bug, "" if none does."""
+    notes: tuple[Bug, ...] = ()
+    """Bugs that match, but that this job does not trigger."""
+
+    def of_job(self, precision: Precision | None) -> Suspicion:
+        """The same with the bugs that a job in this precision does not trigger as notes."""
+        relevant = {bug for bug in BUGS if bug.training and (precision != "fp32" or bug.fp32)}
+        return self._replace(
+            hits=tuple(bug for bug in self.hits if bug in relevant),
+            unsure=tuple(bug for bug in self.unsure if bug in relevant),
+            notes=tuple(bug for bug in self.hits if bug not in relevant),
+        )
 
 
 def suspect(

@@ -124,8 +124,12 @@ def find_faults(
         case = cases.get(trial.case)
         default = default_of(attention, _group(trial), switches) == trial.backend
         strict = default and trial.dtype in job_dtypes
-        if case and (detail := defect(trial, case, version, strict=strict)):
+        if case and (
+            detail := defect(trial, case, version, strict=strict, device=attention.device)
+        ):
             avoided = _avoided(trial, switches, cudnn_last=cudnn_last and not default)
+            if precision == "fp32":
+                avoided = "not used by a job in fp32"
             faults.append(Fault(trial, case, default, strict and ordinary(case), detail, avoided))
     return sorted(faults, key=lambda each: (not each.serious, not each.default))
 

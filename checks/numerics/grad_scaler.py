@@ -55,7 +55,7 @@ SCALER = Check(
     owner=Owner.JOB,
     judge=scaler_fits_weights,
     sources=("titan-why", "ps-P6", "pytorch-127176"),
-    after=("TOR001",),
+    after=("TOR001", "NUM001"),
 )
 
 CHECKS = (SCALER,)

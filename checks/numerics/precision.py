@@ -1,26 +1,24 @@
-"""Whether the precision is native to the GPU, and whether an fp32 job uses TF32."""
+"""Whether the precision of the job is native to its GPUs."""
 
 from __future__ import annotations
 
+import re
+
 from doctor._util.records import Unknown
 from doctor._util.units import dotted
-from doctor.facts.load import Load
 from doctor.facts.machine import Host, Torch
-from doctor.facts.training import Settings
 from doctor.facts.views import JobGpu, JobGpus
 from doctor.job.job import Chosen, Job, Target
-from doctor.judge.check import Check, Owner, Verdict, fail, ok, skip, unknown, warn
-from doctor.judge.switches import is_before, tf32_statement
+from doctor.judge.check import Check, Owner, Verdict, fail, ok, unknown, warn
+from doctor.judge.switches import CPU_FP16, is_before
 
 AMPERE, VOLTA = (8, 0), (7, 0)
-"""First capability with native bf16 and TF32, and with fp16 tensor cores (titan-matrix)."""
+"""First capability with native bf16, and with fp16 tensor cores (titan-matrix)."""
+OLDER_AMD = re.compile(r"\bMI(6|8|25|50|60|100)\b|Vega|Radeon VII", re.IGNORECASE)
+CDNA_2 = re.compile(r"\bMI2\d\dX?\b", re.IGNORECASE)
 MACOS_BF16 = (14, 0)
 MPS_BF16 = "2.6"
 """First torch whose autocast takes bf16 on MPS: torch/amp of the releases 2.5 and 2.6."""
-MATTERS = 1.2
-"""Speed of TF32 relative to fp32; below it TF32 gains less than its precision loss costs."""
-DATA_CENTRE = ((8, 0), (9, 0), (10, 0), (10, 3))
-"""A100 and A30, H100 and H200, B200, B300: chips with a TF32 rate far above their fp32 rate."""
 
 
 def precision_fits_gpu(
@@ -33,11 +31,11 @@ def precision_fits_gpu(
 ) -> Verdict:
     summary = f"{chosen.precision} ({chosen.why})"
     if target.kind == "cpu":
-        return ok(summary)
+        return _fits_cpu(chosen, summary, torch)
     if target.kind == "mps":
         return _fits_mps(chosen, summary, host, torch)
     if target.kind == "rocm":
-        return _fits_bf16_gpu(chosen, f"{summary} on ROCm")
+        return _fits_rocm(job, chosen, summary, job_gpus)
     if isinstance(job_gpus, Unknown):
         return unknown(f"{summary}; {job_gpus.reason}")
     capability = job_gpus.lowest_capability
@@ -47,7 +45,60 @@ def precision_fits_gpu(
     summary = f"{summary} on {weakest.label}, compute capability {dotted(capability)}"
     if capability >= AMPERE:
         return _fits_bf16_gpu(chosen, summary)
-    return _fits_before_ampere(job, chosen, capability, summary)
+    return _fits_before_ampere(chosen, capability, summary, _newer_only(job_gpus))
+
+
+def _newer_only(job_gpus: JobGpus) -> str:
+    """The variable that leaves the job the GPUs with native bf16; "" if all or none have it."""
+    newer = [gpu for gpu in job_gpus.gpus if gpu.capability and gpu.capability >= AMPERE]
+    ids = [gpu.nvml.uuid if gpu.nvml else gpu.torch.uuid if gpu.torch else None for gpu in newer]
+    if not newer or len(newer) == len(job_gpus.gpus) or None in ids:
+        return ""
+    return f"CUDA_VISIBLE_DEVICES={','.join(map(str, ids))}"
+
+
+def _fits_cpu(chosen: Chosen, summary: str, torch: Torch | Unknown) -> Verdict:
+    too_old = isinstance(torch, Torch) and is_before(torch.version, CPU_FP16)
+    if chosen.precision != "fp16" or not too_old:
+        return ok(summary)
+    assert isinstance(torch, Torch)
+    return fail(
+        f"{summary} on the CPU, torch {torch.version}; at least {CPU_FP16} required",
+        fix=f"Train in bf16 or fp32 there, or install torch {CPU_FP16} or newer.",
+    )
+
+
+def _fits_rocm(job: Job, chosen: Chosen, summary: str, job_gpus: JobGpus | Unknown) -> Verdict:
+    gpus = job_gpus.gpus if isinstance(job_gpus, JobGpus) else ()
+    native = {_native_bf16(gpu) for gpu in gpus}
+    names = " and ".join(dict.fromkeys(gpu.name for gpu in gpus))
+    summary = f"{summary} on ROCm" + (f", {names}" if names else "")
+    if native == {True}:
+        return _fits_bf16_gpu(chosen, summary)
+    if False not in native:
+        return ok(f"{summary}; whether bf16 is native there is not known")
+    if job.precision == "bf16" or job.pure_bf16:
+        return warn(
+            f"{summary}, which has no bf16 instructions; bf16 is emulated",
+            fix="Train in fp16 autocast with a GradScaler (--precision fp16).",
+            sources=("rocm-precision",),
+        )
+    return ok(f"{summary}, which has no bf16 instructions: --precision fp16 is faster")
+
+
+def _native_bf16(gpu: JobGpu) -> bool | None:
+    """Whether an AMD GPU computes bf16 as fast as fp16; None: not known.
+
+    torch reports 9.0 for gfx900 to gfx90a, so names decide there: CDNA 2 (MI200) has it, Vega and
+    CDNA 1 (MI100, at half the rate) do not. RDNA 1 and 2 are 10.x, RDNA 3 and 4 are 11.x and 12.x.
+    """
+    if gpu.capability is None or gpu.capability == (0, 0):
+        return None
+    if gpu.capability[0] == 10 or OLDER_AMD.search(gpu.name):
+        return False
+    if gpu.capability > (9, 0) or CDNA_2.search(gpu.name):
+        return True
+    return None
 
 
 def _fits_bf16_gpu(chosen: Chosen, summary: str) -> Verdict:
@@ -68,10 +119,16 @@ def _fits_bf16_gpu(chosen: Chosen, summary: str) -> Verdict:
 
 
 def _fits_before_ampere(
-    job: Job, chosen: Chosen, capability: tuple[int, int], summary: str
+    chosen: Chosen, capability: tuple[int, int], summary: str, newer_only: str
 ) -> Verdict:
     if chosen.precision == "bf16":
-        return fail(f"{summary}; at least 8.0 required for native bf16")
+        summary = f"{summary}; at least 8.0 required for native bf16"
+        if not newer_only:
+            return fail(summary)
+        fix = "Leave the older GPUs out, or train in fp16 with a GradScaler on all (fp16=True)."
+        return fail(summary, f"export {newer_only}", fix=fix)
+    if newer_only:
+        summary += f"; {newer_only} leaves the GPUs with native bf16"
     if capability < VOLTA:
         if chosen.precision == "fp32":
             return ok(summary)
@@ -85,15 +142,7 @@ def _fits_before_ampere(
             fix="Train in fp16 autocast with a GradScaler (fp16=True), or rent a GPU with native "
             "bf16; keep fp32 as the diagnostic fallback.",
         )
-    if job.precision == "auto":
-        return warn(
-            f"{summary}; at least 8.0 required for native bf16 (fp16 with a GradScaler is chosen)",
-            fix="Train in fp16 autocast over fp32 weights with a GradScaler (fp16=True) and pass "
-            "--precision fp16; skipped steps while the scaler calibrates are normal. Load the "
-            "weights with dtype=torch.float32: by default transformers 5 uses the checkpoint's "
-            "dtype, mostly bf16.",
-        )
-    return ok(f"{summary}, with a GradScaler")
+    return ok(f"{summary}, with a GradScaler over fp32 weights")
 
 
 def _fits_mps(
@@ -115,109 +164,6 @@ def _fits_mps(
     return warn(summary, fix="Upgrade to macOS 14, or train in fp32 there (--precision fp32).")
 
 
-def tf32_setting(
-    chosen: Chosen,
-    torch: Torch,
-    settings: Settings | Unknown,
-    load: tuple[Load, ...] | Unknown | None,
-    job_gpus: JobGpus | Unknown,
-    host: Host | Unknown,
-) -> Verdict:
-    if chosen.precision != "fp32":
-        return ok(f"matmuls run in {chosen.precision}; TF32 concerns only fp32{_override(host)}")
-    for needed in (job_gpus, host, settings):
-        if isinstance(needed, Unknown):
-            return unknown(needed.reason)
-    assert isinstance(job_gpus, JobGpus)
-    assert isinstance(host, Host)
-    assert isinstance(settings, Settings)
-    capability = job_gpus.lowest_capability
-    if capability is None:
-        return unknown("the compute capability could not be read")
-    if capability < AMPERE:
-        return skip(f"compute capability {dotted(capability)} has no TF32, which requires 8.0")
-    return _by_environment(host) or _by_torch(torch, settings, _measured(load), job_gpus.gpus)
-
-
-def _measured(load: tuple[Load, ...] | Unknown | None) -> tuple[float, str] | None:
-    """The measured speed of TF32 relative to fp32 on the first GPU, and a text about it."""
-    for each in load if isinstance(load, tuple) else ():
-        tf32, fp32 = each.matmul.get("tf32"), each.matmul.get("fp32")
-        if tf32 and fp32:
-            rates = f"{tf32 / 1e12:.1f} and {fp32 / 1e12:.1f} TFLOP/s"
-            return tf32 / fp32, f"measured: TF32 {tf32 / fp32:.1f}x as fast as fp32, {rates}"
-    return None
-
-
-def _override(host: Host | Unknown) -> str:
-    off = isinstance(host, Host) and host.env.get("NVIDIA_TF32_OVERRIDE") == "0"
-    return " (NVIDIA_TF32_OVERRIDE=0 is set and would turn it off)" if off else ""
-
-
-def _by_environment(host: Host) -> Verdict | None:
-    """A warning for a variable that overrides torch's flags."""
-    name = "NVIDIA_TF32_OVERRIDE"
-    if host.env.get(name) == "0":
-        return warn(
-            f"{name}=0; required: unset, as NVIDIA's libraries refuse TF32 despite torch's flags",
-            f"unset {name}",
-            fix=f"Unset {name}. torch does not read it: its own flag is on while nothing runs in "
-            "TF32.",
-            sources=("nvidia-tf32-override",),
-        )
-    name = "TORCH_ALLOW_TF32_CUBLAS_OVERRIDE"
-    value = host.env.get(name)
-    if value is None:
-        return None
-    effect = (
-        "sets only torch's initial flag, which code may change later"
-        if value == "1"
-        else "has no effect on a flag that code sets"
-    )
-    return warn(
-        f"{name}={value[:80]}; TF32 must be set by the script",
-        f"unset {name}",
-        fix=f"Unset {name} and set TF32 in the script, so that a run elsewhere gives the same "
-        f"numbers at the same speed. The variable {effect}.",
-    )
-
-
-def _by_torch(
-    torch: Torch,
-    settings: Settings,
-    measured: tuple[float, str] | None,
-    gpus: tuple[JobGpu, ...],
-) -> Verdict:
-    if settings.tf32_matmul is None:
-        return unknown("torch does not report whether matmul TF32 is on")
-    note = f"; {measured[1]}" if measured else ""
-    after = settings.when != "after import"
-    if settings.tf32_matmul:
-        return ok(f"fp32 job, matmul TF32 is on{' after your code ran' if after else ''}{note}")
-    if measured and measured[0] < MATTERS:
-        return ok(f"fp32 job, matmul TF32 is off{note}; at least {MATTERS}x would matter")
-    state = (
-        "off after your code ran; on required"
-        if after
-        else "off by torch's default; on required (your script may set it)"
-    )
-    line, advice = tf32_statement(torch)
-    return warn(
-        f"fp32 job, matmul TF32 is {state}{note or f'; {_gain(gpus[0])}'}",
-        line,
-        fix="\n".join(filter(None, ("Add this line to the start of the script:", line, advice))),
-    )
-
-
-def _gain(gpu: JobGpu) -> str:
-    """The documented speed of TF32 on this GPU."""
-    if "GeForce" in gpu.name:
-        return f"about 1x on a GeForce ({gpu.name}), whose dense TF32 rate equals its fp32 rate"
-    if gpu.capability in DATA_CENTRE:
-        return f"2-8x on large matmuls on a data-center GPU ({gpu.name})"
-    return f"no figure is documented for {gpu.name} (2-8x on data-center GPUs, about 1x on GeForce)"
-
-
 FITS = Check(
     code="NUM001",
     slug="precision-fits-gpu",
@@ -228,19 +174,22 @@ FITS = Check(
     "implemented for 'BFloat16'' means a GradScaler with bf16 weights, on any CUDA GPU.",
     passes=(
         "bf16 on compute capability 8.0 or above, on ROCm, or on MPS with macOS 14 and torch 2.6",
-        "fp16 requested on 7.x",
+        "fp16 with a GradScaler on 7.x, requested or chosen by auto",
         "fp32 below 7.0",
-        "any precision on the CPU",
+        f"any precision on the CPU, fp16 from torch {CPU_FP16} on",
         "fp16 or fp32 on MPS",
     ),
     warns=(
-        "auto on 7.x, where fp16 with a GradScaler is chosen",
-        "fp16 requested on 8.0 or above or on ROCm, where bf16 is safer",
+        "fp16 requested on 8.0 or above or on an AMD GPU with native bf16, where bf16 is safer",
+        "bf16 requested on an AMD GPU that emulates it (RDNA 1 and 2, Vega, MI100 and older)",
         "fp16 below 7.0",
         "fp32 on a GPU with fast bf16 or fp16",
         "bf16 on MPS before macOS 14 or torch 2.6",
     ),
-    fails=("bf16 (or --recipe pure-bf16) requested below compute capability 8.0",),
+    fails=(
+        "bf16 (or --recipe pure-bf16) requested below compute capability 8.0",
+        f"fp16 on the CPU before torch {CPU_FP16}",
+    ),
     fix="Use fp16 autocast with a GradScaler (fp16=True), over fp32 weights, or rent a GPU of "
     "compute capability 8.0 or above. In code, choose by "
     "torch.cuda.get_device_capability() >= (8, 0), or from torch 2.4 on by "
@@ -260,35 +209,8 @@ FITS = Check(
         "pytorch-129288",
         "pytorch-127176",
         "cuda-gpus",
+        "rocm-precision",
     ),
 )
 
-TF32 = Check(
-    code="NUM002",
-    slug="tf32-setting",
-    title="An fp32 job multiplies matrices in TF32",
-    why="Since torch 1.12 fp32 matmuls do not use TF32 by default; convolutions do. On data-center "
-    "GPUs this leaves most of the matmul rate unused: 156 and 19.5 TFLOPS on an A100. On GeForce "
-    "GPUs the dense TF32 rate equals the fp32 rate. Two environment variables override the script, "
-    "one of them invisibly. If both rates were measured, they decide.",
-    passes=(
-        "the job runs its matmuls in bf16 or fp16",
-        "matmul TF32 is on",
-        f"TF32 was measured to be less than {MATTERS} times as fast as fp32 on this GPU",
-    ),
-    warns=(
-        "matmul TF32 is off in an fp32 job",
-        "NVIDIA_TF32_OVERRIDE=0 is set",
-        "TORCH_ALLOW_TF32_CUBLAS_OVERRIDE is set",
-    ),
-    fix="Turn TF32 on at the start of the script. From torch 2.9 on:\n"
-    'torch.backends.cuda.matmul.fp32_precision = "tf32"\nBefore:\n'
-    'torch.set_float32_matmul_precision("high")',
-    limits="that TF32 is accurate enough for this model.",
-    owner=Owner.JOB,
-    judge=tf32_setting,
-    sources=("ps-P2", "torch-matmul-precision", "pytorch-76509", "pytorch-166387"),
-    targets=("nvidia",),
-)
-
-CHECKS = (FITS, TF32)
+CHECKS = (FITS,)

@@ -6,7 +6,7 @@ from pathlib import PurePosixPath
 
 from doctor._util.records import Unknown
 from doctor.facts.machine import Libraries, Torch
-from doctor.judge.check import Check, Owner, Verdict, fail, ok, unknown, warn
+from doctor.judge.check import Check, Owner, Verdict, fail, ok, skip, unknown, warn
 from doctor.judge.error_patterns import (
     MIXED_CUDNN,
     PATTERNS,
@@ -35,7 +35,7 @@ def libraries_match(libraries: Libraries | Unknown | None, torch: Torch) -> Verd
         known = match_error(torch.cudnn_error, PATTERNS) or MIXED_CUDNN
         return fail_by(known, f"cuDNN reports: {torch.cudnn_error}")
     if libraries is None:
-        return unknown("the loaded libraries were not examined")
+        return skip("the loaded libraries were not examined")
     if isinstance(libraries, Unknown):
         return unknown(f"could not be read: {libraries.reason}")
     loaded = _directories(libraries.loaded)

@@ -112,7 +112,20 @@ def _inconclusive(diagnosis: Diagnosis, remedy: Remedy) -> str:
         return "no change could be tried to find the cause"
     if any(each.detail == LEFT_OUT for each in diagnosis.attempts):
         return f"cause unknown: none of {changes} changes fixes it, the others were left out"
-    return f"none of {changes} changes fixes it: {remedy.cause}"
+    return f"none of the {changes} changes that could be tried fixes it: {remedy.cause}"
+
+
+def _evidence(diagnosis: Diagnosis) -> str:
+    """What was tried and did not help, and what could not be tried: nothing else is excluded."""
+    tried = _changes(diagnosis, ("same", "other"))
+    untried = _changes(diagnosis, ("not possible",))
+    sentences = {"Tried without effect": tried, "Not tried": untried}
+    return " ".join(f"{label}: {', '.join(names)}." for label, names in sentences.items() if names)
+
+
+def _changes(diagnosis: Diagnosis, outcomes: tuple[str, ...]) -> list[str]:
+    changes = [a.change for a in diagnosis.attempts if a.outcome in outcomes]
+    return [CHANGE_NAMES.get(name, name) for name in dict.fromkeys(changes) if name != "repeat"]
 
 
 def _non_finite_loss(smoke: Smoke) -> str:
@@ -128,9 +141,7 @@ def _location(diagnosis: Diagnosis) -> str:
     names = ", ".join(diagnosis.bad_gradients[:3])
     match diagnosis.origin:
         case "module":
-            module = diagnosis.first_module or "the model itself"
-            kind = diagnosis.first_module_type
-            return f"; the first non-finite output is that of {module} ({kind}), {step}"
+            return f"; the first non-finite output is that of {_module(diagnosis)}, {step}"
         case "loss":
             return f"; all modules' outputs are finite {step}, the loss is not"
         case "gradient":
@@ -139,6 +150,11 @@ def _location(diagnosis: Diagnosis) -> str:
         case "update":
             return f"; {step} an update with finite gradients makes {names} non-finite"
     return ""
+
+
+def _module(diagnosis: Diagnosis) -> str:
+    name = diagnosis.first_module or "the model itself"
+    return f"{name} ({diagnosis.first_module_type})"
 
 
 def remedy_for(diagnosis: Diagnosis, smoke: Smoke, *, own: bool) -> Remedy:
@@ -153,7 +169,10 @@ def remedy_for(diagnosis: Diagnosis, smoke: Smoke, *, own: bool) -> Remedy:
     if diagnosis.fixed_by:
         return _filled(remedies[diagnosis.fixed_by.change], smoke)
     remedy = remedies["nothing"]
-    return remedy._replace(fix=_fix_by_location(diagnosis, remedy.fix)) if own else remedy
+    if not own:
+        return remedy
+    fix = " ".join(filter(None, (remedy.fix, _evidence(diagnosis))))
+    return remedy._replace(fix=_fix_by_location(diagnosis, fix))
 
 
 def _filled(remedy: Remedy, smoke: Smoke) -> Remedy:
@@ -177,8 +196,8 @@ def _fix_by_location(diagnosis: Diagnosis, fix: str) -> str:
     if stable:
         return f"Use a stable form of that operation: {stable}. {fix}"
     if diagnosis.fault.startswith("non-finite"):
-        places = {"module": "that module", "loss": "the loss"}
-        place = places.get(diagnosis.origin or "", "that place")
+        places = {"module": f"the output of {_module(diagnosis)}", "loss": "the loss"}
+        place = places.get(diagnosis.origin or "", "the first non-finite value")
         return f"Look at {place}. {NAN_SOURCES}. {fix}"
     return " ".join(filter(None, (STAGE_FIXES.get(diagnosis.fault), fix)))
 

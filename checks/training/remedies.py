@@ -216,9 +216,8 @@ OWN = ATTENTION | {
     ),
     "nothing": Remedy(
         NO_CONTRAST,
-        "the model's own code is the cause",
-        "Debug the model's code: no kernel, precision, learning rate or batch causes the fault. If "
-        "SMK001 to SMK003 pass, the machine and torch are sound.",
+        "look at the model, the loss and the batch",
+        "Debug the model, the loss and the batch.",
         JOB,
         ("ps-P8", "ps-P9", "ps-P18"),
     ),

@@ -7,6 +7,8 @@ import re
 MIB = 2**20
 GIB = 2**30
 GB = 10**9
+MOST_PARAMETERS = 10**15
+"""No model has more."""
 _FACTORS = {"": 1, "k": 10**3, "m": 10**6, "b": 10**9, "t": 10**12}
 _COUNT = re.compile(r"(\d+(?:\.\d+)?)([kmbt]?)", re.IGNORECASE)
 
@@ -34,11 +36,13 @@ def count(number: int) -> str:
 
 
 def parse_count(text: str) -> int:
-    """8B -> 8000000000. Raises ValueError unless it is a positive number with k, M, B or T."""
+    """8B -> 8000000000. Raises ValueError unless it is 1 to 1000T, with k, M, B or T."""
     match = _COUNT.fullmatch(text.strip()) if len(text) < 30 else None
     number = round(float(match[1]) * _FACTORS[match[2].lower()]) if match else 0
-    if number <= 0:
-        raise ValueError(f"{text!r} is not a count; write a number such as 40M, 8B or 1500000")
+    if not 0 < number <= MOST_PARAMETERS:
+        raise ValueError(
+            f"{text!r} is not a count of 1 to 1000T; write a number such as 40M, 8B or 1500000"
+        )
     return number
 
 

@@ -46,7 +46,8 @@ class ScanRequest(msgspec.Struct, frozen=True, kw_only=True):
 class TensorCollector:
     """Keeps the directory and the tensors of one scan."""
 
-    directory: Directory
+    directory: Directory | None = None
+    """None: only the sizes of the files are known."""
     shards: Sequence[Shard] = ()
 
     def collect(self, directory: Directory, shards: Sequence[Shard]) -> None:
@@ -86,8 +87,8 @@ def read(request: ScanRequest, stage: Stage, notify: Notify) -> Checkpoint | Unk
     return msgspec.structs.replace(
         checkpoint,
         contents=msgspec.structs.replace(checkpoint.contents, shares=shares(counted)),
-        values=_values(current, stage, progress) if request.deep else None,
-        movement=_movement(current, request.baseline, stage, progress)
+        values=_values(checkpoint, current, stage, progress) if request.deep else None,
+        movement=_movement(checkpoint, current, request.baseline, stage, progress)
         if request.baseline
         else None,
     )
@@ -143,36 +144,52 @@ def _counted(stage: Stage, progress: ProgressThrottle) -> Stage:
     return counted
 
 
-def _values(current: TensorCollector, stage: Stage, progress: ProgressThrottle) -> Values | Unknown:
+def _unread(checkpoint: Checkpoint) -> Unknown:
+    """No tensors were listed."""
+    return Unknown(reason=checkpoint.not_inspectable or "no header could be read")
+
+
+def _values(
+    checkpoint: Checkpoint, current: TensorCollector, stage: Stage, progress: ProgressThrottle
+) -> Values | Unknown:
     from doctor.checkpoint.analysis.deep import scan_values
+
+    directory = current.directory
+    if directory is None:
+        return _unread(checkpoint)
 
     def report(done: int, total: int) -> None:
         progress("read every value", done, total, "bytes")
 
     with stage("read every value"):
-        return scan_values(current.directory, list(current.tensors), progress=report)
+        return scan_values(directory, list(current.tensors), progress=report)
 
 
 def _movement(
-    current: TensorCollector, baseline: str, stage: Stage, progress: ProgressThrottle
+    checkpoint: Checkpoint,
+    current: TensorCollector,
+    baseline: str,
+    stage: Stage,
+    progress: ProgressThrottle,
 ) -> Movement | Unknown:
     from doctor.checkpoint.analysis.baseline import compare
 
-    before = TensorCollector()
-    checkpoint = scan(baseline, _counted(stage, progress), before.collect)
-    if isinstance(checkpoint, Unknown):
-        return Unknown(reason=f"the baseline: {checkpoint.reason}")
-    if not before.shards:
-        reason = checkpoint.not_inspectable or "no header could be read"
+    after, before = current.directory, TensorCollector()
+    if after is None:
+        return _unread(checkpoint)
+    earlier = scan(baseline, _counted(stage, progress), before.collect)
+    if isinstance(earlier, Unknown):
+        return Unknown(reason=f"the baseline: {earlier.reason}")
+    if before.directory is None or not before.shards:
+        reason = _unread(earlier).reason
         return Unknown(reason=f"the baseline {shown(redact_url(baseline), 300)}: {reason}")
+    baseline_directory = before.directory
 
     def report(done: int, total: int) -> None:
         progress("compare with the baseline", done, total, "tensors")
 
     with stage("compare with the baseline"):
-        movement = compare(
-            current.directory, current.tensors, before.directory, before.tensors, report
-        )
+        movement = compare(after, current.tensors, baseline_directory, before.tensors, report)
     if isinstance(movement, Unknown):
         return movement
     return msgspec.structs.replace(movement, baseline=redact_url(baseline))

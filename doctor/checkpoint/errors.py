@@ -13,6 +13,10 @@ class CheckpointError(Exception):
         super().__init__(text)
         self.kind: ProblemKind = kind
         self.text = text
+        self.imports: tuple[str, ...] = ()
+        """Globals that the file's pickle names up to where it breaks, "module.name"."""
+        self.end = 0
+        """Where an unpickler that is less strict would end it; 0: nowhere."""
 
     def problem(self, file: str) -> Problem:
         """The error as a Problem of `file`, whose name is escaped."""

@@ -32,7 +32,16 @@ SECTIONS = {
         "adapter": "adapter",
     }),
     "training": ("Training", {"steps": "step", "history": "history", "optimizer": "optimizer"}),
-    "loading": ("Loading", {"pickles": "pickles", "imports": "imports", "refused": "refused"}),
+    "loading": ("Loading", {
+        "pickles": "pickles",
+        "imports": "imports",
+        "refused": "refused",
+        "executed": "executed",
+        "dangerous": "dangerous",
+        "protocol": "pickle_protocol",
+        "beside": "pickles_beside",
+        "unread": "unread_pickles",
+    }),
 }  # fmt: skip
 """Section -> its tag, and its fields with the flat record's names for them."""
 

@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import contextlib
+from collections.abc import Iterable, Set
 from dataclasses import dataclass, field, replace
 
 from doctor._util.units import shown
 from doctor.checkpoint.analysis.norms import read_scattered, read_vectors
 from doctor.checkpoint.errors import CheckpointError
+from doctor.checkpoint.formats.pickle_inventory import Inventory, take_inventory
 from doctor.checkpoint.formats.safetensors import read_shard, unreadable
 from doctor.checkpoint.io.file_type import LOOK, describe_file_type
-from doctor.checkpoint.io.files import Directory, Source
+from doctor.checkpoint.io.files import Directory, Source, prefetch_files
 from doctor.checkpoint.io.stages import Stage
+from doctor.checkpoint.layouts.directory import PICKLED
 from doctor.checkpoint.layouts.layout import FileGroup, Layout
 from doctor.checkpoint.records import Norm, Problem
 from doctor.checkpoint.tensors import OptimizerState, Shard
 
 PICKLES = (b"PK\x03\x04", *(b"\x80" + bytes([protocol]) for protocol in range(1, 6)))
+
+MOST_BESIDE = 2_000
+"""Files beside the weights that are looked into."""
 
 TORCH = (".pt", ".pth", ".bin", ".ckpt")
 
@@ -43,6 +49,9 @@ class LayoutContents:
     def all_shards(self) -> list[Shard]:
         return [*self.shards, *self.others]
 
+    beside: list[Inventory] = field(default_factory=list)
+    """Pickled files that hold neither weights nor an optimizer's state."""
+
 
 def read_layout(layout: Layout, stage: Stage) -> LayoutContents:
     """Headers, norms and the optimizer's state. What is wrong is in the shards' problems."""
@@ -54,7 +63,33 @@ def read_layout(layout: Layout, stage: Stage) -> LayoutContents:
         _group(layout.directory, group, stage, contents)
     for file in layout.states:
         contents.others.append(_state(layout.directory, file, stage, contents))
+    contents.beside += read_beside(layout, stage, {shard.file for shard in contents.all_shards})
     return contents
+
+
+def read_beside(layout: Layout, stage: Stage, known: Set[str]) -> list[Inventory]:
+    """The pickles of all files of the directory that were not read otherwise."""
+    names = [name for name in layout.pickles if name not in known]
+    for under in dict.fromkeys(group.under for group in layout.groups):
+        if under:
+            with contextlib.suppress(CheckpointError):
+                inside = layout.directory.inside(under).names()
+                names += [under + name for name in inside if PICKLED.fullmatch(name)]
+    names = [name for name in dict.fromkeys(names) if name not in known]
+    prefetch_files(layout.directory, names[:MOST_BESIDE])
+    found = [_inventory(layout.directory, name, stage) for name in names[:MOST_BESIDE]]
+    found += [Inventory(name, incomplete="was not read") for name in names[MOST_BESIDE:]]
+    return [one for one in found if one.pickles or one.incomplete]
+
+
+def _inventory(directory: Directory, file: str, stage: Stage) -> Inventory:
+    with stage(f"read {shown(file)}"):
+        try:
+            with directory.open(file) as source:
+                return take_inventory(source, file)
+        except CheckpointError as error:
+            unread = error.text if error.kind == "not-inspectable" else ""
+            return Inventory(file, incomplete=unread)
 
 
 def _weights(directory: Directory, file: str, stage: Stage, contents: LayoutContents) -> None:
@@ -64,7 +99,7 @@ def _weights(directory: Directory, file: str, stage: Stage, contents: LayoutCont
                 shard = read_file(source, file)
                 norms, at_one = read_vectors(source, shard.tensors)
         except CheckpointError as error:
-            contents.shards.append(unreadable(file, 0, error))
+            contents.shards.append(_unopened(file, error))
             return
     contents.pickles += bool(shard.imports or shard.pickled)
     contents.shards.append(shard)
@@ -79,9 +114,14 @@ def _state(directory: Directory, file: str, stage: Stage, contents: LayoutConten
             with directory.open(file) as source:
                 shard = read_file(source, file)
         except CheckpointError as error:
-            shard = unreadable(file, 0, error)
+            shard = _unopened(file, error)
     contents.pickles += bool(shard.imports or shard.pickled)
     return replace(shard, tensors=(), problems=_as_notes(shard.problems))
+
+
+def _unopened(file: str, error: CheckpointError) -> Shard:
+    unread = error.text if PICKLED.fullmatch(file) and error.kind != "missing" else ""
+    return replace(unreadable(file, 0, error), unread=unread)
 
 
 def _as_notes(problems: Iterable[Problem]) -> tuple[Problem, ...]:
@@ -95,9 +135,10 @@ def _as_notes(problems: Iterable[Problem]) -> tuple[Problem, ...]:
 
 def read_file(source: Source, file: str) -> Shard:
     """One file by its first bytes; one that is called .safetensors is read as such."""
-    if file.endswith(".safetensors"):
-        return read_shard(source, file)
     first = source.read(min(LOOK, source.size), 0)
+    if file.endswith(".safetensors"):
+        shard = read_shard(source, file)
+        return shard if shard.readable else _with_pickles(shard, source, first)
     if first.startswith(b"GGUF"):
         from doctor.checkpoint.formats.gguf import read_gguf
 
@@ -109,13 +150,33 @@ def read_file(source: Source, file: str) -> Shard:
     file_type = describe_file_type(first)
     if file_type and file_type.startswith(NOT_A_CHECKPOINT):
         problem = Problem(kind="disguised", file=shown(file), text=f"is {file_type}")
-        return Shard(file, source.size, problems=(problem,), readable=False)
+        shard = Shard(file, source.size, problems=(problem,), readable=False)
+        return replace(shard, unread=problem.text) if file.endswith(TORCH) else shard
     if file.endswith((*TORCH, ".gguf")) and first[8:9] != b"{":
-        text = f"is {file_type or _describe_unknown(file, first)}"
-        return unreadable(
-            file, source.size, CheckpointError("not-inspectable" if first else "damaged", text)
-        )
-    return read_shard(source, file)
+        return _unknown_content(source, file, first, file_type)
+    shard = read_shard(source, file)
+    return shard if shard.readable else _with_pickles(shard, source, first)
+
+
+def _with_pickles(shard: Shard, source: Source, first: bytes) -> Shard:
+    """A file that cannot be read under its name, with what it imports if it is a pickle."""
+    if not first.startswith(PICKLES):
+        return shard
+    from doctor.checkpoint.formats.torch_files import with_inventory
+
+    return with_inventory(shard, source)
+
+
+def _unknown_content(source: Source, file: str, first: bytes, file_type: str | None) -> Shard:
+    from doctor.checkpoint.formats.torch_files import with_inventory
+
+    text = f"is {file_type or _describe_unknown(file, first)}"
+    error = CheckpointError("not-inspectable" if first else "damaged", text)
+    shard = with_inventory(unreadable(file, source.size, error), source)
+    if not shard.pickled:
+        return shard
+    error = CheckpointError("not-inspectable", "is a pickle that torch.save did not write")
+    return replace(shard, problems=(error.problem(file),))
 
 
 def _describe_unknown(file: str, first: bytes) -> str:

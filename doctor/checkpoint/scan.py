@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import time
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
@@ -15,6 +16,9 @@ from doctor._util.units import shown
 from doctor.checkpoint.analysis import optimizer
 from doctor.checkpoint.analysis.tensor_names import is_packed, role
 from doctor.checkpoint.errors import CheckpointError
+from doctor.checkpoint.formats.dangerous_globals import is_dangerous
+from doctor.checkpoint.formats.torch_files import with_inventory
+from doctor.checkpoint.formats.torch_objects import refused
 from doctor.checkpoint.io.files import Directory, LocalDirectory, json_object, read_whole
 from doctor.checkpoint.io.stages import Stage, no_stage
 from doctor.checkpoint.io.urls import redact_url
@@ -23,7 +27,7 @@ from doctor.checkpoint.layouts.directory import find_layout
 from doctor.checkpoint.layouts.layout import Layout
 from doctor.checkpoint.layouts.shard_index import disagreements
 from doctor.checkpoint.layouts.tokenizer import read_tokenizer
-from doctor.checkpoint.reader import LayoutContents, read_layout
+from doctor.checkpoint.reader import LayoutContents, read_beside, read_layout
 from doctor.checkpoint.records import (
     Checkpoint,
     Contents,
@@ -67,7 +71,7 @@ def scan(
     if isinstance(layout, Unknown):
         return layout
     if any(problem.kind == "not-inspectable" for problem in layout.problems):
-        return _sizes_only(path, layout, began)
+        return _sizes_only(path, layout, stage, began)
     notes: list[Problem] = []
     read_json = _JsonReader(layout.directory, stage, notes)
     config = model_config.read_config(read_json("config.json", model_config.LIMIT))
@@ -179,11 +183,33 @@ def _optimizer(
         )
 
 
+WEIGHTS_BESIDE = re.compile(
+    r"(?:.*/)?(?:pytorch_model|adapter_model|model|consolidated|diffusion_pytorch_model)"
+    r"[\w.-]*\.(?:bin|pt|pth|ckpt)"
+)
+"""Weights that were not read, such as stale ones beside a newer save."""
+
+
 def _loading(contents: LayoutContents) -> Loading:
+    shards, beside = contents.all_shards, contents.beside
+    imports = _unique(shard.imports for shard in shards)
+    stale = [one for one in beside if WEIGHTS_BESIDE.fullmatch(one.file)]
+    groups = [*(shard.imports for shard in shards), *(tuple(one.imports) for one in beside)]
+    unread = [
+        *((shard.file, shard.unread) for shard in shards if shard.unread),
+        *((one.file, one.incomplete) for one in beside if one.incomplete),
+    ]
     return Loading(
         pickles=contents.pickles,
-        imports=_unique(shard.imports for shard in contents.all_shards),
-        refused=_unique(shard.refused for shard in contents.all_shards),
+        imports=imports,
+        refused=_unique(
+            [*(shard.refused for shard in shards), *(refused(one.imports) for one in stale)]
+        ),
+        executed=_unique(shard.executed for shard in shards),
+        dangerous=_unique(tuple(filter(is_dangerous, group)) for group in groups),
+        protocol=max((shard.protocol for shard in shards), default=0),
+        beside={shown(one.file): _unique([tuple(one.imports)]) for one in beside[:MOST_NAMES]},
+        unread=tuple(f"{shown(file)} {reason}" for file, reason in unread[:MOST_NAMES]),
     )
 
 
@@ -206,15 +232,22 @@ def _unique(groups: Iterable[tuple[str, ...]]) -> tuple[str, ...]:
     return tuple(shown(name, 200) for name in list(names)[:MOST_NAMES])
 
 
-def _sizes_only(path: str, layout: Layout, began: float) -> Checkpoint:
+def _sizes_only(path: str, layout: Layout, stage: Stage, began: float) -> Checkpoint:
+    """A format that is known by name only: its sizes, and what its pickles import."""
     sizes = [0]
+    contents = LayoutContents()
     for file in layout.files:
         with contextlib.suppress(CheckpointError), layout.directory.open(file) as source:
             sizes.append(source.size)
+            shard = Shard(file, source.size, readable=False)
+            contents.shards.append(with_inventory(shard, source))
+    contents.pickles = sum(shard.pickled for shard in contents.shards)
+    contents.beside += read_beside(layout, stage, set(layout.files))
     return Checkpoint(
         path=_valid_text(path),
         layout=layout.kind,
         files=Files(count=len(layout.files), bytes=sum(sizes), largest=max(sizes)),
+        loading=_loading(contents),
         problems=layout.problems,
         seconds=time.perf_counter() - began,
     )

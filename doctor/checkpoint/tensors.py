@@ -127,6 +127,12 @@ class Shard:
     """Globals that unpickling it would import, "module.name"."""
     refused: tuple[str, ...] = ()
     """Of these, what torch.load(weights_only=True) refuses."""
+    executed: tuple[str, ...] = ()
+    """Globals that its loader imports by plain pickle, and that such files do not hold usually."""
+    protocol: int = 0
+    """The pickles' protocol: above 2, weights-only loading refuses the file."""
+    unread: str = ""
+    """Why its pickles were not read to their ends; "" where they were."""
     optimizer: OptimizerState | None = None
     step: int | None = None
     """Steps that the run had taken, where the file has a counter (global_step, iter_num)."""

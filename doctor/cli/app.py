@@ -58,12 +58,11 @@ def run(
     from doctor.cli.run import run
     from doctor.report import delivery
 
-    output_options = _output_options(output, save_facts)
+    output_options = _output_options(output, save_facts, one_line=context == "prolog")
     report = run(
         given(training, job, run_flags, selection),
         config,
         facts_file=facts,
-        save_facts=save_facts,
         fail_on=output.fail_on,
         progress=not output.quiet,
     )
@@ -72,7 +71,9 @@ def run(
     return delivery.deliver(report, output_options)
 
 
-def _output_options(output: options.OutputFlags, save_facts: Path | None = None) -> OutputOptions:
+def _output_options(
+    output: options.OutputFlags, save_facts: Path | None = None, *, one_line: bool = False
+) -> OutputOptions:
     from doctor.report import delivery
 
     return delivery.output_options(
@@ -80,6 +81,7 @@ def _output_options(output: options.OutputFlags, save_facts: Path | None = None)
         output.output or (),
         output.color,
         save_facts=save_facts,
+        one_line=one_line,
         annotate=output.annotate,
         keep_names=output.no_redact,
         verbose=output.verbose,
@@ -90,7 +92,7 @@ def _output_options(output: options.OutputFlags, save_facts: Path | None = None)
 @app.command()
 @grouped
 def report(
-    facts: Annotated[Path, typer.Argument(help="A file written by --save-facts.")],
+    facts: Annotated[Path, typer.Argument(help="A file written by --save-facts; - for stdin.")],
     selection: options.SelectionFlags,
     output: options.OutputFlags,
 ) -> int:

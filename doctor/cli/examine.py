@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 
 from doctor._util.errors import UserError
 from doctor.checkpoint.io.addresses import check_exists
+from doctor.cli.examination import Record
 from doctor.facts.facts import Facts
 from doctor.job.job import Job
 from doctor.job.merge import Request
@@ -18,9 +19,23 @@ def collect_facts(request: Request, *, progress: bool) -> Facts:
     """Examine this machine. Raises UserError where something that the user named is missing."""
     from doctor.collect.collect import collect
 
+    check_installed()
     _check_names(request.job)
+    record = Record()
     with _progress(progress) as report_progress:
-        return collect(*request, report_progress)
+        facts = collect(*request, record.timed(report_progress))
+    return facts.with_(examination=record.close())
+
+
+def check_installed() -> None:
+    """Raise UserError in a zip archive: probes are started as files."""
+    from doctor.collect.child import PROBES
+
+    if not PROBES.is_dir():
+        raise UserError(
+            "doctor cannot examine anything from a zip archive (zipapp, PEX, shiv); install it "
+            "with pip, pipx or uv"
+        )
 
 
 def _check_names(job: Job) -> None:
@@ -31,7 +46,10 @@ def _check_names(job: Job) -> None:
     if job.device == "mps" and sys.platform != "darwin":
         raise UserError("--device mps requires macOS")
     if job.python and not os.access(program(job.python), os.X_OK):
-        raise UserError(f"--python {job.python} is not executable")
+        raise UserError(
+            f"--python {job.python}: {program(job.python)} is not an executable file; name an "
+            "interpreter, the directory of its environment, or a command on PATH"
+        )
     if job.checkpoint:
         check_exists(job.checkpoint, "--checkpoint")
     if job.model:

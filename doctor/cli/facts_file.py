@@ -1,39 +1,57 @@
-"""Facts files: read untrusted ones, write whole ones."""
+"""Facts files, which are untrusted."""
 
 from __future__ import annotations
 
 import os
 import stat
+import sys
 from pathlib import Path
+from typing import BinaryIO
 
-from doctor._util.atomic_write import atomic_write
 from doctor._util.errors import UserError
-from doctor.facts.facts import Facts, decode, encode
+from doctor.facts.facts import Facts, decode
 
 MAX_BYTES = 256 * 2**20
+STDIN = Path("-")
 
 
 def read_facts(path: Path) -> Facts:
-    """Facts from an untrusted file. Raises UserError."""
+    """Facts from a file, a pipe or, for "-", stdin. Raises UserError."""
+    name = "--facts - (stdin)" if path == STDIN else f"--facts {path}"
     try:
-        with open(path, "rb", opener=_open_without_waiting) as file:
-            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-                raise UserError(f"--facts {path} is not a regular file")
-            data = file.read(MAX_BYTES + 1)
+        data = _read(path, name)
     except (OSError, ValueError) as error:
-        raise UserError(f"--facts {path}: {getattr(error, 'strerror', error)}") from None
+        raise UserError(f"{name}: {getattr(error, 'strerror', error)}") from None
     if len(data) > MAX_BYTES:
-        raise UserError(f"--facts {path} exceeds the {MAX_BYTES >> 20} MiB limit")
+        raise UserError(f"{name} exceeds the {MAX_BYTES >> 20} MiB limit")
+    if not data:
+        raise UserError(f"{name} is empty; the command that writes it may have failed")
     try:
         return decode(data)
     except ValueError as error:
-        raise UserError(f"--facts {path}: {error}") from None
+        raise UserError(f"{name}: {error}") from None
+
+
+def _read(path: Path, name: str) -> bytes:
+    """At most one byte more than the limit. Raises OSError, ValueError or UserError."""
+    if path == STDIN:
+        if sys.stdin.isatty():
+            raise UserError(f"{name} is a terminal; pipe a facts file into the command")
+        return sys.stdin.buffer.read(MAX_BYTES + 1)
+    with open(path, "rb", opener=_open_without_waiting) as file:
+        _check_kind(file, name)
+        return file.read(MAX_BYTES + 1)
+
+
+def _check_kind(file: BinaryIO, name: str) -> None:
+    """A regular file, or a pipe, which is then waited for. Raises UserError for anything else."""
+    mode = os.fstat(file.fileno()).st_mode
+    if stat.S_ISFIFO(mode):
+        os.set_blocking(file.fileno(), True)
+    elif not stat.S_ISREG(mode):
+        raise UserError(f"{name} is neither a regular file nor a pipe")
 
 
 def _open_without_waiting(path: str, flags: int) -> int:
+    """A pipe that nobody writes to is opened, and read as empty, without waiting for a writer."""
     return os.open(path, flags | os.O_NONBLOCK)
-
-
-def write_facts(facts: Facts, path: Path) -> None:
-    """Write a whole file or none, through links. Raises UserError."""
-    atomic_write(path, encode(facts), "--save-facts")

@@ -13,6 +13,7 @@ from typing import Any
 from doctor._util.errors import UserError
 from doctor._util.records import Unknown
 from doctor._util.units import GIB
+from doctor.cli.examine import check_installed
 from doctor.collect.children import Children, background, read
 from doctor.facts.machine import Gpu
 from doctor.facts.views import visible_gpus
@@ -44,6 +45,7 @@ def init(directory: Path, *, to_stdout: bool) -> str:
     path = directory / NAME
     if not to_stdout and (path.exists() or path.is_symlink()):
         raise UserError(f"{NAME} already exists and is not overwritten; --stdout prints one")
+    check_installed()
     gpus, driver = query_gpus()
     project = background(lambda: find_project(directory))
     try:
@@ -53,12 +55,22 @@ def init(directory: Path, *, to_stdout: bool) -> str:
             f"timed out after {DIRECTORY_SECONDS:g} s reading {directory}; is its disk reachable?"
         ) from None
     if not to_stdout:
-        try:
-            with path.open("x", encoding="utf-8") as file:
-                file.write(text)
-        except OSError as error:
-            raise UserError(f"{NAME}: {error.strerror}") from None
+        _write(path, text)
     return text
+
+
+def _write(path: Path, text: str) -> None:
+    """Write a new file, or none where the disk is full. Raises UserError."""
+    try:
+        with path.open("xb") as file:
+            try:
+                file.write(text.encode())
+                file.flush()
+            except OSError:
+                path.unlink()
+                raise
+    except OSError as error:
+        raise UserError(f"{NAME}: {error.strerror}") from None
 
 
 def query_gpus() -> tuple[tuple[Gpu, ...], str | None]:

@@ -12,7 +12,7 @@ from typer import Option
 
 from doctor._util.units import parse_count
 from doctor.job.budget import parse_seconds
-from doctor.job.job import parse_attention
+from doctor.job.job import MOST, parse_attention
 
 
 def complete_code(incomplete: str) -> list[tuple[str, str]]:
@@ -33,6 +33,18 @@ def _parser(parse: Callable[[str], Any]) -> Callable[[str], Any]:
             raise typer.BadParameter(str(error)) from None
 
     return parser
+
+
+def _whole(text: str) -> int:
+    """A number of things, from 1 to `MOST`. Raises ValueError."""
+    number = int(text) if text.isascii() and text.isdecimal() and len(text) < 20 else 0
+    if not 1 <= number <= MOST:
+        raise ValueError(f"{text!r} is not a whole number from 1 to {MOST}; write one such as 8")
+    return number
+
+
+def _number(help: str) -> Any:
+    return Option(parser=_parser(_whole), metavar="N", help=help)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,9 +69,7 @@ class TrainingFlags:
     hf: Annotated[
         str | None, Option(help="Directory of a transformers model to train for one step.")
     ] = None
-    lora: Annotated[int | None, Option(min=1, help="Train LoRA adapters of this rank on --hf.")] = (
-        None
-    )
+    lora: Annotated[int | None, _number("Train LoRA adapters of this rank on --hf.")] = None
     compile: Annotated[
         bool | None, Option("--compile/--no-compile", help="Compare the step under torch.compile.")
     ] = None
@@ -76,7 +86,7 @@ class JobFlags:
         None
     )
     cache_dir: Annotated[str | None, Option(help="Directory of the Hugging Face cache.")] = None
-    keep: Annotated[int | None, Option(min=1, help="Checkpoints kept on disk (default 2).")] = None
+    keep: Annotated[int | None, _number("Checkpoints kept on disk (default 2).")] = None
     params: Annotated[
         int | None,
         Option(
@@ -93,14 +103,14 @@ class JobFlags:
     ] = None
     shards: Annotated[
         int | None,
-        Option(min=1, help="GPUs that share weights and optimizer state (FSDP, ZeRO-3)."),
+        _number("GPUs that share weights and optimizer state (FSDP, ZeRO-3)."),
     ] = None
-    gpus: Annotated[int | None, Option(min=1, help="GPUs that the job needs.")] = None
+    gpus: Annotated[int | None, _number("GPUs that the job needs.")] = None
     model: Annotated[
         str | None,
         Option(help="Your model as FILE.py:factory. Its code runs in a child process."),
     ] = None
-    layers: Annotated[int | None, Option(min=1, help="Layers of --hf to keep (default 2).")] = None
+    layers: Annotated[int | None, _number("Layers of --hf to keep (default 2).")] = None
     weights: Annotated[
         bool | None,
         Option("--weights/--no-weights", help="Load the weights of --hf (default: random ones)."),
@@ -118,8 +128,8 @@ class JobFlags:
         bool | None,
         Option("--checkpointing/--no-checkpointing", help="The job uses gradient checkpointing."),
     ] = None
-    batch_size: Annotated[int | None, Option(min=1, help="Samples per GPU and step.")] = None
-    seq_len: Annotated[int | None, Option(min=1, help="Tokens per sample.")] = None
+    batch_size: Annotated[int | None, _number("Samples per GPU and step.")] = None
+    seq_len: Annotated[int | None, _number("Tokens per sample.")] = None
     attention: Annotated[
         Any,  # a tuple of four, which typer would take as four words
         Option(
@@ -202,7 +212,7 @@ class OutputFlags:
     ] = "console"
     output: Annotated[
         list[str] | None,
-        Option(metavar="FORMAT=FILE", help="Also write a report to a file (repeatable)."),
+        Option(metavar="FORMAT=FILE", help="Also write a report to a file; - for stdout."),
     ] = None
     annotate: Annotated[bool, Option("--annotate", help="Print the limitations of a pass.")] = False
     no_redact: Annotated[
@@ -220,9 +230,11 @@ class OutputFlags:
 
 
 FactsFile = Annotated[
-    Path | None, Option("--facts", help="Judge saved facts instead of this machine.")
+    Path | None, Option("--facts", help="Judge saved facts instead of this machine; - for stdin.")
 ]
-SaveFacts = Annotated[Path | None, Option(help="Write the facts of this run to a file.")]
+SaveFacts = Annotated[
+    Path | None, Option(help="Write the facts of this run to a file; - for stdout.")
+]
 Context = Annotated[
     Literal["job", "prolog"],
     Option(help="prolog: print one line, and exit 1 only if the machine is at fault."),

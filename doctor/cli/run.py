@@ -7,9 +7,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from doctor._util.atomic_write import check_writable
 from doctor.cli.examine import collect_facts, replay
-from doctor.cli.facts_file import write_facts
+from doctor.cli.facts_file import STDIN
 from doctor.cli.inputs import Inputs, resolve
 from doctor.cli.options import ConfigFlags
 from doctor.facts.facts import Facts
@@ -24,24 +23,20 @@ def run(
     config: ConfigFlags,
     *,
     facts_file: Path | None = None,
-    save_facts: Path | None = None,
     fail_on: FailOn = "fail",
     progress: bool = False,
 ) -> Report:
     """Examine this machine, or saved facts, and judge them. Raises UserError.
 
-    Keys of `flags` are fields of Job or RunOptions. The facts are written to `save_facts`.
+    Keys of `flags` are fields of Job or RunOptions.
     """
     inputs = resolve(flags, config, facts_file)
-    if save_facts:
-        check_writable(save_facts, "--save-facts")
     if inputs.saved is None:
         facts = collect_facts(inputs.request, progress=progress)
     else:
         facts = replay(inputs.saved, inputs.request)
-    if save_facts:
-        write_facts(facts, save_facts)
-    return _report(facts, inputs, fail_on, str(facts_file or ""), selected=bool(flags.get("only")))
+    replayed = "stdin" if facts_file == STDIN else str(facts_file or "")
+    return _report(facts, inputs, fail_on, replayed, selected=bool(flags.get("only")))
 
 
 def _report(

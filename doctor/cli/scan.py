@@ -13,6 +13,8 @@ from doctor._util.units import printable
 from doctor.checkpoint.io.addresses import check_exists
 from doctor.checkpoint.io.urls import redact_url
 from doctor.checkpoint.records import Checkpoint
+from doctor.cli.examination import Record
+from doctor.cli.examine import check_installed
 from doctor.collect.children import Children, fit, read_checkpoint
 from doctor.facts.facts import Facts
 from doctor.job.job import Job
@@ -34,13 +36,16 @@ DEVICE_VIEWS = {"target", "job_gpus", "chosen"}
 def scan(path: str, baseline: str | None, *, deep: bool, every: bool) -> Scan:
     """Read the checkpoint in a child process and judge it. Raises UserError."""
     began = time.monotonic()
+    check_installed()
     check_exists(path, "PATH")
     if baseline is not None:
         check_exists(baseline, "--baseline")
+    record = Record()
     options = json.dumps({"baseline": baseline, "deep": deep, "tensors": every})
     with ProgressBar() as bar:
         checkpoint, rows = _read(path, options, bar)
     facts = facts_of(path, checkpoint, time.monotonic() - began)
+    facts = facts.with_(examination=record.close())
     checks = [without_a_device(check) for check in catalog.CHECKS if check.family == "CKP"]
     report = Report(facts, examine(checks, facts))
     return Scan(report, tuple(rows) if every else None)

@@ -55,7 +55,10 @@ class PerGpuSmoke:
 def run_load_tests(
     children: Children, workers: tuple[Worker, ...], facts: Facts, report_progress: ReportProgress
 ) -> Facts:
-    """The tests under load, unless the user omits them. They end at the first GPU that hangs."""
+    """The tests under load, unless the user omits them or a GPU has failed already.
+
+    They end at the first GPU that hangs.
+    """
     if facts.options.quick or not workers:
         return facts
     several = len(workers) > 1 and facts.target.kind == "nvidia"

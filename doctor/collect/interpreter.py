@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -35,9 +36,19 @@ def choose(path: str | None, environ: Mapping[str, str]) -> tuple[str, str]:
 
 
 def program(python: str) -> Path:
-    """The interpreter that --python names: a program, or the directory of an environment."""
+    """The absolute path of the interpreter that --python names; it need not exist.
+
+    A path names a file, or the directory of an environment or its bin. A name without a slash that
+    is neither is looked up on PATH. Links stay: an environment's python is one.
+    """
     path = os.path.expanduser(python)
-    return Path(path, "bin", "python") if os.path.isdir(path) else Path(path)
+    for candidate in (os.path.join(path, "bin", "python"), os.path.join(path, "python")):
+        if os.path.isfile(candidate):
+            return Path(candidate).absolute()
+    on_path = None if os.path.dirname(path) else shutil.which(path)
+    if on_path is None and os.path.isdir(path):
+        on_path = os.path.join(path, "bin", "python")
+    return Path(on_path or path).absolute()
 
 
 def _own_torch() -> bool:

@@ -11,7 +11,17 @@ from doctor._util.records import Unknown
 from doctor.checkpoint.records import Checkpoint
 from doctor.facts import migrate
 from doctor.facts.load import Attention, Load, Peers, Watched
-from doctor.facts.machine import Cuda, Driver, Gpu, Host, Interpreter, Libraries, Place, Torch
+from doctor.facts.machine import (
+    Cuda,
+    Driver,
+    Examination,
+    Gpu,
+    Host,
+    Interpreter,
+    Libraries,
+    Place,
+    Torch,
+)
 from doctor.facts.training import ModelShape, OwnModel, Settings, Smoke
 from doctor.facts.views import JobGpus, effective_settings, find_target, match_gpus
 from doctor.job.expect import Expect
@@ -35,6 +45,9 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     origin: str = "recorded by doctor run"
     """Recorded on hardware, or made from documented values."""
     holds: str = HOLDS
+    examination: Annotated[
+        Examination | None, absent("the facts were recorded by an earlier version")
+    ] = None
     job: Job
     options: RunOptions = RunOptions()
     expect: Expect = Expect()

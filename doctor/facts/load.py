@@ -133,6 +133,8 @@ class Load(Section, frozen=True, kw_only=True):
     """How many times the same half-precision product was computed."""
     differing: int | None = None
     """Elements that differ from the first product in any other; None: not compared."""
+    differing_again: int | None = None
+    """The same in a second series, computed only if any differ in the first."""
     unread: dict[str, str] = {}
     """Field -> why it was not measured."""
     seconds: float = 0.0

@@ -6,9 +6,22 @@ bytes and times seconds unless a name states otherwise.
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal
+
+import msgspec
 
 from doctor._util.records import Ended, Section
+
+
+class Examination(Section, frozen=True, kw_only=True):
+    """The run that recorded the facts."""
+
+    started: Annotated[str, msgspec.Meta(pattern=r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ$")]
+    """UTC: 2026-01-31T09:05:00Z."""
+    command: tuple[str, ...] = ()
+    """Words of the command line, without secrets."""
+    stages: dict[str, float] = {}
+    """Activity -> seconds until the next one began; some parts run in the background of others."""
 
 
 class Host(Section, frozen=True, kw_only=True):

@@ -6,8 +6,13 @@ from typing import Annotated, Literal
 
 import msgspec
 
+from doctor._util.units import MOST_PARAMETERS
+
 Precision = Literal["bf16", "fp16", "fp32"]
-AtLeastOne = Annotated[int, msgspec.Meta(ge=1)]
+MOST = 10**7
+"""No job has more GPUs, samples, tokens or layers."""
+AtLeastOne = Annotated[int, msgspec.Meta(ge=1, le=MOST)]
+Parameters = Annotated[int, msgspec.Meta(ge=1, le=MOST_PARAMETERS)]
 TargetKind = Literal["nvidia", "rocm", "mps", "cpu"]
 Optimizer = Literal[
     "adamw", "adamw-8bit", "adafactor", "sgd", "sgd-momentum", "lion", "lion-8bit"
@@ -27,9 +32,9 @@ class Job(msgspec.Struct, frozen=True, kw_only=True, tag=True, forbid_unknown_fi
     working_dir: str = "."
     keep: AtLeastOne = 2
     """Checkpoints kept on disk at the same time."""
-    params: AtLeastOne | None = None
+    params: Parameters | None = None
     """Parameters of the model to be trained."""
-    trainable: AtLeastOne | None = None
+    trainable: Parameters | None = None
     """Parameters that receive gradients (LoRA); None means all."""
     shards: AtLeastOne = 1
     """GPUs that weights, gradients and optimizer state are split over (FSDP, ZeRO-3)."""

@@ -8,11 +8,14 @@ from doctor.facts.load import AttentionCase, Trial
 
 GATES = {"bf16": 1e-2, "fp16": 2e-3}
 """Relative Frobenius error. Correct kernels stay below 4e-3 and 5e-4 at short lengths."""
-EXACT_MATH_SINCE = Version("2.5")
-"""Before it the math backend rounds intermediates to bf16: logits of 120 are off by 0.5."""
+EXACT_SINCE = Version("2.5")
+"""Before it the math backend, and on the CPU flash too, rounds intermediates to half precision:
+logits of 120 are off by 0.5."""
 
 
-def defect(trial: Trial, case: AttentionCase, version: Version, *, strict: bool) -> str:
+def defect(
+    trial: Trial, case: AttentionCase, version: Version, *, strict: bool, device: str = "cuda"
+) -> str:
     """What is wrong with a trial, "" if nothing is.
 
     Not strict: an exception does not count unless it broke CUDA, because it is visible and affects
@@ -26,7 +29,8 @@ def defect(trial: Trial, case: AttentionCase, version: Version, *, strict: bool)
     nonfinite = [f"{name} ({n} values)" for name, n in trial.nonfinite.items() if n]
     if nonfinite:
         return f"not finite: {', '.join(nonfinite)}"
-    rounds = trial.backend == "math" and version < EXACT_MATH_SINCE
+    rounding = ("math", "flash") if device == "cpu" else ("math",)
+    rounds = trial.backend in rounding and version < EXACT_SINCE
     if case.judged == "finite" or rounds:
         return ""
     gate = GATES[trial.dtype]

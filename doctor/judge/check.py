@@ -213,7 +213,7 @@ def fail(
     seconds: float = 0.0,
     switches_off: tuple[Switch, ...] = (),
 ) -> Verdict:
-    """Do not spend GPU hours before this is mended."""
+    """Do not spend GPU hours before this is fixed."""
     return Verdict(Status.FAIL, summary, commands, fix, owner, sources, seconds, switches_off)
 
 

@@ -6,8 +6,6 @@ from enum import StrEnum
 
 from packaging.version import InvalidVersion, Version
 
-from doctor.facts.machine import Torch
-
 
 class Switch(StrEnum):
     """Something that a remedy turns off."""
@@ -31,23 +29,13 @@ VARIABLES = {
 """The environment variable that does it."""
 CUDNN_VARIABLE_SINCE = (2, 10)
 """The first torch that reads TORCH_CUDNN_SDPA_DEPRIORITIZED."""
+CPU_FP16 = "2.3"
+"""The first torch with fp16 matmuls and autocast on the CPU (torch/amp of releases 2.1 to 2.8)."""
 MATMUL_PRECISION = 'torch.set_float32_matmul_precision("high")'
-
-
-def tf32_statement(torch: Torch) -> tuple[str, str]:
-    """The statement that turns matmul TF32 on in this torch, and a note for its user or ""."""
-    if torch.tf32_api == "allow_tf32":
-        return MATMUL_PRECISION, ""
-    note = (
-        "Do not read allow_tf32 or get_float32_matmul_precision() after it: the legacy getters "
-        "then raise RuntimeError."
-    )
-    if is_before(torch.version, "2.15"):
-        note += (
-            " torch.compile raises too before torch 2.15, because Inductor reads them: with "
-            f"torch.compile use {MATMUL_PRECISION} instead."
-        )
-    return 'torch.backends.cuda.matmul.fp32_precision = "tf32"', note
+NO_TF32 = 'torch.set_float32_matmul_precision("highest")'
+"""Turn matmul TF32 on or off in every torch. After the newer fp32_precision = "tf32" the legacy
+getters raise, and Inductor before torch 2.15 and Lightning call them (pytorch-166387,
+lightning-tf32)."""
 
 
 def is_before(version: str, limit: str) -> bool:

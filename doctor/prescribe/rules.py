@@ -16,7 +16,7 @@ from doctor.facts.machine import Host, Torch
 from doctor.facts.views import JobGpus
 from doctor.job.job import Chosen
 from doctor.judge.check import Finding
-from doctor.judge.switches import MATMUL_PRECISION, VARIABLES, Switch, tf32_statement
+from doctor.judge.switches import MATMUL_PRECISION, NO_TF32, VARIABLES, Switch
 from doctor.prescribe.attention import cudnn, flash, implementation, memory_efficient
 from doctor.prescribe.context import AUTOCAST_SINCE, DEVICES, Mode, PrescriptionContext, Setting
 
@@ -106,36 +106,30 @@ def _weights(context: PrescriptionContext) -> Setting | None:
 
 
 def _tf32(context: PrescriptionContext) -> Setting | None:
-    capability, torch = context.capability, context.torch
-    if context.facts.target.kind != "nvidia" or capability is None or torch is None:
+    capability = context.capability
+    if context.facts.target.kind != "nvidia" or capability is None or context.torch is None:
         return None
     if capability < (8, 0):
         return None
     if context.mode == "diagnostic":
-        new = torch.tf32_api == "fp32_precision"
-        switch = 'fp32_precision = "ieee"' if new else "allow_tf32 = False"
-        line = f"torch.backends.cuda.matmul.{switch}"
         return Setting(
             name="TF32",
             value="off",
             why="full fp32 products rule out TF32 as the cause",
             code="NUM002",
             sources=("ps-P2",),
-            python=(line,),
+            python=(NO_TF32,),
             trainer={"tf32": False},
         )
     mixed = context.use_compile and not context.torch_since(2, 15)
-    line = MATMUL_PRECISION if mixed else tf32_statement(torch)[0]
-    why = "the remaining fp32 matmuls run on tensor cores"
-    if mixed:
-        why += "; the older call, because Inductor reads the older getters before torch 2.15"
     return Setting(
         name="TF32",
         value="on",
-        why=why,
+        why="the remaining fp32 matmuls run on tensor cores; this call works in every torch, with "
+        "torch.compile and in Lightning",
         code="NUM002",
-        sources=("ps-P2", "pytorch-166387") if mixed else ("ps-P2",),
-        python=(line,),
+        sources=("ps-P2", "pytorch-166387", "lightning-tf32"),
+        python=(MATMUL_PRECISION,),
         trainer={} if mixed else {"tf32": True},
     )
 

@@ -8,10 +8,11 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Literal
+from typing import Literal, cast
 
 from doctor._util.atomic_write import atomic_write, check_writable
 from doctor._util.errors import UserError
+from doctor.facts.facts import encode
 from doctor.prescribe.rules import prescribe
 from doctor.report import prolog, terminal
 from doctor.report.formats import github, nagios
@@ -25,6 +26,7 @@ from doctor.report.terminal import Color
 Format = Literal[
     "console", "plain", "json", "junit", "github", "markdown", "sarif", "nagios", "html"
 ]
+STDOUT = Path("-")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,6 +36,8 @@ class OutputOptions:
     format: Format = "console"
     outputs: tuple[tuple[str, Path], ...] = ()
     """Format and file of each --output."""
+    save_facts: Path | None = None
+    """File for the facts; "-" for stdout, which then holds nothing else."""
     color: Color = "auto"
     detail: Detail = "normal"
     annotate: bool = False
@@ -46,15 +50,29 @@ def output_options(
     color: Color,
     *,
     save_facts: Path | None = None,
+    one_line: bool = False,
     annotate: bool,
     keep_names: bool,
     verbose: bool,
     quiet: bool,
 ) -> OutputOptions:
-    """From flags. Raises UserError for a file that cannot be written or is named twice."""
+    """From flags. Raises UserError for a file that cannot be written or is named twice.
+
+    `one_line`: stdout is for the line of --context prolog.
+    """
+    if verbose and quiet:
+        raise UserError("--verbose cannot be combined with --quiet; omit one of them")
+    files = _outputs(outputs, save_facts)
+    printed = [name for name, path in files if path == STDOUT]
+    if printed:
+        _only_on_stdout(f"--output {printed[0]}=-", format, one_line, save_facts)
+        format = cast(Format, printed[0])
+    elif save_facts == STDOUT:
+        _only_on_stdout("--save-facts -", format, one_line, None)
     return OutputOptions(
         format=format,
-        outputs=_outputs(outputs, save_facts),
+        outputs=tuple(pair for pair in files if pair[1] != STDOUT),
+        save_facts=save_facts,
         color=color,
         detail="quiet" if quiet else "verbose" if verbose else "normal",
         annotate=annotate,
@@ -62,24 +80,41 @@ def output_options(
     )
 
 
+def _only_on_stdout(flag: str, format: Format, one_line: bool, save_facts: Path | None) -> None:
+    """Raise UserError if stdout is for something else, too."""
+    other = "--context prolog" if one_line else f"--format {format}" if format != "console" else ""
+    other = "--save-facts -" if save_facts == STDOUT else other
+    if other:
+        raise UserError(f"{flag} and {other} both write to stdout; name a file for one of them")
+
+
 def _outputs(values: Sequence[str], save_facts: Path | None) -> tuple[tuple[str, Path], ...]:
     """Parse FORMAT=FILE and check that each file can be written. Raises UserError."""
-    used = {os.path.realpath(save_facts)} if save_facts else set()
+    used: set[str] = set()
+    if save_facts:
+        _check_output(save_facts, "--save-facts", used)
     outputs = []
     for value in values:
         format, equals, file = value.partition("=")
         if not equals or not file:
             raise UserError(f"--output {value}: expected FORMAT=FILE, for example html=report.html")
         if format not in FORMATS:
-            nearest = difflib.get_close_matches(format, FORMATS, 1, 0.4) or [", ".join(FORMATS)]
-            raise UserError(f"--output {value}: unknown format {format!r}; nearest: {nearest[0]}")
-        path = Path(file)
-        if os.path.realpath(path) in used:
-            raise UserError(f"--output {path} is named twice; each report needs its own file")
-        check_writable(path, "--output")
-        used.add(os.path.realpath(path))
-        outputs.append((format, path))
+            nearest = difflib.get_close_matches(format, FORMATS, 1, 0.5)
+            hint = f"did you mean {nearest[0]}?" if nearest else f"formats: {', '.join(FORMATS)}"
+            raise UserError(f"--output {value}: unknown format {format!r}; {hint}")
+        _check_output(Path(file), "--output", used)
+        outputs.append((format, Path(file)))
     return tuple(outputs)
+
+
+def _check_output(path: Path, flag: str, used: set[str]) -> None:
+    """Add the file to those that are used. Raises UserError if it is, or cannot be written."""
+    name = "-" if path == STDOUT else os.path.realpath(path)
+    if name in used:
+        raise UserError(f"{flag} {path} is named twice; each report needs its own file")
+    if path != STDOUT:
+        check_writable(path, flag)
+    used.add(name)
 
 
 def deliver(report: Report, options: OutputOptions) -> int:
@@ -88,10 +123,10 @@ def deliver(report: Report, options: OutputOptions) -> int:
     Files are written first, because the reader of stdout may close it early.
     """
     final = finished(report, options)
-    errors = [_write(final, format, path) for format, path in options.outputs]
+    errors = _write_files(report, final, options)
     _print(final, options)
-    for error in filter(None, errors):
-        raise error
+    if errors:
+        raise UserError("; ".join(map(str, errors)))
     if _uses(options, "github"):
         github.publish(final, dict(options.outputs), os.environ)
     return nagios.exit_code(report) if options.format == "nagios" else report.exit_code
@@ -101,8 +136,7 @@ def deliver_in_prolog(report: Report, options: OutputOptions) -> int:
     """Print one line and write the files; return the exit code, which no write error changes."""
     final = finished(report, options)
     prolog.print_line(prolog.line(final))
-    for format, path in options.outputs:
-        _write(final, format, path)
+    _write_files(report, final, options)
     return prolog.exit_code(report)
 
 
@@ -113,10 +147,23 @@ def finished(report: Report, options: OutputOptions) -> Report:
     return redact(complete, keep_names=options.keep_names)
 
 
-def _write(report: Report, format: str, path: Path) -> UserError | None:
+def _write_files(report: Report, final: Report, options: OutputOptions) -> list[UserError]:
+    """Write the facts, as they are, and the redacted reports; return what could not be written."""
+    errors = []
+    if options.save_facts == STDOUT:
+        sys.stdout.buffer.write(encode(report.facts))
+    elif options.save_facts:
+        errors.append(_write(encode(report.facts), options.save_facts, "--save-facts"))
+    for format, path in options.outputs:
+        data = (FORMATS[format](final) + "\n").encode("utf-8", "replace")
+        errors.append(_write(data, path, "--output"))
+    return [error for error in errors if error]
+
+
+def _write(data: bytes, path: Path, flag: str) -> UserError | None:
     """Write one file; return the error instead of raising it, so that the others are written."""
     try:
-        atomic_write(path, (FORMATS[format](report) + "\n").encode("utf-8", "replace"), "--output")
+        atomic_write(path, data, flag)
     except UserError as error:
         return error
     return None
@@ -127,7 +174,10 @@ def _uses(options: OutputOptions, format: str) -> bool:
 
 
 def _print(report: Report, options: OutputOptions) -> None:
-    if options.format == "console":
+    """The report on stdout; where that holds the facts, the verdict line on stderr."""
+    if options.save_facts == STDOUT:
+        terminal.write(report.verdict_line, sys.stderr)
+    elif options.format == "console":
         terminal.show(report, terminal.stdout_console(options.color), options.detail)
     elif options.format == "plain":
         terminal.write(render_plain(report, options.detail), sys.stdout)

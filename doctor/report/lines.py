@@ -16,6 +16,7 @@ from doctor.facts.views import JobGpus
 from doctor.judge.catalog import FAMILIES
 from doctor.judge.check import Finding, Status
 from doctor.judge.sources import SOURCES, cite, short_section
+from doctor.report.origin import origin_of
 from doctor.report.phrases import limitations
 from doctor.report.report import Outcome, Report
 
@@ -38,6 +39,8 @@ STYLES = {
 SECONDS_SHOWN = 1.0
 DEEP = " " * 7
 HANG = len(DEEP) * 2
+NARROW = 20
+"""Columns that text is wrapped to at least."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,25 +58,35 @@ class Line:
         """Columns before continuation lines: the prefix's width, or `hang` where given."""
         return len(self.prefix) if self.hang is None else self.hang
 
+    def indent_at(self, width: int | None) -> int:
+        """The same for a terminal of `width` columns, where that leaves too little room."""
+        return self.indent if width is None else min(self.indent, max(0, width - NARROW))
+
     def wrapped(self, width: int | None) -> list[str]:
-        """The body's lines for a terminal of `width` columns; addresses are not broken."""
-        if width is None or width <= len(self.prefix) + 20:
+        """The body's lines for a terminal of `width` columns; addresses are not broken.
+
+        The first is "" where so little room is left after the prefix that the body starts below it.
+        """
+        if width is None or not self.body:
             return [self.body]
-        room = " " * (len(self.prefix) - self.indent)
+        indent = self.indent_at(width)
+        below = width < len(self.prefix) + NARROW
+        room = "" if below else " " * (len(self.prefix) - indent)
         lines = textwrap.wrap(
             self.body,
-            width - self.indent,
+            max(NARROW, width - indent),
             initial_indent=room,
             break_long_words=False,
             break_on_hyphens=False,
         )
-        return [lines[0][len(room) :], *lines[1:]] if lines else [""]
+        return ["", *lines] if below else [lines[0][len(room) :], *lines[1:]] if lines else [""]
 
 
 def report_lines(report: Report, detail: Detail = "normal") -> Iterator[Line]:
     """The whole report; quiet omits what passed, verbose adds the sources of every check."""
     if detail != "quiet":
         yield from _header(report)
+        yield from _stages(report) if detail == "verbose" else ()
     else:
         yield from _notes(report)
     for family, findings in groupby(report.findings, key=lambda finding: finding.check.family):
@@ -84,9 +97,18 @@ def report_lines(report: Report, detail: Detail = "normal") -> Iterator[Line]:
 def _header(report: Report) -> Iterator[Line]:
     facts = report.facts
     replayed = f", judging {report.replayed} ({facts.origin})" if report.replayed else ""
-    yield Line(f"doctor {__version__}{replayed}", "", "bold")
+    yield Line("", f"doctor {__version__}{replayed}", body_style="bold", hang=2)
     for name, value in header_parts(report):
         yield Line(f"  {name:<9}", value)
+
+
+def _stages(report: Report) -> Iterator[Line]:
+    """Where the time went."""
+    examination = report.facts.examination
+    timed = examination.stages.items() if examination else ()
+    parts = [f"{shown(name)} {seconds:.1f} s" for name, seconds in timed if seconds >= 0.1]
+    if parts:
+        yield Line(f"  {'time':<9}", ", ".join(parts))
 
 
 def _notes(report: Report) -> Iterator[Line]:
@@ -96,8 +118,15 @@ def _notes(report: Report) -> Iterator[Line]:
 
 
 def header_parts(report: Report) -> Iterator[tuple[str, str]]:
-    """What was examined: the machine, the interpreter, the job."""
+    """When and what was examined: the machine, the interpreter, the job."""
     facts = report.facts
+    origin = origin_of(facts)
+    if origin.started:
+        host = f" on {shown(origin.host)}" if origin.host else ""
+        time = origin.started.replace("T", " ").replace("Z", " UTC")
+        yield "examined", f"{shown(time)}{host}, in {facts.seconds:.1f} s"
+    if origin.command:
+        yield "command", shown(origin.command, 1000)
     yield "machine", " · ".join(_machine(report))
     torch = f"torch {facts.torch.version}" if isinstance(facts.torch, Torch) else "no torch"
     if not isinstance(facts.interpreter, Unknown):

@@ -17,7 +17,7 @@ import msgspec
 
 from doctor.facts.machine import Host
 from doctor.judge.catalog import CHECKS
-from doctor.judge.check import Check
+from doctor.judge.check import PIP, Check
 from doctor.report.report import Report
 
 HIDDEN = "[redacted]"
@@ -53,7 +53,9 @@ LONGEST = 4096
 KEYS = ("fail_on", "sources", "code")
 """Fields with the doctor's own names."""
 _WORD = re.compile(r"[^\W_]+")
-COMMON_WORDS = "localhost localdomain none nvidia tesla geforce quadro rtx a100 h100 h200 b200 l4"
+COMMON_WORDS = (
+    "localhost localdomain none python nvidia tesla geforce quadro rtx a100 h100 h200 b200 l4"
+)
 """Words that do not identify a host, beside those of the catalogue."""
 MOST = 200
 """Variables that are redacted; fewer are ever recorded."""
@@ -78,6 +80,11 @@ def redact(report: Report, *, keep_names: bool = False) -> Report:
         anonymous = msgspec.structs.replace(host, env=env, name="", home="")
         report = dataclasses.replace(report, facts=report.facts.with_(host=anonymous))
     return _mapped(report, _cleaner(host, keep_names))  # type: ignore[no-any-return]
+
+
+def without_secrets(text: str) -> str:
+    """The text without what looks like a token or a password."""
+    return _cleaner(Host(system=""), keep_names=True)(text)
 
 
 def _cleaner(host: Host, keep_names: bool) -> Callable[[str], str]:
@@ -116,7 +123,7 @@ def _is_generic(name: str) -> bool:
 def _generic_words() -> frozenset[str]:
     """Words that reports of any machine contain."""
     texts = [" ".join((c.slug, c.title, c.why, c.fix, *c.commands)) for c in CHECKS]
-    return frozenset(_WORD.findall(" ".join([*texts, COMMON_WORDS]).casefold())) | {""}
+    return frozenset(_WORD.findall(" ".join([*texts, PIP, COMMON_WORDS]).casefold())) | {""}
 
 
 def _variable_steps(name: str, value: str) -> Iterator[Step]:

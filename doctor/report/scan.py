@@ -18,6 +18,7 @@ from doctor.checkpoint.records import Checkpoint, History, Movement, Optimizer, 
 from doctor.report.formats import json as report_json
 from doctor.report.formats.plain import text
 from doctor.report.lines import Line, family_lines, footer_lines
+from doctor.report.origin import origin_of
 from doctor.report.report import Report
 from doctor.report.scan_result import Row, Scan
 from doctor.report.terminal import encodable, show_lines
@@ -45,6 +46,7 @@ def plain_text(scan: Scan) -> str:
 def _head(scan: Scan) -> Iterator[Line]:
     checkpoint = scan.checkpoint
     yield Line(f"doctor {__version__}", "", "bold")
+    yield from _origin(scan)
     yield Line("  checkpoint  ", shown(scan.path, 500))
     if isinstance(checkpoint, Unknown):
         return
@@ -57,12 +59,20 @@ def _head(scan: Scan) -> Iterator[Line]:
         yield Line("  optimizer   ", " · ".join(_optimizer(checkpoint.training.optimizer)))
     if checkpoint.loading.imports:
         yield from _imports(checkpoint)
+    yield from _beside(checkpoint)
     if checkpoint.contents.shares:
         yield Line()
         yield from _table(checkpoint.contents.shares)
     if isinstance(checkpoint.movement, Movement):
         yield Line()
         yield from _changes(checkpoint.movement)
+
+
+def _origin(scan: Scan) -> Iterator[Line]:
+    origin = origin_of(scan.report.facts)
+    for name, value in (("examined", origin.started), ("command", origin.command)):
+        if value:
+            yield Line(f"  {name:<12}", shown(value, 1000))
 
 
 def _layout(checkpoint: Checkpoint) -> Iterator[str]:
@@ -112,13 +122,33 @@ def _by_dtype(counts: dict[str, int]) -> str:
 
 
 def _imports(checkpoint: Checkpoint) -> Iterator[Line]:
-    refused = set(checkpoint.loading.refused)
+    refused, dangerous = set(checkpoint.loading.refused), set(checkpoint.loading.dangerous)
     names = [
-        shown(name, 120) + " (refused by weights_only)" * (name in refused)
-        for name in sorted(checkpoint.loading.imports, key=lambda name: (name not in refused, name))
+        shown(name, 120)
+        + " (dangerous)" * (name in dangerous)
+        + " (refused by weights_only)" * (name in refused)
+        for name in sorted(
+            checkpoint.loading.imports,
+            key=lambda name: (name not in dangerous, name not in refused, name),
+        )
     ]
     more = [f"and {len(names) - MOST_IMPORTS:,} more"] if len(names) > MOST_IMPORTS else []
     yield Line("  imports     ", ", ".join(names[:MOST_IMPORTS] + more))
+
+
+def _beside(checkpoint: Checkpoint) -> Iterator[Line]:
+    """Pickles beside the weights, those with dangerous imports first."""
+    dangerous = set(checkpoint.loading.dangerous)
+    beside = sorted(
+        checkpoint.loading.beside.items(), key=lambda item: dangerous.isdisjoint(item[1])
+    )
+    for file, imports in beside[:MOST_IMPORTS]:
+        names = sorted(imports, key=lambda name: (name not in dangerous, name))
+        each = [shown(name, 120) + " (dangerous)" * (name in dangerous) for name in names]
+        more = [f"and {len(each) - 5:,} more"] if len(each) > 5 else []
+        yield Line("  beside      ", f"{file} imports {', '.join(each[:5] + more) or 'nothing'}")
+    if len(beside) > MOST_IMPORTS:
+        yield Line("  beside      ", f"and {len(beside) - MOST_IMPORTS:,} more pickles")
 
 
 def _table(shares: tuple[Share, ...]) -> Iterator[Line]:
@@ -178,7 +208,7 @@ def _next_action(report: Report) -> str:
 
 def json_text(scan: Scan) -> str:
     """One object; fields are only ever added within a schema version."""
-    checkpoint = scan.checkpoint
+    checkpoint, origin = scan.checkpoint, origin_of(scan.report.facts)
     fields: dict[str, Any] = {
         "schema_version": report_json.SCHEMA_VERSION,
         "doctor": __version__,
@@ -189,6 +219,8 @@ def json_text(scan: Scan) -> str:
         "counts": scan.report.counts,
         "findings": [report_json.finding_object(finding) for finding in scan.report.findings],
         "seconds": round(scan.report.facts.seconds, 3),
+        "started": origin.started,
+        "command": origin.command,
     }
     if isinstance(checkpoint, Unknown):
         fields |= {"checkpoint": None, "reason": checkpoint.reason}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Literal, TextIO
@@ -18,12 +19,17 @@ ASCII = str.maketrans({"—": "-", "–": "-", "×": "x", "·": "|", "’": "'",
 
 
 def stdout_console(color: Color) -> Console:
-    """A console on stdout. With `color` auto, NO_COLOR and the kind of stream decide."""
+    """A console on stdout. With `color` auto, NO_COLOR and the kind of stream decide.
+
+    Without colour it writes no escape sequences at all, neither for bold nor for dim.
+    """
     from rich.console import Console
 
+    plain = color == "never" or (color == "auto" and bool(os.environ.get("NO_COLOR")))
     return Console(
         force_terminal=True if color == "always" else None,
-        no_color=True if color == "never" else None,
+        color_system=None if plain else "auto",
+        no_color=False if color == "always" else None,
         markup=False,
         emoji=False,
         highlight=False,
@@ -62,7 +68,8 @@ def _print(line: Line, console: Console, width: int | None) -> None:
     from rich.text import Text
 
     for number, part in enumerate(line.wrapped(width)):
-        prefix = encodable(line.prefix, sys.stdout) if number == 0 else " " * line.indent
+        indent = " " * line.indent_at(width)
+        prefix = indent if number else encodable(line.prefix, sys.stdout)
         body = encodable(part, sys.stdout)
         text = Text.assemble((prefix, line.style), (body, line.body_style))
         text.rstrip()

@@ -148,9 +148,9 @@ def test_a_damaged_file_is_named(tmp_path: Path, header: Any, size: int, text: s
     assert text in problem.text
 
 
-def test_an_unknown_dtype_is_a_note(tmp_path: Path) -> None:
+def test_an_unknown_dtype(tmp_path: Path) -> None:
     found = checked(tmp_path, written({"a": {**ONE, "dtype": "U3"}}, bytes(8)))
-    assert only(found).kind == "note"
+    assert only(found).kind == "unknown-dtype"
     assert "U3" in only(found).text
     assert found.contents.tensors == 1
 

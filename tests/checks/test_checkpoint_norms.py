@@ -270,6 +270,7 @@ def test_real_training_in_pure_bf16_fails(trained: Path) -> None:
     assert verdict.fix == norm_causes.MASTER_FIX
 
 
+@pytest.mark.slow
 def test_real_training_with_fp32_weights_passes(trained: Path) -> None:
     found = scan(str(trained / "float32" / "checkpoint-200"))
     assert isinstance(found, Checkpoint)

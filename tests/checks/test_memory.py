@@ -470,7 +470,11 @@ def ran(*points: tuple[int, int | None, int], **fields: Any) -> OwnModel:
     measured_points = tuple(
         MemoryPoint(batch=batch, length=length, peak_bytes=peak) for batch, length, peak in points
     )
-    known: dict[str, Any] = {"said": "train.py:make", "built": Ended(how="ok"), "parameters": B}
+    known: dict[str, Any] = {
+        "description": "train.py:make",
+        "built": Ended(how="ok"),
+        "parameters": B,
+    }
     return OwnModel(points=measured_points, **known | fields)
 
 

@@ -116,6 +116,8 @@ def test_missing_torch_names_the_interpreter() -> None:
          "libcudart.so.13", torch_build.IMPORT_ERRORS[4]),
         (error("ImportError: see above"), "RuntimeError: cuDNN version incompatibility: PyTorch",
          "see above", MIXED_CUDNN),
+        (error("UnsupportedPython: this is Python 3.6.15; 3.9 or newer required"), "",
+         "3.6.15", torch_build.IMPORT_ERRORS[0]),
         (error("ModuleNotFoundError: No module named 'torch._C'"), "", "torch._C", None),
         (Ended(how="signal", detail="SIGILL inside import torch"), "", "SIGILL", None),
         (Ended(how="timeout", detail="no answer in 120 s inside import torch"), "",
@@ -397,6 +399,38 @@ def test_libraries(paths: Libraries, status: Status, text: str) -> None:
     verdict = libraries_match(libraries=paths, torch=V2_15)
     assert verdict.status is status, verdict
     assert text in verdict.summary
+
+
+CUDA_13 = (f"{SITE}/cu13/lib/libcublas.so.13", f"{SITE}/cudnn/lib/libcudnn.so.9")
+
+
+@pytest.mark.parametrize(
+    ("offered", "status"),
+    [
+        ("/usr/local/cuda-11.8/lib64/libcublas.so.11", PASS),  # another name to the linker
+        ("/usr/local/cuda-13.0/lib64/libcublas.so.13.0.0", PASS),  # torch's own path comes first
+        ("/usr/local/cuda-13.0/lib64/libnvJitLink.so.13", PASS),
+        ("/opt/cudnn8/lib/libcudnn_cnn_infer.so.8", PASS),
+        ("/opt/cudnn/lib/libcudnn_graph.so.9.5.1", WARN),
+        ("/opt/cudnn/lib/libcudnn.so.9.5.1", WARN),
+    ],
+)
+def test_only_a_copy_that_can_be_loaded_is_a_warning(offered: str, status: Status) -> None:
+    verdict = libraries_match(libraries=libraries(*CUDA_13, offered=(offered,)), torch=V2_15)
+    assert verdict.status is status, verdict
+    directory = offered.rpartition("/")[0]
+    loaded_at_all = "nvJitLink" not in offered
+    assert (directory in verdict.summary) is loaded_at_all
+
+
+def test_cudnns_own_error_is_judged_without_the_list_of_files() -> None:
+    message = "RuntimeError: cuDNN version incompatibility: PyTorch was compiled"
+    torch = Torch(version="2.9.1", cuda="12.8", cudnn_error=message)
+    unread = Unknown(reason="not recorded")
+    assert libraries_match(libraries=unread, torch=torch).status is FAIL
+    assert libraries_match(libraries=None, torch=torch).status is FAIL
+    assert libraries_match(libraries=unread, torch=V2_15).status is UNKNOWN
+    assert libraries_match(libraries=None, torch=V2_15).status is Status.SKIP
 
 
 @pytest.mark.parametrize(

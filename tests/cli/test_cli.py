@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
+import zipfile
 from pathlib import Path
 
 import command
@@ -43,8 +45,9 @@ def test_no_command_prints_the_help() -> None:
         ("h100_torch2.15", (), 0),
         ("v100_torch2.11", (), 1),
         ("v100_torch2.11", ("--fail-on", "never"), 0),
-        ("t4", (), 0),
-        ("t4", ("--fail-on", "warn"), 1),
+        ("t4", ("--fail-on", "warn"), 0),
+        ("throttled", (), 0),
+        ("throttled", ("--fail-on", "warn"), 1),
         ("nothing_readable", (), 3),
         ("hung_driver", (), 1),
     ],
@@ -79,6 +82,14 @@ def test_exit_codes(machine: str, flags: tuple[str, ...], code: int) -> None:
         (("run", "--python", "~nosuchuser/bin/python"), "~nosuchuser"),
         (("run", "--save-facts", "/dev/null"), "/dev/null"),
         (("cure",), "cure"),
+        (("run", "--gpus", "x"), "--gpus"),
+        (("run", "--gpus", "0"), "'0'"),
+        (("run", "--shards", "9" * 23), "whole number from 1 to"),
+        (("run", "--params", "9" * 25 + "B"), "1000T"),
+        (("run", "--fail-on", "warning"), "did you mean warn?"),
+        (("run", "-q", "-v"), "--quiet"),
+        (("run", "--checkpoint", "foo://bar"), "unknown scheme foo://"),
+        (("scan", "foo://user:secret@bar"), "foo://bar: unknown scheme"),
     ],
 )
 def test_a_users_mistake_is_one_line_and_exit_2(arguments: tuple[str, ...], said: str) -> None:
@@ -118,6 +129,13 @@ def test_json_holds_what_it_promises() -> None:
         "seconds",
         "config",
         "notes",
+        "started",
+        "command",
+        "host",
+        "gpus",
+        "driver",
+        "torch",
+        "stages",
     }
     assert report["exit_code"] == done.returncode
     assert sum(report["counts"].values()) == len(report["findings"])
@@ -144,8 +162,10 @@ def test_only_and_skip_choose_by_code_slug_and_family() -> None:
         report = json.loads(replay("h100_torch2.15", "--format", "json", *flags).stdout)
         return {finding["code"] for finding in report["findings"]}
 
-    assert codes("--only", "NUM") == {f"NUM00{n}" for n in range(1, 6)}
-    assert codes("--only", "num", "--skip", "tf32-setting") == {f"NUM00{n}" for n in (1, 3, 4, 5)}
+    assert codes("--only", "NUM") == {f"NUM00{n}" for n in range(1, 7)}
+    assert codes("--only", "num", "--skip", "tf32-setting") == {
+        f"NUM00{n}" for n in (1, 3, 4, 5, 6)
+    }
     assert codes("--only", "SMK001", "--only", "DRV") == {"SMK001", "DRV001", "DRV002"}
     assert not codes("--skip", "GPU") & {"GPU001", "GPU002", "GPU003", "GPU004"}
 
@@ -230,12 +250,56 @@ def test_no_colour_without_a_terminal_and_colour_when_asked() -> None:
     assert "\x1b[" not in replay("v100_torch2.11", "--color", "never").stdout
 
 
-def test_a_closed_pipe_is_no_traceback() -> None:
-    command = f"{sys.executable} -m doctor list | head -n 1"
+@pytest.mark.parametrize(
+    ("arguments", "code"),
+    [
+        ("list", 0),
+        ("explain CKP004", 0),
+        ("explain CKP004 --format json", 0),
+        ("--help", 0),
+        ("run --facts {h100}", 0),
+        ("run --facts {v100}", 1),
+        ("report {v100} --format html", 1),
+        ("report {v100} --color always", 1),
+        ("report {h100} --format json", 0),
+        ("scan /nonexistent/checkpoint", 2),
+    ],
+)
+def test_a_closed_pipe_does_not_change_the_exit_code(arguments: str, code: int) -> None:
+    files = {"h100": machine_file("h100_torch2.15"), "v100": machine_file("v100_torch2.11")}
+    line = f"{sys.executable} -m doctor {arguments.format(**files)} | true; exit ${{PIPESTATUS[0]}}"
     done = subprocess.run(
-        ["bash", "-c", command], capture_output=True, text=True, timeout=60, check=False
+        ["bash", "-c", line], capture_output=True, text=True, timeout=60, check=False
     )
+    assert done.returncode == code, done.stderr
     assert "Traceback" not in done.stderr
+    assert "Broken" not in done.stderr
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("number", "context", "code"),
+    [
+        (signal.SIGINT, "job", 130),
+        (signal.SIGTERM, "job", 143),
+        (signal.SIGTERM, "prolog", 0),  # the job may start
+    ],
+)
+def test_a_signal_during_the_run_is_the_exit_code(
+    number: int, context: str, code: int, tmp_path: Path
+) -> None:
+    os.mkfifo(tmp_path / "started")
+    interpreter = tmp_path / "python"
+    interpreter.write_text(f"#!/bin/sh\necho > {tmp_path}/started\nsleep 60\n")
+    interpreter.chmod(0o755)
+    flags = ["run", "--device", "cpu", "--no-config", "--python", str(interpreter)]
+    flags += ["--context", context]
+    doctor = subprocess.Popen([*DOCTOR, *flags], stderr=subprocess.PIPE, text=True)
+    (tmp_path / "started").read_text()  # returns once the interpreter runs
+    doctor.send_signal(number)
+    _, errors = doctor.communicate(timeout=60)
+    assert "Traceback" not in errors
+    assert doctor.returncode == code
 
 
 @pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- 2>&-", "<&- >&- 2>&-"])
@@ -327,3 +391,41 @@ def test_explain_and_help_import_neither_torch_nor_msgspec_heavies() -> None:
             check=True,
         )
         assert "HEAVY []" in done.stdout
+
+
+def test_a_relative_interpreter_is_the_one_that_is_examined(tmp_path: Path) -> None:
+    """Not the one of the same name on PATH."""
+    (tmp_path / "python").symlink_to("/bin/false")
+    env = {"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
+    flags = ("--device", "cpu", "--no-smoke", "--only", "TOR001", "--format", "json")
+    done = doctor("run", *flags, "--python", "./python", cwd=tmp_path, env=env)
+    report = json.loads(done.stdout)
+    assert (done.returncode, report["verdict"]) == (1, "fix")
+    assert report["python"] == str(tmp_path / "python")
+
+
+def test_a_zip_archive_judges_and_does_not_examine(tmp_path: Path) -> None:
+    """Probes are started as files, which an archive does not have."""
+    archive = tmp_path / "doctor.pyz"
+    root = Path(__file__).parents[2]
+    with zipfile.ZipFile(archive, "w") as file:
+        file.writestr("__main__.py", "from doctor.__main__ import main; main()")
+        for folder, _, names in os.walk(root / "doctor", followlinks=True):
+            for name in names:
+                path = Path(folder, name)
+                if path.suffix in (".py", ".css"):
+                    file.write(path, path.relative_to(root))
+
+    def run(*flags: str) -> subprocess.CompletedProcess[str]:
+        env = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+        command = [sys.executable, "-P", str(archive), *flags]
+        return subprocess.run(
+            command, cwd=tmp_path, env=env, capture_output=True, text=True, check=False
+        )
+
+    judged = run("report", str(machine_file("h100_torch2.15")))
+    assert (judged.returncode, judged.stderr) == (0, "")
+    for flags in (("run", "--device", "cpu", "--no-config"), ("scan", "."), ("init",)):
+        done = run(*flags)
+        assert (done.returncode, done.stdout) == (2, "")
+        assert "zip archive" in done.stderr

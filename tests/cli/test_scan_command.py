@@ -123,6 +123,8 @@ def test_json_holds_what_it_promises(models: Path) -> None:
         "counts",
         "findings",
         "seconds",
+        "started",
+        "command",
     }
     found = report["checkpoint"]
     assert (found["tensors"], found["parameters"], found["layout"]) == (

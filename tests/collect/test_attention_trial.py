@@ -433,7 +433,7 @@ def test_crash_after_crash_comes_to_an_end(
     facts = on_cpu(interpret(shimmed(SEGFAULT)))
     attention = tried(children, facts)
     assert len([trial for trial in attention.trials if trial.ended.how == "signal"]) == 2
-    assert attention.cut_short.startswith("left out after 2 processes were lost")
+    assert attention.cut_short.startswith("left out after 2 processes")
     assert judged(facts, attention).status is Status.FAIL
 
 

@@ -8,8 +8,10 @@ import shutil
 import signal
 import subprocess
 import sys
+import time
 import uuid
 from collections.abc import Iterator
+from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +28,13 @@ from doctor.facts.views import JobGpus
 pytestmark = pytest.mark.slow
 
 DOCTOR = [sys.executable, "-m", "doctor", "run"]
+IMPATIENT = [
+    *(sys.executable, "-c"),
+    "import sys; from doctor.__main__ import main; from doctor.collect import collect; "
+    "collect.DRIVER_SECONDS = collect.PATIENCE_SECONDS = 3.0; sys.exit(main())",
+    "run",
+]
+"""The command with a driver that may take less time, because the tests wait until it is over."""
 HANGS = """
 #include <unistd.h>
 __attribute__((constructor)) static void hang(void) { for (;;) pause(); }
@@ -40,9 +49,11 @@ def mark() -> Iterator[dict[str, str]]:
     assert shims.left(name) == []
 
 
-def run(env: dict[str, str], *flags: str, **options: Any) -> tuple[int, dict[str, Any]]:
+def run(
+    env: dict[str, str], *flags: str, command: list[str] = DOCTOR, **options: Any
+) -> tuple[int, dict[str, Any]]:
     done = subprocess.run(
-        [*DOCTOR, "--format", "json", *flags],
+        [*command, "--format", "json", *flags],
         capture_output=True,
         text=True,
         env=env,
@@ -142,8 +153,8 @@ def test_a_driver_that_hangs_is_named(
         subprocess.run(["gcc", "-shared", "-fPIC", "-o", library, source], check=True)
     saved = tmp_path / "facts.json"
     env = {**mark, "LD_LIBRARY_PATH": str(tmp_path)}
-    code, report = run(env, "--save-facts", str(saved))
-    assert code == 1
+    code, report = run(env, "--save-facts", str(saved), command=IMPATIENT)
+    assert (code, report["verdict"]) == (1, "return")
     driver = decode(saved.read_bytes()).driver
     assert isinstance(driver, Driver)
     assert (driver.cuda.how == "timeout") is ("cuda" in hung)
@@ -155,9 +166,23 @@ def test_a_driver_that_hangs_is_named(
     assert status(report, "SMK001") == "unknown"
 
 
-@pytest.mark.parametrize(("gpus", "seconds"), [(0, 8), (1, 8), (2, 10), (8, 22), (64, 22)])
+@pytest.mark.parametrize(("gpus", "seconds"), [(0, 30), (1, 30), (2, 35), (8, 65), (64, 65)])
 def test_a_driver_that_has_more_gpus_to_start_gets_longer(gpus: int, seconds: float) -> None:
     assert collect.driver_seconds(Host(system="Linux", nvidia_devices=gpus)) == seconds
+
+
+def test_a_driver_that_starts_slowly_is_waited_for_and_reported() -> None:
+    starting: Future[Any] = Future()
+    reported = []
+
+    def report_progress(stage: str) -> None:
+        reported.append(stage)
+        if len(reported) == 2:  # now the user knows that it is slow
+            starting.set_result(("driver", "gpus"))
+
+    before = time.monotonic() - collect.PATIENCE_SECONDS
+    assert collect._wait_for(starting, 35.0, before, report_progress) == ("driver", "gpus")
+    assert "35 s" in reported[1]
 
 
 def test_an_interpreter_without_torch_is_named_by_its_path(
@@ -169,7 +194,22 @@ def test_an_interpreter_without_torch_is_named_by_its_path(
     assert report["python"] == str(tmp_path / "bare" / "bin" / "python")
     assert status(report, "TOR001") == "fail"
     assert str(tmp_path / "bare") in summary(report, "TOR001")
+    (finding,) = (each for each in report["findings"] if each["code"] == "TOR001")
+    (line,) = finding["commands"]
+    assert line == f"uv pip install --python {tmp_path / 'bare' / 'bin' / 'python'} torch"
     assert status(report, "SMK001") == "unknown"
+
+
+def test_a_python_that_is_too_old_is_named(tmp_path: Path, mark: dict[str, str]) -> None:
+    """It reads the first probe file alone, which has the syntax of Python 2."""
+    pretend = "import runpy, sys; sys.version_info = (3, 6, 15, 'final', 0); del sys.argv[0]"
+    run_path = "runpy.run_path(sys.argv[0], run_name='__main__')"
+    old = script(
+        tmp_path / "python", f'#!/bin/sh\nexec {sys.executable} -c "{pretend}; {run_path}" "$@"\n'
+    )
+    code, report = run(mark, "--device", "cpu", "--python", old)
+    assert (code, status(report, "TOR001")) == (1, "fail")
+    assert "Python 3.6.15" in summary(report, "TOR001")
 
 
 @pytest.mark.parametrize(

@@ -41,6 +41,16 @@ def test_paths_are_relative_to_the_file(tmp_path: Path) -> None:
     assert set(file.expect.disk) == {"/data", str(tmp_path / "scratch")}
 
 
+def test_a_byte_order_mark_is_accepted(tmp_path: Path) -> None:
+    assert discovered(write(tmp_path, "\ufeff[job]\ngpus = 3").parent).job == {"gpus": 3}
+
+
+def test_an_interpreter_by_its_name_is_looked_up_on_path(tmp_path: Path) -> None:
+    for name, python in (("python3.12", "python3.12"), ("venv", str(tmp_path / "venv"))):
+        file = load(write(tmp_path, f"[job]\npython = '{name}'"), {}, str(tmp_path))
+        assert (file.job or {})["python"] == python
+
+
 def test_it_is_discovered_upward_to_the_repositorys_root(tmp_path: Path) -> None:
     deep = tmp_path / "repository" / "a" / "b"
     deep.mkdir(parents=True)
@@ -198,6 +208,12 @@ def doctor(folder: Path, *flags: str, **variables: str) -> subprocess.CompletedP
         ("[job]\ngpu = 8", (), "job.gpu"),
         ("[[ignore]]\ncode = 'NUM03'\nreason = 'x'", (), "[[ignore]] 1: code: no check"),
         ("[severity]\nNUM03 = 'warn'", (), "severity: no check"),
+        ("[severity]\nNUM003 = 'worse'", (), 'severity."NUM003": expected one of warn, fail'),
+        ("[expect]\ndisk = { '/a' = '1GB', '/d' = 'big' }", (), 'expect.disk."/d": expected a'),
+        ("[expect]\ndisk = { '/a' = '1GB', '/d' = 5 }", (), 'expect.disk."/d": expected text'),
+        ("[job]\nformat = 'json'", (), "job.format: cannot be set in a job file; pass --format"),
+        ("[job]\nshards = 99999999999", (), "job.shards: expected a whole number <= "),
+        ("[job]\nparams = '9999999T'", (), "job.params: "),
         ("[job]\ngpus = 2\ndevice = 'cpu'", (), "one is set by"),
         ("", ("--no-config",), "--no-config"),
         ("", ("--inject", "NUM999"), "--inject: no check"),

@@ -45,12 +45,12 @@ WRONG = [
     ("[expect]\ndriver = 'new'", "expect.driver", ">=2.9"),
     ("[expect]\ntorch = '~=2'", "expect.torch", "'~=2'"),
     ("[expect]\ntype = 'Expect'", "expect.type", ""),
-    ("[expect.disk]\n'/data' = 5", "expect.disk", "text in quotes"),
+    ("[expect.disk]\n'/data' = 5", 'expect.disk."/data"', "text in quotes"),
     ("[[ignore]]\ncode = 'NUM003'", "[[ignore]] 1", "reason"),
     ("[ignore]\ncode = 'NUM003'", "ignore", "a list"),
     ("[[ignore]]\ncode = 'X'\nreason = 'x'\nuntill = 1", "[[ignore]] 1: untill", "until?"),
     ("[[ignore]]\ncode = 'X'\nreason = 'x'\nuntil = 'soon'", "[[ignore]] 1: until", "2026-12-31"),
-    ("[severity]\nMEM = 'off'", "severity", "warn, fail: 'off'"),
+    ("[severity]\nMEM = 'off'", 'severity."MEM"', "warn, fail: 'off'"),
 ]
 
 

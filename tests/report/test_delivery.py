@@ -12,6 +12,7 @@ import command
 import pytest
 from recorded import machine_file
 
+from doctor.facts.facts import decode, encode
 from doctor.judge import catalog
 from doctor.report.formats.table import FORMATS
 
@@ -58,9 +59,10 @@ def test_every_format_is_printed_completely_if_stdout_is_ascii(format: str, tmp_
         (("pdf=a",), "pdf"),
         (("json=/nonexistent/a",), "/nonexistent/a"),
         (("json=/dev/null",), "/dev/null"),
-        (("json=.",), "no file"),
+        (("json=.",), "regular file"),
         (("json=a", "html=a"), "named twice"),
         (("json=a", "html=sub/../a"), "named twice"),
+        (("json=-", "html=-"), "named twice"),
         (("json=" + "o" * 300,), "cannot be written"),
     ],
 )
@@ -199,4 +201,85 @@ def test_a_path_that_is_not_utf8_is_a_usage_error(flag: str, tmp_path: Path) -> 
     folder.mkdir()
     done = doctor("run", "--no-config", flag, str(folder), "--save-facts", "f", cwd=tmp_path)
     assert (done.returncode, done.stdout, len(done.stderr.splitlines())) == (2, "", 1)
-    assert "no UTF-8" in done.stderr
+    assert "UTF-8" in done.stderr
+
+
+def piped(line: str, cwd: Path) -> subprocess.CompletedProcess[str]:
+    """A line of bash in which `doctor` is the command."""
+    script = f'set -o pipefail; doctor() {{ {sys.executable} -P -m doctor "$@"; }}; {line}'
+    return subprocess.run(
+        ["bash", "-c", script], cwd=cwd, capture_output=True, text=True, timeout=120, check=False
+    )
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "cat {file} | doctor report - --format json",
+        "cat {file} | doctor run --no-config --facts - --format json",
+        "doctor report /dev/stdin --format json < {file}",
+        "cat {file} | doctor report /dev/stdin --output json=-",
+        "doctor report <(sleep 1; cat {file}) --output json=-",
+        "doctor run --no-config --facts {file} --save-facts - | doctor report - --format json",
+    ],
+)
+def test_facts_and_reports_are_piped(line: str, tmp_path: Path) -> None:
+    done = piped(line.format(file=machine("v100_torch2.11")), tmp_path)
+    report = json.loads(done.stdout)
+    assert (done.returncode, report["verdict"]) == (1, "fix")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_facts_on_stdout_leave_the_verdict_to_stderr(tmp_path: Path) -> None:
+    flags = ("--no-config", "--save-facts", "-", "--output", "json=report.json")
+    done = doctor("run", "--facts", machine("v100_torch2.11"), *flags, cwd=tmp_path)
+    assert done.stdout.encode() == encode(decode(done.stdout.encode()))
+    assert done.stderr.startswith("FIX: ")
+    assert len(done.stderr.splitlines()) == 1
+    assert json.loads((tmp_path / "report.json").read_text())["exit_code"] == done.returncode == 1
+
+
+@pytest.mark.parametrize(
+    "flags",
+    [
+        ("--save-facts", "-", "--format", "json"),
+        ("--save-facts", "-", "--output", "json=-"),
+        ("--save-facts", "-", "--context", "prolog", "--format", "plain"),
+        ("--output", "json=-", "--format", "html"),
+        ("--quiet", "--verbose"),
+    ],
+)
+def test_flags_that_contradict_each_other_are_a_usage_error(
+    flags: tuple[str, ...], tmp_path: Path
+) -> None:
+    done = doctor("run", "--facts", machine("t4"), *flags, cwd=tmp_path)
+    if "prolog" in flags:  # a usage error lets the job start
+        assert (done.returncode, "not examined" in done.stdout) == (0, True)
+    else:
+        assert (done.returncode, done.stdout) == (2, "")
+        assert len(done.stderr.splitlines()) == 1
+
+
+@pytest.mark.parametrize("line", ["doctor report - < /dev/null", "false | doctor report -"])
+def test_an_empty_stdin_is_a_usage_error(line: str, tmp_path: Path) -> None:
+    done = piped(line, tmp_path)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "empty" in done.stderr
+
+
+def test_every_file_that_a_full_disk_loses_is_named(tmp_path: Path) -> None:
+    """The limit on the size of files stands for the disk."""
+    flags = "--save-facts f.json --output json=r.json --output nagios=r.txt --output sarif=r.sarif"
+    line = f"ulimit -f 1; doctor run --no-config --facts {machine('t4')} {flags}"
+    done = piped(line, tmp_path)
+    assert done.returncode == 2
+    assert done.stdout.splitlines()[-1].startswith("READY")
+    assert all(name in done.stderr for name in ("f.json", "r.json", "r.sarif"))
+    assert [path.name for path in tmp_path.iterdir()] == ["r.txt"]
+
+
+def test_a_job_file_that_does_not_fit_on_the_disk_is_not_left_empty(tmp_path: Path) -> None:
+    done = piped("ulimit -f 1; doctor init", tmp_path)
+    assert done.returncode == 2
+    assert "doctor.toml" in done.stderr
+    assert list(tmp_path.iterdir()) == []

@@ -178,14 +178,17 @@ def test_the_focus_is_visible(chromium: Browser, pages: dict[str, Path]) -> None
         assert outline == ["solid", 3]
 
 
-def test_a_printed_page_shows_collapsed_sections(chromium: Browser, pages: dict[str, Path]) -> None:
+def test_a_printed_page_shows_details_of_problems_only(
+    chromium: Browser, pages: dict[str, Path]
+) -> None:
     chromium.open(pages["showcase"], media="print")
-    heights = chromium.run(
-        "return [...document.querySelectorAll('details .inside')].map(each => each.checkVisibility("
-        "{contentVisibilityAuto: true}) && each.getBoundingClientRect().height)"
+    shown = chromium.run(
+        "return [...document.querySelectorAll('details .inside')].map(each => ["
+        "each.closest('details').className, each.checkVisibility({contentVisibilityAuto: true}) && "
+        "each.getBoundingClientRect().height > 0])"
     )
-    assert heights
-    assert all(heights)
+    assert {css for css, _ in shown} == {"why", "open", "done"}
+    assert all(visible == (css != "done") for css, visible in shown)
     chromium.open(pages["showcase"])
     assert chromium.cdp("Page.printToPDF")["data"]
 

@@ -19,7 +19,7 @@ from pictures import console, is_current, page
 from recorded import AREAS, machines
 from samples import REDUCED, SAMPLES, shown
 
-from doctor.facts.facts import decode, encode
+from doctor.facts.facts import Facts, decode, encode
 from doctor.job.file import tables
 from doctor.judge import catalog
 from doctor.judge.check import Check
@@ -97,10 +97,14 @@ def _facts_file() -> str:
     facts = machines()[SHOWN]
     current = FACTS_FILE.read_bytes() if FACTS_FILE.exists() else b""
     try:
-        same = render(shown(decode(current))) == render(shown(facts))
+        same = _whole_report(decode(current)) == _whole_report(facts)
     except ValueError:
         same = False
     return current.decode() if same else encode(facts).decode()
+
+
+def _whole_report(facts: Facts) -> str:
+    return render(Report(facts, examine(catalog.CHECKS, facts)))
 
 
 def stale(texts: dict[Path, str]) -> dict[Path, str]:

@@ -16,7 +16,8 @@ from paths import MACHINES
 
 from doctor._util.records import Ended, Unknown
 from doctor._util.units import MIB
-from doctor.checks.gpu.load import FIGURES, LANE
+from doctor.checks.gpu.link import LANE
+from doctor.checks.gpu.load import FIGURES, PEAKS
 from doctor.checks.torch_build import wheels
 from doctor.facts.facts import Facts
 from doctor.facts.load import Load, Watched
@@ -78,7 +79,8 @@ def with_load(facts: Facts) -> Facts:
     for gpu, watched in zip(facts.gpus, facts.watched, strict=True):
         generation, width = watched.link or (1, 1)
         copies = 0.8 * LANE[generation] * width * 1e9
-        rate = FIGURES[gpu.name].rate if gpu.name in FIGURES else 1e14
+        measured, peak = FIGURES.get(gpu.name), PEAKS.get(gpu.name)
+        rate = measured.rate if measured else 0.7 * peak.rate if peak else 1e14
         loads.append(
             Load(device=f"cuda:{gpu.index}", uuid=gpu.uuid, name=gpu.name, ended=OK,
                  matmul={"bf16": rate}, to_device=copies, from_device=copies,

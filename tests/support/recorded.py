@@ -561,8 +561,8 @@ def old_driver() -> Facts:
 
 
 def hung_driver() -> Facts:
-    nvml = Ended(how="timeout", detail="no answer in 8 s inside nvmlInit", seconds=8.0)
-    cuda = Ended(how="timeout", detail="no answer in 8 s inside cuInit", seconds=8.0)
+    nvml = Ended(how="timeout", detail="no answer in 30 s inside nvmlInit", seconds=30.0)
+    cuda = Ended(how="timeout", detail="no answer in 30 s inside cuInit", seconds=30.0)
     left_out = Unknown(reason=f"left out, the driver hangs: {nvml.detail}")
     return box(
         torch=TORCH_2_11,
@@ -756,6 +756,10 @@ def machines() -> dict[str, Facts]:
     )
     crash = Ended(how="signal", detail="SIGSEGV inside backward", code=11)
     hang = Ended(how="timeout", detail="no answer in 120 s inside forward", seconds=120.0)
+    refused = Ended(
+        how="error",
+        detail="RuntimeError: CUDA error: CUBLAS_STATUS_INVALID_VALUE when calling cublasGemmEx",
+    )
     return {
         "h100_torch2.15": box(H100, torch=TORCH_2_15, load=(loaded(H100),)),
         "h200_torch2.11": box(
@@ -813,6 +817,11 @@ def machines() -> dict[str, Facts]:
         ),
         "torch_import_fails": torch_import_fails(),
         "smoke_no_gradient": box(H100, torch=TORCH_2_15, smoke=smoke(parameters=detached)),
+        "cublas_refuses": box(
+            H100,
+            torch=msgspec.structs.replace(TORCH_2_9, version="2.10.0+cu128", cuda="12.8"),
+            smoke=stopped("forward", refused),
+        ),
         "two_cudnns": box(A100, torch=TORCH_2_9, libraries=two_cudnns),
         "nothing_readable": unread(),
         **recorded_diagnosis.machines(),
@@ -828,6 +837,7 @@ AREAS: dict[str, dict[str, Outcome]] = {
         "h100_torch2.15": Outcome.READY,
         "a100": Outcome.READY,
         "rtx4090": Outcome.READY,
+        "t4": Outcome.READY,
         "two_a100": Outcome.READY,
         "mi300_rocm": Outcome.READY,
         "cpu_only": Outcome.READY,
@@ -849,6 +859,7 @@ AREAS: dict[str, dict[str, Outcome]] = {
         "rtx5090_torch2.6": Outcome.FIX,
         "v100_torch2.11": Outcome.FIX,
         "two_cudnns": Outcome.FIX,
+        "cublas_refuses": Outcome.FIX,
     },
     "gpu": {
         "gb10": Outcome.READY,
@@ -865,7 +876,6 @@ AREAS: dict[str, dict[str, Outcome]] = {
     "numerics": {
         "h200_torch2.11": Outcome.READY,
         "titan_rtx_bf16": Outcome.FIX,
-        "t4": Outcome.READY,
         "fp32_with_leftovers": Outcome.READY,
         "attention_wrong": Outcome.FIX,
         "attention_crash": Outcome.FIX,

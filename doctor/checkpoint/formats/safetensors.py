@@ -274,7 +274,7 @@ def _unknown_dtypes(tensors: list[Tensor], file: str) -> list[Problem]:
         return []
     names = ", ".join(shown(dtype, 20) for dtype in unknown[:3])
     text = f"has tensors of dtype {names}, whose size the doctor cannot check"
-    return [Problem(kind="note", file=shown(file), text=text)]
+    return [Problem(kind="unknown-dtype", file=shown(file), text=text)]
 
 
 def _ending(end: int, size: int, file: str) -> list[Problem]:

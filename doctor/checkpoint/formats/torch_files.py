@@ -5,10 +5,13 @@ torch_objects.py documents the use of a `Tree`.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from doctor.checkpoint.errors import CheckpointError
 from doctor.checkpoint.formats.optimizer_state import read_state
+from doctor.checkpoint.formats.pickle_inventory import nested_inventory, take_inventory
 from doctor.checkpoint.formats.torch_legacy import legacy_tree
-from doctor.checkpoint.formats.torch_objects import Tree
+from doctor.checkpoint.formats.torch_objects import Tree, refused
 from doctor.checkpoint.formats.torch_zip import zip_tree
 from doctor.checkpoint.io.files import Source
 from doctor.checkpoint.pickle.nodes import gc_paused
@@ -19,9 +22,14 @@ __all__ = ["Tree", "read_torch", "read_tree"]
 
 def read_tree(source: Source, file: str) -> Tree:
     """What a torch file holds. Raises CheckpointError."""
-    if source.read(4, 0) == b"PK\x03\x04":
-        return zip_tree(source, file)
-    return legacy_tree(source, file)
+    zipped = source.read(4, 0) == b"PK\x03\x04"
+    tree = zip_tree(source, file) if zipped else legacy_tree(source, file)
+    if tree.pickled.nested:
+        inner = nested_inventory(tree.pickled.nested, file)
+        names = dict.fromkeys((*tree.pickled.imports, *inner.imports))
+        tree.pickled = replace(tree.pickled, imports=tuple(names))
+        tree.nested_unread = inner.incomplete
+    return tree
 
 
 def read_torch(source: Source, file: str) -> Shard:
@@ -31,7 +39,24 @@ def read_torch(source: Source, file: str) -> Shard:
             return _shard(source, file)
     except CheckpointError as error:
         problem = error.problem(file)
-        return Shard(file, source.size, problems=(problem,), readable=False)
+        shard = Shard(file, source.size, problems=(problem,), readable=False)
+        return with_inventory(shard, source)
+
+
+def with_inventory(shard: Shard, source: Source) -> Shard:
+    """A file that could not be read as a torch file, with the globals of the pickles in it."""
+    found = take_inventory(source, shard.file)
+    if not found.pickles and not found.incomplete:
+        return replace(shard, unread=shard.problems[0].text if shard.problems else "")
+    imports = tuple(found.imports)
+    return replace(
+        shard,
+        imports=imports,
+        refused=refused(imports),
+        protocol=found.protocol,
+        unread=found.incomplete,
+        pickled=found.pickles > 0,
+    )
 
 
 def _shard(source: Source, file: str) -> Shard:
@@ -47,6 +72,8 @@ def _shard(source: Source, file: str) -> Shard:
         readable=all(problem.kind == "note" for problem in problems),
         imports=tree.imports,
         refused=tree.refused,
+        protocol=tree.pickled.protocol,
+        unread=tree.nested_unread,
         optimizer=optimizer,
         step=tree.step(),
         writer=tree.writer(),

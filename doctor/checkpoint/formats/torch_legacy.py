@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from doctor._util.units import shown
@@ -67,7 +68,10 @@ def _recognised(first: bytes) -> None:
 
 
 def _pickles(data: bytes) -> tuple[Pickled, Pickled]:
-    """The pickle of the object and that of the storages' keys."""
+    """The pickle of the object and that of the storages' keys.
+
+    torch.load unpickles all five, so the imports of all are those of the object's.
+    """
     magic = read_pickle(data)
     if type(magic.value) is not int or magic.value != MAGIC:
         raise CheckpointError("not-inspectable", "is a pickle that torch.save did not write")
@@ -78,7 +82,11 @@ def _pickles(data: bytes) -> tuple[Pickled, Pickled]:
     if mapping(system.value).get("little_endian") is not True:
         raise CheckpointError("not-inspectable", "has big-endian numbers")
     pickled = read_pickle(data, system.end)
-    return pickled, read_pickle(data, pickled.end)
+    keys = read_pickle(data, pickled.end)
+    every = (magic, version, system, pickled, keys)
+    names = dict.fromkeys(name for each in every for name in each.imports)
+    nested = tuple(data for each in every for data in each.nested)
+    return replace(pickled, imports=tuple(names), nested=nested), keys
 
 
 def _places(

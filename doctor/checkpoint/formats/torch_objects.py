@@ -26,7 +26,7 @@ Keys of dictionaries may be any node; take them only where `type(key) is str` or
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -97,6 +97,8 @@ class Tree:
     errors: list[Problem] = field(default_factory=list)
     unusual: dict[str, int] = field(default_factory=dict)
     """Kinds of tensors whose bytes are not those of one plain tensor, and how many."""
+    nested_unread: str = ""
+    """Why files of torch.save inside the pickle could not be read; "" where they were."""
 
     @property
     def value(self) -> Any:
@@ -111,7 +113,7 @@ class Tree:
     @property
     def refused(self) -> tuple[str, ...]:
         """Those that torch.load(weights_only=True) refuses."""
-        return tuple(name for name in self.imports if ALIASES.get(name, name) not in ALLOWED)
+        return refused(self.imports)
 
     @property
     def problems(self) -> tuple[Problem, ...]:
@@ -186,6 +188,11 @@ class Tree:
         """Keep a problem, and not too many."""
         if len(self.errors) < MOST_PROBLEMS:
             self.errors.append(Problem(kind=kind, file=shown(self.file), text=text))
+
+
+def refused(imports: Iterable[str]) -> tuple[str, ...]:
+    """Globals that torch.load(weights_only=True) refuses."""
+    return tuple(name for name in imports if ALIASES.get(name, name) not in ALLOWED)
 
 
 def _is_optimizer(items: dict[Any, Any]) -> bool:

@@ -25,7 +25,7 @@ _END = struct.Struct("<4sHHHHIIH")
 _END64_PLACE = struct.Struct("<4sIQI")
 _END64 = struct.Struct("<4sQHHIIQQQQ")
 _ENTRY = struct.Struct("<4sHHHHHHIIIHHHHHII")
-_LOCAL = struct.Struct("<4sHHHHHIIIHH")
+LOCAL = struct.Struct("<4sHHHHHIIIHH")
 
 _ENCRYPTED = 0x0001 | 0x0040 | 0x2000
 
@@ -73,14 +73,14 @@ class Records:
         if record is None:
             raise CheckpointError("damaged", f"refers to {shown(name)}, which is not in it")
         full = f"{self.root}/{name}".encode()
-        data = exactly(self.source, _LOCAL.size + len(full), record.header)
-        magic, _, flags, method, *_, size, length, extra = _LOCAL.unpack_from(data)
-        if magic != b"PK\x03\x04" or data[_LOCAL.size :] != full or length != len(full):
+        data = exactly(self.source, LOCAL.size + len(full), record.header)
+        magic, _, flags, method, *_, size, length, extra = LOCAL.unpack_from(data)
+        if magic != b"PK\x03\x04" or data[LOCAL.size :] != full or length != len(full):
             text = f"has a directory that disagrees with what lies at {shown(name)}"
             raise CheckpointError("damaged", text)
         if method or flags & _ENCRYPTED or size not in (0, record.size, 0xFFFFFFFF):
             raise CheckpointError("damaged", f"has two descriptions of {shown(name)} that differ")
-        begin = record.header + _LOCAL.size + length + extra
+        begin = record.header + LOCAL.size + length + extra
         if begin + record.size > record.limit:
             raise CheckpointError("damaged", f"has bytes that overlap, in {shown(name)}")
         return begin, record.size
@@ -112,18 +112,7 @@ def exactly(source: Source, size: int, offset: int) -> bytes:
 
 def read_directory(source: Source) -> Records:
     """The records of a zip, by their names below its one directory. Raises CheckpointError."""
-    begin, size, count = _end(source)
-    if size > LARGEST_DIRECTORY:
-        text = f"{size:,} bytes, over the {LARGEST_DIRECTORY:,} that are read"
-        raise CheckpointError("not-inspectable", f"has a zip directory of {text}")
-    try:
-        entries = list(_entries(exactly(source, size, begin), count))
-    except UnicodeDecodeError:
-        raise CheckpointError(
-            "damaged", "has names in its zip directory that are not UTF-8"
-        ) from None
-    except (struct.error, IndexError):
-        raise CheckpointError("damaged", "has a malformed zip directory") from None
+    entries, begin = _listed(source)
     root = _root([name for name, _ in entries])
     if any(name == f"{root}/constants.pkl" for name, _ in entries):
         raise CheckpointError("not-inspectable", "is a TorchScript program, not a checkpoint")
@@ -131,6 +120,27 @@ def read_directory(source: Source) -> Records:
         _stored(name, record)
     records = _apart(entries, begin)
     return Records(source, root, {name[len(root) + 1 :]: each for name, each in records.items()})
+
+
+def read_entries(source: Source) -> list[tuple[str, Record]]:
+    """Every entry of a zip's directory, those of one name too. Raises CheckpointError."""
+    return _listed(source)[0]
+
+
+def _listed(source: Source) -> tuple[list[tuple[str, Record]], int]:
+    """The entries, and where their directory begins. Raises CheckpointError."""
+    begin, size, count = _end(source)
+    if size > LARGEST_DIRECTORY:
+        text = f"{size:,} bytes, over the {LARGEST_DIRECTORY:,} that are read"
+        raise CheckpointError("not-inspectable", f"has a zip directory of {text}")
+    try:
+        return list(_entries(exactly(source, size, begin), count)), begin
+    except UnicodeDecodeError:
+        raise CheckpointError(
+            "damaged", "has names in its zip directory that are not UTF-8"
+        ) from None
+    except (struct.error, IndexError):
+        raise CheckpointError("damaged", "has a malformed zip directory") from None
 
 
 def _end(source: Source) -> tuple[int, int, int]:
@@ -252,7 +262,7 @@ def _apart(entries: list[tuple[str, Record]], end: int) -> dict[str, Record]:
     limit = end
     for name, record in sorted(entries, key=lambda entry: entry[1].header, reverse=True):
         folded.add(name.lower())
-        least = record.header + _LOCAL.size + len(name.encode())
+        least = record.header + LOCAL.size + len(name.encode())
         if least + record.size > limit:
             text = f"bytes that overlap or that are not in it, in {shown(name)}"
             raise CheckpointError("damaged", f"has {text}")

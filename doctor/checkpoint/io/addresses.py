@@ -22,8 +22,27 @@ from doctor.checkpoint.io.urls import ADDRESS, is_address, redact_url
 
 def check_exists(path: str, flag: str) -> None:
     """A path on this machine must exist; an address is opened later. Raises UserError."""
-    if not is_address(path) and not os.path.lexists(path):
+    if is_address(path):
+        _check_scheme(path, flag)
+    elif not os.path.lexists(path):
         raise UserError(f"{flag} {path} does not exist")
+
+
+def _check_scheme(address: str, flag: str) -> None:
+    """Raise UserError for a scheme that fsspec does not know, if it is installed."""
+    match = ADDRESS.match(address)
+    scheme = match["scheme"].lower() if match else ""
+    if scheme in ("file", "local", "http", "https") or (match and match["chain"]):
+        return
+    try:
+        from fsspec.registry import known_implementations, registry
+    except ImportError:
+        return
+    if scheme not in known_implementations and scheme not in registry:
+        raise UserError(
+            f"{flag} {redact_url(address)}: unknown scheme {scheme}://; addresses begin with "
+            "https://, s3://, gs:// or hf://"
+        )
 
 
 def locate(address: str) -> tuple[Directory, str]:

@@ -10,15 +10,17 @@ import contextlib
 import math
 import posixpath
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
 from doctor._util.units import shown
 from doctor.checkpoint.errors import CheckpointError
+from doctor.checkpoint.formats.pickle_inventory import take_inventory
 from doctor.checkpoint.formats.safetensors import WIDEST
 from doctor.checkpoint.formats.torch_files import Tree, read_tree
-from doctor.checkpoint.io.files import Directory, Source, prefetch_files
+from doctor.checkpoint.formats.torch_objects import refused
+from doctor.checkpoint.io.files import Directory, Source, prefetch, prefetch_files
 from doctor.checkpoint.io.stages import Stage
 from doctor.checkpoint.layouts.dcp_chunks import Item, StoredTensor, assemble
 from doctor.checkpoint.layouts.shard_index import listed
@@ -38,10 +40,21 @@ HEAD, TAIL = 2048, 1536
 KNOWN = re.compile(
     r"torch\.distributed\.checkpoint\.metadata\.\w+"
     r"|torch\.distributed\.checkpoint\.filesystem\._StorageInfo|torch\.serialization\._get_layout"
+    r"|torch\.distributed\._shard\.sharded_tensor\.metadata\.(?:TensorProperties|MEM_FORMAT_ENCODING)"
     r"|torch\.(?:Size|bool|u?int\d+|b?float\w+|complex\d+)"
-    r"|pathlib\.(?:Pure)?(?:Posix|Windows)?Path|collections\.(?:OrderedDict|defaultdict)"
+    r"|pathlib\.(?:_local\.)?(?:Pure)?(?:Posix|Windows)?Path|collections\.(?:OrderedDict|defaultdict)"
 )
 """What every .metadata imports."""
+
+FAMILIAR = re.compile(
+    r"numpy\.(?:_?core\.multiarray\.(?:_reconstruct|scalar)|ndarray|dtype|dtypes\.\w+)"
+    r"|numpy\.random\.(?:_pickle|bit_generator|_mt19937|_pcg64|_philox|_sfc64)\.\w+"
+    r"|_io\.BytesIO|argparse\.Namespace|types\.SimpleNamespace|datetime\.\w+|uuid\.UUID"
+    r"|builtins\.(?:list|dict|tuple|frozenset|slice|range|int|float|str|bytes|bool|object)"
+    r"|collections\.deque|copyreg\._reconstructor|functools\.partial|torch\._C\.\w+"
+    r"|(?:megatron|transformer_engine|torchtitan|torchdata|accelerate|deepspeed)\.[\w.]+"
+)
+"""What the objects of real checkpoints import beside what weights-only loading allows."""
 
 
 @dataclass(slots=True)
@@ -60,6 +73,11 @@ class Dcp:
     problems: list[Problem] = field(default_factory=list)
     imports: dict[str, None] = field(default_factory=dict)
     refused: dict[str, None] = field(default_factory=dict)
+    executed: dict[str, None] = field(default_factory=dict)
+    """Imports that such files do not hold usually. dcp.load reads .metadata with pickle.load and
+    objects with torch.load(weights_only=False)."""
+    unread: str = ""
+    """Why a pickle could not be read to its end."""
 
 
 @dataclass(slots=True)
@@ -96,6 +114,7 @@ def read_dcp(directory: Directory, under: str, stage: Stage, include: Callable[[
                 items = _metadata(source, dcp)
         except CheckpointError as error:
             dcp.problems.append(_problem(f"{under}.metadata", error))
+            dcp.unread = dcp.unread or f"{under}.metadata {error.text}"
             return dcp
     chunks: dict[str, list[tuple[Item, Tensor]]] = {}
     missing: dict[str, int] = {}
@@ -134,9 +153,13 @@ def _metadata(source: Source, dcp: Dcp) -> list[Item]:
         text = f"is {source.size:,} bytes, over the {LIMIT:,} that the doctor reads of it"
         raise CheckpointError("not-inspectable", text)
     dcp.size = source.size
-    pickled = read_pickle(source.read(source.size, 0))
-    dcp.imports |= dict.fromkeys(pickled.imports)
-    dcp.refused |= dict.fromkeys(name for name in pickled.imports if not KNOWN.fullmatch(name))
+    try:
+        pickled = read_pickle(source.read(source.size, 0))
+    except CheckpointError as error:
+        dcp.unread = f"{dcp.under}.metadata {error.text}"
+        _unpickled(dcp, error.imports)
+        raise
+    _unpickled(dcp, pickled.imports)
     fields = attributes(pickled.value)
     described, places = (
         mapping(fields.get("state_dict_metadata")),
@@ -149,6 +172,15 @@ def _metadata(source: Source, dcp: Dcp) -> list[Item]:
         if type(name) is str:
             dcp.stored[name] = _stored(name, paths.get(name), attributes(each))
     return [_item(dcp, attributes(key), attributes(place)) for key, place in places.items()]
+
+
+def _unpickled(dcp: Dcp, imports: Iterable[str]) -> None:
+    """Globals that dcp.load imports, whatever they are."""
+    names = dict.fromkeys(imports)
+    dcp.imports |= names
+    dcp.executed |= dict.fromkeys(
+        name for name in names if not (KNOWN.fullmatch(name) or FAMILIAR.fullmatch(name))
+    )
 
 
 def _stored(name: str, path: Any, fields: dict[str, Any]) -> StoredTensor:
@@ -211,18 +243,36 @@ def _items(
             f"{listed(names)}"
         )
         dcp.problems.append(Problem(kind="damaged", file=shown(file), text=text))
+    objects = [item for item in items if dcp.stored[item.name].shape is None]
+    prefetch(source, [(item.begin, item.begin + item.length) for item in objects])
     for item in sorted(items, key=lambda item: item.begin):
+        window = Window(source, item.begin, item.length)
         tensor = dcp.stored[item.name].shape is not None
         if item.begin + item.length > source.size or not (tensor or include(item.name)):
+            _inventory(dcp, window, file)
             continue
         with _recording_errors(dcp, file):
-            tree = read_tree(Window(source, item.begin, item.length), file)
+            try:
+                tree = read_tree(window, file)
+            except CheckpointError:
+                _inventory(dcp, window, file)
+                raise
             dcp.imports |= dict.fromkeys(tree.imports)
-            dcp.refused |= dict.fromkeys(tree.refused)
             if tensor:
+                dcp.refused |= dict.fromkeys(tree.refused)
                 chunks.setdefault(item.name, []).append((item, _chunk(tree, item, file)))
             else:
+                _unpickled(dcp, tree.refused)
                 dcp.objects[item.name] = tree.value
+
+
+def _inventory(dcp: Dcp, window: Window, file: str) -> None:
+    """The globals of an item that is not read for its content, or that cannot be."""
+    found = take_inventory(window, file)
+    if found.incomplete and not dcp.unread:
+        dcp.unread = f"{file} {found.incomplete}"
+    dcp.imports |= found.imports
+    _unpickled(dcp, refused(found.imports))
 
 
 def _chunk(tree: Tree, item: Item, file: str) -> Tensor:
@@ -291,5 +341,7 @@ def shards(dcp: Dcp, tensors: list[Tensor]) -> list[Shard]:
         readable=all(problem.kind == "note" for problem in dcp.problems),
         imports=tuple(dcp.imports),
         refused=tuple(dcp.refused),
+        executed=tuple(dcp.executed),
+        unread=dcp.unread,
     )
     return [about, *result]

@@ -77,6 +77,8 @@ def read_directory(
             readable=about.readable,
             imports=about.imports,
             refused=about.refused,
+            executed=about.executed,
+            unread=about.unread,
             optimizer=state,
             step=step,
         ),

@@ -17,7 +17,7 @@ from doctor._util.units import shown
 from doctor.checkpoint.errors import CheckpointError
 from doctor.checkpoint.formats.safetensors import WIDEST, unreadable
 from doctor.checkpoint.formats.scalars import read_scalar
-from doctor.checkpoint.formats.torch_files import Tree, read_tree
+from doctor.checkpoint.formats.torch_files import Tree, read_tree, with_inventory
 from doctor.checkpoint.io.files import Directory, Source, prefetch_files
 from doctor.checkpoint.io.stages import Stage
 from doctor.checkpoint.layouts.zero import Engine, Rank, assembled, rate
@@ -71,8 +71,11 @@ def _file(
     with stage(f"read {shown(file)}"):
         try:
             with directory.open(file) as source:
-                tree = read_tree(source, file)
-                tensors = take(tree, source, file, engine)
+                try:
+                    tree = read_tree(source, file)
+                    tensors = take(tree, source, file, engine)
+                except CheckpointError as error:
+                    return with_inventory(unreadable(file, 0, error), source)
                 size = source.size
         except CheckpointError as error:
             return unreadable(file, 0, error)
@@ -83,6 +86,8 @@ def _file(
         problems=tuple(tree.problems),
         imports=tuple(tree.imports),
         refused=tuple(tree.refused),
+        protocol=tree.pickled.protocol,
+        unread=tree.nested_unread,
         step=engine.step,
     )
 

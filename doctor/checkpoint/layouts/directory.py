@@ -64,6 +64,9 @@ NOT_WEIGHTS = re.compile(
 )
 """Files of the same suffixes that hold no weights."""
 
+PICKLED = re.compile(r".+\.(?:bin|pt|pth|ckpt|pkl|pickle|joblib)")
+"""Files that a loader would unpickle."""
+
 _TENSOR_PARALLEL = re.compile(r"consolidated\.\d+\.pth")
 _FSDP_RANK = re.compile(
     r"pytorch_model(?:_\d+)?_fsdp_rank\d+\.bin|pytorch_model_fsdp_\d+_rank\d+\.bin"
@@ -272,6 +275,7 @@ def _with_other_files(layout: Layout, names: list[str]) -> Layout:
         kind=_saved_by(names, layout.kind),
         states=layout.states or states,
         beside=beside,
+        pickles=tuple(name for name in names if PICKLED.fullmatch(name)),
         groups=(*layout.groups, *zero),
     )
 

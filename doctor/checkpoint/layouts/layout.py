@@ -45,6 +45,8 @@ class Layout:
     """One shard of several was named; the others were not read."""
     beside: tuple[str, ...] = ()
     """Files of the same save that hold no weights: optimizer, scheduler, random states."""
+    pickles: tuple[str, ...] = ()
+    """Every file of the directory that is a pickle by its suffix."""
 
 
 def not_inspectable(directory: Directory, files: list[str], kind: str) -> Layout:

@@ -83,6 +83,8 @@ class Pickled:
     persistent: tuple[Persistent, ...] = ()
     """Every reference to what is outside, in order."""
     protocol: int = 0
+    nested: tuple[bytes, ...] = ()
+    """Files of torch.save inside it, which unpickling it loads in turn."""
 
 
 SET = Global("builtins", "set")

@@ -3,27 +3,48 @@
 from __future__ import annotations
 
 import _compat_pickle
-from typing import Any, NoReturn
+from typing import Any
 
 from doctor._util.units import shown
 from doctor.checkpoint.errors import CheckpointError
 from doctor.checkpoint.pickle import value_opcodes as values
 from doctor.checkpoint.pickle.nodes import FROZENSET, SET, Global, ObjectNode, Persistent, hashable
-from doctor.checkpoint.pickle.value_opcodes import LONGEST_NAME, Handler, Machine, line, text
+from doctor.checkpoint.pickle.value_opcodes import (
+    LONGEST,
+    LONGEST_NAME,
+    Handler,
+    Machine,
+    line,
+    text,
+)
 
 BYTES_MADE = Global("_codecs", "encode")
+
+STORAGE_MADE = Global("torch.storage", "_load_from_bytes")
+
+READONLY = 0x98
 
 OUTSIDE = {
     0x82: "EXT1",
     0x83: "EXT2",
     0x84: "EXT4",
     0x97: "NEXT_BUFFER",
-    0x98: "READONLY_BUFFER",
+    READONLY: "READONLY_BUFFER",
 }
 
 
-def _unknown(machine: Machine) -> NoReturn:
+def _outside(machine: Machine, code: int) -> None:
+    """Go on behind an opcode that refers to what is not in the file."""
+    machine.at += {0x82: 1, 0x83: 2, 0x84: 4}.get(code, 0)
+    if code != READONLY:
+        machine.stack.append(ObjectNode(None))
+
+
+def _unknown(machine: Machine) -> None:
     code = machine.data[machine.at - 1]
+    if code in OUTSIDE and machine.lenient:
+        _outside(machine, code)
+        return
     if code in OUTSIDE:
         raise CheckpointError("not-inspectable", f"has a pickle with the opcode {OUTSIDE[code]}")
     raise CheckpointError(
@@ -88,7 +109,7 @@ def _list(machine: Machine) -> None:
 def _dict(machine: Machine) -> None:
     items = _marked(machine)
     machine.stack.append({})
-    _store(machine.stack[-1], items)
+    _store(machine, items)
 
 
 def _frozenset(machine: Machine) -> None:
@@ -98,42 +119,46 @@ def _frozenset(machine: Machine) -> None:
 
 def _append(machine: Machine) -> None:
     value = machine.stack.pop()
-    _extend(machine.stack[-1], [value])
+    _extend(machine, [value])
 
 
 def _appends(machine: Machine) -> None:
     items = _marked(machine)
-    _extend(machine.stack[-1], items)
+    _extend(machine, items)
 
 
-def _extend(target: Any, items: list[Any]) -> None:
+def _extend(machine: Machine, items: list[Any]) -> None:
+    target = machine.stack[-1]
     if type(target) is list:
         target.extend(items)
     elif type(target) is ObjectNode:
         if target.appended is None:
             target.appended = []
         target.appended.extend(items)
-    else:
+    elif not machine.lenient:
         raise CheckpointError("damaged", "has a pickle that appends to what is no list")
 
 
 def _setitem(machine: Machine) -> None:
     items = machine.stack[-2:]
     del machine.stack[-2:]
-    _store(machine.stack[-1], items)
+    _store(machine, items)
 
 
 def _setitems(machine: Machine) -> None:
     items = _marked(machine)
-    _store(machine.stack[-1], items)
+    _store(machine, items)
 
 
-def _store(target: Any, items: list[Any]) -> None:
+def _store(machine: Machine, items: list[Any]) -> None:
+    target = machine.stack[-1]
     if type(target) is ObjectNode:
         if target.items is None:
             target.items = {}
         target = target.items
     if type(target) is not dict or len(items) % 2:
+        if machine.lenient:
+            return
         raise CheckpointError("damaged", "has a pickle that sets an item of what is no dictionary")
     pairs = iter(items)
     for key, value in zip(pairs, pairs, strict=True):
@@ -144,22 +169,28 @@ def _store(target: Any, items: list[Any]) -> None:
 
 
 def _named(machine: Machine, module: str, name: str) -> Global:
+    if machine.lenient:
+        module, name = module[:LONGEST_NAME], name[:LONGEST_NAME]
     if len(module) > LONGEST_NAME or len(name) > LONGEST_NAME:
         text = shown(f"{module[:100]}.{name[:100]}")
         raise CheckpointError("not-inspectable", f"has a pickle with an overlong global {text}")
+    if machine.protocol < 3:
+        module, name = _renamed(module, name)
     global_ = Global(module, name)
     return machine.imports.setdefault(global_, global_)
 
 
-def _line_global(machine: Machine) -> Global:
-    """The names of Python 2 are those of Python 3 as pickle translates them."""
-    module = text(line(machine, 4 * LONGEST_NAME))
-    name = text(line(machine, 4 * LONGEST_NAME))
+def _renamed(module: str, name: str) -> tuple[str, str]:
+    """A name of Python 2 as pickle translates it below protocol 3."""
     if (module, name) in _compat_pickle.NAME_MAPPING:
-        module, name = _compat_pickle.NAME_MAPPING[module, name]
-    elif module in _compat_pickle.IMPORT_MAPPING:
-        module = _compat_pickle.IMPORT_MAPPING[module]
-    return _named(machine, module, name)
+        return _compat_pickle.NAME_MAPPING[module, name]
+    return _compat_pickle.IMPORT_MAPPING.get(module, module), name
+
+
+def _line_global(machine: Machine) -> Global:
+    limit = LONGEST if machine.lenient else 4 * LONGEST_NAME
+    module = text(line(machine, limit))
+    return _named(machine, module, text(line(machine, limit)))
 
 
 def _global(machine: Machine) -> None:
@@ -168,6 +199,9 @@ def _global(machine: Machine) -> None:
 
 def _stack_global(machine: Machine) -> None:
     name, module = machine.stack.pop(), machine.stack.pop()
+    if machine.lenient and ObjectNode in (type(name), type(module)):
+        module = module if type(module) is str else "(computed)"
+        name = name if type(name) is str else "(computed)"
     if type(name) is not str or type(module) is not str:
         raise CheckpointError("damaged", "has a pickle with a global whose name is no text")
     machine.stack.append(_named(machine, module, name))
@@ -175,11 +209,16 @@ def _stack_global(machine: Machine) -> None:
 
 def _make(machine: Machine, function: Any, args: Any) -> None:
     if type(args) is not tuple:
+        if machine.lenient:
+            machine.stack.append(ObjectNode(function, (args,)))
+            return
         raise CheckpointError("damaged", "has a pickle that calls something with what is no tuple")
     if function == BYTES_MADE and len(args) == 2 and type(args[0]) is str and args[1] == "latin1":
         machine.stack.append(args[0].encode("latin1"))  # as protocol 2 writes bytes
-    else:
-        machine.stack.append(ObjectNode(function, args))
+        return
+    if function == STORAGE_MADE and args and type(args[0]) is bytes:
+        machine.nested.append(args[0])
+    machine.stack.append(ObjectNode(function, args))
 
 
 def _reduce(machine: Machine) -> None:
@@ -189,6 +228,9 @@ def _reduce(machine: Machine) -> None:
 
 def _newobj_ex(machine: Machine) -> None:
     kwargs, args, function = machine.stack.pop(), machine.stack.pop(), machine.stack.pop()
+    if machine.lenient:
+        machine.stack.append(ObjectNode(function, (args, kwargs)))
+        return
     if type(args) is not tuple or type(kwargs) is not dict:
         raise CheckpointError(
             "damaged", "has a pickle that makes an object with what are no arguments"
@@ -210,6 +252,8 @@ def _obj(machine: Machine) -> None:
 def _build(machine: Machine) -> None:
     state = machine.stack.pop()
     target = machine.stack[-1]
+    if machine.lenient:
+        return
     if type(target) is not ObjectNode or target.state is not None:
         text = "has a pickle with the opcode BUILD on what is no object, or for the second time"
         raise CheckpointError("not-inspectable", text)

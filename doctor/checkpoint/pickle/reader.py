@@ -6,6 +6,7 @@ itself is understood; EXT1, EXT2, EXT4, NEXT_BUFFER and READONLY_BUFFER refer to
 
 from __future__ import annotations
 
+import contextlib
 import struct
 from typing import NoReturn
 
@@ -40,12 +41,33 @@ MOST = 1024 * 1024 * 1024
 def read_pickle(data: bytes, at: int = 0) -> Pickled:
     """The pickle at `at`.
 
-    Raises CheckpointError: damaged, or not-inspectable with the opcode named.
+    Raises CheckpointError: damaged, or not-inspectable with the opcode named. Its `imports` are the
+    globals that an unpickler may ask for before it stops.
     """
     if len(data) - at > LARGEST:
         text = f"has a pickle of {len(data) - at:,} bytes, over the {LARGEST:,} that are read"
         raise CheckpointError("not-inspectable", text)
     machine = Machine(data, at)
+    try:
+        return _read(machine)
+    except CheckpointError as error:
+        machines = [machine]
+        for cuts in (True, False):
+            machines.append(Machine(data, at, lenient=True, cuts=cuts))
+            with contextlib.suppress(CheckpointError):
+                error.end = _read(machines[-1]).end
+        names = (name for each in machines for name in _imports(each))
+        error.imports = tuple(dict.fromkeys(names))
+        raise
+
+
+def _imports(machine: Machine) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(global_.text for global_ in machine.imports))
+
+
+def _read(machine: Machine) -> Pickled:
+    """Raises CheckpointError."""
+    data, at = machine.data, machine.at
     try:
         with gc_paused():
             _run(machine, min(ALLOWANCE + PER_BYTE * (len(data) - at), MOST))
@@ -63,10 +85,11 @@ def read_pickle(data: bytes, at: int = 0) -> Pickled:
         raise CheckpointError("damaged", "has a pickle that describes nothing")
     return Pickled(
         machine.stack[-1],
-        tuple(dict.fromkeys(global_.text for global_ in machine.imports)),
+        _imports(machine),
         machine.at,
         tuple(machine.persistent),
         machine.protocol,
+        tuple(machine.nested),
     )
 
 

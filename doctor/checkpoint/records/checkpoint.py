@@ -33,6 +33,17 @@ class Loading(Section, frozen=True, kw_only=True):
     """Globals that unpickling would import, "module.name"."""
     refused: tuple[str, ...] = ()
     """Of these, what torch.load(weights_only=True) refuses."""
+    executed: tuple[str, ...] = ()
+    """Of these, what torch.distributed.checkpoint imports by plain pickle, and that its files do
+    not hold usually."""
+    dangerous: tuple[str, ...] = ()
+    """Globals of any pickle, also of those beside the weights, that are known to run code."""
+    protocol: int = 0
+    """The highest protocol of the pickles; weights-only loading reads 2 alone."""
+    beside: dict[str, tuple[str, ...]] = {}
+    """Pickled files that hold neither weights nor optimizer's state -> globals that they name."""
+    unread: tuple[str, ...] = ()
+    """Files whose pickles could not be read to their ends, each with the reason."""
 
 
 class Tokenizer(Section, frozen=True, kw_only=True):

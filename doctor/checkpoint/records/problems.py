@@ -13,6 +13,7 @@ ProblemKind = Literal[
     "stale-index",
     "no-index",
     "stray",
+    "unknown-dtype",
     "twice",
     "over-limit",
     "not-inspectable",

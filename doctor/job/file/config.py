@@ -117,7 +117,7 @@ def _read(path: Path) -> tuple[str, os.stat_result]:
         data = file.read(LIMIT + 1)
     if len(data) > LIMIT:
         raise UserError(f"{path} exceeds the {LIMIT >> 20} MiB limit of a job file")
-    return data.decode("utf-8", "replace"), status
+    return data.decode("utf-8-sig", "replace"), status
 
 
 def _open_without_waiting(path: str, flags: int) -> int:
@@ -158,7 +158,7 @@ def _decode(path: Path, tables: dict[str, Any]) -> JobFile:
         raise UserError(f"{path}: {error}") from None
     directory = Path(os.path.abspath(path)).parent  # noqa: PTH100 - links are not resolved
     job = {
-        key: _absolute(directory, value) if key in PATHS else value
+        key: _absolute(directory, value) if key in PATHS and not _is_command(key, value) else value
         for key, value in decoded.job.items()
     }
     expect = decoded.expect
@@ -166,6 +166,11 @@ def _decode(path: Path, tables: dict[str, Any]) -> JobFile:
         disk = {_absolute(directory, name): size for name, size in expect.disk.items()}
         expect = msgspec.structs.replace(expect, disk=disk)
     return JobFile(str(path), job, expect, decoded.ignores, decoded.severity)
+
+
+def _is_command(key: str, name: str) -> bool:
+    """Whether it is the interpreter by its name on PATH: "python3.12"."""
+    return key == "python" and "/" not in name and name.startswith("python")
 
 
 def _absolute(directory: Path, name: str) -> str:

@@ -31,8 +31,27 @@ def message(error: str, data: Any, kinds: Mapping[str, Any]) -> str:
     """
     reason, _, at = error.partition(" - at `$")
     path = at.rstrip("`")
-    value = _value_at(data, path) or _enum_value(reason)
-    return f"{readable(path.lstrip('.')) or 'the file'}: {_expectation(reason, path, kinds)}{value}"
+    name, value = readable(path.lstrip(".")), _value_at(data, path)
+    if path.endswith("[...]") and (wrong := _wrong_item(reason, data, path)):
+        name, value = f'{name}."{shown(wrong[0], 60)}"', f": {shown(repr(wrong[1]), 60)}"
+    value = value or _enum_value(reason)
+    return f"{name or 'the file'}: {_expectation(reason, path, kinds)}{value}"
+
+
+def _wrong_item(reason: str, data: Any, path: str) -> tuple[str, Any] | None:
+    """The item of a table that the error is about, where msgspec names the table only."""
+    for name in re.findall(r"\w+", path):
+        data = data.get(name) if isinstance(data, dict) else None
+    regex = re.search(r"matching regex '(.*)'", reason)
+    for key, value in data.items() if isinstance(data, dict) else ():
+        text = isinstance(value, str)
+        if regex:
+            wrong = text and not re.search(regex[1].replace("\\\\", "\\"), value)
+        else:
+            wrong = repr(value) in reason if text else "`str`" in reason
+        if wrong:
+            return str(key), value
+    return None
 
 
 def readable(path: str) -> str:
@@ -57,10 +76,10 @@ def _expectation(reason: str, path: str, kinds: Mapping[str, Any]) -> str:
         return f"expected one of {', '.join(_literals(kinds.get(path, kinds[''])))}"
     if "date" in reason:
         return f"expected {EXPECTED['date']}"
-    if match := re.match(r"Expected `([^`]+)`(?: >= (\d+))?(?: of length (\d+))?", reason):
+    if match := re.match(r"Expected `([^`]+)`(?: ([<>]= \d+))?(?: of length (\d+))?", reason):
         types = [kind for kind in match[1].split(" | ") if kind != "null"]
         expected = " or ".join(EXPECTED.get(kind, kind) for kind in types)
-        expected += f" of {match[3]}" if match[3] else f" >= {match[2]}" if match[2] else ""
+        expected += f" of {match[3]}" if match[3] else f" {match[2]}" if match[2] else ""
         got = re.search(r"got `([^`]+)`", reason)
         return f"expected {expected}" + (f", got {GOT.get(got[1], got[1])}" if got else "")
     return reason

@@ -20,6 +20,11 @@ Severity = Literal["warn", "fail"]
 
 NOT_IN_FILE = ("working_dir", "budget", "omitted", "only", "skip")
 """Fields of Job and RunOptions that a job file cannot set."""
+FLAGS = (
+    *("annotate", "budget", "color", "config", "context", "facts", "fail_on", "format", "inject"),
+    *("no_redact", "only", "output", "quiet", "save_facts", "skip", "verbose"),
+)
+"""Flags that no key stands for."""
 COUNTS = ("params", "trainable")
 """Keys that may be written as text: 8B."""
 LISTS = ("attention", "expect_no_grad")
@@ -166,6 +171,9 @@ def _path(at: str, key: str) -> str:
 
 
 def _unknown_key(key: str, kind: Any, at: str) -> str:
+    if key.replace("-", "_") in FLAGS:
+        flag = key.replace("_", "-")
+        return f"{readable(_path(at, key))}: cannot be set in a job file; pass --{flag}"
     names = [field.name for field in msgspec.structs.fields(kind)]
     nearest = difflib.get_close_matches(key.replace("-", "_").casefold(), names, 1, 0.6)
     hint = f"did you mean {nearest[0]}?" if nearest else f"valid keys: {', '.join(names)}"

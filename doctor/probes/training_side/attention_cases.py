@@ -17,6 +17,8 @@ SEED = 22
 GIB = 1 << 30
 BUDGET = 4 * GIB
 """Upper bound in bytes for the reference of one case, and on a CPU for its inputs."""
+FREE_SHARE = 4
+"""On a GPU the reference uses at most this part of the free memory."""
 COPIES = 4
 """Matrices of scores in float64 that the reference holds at once."""
 WORK, WORK_OF_CPU = 10**13, 25 * 10**8
@@ -217,6 +219,13 @@ def select_heads(value: torch.Tensor, heads: Optional[List[int]]) -> torch.Tenso
     return flat if heads is None else flat[heads]
 
 
+def reference_bytes(device: torch.device) -> int:
+    """Bytes that the reference may use: a part of what is free, so that a small GPU has room."""
+    if device.type != "cuda":
+        return BUDGET
+    return min(BUDGET, int(torch.cuda.mem_get_info(device)[0]) // FREE_SHARE)
+
+
 def reference(case: Case, tensors: Inputs) -> Tuple[Dict[str, torch.Tensor], float]:
     """Output, dq, dk and dv of the compared heads in float64, and the lowest log-sum-exp."""
     home = torch.device("cpu") if tensors.q.device.type == "mps" else tensors.q.device
@@ -229,7 +238,7 @@ def reference(case: Case, tensors: Inputs) -> Tuple[Dict[str, torch.Tensor], flo
     q, upstream = wide(tensors.q), wide(split.transpose(1, 2))
     k, v = (wide(each.repeat_interleave(group, 1)) for each in (tensors.k, tensors.v))
     mask = None if tensors.mask is None else tensors.mask.to(home)
-    rows = max(1, BUDGET // (COPIES * 8 * len(q) * case.keys))
+    rows = max(1, reference_bytes(home) // (COPIES * 8 * len(q) * case.keys))
     exact = {name: torch.zeros_like(like) for name, like in zip(PARTS, (q, q, k, v))}
     lowest = torch.zeros(())
     for at in range(0, case.queries, rows):

@@ -17,8 +17,6 @@ subjects = wire.sibling("subjects")
 
 NotPossible = subjects.NotPossible
 
-FRESH_SEED = 67280421310721
-"""What torch's generators start with: code without a seed draws the same numbers again."""
 OTHER_BATCH = 22
 RATE = 0.1
 OFF: Dict[str, Tuple[str, ...]] = {
@@ -52,7 +50,6 @@ class Plan(NamedTuple):
     def build(self, **changes: Any) -> Any:
         """The subject, initialized as in a fresh process. Raises Stale if it is not a fresh one."""
         training_step.free_memory(self.device)
-        torch.manual_seed(FRESH_SEED)
         subject = subjects.build(self.subject, self.device, self.recipe, **changes)
         weights = list(subject.module.parameters())
         if any(hasattr(weight, BUILT_BEFORE) for weight in weights):

@@ -12,6 +12,8 @@ Descriptions, with the fields that `own_model` and `transformers_model` read:
 from __future__ import annotations
 
 import functools
+import random
+import sys
 from typing import Any, Callable, Dict, List, Optional
 
 import torch
@@ -26,6 +28,10 @@ CONTRACT = (
     "return (module, batch), where module(**batch) or module(*batch) gives the loss, "
     "or (module, batch, loss) with loss(module, batch)"
 )
+
+
+SEED = 67280421310721
+"""Set before every build, so that code without a seed draws the same numbers in each repetition."""
 
 
 class NotPossible(Exception):
@@ -43,8 +49,10 @@ def build(
     """The subject on the device, in train mode; its weights in bf16 for the recipe "pure-bf16".
 
     `seed` selects another batch, `eager` attention without a fused kernel. Raises NotPossible
-    if that cannot be done, and any error of the user's code.
+    if that cannot be done, and any error of the user's code. The generators of torch, random and
+    numpy are seeded first, on every build alike.
     """
+    seed_generators()
     if spec["kind"] == "small":
         changes = {} if seed is None else {"seed": seed}
         return small_model.subject(device, recipe, eager=eager, **changes)
@@ -53,6 +61,15 @@ def build(
         attend_eagerly(subject.module)
     subject.module.train()
     return subject
+
+
+def seed_generators() -> None:
+    """Seed torch, random and, if something has imported it, numpy."""
+    torch.manual_seed(SEED)
+    random.seed(SEED)
+    numpy = sys.modules.get("numpy")
+    if numpy is not None:
+        numpy.random.seed(SEED % 2**32)
 
 
 MAKERS = {"factory": "own_model", "hf": "transformers_model"}

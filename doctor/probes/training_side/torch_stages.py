@@ -2,8 +2,9 @@
 
     python torch_stages.py FD
 
-The import is answered without a request: {"version": Python's, "torch": {machine.Torch}}. Records
-are those of doctor.facts. Then one JSON line on stdin per request, one answer each:
+First, without a request: the note {"version": Python's, "pip": true}, and once torch is imported
+the answer {"torch": {machine.Torch}}. Records are those of doctor.facts. Then one JSON line on
+stdin per request, one answer each:
     {"stage": "devices"}              {"cuda": {machine.Cuda}}; no kernel is launched
     {"stage": "kernel", "index": 0}   {"kernel": {machine.Ended}}
     {"stage": "libraries"}            {"libraries": {...}, "sdp_priority": [...],
@@ -36,7 +37,7 @@ from __future__ import annotations
 
 import ctypes
 import functools
-import importlib.util
+import importlib.machinery
 import os
 import platform
 import re
@@ -65,7 +66,9 @@ def ended(start: float, error: Optional[BaseException] = None) -> Dict[str, Any]
 
 def interpreter() -> Dict[str, Any]:
     """What is known before torch is imported, and needed if that fails."""
-    pip = importlib.util.find_spec("pip") is not None
+    # importlib.util.find_spec("pip") makes setuptools switch its distutils off, which breaks
+    # torch.compile before Python 3.12.
+    pip = importlib.machinery.PathFinder.find_spec("pip") is not None
     return {"version": platform.python_version(), "pip": pip}
 
 

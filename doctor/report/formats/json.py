@@ -18,6 +18,7 @@ from doctor.job.expect import Expect
 from doctor.job.job import Job
 from doctor.judge.check import Check, Finding, Owner, Status
 from doctor.judge.sources import SOURCES
+from doctor.report.origin import origin_of
 from doctor.report.report import Outcome, Report
 
 SCHEMA_VERSION: Literal[1] = 1
@@ -93,12 +94,25 @@ class ReportRecord(msgspec.Struct, frozen=True, kw_only=True):
     """The job file that was used, "" for none."""
     notes: tuple[str, ...]
     """What was left out or not used, and why."""
+    started: str | None
+    """When the examination began, in UTC: 2026-01-31T09:05:00Z; null if it is not known."""
+    command: str | None
+    """The command line of the examination, without secrets."""
+    host: str | None
+    """The host's name with --no-redact, else null."""
+    gpus: tuple[str, ...]
+    """The name of each GPU of the job."""
+    driver: str | None
+    torch: str | None
+    stages: dict[str, float]
+    """Activity -> seconds."""
 
 
 def render(report: Report) -> str:
     """The report as indented JSON in ASCII."""
     interpreter = report.facts.interpreter
     job = _job(report.facts)
+    origin, examination = origin_of(report.facts), report.facts.examination
     record = ReportRecord(
         schema_version=SCHEMA_VERSION,
         doctor=__version__,
@@ -111,6 +125,13 @@ def render(report: Report) -> str:
         seconds=round(report.facts.seconds, 3),
         config=report.config,
         notes=report.notes,
+        started=origin.started,
+        command=origin.command,
+        host=origin.host,
+        gpus=origin.gpus,
+        driver=origin.driver,
+        torch=origin.torch,
+        stages=examination.stages if examination else {},
     )
     return _dump(msgspec.to_builtins(record))
 

@@ -12,6 +12,7 @@ from xml.etree import ElementTree as ET
 
 from doctor import __version__
 from doctor.judge.check import Finding, Status
+from doctor.report.origin import origin_of
 from doctor.report.phrases import remedy, summary
 from doctor.report.report import Report
 
@@ -37,8 +38,10 @@ def render(report: Report) -> str:
         "time": f"{report.facts.seconds:.3f}",
     }
     suite.attrib.update(totals)
+    suite.attrib.update(_origin(report))
     root = ET.Element("testsuites", suite.attrib)
-    root.attrib.pop("skipped")  # the schema has it on the suite only
+    for name in ("skipped", "timestamp", "hostname"):  # the schema has them on the suite only
+        root.attrib.pop(name, None)
     root.append(suite)
     ET.indent(root)
     text: str = ET.tostring(root, "us-ascii", xml_declaration=False).decode()
@@ -46,12 +49,23 @@ def render(report: Report) -> str:
 
 
 def _properties(report: Report) -> dict[str, str]:
+    origin = origin_of(report.facts)
+    known = {"command": origin.command, "driver": origin.driver, "torch": origin.torch}
     return {
         "doctor": __version__,
         "verdict": str(report.outcome),
         "next": report.next_action,
         "exit_code": str(report.exit_code),
+        "gpus": ", ".join(origin.gpus),
+        **{name: value for name, value in known.items() if value},
     }
+
+
+def _origin(report: Report) -> dict[str, str]:
+    """Attributes of the suite that are known."""
+    origin = origin_of(report.facts)
+    known = {"timestamp": origin.started, "hostname": origin.host}
+    return {name: _allowed(value) for name, value in known.items() if value}
 
 
 def _case(suite: ET.Element, finding: Finding, report: Report, number: int) -> None:

@@ -18,6 +18,7 @@ from doctor.judge import catalog
 from doctor.judge.check import Check, Finding, Status
 from doctor.judge.sources import SOURCES
 from doctor.report.locations import Location, locate
+from doctor.report.origin import origin_of
 from doctor.report.phrases import remedy
 from doctor.report.report import Report
 
@@ -39,12 +40,28 @@ def render(report: Report) -> str:
                 "rules": [_rule(check) for check in catalog.CHECKS],
             }
         },
-        "invocations": [{"executionSuccessful": True, "exitCode": report.exit_code}],
+        "invocations": [_invocation(report)],
         "results": list(_results(report, rules)),
         "columnKind": "unicodeCodePoints",
         "properties": {"verdict": str(report.outcome), "next": report.next_action},
     }
     return json.dumps({"$schema": SCHEMA, "version": "2.1.0", "runs": [run]}, indent=2)
+
+
+def _invocation(report: Report) -> dict[str, Any]:
+    origin = origin_of(report.facts)
+    known = {
+        "startTimeUtc": origin.started,
+        "commandLine": origin.command,
+        "machine": origin.host,
+    }
+    machine = {"gpus": list(origin.gpus), "driver": origin.driver, "torch": origin.torch}
+    return {
+        "executionSuccessful": True,
+        "exitCode": report.exit_code,
+        **{name: value for name, value in known.items() if value},
+        "properties": {**machine, "seconds": round(report.facts.seconds, 3)},
+    }
 
 
 def _rule(check: Check) -> dict[str, Any]:
@@ -92,11 +109,10 @@ def _result(
 
 
 def _physical(location: Location, uri: str) -> dict[str, Any]:
-    """Only text files have lines; the first one where none is known."""
-    physical: dict[str, Any] = {"artifactLocation": {"uri": uri}}
-    if location.path.endswith(TEXT):
-        physical["region"] = {"startLine": location.line or 1}
-    return physical
+    """The line of a text file, the first one where none is known, or the start of another file."""
+    text = location.path.endswith(TEXT)
+    region = {"startLine": location.line or 1} if text else {"byteOffset": 0, "byteLength": 0}
+    return {"artifactLocation": {"uri": uri}, "region": region}
 
 
 def address(path: str, working_dir: str) -> str:

@@ -178,7 +178,8 @@ def _cell(trial: Trial | None, case: AttentionCase, attention: Attention, torch:
         return el("td", "refuses", class_="none", title=trial.refused)
     default = attention.defaults.get(f"{case.name}/{trial.dtype}") == trial.backend
     mark = el("strong", "default: ") if default else ""
-    correct = not defect(trial, case, parsed_version(torch), strict=True)
+    version = parsed_version(torch)
+    correct = not defect(trial, case, version, strict=True, device=attention.device)
     return el("td", mark, _outcome(trial, correct), class_="good" if correct else "bad")
 
 

@@ -215,7 +215,13 @@ def _folded(members: list[Finding]) -> Markup:
         "details",
         _summary(first, f"{first.check.code}-{members[-1].check.code[3:]}"),
         el("ul", rows, class_="inside"),
+        class_=_css(first),
     )
+
+
+def _css(finding: Finding) -> str:
+    """Details of checks that passed or were skipped stay closed on paper."""
+    return "done" if finding.status in (Status.PASS, Status.SKIP) else "open"
 
 
 def _summary(finding: Finding, name: str) -> Markup:
@@ -237,7 +243,8 @@ def _check(finding: Finding, annotate: bool) -> Markup:
     if annotate and finding.limits:
         inside.append(el("p", el("strong", "Limitations: "), limitations(finding.limits)))
     head = _summary(finding, f"{check.code} {check.slug}")
-    return el("details", head, el("div", inside, _cited(finding.sources), class_="inside"))
+    content = el("div", inside, _cited(finding.sources), class_="inside")
+    return el("details", head, content, class_=_css(finding))
 
 
 def _badge(status: Status) -> Markup:

@@ -1,0 +1,56 @@
+"""Standard streams that are always open, and that a reader may close early."""
+
+from __future__ import annotations
+
+import io
+import os
+import sys
+from typing import TextIO
+
+
+def open_standard_streams() -> None:
+    """Open closed streams on /dev/null, and make output to a closed pipe vanish silently.
+
+    A pipe to a probe would otherwise take the number of a closed stream.
+    """
+    null = os.open(os.devnull, os.O_RDWR)
+    while null <= 2:
+        null = os.open(os.devnull, os.O_RDWR)
+    os.close(null)
+    sys.stdin = sys.stdin or open(0, closefd=False)  # noqa: SIM115 - open for the whole run
+    sys.stdout = _tolerant(sys.stdout or open(1, "w", closefd=False))  # noqa: SIM115
+    sys.stderr = _tolerant(sys.stderr or open(2, "w", closefd=False))  # noqa: SIM115
+
+
+def flush() -> None:
+    """Flush stdout, so that nothing can fail when Python exits."""
+    try:
+        sys.stdout.flush()
+    except OSError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+class _Tolerant(io.FileIO):
+    """A descriptor; what is written after its reader has closed it is dropped."""
+
+    def write(self, data: bytes, /) -> int | None:  # type: ignore[override]
+        try:
+            return super().write(data)
+        except BrokenPipeError:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), self.fileno())
+            return len(data)
+
+
+def _tolerant(stream: TextIO) -> TextIO:
+    """The stream, written through `_Tolerant`: typer and rich exit with 1 for a closed pipe."""
+    if stream.isatty():
+        return stream
+    stream.flush()
+    raw = _Tolerant(stream.fileno(), "w", closefd=False)
+    return io.TextIOWrapper(
+        io.BufferedWriter(raw),  # type: ignore[type-var]
+        encoding=stream.encoding,
+        errors=stream.errors,
+        line_buffering=getattr(stream, "line_buffering", False),
+        write_through=getattr(stream, "write_through", False),
+    )

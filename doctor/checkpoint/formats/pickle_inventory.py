@@ -1,0 +1,213 @@
+"""Every pickle of a file with the globals that it names, whether or not the file is whole.
+
+The readers of tensors stop where a file is damaged. A loader that unpickles has by then executed
+what lies before the damage, so the globals are listed here without any of the readers' conditions.
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+import zlib
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+
+from doctor._util.units import shown
+from doctor.checkpoint.errors import CheckpointError
+from doctor.checkpoint.formats.torch_zip import LOCAL, Record, read_entries
+from doctor.checkpoint.io.file_type import LOOK
+from doctor.checkpoint.io.files import Source, prefetch
+from doctor.checkpoint.pickle.reader import LARGEST, read_pickle
+
+ZIP = b"PK\x03\x04"
+MAGIC = 0x1950A86A20F9469CFC6C
+IN_A_ROW = 5
+"""Pickles at the beginning of a file in torch's legacy form."""
+
+FIRST = 1024 * 1024
+"""Read at once: the pickles of most files are shorter."""
+
+DEEPEST = 8
+"""Files inside pickles inside files."""
+
+MOST_RECORDS = 1_000
+
+MOST_LOST, LOST = 5_000, 4 * 1024 * 1024
+"""Records of a zip without a directory, and bytes of each pickle that are read there."""
+
+_OTHER_FORMATS = (
+    b"GGUF",
+    b"\x89HDF\r\n",
+    b"\x1f\x8b",
+    b"\x28\xb5\x2f\xfd",
+    b"version https://git-",
+)
+_PICKLED = re.compile(rb"\x80[\x00-\x05]")
+_DEFLATED = 8
+
+
+@dataclass(slots=True)
+class Inventory:
+    """The pickles of one file."""
+
+    file: str
+    pickles: int = 0
+    imports: dict[str, None] = field(default_factory=dict)
+    """Globals that they name, "module.name"."""
+    protocol: int = 0
+    """The highest."""
+    incomplete: str = ""
+    """Why they could not be read to their ends, to follow the file's name; "" where they were."""
+
+    def break_off(self, reason: str) -> None:
+        """Keep the first reason."""
+        self.incomplete = self.incomplete or reason
+
+
+def take_inventory(source: Source, file: str) -> Inventory:
+    """All pickles of an open file; none where it is of another format. Never raises."""
+    inventory = Inventory(file)
+    _look(source, inventory, 0)
+    return inventory
+
+
+def nested_inventory(files: Iterable[bytes], file: str) -> Inventory:
+    """The pickles of files of torch.save that a pickle of `file` holds as bytes."""
+    inventory = Inventory(file)
+    for data in files:
+        _look(_Memory(data), inventory, 1)
+    return inventory
+
+
+@dataclass(frozen=True, slots=True)
+class _Memory:
+    """Bytes as a file."""
+
+    data: bytes
+
+    @property
+    def size(self) -> int:
+        return len(self.data)
+
+    def read(self, size: int, offset: int) -> bytes:
+        return self.data[offset : offset + size]
+
+
+def _look(source: Source, inventory: Inventory, depth: int) -> None:
+    if depth >= DEEPEST:
+        inventory.break_off(f"has files of torch.save more than {DEEPEST} deep in each other")
+        return
+    try:
+        first = source.read(min(LOOK, source.size), 0)
+        if first.startswith(ZIP):
+            _archive(source, inventory, depth)
+        elif not first.startswith(_OTHER_FORMATS):
+            _in_a_row(source, inventory, depth)
+    except CheckpointError as error:
+        inventory.break_off(error.text)
+
+
+def _in_a_row(source: Source, inventory: Inventory, depth: int) -> None:
+    """The pickle at the beginning, and those behind it in torch's legacy form."""
+    data = source.read(min(FIRST, source.size), 0)
+    if source.size > len(data) and not _ends_within(data):
+        data = source.read(min(LARGEST, source.size), 0)
+    at = 0
+    for number in range(IN_A_ROW):
+        try:
+            pickled = read_pickle(data, at)
+        except CheckpointError as error:
+            if number == 0 and not (error.imports or _PICKLED.match(data)):
+                return  # no pickle: an unpickler stops before it imports anything
+            inventory.pickles += 1
+            inventory.imports |= dict.fromkeys(error.imports)
+            inventory.break_off(error.text)
+            if not error.end:
+                return
+            at = error.end
+            continue
+        inventory.pickles += 1
+        inventory.imports |= dict.fromkeys(pickled.imports)
+        inventory.protocol = max(inventory.protocol, pickled.protocol)
+        for nested in pickled.nested:
+            _look(_Memory(nested), inventory, depth + 1)
+        at = pickled.end
+        if number == 0 and pickled.value != MAGIC:
+            return
+
+
+def _ends_within(data: bytes) -> bool:
+    """Whether all pickles in a row end within the beginning of a file."""
+    at = 0
+    try:
+        for number in range(IN_A_ROW):
+            pickled = read_pickle(data, at)
+            at = pickled.end
+            if number == 0 and pickled.value != MAGIC:
+                return True
+    except CheckpointError as error:
+        return at == 0 and not (error.imports or _PICKLED.match(data))
+    return True
+
+
+def _archive(source: Source, inventory: Inventory, depth: int) -> None:
+    """The pickles of a zip, by its directory; by the records themselves where that is broken."""
+    try:
+        entries = read_entries(source)
+    except CheckpointError as error:
+        inventory.break_off(error.text)
+        entries = list(itertools.islice(_local_records(source), MOST_LOST))
+    pickles = [(name, record) for name, record in entries if name.lower().endswith(".pkl")]
+    if len(pickles) > MOST_RECORDS:
+        inventory.break_off(f"is a zip with {len(pickles):,} pickles")
+    prefetch(source, [(record.header, record.header + 256) for _, record in pickles])
+    for name, record in pickles[:MOST_RECORDS]:
+        inventory.pickles += 1
+        _record(source, name, record, inventory, depth)
+
+
+def _record(source: Source, name: str, record: Record, inventory: Inventory, depth: int) -> None:
+    try:
+        data = _bytes(source, record)
+        pickled = read_pickle(data)
+    except CheckpointError as error:
+        inventory.imports |= dict.fromkeys(error.imports)
+        inventory.break_off(f"{error.text}, in {shown(name)}")
+        return
+    inventory.imports |= dict.fromkeys(pickled.imports)
+    inventory.protocol = max(inventory.protocol, pickled.protocol)
+    for nested in pickled.nested:
+        _look(_Memory(nested), inventory, depth + 1)
+
+
+def _bytes(source: Source, record: Record) -> bytes:
+    """What a record holds, whatever else its headers say. Raises CheckpointError."""
+    local = source.read(LOCAL.size, record.header)
+    if len(local) != LOCAL.size or not local.startswith(ZIP):
+        raise CheckpointError("damaged", "has a zip directory that points to no record")
+    length, extra = LOCAL.unpack(local)[-2:]
+    begin = record.header + LOCAL.size + length + extra
+    data = source.read(min(max(record.packed, record.size), LARGEST), begin)
+    if record.method != _DEFLATED:
+        return data
+    try:
+        return zlib.decompressobj(-15).decompress(data, LARGEST)
+    except zlib.error:
+        raise CheckpointError("damaged", "has a compressed pickle that is damaged") from None
+
+
+def _local_records(source: Source) -> Iterator[tuple[str, Record]]:
+    """Records by their own headers, in a file without a directory that can be used.
+
+    Their sizes may be damaged too: each is taken to go on, and its pickle says where it ends.
+    """
+    data = source.read(min(LARGEST, source.size), 0)
+    at = data.find(ZIP)
+    while at >= 0:
+        following = data.find(b"PK", at + 4)
+        if at + LOCAL.size <= len(data):
+            _, _, flags, method, *_, length, _ = LOCAL.unpack_from(data, at)
+            name = data[at + LOCAL.size : at + LOCAL.size + length].decode("utf-8", "replace")
+            room = min(len(data) - at, LOST)
+            yield name, Record(at, room, flags, method, room)
+        at = data.find(ZIP, following) if following >= 0 else -1

@@ -1,0 +1,51 @@
+"""When a run was started, with which command, and where its time went."""
+
+from __future__ import annotations
+
+import datetime
+import sys
+import time
+from collections.abc import Callable
+
+from doctor._util.units import printable
+from doctor.facts.machine import Examination
+from doctor.report.redaction import without_secrets
+
+
+class Record:
+    """The start of a run, and its activities as they are reported."""
+
+    def __init__(self) -> None:
+        self._started = datetime.datetime.now(datetime.UTC)
+        self._activity = "starting"
+        self._since = time.monotonic()
+        self._stages: dict[str, float] = {}
+
+    def timed(self, report_progress: Callable[[str], None]) -> Callable[[str], None]:
+        """The same function, which also ends the activity before."""
+
+        def report(activity: str) -> None:
+            self._enter(activity)
+            report_progress(activity)
+
+        return report
+
+    def _enter(self, activity: str) -> None:
+        now = time.monotonic()
+        spent = self._stages.get(self._activity, 0.0) + now - self._since
+        self._stages[self._activity] = round(spent, 3)
+        self._activity, self._since = activity, now
+
+    def close(self) -> Examination:
+        """The record, when the examination is over."""
+        self._enter("")
+        return Examination(
+            started=f"{self._started:%Y-%m-%dT%H:%M:%SZ}",
+            command=command_line(),
+            stages=self._stages,
+        )
+
+
+def command_line() -> tuple[str, ...]:
+    """The words of this process's command line, without secrets."""
+    return ("doctor", *(without_secrets(printable(word)) for word in sys.argv[1:]))

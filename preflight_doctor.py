@@ -1,0 +1,40 @@
+"""The command `doctor`, outside the package `doctor`.
+
+Another distribution on PyPI, named doctor, installs a package of the same name. Where its files
+replaced this one's, nothing inside the package runs any more.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+
+
+def main() -> None:
+    """Run the command line; see `doctor.__main__`."""
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        signal.signal(signal.SIGINT, lambda signum, frame: os._exit(130))  # until main is imported
+    try:
+        from doctor.__main__ import main as run
+    except Exception:
+        if message := _namesake():
+            print(message, file=sys.stderr)
+            sys.exit(2)
+        raise
+    run()
+
+
+def _namesake() -> str:
+    """What to do about the distribution `doctor`, "" if it is not installed."""
+    from importlib.metadata import PackageNotFoundError, version
+
+    try:
+        namesake = f"doctor {version('doctor')}"
+    except PackageNotFoundError:
+        return ""
+    return (
+        f"doctor: the distribution {namesake} is installed in this environment and its package has "
+        "the same name; run: python -m pip uninstall doctor, then: python -m pip install "
+        "--force-reinstall preflight-doctor (or install preflight-doctor with pipx)"
+    )

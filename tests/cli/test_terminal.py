@@ -1,0 +1,70 @@
+"""The console report on a real (pseudo) terminal: escape sequences and width."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import pty
+import struct
+import subprocess
+import sys
+import termios
+
+import pytest
+from recorded import machine_file
+
+from doctor.report.lines import Line
+
+
+def on_terminal(*flags: str, columns: int = 100, **env: str) -> str:
+    """What `doctor report` prints to a terminal."""
+    reading, writing = pty.openpty()
+    fcntl.ioctl(writing, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
+    drop = ("COLUMNS", "NO_COLOR", "FORCE_COLOR", "TERM")
+    inherited = {name: value for name, value in os.environ.items() if name not in drop}
+    command = [sys.executable, "-m", "doctor", "report", str(machine_file("v100_torch2.11"))]
+    process = subprocess.Popen(
+        [*command, *flags], stdout=writing, env=inherited | {"TERM": "xterm-256color"} | env
+    )
+    os.close(writing)
+    output = b""
+    try:
+        while chunk := os.read(reading, 65536):
+            output += chunk
+    except OSError:  # Linux: the other side is closed
+        pass
+    os.close(reading)
+    assert process.wait() == 1
+    return output.decode().replace("\r\n", "\n")
+
+
+def test_a_terminal_gets_colour() -> None:
+    assert "\x1b[" in on_terminal()
+
+
+@pytest.mark.parametrize(
+    ("flags", "env"), [(("--color", "never"), {}), ((), {"NO_COLOR": "1"}), ((), {"TERM": "dumb"})]
+)
+def test_without_colour_there_is_no_escape_sequence(
+    flags: tuple[str, ...], env: dict[str, str]
+) -> None:
+    """Neither for bold nor for dim."""
+    text = on_terminal(*flags, **env)
+    assert "\x1b" not in text
+    assert "FIX: " in text
+
+
+@pytest.mark.parametrize("columns", [40, 60, 79])
+def test_every_line_fits_a_narrow_terminal(columns: int) -> None:
+    """Longer words, such as addresses, and the heads of findings are not broken."""
+    lines = on_terminal("--color", "never", columns=columns).splitlines()
+    assert not [line for line in lines if len(line) > columns and len(line.split()) > 3]
+
+
+@pytest.mark.parametrize("width", [10, 40, 60, 79, 100])
+def test_wrapped_lines_hold_all_words(width: int) -> None:
+    line = Line("  FAIL TOR003 torch-runs-on-gpu  ", "a word " * 30, hang=14)
+    parts = line.wrapped(width)
+    assert " ".join(" ".join(parts).split()) == ("a word " * 30).strip()
+    indent = line.indent_at(width)
+    assert all(len(part) + indent <= max(width, 20) for part in parts[1:])
