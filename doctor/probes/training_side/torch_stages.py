@@ -21,7 +21,8 @@ stdin per request, one answer each:
     {"stage": "load", "device": "cuda:0"}           {"load": fields of load.Load}
     {"stage": "host copies", "device": "cuda:0"}    {"load": its fields about the host}
     {"stage": "reduce", "device": "cuda:0", "backend": "nccl", "rank": 0, "ranks": 2,
-     "store": path, "within": seconds} {"reduce": {"wrong": elements, "rate": bytes per second}}
+     "store": path, "within": seconds, "notes": seconds}
+                                      {"reduce": {"wrong": elements, "rate": bytes per second}}
     {"stage": "attention", ...}       {"cut_short": ""}, and the notes of attention_trial.py
     {"stage": "own"}, {"stage": "lora"}, {"stage": "compiled"}
                                       the user's own training: own_stages.py, lora_orders.py,
