@@ -90,7 +90,7 @@ def run_action(directory: Path, **variables: str) -> subprocess.CompletedProcess
     step = action()["runs"]["steps"][0]
     assert step["run"] == 'bash "$GITHUB_ACTION_PATH/docs/recipes/action.sh"'
     source = directory / "action"  # pip builds in the source directory
-    for name in ("pyproject.toml", "README.md", "LICENSE", "action.yml"):
+    for name in ("pyproject.toml", "README.md", "LICENSE", "action.yml", "preflight_doctor.py"):
         source.mkdir(exist_ok=True)
         shutil.copy(ROOT / name, source)
     for name in ("checks", "doctor", "docs/recipes"):

@@ -117,12 +117,14 @@ def test_github_receives_the_summary_and_outputs(tmp_path: Path) -> None:
     step.write_text("# earlier\n")
     flags = ("--format", "github", "--output", "html=page.html")
     environ = {"GITHUB_STEP_SUMMARY": str(step), "GITHUB_OUTPUT": str(out)}
-    done = doctor("report", machine("t4"), *flags, cwd=tmp_path, **environ)
+    done = doctor("report", machine("throttled"), *flags, cwd=tmp_path, **environ)
     assert done.returncode == 0
     assert step.read_text().startswith("# earlier\n## doctor: ✅ READY with warnings\n")
     assert "verdict<<" in out.read_text()
     assert "\npage.html\n" in out.read_text()
-    plain = doctor("report", machine("t4"), cwd=tmp_path, GITHUB_OUTPUT=str(tmp_path / "none"))
+    plain = doctor(
+        "report", machine("throttled"), cwd=tmp_path, GITHUB_OUTPUT=str(tmp_path / "none")
+    )
     assert plain.returncode == 0
     assert not (tmp_path / "none").exists()
 
