@@ -37,6 +37,8 @@ PER_BYTE = 32
 MOST = 1024 * 1024 * 1024
 """Bytes of memory that no pickle may take."""
 
+TOO_MUCH = "has a pickle that makes more than a checkpoint does"
+
 
 def read_pickle(data: bytes, at: int = 0) -> Pickled:
     """The pickle at `at`.
@@ -51,16 +53,24 @@ def read_pickle(data: bytes, at: int = 0) -> Pickled:
     try:
         return _read(machine)
     except CheckpointError as error:
-        machines = [machine]
-        ends: dict[int, None] = {}
-        for cuts in (True, False):
-            machines.append(Machine(data, at, lenient=True, cuts=cuts))
-            with contextlib.suppress(CheckpointError):
-                ends[_read(machines[-1]).end] = None
-        error.ends = tuple(ends)
-        names = (name for each in machines for name in _imports(each))
-        error.imports = tuple(dict.fromkeys(names))
+        names, ends = dict.fromkeys(_imports(machine)), dict[int, None]()
+        machine.release()
+        if error.text != TOO_MUCH:  # else the same opcodes would take the same memory again
+            _read_on(data, at, names, ends)
+        error.ends, error.imports = tuple(ends), tuple(names)
         raise
+
+
+def _read_on(data: bytes, at: int, names: dict[str, None], ends: dict[int, None]) -> None:
+    """Add what an unpickler may ask for where this reader stops, and where it may end."""
+    for cuts in (True, False):
+        machine = Machine(data, at, lenient=True, cuts=cuts)
+        with contextlib.suppress(CheckpointError):
+            ends[_read(machine).end] = None
+        names.update(dict.fromkeys(_imports(machine)))
+        machine.release()
+        if not machine.frame_end:  # without frames, `cuts` changes nothing
+            return
 
 
 def _imports(machine: Machine) -> tuple[str, ...]:
@@ -106,9 +116,7 @@ def _run(machine: Machine, budget: int) -> None:
         machine.at += 1
         budget -= costs[code]
         if budget < 0:
-            raise CheckpointError(
-                "not-inspectable", "has a pickle that makes more than a checkpoint does"
-            )
+            raise CheckpointError("not-inspectable", TOO_MUCH)
         handlers[code](machine)
     machine.at += 1
 

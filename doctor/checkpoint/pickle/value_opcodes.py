@@ -59,6 +59,11 @@ class Machine:
         """Files of torch.save inside the pickle: what plain pickle makes of a tensor's storage."""
         self.protocol = 0
 
+    def release(self) -> None:
+        """Free what was read, which may be as much as a pickle may take."""
+        for records in (self.stack, self.below, self.memo, self.persistent, self.nested):
+            records.clear()
+
 
 Handler = Callable[[Machine], None]
 
