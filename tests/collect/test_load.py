@@ -23,7 +23,7 @@ from doctor.collect.child import CUT_OFF, PROBES, Answer
 from doctor.collect.children import Children
 from doctor.collect.left_out import from_load
 from doctor.collect.torch_child import TorchChild, run_kernels
-from doctor.collect.workers import Siblings, Worker
+from doctor.collect.workers import Siblings, Worker, end, start_workers
 from doctor.facts.facts import Facts, decode, encode
 from doctor.facts.load import Load, Watched
 from doctor.facts.machine import Cuda, Driver, Gpu, Host, Interpreter, Slice, Torch, TorchGpu
