@@ -235,7 +235,8 @@ def test_cuda_that_does_not_start_in_torch_is_a_failure(libraries: Path, tmp_pat
     expected = {"DRV001": "pass", "GPU001": "fail", "SMK001": "unknown", "TOR004": "unknown"}
     assert run.of(expected) == expected
     assert "unknown error" in run.findings["GPU001"]["summary"]
-    assert (run.code, run.verdict, run.counts.imports) == (1, "fix", 1)
+    assert (run.code, run.verdict) == (1, "fix")
+    assert run.counts.imports <= 2  # that of the second GPU begins early and may not end
     assert not {stage for stage in run.stages if stage.startswith("matmul")}
 
 
