@@ -67,6 +67,7 @@ NOT_ZERO = Check(
     judge=observed("GRD004", enough("norms", 1, "{n} gradient norms, not 0 for long", READ)),
     limits="that every parameter has a gradient that is not 0.",
     sources=("ps-P10", "ps-P18", "fnr-gradients", "trl-3857"),
+    after=("GRD009",),
 )
 
 CLEARED = Check(

@@ -57,7 +57,10 @@ def _alarmed(
     return verdict(summary, fix=fixes.get(alarm.cause))
 
 
-Count = Literal["steps", "losses", "norms", "rates", "looks", "effective", "gradients"]
+Count = Literal[
+    "steps", "losses", "norms", "rates", "effective", "skipped", "tracked", "gradients", "moved",
+    "zeros", "zeros_moved", "vectors", "vectors_moved", "half",
+]  # fmt: skip
 
 
 def total(guard: Guarded, count: Count) -> int:
@@ -65,16 +68,11 @@ def total(guard: Guarded, count: Count) -> int:
     return max((getattr(process.counts, count) for process in guard.processes), default=0)
 
 
-def enough(
-    count: Count, least: int, passed: str, missing: str, *, weights: bool = False
-) -> Coverage:
-    """Pass with at least that many, else unknown. `passed` may contain {n}.
-
-    `weights`: the check compares weights, which must be finite.
-    """
+def enough(count: Count, least: int, passed: str, missing: str) -> Coverage:
+    """Pass with at least that many, else unknown. `passed` may contain {n}."""
 
     def coverage(guard: Guarded) -> Verdict:
-        if reason := cut_off(guard) or (weights and spoiled(guard)):
+        if reason := cut_off(guard):
             return unknown(reason)
         number = total(guard, count)
         if number >= least:

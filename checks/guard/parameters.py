@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from doctor.checks.checkpoint.norm_causes import MASTER_FIX, NO_GRADIENT_FIX
-from doctor.checks.guard.observed import any_process, cut_off, enough, observed, spoiled, total
+from doctor.checks.guard.observed import cut_off, observed, spoiled, total
 from doctor.facts.guard import Guarded
 from doctor.judge.check import Check, Owner, Verdict, ok, skip, unknown
 
@@ -13,21 +13,31 @@ NOT_APPLIED = (
     "(EMA, offloading), and an optimizer that works on a copy."
 )
 FIXES = {"rounding": MASTER_FIX, "gradient": NO_GRADIENT_FIX, "not-applied": NOT_APPLIED}
-COMPARED = "comparisons of the parameters with their start"
+ENOUGH = 20
+"""Steps from which unchanged weights mean something. Our own number."""
+
+
+def _too_early(guard: Guarded) -> str:
+    """Why the comparisons show nothing yet, "" if they do."""
+    if reason := cut_off(guard) or spoiled(guard):
+        return reason
+    steps = total(guard, "effective")
+    if steps < ENOUGH:
+        return f"{steps} steps that should change weights; at least {ENOUGH} required"
+    if not total(guard, "gradients"):
+        return "no sampled weight had a gradient that is not 0"
+    return ""
 
 
 def _ones(guard: Guarded) -> Verdict:
-    if reason := cut_off(guard) or spoiled(guard):
-        return unknown(reason)
-    if not any_process(guard, lambda process: bool(process.counts.vectors)):
+    vectors, moved = total(guard, "vectors"), total(guard, "vectors_moved")
+    if not vectors and not cut_off(guard):
         return skip("no trainable parameter has one dimension, as with LoRA or FSDP1")
-    if total(guard, "effective") < 20:
-        return unknown(
-            f"{total(guard, 'effective')} steps that should change weights; at least 20 required"
-        )
-    ones = max(process.counts.ones for process in guard.processes)
-    vectors = max(process.counts.vectors for process in guard.processes)
-    return ok(f"{vectors:,} parameters of one dimension changed, {ones:,} of them from 1.0")
+    if reason := _too_early(guard):
+        return unknown(reason)
+    if not moved:
+        return unknown(f"none of {vectors:,} parameters of one dimension has changed so far")
+    return ok(f"{moved:,} of {vectors:,} parameters of one dimension changed")
 
 
 ONES = Check(
@@ -53,6 +63,16 @@ ONES = Check(
     sources=("fnr-precision", "fnr-root", "fnr-fix", "bts-fix2", "ps-P17", "flame-47", "optimi"),
 )
 
+
+def _moved(guard: Guarded) -> Verdict:
+    if reason := _too_early(guard):
+        return unknown(reason)
+    moved, tracked = total(guard, "moved"), total(guard, "tracked")
+    if not moved:
+        return unknown(f"none of {tracked:,} parameters has changed so far")
+    return ok(f"{moved:,} of {tracked:,} parameters changed")
+
+
 MOVE = Check(
     code="GRD007",
     slug="weights-move",
@@ -66,11 +86,7 @@ MOVE = Check(
     ),
     fix=NOT_APPLIED,
     owner=Owner.JOB,
-    judge=observed(
-        "GRD007",
-        enough("looks", 3, "the weights change in {n} comparisons", COMPARED, weights=True),
-        FIXES,
-    ),
+    judge=observed("GRD007", _moved, FIXES),
     limits="that the model that you save is the one that is trained.",
     sources=("fnr-optimizer", "accelerate-3256", "DeepSpeed-8415"),
 )
@@ -107,16 +123,14 @@ SURVIVE = Check(
 
 
 def _zeros(guard: Guarded) -> Verdict:
-    if reason := cut_off(guard) or spoiled(guard):
-        return unknown(reason)
-    zeros = max(process.counts.zeros for process in guard.processes)
-    if not zeros:
+    zeros, moved = total(guard, "zeros"), total(guard, "zeros_moved")
+    if not zeros and not cut_off(guard):
         return skip("no trainable parameter is initialized to 0.0")
-    if total(guard, "effective") < 20:
-        return unknown(
-            f"{total(guard, 'effective')} steps that should change weights; at least 20 required"
-        )
-    return ok(f"{zeros:,} parameters initialized to 0.0 change where they have a gradient")
+    if reason := _too_early(guard):
+        return unknown(reason)
+    if not moved:
+        return unknown(f"none of {zeros:,} parameters initialized to 0.0 had a gradient so far")
+    return ok(f"{moved:,} of {zeros:,} parameters initialized to 0.0 changed")
 
 
 ZEROS = Check(

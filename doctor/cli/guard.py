@@ -76,7 +76,7 @@ def _directory(out: Path | None) -> Path:
 
 def _has_records(path: Path) -> bool:
     try:
-        return any(FILE.fullmatch(name) for name in os.listdir(path))
+        return any(FILE.fullmatch(entry.name) for entry in path.iterdir())
     except FileNotFoundError:
         return False
     except OSError as error:

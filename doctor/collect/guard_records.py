@@ -7,7 +7,7 @@ import re
 import stat
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 
@@ -53,7 +53,7 @@ class _Step(msgspec.Struct, tag="step", tag_field="kind"):
 
 class _Alarm(msgspec.Struct, tag="alarm", tag_field="kind"):
     code: Code
-    status: str
+    status: Literal["warn", "fail"]
     step: int
     text: Text
     cause: Text = ""
@@ -73,9 +73,12 @@ class _State(msgspec.Struct, tag="state", tag_field="kind"):
     scaled: bool = False
     tracked: int = 0
     gradients: int = 0
+    moved: int = 0
     ones: int = 0
     zeros: int = 0
+    zeros_moved: int = 0
     vectors: int = 0
+    vectors_moved: int = 0
     half: int = 0
     dropped: int = 0
     optimizers: tuple[Text, ...] = ()
@@ -109,9 +112,8 @@ _decode_other = msgspec.json.Decoder(_Other).decode
 
 def read_records(directory: Path) -> Guarded | Unknown:
     """What the guard recorded in `directory`. Raises OSError where that cannot be listed."""
-    files = sorted((name for name in os.listdir(directory) if FILE.fullmatch(name)), key=_number)[
-        :MOST_FILES
-    ]
+    names = [entry.name for entry in directory.iterdir() if FILE.fullmatch(entry.name)]
+    files = sorted(names, key=_number)[:MOST_FILES]
     processes: dict[int, GuardedProcess] = {}
     restarts = 0
     for name in files:
@@ -156,46 +158,94 @@ def _without_steps(processes: dict[int, GuardedProcess]) -> str:
     )
 
 
-def _read_process(path: Path) -> GuardedProcess | None:
-    """One process; None where the file has no head."""
-    meta: _Meta | None = None
-    counts, origin, ended, unreadable, steps = GuardCounts(), "", "", 0, 0
-    alarms: dict[tuple[str, str, str], GuardAlarm] = {}
-    points: list[GuardPoint] = []
-    for line in _lines(path):
+class _Process:
+    """The records of one file, as they are read."""
+
+    def __init__(self) -> None:
+        self.meta: _Meta | None = None
+        self.counts = GuardCounts()
+        self.alarms: dict[tuple[str, str, str], GuardAlarm] = {}
+        self.points: list[GuardPoint] = []
+        self.origin = self.ended = ""
+        self.unreadable = 0
+
+    def read(self, line: bytes) -> None:
+        """Take in one line."""
         try:
             record = _decode(line)
         except msgspec.DecodeError:
-            unreadable += not _is_other(line)
-            continue
+            self.unreadable += not _is_other(line)
+            return
         match record:
             case _Meta():
-                meta = record
-            case _Step() if (point := _point(record)) and len(points) < MOST_POINTS:
-                points.append(point)
-                steps = max(steps, point.step)
-            case _Alarm() if record.status in ("warn", "fail") and len(alarms) < MOST_ALARMS:
-                _add(alarms, record)
+                self.meta = record
+            case _Step():
+                self._add_point(record)
+            case _Alarm():
+                self._add_alarm(record)
+            case _:
+                self._add_other(record)
+
+    def _add_other(self, record: _State | _Origin | _End) -> None:
+        match record:
             case _State():
-                counts = _counts(record)
+                self.counts = GuardCounts(**msgspec.structs.asdict(record))
             case _Origin():
-                origin = record.text
+                self.origin = record.text
             case _End():
-                ended = record.how
-    if meta is None:
-        return None
-    if counts.steps < steps:  # killed before it wrote its counts
-        counts = msgspec.structs.replace(counts, steps=steps)
-    head: dict[str, Any] = msgspec.structs.asdict(meta)
-    return GuardedProcess(
-        **head,
-        ended=ended,
-        counts=counts,
-        alarms=tuple(alarms.values()),
-        points=tuple(points),
-        origin=origin,
-        unreadable=unreadable,
-    )
+                self.ended = record.how
+
+    def _add_point(self, record: _Step) -> None:
+        if len(self.points) < MOST_POINTS:
+            try:
+                self.points.append(_point(record))
+            except msgspec.ValidationError:
+                self.unreadable += 1
+
+    def _add_alarm(self, record: _Alarm) -> None:
+        """The first text of an alarm stays, its count grows."""
+        key = record.code, record.status, record.cause
+        first = self.alarms.get(key)
+        if first is not None:
+            self.alarms[key] = msgspec.structs.replace(
+                first, last_step=record.step, count=record.count
+            )
+        elif len(self.alarms) < MOST_ALARMS:
+            self.alarms[key] = GuardAlarm(
+                code=record.code,
+                status=record.status,
+                step=record.step,
+                last_step=record.step,
+                count=record.count,
+                text=record.text,
+                cause=record.cause,
+                names=record.names,
+            )
+
+    def finish(self) -> GuardedProcess | None:
+        """The process; None where the file has no head."""
+        if self.meta is None:
+            return None
+        steps = max((point.step for point in self.points), default=0)
+        if self.counts.steps < steps:  # killed before it wrote its counts
+            self.counts = msgspec.structs.replace(self.counts, steps=steps)
+        head: dict[str, Any] = msgspec.structs.asdict(self.meta)
+        return GuardedProcess(
+            **head,
+            ended=self.ended,
+            counts=self.counts,
+            alarms=tuple(self.alarms.values()),
+            points=tuple(self.points),
+            origin=self.origin,
+            unreadable=self.unreadable,
+        )
+
+
+def _read_process(path: Path) -> GuardedProcess | None:
+    process = _Process()
+    for line in _lines(path):
+        process.read(line)
+    return process.finish()
 
 
 def _lines(path: Path) -> Iterator[bytes]:
@@ -215,46 +265,11 @@ def _is_other(line: bytes) -> bool:
         return False
 
 
-def _point(record: _Step) -> GuardPoint | None:
-    try:
-        return msgspec.convert(
-            {
-                "optimizer": record.o,
-                "step": record.s,
-                "loss": record.loss,
-                "norm": record.norm,
-                "rate": record.rate,
-                "scale": record.scale,
-                "skipped": bool(record.skipped),
-                "type": "GuardPoint",
-            },
-            GuardPoint,
-        )
-    except msgspec.ValidationError:
-        return None
-
-
-def _add(alarms: dict[tuple[str, str, str], GuardAlarm], record: _Alarm) -> None:
-    """The first text of an alarm stays, its count grows."""
-    key = record.code, record.status, record.cause
-    first = alarms.get(key)
-    if first is None:
-        alarms[key] = GuardAlarm(
-            code=record.code,
-            status="fail" if record.status == "fail" else "warn",
-            step=record.step,
-            last_step=record.step,
-            count=record.count,
-            text=record.text,
-            cause=record.cause,
-            names=record.names,
-        )
-    else:
-        alarms[key] = msgspec.structs.replace(first, last_step=record.step, count=record.count)
-
-
-def _counts(record: _State) -> GuardCounts:
-    return GuardCounts(**msgspec.structs.asdict(record))
+def _point(record: _Step) -> GuardPoint:
+    """Raises msgspec.ValidationError for a text that is not a number."""
+    fields = {"optimizer": record.o, "step": record.s, "skipped": bool(record.skipped)}
+    values = {name: getattr(record, name) for name in ("loss", "norm", "rate", "scale")}
+    return msgspec.convert({"type": "GuardPoint", **fields, **values}, GuardPoint)
 
 
 def _read_run(path: Path) -> _Run:

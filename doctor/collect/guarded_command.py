@@ -104,8 +104,8 @@ def _terminate(child: subprocess.Popen[bytes], out: Path) -> None:
 
 def _ranks(out: Path) -> Iterator[int]:
     """The processes on this machine that wrote records."""
-    for name in os.listdir(out):
-        if match := FILE.fullmatch(name):
+    for entry in out.iterdir():
+        if match := FILE.fullmatch(entry.name):
             yield int(match[2])
 
 

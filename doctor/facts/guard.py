@@ -65,9 +65,15 @@ class GuardCounts(Section, frozen=True, kw_only=True):
     """Parameters that are compared with their start."""
     gradients: int = 0
     """Of them, those with a gradient that was not 0."""
+    moved: int = 0
+    """Of them, those that differ from their start."""
     ones: int = 0
+    """Of them, those that start at 1.0."""
     zeros: int = 0
+    zeros_moved: int = 0
     vectors: int = 0
+    """Of them, those of one dimension."""
+    vectors_moved: int = 0
     half: int = 0
     """Of them, those with 16 bits."""
     dropped: int = 0

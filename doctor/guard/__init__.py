@@ -37,10 +37,24 @@ class Guard:
         return tuple(sorted({code for code, _ in self._session.watch.alarms}))
 
     def step(self, loss: Any, *, learning_rate: float | None = None) -> None:
-        """Report a step that no torch.optim optimizer takes. `loss` is a scalar tensor or number."""
+        """Report a step that no torch.optim optimizer takes; `loss` is a scalar or a number."""
         session = self._session
         session.hooks.safely(session.watch.step_reported, loss, learning_rate)
         session.watch.end_if_wanted()
+
+    @property
+    def stop_wanted(self) -> bool:
+        """Whether an alarm asks a trainer to end the training."""
+        return self._session.watch.stop_wanted
+
+    def stop_by_trainer(self) -> None:
+        """From now on the caller reads `stop_wanted`; nothing is raised."""
+        self._session.watch.trainer_stops = True
+
+    def write(self) -> None:
+        """Write the counts so far."""
+        if self._session.watch.started:
+            self._session.hooks.safely(self._session.watch.write_state)
 
     def close(self) -> None:
         """Remove the hooks and close the records."""
@@ -76,7 +90,7 @@ def watch(
 
 def __getattr__(name: str) -> Any:
     if name == "GuardCallback":
-        from .transformers import GuardCallback
+        from .transformers import GuardCallback  # imports transformers
 
         return GuardCallback
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

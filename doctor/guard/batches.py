@@ -49,7 +49,7 @@ class Batches:
         self.fetched += 1
 
     def _tensors(self, data: Any, name: str = "") -> Iterator[tuple[str, Any]]:
-        """Names and tensors of a batch that is a tensor, a mapping or a sequence, two levels deep."""
+        """Names and tensors of a tensor, a mapping or a sequence, two levels deep."""
         if isinstance(data, self.torch.Tensor):
             yield name or "batch", data
         elif hasattr(data, "items") and name.count(".") < 2:

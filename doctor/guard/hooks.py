@@ -58,7 +58,7 @@ class Hooks:
             say(f"switched itself off after an error, the training goes on: {self.error}")
             try:
                 self.watch.close(f"error: {self.error}")
-            except Exception:  # noqa: S110 - it is off, and has said so
+            except Exception:
                 pass
 
     def _replace(self, owner: Any, name: str, make: Callable[[Any], Any]) -> None:
@@ -100,7 +100,7 @@ class Hooks:
         self._undo.extend(handle.remove for handle in handles)
 
     def _without_dynamo(self, function: Any) -> Any:
-        """The function, which torch.compile does not trace. torch._dynamo is not imported by this."""
+        """The function, which torch.compile does not trace."""
 
         def call(*args: Any, **kwargs: Any) -> Any:
             return function(*args, **kwargs)
@@ -158,7 +158,7 @@ class Hooks:
         return self._skipped_by_dynamo(backward)
 
     def _skipped_by_dynamo(self, function: Any) -> Any:
-        """The function, whose own frame torch.compile leaves alone; frames that it calls are not."""
+        """The function, whose own frame torch.compile leaves alone, but none that it calls."""
         disable = getattr(self.torch, "_disable_dynamo", None)
         if disable is None:
             return function

@@ -63,7 +63,7 @@ def _ones(look: Look) -> Iterator[Alarm]:
     if with_gradient:
         cause = "rounding" if all(p.half for p in with_gradient) else "not-applied"
         yield _alarm("GRD005", FAIL, look, _unchanged(look, still, "1.0", cause), cause, still)
-    elif look.effective >= limit.VECTORS:
+    elif look.effective >= limit.VECTORS and any(p.gradient for p in look.tracked):
         text = _unchanged(look, still, "1.0", "gradient")
         yield _alarm("GRD005", FAIL, look, text, "gradient", still)
 

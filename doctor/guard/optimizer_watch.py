@@ -132,7 +132,7 @@ class OptimizerWatch:
         return norms, len(chosen) == len(gradients)
 
     def _norm(self, gradients: list[Any]) -> Any:
-        """The norm of gradients of one dtype; 16 bits are added up in fp32, or the maximum taken."""
+        """The norm of gradients of one dtype; of 16 bits in fp32, or else the maximum."""
         torch = self.torch
         if gradients[0].dtype.itemsize > 2:
             norms = torch._foreach_norm(gradients, 2.0)
@@ -219,7 +219,7 @@ class OptimizerWatch:
     def _compensated(self, optimizer: Any, flat: list[Any]) -> bool:
         """Whether 16-bit weights keep what rounding takes away."""
         module = type(optimizer).__module__.partition(".")[0]
-        state = next((optimizer.state[p] for p in flat if p in optimizer.state), {})
+        state: Any = next((optimizer.state[p] for p in flat if p in optimizer.state), {})
         keys = [*state, *(key for group in optimizer.param_groups for key in group)]
         return module in COMPENSATING_MODULES or any(COMPENSATES.search(str(k)) for k in keys)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Callable
+from typing import Any, Callable, List
 
 from .records import Tracked
 
@@ -13,7 +13,7 @@ WHOLE = 16384
 MOST = 512
 """Parameters that are compared, vectors first."""
 
-Submit = Callable[[list, Callable[[list], None]], None]
+Submit = Callable[[List[Any], Callable[[List[Any]], None]], None]
 
 
 def local(tensor: Any) -> Any:

@@ -146,9 +146,10 @@ class StepRules:
             )
             yield from self._alarm("GRD012", WARN, step, text)
 
-    def backwards_without_step(self, count: int) -> bool:
-        """Whether that many backward passes since the last step are too many."""
-        return count == max(limit.BACKWARDS_WITHOUT_STEP, 20 * self.usual_backwards)
+    @property
+    def most_backwards(self) -> int:
+        """Backward passes that may come without a step."""
+        return max(limit.BACKWARDS_WITHOUT_STEP, 20 * self.usual_backwards)
 
 
 def scale_alarm(scale: float, initial: float, step: int) -> List[Alarm]:

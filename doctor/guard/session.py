@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import importlib
 import os
 import signal
 import sys
@@ -79,9 +80,9 @@ def start(settings: Settings) -> Session:
     """The guard of this process; a second call returns the first one's. Raises ImportError."""
     torch = sys.modules.get("torch")
     if torch is None:
-        import torch  # type: ignore[no-redef]
-    session = getattr(torch, REGISTRY, None)
+        torch = importlib.import_module("torch")
+    session: Any = getattr(torch, REGISTRY, None)
     if session is None:
         session = Session(torch, settings)
         setattr(torch, REGISTRY, session)
-    return session  # type: ignore[no-any-return]
+    return session

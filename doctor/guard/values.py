@@ -8,9 +8,9 @@ no such copies: values are read ten calls late in one go.
 from __future__ import annotations
 
 from collections import deque
-from typing import Any, Callable
+from typing import Any, Callable, List
 
-Deliver = Callable[[list], None]
+Deliver = Callable[[List[Any]], None]
 
 MOST_PENDING = 64
 """Calls that may be unread; when the device is further behind, values are dropped."""

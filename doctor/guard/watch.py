@@ -275,27 +275,31 @@ class Watch:
 
     def write_state(self) -> None:
         """The counts so far."""
-        starts = [t.start for w in self._watches.values() for t in w.parameters.tracked]
         tracked = [t for w in self._watches.values() for t in w.parameters.tracked]
+        zeros = [t for t in tracked if t.start == "zeros"]
+        vectors = [t for t in tracked if t.vector]
         self.writer.write(
             "state",
             steps=self.steps,
             backwards=self.backwards,
             losses=self.losses,
             norms=self.norms,
-            looks=self.looks,
-            skipped=self.skipped,
             rates=self.rates_seen,
+            looks=self.looks,
+            effective=max((w.effective for w in self._watches.values()), default=0),
+            skipped=self.skipped,
             scaled=self.scaling,
-            ones=starts.count("ones"),
-            zeros=starts.count("zeros"),
-            vectors=sum(t.vector for t in tracked),
-            half=sum(t.half for t in tracked),
             tracked=len(tracked),
             gradients=sum(t.gradient for t in tracked),
-            effective=max((w.effective for w in self._watches.values()), default=0),
-            optimizers=[w.name for w in self._watches.values()][:OPEN_RECORDS],
+            moved=sum(t.moved for t in tracked),
+            ones=sum(t.start == "ones" for t in tracked),
+            zeros=len(zeros),
+            zeros_moved=sum(t.moved for t in zeros),
+            vectors=len(vectors),
+            vectors_moved=sum(t.moved for t in vectors),
+            half=sum(t.half for t in tracked),
             dropped=self.values.dropped,
+            optimizers=[w.name for w in self._watches.values()][:OPEN_RECORDS],
             seconds=time.monotonic() - self._began,
         )
 
@@ -343,7 +347,7 @@ class Watch:
             self._losses.append(values[0])
 
     def _too_many(self, watch: OptimizerWatch) -> int:
-        return max(rules.limit.BACKWARDS_WITHOUT_STEP, 20 * watch.rules.usual_backwards)
+        return watch.rules.most_backwards
 
     def _without_step(self, watch: OptimizerWatch) -> None:
         """Far more backward passes than usual since any optimizer stepped."""

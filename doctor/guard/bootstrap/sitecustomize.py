@@ -4,21 +4,26 @@ Imports nothing that the interpreter has not imported already, and runs the site
 hides.
 """
 
+from __future__ import annotations
+
 import os
 import sys
+
+if False:  # typing is not imported into the program
+    from typing import Any
 
 _HERE = os.path.dirname(os.path.abspath(__file__))
 _WAITS_FOR = "torch"
 
 
-def _load_guard():
+def _load_guard() -> Any:
     """The guard's package, from beside this directory, under a name of its own."""
     import importlib.util
 
     name = "_doctor_guard"
     if name not in sys.modules:
         package = os.path.dirname(_HERE)
-        spec = importlib.util.spec_from_file_location(
+        spec: Any = importlib.util.spec_from_file_location(
             name, os.path.join(package, "__init__.py"), submodule_search_locations=[package]
         )
         module = importlib.util.module_from_spec(spec)
@@ -27,7 +32,7 @@ def _load_guard():
     return sys.modules[name]
 
 
-def _watch():
+def _watch() -> None:
     """Start the guard; an error of its own is one line, not the program's."""
     try:
         guard = _load_guard()
@@ -40,19 +45,19 @@ def _watch():
 class _Finder:
     """Finds torch like everybody else, and lets the guard in when it has been imported."""
 
-    def find_spec(self, name, path=None, target=None):
+    def find_spec(self, name: str, path: Any = None, target: Any = None) -> Any:
         if name != _WAITS_FOR:
             return None
         sys.meta_path.remove(self)
         from importlib.util import find_spec
 
         spec = find_spec(name)
-        loader = getattr(spec, "loader", None)
+        loader: Any = getattr(spec, "loader", None)
         execute = getattr(loader, "exec_module", None)
         if execute is None:
             return spec
 
-        def exec_module(module):
+        def exec_module(module: Any) -> None:
             del loader.exec_module
             execute(module)
             _watch()
@@ -61,7 +66,7 @@ class _Finder:
         return spec
 
 
-def _chain():
+def _chain() -> None:
     """Run the sitecustomize that this one hides."""
     from importlib.machinery import PathFinder
 
