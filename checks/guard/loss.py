@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from doctor.checks.guard.observed import enough, observed, only_with_all
-from doctor.judge.check import Check, Owner
+from doctor.checks.guard.observed import cut_off, enough, observed, only_with_all, total
+from doctor.facts.guard import Guarded
+from doctor.judge.check import Check, Owner, Verdict, ok, unknown
 
 UNLABELLED = (
     "Print the labels of a batch: all are -100, so that the loss is a mean over nothing. Look for "
@@ -11,6 +12,20 @@ UNLABELLED = (
     "padding that is masked as the end-of-text token."
 )
 NO_LOSS = "losses that were read as scalar tensors in backward()"
+
+
+def _finite(guard: Guarded) -> Verdict:
+    """Losses without an alarm that are not finite: no labels, or steps that a scaler skipped."""
+    losses, bad = total(guard, "losses"), total(guard, "bad_losses")
+    if reason := cut_off(guard):
+        return unknown(reason)
+    if not losses:
+        return unknown(f"no {NO_LOSS}")
+    if bad and not any(process.counts.scaled for process in guard.processes):
+        return unknown(f"{bad:,} of {losses:,} losses are not finite: see GRD009")
+    skipped = f", {bad:,} not, before the loss scaler adapted" if bad else ""
+    return ok(f"{losses - bad:,} losses are finite{skipped}")
+
 
 FINITE = Check(
     code="GRD001",
@@ -31,7 +46,7 @@ FINITE = Check(
     owner=Owner.JOB,
     judge=observed(
         "GRD001",
-        enough("losses", 1, "{n} losses are finite", NO_LOSS),
+        _finite,
         {
             "masked": "Look at the batch in the records: a micro-batch without labels, or a loss "
             "such as CTC that is infinite for impossible targets. Skip those samples, or pass "

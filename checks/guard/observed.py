@@ -58,7 +58,7 @@ def _alarmed(
 
 
 Count = Literal[
-    "steps", "losses", "norms", "rates", "effective", "skipped", "tracked", "gradients", "moved",
+    "steps", "losses", "bad_losses", "norms", "rates", "effective", "skipped", "tracked", "gradients", "moved",
     "zeros", "zeros_moved", "vectors", "vectors_moved", "half",
 ]  # fmt: skip
 

@@ -65,6 +65,7 @@ class _State(msgspec.Struct, tag="state", tag_field="kind"):
     steps: int = 0
     backwards: int = 0
     losses: int = 0
+    bad_losses: int = 0
     norms: int = 0
     rates: int = 0
     looks: int = 0

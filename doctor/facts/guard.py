@@ -50,6 +50,8 @@ class GuardCounts(Section, frozen=True, kw_only=True):
     backwards: int = 0
     losses: int = 0
     """Losses that were read."""
+    bad_losses: int = 0
+    """Of them, those that are not finite."""
     norms: int = 0
     """Steps whose gradient norm was read."""
     rates: int = 0

@@ -81,7 +81,7 @@ def start(settings: Settings) -> Session:
     torch = sys.modules.get("torch")
     if torch is None:
         torch = importlib.import_module("torch")
-    session: Any = getattr(torch, REGISTRY, None)
+    session: Session | None = getattr(torch, REGISTRY, None)
     if session is None:
         session = Session(torch, settings)
         setattr(torch, REGISTRY, session)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import time
 import weakref
@@ -48,7 +49,7 @@ class Watch:
         self.started = False
         self.rank, self.world = 0, 1
         self.backwards = self.steps = self.losses = self.norms = self.looks = 0
-        self.skipped = self.depth = self.backwards_at_step = 0
+        self.bad_losses = self.skipped = self.backwards_at_step = 0
         self.scaling = False
         self.scale: float | None = None
         self.rates_seen = 0
@@ -146,6 +147,7 @@ class Watch:
         def deliver(values: list[Any]) -> None:
             step.losses = [float(value) for value in values if value is not None]
             self.losses += len(step.losses)
+            self.bad_losses += sum(not math.isfinite(loss) for loss in step.losses)
             self._judge_step(reported, step)
 
         if tensor:
@@ -283,6 +285,7 @@ class Watch:
             steps=self.steps,
             backwards=self.backwards,
             losses=self.losses,
+            bad_losses=self.bad_losses,
             norms=self.norms,
             rates=self.rates_seen,
             looks=self.looks,
@@ -344,6 +347,7 @@ class Watch:
     def _take_loss(self, values: list[Any]) -> None:
         if values[0] is not None:
             self.losses += 1
+            self.bad_losses += not math.isfinite(values[0])
             self._losses.append(values[0])
 
     def _too_many(self, watch: OptimizerWatch) -> int:

@@ -9,7 +9,8 @@ from __future__ import annotations
 import os
 import sys
 
-if False:  # typing is not imported into the program
+TYPE_CHECKING = False  # typing is not imported into the program
+if TYPE_CHECKING:
     from typing import Any
 
 _HERE = os.path.dirname(os.path.abspath(__file__))
