@@ -1,4 +1,4 @@
-"""Trains healthy and faulty runs under the guard: python benchmarks/guard_runs.py [clean|faults|NAME...].
+"""Healthy and faulty runs under the guard: python benchmarks/guard_runs.py [clean|faults|NAME...].
 
 Healthy runs take 300 steps and must raise no alarm; a faulty run must raise its code. Each run has
 a process of its own, so that the whole takes some minutes; it is run by hand.
@@ -180,7 +180,7 @@ def scaled(fused: bool) -> None:
     for x, y in batches():
         with torch.autocast("cpu", torch.float16):
             loss = cross_entropy(model, x, y)
-        scaler.scale(loss * 1e20).backward() if False else scaler.scale(loss).backward()
+        scaler.scale(loss).backward()
         scaler.step(optimizer)
         scaler.update()
         optimizer.zero_grad()
@@ -788,7 +788,10 @@ def tiny_llama(**options: Any) -> Any:
 
 
 def hf(
-    model: Any = None, labels: int | None = None, rows: Any = None, callbacks: Any = (),
+    model: Any = None,
+    labels: int | None = None,
+    rows: Any = None,
+    callbacks: Any = (),
     **options: Any,
 ) -> Any:
     import torch
@@ -1101,9 +1104,7 @@ def zero_grad_before_step() -> None:
 @fault("GRD004")
 def loss_times_zero() -> None:
     model = lm()
-    train(
-        model, adamw(model), loss=lambda m, x, y: cross_entropy(m, x, y) * 0.0, data=batches(30)
-    )
+    train(model, adamw(model), loss=lambda m, x, y: cross_entropy(m, x, y) * 0.0, data=batches(30))
 
 
 @fault("GRD004")
@@ -1120,9 +1121,7 @@ def lora_b_frozen() -> None:
 @fault("GRD004")
 def equal_rewards() -> None:
     model = lm()
-    train(
-        model, adamw(model), loss=lambda m, x, y: (m(x) * 0.0).mean(), data=batches(30)
-    )
+    train(model, adamw(model), loss=lambda m, x, y: (m(x) * 0.0).mean(), data=batches(30))
 
 
 @fault("GRD005")
@@ -1367,7 +1366,7 @@ def main(names: list[str]) -> int:
         child = subprocess.run(
             [sys.executable, __file__, "--one", name],
             env=dict(os.environ, GUARD_OUT=str(out)),
-            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, check=False,
+            capture_output=True, text=True, check=False,
         )  # fmt: skip
         alarms, steps = alarms_of(out)
         told = ", ".join(f"{code} {status} at {step}" for code, status, step in alarms) or "-"
@@ -1376,7 +1375,9 @@ def main(names: list[str]) -> int:
             any(code == expected for code, *_ in alarms) if expected else not alarms and steps
         )
         bad += not good
-        print(f"{'ok ' if good else 'BAD'} {name:36} {steps:5} steps  {expected:7} {told}", flush=True)
+        print(
+            f"{'ok ' if good else 'BAD'} {name:36} {steps:5} steps  {expected:7} {told}", flush=True
+        )
         if child.returncode:
             print(child.stderr[-1500:])
     print(f"{len(chosen)} runs, {bad} not as expected")

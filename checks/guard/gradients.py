@@ -23,7 +23,7 @@ FINITE = Check(
         "GRD002", enough("norms", 1, "{n} gradient norms are finite", READ), origin=True
     ),
     limits="that no single gradient was not finite, where the loop does not clip: then the norm of "
-    "the smallest 48 tensors is read at every step, that of all at the comparisons.",
+    "the smallest 16 tensors is read at every step, that of all at the comparisons.",
     sources=("ps-P8", "ps-P9", "ps-P13", "ps-P18"),
 )
 

@@ -148,12 +148,12 @@ class Hooks:
             try:
                 if outermost:
                     root = args[0] if args else kwargs.get("tensors")
-                    hooks._in_no_grad(hooks.watch.backward_begins, root)
+                    hooks.safely(hooks.watch.backward_begins, root)
                 return original(*args, **kwargs)
             finally:
                 hooks._backward_depth -= 1
                 if outermost:
-                    hooks._in_no_grad(hooks.watch.backward_ends)
+                    hooks.safely(hooks.watch.backward_ends)
 
         return self._skipped_by_dynamo(backward)
 

@@ -110,8 +110,8 @@ class Parameters:
         self.torch = torch
         self.blocks: dict[tuple[Any, Any], Block] = {}
         self.count = sum(map(len, groups))
-        self.complete = True
         self._add(groups)
+        self.half = any(tracked.half for tracked in self.tracked)
 
     def _add(self, groups: list[list[Any]]) -> None:
         flat = [(group, p) for group, parameters in enumerate(groups) for p in parameters]
@@ -122,7 +122,6 @@ class Parameters:
         ]
         candidates = [c for c in candidates if c[2].device.type in ("cpu", "cuda", "mps")]
         if len(candidates) > MOST:
-            self.complete = False
             candidates.sort(key=lambda candidate: not is_vector(candidate[2]))
             step = len(candidates) / MOST
             candidates = [candidates[int(k * step)] for k in range(MOST)]

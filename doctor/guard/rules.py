@@ -8,13 +8,24 @@ from typing import Deque, Dict, Iterator, List, Optional
 
 from . import thresholds as limit
 from .records import FAIL, WARN, Alarm, Step
+from .spikes import Spikes
+
+LEAST_BACKWARDS = limit.BACKWARDS_WITHOUT_STEP
 
 
 class StepRules:
     """The rules for the steps of one optimizer; `beside` are the same of the other optimizers."""
 
-    def __init__(self, index: int, beside: Optional[Dict[int, StepRules]] = None) -> None:
+    def __init__(
+        self,
+        index: int,
+        beside: Optional[Dict[int, StepRules]] = None,
+        *,
+        all_codes: bool = False,
+    ) -> None:
         self.index = index
+        self.all_codes = all_codes
+        self.series = {"loss": Spikes(), "gradient norm": Spikes()}
         self.beside = beside if beside is not None else {}
         self.had_gradients = False
         self.had_rate = False
@@ -26,7 +37,15 @@ class StepRules:
 
     def judge(self, step: Step) -> List[Alarm]:
         """The alarms of this step."""
+        spikes = self._spikes(step) if self.all_codes else []
+        if self._healthy(step):
+            self.had_gradients = self.had_rate = True
+            self.applied += 1
+            self.streak.clear()
+            self.unlabelled.append(False)
+            return spikes
         alarms = [
+            *spikes,
             *self._gradients_present(step),
             *self._non_finite(step),
             *self._zero(step),
@@ -36,6 +55,34 @@ class StepRules:
         ]
         self.had_gradients |= step.without < step.parameters
         self.applied += not step.skipped
+        return alarms
+
+    @staticmethod
+    def _healthy(step: Step) -> bool:
+        """Whether no rule can say anything: most steps of most runs."""
+        rate, norm = step.rate, step.norm
+        return (
+            step.backwards > 0
+            and step.without < step.parameters
+            and norm is not None
+            and 0.0 < norm < math.inf
+            and all(map(math.isfinite, step.losses))
+            and rate is not None
+            and rate != 0.0
+            and not step.scaled
+            and not step.uncleared
+        )
+
+    def _spikes(self, step: Step) -> list[Alarm]:
+        alarms: list[Alarm] = []
+        for name, value in (("loss", step.loss), ("gradient norm", step.norm)):
+            median = None if value is None else self.series[name].add(value)
+            if median is not None:
+                text = (
+                    f"the {name} is {value:.4g}, and was as high in the two steps before; its "
+                    f"median over {limit.SPIKE_WINDOW} steps is {median:.4g}"
+                )
+                alarms += self._alarm("GRD014", WARN, step, text, name.split()[0])
         return alarms
 
     def _in_a_row(self, name: str, holds: bool) -> int:
@@ -124,13 +171,14 @@ class StepRules:
     def _applied(self, step: Step) -> Iterator[Alarm]:
         if not step.scaled:
             return
-        self.skips.append(step.skipped)
+        if self.applied:
+            self.skips.append(step.skipped)
         count = self._in_a_row("skipped", step.skipped)
         allowed = limit.SKIPPED_LATER if self.applied else limit.SKIPPED_AT_START
         if count == allowed:
             text = f"the loss scaler skipped {count} steps in a row"
             yield from self._alarm("GRD011", FAIL, step, text, "skipped")
-        share = sum(self.skips) / len(self.skips)
+        share = sum(self.skips) / max(1, len(self.skips))
         if len(self.skips) >= 100 and share > limit.SKIPPED_SHARE:
             if self._in_a_row("share", True) == 1:
                 text = f"the loss scaler skipped {share:.0%} of the last {len(self.skips)} steps"

@@ -34,10 +34,11 @@ class Values:
 
     def submit(self, tensors: list[Any], deliver: Deliver) -> None:
         """Call `deliver` with a float or a list of floats for each tensor, now or later."""
-        kinds = {tensor.device.type for tensor in tensors}
-        if kinds <= {"cpu"} and not self._pending:
+        if not self._pending and all([tensor.is_cpu for tensor in tensors]):
             deliver([tensor.tolist() for tensor in tensors])
-        elif kinds <= {"cpu", "cuda"}:
+            return
+        kinds = {tensor.device.type for tensor in tensors}
+        if kinds <= {"cpu", "cuda"}:
             self._copy(tensors, deliver)
         elif kinds <= {"cpu", "mps"}:
             self._pending.append((None, [t.clone() for t in tensors], deliver, None))

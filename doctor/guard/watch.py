@@ -54,7 +54,7 @@ class Watch:
         self.scale: float | None = None
         self.rates_seen = 0
         self.history: deque[Step] = deque(maxlen=HISTORY)
-        self._watches: weakref.WeakKeyDictionary[Any, OptimizerWatch] = weakref.WeakKeyDictionary()
+        self._watches: dict[int, OptimizerWatch] = {}
         self._losses: list[float] = []
         self._last_losses: list[float] = []
         self._unscaled: tuple[Any, Any] | None = None
@@ -69,9 +69,9 @@ class Watch:
         self._start()
         self.backwards += 1
         for watch in self._watches.values():
-            watch.before_backward()
-            if self.backwards == 1 + watch.backwards_at_step + self._too_many(watch):
-                self._without_step(watch)
+            watch.clearing.before_backward()
+        if self.backwards - self.backwards_at_step >= rules.LEAST_BACKWARDS:
+            self._without_step()
         loss = self._loss_of(root)
         if loss is not None:
             self.values.submit([loss], self._take_loss)
@@ -79,7 +79,7 @@ class Watch:
     def backward_ends(self) -> None:
         """The outermost backward() returned."""
         for watch in self._watches.values():
-            watch.note_version()
+            watch.clearing.note()
 
     def step_begins(self, optimizer: Any, closure: bool) -> None:
         """The outermost step() of an optimizer; with a closure its gradients do not exist yet."""
@@ -92,12 +92,12 @@ class Watch:
 
     def step_ends(self, optimizer: Any, closure: bool) -> None:
         """The step was applied, unless a fused kernel left it out."""
-        watch = self._watches.get(optimizer)
+        watch = self._known(optimizer)
         if watch is not None:
             if closure:
                 watch.measure(optimizer)
             watch.applied(optimizer)
-            watch.note_version()
+            watch.clearing.note()
         self.backwards_at_step = self.backwards
         now = time.monotonic()
         if now - self._state_at > STATE_SECONDS:
@@ -110,12 +110,12 @@ class Watch:
         self.scaling = True
         watch = self._watch_of(optimizer)
         if watch is not None:
-            watch.fired = False
+            watch.stepped = False
 
     def scaler_stepped(self, optimizer: Any) -> None:
         """GradScaler.step() returned: without a call of step() it was skipped."""
-        watch = self._watches.get(optimizer)
-        if watch is not None and not watch.fired:
+        watch = self._known(optimizer)
+        if watch is not None and not watch.stepped:
             watch.skip()
 
     def scaler_updated(self, scale: Any, initial: float) -> None:
@@ -157,11 +157,11 @@ class Watch:
 
     # What the optimizers' watches ask
 
-    def take_losses(self, step: Step) -> None:
-        """Give the step the losses since the last one; a second optimizer gets the same again."""
+    def take_losses(self) -> list[float]:
+        """The losses since the last step; a second optimizer gets the same again."""
         if self._losses:
             self._last_losses, self._losses = self._losses, []
-        step.losses = self._last_losses
+        return self._last_losses
 
     def take_norm(self, count: int) -> Any:
         """The norm that the loop took, where it is that of this many gradients."""
@@ -325,12 +325,20 @@ class Watch:
 
     # Inside
 
+    def _known(self, optimizer: Any) -> OptimizerWatch | None:
+        watch = self._watches.get(id(optimizer))
+        return watch if watch is not None and watch.optimizer() is optimizer else None
+
     def _watch_of(self, optimizer: Any) -> OptimizerWatch | None:
-        watch = self._watches.get(optimizer)
-        if watch is None and len(self._watches) < MOST_OPTIMIZERS:
-            watch = OptimizerWatch(self, optimizer, len(self.rules))
-            self._watches[optimizer] = watch
-            self.rules[watch.index] = watch.rules
+        """The watch of an optimizer, a new one for a new optimizer; None for one too many."""
+        watch = self._known(optimizer)
+        if watch is None:
+            for key in [k for k, w in self._watches.items() if w.optimizer() is None]:
+                del self._watches[key]
+            if len(self._watches) < MOST_OPTIMIZERS:
+                watch = OptimizerWatch(self, optimizer, len(self.rules))
+                self._watches[id(optimizer)] = watch
+                self.rules[watch.index] = watch.rules
         return watch
 
     def _loss_of(self, root: Any) -> Any:
@@ -350,15 +358,13 @@ class Watch:
             self.bad_losses += not math.isfinite(values[0])
             self._losses.append(values[0])
 
-    def _too_many(self, watch: OptimizerWatch) -> int:
-        return watch.rules.most_backwards
-
-    def _without_step(self, watch: OptimizerWatch) -> None:
+    def _without_step(self) -> None:
         """Far more backward passes than usual since any optimizer stepped."""
         count = self.backwards - self.backwards_at_step
-        if watch.steps and count > self._too_many(watch) - 1:
+        most = max((w.rules.most_backwards for w in self._watches.values()), default=0)
+        if self.steps and count == most:
             text = f"{count} backward passes since the last step of an optimizer"
-            self.raise_alarm(Alarm("GRD011", WARN, watch.steps, text, "no-step"), watch)
+            self.raise_alarm(Alarm("GRD011", WARN, self.steps, text, "no-step"), None)
 
     def _protect(self, optimizer: Any) -> None:
         """Let a fused kernel leave out a step whose gradients are not finite."""

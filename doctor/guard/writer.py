@@ -58,18 +58,17 @@ class Writer:
 
     def step(self, step: Step, scale: float | None, seconds: float) -> None:
         """One line for a step, if it is among those that are written."""
-        every = (
-            10 ** max(0, len(str(step.step // FULL_UNTIL)) - 0) if step.step >= FULL_UNTIL else 1
-        )
-        if step.step % every or self._bytes > MOST_BYTES or self._file is None:
+        if self._file is None or self._bytes > MOST_BYTES or step.step % _every(step.step):
             return
-        loss, norm, rate = (plain(v) for v in (step.loss, step.norm, step.rate))
-        line = {"kind": "step", "o": step.optimizer, "s": step.step, "t": round(seconds, 3)}
-        values = {"loss": loss, "norm": norm, "rate": rate, "scale": scale}
-        line.update((name, value) for name, value in values.items() if value is not None)
+        parts = [f'{{"kind":"step","o":{step.optimizer},"s":{step.step},"t":{seconds:.3f}']
+        values = (("loss", step.loss), ("norm", step.norm), ("rate", step.rate), ("scale", scale))
+        for name, value in values:
+            if value is not None:
+                finite = math.isfinite(value)
+                parts.append(f'"{name}":{value:.6g}' if finite else f'"{name}":"{value}"')
         if step.skipped:
-            line["skipped"] = 1
-        self._line(json.dumps(line), flush=False)
+            parts.append('"skipped":1')
+        self._line(",".join(parts) + "}", flush=False)
 
     def _line(self, text: str, flush: bool) -> None:
         assert self._file is not None
@@ -114,6 +113,14 @@ class Writer:
             with contextlib.suppress(Exception):
                 self._file.close()
             self._file = None
+
+
+def _every(step: int) -> int:
+    """Which steps are written: all of 1,000, then one in 10 of 10,000, and so on."""
+    every = 1
+    while step >= FULL_UNTIL * every:
+        every *= 10
+    return every
 
 
 def say(text: str) -> None:
