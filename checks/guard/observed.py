@@ -58,8 +58,8 @@ def _alarmed(
 
 
 Count = Literal[
-    "steps", "losses", "bad_losses", "norms", "rates", "effective", "skipped", "tracked", "gradients", "moved",
-    "zeros", "zeros_moved", "vectors", "vectors_moved", "half",
+    "steps", "losses", "bad_losses", "norms", "rates", "effective", "skipped", "tracked",
+    "gradients", "moved", "zeros", "zeros_moved", "vectors", "vectors_moved", "half",
 ]  # fmt: skip
 
 

@@ -16,7 +16,7 @@ class Clearing:
     def __init__(self) -> None:
         self._sample: Any = None
         self._version: Any = None
-        self._cleared = True
+        self._cleared, self._added = True, False
 
     def choose(self, parameters: list[Any], gradients: list[Any]) -> None:
         """Choose the parameter, once one has a gradient."""
@@ -32,18 +32,30 @@ class Clearing:
             self._cleared = True
 
     def note(self) -> None:
-        """Remember it, after a backward pass and after a step."""
-        if not self._cleared:
-            self._version = self._now()
+        """Remember it, after a backward pass."""
+        if self._cleared:
+            return
+        before, self._version = self._version, self._now()
+        if before and self._version and before[0] == self._version[0]:
+            self._added |= before[1] < self._version[1]
 
     def next_step(self) -> bool:
-        """A step begins: whether nothing cleared the gradients since the one before."""
-        uncleared, self._cleared = not self._cleared, False
+        """A step begins: whether gradients were added to those of the step before.
+
+        A gradient that was assigned anew, as by loops with fp32 masters, was not.
+        """
+        uncleared = not self._cleared and self._added
+        self._cleared = self._added = False
         return uncleared
 
+    def step_ended(self) -> None:
+        """Remember what the step left."""
+        self._version, self._added = self._now(), False
+
     def _now(self) -> Any:
+        """Memory and version; None for a sparse gradient, which has no memory of its own."""
         parameter = self._sample() if self._sample is not None else None
         gradient = None if parameter is None else parameter.grad
-        if gradient is None:
+        if gradient is None or gradient.is_sparse:
             return None
-        return id(gradient) if gradient.is_sparse else (gradient.data_ptr(), gradient._version)
+        return gradient.data_ptr(), gradient._version

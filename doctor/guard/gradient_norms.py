@@ -27,14 +27,14 @@ class GradientNorms:
             chosen.append(position)
         self._all = _by_kind(parameters, range(len(parameters)))
         self._few = _by_kind(parameters, chosen)
-        self._few_are_all = len(chosen) == sum(size > 0 for size, _ in sizes)
+        self.few_are_all = len(chosen) == sum(size > 0 for size, _ in sizes)
 
     def take(self, gradients: list[Any], whole: bool) -> tuple[list[Any], bool]:
         """Scalars whose squares add up to that of the norm, and whether all gradients are in it.
 
         `gradients` are those of the parameters, None where there is none.
         """
-        whole = whole or self._few_are_all
+        whole = whole or self.few_are_all
         scalars = self._of(gradients, self._all if whole else self._few)
         if not scalars and not whole:
             return self._of(gradients, self._all), True

@@ -126,6 +126,7 @@ class OptimizerWatch:
             return [local(clipped)]
         whole = self.whole_norm or _is_look(self.effective + 1)
         norms, step.whole = self.norms.take(gradients, whole)
+        step.apart = step.whole and not self.norms.few_are_all
         return norms
 
     def _judge(self, step: Step, norms: list[Any], extra: list[Any]) -> None:

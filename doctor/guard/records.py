@@ -14,6 +14,7 @@ class Step:
 
     `losses` are the scalars that backward() received since the step before, without the loss
     scale. `norm` is the 2-norm of the gradients, of all of them if `whole`; None was not read.
+    `apart`: of all, where that of a few is taken at other steps, so that they do not compare.
     `rates` are the learning rates of the groups. `backwards` counts backward passes since the
     optimizer's step before, `uncleared` that nothing cleared its gradients since then.
     """
@@ -23,6 +24,7 @@ class Step:
     losses: List[float] = field(default_factory=list)
     norm: Optional[float] = None
     whole: bool = False
+    apart: bool = False
     rates: List[Optional[float]] = field(default_factory=list)
     skipped: bool = False
     scaled: bool = False

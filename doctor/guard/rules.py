@@ -75,7 +75,10 @@ class StepRules:
 
     def _spikes(self, step: Step) -> list[Alarm]:
         alarms: list[Alarm] = []
-        for name, value in (("loss", step.loss), ("gradient norm", step.norm)):
+        for name, value in (
+            ("loss", step.loss),
+            ("gradient norm", None if step.apart else step.norm),
+        ):
             median = None if value is None else self.series[name].add(value)
             if median is not None:
                 text = (

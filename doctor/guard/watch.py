@@ -97,7 +97,7 @@ class Watch:
             if closure:
                 watch.measure(optimizer)
             watch.applied(optimizer)
-            watch.clearing.note()
+            watch.clearing.step_ended()
         self.backwards_at_step = self.backwards
         now = time.monotonic()
         if now - self._state_at > STATE_SECONDS:

@@ -61,7 +61,12 @@ class Writer:
         if self._file is None or self._bytes > MOST_BYTES or step.step % _every(step.step):
             return
         parts = [f'{{"kind":"step","o":{step.optimizer},"s":{step.step},"t":{seconds:.3f}']
-        values = (("loss", step.loss), ("norm", step.norm), ("rate", step.rate), ("scale", scale))
+        values = (
+            ("loss", step.loss),
+            ("norm", None if step.apart else step.norm),
+            ("rate", step.rate),
+            ("scale", scale),
+        )
         for name, value in values:
             if value is not None:
                 finite = math.isfinite(value)
