@@ -1239,7 +1239,7 @@ def overflowing(fused: bool) -> None:
     optimizer = adamw(model, fused=fused)
     scaler = torch.amp.GradScaler("cpu")
     for x, y in batches(60):
-        scaler.scale(cross_entropy(model, x, y) * 3e38).backward()
+        scaler.scale(cross_entropy(model, x, y) * math.inf).backward()
         scaler.step(optimizer)
         scaler.update()
         optimizer.zero_grad()

@@ -33,8 +33,10 @@ RATE = Check(
 
 
 def _scale(guard: Guarded) -> Verdict:
+    if reason := cut_off(guard):
+        return unknown(reason)
     if not any_process(guard, lambda process: process.counts.scaled):
-        return unknown(reason) if (reason := cut_off(guard)) else skip("no GradScaler was used")
+        return skip("no GradScaler was used")
     return ok(f"the loss scale stays at 1 or above in {total(guard, 'steps'):,} steps")
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import gc
 import math
 import os
 import sys
@@ -27,7 +28,10 @@ pytestmark = pytest.mark.slow
 def one_thread() -> Iterator[None]:
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
+    gc.collect()
+    gc.freeze()  # the guard looks for the model among all objects: here only among new ones
     yield
+    gc.unfreeze()
     torch.set_num_threads(threads)
 
 
@@ -109,7 +113,11 @@ def undone(m: Any) -> None:
 def schedule_ends(m: Any) -> None:
     optimizer = adamw(m)
     schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: max(0.0, 1 - step / 20))
-    train(m, optimizer, 40, before_step=lambda step: schedule.step())
+    for x, y in batches(40):
+        loss_of(m, x, y).backward()
+        optimizer.step()
+        schedule.step()
+        optimizer.zero_grad()
 
 
 def zero_that_stays(m: Any) -> None:
@@ -157,17 +165,17 @@ FAULTS = {
     "pure bf16": (
         lambda m: train(m.bfloat16(), adamw(m, 3e-4), 10), "GRD005", "fail", 3),
     "rate 0": (lambda m: train(m, adamw(m, 0.0)), "GRD006", "fail", 10),
-    "schedule ends": (schedule_ends, "GRD006", "fail", 29),
+    "schedule ends": (schedule_ends, "GRD006", "fail", 30),
     "steps undone": (undone, "GRD007", "fail", 3),
     "bf16 without masters": (
         lambda m: train(m.bfloat16(), adamw(m), 3), "GRD008", "warn", 1),
     "no labels": (
         lambda m: train(m, adamw(m), change=lambda n, loss: loss * 0 + 0 * loss.detach() / 0),
         "GRD009", "fail", 3),
-    "scale collapses": (lambda m: scaled(m, 40, 3e38), "GRD010", "fail", 17),
+    "scale collapses": (lambda m: scaled(m, 40, math.inf), "GRD010", "fail", 17),
     "scale collapses, fused": (
-        lambda m: scaled(m, 40, 3e38, fused=True), "GRD010", "fail", 17),
-    "every step skipped": (lambda m: scaled(m, 40, 3e38), "GRD011", "fail", 30),
+        lambda m: scaled(m, 40, math.inf, fused=True), "GRD010", "fail", 17),
+    "every step skipped": (lambda m: scaled(m, 40, math.inf), "GRD011", "fail", 30),
     "steps stop": (fewer_steps, "GRD011", "warn", 10),
     "never cleared": (lambda m: train(m, adamw(m), clear=False), "GRD012", "warn", 6),
     "never cleared, clipped": (
@@ -180,14 +188,7 @@ FAULTS = {
 @pytest.mark.parametrize("name", FAULTS)
 def test_a_fault_is_named_with_its_step(name: str, tmp_path: Path) -> None:
     prepare, code, status, step = FAULTS[name]
-    if name == "scale collapses" or name == "scale collapses, fused":
-        assert alarms_of_scale(tmp_path, prepare) <= {17, 18}
-        return
     assert run(tmp_path, lambda: prepare(model())).get((code, status)) == step
-
-
-def alarms_of_scale(out: Path, prepare: Any) -> set[int]:
-    return {run(out, lambda: prepare(model()))["GRD010", "fail"]}
 
 
 def trained(guard: bool, out: Path, **options: Any) -> tuple[list[float], list[Any], Any]:
@@ -220,7 +221,7 @@ def attributes() -> list[Any]:
     clip = torch.nn.utils.clip_grad
     loader = torch.utils.data.dataloader._BaseDataLoaderIter
     scaler = torch.amp.GradScaler
-    module = torch.optim.optimizer
+    module = sys.modules["torch.optim.optimizer"]
     return [
         torch.autograd.backward, clip._get_total_norm, loader.__next__, loader._next_index,
         scaler.step, scaler.update, scaler.scale, dict(module._global_optimizer_pre_hooks),
@@ -340,7 +341,7 @@ def test_the_first_alarm_says_where_the_value_comes_from(
     assert word in origin["text"]
     (last,) = records(tmp_path, "batches")
     batch = last["batches"][-1]
-    assert batch["indices"] == (0 if poison == "weight" else 3) or batch["indices"] == str(3)
+    assert batch["indices"] == ("0" if poison == "weight" else "3")
     assert batch["torch_rng"]
 
 
@@ -389,17 +390,16 @@ def test_a_loop_without_torch_optimizers_reports_its_steps(tmp_path: Path) -> No
 def test_a_step_that_raises_does_not_end_the_watch(tmp_path: Path) -> None:
     module = model()
     broken, optimizer = adamw(module), adamw(module)
-    broken.param_groups[0]["betas"] = ("x", 0.9)
+    broken.param_groups[0]["betas"] = None
     with guarded(tmp_path):
         loss_of(module, *next(batches(1))).backward()
-        with pytest.raises(Exception, match=""):
+        with pytest.raises(TypeError):
             broken.step()
         train(module, optimizer, 10)
     assert records(tmp_path, "state")[-1]["steps"] >= 10
 
 
 def test_deleted_models_are_not_kept_alive(tmp_path: Path) -> None:
-    import gc
     import weakref
 
     with guarded(tmp_path):

@@ -8,8 +8,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import torch
-from torch import nn
+import torch  # noqa: TID253
+from torch import nn  # noqa: TID253
 
 import doctor.guard
 
