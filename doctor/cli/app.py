@@ -147,12 +147,17 @@ def guard(
     Exit: the training's own code if not 0, else 1 for a failure, 3 if no step was observed.
     """
     from doctor.cli import guard
+    from doctor.report import delivery
 
+    output_options = delivery.output_options(
+        "console", output or (), "never", annotate=False, keep_names=False, verbose=False,
+        quiet=quiet,
+    )  # fmt: skip
     flags = {"skip": tuple(ignore)} if ignore else {}
     report, code = guard.guard(
         command, flags, config, out=out, stop=stop, all=every, fail_on=fail_on
     )
-    guard.print_report(report, quiet=quiet)
+    delivery.deliver_on_stderr(report, output_options)
     return code
 
 

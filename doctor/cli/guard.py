@@ -5,7 +5,6 @@ from __future__ import annotations
 import datetime
 import os
 import shutil
-import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -156,13 +155,3 @@ def _notes(guarded: Guarded | Unknown, directory: Path) -> tuple[str, ...]:
     if guarded.stopped:
         notes.append("the job was ended by --stop")
     return tuple(notes)
-
-
-def print_report(report: Report, *, quiet: bool) -> None:
-    """On stderr: stdout belongs to the program."""
-    from doctor.report import terminal
-    from doctor.report.formats import plain
-    from doctor.report.redaction import redact
-
-    text = plain.render(redact(report), "quiet" if quiet else "normal")
-    terminal.write(text, sys.stderr)

@@ -115,16 +115,11 @@ def read_records(directory: Path) -> Guarded | Unknown:
     """What the guard recorded in `directory`. Raises OSError where that cannot be listed."""
     names = [entry.name for entry in directory.iterdir() if FILE.fullmatch(entry.name)]
     files = sorted(names, key=_number)[:MOST_FILES]
-    processes: dict[int, GuardedProcess] = {}
-    restarts = 0
-    for name in files:
-        process = _read_process(directory / name)
-        if process is None:
-            continue
-        earlier = processes.get(process.rank)
-        restarts += earlier is not None
-        if earlier is None or earlier.started <= process.started:
-            processes[process.rank] = process
+    everything = [p for p in map(_read_process, (directory / name for name in files)) if p]
+    everything.sort(key=lambda process: process.started)
+    latest = [p for p in everything if p.world == everything[-1].world]
+    processes = {process.rank: process for process in latest}
+    restarts = len(everything) - len(processes)
     if not any(process.counts.steps or process.alarms for process in processes.values()):
         return Unknown(reason=_without_steps(processes))
     run = _read_run(directory / RUN)
