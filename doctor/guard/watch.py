@@ -27,6 +27,8 @@ OPEN_RECORDS = 4
 HISTORY = 200
 """Steps that are kept in memory for the first alarm."""
 STATE_SECONDS = 10.0
+FIRST_STATE = 10
+"""Effective steps from which every comparison also writes the counts."""
 MANY = 200
 """Parameter names that an alarm lists."""
 
@@ -190,6 +192,8 @@ class Watch:
         self.looks += 1
         for alarm in alarms:
             self.raise_alarm(alarm, watch)
+        if watch.effective >= FIRST_STATE:
+            self.write_state()  # a process that is killed later has written its counts
 
     def never_reached(self, watch: OptimizerWatch, indices: list[int]) -> None:
         """Parameters that never had a gradient; an expert that no token chose is no reason."""
