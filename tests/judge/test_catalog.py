@@ -88,6 +88,11 @@ def test_the_conditions_of_every_recorded_status_are_documented(check: Check) ->
     assert check.warns or check.fails
 
 
+@EACH
+def test_the_reason_for_a_check_has_at_most_sixty_words(check: Check) -> None:
+    assert len(check.why.split()) <= 60
+
+
 def test_codes_and_slugs_are_unique_well_formed_and_never_reused() -> None:
     codes = [check.code for check in catalog.CHECKS]
     slugs = [check.slug for check in catalog.CHECKS]
