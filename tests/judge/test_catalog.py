@@ -13,6 +13,7 @@ import pytest
 from recorded import machines
 
 import doctor
+from doctor._util.errors import UserError
 from doctor.checks import __path__ as checks_folder
 from doctor.facts.facts import Facts
 from doctor.judge import catalog
@@ -222,3 +223,21 @@ def test_a_name_that_is_nearly_right_is_guessed() -> None:
     assert "NUM002" in catalog.nearest("NUM02")
     assert "tf32-setting" in catalog.nearest("tf32-settings")
     assert "same-product-twice" in catalog.nearest("same-product-twise")
+
+
+@pytest.mark.parametrize(
+    ("name", "suggested", "not_suggested"),
+    [
+        ("GPU999", "codes of GPU are GPU001, GPU002", "gpu-free"),
+        ("gpu-99", "GPU008", "gpu-free"),
+        ("NUM02", "nearest: NUM002", "the codes"),
+        ("XYZ123", "doctor list", "nearest"),
+    ],
+)
+def test_the_error_about_an_unknown_code_names_those_of_its_family(
+    name: str, suggested: str, not_suggested: str
+) -> None:
+    with pytest.raises(UserError) as error:
+        catalog.lookup(name)
+    assert suggested in str(error.value)
+    assert not_suggested not in str(error.value)
