@@ -144,11 +144,45 @@ def test_interpreter_without_torch(start: Start, tmp_path: Path) -> None:
 def test_broken_imports_are_distinguished(
     source: str, how: str, detail: str, start: Start, tmp_path: Path
 ) -> None:
-    (tmp_path / "torch.py").write_text(source, "utf-8")
+    package = tmp_path / "torch"
+    package.mkdir()
+    (package / "__init__.py").write_text(source, "utf-8")
+    (package / "version.py").touch()
     answer = start(PYTHONPATH=str(tmp_path)).wait(SECONDS)
     assert (answer.ended.how, answer.ended.detail) == (how, detail)
     assert answer.stages[-1][0] == "import torch"
     assert not answer.stages[-1][1].ok
+
+
+@pytest.mark.parametrize(
+    ("file", "source", "first"),
+    [
+        ("torch.py", "x = 1", "ImportError: {file} is not an installed PyTorch"),
+        ("torch.py", "import torch.nn", "ModuleNotFoundError: No module named 'torch.nn'"),
+        ("torch/__init__.py", "from torch._C import *", "ModuleNotFoundError: No module named"),
+    ],
+)
+def test_a_file_called_torch_is_named(
+    file: str, source: str, first: str, start: Start, tmp_path: Path
+) -> None:
+    stray = tmp_path / file
+    stray.parent.mkdir(exist_ok=True)
+    stray.write_text(source, "utf-8")
+    ended = start(PYTHONPATH=str(tmp_path)).wait(SECONDS).ended
+    assert ended.how == "error"
+    assert ended.detail.startswith(first.format(file=stray))
+    assert ended.detail.endswith(f"{stray} is not an installed PyTorch")
+
+
+def test_a_directory_called_torch_is_no_torch(start: Start, tmp_path: Path) -> None:
+    """A package of that name elsewhere on the path would be imported instead of it."""
+    (tmp_path / "torch").mkdir()
+    bare = tmp_path / "python"  # without site-packages
+    bare.write_text(f'#!/bin/sh\nexec {sys.executable} -S "$@"\n')
+    bare.chmod(0o755)
+    ended = start(python=str(bare), PYTHONPATH=str(tmp_path)).wait(SECONDS).ended
+    assert ended.detail.startswith("ImportError: No module named 'torch'")
+    assert str(tmp_path / "torch") in ended.detail
 
 
 # The CUDA stages, without CUDA

@@ -49,6 +49,7 @@ import wire
 
 LIBRARY = re.compile(r"(^|/)lib(cudnn(_\w+)?|cublas(Lt)?|nccl|nvJitLink)\.so(\.[\d.]+)?$")
 DIAGNOSIS_STAGES = ("attempt", "look", "walk", "anomaly")
+NOT_PYTORCH = "is not an installed PyTorch"
 COUNT = 4096
 SUM_OF_ODD_NUMBERS = COUNT * COUNT
 """1 + 3 + ... over COUNT numbers; every partial sum is exact in fp32."""
@@ -77,13 +78,34 @@ def import_torch() -> Any:
     try:
         with wire.stage("import torch"):
             import torch
+
+            if not hasattr(torch, "_C"):
+                raise ImportError(_not_pytorch(torch))
     except BaseException as error:
         import traceback
 
         traceback.print_exc()
-        wire.send(error=wire.describe(error))
+        stray = "" if isinstance(error, ImportError) and NOT_PYTORCH in str(error) else _stray()
+        wire.send(error=wire.describe(error) + (stray and "; %s %s" % (stray, NOT_PYTORCH)))
         os._exit(1)
     return torch
+
+
+def _not_pytorch(module: Any) -> str:
+    """Why the module that was imported cannot be PyTorch."""
+    if getattr(module, "__file__", None) is None:  # a directory without __init__.py
+        return "No module named 'torch', but a directory %s" % next(iter(module.__path__))
+    return "%s %s" % (module.__file__, NOT_PYTORCH)
+
+
+def _stray() -> str:
+    """The file that `import torch` takes, "" if it is one of PyTorch's or none."""
+    spec = importlib.machinery.PathFinder.find_spec("torch")
+    if spec is None or spec.origin is None:
+        return ""
+    directory, name = os.path.split(spec.origin)
+    package = name == "__init__.py" and os.path.exists(os.path.join(directory, "version.py"))
+    return "" if package else spec.origin
 
 
 def build(torch: Any) -> Dict[str, Any]:
