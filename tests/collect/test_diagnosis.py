@@ -812,6 +812,26 @@ def test_a_known_remedy_is_kept_if_no_change_fixes_it() -> None:
     assert "enable_mem_efficient_sdp(False)" in (verdict.fix or "")
 
 
+NO_SCALER = "allocate: RuntimeError: torch 2.1.2+cu121 has no GradScaler for cpu"
+
+
+def test_a_precision_that_torch_lacks_is_not_blamed_on_its_arithmetic() -> None:
+    """fp32 completes there, which shows nothing."""
+    stopped = Stage(name="allocate", ended=Ended(how="error", detail=NO_SCALER))
+    fixed = (Attempt(change="repeat", outcome="same"), Attempt(change="fp32", outcome="fixed"))
+    smoke = record(stages=(stopped,), diagnosis=Diagnosis(fault="raised", attempts=fixed))
+    verdict = judged.STEP_COMPLETES.judge(smoke=smoke, siblings=())
+    assert "install a newer torch" in verdict.fix
+    assert "cause" not in f"{verdict.summary}{verdict.fix}"
+
+
+def test_nothing_is_searched_where_torch_lacks_the_precision() -> None:
+    stopped = Stage(name="allocate", ended=Ended(how="error", detail=NO_SCALER))
+    child = TorchChild(Children(), "/bin/false")
+    assert diagnose(child, SMALL, record(stages=(stopped,))) is None
+    child.end()
+
+
 def test_a_bisection_that_ran_out_of_time_names_no_cause() -> None:
     tried = [Attempt(change=name, outcome="same") for name in ("repeat", "math")]
     cut = Attempt(change="eager", outcome="not possible", detail=LEFT_OUT)
