@@ -445,15 +445,22 @@ MODULE = """
 """
 
 
-@pytest.mark.parametrize("expression", ["x / (x - x)", "torch.exp(x.abs() * 1e4)"])
-def test_module_whose_output_is_not_finite(expression: str, train_code: Train) -> None:
-    smoke = train_code(MODULE.format(expression=expression), precision="fp32")
+@pytest.mark.parametrize(
+    ("expression", "precision"),
+    [("x / (x - x)", "fp32"), ("torch.exp(x.abs() * 1e4)", "fp32"), ("x / (x - x)", "fp16")],
+)
+def test_module_whose_output_is_not_finite(
+    expression: str, precision: str, train_code: Train
+) -> None:
+    """Also while a GradScaler skips every step."""
+    smoke = train_code(MODULE.format(expression=expression), precision=precision)
     diagnosis = _diagnosis(smoke)
     assert (diagnosis.origin, diagnosis.first_module, diagnosis.first_module_type) == (
         "module",
         "odd",
         "Odd",
     )
+    assert diagnosis.step == 1
     assert not diagnosis.fixed_by
     text = _cause(smoke, own=True)
     assert "fixes it: look at the model, the loss and the batch; the first non-finite" in text
