@@ -10,9 +10,9 @@ import pytest
 
 from doctor.collect.child import PROBES
 
-DYNAMO = """Failed running call_function <function scaled_dot_product_attention at 0x7f>(*(FakeTensor(
+DYNAMO = """Failed running call_function <function scaled_dot_product_attention at 0x7f>(*(Fake(
 ..., size=(2, 4, 64, 16), dtype=torch.bfloat16,
-           grad_fn=<TransposeBackward0>), FakeTensor(..., size=(2, 4, 64, 16))), **{}):
+           grad_fn=<TransposeBackward0>), Fake(..., size=(2, 4, 64, 16))), **{}):
 Expected attn_mask dtype to be bool or to match query dtype, but got attn_mask.dtype: float
 
 from user code:
