@@ -66,7 +66,7 @@ from doctor.job.run_options import RunOptions
 OWN_SECONDS = 0.5
 """The part of a budget for the doctor's own start and report."""
 PATIENCE_SECONDS = 8.0
-"""After which the user is told that the driver is slow."""
+"""After which a slow driver is reported."""
 DRIVER_SECONDS, GPU_SECONDS = 30.0, 5.0
 """For the driver to respond, and for each GPU beyond the first: without persistence mode the driver
 first initializes one GPU after the other, which takes 1 to 3 s each, and 7 s in

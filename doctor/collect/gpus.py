@@ -12,7 +12,7 @@ import msgspec
 from doctor._util.records import Ended, Unknown
 from doctor.collect.child import Child
 from doctor.collect.children import Children, NotStartedError, background, fit, read, unless_cut_off
-from doctor.collect.left_out import from_load, without_kernel
+from doctor.collect.left_out import from_load, hung, without_kernel
 from doctor.collect.peers import try_peers
 from doctor.collect.torch_child import ReportProgress, run_smoke
 from doctor.collect.workers import Worker
@@ -62,8 +62,8 @@ def run_load_tests(
     if facts.options.quick or not workers:
         return facts
     several = len(workers) > 1 and facts.target.kind == "nvidia"
-    if hung := _hung(facts):
-        return facts.with_(load=hung, peers=hung if several else None)
+    if reason := hung(facts):
+        return facts.with_(load=reason, peers=reason if several else None)
     left_out = {worker.device: from_load(facts, worker.device) for worker in workers}
     if not all(left_out.values()):
         report_progress(f"putting the GPU{'s' * (len(workers) > 1)} under load")
@@ -71,22 +71,10 @@ def run_load_tests(
     facts = facts.with_(load=unless_cut_off(loads, *(load.ended for load in loads)))
     if not several:
         return facts
-    reason = next(filter(None, left_out.values()), None) or _hung(facts)
+    reason = next(filter(None, left_out.values()), None) or hung(facts)
     if reason is None:
         report_progress("copying between the GPUs")
     return facts.with_(peers=reason or try_peers(children, workers))
-
-
-def _hung(facts: Facts) -> Unknown | None:
-    """Why no more tests run on the GPUs: one hung, and every further test would too."""
-    smokes = (*((facts.smoke,) if isinstance(facts.smoke, Smoke) else ()), *facts.siblings)
-    ends = [(smoke.device, stage.ended) for smoke in smokes for stage in smoke.stages]
-    loads = facts.load if isinstance(facts.load, tuple) else ()
-    ends += [(load.device, load.ended) for load in loads]
-    for device, ended in ends:
-        if ended.how == "timeout":
-            return Unknown(reason=f"left out, {device} hung before: {ended.detail}")
-    return None
 
 
 def without_load(facts: Facts, reason: Unknown) -> Facts:

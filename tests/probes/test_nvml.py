@@ -101,7 +101,7 @@ def begin(folder: Path, probe: str, *arguments: str, **fake: str) -> Child:
 
 
 def gpus_of(answer: Answer) -> tuple[Gpu, ...]:
-    """The whole answer, or the notes that were told before the end."""
+    """The whole answer, or the notes that were sent before the end."""
     told = answer.answer or {}
     found = told.get("gpus", [note["gpu"] for note in answer.notes if "gpu" in note])
     return msgspec.convert(found, tuple[Gpu, ...])
