@@ -184,6 +184,11 @@ def copy(source: int = 0, target: int = 1, **fields: Any) -> PeerCopy:
     [
         ({}, Status.PASS, "2 of 2"),
         ({"nvlinks_down": 0, "nvlink_errors": 0}, Status.PASS, "2 of 2"),
+        (
+            {"nvlinks_down": 0, "unread": {"nvlink_errors": "Not Supported (3)"}},
+            Status.PASS,
+            "NVLink errors were not counted: Not Supported (3)",
+        ),
         ({"nvlinks_down": 2}, Status.WARN, "2 NVLinks are down"),
         ({"nvlink_errors": 5}, Status.WARN, "5 NVLink errors during the run"),
     ],
@@ -288,6 +293,36 @@ def make(mark: None) -> Iterator[Make]:
 
 def adds_up(*reductions: AllReduce) -> Verdict:
     return ADDS_UP.judge(peers=Peers(reductions=reductions), job_gpus=NOBODY)
+
+
+@pytest.mark.parametrize(
+    ("name", "rate", "down", "p2p", "status"),
+    [
+        ("NVIDIA H100 80GB HBM3", 180e9, 0, True, Status.PASS),
+        ("NVIDIA H100 80GB HBM3", 12e9, 0, True, Status.WARN),
+        ("NVIDIA A100-SXM4-80GB", 12e9, 0, True, Status.WARN),
+        ("NVIDIA H100 80GB HBM3", 12e9, None, True, Status.PASS),  # a machine without NVLink
+        ("NVIDIA H100 80GB HBM3", 12e9, 2, True, Status.PASS),  # GPU007 warns
+        ("NVIDIA H100 80GB HBM3", 12e9, 0, False, Status.PASS),  # the environment turns it off
+        ("NVIDIA A100 80GB PCIe", 12e9, 0, True, Status.PASS),  # bridges between pairs only
+        ("Tesla V100-SXM2-16GB", 12e9, 0, True, Status.PASS),  # not every pair has a link
+    ],
+)
+def test_an_all_reduce_beside_nvlink_is_judged_by_its_rate(
+    name: str, rate: float, down: int | None, p2p: bool, status: Status
+) -> None:
+    gpus = [JobGpu(nvml=Gpu(index=n, uuid=f"GPU-{n}", name=name)) for n in range(2)]
+    verdict = ADDS_UP.judge(
+        peers=Peers(
+            reductions=(AllReduce(backend="nccl", p2p=p2p, ended=OK, ranks=2, wrong=0, rate=rate),)
+        ),
+        job_gpus=JobGpus(gpus=tuple(gpus), by="torch"),
+        watched=tuple(
+            Watched(uuid=f"GPU-{n}", samples=3, mask=0, nvlinks_down=down) for n in (0, 1)
+        ),
+    )
+    assert verdict.status is status
+    assert ("50 GB/s required" in verdict.summary) is (status is Status.WARN)
 
 
 @pytest.mark.slow

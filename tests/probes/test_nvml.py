@@ -480,6 +480,13 @@ def test_clocks_are_sampled_and_judged(
     assert [gpu.temperature for gpu in seen] == [71, 71]
 
 
+def test_the_temperature_comes_from_the_newer_call_where_the_older_is_gone(drivers: Path) -> None:
+    gone = "nvmlDeviceGetTemperature:13"
+    assert [gpu.temperature for gpu in watch(drivers / "new", UUIDS[0], FAIL=gone)] == [72]
+    (old,) = watch(drivers / "old", UUIDS[0], FAIL=gone)
+    assert (old.temperature, "(13)" in old.unread["temperature"]) == (None, True)
+
+
 def test_a_quiet_run_is_recorded_in_full(drivers: Path) -> None:
     seen = watch(drivers / "new", UUIDS[0], NVLINKS="1111")
     assert seen[0].samples >= 1
@@ -552,6 +559,7 @@ def test_a_counter_that_cannot_be_read_is_named_and_not_counted_as_fine(
             "nvmlDeviceGetRemappedRows:4",
             "nvmlDeviceRegisterEvents:4",
             "nvmlDeviceGetTemperature:3",
+            "nvmlDeviceGetTemperatureV:13",
             "nvmlDeviceGetCurrPcieLinkGeneration:3",
             "nvmlDeviceGetPcieReplayCounter:13",
         )

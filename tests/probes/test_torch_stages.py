@@ -259,6 +259,18 @@ def test_unknown_request_is_an_error_and_the_process_goes_on(start: Start) -> No
 # The smoke step
 
 
+def test_another_signature_of_the_functional_optimizer_is_no_error(start: Start) -> None:
+    """The class is used, which passes what its own function needs."""
+    prelude = """
+        import torch.optim.adamw as module
+        real = module.adamw
+        def adamw(*tensors, foreach, **settings):
+            real(*tensors, foreach=foreach, **settings)
+        module.adamw = adamw
+    """
+    assert _smoke(start(prelude)).completed
+
+
 @pytest.mark.parametrize("precision", ["bf16", "fp16", "fp32"])
 def test_smoke_step_changes_everything(precision: str, shared: Child) -> None:
     entered: list[str] = []
