@@ -44,7 +44,7 @@ def copies_arrive(
     if _sliced(job_gpus):
         return skip(SLICED)
     if not peers.copies:
-        return unknown("no copy between GPUs was tested")
+        return unknown(peers.unread.get("copies", "no copy between GPUs was tested"))
     verdict = _copies(peers.copies)
     if verdict.status is Status.FAIL and _p2p_disabled(host):
         summary = f"{verdict.summary}; NCCL_P2P_DISABLE=1 avoids these copies: keep it set"
@@ -212,7 +212,7 @@ def adds_up(
     if _sliced(job_gpus):
         return skip("NCCL between MIG slices is experimental")
     if not peers.reductions:
-        return unknown("no all-reduce over the GPUs was run")
+        return unknown(peers.unread.get("reductions", "no all-reduce over the GPUs was run"))
     first, *others = peers.reductions
     what = f"the all-reduce over {first.ranks} GPUs with {first.backend}"
     if not (problem := _problem(first)):

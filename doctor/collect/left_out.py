@@ -7,7 +7,7 @@ from doctor.facts.error_texts import is_final
 from doctor.facts.facts import Facts
 from doctor.facts.load import LEFT_OUT
 from doctor.facts.machine import Cuda
-from doctor.facts.views import JobGpus
+from doctor.facts.views import JobGpu, JobGpus
 
 
 def without_kernel(facts: Facts, device: str) -> Unknown | None:
@@ -52,8 +52,13 @@ def in_use(facts: Facts, device: str) -> Unknown | None:
     ):
         index = gpu.torch.index if gpu.torch else number
         if f"cuda:{index}" == device and gpu.use_by_others:
-            return _reason(f"{device} is in use: {gpu.use_by_others}")
+            return reason_in_use(device, gpu)
     return None
+
+
+def reason_in_use(device: str, gpu: JobGpu) -> Unknown:
+    """Why a device that other processes use gets no load."""
+    return _reason(f"{device} is in use: {gpu.use_by_others}")
 
 
 def _reason(text: str) -> Unknown:

@@ -176,3 +176,5 @@ class Peers(Section, frozen=True, kw_only=True):
 
     copies: tuple[PeerCopy, ...] = ()
     reductions: tuple[AllReduce, ...] = ()
+    unread: dict[str, str] = {}
+    """ "copies", "reductions" -> why there are none."""

@@ -12,7 +12,7 @@ from recorded_expect import machines
 
 from doctor._util.records import Ended, Unknown
 from doctor.checks.expected import CHECKS
-from doctor.collect.collect import roles
+from doctor.collect.places import roles
 from doctor.facts.facts import Facts, decode, encode
 from doctor.facts.machine import Driver, Gpu, Place
 from doctor.facts.machine import Torch as TorchSection
