@@ -484,10 +484,10 @@ import sys, types
 sys.path.insert(0, {directory!r})
 import wire
 sys.path.insert(0, {directory!r} + "/training_side")
-import torch_stages
+import cuda_stages
 name, index, hip = sys.argv[2], int(sys.argv[3]), sys.argv[4] == "hip"
 seen = types.SimpleNamespace(name=name, **dict(part.split("=") for part in sys.argv[5:]))
-print(torch_stages._uuid(seen, index, hip))
+print(cuda_stages._uuid(seen, index, hip))
 """
 FIRST = "07172737-4757-6777-8797-a7b7c7d7e7f7"
 
