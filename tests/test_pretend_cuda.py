@@ -174,6 +174,7 @@ def test_two_gpus_under_load_and_between_each_other(libraries: Path, tmp_path: P
     expected = ALWAYS | dict.fromkeys(("GPU005", "GPU006", "GPU007"), "pass")
     expected |= SLOW_SUM
     assert run.of(expected) == expected
+    assert "causal attention also on cuda:1" in run.findings["NUM003"]["summary"]
     assert run.code == 0
     assert run.counts.imports == 2
     # A worker of torch and a process for the copies have a context each; the copies are over when

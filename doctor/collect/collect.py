@@ -159,7 +159,7 @@ def _examine_torch(
         facts = _examine_cuda(facts, torch, child, workers, report_progress)
         before.watch.wait_until_ready()
         facts = _train(facts, device, child, workers, report_progress)
-        attention = collect_attention(child, children, facts, device, report_progress)
+        attention = collect_attention(child, children, facts, device, report_progress, workers[1:])
         facts = facts.with_(attention=attention)
         facts = run_load_tests(children, workers, facts, report_progress, before.copies)
     finally:
