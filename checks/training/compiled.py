@@ -28,6 +28,12 @@ COMPILE_ERRORS = (
         "needs on a GPU.",
     ),
     ErrorPattern(
+        ("GPUTooOldForTriton", "too old to be supported by the triton"),
+        "Train without torch.compile: Triton, which it uses on GPUs, requires compute capability "
+        "7.0 (Volta).",
+        Owner.JOB,
+    ),
+    ErrorPattern(
         ("Python.h",),
         "Install Python's headers in the image.\napt-get install python3-dev",
     ),

@@ -630,6 +630,9 @@ def step(loss: Any) -> Step:
         (Compiled(ended=Ended(how="signal", detail="SIGSEGV")), Status.FAIL, "SIGSEGV"),
         (Compiled(ended=Ended(how="error", detail="InvalidCxxCompiler: No working C++ compiler")),
          Status.FAIL, "C++"),
+        (Compiled(ended=Ended(how="error", detail="GPUTooOldForTriton: Found Tesla P40 which is "
+                              "too old to be supported by the triton GPU compiler")),
+         Status.FAIL, "P40"),
         (Compiled(ended=Ended(how="ok")), Status.UNKNOWN, "not compared"),
         (Compiled(ended=Ended(how="ok"), eager=step(2.0), compiled=step(2.0), error=1e-4),
          Status.PASS, "gradients 0.0001"),
@@ -647,6 +650,8 @@ def test_compiled_and_eager_are_compared(made: Any, status: Status, text: str) -
     record = Well(compiled=made).own
     verdict = compiled.compiled_agrees(record, Job(compile=True), Chosen("fp32", ""))
     assert (verdict.status, text in verdict.summary) == (status, True), verdict.summary
+    if text == "P40":
+        assert "capability 7.0" in (verdict.fix or "")
     left_out = compiled.compiled_agrees(record, Job(), Chosen("fp32", ""))
     assert left_out.status is Status.SKIP
 
