@@ -81,6 +81,8 @@ def optimizer_stepped(checkpoint: Checkpoint) -> Verdict:
         if optimizer.nonfinite:
             return warn(f"{optimizer.kind}, {_nonfinite(optimizer)}", fix=NOT_FINITE_FIX)
         return skip("plain SGD keeps no state")
+    if optimizer.kind == "ASGD" and optimizer.step_max:
+        return skip("ASGD keeps no moments: its state does not show gradients")
     if not optimizer.entries:
         return _without_state(checkpoint, optimizer)
     return _with_state(checkpoint, optimizer)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import re
 
 from doctor._util.records import Unknown
@@ -15,7 +14,12 @@ from doctor.checkpoint.records import (
     UnchangedRole,
     Values,
 )
-from doctor.checks.checkpoint.norm_causes import HALF_PRECISION, MIN_DISTANCE, MIN_STEPS
+from doctor.checks.checkpoint.norm_causes import (
+    HALF_PRECISION,
+    MIN_DISTANCE,
+    MIN_STEPS,
+    distance_of_steps,
+)
 from doctor.judge.check import Check, Owner, Verdict, fail, ok, skip, unknown, warn
 
 CONSTANT = re.compile(
@@ -179,13 +183,13 @@ def _norms_unchanged(
 
 def _not_a_rounded_copy(checkpoint: Checkpoint, roles: list[UnchangedRole]) -> str:
     """Why these files hold what the optimizer updates, or the run was long; "" for neither."""
-    history, optimizer = checkpoint.training.history, checkpoint.training.optimizer
+    optimizer = checkpoint.training.optimizer
     if not any(role.dtype in HALF_PRECISION for role in roles):
         return "nothing is rounded in these files"
     if isinstance(optimizer, Optimizer) and _updates_half_precision(optimizer):
         kinds = " and ".join(sorted(optimizer.moments))
         return f"the optimizer's moments are {kinds}: it updates weights of that dtype"
-    distance = math.sqrt(history.lr_squares) if history else 0.0
+    distance = distance_of_steps(checkpoint)
     if distance >= MIN_DISTANCE:
         return f"a random walk with the logged learning rates covers {distance:.2g}"
     return ""

@@ -47,16 +47,33 @@ class Tensor(NamedTuple):
 
 
 def distinct(tensors: Iterable[Tensor]) -> list[Tensor]:
-    """Each range of bytes once: tied weights are one, and a view counts what is stored of it."""
+    """Each range of bytes once: tied weights are one, and a view counts what is stored of it.
+
+    Of views that overlap, the later one begins where the earlier ones end.
+    """
     unique: dict[tuple[str, int, int, tuple[Part, ...]], Tensor] = {}
     for tensor in tensors:
         unique.setdefault((tensor.file, tensor.begin, tensor.end, tensor.parts), tensor)
+    begins: dict[int, int] = {}
+    ends: dict[str, int] = {}
+    for tensor in sorted(unique.values(), key=lambda each: (each.begin, -each.end)):
+        end = ends.get(tensor.file, 0)
+        if not tensor.parts:
+            begins[id(tensor)] = min(max(tensor.begin, end), tensor.end)
+            ends[tensor.file] = max(end, tensor.end)
     return [
-        tensor._replace(elements=min(tensor.elements, tensor.stored_bytes * 8 // bits))
-        if tensor.strides is not None and (bits := BITS.get(tensor.dtype))
-        else tensor
+        _counted(tensor._replace(begin=begins.get(id(tensor), tensor.begin)))
         for tensor in unique.values()
+        if not tensor.elements or begins.get(id(tensor), 0) < tensor.end or tensor.parts
     ]
+
+
+def _counted(tensor: Tensor) -> Tensor:
+    """With no more elements than its bytes hold; those of unknown dtypes are left alone."""
+    bits = BITS.get(tensor.dtype)
+    if not bits or tensor.elements * bits == tensor.stored_bytes * 8:
+        return tensor
+    return tensor._replace(elements=min(tensor.elements, tensor.stored_bytes * 8 // bits))
 
 
 @dataclass(frozen=True, slots=True)
