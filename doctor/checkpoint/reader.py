@@ -205,6 +205,8 @@ def _group(directory: Directory, group: FileGroup, stage: Stage, contents: Layou
         replace(one, tensors=(), problems=_as_notes(one.problems)) for one in states
     ]
     contents.shards += shards
+    if group.reader == "deepspeed" and len(shards) == len(contents.shards) == 1:
+        contents.ordered = True
     with stage(f"read the norms of {shown(group.under or directory.address, 300)}"):
         norms, at_one = read_scattered(directory, [t for shard in shards for t in shard.tensors])
     contents.norms += norms
