@@ -264,8 +264,8 @@ NORMS = Check(
         "without an optimizer's state: the learning rates are unknown, or sqrt(sum of lr^2) over "
         "the logged steps is below 0.001",
         "the steps of the optimizer do not follow from its learning rate (SGD, Rprop, Adagrad)",
-        "adapters lie in the same file, the model is quantized, its family is released so (OPT), or "
-        "the norms are 0.0 in a family that is not known to be zero-centered",
+        "adapters lie in the same file, the model is quantized, its family is released so (OPT), "
+        "or the norms are 0.0 in a family that is not known to be zero-centered",
         "other parameters initialized to 1.0 (Mamba's D, LayerScale, IA3) are exactly 1.0 after a "
         "long run",
     ),

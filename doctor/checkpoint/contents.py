@@ -15,9 +15,10 @@ from doctor.checkpoint.analysis.tensor_names import part_of
 from doctor.checkpoint.io.files import Directory
 from doctor.checkpoint.io.stages import Stage
 from doctor.checkpoint.io.urls import redact_url
+from doctor.checkpoint.reader import LayoutContents
 from doctor.checkpoint.records import Checkpoint, Kind, Movement, Share, Values
 from doctor.checkpoint.scan import scan
-from doctor.checkpoint.tensors import Shard, Tensor, distinct
+from doctor.checkpoint.tensors import Shard, Tensor, distinct, join_states, slots
 
 Notify = Callable[[dict[str, Any]], None]
 
@@ -49,13 +50,27 @@ class TensorCollector:
     directory: Directory | None = None
     """None: only the sizes of the files are known."""
     shards: Sequence[Shard] = ()
+    every: Sequence[Shard] = ()
+    """With the files of an optimizer's state."""
 
-    def collect(self, directory: Directory, shards: Sequence[Shard]) -> None:
-        self.directory, self.shards = directory, shards
+    def collect(self, directory: Directory, contents: LayoutContents) -> None:
+        self.directory, self.shards = directory, contents.shards
+        self.every = contents.all_shards
 
     @property
     def tensors(self) -> Iterator[Tensor]:
         return (tensor for shard in self.shards for tensor in shard.tensors)
+
+    @property
+    def further(self) -> list[Tensor]:
+        """Tensors of other state_dicts in the files of the weights."""
+        return [tensor for shard in self.shards for tensor in shard.further]
+
+    @property
+    def moments(self) -> list[Tensor]:
+        """The optimizer's slots and its copies of the weights."""
+        state = join_states(shard.optimizer for shard in self.every)
+        return list(slots(state)) if state else []
 
 
 class ProgressThrottle:
@@ -162,7 +177,13 @@ def _values(
         progress("read every value", done, total, "bytes")
 
     with stage("read every value"):
-        return scan_values(directory, list(current.tensors), progress=report)
+        return scan_values(
+            directory,
+            current.tensors,
+            progress=report,
+            further=current.further,
+            moments=current.moments,
+        )
 
 
 def _movement(

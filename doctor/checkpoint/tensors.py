@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -115,6 +115,15 @@ class OptimizerState:
     """DeepSpeed's bf16_master_weights_and_grads is set: there are no fp32 copies."""
 
 
+def slots(state: OptimizerState) -> Iterator[Tensor]:
+    """Every tensor of an optimizer's state, under the parameter's name or number."""
+    for entry in state.entries:
+        for slot, tensor in entry.slots.items():
+            yield tensor._replace(name=f"optimizer {entry.key}: {slot}")
+    for master in state.masters:
+        yield master._replace(name=f"optimizer {master.name}: copy of the weight")
+
+
 def join_states(states: Iterable[OptimizerState | None]) -> OptimizerState | None:
     """The states of several files or ranks as one; None where there is none."""
     present = [state for state in states if state is not None]
@@ -155,5 +164,7 @@ class Shard:
     """Steps that the run had taken, where the file has a counter (global_step, iter_num)."""
     writer: str = ""
     """The program that wrote it, where its contents show: Lightning, nanoGPT."""
+    further: tuple[Tensor, ...] = ()
+    """Of other state_dicts in the file: an average of the weights, a discriminator."""
     pickled: bool = False
     """It is a pickle, or an archive with one."""

@@ -58,12 +58,14 @@ def read_state(tree: Tree, file: str, source: Source, reads: int = READS) -> Opt
 def _groups(state: dict[Any, Any], lead: str, tree: Tree, source: Source) -> Iterator[Group]:
     for group in map(mapping, members(state.get("param_groups"))):
         keys = [lead + str(key) for key in _plain(group.get("params"))]
-        rates = [_rate(group.get(name), tree, source) for name in _RATES]
+        lr, weight_decay, initial_lr = (_rate(group.get(name), tree, source) for name in _RATES)
         names = [name for name in _plain(group.get("param_names")) if isinstance(name, str)]
         yield Group(
             tuple(keys),
             tuple(names) if len(names) == len(keys) else (),
-            *rates,
+            lr,
+            weight_decay,
+            initial_lr,
             tuple(key for key in group if type(key) is str and _identifies_kind(key, group))[:100],
         )
 

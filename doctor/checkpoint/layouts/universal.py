@@ -57,9 +57,8 @@ def read_universal(directory: Directory, under: str, stage: Stage) -> Shard:
         text = f"has {len(parameters):,} parameters; the first {MOST:,} were read"
         found.problems.append(Problem(kind="note", file=shown(file), text=text))
     keys = tuple(entry.key for entry in found.entries)
-    rates = [tuple(rate(each.get(name)) for name in _RATES) for each in found.groups]
-    groups = [Group(keys, (), *(rates[0] if rates else ()))]
-    groups += [Group((), (), *each) for each in rates[1:]]
+    options = found.groups or [{}]
+    groups = [_group(each, () if number else keys) for number, each in enumerate(options)]
     return Shard(
         file,
         found.size,
@@ -73,7 +72,12 @@ def read_universal(directory: Directory, under: str, stage: Stage) -> Shard:
     )
 
 
-_RATES = ("lr", "weight_decay", "initial_lr")
+def _group(options: dict[Any, Any], keys: tuple[str, ...]) -> Group:
+    """Its parameters are not known: the first group of the file is given all of them."""
+    lr, weight_decay, initial_lr = (
+        rate(options.get(name)) for name in ("lr", "weight_decay", "initial_lr")
+    )
+    return Group(keys, (), lr, weight_decay, initial_lr)
 
 
 def _groups(directory: Directory, file: str, found: _Found) -> None:
@@ -100,10 +104,8 @@ def _parameter(directory: Directory, under: str, name: str, found: _Found) -> No
     except CheckpointError as error:
         found.problems.append(error.problem(under))
         return
-    for file in files:
-        slot, _, ends = file.rpartition(".")
-        if ends != "pt" or not slot:
-            continue
+    for file in (name for name in files if name.endswith(".pt")):
+        slot = file.removesuffix(".pt")
         try:
             with directory.open(under + file) as source:
                 tree = _tree(source, under + file, found)

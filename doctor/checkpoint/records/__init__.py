@@ -5,17 +5,22 @@ from doctor.checkpoint.records.contents import Contents, Files, Kind, Norm, Role
 from doctor.checkpoint.records.problems import Problem, ProblemKind
 from doctor.checkpoint.records.training import History, NormEvidence, Optimizer, Training
 from doctor.checkpoint.records.values import (
+    Constant,
+    Copy,
     Incomparable,
     Large,
     Movement,
     NonFinite,
     UnchangedRole,
     Values,
+    ZeroRange,
 )
 
 __all__ = [
     "Checkpoint",
+    "Constant",
     "Contents",
+    "Copy",
     "Files",
     "History",
     "Incomparable",
@@ -36,4 +41,5 @@ __all__ = [
     "Training",
     "UnchangedRole",
     "Values",
+    "ZeroRange",
 ]
