@@ -291,7 +291,6 @@ NORMS = Check(
         "fnr-root",
         "fnr-fix",
         "fnr-gradients",
-        "ps-P17",
         "speculators-765",
         "flame-47",
         "transformers-24243",
