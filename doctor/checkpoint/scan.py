@@ -25,7 +25,7 @@ from doctor.checkpoint.io.urls import redact_url
 from doctor.checkpoint.layouts import model_config, trainer_state
 from doctor.checkpoint.layouts.directory import find_layout
 from doctor.checkpoint.layouts.layout import Layout
-from doctor.checkpoint.layouts.shard_index import disagreements
+from doctor.checkpoint.layouts.shard_index import disagreements, sizes_differ
 from doctor.checkpoint.layouts.tokenizer import read_tokenizer
 from doctor.checkpoint.reader import LayoutContents, read_beside, read_layout
 from doctor.checkpoint.records import (
@@ -98,6 +98,7 @@ def scan(
             *layout.problems,
             *(problem for shard in contents.all_shards for problem in shard.problems),
             *disagreements(layout.index, layout.weight_map, shards),
+            *sizes_differ(layout.index, layout.total_size, layout.weight_map, shards),
             *notes,
         ),
         seconds=time.perf_counter() - began,
