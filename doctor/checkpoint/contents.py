@@ -17,6 +17,7 @@ from doctor.checkpoint.io.stages import Stage
 from doctor.checkpoint.io.urls import redact_url
 from doctor.checkpoint.reader import LayoutContents
 from doctor.checkpoint.records import Checkpoint, Kind, Movement, Share, Values
+from doctor.checkpoint.runs import read_run, run_checkpoints
 from doctor.checkpoint.scan import scan
 from doctor.checkpoint.tensors import Shard, Tensor, distinct, join_states, slots
 
@@ -93,15 +94,18 @@ def read(request: ScanRequest, stage: Stage, notify: Notify) -> Checkpoint | Unk
     Unknown where no weights are at the path.
     """
     progress, current = ProgressThrottle(notify), TensorCollector()
-    checkpoint = scan(request.path, _counted(stage, progress), current.collect)
+    counted = _counted(stage, progress)
+    checkpoint = scan(request.path, counted, current.collect)
+    if isinstance(checkpoint, Unknown) and (names := run_checkpoints(request.path)):
+        checkpoint = read_run(request.path, names, counted, current.collect)
     if isinstance(checkpoint, Unknown):
         return checkpoint
     if request.tensors:
         _notify_tensors(current, notify)
-    counted = distinct(current.tensors) if checkpoint.loading.pickles else current.tensors
+    stored = distinct(current.tensors) if checkpoint.loading.pickles else current.tensors
     return msgspec.structs.replace(
         checkpoint,
-        contents=msgspec.structs.replace(checkpoint.contents, shares=shares(counted)),
+        contents=msgspec.structs.replace(checkpoint.contents, shares=shares(stored)),
         values=_values(checkpoint, current, stage, progress) if request.deep else None,
         movement=_movement(checkpoint, current, request.baseline, stage, progress)
         if request.baseline

@@ -10,9 +10,12 @@ import torch  # noqa: TID253
 from safetensors.torch import save_file  # noqa: TID253
 
 from doctor._util.records import Unknown
+from doctor.checkpoint.contents import ScanRequest, read
 from doctor.checkpoint.io.file_type import describe_file_type
-from doctor.checkpoint.records import Checkpoint
+from doctor.checkpoint.io.stages import no_stage
+from doctor.checkpoint.records import Checkpoint, Values
 from doctor.checkpoint.scan import scan
+from doctor.report.scan_runs import runs_table
 
 
 def weights(path: Path, **tensors: torch.Tensor) -> None:
@@ -150,3 +153,35 @@ def test_formats_that_are_only_recognized(
     for name in names:
         (tmp_path / name).write_bytes(b"x")
     assert kind in str(looked(tmp_path).not_inspectable)
+
+
+def run(path: Path) -> None:
+    made = torch.nn.Sequential(torch.nn.Linear(8, 8), torch.nn.LayerNorm(8))
+    adam = torch.optim.AdamW(made.parameters())
+    for step in (0, 9, 10, 100):
+        under = path / f"checkpoint-{step}"
+        weights(under / "model.safetensors", **made.state_dict())
+        torch.save(adam.state_dict(), under / "optimizer.pt")
+        (under / "trainer_state.json").write_text(json.dumps({"global_step": step}))
+        made(torch.randn(4, 8)).square().mean().backward()
+        adam.step()
+
+
+def test_a_run_is_a_table_of_its_checkpoints(tmp_path: Path) -> None:
+    run(tmp_path)
+    (tmp_path / "checkpoint-9" / "model.safetensors").write_bytes(b"cut")
+    (tmp_path / "checkpoint-7").mkdir()
+    found = read(ScanRequest(path=str(tmp_path), deep=True), no_stage, lambda note: None)
+    assert isinstance(found, Checkpoint)
+    assert isinstance(found.values, Values)
+    assert (found.training.steps, found.contents.tensors) == (100, 4)
+    rows = {row.name: row for row in found.siblings}
+    assert list(rows) == [f"checkpoint-{step}" for step in (0, 7, 9, 10, 100)]
+    assert (rows["checkpoint-0"].unchanged_norms, rows["checkpoint-100"].unchanged_norms) == (1, 0)
+    assert (rows["checkpoint-10"].moments, rows["checkpoint-10"].nonzero_moments) == ({"F32": 4}, 4)
+    assert "no weights" in rows["checkpoint-7"].reason
+    assert rows["checkpoint-9"].problems == 1
+    text = "\n".join(line.prefix for line in runs_table(found.siblings))
+    assert "checkpoint-10   10" in text
+    assert "F32, 4 of 4 not zero" in text
+    assert list(runs_table(())) == []

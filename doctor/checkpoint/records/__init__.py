@@ -1,6 +1,12 @@
 """The records of a checkpoint."""
 
-from doctor.checkpoint.records.checkpoint import Checkpoint, Loading, ModelConfig, Tokenizer
+from doctor.checkpoint.records.checkpoint import (
+    Checkpoint,
+    Loading,
+    ModelConfig,
+    Sibling,
+    Tokenizer,
+)
 from doctor.checkpoint.records.contents import Contents, Files, Kind, Norm, Role, Share
 from doctor.checkpoint.records.problems import Problem, ProblemKind
 from doctor.checkpoint.records.training import History, NormEvidence, Optimizer, Training
@@ -37,6 +43,7 @@ __all__ = [
     "ProblemKind",
     "Role",
     "Share",
+    "Sibling",
     "Tokenizer",
     "Training",
     "UnchangedRole",
