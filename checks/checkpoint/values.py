@@ -51,6 +51,10 @@ def values_finite(checkpoint: Checkpoint) -> Verdict:
         more = f" (and {rest:,} more tensor{'s' * (rest != 1)})" if rest > 0 else ""
         summary = f"{_counts(nonfinite[0])}{more}; every stored value finite required"
         return fail(summary, seconds=values.seconds)
+    if values.differing:
+        more = f" and {len(values.differing) - 1:,} more" * (len(values.differing) > 1)
+        summary = f"the SHA-256 of {values.differing[0]}{more} is not the one that the Hub gave"
+        return fail(summary, fix=CHECKSUM_FIX, seconds=values.seconds)
     if values.problems:
         return unknown(values.problems[0].message, seconds=values.seconds)
     if not values.tensors and not values.exempt:
@@ -78,6 +82,9 @@ def _finite(values: Values) -> Verdict:
     summary = f"{values.tensors:,} tensors" + f" ({of})" * bool(of)
     summary += f", {values.bytes:,} bytes: every value finite"
     summary += f", apart from -inf in {masks} mask{'s' * (masks != 1)}" if masks else ""
+    if values.checksums:
+        files = f"{values.checksums:,} file{'s' * (values.checksums != 1)}"
+        summary += f", {files} with the SHA-256 of the Hub"
     if lost := _zeros(values):
         return warn(f"{summary}; {lost}", fix=ZEROS_FIX, seconds=values.seconds)
     summary += _alike(values)
@@ -127,6 +134,11 @@ def _alike(values: Values) -> str:
         notes.append(f"; {len(values.copies):,} are copies of another, such as {pair}")
     return "".join(notes)
 
+
+CHECKSUM_FIX = (
+    "Download the file again: what is here is not what the Hub has. If it was changed on purpose, "
+    "move it out of the cache, which is shared by all programs."
+)
 
 ZEROS_FIX = (
     "Compare the file's checksum with the source's, and download it again: a download that "
@@ -269,6 +281,8 @@ FINITE = Check(
     fails=(
         "a tensor that is not a mask holds a NaN or an infinity",
         "without --deep: a norm does, as far as it was read",
+        "a file from the Hugging Face Hub has another SHA-256 than the Hub gave for it, in its "
+        "cache or beside a download",
     ),
     fix="Return to a checkpoint from before the training diverged, or download the file again and "
     "compare its checksum with the source's.",

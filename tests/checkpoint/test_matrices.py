@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import os
 from pathlib import Path
 from typing import Any
 
@@ -150,3 +152,33 @@ class Contains(str):
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, str) and str(self) in str(other)
+
+
+def test_the_sha256_that_the_hub_gave(tmp_path: Path) -> None:
+    """In the cache it is the name of the blob, beside a download it is kept in .metadata."""
+    save_file(model(), tmp_path / "whole")
+    data = (tmp_path / "whole").read_bytes()
+    digest = hashlib.sha256(data).hexdigest()
+    blob, snapshot = tmp_path / "blobs" / digest, tmp_path / "snapshots" / "1" / "model.safetensors"
+    blob.parent.mkdir()
+    snapshot.parent.mkdir(parents=True)
+    blob.write_bytes(data)
+    snapshot.symlink_to(f"../../blobs/{digest}")
+    local = tmp_path / "local" / "model.safetensors"
+    metadata = local.parent / ".cache" / "huggingface" / "download" / f"{local.name}.metadata"
+    metadata.parent.mkdir(parents=True)
+    local.write_bytes(data)
+    metadata.write_text(f"commit\n{digest}\n{local.stat().st_mtime}\n")
+    for path in (snapshot, local):
+        assert (deep(path)[0].checksums, status_of(path)[0]) == (1, Status.PASS)
+    changed = bytearray(data)
+    changed[-5] ^= 1
+    blob.write_bytes(changed)
+    local.write_bytes(changed)
+    os.utime(local, (0, 0))
+    for path in (snapshot, local):
+        assert status_of(path) == (Status.FAIL, Contains("SHA-256 of model.safetensors"))
+    metadata.write_text(f"commit\n{digest}\n-9\n")  # the file was changed after its download
+    assert (deep(local)[0].checksums, status_of(local)[0]) == (0, Status.PASS)
+    metadata.write_text("strange")
+    assert deep(local)[0].checksums == 0

@@ -14,6 +14,7 @@ from typing import Any
 
 from doctor._util.records import Unknown
 from doctor._util.units import shown
+from doctor.checkpoint.analysis.checksums import differing_files
 from doctor.checkpoint.analysis.matrices import examine_matrices
 from doctor.checkpoint.analysis.nonfinite import FINITE, FORMATS, PAIRS, Tally, suspect, tally
 from doctor.checkpoint.analysis.strides import places
@@ -76,6 +77,7 @@ def scan_values(
     count = threads or _processors()
     work.divide(count)
     matrices = examine_matrices(directory, model)
+    differing = differing_files(directory, sorted({tensor.file for tensor in model}), count)
     unchecked: dict[str, int] = {}
     for tensor in every:
         if tensor.dtype not in FORMATS and tensor.dtype not in FINITE:
@@ -87,6 +89,8 @@ def scan_values(
         unchecked=unchecked,
         **_summaries(work.tallies),
         fp16_values=sum(tensor.elements for tensor in checked if tensor.dtype == "F16"),
+        checksums=sum(not differs for differs in differing.values()),
+        differing=tuple(shown(file) for file, differs in differing.items() if differs)[:MOST],
         constant=tuple(matrices.constant),
         copies=tuple(matrices.copies),
         zero_ranges=tuple(matrices.zero_ranges),

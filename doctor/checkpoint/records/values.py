@@ -89,6 +89,10 @@ class Values(Section, frozen=True, kw_only=True):
     """Matrices of one value; the first thousand, as of the next two."""
     copies: tuple[Copy, ...] = ()
     zero_ranges: tuple[ZeroRange, ...] = ()
+    checksums: int = 0
+    """Files whose SHA-256 is the one that the Hugging Face Hub gave for them."""
+    differing: tuple[str, ...] = ()
+    """Files whose SHA-256 is not."""
     further: int = 0
     """Of `tensors`, those of other state_dicts in the files (ema, discriminator)."""
     moments: int = 0
