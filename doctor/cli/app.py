@@ -154,7 +154,7 @@ def prescribe(
         ),
     ] = "stable",
     format: Annotated[
-        Literal["text", "python", "env", "trainer", "accelerate"],
+        Literal["text", "python", "loop", "env", "trainer", "accelerate"],
         typer.Option(help="Format to paste."),
     ] = "text",
     deterministic: Annotated[
@@ -205,7 +205,7 @@ def explain(
     name: Annotated[
         str,
         typer.Argument(
-            help="A code, a slug, or a document section: P10, U28.",
+            help="A code, a slug, a source document, or a section or subject of it: P10, warmup.",
             autocompletion=options.complete_code,
         ),
     ],
@@ -213,16 +213,18 @@ def explain(
 ) -> int:
     """Print what a check means, when it warns or fails, the fix and its sources."""
     from doctor.judge import catalog
-    from doctor.report import explain, pages, terminal
+    from doctor.report import documents, pages, terminal
     from doctor.report.formats import json
 
-    checks = catalog.lookup(name)
-    if format == "json":
-        print(json.render_checks(checks))
-    elif format == "markdown":
-        terminal.write("\n".join(pages.page(check) for check in checks), sys.stdout)
+    if format == "plain":
+        terminal.write(documents.answer(name), sys.stdout)
+    elif format == "json" and not catalog.find(name) and (sections := documents.find(name)):
+        print(documents.json_text(sections))
+    elif format == "json":
+        print(json.render_checks(catalog.lookup(name)))
     else:
-        terminal.write(explain.explain(checks), sys.stdout)
+        checks = catalog.lookup(name)
+        terminal.write("\n".join(pages.page(check) for check in checks), sys.stdout)
     return 0
 
 
