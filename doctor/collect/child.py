@@ -36,6 +36,11 @@ LINE = 64 * 1024 * 1024
 NOTES = 100_000
 """The most notes and stages of one request; a probe that writes more is broken."""
 CUT_OFF = Ended(how="budget", detail="cut off by --budget")
+BUSY = 0.2
+"""CPU seconds per second, of a process and its descendants that compute rather than wait. A machine
+that runs several programs at once leaves each less than a core."""
+BUSY_INTERVAL = 2.0
+"""Seconds over which that is measured, before a deadline."""
 POLL_SECONDS = 0.25
 """How often a silent child is polled: a process it left behind may keep its pipe open."""
 
@@ -54,6 +59,8 @@ class Answer:
     notes: tuple[dict[str, Any], ...] = ()
     stages: tuple[tuple[str, Ended], ...] = ()
     """The calls, in the order of the first entry, and how each ended; repeated ones are summed."""
+    busy: bool | None = None
+    """Whether the process computed when its time was over; None: it ended in time."""
 
     @property
     def ended_with_stage(self) -> Ended:
@@ -103,14 +110,47 @@ class _Progress:
         elif message.note is not None:
             self.notes.append(message.note)
 
-    def close(self, ended: Ended, answer: dict[str, Any] | None = None) -> Answer:
+    def close(
+        self, ended: Ended, answer: dict[str, Any] | None = None, *, busy: bool | None = None
+    ) -> Answer:
         stages = [(name, Ended(how="ok", seconds=spent)) for name, spent in self.spent.items()]
         if self.inside and not ended.ok:
             spent = self.spent[self.inside] + time.monotonic() - self.since
             stages = [pair for pair in stages if pair[0] != self.inside]
             last = Ended(how=ended.how, detail=ended.detail, seconds=spent, code=ended.code)
             stages.append((self.inside, last))
-        return Answer(ended, answer, tuple(self.notes), tuple(stages))
+        return Answer(ended, answer, tuple(self.notes), tuple(stages), busy)
+
+
+class _Load:
+    """The CPU time of a child and its descendants, from now on."""
+
+    def __init__(self, session: int) -> None:
+        self._session = session
+        self._started, self._before = time.monotonic(), _cpu_seconds(session)
+
+    def busy(self) -> bool | None:
+        """Whether they computed since then; None if the system does not report it."""
+        now = _cpu_seconds(self._session)
+        if now is None or self._before is None:
+            return None
+        return now - self._before >= BUSY * (time.monotonic() - self._started)
+
+
+def _cpu_seconds(session: int) -> float | None:
+    """CPU time of the processes of a session; None without /proc."""
+    if not os.path.isdir("/proc/self"):  # noqa: PTH112 - never raises
+        return None
+    ticks = 0
+    for name in filter(str.isdecimal, os.listdir("/proc")):  # noqa: PTH208
+        try:
+            with open(f"/proc/{name}/stat", "rb") as file:  # noqa: PTH123
+                fields = file.read().rpartition(b")")[2].split()
+        except OSError:
+            continue
+        if len(fields) > 14 and int(fields[3]) == session:
+            ticks += sum(map(int, fields[11:15]))
+    return ticks / os.sysconf("SC_CLK_TCK")
 
 
 class Child:
@@ -177,15 +217,18 @@ class Child:
         seconds: float,
         on_enter: Callable[[str], None] = lambda stage: None,
         on_note: Callable[[dict[str, Any]], None] | None = None,
+        extra_seconds: float | None = None,
     ) -> Answer:
         """The answer to the oldest open request, or how the child ended without one.
 
         A child that does not answer within `seconds` is killed, and abandoned if SIGKILL has no
         effect. With `on_note`, notes are passed on instead of kept, and each one restarts the
-        deadline: a child that reports its progress may take as long as it needs.
+        deadline: a child that reports its progress may take as long as it needs. With
+        `extra_seconds`, so does one that computes, as a compiler does, for that much longer.
         """
         started = time.monotonic()
         deadline = started + seconds
+        load: _Load | None = None
         progress = _Progress()
         while True:
             message = self._next(deadline)
@@ -193,8 +236,17 @@ class Child:
             if progress.exceeds_limit:
                 message = Ended(how="error", detail="the probe wrote too many notes")
             if isinstance(message, Ended):
+                busy = None
+                if message.how == "timeout" and extra_seconds is not None:
+                    if load is None:  # measure for a moment more
+                        load, deadline = _Load(self._process.pid), deadline + BUSY_INTERVAL
+                        continue
+                    busy, load = load.busy(), None
+                    if busy and elapsed < seconds + extra_seconds:
+                        deadline = min(deadline + seconds, started + seconds + extra_seconds)
+                        continue
                 self.kill()
-                return progress.close(_with_stage(message, progress.inside, elapsed))
+                return progress.close(_with_stage(message, progress.inside, elapsed), busy=busy)
             if message.answer is not None:
                 return progress.close(Ended(how="ok", seconds=elapsed), message.answer)
             if message.error is not None:

@@ -64,9 +64,11 @@ class TorchChild:
         seconds: float,
         report_progress: ReportProgress = lambda stage: None,
         on_note: Callable[[dict[str, Any]], None] | None = None,
+        extra_seconds: float | None = None,
         **fields: Any,
     ) -> Answer:
-        """Run one stage. With `on_note`, each note restarts the deadline of `seconds`."""
+        """Run one stage. With `on_note`, each note restarts the deadline of `seconds`; a process
+        that computes has `extra_seconds` more."""
         if self._failed:
             return self._failed
         if self._child is None or not self._child.alive:
@@ -78,7 +80,7 @@ class TorchChild:
                 return imported
         assert self._child
         self._child.send(fields)
-        answer = self._child.wait(seconds, report_progress, on_note)
+        answer = self._child.wait(seconds, report_progress, on_note, extra_seconds)
         if not answer.ended.ok:
             self.end()
         return answer

@@ -18,6 +18,7 @@ stdin per request, one answer each:
     {"stage": "look"}, {"stage": "walk"}, {"stage": "anomaly", "step": 1}
                                       {"look": {...}} of inspect_step.py, the others of
                                       follow_step.py
+    {"stage": "trace", "step": 1}     {"trace": {...}} of first_nonfinite.py
     {"stage": "load", "device": "cuda:0"}           {"load": fields of load.Load}
     {"stage": "host copies", "device": "cuda:0"}    {"load": its fields about the host}
     {"stage": "reduce", "device": "cuda:0", "backend": "nccl", "rank": 0, "ranks": 2,
@@ -48,7 +49,7 @@ from typing import Any, Callable, Dict, List, NoReturn, Optional, Tuple
 import wire
 
 LIBRARY = re.compile(r"(^|/)lib(cudnn(_\w+)?|cublas(Lt)?|nccl|nvJitLink)\.so(\.[\d.]+)?$")
-DIAGNOSIS_STAGES = ("attempt", "look", "walk", "anomaly")
+DIAGNOSIS_STAGES = ("attempt", "look", "walk", "anomaly", "trace")
 COUNT = 4096
 SUM_OF_ODD_NUMBERS = COUNT * COUNT
 """1 + 3 + ... over COUNT numbers; every partial sum is exact in fp32."""
@@ -260,6 +261,7 @@ def diagnose(torch: Any, request: Dict[str, Any]) -> Optional[Dict[str, Any]]:
         "look": lambda: follow.inspect_step.look(plan, stage),
         "walk": lambda: follow.walk(plan, stage),
         "anomaly": lambda: follow.anomaly(plan, stage, request["step"]),
+        "trace": lambda: wire.sibling("first_nonfinite").trace(plan, stage, request["step"]),
     }
     try:
         return {name: stages[name]()}

@@ -36,11 +36,35 @@ class Subject(NamedTuple):
     module: torch.nn.Module
     batch: Any
     loss: Callable[[Any, Any], torch.Tensor]
+    update: Optional[Any] = None
+    """The user's own Update; None: AdamW."""
 
     @property
     def weights(self) -> Dict[str, torch.Tensor]:
         """The trainable parameters; a tied one under its first name."""
         return {n: p for n, p in self.module.named_parameters() if p.requires_grad}
+
+
+class Update(NamedTuple):
+    """How the user updates the weights."""
+
+    optimizer: Any
+    scheduler: Any = None
+    max_norm: Optional[float] = None
+    """The limit that the user clips the norm of all gradients to."""
+
+    @property
+    def rate(self) -> float:
+        """The highest learning rate of the groups now."""
+        return max((float(group["lr"]) for group in self.optimizer.param_groups), default=0.0)
+
+    def scale(self, factor: float) -> None:
+        """Multiply every learning rate."""
+        for group in self.optimizer.param_groups:
+            group["lr"] = group["lr"] * factor
+        rates = getattr(self.scheduler, "base_lrs", None)
+        if rates is not None:
+            self.scheduler.base_lrs = [rate * factor for rate in rates]
 
 
 class Timed:
@@ -100,7 +124,7 @@ class AdamW:
         with torch.no_grad():
             self._function(
                 weights,
-                [weight.grad for weight in weights],
+                [dense(weight.grad) for weight in weights],
                 averages,
                 squares,
                 [],
@@ -113,6 +137,11 @@ class AdamW:
                 eps=EPS,
                 maximize=False,
             )
+
+
+def dense(gradient: torch.Tensor) -> torch.Tensor:
+    """The gradient of an embedding with sparse=True as AdamW and the norm need it."""
+    return gradient if gradient.layout == torch.strided else gradient.to_dense()
 
 
 def optimizer_of(weights: List[torch.Tensor], lr: float) -> Any:
@@ -165,8 +194,11 @@ class Training:
         self.cast = recipe != "pure-bf16" and precision != "fp32"
         self.weights = subject.weights
         self.before = {name: fingerprint(value) for name, value in self.weights.items()}
-        self.optimizer = optimizer_of(list(self.weights.values()), lr)
+        self.update: Optional[Update] = subject.update
+        own = None if self.update is None else self.update.optimizer
+        self.optimizer = own or optimizer_of(list(self.weights.values()), lr)
         self.scaler = scaler_of(device) if precision == "fp16" else None
+        self.computed = dict.fromkeys(self.weights, False)
         self.reached = dict.fromkeys(self.weights, False)
         self.finite = dict.fromkeys(self.weights, True)
 
@@ -177,6 +209,7 @@ class Training:
 
     def step(self, stage: Callable[[str], Any]) -> Dict[str, Any]:
         """One step on the one batch, as a doctor.facts.training.Step."""
+        rate = self.lr if self.update is None else self.update.rate
         for weight in self.weights.values():
             weight.grad = None
         with stage("forward"), self.autocast():
@@ -192,11 +225,12 @@ class Training:
             skipped, scale = self._update()
         if not skipped:
             self._record(norms)
+        self._advance(skipped)
         total = sum(norm * norm for norm in norms.values() if norm is not None) ** 0.5
         return {
             "loss": wire.number(value),
             "grad_norm": wire.number(total),
-            "lr": self.lr,
+            "lr": rate,
             "skipped": skipped,
             "scale": None if scale is None else wire.number(scale),
         }
@@ -206,13 +240,16 @@ class Training:
         named = [(name, w.grad) for name, w in self.weights.items() if w.grad is not None]
         if not named:
             return dict.fromkeys(self.weights)
-        norms = torch.stack([n.float() for n in torch._foreach_norm([g for _, g in named])])
+        gradients = [dense(gradient) for _, gradient in named]
+        norms = torch.stack([n.float() for n in torch._foreach_norm(gradients)])
         by_name: Dict[str, Optional[float]] = dict.fromkeys(self.weights)
         by_name.update(zip((name for name, _ in named), norms.tolist()))
         return by_name
 
     def _update(self) -> Tuple[bool, Optional[float]]:
         """Step the optimizer; returns whether the scaler skipped it, and the scale before it."""
+        if self.update is not None and self.update.max_norm is not None:
+            torch.nn.utils.clip_grad_norm_(list(self.weights.values()), self.update.max_norm)
         if self.scaler is None:
             self.optimizer.step()
             return False, None
@@ -221,9 +258,16 @@ class Training:
         self.scaler.update()
         return float(self.scaler.get_scale()) < scale, scale
 
+    def _advance(self, skipped: bool) -> None:
+        """Step the user's schedule, as a training script does after its optimizer."""
+        scheduler = None if self.update is None else self.update.scheduler
+        if scheduler is not None and not skipped:
+            scheduler.step()
+
     def _record(self, norms: Dict[str, Optional[float]]) -> None:
         for name, norm in norms.items():
             if norm is not None:
+                self.computed[name] = True
                 self.reached[name] |= norm != 0.0
                 self.finite[name] &= norm - norm == 0.0
 
@@ -238,6 +282,7 @@ class Training:
                 "name": name,
                 "dtype": str(value.dtype).replace("torch.", ""),
                 "size": value.numel(),
+                "computed": self.computed[name],
                 "had_gradient": self.reached[name],
                 "finite": self.finite[name],
                 "moved": changed,
@@ -260,6 +305,23 @@ def peak_bytes(device: torch.device) -> Optional[int]:
     if device.type == "mps":
         return int(torch.mps.driver_allocated_memory())
     return None
+
+
+def optimizer_facts(training: Training) -> Optional[Dict[str, Any]]:
+    """The user's optimizer as a doctor.facts.training.Optimizer; None: the doctor's AdamW."""
+    update = training.update
+    if update is None:
+        return None
+    groups = update.optimizer.param_groups
+    held = {id(weight) for group in groups for weight in group["params"]}
+    omitted = [name for name, weight in training.weights.items() if id(weight) not in held]
+    return {
+        "name": type(update.optimizer).__name__,
+        "rates": sorted({float(group["lr"]) for group in groups}),
+        "schedule": None if update.scheduler is None else type(update.scheduler).__name__,
+        "max_norm": update.max_norm,
+        "omitted": omitted,
+    }
 
 
 def run(
@@ -290,7 +352,7 @@ def run(
         "device": str(device),
         "precision": precision,
         "recipe": recipe,
-        "lr": lr,
+        "lr": max(step["lr"] for step in steps),
         "stages": [
             {"name": name, "ended": {"how": "ok", "seconds": seconds}}
             for name, seconds in stage.seconds.items()
@@ -298,5 +360,6 @@ def run(
         "steps": steps,
         "parameters": parameters,
         "peak_bytes": peak,
+        "optimizer": optimizer_facts(training),
         "seconds": time.perf_counter() - started,
     }
