@@ -6,6 +6,7 @@ The judgement of the steps and most conditions are those of the small model in `
 from __future__ import annotations
 
 import math
+import os.path
 from collections.abc import Sequence
 from dataclasses import replace
 from fnmatch import fnmatchcase
@@ -19,7 +20,7 @@ from doctor.checks.training import smoke as judged
 from doctor.checks.training.code_errors import find_fix
 from doctor.checks.training.diagnosis import add_diagnosis
 from doctor.facts.error_texts import INDEX
-from doctor.facts.training import NO_LOSS, OwnModel, Parameter, Smoke
+from doctor.facts.training import NO_LOSS, OwnModel, Parameter, Smoke, without_gradient
 from doctor.job.job import Job
 from doctor.judge.check import Check, Owner, Status, Verdict, fail, ok, unknown, warn
 from doctor.judge.error_patterns import ErrorPattern, match_error
@@ -346,12 +347,15 @@ def gradients_reach_all(own: OwnModel, smoke: SmallModel, job: Job) -> Verdict:
     if not required:
         return ok(f"{own.description}: all {len(expected)} parameters match --expect-no-grad")
     note = f"; {len(expected)} omitted by --expect-no-grad" if expected else ""
+    if job.hf and not job.lora:
+        required, unused_parts = _used(required)
+        note += f"; the loss of this class does not use {unused_parts}" if unused_parts else ""
     if unused := [glob for glob in job.expect_no_grad if not _matches(glob, expected)]:
         note += f"; no parameter matches --expect-no-grad {', '.join(unused)}"
     verdict = judged.gradients_reach_all(_only(required, steps))
     if verdict.status is not Status.FAIL:
         return _about(own, smoke, replace(verdict, summary=f"{verdict.summary}{note}"))
-    without = [each for each in required if not each.had_gradient]
+    without = without_gradient(required)
     fix = SILENT_FIX if _adapters_frozen(required) else _no_gradient_fix(without)
     kinds = _kinds(without)
     summary = verdict.summary.replace("had no non-zero gradient", kinds, 1)
@@ -359,6 +363,17 @@ def gradients_reach_all(own: OwnModel, smoke: SmallModel, job: Job) -> Verdict:
     called = f"; never called: {', '.join(uncalled)}" if uncalled else ""
     verdict = replace(verdict, summary=f"{summary}{called}{note}", fix=fix)
     return _about(own, smoke, verdict)
+
+
+def _used(required: Sequence[Parameter]) -> tuple[list[Parameter], str]:
+    """The parameters in the graph of the loss, and the others in words: those of a class of
+    transformers are not used by design, such as the last layers of LLaVA's image encoder."""
+    used = [each for each in required if each.computed is not False]
+    unused = [each.name for each in required if each.computed is False]
+    if not used or not unused:
+        return list(required), ""
+    common = os.path.commonprefix(unused).rpartition(".")[0]
+    return used, f"{len(unused)} parameters ({common}.*)" if common else f"{len(unused)} parameters"
 
 
 def _kinds(without: Sequence[Parameter]) -> str:
@@ -459,14 +474,14 @@ def weights_move(own: OwnModel, job: Job) -> Verdict:
     if not required:
         return ok(f"{own.description}: all parameters match --expect-no-grad")
     reached = [each for each in required if each.had_gradient]
-    note = f"; {len(required) - len(reached)} got no gradient: see SMK007"
     if not reached:
         return unknown("no parameter got a gradient that is not 0: see SMK007")
     verdict = judged.weights_move(_only(reached, steps))
     if verdict.status is Status.FAIL:
         unchanged = [each for each in reached if not each.moved]
         verdict = _unchanged(steps, unchanged, verdict)
-    note = note if len(reached) < len(required) else ""
+    missing = len(required) - len(reached)
+    note = f"; {missing} got no gradient: see SMK007" if missing else ""
     return replace(verdict, summary=f"{own.description}: {verdict.summary}{note}")
 
 

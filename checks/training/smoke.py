@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from doctor._util.units import gib
 from doctor.checks.training.diagnosis import with_diagnosis
 from doctor.checks.training.per_gpu import on_each
-from doctor.facts.training import Parameter, Smoke, Stage, Step
+from doctor.facts.training import Parameter, Smoke, Stage, Step, without_gradient
 from doctor.job.job import Job
 from doctor.judge.check import Check, Owner, Verdict, fail, ok, skip, unknown
 from doctor.judge.error_patterns import KILLED, LIBRARY_PATTERNS, ErrorPattern, match_error
@@ -200,7 +200,7 @@ def gradients_reach_all(smoke: Smoke) -> Verdict:
         return unknown("no parameter was recorded")
     if not all(parameter.finite for parameter in smoke.parameters):
         return unknown("gradients are not finite, see SMK002")
-    without = [parameter for parameter in smoke.parameters if not parameter.had_gradient]
+    without = without_gradient(smoke.parameters)
     total = len(smoke.parameters)
     if without:
         count = f"{len(without)} of {total} parameters had no non-zero gradient"

@@ -14,7 +14,14 @@ from doctor.collect.child import Answer
 from doctor.collect.children import fit
 from doctor.collect.torch_child import ReportProgress, TorchChild, cut_short
 from doctor.facts.error_texts import is_codes_own, is_final, is_index
-from doctor.facts.training import LEFT_OUT, Attempt, Diagnosis, Fault, Smoke
+from doctor.facts.training import (
+    LEFT_OUT,
+    Attempt,
+    Diagnosis,
+    Fault,
+    Smoke,
+    without_gradient,
+)
 
 CHANGES = (
     "cudnn-off",
@@ -66,7 +73,7 @@ def _fault_of_gradients(smoke: Smoke, expect_no_grad: Sequence[str]) -> Fault | 
         return "non-finite gradient"
     if not all(parameter.finite for parameter in smoke.parameters):
         return "non-finite gradient"
-    without = (each.name for each in smoke.parameters if not each.had_gradient)
+    without = (each.name for each in without_gradient(smoke.parameters))
     if any(not any(fnmatchcase(name, glob) for glob in expect_no_grad) for name in without):
         return "no gradient"
     return None
@@ -143,7 +150,7 @@ class _Bisection:
         """Whether the graph, or an index, shows a cause that no change of numbers avoids."""
         if any(is_index(stage.ended) for stage in self._smoke.stages):
             return True
-        without = [each for each in self._smoke.parameters if not each.had_gradient]
+        without = without_gradient(self._smoke.parameters)
         return self._fault == "no gradient" and all(each.computed is False for each in without)
 
     def _changes(self, diagnosis: Diagnosis) -> tuple[str, ...]:
@@ -254,6 +261,6 @@ def _describe_end(fault: Fault | None, smoke: Smoke) -> str:
         last = smoke.stages[-1]
         return " ".join(f"{last.name}: {last.ended.detail.removeprefix(f'{last.name}: ')}".split())
     if fault == "no gradient":
-        without = [each.name for each in smoke.parameters if not each.had_gradient]
+        without = without_gradient(smoke.parameters)
         return f"no gradient in {len(without)} of {len(smoke.parameters)} parameters"
     return fault or ""

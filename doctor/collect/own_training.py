@@ -208,10 +208,17 @@ def _with_diagnosis(
         own.smoke,
         report_progress,
         attempt_seconds=ATTEMPT_SECONDS,
-        expect_no_grad=job.expect_no_grad,
+        expect_no_grad=(*job.expect_no_grad, *unused_by_design(own, job)),
     )
     smoke = msgspec.structs.replace(own.smoke, diagnosis=diagnosis)
     return msgspec.structs.replace(own, smoke=smoke)
+
+
+def unused_by_design(own: OwnModel, job: Job) -> tuple[str, ...]:
+    """Parameters of a class of transformers that its loss does not depend on."""
+    if job.hf is None or job.lora is not None or own.smoke is None:
+        return ()
+    return tuple(each.name for each in own.smoke.parameters if each.computed is False)
 
 
 def _has_no_loss(smoke: Smoke) -> bool:

@@ -6,6 +6,7 @@ and its JSON key differ, the key is the one that earlier facts files use.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Literal
 
 import msgspec
@@ -46,6 +47,25 @@ class Parameter(Section, frozen=True, kw_only=True):
     """Every gradient in unskipped steps was finite."""
     moved: bool
     """Some element changed."""
+
+
+def without_gradient(parameters: Sequence[Parameter]) -> tuple[Parameter, ...]:
+    """Those that had no gradient other than 0 in any step.
+
+    A bias whose gradient was computed as 0 beside a weight that had one is not among them: the loss
+    does not depend on a shift, as a softmax over the choices of one sample does not.
+    """
+    reached = {each.name for each in parameters if each.had_gradient}
+    return tuple(
+        each
+        for each in parameters
+        if not each.had_gradient
+        and not (
+            each.computed
+            and each.name.endswith("bias")
+            and f"{each.name.removesuffix('bias')}weight" in reached
+        )
+    )
 
 
 Fault = Literal[
