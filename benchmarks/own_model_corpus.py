@@ -65,7 +65,7 @@ def score_fault(own: OwnModel, verdicts: dict[str, Verdict], label: dict) -> tup
     if verdict is None:
         return "wrong", f"not {label['code']} but {', '.join(complaints)}"
     text = f"{verdict.summary}\n{verdict.fix}"
-    absent = [name for name in label["names"] if not re.search(name, text)]
+    absent = [name for name in label["names"] if not re.search(name, text, re.IGNORECASE)]
     if not absent:
         extra = [code for code in complaints if code != label["code"]]
         return "right", f"also {', '.join(extra)}" if extra else ""

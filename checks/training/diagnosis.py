@@ -81,9 +81,7 @@ def add_diagnosis(verdict: Verdict, smoke: Smoke, *, own: bool = False) -> Verdi
 def is_conclusive(diagnosis: Diagnosis) -> bool:
     """Whether the cause is known, and not only the place where the fault shows."""
     invalid = diagnosis.bad_batch or diagnosis.bad_weights
-    return bool(
-        invalid or diagnosis.intermittent or diagnosis.fixed_by or _is_explained(diagnosis)
-    )
+    return bool(invalid or diagnosis.intermittent or diagnosis.fixed_by or _is_explained(diagnosis))
 
 
 def _is_explained(diagnosis: Diagnosis) -> bool:
@@ -174,8 +172,10 @@ def _describe(source: Source, diagnosis: Diagnosis) -> str:
     """The operation with its line, what is wrong in its inputs, and the samples that do it."""
     name = source.name.strip("_")
     if source.backward:
-        where = f"the backward pass of {diagnosis.operation}" if diagnosis.operation else (
-            f"{name} in the backward pass"
+        where = (
+            f"the backward pass of {diagnosis.operation}"
+            if diagnosis.operation
+            else (f"{name} in the backward pass")
         )
     else:
         code = f" (`{source.code}`)" if source.code else ""

@@ -29,6 +29,7 @@ from typing import Any
 import msgspec
 
 from doctor._util.records import Ended
+from doctor.collect.extra_time import ExtraTime
 
 PROBES = Path(__file__).parents[1] / "probes"
 TAIL = 64 * 1024
@@ -36,11 +37,6 @@ LINE = 64 * 1024 * 1024
 NOTES = 100_000
 """The most notes and stages of one request; a probe that writes more is broken."""
 CUT_OFF = Ended(how="budget", detail="cut off by --budget")
-BUSY = 0.2
-"""CPU seconds per second, of a process and its descendants that compute rather than wait. A machine
-that runs several programs at once leaves each less than a core."""
-BUSY_INTERVAL = 2.0
-"""Seconds over which that is measured, before a deadline."""
 POLL_SECONDS = 0.25
 """How often a silent child is polled: a process it left behind may keep its pipe open."""
 
@@ -122,37 +118,6 @@ class _Progress:
         return Answer(ended, answer, tuple(self.notes), tuple(stages), busy)
 
 
-class _Load:
-    """The CPU time of a child and its descendants, from now on."""
-
-    def __init__(self, session: int) -> None:
-        self._session = session
-        self._started, self._before = time.monotonic(), _cpu_seconds(session)
-
-    def busy(self) -> bool | None:
-        """Whether they computed since then; None if the system does not report it."""
-        now = _cpu_seconds(self._session)
-        if now is None or self._before is None:
-            return None
-        return now - self._before >= BUSY * (time.monotonic() - self._started)
-
-
-def _cpu_seconds(session: int) -> float | None:
-    """CPU time of the processes of a session; None without /proc."""
-    if not os.path.isdir("/proc/self"):  # noqa: PTH112 - never raises
-        return None
-    ticks = 0
-    for name in filter(str.isdecimal, os.listdir("/proc")):  # noqa: PTH208
-        try:
-            with open(f"/proc/{name}/stat", "rb") as file:  # noqa: PTH123
-                fields = file.read().rpartition(b")")[2].split()
-        except OSError:
-            continue
-        if len(fields) > 14 and int(fields[3]) == session:
-            ticks += sum(map(int, fields[11:15]))
-    return ticks / os.sysconf("SC_CLK_TCK")
-
-
 class Child:
     """A running probe, with a deadline for every request."""
 
@@ -228,7 +193,9 @@ class Child:
         """
         started = time.monotonic()
         deadline = started + seconds
-        load: _Load | None = None
+        extra = (
+            None if extra_seconds is None else ExtraTime(self._process.pid, seconds, extra_seconds)
+        )
         progress = _Progress()
         while True:
             message = self._next(deadline)
@@ -236,17 +203,12 @@ class Child:
             if progress.exceeds_limit:
                 message = Ended(how="error", detail="the probe wrote too many notes")
             if isinstance(message, Ended):
-                busy = None
-                if message.how == "timeout" and extra_seconds is not None:
-                    if load is None:  # measure for a moment more
-                        load, deadline = _Load(self._process.pid), deadline + BUSY_INTERVAL
-                        continue
-                    busy, load = load.busy(), None
-                    if busy and elapsed < seconds + extra_seconds:
-                        deadline = min(deadline + seconds, started + seconds + extra_seconds)
-                        continue
+                if extra and message.how == "timeout" and extra.extend(deadline):
+                    deadline = extra.deadline
+                    continue
                 self.kill()
-                return progress.close(_with_stage(message, progress.inside, elapsed), busy=busy)
+                ended = _with_stage(message, progress.inside, elapsed)
+                return progress.close(ended, busy=extra and extra.busy)
             if message.answer is not None:
                 return progress.close(Ended(how="ok", seconds=elapsed), message.answer)
             if message.error is not None:

@@ -167,6 +167,11 @@ INDEX = ("IndexError", "index out of range", "out of bounds", "Assertion `t >= 0
 _TYPE = re.compile(rf"(?:^|: )(?:[\w.]+\.)?({'|'.join(CODE_TYPES)}):")
 
 
+_CHECK = re.compile(r"(?:^|: )(?:[\w.]+\.)?(?:ValueError|AssertionError):")
+_NUMBERS = re.compile(r"nan|\binf|finite|invalid values", re.IGNORECASE)
+"""In a check of the user's own, or of torch.distributions, that numbers made fail."""
+
+
 def code_error(detail: str) -> str | None:
     """The cause of an error of the code itself, a key of `CODE`; None if it is not known."""
     lower = detail.casefold()
@@ -181,6 +186,8 @@ def is_codes_own(ended: Ended) -> bool:
     """Whether an error comes from the code, so that no change of kernels or numbers avoids it."""
     if ended.ok or ended.how != "error":
         return False
+    if _CHECK.search(ended.detail) and not _NUMBERS.search(ended.detail):
+        return True
     return bool(_TYPE.search(ended.detail)) or code_error(ended.detail) is not None
 
 

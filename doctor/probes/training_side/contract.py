@@ -68,7 +68,9 @@ def fields_of(value: Any) -> Dict[str, Any]:
     if hasattr(value, "items") and not isinstance(value, torch.nn.Module):
         unknown = sorted(str(key) for key in value if key not in KEYS)
         if unknown or not isinstance(value.get("model"), torch.nn.Module):
-            message = "the factory returned a dict with the keys %s; allowed are %s, and model is a "
+            message = (
+                "the factory returned a dict with the keys %s; allowed are %s, and model is a "
+            )
             message += "torch.nn.Module"
             raise NotAFactory(message % (", ".join(map(str, value)) or "(none)", ", ".join(KEYS)))
         given = {key: each for key, each in value.items() if each is not None}
@@ -105,9 +107,8 @@ def batch_and_loss(batch: Any, loss: Any = None) -> Tuple[Any, Callable[[Any, An
     """The first batch of a loader, and the loss of a criterion or a function."""
     if loss is not None and not callable(loss):
         raise NotAFactory("the third value that the factory returned is not a loss function")
-    if loss is None and callable(batch) and not isinstance(batch, torch.Tensor):
-        if not is_loader(batch) and not hasattr(batch, "items"):
-            return None, subjects.with_loss(batch, without_batch=True)
+    if loss is None and is_function(batch):
+        return None, subjects.with_loss(batch, without_batch=True)
     batch = first_of(batch)
     if loss is not None:
         form = subjects.criterion_loss if is_criterion(loss) else subjects.user_loss
@@ -116,6 +117,12 @@ def batch_and_loss(batch: Any, loss: Any = None) -> Tuple[Any, Callable[[Any, An
         message = "the factory's batch is %s; " % type(batch).__name__
         raise NotAFactory(message + CONTRACT)
     return batch, subjects.model_loss
+
+
+def is_function(value: Any) -> bool:
+    """Whether it is a loss in the place of a batch: tensors and some batches are callable too."""
+    a_batch = isinstance(value, torch.Tensor) or hasattr(value, "items") or is_loader(value)
+    return callable(value) and not a_batch
 
 
 def is_loader(value: Any) -> bool:
@@ -181,7 +188,9 @@ def update_of(fields: Dict[str, Any]) -> Tuple[Optional[Any], Tuple[str, ...]]:
     if type(optimizer).__name__ == "LBFGS":
         return None, (*notes, "LBFGS needs a closure, so AdamW was used")
     limit = fields.get("max_grad_norm")
-    return training_step.Update(optimizer, scheduler, None if limit is None else float(limit)), notes
+    return training_step.Update(
+        optimizer, scheduler, None if limit is None else float(limit)
+    ), notes
 
 
 # Lightning

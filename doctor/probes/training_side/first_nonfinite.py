@@ -53,11 +53,11 @@ class Operation(NamedTuple):
     """What is unusual in its inputs: "1 of 4 values of the divisor are 0"."""
 
 
-class Follow(TorchDispatchMode):
+class Follow(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """Follows values that are not finite from the operation that made them."""
 
     def __init__(self) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]
         self.origins: List[Operation] = []
         self._by_storage: Dict[int, Tuple[int, torch.Tensor]] = {}
         """Address of a storage -> its origin's index, and a tensor that keeps it in memory."""
@@ -79,7 +79,8 @@ class Follow(TorchDispatchMode):
         address = _address(tensor)
         if address is None:
             return
-        if not is_fault(tensor, name.rstrip("_")):
+        passed_on = origin is not None and not is_finite(tensor)
+        if not passed_on and not is_fault(tensor, name.rstrip("_")):
             if name.rstrip("_") not in ("detach", "alias", "view", "slice", "select"):
                 self._by_storage.pop(address, None)
             return
@@ -103,11 +104,16 @@ class Follow(TorchDispatchMode):
         return None if entry is None else self.origins[entry[0]]
 
 
+def is_finite(tensor: torch.Tensor) -> bool:
+    floating = tensor.is_floating_point() or tensor.is_complex()
+    if not floating or not tensor.numel() or tensor.layout != torch.strided:
+        return True
+    return bool(torch.isfinite(tensor).all())
+
+
 def is_fault(tensor: torch.Tensor, name: str) -> bool:
     """Whether a result has values that are not finite, and is no mask and no fresh memory."""
-    if name in UNINITIALIZED or not (tensor.is_floating_point() or tensor.is_complex()):
-        return False
-    if not tensor.numel() or tensor.is_sparse or bool(torch.isfinite(tensor).all()):
+    if name in UNINITIALIZED or is_finite(tensor):
         return False
     if name not in MASKING or tensor.is_complex():
         return True

@@ -33,7 +33,7 @@ def count(condition: torch.Tensor) -> Tuple[int, int]:
 
 
 def values(condition: torch.Tensor, text: str) -> List[str]:
-    """ ["3 of 64 values TEXT"], [] if there are none."""
+    """["3 of 64 values TEXT"], [] if there are none."""
     bad, total = count(condition)
     return ["%d of %d values %s" % (bad, total, text)] if bad else []
 
@@ -63,7 +63,7 @@ def rows(x: torch.Tensor, args: Any, options: Dict[str, Any]) -> List[str]:
 
 def attention(x: torch.Tensor, args: Any, options: Dict[str, Any]) -> List[str]:
     """For a fused attention: rows of the additive mask that are -inf throughout."""
-    masks = [options.get("attn_mask"), options.get("attn_bias")] + list(args[3:5])
+    masks = [options.get("attn_mask"), options.get("attn_bias"), *args[3:5]]
     for mask in masks:
         if isinstance(mask, torch.Tensor) and mask.dim() >= 2:
             empty = ~mask if mask.dtype == torch.bool else mask == -math.inf
@@ -113,10 +113,6 @@ def norm(x: torch.Tensor, args: Any, options: Dict[str, Any]) -> List[str]:
     if eps == 0.0:
         lines.append("eps is 0, so an input of constant values is divided by 0")
     return lines
-
-
-def square_root_backward(x: torch.Tensor, args: Any, options: Dict[str, Any]) -> List[str]:
-    return divisor(x, args, options)
 
 
 RULES: Dict[str, Rule] = {
@@ -186,6 +182,8 @@ def _overflow(result: torch.Tensor, args: Any) -> List[str]:
     name = str(result.dtype).replace("torch.", "")
     limit = torch.finfo(result.dtype).max
     text = "the largest input is %.3g; %s holds up to %.3g" % (largest, name, limit)
+    if not math.isfinite(largest):
+        return []
     return [text] if bool((result.abs() == math.inf).any()) or largest > limit**0.5 else []
 
 

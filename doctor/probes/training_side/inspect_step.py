@@ -7,7 +7,7 @@ Values are inspected on the CPU before a kernel reads them: a bad label kills a 
 from __future__ import annotations
 
 import re
-from typing import Any, Dict, List, Optional, Tuple
+from typing import Any, Dict, List, Optional, Set, Tuple
 
 import torch
 import wire
@@ -59,7 +59,7 @@ class Calls:
             for name, each in module.named_modules()
             if name and any(weight.requires_grad for weight in each.parameters())
         }
-        self._called: set = set()
+        self._called: Set[str] = set()
         self._handles: List[Any] = []
 
     def __enter__(self) -> Calls:

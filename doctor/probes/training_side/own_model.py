@@ -42,9 +42,7 @@ def make(spec: Dict[str, Any], device: torch.device, recipe: str, seed: Optional
         if parts.notes:
             name = "%s:%s" % (spec["file"], spec["name"])
             wire.send(note={"own": {"said": "%s (%s)" % (name, "; ".join(parts.notes))}})
-        return subjects.Subject(
-            module, subjects.on_device(batch, device), parts.loss, parts.update
-        )
+        return subjects.Subject(module, subjects.on_device(batch, device), parts.loss, parts.update)
 
 
 def _in_bf16(tensor: torch.Tensor) -> torch.Tensor:

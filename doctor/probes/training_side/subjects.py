@@ -222,9 +222,7 @@ def random_tokens(vocabulary: int, batch: int, length: int, seed: int) -> torch.
     return torch.randint(vocabulary, (batch, length), generator=draw, device="cpu")
 
 
-def with_loss(
-    loss: Callable[..., Any], *, without_batch: bool
-) -> Callable[[Any, Any], torch.Tensor]:
+def with_loss(loss: Callable[..., Any], *, without_batch: bool) -> Any:
     return bound(user_loss_without_batch if without_batch else user_loss, loss)
 
 

@@ -14,11 +14,15 @@ from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Tu
 import torch
 import wire
 
+optimizers = wire.sibling("optimizers")
+
+Update, optimizer_of, dense = optimizers.Update, optimizers.optimizer_of, optimizers.dense
+
 STEPS, MORE_WHILE_SKIPPED = 3, 10
 THREADS, SMALL = 1, 5_000_000
 """CPU threads for a model of fewer parameters: threads that wait for each other on a busy machine
 take ten times as long."""
-LR, BETAS, EPS = 3e-4, (0.9, 0.999), 1e-8
+LR = 3e-4
 DTYPES = {"bf16": torch.bfloat16, "fp16": torch.float16, "fp32": torch.float32}
 COPIED = 1 << 16
 """Parameters of up to this many elements are compared with a copy; larger ones by sums of their
@@ -45,28 +49,6 @@ class Subject(NamedTuple):
         return {n: p for n, p in self.module.named_parameters() if p.requires_grad}
 
 
-class Update(NamedTuple):
-    """How the user updates the weights."""
-
-    optimizer: Any
-    scheduler: Any = None
-    max_norm: Optional[float] = None
-    """The limit that the user clips the norm of all gradients to."""
-
-    @property
-    def rate(self) -> float:
-        """The highest learning rate of the groups now."""
-        return max((float(group["lr"]) for group in self.optimizer.param_groups), default=0.0)
-
-    def scale(self, factor: float) -> None:
-        """Multiply every learning rate."""
-        for group in self.optimizer.param_groups:
-            group["lr"] = group["lr"] * factor
-        rates = getattr(self.scheduler, "base_lrs", None)
-        if rates is not None:
-            self.scheduler.base_lrs = [rate * factor for rate in rates]
-
-
 class Timed:
     """Times of the stages, summed over the steps; the device finishes inside its stage."""
 
@@ -89,68 +71,6 @@ class Timed:
             torch.cuda.synchronize(self._device)
         elif self._device.type == "mps":
             torch.mps.synchronize()
-
-
-class AdamW:
-    """AdamW without weight decay, through torch's function: the class imports torch._dynamo."""
-
-    def __init__(
-        self, weights: List[torch.Tensor], lr: float, function: Callable[..., None]
-    ) -> None:
-        self.lr = lr
-        self.param_groups = [{"params": weights}]
-        self._function = function
-        self._weights = weights
-        self._averages = [torch.zeros_like(weight) for weight in weights]
-        self._squares = [torch.zeros_like(weight) for weight in weights]
-        # Explicit, because the user's code may have set another default device or dtype.
-        self._steps = [torch.zeros((), dtype=torch.float32, device="cpu") for _ in weights]
-
-    def state_dict(self) -> Dict[str, Any]:
-        """In the layout of torch.optim.AdamW, for its size on disk."""
-        columns = zip(self._steps, self._averages, self._squares)
-        names = ("step", "exp_avg", "exp_avg_sq")
-        return {
-            "state": {index: dict(zip(names, each)) for index, each in enumerate(columns)},
-            "param_groups": [{"lr": self.lr, "params": list(range(len(self._weights)))}],
-        }
-
-    def step(self) -> None:
-        state = zip(self._weights, self._averages, self._squares, self._steps)
-        with_gradient = [entry for entry in state if entry[0].grad is not None]
-        if not with_gradient:
-            return
-        weights, averages, squares, steps = (list(column) for column in zip(*with_gradient))
-        with torch.no_grad():
-            self._function(
-                weights,
-                [dense(weight.grad) for weight in weights],
-                averages,
-                squares,
-                [],
-                steps,
-                amsgrad=False,
-                beta1=BETAS[0],
-                beta2=BETAS[1],
-                lr=self.lr,
-                weight_decay=0.0,
-                eps=EPS,
-                maximize=False,
-            )
-
-
-def dense(gradient: torch.Tensor) -> torch.Tensor:
-    """The gradient of an embedding with sparse=True as AdamW and the norm need it."""
-    return gradient if gradient.layout == torch.strided else gradient.to_dense()
-
-
-def optimizer_of(weights: List[torch.Tensor], lr: float) -> Any:
-    """The functional AdamW, or the class where this torch has no such function."""
-    try:
-        from torch.optim.adamw import adamw
-    except ImportError:
-        return torch.optim.AdamW(weights, lr=lr, betas=BETAS, eps=EPS, weight_decay=0.0)
-    return AdamW(weights, lr, adamw)
 
 
 def scaler_of(device: torch.device) -> Any:
@@ -194,7 +114,7 @@ class Training:
         self.cast = recipe != "pure-bf16" and precision != "fp32"
         self.weights = subject.weights
         self.before = {name: fingerprint(value) for name, value in self.weights.items()}
-        self.update: Optional[Update] = subject.update
+        self.update: Optional[Any] = subject.update
         own = None if self.update is None else self.update.optimizer
         self.optimizer = own or optimizer_of(list(self.weights.values()), lr)
         self.scaler = scaler_of(device) if precision == "fp16" else None
@@ -307,23 +227,6 @@ def peak_bytes(device: torch.device) -> Optional[int]:
     return None
 
 
-def optimizer_facts(training: Training) -> Optional[Dict[str, Any]]:
-    """The user's optimizer as a doctor.facts.training.Optimizer; None: the doctor's AdamW."""
-    update = training.update
-    if update is None:
-        return None
-    groups = update.optimizer.param_groups
-    held = {id(weight) for group in groups for weight in group["params"]}
-    omitted = [name for name, weight in training.weights.items() if id(weight) not in held]
-    return {
-        "name": type(update.optimizer).__name__,
-        "rates": sorted({float(group["lr"]) for group in groups}),
-        "schedule": None if update.scheduler is None else type(update.scheduler).__name__,
-        "max_norm": update.max_norm,
-        "omitted": omitted,
-    }
-
-
 def run(
     stage: Timed,
     make: Callable[[], Subject],
@@ -360,6 +263,6 @@ def run(
         "steps": steps,
         "parameters": parameters,
         "peak_bytes": peak,
-        "optimizer": optimizer_facts(training),
+        "optimizer": optimizers.facts_of(training.update, training.weights),
         "seconds": time.perf_counter() - started,
     }

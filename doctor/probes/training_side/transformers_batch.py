@@ -8,13 +8,13 @@ is a fault of the doctor.
 from __future__ import annotations
 
 import inspect
-import os
 from typing import Any, Callable, Dict, List, Optional
 
 import torch
 import wire
 
 subjects = wire.sibling("subjects")
+tokenizers = wire.sibling("tokenizers_text")
 Unsupported = subjects.Unsupported
 
 Batch = Dict[str, Any]
@@ -32,10 +32,6 @@ TOWERS = {
     "speech_config": ("input_features", "input_values"),
 }
 """A part of the configuration -> the inputs of that part of the model."""
-TEXT = (
-    "A training step is repeated on this text until it is long enough. It tells nothing, "
-    "and its words are there to be counted: one, two, three, four, five, six, seven. "
-)
 
 
 class BadLength(Exception):
@@ -60,9 +56,9 @@ def _require_towers(config: Any, names: List[str], batch: Batch) -> None:
     """Every part of the model must get its input, else its parameters get no gradient."""
     for part, inputs in TOWERS.items():
         wanted = [name for name in inputs if name in names]
-        if getattr(config, part, None) is not None and wanted:
-            if not any(name in batch for name in wanted):
-                raise Unsupported("the doctor makes no %s for this model%s" % (wanted[0], FACTORY))
+        there = getattr(config, part, None) is not None
+        if there and wanted and not any(name in batch for name in wanted):
+            raise Unsupported("the doctor makes no %s for this model%s" % (wanted[0], FACTORY))
 
 
 # Inputs
@@ -93,7 +89,7 @@ def _tokens(model: Any, spec: Dict[str, Any], seed: int) -> torch.Tensor:
         raise BadLength(
             "--seq-len %d is more than the %d positions of the model" % (length, learned)
         )
-    tokens = tokenized(spec["directory"], spec["batch"], length, seed)
+    tokens = tokenizers.tokenized(spec["directory"], spec["batch"], length, seed)
     if tokens is None or int(tokens.max()) >= vocabulary:
         tokens = subjects.random_tokens(vocabulary, spec["batch"], length, seed)
     return _without_special(tokens, config, vocabulary)
@@ -176,9 +172,11 @@ def _with_images(model: Any, spec: Dict[str, Any], names: List[str], tokens: Any
     if placeholder is None:
         raise Unsupported("the doctor does not know the image token of this model" + FACTORY)
     try:
-        batch = _patches(model, spec) if "image_grid_thw" in names else {
-            "pixel_values": _pixels(model, spec)
-        }
+        batch = (
+            _patches(model, spec)
+            if "image_grid_thw" in names
+            else {"pixel_values": _pixels(model, spec)}
+        )
         with torch.no_grad():
             count = _count_features(model.get_image_features(**batch), spec["batch"])
     except Exception as error:
@@ -200,7 +198,7 @@ def _patches(model: Any, spec: Dict[str, Any]) -> Batch:
     vision = model.config.vision_config
     merge = getattr(vision, "spatial_merge_size", 2)
     side = 2 * merge
-    channels = getattr(vision, "in_channels", None) or getattr(vision, "in_chans", 3)
+    channels = getattr(vision, "in_channels", None) or getattr(vision, "in_chans", None) or 3
     width = channels * getattr(vision, "temporal_patch_size", 2) * vision.patch_size**2
     grid = torch.tensor([[1, side, side]] * spec["batch"])
     pixels = torch.rand(spec["batch"] * side * side, width) * 2 - 1
@@ -221,9 +219,7 @@ def _count_features(features: Any, images: int) -> int:
 # Targets
 
 
-def _targets(
-    model: Any, spec: Dict[str, Any], names: List[str], batch: Batch, seed: int
-) -> Batch:
+def _targets(model: Any, spec: Dict[str, Any], names: List[str], batch: Batch, seed: int) -> Batch:
     count, config = spec["batch"], model.config
     if "return_loss" in batch:
         return {}
@@ -258,7 +254,7 @@ def _classes(config: Any) -> int:
     return int(getattr(config, "num_labels", 2) or 2)
 
 
-def _sample_labels(config: Any, count: int, seed: int) -> torch.Tensor:
+def _sample_labels(config: Any, count: int, seed: int) -> Any:
     """One class per sample, or a vector or a number, by the configuration's problem_type."""
     classes, problem = _classes(config), getattr(config, "problem_type", None)
     if problem == "multi_label_classification":
@@ -296,41 +292,3 @@ def _token_labels(kind: str, names: List[str], batch: Batch) -> Batch:
     if "sentence_order_label" in names:
         targets["sentence_order_label"] = torch.arange(len(labels)) % 2
     return targets
-
-
-# Text
-
-
-def tokenized(directory: str, batch: int, length: int, seed: int) -> Optional[torch.Tensor]:
-    """A text in the directory's own tokens; None if no tokenizer can be loaded."""
-    tokenizer = tokenizer_of(directory)
-    if tokenizer is None:
-        return None
-    with wire.stage("tokenize a text"):
-        rows = []
-        for row in range(batch):
-            at = (seed + 7 * row) % len(TEXT)
-            text, copies = TEXT[at:] + TEXT[:at], 1
-            tokens: List[int] = []
-            while len(tokens) < length and copies <= 64 * length:
-                tokens, copies = tokenizer(text * copies)["input_ids"], 2 * copies
-            rows.append(tokens[:length])
-        if any(len(row) < length for row in rows):
-            return None
-        return torch.tensor(rows, dtype=torch.long, device="cpu")
-
-
-def tokenizer_of(directory: str) -> Any:
-    """The directory's tokenizer, None if it has none or it cannot be loaded."""
-    files = ("tokenizer.json", "tokenizer.model", "vocab.json", "vocab.txt", "spiece.model")
-    if not any(os.path.isfile(os.path.join(directory, name)) for name in files):
-        return None
-    with wire.stage("load the tokenizer"):
-        try:
-            import transformers
-
-            return transformers.AutoTokenizer.from_pretrained(
-                directory, local_files_only=True, trust_remote_code=False
-            )
-        except Exception:
-            return None

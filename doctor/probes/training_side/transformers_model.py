@@ -87,7 +87,7 @@ def note_built(spec: Dict[str, Any], built: Built, batch: Any) -> None:
     if built.all_layers is not None:
         parts.append("%s of %s layers" % (built.layers, built.all_layers))
     parts.append("its weights" if spec["weights"] else "random weights")
-    tokenizer = transformers_batch.tokenizer_of(spec["directory"])
+    tokenizer = transformers_batch.tokenizers.tokenizer_of(spec["directory"])
     kinds = {"pixel_values": "images", "input_features": "audio", "input_values": "audio"}
     parts += ["random " + kind for name, kind in kinds.items() if name in batch]
     if "input_ids" in batch:
@@ -146,7 +146,7 @@ def count_all(transformers: Any, config: Any) -> Optional[int]:
     try:
         with wire.stage("count the parameters"), torch.device("meta"):
             model = _initialized(transformers, config, {})
-        return sum(weight.numel() for weight in model.parameters())
+        return int(sum(weight.numel() for weight in model.parameters()))
     except Exception:
         return None
 
