@@ -182,7 +182,7 @@ class Child:
         seconds: float,
         on_enter: Callable[[str], None] = lambda stage: None,
         on_note: Callable[[dict[str, Any]], None] | None = None,
-        extra_seconds: float | None = None,
+        extra_seconds: float = 0.0,
     ) -> Answer:
         """The answer to the oldest open request, or how the child ended without one.
 
@@ -193,9 +193,7 @@ class Child:
         """
         started = time.monotonic()
         deadline = started + seconds
-        extra = (
-            None if extra_seconds is None else ExtraTime(self._process.pid, seconds, extra_seconds)
-        )
+        extra = ExtraTime(self._process.pid, seconds, extra_seconds)
         progress = _Progress()
         while True:
             message = self._next(deadline)
@@ -203,12 +201,12 @@ class Child:
             if progress.exceeds_limit:
                 message = Ended(how="error", detail="the probe wrote too many notes")
             if isinstance(message, Ended):
-                if extra and message.how == "timeout" and extra.extend(deadline):
+                if extra.extend(message, deadline):
                     deadline = extra.deadline
                     continue
                 self.kill()
                 ended = _with_stage(message, progress.inside, elapsed)
-                return progress.close(ended, busy=extra and extra.busy)
+                return progress.close(ended, busy=extra.busy)
             if message.answer is not None:
                 return progress.close(Ended(how="ok", seconds=elapsed), message.answer)
             if message.error is not None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import time
 
+from doctor._util.records import Ended
+
 BUSY = 0.2
 """CPU seconds per second, of a process and its descendants that compute rather than wait. A machine
 that runs several programs at once leaves each less than a core."""
@@ -19,16 +21,19 @@ class ExtraTime:
         self._session, self._seconds = session, seconds
         self.deadline = time.monotonic() + seconds
         self._last = self.deadline + extra_seconds
+        self._extra_seconds = extra_seconds
         self._mark: tuple[float, float | None] | None = None
         self.busy: bool | None = None
         """Whether it computed after its latest deadline, None if that was not measured."""
 
-    def extend(self, deadline: float) -> bool:
-        """Whether there is more time, until the new `deadline` of this object.
+    def extend(self, ended: Ended, deadline: float) -> bool:
+        """Whether a child that missed its deadline has more time, until `self.deadline`.
 
-        There is none for a child that waits, or that had all of it. Its CPU time is first measured
-        for `BUSY_INTERVAL`.
+        It has none if it waits, or had all of it. Its CPU time is first measured for
+        `BUSY_INTERVAL`.
         """
+        if ended.how != "timeout" or not self._extra_seconds:
+            return False
         now, used = time.monotonic(), _cpu_seconds(self._session)
         if self._mark is None:
             self._mark, self.deadline = (now, used), now + BUSY_INTERVAL

@@ -64,7 +64,7 @@ class TorchChild:
         seconds: float,
         report_progress: ReportProgress = lambda stage: None,
         on_note: Callable[[dict[str, Any]], None] | None = None,
-        extra_seconds: float | None = None,
+        extra_seconds: float = 0.0,
         **fields: Any,
     ) -> Answer:
         """Run one stage. With `on_note`, each note restarts the deadline of `seconds`; a process

@@ -67,6 +67,7 @@ CODE = {
     "two devices": (
         "to be on the same device",
         "at least two devices",
+        "is not on the expected device",
         "(torch.cuda.FloatTensor) and weight type (torch.FloatTensor)",
         "(torch.FloatTensor) and weight type (torch.cuda.FloatTensor)",
     ),
@@ -96,6 +97,7 @@ CODE = {
     "one value per channel": ("Expected more than 1 value per channel",),
     "target dtype": (
         "expected scalar type Long",
+        "expected target dtype",
         "nll_loss_forward",
         "cross_entropy_loss(): ",
         "Found dtype Long but expected Float",
