@@ -35,7 +35,9 @@ def train(model: str, precision: str = "bf16") -> tuple[OwnModel | Unknown | Non
     children = Children()
     try:
         chosen = Chosen(precision, "")  # type: ignore[arg-type]
-        report = own_training.collect_own(children, sys.executable, job, "cpu", chosen, lambda s: None)
+        report = own_training.collect_own(
+            children, sys.executable, job, "cpu", chosen, lambda s: None
+        )
     finally:
         children.interrupt()
     return report, job
@@ -64,7 +66,8 @@ def score_fault(own: OwnModel, verdicts: dict[str, Verdict], label: dict) -> tup
     verdict = complaints.get(label["code"])
     if verdict is None:
         return "wrong", f"not {label['code']} but {', '.join(complaints)}"
-    text = f"{verdict.summary}\n{verdict.fix}"
+    fixes = {check.code: check.fix for check in own_model.CHECKS}
+    text = f"{verdict.summary}\n{verdict.fix or fixes[label['code']]}"
     absent = [name for name in label["names"] if not re.search(name, text, re.IGNORECASE)]
     if not absent:
         extra = [code for code in complaints if code != label["code"]]
@@ -86,7 +89,11 @@ def main(names: list[str]) -> int:
     own_training.OWN_SECONDS = HANG_SECONDS
     own_training.BUSY_SECONDS = 300.0
     faults = tomllib.loads((CORPUS / "faults.toml").read_text("utf-8"))
-    items = [(f"{file}.py:{name}", label) for file, part in faults.items() for name, label in part.items()]
+    items = [
+        (f"{file}.py:{name}", label)
+        for file, part in faults.items()
+        for name, label in part.items()
+    ]
     healthy = re.findall(r"^def (\w+)", (CORPUS / "healthy.py").read_text("utf-8"), re.MULTILINE)
     items += [(f"healthy.py:{name}", None) for name in healthy]
     counts = {"faults": Counter(), "healthy": Counter()}

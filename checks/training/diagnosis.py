@@ -87,7 +87,7 @@ def is_conclusive(diagnosis: Diagnosis) -> bool:
 def _is_explained(diagnosis: Diagnosis) -> bool:
     """Whether the operation is known, its line, and what is wrong in its inputs."""
     source = diagnosis.source
-    return source is not None and bool(source.remarks and source.place)
+    return source is not None and source.certain and bool(source.place)
 
 
 def summarize(diagnosis: Diagnosis, smoke: Smoke, *, own: bool = False) -> str:

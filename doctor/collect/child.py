@@ -207,11 +207,8 @@ class Child:
                 self.kill()
                 ended = _with_stage(message, progress.inside, elapsed)
                 return progress.close(ended, busy=extra.busy)
-            if message.answer is not None:
-                return progress.close(Ended(how="ok", seconds=elapsed), message.answer)
-            if message.error is not None:
-                detail, code = message.error[:2000], message.code
-                return progress.close(Ended(how="error", detail=detail, seconds=elapsed, code=code))
+            if end := _end_of_request(message, elapsed):
+                return progress.close(end, message.answer)
             if message.note is not None and on_note is not None:
                 deadline = time.monotonic() + seconds
                 on_note(message.note)
@@ -308,6 +305,16 @@ class Child:
         if not self._ended:
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.killpg(self._process.pid, signal.SIGKILL)
+
+
+def _end_of_request(message: _Message, elapsed: float) -> Ended | None:
+    """How the request ended if this is its last message."""
+    if message.answer is not None:
+        return Ended(how="ok", seconds=elapsed)
+    if message.error is not None:
+        detail, code = message.error[:2000], message.code
+        return Ended(how="error", detail=detail, seconds=elapsed, code=code)
+    return None
 
 
 def _parsed(line: bytes) -> _Message | None:

@@ -156,7 +156,7 @@ class _Bisection:
     def _changes(self, diagnosis: Diagnosis) -> tuple[str, ...]:
         """The changes that can avoid the fault."""
         source = diagnosis.source
-        if source is None or not source.remarks or "attention" in source.name:
+        if source is None or not source.certain or "attention" in source.name:
             return CHANGES
         return tuple(each for each in CHANGES if each in NUMBERS)
 
@@ -210,7 +210,8 @@ class _Bisection:
         place = _content(self._request("walk"), "walk")
         if place.get("born") == "gradient":
             place |= _content(self._request("anomaly", step=place["step"]), "anomaly")
-        if place.get("born") in ("module", "loss", "gradient"):
+        own = self._subject["kind"] != "small"
+        if own and place.get("born") in ("module", "loss", "gradient"):
             place |= self._trace(place["step"])
         return self._decode(msgspec.to_builtins(diagnosis) | place)
 

@@ -81,8 +81,8 @@ class TorchChild:
         assert self._child
         self._child.send(fields)
         answer = self._child.wait(seconds, report_progress, on_note, extra_seconds)
-        if not answer.ended.ok:
-            self.end()
+        if not (answer.ended.ok or (answer.ended.how == "error" and fields.get("device") == "cpu")):
+            self.end()  # a CUDA error persists in its process
         return answer
 
     @property

@@ -114,6 +114,8 @@ class Source(Section, frozen=True, kw_only=True):
     """The line of a library that the user's line called, "" if it called torch itself."""
     remarks: tuple[str, ...] = ()
     """What is unusual in its inputs: "1 of 4 values of the divisor are 0"."""
+    certain: bool = False
+    """The remarks alone explain the result: the operation is not defined for such inputs."""
     step: int = 1
     backward: bool = False
     """It belongs to the backward pass, so `place` is that of no line."""

@@ -51,6 +51,8 @@ class Operation(NamedTuple):
     """The line of a library below the user's, "" if the user's line called torch itself."""
     remarks: List[str]
     """What is unusual in its inputs: "1 of 4 values of the divisor are 0"."""
+    certain: bool
+    """The operation is not defined for such inputs."""
 
 
 class Follow(TorchDispatchMode):  # type: ignore[no-untyped-call]
@@ -123,8 +125,8 @@ def is_fault(tensor: torch.Tensor, name: str) -> bool:
 def operation(name: str, result: torch.Tensor, args: Any, options: Any) -> Operation:
     """The operation with the line that called it and what is unusual in its inputs."""
     user, library = _places()
-    remarks = inspect_inputs.remarks(name, result, args, options)
-    return Operation(name, user[0], user[1], library, remarks)
+    remarks, certain = inspect_inputs.remarks(name, result, args, options)
+    return Operation(name, user[0], user[1], library, remarks, certain)
 
 
 def _places() -> Tuple[Tuple[str, str], str]:

@@ -12,20 +12,25 @@ from typing import Any, Callable, Dict, List, Optional, Tuple
 import torch
 
 
-def remarks(name: str, result: torch.Tensor, args: Any, options: Dict[str, Any]) -> List[str]:
-    """What explains the result, most specific first; never raises."""
-    try:
-        return _remarks(name.rstrip("_"), result, args, options)
-    except Exception:
-        return []
+def remarks(
+    name: str, result: torch.Tensor, args: Any, options: Dict[str, Any]
+) -> Tuple[List[str], bool]:
+    """What explains the result, and whether that is certain: the operation is not defined there.
 
-
-def _remarks(name: str, result: torch.Tensor, args: Any, options: Dict[str, Any]) -> List[str]:
-    rule = RULES.get(name)
+    Never raises.
+    """
+    rule = RULES.get(name.rstrip("_"))
     first = args[0] if args and isinstance(args[0], torch.Tensor) else None
-    lines = rule(first, args, options) if rule and first is not None else []
-    lines = lines or _constants(args, options)
-    return lines or _empty(name, first) or _overflow(result, args)
+    try:
+        lines = rule(first, args, options) if rule and first is not None else []
+        lines = lines or _empty(first)
+        return (
+            (lines, True)
+            if lines
+            else (_constants(args, options) or _overflow(result, args), False)
+        )
+    except Exception:
+        return [], False
 
 
 def count(condition: torch.Tensor) -> Tuple[int, int]:
@@ -169,7 +174,7 @@ def _constants(args: Any, options: Dict[str, Any]) -> List[str]:
     return ["a constant in the code is %s" % bad[0]] if bad else []
 
 
-def _empty(name: str, first: Optional[torch.Tensor]) -> List[str]:
+def _empty(first: Optional[torch.Tensor]) -> List[str]:
     return ["the tensor has no values"] if first is not None and not first.numel() else []
 
 

@@ -22,7 +22,9 @@ def wrong_linear():
 
 
 def channels_last():
-    model = nn.Sequential(nn.Conv2d(3, 4, 3), nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(4, 5))
+    model = nn.Sequential(
+        nn.Conv2d(3, 4, 3), nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(4, 5)
+    )
     return model, (torch.randn(4, 16, 16, 3), torch.randint(5, (4,))), nn.CrossEntropyLoss()
 
 
@@ -97,13 +99,19 @@ def item_loss():
 
 
 def vector_loss():
-    return MLP(), points(), lambda model, batch: F.cross_entropy(
-        model(batch[0]).float(), batch[1], reduction="none"
+    return (
+        MLP(),
+        points(),
+        lambda model, batch: F.cross_entropy(model(batch[0]).float(), batch[1], reduction="none"),
     )
 
 
 def numpy_in_the_loss():
-    return MLP(), points(), lambda model, batch: torch.tensor(model(batch[0]).float().numpy().mean())
+    return (
+        MLP(),
+        points(),
+        lambda model, batch: torch.tensor(model(batch[0]).float().numpy().mean()),
+    )
 
 
 def cuda_in_the_loss():
@@ -116,8 +124,10 @@ def forgotten_import():
 
 def missing_key():
     x, y = points()
-    return MLP(), {"inputs": x, "labels": y}, lambda model, batch: classify(
-        model, (batch["input"], batch["labels"])
+    return (
+        MLP(),
+        {"inputs": x, "labels": y},
+        lambda model, batch: classify(model, (batch["input"], batch["labels"])),
     )
 
 

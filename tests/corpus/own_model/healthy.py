@@ -87,7 +87,7 @@ def residual_batchnorm():
             self.head = nn.Linear(4, 3)
 
         def forward(self, x):
-            for conv, norm in zip(self.convs, self.norms):
+            for conv, norm in zip(self.convs, self.norms, strict=True):
                 x = x + norm(conv(x)).relu()
             return self.head(x.mean((2, 3)))
 
@@ -161,7 +161,10 @@ def contrastive():
             self.scale = nn.Parameter(torch.tensor(2.6592))
 
         def forward(self, a, b):
-            a, b = F.normalize(self.left(a).float(), dim=1), F.normalize(self.right(b).float(), dim=1)
+            a, b = (
+                F.normalize(self.left(a).float(), dim=1),
+                F.normalize(self.right(b).float(), dim=1),
+            )
             logits = self.scale.exp() * a @ b.T
             target = torch.arange(len(a), device=a.device)
             return (F.cross_entropy(logits, target) + F.cross_entropy(logits.T, target)) / 2
@@ -199,7 +202,9 @@ def generator_and_critic():
 
     def loss(model, real):
         fake = model.generator(torch.randn(len(real), 4))
-        critic = F.softplus(-model.critic(real)).mean() + F.softplus(model.critic(fake.detach())).mean()
+        critic = (
+            F.softplus(-model.critic(real)).mean() + F.softplus(model.critic(fake.detach())).mean()
+        )
         return (critic + F.softplus(-model.critic(fake)).mean()).float()
 
     return Pair(), torch.randn(16, 8), loss
@@ -282,7 +287,7 @@ def several_losses():
 
 def accumulation():
     def loss(model, batch):
-        halves = zip(batch[0].chunk(2), batch[1].chunk(2))
+        halves = zip(batch[0].chunk(2), batch[1].chunk(2), strict=True)
         return sum(classify(model, half) for half in halves) / 2
 
     return MLP(), points(), loss
@@ -294,8 +299,10 @@ def own_data():
 
 
 def summed_loss():
-    return MLP(), points(), lambda model, batch: F.cross_entropy(
-        model(batch[0]).float(), batch[1], reduction="sum"
+    return (
+        MLP(),
+        points(),
+        lambda model, batch: F.cross_entropy(model(batch[0]).float(), batch[1], reduction="sum"),
     )
 
 

@@ -235,6 +235,8 @@ def scores_scaled_by_zero():
 
 def huge_targets():
     x, _ = points()
-    return MLP(8, 1), (x, torch.full((6, 1), 1e25)), lambda model, batch: F.mse_loss(
-        model(batch[0]).float(), batch[1]
+    return (
+        MLP(8, 1),
+        (x, torch.full((6, 1), 1e25)),
+        lambda model, batch: F.mse_loss(model(batch[0]).float(), batch[1]),
     )

@@ -53,6 +53,6 @@ def worker_dies():
             return 4
 
         def __getitem__(self, index):
-            raise ValueError("sample %d is broken" % index)
+            raise ValueError(f"sample {index} is broken")
 
     return MLP(), torch.utils.data.DataLoader(Data(), batch_size=2)
