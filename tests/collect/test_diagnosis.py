@@ -81,9 +81,9 @@ def _stale(answer: Answer) -> bool:
 def train(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Train]:
     """Trains a subject with `prelude` planted in every process of the probe, and diagnoses it.
 
-    `code` is a file with a factory `make`, `directory` a transformers model: they are trained
-    instead of the small model then. `separate`: the bisection has a process of its own, as in a
-    run of the doctor. `changes` are those that the bisection tries.
+    `code` is a file with a factory `make`, which is trained instead of the small model.
+    `separate`: the bisection has a process of its own, as in a run of the doctor. `changes` are
+    those that the bisection tries.
     """
     probes = tmp_path / "probes"
     (probes / "training_side").mkdir(parents=True)
@@ -94,7 +94,6 @@ def train(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Train]:
     def run(
         prelude: str = "",
         code: str = "",
-        directory: Path | None = None,
         separate: bool = False,
         hanging: tuple[str, ...] = (),
         changes: tuple[str, ...] = CHANGES,
@@ -113,9 +112,6 @@ def train(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Train]:
         subject: dict[str, Any] = SMALL
         if code:
             subject = _factory(tmp_path / "planted.py", code)
-        if directory:
-            subject = {"kind": "hf", "directory": str(directory), "layers": 1, "weights": False,
-                       "lora": None, "dtype": None, "batch": 2, "length": 16}  # fmt: skip
         return _diagnosed(child, subject, **how)
 
     yield run
@@ -166,7 +162,8 @@ def serve():
     import torch
     F = torch.nn.functional
     places = [(F, "scaled_dot_product_attention"), (F, "linear"), (F, "silu"),
-              (F, "cross_entropy"), (torch.amp, "GradScaler")]
+              (F, "cross_entropy"), (torch.amp, "GradScaler"),
+              (wire.sibling("changes"), "attempt")]
     originals = [(owner, name, getattr(owner, name)) for owner, name in places]
     for request in requests():
         if request["stage"] != "plant":
@@ -204,12 +201,14 @@ def planting(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OneProcess]:
 
 @pytest.fixture
 def train_planted(planting: OneProcess, monkeypatch: pytest.MonkeyPatch) -> Train:
-    """Trains the small model with a fault planted in torch, and diagnoses it."""
+    """Trains a subject, the small model by default, with a fault planted in torch."""
 
-    def run(code: str, changes: tuple[str, ...] = CHANGES, **how: Any) -> Smoke:
+    def run(
+        plant: str, changes: tuple[str, ...] = CHANGES, subject: dict[str, Any] = SMALL, **how: Any
+    ) -> Smoke:
         monkeypatch.setattr(bisection, "CHANGES", changes)
-        assert planting.request(SECONDS, stage="plant", code=textwrap.dedent(code)).ended.ok
-        return _diagnosed(planting, SMALL, **how)
+        assert planting.request(SECONDS, stage="plant", code=textwrap.dedent(plant)).ended.ok
+        return _diagnosed(planting, subject, **how)
 
     return run
 
@@ -559,9 +558,8 @@ def test_a_model_that_the_factory_returns_again_needs_a_new_process(train: Train
         def make():
             return MODEL, (torch.randn(3, 4),)
     """
-    smoke = train(code=code, separate=True, changes=("fp32",))
-    assert _attempts(smoke)[-2:] == [("fp32", "fixed"), ("repeat", "same")]
-    assert "a loss that is not 0 in fp32, 0 in bf16" in _cause(smoke, own=True)
+    smoke = train(code=code, separate=True, changes=())
+    assert _attempts(smoke) == [("repeat", "same")]
 
 
 def test_loss_over_finite_outputs(train_code: Train) -> None:
@@ -613,13 +611,10 @@ def test_crash_in_an_attention_kernel(train: Train) -> None:
     assert "SIGSEGV" in _failure(smoke).summary
 
 
-def test_crash_that_no_change_fixes(train: Train) -> None:
-    changes = ("cudnn-off", "math", "fp32")
-    smoke = train(RAISE.format(what="import os; os.abort()"), changes=changes)
-    assert _attempts(smoke) == [
-        ("repeat", "same"), ("cudnn-off", "not possible"), ("math", "same"), ("fp32", "same"),
-    ]  # fmt: skip
-    verdict = _failure(smoke)
+def test_crash_that_no_change_fixes() -> None:
+    same = tuple(Attempt(change=name, outcome="same") for name in ("repeat", "math", "fp32"))
+    crashed = Ended(how="signal", detail="SIGABRT inside forward")
+    verdict = _failure(record(crashed, diagnosis=Diagnosis(fault="crashed", attempts=same)))
     assert "None of the 2 changes that could be tried fixes it" in verdict.summary
     assert (verdict.fix or "").startswith(judged.CRASHED)
 
@@ -636,44 +631,39 @@ def test_hang_in_an_attention_kernel(train: Train) -> None:
     assert "completes without cuDNN and flash attention, hangs with flash" in _cause(smoke)
 
 
-def test_attempts_after_the_deadline_are_left_out(train: Train) -> None:
-    prelude = RAISE.format(what="__import__('time').sleep(600)")
-    smoke = train(prelude, hanging=("smoke", "look"), total_seconds=0.0)
+def test_attempts_after_the_deadline_are_left_out(train_planted: Train) -> None:
+    smoke = train_planted(LINEAR.format(wrong="True"), total_seconds=0.0)
     assert {each.detail for each in _diagnosis(smoke).attempts} == {LEFT_OUT}
     assert {each.outcome for each in _diagnosis(smoke).attempts} == {"not possible"}
     assert len(_diagnosis(smoke).attempts) == 1 + len(CHANGES)
 
 
-def test_fault_that_is_gone_when_repeated(train: Train, tmp_path: Path) -> None:
-    once = f"""
-        import os, torch
-        if not os.path.exists({str(tmp_path / "seen")!r}):
-            open({str(tmp_path / "seen")!r}, "w").close()
-            real = torch.nn.functional.silu
-            torch.nn.functional.silu = lambda x: real(x) * float("nan")
-    """
-    smoke = train(once, separate=True)
+WHILE = """
+    import torch
+    changes = wire.sibling("changes")
+    real, attempt, tried = torch.nn.functional.cross_entropy, changes.attempt, []
+
+    def watch(stage, plan, change):
+        tried.append(change)
+        return attempt(stage, plan, change)
+
+    def loss(*given, **named):
+        return real(*given, **named) * (float("nan") if {faulty} else 1.0)
+
+    changes.attempt, torch.nn.functional.cross_entropy = watch, loss
+"""
+"""A fault that goes away after some attempts, whose changes have nothing to do with it."""
+
+
+def test_fault_that_is_gone_when_repeated(train_planted: Train) -> None:
+    smoke = train_planted(WHILE.format(faulty="not tried"))
     assert _attempts(smoke) == [("repeat", "fixed")] * 3
     assert _diagnosis(smoke).intermittent
     assert "finite in 3 of 3 repetitions with nothing changed" in _cause(smoke)
 
 
 def test_a_change_that_fixes_by_chance_is_not_the_cause(train_planted: Train) -> None:
-    until_the_first_change = """
-        import torch
-        changes = wire.sibling("changes")
-        real, attempt, tried = torch.nn.functional.cross_entropy, changes.attempt, set()
-
-        def watch(stage, plan, change):
-            tried.add(change)
-            return attempt(stage, plan, change)
-
-        def loss(*given, **named):
-            return real(*given, **named) * (float("nan") if tried <= {"repeat"} else 1.0)
-
-        changes.attempt, torch.nn.functional.cross_entropy = watch, loss
-    """
-    smoke = train_planted(until_the_first_change)
+    smoke = train_planted(WHILE.format(faulty='set(tried) <= {"repeat"}'))
     assert _attempts(smoke)[0] == ("repeat", "same")
     assert _attempts(smoke)[-1] == ("repeat", "fixed")
     assert _diagnosis(smoke).fixed_by is None
@@ -703,7 +693,9 @@ def test_parameter_that_no_gradient_reaches(train_code: Train) -> None:
     assert train_code(code, expect_no_grad=("up.*",)).diagnosis is None
 
 
-def test_fault_that_the_users_own_code_plants_in_torch(train: Train) -> None:
+def test_fault_that_the_users_own_code_plants_in_torch(
+    train_planted: Train, tmp_path: Path
+) -> None:
     """The real path of the commonest case: a patched attention in the user's own file."""
     code = """
         import torch
@@ -728,23 +720,21 @@ def test_fault_that_the_users_own_code_plants_in_torch(train: Train) -> None:
         def make():
             return Model(), (torch.randn(2, 8, 16),)
     """
-    smoke = train(code=code)
+    smoke = train_planted("", subject=_factory(tmp_path / "plants.py", code))
     assert "finite without cuDNN and flash attention, NaN with flash" in _cause(smoke, own=True)
     assert (_diagnosis(smoke).first_module, _diagnosis(smoke).first_module_type) == ("", "Model")
-    assert "that of the model itself (Model), in step 1" in _cause(smoke, own=True)
+    assert "mul in plants.py, line 8" in _cause(smoke, own=True)
 
 
-def test_attention_of_a_transformers_model(train: Train, tmp_path: Path) -> None:
-    llama().config.save_pretrained(tmp_path / "llama")
-    smoke = train(
-        ATTENTION.format(wrong="True"),
-        directory=tmp_path / "llama",
-        changes=("eager",),
-    )
+def test_attention_of_a_transformers_model(train_planted: Train, tmp_path: Path) -> None:
+    llama().config.save_pretrained(tmp_path)
+    subject = {"kind": "hf", "directory": str(tmp_path), "layers": 1, "weights": False,
+               "lora": None, "dtype": None, "batch": 2, "length": 16}  # fmt: skip
+    smoke = train_planted(ATTENTION.format(wrong="True"), changes=("eager",), subject=subject)
     assert _attempts(smoke)[-2:] == [("eager", "fixed"), ("repeat", "same")]
     text = _cause(smoke, own=True)
     assert "finite with eager attention, NaN with the model's own attention implementation" in text
-    assert "that of model.layers.0.self_attn (LlamaAttention), in step 1" in text
+    assert _diagnosis(smoke).first_module == "model.layers.0.self_attn"
 
 
 def test_scaler_that_skips_every_step(train_planted: Train) -> None:
@@ -790,7 +780,7 @@ def test_a_whole_run_names_the_cause(tmp_path: Path, monkeypatch: pytest.MonkeyP
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     messages: list[str] = []
     facts = collect(
-        Job(device="cpu", python=sys.executable), RunOptions(), Expect(), messages.append
+        Job(device="cpu", python=sys.executable), RunOptions(quick=True), Expect(), messages.append
     )
     findings = {finding.check.code: finding for finding in examine(CHECKS, facts)}
     assert findings["SMK001"].status is Status.PASS
@@ -904,18 +894,12 @@ def test_only_what_was_tried_is_excluded() -> None:
     assert "ried" not in nothing
 
 
-@pytest.mark.parametrize(
-    ("indices", "text"),
-    [
-        ([[0, 1, 2, 3, 4]], "positions: 2 of 5 beyond the model's length, it has 3"),
-        ([[0, 7, 2, 1, 2]], "tokens: 1 of 5 values outside the vocabulary [0, 3)"),
-    ],
-)
-def test_positions_are_told_from_tokens(indices: list[list[int]], text: str) -> None:
+def test_positions_are_told_from_tokens() -> None:
     code = (
         "import sys; sys.path.append('..'); import torch, inspect_step as step\n"
-        f"try: step._check_tokens(torch.tensor({indices}), torch.zeros(3, 2), {{}})\n"
-        "except step.InvalidInput as error: print(error)\n"
+        "for indices in ([[0, 1, 2, 3, 4]], [[0, 7, 2, 1, 2]]):\n"
+        "  try: step._check_tokens(torch.tensor(indices), torch.zeros(3, 2), {})\n"
+        "  except step.InvalidInput as error: print(error)\n"
     )
     done = subprocess.run(
         [sys.executable, "-c", code, "2"],
@@ -924,7 +908,10 @@ def test_positions_are_told_from_tokens(indices: list[list[int]], text: str) -> 
         text=True,
         check=True,
     )
-    assert done.stdout.strip() == text
+    assert done.stdout.splitlines() == [
+        "positions: 2 of 5 beyond the model's length, it has 3",
+        "tokens: 1 of 5 values outside the vocabulary [0, 3)",
+    ]
 
 
 def test_a_verdict_without_a_diagnosis_is_unchanged() -> None:

@@ -138,8 +138,8 @@ def make():
 """
 
 
-def test_the_same_code_trains_alike_in_every_process(own_process: Own) -> None:
-    first, second = (smoke_of(own_process(UNSEEDED)) for _ in range(2))
+def test_the_same_code_trains_alike_in_every_process(own: Own, own_process: Own) -> None:
+    first, second = smoke_of(own(UNSEEDED)), smoke_of(own_process(UNSEEDED))
     assert [step.loss for step in first.steps] == [step.loss for step in second.steps]
 
 
@@ -297,6 +297,7 @@ def test_a_step_that_hangs_is_reported_with_its_stage(
     own: Own, monkeypatch: pytest.MonkeyPatch, without_diagnosis: list[object]
 ) -> None:
     small = smoke_of(own(SOUND))
+    without_diagnosis.clear()
     monkeypatch.setattr(own_training, "OWN_SECONDS", HANG_SECONDS)
     record = own(f"def make():\n    return Net(), batch(), lambda module, inputs: {HANG}\n")
     assert record.built.ok
@@ -321,9 +322,8 @@ HARMLESS = (
     "torch.multiprocessing.get_context('spawn').Process(target=print, args=('x',)).start()",
 )
 LASTING = (
-    "torch.set_default_device('cpu'); torch.set_default_dtype(torch.bfloat16)",
-    "os.chdir('/')",
-    "assert __name__ == 'train'; assert sys.modules[__name__].Net is Net",
+    "torch.set_default_device('cpu'); torch.set_default_dtype(torch.bfloat16); os.chdir('/'); "
+    "assert __name__ == 'train'; assert sys.modules[__name__].Net is Net"
 )
 
 
@@ -337,9 +337,8 @@ def test_a_factory_with_side_effects(before: str, own: Own) -> None:
     assert smoke_of(own(factory_after(before))).completed
 
 
-@pytest.mark.parametrize("before", LASTING)
-def test_a_factory_that_changes_its_process(before: str, own_process: Own) -> None:
-    assert smoke_of(own_process(factory_after(before))).completed
+def test_a_factory_that_changes_its_process(own_process: Own) -> None:
+    assert smoke_of(own_process(factory_after(LASTING))).completed
 
 
 def test_files_beside_the_factory_are_importable_and_main_is_not_run(
@@ -676,8 +675,8 @@ def test_a_compiled_step_agrees(
     assert list(temporary.iterdir()) == []
 
 
-def test_a_wrongly_compiled_step_does_not_agree(own_process: Own) -> None:
-    record = own_process(
+def test_a_wrongly_compiled_step_does_not_agree(own: Own) -> None:
+    record = own(
         """
         class Wrong(nn.Module):
             def __init__(self, inner):
@@ -685,7 +684,10 @@ def test_a_wrongly_compiled_step_does_not_agree(own_process: Own) -> None:
                 self.inner = inner
             def forward(self, **inputs):
                 return {"loss": self.inner(**inputs)["loss"] * 1.01}
-        torch.compile = Wrong
+        def wrong(module, plain=torch.compile):
+            torch.compile = plain
+            return Wrong(module)
+        torch.compile = wrong
         def make():
             return Net(), batch()
         """,
@@ -698,10 +700,11 @@ def test_a_wrongly_compiled_step_does_not_agree(own_process: Own) -> None:
     assert 0.009 < float(record.compiled.error) < 0.011
 
 
-def test_a_model_that_does_not_compile(own_process: Own) -> None:
-    record = own_process(
+def test_a_model_that_does_not_compile(own: Own) -> None:
+    record = own(
         """
-        def broken(module):
+        def broken(module, plain=torch.compile):
+            torch.compile = plain
             raise RuntimeError("InvalidCxxCompiler: No working C++ compiler found")
         torch.compile = broken
         def make():

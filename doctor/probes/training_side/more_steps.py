@@ -19,7 +19,7 @@ memory_points = wire.sibling("memory_points")
 
 STEPS = 20
 """Steps in all, the judged ones included."""
-SECONDS = 4.0
+SECONDS = 2.0
 """No further step is started after this."""
 WATCHED = 10
 """Memory is read after each of the last steps only: the first ones fill caches."""

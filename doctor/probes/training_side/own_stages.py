@@ -15,7 +15,7 @@ import sys
 import sysconfig
 import time
 import traceback
-from typing import Any, Dict, List
+from typing import Any, Dict, List, Optional
 
 import torch
 import wire
@@ -32,7 +32,7 @@ WRITTEN_FOR_THE_USER = ("NotAFactory", "NotBuilt", "Unsupported", "NotPossible")
 """Errors whose message is complete without a traceback."""
 
 
-def own(request: Dict[str, Any]) -> Dict[str, Any]:
+def own(request: Dict[str, Any]) -> Optional[Dict[str, Any]]:
     """Everything about the subject except the LoRA orders and torch.compile."""
     device = torch.device(request["device"])
     precision, recipe = request["precision"], request["recipe"]
@@ -57,7 +57,7 @@ def own(request: Dict[str, Any]) -> Dict[str, Any]:
         note(traceback=tail(error), settings=settings(subject.module))
         wire.send(error="%s: %s" % (stage.inside, explained(error)))
         exit_unless_cpu(device)
-        return {}
+        return None
     note(smoke=smoke, settings=settings(subject.module))
     more = wire.sibling("more_steps")
     note(trend=more.trend(subject, device, precision, recipe, smoke))
