@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from doctor._util.units import gib
 from doctor.checks.training.diagnosis import with_diagnosis
 from doctor.checks.training.per_gpu import on_each
+from doctor.facts.error_texts import NO_SUCH_PRECISION
 from doctor.facts.training import Parameter, Smoke, Stage, Step, without_gradient
 from doctor.job.job import Job
 from doctor.judge.check import Check, Owner, Verdict, fail, ok, skip, unknown
@@ -38,7 +39,7 @@ ERRORS = (
         ("titan-why", "pytorch-127176"),
     ),
     ErrorPattern(
-        ("does not support bfloat16", "has no GradScaler", "unsupported autocast device_type"),
+        NO_SUCH_PRECISION,
         "Choose another precision with --precision, or install a newer torch: this one does not "
         "support this precision on this device.",
     ),

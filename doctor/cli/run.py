@@ -45,7 +45,7 @@ def _report(
     host = facts.host.name if isinstance(facts.host, Host) else ""
     today = datetime.date.today()
     # All checks are judged, so that those that are not reported still block others.
-    findings = overrides.apply(examine(catalog.CHECKS, facts), inputs.policy, host, today)
+    findings = overrides.apply(examine(catalog.MACHINE_CHECKS, facts), inputs.policy, host, today)
     return Report(
         facts,
         tuple(finding for finding in findings if finding.check in inputs.checks),

@@ -6,10 +6,11 @@ import shlex
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Literal
+from typing import Literal, TypedDict, Unpack
 
 from doctor.job.job import Job
 from doctor.job.run_options import RunOptions
+from doctor.judge.place import Place
 from doctor.judge.sources import is_document
 from doctor.judge.switches import Switch
 
@@ -55,6 +56,7 @@ class Verdict:
     `summary` states the observed and the required value. `fix`, `owner` and `commands` replace
     the check's own when given; `sources` stand beside its document sections. `seconds` is how long
     the observation behind it took. `switches_off` is what the remedy turns off, for prescriptions.
+    `places` are the lines of a script or a log that it is about, the first one first.
     """
 
     status: Status
@@ -65,6 +67,7 @@ class Verdict:
     sources: tuple[str, ...] = ()
     seconds: float = 0.0
     switches_off: tuple[Switch, ...] = ()
+    places: tuple[Place, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -173,6 +176,10 @@ class Finding:
         return self.verdict.owner or self.check.owner
 
     @property
+    def places(self) -> tuple[Place, ...]:
+        return self.verdict.places
+
+    @property
     def limits(self) -> str:
         """What this pass does not prove, "" for any other status."""
         return self.check.limits if self.status is Status.PASS else ""
@@ -186,35 +193,30 @@ class Finding:
         return tuple(dict.fromkeys(kept + own))
 
 
-def ok(summary: str, *, seconds: float = 0.0) -> Verdict:
+def ok(summary: str, *, seconds: float = 0.0, places: tuple[Place, ...] = ()) -> Verdict:
     """The machine is as it should be."""
-    return Verdict(Status.PASS, summary, seconds=seconds)
+    return Verdict(Status.PASS, summary, seconds=seconds, places=places)
 
 
-def warn(
-    summary: str,
-    *commands: str,
-    fix: str | None = None,
-    owner: Owner | None = None,
-    sources: tuple[str, ...] = (),
-    seconds: float = 0.0,
-    switches_off: tuple[Switch, ...] = (),
-) -> Verdict:
+class Remedy(TypedDict, total=False):
+    """What a warning or failure adds to its check; see `Verdict`."""
+
+    fix: str | None
+    owner: Owner | None
+    sources: tuple[str, ...]
+    seconds: float
+    switches_off: tuple[Switch, ...]
+    places: tuple[Place, ...]
+
+
+def warn(summary: str, *commands: str, **remedy: Unpack[Remedy]) -> Verdict:
     """It will run, and it will cost time, memory or trust."""
-    return Verdict(Status.WARN, summary, commands, fix, owner, sources, seconds, switches_off)
+    return Verdict(Status.WARN, summary, commands, **remedy)
 
 
-def fail(
-    summary: str,
-    *commands: str,
-    fix: str | None = None,
-    owner: Owner | None = None,
-    sources: tuple[str, ...] = (),
-    seconds: float = 0.0,
-    switches_off: tuple[Switch, ...] = (),
-) -> Verdict:
+def fail(summary: str, *commands: str, **remedy: Unpack[Remedy]) -> Verdict:
     """Do not spend GPU hours before this is fixed."""
-    return Verdict(Status.FAIL, summary, commands, fix, owner, sources, seconds, switches_off)
+    return Verdict(Status.FAIL, summary, commands, **remedy)
 
 
 def skip(reason: str) -> Verdict:
@@ -222,6 +224,6 @@ def skip(reason: str) -> Verdict:
     return Verdict(Status.SKIP, reason)
 
 
-def unknown(reason: str, *, seconds: float = 0.0) -> Verdict:
+def unknown(reason: str, *, seconds: float = 0.0, places: tuple[Place, ...] = ()) -> Verdict:
     """The check applies, and what it needs could not be read."""
-    return Verdict(Status.UNKNOWN, reason, seconds=seconds)
+    return Verdict(Status.UNKNOWN, reason, seconds=seconds, places=places)

@@ -39,6 +39,8 @@ STYLES = {
 SECONDS_SHOWN = 1.0
 DEEP = " " * 7
 HANG = len(DEEP) * 2
+PLACES = 5
+"""Places of a finding that are shown unless verbose."""
 NARROW = 20
 """Columns that text is wrapped to at least."""
 
@@ -230,6 +232,7 @@ def _finding(finding: Finding, detail: Detail, first: str) -> Iterator[Line]:
     duration = f" ({seconds:.1f} s)" if seconds >= SECONDS_SHOWN and not included else ""
     head = f"  {WORDS[status]} {check.code} {check.slug}  "
     yield Line(head, f"{finding.verdict.summary}{duration}", STYLES[status], hang=HANG)
+    yield from _places(finding, detail)
     if finding.ignored:
         yield Line(f"{DEEP}ignored: ", shown(finding.ignored, 300), "dim")
     elif finding.is_problem:
@@ -241,6 +244,16 @@ def _finding(finding: Finding, detail: Detail, first: str) -> Iterator[Line]:
             yield Line(f"{DEEP}  $ ", command, "dim", "bold")
     if finding.is_problem or detail == "verbose":
         yield from _sources(finding, detail)
+
+
+def _places(finding: Finding, detail: Detail) -> Iterator[Line]:
+    """The first places, unless verbose: then all."""
+    places = finding.places if detail == "verbose" else finding.places[:PLACES]
+    for place in places:
+        message = f"  {shown(place.message, 300)}" if place.message else ""
+        yield Line(f"{DEEP}at: ", f"{shown(str(place), 500)}{message}", "dim")
+    if omitted := len(finding.places) - len(places):
+        yield Line(f"{DEEP}at: ", f"and {omitted} more; --verbose lists them", "dim")
 
 
 def _sources(finding: Finding, detail: Detail) -> Iterator[Line]:

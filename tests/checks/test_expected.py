@@ -12,9 +12,9 @@ from recorded_expect import machines
 
 from doctor._util.records import Ended, Unknown
 from doctor.checks.expected import CHECKS
-from doctor.collect.collect import roles
+from doctor.collect.places import roles
 from doctor.facts.facts import Facts, decode, encode
-from doctor.facts.machine import Driver, Place
+from doctor.facts.machine import Driver, Gpu, Place
 from doctor.facts.machine import Torch as TorchSection
 from doctor.job.expect import Expect
 from doctor.judge import catalog
@@ -88,7 +88,7 @@ def test_another_gpu_is_a_machine_to_return() -> None:
     assert "GPU 0 (NVIDIA A100-SXM4-80GB)" in finding.verdict.summary
     assert "H100 expected" in finding.verdict.summary
     assert finding.owner is Owner.MACHINE
-    report = Report(facts, examine(catalog.CHECKS, facts))
+    report = Report(facts, examine(catalog.MACHINE_CHECKS, facts))
     assert report.outcome is Outcome.RETURN
     assert "JOB001" in report.next_action
 
@@ -97,7 +97,7 @@ def test_gpus_that_cannot_be_read_are_not_the_wrong_ones() -> None:
     facts = wanting(gpu="H100", count=1, memory="80GB").with_(gpus=DARK, cuda=DARK)
     for code in ("JOB001", "JOB002", "JOB003"):
         assert status(code, facts) is Status.UNKNOWN
-    report = Report(facts, examine(catalog.CHECKS, facts))
+    report = Report(facts, examine(catalog.MACHINE_CHECKS, facts))
     assert report.outcome in (Outcome.UNKNOWN, Outcome.RETURN)
 
 
@@ -123,6 +123,29 @@ def test_gpus_that_a_variable_hides_are_not_the_machines_fault() -> None:
     finding = judged("JOB002", hidden)
     assert (finding.status, finding.owner) == (Status.FAIL, Owner.ENVIRONMENT)
     assert "CUDA_VISIBLE_DEVICES=0" in finding.verdict.summary
+
+
+def test_gpus_that_a_control_group_hides_are_not_the_machines_fault() -> None:
+    """As in Slurm's cgroups: NVML counts the GPUs, and refuses to open them."""
+    facts = wanting(H100, A100, gpu="H100", count=2)
+    assert isinstance(facts.gpus, tuple)
+    closed = {"uuid": "Insufficient Permissions (4)"}
+    hidden = [Gpu(index=n, uuid="", name="", unread=closed) for n in range(2)]
+    partly = facts.with_(gpus=(facts.gpus[0], hidden[1]), cuda=None)
+    finding = judged("JOB002", partly)
+    assert (finding.status, finding.owner) == (Status.FAIL, Owner.ENVIRONMENT)
+    assert "may not open 1 of them" in finding.verdict.summary
+    assert status("JOB001", partly) is Status.PASS
+    for code in ("JOB001", "JOB002"):
+        finding = judged(code, facts.with_(gpus=tuple(hidden), cuda=None))
+        assert (finding.status, finding.owner) == (Status.FAIL, Owner.ENVIRONMENT)
+
+
+def test_a_variable_that_hides_every_gpu_is_not_the_wrong_gpu() -> None:
+    facts = wanting(H100, gpu="H100")
+    hidden = facts.with_(host=host(env={"CUDA_VISIBLE_DEVICES": ""}), cuda=None)
+    finding = judged("JOB001", hidden)
+    assert (finding.status, finding.owner) == (Status.FAIL, Owner.ENVIRONMENT)
 
 
 @pytest.mark.parametrize(
@@ -275,7 +298,7 @@ def test_an_expected_disk_is_not_judged_as_one_to_write_to() -> None:
     full = place("expected", "/", writable=False, free=0)
     facts = wanting(disk={"/": "1GB"})
     assert isinstance(facts.places, tuple)
-    findings = examine(catalog.CHECKS, facts.with_(places=(*facts.places, full)))
+    findings = examine(catalog.MACHINE_CHECKS, facts.with_(places=(*facts.places, full)))
     written = next(finding for finding in findings if finding.check.code == "DSK002")
     assert written.status is Status.PASS
 

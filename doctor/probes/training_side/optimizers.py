@@ -5,11 +5,21 @@ Imported by training_step.py; standard library and torch only, Python 3.9.
 
 from __future__ import annotations
 
+import inspect
 from typing import Any, Callable, Dict, List, NamedTuple, Optional
 
 import torch
 
 BETAS, EPS = (0.9, 0.999), 1e-8
+ADAMW = {
+    "amsgrad": False,
+    "beta1": BETAS[0],
+    "beta2": BETAS[1],
+    "weight_decay": 0.0,
+    "eps": EPS,
+    "maximize": False,
+}
+"""Keyword arguments of torch.optim.adamw.adamw, which is no public interface."""
 
 
 class Update(NamedTuple):
@@ -65,21 +75,8 @@ class AdamW:
             return
         weights, averages, squares, steps = (list(column) for column in zip(*with_gradient))
         with torch.no_grad():
-            self._function(
-                weights,
-                [dense(weight.grad) for weight in weights],
-                averages,
-                squares,
-                [],
-                steps,
-                amsgrad=False,
-                beta1=BETAS[0],
-                beta2=BETAS[1],
-                lr=self.lr,
-                weight_decay=0.0,
-                eps=EPS,
-                maximize=False,
-            )
+            gradients = [dense(weight.grad) for weight in weights]
+            self._function(weights, gradients, averages, squares, [], steps, lr=self.lr, **ADAMW)
 
 
 def dense(gradient: torch.Tensor) -> torch.Tensor:
@@ -88,10 +85,12 @@ def dense(gradient: torch.Tensor) -> torch.Tensor:
 
 
 def optimizer_of(weights: List[torch.Tensor], lr: float) -> Any:
-    """The functional AdamW, or the class where this torch has no such function."""
+    """The functional AdamW, or the class where this torch has no function with these arguments."""
     try:
         from torch.optim.adamw import adamw
-    except ImportError:
+
+        inspect.signature(adamw).bind(*[[]] * 6, lr=lr, **ADAMW)
+    except (ImportError, TypeError):
         return torch.optim.AdamW(weights, lr=lr, betas=BETAS, eps=EPS, weight_decay=0.0)
     return AdamW(weights, lr, adamw)
 
