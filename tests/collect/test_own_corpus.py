@@ -56,11 +56,10 @@ Judge = Callable[..., dict[str, Verdict]]
 @pytest.fixture
 def judge(child: OneProcess, monkeypatch: pytest.MonkeyPatch) -> Judge:
     """The verdicts of a factory of the corpus."""
-    monkeypatch.chdir(CORPUS)
     monkeypatch.setattr(diagnosis, "CHANGES", ("fp32", "lower-lr"))
 
     def verdicts(model: str) -> dict[str, Verdict]:
-        job = Job(device="cpu", model=model)
+        job = Job(device="cpu", model=str(CORPUS / model))
         own = collect_in(child, job, "cpu", Chosen("bf16", ""), lambda stage: None)
         assert isinstance(own, OwnModel), own
         return {
