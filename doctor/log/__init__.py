@@ -1,0 +1,1 @@
+"""Readers of what a training wrote: logs, metrics and dumps, as facts."""

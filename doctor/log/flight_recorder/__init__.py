@@ -1,0 +1,40 @@
+"""Dumps of PyTorch's flight recorder, one per rank -> `doctor.facts.flight_recorder`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+from doctor._util.records import Unknown
+from doctor._util.units import printable, visible
+from doctor.facts.flight_recorder import FlightRecorder
+from doctor.log.flight_recorder.analysis import analyze
+from doctor.log.flight_recorder.dumps import Dump, DumpError, is_dump, read_dump
+
+__all__ = ["is_dump", "read_dumps"]
+
+MOST_DUMPS = 20_000
+
+
+def read_dumps(paths: Iterable[Path]) -> FlightRecorder | Unknown:
+    """The dumps of one job, compared. Unknown: none of them could be read."""
+    dumps: dict[int, Dump] = {}
+    unread: dict[str, str] = {}
+    for path in sorted(paths)[:MOST_DUMPS]:
+        name = visible(printable(str(path)))
+        try:
+            dump = read_dump(path)
+        except (DumpError, OSError) as error:
+            unread[name] = getattr(error, "strerror", None) or str(error)
+            continue
+        if dump.rank is None:
+            unread[name] = "neither the file's name nor the dump contains the rank"
+        elif dump.rank in dumps:
+            unread[name] = f"rank {dump.rank} has another dump: {dumps[dump.rank].path}"
+        else:
+            dump.path = name
+            dumps[dump.rank] = dump
+    if not dumps:
+        reasons = "; ".join(f"{name}: {reason}" for name, reason in list(unread.items())[:3])
+        return Unknown(reason=f"no flight-recorder dump could be read: {reasons or 'no file'}")
+    return analyze(dumps, unread)
