@@ -144,6 +144,28 @@ def scan(
 
 @app.command()
 @grouped
+def triage(
+    logs: Annotated[
+        list[str],
+        typer.Argument(help="Logs: files, directories with a log per rank, or - for stdin."),
+    ],
+    selection: options.SelectionFlags,
+    config: options.ConfigFlags,
+    output: options.OutputFlags,
+    facts: options.FactsFile = None,
+    save_facts: options.SaveFacts = None,
+) -> int:
+    """Name the first cause in the logs of a failed training. Exit codes as for run."""
+    from doctor.cli import triage
+    from doctor.report import delivery
+
+    output_options = _output_options(output, save_facts)
+    report = triage.triage(logs, given(selection), config, facts_file=facts, fail_on=output.fail_on)
+    return delivery.deliver(report, output_options)
+
+
+@app.command()
+@grouped
 def prescribe(
     training: options.TrainingFlags,
     facts: options.FactsFile = None,

@@ -12,6 +12,7 @@ from doctor.checkpoint.records import Checkpoint
 from doctor.facts import migrate
 from doctor.facts.flight_recorder import FlightRecorder
 from doctor.facts.load import Attention, Load, Peers, Watched
+from doctor.facts.log import Log
 from doctor.facts.machine import (
     Cuda,
     Driver,
@@ -87,6 +88,7 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     flight_recorder: Annotated[
         FlightRecorder | Unknown | None, absent("no flight-recorder dump given")
     ] = None
+    log: Annotated[Log | Unknown | None, absent("no log was read; doctor triage reads one")] = None
     seconds: float = 0.0
 
     def with_(self, **sections: Any) -> Facts:

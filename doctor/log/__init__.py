@@ -1,1 +1,1 @@
-"""Readers of what a training wrote: logs, metrics and dumps, as facts."""
+"""Readers of logs: text, metrics and flight-recorder dumps -> facts. Nothing read is executed."""
