@@ -89,8 +89,10 @@ def _group(stopped: list[Stopped]) -> str:
     first = stopped[0]
     ranks = _ranks(tuple(each.rank for each in stopped))
     waiting = sorted({rank for each in stopped for rank in each.waiting})
+    names = dict.fromkeys(_name(each.operation) for each in stopped)
+    operation = f"{first.operation.name} {first.operation.sequence} of group {', '.join(names)}"
     return (
-        f"{ranks} stopped: {_label(first.operation)} ({EVIDENCE[first.evidence]}); "
+        f"{ranks} stopped: {operation} ({EVIDENCE[first.evidence]}); "
         f"{_ranks(tuple(waiting))} called it"
     )
 

@@ -6,34 +6,19 @@ import os
 import re
 import stat
 import sys
-from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 
 from doctor._util.errors import UserError
 from doctor.checks.torch_build import wheels
 from doctor.cli.facts_file import STDIN
+from doctor.cli.findings import findings_of
 from doctor.facts.facts import Facts
-from doctor.judge import catalog
-from doctor.judge.check import Check, Status, Verdict, unknown
-from doctor.judge.engine import examine
 from doctor.pasted import Reading, read
-from doctor.pasted.reading import NOT_TOLD, ReportError
+from doctor.pasted.reading import ReportError
 from doctor.pasted.sections import Tables, facts_of
 from doctor.report.report import FailOn, Report
 
 MAX_BYTES = 64 * 2**20
-
-ANSWERED = frozenset(
-    {
-        "DRV001", "DRV002", "TOR001", "TOR002", "TOR003", "GPU001", "GPU002", "GPU003", "GPU004",
-        "NUM001", "MEM001", "MEM002", "SMK001",
-    }
-)  # fmt: skip
-"""Codes of checks whose facts a report may contain. The others have no field for "not told"."""
-
-EXPECTED = "JOB"
-"""The family that compares with [expect], which a report has none of."""
 
 
 def read_report(path: Path, fail_on: FailOn = "fail") -> Report:
@@ -63,27 +48,7 @@ def to_facts(reading: Reading) -> Facts:
 
 def judge(facts: Facts, fail_on: FailOn = "fail", name: str = "") -> Report:
     """The report of all machine checks; those that the facts cannot answer are unknown."""
-    checks = [each for each in catalog.MACHINE_CHECKS if each.family != EXPECTED]
-    answerable = [each if each.code in ANSWERED else _not_told(each) for each in checks]
-    open_codes = {
-        finding.check.code
-        for finding in examine([replace(each, after=()) for each in answerable], facts)
-        if finding.status is Status.UNKNOWN
-    }
-    free = [replace(each, after=_without(each.after, open_codes)) for each in answerable]
-    return Report(facts, examine(free, facts), fail_on, replayed=name)
-
-
-def _without(codes: Sequence[str], excluded: set[str]) -> tuple[str, ...]:
-    return tuple(code for code in codes if code not in excluded)
-
-
-def _not_told(check: Check) -> Check:
-    return replace(check, judge=_unanswered, after=())
-
-
-def _unanswered() -> Verdict:
-    return unknown(NOT_TOLD)
+    return Report(facts, findings_of(facts), fail_on, replayed=name)
 
 
 def _archs(version: str, cuda: str, arch: str) -> tuple[str, ...]:

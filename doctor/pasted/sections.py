@@ -14,6 +14,8 @@ from doctor.pasted.reading import NOT_TOLD, Reading
 
 UNREAD = Unknown(reason=NOT_TOLD)
 OK = Ended(how="ok")
+ORIGIN = "read from a pasted report"
+"""How the origin of such facts begins."""
 
 
 class Tables(NamedTuple):
@@ -32,7 +34,7 @@ def facts_of(reading: Reading, tables: Tables) -> Facts:
     torch, is_rocm = _torch(reading, tables), bool(reading.hip)
     gpus = _with_capabilities(reading.gpus, tables)
     return Facts(
-        origin=f"read from a pasted report: {', '.join(reading.kinds)}",
+        origin=f"{ORIGIN}: {', '.join(reading.kinds)}",
         job=Job(),
         options=RunOptions(quick=True),
         host=_host(reading),

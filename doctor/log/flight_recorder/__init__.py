@@ -11,9 +11,33 @@ from doctor.facts.flight_recorder import FlightRecorder
 from doctor.log.flight_recorder.analysis import analyze
 from doctor.log.flight_recorder.dumps import Dump, DumpError, is_dump, read_dump
 
-__all__ = ["is_dump", "read_dumps"]
+__all__ = ["is_dump", "read_dumps", "split_dumps"]
 
 MOST_DUMPS = 20_000
+
+HEAD = 4096
+
+
+def split_dumps(paths: Iterable[str]) -> tuple[list[Path], list[str]]:
+    """The dumps among the files, and the others."""
+    dumps, others = [], []
+    for path in paths:
+        if path != "-" and _begins_as_dump(Path(path)):
+            dumps.append(Path(path))
+        else:
+            others.append(path)
+    return dumps, others
+
+
+def _begins_as_dump(path: Path) -> bool:
+    """Regular files only: to open a pipe would wait for its writer."""
+    try:
+        if not path.is_file():
+            return False
+        with path.open("rb") as file:
+            return is_dump(path.name, file.read(HEAD))
+    except OSError:
+        return False
 
 
 def read_dumps(paths: Iterable[Path]) -> FlightRecorder | Unknown:
