@@ -27,7 +27,7 @@ GPU = re.compile(r"\s*GPU (\d{1,4}): (.{1,100}?)(?: \(UUID: (GPU-[\w-]{1,50})\))
 START = re.compile(r"\s*PyTorch version\s*: ")
 SYSTEMS = {"windows": "Windows", "mac": "Darwin", "darwin": "Darwin"}
 ARCH = re.compile(r"\b(x86_64|aarch64|arm64|ppc64le|AMD64)\b")
-PLATFORM = re.compile(r"Linux-(.{1,120}?)-with")
+PLATFORM = re.compile(r"Linux-(.{1,120}?)(?:-(?:x86_64|aarch64|ppc64le))?-with")
 
 
 def read(lines: list[str]) -> Reading:

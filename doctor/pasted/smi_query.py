@@ -20,6 +20,7 @@ TAG = re.compile(r"<(/?)([A-Za-z][\w-]{0,80})((?:\s[^<>]{0,200})?)>([^<>]{0,400}
 ID = re.compile(r'id="([^"]{1,40})"')
 DEEPEST = 12
 MOST_TAGS = 400_000
+MOST_GPUS = 1024
 
 
 def read(lines: list[str]) -> Reading:
@@ -48,22 +49,25 @@ def _read_text(lines: Iterable[str]) -> tuple[Tree, list[tuple[str, Tree]]]:
     gpus: list[tuple[str, Tree]] = []
     stack: list[tuple[int, Tree]] = [(-1, head)]
     for line in lines:
-        if LOG.match(line):
+        if LOG.match(line) or len(gpus) > MOST_GPUS:
             break
         if match := GPU.match(line):
             gpus.append((match[1], {}))
             stack = [(-1, gpus[-1][1])]
         elif row := ROW.match(line.rstrip(" \\")):
-            depth = len(row[1])
-            while len(stack) > 1 and stack[-1][0] >= depth:
-                stack.pop()
-            name = _name(row[2])
-            if row[3] is None and len(stack) < DEEPEST:
-                branch = stack[-1][1].setdefault(name, {})
-                stack.append((depth, branch if isinstance(branch, dict) else {}))
-            elif row[3] is not None:
-                stack[-1][1].setdefault(name, row[3].strip())
-    return head, gpus
+            _place(stack, len(row[1]), _name(row[2]), row[3])
+    return head, gpus[:MOST_GPUS]
+
+
+def _place(stack: list[tuple[int, Tree]], depth: int, name: str, value: str | None) -> None:
+    """Put a row below the last one that is indented less: a value, or a branch without one."""
+    while len(stack) > 1 and stack[-1][0] >= depth:
+        stack.pop()
+    if value is not None:
+        stack[-1][1].setdefault(name, value.strip())
+    elif len(stack) < DEEPEST:
+        branch = stack[-1][1].setdefault(name, {})
+        stack.append((depth, branch if isinstance(branch, dict) else {}))
 
 
 def _read_xml(lines: list[str], begin: int) -> tuple[Tree, list[tuple[str, Tree]]]:
@@ -75,7 +79,7 @@ def _read_xml(lines: list[str], begin: int) -> tuple[Tree, list[tuple[str, Tree]
     stack: list[Tree] = []
     tags = islice(TAG.finditer("\n".join(lines[begin:])), MOST_TAGS)
     for close, name, attributes, text in (match.groups() for match in tags):
-        if close and name == "nvidia_smi_log":
+        if (close and name == "nvidia_smi_log") or len(gpus) == MOST_GPUS:
             break
         if close:
             stack = stack[:-1]
