@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from doctor.checks.log import judges
+from doctor.checks.log import curves, judges
 from doctor.judge.check import Check
 
-CHECKS: tuple[Check, ...] = judges.CHECKS
+CHECKS: tuple[Check, ...] = (*judges.CHECKS, *curves.CHECKS)
