@@ -91,6 +91,8 @@ def _exit_code(error: BaseException) -> int:
 
     typer raises its own copy of click's exceptions, so they are recognized by their method.
     """
+    if type(error).__name__ == "Abort" and isinstance(error.__cause__, EOFError):
+        error = error.__cause__  # typer takes it for the end of an input; the doctor reads none
     if isinstance(error, KeyboardInterrupt) or type(error).__name__ == "Abort":
         return 128 + (_received or [signal.SIGINT])[0]
     if message := getattr(error, "format_message", None):

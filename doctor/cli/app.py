@@ -106,6 +106,27 @@ def report(
 
 
 @app.command()
+@grouped
+def read(
+    pasted: Annotated[
+        Path,
+        typer.Argument(
+            help="A file with the output of collect_env, nvidia-smi (also -q, -q -x) or ds_report; "
+            "- for stdin."
+        ),
+    ],
+    output: options.OutputFlags,
+    save_facts: options.SaveFacts = None,
+) -> int:
+    """Judge a machine by a pasted report. Exit codes as for run."""
+    from doctor.cli.read import read_report
+    from doctor.report import delivery
+
+    output_options = _output_options(output, save_facts)
+    return delivery.deliver(read_report(pasted, output.fail_on), output_options)
+
+
+@app.command()
 def scan(
     path: Annotated[
         str,

@@ -24,6 +24,7 @@ from doctor.job.run_options import RunOptions
 from doctor.judge import catalog, overrides
 from doctor.judge.check import Finding, Status
 from doctor.judge.engine import examine
+from doctor.log.flight_recorder import read_dumps, split_dumps
 from doctor.log.opening import files_of
 from doctor.log.read import read_logs
 from doctor.report.report import FailOn, Report
@@ -45,9 +46,10 @@ def triage(
     began = time.monotonic()
     saved = read_facts(facts_file) if facts_file else None
     record = Record()
-    files = [file for path in paths for file in files_of(path)]
+    dumps, files = split_dumps(file for path in paths for file in files_of(path))
     log = read_logs(files, line_patterns())
     facts = _facts(saved, log, time.monotonic() - began)
+    facts = facts.with_(flight_recorder=read_dumps(dumps) if dumps else None)
     return judge(facts.with_(examination=record.close()), flags, config, fail_on)
 
 

@@ -356,7 +356,7 @@ def spoil(torch):
 def test_a_rank_that_makes_progress_gets_more_time(
     make: Make, tmp_path: Path, total: float, how: str
 ) -> None:
-    slow = shims.python(tmp_path, LOADS.format(seconds=10))
+    slow = shims.python(tmp_path, LOADS.format(seconds=6))
     ranks = make(sys.executable, slow)
     for rank in ranks:
         rank.child.imported()
