@@ -248,24 +248,18 @@ def explain(
     name: Annotated[
         str,
         typer.Argument(
-            help="A code, a slug, or a document section: P10, U28.",
+            help="A code, a slug, a document section (P10), a keyword, or a pasted text; - for "
+            "stdin.",
             autocompletion=options.complete_code,
         ),
     ],
     format: PlainFormat = "plain",
 ) -> int:
-    """Print what a check means, when it warns or fails, the fix and its sources."""
-    from doctor.judge import catalog
-    from doctor.report import explain, pages, terminal
-    from doctor.report.formats import json
+    """Print what a check, an error message or a log line means, the fix and its sources."""
+    from doctor.cli.explain import explain
+    from doctor.report import terminal
 
-    checks = catalog.lookup(name)
-    if format == "json":
-        print(json.render_checks(checks))
-    elif format == "markdown":
-        terminal.write("\n".join(pages.page(check) for check in checks), sys.stdout)
-    else:
-        terminal.write(explain.explain(checks), sys.stdout)
+    terminal.write(explain(name, format), sys.stdout)
     return 0
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from re import _constants as opcodes  # type: ignore[attr-defined]
 from re import _parser as parser  # type: ignore[attr-defined]
 from typing import Any
@@ -24,25 +24,16 @@ class LinePattern:
     harmless: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Compiled:
-    """A pattern ready to search, and its cues: a line that matches contains one of them."""
-
-    name: str
-    search: re.Pattern[str]
-    harmless: bool
-    cues: tuple[bytes, ...] = field(default=())
-
-
 class Gate:
     """All patterns, and the quick test whether a line's letters admit any of them."""
 
     def __init__(self, patterns: Iterable[LinePattern]) -> None:
-        self._compiled = tuple(_compile(pattern) for pattern in patterns)
-        self._by_cue: dict[bytes, list[Compiled]] = {}
-        for pattern in self._compiled:
-            for cue in pattern.cues:
-                self._by_cue.setdefault(cue, []).append(pattern)
+        self._patterns = tuple(patterns)
+        self._compiled: dict[str, re.Pattern[str]] = {}
+        self._by_cue: dict[bytes, list[int]] = {}
+        for number, pattern in enumerate(self._patterns):
+            for cue in cues_of(pattern.expression):
+                self._by_cue.setdefault(cue, []).append(number)
         # A cue within another admits all that the longer one does.
         self.cues = tuple(
             cue
@@ -50,26 +41,29 @@ class Gate:
             if not any(other in cue for other in self._by_cue if other != cue)
         )
 
-    def admits(self, template: bytes) -> bool:
-        """Whether a line with these letters can match a pattern."""
-        return any(cue in template for cue in self.cues)
+    def admitted(self, templates: Sequence[bytes]) -> set[bytes]:
+        """Those of the templates whose lines can match a pattern."""
+        joined = b"\n".join(templates)  # one search for many: a cue rarely occurs at all
+        cues = [cue for cue in self.cues if cue in joined]
+        if not cues:
+            return set()
+        return {template for template in templates if any(cue in template for cue in cues)}
 
-    def matches(self, template: bytes, text: str) -> Iterator[tuple[Compiled, re.Match[str]]]:
+    def matches(self, template: bytes, text: str) -> Iterator[tuple[LinePattern, re.Match[str]]]:
         """The patterns that match the line, in their order."""
         admitted = {
-            id(pattern): pattern
-            for cue, patterns in self._by_cue.items()
-            if cue in template
-            for pattern in patterns
+            number for cue, numbers in self._by_cue.items() if cue in template for number in numbers
         }
-        for pattern in self._compiled:
-            if id(pattern) in admitted and (match := pattern.search.search(text)):
+        for number in sorted(admitted):
+            pattern = self._patterns[number]
+            if match := self._search(pattern.expression).search(text):
                 yield pattern, match
 
-
-def _compile(pattern: LinePattern) -> Compiled:
-    cues = cues_of(pattern.expression)
-    return Compiled(pattern.name, re.compile(pattern.expression), pattern.harmless, cues)
+    def _search(self, expression: str) -> re.Pattern[str]:
+        """The expression, compiled when a line first needs it."""
+        if expression not in self._compiled:
+            self._compiled[expression] = re.compile(expression)
+        return self._compiled[expression]
 
 
 def cues_of(expression: str) -> tuple[bytes, ...]:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
@@ -72,15 +74,26 @@ def join(results: Sequence[FileResult]) -> Log:
     )
 
 
+def read_stream(name: str, source: BinaryIO, gate: Gate) -> Log:
+    """A text that is no file."""
+    return join([_read_source(name, contextlib.nullcontext(source), gate, None)])
+
+
 def read_file(path: str, gate: Gate, rank: int | None) -> FileResult:
     """One file, as far as it can be read."""
+    return _read_source(path, opened(path), gate, rank)
+
+
+def _read_source(
+    path: str, opening: AbstractContextManager[BinaryIO], gate: Gate, rank: int | None
+) -> FileResult:
     curves = Curves(path, rank)
     collector = Collector(path, gate, rank)
     text = TextReader(collector, curves)
     stream = _Counted()
     kind, problem = "text", ""
     try:
-        with opened(path) as source:
+        with opening as source:
             stream.source = source
             stream.limit = _limit(path, source)
             kind = _read(path, stream, text, curves)

@@ -49,29 +49,31 @@ class TextReader:
         if self._remembered > REMEMBERED:
             self._forget()
         present = set(names)
-        for name in present - self._kinds.keys():
-            self._learn(name)
+        if new := present - self._kinds.keys():
+            self._learn(new)
         hits = present & self._interesting
         if hits or self.collector.tracebacks.open:
             self._read_lines(block, names, hits)
         self.lines += block.count(b"\n")
         self._unfinished = not block.endswith(b"\n")
 
-    def _learn(self, name: bytes) -> None:
+    def _learn(self, names: set[bytes]) -> None:
         """Classify lines with these letters."""
-        kind = self._kind(name[:LONGEST])
-        self._remembered += len(name) + 100
-        self._kinds[name] = kind
-        if kind is not Kind.OTHER:
-            self._interesting.add(name)
+        admitted = self.collector.gate.admitted([name[:LONGEST] for name in names])
+        for name in names:
+            kind = self._kind(name[:LONGEST], admitted)
+            self._kinds[name] = kind
+            self._remembered += len(name) + 100
+            if kind is not Kind.OTHER:
+                self._interesting.add(name)
 
     def _forget(self) -> None:
         self._kinds.clear()
         self._interesting.clear()
         self._remembered = 0
 
-    def _kind(self, name: bytes) -> Kind:
-        if tracebacks.CUE in name or self.collector.gate.admits(name):
+    def _kind(self, name: bytes, admitted: set[bytes]) -> Kind:
+        if name in admitted or tracebacks.CUE in name:
             return Kind.CANDIDATE
         if any(cue in name for cue in FINISHED):
             return Kind.FINISHED
@@ -80,33 +82,42 @@ class TextReader:
         return Kind.VERSION if versions.may_name_one(name) else Kind.OTHER
 
     def _read_lines(self, block: bytes, names: list[bytes], hits: set[bytes]) -> None:
+        """The lines that may matter, and all lines while a traceback is open."""
         rows = block.splitlines(keepends=True)
-        number = self.lines + 1
+        lines = _Numbers(rows, self.lines + 1)
         open_tracebacks = self.collector.tracebacks.open
-        for index, name in enumerate(names):
-            if name in hits or open_tracebacks:
-                kind = self._kinds.get(name, Kind.OTHER)
-                self._take(kind, number, rows, index, name)
-            if rows[index].endswith(b"\n"):
-                number += 1
+        interesting = [index for index, name in enumerate(names) if name in hits]
+        index = 0 if open_tracebacks else -1
+        for hit in [*interesting, len(rows)]:
+            while open_tracebacks and 0 <= index < hit:
+                self._take(Kind.OTHER, lines, rows, index, names[index])
+                index += 1
+            if hit < len(rows):
+                self._take(self._kinds[names[hit]], lines, rows, hit, names[hit])
+            index = hit + 1
         self._before = rows[-200:]
 
-    def _take(self, kind: Kind, number: int, rows: list[bytes], index: int, name: bytes) -> None:
-        if kind is Kind.METRIC or kind is Kind.NONFINITE:
-            self.collector.progress += 1
-            self.collector.finished = False
+    def _take(
+        self, kind: Kind, lines: _Numbers, rows: list[bytes], index: int, name: bytes
+    ) -> None:
+        collector = self.collector
+        if kind in (Kind.METRIC, Kind.NONFINITE):
+            collector.progress += 1
+            collector.finished = False
             if self.curves.wants(kind is Kind.NONFINITE):
-                read_metrics(clean(rows[index]), number, self.curves)
-            if not self.collector.tracebacks.open:
+                read_metrics(clean(rows[index]), lines.of(index), self.curves)
+            if not collector.tracebacks.open:
                 return
         text = clean(rows[index])
         if kind is Kind.VERSION:
             versions.read(text, self.versions)
         if kind is Kind.FINISHED:
-            self.collector.finished = True
-        else:
-            line = Line(number, text, name[:LONGEST])
-            self.collector.take(line, self._lines_before(rows, index))
+            collector.finished = True
+            return
+        if kind is Kind.CANDIDATE and is_metric_line(name):
+            read_metrics(text, lines.of(index), self.curves)
+        line = Line(lines.of(index), text, name[:LONGEST])
+        collector.take(line, self._lines_before(rows, index))
 
     def _lines_before(self, rows: list[bytes], index: int) -> Iterator[str]:
         """The lines before one of these, the nearest first."""
@@ -118,3 +129,15 @@ class TextReader:
     def end(self) -> None:
         """A last line without a newline counts as one."""
         self.lines += self._unfinished
+
+
+class _Numbers:
+    """The numbers of rows in rising order: a row that ends with a carriage return is no line."""
+
+    def __init__(self, rows: list[bytes], first: int) -> None:
+        self._rows, self._row, self._number = rows, 0, first
+
+    def of(self, index: int) -> int:
+        self._number += b"".join(self._rows[self._row : index]).count(b"\n")
+        self._row = index
+        return self._number

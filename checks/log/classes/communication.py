@@ -35,7 +35,8 @@ CLASSES = (
             "RuntimeError: Ranks 2 failed to pass monitoredBarrier in 4000 ms",
             "RuntimeError: [Rank 1]: monitoredBarrier timed out after 30000ms",
         ),
-        why="A rank waited for the others until the limit. Equal sequence numbers and operations on "
+        why="A rank waited for the others until the limit. Equal sequence numbers and "
+        "operations on "
         "all ranks mean a link or a step that is too slow or blocked; different ones mean that the "
         "ranks diverged: uneven data, one rank that failed, or one that saves a checkpoint alone.",
         fix="Find the rank that did not take part: an error in its log, or where it waits "
@@ -68,7 +69,8 @@ CLASSES = (
         why="NCCL could not start or continue. The last NCCL WARN line names the call. Frequent "
         "reasons: two ranks on one GPU, too little shared memory, a network interface that the "
         "ranks cannot use, different NCCL versions, or a peer that died.",
-        fix="Select the GPU by LOCAL_RANK (torch.cuda.set_device), then run with NCCL_DEBUG=INFO and "
+        fix="Select the GPU by LOCAL_RANK (torch.cuda.set_device), then run with "
+        "NCCL_DEBUG=INFO and "
         "read the last NCCL WARN line; NCCL_SOCKET_IFNAME names the interface to use.",
         role="exception",
         owner=Owner.ENVIRONMENT,
@@ -106,7 +108,8 @@ CLASSES = (
             "To avoid data inconsistency, we are taking the entire process down.",
             "[rank0]:[E1] Process group watchdog thread terminated with exception: CUDA error",
         ),
-        why="Another rank or the rendezvous host is gone. This rank reports the loss and is not its "
+        why="Another rank or the rendezvous host is gone. This rank reports the loss and is not "
+        "its "
         "cause.",
         fix="Look for the rank that failed first: its own log, the kernel log of its node, the "
         "scheduler's record. Where no rank failed, check the network between the nodes and that "
@@ -240,7 +243,8 @@ CLASSES = (
         ),
         why="torchrun, srun, mpirun and deepspeed report which process ended how. The cause is in "
         "the log of that process.",
-        fix="Read the log of the rank that the summary names. `torchrun --log-dir DIR --redirects 3` "
+        fix="Read the log of the rank that the summary names. `torchrun --log-dir DIR "
+        "--redirects 3` "
         "keeps one log per rank, and the decorator "
         "torch.distributed.elastic.multiprocessing.errors.record adds the traceback.",
         role="summary",

@@ -104,7 +104,8 @@ CLASSES = (
         ),
         why="A file system is full, out of inodes, or over the user's quota: the output directory, "
         "/tmp, the Hugging Face cache, or /dev/shm.",
-        fix="Free space or name another directory; keep fewer checkpoints (save_total_limit). Check "
+        fix="Free space or name another directory; keep fewer checkpoints (save_total_limit). "
+        "Check "
         "df -h and df -i for the path in the message.",
         owner=Owner.ENVIRONMENT,
         commands=("df -h . /tmp /dev/shm", "df -i ."),
@@ -152,9 +153,11 @@ CLASSES = (
             "ImportError: Using `bitsandbytes` requires accelerate",
             "ImportError: LlamaTokenizer requires the SentencePiece library but it was not found",
         ),
-        why="A package is missing in the environment that runs the training, or has another version "
+        why="A package is missing in the environment that runs the training, or has another "
+        "version "
         "than the code was written for.",
-        fix="Install it into the interpreter that runs the training (python -m pip, not pip alone), "
+        fix="Install it into the interpreter that runs the training (python -m pip, not pip "
+        "alone), "
         "in the version that the code's requirements name.",
         owner=Owner.ENVIRONMENT,
         commands=("python -m pip show torch transformers",),
@@ -195,7 +198,8 @@ CLASSES = (
             "OSError: [Errno 24] Too many open files",
             "RuntimeError: received 0 items of ancdata",
         ),
-        why="DataLoader workers pass each tensor as an open file, and the soft limit is often 1024.",
+        why="DataLoader workers pass each tensor as an open file, and the soft limit is often "
+        "1024.",
         fix="Raise the limit (ulimit -n 65536), or call "
         "torch.multiprocessing.set_sharing_strategy('file_system').",
         owner=Owner.ENVIRONMENT,
@@ -219,7 +223,8 @@ CLASSES = (
         ),
         why="The repository is gated or private, the licence was not accepted, or the token is "
         "missing in the job's environment.",
-        fix="Accept the licence on the model's page, and log in where the job runs: `hf auth login`, "
+        fix="Accept the licence on the model's page, and log in where the job runs: `hf auth "
+        "login`, "
         "or HF_TOKEN in its environment.",
         commands=("hf auth whoami",),
         sources=("hf-gated",),
@@ -245,7 +250,8 @@ CLASSES = (
             "locate the files on the Hub",
         ),
         why="A file is not in the cache, and the node has no network or HF_HUB_OFFLINE is set.",
-        fix="Download it before on a node with a network (hf download REPOSITORY), into the HF_HOME "
+        fix="Download it before on a node with a network (hf download REPOSITORY), into the "
+        "HF_HOME "
         "that the job uses.",
         owner=Owner.ENVIRONMENT,
         commands=("hf cache scan",),
@@ -289,7 +295,8 @@ CLASSES = (
         ),
         why="Code and library are of different versions: an argument or attribute was renamed, "
         "removed, or is not there yet.",
-        fix="Install the version that the code was written for, or change the call as the library's "
+        fix="Install the version that the code was written for, or change the call as the "
+        "library's "
         "migration notes say.",
         role="exception",
         remedies=(

@@ -133,7 +133,8 @@ CLASSES = (
         why="The driver lost the GPU or reports an error of its hardware. Xid 79: power, PCIe or "
         "heat. Xid 48, 63, 64, 94, 95: memory errors. Xid 13, 31, 43 and 45 are mostly the "
         "application's own.",
-        fix="Move the job to another machine. For Xid 79, 48, 63, 64, 94, 95 and 119 drain the node "
+        fix="Move the job to another machine. For Xid 79, 48, 63, 64, 94, 95 and 119 drain the "
+        "node "
         "and report the GPU's UUID; for 13, 31, 43 look for an error of the training first.",
         owner=Owner.MACHINE,
         commands=KERNEL_LOG,
@@ -192,7 +193,8 @@ CLASSES = (
         ),
         why="A kernel read or wrote memory that is not its own: a defect of a custom or fused "
         "kernel, an index that is not checked, or rarely a failing GPU. The CUDA context is lost.",
-        fix="Run with CUDA_LAUNCH_BLOCKING=1 to find the call. Replace custom kernels one at a time "
+        fix="Run with CUDA_LAUNCH_BLOCKING=1 to find the call. Replace custom kernels one at a "
+        "time "
         '(attn_implementation="eager", no torch.compile, no fused optimizer). If only one machine '
         "fails with the same code, test its GPU.",
         commands=("CUDA_LAUNCH_BLOCKING=1 python train.py",),

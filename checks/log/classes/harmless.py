@@ -1,4 +1,4 @@
-"""Texts that look like trouble and are none, where nothing else is wrong: counted and named once."""
+"""Texts that look like trouble and are none where nothing else is wrong: counted, named once."""
 
 from __future__ import annotations
 

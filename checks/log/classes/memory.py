@@ -82,7 +82,8 @@ CLASSES = (
         why="SIGKILL comes from outside: from the kernel's out-of-memory killer, a container's or "
         "scheduler's memory limit, or a person. Frequent reasons are a checkpoint that every rank "
         "loads into host memory, and DataLoader workers that each hold a copy of the data.",
-        fix="Confirm it in the kernel log or in the scheduler's record, then give the job more host "
+        fix="Confirm it in the kernel log or in the scheduler's record, then give the job more "
+        "host "
         "memory, load the checkpoint on one rank or with mmap, and use fewer workers.",
         owner=Owner.JOB,
         commands=(
@@ -138,7 +139,8 @@ CLASSES = (
             "RuntimeError: DataLoader worker (pid 4521) is killed by signal: Killed.",
             "RuntimeError: DataLoader worker (pid(s) 1234, 1235) exited unexpectedly",
         ),
-        why="A worker process of the DataLoader ended without an exception: the out-of-memory killer "
+        why="A worker process of the DataLoader ended without an exception: the out-of-memory "
+        "killer "
         "took it, or native code in it crashed.",
         fix="Look for an out-of-memory kill in the kernel log. Use fewer workers, a smaller "
         "prefetch_factor, and data that workers share (memory-mapped arrays instead of lists of "

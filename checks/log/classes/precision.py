@@ -16,7 +16,8 @@ CLASSES = (
         why="backward() found nothing to train: everything is frozen, the loss was computed under "
         "no_grad or detached, or reentrant checkpointing got inputs without requires_grad, as with "
         "PEFT on a frozen base.",
-        fix='With gradient checkpointing pass gradient_checkpointing_kwargs={"use_reentrant": False},'
+        fix='With gradient checkpointing pass gradient_checkpointing_kwargs={"use_reentrant": '
+        "False},"
         " or call model.enable_input_require_grads() before. Otherwise look for a frozen model, "
         "no_grad or detach.",
         sources=("cbl-root", "Open-Llama-checkpointing"),
@@ -110,7 +111,8 @@ CLASSES = (
         ),
         why="Parameters or inputs of different dtypes meet outside autocast: in evaluation or "
         "generate, in the loss, in a custom layer, or after only a part of the model was cast.",
-        fix="Run the forward pass, also in evaluation, under torch.autocast with one dtype, or cast "
+        fix="Run the forward pass, also in evaluation, under torch.autocast with one dtype, or "
+        "cast "
         "inputs and all parameters to one dtype.",
         sources=("alpaca-lora-203", "LlamaFactory-724", "LLaVA-774"),
         next_check="SMK001",
@@ -158,7 +160,8 @@ CLASSES = (
             "ValueError: Unable to create tensor, you should probably activate truncation and/or "
             "padding",
         ),
-        why="Two tensors do not fit: a batch that is not padded to one length, a head or vocabulary "
+        why="Two tensors do not fit: a batch that is not padded to one length, a head or "
+        "vocabulary "
         "of another size than in the checkpoint, or a layer's wrong input size.",
         fix="Print the shapes at the line that the traceback names. Pad and truncate in the "
         "collator; for a new head pass ignore_mismatched_sizes=True.",
@@ -180,7 +183,8 @@ CLASSES = (
         ),
         why="On the CPU the same fault as a device-side assert: a token id beyond the embedding, a "
         "position beyond the context length, or a label outside the classes.",
-        fix="Call model.resize_token_embeddings(len(tokenizer)) after adding tokens, truncate to the "
+        fix="Call model.resize_token_embeddings(len(tokenizer)) after adding tokens, truncate "
+        "to the "
         "model's context length, and check the labels.",
         next_check="CKP011",
     ),
@@ -212,7 +216,8 @@ CLASSES = (
         ),
         why="The same graph was used twice, or a tensor that backward needs was changed. With DDP "
         "and reentrant checkpointing a parameter is marked ready twice.",
-        fix="Call backward once per forward, or detach what is carried over steps; replace in-place "
+        fix="Call backward once per forward, or detach what is carried over steps; replace "
+        "in-place "
         'operations; with DDP and checkpointing use {"use_reentrant": False}.',
         sources=("ps-P7",),
     ),

@@ -56,7 +56,8 @@ CLASSES = (
         ),
         why="The scheduler reached the job's time limit, preempted it, lost a node, or was told to "
         "cancel it. The training itself may have been healthy.",
-        fix="Save checkpoints often enough, resume from the last one, and ask for the time that the "
+        fix="Save checkpoints often enough, resume from the last one, and ask for the time that "
+        "the "
         "run needs (or --signal=B:USR1@120 to save before the end).",
         owner=Owner.ENVIRONMENT,
         commands=("sacct -j JOBID --format=JobID,State,ExitCode,Elapsed,Timelimit,MaxRSS",),

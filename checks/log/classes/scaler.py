@@ -19,7 +19,8 @@ CLASSES = (
             "FloatingPointError: Minimum loss scale reached (0.0001). Your loss is probably "
             "exploding.",
         ),
-        why="Every step overflowed until the loss scale could not be halved any more: gradients are "
+        why="Every step overflowed until the loss scale could not be halved any more: gradients "
+        "are "
         "NaN or infinite at any scale.",
         fix="Train in bf16 where the GPU supports it. Otherwise lower the learning rate, clip "
         "gradients, and look for the first NaN in the loss or the data.",

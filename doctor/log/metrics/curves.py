@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from doctor._util.records import Number
 from doctor.facts.log import Curve
 
-MOST = 8192
+MOST = 4096
 """Values of a curve that are held; beyond that every second one is dropped."""
 
 ALIASES = {
