@@ -15,8 +15,10 @@ from doctor.checks.log.patterns import line_patterns
 from doctor.checks.log.story import tell
 from doctor.cli.examination import Record
 from doctor.cli.facts_file import read_facts
+from doctor.cli.findings import findings_of
 from doctor.cli.inputs import read_job_file
 from doctor.cli.options import ConfigFlags
+from doctor.cli.read import facts_in_logs
 from doctor.facts.facts import Facts
 from doctor.facts.log import Log
 from doctor.job.job import Job
@@ -27,6 +29,7 @@ from doctor.judge.engine import examine
 from doctor.log.flight_recorder import read_dumps, split_dumps
 from doctor.log.opening import files_of
 from doctor.log.read import read_logs
+from doctor.pasted.sections import ORIGIN
 from doctor.report.report import FailOn, Report
 
 LOG_CHECKS = tuple(check for check in catalog.CHECKS if check.family == "LOG")
@@ -44,9 +47,9 @@ def triage(
 ) -> Report:
     """Read the logs and judge them. Raises UserError."""
     began = time.monotonic()
-    saved = read_facts(facts_file) if facts_file else None
     record = Record()
     dumps, files = split_dumps(file for path in paths for file in files_of(path))
+    saved = read_facts(facts_file) if facts_file else facts_in_logs(files)
     log = read_logs(files, line_patterns())
     facts = _facts(saved, log, time.monotonic() - began)
     facts = facts.with_(flight_recorder=read_dumps(dumps) if dumps else None)
@@ -62,9 +65,10 @@ def judge(facts: Facts, flags: Mapping[str, Any], config: ConfigFlags, fail_on: 
     policy = overrides.resolve(ignores, file.severity or {}, config.inject or (), file.path)
     today = datetime.date.today()
     findings = overrides.apply(examine(LOG_CHECKS, facts), policy, "", today)
+    selected = tuple(finding for finding in findings if finding.check in checks)
     return Report(
         facts,
-        ordered(tuple(finding for finding in findings if finding.check in checks), facts),
+        ordered((*selected, *(() if only else _machine_problems(facts))), facts),
         fail_on,
         selected=bool(only),
         config=file.path,
@@ -82,6 +86,13 @@ def ordered(findings: tuple[Finding, ...], facts: Facts) -> tuple[Finding, ...]:
             key=lambda finding: (ORDER.index(finding.status), finding.check.slug != name),
         )
     )
+
+
+def _machine_problems(facts: Facts) -> tuple[Finding, ...]:
+    """What is wrong with the machine, by a report that was pasted into the logs."""
+    if not facts.origin.startswith(ORIGIN):
+        return ()
+    return tuple(finding for finding in findings_of(facts) if finding.is_problem)
 
 
 def _facts(saved: Facts | None, log: Log, seconds: float) -> Facts:

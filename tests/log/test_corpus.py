@@ -8,8 +8,6 @@ import pytest
 from log_corpus import is_named, problems, rows, text_of
 
 KNOWN_MISSES = {
-    "Time-MoE/Time-MoE/issues/31",
-    "SY-Xuan/Pink/issues/6",
     "huggingface/transformers/issues/14531",
     "huggingface/transformers/issues/31367",
     "data-prep-kit/data-prep-kit/pull/1489",
