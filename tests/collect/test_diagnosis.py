@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, get_args
 
 import msgspec
+import preloaded
 import pytest
 from runs import llama
 
@@ -106,7 +107,7 @@ def train(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Train]:
         script = head + textwrap.dedent(prelude) + tail
         (probes / "training_side" / "torch_stages.py").write_text(script, "utf-8")
         monkeypatch.setattr(bisection, "CHANGES", changes)
-        child = (TorchChild if separate else OneProcess)(Children(), sys.executable)
+        child = (TorchChild if separate else OneProcess)(Children(), preloaded.python())
         running.append(child)
         if isinstance(child, OneProcess):
             child.hanging = hanging

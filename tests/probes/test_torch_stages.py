@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+import preloaded
 import pytest
 
 from doctor._util.records import Ended
@@ -35,10 +36,13 @@ def start(tmp_path: Path) -> Iterator[Start]:
     """Starts the probe, with `prelude` run before it in the same process; all die in the end."""
     children: list[Child] = []
 
-    def begin(prelude: str = "", python: str = sys.executable, **env: str) -> Child:
-        command = probe_command(python, "training_side/torch_stages")
+    def begin(prelude: str = "", python: str = "", **env: str) -> Child:
+        command = probe_command(python or sys.executable, "training_side/torch_stages")
         if prelude:
-            command = [python, str(_wrapped(tmp_path, textwrap.dedent(prelude)))]
+            command = [
+                python or preloaded.python(),
+                str(_wrapped(tmp_path, textwrap.dedent(prelude))),
+            ]
         children.append(Child(command, environment() | env))
         return children[-1]
 
