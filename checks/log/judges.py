@@ -9,6 +9,7 @@ from packaging.version import InvalidVersion, Version
 
 from doctor._util.records import Unknown
 from doctor.checks.log.classes import CLASSES, LogClass
+from doctor.checks.log.curves import nonfinite
 from doctor.checks.log.memory_numbers import describe_oom
 from doctor.checks.log.story import class_of, tell
 from doctor.facts.log import Log, LogEvent
@@ -16,6 +17,8 @@ from doctor.facts.machine import Torch
 from doctor.judge.check import Check, Owner, Verdict, fail, ok, skip, unknown, warn
 from doctor.judge.place import Place
 
+SCALER = "scaler-collapse"
+"""The class that the curve of the loss scale shows as well."""
 MOST_PLACES = 20
 """Places of consequences that a finding lists."""
 
@@ -86,6 +89,8 @@ def _verdict(row: LogClass, log: Log, torch: Torch | Unknown) -> Verdict:
         return _warning(row, own, log, torch, "; training went on after it")
     if own := [event for event in story.others if event.name == row.slug]:
         return skip(_consequence(own, story.first))
+    if row.slug == SCALER:
+        return nonfinite.scale_holds(log)
     return ok(f"no such line in {_extent(log)}")
 
 

@@ -62,7 +62,10 @@ class Collector:
 
     def take(self, line: Line, before: Iterable[str]) -> None:
         """One line that may be an event; `before` are the lines before it, the nearest first."""
+        is_code = self.tracebacks.is_code(line.text)
         ended = self.tracebacks.take(line.number, line.text)
+        if is_code and not ended:
+            return
         traceback, body = ended or (None, "")
         matched = next(self.gate.matches(line.template, line.text), None)
         if matched:

@@ -73,7 +73,7 @@ class TextReader:
         self._remembered = 0
 
     def _kind(self, name: bytes, admitted: set[bytes]) -> Kind:
-        if name in admitted or tracebacks.CUE in name:
+        if name in admitted or any(cue in name for cue in tracebacks.CUES):
             return Kind.CANDIDATE
         if any(cue in name for cue in FINISHED):
             return Kind.FINISHED

@@ -7,7 +7,8 @@ from collections import deque
 from dataclasses import dataclass, field
 
 HEADER = "Traceback (most recent call last)"
-CUE = b"tracbackmostrcntcalllast"
+CUES = (b"tracbackmostrcntcalllast", b"xcptionignordin")
+"""Letters of the lines that begin a traceback, or announce one that Python ignores."""
 PREFIX = re.compile(
     r"^(?:\[[\w-]{1,40}\]:? ?|\d{1,6}: |\[\d+,\d+\]<std(?:err|out)>: ?"
     r"|\([\w .-]{1,60}pid=\d+[^)]{0,60}\) ?|\[\d+\] )"
@@ -22,6 +23,7 @@ EXCEPTION = re.compile(
 LONGEST = 4000
 """Lines of a traceback that are waited for."""
 CHAINED = ("During handling of the above", "The above exception was")
+CODE = ("    ", "│", "|")
 INSIDE = (" ", "\t", "│", "╭", "╰", "|", "❱", "+", "^", "~")
 
 
@@ -56,6 +58,11 @@ class Tracebacks:
     def __init__(self) -> None:
         self.open: dict[str, Traceback] = {}
         self._ignored: set[str] = set()
+
+    def is_code(self, text: str) -> bool:
+        """Whether the line is source code in a traceback: `    raise ValueError("...")`."""
+        prefix, body = split_prefix(text)
+        return body.startswith(CODE) and (prefix in self.open or body.lstrip().startswith("raise "))
 
     def take(self, number: int, text: str) -> tuple[Traceback, str] | None:
         """The traceback that this line ends, and the line without its prefix; else None."""

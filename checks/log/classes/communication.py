@@ -88,7 +88,7 @@ CLASSES = (
             r"NCCL communicator was aborted",
             r"Some NCCL operations have failed or timed out",
             r"(?:Broken pipe|recvValue failed on SocketImpl|sendBytes failed on)",
-            r"Socket closed|The client socket has (?:failed|timed out)|failed to recv, got 0 bytes",
+            r"Socket closed|The client socket has failed|failed to recv, got 0 bytes",
             r"terminate called after throwing an instance of 'c10::(?:DistBackendError|Error)'",
             r"To avoid data inconsistency, we are taking the entire process down",
             r"Process group watchdog thread terminated with exception",
@@ -101,9 +101,8 @@ CLASSES = (
             "RuntimeError: NCCL communicator was aborted on rank 1.",
             "[E ProcessGroupNCCL.cpp:455] Some NCCL operations have failed or timed out.",
             "torch.distributed.DistNetworkError: recvValue failed on SocketImpl(fd=3): Broken pipe",
-            "torch.distributed.DistNetworkError: The client socket has timed out after 60000ms "
-            "while "
-            "trying to connect to (10.0.0.1, 29500).",
+            "RuntimeError: The client socket has failed to connect to any network address of "
+            "(a, 1).",
             "terminate called after throwing an instance of 'c10::DistBackendError'",
             "To avoid data inconsistency, we are taking the entire process down.",
             "[rank0]:[E1] Process group watchdog thread terminated with exception: CUDA error",
@@ -124,7 +123,9 @@ CLASSES = (
         patterns=(
             r"Timed out after \d+ seconds waiting for clients\. (?P<joined>\d+)/(?P<expected>\d+)",
             r"(?:RendezvousTimeoutError|RendezvousConnectionError)",
-            r"Timed out initializing process group in store based barrier[^\n]{0,200}",
+            r"Timed out initializing process group in store based barrier",
+            r"The client socket has timed out after \d+ms while trying to connect",
+            r"DistStoreError: Socket Timeout",
         ),
         examples=(
             "torch.distributed.DistStoreError: Timed out after 61 seconds waiting for clients. 2/3 "
@@ -133,6 +134,10 @@ CLASSES = (
             "the C10d store has failed.",
             "RuntimeError: Timed out initializing process group in store based barrier on rank: 0, "
             "for key: store_based_barrier_key:1 (world_size=2, worker_count=1, timeout=0:30:00)",
+            "torch.distributed.DistNetworkError: The client socket has timed out after 60000ms "
+            "while "
+            "trying to connect to (10.0.0.1, 29500).",
+            "torch.distributed.DistStoreError: Socket Timeout",
         ),
         why="Fewer processes than WORLD_SIZE arrived at the rendezvous in time: a node did not "
         "start, started with another address or port, or is blocked by a firewall.",

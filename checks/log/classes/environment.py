@@ -210,13 +210,16 @@ CLASSES = (
         slug="hf-auth",
         title="The Hugging Face account may read the model",
         patterns=(
-            r"GatedRepoError|Cannot access gated repo",
+            r"GatedRepoError|Cannot access gated repo|trying to access a gated repo",
+            r"Make sure to have access to it at https?://huggingface",
             r"RepositoryNotFoundError: 40[14]",
-            r"401 Client Error: Unauthorized for url: https?://huggingface",
+            r"40[13] Client Error: \w{4,20} for url: https?://(?:[\w-]{1,40}\.)?huggingface",
             r"Invalid user token|You must have access to it and be authenticated",
         ),
         examples=(
             "huggingface_hub.errors.GatedRepoError: 401 Client Error. Cannot access gated repo",
+            "OSError: You are trying to access a gated repo.",
+            "Make sure to have access to it at https://huggingface.co/meta-llama/Llama-2-7b",
             "huggingface_hub.errors.RepositoryNotFoundError: 401 Client Error. (Request ID: a)",
             "401 Client Error: Unauthorized for url: https://huggingface.co/a/resolve/main/b.json",
             "Access to model a is restricted. You must have access to it and be authenticated",

@@ -9,9 +9,14 @@ CLASSES = (
         code="LOG041",
         slug="element0-no-grad",
         title="The loss depends on a trainable parameter",
-        patterns=(r"element 0 of tensors does not require grad and does not have a grad_fn",),
+        patterns=(
+            r"element 0 of tensors does not require grad and does not have a grad_fn",
+            r"none of output has requires_grad=True, this checkpoint\(\) is not necessary",
+        ),
         examples=(
             "RuntimeError: element 0 of tensors does not require grad and does not have a grad_fn",
+            "RuntimeError: none of output has requires_grad=True, this checkpoint() is not "
+            "necessary",
         ),
         why="backward() found nothing to train: everything is frozen, the loss was computed under "
         "no_grad or detached, or reentrant checkpointing got inputs without requires_grad, as with "
