@@ -7,23 +7,12 @@ from pathlib import Path
 import pytest
 from log_corpus import is_named, problems, rows, text_of
 
-KNOWN_MISSES = {
-    "huggingface/transformers/issues/14531",
-    "huggingface/transformers/issues/31367",
-    "data-prep-kit/data-prep-kit/pull/1489",
-    "bigscience-workshop/Megatron-DeepSpeed/issues/396",
-    "vllm-project/vllm/issues/19670",
-    "alibaba/Pai-Megatron-Patch/issues/468",
-    "NVIDIA/open-gpu-kernel-modules/issues/1151",
-}
-"""Excerpts whose class is not named. What names one has to take it off this list."""
-
 
 @pytest.mark.slow
 def test_the_first_cause_is_of_the_class_that_a_reader_gave_it(tmp_path: Path) -> None:
     """A foreign class, a failure in a clean log, or a miss that is not known fails here."""
     missed = [row["source"] for row in rows() if not is_named(row, problems(row, tmp_path))]
-    assert {source.removeprefix("https://github.com/") for source in missed} == KNOWN_MISSES
+    assert missed == []
 
 
 def test_every_row_has_a_source_a_label_and_a_line_that_exists() -> None:
