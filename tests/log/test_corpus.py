@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 from log_corpus import is_named, problems, rows, text_of
 
-
 KNOWN_MISSES = {
     "pytorch/pytorch/issues/130113",
     "Lightning-AI/pytorch-lightning/issues/14986",
