@@ -139,9 +139,10 @@ class Hooks:
 
     def _make_backward(self, original: Any) -> Any:
         begin, end = self._pair(self._begin_backward), self._pair(self._end_backward)
+        callback = _frame_callback(self.torch)
 
         def backward(*args: Any, **kwargs: Any) -> Any:
-            traced = "torch._dynamo" in sys.modules
+            traced = callback() is not None
             outermost = begin[traced](args, kwargs)
             try:
                 return original(*args, **kwargs)
@@ -165,7 +166,7 @@ class Hooks:
             self.safely(self.watch.backward_ends)
 
     def _pair(self, function: Any) -> tuple[Any, Any]:
-        """The function as it is, and for programs that use torch.compile one that is not traced.
+        """The function as it is, and one that torch.compile does not trace, where it is at work.
 
         The second imports torch._dynamo, which the guard must not do on its own.
         """
@@ -204,12 +205,13 @@ class Hooks:
 
     def _make_total_norm(self, original: Any) -> Any:
         is_compiling, note = _is_compiling(self.torch), self._pair(self._note_norm)
+        callback = _frame_callback(self.torch)
 
         def _get_total_norm(tensors: Any, *args: Any, **kwargs: Any) -> Any:
             if is_compiling():
                 return original(tensors, *args, **kwargs)
             norm = original(tensors, *args, **kwargs)
-            note["torch._dynamo" in sys.modules](tensors, norm)
+            note[callback() is not None](tensors, norm)
             return norm
 
         return _get_total_norm
@@ -332,3 +334,10 @@ def _is_compiling(torch: Any) -> Callable[[], bool]:
     compiler = getattr(torch, "compiler", None)
     found: Callable[[], bool] = getattr(compiler, "is_compiling", None) or (lambda: False)
     return found
+
+
+def _frame_callback(torch: Any) -> Callable[[], Any]:
+    """What torch.compile does with the frames of this thread; None where it is not at work."""
+    module = getattr(getattr(torch._C, "_dynamo", None), "eval_frame", None)
+    read: Callable[[], Any] | None = getattr(module, "get_eval_frame_callback", None)
+    return read or (lambda: "unknown" if "torch._dynamo" in sys.modules else None)
