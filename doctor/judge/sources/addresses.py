@@ -97,6 +97,13 @@ ADDRESSES = (
         "https://matt.sh/cloud-gpu-thermal-throttling",
     ),
     Source(
+        "flight-recorder",
+        "Flight Recorder for debugging stuck jobs",
+        "",
+        "https://docs.pytorch.org/tutorials/prototype/flight_recorder_tutorial.html",
+        checked="2026-11-22",
+    ),
+    Source(
         "azurehpc-595",
         "The software power cap is no throttling",
         "#595",
@@ -267,6 +274,14 @@ ADDRESSES = (
     _thread("huggingface/huggingface_hub", 4728, "An index and shards that disagree"),
     _thread("vllm-project/vllm", 53537, "Corrupt weights that load without an error"),
     _thread("turboderp/exllamav2", 415, "Llama 3 defines no padding token"),
+    _thread("huggingface/trl", 6702, "A NaN step is invisible in log_history"),
+    _thread("huggingface/trl", 3857, "GRPO: loss 0.0 and grad_norm 0.0"),
+    _thread("huggingface/accelerate", 3256, "The optimizer holds other parameters than FSDP"),
+    _thread("pytorch/pytorch", 149205, "FSDP2: the optimizer does not update the parameters"),
+    _thread("huggingface/accelerate", 2926, "The scheduler steps too fast on several GPUs"),
+    _thread("huggingface/peft", 793, "LoRA B stays zero: the model equals its base"),
+    _thread("unslothai/unsloth", 3089, "LoRA B matrices that are not updated"),
+    _thread("deepspeedai/DeepSpeed", 8415, "ZeRO skips bf16 steps without a log line"),
     Source(
         "torch-weights-only",
         "CVE-2025-32434: torch.load with weights_only=True, before 2.6",
