@@ -77,10 +77,9 @@ def _run_fast(arguments: list[str]) -> int | None:
         case ["--version"]:
             print(f"doctor {__version__}")
         case ["explain", name] if not name.startswith("-"):
-            from doctor.judge import catalog
-            from doctor.report import explain, terminal
+            from doctor.report import documents, terminal
 
-            terminal.write(explain.explain(catalog.lookup(name)), sys.stdout)
+            terminal.write(documents.answer(name), sys.stdout)
         case _:
             return None
     return 0

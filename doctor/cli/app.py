@@ -92,17 +92,73 @@ def _output_options(
 @app.command()
 @grouped
 def report(
-    facts: Annotated[Path, typer.Argument(help="A file written by --save-facts; - for stdin.")],
+    facts: Annotated[
+        Path,
+        typer.Argument(help="A file written by --save-facts, - for stdin, or a guard's directory."),
+    ],
     selection: options.SelectionFlags,
     output: options.OutputFlags,
 ) -> int:
     """Judge and print saved facts again, in any format. Exit codes as for run."""
-    from doctor.cli.run import run
     from doctor.report import delivery
 
     output_options = _output_options(output)
+    if facts.is_dir():
+        from doctor.cli.guard import report_directory
+
+        judged = report_directory(
+            facts, given(selection), options.ConfigFlags(), fail_on=output.fail_on
+        )
+        return delivery.deliver(judged, output_options)
+    from doctor.cli.run import run
+
     judged = run(given(selection), options.ConfigFlags(), facts_file=facts, fail_on=output.fail_on)
     return delivery.deliver(judged, output_options)
+
+
+@app.command(context_settings={"allow_interspersed_args": False})
+@grouped
+def guard(
+    command: Annotated[list[str], typer.Argument(help="The training, after --.")],
+    config: options.ConfigFlags,
+    out: Annotated[
+        Path | None, typer.Option(help="Directory for the records (default: doctor-guard).")
+    ] = None,
+    stop: Annotated[bool, typer.Option("--stop", help="End the job at the first failure.")] = False,
+    ignore: Annotated[
+        list[str] | None, typer.Option(help="Raise no alarm for this code (repeatable).")
+    ] = None,
+    every: Annotated[
+        bool, typer.Option("--all", help="Also evaluate the codes that are off by default.")
+    ] = False,
+    fail_on: Annotated[
+        Literal["fail", "warn", "never"], typer.Option(help="Lowest status for exit code 1.")
+    ] = "fail",
+    output: Annotated[
+        list[str] | None,
+        typer.Option(metavar="FORMAT=FILE", help="Also write a report to a file."),
+    ] = None,
+    quiet: Annotated[
+        bool, typer.Option("-q", "--quiet", help="Report warnings and failures only.")
+    ] = False,
+) -> int:
+    """Watch a training while it runs: doctor guard -- torchrun train.py.
+
+    Exit: the training's own code if not 0, else 1 for a failure, 3 if no step was observed.
+    """
+    from doctor.cli import guard
+    from doctor.report import delivery
+
+    output_options = delivery.output_options(
+        "console", output or (), "never", annotate=False, keep_names=False, verbose=False,
+        quiet=quiet,
+    )  # fmt: skip
+    flags = {"skip": tuple(ignore)} if ignore else {}
+    report, code = guard.guard(
+        command, flags, config, out=out, stop=stop, all=every, fail_on=fail_on
+    )
+    delivery.deliver_on_stderr(report, output_options)
+    return code
 
 
 @app.command()
@@ -154,7 +210,7 @@ def prescribe(
         ),
     ] = "stable",
     format: Annotated[
-        Literal["text", "python", "env", "trainer", "accelerate"],
+        Literal["text", "python", "loop", "env", "trainer", "accelerate"],
         typer.Option(help="Format to paste."),
     ] = "text",
     deterministic: Annotated[
@@ -205,7 +261,7 @@ def explain(
     name: Annotated[
         str,
         typer.Argument(
-            help="A code, a slug, or a document section: P10, U28.",
+            help="A code, a slug, a source document, or a section or subject of it: P10, warmup.",
             autocompletion=options.complete_code,
         ),
     ],
@@ -213,16 +269,18 @@ def explain(
 ) -> int:
     """Print what a check means, when it warns or fails, the fix and its sources."""
     from doctor.judge import catalog
-    from doctor.report import explain, pages, terminal
+    from doctor.report import documents, pages, terminal
     from doctor.report.formats import json
 
-    checks = catalog.lookup(name)
-    if format == "json":
-        print(json.render_checks(checks))
-    elif format == "markdown":
-        terminal.write("\n".join(pages.page(check) for check in checks), sys.stdout)
+    if format == "plain":
+        terminal.write(documents.answer(name), sys.stdout)
+    elif format == "json" and not catalog.find(name) and (sections := documents.find(name)):
+        print(documents.json_text(sections))
+    elif format == "json":
+        print(json.render_checks(catalog.lookup(name)))
     else:
-        terminal.write(explain.explain(checks), sys.stdout)
+        checks = catalog.lookup(name)
+        terminal.write("\n".join(pages.page(check) for check in checks), sys.stdout)
     return 0
 
 

@@ -10,6 +10,7 @@ from doctor import __version__
 from doctor._util.records import Unknown
 from doctor.checkpoint.records import Checkpoint
 from doctor.facts import migrate
+from doctor.facts.guard import Guarded
 from doctor.facts.load import Attention, Load, Peers, Watched
 from doctor.facts.machine import (
     Cuda,
@@ -83,6 +84,7 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     peers: Annotated[
         Peers | Unknown | None, absent("the job has one GPU, or --quick omitted it")
     ] = None
+    guard: Annotated[Guarded | Unknown | None, absent("no training was watched")] = None
     seconds: float = 0.0
 
     def with_(self, **sections: Any) -> Facts:
