@@ -162,6 +162,27 @@ def guard(
 
 
 @app.command()
+@grouped
+def read(
+    pasted: Annotated[
+        Path,
+        typer.Argument(
+            help="A file with the output of collect_env, nvidia-smi (also -q, -q -x) or ds_report; "
+            "- for stdin."
+        ),
+    ],
+    output: options.OutputFlags,
+    save_facts: options.SaveFacts = None,
+) -> int:
+    """Judge a machine by a pasted report. Exit codes as for run."""
+    from doctor.cli.read import read_report
+    from doctor.report import delivery
+
+    output_options = _output_options(output, save_facts)
+    return delivery.deliver(read_report(pasted, output.fail_on), output_options)
+
+
+@app.command()
 def scan(
     path: Annotated[
         str,
@@ -196,6 +217,28 @@ def scan(
     else:
         scan.show(result, terminal.stdout_console(color))
     return result.report.exit_code
+
+
+@app.command()
+@grouped
+def triage(
+    logs: Annotated[
+        list[str],
+        typer.Argument(help="Logs: files, directories with a log per rank, or - for stdin."),
+    ],
+    selection: options.SelectionFlags,
+    config: options.ConfigFlags,
+    output: options.OutputFlags,
+    facts: options.FactsFile = None,
+    save_facts: options.SaveFacts = None,
+) -> int:
+    """Name the first cause in the logs of a failed training. Exit codes as for run."""
+    from doctor.cli import triage
+    from doctor.report import delivery
+
+    output_options = _output_options(output, save_facts)
+    report = triage.triage(logs, given(selection), config, facts_file=facts, fail_on=output.fail_on)
+    return delivery.deliver(report, output_options)
 
 
 @app.command()
@@ -261,26 +304,18 @@ def explain(
     name: Annotated[
         str,
         typer.Argument(
-            help="A code, a slug, a source document, or a section or subject of it: P10, warmup.",
+            help="A code, a slug, a section (P10) or subject of the documents, an error message; "
+            "- for stdin.",
             autocompletion=options.complete_code,
         ),
     ],
     format: PlainFormat = "plain",
 ) -> int:
-    """Print what a check means, when it warns or fails, the fix and its sources."""
-    from doctor.judge import catalog
-    from doctor.report import documents, pages, terminal
-    from doctor.report.formats import json
+    """Print what a check, an error message or a log line means, the fix and its sources."""
+    from doctor.cli.explain import explain
+    from doctor.report import terminal
 
-    if format == "plain":
-        terminal.write(documents.answer(name), sys.stdout)
-    elif format == "json" and not catalog.find(name) and (sections := documents.find(name)):
-        print(documents.json_text(sections))
-    elif format == "json":
-        print(json.render_checks(catalog.lookup(name)))
-    else:
-        checks = catalog.lookup(name)
-        terminal.write("\n".join(pages.page(check) for check in checks), sys.stdout)
+    terminal.write(explain(name, format), sys.stdout)
     return 0
 
 

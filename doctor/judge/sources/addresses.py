@@ -97,6 +97,13 @@ ADDRESSES = (
         "https://matt.sh/cloud-gpu-thermal-throttling",
     ),
     Source(
+        "flight-recorder",
+        "Flight Recorder for debugging stuck jobs",
+        "",
+        "https://docs.pytorch.org/tutorials/prototype/flight_recorder_tutorial.html",
+        checked="2026-11-22",
+    ),
+    Source(
         "azurehpc-595",
         "The software power cap is no throttling",
         "#595",
