@@ -235,8 +235,8 @@ def test_a_name_that_is_nearly_right_is_guessed() -> None:
 @pytest.mark.parametrize(
     ("name", "suggested", "not_suggested"),
     [
-        ("GPU999", "codes of GPU are GPU001, GPU002", "gpu-free"),
-        ("gpu-99", "GPU008", "gpu-free"),
+        ("DRV999", "codes of DRV are DRV001, DRV002", "nearest"),
+        ("drv-99", "DRV002", "nearest"),
         ("NUM02", "nearest: NUM002", "the codes"),
         ("XYZ123", "doctor list", "nearest"),
     ],
