@@ -11,6 +11,7 @@ from typing import Literal
 from doctor import __version__
 from doctor._util.records import Unknown
 from doctor._util.units import gb, gib, shown
+from doctor.facts.flight_recorder import FlightRecorder
 from doctor.facts.log import Log
 from doctor.facts.machine import Driver, Host, Torch
 from doctor.facts.views import JobGpus
@@ -154,13 +155,19 @@ def header_parts(report: Report) -> Iterator[tuple[str, str]]:
 
 def _log_parts(log: Log, report: Report) -> Iterator[tuple[str, str]]:
     """What was read, and which versions and steps it names."""
-    files = f"{len(log.files):,} files" if len(log.files) > 1 else shown(log.files[0].path, 300)
-    yield "log", " · ".join([files, f"{log.lines:,} lines", gb(log.bytes)])
+    if log.files:
+        names = f"{len(log.files):,} files" if len(log.files) > 1 else shown(log.files[0].path, 300)
+        yield "log", " · ".join([names, f"{log.lines:,} lines", gb(log.bytes)])
+    recorder = report.facts.flight_recorder
+    if isinstance(recorder, FlightRecorder):
+        library = f"NCCL {shown(recorder.library)}" if recorder.library else ""
+        dumps = f"{len(recorder.ranks):,} flight-recorder dumps"
+        yield "dumps", " · ".join(filter(None, [dumps, library]))
     for file in [file for file in log.files if file.problem][:PLACES]:
         yield "not read", f"{shown(file.path, 300)}: {shown(file.problem, 200)}"
     if log.versions:
-        names = [f"{shown(name)} {shown(version)}" for name, version in log.versions.items()]
-        yield "versions", " · ".join(names)
+        versions = [f"{shown(name)} {shown(version)}" for name, version in log.versions.items()]
+        yield "versions", " · ".join(versions)
     if log.last_step is not None:
         yield "progress", f"last step {log.last_step:,}"
     if report.config:
