@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import os
+import sys
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -25,8 +26,12 @@ from doctor.judge import catalog, overrides
 from doctor.judge.check import Finding, Status
 from doctor.judge.engine import examine
 from doctor.log.flight_recorder import read_dumps, split_dumps
+from doctor.log.follow import follow
 from doctor.log.opening import files_of
 from doctor.log.read import read_logs
+from doctor.report import terminal
+from doctor.report.lines import WORDS
+from doctor.report.redaction import without_secrets
 from doctor.report.report import FailOn, Report
 
 LOG_CHECKS = tuple(check for check in catalog.CHECKS if check.family == "LOG")
@@ -41,15 +46,20 @@ def triage(
     *,
     facts_file: Path | None = None,
     fail_on: FailOn = "fail",
+    following: bool = False,
 ) -> Report:
     """Read the logs and judge them. Raises UserError."""
     began = time.monotonic()
     saved = read_facts(facts_file) if facts_file else None
     record = Record()
-    dumps, files = split_dumps(file for path in paths for file in files_of(path))
-    log = read_logs(files, line_patterns())
-    facts = _facts(saved, log, time.monotonic() - began)
-    facts = facts.with_(flight_recorder=read_dumps(dumps) if dumps else None)
+    if following:
+        log = follow(paths, line_patterns(), Announcer(saved).announce)
+        facts = _facts(saved, log, time.monotonic() - began)
+    else:
+        dumps, files = split_dumps(file for path in paths for file in files_of(path))
+        log = read_logs(files, line_patterns())
+        facts = _facts(saved, log, time.monotonic() - began)
+        facts = facts.with_(flight_recorder=read_dumps(dumps) if dumps else None)
     return judge(facts.with_(examination=record.close()), flags, config, fail_on)
 
 
@@ -64,7 +74,7 @@ def judge(facts: Facts, flags: Mapping[str, Any], config: ConfigFlags, fail_on: 
     findings = overrides.apply(examine(LOG_CHECKS, facts), policy, "", today)
     return Report(
         facts,
-        ordered(tuple(finding for finding in findings if finding.check in checks), facts),
+        ordered(tuple(finding for finding in findings if finding.check in checks), facts.log),
         fail_on,
         selected=bool(only),
         config=file.path,
@@ -72,9 +82,28 @@ def judge(facts: Facts, flags: Mapping[str, Any], config: ConfigFlags, fail_on: 
     )
 
 
-def ordered(findings: tuple[Finding, ...], facts: Facts) -> tuple[Finding, ...]:
+class Announcer:
+    """Prints a warning or failure on stderr when a log that grows first shows it."""
+
+    def __init__(self, saved: Facts | None) -> None:
+        self._saved = saved
+        self._announced: set[tuple[str, Status]] = set()
+
+    def announce(self, log: Log) -> None:
+        findings = ordered(examine(LOG_CHECKS, _facts(self._saved, log, 0.0)), log)
+        for finding in findings:
+            key = (finding.check.code, finding.status)
+            if finding.is_problem and key not in self._announced:
+                self._announced.add(key)
+                line = f"{WORDS[finding.status]} {finding.check.code} {finding.check.slug}  "
+                text = without_secrets(line + finding.verdict.summary)
+                terminal.write(f"{time.strftime('%H:%M:%S')} {text}", sys.stderr)
+        sys.stderr.flush()
+
+
+def ordered(findings: tuple[Finding, ...], log: object) -> tuple[Finding, ...]:
     """The first cause first, then failures, warnings and unknowns."""
-    first = tell(facts.log).first if isinstance(facts.log, Log) else None
+    first = tell(log).first if isinstance(log, Log) else None
     name = first.name if first else ""
     return tuple(
         sorted(
