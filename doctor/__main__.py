@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import os
-import signal
-import sys
+if __name__ == "__main__":
+    import preflight_doctor
 
-if __name__ == "__main__" and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
-    signal.signal(signal.SIGINT, lambda signum, frame: os._exit(130))  # until main runs
+    preflight_doctor.main()  # imports this module under its own name; does not return
 
 import difflib
 import errno
 import re
+import signal
+import sys
 import traceback
 from itertools import pairwise
 from types import FrameType
@@ -126,7 +126,3 @@ def _usage_error(message: str) -> int:
 def _interrupt(signum: int, frame: FrameType | None) -> None:
     _received.append(signum)
     raise KeyboardInterrupt
-
-
-if __name__ == "__main__":
-    main()

@@ -14,6 +14,7 @@ from doctor.checks.training.remedies import (
     STAGE_FIXES,
     Remedy,
 )
+from doctor.facts.error_texts import is_final
 from doctor.facts.training import LEFT_OUT, Attempt, Diagnosis, Fault, Smoke
 from doctor.judge.check import Status, Verdict
 
@@ -60,10 +61,12 @@ def add_diagnosis(verdict: Verdict, smoke: Smoke, *, own: bool = False) -> Verdi
     """A warning or failure with its diagnosis; the same verdict if there is none.
 
     `own`: the user's training, rather than the doctor's small model, which is known to train. The
-    verdict's own fix is kept if the bisection is inconclusive.
+    verdict's own fix is kept if the bisection is inconclusive, and also if the error alone explains
+    the fault: older versions searched there too.
     """
     diagnosis = smoke.diagnosis
-    if diagnosis is None or verdict.status not in (Status.WARN, Status.FAIL):
+    explained = any(is_final(stage.ended) for stage in smoke.stages)
+    if diagnosis is None or explained or verdict.status not in (Status.WARN, Status.FAIL):
         return verdict
     remedy = remedy_for(diagnosis, smoke, own=own)
     fix = None if is_conclusive(diagnosis) else verdict.fix

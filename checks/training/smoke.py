@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from doctor._util.units import gib
 from doctor.checks.training.diagnosis import with_diagnosis
 from doctor.checks.training.per_gpu import on_each
+from doctor.facts.error_texts import NO_SUCH_PRECISION
 from doctor.facts.training import Parameter, Smoke, Stage, Step
 from doctor.judge.check import Check, Owner, Verdict, fail, ok, unknown
 from doctor.judge.error_patterns import KILLED, LIBRARY_PATTERNS, ErrorPattern, match_error
@@ -37,7 +38,7 @@ ERRORS = (
         ("titan-why", "pytorch-127176"),
     ),
     ErrorPattern(
-        ("does not support bfloat16", "has no GradScaler", "unsupported autocast device_type"),
+        NO_SUCH_PRECISION,
         "Choose another precision with --precision, or install a newer torch: this one does not "
         "support this precision on this device.",
     ),

@@ -18,7 +18,7 @@ from doctor.checkpoint.analysis.tensor_names import is_packed, role
 from doctor.checkpoint.errors import CheckpointError
 from doctor.checkpoint.formats.dangerous_globals import is_dangerous
 from doctor.checkpoint.formats.torch_files import with_inventory
-from doctor.checkpoint.formats.torch_objects import refused
+from doctor.checkpoint.formats.weights_only import refused
 from doctor.checkpoint.io.files import Directory, LocalDirectory, json_object, read_whole
 from doctor.checkpoint.io.stages import Stage, no_stage
 from doctor.checkpoint.io.urls import redact_url

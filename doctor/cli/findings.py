@@ -15,7 +15,7 @@ from doctor.pasted.sections import ORIGIN
 ANSWERED = frozenset(
     {
         "DRV001", "DRV002", "TOR001", "TOR002", "TOR003", "GPU001", "GPU002", "GPU003", "GPU004",
-        "NUM001", "MEM001", "MEM002", "SMK001",
+        "NUM001", "MEM001", "SMK001",
     }
 )  # fmt: skip
 """Codes of checks whose facts a report may contain. The others have no field for "not told"."""

@@ -6,6 +6,7 @@ import os
 import re
 import stat
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 from doctor._util.errors import UserError
@@ -39,6 +40,41 @@ def facts_of_text(text: str, name: str) -> Facts:
             "paste the whole output"
         )
     return to_facts(reading)
+
+
+SIGNS = (
+    b"PyTorch version", b"NVIDIA-SMI", b"NVSMI LOG", b"nvidia_smi_log", b"torch version ..",
+    b"Failed to initialize NVML", b"Unable to determine the device handle",
+)  # fmt: skip
+"""One of them is in every report."""
+BEGINNING = 2**20
+"""Bytes of a log in which a report is looked for: jobs print it first."""
+MOST_FILES = 16
+
+
+def facts_in_logs(paths: Sequence[str]) -> Facts | None:
+    """The facts of the first report at the beginning of one of these logs; None: there is none."""
+    for path in paths[:MOST_FILES]:
+        try:
+            data = _beginning(Path(path))
+            reading = read(data.decode("utf-8", "replace")) if _has_sign(data) else None
+        except (OSError, ReportError):
+            continue
+        if reading:
+            return to_facts(reading)
+    return None
+
+
+def _beginning(path: Path) -> bytes:
+    """Of a regular file; of a pipe nothing, because it can be read only once."""
+    if not path.is_file():
+        return b""
+    with path.open("rb") as file:
+        return file.read(BEGINNING)
+
+
+def _has_sign(data: bytes) -> bool:
+    return any(sign in data for sign in SIGNS)
 
 
 def to_facts(reading: Reading) -> Facts:

@@ -10,16 +10,19 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from doctor._util.errors import UserError
 from doctor._util.records import Unknown
 from doctor._util.units import printable
 from doctor.checks.log.patterns import line_patterns
 from doctor.checks.log.story import tell
 from doctor.cli.examination import Record
 from doctor.cli.facts_file import read_facts
+from doctor.cli.findings import findings_of
 from doctor.cli.inputs import read_job_file
 from doctor.cli.options import ConfigFlags
+from doctor.cli.read import facts_in_logs
 from doctor.facts.facts import Facts
-from doctor.facts.log import Log
+from doctor.facts.log import Log, LogEvent
 from doctor.job.job import Job
 from doctor.job.run_options import RunOptions
 from doctor.judge import catalog, overrides
@@ -27,8 +30,9 @@ from doctor.judge.check import Finding, Status
 from doctor.judge.engine import examine
 from doctor.log.flight_recorder import read_dumps, split_dumps
 from doctor.log.follow import follow
-from doctor.log.opening import files_of
+from doctor.log.opening import STDIN, files_of
 from doctor.log.read import read_logs
+from doctor.pasted.sections import ORIGIN
 from doctor.report import terminal
 from doctor.report.lines import WORDS
 from doctor.report.redaction import without_secrets
@@ -50,15 +54,17 @@ def triage(
 ) -> Report:
     """Read the logs and judge them. Raises UserError."""
     began = time.monotonic()
-    saved = read_facts(facts_file) if facts_file else None
     record = Record()
+    saved = read_facts(facts_file) if facts_file else None
     if following:
+        if STDIN in paths:
+            raise UserError("--follow is for files; a pipe is read until the job ends without it")
         log = follow(paths, line_patterns(), Announcer(saved).announce)
         facts = _facts(saved, log, time.monotonic() - began)
     else:
         dumps, files = split_dumps(file for path in paths for file in files_of(path))
         log = read_logs(files, line_patterns())
-        facts = _facts(saved, log, time.monotonic() - began)
+        facts = _facts(saved or facts_in_logs(files), log, time.monotonic() - began)
         facts = facts.with_(flight_recorder=read_dumps(dumps) if dumps else None)
     return judge(facts.with_(examination=record.close()), flags, config, fail_on)
 
@@ -72,9 +78,10 @@ def judge(facts: Facts, flags: Mapping[str, Any], config: ConfigFlags, fail_on: 
     policy = overrides.resolve(ignores, file.severity or {}, config.inject or (), file.path)
     today = datetime.date.today()
     findings = overrides.apply(examine(LOG_CHECKS, facts), policy, "", today)
+    selected = tuple(finding for finding in findings if finding.check in checks)
     return Report(
         facts,
-        ordered(tuple(finding for finding in findings if finding.check in checks), facts.log),
+        ordered((*selected, *(() if only else _machine_problems(facts))), facts.log),
         fail_on,
         selected=bool(only),
         config=file.path,
@@ -104,13 +111,26 @@ class Announcer:
 def ordered(findings: tuple[Finding, ...], log: object) -> tuple[Finding, ...]:
     """The first cause first, then failures, warnings and unknowns."""
     first = tell(log).first if isinstance(log, Log) else None
-    name = first.name if first else ""
-    return tuple(
-        sorted(
-            findings,
-            key=lambda finding: (ORDER.index(finding.status), finding.check.slug != name),
-        )
-    )
+
+    def order(finding: Finding) -> tuple[int, int]:
+        is_first = first is not None and finding.check.slug == first.name
+        before = first is not None and _is_before(finding, first)
+        return ORDER.index(finding.status), 0 if before else 1 if is_first else 2
+
+    return tuple(sorted(findings, key=order))
+
+
+def _is_before(finding: Finding, first: LogEvent) -> bool:
+    """Whether a curve went wrong earlier in the file than the first event."""
+    place = next(iter(finding.places), None)
+    return bool(place and place.path == first.path and 0 < place.line < first.line)
+
+
+def _machine_problems(facts: Facts) -> tuple[Finding, ...]:
+    """What is wrong with the machine, by a report that was pasted into the logs."""
+    if not facts.origin.startswith(ORIGIN):
+        return ()
+    return tuple(finding for finding in findings_of(facts) if finding.is_problem)
 
 
 def _facts(saved: Facts | None, log: Log, seconds: float) -> Facts:

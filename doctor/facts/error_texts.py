@@ -44,11 +44,20 @@ BROKEN_GPU = (
 )
 """The last text is the doctor's own message for a wrong sum."""
 KILLED = ("SIGKILL",)
+NO_SUCH_PRECISION = (
+    "does not support bfloat16",
+    "has no GradScaler",
+    "unsupported autocast device_type",
+)
+"""This torch does not have the precision on this device: fp32 works, and that shows nothing."""
 
-FINAL = (*NO_GPU_CODE, *GPU_TAKEN, *MIXED_CUDNN, *REFUSES_DEVICE, *BROKEN_GPU, *KILLED)
+FINAL = (
+    *(*NO_GPU_CODE, *GPU_TAKEN, *MIXED_CUDNN, *REFUSES_DEVICE, *BROKEN_GPU, *KILLED),
+    *NO_SUCH_PRECISION,
+)
 
 
 def is_final(ended: Ended) -> bool:
-    """Whether neither other kernels nor other numbers can avoid the error; case does not matter."""
+    """Whether other kernels or numbers cannot explain the error; case does not matter."""
     lower = ended.detail.casefold()
     return not ended.ok and any(text.casefold() in lower for text in FINAL)

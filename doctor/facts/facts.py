@@ -106,6 +106,11 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
         return find_target(self.job, self.host, self.torch, self.cuda)
 
     @property
+    def smokes(self) -> tuple[Smoke, ...]:
+        """The smoke steps of all GPUs that have a record, the first GPU's first."""
+        return (*((self.smoke,) if isinstance(self.smoke, Smoke) else ()), *self.siblings)
+
+    @property
     def job_gpus(self) -> JobGpus | Unknown:
         gpus = None if self.target.kind == "rocm" else self.gpus
         return match_gpus(self.host, gpus, self.cuda, self.job.gpus)

@@ -235,6 +235,12 @@ class Compiled(Section, frozen=True, kw_only=True):
     compiled: Step | None = None
     error: Number | None = None
     """Relative Frobenius error of all gradients, compiled against eager."""
+    differs_most: str = ""
+    """The parameter whose gradients are furthest apart."""
+    eager_error: Number | None = None
+    """Relative error of the eager gradients against those of an fp32 step; None: not computed."""
+    compiled_error: Number | None = None
+    """The same of the compiled gradients."""
 
 
 class OwnModel(Section, frozen=True, kw_only=True):

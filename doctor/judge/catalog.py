@@ -101,11 +101,16 @@ def lookup(name: str) -> tuple[Check, ...]:
     family = tuple(check for check in CHECKS if check.family == name.upper())
     if checks := family or find(name):
         return checks
-    near = ", ".join(nearest(name))
-    raise UserError(
-        f"no check or family is called {name!r}; "
-        + (f"nearest: {near}" if near else "`doctor list` prints them all")
-    )
+    raise UserError(f"no check or family is called {name!r}; {_suggestion(name)}")
+
+
+def _suggestion(name: str) -> str:
+    """The names that may have been meant."""
+    near, codes = nearest(name), [check.code for check in CHECKS]
+    family = [code for code in codes if code[:3] == name.strip().upper()[:3]]
+    if any(digit.isdecimal() for digit in name) and family and not set(codes) & set(near):
+        return f"the codes of {family[0][:3]} are {', '.join(family)}"
+    return f"nearest: {', '.join(near)}" if near else "`doctor list` prints them all"
 
 
 def select(

@@ -52,6 +52,7 @@ def read(lines: list[str]) -> Reading:
         cuda=_version(values, "cuda used to build pytorch"),
         hip=_stated(values.get("rocm used to build pytorch", "")),
         cuda_available=_yes(values.get("is cuda available", "")),
+        without_nvidia=_without_nvidia(values),
         python=(_stated(values.get("python version", "")) or "").split(" ")[0] or None,
         system=_system(values),
         release=_release(values.get("python platform", "")),
@@ -108,10 +109,17 @@ def _yes(value: str) -> bool | None:
     return {"true": True, "yes": True, "false": False, "no": False}.get(value.strip().lower())
 
 
+def _without_nvidia(values: dict[str, str]) -> bool:
+    fields = ("gpu models and configuration", "nvidia driver version")
+    return all(values.get(field, "").lower() == "no cuda" for field in fields)
+
+
 def _no_driver(values: dict[str, str]) -> str | None:
     """collect_env reads the driver's version from nvidia-smi."""
     value = values.get("nvidia driver version")
-    if value is None or _stated(value) or _yes(values.get("is cuda available", "")):
+    if value is None or _stated(value) or _without_nvidia(values):
+        return None
+    if _yes(values.get("is cuda available", "")) or values.get("pytorch version") == "N/A":
         return None
     return f"collect_env could not read the driver's version from nvidia-smi: {value or 'empty'}"
 

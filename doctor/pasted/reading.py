@@ -29,6 +29,8 @@ class Reading:
     """The CUDA that torch was built for; "" for none."""
     hip: str | None = None
     cuda_available: bool | None = None
+    without_nvidia: bool | None = None
+    """collect_env found neither a driver nor a GPU nor a toolkit, and prints No CUDA."""
     cuda_error: str | None = None
     """torch's warning, where CUDA did not start."""
     archs: tuple[str, ...] = ()
@@ -47,6 +49,8 @@ class Reading:
     """What nvidia-smi printed instead of its report."""
     nvml_code: int | None = None
     """NVML's number of that error."""
+    no_devices: bool | None = None
+    """nvidia-smi printed that there are none."""
     gpus: tuple[Gpu, ...] = ()
     watched: tuple[Watched, ...] = ()
 

@@ -13,6 +13,7 @@ from doctor.job.run_options import RunOptions
 from doctor.pasted.reading import NOT_TOLD, Reading
 
 UNREAD = Unknown(reason=NOT_TOLD)
+NO_CUDA = Unknown(reason="the report prints No CUDA: no NVIDIA driver, GPU or toolkit was found")
 OK = Ended(how="ok")
 ORIGIN = "read from a pasted report"
 """How the origin of such facts begins."""
@@ -39,7 +40,7 @@ def facts_of(reading: Reading, tables: Tables) -> Facts:
         options=RunOptions(quick=True),
         host=_host(reading),
         driver=None if is_rocm else _driver(reading, tables),
-        gpus=None if is_rocm else gpus or UNREAD,
+        gpus=None if is_rocm else _gpus(reading, gpus),
         interpreter=_interpreter(reading),
         torch=torch,
         cuda=_cuda(reading, gpus, torch),
@@ -51,6 +52,12 @@ def facts_of(reading: Reading, tables: Tables) -> Facts:
         watched=reading.watched or UNREAD,
         peers=UNREAD,
     )
+
+
+def _gpus(reading: Reading, gpus: tuple[Gpu, ...]) -> tuple[Gpu, ...] | Unknown:
+    if gpus or reading.no_devices:
+        return gpus
+    return NO_CUDA if reading.without_nvidia else UNREAD
 
 
 def _with_capabilities(gpus: tuple[Gpu, ...], tables: Tables) -> tuple[Gpu, ...]:
@@ -83,10 +90,10 @@ def _host(reading: Reading) -> Host | Unknown:
 def _driver(reading: Reading, tables: Tables) -> Driver | Unknown:
     if reading.nvml_error:
         nvml = Ended(how="error", detail=reading.nvml_error, code=reading.nvml_code)
-    elif reading.driver or reading.gpus:
+    elif reading.driver or reading.gpus or reading.no_devices:
         nvml = OK
     else:
-        return UNREAD
+        return NO_CUDA if reading.without_nvidia else UNREAD
     return Driver(
         nvml=nvml,
         cuda=OK if reading.cuda_available else _not_told("whether cuInit responds"),
@@ -125,6 +132,8 @@ def _cuda(reading: Reading, gpus: tuple[Gpu, ...], torch: Torch | Unknown) -> Cu
     error = reading.cuda_error
     if error and not reading.cuda_available:
         return Cuda(started=Ended(how="error", detail=error))
+    if reading.without_nvidia and not reading.cuda_available:
+        return NO_CUDA
     if reading.cuda_available is None or isinstance(torch, Unknown):
         return UNREAD
     if not reading.cuda_available:

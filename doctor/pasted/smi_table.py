@@ -36,6 +36,7 @@ FAILED = re.compile(
     r"\s*(Failed to initialize NVML: .{3,100}|NVIDIA-SMI has failed because .{3,160}|"
     r"NVIDIA-SMI couldn't .{3,160})"
 )
+NO_DEVICES = re.compile(r"\s*No devices were found\s*$")
 LOST = re.compile(
     r"\s*[\"*]{0,3}(Unable to determine the device handle for (?:GPU|gpu) ?\d{0,3}:? ?"
     r"([\dA-Fa-f]{3,8}:[\dA-Fa-f]{2}:[\dA-Fa-f]{2}\.\d): .{3,120})"
@@ -49,7 +50,8 @@ def read(lines: list[str]) -> Reading:
     lost = [_lost(match[1], match[2]) for line in lines if (match := LOST.match(line))]
     gpus += list({gpu.bus_id: gpu for gpu in lost}.values())
     error = next((match[1].strip() for line in lines if (match := FAILED.match(line))), None)
-    if head is None and not gpus and error is None:
+    no_devices = any(NO_DEVICES.match(line) for line in lines)
+    if head is None and not gpus and error is None and not no_devices:
         return Reading()
     return Reading(
         kinds=("nvidia-smi",),
@@ -57,6 +59,7 @@ def read(lines: list[str]) -> Reading:
         driver_cuda=number,
         nvml_error=error,
         nvml_code=next((code for text, code in ERRORS if text in (error or "")), None),
+        no_devices=no_devices and not gpus,
         gpus=tuple(gpus),
     )
 

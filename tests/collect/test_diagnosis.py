@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, get_args
 
 import msgspec
+import preloaded
 import pytest
 from runs import llama
 
@@ -106,7 +107,7 @@ def train(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Train]:
         script = head + textwrap.dedent(prelude) + tail
         (probes / "training_side" / "torch_stages.py").write_text(script, "utf-8")
         monkeypatch.setattr(bisection, "CHANGES", changes)
-        child = (TorchChild if separate else OneProcess)(Children(), sys.executable)
+        child = (TorchChild if separate else OneProcess)(Children(), preloaded.python())
         running.append(child)
         if isinstance(child, OneProcess):
             child.hanging = hanging
@@ -445,15 +446,22 @@ MODULE = """
 """
 
 
-@pytest.mark.parametrize("expression", ["x / (x - x)", "torch.exp(x.abs() * 1e4)"])
-def test_module_whose_output_is_not_finite(expression: str, train_code: Train) -> None:
-    smoke = train_code(MODULE.format(expression=expression), precision="fp32")
+@pytest.mark.parametrize(
+    ("expression", "precision"),
+    [("x / (x - x)", "fp32"), ("torch.exp(x.abs() * 1e4)", "fp32"), ("x / (x - x)", "fp16")],
+)
+def test_module_whose_output_is_not_finite(
+    expression: str, precision: str, train_code: Train
+) -> None:
+    """Also while a GradScaler skips every step."""
+    smoke = train_code(MODULE.format(expression=expression), precision=precision)
     diagnosis = _diagnosis(smoke)
     assert (diagnosis.origin, diagnosis.first_module, diagnosis.first_module_type) == (
         "module",
         "odd",
         "Odd",
     )
+    assert diagnosis.step == 1
     assert not diagnosis.fixed_by
     text = _cause(smoke, own=True)
     assert "fixes it: look at the model, the loss and the batch; the first non-finite" in text
@@ -810,6 +818,26 @@ def test_a_known_remedy_is_kept_if_no_change_fixes_it() -> None:
     fixed = Diagnosis(fault="raised", attempts=(same[0], Attempt(change="math", outcome="fixed")))
     verdict = add_diagnosis(known, record(diagnosis=fixed))
     assert "enable_mem_efficient_sdp(False)" in (verdict.fix or "")
+
+
+NO_SCALER = "allocate: RuntimeError: torch 2.1.2+cu121 has no GradScaler for cpu"
+
+
+def test_a_precision_that_torch_lacks_is_not_blamed_on_its_arithmetic() -> None:
+    """fp32 completes there, which shows nothing."""
+    stopped = Stage(name="allocate", ended=Ended(how="error", detail=NO_SCALER))
+    fixed = (Attempt(change="repeat", outcome="same"), Attempt(change="fp32", outcome="fixed"))
+    smoke = record(stages=(stopped,), diagnosis=Diagnosis(fault="raised", attempts=fixed))
+    verdict = judged.STEP_COMPLETES.judge(smoke=smoke, siblings=())
+    assert "install a newer torch" in verdict.fix
+    assert "cause" not in f"{verdict.summary}{verdict.fix}"
+
+
+def test_nothing_is_searched_where_torch_lacks_the_precision() -> None:
+    stopped = Stage(name="allocate", ended=Ended(how="error", detail=NO_SCALER))
+    child = TorchChild(Children(), "/bin/false")
+    assert diagnose(child, SMALL, record(stages=(stopped,))) is None
+    child.end()
 
 
 def test_a_bisection_that_ran_out_of_time_names_no_cause() -> None:

@@ -13,6 +13,7 @@ import pytest
 from recorded import machines
 
 import doctor
+from doctor._util.errors import UserError
 from doctor.checks import __path__ as checks_folder
 from doctor.facts.facts import Facts
 from doctor.judge import catalog
@@ -91,6 +92,11 @@ def test_a_check_has_conditions_a_reason_and_a_fix(check: Check) -> None:
     assert check.why
     assert check.fix
     assert check.warns or check.fails
+
+
+@EACH
+def test_the_reason_for_a_check_has_at_most_sixty_words(check: Check) -> None:
+    assert len(check.why.split()) <= 60
 
 
 def test_codes_and_slugs_are_unique_well_formed_and_never_reused() -> None:
@@ -222,3 +228,21 @@ def test_a_name_that_is_nearly_right_is_guessed() -> None:
     assert "NUM002" in catalog.nearest("NUM02")
     assert "tf32-setting" in catalog.nearest("tf32-settings")
     assert "same-product-twice" in catalog.nearest("same-product-twise")
+
+
+@pytest.mark.parametrize(
+    ("name", "suggested", "not_suggested"),
+    [
+        ("GPU999", "codes of GPU are GPU001, GPU002", "gpu-free"),
+        ("gpu-99", "GPU008", "gpu-free"),
+        ("NUM02", "nearest: NUM002", "the codes"),
+        ("XYZ123", "doctor list", "nearest"),
+    ],
+)
+def test_the_error_about_an_unknown_code_names_those_of_its_family(
+    name: str, suggested: str, not_suggested: str
+) -> None:
+    with pytest.raises(UserError) as error:
+        catalog.lookup(name)
+    assert suggested in str(error.value)
+    assert not_suggested not in str(error.value)

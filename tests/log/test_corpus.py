@@ -8,15 +8,10 @@ import pytest
 from log_corpus import is_named, problems, rows, text_of
 
 KNOWN_MISSES = {
-    "Time-MoE/Time-MoE/issues/31",
-    "SY-Xuan/Pink/issues/6",
-    "huggingface/transformers/issues/14531",
-    "huggingface/transformers/issues/31367",
-    "data-prep-kit/data-prep-kit/pull/1489",
-    "bigscience-workshop/Megatron-DeepSpeed/issues/396",
-    "vllm-project/vllm/issues/19670",
-    "alibaba/Pai-Megatron-Patch/issues/468",
-    "NVIDIA/open-gpu-kernel-modules/issues/1151",
+    "pytorch/pytorch/issues/130113",
+    "Lightning-AI/pytorch-lightning/issues/14986",
+    "NVIDIA/nvidia-resiliency-ext/issues/18",
+    "deepspeedai/DeepSpeed/issues/2902",
 }
 """Excerpts whose class is not named. What names one has to take it off this list."""
 

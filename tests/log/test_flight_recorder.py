@@ -190,6 +190,17 @@ def test_files_that_are_no_dumps_are_named_and_nothing_is_executed(tmp_path: Pat
     assert isinstance(read_dumps(paths[-1:]), Unknown)
 
 
+def test_sizes_that_contain_themselves_are_shortened(tmp_path: Path) -> None:
+    sizes: list[Any] = [[1] * 1000]
+    sizes.append(sizes)
+    entries = plain("all_reduce")
+    entries[0]["input_sizes"] = sizes
+    dumps = {0: dump(entries), 1: dump(plain("all_reduce"))}
+    (mismatch,) = read(dumps, tmp_path).mismatches
+    assert mismatch.by == "size"
+    assert all(len(variant.value) <= 200 for variant in mismatch.variants)
+
+
 @pytest.mark.parametrize(
     ("name", "head", "expected"),
     [

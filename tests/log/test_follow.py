@@ -91,8 +91,8 @@ def test_a_rank_that_begins_later_is_read_too(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_it_ends_with_the_process_that_writes(tmp_path: Path) -> None:
     path = tmp_path / "train.log"
-    code = "import sys\nwith open(sys.argv[1], 'w') as f:\n f.write('step 1 loss: 2\\n')\n f.flush()\n"
-    code += " for line in sys.stdin: f.write(line); f.flush()\n"
+    code = "import sys\nwith open(sys.argv[1], 'w', buffering=1) as file:\n"
+    code += " file.write('step 1 loss: 2\\n')\n for line in sys.stdin: file.write(line)\n"
     command = [sys.executable, "-c", code, str(path)]
     with subprocess.Popen(command, stdin=subprocess.PIPE, text=True) as child:
         stdin = child.stdin

@@ -24,8 +24,12 @@ CORPUS = Path(__file__).parents[1] / "corpus" / "reports.jsonl"
 ROWS: list[dict[str, Any]] = [json.loads(line) for line in CORPUS.read_text("utf-8").splitlines()]
 OF_TRIAGE = {row["id"] for row in ROWS if row["id"].startswith("warning_")}
 """A warning of torch alone, without a report: doctor triage names its class."""
-UNDECIDED = {"cpu_wheel_windows", "windows_cpu_dev"}
-"""The cause is a wheel for the CPU, and the excerpt does not tell whether there is a GPU."""
+UNDECIDED = {
+    "cpu_wheel_windows": ("TOR002", "the CPU only"),
+    "windows_cpu_dev": ("TOR002", "the CPU only"),
+    "no_cuda_amd_laptop": ("GPU001", "No CUDA"),
+}
+"""Reports that do not tell whether there is a GPU that should be used: unknown, and why."""
 
 
 def findings(text: str) -> dict[str, Finding]:
@@ -49,8 +53,9 @@ def test_a_machine_that_its_owner_used_gets_no_complaint(row: dict[str, Any]) ->
 @by_label("cause")
 def test_the_cause_that_the_thread_names_is_named(row: dict[str, Any]) -> None:
     if row["id"] in UNDECIDED:
-        assert findings(row["text"])["TOR002"].status is Status.UNKNOWN
-        assert "the CPU only" in findings(row["text"])["TOR002"].verdict.summary
+        code, words = UNDECIDED[row["id"]]
+        assert findings(row["text"])[code].status is Status.UNKNOWN
+        assert words in findings(row["text"])[code].verdict.summary
         return
     assert problems(row["text"]) & set(row["codes"])
 
@@ -132,6 +137,42 @@ def test_what_the_report_does_not_tell_is_unknown_and_blocks_nothing() -> None:
     assert judged["GPU003"].verdict.summary == NOT_TOLD
     assert judged["SMK001"].status is Status.UNKNOWN
     assert judged["DRV002"].status is Status.PASS
+
+
+CPU_BOX = ENV.replace("True", "False").replace("570.86.15", "No CUDA")
+CPU_BOX = re.sub(r"configuration:\nGPU 0.*\nGPU 1.*\n", "configuration: No CUDA\n", CPU_BOX)
+
+
+@pytest.mark.parametrize(
+    ("text", "red"),
+    [
+        (CPU_BOX, set()),
+        (CPU_BOX.replace("12.8", "None").replace("+cu128", "+cpu"), set()),
+        (
+            CPU_BOX.replace("OS: Ubuntu 24.04.2 LTS (x86_64)", "OS: macOS 14.4 (arm64)")
+            .replace("12.8", "None")
+            .replace("+cu128", "")
+            .replace("Linux-6.8.0-52-generic-x86_64-with-glibc2.39", "macOS-14.4-arm64-arm-64bit"),
+            set(),
+        ),
+        (CPU_BOX.replace("No CUDA", "Could not collect"), {"GPU001"}),
+        (
+            ENV.replace("Available: True", "available: False").replace(": True", ": False"),
+            {"GPU001"},
+        ),
+        ("No devices were found\n", {"GPU001"}),
+        (
+            "NVIDIA-SMI has failed because it couldn't communicate with the NVIDIA driver.",
+            {"DRV001"},
+        ),
+        ("Failed to initialize NVML: Unknown Error\n", {"DRV001"}),
+    ],
+    ids=range(8),
+)
+def test_a_machine_without_a_gpu_is_no_fault_and_one_that_loses_it_is(
+    text: str, red: set[str]
+) -> None:
+    assert problems(text) == red
 
 
 QUERY = """

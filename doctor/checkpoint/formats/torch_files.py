@@ -11,8 +11,9 @@ from doctor.checkpoint.errors import CheckpointError
 from doctor.checkpoint.formats.optimizer_state import read_state
 from doctor.checkpoint.formats.pickle_inventory import nested_inventory, take_inventory
 from doctor.checkpoint.formats.torch_legacy import legacy_tree
-from doctor.checkpoint.formats.torch_objects import Tree, refused
+from doctor.checkpoint.formats.torch_objects import Tree
 from doctor.checkpoint.formats.torch_zip import zip_tree
+from doctor.checkpoint.formats.weights_only import refused
 from doctor.checkpoint.io.files import Source
 from doctor.checkpoint.pickle.nodes import gc_paused
 from doctor.checkpoint.tensors import Shard
@@ -69,7 +70,7 @@ def _shard(source: Source, file: str) -> Shard:
         source.size,
         tuple(tensors),
         problems=problems,
-        readable=all(problem.kind == "note" for problem in problems),
+        readable=all(problem.kind in ("note", "unloadable") for problem in problems),
         imports=tree.imports,
         refused=tree.refused,
         protocol=tree.pickled.protocol,

@@ -26,14 +26,13 @@ Keys of dictionaries may be any node; take them only where `type(key) is str` or
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
 from doctor._util.units import shown
 from doctor.checkpoint.errors import CheckpointError
 from doctor.checkpoint.formats.torch_children import Path, children, holds
-from doctor.checkpoint.formats.torch_dtypes import ALIASES, ALLOWED
 from doctor.checkpoint.formats.torch_tensors import (
     INNER,
     OPAQUE,
@@ -45,6 +44,7 @@ from doctor.checkpoint.formats.torch_tensors import (
     is_tensor,
     plain,
 )
+from doctor.checkpoint.formats.weights_only import refused
 from doctor.checkpoint.io.files import Source
 from doctor.checkpoint.pickle.nodes import (
     DEEPEST,
@@ -188,11 +188,6 @@ class Tree:
         """Keep a problem, and not too many."""
         if len(self.errors) < MOST_PROBLEMS:
             self.errors.append(Problem(kind=kind, file=shown(self.file), text=text))
-
-
-def refused(imports: Iterable[str]) -> tuple[str, ...]:
-    """Globals that torch.load(weights_only=True) refuses."""
-    return tuple(name for name in imports if ALIASES.get(name, name) not in ALLOWED)
 
 
 def _is_optimizer(items: dict[Any, Any]) -> bool:

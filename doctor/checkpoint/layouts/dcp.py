@@ -19,7 +19,7 @@ from doctor.checkpoint.errors import CheckpointError
 from doctor.checkpoint.formats.pickle_inventory import take_inventory
 from doctor.checkpoint.formats.safetensors import WIDEST
 from doctor.checkpoint.formats.torch_files import Tree, read_tree
-from doctor.checkpoint.formats.torch_objects import refused
+from doctor.checkpoint.formats.weights_only import refused
 from doctor.checkpoint.io.files import Directory, Source, prefetch, prefetch_files
 from doctor.checkpoint.io.stages import Stage
 from doctor.checkpoint.layouts.dcp_chunks import Item, StoredTensor, assemble

@@ -9,9 +9,8 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
-from doctor.checkpoint.pickle.nodes import members
 from doctor.facts.flight_recorder import (
     Evidence,
     FlightRecorder,
@@ -294,12 +293,4 @@ def _value(entry: Entry, by: Literal["operation", "size", "dtype"]) -> str:
         return entry.name
     if entry.name not in SAME_SIZE:
         return ""
-    return _plain(entry.sizes if by == "size" else entry.dtypes)
-
-
-def _plain(value: Any) -> str:
-    """Nested lists of numbers and names, shortened: "[[2048, 5120]]"."""
-    if isinstance(value, str | int):
-        return str(value)[:50]
-    inner = ", ".join(_plain(part) for part in members(value)[:16])
-    return f"[{inner}]"[:200]
+    return entry.sizes if by == "size" else entry.dtypes

@@ -7,6 +7,7 @@ The fields are those of torch's FlightRecorder, versions 2.1 to 2.10: older dump
 from __future__ import annotations
 
 import re
+import sys
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -58,8 +59,9 @@ class Entry:
     """Rank in the group that sends; None: a collective."""
     target: int | None
     state: str
-    sizes: Any
-    dtypes: Any
+    sizes: str
+    """Of the inputs, as text: "[[2048, 5120]]"."""
+    dtypes: str
     order: int
     """Increases with every call of the rank."""
 
@@ -195,8 +197,8 @@ def _entry(record: dict[Any, Any], index: int) -> Entry | None:
         source=source,
         target=target,
         state="completed" if record.get("retired") is True else _text(record.get("state")),
-        sizes=record.get("input_sizes"),
-        dtypes=record.get("input_dtypes"),
+        sizes=sys.intern(_listed(record.get("input_sizes"))),
+        dtypes=sys.intern(_listed(record.get("input_dtypes"))),
         order=_number(record.get("record_id", record.get("id")), MOST) or index,
     )
 
@@ -216,3 +218,13 @@ def _number(value: Any, most: int = MOST_RANKS) -> int | None:
 
 def _text(value: Any) -> str:
     return str(value)[:NAMED] if isinstance(value, str | int) else ""
+
+
+def _listed(value: Any, depth: int = 3) -> str:
+    """Nested lists of numbers and names, shortened; a pickle's list may contain itself."""
+    if isinstance(value, str | int):
+        return str(value)[:50]
+    if not depth:
+        return "..."
+    inner = ", ".join(_listed(part, depth - 1) for part in members(value)[:8])
+    return f"[{inner}]"[:200]

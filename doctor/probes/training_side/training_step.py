@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import gc
+import inspect
 import time
 from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Tuple
 
@@ -19,6 +20,15 @@ THREADS, SMALL = 1, 5_000_000
 """CPU threads for a model of fewer parameters: threads that wait for each other on a busy machine
 take ten times as long."""
 LR, BETAS, EPS = 3e-4, (0.9, 0.999), 1e-8
+ADAMW = {
+    "amsgrad": False,
+    "beta1": BETAS[0],
+    "beta2": BETAS[1],
+    "weight_decay": 0.0,
+    "eps": EPS,
+    "maximize": False,
+}
+"""Keyword arguments of torch.optim.adamw.adamw, which is no public interface."""
 DTYPES = {"bf16": torch.bfloat16, "fp16": torch.float16, "fp32": torch.float32}
 COPIED = 1 << 16
 """Parameters of up to this many elements are compared with a copy; larger ones by sums of their
@@ -98,28 +108,17 @@ class AdamW:
             return
         weights, averages, squares, steps = (list(column) for column in zip(*with_gradient))
         with torch.no_grad():
-            self._function(
-                weights,
-                [weight.grad for weight in weights],
-                averages,
-                squares,
-                [],
-                steps,
-                amsgrad=False,
-                beta1=BETAS[0],
-                beta2=BETAS[1],
-                lr=self.lr,
-                weight_decay=0.0,
-                eps=EPS,
-                maximize=False,
-            )
+            gradients = [weight.grad for weight in weights]
+            self._function(weights, gradients, averages, squares, [], steps, lr=self.lr, **ADAMW)
 
 
 def optimizer_of(weights: List[torch.Tensor], lr: float) -> Any:
-    """The functional AdamW, or the class where this torch has no such function."""
+    """The functional AdamW, or the class where this torch has no function with these arguments."""
     try:
         from torch.optim.adamw import adamw
-    except ImportError:
+
+        inspect.signature(adamw).bind(*[[]] * 6, lr=lr, **ADAMW)
+    except (ImportError, TypeError):
         return torch.optim.AdamW(weights, lr=lr, betas=BETAS, eps=EPS, weight_decay=0.0)
     return AdamW(weights, lr, adamw)
 
