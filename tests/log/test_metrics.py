@@ -140,7 +140,8 @@ def test_no_bytes_make_the_event_reader_fail(data: bytes) -> None:
 
 
 @pytest.mark.parametrize(
-    "data", [b'{"log_history": {}}', b'{"log_history": ' + b"[" * 9000, b'{"log_history": [1, "x"]}']
+    "data",
+    [b'{"log_history": {}}', b'{"log_history": ' + b"[" * 9000, b'{"log_history": [1, "x"]}'],
 )
 def test_a_strange_trainer_state_is_no_error(tmp_path: Path, data: bytes) -> None:
     log = read_file(tmp_path / "trainer_state.json", data)

@@ -322,12 +322,16 @@ CLASSES = (
             r"Error building extension '\w{1,100}'|Ninja is required to load C\+\+ extensions",
             r"OutOfResources: out of resource: shared memory",
             r"CUDA_HOME environment variable is not set|MissingCUDAException",
+            r"CUDA version \(?[\d.]{1,10}\)? (?:does not match the version torch"
+            r"|mismatches the version)",
         ),
         examples=(
             "torch._dynamo.exc.BackendCompilerFailed: backend='inductor' raised:",
             "torch._inductor.exc.InductorError: CalledProcessError: Command gcc failed",
             "RuntimeError: Error building extension 'fused_adam'",
             "triton.runtime.errors.OutOfResources: out of resource: shared memory, Required: 1",
+            "Exception: Installed CUDA version 12.0 does not match the version torch was "
+            "compiled with",
             "OSError: CUDA_HOME environment variable is not set. Please set it to your CUDA "
             "install "
             "root.",

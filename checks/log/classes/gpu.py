@@ -153,6 +153,7 @@ CLASSES = (
             r"No CUDA GPUs are available",
             r"CUDA unknown error - this may be due to an incorrectly set up environment",
             r"CUDA error: (?:no CUDA-capable device is detected|invalid device ordinal)",
+            r"CUDA-capable device\(s\) is/are busy or unavailable",
             r"Attempting to deserialize object on (?:a CUDA device"
             r"|CUDA device \d+) but torch\.cuda",
             r"NVIDIA-SMI has failed because it couldn't communicate",
@@ -165,11 +166,13 @@ CLASSES = (
             "RuntimeError: CUDA unknown error - this may be due to an incorrectly set up "
             "environment, e.g. changing env variable CUDA_VISIBLE_DEVICES after program start.",
             "RuntimeError: CUDA error: invalid device ordinal",
+            "RuntimeError: CUDA error: CUDA-capable device(s) is/are busy or unavailable",
             "RuntimeError: Attempting to deserialize object on a CUDA device but "
             "torch.cuda.is_available() is False.",
             "NVIDIA-SMI has failed because it couldn't communicate with the NVIDIA driver.",
         ),
-        why="The code asks for a GPU that this process cannot use: torch is a CPU build, no driver "
+        why="The code asks for a GPU that this process cannot use: torch is a CPU build, another "
+        "process holds the GPU in exclusive mode, no driver "
         "is visible (a container without --gpus), or CUDA_VISIBLE_DEVICES and the rank's device "
         "number do not fit the machine.",
         fix="Install a CUDA build of torch, start the container with its GPUs, and check "
