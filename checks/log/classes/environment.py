@@ -322,8 +322,8 @@ CLASSES = (
             r"Error building extension '\w{1,100}'|Ninja is required to load C\+\+ extensions",
             r"OutOfResources: out of resource: shared memory",
             r"CUDA_HOME environment variable is not set|MissingCUDAException",
-            r"CUDA version \(?[\d.]{1,10}\)? (?:does not match the version torch"
-            r"|mismatches the version)",
+            r"CUDA version \(?[\d.]{1,10}\)? (?:mismatches the version"
+            r"|does not match the version torch(?! was compiled with [\d.]{1,10} but since))",
         ),
         examples=(
             "torch._dynamo.exc.BackendCompilerFailed: backend='inductor' raised:",
