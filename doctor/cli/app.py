@@ -92,17 +92,73 @@ def _output_options(
 @app.command()
 @grouped
 def report(
-    facts: Annotated[Path, typer.Argument(help="A file written by --save-facts; - for stdin.")],
+    facts: Annotated[
+        Path,
+        typer.Argument(help="A file written by --save-facts, - for stdin, or a guard's directory."),
+    ],
     selection: options.SelectionFlags,
     output: options.OutputFlags,
 ) -> int:
     """Judge and print saved facts again, in any format. Exit codes as for run."""
-    from doctor.cli.run import run
     from doctor.report import delivery
 
     output_options = _output_options(output)
+    if facts.is_dir():
+        from doctor.cli.guard import report_directory
+
+        judged = report_directory(
+            facts, given(selection), options.ConfigFlags(), fail_on=output.fail_on
+        )
+        return delivery.deliver(judged, output_options)
+    from doctor.cli.run import run
+
     judged = run(given(selection), options.ConfigFlags(), facts_file=facts, fail_on=output.fail_on)
     return delivery.deliver(judged, output_options)
+
+
+@app.command(context_settings={"allow_interspersed_args": False})
+@grouped
+def guard(
+    command: Annotated[list[str], typer.Argument(help="The training, after --.")],
+    config: options.ConfigFlags,
+    out: Annotated[
+        Path | None, typer.Option(help="Directory for the records (default: doctor-guard).")
+    ] = None,
+    stop: Annotated[bool, typer.Option("--stop", help="End the job at the first failure.")] = False,
+    ignore: Annotated[
+        list[str] | None, typer.Option(help="Raise no alarm for this code (repeatable).")
+    ] = None,
+    every: Annotated[
+        bool, typer.Option("--all", help="Also evaluate the codes that are off by default.")
+    ] = False,
+    fail_on: Annotated[
+        Literal["fail", "warn", "never"], typer.Option(help="Lowest status for exit code 1.")
+    ] = "fail",
+    output: Annotated[
+        list[str] | None,
+        typer.Option(metavar="FORMAT=FILE", help="Also write a report to a file."),
+    ] = None,
+    quiet: Annotated[
+        bool, typer.Option("-q", "--quiet", help="Report warnings and failures only.")
+    ] = False,
+) -> int:
+    """Watch a training while it runs: doctor guard -- torchrun train.py.
+
+    Exit: the training's own code if not 0, else 1 for a failure, 3 if no step was observed.
+    """
+    from doctor.cli import guard
+    from doctor.report import delivery
+
+    output_options = delivery.output_options(
+        "console", output or (), "never", annotate=False, keep_names=False, verbose=False,
+        quiet=quiet,
+    )  # fmt: skip
+    flags = {"skip": tuple(ignore)} if ignore else {}
+    report, code = guard.guard(
+        command, flags, config, out=out, stop=stop, all=every, fail_on=fail_on
+    )
+    delivery.deliver_on_stderr(report, output_options)
+    return code
 
 
 @app.command()
@@ -208,7 +264,7 @@ def prescribe(
         ),
     ] = "stable",
     format: Annotated[
-        Literal["text", "python", "env", "trainer", "accelerate"],
+        Literal["text", "python", "loop", "env", "trainer", "accelerate"],
         typer.Option(help="Format to paste."),
     ] = "text",
     deterministic: Annotated[
@@ -259,8 +315,8 @@ def explain(
     name: Annotated[
         str,
         typer.Argument(
-            help="A code, a slug, a document section (P10), a keyword, or a pasted text; - for "
-            "stdin.",
+            help="A code, a slug, a document, a section or subject of it (P10, warmup), or a "
+            "pasted text; - for stdin.",
             autocompletion=options.complete_code,
         ),
     ],

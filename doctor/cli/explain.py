@@ -1,4 +1,4 @@
-"""`doctor explain`: a name of the catalogue, or a text that somebody pasted."""
+"""`doctor explain`: a name of the catalogue, a section of a document, or a pasted text."""
 
 from __future__ import annotations
 
@@ -8,33 +8,50 @@ from typing import Literal
 from doctor._util.errors import UserError
 from doctor.judge import catalog
 from doctor.judge.check import Check
+from doctor.judge.sources import Source
+from doctor.report import documents
 
+Format = Literal["plain", "markdown", "json"]
 STDIN = "-"
 LONGEST = 1 << 20
 """Bytes of a text that are read."""
 
 
-def explain(name: str, format: Literal["plain", "markdown", "json"] = "plain") -> str:
+def explain(name: str, format: Format = "plain") -> str:
     """What `doctor explain NAME` prints. Raises UserError with the nearest names."""
-    text = _text_of(name)
-    if text is None:
-        return _checks(catalog.lookup(name), format)
-    from doctor.cli.explain_text import explain_text
+    text = _stdin() if name == STDIN else name
+    if name == STDIN or len(name.split()) > 2:
+        from doctor.cli.explain_text import explain_text
 
-    answer = explain_text(text)
+        if answer := explain_text(text):
+            return answer.text() if format == "plain" else _checks(answer.checks, format)
+    if name != STDIN:
+        if sections := documents.find(name):
+            return _sections(sections, name, format)
+        if catalog.is_name(name):
+            return _checks(catalog.lookup(name), format)
+    from doctor.cli.explain_text import explain_nearest, explain_text
+
+    answer = explain_text(text) or explain_nearest(text)
     return answer.text() if format == "plain" else _checks(answer.checks, format)
 
 
-def _text_of(name: str) -> str | None:
-    """The text to explain; None where the argument is a name. Raises UserError."""
-    if name != STDIN:
-        return None if catalog.is_name(name) else name
+def _stdin() -> str:
+    """The text to explain. Raises UserError."""
     if sys.stdin.isatty():
         raise UserError("- (stdin) is a terminal; pipe the text into the command")
     return sys.stdin.buffer.read(LONGEST).decode("utf-8", "replace")
 
 
-def _checks(checks: tuple[Check, ...], format: str) -> str:
+def _sections(sections: tuple[Source, ...], name: str, format: Format) -> str:
+    if format == "json":
+        return documents.json_text(sections)
+    if format == "plain":
+        return documents.explain(sections)
+    return _checks(catalog.lookup(name), format)
+
+
+def _checks(checks: tuple[Check, ...], format: Format) -> str:
     if format == "json":
         from doctor.report.formats import json
 

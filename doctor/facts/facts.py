@@ -11,6 +11,7 @@ from doctor._util.records import Unknown
 from doctor.checkpoint.records import Checkpoint
 from doctor.facts import migrate
 from doctor.facts.flight_recorder import FlightRecorder
+from doctor.facts.guard import Guarded
 from doctor.facts.load import Attention, Load, Peers, Watched
 from doctor.facts.log import Log
 from doctor.facts.machine import (
@@ -89,6 +90,7 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
         FlightRecorder | Unknown | None, absent("no flight-recorder dump given")
     ] = None
     log: Annotated[Log | Unknown | None, absent("no log was read; doctor triage reads one")] = None
+    guard: Annotated[Guarded | Unknown | None, absent("no training was watched")] = None
     seconds: float = 0.0
 
     def with_(self, **sections: Any) -> Facts:

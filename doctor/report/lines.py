@@ -12,6 +12,7 @@ from doctor import __version__
 from doctor._util.records import Unknown
 from doctor._util.units import gb, gib, shown
 from doctor.facts.flight_recorder import FlightRecorder
+from doctor.facts.guard import Guarded
 from doctor.facts.log import Log
 from doctor.facts.machine import Driver, Host, Torch
 from doctor.facts.views import JobGpus
@@ -139,6 +140,10 @@ def header_parts(report: Report) -> Iterator[tuple[str, str]]:
         yield "examined", f"{shown(time)}{host}, in {facts.seconds:.1f} s"
     if origin.command:
         yield "command", shown(origin.command, 1000)
+    if facts.guard is not None:
+        yield "training", training(facts.guard)
+        yield from (("note", shown(note, 500)) for note in report.notes)
+        return
     yield "machine", " · ".join(_machine(report))
     torch = f"torch {facts.torch.version}" if isinstance(facts.torch, Torch) else "no torch"
     if not isinstance(facts.interpreter, Unknown):
@@ -174,6 +179,16 @@ def _log_parts(log: Log, report: Report) -> Iterator[tuple[str, str]]:
         yield "job file", shown(report.config, 500)
     for note in report.notes:
         yield "note", shown(note, 500)
+
+
+def training(guard: Guarded | Unknown) -> str:
+    """ "2 ranks · 300 steps · AdamW · torch 2.13.0"."""
+    if isinstance(guard, Unknown):
+        return "no step was observed"
+    process = guard.processes[0]
+    ranks = f"{len(guard.processes)} ranks" if len(guard.processes) > 1 else "1 process"
+    parts = [ranks, f"{guard.steps:,} steps", *process.counts.optimizers, f"torch {process.torch}"]
+    return shown(" · ".join(parts), 300)
 
 
 def _machine(report: Report) -> Iterator[str]:

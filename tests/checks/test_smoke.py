@@ -151,10 +151,15 @@ def test_prints_what_a_training_log_prints() -> None:
 
 @pytest.mark.parametrize("loss", ["nan", "inf", "-inf", 0.0])
 def test_loss_that_is_not_one(loss: Any) -> None:
-    verdict = losses(step(), step(loss), step())
+    norm = 0.0 if loss == 0.0 else 2.0
+    verdict = losses(step(), step(loss, norm), step())
     assert verdict.status is Status.FAIL
     assert f"step 2: {{'loss': {float(loss):.4f}" in verdict.summary
-    assert losses(step(loss, skipped=True), step()).status is Status.FAIL
+    assert losses(step(loss, norm, skipped=True), step()).status is Status.FAIL
+
+
+def test_a_loss_of_0_with_a_gradient_trains() -> None:
+    assert losses(step(0.0), step()).status is Status.PASS
 
 
 @pytest.mark.parametrize("norm", ["nan", "inf"])

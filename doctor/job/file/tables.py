@@ -27,7 +27,7 @@ FLAGS = (
 """Flags that no key stands for."""
 COUNTS = ("params", "trainable")
 """Keys that may be written as text: 8B."""
-LISTS = ("attention", "expect_no_grad")
+LISTS = ("attention", "expect_no_grad", "arguments")
 """Keys whose variable holds a list, separated by commas."""
 
 

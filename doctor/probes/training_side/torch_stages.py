@@ -18,6 +18,7 @@ stdin per request, one answer each:
     {"stage": "look"}, {"stage": "walk"}, {"stage": "anomaly", "step": 1}
                                       {"look": {...}} of inspect_step.py, the others of
                                       follow_step.py
+    {"stage": "trace", "step": 1}     {"trace": {...}} of first_nonfinite.py
     {"stage": "load", "device": "cuda:0"}           {"load": fields of load.Load}
     {"stage": "host copies", "device": "cuda:0"}    {"load": its fields about the host}
     {"stage": "reduce", "device": "cuda:0", "backend": "nccl", "rank": 0, "ranks": 2,
@@ -44,7 +45,7 @@ from typing import Any, Callable, Dict, NoReturn, Optional
 
 import wire
 
-DIAGNOSIS_STAGES = ("attempt", "look", "walk", "anomaly")
+DIAGNOSIS_STAGES = ("attempt", "look", "walk", "anomaly", "trace")
 NOT_PYTORCH = "is not an installed PyTorch"
 
 
@@ -133,6 +134,7 @@ def diagnose(torch: Any, request: Dict[str, Any]) -> Optional[Dict[str, Any]]:
         "look": lambda: follow.inspect_step.look(plan, stage),
         "walk": lambda: follow.walk(plan, stage),
         "anomaly": lambda: follow.anomaly(plan, stage, request["step"]),
+        "trace": lambda: wire.sibling("first_nonfinite").trace(plan, stage, request["step"]),
     }
     try:
         return {name: stages[name]()}
