@@ -14,7 +14,7 @@ from doctor.judge.check import Finding, Status
 NAMES = {
     "no-input-requires-grad": "none-requires-grad",
     "loss-nan": "gradient-nonfinite",
-    "cuda-toolkit-mismatch": "compile-failed",
+    "ddp-unused-parameters": "collective-mismatch",
 }
 """Names of labels -> other names of the same class."""
 
