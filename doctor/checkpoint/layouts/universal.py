@@ -13,7 +13,7 @@ from doctor._util.units import shown
 from doctor.checkpoint.errors import CheckpointError
 from doctor.checkpoint.formats.scalars import read_scalar
 from doctor.checkpoint.formats.torch_files import Tree, read_tree
-from doctor.checkpoint.formats.torch_objects import refused
+from doctor.checkpoint.formats.weights_only import refused
 from doctor.checkpoint.io.files import Directory, Source
 from doctor.checkpoint.io.stages import Stage
 from doctor.checkpoint.layouts.zero import rate
