@@ -315,13 +315,8 @@ def explain(
     name: Annotated[
         str,
         typer.Argument(
-<<<<<<< HEAD
-            help="A code, a slug, a document, a section or subject of it (P10, warmup), or a "
-            "pasted text; - for stdin.",
-=======
             help="A code, a slug, a section (P10) or subject of the documents, an error message; "
             "- for stdin.",
->>>>>>> main
             autocompletion=options.complete_code,
         ),
     ],

@@ -8,10 +8,7 @@ from typing import Literal
 from doctor._util.errors import UserError
 from doctor.judge import catalog
 from doctor.judge.check import Check
-<<<<<<< HEAD
 from doctor.judge.sources import Source
-=======
->>>>>>> main
 from doctor.report import documents
 
 Format = Literal["plain", "markdown", "json"]
@@ -19,36 +16,12 @@ STDIN = "-"
 LONGEST = 1 << 20
 """Bytes of a text that are read."""
 
-Format = Literal["plain", "markdown", "json"]
 
-<<<<<<< HEAD
 def explain(name: str, format: Format = "plain") -> str:
     """What `doctor explain NAME` prints. Raises UserError with the nearest names."""
     text = _stdin() if name == STDIN else name
     if name == STDIN or len(name.split()) > 2:
         from doctor.cli.explain_text import explain_text
-=======
-
-def explain(name: str, format: Format = "plain") -> str:
-    """What `doctor explain NAME` prints. Raises UserError with the nearest names."""
-    if name == STDIN:
-        return _text(_stdin(), format)
-    if sections := documents.find(name):
-        return documents.json_text(sections) if format == "json" else documents.explain(sections)
-    if catalog.is_name(name):
-        return _checks(catalog.lookup(name), format)
-    return _text(name, format)
-
-
-def _stdin() -> str:
-    if sys.stdin.isatty():
-        raise UserError("- (stdin) is a terminal; pipe the text into the command")
-    return sys.stdin.buffer.read(LONGEST).decode("utf-8", "replace")
-
-
-def _text(text: str, format: Format) -> str:
-    from doctor.cli.explain_text import explain_text
->>>>>>> main
 
         if answer := explain_text(text):
             return answer.text() if format == "plain" else _checks(answer.checks, format)
@@ -63,7 +36,6 @@ def _text(text: str, format: Format) -> str:
     return answer.text() if format == "plain" else _checks(answer.checks, format)
 
 
-<<<<<<< HEAD
 def _stdin() -> str:
     """The text to explain. Raises UserError."""
     if sys.stdin.isatty():
@@ -79,8 +51,6 @@ def _sections(sections: tuple[Source, ...], name: str, format: Format) -> str:
     return _checks(catalog.lookup(name), format)
 
 
-=======
->>>>>>> main
 def _checks(checks: tuple[Check, ...], format: Format) -> str:
     if format == "json":
         from doctor.report.formats import json

@@ -157,8 +157,6 @@ def header_parts(report: Report) -> Iterator[tuple[str, str]]:
         yield "note", shown(note, 500)
 
 
-<<<<<<< HEAD
-=======
 def training(guard: Guarded | Unknown) -> str:
     """ "2 ranks · 300 steps · AdamW · torch 2.13.0"."""
     if isinstance(guard, Unknown):
@@ -169,7 +167,6 @@ def training(guard: Guarded | Unknown) -> str:
     return shown(" · ".join(parts), 300)
 
 
->>>>>>> main
 def _log_parts(log: Log, report: Report) -> Iterator[tuple[str, str]]:
     """What was read, and which versions and steps it names."""
     files = f"{len(log.files):,} files" if len(log.files) > 1 else shown(log.files[0].path, 300)
@@ -185,17 +182,6 @@ def _log_parts(log: Log, report: Report) -> Iterator[tuple[str, str]]:
         yield "job file", shown(report.config, 500)
     for note in report.notes:
         yield "note", shown(note, 500)
-<<<<<<< HEAD
-def training(guard: Guarded | Unknown) -> str:
-    """ "2 ranks · 300 steps · AdamW · torch 2.13.0"."""
-    if isinstance(guard, Unknown):
-        return "no step was observed"
-    process = guard.processes[0]
-    ranks = f"{len(guard.processes)} ranks" if len(guard.processes) > 1 else "1 process"
-    parts = [ranks, f"{guard.steps:,} steps", *process.counts.optimizers, f"torch {process.torch}"]
-    return shown(" · ".join(parts), 300)
-=======
->>>>>>> main
 
 
 def _machine(report: Report) -> Iterator[str]:
