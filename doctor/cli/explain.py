@@ -44,10 +44,11 @@ def _stdin() -> str:
 
 
 def _sections(sections: tuple[Source, ...], name: str, format: Format) -> str:
-    if format == "json":
-        return documents.json_text(sections)
+    """The sections; for programs the checks that an alias (U28) stands for, where there are any."""
     if format == "plain":
         return documents.explain(sections)
+    if format == "json" and not catalog.find(name):
+        return documents.json_text(sections)
     return _checks(catalog.lookup(name), format)
 
 

@@ -9,6 +9,7 @@ from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from pathlib import Path
 
 from doctor.facts.log import Log
+from doctor.log.kinds import Kinds
 from doctor.log.lines import LONGEST
 from doctor.log.opening import STDIN, files_of
 from doctor.log.patterns import Gate, LinePattern
@@ -26,9 +27,9 @@ SILENT = 600.0
 class Followed:
     """One file that grows, and the file that takes its place when it is rotated."""
 
-    def __init__(self, path: str, gate: Gate, rank: int | None) -> None:
+    def __init__(self, path: str, kinds: Kinds, rank: int | None) -> None:
         self.path = path
-        self.reader = FileReader(path, gate, rank)
+        self.reader = FileReader(path, kinds, rank)
         self._descriptor: int | None = None
         self._rest = b""
 
@@ -105,12 +106,12 @@ def follow(
     Ends when no process of this machine writes to the files any more, when nothing was written for
     `SILENT` seconds, or when `is_over`; KeyboardInterrupt ends it, too.
     """
-    gate = Gate(patterns)
+    kinds = Kinds(Gate(patterns))
     followed: dict[str, Followed] = {}
     last, was_written = time.monotonic(), False
     try:
         while not is_over():
-            _add_files(names, gate, followed)
+            _add_files(names, kinds, followed)
             grown = [each.look() for each in followed.values()]  # every file has its turn
             writers = (not was_written or not any(grown)) and _writers(followed.values())
             was_written = was_written or writers
@@ -128,13 +129,13 @@ def follow(
     return _log(followed)
 
 
-def _add_files(names: Sequence[str], gate: Gate, followed: dict[str, Followed]) -> None:
+def _add_files(names: Sequence[str], kinds: Kinds, followed: dict[str, Followed]) -> None:
     """Files that are new: a rank may begin its log late."""
     paths = [path for name in names for path in _expand(name)]
     new = [path for path in dict.fromkeys(paths) if path not in followed]
     if new:
         ranks = ranks_of([*followed, *new])
-        followed.update({path: Followed(path, gate, ranks.get(path)) for path in new})
+        followed.update({path: Followed(path, kinds, ranks.get(path)) for path in new})
 
 
 def _expand(name: str) -> list[str]:

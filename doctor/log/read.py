@@ -12,6 +12,7 @@ from typing import BinaryIO
 from doctor.facts.log import Curve, Log, LogEvent, LogFile
 from doctor.log.blocks import blocks
 from doctor.log.collector import Collector
+from doctor.log.kinds import Kinds
 from doctor.log.metrics.curves import Curves
 from doctor.log.metrics.files import file_kind, read_metric_file
 from doctor.log.opening import HEAD, READ_ERRORS, is_binary, opened
@@ -47,12 +48,12 @@ def read_logs(
     report_progress: Progress = lambda activity: None,
 ) -> Log:
     """Read every file. A file that cannot be read is in the log with its problem."""
-    gate = Gate(patterns)
+    kinds = Kinds(Gate(patterns))
     ranks = ranks_of(paths)
     results = []
     for path in paths:
         report_progress(f"reading {path}")
-        results.append(read_file(path, gate, ranks.get(path)))
+        results.append(read_file(path, kinds, ranks.get(path)))
     return join(results)
 
 
@@ -76,18 +77,18 @@ def join(results: Sequence[FileResult]) -> Log:
 
 def read_stream(name: str, source: BinaryIO, gate: Gate) -> Log:
     """A text that is no file."""
-    return join([_read_source(name, contextlib.nullcontext(source), gate, None)])
+    return join([_read_source(name, contextlib.nullcontext(source), Kinds(gate), None)])
 
 
-def read_file(path: str, gate: Gate, rank: int | None) -> FileResult:
+def read_file(path: str, kinds: Kinds, rank: int | None) -> FileResult:
     """One file, as far as it can be read."""
-    return _read_source(path, opened(path), gate, rank)
+    return _read_source(path, opened(path), kinds, rank)
 
 
 def _read_source(
-    path: str, opening: AbstractContextManager[BinaryIO], gate: Gate, rank: int | None
+    path: str, opening: AbstractContextManager[BinaryIO], kinds: Kinds, rank: int | None
 ) -> FileResult:
-    reader = FileReader(path, gate, rank)
+    reader = FileReader(path, kinds, rank)
     stream = _Counted()
     try:
         with opening as source:
@@ -103,12 +104,12 @@ def _read_source(
 class FileReader:
     """What was read of one file so far."""
 
-    def __init__(self, path: str, gate: Gate, rank: int | None) -> None:
+    def __init__(self, path: str, kinds: Kinds, rank: int | None) -> None:
         self.path, self.rank = path, rank
         self.kind, self.problem, self.bytes = "text", "", 0
         self.curves = Curves(path, rank)
-        self.collector = Collector(path, gate, rank)
-        self.text = TextReader(self.collector, self.curves)
+        self.collector = Collector(path, kinds.gate, rank)
+        self.text = TextReader(self.collector, self.curves, kinds)
 
     def result(self) -> FileResult:
         """What it amounts to; more may be read afterwards."""
