@@ -76,11 +76,11 @@ def _run_fast(arguments: list[str]) -> int | None:
     match arguments:
         case ["--version"]:
             print(f"doctor {__version__}")
-        case ["explain", name] if not name.startswith("-"):
-            from doctor.judge import catalog
-            from doctor.report import explain, terminal
+        case ["explain", name] if name == "-" or not name.startswith("-"):
+            from doctor.cli.explain import explain
+            from doctor.report import terminal
 
-            terminal.write(explain.explain(catalog.lookup(name)), sys.stdout)
+            terminal.write(explain(name), sys.stdout)
         case _:
             return None
     return 0

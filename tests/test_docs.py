@@ -27,7 +27,7 @@ def commands(text: str) -> list[list[str]]:
     """Each command line that begins with `doctor` in a text, without what a shell adds."""
     joined = re.sub(r"\\\n\s*", " ", text)
     matches = re.findall(
-        r"(?:^|[ /'(`])doctor ((?:run|scan|explain|list|init|prescribe|report)\b[^\n#|&;<>`]*)",
+        r"(?:^|[ /'(`])doctor ((?:run|scan|read|explain|list|init|prescribe|report)\b[^\n#|&;<>`]*)",
         joined,
         re.M,
     )

@@ -271,7 +271,7 @@ CONSISTENT = Check(
     owner=Owner.JOB,
     judge=dtypes_consistent,
     required="checkpoint",
-    sources=("bts-fix2", "bts-fix7"),
+    sources=("bts-fix2", "transformers-36567"),
     after=("CKP001",),
 )
 

@@ -156,6 +156,8 @@ def built_for_this_gpu(
     if isinstance(host, Unknown):
         return unknown(f"{built}; whether the host has GPUs is unknown: {host.reason}")
     if not (host.has_nvidia or host.amd_devices):
+        if not host.pci_listed:
+            return unknown(f"{built}; whether the host has GPUs could not be read")
         return skip(f"{built}, and the host has no GPU")
     summary = f"{built}; a {platform} build required for {vendor} GPUs"
     if target.kind == "rocm":

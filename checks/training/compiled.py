@@ -129,7 +129,7 @@ COMPILED = Check(
     judge=compiled_agrees,
     returns=True,
     required="smoke",
-    sources=("pytorch-166387",),
+    sources=("bts-fix6", "pytorch-166387"),
     after=("TOR001",),
 )
 

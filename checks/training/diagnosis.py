@@ -250,7 +250,7 @@ def _fix_by_location(diagnosis: Diagnosis, fix: str) -> str:
     operation = re.match(r"(\w+?)Backward", diagnosis.operation or "")
     stable = STABLE_FORMS.get(operation[1]) if operation else None
     if stable:
-        return f"Use a stable form of that operation: {stable}. {fix}"
+        return f"Use a stable form of that operation, in fp32 (fp16 has no 1e-8): {stable}. {fix}"
     if diagnosis.fault.startswith("non-finite"):
         places = {"module": f"the output of {_module(diagnosis)}", "loss": "the loss"}
         place = places.get(diagnosis.origin or "", "the first non-finite value")

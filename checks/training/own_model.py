@@ -104,7 +104,7 @@ STEP_COMPLETES = Check(
     judge=completes,
     returns=True,
     required="smoke",
-    sources=("cbl-verification",),
+    sources=("cbl-why",),
     after=("TOR001",),
 )
 
@@ -207,7 +207,7 @@ GRADIENTS_REACH_ALL = replace(
     "--expect-no-grad.",
     owner=Owner.JOB,
     judge=gradients_reach_all,
-    sources=("fnr-gradients", "cbl-verification", "ps-P18", "unsloth-4533"),
+    sources=("fnr-gradients", "ps-P18", "unsloth-4533"),
     after=("SMK006",),
 )
 

@@ -119,7 +119,7 @@ SMALL = ATTENTION | {
         REINSTALL + " The doctor's own weights are finite when they are initialized, so they were "
         "corrupted on their way to the device.",
         ENVIRONMENT,
-        ("ps-P8", "ps-P17"),
+        ("ps-P8",),
     ),
     "intermittent": Remedy(
         NO_CONTRAST,
@@ -203,7 +203,7 @@ OWN = ATTENTION | {
         "(CKP005). A parameter from torch.empty, or materialized from the meta device, contains "
         "uninitialized memory.",
         JOB,
-        ("ps-P8", "ps-P17"),
+        ("ps-P8",),
     ),
     "intermittent": Remedy(
         NO_CONTRAST,
@@ -212,7 +212,7 @@ OWN = ATTENTION | {
         "torch.empty that are never filled. If SMK001 to SMK003 are intermittent as well, a "
         "library or the device is at fault: see GPU003, and dmesg for an Xid.",
         JOB,
-        ("ps-P11", "ps-P19"),
+        ("ps-P19",),
     ),
     "nothing": Remedy(
         NO_CONTRAST,

@@ -29,7 +29,7 @@ ERRORS = (
         "transformers 4.31 to 4.57) call model.enable_input_require_grads(), or pass "
         "gradient_checkpointing_kwargs={'use_reentrant': False}; both work in either order.",
         Owner.JOB,
-        ("cbl-verification",),
+        ("cbl-fix",),
     ),
     ErrorPattern(
         ("_amp_foreach_non_finite_check", "Attempting to unscale FP16 gradients"),
@@ -118,7 +118,7 @@ STEP_COMPLETES = Check(
     judge=on_each(with_diagnosis(completes)),
     returns=True,
     required="smoke",
-    sources=("cbl-verification", "ps-U28"),
+    sources=("cbl-why", "ps-U28"),
     after=("TOR001",),
 )
 

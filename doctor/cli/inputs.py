@@ -48,7 +48,7 @@ def resolve(flags: Mapping[str, Any], config: ConfigFlags, facts_file: Path | No
     """The inputs of a run. Keys of `flags` are fields of Job or RunOptions. Raises UserError."""
     only, skip = flags.get("only", ()), flags.get("skip", ())
     checks = catalog.select(only, skip)
-    file = _read_job_file(config, search=facts_file is None)
+    file = read_job_file(config, search=facts_file is None)
     policy = overrides.resolve(
         () if config.no_ignores else file.ignores,
         file.severity or {},
@@ -84,7 +84,7 @@ def _request_of_saved(
     return merge(flags, variables, file, base, replayed=True), saved
 
 
-def _read_job_file(config: ConfigFlags, *, search: bool) -> JobFile:
+def read_job_file(config: ConfigFlags, *, search: bool) -> JobFile:
     """The job file, read in a thread. `search`: look for one from the working directory up."""
     if config.config and config.no_config:
         raise UserError("--config cannot be combined with --no-config")

@@ -9,12 +9,12 @@ from typing import Any
 
 from doctor.cli.examine import collect_facts, replay
 from doctor.cli.facts_file import STDIN
+from doctor.cli.findings import findings_of
 from doctor.cli.inputs import Inputs, resolve
 from doctor.cli.options import ConfigFlags
 from doctor.facts.facts import Facts
 from doctor.facts.machine import Host
-from doctor.judge import catalog, overrides
-from doctor.judge.engine import examine
+from doctor.judge import overrides
 from doctor.report.report import FailOn, Report
 
 
@@ -45,7 +45,7 @@ def _report(
     host = facts.host.name if isinstance(facts.host, Host) else ""
     today = datetime.date.today()
     # All checks are judged, so that those that are not reported still block others.
-    findings = overrides.apply(examine(catalog.MACHINE_CHECKS, facts), inputs.policy, host, today)
+    findings = overrides.apply(findings_of(facts), inputs.policy, host, today)
     return Report(
         facts,
         tuple(finding for finding in findings if finding.check in inputs.checks),

@@ -10,7 +10,10 @@ from doctor import __version__
 from doctor._util.records import Unknown
 from doctor.checkpoint.records import Checkpoint
 from doctor.facts import migrate
+from doctor.facts.flight_recorder import FlightRecorder
+from doctor.facts.guard import Guarded
 from doctor.facts.load import Attention, Load, Peers, Watched
+from doctor.facts.log import Log
 from doctor.facts.machine import (
     Cuda,
     Driver,
@@ -83,6 +86,11 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     peers: Annotated[
         Peers | Unknown | None, absent("the job has one GPU, or --quick omitted it")
     ] = None
+    guard: Annotated[Guarded | Unknown | None, absent("no training was watched")] = None
+    flight_recorder: Annotated[
+        FlightRecorder | Unknown | None, absent("no flight-recorder dump given")
+    ] = None
+    log: Annotated[Log | Unknown | None, absent("no log was read; doctor triage reads one")] = None
     seconds: float = 0.0
 
     def with_(self, **sections: Any) -> Facts:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Sequence
 
 from doctor._util.errors import UserError
@@ -79,6 +80,17 @@ def find(name: str) -> tuple[Check, ...]:
     key = name.strip().casefold()
     exact = tuple(c for c in CHECKS if key in (n.casefold() for n in names(c)))
     return exact or tuple(c for c in CHECKS if key in document_sections(c))
+
+
+_NAME_LIKE = re.compile(r"[A-Za-z]{3}\d{1,4}|[A-Za-z0-9]+(-[A-Za-z0-9]+)+")
+"""A code or a slug, possibly misspelled."""
+
+
+def is_name(name: str) -> bool:
+    """Whether `lookup` knows the name, or it looks like a misspelled code or slug."""
+    if any(check.family == name.upper() for check in CHECKS) or find(name):
+        return True
+    return bool(_NAME_LIKE.fullmatch(name.strip())) and bool(nearest(name))
 
 
 def lookup(name: str) -> tuple[Check, ...]:

@@ -16,7 +16,7 @@ from doctor.checkpoint.analysis.norms import read_vectors
 from doctor.checkpoint.analysis.tensor_names import is_initialized_to_one
 from doctor.checkpoint.formats.safetensors import read_shard
 from doctor.checkpoint.io.files import LocalDirectory
-from doctor.checkpoint.records import Checkpoint, History, Norm, NormEvidence, Optimizer
+from doctor.checkpoint.records import Checkpoint, History, Norm, NormEvidence, Optimizer, Role
 from doctor.checkpoint.scan import scan
 from doctor.checkpoint.tensors import Tensor
 from doctor.checks.checkpoint import norm_causes as causes
@@ -109,6 +109,29 @@ def test_fp32_weights_that_went_far_would_show_in_the_copy() -> None:
         {"nonzero_moments": 49, "dtypes": {"F32": 49}, "step_max": 20.0}, history=history
     )
     assert verdict.status is Status.WARN
+
+
+@pytest.mark.parametrize("kind", ["SGD with momentum", "Rprop", "Adagrad", "SGD or Muon"])
+def test_steps_that_are_not_as_long_as_the_rate_prove_nothing(kind: str) -> None:
+    """SGD steps by rate times gradient: the rate alone does not tell how far the norms went."""
+    history = History(steps=754, lr_sum=7.5, lr_squares=0.08, covered=754, lr_max=0.01)
+    evidence = {"nonzero_moments": 49, "dtypes": {"F32": 49}}
+    verdict = judge(evidence, optimizer={"kind": kind}, history=history)
+    assert verdict.status is Status.PASS, verdict.summary
+    assert "random walk" not in verdict.summary
+    unmatched = {"matched_by": None, "reason": "its names are not those of the weights"}
+    verdict = judge(unmatched, optimizer={"kind": kind}, history=history)
+    assert verdict.status is Status.WARN
+    assert kind in verdict.summary
+
+
+def test_norms_of_a_base_beside_its_adapters_are_frozen_on_purpose() -> None:
+    lora = Role(name="model.layers.*.q_proj.lora_A.default.weight", dtypes={"F32": 64})
+    verdict = judge({"absent": 49}, roles=(lora,))
+    assert verdict.status is Status.WARN
+    assert "adapters" in verdict.summary
+    assert judge({"absent": 49}).status is Status.FAIL
+    assert judge({"zero_moments": 49}, roles=(lora,)).status is Status.FAIL
 
 
 def test_fp32_files_at_one_with_gradients() -> None:

@@ -153,6 +153,7 @@ def test_json_holds_what_it_promises() -> None:
             "sources",
             "seconds",
             "ignored",
+            "places",
         }
         assert all({"id", "title", "section", "url"} <= set(s) for s in finding["sources"])
         assert bool(finding["fix"]) == (finding["status"] in ("warn", "fail"))

@@ -151,21 +151,34 @@ class Tree:
 
     def weights(self) -> list[Tensor]:
         """The model's tensors, under the names that its state_dict gives them."""
+        return self.weights_and_further()[0]
+
+    def weights_and_further(self) -> tuple[list[Tensor], list[Tensor]]:
+        """The model's tensors, and those of other state_dicts beside them (ema, discriminator)."""
         top = mapping(self.value)
         if attributes(self.value) and not top:
-            return self.tensors(self.value)
+            return self.tensors(self.value), []
         if _is_optimizer(top):
-            return []
+            return [], []
         for key in WEIGHTS:
             inner = top.get(key)
             if is_tensor(inner) or not (mapping(inner) or attributes(inner)):
                 continue
             if tensors := self.tensors(inner):
-                return tensors
+                return tensors, self.tensors(
+                    {
+                        other: top[other]
+                        for other in top
+                        if other != key
+                        and type(other) is str
+                        and not is_tensor(top[other])
+                        and not _is_other_state(other, top[other])
+                    }
+                )
         others = [key for key in top if type(key) is str and _is_other_state(key, top[key])]
         if not others:
-            return self.tensors(self.value)
-        return self.tensors({key: top[key] for key in top if key not in set(others)})
+            return self.tensors(self.value), []
+        return self.tensors({key: top[key] for key in top if key not in set(others)}), []
 
     def optimizers(self) -> list[Any]:
         """The optimizers' state_dicts."""
