@@ -359,6 +359,43 @@ def test_files_beside_the_factory_are_importable_and_main_is_not_run(
     assert smoke_of(record).completed
 
 
+PACKAGED = """
+import argparse
+from .helpers import WIDTH
+parser = argparse.ArgumentParser()
+parser.add_argument("--data", required=True)
+data = parser.parse_args().data
+def make():
+    return Net(), batch(x=torch.ones(4, WIDTH))
+"""
+
+
+@pytest.mark.parametrize("given", [("--data", "corpus"), ()])
+def test_a_file_of_a_package_gets_its_arguments(
+    given: tuple[str, ...], warm: TorchChild, tmp_path: Path
+) -> None:
+    package = tmp_path / f"package{len(given)}"
+    package.mkdir()
+    (package / "__init__.py").touch()
+    (package / "helpers.py").write_text("WIDTH = 8\n", "utf-8")
+    job = job_of(package / "train.py", PACKAGED, arguments=given)
+    record = collect_in(warm, job, "cpu", Chosen("fp32", "here"), lambda stage: None)
+    assert isinstance(record, OwnModel)
+    verdict = completes(record)
+    if given:
+        assert verdict.status is Status.PASS
+    else:
+        assert "argparse did not accept the command line; pass the script's" in verdict.summary
+        assert "the following arguments are required: --data" in (verdict.fix or "")
+
+
+def test_a_module_is_named_with_dots(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "src" / "pkg").mkdir(parents=True)
+    (tmp_path / "src" / "pkg" / "train.py").touch()
+    assert factory_of("pkg.train:make") == ("src/pkg/train.py", "make")
+
+
 def test_secrets_are_removed_from_errors(own: Own) -> None:
     record = own("""
         def make():
