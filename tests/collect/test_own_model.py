@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+import preloaded
 import pytest
 
 from doctor._util.errors import UserError
@@ -71,7 +72,7 @@ Own = Callable[..., OwnModel]
 @pytest.fixture(scope="module")
 def warm() -> Iterator[TorchChild]:
     """One process for the factories that leave it as it was; a new one after a death."""
-    child = TorchChild(Children(), sys.executable)
+    child = TorchChild(Children(), preloaded.python())
     yield child
     child.end()
 
@@ -100,7 +101,8 @@ def own_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Own
     def train(source: str, precision: Precision = "fp32", **fields: Any) -> OwnModel:
         job = job_of(Path("train.py"), source, **fields)
         chosen = Chosen(precision, "here")
-        record = collect_own(children, sys.executable, job, "cpu", chosen, lambda stage: None)
+        python = preloaded.python()
+        record = collect_own(children, python, job, "cpu", chosen, lambda stage: None)
         assert isinstance(record, OwnModel), record
         return record
 
