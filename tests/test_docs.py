@@ -30,7 +30,7 @@ def commands(text: str) -> list[list[str]]:
     """Each command line that begins with `doctor` in a text, without what a shell adds."""
     joined = re.sub(r"\\\n\s*", " ", text)
     matches = re.findall(
-        rf"(?:^|[ /'(`])doctor ((?:{'|'.join(COMMANDS)})\b[^\n#|&;<>`]*)", joined, re.M
+        rf"(?:^|[ /'(`])doctor ((?:{'|'.join(COMMANDS)})(?![\w:-])[^\n#|&;<>`]*)", joined, re.M
     )
     lines = []
     for line in matches:
