@@ -315,8 +315,8 @@ def explain(
     name: Annotated[
         str,
         typer.Argument(
-            help="A code, a slug, a section (P10) or subject of the documents, an error message; "
-            "- for stdin.",
+            help="A code, a slug, a document, a section or subject of it (P10, warmup), or a "
+            "pasted text; - for stdin.",
             autocompletion=options.complete_code,
         ),
     ],
