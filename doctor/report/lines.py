@@ -24,6 +24,7 @@ Detail = Literal["quiet", "normal", "verbose"]
 
 WORDS = {
     Status.PASS: "pass",
+    Status.NOTE: "note",
     Status.WARN: "WARN",
     Status.FAIL: "FAIL",
     Status.SKIP: "skip",
@@ -31,6 +32,7 @@ WORDS = {
 }
 STYLES = {
     Status.PASS: "green",
+    Status.NOTE: "cyan",
     Status.WARN: "yellow",
     Status.FAIL: "bold red",
     Status.SKIP: "dim",

@@ -92,7 +92,7 @@ def _case(suite: ET.Element, finding: Finding, report: Report, number: int) -> N
             ET.SubElement(case, "skipped", message=message)
         case Status.WARN:
             ET.SubElement(case, "system-out").text = f"WARN {text}"
-        case Status.PASS:
+        case Status.PASS | Status.NOTE:
             ET.SubElement(case, "system-out").text = text
 
 

@@ -20,6 +20,7 @@ from doctor.report.report import Outcome, Report
 
 MARKS = {
     Status.PASS: "✅ pass",
+    Status.NOTE: "ℹ️ note",
     Status.WARN: "⚠️ WARN",
     Status.FAIL: "❌ FAIL",
     Status.SKIP: "➖ skip",

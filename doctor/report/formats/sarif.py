@@ -27,7 +27,12 @@ SCHEMA = (
     "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
 )
 TEXT = (".py", ".json", ".toml")
-LEVELS = {Status.FAIL: "error", Status.WARN: "warning", Status.UNKNOWN: "none"}
+LEVELS = {
+    Status.FAIL: "error",
+    Status.WARN: "warning",
+    Status.NOTE: "note",
+    Status.UNKNOWN: "none",
+}
 
 
 def render(report: Report) -> str:

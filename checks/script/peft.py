@@ -1,0 +1,322 @@
+"""Rules on PEFT, gradient checkpointing, device maps and tokenizers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from doctor.checks.script.reading import exclusive
+from doctor.checks.script.rule import Match, Rule
+from doctor.checks.script.training import Training
+from doctor.checks.script.weights import NOT_TRAINED, cast_dtype
+from doctor.facts.script import Call, Value
+from doctor.facts.script_machine import ScriptMachine
+
+ENABLE = ("gradient_checkpointing_enable", "activation_checkpointing_enable")
+SWITCHES = ("gradient_checkpointing", "activation_checkpointing")
+INPUT_GRADIENTS = (
+    *("enable_input_require_grads", "make_inputs_require_grad", "make_inputs_require_grads"),
+    *("prepare_model_for_kbit_training", "prepare_model_for_int8_training"),
+    *("prepare_model_for_training", "prepare_model_for_half_training"),
+)
+
+
+def _is_peft_model(call: Call) -> bool:
+    return call.name.endswith("get_peft_model") and not call.name.startswith("unsloth")
+
+
+def checkpointing_after_peft(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+    wraps = [n for n in reading.methods("get_peft_model") if _is_peft_model(reading.calls[n])]
+    fast = reading.mentions("fastlanguagemodel", "unsloth", "fastmodel")
+    if not wraps or fast or reading.mentions(*INPUT_GRADIENTS, "make_inputs_require_grad"):
+        return
+    severity = "note" if _is_5(machine.transformers) else "fail"
+    enabled = reading.methods(*ENABLE)
+    for number in enabled:
+        call = reading.calls[number]
+        if _not_reentrant(reading, call) or not call.receiver:
+            continue
+        if _wrapped_before(reading, number, wraps) and not _enabled_before(
+            reading, number, wraps, enabled
+        ):
+            message = "gradient checkpointing is enabled after get_peft_model"
+            yield Match(call.span, message, severity)
+    yield from _by_arguments(reading, wraps, enabled, severity)
+
+
+def _wrapped_before(reading: Training, number: int, wraps: list[int]) -> bool:
+    """The object that checkpointing is enabled on came from get_peft_model."""
+    call = reading.calls[number]
+    lineage = reading.lineage(call.receiver, call.scope, number)
+    return any(
+        n in lineage.calls and not exclusive(reading.calls[n].arms, call.arms) for n in wraps
+    )
+
+
+def _enabled_before(
+    reading: Training, number: int, wraps: list[int], enabled: list[int]
+) -> bool:
+    """It was also enabled before, which turns input gradients on."""
+    first = min(n for n in wraps)
+    same = reading.calls[first].scope
+    return any(n < first and reading.calls[n].scope == same for n in enabled if n != number)
+
+
+def _not_reentrant(reading: Training, call: Call) -> bool:
+    values = [*call.args, *call.keywords.values()]
+    for value in values:
+        for option in reading.options(value, call):
+            if option.kind == "dict" and "use_reentrant" in option.keys:
+                item = option.items[option.keys.index("use_reentrant")]
+                return item.literal is not True
+            if option.kind == "call" and reading.calls[option.call].name == "dict":
+                item = reading.calls[option.call].keywords.get("use_reentrant", Value("other"))
+                return item.literal is not True
+            if option.kind in ("name", "other"):
+                return True
+    return False
+
+
+def _by_arguments(
+    reading: Training, wraps: list[int], enabled: list[int], severity: object
+) -> Iterator[Match]:
+    """TrainingArguments(gradient_checkpointing=True) turns it on when the training starts."""
+    trainers = [
+        n for n in reading.trainers
+        if not reading.is_trl(reading.calls[n])
+        and reading.is_transformers_trainer(reading.calls[n])
+    ]
+    if not trainers or any(n < min(wraps) for n in enabled):
+        return
+    for number in reading.arguments:
+        call = reading.calls[number]
+        if not call.method.endswith("TrainingArguments") or _not_reentrant(reading, call):
+            continue
+        value = next(filter(None, (reading.argument(call, key) for key in SWITCHES)), None)
+        if value is None:
+            continue
+        truth = reading.truth(value, call)
+        message = "TrainingArguments enables gradient checkpointing after get_peft_model"
+        if truth is True:
+            yield Match(call.span, message, severity)  # type: ignore[arg-type]
+        elif truth is None:
+            yield Match(call.span, message, undecided="a flag decides it")
+
+
+def _is_5(version: str | None) -> bool:
+    return version is not None and version.partition(".")[0] not in ("0", "1", "2", "3", "4")
+
+
+def fresh_adapter(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+    wraps = {n for n in reading.methods("get_peft_model") if _is_peft_model(reading.calls[n])}
+    if not wraps:
+        return
+    for number in reading.methods("from_pretrained"):
+        call = reading.calls[number]
+        if not call.receiver.rpartition(".")[2].startswith("PeftModel") or not call.args:
+            continue
+        base = reading.argument(call, "model", 0)
+        if base is None or base.kind != "name" or "adapter_name" in call.keywords:
+            continue
+        lineage = reading.lineage(base.name, call.scope, number)
+        merged = [n for n in lineage.calls if reading.calls[n].method == "merge_and_unload"]
+        same = [n for n in lineage.calls if n in wraps and reading.calls[n].scope == call.scope]
+        if same and not merged and not exclusive(reading.calls[same[0]].arms, call.arms):
+            yield Match(call.span, "a saved adapter is loaded onto a model that already has one")
+
+
+def cast_after_peft(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+    wraps = {n for n in reading.methods("get_peft_model") if _is_peft_model(reading.calls[n])}
+    if not wraps or reading.has_master_weights:
+        return
+    for number in reading.methods("half", "bfloat16", "to"):
+        call = reading.calls[number]
+        dtypes = cast_dtype(reading, call)
+        if not call.receiver or not dtypes & {"bf16", "fp16"} or reading.is_evaluation(call):
+            continue
+        lineage = reading.lineage(call.receiver, call.scope, number)
+        last = max(reading.backwards or reading.methods("train") or [number + 1])
+        here = [n for n in lineage.calls if n in wraps]
+        if not here or exclusive(reading.calls[here[0]].arms, call.arms):
+            continue
+        if reading.calls[here[0]].scope == call.scope and number > last:
+            continue
+        message = f"{call.receiver} is cast after get_peft_model: its adapters are cast, too"
+        if dtypes <= {"bf16", "fp16"}:
+            yield Match(call.span, message)
+        else:
+            yield Match(call.span, message, undecided="a flag decides the dtype")
+
+
+def device_map_auto(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+    trained = {n for each in reading.trained for n in each.lineage.calls}
+    names = {each.name.rpartition(".")[2] for each in reading.trained if each.name}
+    ends = _training_ends(reading)
+    for number in reading.loads:
+        call = reading.calls[number]
+        texts = reading.literals(reading.argument(call, "device_map"), call)
+        if "auto" not in texts or reading.is_evaluation(call):
+            continue
+        if not _may_train(reading, number, trained, names, ends):
+            continue
+        message = 'device_map="auto" on the model that trains'
+        if texts == {"auto"}:
+            severity = "fail" if _distributed(reading) else None
+            yield Match(call.span, message, severity)
+        else:
+            yield Match(call.span, message, undecided="a condition decides the device map")
+
+
+def _may_train(
+    reading: Training, number: int, trained: set[int], names: set[str], ends: dict[int, int]
+) -> bool:
+    call = reading.calls[number]
+    if number in trained:
+        return True
+    if number > ends.get(call.scope, len(reading.calls)):
+        return False
+    targets = {target.rpartition(".")[2] for target in call.targets}
+    if any(word in target for target in targets for word in NOT_TRAINED):
+        return False
+    if not targets:
+        return call.scope != 0 and _returned_model(reading, call, names)
+    return bool(targets & (names or {"model"}))
+
+
+def _returned_model(reading: Training, call: Call, names: set[str]) -> bool:
+    function = reading.function(call.scope).name.casefold()
+    return "model" in function and not any(word in function for word in NOT_TRAINED)
+
+
+def _training_ends(reading: Training) -> dict[int, int]:
+    """The last training call of each function: what is loaded later is not for training."""
+    ends: dict[int, int] = {}
+    for number in (*reading.backwards, *reading.methods("train", "fit")):
+        call = reading.calls[number]
+        is_trainer = call.method not in ("train", "fit") or "train" in call.receiver.casefold()
+        if is_trainer:
+            ends[call.scope] = max(ends.get(call.scope, 0), number)
+    return ends
+
+
+def _distributed(reading: Training) -> bool:
+    """All launch lines start several processes."""
+    programs = {launch.program for launch in reading.script.launches}
+    return bool(programs) and programs <= {"torchrun", "accelerate", "deepspeed"} and all(
+        _processes(launch.launcher) > 1 for launch in reading.script.launches
+    )
+
+
+def _processes(launcher: dict[str, str]) -> int:
+    for key in ("nproc_per_node", "nproc-per-node", "num_processes", "num_gpus"):
+        if launcher.get(key, "").isdecimal():
+            return int(launcher[key])
+    return 1
+
+
+def flash_attention(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+    below = machine.capability is not None and machine.capability < (8, 0)
+    missing = machine.flash_attention is False
+    if machine.capability is not None and not below and machine.flash_attention:
+        return
+    severity = "fail" if below or missing else "note"
+    reason = " on a GPU below 8.0" * below or " without flash_attn" * missing
+    message = f"flash_attention_2 without a test or a flag{reason}"
+    for call in reading.calls:
+        if reading.is_flagged(call) or reading.is_evaluation(call):
+            continue
+        for key in ("attn_implementation", "_attn_implementation", "use_flash_attention_2"):
+            value = reading.argument(call, key) if key in call.keywords or call.unpacked else None
+            if value is None:
+                continue
+            found = reading.literals(value, call)
+            if found and found <= {"flash_attention_2", True} and not _default_of(value, reading):
+                yield Match(call.span, message, severity)
+    for function in reading.script.functions:
+        for parameter in function.parameters:
+            if parameter.default is not None and parameter.default.literal == "flash_attention_2":
+                yield Match(function.span, message, severity)
+    for each in reading.script.assignments:
+        if each.target.endswith("_attn_implementation") and not reading.is_flagged(each):
+            if each.value.literal == "flash_attention_2":
+                yield Match(each.span, message, severity)
+
+
+def _default_of(value: Value, reading: Training) -> bool:
+    """The value is a function's parameter, whose default is reported there."""
+    return value.kind == "name" and any(
+        parameter.name == value.name and parameter.default is not None
+        for function in reading.script.functions
+        for parameter in function.parameters
+    )
+
+
+RULES = (
+    Rule(
+        code="SCR121",
+        slug="checkpointing-after-peft",
+        title="Gradient checkpointing is enabled before get_peft_model",
+        severity="fail",
+        find=checkpointing_after_peft,
+        why="With transformers 4.31 to 4.57, reentrant checkpointing enabled after get_peft_model "
+        "raises 'element 0 of tensors does not require grad': the frozen embedding's output needs "
+        "no gradient. Before it, PEFT turns input gradients on.",
+        fires=("checkpointing enabled after get_peft_model, reentrant, without input gradients",),
+        fix='Pass gradient_checkpointing_kwargs={"use_reentrant": False}, call '
+        "model.enable_input_require_grads(), or enable checkpointing before get_peft_model.",
+        sources=("cbl-root", "cbl-fix"),
+        limits="that the installed transformers is below 5, where both orders work.",
+        fixes="safe",
+    ),
+    Rule(
+        code="SCR122",
+        slug="peft-fresh-adapter-over-saved",
+        title="A saved adapter is loaded onto the base model",
+        severity="warn",
+        find=fresh_adapter,
+        why="PeftModel.from_pretrained on the result of get_peft_model nests two adapters: the "
+        "fresh one stays in place under the saved one.",
+        fires=("PeftModel.from_pretrained on an object that get_peft_model returned",),
+        fix="Load the saved adapter onto the base model with is_trainable=True, without "
+        "get_peft_model.",
+        sources=("peft-2115",),
+    ),
+    Rule(
+        code="SCR123",
+        slug="cast-after-peft",
+        title="Adapters keep their dtype",
+        severity="warn",
+        find=cast_after_peft,
+        why="PEFT keeps adapters in fp32 over a half-precision base. A cast of the whole model "
+        "after get_peft_model casts them, too: bf16 loses small updates, fp16 cannot be unscaled.",
+        fires=("half(), bfloat16() or to(dtype) on the result of get_peft_model",),
+        fix="Cast the base model before get_peft_model.",
+        sources=("bts-fix7",),
+    ),
+    Rule(
+        code="SCR124",
+        slug="device-map-auto-training",
+        title="The model that trains is placed by the job, not by device_map=auto",
+        severity="warn",
+        find=device_map_auto,
+        why="With several GPUs visible, device_map=auto splits the layers over them: one GPU "
+        "computes at a time. accelerate refuses it in distributed training.",
+        fires=('device_map="auto" in from_pretrained of the object that trains',),
+        errors=("the same where launch lines start several processes",),
+        fix='Omit device_map, or use device_map={"": local_rank} for quantized models.',
+        sources=("bts-fix5",),
+    ),
+    Rule(
+        code="SCR125",
+        slug="flash-attention-unguarded",
+        title="flash_attention_2 is chosen where it can run",
+        severity="note",
+        find=flash_attention,
+        why="flash_attention_2 needs the package flash_attn and a GPU of compute capability 8.0 "
+        "or later; elsewhere loading the model raises.",
+        fires=("a literal flash_attention_2 that no flag or test decides",),
+        errors=("the same on a machine where it cannot run",),
+        fix='Use attn_implementation="sdpa", or choose by transformers.utils.'
+        "is_flash_attn_2_available() and the capability.",
+        sources=("bts-fast",),
+    ),
+)
