@@ -52,7 +52,7 @@ def _is_fallback(reading: Training, arms: Arms) -> bool:
         if each.kind == "try":
             return True
         if each.test is not None and any(
-            word in each.test.text.casefold() for word in ("version", "hasattr", "torch_2", "_ge_")
+            word in each.test.text.casefold() for word in ("version", "hasattr", "torch_", "greater")
         ):
             return True
     return False

@@ -106,6 +106,23 @@ def report(
 
 
 @app.command()
+@grouped
+def lint(
+    flags: options.LintFlags,
+    selection: options.SelectionFlags,
+    paths: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[PATH]...", help="Files and directories; - for stdin. Default: ."),
+    ] = None,
+    facts: options.FactsFile = None,
+) -> int:
+    """Examine training scripts, notebooks and configurations. Executes nothing."""
+    from doctor.cli import lint_command
+
+    return lint_command.lint(tuple(paths or ()), flags, selection, facts)
+
+
+@app.command()
 def scan(
     path: Annotated[
         str,
