@@ -182,6 +182,31 @@ def backward_unscaled(reading: Training, machine: ScriptMachine) -> Iterator[Mat
             continue
         span = reading.calls[before[-1]].span
         yield Match(span, f"backward() of an unscaled loss before {scaler}.step()")
+    yield from _mixed(reading)
+
+
+def _mixed(reading: Training) -> Iterator[Match]:
+    """A plain backward that adds to scaled gradients of the same step."""
+    for scaled, scaler in amp.scaled_backwards(reading):
+        call = reading.calls[scaled]
+        if amp.is_off(reading, scaler, call.scope) is True:
+            continue
+        step = next((n for n in amp.on_scaler(reading, call.scope, scaler, "step") if n > scaled),
+                    None)
+        if step is None:
+            continue
+        for number in reading.methods("backward"):
+            plain = reading.calls[number]
+            if not scaled < number < step or plain.scope != call.scope:
+                continue
+            if amp.scale_of(reading, plain, number) is not None or plain.receiver == "":
+                continue
+            if "loss" not in plain.receiver.casefold() or plain.loops != call.loops:
+                continue
+            between = [n for n in reading.methods("zero_grad") if scaled < n < number]
+            if not between and amp.same_path(reading, scaled, number, step):
+                message = f"{plain.receiver}.backward() adds unscaled gradients to scaled ones"
+                yield Match(plain.span, message)
 
 
 def unscale_twice(reading: Training, machine: ScriptMachine) -> Iterator[Match]:

@@ -149,7 +149,7 @@ def anomaly_detection(reading: Training, machine: ScriptMachine) -> Iterator[Mat
         return
     for number in reading.methods("set_detect_anomaly", "detect_anomaly"):
         call = reading.calls[number]
-        if not call.name.startswith("torch.") or reading.is_flagged(call):
+        if not call.name.startswith("torch.") or reading.is_conditional(call):
             continue
         position = 0 if call.method == "set_detect_anomaly" else None
         value = reading.argument(call, "mode", position)

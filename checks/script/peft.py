@@ -12,6 +12,7 @@ from doctor.facts.script import Call, Value
 from doctor.facts.script_machine import ScriptMachine
 
 ENABLE = ("gradient_checkpointing_enable", "activation_checkpointing_enable")
+ATTENTION_WORDS = ("flash", "attn", "attention", "fa2", "capab", "ampere")
 SWITCHES = ("gradient_checkpointing", "activation_checkpointing")
 INPUT_GRADIENTS = (
     *("enable_input_require_grads", "make_inputs_require_grad", "make_inputs_require_grads"),
@@ -27,6 +28,8 @@ def _is_peft_model(call: Call) -> bool:
 def checkpointing_after_peft(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
     wraps = [n for n in reading.methods("get_peft_model") if _is_peft_model(reading.calls[n])]
     fast = reading.mentions("fastlanguagemodel", "unsloth", "fastmodel")
+    if any(reading.is_trl(reading.calls[n]) for n in reading.trainers):
+        return
     if not wraps or fast or reading.mentions(*INPUT_GRADIENTS, "make_inputs_require_grad"):
         return
     severity = "note" if _is_5(machine.transformers) else "fail"
@@ -136,7 +139,8 @@ def cast_after_peft(reading: Training, machine: ScriptMachine) -> Iterator[Match
         lineage = reading.lineage(call.receiver, call.scope, number)
         last = max(reading.backwards or reading.methods("train") or [number + 1])
         here = [n for n in lineage.calls if n in wraps]
-        if not here or exclusive(reading.calls[here[0]].arms, call.arms):
+        if not here or (reading.calls[here[0]].scope == call.scope and exclusive(reading.calls[here[0]].arms, call.arms
+        )):
             continue
         if reading.calls[here[0]].scope == call.scope and number > last:
             continue
@@ -145,6 +149,25 @@ def cast_after_peft(reading: Training, machine: ScriptMachine) -> Iterator[Match
             yield Match(call.span, message)
         else:
             yield Match(call.span, message, undecided="a flag decides the dtype")
+    yield from _adapter_casts(reading, wraps)
+
+
+def _adapter_casts(reading: Training, wraps: set[int]) -> Iterator[Match]:
+    """param.data = param.data.to(bfloat16) for the parameters of a PEFT model."""
+    for each in reading.script.assignments:
+        if each.value.kind != "call" or not each.target.endswith(".data") or not each.loops:
+            continue
+        call = reading.calls[each.value.call]
+        iterable = reading.script.loops[each.loops[-1]].iterable
+        if not cast_dtype(reading, call) & {"bf16", "fp16"} or iterable is None:
+            continue
+        owners = [reading.calls[n] for n in iterable.calls
+                  if reading.calls[n].method in ("named_parameters", "parameters")]
+        for owner in owners:
+            lineage = reading.lineage(owner.receiver, each.scope, each.position - 1)
+            tests = " ".join(test.text for test in reading.tests(each))
+            if wraps & set(lineage.calls) and ("lora" in tests or "requires_grad" in tests):
+                yield Match(call.span, "the adapters of a PEFT model are cast")
 
 
 def device_map_auto(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
@@ -222,7 +245,7 @@ def flash_attention(reading: Training, machine: ScriptMachine) -> Iterator[Match
     reason = " on a GPU below 8.0" * below or " without flash_attn" * missing
     message = f"flash_attention_2 without a test or a flag{reason}"
     for call in reading.calls:
-        if reading.is_flagged(call) or reading.is_evaluation(call):
+        if reading.is_flagged(call, *ATTENTION_WORDS) or reading.is_evaluation(call):
             continue
         for key in ("attn_implementation", "_attn_implementation", "use_flash_attention_2"):
             value = reading.argument(call, key) if key in call.keywords or call.unpacked else None

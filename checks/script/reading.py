@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from functools import cached_property
@@ -159,7 +160,10 @@ class Reading:
     def _item(self, dictionary: str, key: str, call: Call) -> Value | None:
         """What `dictionary[key] = value` assigned last."""
         found = self.assigned.get(self.key(f"{dictionary}[{key}]", call.scope), ())
-        return found[-1].value if found else None
+        found = [each for each in found if not exclusive(each.arms, call.arms)]
+        if len(found) == 1 or (found and not found[-1].arms):
+            return found[-1].value
+        return Value("choice", items=tuple(each.value for each in found)) if found else None
 
     def unpacks_unknown(self, call: Call) -> bool:
         """Whether arguments come from a dictionary that this file does not write out."""
@@ -186,7 +190,8 @@ class Reading:
         if value is None:
             return
         if value.kind == "choice" and depth:
-            for item in value.items:
+            items = value.items[:1] if self._asks_for_cuda(value.text, scope) else value.items
+            for item in items:
                 yield from self._options(item, scope, position, arms, depth - 1)
         elif value.kind in ("name", "item") and value.name and depth:
             yield from self._named(value, scope, position, arms, depth)
@@ -194,6 +199,15 @@ class Reading:
             yield from self._returned(value, depth)
         else:
             yield value
+
+    def _asks_for_cuda(self, text: str, scope: int) -> bool:
+        """A test for a GPU, also by a name that holds its result."""
+        if _asks_for_cuda(text):
+            return True
+        found = self.assigned.get(self.key(text, scope), ()) if text.isidentifier() else ()
+        return len(found) == 1 and self._truth(found[0].value) is True and (
+            found[0].value.kind == "call"
+        )
 
     def _named(
         self, value: Value, scope: int, position: int, arms: Arms, depth: int
@@ -282,8 +296,9 @@ class Reading:
         values = {self._truth(option) for option in self.options(value, call)}
         return values.pop() if len(values) == 1 else None
 
-    @staticmethod
-    def _truth(value: Value) -> bool | None:
+    def _truth(self, value: Value) -> bool | None:
+        if value.kind == "call" and self.calls[value.call].name == "torch.cuda.is_available":
+            return True
         return bool(value.literal) if value.kind == "literal" else None
 
     def literals(self, value: Value | None, call: Call) -> set[object]:
@@ -313,15 +328,34 @@ class Reading:
 
     # Structure
 
-    def is_flagged(self, call: Call | Assignment) -> bool:
-        """Whether a condition decides if it runs; `if __name__ == "__main__"` is none."""
-        return any(self.decides(branch) for branch, _ in call.arms)
+    def is_conditional(self, call: Call | Assignment) -> bool:
+        """Whether any condition decides if it runs, a constant of the file included."""
+        return any(
+            branch.kind != "try" and (branch.test is None or "__name__" not in branch.test.names)
+            for branch in (self.script.branches[number] for number, _ in call.arms)
+        )
 
-    def decides(self, branch: int) -> bool:
+    def is_flagged(self, call: Call | Assignment, *words: str) -> bool:
+        """Whether a condition decides if it runs, one that has such a word where words are given.
+
+        `if __name__ == "__main__"`, a constant of the file and a test for CUDA decide nothing.
+        """
+        return any(self.decides(branch, words) for branch, _ in call.arms)
+
+    def decides(self, branch: int, words: tuple[str, ...] = ()) -> bool:
         test = self.script.branches[branch].test
         if self.script.branches[branch].kind != "if" or test is None:
             return self.script.branches[branch].kind == "match"
-        return "__name__" not in test.names and test.kind != "literal"
+        if "__name__" in test.names or test.kind == "literal" or _asks_for_cuda(test.text):
+            return False
+        if words and not any(word in test.text.casefold() for word in words):
+            return False
+        return not (test.kind == "name" and self._is_constant(test.name))
+
+    def _is_constant(self, name: str) -> bool:
+        """A name of the module that is assigned literals only."""
+        found = self.assigned.get((0, name), ())
+        return bool(found) and all(each.value.kind == "literal" for each in found)
 
     def tests(self, call: Call | Assignment) -> Iterator[Value]:
         """The conditions around."""
@@ -352,6 +386,15 @@ class Reading:
     def _lower(self) -> frozenset[str]:
         return frozenset(name.casefold() for name in self.script.identifiers)
 
+    @functools.cache  # noqa: B019 - a reading lives as long as its file is judged
+    def uses(self, prefix: str) -> list[Arms]:
+        """Arms of each import, reference and call of names with this prefix."""
+        return [
+            each.arms
+            for each in (*self.script.imports, *self.script.references, *self.calls)
+            if each.name.startswith(prefix)
+        ]
+
     def imports_from(self, *packages: str) -> bool:
         """Whether something of these packages is imported."""
         return any(
@@ -359,6 +402,11 @@ class Reading:
             for each in self.script.imports
             for package in packages
         )
+
+
+def _asks_for_cuda(text: str) -> bool:
+    """A test for a GPU: on the machines that matter here it holds."""
+    return text.strip() in ("torch.cuda.is_available()", 'device == "cuda"', "device == 'cuda'")
 
 
 def flatten(values: Iterable[Value]) -> Iterator[Value]:

@@ -94,11 +94,12 @@ def tokens_without_resize(reading: Training, machine: ScriptMachine) -> Iterator
             ("tokenizer", "tok", "tokeniser")
         ):
             continue
-        if reading.is_flagged(call) and "pad_token" not in call.keywords and len(added) > 9:
-            continue
         shown = ", ".join(sorted(added)[:3])
         message = f"{shown} may be new tokens, and the embeddings are not resized"
-        if any(_is_reserved(token) for token in added):
+        if reading.is_flagged(call) and "pad" not in message.casefold():
+            reason = "a condition decides whether the vocabulary has them"
+            yield Match(call.span, message, undecided=reason)
+        elif any(_is_reserved(token) for token in added):
             reason = "the vocabulary may already contain them"
             yield Match(call.span, message, undecided=reason)
         else:
@@ -144,8 +145,10 @@ def resize_after_peft(reading: Training, machine: ScriptMachine) -> Iterator[Mat
         lineage = reading.lineage(call.receiver, call.scope, number)
         for wrap in lineage.calls:
             made = reading.calls[wrap]
-            if made.method in PEFT and "prepare" not in made.method and wrap < number:
-                if made.scope == call.scope and not exclusive(made.arms, call.arms):
+            if call.receiver.startswith("self.") and made.scope != call.scope:
+                continue
+            if made.method in PEFT and "prepare" not in made.method:
+                if made.scope != call.scope or not exclusive(made.arms, call.arms):
                     message = "embeddings are resized after PEFT: new rows neither train nor save"
                     yield Match(call.span, message)
 
@@ -162,7 +165,7 @@ def compile_unconditional(reading: Training, machine: ScriptMachine) -> Iterator
     trained = {key for each in reading.trained for key in each.lineage.names}
     for number in reading.methods("compile"):
         call = reading.calls[number]
-        if call.name != "torch.compile" or not call.args or reading.is_flagged(call):
+        if call.name != "torch.compile" or not call.args or reading.is_conditional(call):
             continue
         if any(key in call.keywords for key in ("disable",)) or reading.is_evaluation(call):
             continue

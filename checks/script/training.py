@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from doctor.checks.script.reading import Reading, exclusive, within
-from doctor.facts.script import Call, Script, Value
+from doctor.facts.script import Assignment, Call, Script, Value
 
 PARAMETERS = {"parameters", "named_parameters", "trainable_parameters"}
 OPTIMIZERS = {
@@ -107,9 +107,14 @@ class Training(Reading):
         return [
             number
             for number, call in enumerate(self.calls)
-            if call.method.endswith("Trainer") and call.method[:1].isupper()
-            and call.receiver not in ("super()",) and not call.statement
+            if self._is_trainer(call)
         ]
+
+    def _is_trainer(self, call: Call) -> bool:
+        if not call.method[:1].isupper() or call.statement:
+            return False
+        named = call.method.endswith("Trainer") or call.name in self.trainer_classes
+        return named or {"model", "args", "train_dataset"} <= call.keywords.keys()
 
     @cached_property
     def fits(self) -> list[int]:
@@ -158,6 +163,11 @@ class Training(Reading):
             for name in dict.fromkeys(self._parameter_owners(call, number)):
                 lineage = self.lineage(name, call.scope, number)
                 found.append(Trained(number, name, lineage, False))
+        for number in self.methods("configure_optimizers"):
+            call = self.calls[number]
+            if call.receiver and call.receiver != "self":
+                lineage = self.lineage(call.receiver, call.scope, number)
+                found.append(Trained(number, call.receiver, lineage, False))
         for number in self.trainers:
             call = self.calls[number]
             value = self.argument(call, "model", 0)
@@ -265,6 +275,18 @@ class Training(Reading):
                 self._follow_return(each, value, function, trail, depth)
         elif call.method in WRAPPERS:
             self._follow_wrapped(call, number, value, trail, depth)
+        elif call.name in self.modules:
+            for part in (*call.args, *call.keywords.values()):
+                if part.kind == "name":
+                    self._follow(part, call.scope, number, trail, depth - 1)
+
+    @cached_property
+    def modules(self) -> set[str]:
+        """Classes of this file that are modules: what they are made of trains with them."""
+        return {
+            each.name for each in self.script.classes
+            if any(base.rpartition(".")[2].endswith(("Module", "Model")) for base in each.bases)
+        }
 
     def _follow_return(
         self, returned: Value, value: Value, function: int, trail: _Trail, depth: int
@@ -342,15 +364,22 @@ class Training(Reading):
                    for n in lineage.calls)
 
     def is_frozen(self, lineage: Lineage) -> bool:
-        """Some of its parameters are frozen."""
+        """It is frozen as a whole: what trains was added to it."""
         if any(
             self.truth(self.argument(self.calls[n], "requires_grad", 0), self.calls[n]) is not True
             for n in self.on_object(lineage, "requires_grad_")
         ):
             return True
-        return any(
-            each.target.endswith(".requires_grad") for each in self.script.assignments
-        ) or self.mentions("freeze")
+        return any(self._freezes(each) for each in self.script.assignments)
+
+    def _freezes(self, each: Assignment) -> bool:
+        """param.requires_grad = False for all parameters, in code that something calls."""
+        if not each.target.endswith(".requires_grad") or each.value.literal is not False:
+            return False
+        function = self.function(each.scope)
+        called = not each.scope or function.owner or self.call_sites.get(each.scope)
+        inner = [branch for branch, _ in each.arms if self.script.branches[branch].kind == "if"]
+        return bool(called) and not (inner and each.loops)
 
     def quantized(self, call: Call) -> bool:
         return any(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from doctor.checks.script.reading import exclusive
 from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.training import Training
 from doctor.facts.script import Arms, Comparison, Value
@@ -21,16 +22,18 @@ def deprecated_amp(reading: Training, machine: ScriptMachine) -> Iterator[Match]
     imported = set()
     for each in reading.script.imports:
         name = _deprecated(each.name)
-        if not name or _is_fallback(reading, each.arms):
+        if not name or _is_fallback(reading, each.arms, each.name.rpartition(".")[2]):
             continue
         imported.add(each.name)
         yield Match(each.span, f"{name} is deprecated; torch.amp has it")
     for call in reading.calls:
-        if _is_dotted(reading, call.name, imported) and not _is_fallback(reading, call.arms):
+        if _is_dotted(reading, call.name, imported) and not _is_fallback(
+            reading, call.arms, call.method
+        ):
             yield Match(call.name_span, f"{call.name} is deprecated; torch.amp has it")
     for reference in reading.script.references:
         if _is_dotted(reading, reference.name, imported) and not _is_fallback(
-            reading, reference.arms
+            reading, reference.arms, reference.name.rpartition(".")[2]
         ):
             message = f"{reference.name} is deprecated; torch.amp has it"
             yield Match(reference.span, message)
@@ -45,17 +48,12 @@ def _is_dotted(reading: Training, name: str, imported: set[str]) -> bool:
     return bool(_deprecated(name)) and name not in {each.name for each in reading.script.imports}
 
 
-def _is_fallback(reading: Training, arms: Arms) -> bool:
-    """In a try statement or under a condition on versions: for older torch."""
-    for branch, _ in arms:
-        each = reading.script.branches[branch]
-        if each.kind == "try":
-            return True
-        if each.test is not None and any(
-            word in each.test.text.casefold() for word in ("version", "hasattr", "torch_", "greater")
-        ):
-            return True
-    return False
+def _is_fallback(reading: Training, arms: Arms, name: str) -> bool:
+    """Another arm of the same condition or try statement uses torch.amp: this is for older torch."""
+    branches = {branch for branch, _ in arms}
+    if not branches:
+        return False
+    return any(exclusive(arms, other) for other in reading.uses("torch.amp."))
 
 
 ORDER = ("<", "<=", ">", ">=")
@@ -130,6 +128,13 @@ def _sliced(reading: Training, value: Value, at: Comparison, depth: int) -> str:
     return "text" if inner in ("text", "torch") else ""
 
 
+def _is_part(reading: Training, value: Value) -> bool:
+    """One part of a split: float("2") of "2.10" is right."""
+    return value.kind == "item" and value.items[0].kind == "call" and (
+        "split" in reading.calls[value.items[0].call].method
+    )
+
+
 def _of_call(reading: Training, value: Value, at: Comparison, depth: int) -> str:
     call = reading.calls[value.call]
     if call.method in ("version", "get_version") and call.name.startswith(
@@ -138,9 +143,11 @@ def _of_call(reading: Training, value: Value, at: Comparison, depth: int) -> str
         return "text"
     if call.name in ("str", "float") and len(call.args) == 1:
         inner = _version_kind(reading, call.args[0], at, depth - 1)
-        if inner in ("text", "torch"):
-            return "float" if call.name == "float" else "text"
-        return ""
+        if inner not in ("text", "torch"):
+            return ""
+        if call.name == "float":
+            return "" if _is_part(reading, call.args[0]) else "float"
+        return "text"
     if call.method in ("split", "partition", "rsplit", "strip", "replace", "rstrip"):
         base = (
             Value("call", call=call.receiver_call) if call.receiver_call >= 0

@@ -12,13 +12,13 @@ from doctor.facts.script import Call
 from doctor.facts.script_machine import ScriptMachine
 
 HALVES = {"bf16", "fp16"}
+PRECISION_WORDS = ("bf16", "fp16", "float16", "half", "amp", "precision", "dtype", "mixed", "capab")
 CASTS = ("half", "bfloat16", "to", "type")
 BACK = ("float",)
 NOT_TRAINED = ("ref", "reward", "teacher", "embed", "judge", "draft", "critic_ref", "vae", "text_enc")
 TESTS = (
     *("get_device_capability", "is_bf16_supported", "is_bf16_available", "is_bfloat16_supported"),
-    *("get_device_properties", "is_torch_bf16_available", "is_torch_bf16_gpu_available"),
-    *("is_torch_bf16_cpu_available", "get_device_name", "is_ampere"),
+    *("is_torch_bf16_available", "is_torch_bf16_gpu_available", "is_ampere"),
 )
 
 
@@ -139,7 +139,11 @@ def half_weights(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
 def _undecided(reading: Training, trained: Trained, dtypes: set[str]) -> str:
     if not dtypes <= HALVES:
         return "a flag decides the dtype"
-    if reading.parses_arguments and trained.trainer:
+    if reading.mentions("freeze"):
+        return "a part of the model may be frozen"
+    if "fp16" not in dtypes and reading.mentions("fsdp", "fullysharded"):
+        return "FSDP may keep fp32 copies"
+    if "fp16" not in dtypes and reading.parses_arguments and trained.trainer:
         return "DeepSpeed or FSDP of the command line may keep fp32 copies"
     if has_adapters(reading):
         return "the file can also train adapters"
@@ -216,7 +220,7 @@ def has_capability_test(reading: Training) -> bool:
     return bool(reading.methods(*TESTS)) or reading.mentions(
         "bf16_supported", "bfloat16_supported", "support_bf16", "supports_bf16", "is_ampere",
         "bf16_ready", "has_bf16",
-    )
+    ) or (bool(reading.methods("get_device_properties")) and reading.mentions("major"))
 
 
 def bf16_unchecked(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
@@ -225,8 +229,8 @@ def bf16_unchecked(reading: Training, machine: ScriptMachine) -> Iterator[Match]
     below = machine.capability is not None and machine.capability < (8, 0)
     if machine.capability is not None and not below:
         return
-    for call, what in _bf16_literals(reading):
-        if reading.is_flagged(call) or reading.is_evaluation(call):
+    for call, what in _bf16_literals(reading, by_name=below):
+        if reading.is_flagged(call, *PRECISION_WORDS) or reading.is_evaluation(call):
             continue
         message = f"{what} requires a GPU of compute capability 8.0 or later"
         if below and machine.capability:
@@ -234,7 +238,8 @@ def bf16_unchecked(reading: Training, machine: ScriptMachine) -> Iterator[Match]
         yield Match(call.span, message, "fail" if below else "note")
 
 
-def _bf16_literals(reading: Training) -> Iterator[tuple[Call, str]]:
+def _bf16_literals(reading: Training, by_name: bool) -> Iterator[tuple[Call, str]]:
+    """Literal dtypes and bf16=True; `by_name`: also "bf16-mixed" and bfloat16()."""
     for number in amp.autocasts(reading):
         call = reading.calls[number]
         if amp.autocast_dtypes(reading, call) == {"bf16"}:
@@ -246,9 +251,9 @@ def _bf16_literals(reading: Training) -> Iterator[tuple[Call, str]]:
     for number in reading.arguments:
         call = reading.calls[number]
         value = reading.argument(call, "bf16")
-        if value is not None and value.kind == "literal" and value.literal is True:
+        if value is not None and reading.truth(value, call):
             yield call, "bf16=True"
-    for number in reading.methods("Accelerator", "Trainer", "Fabric"):
+    for number in reading.methods("Accelerator", "Trainer", "Fabric") if by_name else ():
         call = reading.calls[number]
         for key in ("mixed_precision", "precision"):
             texts = reading.literals(reading.argument(call, key), call)
@@ -256,8 +261,9 @@ def _bf16_literals(reading: Training) -> Iterator[tuple[Call, str]]:
                 yield call, f"{key} bf16"
     for trained in reading.trained:
         for number in _casts(reading, trained):
-            if cast_dtype(reading, reading.calls[number]) == {"bf16"}:
-                yield reading.calls[number], "a cast to bf16"
+            call = reading.calls[number]
+            if cast_dtype(reading, call) == {"bf16"} and (by_name or call.method == "to"):
+                yield call, "a cast to bf16"
 
 
 def emulated_check(reading: Training, machine: ScriptMachine) -> Iterator[Match]:

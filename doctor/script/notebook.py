@@ -77,12 +77,34 @@ def _python(text: str) -> list[str]:
     lines = text.replace("\r\n", "\n").replace("\r", "\n").replace("\0", "").split("\n")
     if lines and NOT_PYTHON.match(lines[0]):
         return ["#"] * len(lines)
-    return [_line(line) for line in lines]
+    return _dedented(_without_magics(lines))
+
+
+def _dedented(lines: list[str]) -> list[str]:
+    """IPython takes the indent of the first line from all lines."""
+    first = next((line for line in lines if line.strip() and line.lstrip()[:1] != "#"), "")
+    indent = first[: len(first) - len(first.lstrip())]
+    return [line.removeprefix(indent) for line in lines] if indent else lines
+
+
+def _without_magics(lines: list[str]) -> list[str]:
+    """Magics and shell commands, which a backslash continues, as pass."""
+    result: list[str] = []
+    continued = False
+    for line in lines:
+        magic = continued or (MAGIC.match(line) is not None and not _within_string(result))
+        result.append(("#" if continued else _line(line)) if magic else line)
+        continued = magic and line.rstrip().endswith("\\")
+    return result
+
+
+def _within_string(lines: list[str]) -> bool:
+    """Whether an odd number of triple quotes came before: a line of text, not a magic."""
+    text = "\n".join(lines)
+    return bool((text.count('"""') + text.count("'''")) % 2)
 
 
 def _line(line: str) -> str:
-    if not MAGIC.match(line):
-        return line
     indent = line[: len(line) - len(line.lstrip())]
     return f"{indent}pass"
 

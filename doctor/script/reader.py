@@ -122,9 +122,7 @@ class Walk:
         leaves = [bool(part) and isinstance(part[-1], EXITS) for part in _arms_of(statement)]
         if leaves[0] == leaves[1]:
             return ()
-        branch, flipped = self._branch(statement.test)
-        arm = 1 if leaves[0] else 0
-        return ((branch, arm ^ flipped),)
+        return self._implied(statement.test, not leaves[0])
 
     def _branch(self, test: ast.expr, value: Value | None = None) -> tuple[int, int]:
         """The branch of a test and whether it is negated; equal tests of a scope are one branch."""
@@ -150,21 +148,33 @@ class Walk:
 
     def _if(self, node: ast.If) -> None:
         arms = self._arms
-        depth = 0
+        outer = arms
         while True:
             value = self._test(node.test)
-            branch, flipped = self._branch(node.test, value)
-            self._arms = (*arms, (branch, flipped))
+            self._arms = (*arms, *self._implied(node.test, True, value))
             self._block(node.body)
-            arms = (*arms, (branch, 1 - flipped))
+            arms = (*arms, *self._implied(node.test, False, value))
             self._arms = arms
-            depth += 1
             if len(node.orelse) == 1 and isinstance(node.orelse[0], ast.If):
                 node = node.orelse[0]
                 continue
             self._block(node.orelse)
-            self._arms = arms[: len(arms) - depth]
+            self._arms = outer
             return
+
+    def _implied(self, test: ast.expr, holds: bool, value: Value | None = None) -> Arms:
+        """The arms that follow where a test holds or not: also those of its parts.
+
+        Where `a and not b` holds, so does a and b does not; where `a or b` does not, neither does.
+        """
+        branch, flipped = self._branch(test, value)
+        arms: Arms = ((branch, flipped ^ (not holds)),)
+        while isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
+            test, holds = test.operand, not holds
+        if isinstance(test, ast.BoolOp) and isinstance(test.op, ast.And) == holds:
+            for part in test.values:
+                arms += self._implied(part, holds)
+        return arms
 
     def _test(self, node: ast.expr) -> Value:
         """The value of a condition, always of kind test unless it is a literal or a name."""
@@ -461,11 +471,10 @@ class Walk:
 
     def _conditional(self, node: ast.IfExp) -> Value:
         test = self._test(node.test)
-        branch, flipped = self._branch(node.test, test)
         arms = self._arms
-        self._arms = (*arms, (branch, flipped))
+        self._arms = (*arms, *self._implied(node.test, True, test))
         body = self._value(node.body)
-        self._arms = (*arms, (branch, 1 - flipped))
+        self._arms = (*arms, *self._implied(node.test, False, test))
         orelse = self._value(node.orelse)
         self._arms = arms
         return _gather("choice", [body, orelse], extra=[test], text=test.text)
