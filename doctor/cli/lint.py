@@ -124,6 +124,8 @@ class Lint:
     files: int
     linter: Linter
     paths: tuple[str, ...] = ()
+    data: bytes | None = None
+    """What stdin held."""
 
 
 def run_lint(
@@ -148,7 +150,7 @@ def run_lint(
     facts = _facts(saved, files, time.monotonic() - began)
     notes = (*file.notes, *files.notes)
     report = Report(facts, findings, options.fail_on, config=file.path, notes=notes)
-    return Lint(report, len(files.scripts), linter, files.scripts)
+    return Lint(report, len(files.scripts), linter, files.scripts, data)
 
 
 def _files(options: LintOptions) -> tuple[Files, bytes | None]:
