@@ -119,7 +119,10 @@ def lint(
     """Examine training scripts, notebooks and configurations. Executes nothing."""
     from doctor.cli import lint_command
 
-    return lint_command.lint(tuple(paths or ()), flags, selection, facts)
+    request = lint_command.LintRequest(
+        **given(flags, selection), paths=tuple(paths or ()), facts=facts
+    )
+    return lint_command.lint(request)
 
 
 @app.command()

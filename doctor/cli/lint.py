@@ -9,30 +9,29 @@ import time
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 from doctor._util.errors import UserError
-from doctor._util.records import Unknown
 from doctor._util.units import printable
 from doctor.checks.script import CHECKS
+from doctor.checks.script.names import codes_of, select
 from doctor.checks.script.lint import Hit, lint
 from doctor.checks.script.rule import RANK, STATUSES, Rule
 from doctor.checks.script.table import BY_CODE, RULES
-from doctor.facts.facts import Facts
 from doctor.facts.script import Launch, Script
 from doctor.facts.script_machine import ScriptMachine
-from doctor.job.file.config import JobFile
 from doctor.job.file.lint import LintTable
-from doctor.job.job import Job
-from doctor.job.run_options import RunOptions
-from doctor.judge import catalog
 from doctor.judge.check import Check, Finding, Status, Verdict
 from doctor.judge.place import Place
-from doctor.report.report import FailOn, Report
 from doctor.script.discover import Files, discover, excluded, read
 from doctor.script.launch import bind, read_launches
-from doctor.script.read import LIMIT, read_script, unreadable
+from doctor.script.read import read_script, unreadable
 from doctor.script.requirements import Requirements
+from doctor.script.text import LIMIT
+
+if TYPE_CHECKING:
+    from doctor.facts.facts import Facts
+    from doctor.report.report import FailOn, Report
 
 STDIN = "-"
 MANY = 400
@@ -118,27 +117,43 @@ def _lines(script: Script, data: bytes) -> dict[tuple[int, int], str]:
 
 @dataclass(frozen=True, slots=True)
 class Lint:
-    """The result: a report, and how many files were read."""
+    """The result: findings by check, and what was read."""
 
-    report: Report
-    files: int
+    findings: tuple[Finding, ...]
+    options: LintOptions
     linter: Linter
     paths: tuple[str, ...] = ()
+    """The files, of which those that no rule reads are no scripts."""
     data: bytes | None = None
     """What stdin held."""
+    notes: tuple[str, ...] = ()
+    seconds: float = 0.0
+
+    @property
+    def exit_code(self) -> int:
+        """1 if something is at or above --fail-on."""
+        gates = {"fail": (Status.FAIL,), "warn": (Status.FAIL, Status.WARN), "never": ()}
+        gate = gates[self.options.fail_on]
+        return int(any(f.status in gate and not f.ignored for f in self.findings))
+
+    def report(self, saved: Facts | None, config: str) -> Report:
+        """The same as every command reports it."""
+        from doctor.cli.lint_report import report
+
+        return report(self, saved, config)
 
 
 def run_lint(
-    options: LintOptions, file: JobFile, saved: Facts | None = None
+    options: LintOptions, machine: ScriptMachine | None = None, notes: tuple[str, ...] = ()
 ) -> Lint:
     """Lint everything that the options name. Raises UserError."""
     began = time.monotonic()
-    checks = catalog.select(options.only, options.skip, CHECKS)
+    checks = select(options.only, options.skip)
     files, data = _files(options)
     linter = Linter(
-        saved.script_machine if saved is not None else ScriptMachine(),
+        machine or ScriptMachine(),
         _codes(checks, options.table.ignore),
-        tuple((p, _resolve(c)) for p, c in options.table.per_file_ignores.items()),
+        tuple((p, codes_of(c)) for p, c in options.table.per_file_ignores.items()),
         _launches(files.launchers),
     )
     hits = (
@@ -147,10 +162,10 @@ def run_lint(
         else _all(linter, files.scripts, options.processes)
     )
     findings = tuple(_findings(hits, checks))
-    facts = _facts(saved, files, time.monotonic() - began)
-    notes = (*file.notes, *files.notes)
-    report = Report(facts, findings, options.fail_on, config=file.path, notes=notes)
-    return Lint(report, len(files.scripts), linter, files.scripts, data)
+    seconds = time.monotonic() - began
+    return Lint(
+        findings, options, linter, files.scripts, data, (*notes, *files.notes), seconds
+    )
 
 
 def _files(options: LintOptions) -> tuple[Files, bytes | None]:
@@ -165,11 +180,7 @@ def _files(options: LintOptions) -> tuple[Files, bytes | None]:
 
 
 def _codes(checks: Sequence[Check], ignored: Sequence[str]) -> frozenset[str]:
-    return frozenset(check.code for check in checks) - _resolve(ignored)
-
-
-def _resolve(names: Iterable[str]) -> frozenset[str]:
-    return frozenset(check.code for name in names for check in catalog.lookup(name))
+    return frozenset(check.code for check in checks) - codes_of(ignored)
 
 
 def _launches(paths: Sequence[str]) -> dict[str, list[tuple[str, Launch]]]:
@@ -280,25 +291,3 @@ def _decided(check: Check, hits: list[tuple[Hit, Place]]) -> Finding:
         STATUSES[hits[0][0].severity], f"{hits[0][0].message}{more}", places=places
     )
     return Finding(check, verdict)
-
-
-def _facts(saved: Facts | None, files: Files, seconds: float) -> Facts:
-    """Facts of a lint alone: the machine is that of --facts, or not known."""
-    if saved is not None:
-        return saved.with_(seconds=seconds)
-    unread = Unknown(reason="doctor lint reads scripts only")
-    return Facts(
-        origin="recorded by doctor lint",
-        job=Job(device="cpu", working_dir=printable(os.getcwd())),
-        options=RunOptions(smoke=False),
-        host=unread,
-        interpreter=unread,
-        torch=unread,
-        places=unread,
-        seconds=seconds,
-    )
-
-
-def path_of(name: str) -> Path:
-    """The file of a place."""
-    return Path(os.fsdecode(name.encode("utf-8", "surrogateescape")))

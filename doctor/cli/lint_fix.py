@@ -10,12 +10,15 @@ import shutil
 import subprocess
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from doctor._util.errors import UserError
 from doctor.checks.script.lint import Hit
 from doctor.cli.lint import Lint, Linter
+from doctor.facts.script import Span
+from doctor.judge.check import Finding, Status
+from doctor.judge.place import Change, Place
 from doctor.script.discover import read
 from doctor.script.fixes.differences import only_touched
 from doctor.script.fixes.edits import Edit, Module, apply
@@ -86,7 +89,7 @@ def _plans(result: Lint, unsafe: bool) -> Iterator[Plan]:
     makers = SAFE | UNSAFE if unsafe else SAFE
     paths = {
         place.path
-        for finding in result.report.findings
+        for finding in result.findings
         if finding.check.code in makers and not finding.ignored
         for place in finding.places
     }
@@ -219,3 +222,44 @@ def _replace(path: Path, data: bytes) -> None:
         temporary.replace(path)
     finally:
         temporary.unlink(missing_ok=True)
+
+
+def with_edits(result: Lint) -> tuple[Finding, ...]:
+    """The findings, their places with the edits of a fix that passes verification."""
+    return tuple(_with_edits(finding, result) for finding in result.findings)
+
+
+def _with_edits(finding: Finding, result: Lint) -> Finding:
+    maker = (SAFE | UNSAFE).get(finding.check.code)
+    if maker is None or finding.ignored or finding.status is Status.UNKNOWN:
+        return finding
+    places = tuple(_place_with_edits(place, maker, result) for place in finding.places)
+    return replace(finding, verdict=replace(finding.verdict, places=places))
+
+
+def _place_with_edits(place: Place, maker: Maker, result: Lint) -> Place:
+    if place.cell or not place.path.endswith(".py"):
+        return place
+    span = Span(place.line, place.column, place.end_line, place.end_column)
+    try:
+        data = result.data if result.data is not None else read(place.path, LIMIT)
+        module = Module(data)
+        edits = maker(module, span)
+        if not edits:
+            return place
+        Module(apply(data, edits))
+    except (Unparsable, ValueError, OSError):
+        return place
+    return replace(place, edits=tuple(_change(module, edit) for edit in sorted(edits)))
+
+
+def _change(module: Module, edit: Edit) -> Change:
+    line, column = module.position(edit.start)
+    end_line, end_column = module.position(edit.end)
+    return Change(
+        line=line,
+        column=column,
+        end_line=end_line,
+        end_column=end_column,
+        text=edit.text.decode("utf-8", "replace"),
+    )

@@ -62,7 +62,7 @@ def output_options(
     """
     if verbose and quiet:
         raise UserError("--verbose cannot be combined with --quiet; omit one of them")
-    files = _outputs(outputs, save_facts)
+    files = parse_outputs(outputs, save_facts)
     printed = [name for name, path in files if path == STDOUT]
     if printed:
         _only_on_stdout(f"--output {printed[0]}=-", format, one_line, save_facts)
@@ -88,7 +88,7 @@ def _only_on_stdout(flag: str, format: Format, one_line: bool, save_facts: Path 
         raise UserError(f"{flag} and {other} both write to stdout; name a file for one of them")
 
 
-def _outputs(
+def parse_outputs(
     values: Sequence[str], save_facts: Path | None, formats: Collection[str] = tuple(FORMATS)
 ) -> tuple[tuple[str, Path], ...]:
     """Parse FORMAT=FILE and check that each file can be written. Raises UserError."""
@@ -107,19 +107,6 @@ def _outputs(
         _check_output(Path(file), "--output", used)
         outputs.append((format, Path(file)))
     return tuple(outputs)
-
-
-LINT_FORMATS = ("console", "concise", "plain", "json", "junit", "github", "markdown", "sarif")
-
-
-def lint_outputs(values: Sequence[str]) -> tuple[tuple[str, Path], ...]:
-    """The same for a lint, which has other formats. Raises UserError."""
-    return _outputs(values, None, LINT_FORMATS)
-
-
-def write_file(path: Path, text: str) -> None:
-    """Write one report. Raises UserError."""
-    atomic_write(path, (text + "\n").encode("utf-8", "replace"), "--output")
 
 
 def _check_output(path: Path, flag: str, used: set[str]) -> None:

@@ -2,18 +2,29 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Literal
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Literal, Protocol
 
-from doctor._util.units import shown
+from doctor._util.units import shown, visible
 from doctor.judge.check import Finding, Status
 from doctor.judge.place import Place
-from doctor.report.lines import STYLES, Line
-from doctor.report.report import Report
+from doctor.report.line import STYLES, Line
 
 if TYPE_CHECKING:
     from rich.console import Console
+
+
+class Findings(Protocol):
+    """The part of a lint, or of a report, that is shown."""
+
+    @property
+    def findings(self) -> tuple[Finding, ...]: ...
+
+    @property
+    def notes(self) -> tuple[str, ...]: ...
+
 
 Detail = Literal["quiet", "normal", "verbose"]
 NAMES = {
@@ -27,11 +38,13 @@ SHOWN = {
     "normal": (Status.FAIL, Status.WARN, Status.NOTE),
     "verbose": (Status.FAIL, Status.WARN, Status.NOTE, Status.UNKNOWN),
 }
+TOKEN = re.compile(r"(?=[A-Za-z_-]*\d)[A-Za-z0-9_-]{16,}|://")
+"""What a token or an address with credentials looks like at first sight."""
 FULL_SIZE = 160
 """Columns of a source line that are shown."""
 
 
-def entries(report: Report, detail: Detail) -> list[tuple[Place, Finding]]:
+def entries(report: Findings, detail: Detail) -> list[tuple[Place, Finding]]:
     """Places with their finding, in the order of files and lines."""
     found = [
         (place, finding)
@@ -46,7 +59,7 @@ def _order(place: Place, finding: Finding) -> tuple[str, int, int, int, str]:
     return place.path, place.cell, place.line, place.column, finding.check.code
 
 
-def lines(report: Report, files: int, detail: Detail) -> Iterator[Line]:
+def lines(report: Findings, files: int, detail: Detail) -> Iterator[Line]:
     """All entries with their source lines, and the counts."""
     explained: set[str] = set()
     for place, finding in entries(report, detail):
@@ -83,7 +96,7 @@ def _excerpt(place: Place) -> Iterator[Line]:
         yield Line(f"{'':>{margin}} | " + " " * len(before), "^" * width, "dim", "bold")
 
 
-def summary_lines(report: Report, files: int) -> Iterator[Line]:
+def summary_lines(report: Findings, files: int) -> Iterator[Line]:
     """Counts of places, and the verdict of the exit code."""
     counts = place_counts(report)
     parts = [_plural(counts[status], NAMES[status]) for status in NAMES if counts[status]]
@@ -99,7 +112,7 @@ def _plural(count: int, word: str) -> str:
     return f"{count:,} {word}{'s' * (count != 1)}"
 
 
-def place_counts(report: Report) -> Counter[Status]:
+def place_counts(report: Findings) -> Counter[Status]:
     """Places by status, without suppressed ones."""
     counts: Counter[Status] = Counter()
     for finding in report.findings:
@@ -108,7 +121,7 @@ def place_counts(report: Report) -> Counter[Status]:
     return counts
 
 
-def concise(report: Report, files: int, detail: Detail) -> str:
+def concise(report: Findings, files: int, detail: Detail) -> str:
     """One line per place: `path:line:column CODE message`."""
     rows = [
         shown(f"{place} {finding.check.code} {finding.check.slug}: {place.message}", 1000)
@@ -117,25 +130,23 @@ def concise(report: Report, files: int, detail: Detail) -> str:
     return "\n".join([*rows, *(line.prefix + line.body for line in summary_lines(report, files))])
 
 
-def render(report: Report, format: str, files: int, detail: Detail) -> str:
-    """The report in a format."""
+def text(report: Findings, files: int, detail: Detail, format: str) -> str:
+    """The report as text without colour; what looks like a token is redacted."""
     if format == "concise":
-        return concise(report, files, detail)
-    if format in ("plain", "console"):
-        from doctor.report.formats import plain
-
-        return plain.text(lines(report, files, detail))
-    from doctor.report.formats.table import FORMATS
-
-    return FORMATS[format](report)
+        return _without_secrets(concise(report, files, detail))
+    rows = (visible((line.prefix + line.body).rstrip()) for line in lines(report, files, detail))
+    return _without_secrets("\n".join(rows))
 
 
-def show(report: Report, files: int, detail: Detail, console: Console) -> None:
+def _without_secrets(text: str) -> str:
+    if TOKEN.search(text) is None:
+        return text
+    from doctor.report.redaction import without_secrets  # takes longer than the lint of a file
+
+    return without_secrets(text)
+
+
+def show(report: Findings, files: int, detail: Detail, console: Console) -> None:
     from doctor.report import terminal
 
     terminal.show_lines(lines(report, files, detail), console)
-
-
-def fix_lines(summary: str, refused: Sequence[str]) -> Iterable[str]:
-    """What was fixed, and what was not and why."""
-    return (summary, *refused)

@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from doctor.facts.script import Scalar, Script, Setting, Span, Unreadable
+from doctor.facts.script import Scalar, Script, Setting, Span
 
 LIMIT = 1 << 20
 JSON_TOKEN = re.compile(r'"(?:[^"\\\n]|\\.)*"|[{}\[\],:]|[^\s{}\[\],:"]+')
@@ -68,10 +68,6 @@ def _kind(keys: set[str]) -> Any:
         if roots & any_of and keys & also:
             return kind
     return None
-
-
-def unreadable(path: str, reason: str) -> Script:
-    return Script(path=path, kind="python", unreadable=(Unreadable(reason, Span(1, 1)),))
 
 
 # JSON

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import fnmatch
 import os
 import stat
-import subprocess
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
@@ -63,6 +61,10 @@ def is_launcher(path: str) -> bool:
 
 def excluded(path: str, patterns: Sequence[str]) -> bool:
     """Whether a pattern matches the path, a directory above it or its name."""
+    if not patterns:
+        return False
+    import fnmatch
+
     parts = path.split("/")
     candidates = ["/".join(parts[: n + 1]) for n in range(len(parts))] + parts
     return any(
@@ -88,6 +90,8 @@ def _directory(path: str, notes: list[str]) -> list[str]:
 
 def _tracked(path: str) -> list[str] | None:
     """What git tracks below a directory, None where git does not answer."""
+    import subprocess
+
     command = ["git", "-C", path, "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
     environment = {**os.environ, "GIT_OPTIONAL_LOCKS": "0"}
     try:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import shlex
 from collections.abc import Iterator, Mapping
 
 from doctor.facts.script import Launch
@@ -61,6 +60,8 @@ def _words(command: str) -> list[str]:
     """Words up to the end of the command; a Dockerfile's JSON list works, too."""
     if command.lstrip("[ ").startswith('"') or '", "' in command:
         command = command.replace('",', '" ').strip("[] \r\n")
+    import shlex
+
     lexer = shlex.shlex(command.strip(), posix=True, punctuation_chars=";&|<>")
     lexer.whitespace_split = True
     lexer.commenters = "#"

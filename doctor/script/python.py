@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from doctor.facts.script import Launch, Script, Span, Unreadable
-from doctor.script import notebook, suppressions
+from doctor.script import suppressions
 from doctor.script.reader import Walk
 from doctor.script.text import Source, Unparsable, decode, parse
 
@@ -44,6 +44,8 @@ def read_python(
 
 def read_notebook(path: str, data: bytes) -> Script:
     """The facts of a notebook's code cells; cells that cannot be parsed are `unreadable`."""
+    from doctor.script import notebook
+
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")

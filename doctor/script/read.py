@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from doctor.facts.script import Launch, Script
-from doctor.script.configuration import read_configuration, unreadable
+from doctor.facts.script import Launch, Script, Span, Unreadable
 from doctor.script.discover import CODE, DATA
 from doctor.script.python import read_notebook, read_python
-from doctor.script.text import LIMIT
 
 
 def read_script(
@@ -22,10 +20,14 @@ def read_script(
     if path.endswith(".ipynb"):
         return read_notebook(path, data)
     if path.endswith(DATA):
+        from doctor.script.configuration import read_configuration
+
         return read_configuration(path, data)
     if path.endswith(CODE) or data.startswith(b"#!") and b"python" in data[:80]:
         return read_python(path, data, launches=launches, requirements=requirements)
     return None
 
 
-__all__ = ["LIMIT", "read_script", "unreadable"]
+def unreadable(path: str, reason: str) -> Script:
+    """A file that could not be opened."""
+    return Script(path=path, kind="python", unreadable=(Unreadable(reason, Span(1, 1)),))

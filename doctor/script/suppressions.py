@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import io
 import re
-import tokenize
+from typing import TYPE_CHECKING
 
 from doctor.facts.script import Span, Suppression
 from doctor.script.text import Source
+
+if TYPE_CHECKING:
+    import tokenize
 
 DOCTOR = re.compile(r"#\s*doctor:\s*ignore\s*\[([^\]]*)\][ \t:,-]*(.*)", re.IGNORECASE)
 NOQA = re.compile(r"#\s*noqa(?!\w)(?:\s*:\s*([A-Z]{1,5}\d+(?:[\s,]+[A-Z]{1,5}\d+)*))?", re.I)
@@ -18,6 +21,8 @@ def read(source: Source) -> tuple[Suppression, ...]:
     """All suppressions, by line; those within strings are no comments."""
     if not HINT.search(source.text):
         return ()
+    import tokenize  # takes longer than reading most files
+
     found = []
     try:
         for token in tokenize.generate_tokens(io.StringIO(source.text).readline):

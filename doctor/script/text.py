@@ -6,7 +6,6 @@ import ast
 import codecs
 import io
 import re
-import tokenize
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -94,12 +93,22 @@ def decode(data: bytes) -> Source:
         raise Unparsable("the file contains NUL bytes")
     bom = data.startswith(codecs.BOM_UTF8)
     try:
-        encoding, _ = tokenize.detect_encoding(io.BytesIO(data).readline)
+        encoding = _encoding(data, bom)
         text = data.decode(encoding)
     except (SyntaxError, UnicodeDecodeError, LookupError) as error:
         reason = " ".join(str(error).split())
         raise Unparsable(f"the text cannot be decoded: {reason}") from None
     return Source(text, encoding, bom)
+
+
+def _encoding(data: bytes, bom: bool) -> str:
+    """As the parser finds it: by a byte order mark or a comment. Raises SyntaxError."""
+    head = b"".join(data.split(b"\n", 2)[:2])
+    if b"coding" not in head:
+        return "utf-8-sig" if bom else "utf-8"
+    import tokenize  # takes longer than reading most files
+
+    return tokenize.detect_encoding(io.BytesIO(data).readline)[0]
 
 
 def parse(source: Source) -> ast.Module:

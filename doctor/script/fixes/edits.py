@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import bisect
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -79,6 +80,12 @@ class Module:
         characters = self.source.column(line, utf8_offset) - 1
         before = text[:characters].encode(self._codec, "surrogateescape")
         return self._starts[line - 1] + len(before)
+
+    def position(self, offset: int) -> tuple[int, int]:
+        """Line and column from 1, in characters, of a byte in the file."""
+        line = max(bisect.bisect_right(self._starts, offset) - 1, 0)
+        before = self.data[self._starts[line] : offset]
+        return line + 1, len(before.decode(self._codec, "replace")) + 1
 
     def start(self, node: ast.AST) -> int:
         return self.offset(node.lineno, node.col_offset)  # type: ignore[attr-defined]
