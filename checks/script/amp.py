@@ -143,9 +143,7 @@ def autocasts(reading: Training) -> Iterator[int]:
 def scalers(reading: Training) -> list[int]:
     """Calls that make a GradScaler."""
     return [
-        number
-        for number, call in enumerate(reading.calls)
-        if call.method.endswith("GradScaler")
+        number for number, call in enumerate(reading.calls) if call.method.endswith("GradScaler")
     ]
 
 

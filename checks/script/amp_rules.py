@@ -35,7 +35,8 @@ def fp16_without_scaler(reading: Training, machine: ScriptMachine) -> Iterator[M
     if reading.imports_from(*amp.FRAMEWORKS) or reading.mentions("scaler", "accelerator"):
         return
     scopes = {
-        reading.calls[n].scope for n in reading.backwards
+        reading.calls[n].scope
+        for n in reading.backwards
         if reading.calls[n].method == "backward" and not reading.is_evaluation(reading.calls[n])
     }
     if not scopes:
@@ -88,8 +89,10 @@ def scaler_with_bf16(reading: Training, machine: ScriptMachine) -> Iterator[Matc
 def backward_in_autocast(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
     for number in reading.methods("backward"):
         call = reading.calls[number]
-        if call.name == "backward" or reading.is_autograd(call) or not call.contexts and not (
-            reading.function(call.scope).decorators
+        if (
+            call.name == "backward"
+            or reading.is_autograd(call)
+            or (not call.contexts and not (reading.function(call.scope).decorators))
         ):
             continue
         if amp.context_autocast(reading, call) is not None:
@@ -191,8 +194,9 @@ def _mixed(reading: Training) -> Iterator[Match]:
         call = reading.calls[scaled]
         if amp.is_off(reading, scaler, call.scope) is True:
             continue
-        step = next((n for n in amp.on_scaler(reading, call.scope, scaler, "step") if n > scaled),
-                    None)
+        step = next(
+            (n for n in amp.on_scaler(reading, call.scope, scaler, "step") if n > scaled), None
+        )
         if step is None:
             continue
         for number in reading.methods("backward"):

@@ -60,7 +60,8 @@ def _half_weights(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
     found = _settings(reading)
     dtype = found.get("torch_dtype") or found.get("dtype") or found.get("model_dtype")
     if dtype is None or str(dtype.value).casefold().removeprefix("torch.") not in (
-        "bfloat16", "bf16"
+        "bfloat16",
+        "bf16",
     ):
         return
     adapter = found.get("adapter") or found.get("finetuning_type") or found.get("use_peft")

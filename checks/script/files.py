@@ -44,8 +44,13 @@ READABLE = Check(
 def suppressions_used(scripts: tuple[Script, ...]) -> Verdict:
     """Judged without the findings: a reason must be there. `doctor lint` reports unused ones."""
     places = tuple(
-        Place(path=script.path, line=each.span.line, column=each.span.column, cell=each.span.cell,
-              message="a suppression needs a reason after the bracket")
+        Place(
+            path=script.path,
+            line=each.span.line,
+            column=each.span.column,
+            cell=each.span.cell,
+            message="a suppression needs a reason after the bracket",
+        )
         for script in scripts
         for each in script.suppressions
         if each.style == "doctor" and not each.reason

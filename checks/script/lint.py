@@ -37,9 +37,7 @@ def lint(
     told: Collection[str] = (),
 ) -> list[Hit]:
     """The hits of one script, by place. `told`: rules on absences that were already reported."""
-    hits = [
-        Hit(READABLE.code, "warn", each.span, each.reason) for each in script.unreadable
-    ]
+    hits = [Hit(READABLE.code, "warn", each.span, each.reason) for each in script.unreadable]
     reading = Training(script)
     for rule in rules:
         if rule.once and rule.code in told:
@@ -65,9 +63,7 @@ def _suppressed(
             continue
         used.add(comment)
         reason = comment.reason or "noqa"
-        kept.append(
-            Hit(hit.code, hit.severity, hit.span, hit.message, hit.undecided, reason)
-        )
+        kept.append(Hit(hit.code, hit.severity, hit.span, hit.message, hit.undecided, reason))
     for comment in suppressions:
         if comment.style == "doctor" and (problem := _problem(comment, used, judged)):
             kept.append(Hit(SUPPRESSIONS.code, "warn", comment.span, problem))
@@ -85,9 +81,7 @@ def _covers(comment: Suppression, hit: Hit) -> bool:
     return bool(names & set(comment.codes))
 
 
-def _problem(
-    comment: Suppression, used: Collection[Suppression], judged: Collection[str]
-) -> str:
+def _problem(comment: Suppression, used: Collection[Suppression], judged: Collection[str]) -> str:
     slugs: Mapping[str, str] = {rule.slug.upper(): rule.code for rule in BY_CODE.values()}
     codes = [slugs.get(code, code) for code in comment.codes]
     if not codes:

@@ -33,7 +33,8 @@ def scheduler_before_step(reading: Training, machine: ScriptMachine) -> Iterator
         if not _is_scheduler(reading, call):
             continue
         steps = [
-            n for n in reading.methods("step")
+            n
+            for n in reading.methods("step")
             if reading.calls[n].scope == call.scope
             and reading.calls[n].loops[: len(call.loops)] == call.loops
             and _applies(reading, reading.calls[n])
@@ -70,8 +71,10 @@ def zero_grad_missing(reading: Training, machine: ScriptMachine) -> Iterator[Mat
             for each in reading.assigned.get(made, ())
         )
         backward = [
-            n for n in reading.backwards
-            if reading.calls[n].scope == call.scope and n < step
+            n
+            for n in reading.backwards
+            if reading.calls[n].scope == call.scope
+            and n < step
             and reading.calls[n].loops[: len(call.loops)] == call.loops
         ]
         if backward and known:
@@ -105,8 +108,10 @@ def _detaches(reading: Training, value: Value) -> bool:
     if value.kind != "call":
         return False
     call = reading.calls[value.call]
-    return call.method in DETACHES and not call.args and (
-        call.receiver_call >= 0 or bool(call.receiver)
+    return (
+        call.method in DETACHES
+        and not call.args
+        and (call.receiver_call >= 0 or bool(call.receiver))
     )
 
 
@@ -114,9 +119,7 @@ def _regains(reading: Training, call: Call, number: int) -> bool:
     """requires_grad is turned on again between."""
     return any(
         each.target == f"{call.receiver}.requires_grad" for each in reading.script.assignments
-    ) or any(
-        reading.calls[n].receiver == call.receiver for n in reading.methods("requires_grad_")
-    )
+    ) or any(reading.calls[n].receiver == call.receiver for n in reading.methods("requires_grad_"))
 
 
 def eval_left_on(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
@@ -155,9 +158,7 @@ def _reached(reading: Training, inside: list[int]) -> list[int]:
 
 def _is_trained(reading: Training, call: Call, number: int, inside: list[int]) -> bool:
     """The object of eval() is one whose parameters an optimizer has."""
-    names = {
-        (key[0], key[1]) for each in reading.trained for key in each.lineage.names
-    }
+    names = {(key[0], key[1]) for each in reading.trained for key in each.lineage.names}
     own = reading.key(call.receiver, call.scope)
     if own in names:
         return True

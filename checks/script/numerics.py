@@ -47,16 +47,19 @@ def _reaches(
         call = reading.calls[position] if position < len(reading.calls) else None
         arms = call.arms if call is not None and call.scope == scope else ()
         found = [
-            each for each in reading.definitions(value.name, scope, position, arms)
+            each
+            for each in reading.definitions(value.name, scope, position, arms)
             if each.scope == scope
         ]
-        return bool(found) and all(
-            each.value.kind != "name" or each.value.name != value.name
-            for each in found
-        ) and any(
-            _reaches(reading, each.value, sources, scope, each.position - 1, depth - 1)
-            for each in found
-        ) and not any(_damped(reading, each.value) for each in found)
+        return (
+            bool(found)
+            and all(each.value.kind != "name" or each.value.name != value.name for each in found)
+            and any(
+                _reaches(reading, each.value, sources, scope, each.position - 1, depth - 1)
+                for each in found
+            )
+            and not any(_damped(reading, each.value) for each in found)
+        )
     if value.kind == "item" and value.items:
         return _reaches(reading, value.items[0], sources, scope, position, depth - 1)
     if value.kind != "call":
@@ -131,8 +134,7 @@ def epsilon_vanishes(reading: Training, machine: ScriptMachine) -> Iterator[Matc
         if trained.trainer:
             continue
         halves = [
-            n for n in reading.on_object(trained.lineage, "half")
-            if not reading.calls[n].args
+            n for n in reading.on_object(trained.lineage, "half") if not reading.calls[n].args
         ]
         call = reading.calls[trained.sink]
         if not halves or reading.has_master_weights or not call.method.startswith("Adam"):
@@ -177,8 +179,11 @@ LEGACY_TF32 = ("torch.backends.cuda.matmul.allow_tf32", "torch.backends.cudnn.al
 
 
 def tf32_mixed(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
-    new = [a for a in reading.script.assignments
-           if a.target.startswith("torch.backends.") and a.target.endswith("fp32_precision")]
+    new = [
+        a
+        for a in reading.script.assignments
+        if a.target.startswith("torch.backends.") and a.target.endswith("fp32_precision")
+    ]
     old = [a for a in reading.script.assignments if a.target in LEGACY_TF32]
     for each in old:
         if any(not exclusive(each.arms, other.arms) for other in new):
@@ -186,7 +191,9 @@ def tf32_mixed(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
 
 
 def no_op_switch(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
-    for number in reading.methods("enable_mem_efficient_sdp", "enable_flash_sdp", "enable_math_sdp"):
+    for number in reading.methods(
+        "enable_mem_efficient_sdp", "enable_flash_sdp", "enable_math_sdp"
+    ):
         call = reading.calls[number]
         others = [n for n in reading.methods(call.method) if n != number]
         value = reading.argument(call, "enabled", 0)
@@ -219,8 +226,11 @@ DETERMINISTIC = ("use_deterministic_algorithms",)
 
 
 def benchmark_beside_deterministic(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
-    switches = {a.target: a for a in reading.script.assignments
-                if a.target.startswith("torch.backends.cudnn.")}
+    switches = {
+        a.target: a
+        for a in reading.script.assignments
+        if a.target.startswith("torch.backends.cudnn.")
+    }
     benchmark = switches.get("torch.backends.cudnn.benchmark")
     deterministic = switches.get("torch.backends.cudnn.deterministic")
     if benchmark is None or benchmark.value.literal is not True or reading.is_flagged(benchmark):
@@ -231,22 +241,26 @@ def benchmark_beside_deterministic(reading: Training, machine: ScriptMachine) ->
 
 def _is_on(reading: Training, one: Assignment | None, other: Assignment) -> bool:
     return (
-        one is not None and one.value.literal is True and not reading.is_flagged(one)
+        one is not None
+        and one.value.literal is True
+        and not reading.is_flagged(one)
         and one.scope == other.scope
     )
 
 
 def _algorithms(reading: Training, benchmark: Assignment) -> bool:
     return any(
-        reading.calls[n].args and reading.calls[n].args[0].literal is True
+        reading.calls[n].args
+        and reading.calls[n].args[0].literal is True
         and not reading.is_flagged(reading.calls[n])
         for n in reading.methods(*DETERMINISTIC)
     )
 
 
 def dataparallel_autocast(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
-    wraps = [n for n in reading.methods("DataParallel")
-             if reading.calls[n].name.startswith("torch.")]
+    wraps = [
+        n for n in reading.methods("DataParallel") if reading.calls[n].name.startswith("torch.")
+    ]
     if not wraps:
         return
     for number in amp.autocasts(reading):

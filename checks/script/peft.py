@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from doctor.checks.script.reading import exclusive
-from doctor.checks.script.rule import Match, Rule
+from doctor.checks.script.rule import Match, Rule, Severity
 from doctor.checks.script.training import Training
 from doctor.checks.script.weights import NOT_TRAINED, cast_dtype
 from doctor.facts.script import Call, Value
@@ -32,7 +32,7 @@ def checkpointing_after_peft(reading: Training, machine: ScriptMachine) -> Itera
         return
     if not wraps or fast or reading.mentions(*INPUT_GRADIENTS, "make_inputs_require_grad"):
         return
-    severity = "note" if _is_5(machine.transformers) else "fail"
+    severity: Severity = "note" if _is_5(machine.transformers) else "fail"
     enabled = reading.methods(*ENABLE)
     for number in enabled:
         call = reading.calls[number]
@@ -55,9 +55,7 @@ def _wrapped_before(reading: Training, number: int, wraps: list[int]) -> bool:
     )
 
 
-def _enabled_before(
-    reading: Training, number: int, wraps: list[int], enabled: list[int]
-) -> bool:
+def _enabled_before(reading: Training, number: int, wraps: list[int], enabled: list[int]) -> bool:
     """It was also enabled before, which turns input gradients on."""
     first = min(n for n in wraps)
     same = reading.calls[first].scope
@@ -80,11 +78,12 @@ def _not_reentrant(reading: Training, call: Call) -> bool:
 
 
 def _by_arguments(
-    reading: Training, wraps: list[int], enabled: list[int], severity: object
+    reading: Training, wraps: list[int], enabled: list[int], severity: Severity
 ) -> Iterator[Match]:
     """TrainingArguments(gradient_checkpointing=True) turns it on when the training starts."""
     trainers = [
-        n for n in reading.trainers
+        n
+        for n in reading.trainers
         if not reading.is_trl(reading.calls[n])
         and reading.is_transformers_trainer(reading.calls[n])
     ]
@@ -100,7 +99,7 @@ def _by_arguments(
         truth = reading.truth(value, call)
         message = "TrainingArguments enables gradient checkpointing after get_peft_model"
         if truth is True:
-            yield Match(call.span, message, severity)  # type: ignore[arg-type]
+            yield Match(call.span, message, severity)
         elif truth is None:
             yield Match(call.span, message, undecided="a flag decides it")
 
@@ -139,8 +138,10 @@ def cast_after_peft(reading: Training, machine: ScriptMachine) -> Iterator[Match
         lineage = reading.lineage(call.receiver, call.scope, number)
         last = max(reading.backwards or reading.methods("train") or [number + 1])
         here = [n for n in lineage.calls if n in wraps]
-        if not here or (reading.calls[here[0]].scope == call.scope and exclusive(reading.calls[here[0]].arms, call.arms
-        )):
+        if not here or (
+            reading.calls[here[0]].scope == call.scope
+            and exclusive(reading.calls[here[0]].arms, call.arms)
+        ):
             continue
         if reading.calls[here[0]].scope == call.scope and number > last:
             continue
@@ -161,8 +162,11 @@ def _adapter_casts(reading: Training, wraps: set[int]) -> Iterator[Match]:
         iterable = reading.script.loops[each.loops[-1]].iterable
         if not cast_dtype(reading, call) & {"bf16", "fp16"} or iterable is None:
             continue
-        owners = [reading.calls[n] for n in iterable.calls
-                  if reading.calls[n].method in ("named_parameters", "parameters")]
+        owners = [
+            reading.calls[n]
+            for n in iterable.calls
+            if reading.calls[n].method in ("named_parameters", "parameters")
+        ]
         for owner in owners:
             lineage = reading.lineage(owner.receiver, each.scope, each.position - 1)
             tests = " ".join(test.text for test in reading.tests(each))
@@ -183,7 +187,7 @@ def device_map_auto(reading: Training, machine: ScriptMachine) -> Iterator[Match
             continue
         message = 'device_map="auto" on the model that trains'
         if texts == {"auto"}:
-            severity = "fail" if _distributed(reading) else None
+            severity: Severity | None = "fail" if _distributed(reading) else None
             yield Match(call.span, message, severity)
         else:
             yield Match(call.span, message, undecided="a condition decides the device map")
@@ -224,8 +228,10 @@ def _training_ends(reading: Training) -> dict[int, int]:
 def _distributed(reading: Training) -> bool:
     """All launch lines start several processes."""
     programs = {launch.program for launch in reading.script.launches}
-    return bool(programs) and programs <= {"torchrun", "accelerate", "deepspeed"} and all(
-        _processes(launch.launcher) > 1 for launch in reading.script.launches
+    return (
+        bool(programs)
+        and programs <= {"torchrun", "accelerate", "deepspeed"}
+        and all(_processes(launch.launcher) > 1 for launch in reading.script.launches)
     )
 
 
@@ -241,7 +247,7 @@ def flash_attention(reading: Training, machine: ScriptMachine) -> Iterator[Match
     missing = machine.flash_attention is False
     if machine.capability is not None and not below and machine.flash_attention:
         return
-    severity = "fail" if below or missing else "note"
+    severity: Severity = "fail" if below or missing else "note"
     reason = " on a GPU below 8.0" * below or " without flash_attn" * missing
     message = f"flash_attention_2 without a test or a flag{reason}"
     for call in reading.calls:

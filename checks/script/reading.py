@@ -7,7 +7,16 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from functools import cached_property
 
-from doctor.facts.script import Arms, Assignment, Call, Function, Script, Value
+from doctor.facts.script import (
+    Arms,
+    Assignment,
+    Call,
+    Function,
+    Import,
+    Reference,
+    Script,
+    Value,
+)
 
 DEPTH = 6
 """Names followed from one to the next at most."""
@@ -84,7 +93,7 @@ class Reading:
         """The owner of a name: a class for self.x, else the function that binds it."""
         root = name.partition(".")[0]
         if root in ("self", "cls") and (owner := self.function(scope).owner):
-            return f"class {owner}", f"self{name[len(root):]}"
+            return f"class {owner}", f"self{name[len(root) :]}"
         while scope > 0 and root.partition("[")[0] not in self._locals[scope]:
             scope = self.function(scope).parent
         return scope, name
@@ -125,7 +134,8 @@ class Reading:
         """Assignments that may hold where the name is used, newest first."""
         key = self.key(name, scope)
         every = [
-            each for each in self.assigned.get(key, ())
+            each
+            for each in self.assigned.get(key, ())
             if not each.augmented and not exclusive(each.arms, arms)
         ]
         here = [each for each in every if each.scope == scope]
@@ -205,8 +215,10 @@ class Reading:
         if _asks_for_cuda(text):
             return True
         found = self.assigned.get(self.key(text, scope), ()) if text.isidentifier() else ()
-        return len(found) == 1 and self._truth(found[0].value) is True and (
-            found[0].value.kind == "call"
+        return (
+            len(found) == 1
+            and self._truth(found[0].value) is True
+            and (found[0].value.kind == "call")
         )
 
     def _named(
@@ -389,11 +401,8 @@ class Reading:
     @functools.cache  # noqa: B019 - a reading lives as long as its file is judged
     def uses(self, prefix: str) -> list[Arms]:
         """Arms of each import, reference and call of names with this prefix."""
-        return [
-            each.arms
-            for each in (*self.script.imports, *self.script.references, *self.calls)
-            if each.name.startswith(prefix)
-        ]
+        named: list[Import | Reference | Call] = [*self.script.imports, *self.script.references]
+        return [each.arms for each in [*named, *self.calls] if each.name.startswith(prefix)]
 
     def imports_from(self, *packages: str) -> bool:
         """Whether something of these packages is imported."""

@@ -46,9 +46,7 @@ def _family(reading: Training) -> str:
         value = reading.argument(call, "pretrained_model_name_or_path", 0)
         names |= {str(each).casefold() for each in reading.literals(value, call)}
     text = " ".join(sorted(names))
-    for words, family in (
-        (LLAMA_3, "llama-3"), (ZERO_IS_REAL, "real"), (ZERO_IS_FREE, "free")
-    ):
+    for words, family in ((LLAMA_3, "llama-3"), (ZERO_IS_REAL, "real"), (ZERO_IS_FREE, "free")):
         if any(word in text for word in words):
             return family
     return ""
@@ -90,8 +88,10 @@ def tokens_without_resize(reading: Training, machine: ScriptMachine) -> Iterator
     for number in reading.methods("add_special_tokens", "add_tokens"):
         call = reading.calls[number]
         added = _added(reading, call)
-        if not added or not call.receiver or not call.receiver.rpartition(".")[2].endswith(
-            ("tokenizer", "tok", "tokeniser")
+        if (
+            not added
+            or not call.receiver
+            or not call.receiver.rpartition(".")[2].endswith(("tokenizer", "tok", "tokeniser"))
         ):
             continue
         shown = ", ".join(sorted(added)[:3])

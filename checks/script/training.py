@@ -26,7 +26,12 @@ WRAPPERS = {
     *("add_adapter", "type", "deepcopy", "prepare_model_for_training"),
 }
 PEFT = {
-    *("get_peft_model", "add_adapter", "inject_adapter_in_model", "prepare_model_for_int8_training"),
+    *(
+        "get_peft_model",
+        "add_adapter",
+        "inject_adapter_in_model",
+        "prepare_model_for_int8_training",
+    ),
     *("prepare_model_for_kbit_training", "LoraModel", "get_peft_model_state_dict", "inject_lora"),
     *("inject_trainable_lora", "mark_only_lora_as_trainable", "PeftModel"),
 }
@@ -104,11 +109,7 @@ class Training(Reading):
     @cached_property
     def trainers(self) -> list[int]:
         """Calls that make a Trainer, of transformers, TRL or the file's own."""
-        return [
-            number
-            for number, call in enumerate(self.calls)
-            if self._is_trainer(call)
-        ]
+        return [number for number, call in enumerate(self.calls) if self._is_trainer(call)]
 
     def _is_trainer(self, call: Call) -> bool:
         if not call.method[:1].isupper() or call.statement:
@@ -119,9 +120,7 @@ class Training(Reading):
     @cached_property
     def fits(self) -> list[int]:
         """trainer.fit(...) of Lightning."""
-        return [
-            n for n in self.methods("fit") if "trainer" in self.calls[n].receiver.casefold()
-        ]
+        return [n for n in self.methods("fit") if "trainer" in self.calls[n].receiver.casefold()]
 
     def is_transformers_trainer(self, call: Call) -> bool:
         """A Trainer of transformers or a subclass of it in this file, not one of TRL."""
@@ -233,9 +232,7 @@ class Training(Reading):
         elif value.kind != "literal":
             trail.complete = False
 
-    def _follow_name(
-        self, name: str, scope: int, position: int, trail: _Trail, depth: int
-    ) -> None:
+    def _follow_name(self, name: str, scope: int, position: int, trail: _Trail, depth: int) -> None:
         key = self.key(name, scope)
         owner = key[0]
         trail.names.add(key)
@@ -284,7 +281,8 @@ class Training(Reading):
     def modules(self) -> set[str]:
         """Classes of this file that are modules: what they are made of trains with them."""
         return {
-            each.name for each in self.script.classes
+            each.name
+            for each in self.script.classes
             if any(base.rpartition(".")[2].endswith(("Module", "Model")) for base in each.bases)
         }
 
@@ -359,9 +357,12 @@ class Training(Reading):
         sink = self.calls[trained.sink]
         if any(key in sink.keywords for key in ("peft_config", "peft_cfg")):
             return True
-        return any(self.calls[n].method in PEFT or "PeftModel" in self.calls[n].name
-                   or "peft" in self.calls[n].method.casefold()
-                   for n in lineage.calls)
+        return any(
+            self.calls[n].method in PEFT
+            or "PeftModel" in self.calls[n].name
+            or "peft" in self.calls[n].method.casefold()
+            for n in lineage.calls
+        )
 
     def is_frozen(self, lineage: Lineage) -> bool:
         """It is frozen as a whole: what trains was added to it."""
@@ -430,10 +431,13 @@ class Training(Reading):
             number
             for number, call in enumerate(self.calls)
             if call.method.endswith("TrainingArguments")
-            or (call.name.startswith("trl.") and call.method.endswith("Config")
-                and call.method not in ("ModelConfig", "ScriptConfig"))
-            or call.method in ("SFTConfig", "DPOConfig", "GRPOConfig", "ORPOConfig", "KTOConfig",
-                               "RewardConfig")
+            or (
+                call.name.startswith("trl.")
+                and call.method.endswith("Config")
+                and call.method not in ("ModelConfig", "ScriptConfig")
+            )
+            or call.method
+            in ("SFTConfig", "DPOConfig", "GRPOConfig", "ORPOConfig", "KTOConfig", "RewardConfig")
         ]
 
     @cached_property

@@ -95,7 +95,8 @@ def _is_version_text(reading: Training, value: Value, at: Comparison) -> bool:
 
 def _is_number(reading: Training, value: Value, at: Comparison) -> bool:
     return any(
-        isinstance(option.literal, float | int) and not isinstance(option.literal, bool)
+        isinstance(option.literal, float | int)
+        and not isinstance(option.literal, bool)
         and option.literal != 0
         for option in _resolved(reading, value, at)
     )
@@ -130,8 +131,10 @@ def _sliced(reading: Training, value: Value, at: Comparison, depth: int) -> str:
 
 def _is_part(reading: Training, value: Value) -> bool:
     """One part of a split: float("2") of "2.10" is right."""
-    return value.kind == "item" and value.items[0].kind == "call" and (
-        "split" in reading.calls[value.items[0].call].method
+    return (
+        value.kind == "item"
+        and value.items[0].kind == "call"
+        and ("split" in reading.calls[value.items[0].call].method)
     )
 
 
@@ -150,7 +153,8 @@ def _of_call(reading: Training, value: Value, at: Comparison, depth: int) -> str
         return "text"
     if call.method in ("split", "partition", "rsplit", "strip", "replace", "rstrip"):
         base = (
-            Value("call", call=call.receiver_call) if call.receiver_call >= 0
+            Value("call", call=call.receiver_call)
+            if call.receiver_call >= 0
             else Value("name", name=call.receiver)
         )
         inner = _version_kind(reading, base, at, depth - 1)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from doctor.checks.script import amp
 from doctor.checks.script.reading import UNDECIDED
-from doctor.checks.script.rule import Match, Rule
+from doctor.checks.script.rule import Match, Rule, Severity
 from doctor.checks.script.training import Lineage, Trained, Training
 from doctor.facts.script import Call
 from doctor.facts.script_machine import ScriptMachine
@@ -15,7 +15,17 @@ HALVES = {"bf16", "fp16"}
 PRECISION_WORDS = ("bf16", "fp16", "float16", "half", "amp", "precision", "dtype", "mixed", "capab")
 CASTS = ("half", "bfloat16", "to", "type")
 BACK = ("float",)
-NOT_TRAINED = ("ref", "reward", "teacher", "embed", "judge", "draft", "critic_ref", "vae", "text_enc")
+NOT_TRAINED = (
+    "ref",
+    "reward",
+    "teacher",
+    "embed",
+    "judge",
+    "draft",
+    "critic_ref",
+    "vae",
+    "text_enc",
+)
 TESTS = (
     *("get_device_capability", "is_bf16_supported", "is_bf16_available", "is_bfloat16_supported"),
     *("is_torch_bf16_available", "is_torch_bf16_gpu_available", "is_ampere"),
@@ -72,7 +82,7 @@ def low_precision_cast(reading: Training, machine: ScriptMachine) -> Iterator[Ma
             shown = " or ".join(sorted(dtypes & HALVES))
             message = f"{name} is cast to {shown} and trains in it"
             if dtypes <= HALVES:
-                severity = "fail" if dtypes == {"fp16"} else "warn"
+                severity: Severity = "fail" if dtypes == {"fp16"} else "warn"
                 yield Match(call.span, message, severity)
             else:
                 yield Match(call.span, message, undecided="a flag decides the dtype")
@@ -166,8 +176,10 @@ def bf16_with_scaler(reading: Training, machine: ScriptMachine) -> Iterator[Matc
             if _cast_back(reading, trained.lineage, number) or "bf16" not in dtypes:
                 continue
             message = "bf16 weights train under a GradScaler (fp16)"
-            states = {amp.is_off(reading, s, reading.calls[n].scope)
-                      for n, s in amp.scaled_backwards(reading)}
+            states = {
+                amp.is_off(reading, s, reading.calls[n].scope)
+                for n, s in amp.scaled_backwards(reading)
+            }
             certain = fp16 is True or False in states or not amp.scalers(reading)
             if dtypes == {"bf16"} and certain and (scaled or fp16):
                 yield Match(call.span, message)
@@ -185,9 +197,11 @@ def _bf16_sources(reading: Training, trained: Trained) -> Iterator[tuple[int, se
 
 def checkpoint_dtype(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
     version = machine.transformers or _pinned(reading)
-    if version is None or not version.partition(".")[0].isdecimal() or int(
-        version.partition(".")[0]
-    ) < 5:
+    if (
+        version is None
+        or not version.partition(".")[0].isdecimal()
+        or int(version.partition(".")[0]) < 5
+    ):
         return
     if reading.has_master_weights:
         return
@@ -217,10 +231,19 @@ def _pinned(reading: Training) -> str | None:
 
 def has_capability_test(reading: Training) -> bool:
     """A test of the GPU or a helper that chooses the dtype."""
-    return bool(reading.methods(*TESTS)) or reading.mentions(
-        "bf16_supported", "bfloat16_supported", "support_bf16", "supports_bf16", "is_ampere",
-        "bf16_ready", "has_bf16",
-    ) or (bool(reading.methods("get_device_properties")) and reading.mentions("major"))
+    return (
+        bool(reading.methods(*TESTS))
+        or reading.mentions(
+            "bf16_supported",
+            "bfloat16_supported",
+            "support_bf16",
+            "supports_bf16",
+            "is_ampere",
+            "bf16_ready",
+            "has_bf16",
+        )
+        or (bool(reading.methods("get_device_properties")) and reading.mentions("major"))
+    )
 
 
 def bf16_unchecked(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
@@ -282,7 +305,8 @@ def emulated_check(reading: Training, machine: ScriptMachine) -> Iterator[Match]
 def _only_reported(reading: Training, number: int) -> bool:
     """It is printed or asserted, and decides nothing."""
     users = [
-        call for call in reading.calls
+        call
+        for call in reading.calls
         if any(number in v.calls for v in (*call.args, *call.keywords.values()))
     ]
     names = {call.method for call in users}
@@ -303,10 +327,14 @@ def loaded_before_branch(reading: Training, machine: ScriptMachine) -> Iterator[
     if not tests:
         return
     choices = [
-        each for each in reading.script.assignments
-        if reading.dtype(each.value) in HALVES and _chosen_by(reading, each.arms, tests)
-        or each.value.kind == "choice" and tests & set(each.value.calls)
-        and any(reading.dtype(item) in HALVES for item in each.value.items)
+        each
+        for each in reading.script.assignments
+        if (reading.dtype(each.value) in HALVES and _chosen_by(reading, each.arms, tests))
+        or (
+            each.value.kind == "choice"
+            and tests & set(each.value.calls)
+            and any(reading.dtype(item) in HALVES for item in each.value.items)
+        )
     ]
     for trained in reading.trained:
         for number in trained.lineage.calls:

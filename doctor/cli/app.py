@@ -53,6 +53,7 @@ def run(
     facts: options.FactsFile = None,
     save_facts: options.SaveFacts = None,
     context: options.Context = "job",
+    script: options.Scripts = None,
 ) -> int:
     """Examine this machine. Exit 0: READY, 1: not ready, 2: usage error, 3: unknown."""
     from doctor.cli.run import run
@@ -65,6 +66,7 @@ def run(
         facts_file=facts,
         fail_on=output.fail_on,
         progress=not output.quiet,
+        scripts=tuple(script or ()),
     )
     if context == "prolog":
         return delivery.deliver_in_prolog(report, output_options)

@@ -13,9 +13,8 @@ from typing import TYPE_CHECKING
 
 from doctor._util.errors import UserError
 from doctor._util.units import printable
-from doctor.checks.script import CHECKS
-from doctor.checks.script.names import codes_of, select
 from doctor.checks.script.lint import Hit, lint
+from doctor.checks.script.names import codes_of, select
 from doctor.checks.script.rule import RANK, STATUSES, Rule
 from doctor.checks.script.table import BY_CODE, RULES
 from doctor.facts.script import Launch, Script
@@ -86,8 +85,9 @@ class Linter:
             return []
         rules = [rule for rule in RULES if rule.code in self.codes]
         hits = [hit for hit in lint(script, self.machine, rules) if hit.code in self.codes]
-        off = {code for pattern, codes in self.ignores if excluded(path, (pattern,))
-               for code in codes}
+        off = {
+            code for pattern, codes in self.ignores if excluded(path, (pattern,)) for code in codes
+        }
         hits = [hit for hit in hits if hit.code not in off]
         lines = _lines(script, data) if hits else {}
         return [(hit, hit.place(printable(path), lines.get(_line_of(hit), ""))) for hit in hits]
@@ -163,9 +163,7 @@ def run_lint(
     )
     findings = tuple(_findings(hits, checks))
     seconds = time.monotonic() - began
-    return Lint(
-        findings, options, linter, files.scripts, data, (*notes, *files.notes), seconds
-    )
+    return Lint(findings, options, linter, files.scripts, data, (*notes, *files.notes), seconds)
 
 
 def _files(options: LintOptions) -> tuple[Files, bytes | None]:
@@ -223,9 +221,7 @@ def _chunk(linter: Linter, paths: Sequence[str]) -> list[tuple[Hit, Place]]:
     return list(_sequential(linter, paths))
 
 
-def _parallel(
-    linter: Linter, paths: Sequence[str], count: int
-) -> Iterator[tuple[Hit, Place]]:
+def _parallel(linter: Linter, paths: Sequence[str], count: int) -> Iterator[tuple[Hit, Place]]:
     """The same in several processes."""
     from concurrent.futures import ProcessPoolExecutor
     from multiprocessing import get_context
@@ -237,9 +233,7 @@ def _parallel(
             yield from part
 
 
-def _findings(
-    hits: Iterable[tuple[Hit, Place]], checks: Sequence[Check]
-) -> Iterator[Finding]:
+def _findings(hits: Iterable[tuple[Hit, Place]], checks: Sequence[Check]) -> Iterator[Finding]:
     """One finding per check and kind: decided, undecided, suppressed."""
     decided: dict[str, list[tuple[Hit, Place]]] = defaultdict(list)
     undecided: dict[str, list[Place]] = defaultdict(list)
@@ -287,7 +281,5 @@ def _by_severity(check: Check, decided: list[tuple[Hit, Place]]) -> Iterator[Fin
 def _decided(check: Check, hits: list[tuple[Hit, Place]]) -> Finding:
     more = f" (and {len(hits) - 1} more)" if len(hits) > 1 else ""
     places = tuple(place for _, place in hits)
-    verdict = Verdict(
-        STATUSES[hits[0][0].severity], f"{hits[0][0].message}{more}", places=places
-    )
+    verdict = Verdict(STATUSES[hits[0][0].severity], f"{hits[0][0].message}{more}", places=places)
     return Finding(check, verdict)

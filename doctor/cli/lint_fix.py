@@ -165,8 +165,9 @@ def _diff(plan: Plan) -> str:
     before = plan.before.decode("utf-8", "replace").splitlines(keepends=True)
     after = plan.after.decode("utf-8", "replace").splitlines(keepends=True)
     lines = difflib.unified_diff(before, after, f"a/{plan.path}", f"b/{plan.path}")
-    return "".join(line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n"
-                   for line in lines)
+    return "".join(
+        line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n" for line in lines
+    )
 
 
 def _write(plan: Plan) -> str:

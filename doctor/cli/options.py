@@ -271,6 +271,10 @@ FactsFile = Annotated[
 SaveFacts = Annotated[
     Path | None, Option(help="Write the facts of this run to a file; - for stdout.")
 ]
+Scripts = Annotated[
+    list[str] | None,
+    Option("--script", help="Training script of the job, to judge for this machine (repeatable)."),
+]
 Context = Annotated[
     Literal["job", "prolog"],
     Option(help="prolog: print one line, and exit 1 only if the machine is at fault."),

@@ -72,8 +72,12 @@ def _entry(place: Place, finding: Finding, explained: set[str]) -> Iterator[Line
     suppressed = f" (suppressed: {shown(finding.ignored)})" if finding.ignored else ""
     message = f"{check.slug}: {place.message}{suppressed}"
     word = NAMES[finding.status]
-    yield Line(f"{shown(str(place), 500)} {check.code} ", f"[{word}] {message}",
-               STYLES[finding.status], hang=4)
+    yield Line(
+        f"{shown(str(place), 500)} {check.code} ",
+        f"[{word}] {message}",
+        STYLES[finding.status],
+        hang=4,
+    )
     yield from _excerpt(place)
     if finding.fix and check.code not in explained:
         explained.add(check.code)
@@ -87,7 +91,9 @@ def _excerpt(place: Place) -> Iterator[Line]:
         return
     before = place.text[: max(0, place.column - 1)].expandtabs(4)
     margin = len(str(place.line))
-    yield Line(f"{place.line:>{margin}} | ", shown(text.rstrip(), FULL_SIZE), "dim", hang=margin + 3)
+    yield Line(
+        f"{place.line:>{margin}} | ", shown(text.rstrip(), FULL_SIZE), "dim", hang=margin + 3
+    )
     last = len(text.rstrip())
     if place.end_line == place.line and place.end_column > place.column:
         last = min(last, len(place.text[: place.end_column - 1].expandtabs(4)))

@@ -22,14 +22,28 @@ KINDS: tuple[tuple[str, frozenset[str], frozenset[str]], ...] = (
     (
         "deepspeed",
         frozenset({"zero_optimization", "fp16", "bf16", "train_batch_size"}),
-        frozenset({"zero_optimization.stage", "train_micro_batch_size_per_gpu", "train_batch_size",
-                   "fp16.loss_scale", "fp16.initial_scale_power", "bf16.enabled"}),
+        frozenset(
+            {
+                "zero_optimization.stage",
+                "train_micro_batch_size_per_gpu",
+                "train_batch_size",
+                "fp16.loss_scale",
+                "fp16.initial_scale_power",
+                "bf16.enabled",
+            }
+        ),
     ),
-    ("accelerate", frozenset({"distributed_type"}), frozenset({"mixed_precision",
-                                                              "num_processes"})),
+    (
+        "accelerate",
+        frozenset({"distributed_type"}),
+        frozenset({"mixed_precision", "num_processes"}),
+    ),
     ("factory", frozenset({"finetuning_type"}), frozenset({"stage", "template"})),
-    ("axolotl", frozenset({"base_model"}), frozenset({"datasets", "micro_batch_size",
-                                                      "sequence_len", "num_epochs"})),
+    (
+        "axolotl",
+        frozenset({"base_model"}),
+        frozenset({"datasets", "micro_batch_size", "sequence_len", "num_epochs"}),
+    ),
     (
         "trainer",
         frozenset({"output_dir", "model_name_or_path", "learning_rate"}),

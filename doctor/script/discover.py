@@ -109,8 +109,7 @@ def _tracked(path: str) -> list[str] | None:
         return None
     names = answer.stdout.decode("utf-8", "surrogateescape").split("\0")
     return [
-        name for name in dict.fromkeys(names)
-        if name and VENDORED.isdisjoint(name.split("/")[:-1])
+        name for name in dict.fromkeys(names) if name and VENDORED.isdisjoint(name.split("/")[:-1])
     ]
 
 

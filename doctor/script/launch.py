@@ -9,7 +9,9 @@ from collections.abc import Iterator, Mapping
 from doctor.facts.script import Launch
 
 LIMIT = 1 << 20
-PROGRAM = re.compile(r"(?:^|[\s;&|(`@\"'\[/])(python[\d.]*|torchrun|accelerate|deepspeed)(?=[\s\"',])")
+PROGRAM = re.compile(
+    r"(?:^|[\s;&|(`@\"'\[/])(python[\d.]*|torchrun|accelerate|deepspeed)(?=[\s\"',])"
+)
 CONTINUED = re.compile(r"\\\r?\n")
 
 

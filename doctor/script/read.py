@@ -23,7 +23,7 @@ def read_script(
         from doctor.script.configuration import read_configuration
 
         return read_configuration(path, data)
-    if path.endswith(CODE) or data.startswith(b"#!") and b"python" in data[:80]:
+    if path.endswith(CODE) or (data.startswith(b"#!") and b"python" in data[:80]):
         return read_python(path, data, launches=launches, requirements=requirements)
     return None
 

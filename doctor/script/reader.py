@@ -142,7 +142,9 @@ class Walk:
             if isinstance(right, ast.Constant) and (
                 right.value is None or isinstance(right.value, bool)
             ):
-                negative = isinstance(test.ops[0], ast.IsNot | ast.NotEq) ^ (right.value is not True)
+                negative = isinstance(test.ops[0], ast.IsNot | ast.NotEq) ^ (
+                    right.value is not True
+                )
                 return self.segment(test.left), flipped ^ int(negative)
         return self.segment(test), flipped
 
@@ -274,8 +276,11 @@ class Walk:
         first = len(self.assignments)
         self._block(node.body)
         self._owner = saved
-        fields = {each.target: each.value for each in self.assignments[first:]
-                  if each.scope == self._scope}
+        fields = {
+            each.target: each.value
+            for each in self.assignments[first:]
+            if each.scope == self._scope
+        }
         self.classes.append(Class(node.name, bases, fields))
 
     def _return(self, node: ast.Return) -> None:
@@ -397,8 +402,9 @@ class Walk:
             self.references.append(Reference(name, self.position(node), self._arms))
             return Value("name", name=name)
         inner = self._value(node.value)
-        return Value("other", name=node.attr, names=_names(inner), calls=_calls(inner),
-                     items=(inner,))
+        return Value(
+            "other", name=node.attr, names=_names(inner), calls=_calls(inner), items=(inner,)
+        )
 
     def _note_root(self, node: ast.expr) -> None:
         while isinstance(node, ast.Attribute):
@@ -615,8 +621,13 @@ def _element(value: Value, number: int) -> Value:
     if value.kind == "list" and number < len(value.items):
         return value.items[number]
     if value.kind == "call":
-        return Value("item", call=value.call, names=value.names, calls=value.calls,
-                     items=(value, Value("literal", literal=number)))
+        return Value(
+            "item",
+            call=value.call,
+            names=value.names,
+            calls=value.calls,
+            items=(value, Value("literal", literal=number)),
+        )
     return Value("other", names=_names(value), calls=_calls(value))
 
 

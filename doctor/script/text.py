@@ -108,7 +108,8 @@ def _encoding(data: bytes, bom: bool) -> str:
         return "utf-8-sig" if bom else "utf-8"
     import tokenize  # takes longer than reading most files
 
-    return tokenize.detect_encoding(io.BytesIO(data).readline)[0]
+    encoding, _ = tokenize.detect_encoding(io.BytesIO(data).readline)
+    return encoding
 
 
 def parse(source: Source) -> ast.Module:

@@ -25,7 +25,9 @@ def only_touched(old: ast.AST, new: ast.AST, touched: Touched) -> bool:
     return True
 
 
-def _lists(before: Sequence[object], after: Sequence[object], old: ast.AST, touched: Touched) -> bool:
+def _lists(
+    before: Sequence[object], after: Sequence[object], old: ast.AST, touched: Touched
+) -> bool:
     """Lists of one length item by item; inserted items only where the owner is touched."""
     if len(before) == len(after):
         return all(

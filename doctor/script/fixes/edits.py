@@ -56,9 +56,7 @@ class Module:
 
     @cached_property
     def parents(self) -> dict[ast.AST, ast.AST]:
-        return {
-            child: node for node in ast.walk(self.tree) for child in ast.iter_child_nodes(node)
-        }
+        return {child: node for node in ast.walk(self.tree) for child in ast.iter_child_nodes(node)}
 
     @cached_property
     def _by_span(self) -> dict[tuple[int, int, int, int], list[ast.AST]]:
@@ -145,8 +143,9 @@ class Module:
         for node in self.tree.body:
             if isinstance(node, ast.Import):
                 for name in node.names:
-                    if name.name == module or (not name.asname and name.name.startswith(
-                        module + ".")):
+                    if name.name == module or (
+                        not name.asname and name.name.startswith(module + ".")
+                    ):
                         return name.asname or module
         return ""
 

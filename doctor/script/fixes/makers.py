@@ -83,9 +83,7 @@ def not_reentrant(module: Module, span: Span) -> list[Edit] | None:
     enable = isinstance(call.func, ast.Attribute) and call.func.attr.endswith("_enable")
     if enable and (call.args or call.keywords):
         return None
-    return _one(
-        add_keyword(module, call, 'gradient_checkpointing_kwargs={"use_reentrant": False}')
-    )
+    return _one(add_keyword(module, call, 'gradient_checkpointing_kwargs={"use_reentrant": False}'))
 
 
 def log_softmax(module: Module, span: Span) -> list[Edit] | None:
@@ -125,8 +123,10 @@ def _fused(
     inner = outer.args[0] if len(outer.args) == 1 else outer.func.value
     if not isinstance(inner, ast.Call) or not isinstance(inner.func, ast.Attribute):
         return None
-    if inner.func.attr != name or outer.keywords or isinstance(inner.func.value, ast.Name) and (
-        inner.func.value.id == "self"
+    if (
+        inner.func.attr != name
+        or outer.keywords
+        or (isinstance(inner.func.value, ast.Name) and (inner.func.value.id == "self"))
     ):
         return None
     new = text(module, inner)
@@ -174,7 +174,8 @@ def _import(module: Module, name: str) -> list[Edit]:
         return []
     first = next(
         (
-            node for node in module.tree.body
+            node
+            for node in module.tree.body
             if not _is_docstring(node)
             and not (isinstance(node, ast.ImportFrom) and node.module == "__future__")
         ),
