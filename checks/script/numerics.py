@@ -28,7 +28,7 @@ def _log_argument(reading: Training, call: Call) -> Value | None:
     """What a call of torch's log takes, None for another call."""
     if call.method not in LOGS:
         return None
-    if call.name.startswith("torch."):
+    if call.name.startswith("torch.") and call.receiver_call < 0:
         return reading.argument(call, "input", 0)
     if call.args or call.keywords:
         return None

@@ -25,12 +25,18 @@ def _is_peft_model(call: Call) -> bool:
     return call.name.endswith("get_peft_model") and not call.name.startswith("unsloth")
 
 
+def gives_input_gradients(reading: Training) -> bool:
+    """Something makes the embedding's output require a gradient."""
+    hooks = any(name in reading.functions_by_name for name in INPUT_GRADIENTS)
+    return hooks or bool(reading.methods(*INPUT_GRADIENTS))
+
+
 def checkpointing_after_peft(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
     wraps = [n for n in reading.methods("get_peft_model") if _is_peft_model(reading.calls[n])]
     fast = reading.mentions("fastlanguagemodel", "unsloth", "fastmodel")
     if any(reading.is_trl(reading.calls[n]) for n in reading.trainers):
         return
-    if not wraps or fast or reading.mentions(*INPUT_GRADIENTS, "make_inputs_require_grad"):
+    if not wraps or fast or gives_input_gradients(reading):
         return
     severity: Severity = "note" if _is_5(machine.transformers) else "fail"
     enabled = reading.methods(*ENABLE)
@@ -63,8 +69,11 @@ def _enabled_before(reading: Training, number: int, wraps: list[int], enabled: l
 
 
 def _not_reentrant(reading: Training, call: Call) -> bool:
-    values = [*call.args, *call.keywords.values()]
-    for value in values:
+    switches = (f"{switch}_kwargs" for switch in SWITCHES)
+    found = [reading.argument(call, name) for name in (*switches, "use_reentrant")]
+    if call.method in ENABLE:
+        found += call.args[:1]
+    for value in filter(None, found):
         for option in reading.options(value, call):
             if option.kind == "dict" and "use_reentrant" in option.keys:
                 item = option.items[option.keys.index("use_reentrant")]

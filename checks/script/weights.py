@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from doctor.checks.script import amp
 from doctor.checks.script.reading import UNDECIDED
 from doctor.checks.script.rule import Match, Rule, Severity
-from doctor.checks.script.training import Lineage, Trained, Training
+from doctor.checks.script.training import PEFT, Lineage, Trained, Training
 from doctor.facts.script import Call
 from doctor.facts.script_machine import ScriptMachine
 
@@ -56,8 +56,8 @@ def cast_dtype(reading: Training, call: Call) -> set[str]:
 
 
 def has_adapters(reading: Training) -> bool:
-    """Only adapters train, as far as the file shows."""
-    return reading.mentions("peft", "lora", "adapter")
+    """The file makes adapters, perhaps for another object or under a condition."""
+    return bool(reading.methods(*PEFT, "LoraConfig", "LoRA"))
 
 
 def whole(reading: Training) -> Iterator[Trained]:
@@ -105,11 +105,9 @@ def _before(reading: Training, number: int, trained: Trained) -> bool:
 
 
 def _cast_back(reading: Training, lineage: Lineage, number: int) -> bool:
-    return any(
-        n > number and "fp32" in cast_dtype(reading, reading.calls[n])
-        for n in {*reading.on_object(lineage, "float", "to"), *lineage.calls}
-        if reading.calls[n].method in ("float", "to")
-    )
+    later = {*reading.on_object(lineage, "float", "to"), *lineage.calls}
+    later |= {n for n in reading.methods("float", "to") if reading.calls[n].receiver_call == number}
+    return any(n > number and "fp32" in cast_dtype(reading, reading.calls[n]) for n in later)
 
 
 def _load_dtypes(reading: Training, call: Call) -> set[str]:

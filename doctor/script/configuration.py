@@ -159,14 +159,14 @@ def _yaml(text: str) -> Iterator[Setting]:
 
 
 def _without_comment(value: str) -> str:
-    if value[:1] in "\"'":
+    if value.startswith(("'", '"')):
         end = value.find(value[0], 1)
         return value[: end + 1] if end > 0 else value
     return re.split(r"(?:^|\s)#", value, maxsplit=1)[0].strip()
 
 
 def _scalar_yaml(raw: str) -> Scalar:
-    if raw[:1] in "\"'":
+    if raw.startswith(("'", '"')):
         return raw.strip("\"'")
     lowered = raw.casefold()
     if lowered in ("true", "false"):
