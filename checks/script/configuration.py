@@ -123,7 +123,7 @@ RULES = (
         fires=("gradient checkpointing with use_reentrant: true and LoRA",),
         fix="Set gradient_checkpointing_kwargs.use_reentrant to false.",
         sources=("cbl-root",),
-        kinds=("axolotl", "factory", "trainer"),
+        kinds=("trainer",),
         training=False,
     ),
     Rule(

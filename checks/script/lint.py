@@ -42,12 +42,21 @@ def lint(
     for rule in rules:
         if rule.once and rule.code in told:
             continue
-        hits += (
-            Hit(rule.code, severity_of(rule, match), match.span, match.message, match.undecided)
-            for match in rule.matches(reading, machine)
-        )
+        hits += _of_rule(rule, reading, machine)
     hits = _suppressed(hits, script.suppressions, {rule.code for rule in rules})
     return sorted(hits, key=lambda hit: (hit.span.order, hit.code))
+
+
+def _of_rule(rule: Rule, reading: Training, machine: ScriptMachine) -> list[Hit]:
+    """The hits of one rule; one that raises is undecided, and the others go on."""
+    try:
+        return [
+            Hit(rule.code, severity_of(rule, match), match.span, match.message, match.undecided)
+            for match in rule.matches(reading, machine)
+        ]
+    except (Exception, RecursionError) as error:
+        message = "the rule raised an error, please report it"
+        return [Hit(rule.code, rule.severity, Span(1, 1), message, repr(error)[:200])]
 
 
 def _suppressed(

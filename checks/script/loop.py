@@ -123,21 +123,45 @@ def _regains(reading: Training, call: Call, number: int) -> bool:
 
 
 def eval_left_on(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+    yield from _eval_in_loops(reading)
+    yield from _eval_before(reading)
+
+
+def _eval_in_loops(reading: Training) -> Iterator[Match]:
     for loop in range(len(reading.script.loops)):
         inside = [n for n, c in enumerate(reading.calls) if loop in c.loops]
-        reached = _reached(reading, inside)
-        if any(reading.calls[n].method == "train" for n in reached):
-            continue
         trains = [n for n in inside if n in reading.backwards]
         if not trains or not _is_outermost(reading, loop, trains):
+            continue
+        reached = _reached(reading, inside)
+        if any(reading.calls[n].method == "train" for n in reached):
             continue
         for number in reached:
             call = reading.calls[number]
             if call.method != "eval" or call.args or not call.receiver:
                 continue
-            if _is_trained(reading, call, number, inside):
-                yield Match(call.span, f"{call.receiver}.eval() in the loop, and no train() there")
+            state = _is_trained(reading, call, number)
+            message = f"{call.receiver}.eval() in the loop, and no train() there"
+            if state is None:
+                yield Match(call.span, message, undecided="it may be another model")
+            elif state:
+                yield Match(call.span, message)
+            if state is not False:
                 return
+
+
+def _eval_before(reading: Training) -> Iterator[Match]:
+    """eval() above the loop of a file that never calls train()."""
+    if reading.by_method.get("train") or reading.methods("Trainer"):
+        return
+    for number in reading.methods("eval"):
+        call = reading.calls[number]
+        after = [n for n in reading.backwards if n > number and reading.calls[n].loops]
+        here = [n for n in after if reading.calls[n].scope == call.scope]
+        if not here or call.loops or call.arms or not call.receiver or call.args:
+            continue
+        if _is_trained(reading, call, number):
+            yield Match(call.span, f"{call.receiver}.eval() before the loop, and train() nowhere")
 
 
 def _is_outermost(reading: Training, loop: int, trains: list[int]) -> bool:
@@ -156,14 +180,17 @@ def _reached(reading: Training, inside: list[int]) -> list[int]:
     return reached
 
 
-def _is_trained(reading: Training, call: Call, number: int, inside: list[int]) -> bool:
-    """The object of eval() is one whose parameters an optimizer has."""
-    names = {(key[0], key[1]) for each in reading.trained for key in each.lineage.names}
-    own = reading.key(call.receiver, call.scope)
-    if own in names:
+def _is_trained(reading: Training, call: Call, number: int) -> bool | None:
+    """Whether eval() is called on what an optimizer has; None where it may be another object."""
+    names = {key for each in reading.trained for key in each.lineage.names}
+    if reading.key(call.receiver, call.scope) in names:
         return True
     lineage = reading.lineage(call.receiver, call.scope, number)
-    return bool(lineage.names & names)
+    if not lineage.names & names:
+        return False
+    own = reading.key(call.receiver, call.scope)
+    others = {key for key in lineage.names - names - {own} if "ema" in str(key[1]).casefold()}
+    return None if others else True
 
 
 RULES = (

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from doctor.checks.script.reading import exclusive
 from doctor.checks.script.rule import Match, Rule, Severity
 from doctor.checks.script.training import Training
-from doctor.checks.script.weights import NOT_TRAINED, cast_dtype
+from doctor.checks.script.weights import NOT_TRAINED, cast_dtype, has_capability_test
 from doctor.facts.script import Call, Value
 from doctor.facts.script_machine import ScriptMachine
 
@@ -107,7 +107,9 @@ def _by_arguments(
             continue
         truth = reading.truth(value, call)
         message = "TrainingArguments enables gradient checkpointing after get_peft_model"
-        if truth is True:
+        if all(reading.is_flagged(reading.calls[n]) for n in wraps):
+            yield Match(call.span, message, undecided="a flag decides whether PEFT wraps the model")
+        elif truth is True:
             yield Match(call.span, message, severity)
         elif truth is None:
             yield Match(call.span, message, undecided="a flag decides it")
@@ -154,6 +156,8 @@ def cast_after_peft(reading: Training, machine: ScriptMachine) -> Iterator[Match
             continue
         if reading.calls[here[0]].scope == call.scope and number > last:
             continue
+        if call.receiver.startswith("self.") and reading.calls[here[0]].scope != call.scope:
+            continue
         message = f"{call.receiver} is cast after get_peft_model: its adapters are cast, too"
         if dtypes <= {"bf16", "fp16"}:
             yield Match(call.span, message)
@@ -186,7 +190,7 @@ def _adapter_casts(reading: Training, wraps: set[int]) -> Iterator[Match]:
 def device_map_auto(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
     trained = {n for each in reading.trained for n in each.lineage.calls}
     names = {each.name.rpartition(".")[2] for each in reading.trained if each.name}
-    ends = _training_ends(reading)
+    ends = reading.training_ends
     for number in reading.loads:
         call = reading.calls[number]
         texts = reading.literals(reading.argument(call, "device_map"), call)
@@ -213,6 +217,15 @@ def _may_train(
     targets = {target.rpartition(".")[2] for target in call.targets}
     if any(word in target for target in targets for word in NOT_TRAINED):
         return False
+    sinks = {reading.calls[each.sink].scope for each in reading.trained}
+    if sinks and call.scope and call.scope not in sinks and targets:
+        return False
+    if any(
+        each.lineage.complete and each.name.rpartition(".")[2] in targets
+        for each in reading.trained
+        if reading.calls[each.sink].scope == call.scope
+    ):
+        return False
     if not targets:
         return call.scope != 0 and _returned_model(reading, call, names)
     return bool(targets & (names or {"model"}))
@@ -221,17 +234,6 @@ def _may_train(
 def _returned_model(reading: Training, call: Call, names: set[str]) -> bool:
     function = reading.function(call.scope).name.casefold()
     return "model" in function and not any(word in function for word in NOT_TRAINED)
-
-
-def _training_ends(reading: Training) -> dict[int, int]:
-    """The last training call of each function: what is loaded later is not for training."""
-    ends: dict[int, int] = {}
-    for number in (*reading.backwards, *reading.methods("train", "fit")):
-        call = reading.calls[number]
-        is_trainer = call.method not in ("train", "fit") or "train" in call.receiver.casefold()
-        if is_trainer:
-            ends[call.scope] = max(ends.get(call.scope, 0), number)
-    return ends
 
 
 def _distributed(reading: Training) -> bool:
@@ -254,6 +256,8 @@ def _processes(launcher: dict[str, str]) -> int:
 def flash_attention(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
     below = machine.capability is not None and machine.capability < (8, 0)
     missing = machine.flash_attention is False
+    if has_capability_test(reading) and not (below or missing):
+        return
     if machine.capability is not None and not below and machine.flash_attention:
         return
     severity: Severity = "fail" if below or missing else "note"

@@ -140,6 +140,8 @@ class Reading:
         ]
         here = [each for each in every if each.scope == scope]
         before = [each for each in here if each.position <= position]
+        if not before and scope and self.is_parameter(scope, name):
+            return []
         if not before or len(here) != len(every):
             return list(reversed(every))
         reaching = []
@@ -148,6 +150,9 @@ class Reading:
             if within(arms, each.arms):
                 break
         return reaching
+
+    def is_parameter(self, scope: int, name: str) -> bool:
+        return any(each.name == name for each in self.function(scope).parameters)
 
     def argument(self, call: Call, name: str, position: int | None = None) -> Value | None:
         """An argument by keyword, by position, or from a dictionary that is unpacked."""

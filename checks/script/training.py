@@ -183,7 +183,7 @@ class Training(Reading):
     def _passed_object(self, number: int, value: Value, *, trainer: bool) -> Trained:
         call = self.calls[number]
         trail = _Trail()
-        self._follow(value, call.scope, number, trail, 12)
+        self._follow(value, call.scope, number, trail, 20)
         lineage = Lineage(tuple(trail.calls), frozenset(trail.names), trail.complete)
         return Trained(number, value.name, lineage, trainer)
 
@@ -216,7 +216,7 @@ class Training(Reading):
     def lineage(self, name: str, scope: int, position: int) -> Lineage:
         """The calls that made what a name holds, and wrapped it since."""
         trail = _Trail()
-        self._follow(Value("name", name=name), scope, position, trail, 12)
+        self._follow(Value("name", name=name), scope, position, trail, 20)
         return Lineage(tuple(trail.calls), frozenset(trail.names), trail.complete)
 
     def _follow(self, value: Value, scope: int, position: int, trail: _Trail, depth: int) -> None:
@@ -408,6 +408,16 @@ class Training(Reading):
                 for word in ("tokenizer", "processor", "config.", "extractor", "scheduler")
             )
         ]
+
+    @cached_property
+    def training_ends(self) -> dict[int, int]:
+        """The last training call of each function: what is loaded later is not for training."""
+        ends: dict[int, int] = {}
+        for number in (*self.backwards, *self.methods("train", "fit")):
+            call = self.calls[number]
+            if call.method not in ("train", "fit") or "train" in call.receiver.casefold():
+                ends[call.scope] = max(ends.get(call.scope, 0), number)
+        return ends
 
     def is_evaluation(self, call: Call) -> bool:
         """In a function for evaluation only, or under no_grad."""

@@ -267,6 +267,8 @@ def _bf16_literals(reading: Training, by_name: bool) -> Iterator[tuple[Call, str
             yield call, "autocast in bf16"
     for number in reading.loads:
         call = reading.calls[number]
+        if number > reading.training_ends.get(call.scope, number):
+            continue
         if _load_dtypes(reading, call) == {"bf16"}:
             yield call, "loading in bf16"
     for number in reading.arguments:
