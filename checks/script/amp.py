@@ -8,6 +8,7 @@ from doctor.checks.script.reading import UNDECIDED, exclusive
 from doctor.checks.script.training import Training
 from doctor.facts.script import Call, Value
 
+NOT_CUDA = {"cpu", "mps", "xpu", "hpu", "npu", "xla", "tpu"}
 CLIPS = ("clip_grad_norm_", "clip_grad_norm", "clip_grad_value_")
 OWN_CLIP = ("accelerator", "fabric", "self", "trainer", "engine", "strategy", "scaler")
 FRAMEWORKS = (
@@ -31,25 +32,25 @@ def is_autocast(reading: Training, value: Value, position: int = -1) -> Call | s
 
 def _autocast_call(reading: Training, value: Value) -> Call | str | None:
     call = reading.calls[value.call]
-    last = call.method
-    if last in ("autocast", "cuda_amp_autocast"):
+    if call.method in ("autocast", "cuda_amp_autocast"):
         return call
-    if "autocast" in last.casefold() and "context_manager" not in last:
+    if "autocast" in call.method.casefold() and "context_manager" not in call.method:
         function = reading.target_function(call)
-        for returned in reading.function(function).returns if function is not None else ():
-            inner = is_autocast(reading, returned)
-            return inner if inner is not None else None
-        return call.name
-    if call.name in ("contextlib.nullcontext", "nullcontext", "suppress", "contextlib.suppress"):
-        return None
+        returns = reading.function(function).returns if function is not None else ()
+        return is_autocast(reading, returns[0]) if returns else call.name
     if call.receiver_call < 0 and "." not in call.name:
-        for option in reading.options(Value("name", name=call.name), call):
-            if option.kind == "name" and option.name.endswith(".autocast"):
-                return option.name
-            if option.kind == "call" and reading.calls[option.call].method == "partial":
-                made = reading.calls[option.call]
-                if made.args and made.args[0].name.endswith("autocast"):
-                    return made
+        return _held_by_name(reading, call)
+    return None
+
+
+def _held_by_name(reading: Training, call: Call) -> Call | str | None:
+    """The class autocast, or a partial of it, that a variable holds which is called."""
+    for option in reading.options(Value("name", name=call.name), call):
+        if option.kind == "name" and option.name.endswith(".autocast"):
+            return option.name
+        made = reading.calls[option.call] if option.kind == "call" else None
+        if made is not None and made.method == "partial" and made.args:
+            return made if made.args[0].name.endswith("autocast") else None
     return None
 
 
@@ -89,28 +90,21 @@ def enabled(reading: Training, call: Call) -> bool | None:
 
 def autocast_dtypes(reading: Training, autocast: Call | str) -> set[str]:
     """Possible dtypes of an autocast on CUDA; the default there is fp16."""
-    if isinstance(autocast, str):
+    if isinstance(autocast, str) or autocast.method == "partial":
         return {UNDECIDED}
     call = autocast
-    if call.method == "partial":
-        return {UNDECIDED}
-    if call.name == "torch.cuda.amp.autocast":
-        value = reading.argument(call, "dtype", 1)
-    elif call.name in ("torch.autocast", "torch.amp.autocast"):
-        value = reading.argument(call, "dtype", 1)
-        if value is None:
-            devices = _devices(reading, call)
-            if devices <= {"cpu", "mps", "xpu", "hpu", "npu"}:
-                return {"cpu"}
-            if "cuda" not in devices:
-                return {UNDECIDED}
-    elif call.name.startswith("torch.cpu"):
+    if call.name.startswith("torch.cpu"):
         return {"cpu"}
-    else:
+    if call.name not in ("torch.cuda.amp.autocast", "torch.autocast", "torch.amp.autocast"):
         return {UNDECIDED}
-    if value is None:
-        return {UNDECIDED} if reading.unpacks_unknown(call) else {"fp16"}
-    return {"fp16" if each == "default" else each for each in reading.dtypes(value, call)}
+    value = reading.argument(call, "dtype", 1)
+    devices = {"cuda"} if call.name.startswith("torch.cuda") else _devices(reading, call)
+    if devices <= NOT_CUDA:
+        return {"cpu"}
+    if value is not None:
+        found = reading.dtypes(value, call)
+        return {"fp16" if each == "default" else each for each in found}
+    return {UNDECIDED} if "cuda" not in devices or reading.unpacks_unknown(call) else {"fp16"}
 
 
 def _devices(reading: Training, call: Call) -> set[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import pairwise
 
 from doctor.checks.script import amp
 from doctor.checks.script.reading import UNDECIDED
@@ -65,16 +66,13 @@ def _around_training(reading: Training, call: Call, number: int, scopes: set[int
 
 
 def scaler_with_bf16(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
-    made = [n for n in amp.scalers(reading)]
-    if not made or not amp.scaled_backwards(reading):
+    if not amp.scaled_backwards(reading):
         return
-    dtypes: set[str] = set()
-    for number in amp.autocasts(reading):
-        if not reading.is_evaluation(reading.calls[number]):
-            dtypes |= amp.autocast_dtypes(reading, reading.calls[number])
-    if "bf16" not in dtypes:
+    trains = [n for n in amp.autocasts(reading) if not reading.is_evaluation(reading.calls[n])]
+    dtypes = {each for n in trains for each in amp.autocast_dtypes(reading, reading.calls[n])}
+    if "bf16" not in dtypes or not dtypes <= {"bf16", UNDECIDED}:
         return
-    for number in made:
+    for number in amp.scalers(reading):
         call = reading.calls[number]
         state = amp.enabled(reading, call)
         message = "a GradScaler is enabled while autocast computes in bf16"
@@ -82,8 +80,7 @@ def scaler_with_bf16(reading: Training, machine: ScriptMachine) -> Iterator[Matc
             yield Match(call.span, message)
         elif state is not False:
             reason = "a flag decides the dtype or whether the scaler is enabled"
-            if dtypes == {"bf16"} or UNDECIDED in dtypes:
-                yield Match(call.span, message, undecided=reason)
+            yield Match(call.span, message, undecided=reason)
 
 
 def backward_in_autocast(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
@@ -192,20 +189,13 @@ def _mixed(reading: Training) -> Iterator[Match]:
     """A plain backward that adds to scaled gradients of the same step."""
     for scaled, scaler in amp.scaled_backwards(reading):
         call = reading.calls[scaled]
-        if amp.is_off(reading, scaler, call.scope) is True:
-            continue
-        step = next(
-            (n for n in amp.on_scaler(reading, call.scope, scaler, "step") if n > scaled), None
-        )
-        if step is None:
+        steps = amp.on_scaler(reading, call.scope, scaler, "step")
+        step = next((n for n in steps if n > scaled), None)
+        if step is None or amp.is_off(reading, scaler, call.scope) is True:
             continue
         for number in reading.methods("backward"):
             plain = reading.calls[number]
-            if not scaled < number < step or plain.scope != call.scope:
-                continue
-            if amp.scale_of(reading, plain, number) is not None or plain.receiver == "":
-                continue
-            if "loss" not in plain.receiver.casefold() or plain.loops != call.loops:
+            if not scaled < number < step or not _adds_unscaled(reading, plain, number, call):
                 continue
             between = [n for n in reading.methods("zero_grad") if scaled < n < number]
             if not between and amp.same_path(reading, scaled, number, step):
@@ -213,12 +203,21 @@ def _mixed(reading: Training) -> Iterator[Match]:
                 yield Match(plain.span, message)
 
 
+def _adds_unscaled(reading: Training, plain: Call, number: int, scaled: Call) -> bool:
+    """A backward of a loss in the same loop that no scaler scaled."""
+    return (
+        (plain.scope, plain.loops) == (scaled.scope, scaled.loops)
+        and "loss" in plain.receiver.casefold()
+        and amp.scale_of(reading, plain, number) is None
+    )
+
+
 def unscale_twice(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
     for backward, scaler in amp.scaled_backwards(reading):
         scope = reading.calls[backward].scope
         unscales = amp.on_scaler(reading, scope, scaler, "unscale_")
         updates = amp.on_scaler(reading, scope, scaler, "update")
-        for first, second in zip(unscales, unscales[1:], strict=False):
+        for first, second in pairwise(unscales):
             one, other = reading.calls[first], reading.calls[second]
             if not one.args or not other.args or one.args[0] != other.args[0]:
                 continue

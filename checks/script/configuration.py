@@ -1,4 +1,4 @@
-"""Rules on configuration files: DeepSpeed, accelerate, TrainingArguments, axolotl, LLaMA-Factory."""
+"""Rules on configuration files of DeepSpeed, accelerate, transformers, axolotl, LLaMA-Factory."""
 
 from __future__ import annotations
 
@@ -50,9 +50,9 @@ def _reentrant_lora(reading: Training, machine: ScriptMachine) -> Iterator[Match
     enabled = found.get("gradient_checkpointing")
     if machine.transformers and not machine.transformers.startswith(("4.", "3.")):
         return
-    if reentrant is not None and _on(reentrant) and _on(enabled) and adapter is not None:
-        if str(adapter.value).casefold() in ("lora", "qlora", "dora"):
-            yield Match(reentrant.span, "reentrant checkpointing beside LoRA")
+    lora = adapter is not None and str(adapter.value).casefold() in ("lora", "qlora", "dora")
+    if lora and reentrant is not None and _on(reentrant) and _on(enabled):
+        yield Match(reentrant.span, "reentrant checkpointing beside LoRA")
 
 
 def _half_weights(reading: Training, machine: ScriptMachine) -> Iterator[Match]:

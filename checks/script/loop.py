@@ -134,20 +134,22 @@ def _eval_in_loops(reading: Training) -> Iterator[Match]:
         if not trains or not _is_outermost(reading, loop, trains):
             continue
         reached = _reached(reading, inside)
-        if any(reading.calls[n].method == "train" for n in reached):
+        if not any(reading.calls[n].method == "train" for n in reached):
+            yield from _first_eval(reading, reached)
+
+
+def _first_eval(reading: Training, reached: list[int]) -> Iterator[Match]:
+    """The first eval() of a trained object among the calls of a loop."""
+    for number in reached:
+        call = reading.calls[number]
+        if call.method != "eval" or call.args or not call.receiver:
             continue
-        for number in reached:
-            call = reading.calls[number]
-            if call.method != "eval" or call.args or not call.receiver:
-                continue
-            state = _is_trained(reading, call, number)
-            message = f"{call.receiver}.eval() in the loop, and no train() there"
-            if state is None:
-                yield Match(call.span, message, undecided="it may be another model")
-            elif state:
-                yield Match(call.span, message)
-            if state is not False:
-                return
+        state = _is_trained(reading, call, number)
+        if state is False:
+            continue
+        message = f"{call.receiver}.eval() in the loop, and no train() there"
+        yield Match(call.span, message, undecided="" if state else "it may be another model")
+        return
 
 
 def _eval_before(reading: Training) -> Iterator[Match]:

@@ -8,7 +8,7 @@ from doctor.checks.script.reading import exclusive
 from doctor.checks.script.rule import Match, Rule, Severity
 from doctor.checks.script.training import Training
 from doctor.checks.script.weights import NOT_TRAINED, cast_dtype, has_capability_test
-from doctor.facts.script import Call, Value
+from doctor.facts.script import Call, Span, Value
 from doctor.facts.script_machine import ScriptMachine
 
 ENABLE = ("gradient_checkpointing_enable", "activation_checkpointing_enable")
@@ -256,31 +256,42 @@ def _processes(launcher: dict[str, str]) -> int:
 def flash_attention(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
     below = machine.capability is not None and machine.capability < (8, 0)
     missing = machine.flash_attention is False
-    if has_capability_test(reading) and not (below or missing):
-        return
-    if machine.capability is not None and not below and machine.flash_attention:
+    works = machine.capability is not None and not below and machine.flash_attention
+    if works or (has_capability_test(reading) and not (below or missing)):
         return
     severity: Severity = "fail" if below or missing else "note"
     reason = " on a GPU below 8.0" * below or " without flash_attn" * missing
     message = f"flash_attention_2 without a test or a flag{reason}"
+    for span in (*_flash_arguments(reading), *_flash_defaults(reading)):
+        yield Match(span, message, severity)
+
+
+FLASH_KEYS = ("attn_implementation", "_attn_implementation", "use_flash_attention_2")
+
+
+def _flash_arguments(reading: Training) -> Iterator[Span]:
+    """Calls that a literal flash_attention_2 reaches."""
     for call in reading.calls:
+        if not (call.unpacked or call.keywords.keys() & set(FLASH_KEYS)):
+            continue
         if reading.is_flagged(call, *ATTENTION_WORDS) or reading.is_evaluation(call):
             continue
-        for key in ("attn_implementation", "_attn_implementation", "use_flash_attention_2"):
-            value = reading.argument(call, key) if key in call.keywords or call.unpacked else None
-            if value is None:
-                continue
+        for value in filter(None, (reading.argument(call, key) for key in FLASH_KEYS)):
             found = reading.literals(value, call)
             if found and found <= {"flash_attention_2", True} and not _default_of(value, reading):
-                yield Match(call.span, message, severity)
+                yield call.span
+
+
+def _flash_defaults(reading: Training) -> Iterator[Span]:
+    """Defaults of functions, and assignments to a configuration."""
     for function in reading.script.functions:
-        for parameter in function.parameters:
-            if parameter.default is not None and parameter.default.literal == "flash_attention_2":
-                yield Match(function.span, message, severity)
+        defaults = (each.default for each in function.parameters if each.default is not None)
+        if any(default.literal == "flash_attention_2" for default in defaults):
+            yield function.span
     for each in reading.script.assignments:
-        if each.target.endswith("_attn_implementation") and not reading.is_flagged(each):
-            if each.value.literal == "flash_attention_2":
-                yield Match(each.span, message, severity)
+        named = each.target.endswith("attn_implementation") and "." in each.target
+        if named and each.value.literal == "flash_attention_2" and not reading.is_flagged(each):
+            yield each.span
 
 
 def _default_of(value: Value, reading: Training) -> bool:

@@ -162,14 +162,18 @@ class Reading:
             return call.args[position]
         for value in call.unpacked:
             for option in self.options(value, call):
-                if option.kind == "dict" and name in option.keys:
-                    return option.items[option.keys.index(name)]
-                if option.kind == "call" and self.calls[option.call].name == "dict":
-                    made = self.calls[option.call]
-                    if name in made.keywords:
-                        return made.keywords[name]
+                if (found := self.entry(option, name)) is not None:
+                    return found
             if value.kind == "name" and (item := self._item(value.name, name, call)):
                 return item
+        return None
+
+    def entry(self, dictionary: Value, key: str) -> Value | None:
+        """What {...} or dict(...) has for a key."""
+        if dictionary.kind == "dict" and key in dictionary.keys:
+            return dictionary.items[dictionary.keys.index(key)]
+        if dictionary.kind == "call" and self.calls[dictionary.call].name == "dict":
+            return self.calls[dictionary.call].keywords.get(key)
         return None
 
     def _item(self, dictionary: str, key: str, call: Call) -> Value | None:
@@ -345,10 +349,14 @@ class Reading:
 
     # Structure
 
-    def is_conditional(self, call: Call | Assignment) -> bool:
-        """Whether any condition decides if it runs, a constant of the file included."""
+    def is_conditional(self, call: Call | Assignment, *, tries: bool = False) -> bool:
+        """Whether any condition decides if it runs, a constant of the file included.
+
+        `tries`: a try statement around it, too.
+        """
         return any(
-            branch.kind != "try" and (branch.test is None or "__name__" not in branch.test.names)
+            (tries or branch.kind != "try")
+            and (branch.test is None or "__name__" not in branch.test.names)
             for branch in (self.script.branches[number] for number, _ in call.arms)
         )
 

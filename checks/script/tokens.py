@@ -145,27 +145,34 @@ def resize_after_peft(reading: Training, machine: ScriptMachine) -> Iterator[Mat
         lineage = reading.lineage(call.receiver, call.scope, number)
         for wrap in lineage.calls:
             made = reading.calls[wrap]
-            if call.receiver.startswith("self.") and made.scope != call.scope:
+            if made.method not in PEFT or "prepare" in made.method:
                 continue
-            if made.method in PEFT and "prepare" not in made.method:
-                if made.scope != call.scope or not exclusive(made.arms, call.arms):
-                    message = "embeddings are resized after PEFT: new rows neither train nor save"
-                    yield Match(call.span, message)
+            here = made.scope == call.scope
+            if (here or not call.receiver.startswith("self.")) and not (
+                here and exclusive(made.arms, call.arms)
+            ):
+                message = "embeddings are resized after PEFT: new rows neither train nor save"
+                yield Match(call.span, message)
 
 
 def nan_filter(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
     for number in reading.arguments:
         call = reading.calls[number]
-        if call.method.endswith("TrainingArguments") and not reading.unpacks_unknown(call):
-            if reading.argument(call, "logging_nan_inf_filter") is None and call.keywords:
-                yield Match(call.name_span, "the Trainer logs a NaN loss as 0.0 or an older value")
+        known = call.method.endswith("TrainingArguments") and not reading.unpacks_unknown(call)
+        filtered = reading.argument(call, "logging_nan_inf_filter") is None
+        if known and filtered and call.keywords:
+            yield Match(call.name_span, "the Trainer logs a NaN loss as 0.0 or an older value")
 
 
 def compile_unconditional(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
     trained = {key for each in reading.trained for key in each.lineage.names}
     for number in reading.methods("compile"):
         call = reading.calls[number]
-        if call.name != "torch.compile" or not call.args or reading.is_conditional(call):
+        if (
+            call.name != "torch.compile"
+            or not call.args
+            or reading.is_conditional(call, tries=True)
+        ):
             continue
         if any(key in call.keywords for key in ("disable",)) or reading.is_evaluation(call):
             continue

@@ -156,29 +156,30 @@ class Training(Reading):
     @cached_property
     def trained(self) -> list[Trained]:
         """What reaches an optimizer or a Trainer, with how it came to be."""
-        found = []
+        return [*self._by_optimizer(), *self._by_trainer()]
+
+    def _by_optimizer(self) -> Iterator[Trained]:
         for number in self.optimizers:
             call = self.calls[number]
             for name in dict.fromkeys(self._parameter_owners(call, number)):
                 lineage = self.lineage(name, call.scope, number)
-                found.append(Trained(number, name, lineage, False))
+                yield Trained(number, name, lineage, False)
         for number in self.methods("configure_optimizers"):
             call = self.calls[number]
             if call.receiver and call.receiver != "self":
                 lineage = self.lineage(call.receiver, call.scope, number)
-                found.append(Trained(number, call.receiver, lineage, False))
-        for number in self.trainers:
-            call = self.calls[number]
-            value = self.argument(call, "model", 0)
-            if value is not None and not call.method.endswith("PPOTrainer"):
-                found.append(self._passed_object(number, value, trainer=True))
-        for number in (*self.fits, *self.methods("initialize")):
-            call = self.calls[number]
-            if call.method == "fit" or "deepspeed" in call.name:
-                value = self.argument(call, "model", 0 if call.method == "fit" else 1)
-                if value is not None:
-                    found.append(self._passed_object(number, value, trainer=True))
-        return found
+                yield Trained(number, call.receiver, lineage, False)
+
+    def _by_trainer(self) -> Iterator[Trained]:
+        sinks = [
+            *((n, 0) for n in self.trainers if not self.calls[n].method.endswith("PPOTrainer")),
+            *((n, 0) for n in self.fits),
+            *((n, 1) for n in self.methods("initialize") if "deepspeed" in self.calls[n].name),
+        ]
+        for number, position in sinks:
+            value = self.argument(self.calls[number], "model", position)
+            if value is not None:
+                yield self._passed_object(number, value, trainer=True)
 
     def _passed_object(self, number: int, value: Value, *, trainer: bool) -> Trained:
         call = self.calls[number]

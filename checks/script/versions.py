@@ -22,7 +22,7 @@ def deprecated_amp(reading: Training, machine: ScriptMachine) -> Iterator[Match]
     imported = set()
     for each in reading.script.imports:
         name = _deprecated(each.name)
-        if not name or _is_fallback(reading, each.arms, each.name.rpartition(".")[2]):
+        if not name or _is_fallback(reading, each.arms):
             continue
         imported.add(each.name)
         yield Match(each.span, f"{name} is deprecated; torch.amp has it")
@@ -48,8 +48,8 @@ def _is_dotted(reading: Training, name: str, imported: set[str]) -> bool:
     return bool(_deprecated(name)) and name not in {each.name for each in reading.script.imports}
 
 
-def _is_fallback(reading: Training, arms: Arms, name: str) -> bool:
-    """Another arm of the same condition or try statement uses torch.amp: this is for older torch."""
+def _is_fallback(reading: Training, arms: Arms) -> bool:
+    """Another arm of the same condition or try statement uses torch.amp."""
     branches = {branch for branch, _ in arms}
     if not branches:
         return False

@@ -8,7 +8,7 @@ from doctor.checks.script import amp
 from doctor.checks.script.reading import UNDECIDED
 from doctor.checks.script.rule import Match, Rule, Severity
 from doctor.checks.script.training import PEFT, Lineage, Trained, Training
-from doctor.facts.script import Call
+from doctor.facts.script import Call, Value
 from doctor.facts.script_machine import ScriptMachine
 
 HALVES = {"bf16", "fp16"}
@@ -32,27 +32,27 @@ TESTS = (
 )
 
 
+CAST_TO = {"half": "fp16", "bfloat16": "bf16", "float": "fp32"}
+
+
 def cast_dtype(reading: Training, call: Call) -> set[str]:
     """The dtypes a cast may give; () for a call that casts nothing."""
-    if call.method == "half":
-        return {"fp16"} if not call.args else set()
-    if call.method == "bfloat16":
-        return {"bf16"} if not call.args else set()
-    if call.method == "float":
-        return {"fp32"} if not call.args else set()
+    if call.method in CAST_TO:
+        return {CAST_TO[call.method]} if not call.args else set()
     if call.method not in ("to", "type"):
         return set()
-    found: set[str] = set()
-    for value in (*call.args, *(v for k, v in call.keywords.items() if k == "dtype")):
-        for option in reading.options(value, call):
-            dtype = reading.dtype(option)
-            if option.kind == "literal" and dtype == "auto":
-                continue
-            if dtype != UNDECIDED and option.kind != "literal":
-                found.add(dtype)
-            elif "dtype" in value.name or "precision" in value.name:
-                found.add(UNDECIDED)
-    return found
+    values = [*call.args, *(v for k, v in call.keywords.items() if k == "dtype")]
+    return {each for value in values for each in _dtypes_of(reading, value, call)}
+
+
+def _dtypes_of(reading: Training, value: Value, call: Call) -> Iterator[str]:
+    """The dtypes of an argument of to(), which may also be a device."""
+    for option in reading.options(value, call):
+        dtype = reading.dtype(option)
+        if dtype != UNDECIDED and option.kind != "literal":
+            yield dtype
+        elif "dtype" in value.name or "precision" in value.name:
+            yield UNDECIDED
 
 
 def has_adapters(reading: Training) -> bool:
@@ -265,28 +265,35 @@ def _bf16_literals(reading: Training, by_name: bool) -> Iterator[tuple[Call, str
         call = reading.calls[number]
         if amp.autocast_dtypes(reading, call) == {"bf16"}:
             yield call, "autocast in bf16"
-    for number in reading.loads:
-        call = reading.calls[number]
-        if number > reading.training_ends.get(call.scope, number):
-            continue
-        if _load_dtypes(reading, call) == {"bf16"}:
-            yield call, "loading in bf16"
     for number in reading.arguments:
         call = reading.calls[number]
-        value = reading.argument(call, "bf16")
-        if value is not None and reading.truth(value, call):
+        if reading.truth(reading.argument(call, "bf16"), call):
             yield call, "bf16=True"
-    for number in reading.methods("Accelerator", "Trainer", "Fabric") if by_name else ():
+    yield from _bf16_weights(reading, by_name)
+    if by_name:
+        yield from _named_precisions(reading)
+
+
+def _bf16_weights(reading: Training, by_name: bool) -> Iterator[tuple[Call, str]]:
+    for number in reading.loads:
+        call = reading.calls[number]
+        trains = number <= reading.training_ends.get(call.scope, number)
+        if trains and _load_dtypes(reading, call) == {"bf16"}:
+            yield call, "loading in bf16"
+    for number in {n for trained in reading.trained for n in _casts(reading, trained)}:
+        call = reading.calls[number]
+        if cast_dtype(reading, call) == {"bf16"} and (by_name or call.method == "to"):
+            yield call, "a cast to bf16"
+
+
+def _named_precisions(reading: Training) -> Iterator[tuple[Call, str]]:
+    """mixed_precision="bf16" of accelerate, precision="bf16-mixed" of Lightning."""
+    for number in reading.methods("Accelerator", "Trainer", "Fabric"):
         call = reading.calls[number]
         for key in ("mixed_precision", "precision"):
             texts = reading.literals(reading.argument(call, key), call)
-            if texts and all(isinstance(t, str) and "bf16" in t for t in texts):
+            if texts and all(isinstance(text, str) and "bf16" in text for text in texts):
                 yield call, f"{key} bf16"
-    for trained in reading.trained:
-        for number in _casts(reading, trained):
-            call = reading.calls[number]
-            if cast_dtype(reading, call) == {"bf16"} and (by_name or call.method == "to"):
-                yield call, "a cast to bf16"
 
 
 def emulated_check(reading: Training, machine: ScriptMachine) -> Iterator[Match]:

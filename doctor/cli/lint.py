@@ -190,7 +190,7 @@ def _launches(paths: Sequence[str]) -> dict[str, list[tuple[str, Launch]]]:
         except OSError:
             continue
         for script, launch in read_launches(path, data):
-            table[os.path.basename(script)].append((script, launch))
+            table[script.rpartition("/")[2]].append((script, launch))
     return dict(table)
 
 

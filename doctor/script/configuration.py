@@ -14,7 +14,6 @@ from typing import Any
 from doctor.facts.script import Scalar, Script, Setting, Span
 
 LIMIT = 1 << 20
-JSON_TOKEN = re.compile(r'"(?:[^"\\\n]|\\.)*"|[{}\[\],:]|[^\s{}\[\],:"]+')
 YAML_LINE = re.compile(
     r"""^(?P<indent>[ ]*)(?P<item>-[ ]+)?(?P<key>[\w.\-/"']+)[ ]*:(?:[ ]+(?P<value>.*))?$"""
 )
@@ -59,10 +58,9 @@ def read_configuration(path: str, data: bytes) -> Script | None:
     text = data.decode("utf-8-sig", "replace")
     if path.endswith(".json"):
         try:
-            json.loads(text)
+            settings = list(_json(text, json.loads(text)))
         except (ValueError, RecursionError):
             return None
-        settings = list(_json(text))
     else:
         settings = list(_yaml(text))
     kind = _kind({setting.key for setting in settings})
@@ -87,51 +85,31 @@ def _kind(keys: set[str]) -> Any:
 # JSON
 
 
-def _json(text: str) -> Iterator[Setting]:
-    """Keys of nested objects with plain values; lists are passed over."""
-    path: list[str] = []
-    depth_of_lists = 0
-    key: str | None = None
-    expects_value = False
-    for match in JSON_TOKEN.finditer(text):
-        token = match[0]
-        if token == "{":
-            path.append(key or "")
-            key, expects_value = None, False
-        elif token == "}":
-            if path:
-                path.pop()
-            key, expects_value = None, False
-        elif token == "[":
-            depth_of_lists += 1
-        elif token == "]":
-            depth_of_lists -= 1
-            key, expects_value = None, False
-        elif token == ":":
-            expects_value = True
-        elif token == ",":
-            if not depth_of_lists:
-                key, expects_value = None, False
-        elif expects_value and key is not None and not depth_of_lists:
-            name = ".".join([*(part for part in path if part), key])
-            yield Setting(name, _scalar_json(token), _span(text, match))
-            key, expects_value = None, False
-        elif token.startswith('"') and not expects_value:
-            key = token[1:-1]
+def _json(text: str, document: object) -> Iterator[Setting]:
+    """Keys of nested objects with plain values, each found behind the one before it."""
+    position = 0
+    for path, value in _leaves(document, ()):
+        match = re.compile(rf'"{re.escape(path[-1])}"\s*:\s*').search(text, position)
+        if match is None:
+            continue
+        position = match.end()
+        yield Setting(".".join(path), value, _span(text, position))
 
 
-def _scalar_json(token: str) -> Scalar:
-    try:
-        value = json.loads(token)
-    except ValueError:
-        return token
-    return value if isinstance(value, str | int | float | bool) or value is None else token
+def _leaves(value: object, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], Scalar]]:
+    if isinstance(value, dict):
+        for key, part in value.items():
+            yield from _leaves(part, (*path, key))
+    elif path and (value is None or isinstance(value, str | int | float | bool)):
+        yield path, value
 
 
-def _span(text: str, match: re.Match[str]) -> Span:
-    line = text.count("\n", 0, match.start()) + 1
-    column = match.start() - (text.rfind("\n", 0, match.start()) + 1) + 1
-    return Span(line, column, line, column + len(match[0]))
+def _span(text: str, start: int) -> Span:
+    """The value that starts there."""
+    line = text.count("\n", 0, start) + 1
+    column = start - (text.rfind("\n", 0, start) + 1) + 1
+    end = re.compile(r'"(?:[^"\\]|\\.)*"|[^,\s}\]]*').match(text, start)
+    return Span(line, column, line, column + (len(end[0]) if end else 1))
 
 
 # YAML

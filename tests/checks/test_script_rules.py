@@ -305,7 +305,7 @@ FIRES = [
             ARGS.format(""),
         ),
     ),
-    ("nan-filter-hides-loss", "note", hf(LOAD.format(""), 'args = TrainingArguments("out", fp16=0)')),
+    ("nan-filter-hides-loss", "note", hf(LOAD.format(""), 'args = TrainingArguments("o", tf32=0)')),
     ("compile-unconditional", "note", plain("model = torch.compile(model)", "loss = model(x)")),
     ("log-of-softmax", "warn", plain("loss = torch.log(F.softmax(model(x), -1)).mean()")),
     ("log-of-softmax", "warn", plain("loss = model(x).softmax(-1).log().mean()")),

@@ -25,6 +25,7 @@ from doctor.job.file.tables import JOB_KEYS, Ignore, Severity, decode, decode_jo
 
 NAMES = ("doctor.toml", "pyproject.toml")
 VARIABLE = "DOCTOR_CONFIG"
+NO_LINT_TABLE = LintTable()
 LIMIT = 1 << 20
 """Maximum size of a job file in bytes."""
 CODE = ("model", "python")
@@ -42,7 +43,7 @@ class JobFile:
     expect: Expect | None = None
     ignores: tuple[Ignore, ...] = ()
     severity: Mapping[str, Severity] | None = None
-    lint: LintTable = LintTable()
+    lint: LintTable = NO_LINT_TABLE
     named: bool = False
     """By --config or DOCTOR_CONFIG."""
     notes: tuple[str, ...] = ()

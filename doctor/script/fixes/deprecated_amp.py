@@ -65,9 +65,9 @@ def _use(module: Module, node: ast.expr, name: str, device: str) -> list[Edit] |
     parent = module.parents.get(node)
     if isinstance(parent, ast.Call) and parent.func is node:
         return _arguments(module, parent, name, device)
-    if isinstance(parent, ast.FunctionDef) and node in parent.decorator_list:
-        if name.startswith("custom_"):
-            return [module.insert(module.end(node), f'(device_type="{device}")')]
+    decorates = isinstance(parent, ast.FunctionDef) and node in parent.decorator_list
+    if decorates and name.startswith("custom_"):
+        return [module.insert(module.end(node), f'(device_type="{device}")')]
     if isinstance(parent, ast.arg) or _is_annotation(parent, node):
         return []
     return None
