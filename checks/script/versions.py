@@ -19,24 +19,17 @@ MODULES = (
 
 
 def deprecated_amp(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
-    imported = set()
     for each in reading.script.imports:
         name = _deprecated(each.name)
         if not name or _is_fallback(reading, each.arms):
             continue
-        imported.add(each.name)
         yield Match(each.span, f"{name} is deprecated; torch.amp has it")
     for call in reading.calls:
-        if _is_dotted(reading, call.name, imported) and not _is_fallback(
-            reading, call.arms, call.method
-        ):
+        if _is_dotted(reading, call.name) and not _is_fallback(reading, call.arms):
             yield Match(call.name_span, f"{call.name} is deprecated; torch.amp has it")
-    for reference in reading.script.references:
-        if _is_dotted(reading, reference.name, imported) and not _is_fallback(
-            reading, reference.arms, reference.name.rpartition(".")[2]
-        ):
-            message = f"{reference.name} is deprecated; torch.amp has it"
-            yield Match(reference.span, message)
+    for use in reading.script.references:
+        if _is_dotted(reading, use.name) and not _is_fallback(reading, use.arms):
+            yield Match(use.span, f"{use.name} is deprecated; torch.amp has it")
 
 
 def _deprecated(name: str) -> str:
@@ -44,7 +37,7 @@ def _deprecated(name: str) -> str:
     return name if module in (*DEPRECATED, *MODULES) and last in NAMES else ""
 
 
-def _is_dotted(reading: Training, name: str, imported: set[str]) -> bool:
+def _is_dotted(reading: Training, name: str) -> bool:
     return bool(_deprecated(name)) and name not in {each.name for each in reading.script.imports}
 
 

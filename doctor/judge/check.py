@@ -80,7 +80,7 @@ class Check:
 
     `judge` is pure; its parameters name the sections and views of `Facts` that it needs.
     `passes`, `notes`, `warns` and `fails` are the conditions in words (() = never). `sources` are
-    ids of `doctor.judge.sources`. `after` names codes whose fail or unknown makes this one pointless.
+    ids of `doctor.judge.sources`. `after` names codes whose fail or unknown makes this pointless.
     `targets` are the kinds of device it applies to; the engine skips it elsewhere. `limits` goes on
     "a pass is no proof", as in "that hours of load stay cool". `returns`: a failure whose owner is
     the machine means RETURN. `required`: when an unknown leaves the run without a verdict.

@@ -35,7 +35,6 @@ PLACES = 5
 """Places of a finding that are shown unless verbose."""
 
 
-
 def report_lines(report: Report, detail: Detail = "normal") -> Iterator[Line]:
     """The whole report; quiet omits what passed, verbose adds the sources of every check."""
     if detail != "quiet":

@@ -70,7 +70,14 @@ def read_configuration(path: str, data: bytes) -> Script | None:
 def _hint(data: bytes) -> bool:
     return any(
         word in data
-        for word in (b"train", b"zero_optimization", b"fp16", b"distributed_type", b"base_model")
+        for word in (
+            b"train",
+            b"zero_optimization",
+            b"fp16",
+            b"distributed_type",
+            b"base_model",
+            b"finetuning_type",
+        )
     )
 
 

@@ -12,6 +12,8 @@ LIMIT = 1 << 20
 PROGRAM = re.compile(
     r"(?:^|[\s;&|(`@\"'\[/])(python[\d.]*|torchrun|accelerate|deepspeed)(?=[\s\"',])"
 )
+JSON_LIST = re.compile(r'\[\s*"')
+"""A command of a Dockerfile written as a list."""
 CONTINUED = re.compile(r"\\\r?\n")
 
 
@@ -23,7 +25,13 @@ def read_launches(path: str, data: bytes) -> Iterator[tuple[str, Launch]]:
     line = 1
     for command in _commands(text):
         lines = command.count("\n")
-        if ".py" in command and (match := PROGRAM.search(command)):
+        if JSON_LIST.search(command):
+            command = re.sub(r'[\[\]",]', " ", command)
+        if (
+            ".py" in command
+            and not command.lstrip().startswith("#")
+            and (match := PROGRAM.search(command))
+        ):
             launch = _launch(path, line, match[1], command[match.start(1) :])
             if launch is not None:
                 yield launch
@@ -44,8 +52,6 @@ def _commands(text: str) -> Iterator[str]:
 
 def _launch(path: str, line: int, program: str, command: str) -> tuple[str, Launch] | None:
     command = CONTINUED.sub(" ", command)
-    if command.lstrip().startswith("#"):
-        return None
     words = _words(command)
     scripts = [n for n, word in enumerate(words) if word.endswith(".py")]
     if not scripts:
@@ -59,9 +65,7 @@ def _launch(path: str, line: int, program: str, command: str) -> tuple[str, Laun
 
 
 def _words(command: str) -> list[str]:
-    """Words up to the end of the command; a Dockerfile's JSON list works, too."""
-    if command.lstrip("[ ").startswith('"') or '", "' in command:
-        command = command.replace('",', '" ').strip("[] \r\n")
+    """Words up to the end of the command."""
     import shlex
 
     lexer = shlex.shlex(command.strip(), posix=True, punctuation_chars=";&|<>")
@@ -72,7 +76,7 @@ def _words(command: str) -> list[str]:
         for word in lexer:
             if word and set(word) <= set(";&|<>"):
                 break
-            words.append(word.strip("]"))
+            words.append(word)
     except ValueError:
         return words
     return words
