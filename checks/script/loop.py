@@ -153,7 +153,7 @@ def _first_eval(reading: Training, reached: list[int]) -> Iterator[Match]:
 
 def _eval_before(reading: Training) -> Iterator[Match]:
     """eval() above the loop of a file that never calls train()."""
-    if reading.by_method.get("train") or reading.methods("Trainer"):
+    if any(reading.calls[n].receiver for n in reading.methods("train")) or reading.trainers:
         return
     for number in reading.methods("eval"):
         call = reading.calls[number]

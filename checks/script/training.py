@@ -268,17 +268,23 @@ class Training(Reading):
         trail.calls[number] = None
         call = self.calls[number]
         function = self.target_function(call)
-        if function is not None and self.function(function).returns:
-            for each in self.function(function).returns:
-                self._follow_return(each, value, function, trail, depth)
-        elif call.method in WRAPPERS:
+        returns = self.function(function).returns if function is not None else ()
+        for each in returns:
+            self._follow_return(each, value, function or 0, trail, depth)
+        if returns:
+            return
+        if call.method in WRAPPERS:
             self._follow_wrapped(call, number, value, trail, depth)
         elif call.name in self.modules:
-            for part in (*call.args, *call.keywords.values()):
-                if part.kind == "name":
-                    self._follow(part, call.scope, number, trail, depth - 1)
+            self._follow_parts(call, number, trail, depth)
         elif not call.method[:1].isupper() and call.method != "from_pretrained":
             self._follow_foreign(call, number, trail, depth)
+
+    def _follow_parts(self, call: Call, number: int, trail: _Trail, depth: int) -> None:
+        """What a module of this file is made of."""
+        for part in (*call.args, *call.keywords.values()):
+            if part.kind == "name":
+                self._follow(part, call.scope, number, trail, depth - 1)
 
     def _follow_foreign(self, call: Call, number: int, trail: _Trail, depth: int) -> None:
         """model = prepare(model) of another file returns what it is given, or a wrapper of it."""

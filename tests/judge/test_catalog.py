@@ -210,15 +210,16 @@ def test_cited_sections_are_headings_of_the_documents() -> None:
         ("num002", {"NUM002"}),
         ("tf32-setting", {"NUM002"}),
         ("same-product-twice", {"GPU006"}),
-        ("P2", {"NUM002", "SCR145", "SCR171"}),
-        ("P10", {"SMK002", "SMK006"}),
+        ("P2", {"NUM002"}),
+        ("U28", {"DRV001"}),
         ("NUM999", set()),
     ],
 )
 def test_a_check_is_found_by_code_slug_older_slug_and_document_section(
     name: str, codes: set[str]
 ) -> None:
-    assert {check.code for check in catalog.find(name)} == codes
+    found = {check.code for check in catalog.find(name)}
+    assert codes <= found if name.startswith("U") else found == codes
 
 
 def test_a_section_that_stands_for_several_codes_names_them_all() -> None:
@@ -234,8 +235,8 @@ def test_a_name_that_is_nearly_right_is_guessed() -> None:
 @pytest.mark.parametrize(
     ("name", "suggested", "not_suggested"),
     [
-        ("GPU999", "codes of GPU are GPU001, GPU002", "gpu-free"),
-        ("gpu-99", "GPU008", "gpu-free"),
+        ("DRV999", "codes of DRV are DRV001, DRV002", "nearest"),
+        ("drv-99", "DRV002", "nearest"),
         ("NUM02", "nearest: NUM002", "the codes"),
         ("XYZQ", "doctor list", "nearest"),
     ],
