@@ -141,6 +141,16 @@ def scalers(reading: Training) -> list[int]:
     ]
 
 
+def may_scale(reading: Training) -> bool:
+    """A GradScaler may be at hand, as a parameter, an attribute or inherited.
+
+    StandardScaler and the like of scikit-learn are other scalers.
+    """
+    if reading.mentions("gradscaler", "grad_scaler", "loss_scaler", "nativescaler", "amp_scaler"):
+        return True
+    return reading.mentions("scaler") and not reading.imports_from("sklearn")
+
+
 def scaled_backwards(reading: Training) -> list[tuple[int, str]]:
     """Calls of scaler.scale(loss).backward(), with the scaler's name."""
     found = []

@@ -33,7 +33,9 @@ def clip_without_unscale(reading: Training, machine: ScriptMachine) -> Iterator[
 
 
 def fp16_without_scaler(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
-    if reading.imports_from(*amp.FRAMEWORKS) or reading.mentions("scaler", "accelerator"):
+    if reading.imports_from(*amp.FRAMEWORKS) or reading.mentions("accelerator"):
+        return
+    if amp.may_scale(reading):
         return
     scopes = {
         reading.calls[n].scope

@@ -91,6 +91,12 @@ FIRES = [
         plain("with torch.cuda.amp.autocast(dtype=torch.float16):", "    loss = model(x)"),
     ),
     (
+        "fp16-autocast-no-scaler",
+        "fail",
+        "from sklearn.preprocessing import StandardScaler\nscaler = StandardScaler()\n"
+        "import torch\nwith torch.autocast('cuda'):\n    loss = model(x)\nloss.backward()",
+    ),
+    (
         "scaler-with-bf16-autocast",
         "warn",
         """
