@@ -1,4 +1,4 @@
-"""Fixed scripts really run where the originals failed: torch, transformers and peft on the CPU."""
+"""A fixed script really runs where the original failed: torch on the CPU."""
 
 from __future__ import annotations
 
@@ -11,8 +11,9 @@ from command import doctor
 
 pytestmark = pytest.mark.slow
 
-CLIP = """
+SCRIPT = """
 import torch
+import torch.nn.functional as F
 
 model = torch.nn.Linear(4, 1, bias=False)
 torch.nn.init.ones_(model.weight)
@@ -26,28 +27,25 @@ for x in [torch.ones(1, 4) * 3]:
     scaler.step(optimizer)
     scaler.update()
 moved = (1 - model.weight).norm().item()
-assert moved > 0.5, f"the step was {moved:g} instead of 1"
-"""
-LOG = """
-import torch
-import torch.nn.functional as F
-
 logits = torch.tensor([[200.0, 0.0]], requires_grad=True)
 loss = -torch.log(F.softmax(logits, dim=-1))[0, 1]
 loss.backward()
-assert torch.isfinite(logits.grad).all(), logits.grad
+print("moved" if moved > 0.5 else "stood still")
+print("finite" if torch.isfinite(logits.grad).all() else "NaN")
 """
 
 
-@pytest.mark.parametrize("script", [CLIP, LOG], ids=["clip", "log"])
-def test_a_fixed_script_runs(tmp_path: Path, script: str) -> None:
+def test_a_fixed_script_trains(tmp_path: Path) -> None:
     path = tmp_path / "train.py"
-    path.write_text(script)
-    command = [sys.executable, str(path)]
-    before = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert before.returncode == 1
-    assert "AssertionError" in before.stderr
-    assert doctor("lint", path, "--only", "SCR101,SCR141", cwd=tmp_path).returncode in (0, 1)
+    path.write_text(SCRIPT)
+    assert run(path) == ["stood still", "NaN"]
     doctor("lint", path, "--fix", cwd=tmp_path)
-    after = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert after.returncode == 0, after.stderr
+    assert run(path) == ["moved", "finite"]
+
+
+def run(path: Path) -> list[str]:
+    """What the script prints."""
+    command = [sys.executable, str(path)]
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout.split("\n")[
+        :2
+    ]
