@@ -128,10 +128,9 @@ def eval_left_on(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
 
 
 def _eval_in_loops(reading: Training) -> Iterator[Match]:
-    for loop in range(len(reading.script.loops)):
-        inside = [n for n, c in enumerate(reading.calls) if loop in c.loops]
-        if not any(n in reading.backwards for n in inside):
-            continue
+    backwards = set(reading.backwards)
+    for loop in sorted({loop for n in backwards for loop in reading.calls[n].loops}):
+        inside = reading.by_loop[loop]
         reached = _reached(reading, inside)
         if not any(reading.calls[n].method == "train" for n in reached):
             yield from _first_eval(reading, reached)
@@ -157,13 +156,9 @@ def _eval_before(reading: Training) -> Iterator[Match]:
         return
     for number in reading.methods("eval"):
         call = reading.calls[number]
-        if (
-            not _trains_later(reading, call, number)
-            or call.loops
-            or call.arms
-            or not call.receiver
-            or call.args
-        ):
+        if call.loops or call.arms or not call.receiver or call.args:
+            continue
+        if not _trains_later(reading, call, number):
             continue
         if _is_trained(reading, call, number):
             yield Match(call.span, f"{call.receiver}.eval() before the loop, and train() nowhere")
@@ -197,7 +192,7 @@ def _reached(reading: Training, inside: list[int]) -> list[int]:
 
 def _is_trained(reading: Training, call: Call, number: int) -> bool | None:
     """Whether eval() is called on what an optimizer has; None where it may be another object."""
-    names = {key for each in reading.trained for key in each.lineage.names}
+    names = reading.trained_names
     if reading.key(call.receiver, call.scope) in names:
         return True
     lineage = reading.lineage(call.receiver, call.scope, number)

@@ -63,6 +63,15 @@ class Reading:
             methods[call.method].append(number)
         return methods
 
+    @cached_property
+    def by_loop(self) -> dict[int, list[int]]:
+        """Calls within each loop, also in loops inside of it."""
+        table: dict[int, list[int]] = defaultdict(list)
+        for number, call in enumerate(self.calls):
+            for loop in call.loops:
+                table[loop].append(number)
+        return table
+
     def methods(self, *names: str) -> list[int]:
         """Calls of methods or functions with these last names, in order."""
         return sorted(number for name in names for number in self.by_method.get(name, ()))

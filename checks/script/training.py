@@ -158,6 +158,11 @@ class Training(Reading):
         """What reaches an optimizer or a Trainer, with how it came to be."""
         return [*self._by_optimizer(), *self._by_trainer()]
 
+    @cached_property
+    def trained_names(self) -> frozenset[tuple[object, str]]:
+        """All names of what trains."""
+        return frozenset(key for each in self.trained for key in each.lineage.names)
+
     def _by_optimizer(self) -> Iterator[Trained]:
         for number in self.optimizers:
             call = self.calls[number]
@@ -387,6 +392,11 @@ class Training(Reading):
             for n in self.on_object(lineage, "requires_grad_")
         ):
             return True
+        return self.freezes
+
+    @cached_property
+    def freezes(self) -> bool:
+        """Some loop freezes all parameters of some model."""
         return any(self._freezes(each) for each in self.script.assignments)
 
     def _freezes(self, each: Assignment) -> bool:

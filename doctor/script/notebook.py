@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from doctor.facts.script import Unreadable
-from doctor.script.text import LIMIT, Source, Unparsable, parse
+from doctor.script.text import CODE_LIMIT, LIMIT, Source, Unparsable, parse
 
 MAGIC = re.compile(r"\s*(?:[!%?]|[\w.]+\s*=\s*[!%]|[\w.]+\?{1,2}\s*$)")
 NOT_PYTHON = re.compile(r"\s*%%(?!time\b|timeit\b|capture\b|prun\b)")
@@ -41,6 +41,8 @@ def read(data: bytes) -> tuple[Source, ast.Module, list[Unreadable]]:
         if cell.cell_type == "code"
     ]
     source = _joined(cells)
+    if len(source.text) > CODE_LIMIT:
+        raise Unparsable(f"the code exceeds the limit of {CODE_LIMIT >> 20} MiB")
     try:
         return source, parse(source), []
     except Unparsable:

@@ -11,8 +11,10 @@ from functools import cached_property
 
 from doctor.facts.script import Span
 
-LIMIT = 10 << 20
-"""Maximum size of a file in bytes."""
+LIMIT = 64 << 20
+"""Maximum size of a file in bytes; notebooks hold pictures."""
+CODE_LIMIT = 2 << 20
+"""Maximum size of code: a syntax tree takes a hundred times as much memory."""
 
 
 class Unparsable(Exception):
@@ -87,8 +89,8 @@ class Source:
 
 def decode(data: bytes) -> Source:
     """The text of a Python file. Raises Unparsable."""
-    if len(data) > LIMIT:
-        raise Unparsable(f"the file exceeds the limit of {LIMIT >> 20} MiB")
+    if len(data) > CODE_LIMIT:
+        raise Unparsable(f"the file exceeds the limit of {CODE_LIMIT >> 20} MiB of code")
     if b"\0" in data:
         raise Unparsable("the file contains NUL bytes")
     bom = data.startswith(codecs.BOM_UTF8)
