@@ -53,8 +53,9 @@ ONES = Check(
         "after 100",
     ),
     fails=(
-        "all parameters initialized to 1.0 are unchanged: with a gradient after 3 steps of an "
-        "adaptive optimizer (100 of another), without one after 20",
+        "all parameters initialized to 1.0 have a gradient and are unchanged after 3 steps of an "
+        "adaptive optimizer, 100 of another",
+        "none of them has a gradient that is not 0 within 20 steps, and other parameters have",
     ),
     fix=MASTER_FIX,
     owner=Owner.JOB,

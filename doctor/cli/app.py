@@ -253,13 +253,24 @@ def triage(
     output: options.OutputFlags,
     facts: options.FactsFile = None,
     save_facts: options.SaveFacts = None,
+    follow: Annotated[
+        bool,
+        typer.Option("--follow", help="Report problems while the job writes, until it ends."),
+    ] = False,
 ) -> int:
     """Name the first cause in the logs of a failed training. Exit codes as for run."""
     from doctor.cli import triage
     from doctor.report import delivery
 
     output_options = _output_options(output, save_facts)
-    report = triage.triage(logs, given(selection), config, facts_file=facts, fail_on=output.fail_on)
+    report = triage.triage(
+        logs,
+        given(selection),
+        config,
+        facts_file=facts,
+        fail_on=output.fail_on,
+        following=follow,
+    )
     return delivery.deliver(report, output_options)
 
 
@@ -326,8 +337,8 @@ def explain(
     name: Annotated[
         str,
         typer.Argument(
-            help="A code, a slug, a section (P10) or subject of the documents, an error message; "
-            "- for stdin.",
+            help="A code, a slug, a document, a section or subject of it (P10, warmup), or a "
+            "pasted text; - for stdin.",
             autocompletion=options.complete_code,
         ),
     ],

@@ -95,11 +95,11 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
         Peers | Unknown | None, absent("the job has one GPU, or --quick omitted it")
     ] = None
     scripts: Annotated[tuple[Script, ...] | Unknown | None, absent("no --script given")] = None
-    guard: Annotated[Guarded | Unknown | None, absent("no training was watched")] = None
     flight_recorder: Annotated[
         FlightRecorder | Unknown | None, absent("no flight-recorder dump given")
     ] = None
     log: Annotated[Log | Unknown | None, absent("no log was read; doctor triage reads one")] = None
+    guard: Annotated[Guarded | Unknown | None, absent("no training was watched")] = None
     seconds: float = 0.0
 
     def with_(self, **sections: Any) -> Facts:

@@ -34,7 +34,7 @@ class Guard:
     @property
     def alarms(self) -> tuple[str, ...]:
         """The codes of the alarms so far."""
-        return tuple(sorted({code for code, _ in self._session.watch.alarms}))
+        return self._session.watch.alarms.codes
 
     def step(self, loss: Any, *, learning_rate: float | None = None) -> None:
         """Report a step that no torch.optim optimizer takes; `loss` is a scalar or a number."""
@@ -45,11 +45,11 @@ class Guard:
     @property
     def stop_wanted(self) -> bool:
         """Whether an alarm asks a trainer to end the training."""
-        return self._session.watch.stop_wanted
+        return self._session.watch.alarms.stop_wanted
 
     def stop_by_trainer(self) -> None:
         """From now on the caller reads `stop_wanted`; nothing is raised."""
-        self._session.watch.trainer_stops = True
+        self._session.watch.alarms.trainer_stops = True
 
     def write(self) -> None:
         """Write the counts so far."""

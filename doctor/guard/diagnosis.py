@@ -91,7 +91,7 @@ class Diagnosis:
         if weights and on_cpu:
             when = "the first step" if current is None or current.step == 1 else "this step"
             return "weights", (
-                f"{len(weights)} parameters were non-finite before {when}, first: {weights[0]}"
+                f"parameters that were non-finite before {when}: {len(weights)}, first {weights[0]}"
             )
         if first is None or any(not math.isfinite(loss) for loss in first.losses):
             return "forward", "first non-finite value: the forward pass" + (

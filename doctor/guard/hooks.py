@@ -138,24 +138,39 @@ class Hooks:
         self._replace(self.torch.autograd, "backward", self._make_backward)
 
     def _make_backward(self, original: Any) -> Any:
-        hooks = self
+        begin, end = self._pair(self._begin_backward), self._pair(self._end_backward)
+        callback = _frame_callback(self.torch)
 
         def backward(*args: Any, **kwargs: Any) -> Any:
-            outermost = hooks._backward_depth == 0 and hooks._ours()
-            if outermost and not hooks._closure:
-                hooks._stepping = None  # a step that raised never ended
-            hooks._backward_depth += 1
+            traced = callback() is not None
+            outermost = begin[traced](args, kwargs)
             try:
-                if outermost:
-                    root = args[0] if args else kwargs.get("tensors")
-                    hooks.safely(hooks.watch.backward_begins, root)
                 return original(*args, **kwargs)
             finally:
-                hooks._backward_depth -= 1
-                if outermost:
-                    hooks.safely(hooks.watch.backward_ends)
+                end[traced](outermost)
 
         return self._skipped_by_dynamo(backward)
+
+    def _begin_backward(self, args: Any, kwargs: Any) -> bool:
+        outermost = self._backward_depth == 0 and self._ours()
+        self._backward_depth += 1
+        if outermost:
+            if not self._closure:
+                self._stepping = None  # a step that raised never ended
+            self.safely(self.watch.backward_begins, args[0] if args else kwargs.get("tensors"))
+        return outermost
+
+    def _end_backward(self, outermost: bool) -> None:
+        self._backward_depth -= 1
+        if outermost:
+            self.safely(self.watch.backward_ends)
+
+    def _pair(self, function: Any) -> tuple[Any, Any]:
+        """The function as it is, and one that torch.compile does not trace, where it is at work.
+
+        The second imports torch._dynamo, which the guard must not do on its own.
+        """
+        return function, self._without_dynamo(function)
 
     def _skipped_by_dynamo(self, function: Any) -> Any:
         """The function, whose own frame torch.compile leaves alone, but none that it calls."""
@@ -189,26 +204,31 @@ class Hooks:
                 self._replace(owner, "clip_grad_norm_", self._make_clip)
 
     def _make_total_norm(self, original: Any) -> Any:
-        is_compiling = _is_compiling(self.torch)
+        is_compiling, note = _is_compiling(self.torch), self._pair(self._note_norm)
+        callback = _frame_callback(self.torch)
 
         def _get_total_norm(tensors: Any, *args: Any, **kwargs: Any) -> Any:
             if is_compiling():
                 return original(tensors, *args, **kwargs)
             norm = original(tensors, *args, **kwargs)
-            if self._ours() and isinstance(tensors, (list, tuple)):
-                self.safely(self.watch.norm_computed, len(tensors), norm)
+            note[callback() is not None](tensors, norm)
             return norm
 
         return _get_total_norm
 
+    def _note_norm(self, tensors: Any, norm: Any) -> None:
+        if self._ours() and isinstance(tensors, (list, tuple)):
+            self.safely(self.watch.norm_computed, len(tensors), norm)
+
     def _make_clip(self, original: Any) -> Any:
+        """For torch before 2.7."""
+
         def clip_grad_norm_(parameters: Any, *args: Any, **kwargs: Any) -> Any:
             single = isinstance(parameters, self.torch.Tensor)
             parameters = parameters if single else list(parameters)
             norm = original(parameters, *args, **kwargs)
-            if self._ours() and not single:
-                count = sum(p.grad is not None for p in parameters)
-                self.safely(self.watch.norm_computed, count, norm)
+            if not single:
+                self._note_norm([p for p in parameters if p.grad is not None], norm)
             return norm
 
         return clip_grad_norm_
@@ -230,36 +250,51 @@ class Hooks:
         self._replace(home, "update", self._make_scaler_update)
 
     def _make_scale(self, original: Any) -> Any:
+        note = self._pair(self._note_scaled)
+
         def scale(scaler: Any, outputs: Any) -> Any:
             result = original(scaler, outputs)
-            if self._ours() and isinstance(outputs, self.torch.Tensor) and result is not outputs:
-                self.safely(self.watch.loss_scaled, outputs, result)
+            note["torch._dynamo" in sys.modules](outputs, result)
             return result
 
         return scale
 
+    def _note_scaled(self, loss: Any, scaled: Any) -> None:
+        if self._ours() and isinstance(loss, self.torch.Tensor) and scaled is not loss:
+            self.safely(self.watch.loss_scaled, loss, scaled)
+
     def _make_scaler_step(self, original: Any) -> Any:
+        before = self._pair(functools.partial(self._note_scaler, "scaler_steps"))
+        after = self._pair(functools.partial(self._note_scaler, "scaler_stepped"))
+
         def step(scaler: Any, optimizer: Any, *args: Any, **kwargs: Any) -> Any:
-            watched = self._ours() and scaler.is_enabled()
-            if watched:
-                self._in_no_grad(self.watch.scaler_steps, optimizer)
+            traced = "torch._dynamo" in sys.modules
+            before[traced](scaler, optimizer)
             result = original(scaler, optimizer, *args, **kwargs)
-            if watched:
-                self._in_no_grad(self.watch.scaler_stepped, optimizer)
+            after[traced](scaler, optimizer)
             return result
 
         return step
 
+    def _note_scaler(self, what: str, scaler: Any, optimizer: Any) -> None:
+        if self._ours() and scaler.is_enabled():
+            self._in_no_grad(getattr(self.watch, what), optimizer)
+
     def _make_scaler_update(self, original: Any) -> Any:
+        note = self._pair(self._note_update)
+
         def update(scaler: Any, *args: Any, **kwargs: Any) -> Any:
             result = original(scaler, *args, **kwargs)
-            scale = getattr(scaler, "_scale", None)
-            if self._ours() and scaler.is_enabled() and scale is not None:
-                initial = getattr(scaler, "_init_scale", 65536.0)
-                self._in_no_grad(self.watch.scaler_updated, scale, initial)
+            note["torch._dynamo" in sys.modules](scaler)
             return result
 
         return update
+
+    def _note_update(self, scaler: Any) -> None:
+        scale = getattr(scaler, "_scale", None)
+        if self._ours() and scaler.is_enabled() and scale is not None:
+            initial = getattr(scaler, "_init_scale", 65536.0)
+            self._in_no_grad(self.watch.scaler_updated, scale, initial)
 
     # The batches
 
@@ -299,3 +334,10 @@ def _is_compiling(torch: Any) -> Callable[[], bool]:
     compiler = getattr(torch, "compiler", None)
     found: Callable[[], bool] = getattr(compiler, "is_compiling", None) or (lambda: False)
     return found
+
+
+def _frame_callback(torch: Any) -> Callable[[], Any]:
+    """What torch.compile does with the frames of this thread; None where it is not at work."""
+    module = getattr(getattr(torch._C, "_dynamo", None), "eval_frame", None)
+    read: Callable[[], Any] | None = getattr(module, "get_eval_frame_callback", None)
+    return read or (lambda: "unknown" if "torch._dynamo" in sys.modules else None)

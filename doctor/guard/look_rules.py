@@ -51,35 +51,36 @@ def _explained(look: Look, parameter: Tracked) -> bool:
 
 
 def _ones(look: Look) -> Iterator[Alarm]:
-    ones = [
-        p
-        for p in look.tracked
-        if p.start == "ones" and _trained(look, p) and not _explained(look, p)
-    ]
+    ones = [p for p in look.tracked if p.start == "ones" and _trained(look, p)]
+    if ones and not any(p.gradient for p in ones):
+        yield from _ones_without_gradient(look, ones)
+        return
+    ones = [p for p in ones if not _explained(look, p)]
     still = _still(ones)
     if not still or len(still) < len(ones) or not _settled(look) or _waiting(look, still[0]):
         return
-    with_gradient = [p for p in still if p.gradient]
-    if with_gradient:
-        cause = "rounding" if all(p.half for p in with_gradient) else "not-applied"
-        yield _alarm("GRD005", FAIL, look, _unchanged(look, still, "1.0", cause), cause, still)
-    elif look.effective >= limit.VECTORS and any(p.gradient for p in look.tracked):
-        text = _unchanged(look, still, "1.0", "gradient")
-        yield _alarm("GRD005", FAIL, look, text, "gradient", still)
-
-
-def _unchanged(look: Look, still: List[Tracked], value: str, cause: str) -> str:
-    dtype = still[0].dtype
-    reason = {
-        "rounding": f"updates lost to {dtype} rounding, learning rate up to {max(look.rates):.2g}",
-        "not-applied": f"they have gradients, and the learning rate was up to "
-        f"{max(look.rates):.2g}: the optimizer does not update them",
-        "gradient": "their gradients are missing or 0",
-    }[cause]
-    return (
-        f"{len(still)} of {len(still)} parameters initialized to {value} unchanged after "
+    rounding = all(p.half for p in still if p.gradient)
+    rate = f"learning rate up to {max(look.rates):.2g}"
+    reason = (
+        f"updates lost to {still[0].dtype} rounding, {rate}"
+        if rounding
+        else f"they have gradients, {rate}: the optimizer does not update them"
+    )
+    text = (
+        f"{len(still)} of {len(still)} parameters initialized to 1.0 unchanged after "
         f"{look.effective} steps: {reason}"
     )
+    yield _alarm("GRD005", FAIL, look, text, "rounding" if rounding else "not-applied", still)
+
+
+def _ones_without_gradient(look: Look, ones: list[Tracked]) -> Iterator[Alarm]:
+    """Weight decay may change them; they do not learn."""
+    if look.effective >= limit.VECTORS and any(p.gradient for p in look.tracked):
+        text = (
+            f"{len(ones)} of {len(ones)} parameters initialized to 1.0 without a gradient, or "
+            f"with one of 0, in {look.effective} steps; other parameters have gradients"
+        )
+        yield _alarm("GRD005", FAIL, look, text, "gradient", ones)
 
 
 def _vectors(look: Look) -> Iterator[Alarm]:

@@ -47,11 +47,11 @@ class Session:
 
     def _end_if_wanted(self) -> None:
         """Raise, or end this process, after an alarm that stops the training."""
-        watch = self.watch
-        if not watch.stop_wanted or self.settings.parent or watch.trainer_stops:
+        alarms = self.watch.alarms
+        if not alarms.stop_wanted or self.settings.parent or alarms.trainer_stops:
             return
-        watch.stop_wanted = False
-        if watch.world > 1:
+        alarms.stop_wanted = False
+        if self.watch.world > 1:
             os.kill(os.getpid(), signal.SIGTERM)  # the launcher ends the other ranks
         raise Stopped("doctor guard observed a failure, and stop=True ends the training")
 
@@ -71,7 +71,7 @@ class Session:
             delattr(self.torch, REGISTRY)
 
     def _summarize(self) -> None:
-        codes = sorted({code for code, _ in self.watch.alarms})
+        codes = self.watch.alarms.codes
         found = f"alarms: {', '.join(codes)}" if codes else "no alarm"
         say(f"{self.watch.steps} steps, {found}; see: doctor report {self.settings.out}")
 

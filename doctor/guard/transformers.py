@@ -19,6 +19,10 @@ class GuardCallback(TrainerCallback):  # type: ignore[misc,unused-ignore]
         self._guard = Guard(**settings)
         self._guard.stop_by_trainer()
 
+    def close(self) -> None:
+        """Remove the hooks and close the records; without it that happens at exit."""
+        self._guard.close()
+
     @property
     def alarms(self) -> tuple[str, ...]:
         """The codes of the alarms so far."""

@@ -7,18 +7,17 @@ import os
 import time
 import weakref
 from collections import deque
-from fnmatch import fnmatchcase
 from typing import Any, Callable
 
 from . import rules
+from .alarms import Alarms
 from .batches import Batches
-from .diagnosis import Diagnosis
 from .optimizer_watch import OptimizerWatch
 from .parameters import local
-from .records import FAIL, WARN, Alarm, Step
+from .records import WARN, Alarm, Step
 from .settings import Settings
 from .values import Values
-from .writer import STOP, Writer, say
+from .writer import Writer
 
 MOST_OPTIMIZERS = 64
 """Optimizers that are watched; with one per parameter there can be hundreds."""
@@ -27,8 +26,8 @@ OPEN_RECORDS = 4
 HISTORY = 200
 """Steps that are kept in memory for the first alarm."""
 STATE_SECONDS = 10.0
-MANY = 200
-"""Parameter names that an alarm lists."""
+FIRST_STATE = 10
+"""Effective steps from which every comparison also writes the counts."""
 
 
 class Watch:
@@ -40,12 +39,8 @@ class Watch:
         self.values = Values(torch)
         self.writer = Writer(settings.out)
         self.batches = Batches(torch)
-        self.diagnosis = Diagnosis(self)
+        self.alarms = Alarms(self)
         self.rules: dict[int, rules.StepRules] = {}
-        self.alarms: dict[tuple[str, str], int] = {}
-        self.failed = False
-        self.stop_wanted = False
-        self.trainer_stops = False
         self.started = False
         self.rank, self.world = 0, 1
         self.backwards = self.steps = self.losses = self.norms = self.looks = 0
@@ -125,7 +120,7 @@ class Watch:
             if values[0] is not None:
                 self.scale = values[0]
                 for alarm in rules.scale_alarm(values[0], initial, self.steps):
-                    self.raise_alarm(alarm, None)
+                    self.alarms.add(alarm, None)
 
         self.values.submit([local(scale)], deliver)
 
@@ -183,13 +178,15 @@ class Watch:
         if step.optimizer < OPEN_RECORDS:
             self.writer.step(step, self.scale, time.monotonic() - self._began)
         for alarm in step_rules.judge(step):
-            self.raise_alarm(alarm, watch)
+            self.alarms.add(alarm, watch)
 
     def judge_look(self, watch: OptimizerWatch, alarms: list[Alarm]) -> None:
         """The values of a look have arrived."""
         self.looks += 1
         for alarm in alarms:
-            self.raise_alarm(alarm, watch)
+            self.alarms.add(alarm, watch)
+        if watch.effective >= FIRST_STATE:
+            self.write_state()  # a process that is killed later has written its counts
 
     def never_reached(self, watch: OptimizerWatch, indices: list[int]) -> None:
         """Parameters that never had a gradient; an expert that no token chose is no reason."""
@@ -201,60 +198,7 @@ class Watch:
                 f"{watch.effective} steps"
             )
             alarm = Alarm("GRD016", WARN, watch.steps, text, "", watch.index, indices)
-            self.raise_alarm(alarm, watch)
-
-    def raise_alarm(self, alarm: Alarm, watch: OptimizerWatch | None) -> None:
-        """Record an alarm; print the first of its kind."""
-        if alarm.code in self.settings.ignore:
-            return
-        names = self._names(alarm, watch)
-        if names is None:
-            return
-        key = alarm.code, alarm.status + alarm.cause
-        self.alarms[key] = count = self.alarms.get(key, 0) + 1
-        if count & (count - 1) == 0:
-            text = alarm.text + _named(names)
-            self.writer.write(
-                "alarm",
-                code=alarm.code,
-                status=alarm.status,
-                cause=alarm.cause,
-                step=alarm.step,
-                count=count,
-                text=text,
-                names=names[:MANY],
-                optimizer=alarm.optimizer,
-            )
-        if count == 1:
-            self._first(alarm, names, watch)
-        if alarm.status == FAIL and self.settings.stop:
-            self._stop(alarm)
-
-    def _first(self, alarm: Alarm, names: list[str], watch: OptimizerWatch | None) -> None:
-        where = self.diagnosis.write(alarm, watch)
-        if self.writer.first(f"alarm-{alarm.code}-{alarm.status}"):
-            rank = f" on rank {self.rank}" if self.world > 1 else ""
-            say(
-                f"{alarm.code} {alarm.status} at step {alarm.step}{rank}: {alarm.text}"
-                f"{_named(names)}{where}; see: doctor explain {alarm.code}"
-            )
-
-    def _names(self, alarm: Alarm, watch: OptimizerWatch | None) -> list[str] | None:
-        """Names of the parameters; None where none is left that needs a gradient."""
-        if not alarm.indices or watch is None:
-            return []
-        known = watch.names
-        names = [known.get(index, f"parameter {index}") for index in alarm.indices]
-        patterns = self.settings.expect_no_grad
-        left = [n for n in names if not any(fnmatchcase(n, pattern) for pattern in patterns)]
-        return left or None
-
-    def _stop(self, alarm: Alarm) -> None:
-        if self.stop_wanted:
-            return
-        self.stop_wanted = True
-        if self.writer.first(STOP):
-            say(f"{alarm.code}: asking the job to stop (--stop)")
+            self.alarms.add(alarm, watch)
 
     # Beginning and end
 
@@ -321,7 +265,7 @@ class Watch:
         step = Step(0, self.steps + 1, losses=self._losses, skipped=True, scaled=self.scaling)
         if self._losses and not self.scaling:
             for alarm in rules.StepRules(0)._non_finite(step):
-                self.raise_alarm(alarm, None)
+                self.alarms.add(alarm, None)
 
     # Inside
 
@@ -364,7 +308,7 @@ class Watch:
         most = max((w.rules.most_backwards for w in self._watches.values()), default=0)
         if self.steps and count == most:
             text = f"{count} backward passes since the last step of an optimizer"
-            self.raise_alarm(Alarm("GRD011", WARN, self.steps, text, "no-step"), None)
+            self.alarms.add(Alarm("GRD011", WARN, self.steps, text, "no-step"), None)
 
     def _protect(self, optimizer: Any) -> None:
         """Let a fused kernel leave out a step whose gradients are not finite."""
@@ -380,13 +324,6 @@ class Watch:
             optimizer.found_inf = (~self.torch.isfinite(norms)).any().float()
             optimizer.grad_scale = None
             optimizer._doctor_guard_protects = True
-
-
-def _named(names: list[str]) -> str:
-    if not names:
-        return ""
-    more = f" and {len(names) - 2} more" if len(names) > 2 else ""
-    return f" ({', '.join(names[:2])}{more})"
 
 
 def _rank(torch: Any) -> tuple[int, int]:

@@ -9,6 +9,7 @@ from typing import Literal
 from doctor import __version__
 from doctor._util.records import Unknown
 from doctor._util.units import gb, gib, shown
+from doctor.facts.flight_recorder import FlightRecorder
 from doctor.facts.guard import Guarded
 from doctor.facts.log import Log
 from doctor.facts.machine import Driver, Host, Torch
@@ -108,6 +109,29 @@ def header_parts(report: Report) -> Iterator[tuple[str, str]]:
         yield "note", shown(note, 500)
 
 
+def _log_parts(log: Log, report: Report) -> Iterator[tuple[str, str]]:
+    """What was read, and which versions and steps it names."""
+    if log.files:
+        names = f"{len(log.files):,} files" if len(log.files) > 1 else shown(log.files[0].path, 300)
+        yield "log", " · ".join([names, f"{log.lines:,} lines", gb(log.bytes)])
+    recorder = report.facts.flight_recorder
+    if isinstance(recorder, FlightRecorder):
+        library = f"NCCL {shown(recorder.library)}" if recorder.library else ""
+        dumps = f"{len(recorder.ranks):,} flight-recorder dumps"
+        yield "dumps", " · ".join(filter(None, [dumps, library]))
+    for file in [file for file in log.files if file.problem][:PLACES]:
+        yield "not read", f"{shown(file.path, 300)}: {shown(file.problem, 200)}"
+    if log.versions:
+        versions = [f"{shown(name)} {shown(version)}" for name, version in log.versions.items()]
+        yield "versions", " · ".join(versions)
+    if log.last_step is not None:
+        yield "progress", f"last step {log.last_step:,}"
+    if report.config:
+        yield "job file", shown(report.config, 500)
+    for note in report.notes:
+        yield "note", shown(note, 500)
+
+
 def training(guard: Guarded | Unknown) -> str:
     """ "2 ranks · 300 steps · AdamW · torch 2.13.0"."""
     if isinstance(guard, Unknown):
@@ -116,23 +140,6 @@ def training(guard: Guarded | Unknown) -> str:
     ranks = f"{len(guard.processes)} ranks" if len(guard.processes) > 1 else "1 process"
     parts = [ranks, f"{guard.steps:,} steps", *process.counts.optimizers, f"torch {process.torch}"]
     return shown(" · ".join(parts), 300)
-
-
-def _log_parts(log: Log, report: Report) -> Iterator[tuple[str, str]]:
-    """What was read, and which versions and steps it names."""
-    files = f"{len(log.files):,} files" if len(log.files) > 1 else shown(log.files[0].path, 300)
-    yield "log", " · ".join([files, f"{log.lines:,} lines", gb(log.bytes)])
-    for file in [file for file in log.files if file.problem][:PLACES]:
-        yield "not read", f"{shown(file.path, 300)}: {shown(file.problem, 200)}"
-    if log.versions:
-        names = [f"{shown(name)} {shown(version)}" for name, version in log.versions.items()]
-        yield "versions", " · ".join(names)
-    if log.last_step is not None:
-        yield "progress", f"last step {log.last_step:,}"
-    if report.config:
-        yield "job file", shown(report.config, 500)
-    for note in report.notes:
-        yield "note", shown(note, 500)
 
 
 def _machine(report: Report) -> Iterator[str]:

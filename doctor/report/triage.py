@@ -50,7 +50,7 @@ def _finding(finding: Finding, detail: Detail) -> Iterator[Line]:
         label = shown(place.message, 200) + ", at " if place.message else "at "
         if number == 0 or place.message:
             yield Line(f"{DEEP}{label}", shown(name, 400), "dim")
-        if number == 0 or detail == "verbose":
+        if place.text and (number == 0 or detail == "verbose"):
             yield Line(f"{DEEP}  | ", shown(place.text, 700), "dim")
     if not finding.is_problem:
         return

@@ -1,0 +1,91 @@
+"""Alarms: recorded, printed once, counted."""
+
+from __future__ import annotations
+
+from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING
+
+from .diagnosis import Diagnosis
+from .records import FAIL, Alarm
+from .writer import STOP, say
+
+if TYPE_CHECKING:
+    from .optimizer_watch import OptimizerWatch
+    from .watch import Watch
+
+MANY = 200
+"""Parameter names that a record lists."""
+
+
+class Alarms:
+    """The alarms of one process.
+
+    `stop_wanted`: a failure was observed and the settings say to stop. `trainer_stops`: a callback
+    reads that, so nothing is raised.
+    """
+
+    def __init__(self, watch: Watch) -> None:
+        self.watch = watch
+        self.diagnosis = Diagnosis(watch)
+        self.stop_wanted = self.trainer_stops = False
+        self._counts: dict[tuple[str, str], int] = {}
+
+    @property
+    def codes(self) -> tuple[str, ...]:
+        """The codes so far."""
+        return tuple(sorted({code for code, _ in self._counts}))
+
+    def add(self, alarm: Alarm, watch: OptimizerWatch | None) -> None:
+        """Record the first, second, fourth, ... of its kind; print the first."""
+        settings = self.watch.settings
+        names = self._names(alarm, watch)
+        if alarm.code in settings.ignore or names is None:
+            return
+        key = alarm.code, alarm.status + alarm.cause
+        self._counts[key] = count = self._counts.get(key, 0) + 1
+        if count & (count - 1) == 0:
+            self._record(alarm, names, count)
+        if count == 1:
+            self._print(alarm, names, self.diagnosis.write(alarm, watch))
+        if alarm.status == FAIL and settings.stop and not self.stop_wanted:
+            self.stop_wanted = True
+            if self.watch.writer.first(STOP):
+                say(f"{alarm.code}: asking the job to stop (--stop)")
+
+    def _record(self, alarm: Alarm, names: list[str], count: int) -> None:
+        self.watch.writer.write(
+            "alarm",
+            code=alarm.code,
+            status=alarm.status,
+            cause=alarm.cause,
+            step=alarm.step,
+            count=count,
+            text=alarm.text + _named(names),
+            names=names[:MANY],
+            optimizer=alarm.optimizer,
+        )
+
+    def _print(self, alarm: Alarm, names: list[str], origin: str) -> None:
+        if self.watch.writer.first(f"alarm-{alarm.code}-{alarm.status}"):
+            rank = f" on rank {self.watch.rank}" if self.watch.world > 1 else ""
+            say(
+                f"{alarm.code} {alarm.status} at step {alarm.step}{rank}: {alarm.text}"
+                f"{_named(names)}{origin}; see: doctor explain {alarm.code}"
+            )
+
+    def _names(self, alarm: Alarm, watch: OptimizerWatch | None) -> list[str] | None:
+        """Names of the parameters; None where none is left that needs a gradient."""
+        if not alarm.indices or watch is None:
+            return []
+        known = watch.names
+        names = [known.get(index, f"parameter {index}") for index in alarm.indices]
+        patterns = self.watch.settings.expect_no_grad
+        left = [n for n in names if not any(fnmatchcase(n, pattern) for pattern in patterns)]
+        return left or None
+
+
+def _named(names: list[str]) -> str:
+    if not names:
+        return ""
+    more = f" and {len(names) - 2} more" if len(names) > 2 else ""
+    return f" ({', '.join(names[:2])}{more})"
