@@ -53,6 +53,7 @@ def run(
     facts: options.FactsFile = None,
     save_facts: options.SaveFacts = None,
     context: options.Context = "job",
+    script: options.Scripts = None,
 ) -> int:
     """Examine this machine. Exit 0: READY, 1: not ready, 2: usage error, 3: unknown."""
     from doctor.cli.run import run
@@ -65,6 +66,7 @@ def run(
         facts_file=facts,
         fail_on=output.fail_on,
         progress=not output.quiet,
+        scripts=tuple(script or ()),
     )
     if context == "prolog":
         return delivery.deliver_in_prolog(report, output_options)
@@ -103,6 +105,26 @@ def report(
     output_options = _output_options(output)
     judged = run(given(selection), options.ConfigFlags(), facts_file=facts, fail_on=output.fail_on)
     return delivery.deliver(judged, output_options)
+
+
+@app.command()
+@grouped
+def lint(
+    flags: options.LintFlags,
+    selection: options.SelectionFlags,
+    paths: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[PATH]...", help="Files and directories; - for stdin. Default: ."),
+    ] = None,
+    facts: options.FactsFile = None,
+) -> int:
+    """Examine training scripts, notebooks and configurations. Executes nothing."""
+    from doctor.cli import lint_command
+
+    request = lint_command.LintRequest(
+        **given(flags, selection), paths=tuple(paths or ()), facts=facts
+    )
+    return lint_command.lint(request)
 
 
 @app.command()

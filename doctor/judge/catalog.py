@@ -11,8 +11,11 @@ from doctor.checks import (
     driver,
     expected,
     gpu,
+    guard,
+    log,
     memory,
     numerics,
+    script,
     storage,
     torch_build,
     training,
@@ -30,6 +33,9 @@ FAMILIES = {
     "DSK": "storage",
     "CKP": "checkpoint",
     "SMK": "smoke step",
+    "SCR": "training script",
+    "GRD": "running training",
+    "LOG": "training log",
 }
 """Families in display order, with their headings."""
 
@@ -43,6 +49,9 @@ _MODULES = (
     storage,
     checkpoint,
     training,
+    script,
+    guard,
+    log,
 )
 
 
@@ -54,6 +63,12 @@ CHECKS: tuple[Check, ...] = tuple(
     sorted((check for module in _MODULES for check in module.CHECKS), key=_display_order)
 )
 """Every check, in display order."""
+
+ELSEWHERE = ("SCR", "GRD", "LOG")
+"""Families of commands other than run: a script, a running training, a log."""
+
+MACHINE_CHECKS = tuple(check for check in CHECKS if check.family not in ELSEWHERE)
+"""The checks of a machine, its torch, a checkpoint and a training step."""
 
 RETIRED: frozenset[str] = frozenset()
 """Codes of removed checks; never reused."""
@@ -81,15 +96,17 @@ def lookup(name: str) -> tuple[Check, ...]:
     )
 
 
-def select(only: Sequence[str], skip: Sequence[str]) -> tuple[Check, ...]:
-    """The checks that --only and --skip select; () selects all. Raises UserError.
+def select(
+    only: Sequence[str], skip: Sequence[str], among: Sequence[Check] = MACHINE_CHECKS
+) -> tuple[Check, ...]:
+    """Those of `among` that --only and --skip select; () selects all. Raises UserError.
 
     Each element holds names of codes, slugs or families, separated by commas.
     """
     included, excluded = _codes(only), _codes(skip)
     selected = tuple(
         check
-        for check in CHECKS
+        for check in among
         if (not only or check.code in included) and check.code not in excluded
     )
     if not selected:

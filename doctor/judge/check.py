@@ -10,14 +10,19 @@ from typing import Literal
 
 from doctor.job.job import Job
 from doctor.job.run_options import RunOptions
+from doctor.judge.place import Place
 from doctor.judge.sources import is_document
 from doctor.judge.switches import Switch
 
 
 class Status(StrEnum):
-    """How a check ended. UNKNOWN applies but could not be read; SKIP does not apply."""
+    """How a check ended. UNKNOWN applies but could not be read; SKIP does not apply.
+
+    NOTE passes, with something worth reading.
+    """
 
     PASS = "pass"  # noqa: S105 - the word, not a password
+    NOTE = "note"
     WARN = "warn"
     FAIL = "fail"
     SKIP = "skip"
@@ -55,6 +60,7 @@ class Verdict:
     `summary` states the observed and the required value. `fix`, `owner` and `commands` replace
     the check's own when given; `sources` stand beside its document sections. `seconds` is how long
     the observation behind it took. `switches_off` is what the remedy turns off, for prescriptions.
+    `places` are the lines of a script or a log that it is about, the first one first.
     """
 
     status: Status
@@ -65,6 +71,7 @@ class Verdict:
     sources: tuple[str, ...] = ()
     seconds: float = 0.0
     switches_off: tuple[Switch, ...] = ()
+    places: tuple[Place, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,8 +79,8 @@ class Check:
     """One check: what `doctor explain` prints, and how it is judged.
 
     `judge` is pure; its parameters name the sections and views of `Facts` that it needs.
-    `passes`, `warns` and `fails` are the conditions in words (() = never). `sources` are ids of
-    `doctor.judge.sources`. `after` names codes whose fail or unknown makes this one pointless.
+    `passes`, `notes`, `warns` and `fails` are the conditions in words (() = never). `sources` are
+    ids of `doctor.judge.sources`. `after` names codes whose fail or unknown makes this pointless.
     `targets` are the kinds of device it applies to; the engine skips it elsewhere. `limits` goes on
     "a pass is no proof", as in "that hours of load stay cool". `returns`: a failure whose owner is
     the machine means RETURN. `required`: when an unknown leaves the run without a verdict.
@@ -88,6 +95,7 @@ class Check:
     fix: str
     owner: Owner
     judge: Callable[..., Verdict]
+    notes: tuple[str, ...] = ()
     warns: tuple[str, ...] = ()
     fails: tuple[str, ...] = ()
     commands: tuple[str, ...] = ()
@@ -147,8 +155,9 @@ class Finding:
 
     @property
     def fix(self) -> str:
-        """The remedy, "" unless it is a problem."""
-        return (self.verdict.fix or self.check.fix) if self.is_problem else ""
+        """The remedy, "" unless it is a problem or a note."""
+        advised = self.is_problem or self.status is Status.NOTE
+        return (self.verdict.fix or self.check.fix) if advised else ""
 
     @property
     def commands(self) -> tuple[str, ...]:
@@ -173,6 +182,10 @@ class Finding:
         return self.verdict.owner or self.check.owner
 
     @property
+    def places(self) -> tuple[Place, ...]:
+        return self.verdict.places
+
+    @property
     def limits(self) -> str:
         """What this pass does not prove, "" for any other status."""
         return self.check.limits if self.status is Status.PASS else ""
@@ -186,9 +199,9 @@ class Finding:
         return tuple(dict.fromkeys(kept + own))
 
 
-def ok(summary: str, *, seconds: float = 0.0) -> Verdict:
+def ok(summary: str, *, seconds: float = 0.0, places: tuple[Place, ...] = ()) -> Verdict:
     """The machine is as it should be."""
-    return Verdict(Status.PASS, summary, seconds=seconds)
+    return Verdict(Status.PASS, summary, seconds=seconds, places=places)
 
 
 def warn(
@@ -199,9 +212,12 @@ def warn(
     sources: tuple[str, ...] = (),
     seconds: float = 0.0,
     switches_off: tuple[Switch, ...] = (),
+    places: tuple[Place, ...] = (),
 ) -> Verdict:
     """It will run, and it will cost time, memory or trust."""
-    return Verdict(Status.WARN, summary, commands, fix, owner, sources, seconds, switches_off)
+    return Verdict(
+        Status.WARN, summary, commands, fix, owner, sources, seconds, switches_off, places
+    )
 
 
 def fail(
@@ -212,9 +228,12 @@ def fail(
     sources: tuple[str, ...] = (),
     seconds: float = 0.0,
     switches_off: tuple[Switch, ...] = (),
+    places: tuple[Place, ...] = (),
 ) -> Verdict:
     """Do not spend GPU hours before this is fixed."""
-    return Verdict(Status.FAIL, summary, commands, fix, owner, sources, seconds, switches_off)
+    return Verdict(
+        Status.FAIL, summary, commands, fix, owner, sources, seconds, switches_off, places
+    )
 
 
 def skip(reason: str) -> Verdict:
@@ -222,6 +241,6 @@ def skip(reason: str) -> Verdict:
     return Verdict(Status.SKIP, reason)
 
 
-def unknown(reason: str, *, seconds: float = 0.0) -> Verdict:
+def unknown(reason: str, *, seconds: float = 0.0, places: tuple[Place, ...] = ()) -> Verdict:
     """The check applies, and what it needs could not be read."""
-    return Verdict(Status.UNKNOWN, reason, seconds=seconds)
+    return Verdict(Status.UNKNOWN, reason, seconds=seconds, places=places)

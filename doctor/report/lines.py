@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Iterator
-from dataclasses import dataclass
 from itertools import groupby
 from typing import Literal
 
@@ -13,9 +11,9 @@ from doctor._util.records import Unknown
 from doctor._util.units import gib, shown
 from doctor.facts.machine import Driver, Host, Torch
 from doctor.facts.views import JobGpus
-from doctor.judge.catalog import FAMILIES
 from doctor.judge.check import Finding, Status
 from doctor.judge.sources import SOURCES, cite, short_section
+from doctor.report.line import STYLES, Line
 from doctor.report.origin import origin_of
 from doctor.report.phrases import limitations
 from doctor.report.report import Outcome, Report
@@ -24,62 +22,17 @@ Detail = Literal["quiet", "normal", "verbose"]
 
 WORDS = {
     Status.PASS: "pass",
+    Status.NOTE: "note",
     Status.WARN: "WARN",
     Status.FAIL: "FAIL",
     Status.SKIP: "skip",
     Status.UNKNOWN: "????",
 }
-STYLES = {
-    Status.PASS: "green",
-    Status.WARN: "yellow",
-    Status.FAIL: "bold red",
-    Status.SKIP: "dim",
-    Status.UNKNOWN: "magenta",
-}
 SECONDS_SHOWN = 1.0
 DEEP = " " * 7
 HANG = len(DEEP) * 2
-NARROW = 20
-"""Columns that text is wrapped to at least."""
-
-
-@dataclass(frozen=True, slots=True)
-class Line:
-    """A styled prefix and a body that is wrapped; continuation lines start at `indent`."""
-
-    prefix: str = ""
-    body: str = ""
-    style: str = ""
-    body_style: str = ""
-    hang: int | None = None
-
-    @property
-    def indent(self) -> int:
-        """Columns before continuation lines: the prefix's width, or `hang` where given."""
-        return len(self.prefix) if self.hang is None else self.hang
-
-    def indent_at(self, width: int | None) -> int:
-        """The same for a terminal of `width` columns, where that leaves too little room."""
-        return self.indent if width is None else min(self.indent, max(0, width - NARROW))
-
-    def wrapped(self, width: int | None) -> list[str]:
-        """The body's lines for a terminal of `width` columns; addresses are not broken.
-
-        The first is "" where so little room is left after the prefix that the body starts below it.
-        """
-        if width is None or not self.body:
-            return [self.body]
-        indent = self.indent_at(width)
-        below = width < len(self.prefix) + NARROW
-        room = "" if below else " " * (len(self.prefix) - indent)
-        lines = textwrap.wrap(
-            self.body,
-            max(NARROW, width - indent),
-            initial_indent=room,
-            break_long_words=False,
-            break_on_hyphens=False,
-        )
-        return ["", *lines] if below else [lines[0][len(room) :], *lines[1:]] if lines else [""]
+PLACES = 5
+"""Places of a finding that are shown unless verbose."""
 
 
 def report_lines(report: Report, detail: Detail = "normal") -> Iterator[Line]:
@@ -175,6 +128,8 @@ def family_lines(
     family: str, findings: list[Finding], detail: Detail, *, annotate: bool = False
 ) -> Iterator[Line]:
     """The findings of one family below its name."""
+    from doctor.judge.catalog import FAMILIES
+
     findings = _displayed(family, findings, detail)
     if not findings:
         return
@@ -230,6 +185,7 @@ def _finding(finding: Finding, detail: Detail, first: str) -> Iterator[Line]:
     duration = f" ({seconds:.1f} s)" if seconds >= SECONDS_SHOWN and not included else ""
     head = f"  {WORDS[status]} {check.code} {check.slug}  "
     yield Line(head, f"{finding.verdict.summary}{duration}", STYLES[status], hang=HANG)
+    yield from _places(finding, detail)
     if finding.ignored:
         yield Line(f"{DEEP}ignored: ", shown(finding.ignored, 300), "dim")
     elif finding.is_problem:
@@ -241,6 +197,16 @@ def _finding(finding: Finding, detail: Detail, first: str) -> Iterator[Line]:
             yield Line(f"{DEEP}  $ ", command, "dim", "bold")
     if finding.is_problem or detail == "verbose":
         yield from _sources(finding, detail)
+
+
+def _places(finding: Finding, detail: Detail) -> Iterator[Line]:
+    """The first places, unless verbose: then all."""
+    places = finding.places if detail == "verbose" else finding.places[:PLACES]
+    for place in places:
+        message = f"  {shown(place.message, 300)}" if place.message else ""
+        yield Line(f"{DEEP}at: ", f"{shown(str(place), 500)}{message}", "dim")
+    if omitted := len(finding.places) - len(places):
+        yield Line(f"{DEEP}at: ", f"and {omitted} more; --verbose lists them", "dim")
 
 
 def _sources(finding: Finding, detail: Detail) -> Iterator[Line]:

@@ -16,7 +16,6 @@ from typing import Any, get_args
 import msgspec
 
 from doctor.facts.machine import Host
-from doctor.judge.catalog import CHECKS
 from doctor.judge.check import PIP, Check
 from doctor.report.report import Report
 
@@ -122,6 +121,8 @@ def _is_generic(name: str) -> bool:
 @functools.cache
 def _generic_words() -> frozenset[str]:
     """Words that reports of any machine contain."""
+    from doctor.judge.catalog import CHECKS
+
     texts = [" ".join((c.slug, c.title, c.why, c.fix, *c.commands)) for c in CHECKS]
     return frozenset(_WORD.findall(" ".join([*texts, PIP, COMMON_WORDS]).casefold())) | {""}
 

@@ -88,7 +88,7 @@ def test_another_gpu_is_a_machine_to_return() -> None:
     assert "GPU 0 (NVIDIA A100-SXM4-80GB)" in finding.verdict.summary
     assert "H100 expected" in finding.verdict.summary
     assert finding.owner is Owner.MACHINE
-    report = Report(facts, examine(catalog.CHECKS, facts))
+    report = Report(facts, examine(catalog.MACHINE_CHECKS, facts))
     assert report.outcome is Outcome.RETURN
     assert "JOB001" in report.next_action
 
@@ -97,7 +97,7 @@ def test_gpus_that_cannot_be_read_are_not_the_wrong_ones() -> None:
     facts = wanting(gpu="H100", count=1, memory="80GB").with_(gpus=DARK, cuda=DARK)
     for code in ("JOB001", "JOB002", "JOB003"):
         assert status(code, facts) is Status.UNKNOWN
-    report = Report(facts, examine(catalog.CHECKS, facts))
+    report = Report(facts, examine(catalog.MACHINE_CHECKS, facts))
     assert report.outcome in (Outcome.UNKNOWN, Outcome.RETURN)
 
 
@@ -275,7 +275,7 @@ def test_an_expected_disk_is_not_judged_as_one_to_write_to() -> None:
     full = place("expected", "/", writable=False, free=0)
     facts = wanting(disk={"/": "1GB"})
     assert isinstance(facts.places, tuple)
-    findings = examine(catalog.CHECKS, facts.with_(places=(*facts.places, full)))
+    findings = examine(catalog.MACHINE_CHECKS, facts.with_(places=(*facts.places, full)))
     written = next(finding for finding in findings if finding.check.code == "DSK002")
     assert written.status is Status.PASS
 

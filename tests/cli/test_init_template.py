@@ -50,7 +50,9 @@ def test_it_decodes_and_brings_no_finding_of_its_own(name: str, tmp_path: Path) 
     file = decoded(render(gpus, "580.95.05" if gpus else None, Project()), tmp_path)
     job = Job(**dict(file.job))
     assert file.expect.count == (len(gpus) or None)
-    findings = examine(catalog.CHECKS, box(*gpus, torch=TORCH_2_15, job=job, expect=file.expect))
+    findings = examine(
+        catalog.MACHINE_CHECKS, box(*gpus, torch=TORCH_2_15, job=job, expect=file.expect)
+    )
     complaints = [f.verdict.summary for f in findings if f.family == "JOB" and f.is_problem]
     assert complaints == []
     assert [f.verdict.summary for f in findings if f.status is Status.UNKNOWN and gpus] == []

@@ -20,11 +20,12 @@ from doctor.report.report import Outcome, Report
 
 TODAY = datetime.date(2026, 11, 21)
 MACHINES = machines()
+FAMILIES = dict.fromkeys(check.family for check in catalog.MACHINE_CHECKS)
 
 
 def judged(name: str, policy: Policy, host: str = "node-7") -> Report:
     facts: Facts = MACHINES[name]
-    findings = apply(examine(catalog.CHECKS, facts), policy, host, TODAY)
+    findings = apply(examine(catalog.MACHINE_CHECKS, facts), policy, host, TODAY)
     shown = findings
     return Report(facts, shown, notes=notes(policy, host, TODAY))
 
@@ -107,7 +108,7 @@ def test_an_unknown_can_be_accepted_and_a_pass_needs_no_ignoring() -> None:
 
 
 def test_a_machine_of_which_everything_is_ignored_is_not_ready() -> None:
-    every = [Ignore(code=family, reason="x") for family in catalog.FAMILIES]
+    every = [Ignore(code=family, reason="x") for family in FAMILIES]
     report = judged("nothing_readable", resolve(every, {}, []))
     assert report.counts["unknown"] == 0
     assert report.outcome is Outcome.UNKNOWN
@@ -150,7 +151,7 @@ def test_a_failure_lowered_to_a_warning_says_so() -> None:
     assert (result.status, result.judged) == (Status.WARN, Status.FAIL)
     assert LOWERED in result.verdict.summary
     assert result.fix
-    every = resolve([], dict.fromkeys(catalog.FAMILIES, "warn"), [])
+    every = resolve([], dict.fromkeys(FAMILIES, "warn"), [])
     assert judged("full_disk", every).exit_code == 0
 
 
@@ -163,7 +164,7 @@ def test_a_warning_raised_to_a_failure_closes_the_gate() -> None:
 
 
 def test_severity_leaves_passes_and_unknowns_alone() -> None:
-    report = judged("h100_torch2.15", resolve([], dict.fromkeys(catalog.FAMILIES, "fail"), []))
+    report = judged("h100_torch2.15", resolve([], dict.fromkeys(FAMILIES, "fail"), []))
     assert report.with_status(Status.FAIL) == ()
     assert judged("nothing_readable", graded(DRV="warn")).exit_code == 3
 

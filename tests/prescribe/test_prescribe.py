@@ -32,14 +32,14 @@ OLD = ("transformers==4.57.6", "huggingface_hub<1", "tokenizers<0.23")
 
 def settings_of(facts: Facts, mode: Mode = "stable") -> dict[str, Setting]:
     """The settings by name."""
-    settings = prescribe(facts, examine(catalog.CHECKS, facts), mode)
+    settings = prescribe(facts, examine(catalog.MACHINE_CHECKS, facts), mode)
     return {setting.name: setting for setting in settings}
 
 
 def prescribed(
     facts: Facts, form: Form = "python", mode: Mode = "stable", deterministic: bool = False
 ) -> str:
-    findings = examine(catalog.CHECKS, facts)
+    findings = examine(catalog.MACHINE_CHECKS, facts)
     settings = prescribe(facts, findings, mode, deterministic=deterministic)
     return render(Report(facts, findings), settings, mode, form)
 
@@ -283,7 +283,7 @@ def test_the_cublas_workspace_is_set_only_on_a_gpu() -> None:
 
 
 def test_a_backend_that_is_wrong_is_switched_off_by_name() -> None:
-    findings = {each.check.code: each for each in examine(catalog.CHECKS, H200)}
+    findings = {each.check.code: each for each in examine(catalog.MACHINE_CHECKS, H200)}
     call = "torch.backends.cuda.enable_mem_efficient_sdp(False)"
     both = (Switch.CUDNN_SDP, Switch.MEM_EFFICIENT_SDP)
     old = findings["NUM003"]
@@ -296,7 +296,7 @@ def test_a_backend_that_is_wrong_is_switched_off_by_name() -> None:
 
 def test_a_skipped_attention_check_is_the_reason_for_the_implementation() -> None:
     facts = MACHINES["mi300_rocm"]
-    skipped = next(f for f in examine(catalog.CHECKS, facts) if f.check.code == "NUM003")
+    skipped = next(f for f in examine(catalog.MACHINE_CHECKS, facts) if f.check.code == "NUM003")
     setting = settings_of(facts)["attn_implementation"]
     assert setting.load == {"attn_implementation": '"sdpa"'}
     assert skipped.verdict.summary in setting.why

@@ -31,7 +31,7 @@ NAME = "gpu-node-17.cluster.example"
 def machine(**fields: object) -> Report:
     described = host(name=NAME, home="/data/people/maria", env=ENV)
     facts = box(H100, torch=TORCH_2_15, host=described, job=job(**fields))
-    return Report(facts, examine(catalog.CHECKS, facts))
+    return Report(facts, examine(catalog.MACHINE_CHECKS, facts))
 
 
 def saying(text: str, **fields: object) -> Report:
@@ -105,7 +105,7 @@ def test_a_host_name_equal_to_a_literal_of_the_facts_changes_no_fact() -> None:
 @pytest.mark.parametrize("name", machines())
 def test_redaction_changes_no_verdict(name: str) -> None:
     facts = machines()[name]
-    report = Report(facts, examine(catalog.CHECKS, facts))
+    report = Report(facts, examine(catalog.MACHINE_CHECKS, facts))
     redacted = redact(report)
     assert redacted.outcome is report.outcome
     assert (redacted.exit_code, redacted.counts) == (report.exit_code, report.counts)

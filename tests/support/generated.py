@@ -79,6 +79,7 @@ def _reports(checks: Sequence[Check]) -> Iterator[tuple[Path, str]]:
 
 def _machine(name: str, checks: Sequence[Check], *, quiet: bool) -> str:
     facts = machines()[name]
+    checks = [check for check in checks if check.family not in catalog.ELSEWHERE]
     report = redact(Report(facts, examine(checks, facts)))
     text = render(report, "quiet" if quiet else "normal").strip("\n")
     text = COUNTS.sub("", f"\n{text}").strip("\n") if quiet else text
@@ -104,7 +105,7 @@ def _facts_file() -> str:
 
 
 def _whole_report(facts: Facts) -> str:
-    return render(Report(facts, examine(catalog.CHECKS, facts)))
+    return render(Report(facts, examine(catalog.MACHINE_CHECKS, facts)))
 
 
 def stale(texts: dict[Path, str]) -> dict[Path, str]:

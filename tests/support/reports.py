@@ -18,6 +18,7 @@ from doctor.facts.load import Attention, AttentionCase, Backend, Trial
 from doctor.judge import catalog
 from doctor.judge.check import Check, Finding, Owner, Status, Verdict
 from doctor.judge.engine import examine
+from doctor.judge.place import Place
 from doctor.report.redaction import redact
 from doctor.report.report import Report
 
@@ -29,7 +30,7 @@ HOSTILE = (
 
 def judged(facts: Facts, **fields: Any) -> Report:
     """The report of a run over these facts."""
-    return redact(Report(facts, examine(catalog.CHECKS, facts), **fields))
+    return redact(Report(facts, examine(catalog.MACHINE_CHECKS, facts), **fields))
 
 
 @cache
@@ -60,7 +61,9 @@ def finding(code: str, status: Status, summary: str = "observed value", **fields
         owner=Owner.JOB,
         judge=lambda: None,
     )
-    verdict = {name: fields.pop(name) for name in ("commands", "seconds") if name in fields}
+    verdict = {
+        name: fields.pop(name) for name in ("commands", "seconds", "places") if name in fields
+    }
     return Finding(check, Verdict(status, summary, **verdict), **fields)
 
 
@@ -73,9 +76,13 @@ def report(*findings: Finding, **fields: Any) -> Report:
 def hostile() -> Report:
     """A report in which all untrusted texts are hostile."""
     facts = machines()["swallowed_updates"]
+    place = Place(path=HOSTILE, line=3, column=7, text=HOSTILE, message=HOSTILE)
     findings = tuple(
-        replace(each, verdict=replace(each.verdict, summary=HOSTILE, commands=(HOSTILE,)))
-        for each in examine(catalog.CHECKS, facts)
+        replace(
+            each,
+            verdict=replace(each.verdict, summary=HOSTILE, commands=(HOSTILE,), places=(place,)),
+        )
+        for each in examine(catalog.MACHINE_CHECKS, facts)
     )
     return Report(facts, findings, replayed=HOSTILE, notes=(HOSTILE,))
 

@@ -20,10 +20,12 @@ import msgspec
 from doctor._util.errors import UserError
 from doctor._util.units import shown
 from doctor.job.expect import Expect
+from doctor.job.file.lint import LintTable
 from doctor.job.file.tables import JOB_KEYS, Ignore, Severity, decode, decode_job
 
 NAMES = ("doctor.toml", "pyproject.toml")
 VARIABLE = "DOCTOR_CONFIG"
+NO_LINT_TABLE = LintTable()
 LIMIT = 1 << 20
 """Maximum size of a job file in bytes."""
 CODE = ("model", "python")
@@ -41,6 +43,7 @@ class JobFile:
     expect: Expect | None = None
     ignores: tuple[Ignore, ...] = ()
     severity: Mapping[str, Severity] | None = None
+    lint: LintTable = NO_LINT_TABLE
     named: bool = False
     """By --config or DOCTOR_CONFIG."""
     notes: tuple[str, ...] = ()
@@ -165,7 +168,7 @@ def _decode(path: Path, tables: dict[str, Any]) -> JobFile:
     if expect and expect.disk:
         disk = {_absolute(directory, name): size for name, size in expect.disk.items()}
         expect = msgspec.structs.replace(expect, disk=disk)
-    return JobFile(str(path), job, expect, decoded.ignores, decoded.severity)
+    return JobFile(str(path), job, expect, decoded.ignores, decoded.severity, decoded.lint)
 
 
 def _is_command(key: str, name: str) -> bool:

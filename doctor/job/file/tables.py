@@ -12,6 +12,7 @@ import msgspec
 
 from doctor._util.units import parse_count, shown
 from doctor.job.expect import Expect, Text, specifiers
+from doctor.job.file.lint import LintTable
 from doctor.job.file.messages import members, message, readable
 from doctor.job.job import Job
 from doctor.job.run_options import RunOptions
@@ -68,6 +69,7 @@ class Tables(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     expect: Expect | None = None
     ignore: tuple[Ignore, ...] = ()
     severity: dict[Text, Severity] = {}
+    lint: LintTable | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +80,7 @@ class Decoded:
     expect: Expect | None
     ignores: tuple[Ignore, ...]
     severity: dict[str, Severity]
+    lint: LintTable
 
 
 def decode(tables: Mapping[str, Any]) -> Decoded:
@@ -88,7 +91,9 @@ def decode(tables: Mapping[str, Any]) -> Decoded:
     decoded: Tables = _convert(data, Tables, strict=True)
     _check_versions(decoded.expect)
     job = decode_job(data.get("job", {}))
-    return Decoded(job, decoded.expect, decoded.ignore, dict(decoded.severity))
+    return Decoded(
+        job, decoded.expect, decoded.ignore, dict(decoded.severity), decoded.lint or LintTable()
+    )
 
 
 def decode_job(job: Mapping[str, Any], *, text: bool = False) -> dict[str, Any]:

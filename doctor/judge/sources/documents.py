@@ -69,6 +69,13 @@ DOCUMENTS = (
         'loader\'s default of 0 is "!", not that padding with it makes training unstable.',
     ),
     _document(
+        "bts-fix5",
+        "bf16-training-stability",
+        '5. Remove device_map="auto" (Important)',
+        correction="device_map=\"auto\" is not for inference only: in one process it is a naive "
+        "pipeline, one GPU busy at a time. accelerate refuses it in distributed training.",
+    ),
+    _document(
         "bts-fix7",
         "bf16-training-stability",
         "7. PEFT Adapter Precision (Already Correct)",

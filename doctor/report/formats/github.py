@@ -12,6 +12,7 @@ from pathlib import Path
 
 from doctor._util.errors import UserError
 from doctor.judge.check import Finding, Status
+from doctor.judge.place import Place
 from doctor.report.formats import markdown, plain
 from doctor.report.locations import locate
 from doctor.report.phrases import remedy
@@ -21,7 +22,12 @@ MOST = 10
 SUMMARY = 2**20
 """GitHub's limit on a step's summary in bytes; it rejects a larger one entirely."""
 CUT = "Truncated: GitHub accepts 1 MiB per step. The files of --output hold the whole report."
-COMMANDS = {Status.FAIL: "error", Status.WARN: "warning", Status.UNKNOWN: "notice"}
+COMMANDS = {
+    Status.FAIL: "error",
+    Status.WARN: "warning",
+    Status.UNKNOWN: "notice",
+    Status.NOTE: "notice",
+}
 
 
 def render(report: Report) -> str:
@@ -41,21 +47,37 @@ def _annotations(report: Report) -> Iterator[str]:
     if report.outcome is Outcome.UNKNOWN:
         yield _command("notice", "doctor: UNKNOWN", report.next_action, {})
     for status, command in COMMANDS.items():
-        findings = report.with_status(status)
+        entries = [
+            (finding, place)
+            for finding in report.with_status(status)
+            for place in locate(finding, report) or (None,)
+        ]
         room = MOST - (command == "notice" and report.outcome is Outcome.UNKNOWN)
-        annotated = findings if len(findings) <= room else findings[: room - 1]
-        for finding in annotated:
-            yield _annotation(command, finding, report)
-        if omitted := findings[len(annotated) :]:
-            codes = ", ".join(finding.check.code for finding in omitted)
+        annotated = entries if len(entries) <= room else entries[: room - 1]
+        for finding, place in annotated:
+            yield _annotation(command, finding, place)
+        if omitted := entries[len(annotated) :]:
+            codes = ", ".join(dict.fromkeys(finding.check.code for finding, _ in omitted))
             yield _command(command, "doctor", f"and {len(omitted)} more: {codes}", {})
 
 
-def _annotation(command: str, finding: Finding, report: Report) -> str:
-    location = locate(finding, report)
-    place = {"file": location.path, "line": str(location.line or 1)} if location else {}
-    text = "\n".join([finding.verdict.summary, *remedy(finding)])
-    return _command(command, f"{finding.check.code} {finding.check.slug}", text, place)
+def _annotation(command: str, finding: Finding, place: Place | None) -> str:
+    summary = (place and place.message) or finding.verdict.summary
+    text = "\n".join([summary, *remedy(finding)])
+    return _command(command, f"{finding.check.code} {finding.check.slug}", text, _properties(place))
+
+
+def _properties(place: Place | None) -> dict[str, str]:
+    """What GitHub needs to show an annotation at its line; a notebook has no such lines."""
+    if place is None:
+        return {}
+    line = 1 if place.cell else place.line or 1
+    numbers = {"line": line}
+    if place.column and not place.cell:
+        numbers |= {"col": place.column}
+        numbers |= {"endLine": place.end_line} if place.end_line else {}
+        numbers |= {"endColumn": place.end_column - 1} if place.end_column else {}
+    return {"file": place.path, **{name: str(number) for name, number in numbers.items()}}
 
 
 def _command(command: str, title: str, text: str, place: Mapping[str, str]) -> str:

@@ -17,6 +17,7 @@ from doctor.facts.facts import Facts
 from doctor.job.expect import Expect
 from doctor.job.job import Job
 from doctor.judge.check import Check, Finding, Owner, Status
+from doctor.judge.place import Place
 from doctor.judge.sources import SOURCES
 from doctor.report.origin import origin_of
 from doctor.report.report import Outcome, Report
@@ -36,6 +37,23 @@ class SourceRecord(msgspec.Struct, frozen=True):
     checked: str
 
 
+class PlaceRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Lines and columns count from 1 and are absent where unknown; `end_column` is exclusive."""
+
+    path: str
+    line: int = 0
+    column: int = 0
+    end_line: int = 0
+    end_column: int = 0
+    cell: int = 0
+    """Of a notebook, from 1; lines count from its start."""
+    rank: int | None = None
+    text: str = ""
+    """The line."""
+    message: str = ""
+    """What is observed here, absent where that is the finding's summary."""
+
+
 class FindingRecord(msgspec.Struct, frozen=True, kw_only=True):
     """A check and its result. `fix` and `commands` are empty unless it warns or fails."""
 
@@ -53,6 +71,8 @@ class FindingRecord(msgspec.Struct, frozen=True, kw_only=True):
     """The reason why the user ignores it, "" if it counts."""
     limits: str | msgspec.UnsetType = msgspec.UNSET
     """With --annotate: what this pass does not show, "" for any other status."""
+    places: tuple[PlaceRecord, ...] = ()
+    """Lines of a script or a log."""
 
 
 class Counts(msgspec.Struct, frozen=True, rename={"passed": "pass"}):
@@ -64,6 +84,8 @@ class Counts(msgspec.Struct, frozen=True, rename={"passed": "pass"}):
     skip: int
     unknown: int
     ignored: int
+    note: int = 0
+    """Passed, with something worth reading."""
 
 
 class FlatJob(Job, frozen=True, kw_only=True):
@@ -195,7 +217,12 @@ def _record(finding: Finding, annotate: bool = False) -> FindingRecord:
         seconds=round(finding.verdict.seconds, 3),
         ignored=finding.ignored,
         limits=finding.limits if annotate else msgspec.UNSET,
+        places=tuple(map(_place, finding.places)),
     )
+
+
+def _place(place: Place) -> PlaceRecord:
+    return PlaceRecord(**{name: getattr(place, name) for name in PlaceRecord.__struct_fields__})
 
 
 def render_checks(checks: Iterable[Check]) -> str:

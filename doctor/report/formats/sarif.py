@@ -16,8 +16,9 @@ from urllib.parse import quote
 from doctor import __version__
 from doctor.judge import catalog
 from doctor.judge.check import Check, Finding, Status
+from doctor.judge.place import Place
 from doctor.judge.sources import SOURCES
-from doctor.report.locations import Location, locate
+from doctor.report.locations import locate
 from doctor.report.origin import origin_of
 from doctor.report.phrases import remedy
 from doctor.report.report import Report
@@ -26,7 +27,12 @@ SCHEMA = (
     "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
 )
 TEXT = (".py", ".json", ".toml")
-LEVELS = {Status.FAIL: "error", Status.WARN: "warning", Status.UNKNOWN: "none"}
+LEVELS = {
+    Status.FAIL: "error",
+    Status.WARN: "warning",
+    Status.NOTE: "note",
+    Status.UNKNOWN: "none",
+}
 
 
 def render(report: Report) -> str:
@@ -81,25 +87,27 @@ def _rule(check: Check) -> dict[str, Any]:
 
 def _results(report: Report, rules: dict[str, int]) -> Iterator[dict[str, Any]]:
     for finding in report.findings:
-        location = locate(finding, report) if finding.status in LEVELS else None
-        if location is not None:
-            yield _result(finding, location, report.facts.job.working_dir, rules)
+        places = locate(finding, report) if finding.status in LEVELS else ()
+        for place in places:
+            yield _result(finding, place, report.facts.job.working_dir, rules)
 
 
 def _result(
-    finding: Finding, location: Location, working_dir: str, rules: dict[str, int]
+    finding: Finding, place: Place, working_dir: str, rules: dict[str, int]
 ) -> dict[str, Any]:
-    code, uri = finding.check.code, address(location.path, working_dir)
+    code, uri = finding.check.code, address(place.path, working_dir)
     result: dict[str, Any] = {
         "ruleId": code,
         "kind": "open" if finding.status is Status.UNKNOWN else "fail",
         "level": LEVELS[finding.status],
-        "message": {"text": "\n".join([finding.verdict.summary, *remedy(finding)])},
-        "locations": [{"physicalLocation": _physical(location, uri)}],
-        "partialFingerprints": {
-            "doctor/v1": hashlib.sha256(f"{code} {uri}".encode()).hexdigest()[:32]
+        "message": {
+            "text": "\n".join([place.message or finding.verdict.summary, *remedy(finding)])
         },
+        "locations": [{"physicalLocation": _physical(place, uri)}],
+        "partialFingerprints": {"doctor/v1": _fingerprint(code, uri, place)},
     }
+    if place.edits:
+        result["fixes"] = [_fix(finding, place, uri)]
     if finding.ignored:
         accepted = {"kind": "external", "status": "accepted", "justification": finding.ignored}
         result["suppressions"] = [accepted]
@@ -108,11 +116,41 @@ def _result(
     return result
 
 
-def _physical(location: Location, uri: str) -> dict[str, Any]:
+def _fix(finding: Finding, place: Place, uri: str) -> dict[str, Any]:
+    replacements = [
+        {
+            "deletedRegion": {
+                "startLine": change.line,
+                "startColumn": change.column,
+                "endLine": change.end_line,
+                "endColumn": change.end_column,
+            },
+            "insertedContent": {"text": change.text},
+        }
+        for change in place.edits
+    ]
+    change = {"artifactLocation": {"uri": uri}, "replacements": replacements}
+    return {"description": {"text": finding.fix}, "artifactChanges": [change]}
+
+
+def _fingerprint(code: str, uri: str, place: Place) -> str:
+    """What stays the same when lines are inserted above: the line's text, not its number."""
+    line = place.text.strip()
+    return hashlib.sha256(f"{code} {uri} {line}".strip().encode()).hexdigest()[:32]
+
+
+def _physical(place: Place, uri: str) -> dict[str, Any]:
     """The line of a text file, the first one where none is known, or the start of another file."""
-    text = location.path.endswith(TEXT)
-    region = {"startLine": location.line or 1} if text else {"byteOffset": 0, "byteLength": 0}
-    return {"artifactLocation": {"uri": uri}, "region": region}
+    location: dict[str, Any] = {"artifactLocation": {"uri": uri}}
+    if not (place.line or place.path.endswith(TEXT)):
+        return location | {"region": {"byteOffset": 0, "byteLength": 0}}
+    region = {
+        "startLine": place.line or 1,
+        "startColumn": place.column,
+        "endLine": place.end_line,
+        "endColumn": place.end_column,
+    }
+    return location | {"region": {name: number for name, number in region.items() if number}}
 
 
 def address(path: str, working_dir: str) -> str:
