@@ -1,7 +1,8 @@
 """The command `doctor`, outside the package `doctor`.
 
-Another distribution on PyPI, named doctor, installs a package of the same name. Where its files
-replaced this one's, nothing inside the package runs any more.
+Another distribution on PyPI, named doctor, installs a package of the same name. If its files
+replaced this one's, `python -m doctor` starts theirs, and may fail before any code of this project
+runs; `doctor` and `python -m preflight_doctor` start here.
 """
 
 from __future__ import annotations
@@ -10,12 +11,18 @@ import os
 import signal
 import sys
 
+OURS = "preflight-doctor"
+
 
 def main() -> None:
     """Run the command line; see `doctor.__main__`."""
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, lambda signum, frame: os._exit(130))  # until main is imported
     try:
+        import doctor
+
+        if getattr(doctor, "DISTRIBUTION", "") != OURS:
+            raise ImportError(f"the package doctor in {doctor.__path__[0]} is not {OURS}")
         from doctor.__main__ import main as run
     except Exception:
         if message := _namesake():
@@ -36,5 +43,9 @@ def _namesake() -> str:
     return (
         f"doctor: the distribution {namesake} is installed in this environment and its package has "
         "the same name; run: python -m pip uninstall doctor, then: python -m pip install "
-        "--force-reinstall preflight-doctor (or install preflight-doctor with pipx)"
+        f"--force-reinstall {OURS} (or install {OURS} with pipx)"
     )
+
+
+if __name__ == "__main__":
+    main()

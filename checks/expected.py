@@ -121,7 +121,7 @@ CHECKS: tuple[Check, ...] = (
         "Memory at /dev/shm.",
         owner=Owner.ENVIRONMENT,
         judge=judges.shared_memory,
-        sources=("ps-U9", "vast-contract"),
+        sources=("pytorch-5040", "vast-contract"),
     ),
     _expected(
         code="JOB008",

@@ -20,14 +20,26 @@ FILESYSTEM_RESERVE = 0.05
 NOT_EXPECTED = skip("not set in [expect] of the job file")
 
 
-def gpu_model(expect: Expect, job_gpus: JobGpus | Unknown) -> Verdict:
+REQUEST = (
+    "Request all GPUs of the job from the scheduler (in Slurm --gpus or --gres): its control group "
+    "keeps the others from this process. In a container, pass all GPUs into it."
+)
+
+
+def gpu_model(
+    expect: Expect,
+    host: Host | Unknown,
+    gpus: tuple[Gpu, ...] | Unknown | None,
+    job_gpus: JobGpus | Unknown,
+) -> Verdict:
     pattern = expect.gpu
     if not pattern:
         return NOT_EXPECTED
     if isinstance(job_gpus, Unknown):
         return unknown(f"{job_gpus.reason}; {pattern} expected")
     if not job_gpus.gpus:
-        return fail(f"no GPU is visible; {pattern} expected")
+        summary = f"no GPU is visible; {pattern} expected"
+        return _hidden(summary, 1, host, gpus) or fail(summary)
     unnamed = [gpu for gpu in job_gpus.gpus if not _name(gpu)]
     others = [gpu for gpu in job_gpus.gpus if _name(gpu) and not matches_name(pattern, _name(gpu))]
     if others:
@@ -58,16 +70,28 @@ def gpu_count(
     summary = f"{len(job_gpus.gpus)} visible; {count} expected"
     if len(job_gpus.gpus) >= count:
         return ok(summary)
+    return _hidden(summary, count, host, gpus) or fail(summary)
+
+
+def _hidden(
+    summary: str, count: int, host: Host | Unknown, gpus: tuple[Gpu, ...] | Unknown | None
+) -> Verdict | None:
+    """The failure where the machine has that many GPUs, and the environment hides them."""
     listed = len(gpus) if isinstance(gpus, tuple) else 0
+    if listed < count:
+        return None
+    forbidden = sum(gpu.forbidden for gpu in gpus) if isinstance(gpus, tuple) else 0
     selection = host.visible_devices if isinstance(host, Host) else None
-    if listed >= count and selection is not None:
-        return fail(
-            f"{summary}: the driver lists {listed}, CUDA_VISIBLE_DEVICES={selection} hides the "
-            "others",
-            fix="Name all GPUs of the job in CUDA_VISIBLE_DEVICES, or unset it.",
-            owner=Owner.ENVIRONMENT,
-        )
-    return fail(summary)
+    if listed - forbidden < count:
+        why = f"the driver lists {listed}, and this process may not open {forbidden} of them"
+        return fail(f"{summary}: {why}", fix=REQUEST, owner=Owner.ENVIRONMENT)
+    if selection is None:
+        return None
+    return fail(
+        f"{summary}: the driver lists {listed}, CUDA_VISIBLE_DEVICES={selection} hides the others",
+        fix="Name all GPUs of the job in CUDA_VISIBLE_DEVICES, or unset it.",
+        owner=Owner.ENVIRONMENT,
+    )
 
 
 def _bus_has_no_gpu(host: Host | Unknown) -> bool:

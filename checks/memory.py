@@ -151,7 +151,7 @@ VRAM = Check(
     why="With Adam in mixed precision every trained parameter takes 16 bytes of fp32 state, and 2 "
     "more for autocast's copy. Too much shows as an out-of-memory error at the first optimizer "
     "step, not when the model is loaded. Casting the whole model to bf16 is no remedy: it halves "
-    "the bytes and freezes weights near 1.0.",
+    "the bytes and loses small updates, so norms stay frozen.",
     passes=(
         "activations unknown: the state, divided by --shards, takes at most 80 % of the free "
         "memory on the fullest GPU of the job",

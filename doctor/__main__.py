@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import os
-import signal
-import sys
+if __name__ == "__main__":
+    import preflight_doctor
 
-if __name__ == "__main__" and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
-    signal.signal(signal.SIGINT, lambda signum, frame: os._exit(130))  # until main runs
+    preflight_doctor.main()  # imports this module under its own name; does not return
 
 import difflib
 import errno
 import re
+import signal
+import sys
 import traceback
 from itertools import pairwise
 from types import FrameType
@@ -76,11 +76,11 @@ def _run_fast(arguments: list[str]) -> int | None:
     match arguments:
         case ["--version"]:
             print(f"doctor {__version__}")
-        case ["explain", name] if not name.startswith("-"):
-            from doctor.judge import catalog
-            from doctor.report import explain, terminal
+        case ["explain", name] if name == "-" or not name.startswith("-"):
+            from doctor.cli.explain import explain
+            from doctor.report import terminal
 
-            terminal.write(explain.explain(catalog.lookup(name)), sys.stdout)
+            terminal.write(explain(name), sys.stdout)
         case ["lint", *words]:
             from doctor.cli import lint_arguments, lint_command
 
@@ -96,6 +96,8 @@ def _exit_code(error: BaseException) -> int:
 
     typer raises its own copy of click's exceptions, so they are recognized by their method.
     """
+    if type(error).__name__ == "Abort" and isinstance(error.__cause__, EOFError):
+        error = error.__cause__  # typer takes it for the end of an input; the doctor reads none
     if isinstance(error, KeyboardInterrupt) or type(error).__name__ == "Abort":
         return 128 + (_received or [signal.SIGINT])[0]
     if message := getattr(error, "format_message", None):
@@ -129,7 +131,3 @@ def _usage_error(message: str) -> int:
 def _interrupt(signum: int, frame: FrameType | None) -> None:
     _received.append(signum)
     raise KeyboardInterrupt
-
-
-if __name__ == "__main__":
-    main()

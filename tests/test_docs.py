@@ -27,7 +27,7 @@ def commands(text: str) -> list[list[str]]:
     """Each command line that begins with `doctor` in a text, without what a shell adds."""
     joined = re.sub(r"\\\n\s*", " ", text)
     matches = re.findall(
-        r"(?:^|[ /'(`])doctor ((?:run|scan|explain|list|init|prescribe|report)\b[^\n#|&;<>`]*)",
+        r"(?:^|[ /'(`])doctor ((?:run|scan|read|explain|list|init|prescribe|report)\b[^\n#|&;<>`]*)",
         joined,
         re.M,
     )
@@ -85,20 +85,27 @@ def test_the_action_puts_no_input_into_a_command() -> None:
     assert set(action()["outputs"]) == {"verdict", "exit-code", "report"}
 
 
+@pytest.fixture(scope="module")
+def runner(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The directory of a runner; its second job finds what the first has installed."""
+    directory = tmp_path_factory.mktemp("runner")
+    source = directory / "action"  # pip builds in the source directory
+    source.mkdir()
+    for name in ("pyproject.toml", "README.md", "LICENSE", "action.yml", "preflight_doctor.py"):
+        shutil.copy(ROOT / name, source)
+    for name in ("checks", "doctor", "docs/recipes"):
+        shutil.copytree(ROOT / name, source / name, symlinks=True)
+    return directory
+
+
 def run_action(directory: Path, **variables: str) -> subprocess.CompletedProcess[str]:
     """Its step as a runner would start it, with the pip of this environment kept out of it."""
     step = action()["runs"]["steps"][0]
     assert step["run"] == 'bash "$GITHUB_ACTION_PATH/docs/recipes/action.sh"'
-    source = directory / "action"  # pip builds in the source directory
-    for name in ("pyproject.toml", "README.md", "LICENSE", "action.yml", "preflight_doctor.py"):
-        source.mkdir(exist_ok=True)
-        shutil.copy(ROOT / name, source)
-    for name in ("checks", "doctor", "docs/recipes"):
-        shutil.copytree(ROOT / name, source / name, symlinks=True)
     (directory / "out").touch()
     (directory / "summary.md").touch()
     runner = {
-        "GITHUB_ACTION_PATH": str(source),
+        "GITHUB_ACTION_PATH": str(directory / "action"),
         "GITHUB_OUTPUT": str(directory / "out"),
         "GITHUB_STEP_SUMMARY": str(directory / "summary.md"),
         "RUNNER_TEMP": str(directory),
@@ -115,25 +122,25 @@ def run_action(directory: Path, **variables: str) -> subprocess.CompletedProcess
 
 
 @pytest.mark.slow
-def test_the_action_runs_and_sets_its_outputs(tmp_path: Path) -> None:
+def test_the_action_runs_and_sets_its_outputs(runner: Path) -> None:
     hostile = "$(touch pwned)"
     done = run_action(
-        tmp_path,
+        runner,
         DOCTOR_ARGUMENTS=f"--device=cpu\n--no-smoke\n--only=MEM,DSK\n--output-dir={hostile}\n",
         DOCTOR_FAIL_ON="never",
     )
     assert done.returncode == 0, done.stdout + done.stderr
-    outputs = dict(re.findall(r"^(.+)<<(?:\w+)\n(.*)\n", (tmp_path / "out").read_text(), re.M))
+    outputs = dict(re.findall(r"^(.+)<<(?:\w+)\n(.*)\n", (runner / "out").read_text(), re.M))
     assert outputs["verdict"] in ("ready", "fix", "return", "unknown")
     assert Path(outputs["report_html"]).read_text("utf-8").startswith("<!doctype html>")
     assert outputs["exit_code"] == "0"
     named = re.findall(r"steps\.doctor\.outputs\.(\w+)", str(action()["outputs"]))
     assert set(named) == {"verdict", "exit_code", "report_html"} <= set(outputs)
-    assert (tmp_path / "summary.md").read_text("utf-8")
-    assert not (tmp_path / "pwned").exists()
+    assert (runner / "summary.md").read_text("utf-8")
+    assert not (runner / "pwned").exists()
 
 
 @pytest.mark.slow
-def test_the_action_closes_the_gate(tmp_path: Path) -> None:
-    done = run_action(tmp_path, DOCTOR_ARGUMENTS="--device=cpu\n--no-smoke\n--inject=MEM002")
+def test_the_action_closes_the_gate(runner: Path) -> None:
+    done = run_action(runner, DOCTOR_ARGUMENTS="--device=cpu\n--no-smoke\n--inject=MEM002")
     assert done.returncode == 1, done.stdout + done.stderr

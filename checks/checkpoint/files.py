@@ -14,7 +14,7 @@ from doctor.facts.views import JobGpus
 from doctor.job.job import Target
 from doctor.judge.check import Check, Owner, Verdict, fail, ok, skip, unknown, warn
 
-FAILS = ("damaged", "disguised", "missing", "twice", "over-limit")
+FAILS = ("damaged", "disguised", "missing", "twice", "over-limit", "unloadable")
 WARNS = ("stale-index", "no-index", "stray", "unknown-dtype")
 
 NEEDS = {
@@ -30,6 +30,11 @@ NEEDS = {
 
 AMD_ONLY = ("F8_E4M3FNUZ", "F8_E5M2FNUZ")
 """fp8 as AMD's MI300 has it; no NVIDIA GPU computes in it."""
+
+FEW_OPERATIONS = ("complex32", "bcomplex32")
+"""Dtypes of torch for which it has few operations on any device, and warns so."""
+EVERYWHERE = ("complex128", *FEW_OPERATIONS)
+"""Dtypes that safetensors does not have and every GPU of NVIDIA computes in."""
 
 STORED = {
     "bfloat16": "BF16",
@@ -58,6 +63,8 @@ FIXES = {
     "unknown-dtype": "Upgrade safetensors and see whether it loads the file: it refuses "
     "dtypes that it does not know.",
     "over-limit": "Store fewer tensors per file: save the model in more shards.",
+    "unloadable": "Save it again in torch.save's default form, without "
+    "_use_new_zipfile_serialization=False, or with safetensors.",
 }
 
 
@@ -100,11 +107,18 @@ def dtypes_supported(
     if reason := _unread(checkpoint):
         return unknown(reason)
     dtypes = checkpoint.contents.dtypes
-    if unfamiliar := [shown(dtype, 20) for dtype in dtypes if dtype not in BITS]:
+    familiar = (*BITS, *EVERYWHERE)
+    if unfamiliar := [shown(dtype, 20) for dtype in dtypes if dtype not in familiar]:
         return unknown(f"stored in {', '.join(unfamiliar)}, whose hardware support is unknown")
     stored = f"stored in {', '.join(sorted(dtypes))}"
+    if few := [dtype for dtype in FEW_OPERATIONS if dtype in dtypes]:
+        return warn(f"{stored}; torch has few operations in {', '.join(few)}", fix=FEW_FIX)
     if target.kind != "nvidia":
         return _without_nvidia(dtypes, target, stored)
+    return _on_nvidia(dtypes, job_gpus, stored)
+
+
+def _on_nvidia(dtypes: dict[str, int], job_gpus: JobGpus | Unknown, stored: str) -> Verdict:
     if foreign := [dtype for dtype in dtypes if dtype in AMD_ONLY]:
         return warn(f"{stored}; no NVIDIA GPU computes in {', '.join(foreign)}")
     required = {dtype: NEEDS[dtype] for dtype in dtypes if dtype in NEEDS}
@@ -122,10 +136,13 @@ def dtypes_supported(
     return warn(f"{summary}, {', '.join(unsupported)}") if unsupported else ok(summary)
 
 
+FEW_FIX = "Load such tensors as complex64 before computing with them."
+
+
 def _without_nvidia(dtypes: dict[str, int], target: Target, stored: str) -> Verdict:
-    if target.kind == "mps" and "F64" in dtypes:
-        return warn(f"{stored}; Apple's GPUs do not support F64")
-    low = [dtype for dtype in dtypes if BITS[dtype] < 16 and dtype[0] == "F"]
+    if target.kind == "mps" and (wide := {"F64", "complex128"} & dtypes.keys()):
+        return warn(f"{stored}; Apple's GPUs do not support {', '.join(sorted(wide))}")
+    low = [dtype for dtype in dtypes if dtype[0] == "F" and BITS[dtype] < 16]
     if not low:
         return ok(f"{stored}; {target.kind} computes in it")
     if target.kind == "cpu":
@@ -194,6 +211,7 @@ COMPLETE = Check(
         "a shard or a tensor of the index is missing",
         "a tensor is in two shards",
         "a header exceeds the limit of the safetensors library",
+        "torch.save wrote a legacy file with dtypes that torch.load cannot read in that form",
     ),
     fix="Download the named file again and compare its size with the source's, or save the "
     "checkpoint again.",
@@ -217,7 +235,8 @@ SUPPORTED = Check(
         "fp8, fp6 or fp4 on a GPU without support for it, or on the CPU",
         "bf16 on a GPU with compute capability below 8.0",
         "AMD's fp8 formats on an NVIDIA GPU",
-        "fp64 on MPS",
+        "fp64 or complex128 on MPS",
+        "complex32, for which torch has few operations",
     ),
     fix="Load the weights in a dtype that the device supports: dtype=torch.float32 for training "
     "with autocast; below compute capability 8.0 use fp16 autocast with a GradScaler. Dequantize "
@@ -252,7 +271,7 @@ CONSISTENT = Check(
     owner=Owner.JOB,
     judge=dtypes_consistent,
     required="checkpoint",
-    sources=("bts-fix2", "bts-fix7"),
+    sources=("bts-fix2", "transformers-36567"),
     after=("CKP001",),
 )
 

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import re
 
+from doctor._util.records import Unknown
 from doctor._util.units import shown
+from doctor.checkpoint.formats.weights_only import NEWEST, SINCE, UNTIL
 from doctor.checkpoint.records import Checkpoint, Loading, Tokenizer
+from doctor.facts.machine import Torch
 from doctor.judge.check import Check, Owner, Verdict, fail, ok, skip, unknown, warn
+from doctor.judge.switches import is_before
 
 ADAPTER = re.compile(
     r"(?:.*\.)?(?:lora_(?:[AB]|embedding_[AB]|magnitude_vector)|ia3_l|vera_lambda_[bd]"
@@ -14,6 +18,11 @@ ADAPTER = re.compile(
     r"|randlora_\w+|ln_tuning_layers)(?:\..*)?"
 )
 """Roles of adapters' tensors, as peft names them."""
+
+SAFE = "2.6"
+"""The first torch whose weights-only loading could not be bypassed (torch-weights-only)."""
+
+TORCH_NOT_EXAMINED = Unknown(reason="torch was not examined")
 
 FLOATS = ("F32", "F64")
 HALVES = ("BF16", "F16")
@@ -43,12 +52,14 @@ def adapters_fp32(checkpoint: Checkpoint) -> Verdict:
     return ok(f"{total:,} adapter tensors{kind}, all in {' and '.join(sorted(counts))}")
 
 
-def loads_without_code(checkpoint: Checkpoint) -> Verdict:
+def loads_without_code(
+    checkpoint: Checkpoint, torch: Torch | Unknown = TORCH_NOT_EXAMINED
+) -> Verdict:
     loading = checkpoint.loading
     if loading.dangerous:
         names = f"{_listed(loading.dangerous)}, known to run code or commands; none required"
         return fail(f"imports of {_where(loading)}: {names}", fix=KEEP_OUT)
-    if verdict := _restricted(loading):
+    if verdict := _restricted(loading, torch):
         return verdict
     if loading.unread:
         more = f" (and {len(loading.unread) - 1} more)" if len(loading.unread) > 1 else ""
@@ -59,7 +70,17 @@ def loads_without_code(checkpoint: Checkpoint) -> Verdict:
     if loading.pickles and loading.protocol > 2:
         summary = f"pickled with protocol {loading.protocol}; torch.load(weights_only=True) reads"
         return warn(f"{summary} 2 only", fix=PROTOCOL_FIX)
-    return ok(_admitted(loading))
+    return ok(f"{_admitted(loading)}{_bypass(loading, torch)}")
+
+
+def _bypass(loading: Loading, torch: Torch | Unknown) -> str:
+    """A note on a torch whose weights-only loading can be made to run code."""
+    if not loading.pickles or isinstance(torch, Unknown) or not is_before(torch.version, SAFE):
+        return ""
+    return (
+        f"; torch {torch.version} can be made to run code even so (fixed in {SAFE}, "
+        "CVE-2025-32434): load files of sources that you trust"
+    )
 
 
 def _admitted(loading: Loading) -> str:
@@ -72,16 +93,32 @@ def _admitted(loading: Loading) -> str:
     return f"{files}; {allowed}{_beside(loading)}"
 
 
-def _restricted(loading: Loading) -> Verdict | None:
+def _restricted(loading: Loading, torch: Torch | Unknown) -> Verdict | None:
     """What weights-only loading refuses, or torch loads without it; None where there is none."""
-    if loading.refused:
-        names = _listed(loading.refused)
-        return warn(f"torch.load(weights_only=True) refuses {names}; plain weights required")
+    version = NEWEST if isinstance(torch, Unknown) else torch.version
+    if refused := _refused(loading, version):
+        changing = not set(loading.refused).issuperset(refused) or bool(set(refused) & SINCE.keys())
+        of = f" of torch {version}" if changing else ""
+        summary = f"torch.load(weights_only=True){of} refuses {_listed(refused)}"
+        return warn(f"{summary}; plain weights required")
     if loading.executed:
         names = _listed(loading.executed)
         summary = f"torch.distributed.checkpoint unpickles without weights_only and imports {names}"
         return warn(f"{summary}; plain weights required", fix=EXECUTED_FIX)
     return None
+
+
+def _refused(loading: Loading, version: str) -> tuple[str, ...]:
+    """What that torch refuses; `loading.refused` is what torch 2.8 to 2.13 refuse."""
+
+    def is_refused(name: str) -> bool:
+        if name in SINCE:
+            return is_before(version, SINCE[name])
+        if name in UNTIL:
+            return not is_before(version, UNTIL[name])
+        return name in loading.refused
+
+    return tuple(filter(is_refused, dict.fromkeys((*loading.imports, *loading.refused))))
 
 
 def _listed(names: tuple[str, ...]) -> str:

@@ -95,6 +95,23 @@ def keeps_no_state(optimizer: Optimizer) -> bool:
     return optimizer.kind.split(",")[0] == "SGD"
 
 
+def distance_of_steps(checkpoint: Checkpoint) -> float:
+    """How far a random walk with the logged learning rates goes; 0 where that is not known.
+
+    The steps of some optimizers are not as long as the learning rate, whatever the gradients are:
+    SGD steps by rate times gradient, Rprop by its own step sizes, Adagrad by less and less.
+    """
+    history, optimizer = checkpoint.training.history, checkpoint.training.optimizer
+    if history is None or (isinstance(optimizer, Optimizer) and not steps_by_rate(optimizer)):
+        return 0.0
+    return math.sqrt(history.lr_squares)
+
+
+def steps_by_rate(optimizer: Optimizer) -> bool:
+    """Whether its steps are about as long as the learning rate."""
+    return not optimizer.kind.startswith(("SGD", "Rprop", "ASGD", "Adadelta", "Adagrad"))
+
+
 def recorded_steps(checkpoint: Checkpoint) -> int:
     """Steps of the run by the files beside the optimizer's state; 0 where unknown."""
     history = checkpoint.training.history
@@ -219,8 +236,10 @@ def _updated_in_fp32(
 
 def _distance(checkpoint: Checkpoint, optimizer: Optimizer, evidence: NormEvidence) -> float | None:
     history = checkpoint.training.history
+    if not steps_by_rate(optimizer):
+        return None
     if history is not None and history.covered:
-        return math.sqrt(history.lr_squares)
+        return distance_of_steps(checkpoint)
     rate = _rate(checkpoint, evidence)
     if rate is None or evidence.step_max is None:
         return None

@@ -9,6 +9,7 @@ import re
 from doctor._util.records import Unknown
 from doctor._util.units import shown
 from doctor.checkpoint.records import Checkpoint, History, Norm, Optimizer
+from doctor.checks.checkpoint.loading import ADAPTER
 from doctor.checks.checkpoint.norm_causes import (
     DTYPE_NAMES,
     HALF_PRECISION,
@@ -20,7 +21,8 @@ from doctor.checks.checkpoint.norm_causes import (
     NO_GRADIENT_FIX,
     NO_GRADIENT_SOURCES,
     causes,
-    keeps_no_state,
+    distance_of_steps,
+    steps_by_rate,
 )
 from doctor.judge.check import Check, Owner, Status, Verdict, fail, ok, skip, unknown, warn
 
@@ -74,8 +76,7 @@ def norms_changed(checkpoint: Checkpoint) -> Verdict:
 
 
 def _long_run(checkpoint: Checkpoint) -> bool:
-    history = checkpoint.training.history
-    return history is not None and math.sqrt(history.lr_squares) >= MIN_DISTANCE
+    return distance_of_steps(checkpoint) >= MIN_DISTANCE
 
 
 def _norms(checkpoint: Checkpoint) -> Verdict:
@@ -180,8 +181,8 @@ def _all_unchanged(checkpoint: Checkpoint) -> Verdict:
     observed = f"{observed} after {history.steps:,} steps"
     if not history.covered:
         return warn(f"{observed}; no learning rates were logged")
-    if isinstance(optimizer, Optimizer) and keeps_no_state(optimizer):
-        return _with_plain_sgd(observed, norms)
+    if isinstance(optimizer, Optimizer) and not steps_by_rate(optimizer):
+        return _with_unknown_steps(observed, norms, optimizer.kind)
     distance = math.sqrt(history.lr_squares)
     observed = (
         f"{observed}; a random walk with the {history.covered:,} logged learning rates covers "
@@ -192,9 +193,9 @@ def _all_unchanged(checkpoint: Checkpoint) -> Verdict:
     return _unchanged_after_long_run(observed, norms, history)
 
 
-def _with_plain_sgd(observed: str, norms: tuple[Norm, ...]) -> Verdict:
+def _with_unknown_steps(observed: str, norms: tuple[Norm, ...], kind: str) -> Verdict:
     half = all(norm.dtype in HALF_PRECISION and norm.value == "ones" for norm in norms)
-    summary = f"{observed}; plain SGD steps by learning rate times gradient, which is unknown"
+    summary = f"{observed}; the learning rate does not tell how far {shown(kind, 40)} steps"
     return warn(summary, fix=ROUNDING_FIX if half else GRADIENT_FIX)
 
 
@@ -203,6 +204,8 @@ def _legitimate(checkpoint: Checkpoint) -> str | None:
     types = {checkpoint.model.model_type or "", checkpoint.model.text_model_type or ""}
     if types & RELEASED_AT_ONE:
         return "models of this family are released with all norms at 1.0"
+    if any(ADAPTER.fullmatch(role.name) for role in checkpoint.contents.roles):
+        return "these files hold adapters, and the base model beside them is frozen on purpose"
     if checkpoint.model.quantized:
         return "quantizers fold the norms into the next layer"
     zeros = any(norm.value == "zeros" for norm in checkpoint.contents.norms)
@@ -260,8 +263,9 @@ NORMS = Check(
         "weights, 0.0, Kahan summation, or a learning rate beyond eight times the rounding",
         "without an optimizer's state: the learning rates are unknown, or sqrt(sum of lr^2) over "
         "the logged steps is below 0.001",
-        "the optimizer is plain SGD, the model is quantized, its family is released so (OPT), or "
-        "the norms are 0.0 in a family that is not known to be zero-centered",
+        "the steps of the optimizer do not follow from its learning rate (SGD, Rprop, Adagrad)",
+        "adapters lie in the same file, the model is quantized, its family is released so (OPT), "
+        "or the norms are 0.0 in a family that is not known to be zero-centered",
         "other parameters initialized to 1.0 (Mamba's D, LayerScale, IA3) are exactly 1.0 after a "
         "long run",
     ),
@@ -287,7 +291,6 @@ NORMS = Check(
         "fnr-root",
         "fnr-fix",
         "fnr-gradients",
-        "ps-P17",
         "speculators-765",
         "flame-47",
         "transformers-24243",

@@ -22,6 +22,10 @@ NOT_FINITE_FIX = (
     "Return to a checkpoint whose step count and learning rate are finite, and check what the "
     "scheduler computes: a learning rate of NaN makes every weight NaN at the next step."
 )
+RATE_FIX = (
+    "Print the rate that the scheduler sets at every step: a warm-up or a total of 0 steps, a "
+    "scheduler that is stepped too often, or a rate of 0 from the configuration."
+)
 CREATED_ANEW_FIX = (
     "Check that the optimizer's state was loaded when the run was resumed, and that the GradScaler "
     "does not skip the steps. If a new optimizer was intended, nothing is wrong."
@@ -81,6 +85,8 @@ def optimizer_stepped(checkpoint: Checkpoint) -> Verdict:
         if optimizer.nonfinite:
             return warn(f"{optimizer.kind}, {_nonfinite(optimizer)}", fix=NOT_FINITE_FIX)
         return skip("plain SGD keeps no state")
+    if optimizer.kind == "ASGD" and optimizer.step_max:
+        return skip("ASGD keeps no moments: its state does not show gradients")
     if not optimizer.entries:
         return _without_state(checkpoint, optimizer)
     return _with_state(checkpoint, optimizer)
@@ -94,6 +100,10 @@ def _with_state(checkpoint: Checkpoint, optimizer: Optimizer) -> Verdict:
         return fail(f"{state}; all moments are zero: no gradient was ever received")
     if optimizer.nonfinite:
         return warn(f"{state}, {_nonfinite(optimizer)}", fix=NOT_FINITE_FIX)
+    history = checkpoint.training.history
+    if history and history.covered >= MIN_STEPS and history.lr_sum == 0:
+        rates = f"the learning rate was 0 in all {history.covered:,} logged steps"
+        return warn(f"{state}; {rates}: nothing changes", fix=RATE_FIX)
     if difference := _fewer_steps(checkpoint, optimizer):
         return warn(difference, fix=CREATED_ANEW_FIX)
     if parameters := _without_gradients(optimizer):
@@ -195,6 +205,7 @@ STEPPED = Check(
         "some parameters have moments that are all zero after 10 or more steps",
         "no parameter has state, and the number of steps is unknown",
         "a step count or learning rate is NaN or infinite",
+        "the learning rate was 0 in all logged steps, of 10 or more",
         "the optimizer took less than half of the trainer's steps, of 100 or more",
     ),
     fails=(
@@ -208,7 +219,7 @@ STEPPED = Check(
     owner=Owner.JOB,
     judge=optimizer_stepped,
     required="checkpoint",
-    sources=("fnr-optimizer", "fnr-gradients", "ps-P18", "unsloth-4533"),
+    sources=("fnr-optimizer", "fnr-gradients", "fnr-rate", "unsloth-4533"),
 )
 
 CHECKS = (MASTERS, STEPPED)

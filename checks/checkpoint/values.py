@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import re
 
 from doctor._util.records import Unknown
@@ -15,7 +14,12 @@ from doctor.checkpoint.records import (
     UnchangedRole,
     Values,
 )
-from doctor.checks.checkpoint.norm_causes import HALF_PRECISION, MIN_DISTANCE, MIN_STEPS
+from doctor.checks.checkpoint.norm_causes import (
+    HALF_PRECISION,
+    MIN_DISTANCE,
+    MIN_STEPS,
+    distance_of_steps,
+)
 from doctor.judge.check import Check, Owner, Verdict, fail, ok, skip, unknown, warn
 
 CONSTANT = re.compile(
@@ -25,6 +29,15 @@ CONSTANT = re.compile(
 """Buffers that training does not change."""
 
 MASK = re.compile(r".*(?:mask|attn_bias|attention_bias)")
+
+ZERO_INITIALIZED = re.compile(
+    r".*(?:lora_(?:b|embedding_a)|zero|adaln|ada_?norm|modulation|controlnet|adapter|prompt"
+    r"|position|token_type|relative|rotary|inv_freq|bias|mask|buffer|cache).*"
+)
+"""Matrices that are initialized to zero on purpose, or hold constants."""
+
+PADDED = ("embedding", "head")
+"""Parts whose last rows are often zeros: tokens that do not exist."""
 
 
 def values_finite(checkpoint: Checkpoint) -> Verdict:
@@ -38,6 +51,10 @@ def values_finite(checkpoint: Checkpoint) -> Verdict:
         more = f" (and {rest:,} more tensor{'s' * (rest != 1)})" if rest > 0 else ""
         summary = f"{_counts(nonfinite[0])}{more}; every stored value finite required"
         return fail(summary, seconds=values.seconds)
+    if values.differing:
+        more = f" and {len(values.differing) - 1:,} more" * (len(values.differing) > 1)
+        summary = f"the SHA-256 of {values.differing[0]}{more} is not the one that the Hub gave"
+        return fail(summary, fix=CHECKSUM_FIX, seconds=values.seconds)
     if values.problems:
         return unknown(values.problems[0].message, seconds=values.seconds)
     if not values.tensors and not values.exempt:
@@ -60,8 +77,17 @@ def _vectors_finite(checkpoint: Checkpoint) -> Verdict:
 
 def _finite(values: Values) -> Verdict:
     masks = len(values.nonfinite)
-    summary = f"{values.tensors:,} tensors, {values.bytes:,} bytes: every value finite"
+    parts = ((values.further, "of other state_dicts"), (values.moments, "of the optimizer"))
+    of = ", ".join(f"{count:,} {name}" for count, name in parts if count)
+    summary = f"{values.tensors:,} tensors" + f" ({of})" * bool(of)
+    summary += f", {values.bytes:,} bytes: every value finite"
     summary += f", apart from -inf in {masks} mask{'s' * (masks != 1)}" if masks else ""
+    if values.checksums:
+        files = f"{values.checksums:,} file{'s' * (values.checksums != 1)}"
+        summary += f", {files} with the SHA-256 of the Hub"
+    if lost := _zeros(values):
+        return warn(f"{summary}; {lost}", fix=ZEROS_FIX, seconds=values.seconds)
+    summary += _alike(values)
     large = [tensor for tensor in values.large if not MASK.fullmatch(tensor.name.casefold())]
     if not large:
         return ok(summary, seconds=values.seconds)
@@ -80,6 +106,45 @@ def _counts(tensor: NonFinite) -> str:
     total = f"of {tensor.values:,} values in {tensor.dtype}"
     return f"{shown(tensor.name)}: {counts} {total}, the first at index {tensor.first:,}"
 
+
+def _zeros(values: Values) -> str:
+    """Zeros that no training leaves, "" where there are none."""
+    for lost in values.zero_ranges:
+        if lost.matrices > 1 or lost.kind not in PADDED:
+            begin = f"from byte {lost.begin:,} to {lost.end:,} of {lost.file} there are zeros"
+            inside = "inside" if lost.inside else "from the beginning of"
+            more = f" and {lost.matrices - 1:,} more" if lost.matrices > 1 else ""
+            return f"{begin}, {inside} {shown(lost.name)}{more}, as an unfinished download leaves"
+    zero = [each.name for each in values.constant if each.zero]
+    zero = [name for name in zero if not ZERO_INITIALIZED.fullmatch(name.casefold())]
+    if not zero:
+        return ""
+    more = f" and {len(zero) - 1:,} more" if len(zero) > 1 else ""
+    return f"all elements of {shown(zero[0])}{more} are 0.0"
+
+
+def _alike(values: Values) -> str:
+    """What is unusual and can be right: matrices of one value, and copies of others."""
+    notes = []
+    if constant := [each.name for each in values.constant]:
+        notes.append(f"; {len(constant):,} matrices hold one value, such as {shown(constant[0])}")
+    if values.copies:
+        first = values.copies[0]
+        pair = f"{shown(first.name)} and {shown(first.of)}"
+        notes.append(f"; {len(values.copies):,} are copies of another, such as {pair}")
+    return "".join(notes)
+
+
+CHECKSUM_FIX = (
+    "Download the file again: what is here is not what the Hub has. If it was changed on purpose, "
+    "move it out of the cache, which is shared by all programs."
+)
+
+ZEROS_FIX = (
+    "Compare the file's checksum with the source's, and download it again: a download that "
+    "reserves the file's size first leaves zeros where it stopped. Where whole matrices are 0.0 in "
+    "a file of the right checksum, they were never trained or are initialized so on purpose."
+)
 
 LARGE_FIX = (
     "Load these weights in fp32 or bf16, whose range is larger: a product with such a value "
@@ -179,13 +244,13 @@ def _norms_unchanged(
 
 def _not_a_rounded_copy(checkpoint: Checkpoint, roles: list[UnchangedRole]) -> str:
     """Why these files hold what the optimizer updates, or the run was long; "" for neither."""
-    history, optimizer = checkpoint.training.history, checkpoint.training.optimizer
+    optimizer = checkpoint.training.optimizer
     if not any(role.dtype in HALF_PRECISION for role in roles):
         return "nothing is rounded in these files"
     if isinstance(optimizer, Optimizer) and _updates_half_precision(optimizer):
         kinds = " and ".join(sorted(optimizer.moments))
         return f"the optimizer's moments are {kinds}: it updates weights of that dtype"
-    distance = math.sqrt(history.lr_squares) if history else 0.0
+    distance = distance_of_steps(checkpoint)
     if distance >= MIN_DISTANCE:
         return f"a random walk with the logged learning rates covers {distance:.2g}"
     return ""
@@ -201,21 +266,33 @@ FINITE = Check(
     slug="values-finite",
     title="Every stored value is finite",
     why="One NaN or infinity in the weights makes every loss NaN, and nothing reports it before "
-    "the first step: safetensors and torch load it silently. A download corrupted inside a file "
-    "of the right length shows here too.",
-    passes=("no stored value is NaN or infinite, apart from -inf in tensors named as masks",),
-    warns=("fp16 values are beyond 32752, half of fp16's largest",),
+    "the first step: safetensors and torch load it silently. In the optimizer's moments one makes "
+    "the first resumed step NaN. A download that stopped inside a file of the right length leaves "
+    "zeros, which are looked for, too.",
+    passes=(
+        "no stored value is NaN or infinite, apart from -inf in tensors named as masks: of the "
+        "weights, of other state_dicts in the same files, and of the optimizer's state",
+    ),
+    warns=(
+        "fp16 values are beyond 32752, half of fp16's largest",
+        "a stretch of zeros begins or ends inside a matrix, apart from rows of embeddings",
+        "a matrix is all zeros that is not known to be initialized so (LoRA's B)",
+    ),
     fails=(
         "a tensor that is not a mask holds a NaN or an infinity",
         "without --deep: a norm does, as far as it was read",
+        "a file from the Hugging Face Hub has another SHA-256 than the Hub gave for it, in its "
+        "cache or beside a download",
     ),
     fix="Return to a checkpoint from before the training diverged, or download the file again and "
     "compare its checksum with the source's.",
-    limits="that the values are good: finite ones can be wrong too.",
+    limits="that the values are good: finite ones can be wrong too. The states of schedulers, "
+    "random generators and callbacks are not read, and a stretch of zeros shorter than 4 MiB can "
+    "be missed.",
     owner=Owner.JOB,
     judge=values_finite,
     required="checkpoint",
-    sources=("ps-P8", "vllm-53537"),
+    sources=("ps-P14", "ps-P12", "vllm-53537"),
 )
 
 CHANGED = Check(
@@ -225,7 +302,8 @@ CHANGED = Check(
     title="Every parameter changed since the baseline",
     why="A parameter that is bit for bit unchanged gets no gradient, is not in the optimizer, or "
     "loses every update to rounding. A falling loss does not reveal it, since the others train. "
-    "Norms that alone are unchanged are typical of weights in bf16: near 1.0, bf16 is coarsest.",
+    "Norms that alone are unchanged are typical of weights in bf16: their updates are small "
+    "relative to their values.",
     passes=("every tensor that could be compared changed, apart from constant buffers",),
     warns=(
         "some parameters are unchanged",
@@ -245,7 +323,7 @@ CHANGED = Check(
     owner=Owner.JOB,
     judge=changed_since_baseline,
     required="checkpoint",
-    sources=("fnr-diagnosis", "fnr-precision", "fnr-fix", "ps-P18"),
+    sources=("fnr-diagnosis", "fnr-precision", "fnr-fix"),
 )
 
 CHECKS = (FINITE, CHANGED)

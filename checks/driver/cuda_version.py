@@ -71,7 +71,8 @@ def _by_version(
         return ok(summary)
     least = wheels.MINIMUM.get(needs[0])
     version = wheels.Driver.read(driver.version).version
-    if supported[0] == needs[0] and not (version and least and version < least):
+    # Minor-version compatibility begins with CUDA 11.
+    if supported[0] == needs[0] >= 11 and not (version and least and version < least):
         return _within_major(summary, torch, job_gpus)
     if created:
         return ok(f"{summary}; a CUDA context was created nevertheless")

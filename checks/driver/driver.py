@@ -87,7 +87,7 @@ def _broken(host: Host | Unknown, driver: Driver, errors: str) -> Verdict:
         return fail_by(CRASHES, f"{errors}; {REQUIRED}")
     remedy = _nvml_remedy(host, driver) or _cuda_remedy(driver.cuda)
     if remedy is None:
-        return unknown(f"the driver was not reached: {errors}")
+        return unknown(f"whether the driver responds is unknown: {errors}")
     described = (NOT_LOADED, LIBRARY, MISMATCHED, MISMATCHED_HOST, MISMATCHED_IMAGE)
     hardware = _hardware(host) if remedy in described else ""
     return fail_by(remedy, f"{errors}{hardware}; {REQUIRED}")

@@ -161,10 +161,9 @@ SPEED = Check(
     slug="speed-as-expected",
     title="The GPU is as fast as its model",
     why="A GPU that is power-limited, badly cooled, shared or in a slow slot trains slowly without "
-    "an error. The doctor multiplies large half-precision matrices on all GPUs at once, then "
-    "copies pinned memory to each and reads the PCIe link under load. Figures are "
-    "published measurements, else the peaks of data sheets; a model without either gets no "
-    "verdict, and neither does a MIG slice. Cloud GPUs often have 8 lanes only.",
+    "an error. The doctor multiplies large half-precision matrices on all GPUs at once, copies "
+    "pinned memory to each, and reads the PCIe link under load. Figures are published "
+    "measurements, else the peaks of data sheets. Other models get no verdict, nor do MIG slices.",
     passes=(
         f"the bf16 rate is at least {SHARE:.0%} of the published rate of this model, or "
         f"{FLOOR:.0%} of its data sheet's peak where no measurement is published",

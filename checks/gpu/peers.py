@@ -27,6 +27,11 @@ STARTING = ("inside dlopen", "inside cuInit", "inside cuDevice", "inside cuCtxSe
 """Where a process hangs that is slow to start CUDA: this does not concern the connection either."""
 BRIDGED = re.compile(r"PCIe|\bNVL\b", re.IGNORECASE)
 """GPUs whose NVLinks use bridges, which leave some unused: 6 of 18 on an H100 NVL."""
+SWITCHED = re.compile(r"SXM4|HBM3|NVIDIA H200$|\bG?B[23]00")
+"""Boards whose NVLinks connect every GPU with every other one, directly or through switches."""
+LEAST_OVER_NVLINK = 50 * GIGA
+"""Bus bandwidth of an all-reduce of 16 MiB, in bytes per second. Our own number: PCIe and shared
+memory stay below it, and NVLink of these boards carries several times as much."""
 SLICED = "a MIG slice has no peer access"
 
 
@@ -39,12 +44,25 @@ def copies_arrive(
     if _sliced(job_gpus):
         return skip(SLICED)
     if not peers.copies:
-        return unknown("no copy between GPUs was tested")
+        return unknown(peers.unread.get("copies", "no copy between GPUs was tested"))
     verdict = _copies(peers.copies)
     if verdict.status is Status.FAIL and _p2p_disabled(host):
         summary = f"{verdict.summary}; NCCL_P2P_DISABLE=1 avoids these copies: keep it set"
         verdict = warn(summary, switches_off=P2P)
-    return worst(verdict, *_links(watched, job_gpus))
+    verdict = worst(verdict, *_links(watched, job_gpus))
+    if verdict.status is Status.PASS:
+        return replace(verdict, summary=f"{verdict.summary}{_uncounted(watched)}")
+    return verdict
+
+
+def _uncounted(watched: tuple[Watched, ...] | Unknown | None) -> str:
+    """A note on NVLinks in use whose errors NVML does not count."""
+    records = watched if isinstance(watched, tuple) else ()
+    linked = [gpu for gpu in records if gpu.nvlinks_down is not None and gpu.nvlink_errors is None]
+    if not linked:
+        return ""
+    reason = linked[0].unread.get("nvlink_errors", "not recorded")
+    return f"; NVLink errors were not counted: {reason}"
 
 
 def _p2p_disabled(host: Host | Unknown) -> bool:
@@ -161,6 +179,7 @@ COPIES_ARRIVE = Check(
     passes=(
         "every element of every copy arrived, and no NVLink is down or counts errors",
         "GPUs without peer access are skipped: NCCL then goes through host memory",
+        "where NVML counts no NVLink errors (Blackwell), the summary says so",
     ),
     warns=(
         "some NVLinks are down while others work (on bridged GPUs: more than on the other GPUs)",
@@ -185,17 +204,30 @@ COPIES_ARRIVE = Check(
 )
 
 
-def adds_up(peers: Peers, job_gpus: JobGpus | Unknown) -> Verdict:
+def adds_up(
+    peers: Peers,
+    job_gpus: JobGpus | Unknown,
+    watched: tuple[Watched, ...] | Unknown | None = None,
+) -> Verdict:
     if _sliced(job_gpus):
         return skip("NCCL between MIG slices is experimental")
     if not peers.reductions:
-        return unknown("no all-reduce over the GPUs was run")
+        return unknown(peers.unread.get("reductions", "no all-reduce over the GPUs was run"))
     first, *others = peers.reductions
     what = f"the all-reduce over {first.ranks} GPUs with {first.backend}"
     if not (problem := _problem(first)):
         rate = f" at {first.rate / GIGA:.0f} GB/s" if first.rate else ""
         off = "" if first.p2p else ", with NCCL_P2P_DISABLE=1 in the environment"
-        return ok(f"{what} is correct{rate}{off}")
+        summary = f"{what} is correct{rate}{off}"
+        if (
+            first.p2p
+            and first.rate
+            and first.rate < LEAST_OVER_NVLINK
+            and _all_linked(watched, job_gpus)
+        ):
+            required = f"at least {LEAST_OVER_NVLINK / GIGA:.0f} GB/s required over NVLink"
+            return warn(f"{summary}; {required}, and the GPUs' NVLinks are active", fix=SLOW_FIX)
+        return ok(summary)
     summary = f"{what} {problem}; the correct sum required"
     if hardware := next(filter(None, (_hardware(each.ended) for each in peers.reductions)), None):
         return fail_by(hardware, summary)
@@ -206,6 +238,20 @@ def adds_up(peers: Peers, job_gpus: JobGpus | Unknown) -> Verdict:
         return fail(summary, fix=RETURN + WRONG, owner=Owner.MACHINE)
     pattern = find_pattern(first.ended)
     return fail_by(pattern, summary) if pattern else fail(summary)
+
+
+def _all_linked(watched: tuple[Watched, ...] | Unknown | None, job_gpus: JobGpus | Unknown) -> bool:
+    """Whether NVLink connects every GPU of the job with every other one, and no link is down."""
+    gpus = job_gpus.gpus if isinstance(job_gpus, JobGpus) else ()
+    active = (
+        {gpu.uuid for gpu in watched if gpu.nvlinks_down == 0}
+        if isinstance(watched, tuple)
+        else set()
+    )
+    return bool(gpus) and all(
+        gpu.nvml is not None and gpu.nvml.uuid in active and SWITCHED.search(gpu.name)
+        for gpu in gpus
+    )
 
 
 def _only_without_p2p(first: AllReduce, summary: str) -> Verdict:
@@ -232,6 +278,12 @@ def _problem(reduction: AllReduce) -> str:
     return f"has {reduction.wrong:,} wrong elements" if reduction.wrong else ""
 
 
+SLOW_FIX = (
+    "Find out why NCCL does not use NVLink: run with NCCL_DEBUG=INFO and look for the transport of "
+    "each channel (P2P, NVLS, SHM, NET). NCCL_P2P_LEVEL, NCCL_P2P_DISABLE and NCCL_TOPO_FILE in "
+    "the environment or in /etc/nccl.conf restrict it, and so does a container that sees only a "
+    "part of the GPUs' devices."
+)
 WRONG = "Your own: see GPU003, GPU006 and GPU007, which may identify the GPU."
 
 ADDS_UP = Check(
@@ -243,6 +295,10 @@ ADDS_UP = Check(
     "integers, which fp32 represents exactly, with a deadline; after a failure it repeats the sum "
     "with NCCL_P2P_DISABLE=1 to isolate the cause.",
     passes=("the sum is returned in time, and every element is correct",),
+    warns=(
+        f"it is slower than {LEAST_OVER_NVLINK / GIGA:.0f} GB/s although NVLink connects all GPUs "
+        "(SXM boards from A100 on)",
+    ),
     fails=("it raised, crashed or hung", "an element is wrong"),
     fix="Run with NCCL_DEBUG=INFO and read NCCL's messages, and which transport and interface it "
     "uses. In a container provide shared memory (--ipc=host or --shm-size=16g, see MEM003). If it "

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from doctor.judge.check import Check
+from doctor.checks.guard import gradients, loss, parameters, steps
 
-CHECKS: tuple[Check, ...] = ()
+CHECKS = (*loss.CHECKS, *gradients.CHECKS, *parameters.CHECKS, *steps.CHECKS)

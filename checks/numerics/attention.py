@@ -13,6 +13,7 @@ from doctor.checks.numerics.attention_order import (
     NAMES,
     deprioritized,
 )
+from doctor.checks.numerics.attention_others import with_others
 from doctor.checks.numerics.attention_trials import Fault, Results, describe, evaluate
 from doctor.facts.load import Attention
 from doctor.facts.machine import Cuda, Host, Torch
@@ -83,7 +84,8 @@ def cudnn_sdpa(
         sure = {bug for bug in candidates if covers(attention, capability, bug)}
         last = deprioritized(host, version)
         results = evaluate(attention, version, precision, switches, cudnn_last=last)
-        return _observed(suspicion, sure, results, version)
+        verdict = _observed(suspicion, sure, results, version)
+        return with_others(verdict, attention, version, precision, job_gpus)
     if suspicion:
         return _suspected(suspicion, version, attention)
     if attention is None:
@@ -268,6 +270,8 @@ SDPA = Check(
     fails=(
         "the default backend is wrong, not finite, raises or crashes on ordinary causal attention "
         "or on the shape of --attention, in the job's precision",
+        "causal attention is wrong on another GPU of the job and correct on the first: if both are "
+        "of one model, return the machine",
     ),
     fix=f"Upgrade to a version without the bug, or call this at the start of the script:\n"
     f"{CALLS[Switch.CUDNN_SDP]}",
@@ -275,6 +279,7 @@ SDPA = Check(
     "and only known bugs are compared.",
     owner=Owner.ENVIRONMENT,
     judge=cudnn_sdpa,
+    returns=True,
     sources=("bts-root", "bts-fix1", "bts-fix3", "bts-quick", "pytorch-196678", "pytorch-193893"),
 )
 

@@ -104,7 +104,7 @@ CLEAN = Check(
     limits="that no variable outside the list matters, or that the script sets none itself.",
     owner=Owner.ENVIRONMENT,
     judge=environment_clean,
-    sources=("ps-P9", "ps-P19"),
+    sources=("torch-cuda-semantics",),
 )
 
 CHECKS = (CLEAN,)

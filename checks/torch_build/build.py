@@ -14,6 +14,7 @@ from doctor.job.job import Target
 from doctor.judge.check import Check, Owner, Status, Verdict, fail, ok, skip, unknown, warn
 from doctor.judge.error_patterns import (
     BROKEN_GPU,
+    KILLED,
     MIXED_CUDNN,
     NO_GPU_CODE,
     ErrorPattern,
@@ -29,6 +30,32 @@ IMPORT_ERRORS = (
     ErrorPattern(
         ("UnsupportedPython",),
         "Name the interpreter that trains with --python: torch 2 requires Python 3.8 or newer.",
+    ),
+    ErrorPattern(
+        ("is not an installed PyTorch",),
+        "Another file or directory called torch is found before PyTorch, if that is installed: "
+        "rename it, or remove its directory from PYTHONPATH.",
+        commands=('echo "$PYTHONPATH"',),
+    ),
+    ErrorPattern(
+        ("static TLS block",),
+        "A library was loaded too late for its thread-local memory: preload the one that the error "
+        "names with LD_PRELOAD, or import torch before other packages.",
+    ),
+    ErrorPattern(
+        (
+            *("MemoryError", "bad_alloc", "Memory allocation still failed"),
+            *("failed to map segment", "Cannot allocate memory"),
+        ),
+        "The process may not use enough memory to load torch's libraries: raise its limit of "
+        "address space (ulimit -v unlimited) or the memory of the container.",
+        commands=("ulimit -v",),
+    ),
+    ErrorPattern(
+        ("can't start new thread", "Resource temporarily unavailable"),
+        "The limit of processes is reached: raise it (ulimit -u, or pids.max of the container), or "
+        "end other processes of this user.",
+        commands=("ulimit -u",),
     ),
     ErrorPattern(
         ("__nvJitLinkComplete",),
@@ -81,8 +108,10 @@ def imports(
         )
     summary = f"import torch {_how(ended)} in {where}"
     pattern = match_error(f"{ended.detail}\n{interpreter.traceback}", IMPORT_ERRORS)
+    if find_pattern(ended) is KILLED:
+        return fail_by(KILLED, summary, seconds=ended.seconds)
     if pattern:
-        return fail(summary, fix=pattern.fix, sources=pattern.sources, seconds=ended.seconds)
+        return fail_by(pattern, summary, seconds=ended.seconds)
     return fail(summary, f"{path} -X faulthandler -c 'import torch'", seconds=ended.seconds)
 
 
@@ -127,6 +156,8 @@ def built_for_this_gpu(
     if isinstance(host, Unknown):
         return unknown(f"{built}; whether the host has GPUs is unknown: {host.reason}")
     if not (host.has_nvidia or host.amd_devices):
+        if not host.pci_listed:
+            return unknown(f"{built}; whether the host has GPUs could not be read")
         return skip(f"{built}, and the host has no GPU")
     summary = f"{built}; a {platform} build required for {vendor} GPUs"
     if target.kind == "rocm":

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from doctor.checks.training.remedies import (
     NAN_SOURCES,
+    OPERATION_FIXES,
     OWN,
     SMALL,
     STABLE_FORMS,
     STAGE_FIXES,
     Remedy,
 )
-from doctor.facts.training import LEFT_OUT, Attempt, Diagnosis, Fault, Smoke
+from doctor.facts.error_texts import is_final
+from doctor.facts.training import LEFT_OUT, Attempt, Diagnosis, Fault, Smoke, Source
 from doctor.judge.check import Status, Verdict
 
 CHANGE_NAMES = {
@@ -60,17 +62,19 @@ def add_diagnosis(verdict: Verdict, smoke: Smoke, *, own: bool = False) -> Verdi
     """A warning or failure with its diagnosis; the same verdict if there is none.
 
     `own`: the user's training, rather than the doctor's small model, which is known to train. The
-    verdict's own fix is kept if the bisection is inconclusive.
+    verdict's own fix is kept if the bisection is inconclusive, and also if the error alone explains
+    the fault: older versions searched there too.
     """
     diagnosis = smoke.diagnosis
-    if diagnosis is None or verdict.status not in (Status.WARN, Status.FAIL):
+    explained = any(is_final(stage.ended) for stage in smoke.stages)
+    if diagnosis is None or explained or verdict.status not in (Status.WARN, Status.FAIL):
         return verdict
     remedy = remedy_for(diagnosis, smoke, own=own)
     fix = None if is_conclusive(diagnosis) else verdict.fix
     cause = summarize(diagnosis, smoke, own=own)
     return dataclasses.replace(
         verdict,
-        summary=f"{verdict.summary}. {cause[:1].upper()}{cause[1:]}",
+        summary=f"{verdict.summary}. {cause[:1].upper()}{cause[1:]}" if cause else verdict.summary,
         fix="\n".join((fix or remedy.fix, *attempts_table(diagnosis))),
         owner=(verdict.owner if fix else None) or remedy.owner,
         sources=tuple(dict.fromkeys((*verdict.sources, *remedy.sources))),
@@ -80,7 +84,13 @@ def add_diagnosis(verdict: Verdict, smoke: Smoke, *, own: bool = False) -> Verdi
 def is_conclusive(diagnosis: Diagnosis) -> bool:
     """Whether the cause is known, and not only the place where the fault shows."""
     invalid = diagnosis.bad_batch or diagnosis.bad_weights
-    return bool(invalid or diagnosis.intermittent or diagnosis.fixed_by)
+    return bool(invalid or diagnosis.intermittent or diagnosis.fixed_by or _is_explained(diagnosis))
+
+
+def _is_explained(diagnosis: Diagnosis) -> bool:
+    """Whether the operation is known, its line, and what is wrong in its inputs."""
+    source = diagnosis.source
+    return source is not None and source.certain and bool(source.place)
 
 
 def summarize(diagnosis: Diagnosis, smoke: Smoke, *, own: bool = False) -> str:
@@ -108,24 +118,31 @@ def summarize(diagnosis: Diagnosis, smoke: Smoke, *, own: bool = False) -> str:
 def _inconclusive(diagnosis: Diagnosis, remedy: Remedy) -> str:
     evaluated = [each for each in diagnosis.attempts if each.outcome in ("same", "other")]
     changes = sum(each.change != "repeat" for each in evaluated)
+    if _is_explained(diagnosis):
+        return "the inputs of one operation are the cause"
     if not changes:
-        return "no change could be tried to find the cause"
+        return "" if diagnosis.fault == "no gradient" else "no change was tried to find the cause"
     if any(each.detail == LEFT_OUT for each in diagnosis.attempts):
         return f"cause unknown: none of {changes} changes fixes it, the others were left out"
     return f"none of the {changes} changes that could be tried fixes it: {remedy.cause}"
 
 
 def _evidence(diagnosis: Diagnosis) -> str:
-    """What was tried and did not help, and what could not be tried: nothing else is excluded."""
-    tried = _changes(diagnosis, ("same", "other"))
-    untried = _changes(diagnosis, ("not possible",))
-    sentences = {"Tried without effect": tried, "Not tried": untried}
+    """What was tried and did not help, what could not be tried and what was not reached."""
+    attempts = [each for each in diagnosis.attempts if each.change != "repeat"]
+    left = [each for each in attempts if each.detail == LEFT_OUT]
+    impossible = [each for each in attempts if each.outcome == "not possible" and each not in left]
+    sentences = {
+        "Tried without effect": _names(a for a in attempts if a.outcome in ("same", "other")),
+        "Could not be tried": _names(impossible),
+        "Not reached in time": _names(left),
+    }
     return " ".join(f"{label}: {', '.join(names)}." for label, names in sentences.items() if names)
 
 
-def _changes(diagnosis: Diagnosis, outcomes: tuple[str, ...]) -> list[str]:
-    changes = [a.change for a in diagnosis.attempts if a.outcome in outcomes]
-    return [CHANGE_NAMES.get(name, name) for name in dict.fromkeys(changes) if name != "repeat"]
+def _names(attempts: Iterable[Attempt]) -> list[str]:
+    names = dict.fromkeys(each.change for each in attempts)
+    return [CHANGE_NAMES.get(name, name) for name in names]
 
 
 def _non_finite_loss(smoke: Smoke) -> str:
@@ -137,6 +154,8 @@ def _non_finite_loss(smoke: Smoke) -> str:
 
 def _location(diagnosis: Diagnosis) -> str:
     """The first value that is not finite, as a clause; "" if it is not known."""
+    if diagnosis.source and (diagnosis.source.place or diagnosis.source.remarks):
+        return f"; {_describe(diagnosis.source, diagnosis)}"
     step = f"in step {diagnosis.step}" if diagnosis.step else ""
     names = ", ".join(diagnosis.bad_gradients[:3])
     match diagnosis.origin:
@@ -150,6 +169,37 @@ def _location(diagnosis: Diagnosis) -> str:
         case "update":
             return f"; {step} an update with finite gradients makes {names} non-finite"
     return ""
+
+
+def _describe(source: Source, diagnosis: Diagnosis) -> str:
+    """The operation with its line, what is wrong in its inputs, and the samples that do it."""
+    name = source.name.strip("_")
+    if source.backward:
+        where = (
+            f"the backward pass of {diagnosis.operation}"
+            if diagnosis.operation
+            else (f"{name} in the backward pass")
+        )
+    else:
+        code = f" (`{source.code}`)" if source.code else ""
+        library = f", through {source.library}" if source.library else ""
+        where = f"{name} in {source.place}{code}{library}"
+    remarks = f": {'; '.join(source.remarks)}" if source.remarks else ""
+    text = f"values stop being finite in {where}, in step {source.step}{remarks}"
+    return f"{text}{_samples(source)}"
+
+
+def _samples(source: Source) -> str:
+    if source.batch is None or source.backward:
+        return ""
+    if not source.samples:
+        return f"; none of the {source.batch} samples does it alone"
+    if len(source.samples) == source.batch:
+        return f"; each of the {source.batch} samples does it"
+    more = " and more" if source.more_samples else ""
+    numbers = ", ".join(map(str, source.samples))
+    plural = "s" if len(source.samples) > 1 else ""
+    return f"; sample{plural} {numbers}{more} of {source.batch} (from 0)"
 
 
 def _module(diagnosis: Diagnosis) -> str:
@@ -171,7 +221,8 @@ def remedy_for(diagnosis: Diagnosis, smoke: Smoke, *, own: bool) -> Remedy:
     remedy = remedies["nothing"]
     if not own:
         return remedy
-    fix = " ".join(filter(None, (remedy.fix, _evidence(diagnosis))))
+    first = "" if _is_explained(diagnosis) else remedy.fix
+    fix = " ".join(filter(None, (first, _evidence(diagnosis))))
     return remedy._replace(fix=_fix_by_location(diagnosis, fix))
 
 
@@ -191,10 +242,15 @@ def _filled(remedy: Remedy, smoke: Smoke) -> Remedy:
 
 def _fix_by_location(diagnosis: Diagnosis, fix: str) -> str:
     """The fix if no change fixes the fault, with the place to start from first."""
+    source = diagnosis.source
+    if source is not None and source.place and not source.backward:
+        stable = OPERATION_FIXES.get(source.name.strip("_"))
+        look = f"Look at {source.place}. {stable or NAN_SOURCES}."
+        return f"{look} {fix}"
     operation = re.match(r"(\w+?)Backward", diagnosis.operation or "")
     stable = STABLE_FORMS.get(operation[1]) if operation else None
     if stable:
-        return f"Use a stable form of that operation: {stable}. {fix}"
+        return f"Use a stable form of that operation, in fp32 (fp16 has no 1e-8): {stable}. {fix}"
     if diagnosis.fault.startswith("non-finite"):
         places = {"module": f"the output of {_module(diagnosis)}", "loss": "the loss"}
         place = places.get(diagnosis.origin or "", "the first non-finite value")

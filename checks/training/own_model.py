@@ -12,75 +12,51 @@ from fnmatch import fnmatchcase
 import msgspec
 
 from doctor._util.records import Unknown
+from doctor._util.units import gib
 from doctor.checks.training import smoke as judged
 from doctor.checks.training.diagnosis import add_diagnosis
-from doctor.facts.training import NO_LOSS, OwnModel, Parameter, Smoke
+from doctor.checks.training.own_failures import (
+    ERRORS,
+    HUNG,
+    build_failure,
+    evidence,
+    failed_step,
+)
+from doctor.checks.training.own_parameters import (
+    SILENT_FIX,
+    adapters_frozen,
+    kinds,
+    no_gradient_fix,
+    uncalled,
+    unchanged,
+    used,
+)
+from doctor.checks.training.own_steps import GROWTH_FIX, memory_growth, over_the_steps
+from doctor.facts.training import OwnModel, Parameter, Smoke, without_gradient
 from doctor.job.job import Job
-from doctor.judge.check import Check, Owner, Status, Verdict, fail, ok, unknown
-from doctor.judge.error_patterns import ErrorPattern, match_error
+from doctor.judge.check import Check, Owner, Status, Verdict, ok, unknown, warn
 
 SmallModel = Smoke | Unknown | None
-
-HUNG = (
-    "Run it alone and call faulthandler.dump_traceback_later(60) at its start: that names the "
-    "waiting line, such as a lock, a download, a DataLoader worker or a collective without its "
-    "other ranks."
-)
-
-ERRORS = (
-    ErrorPattern(
-        ("is not installed in this interpreter",),
-        "Install it into the training environment, or select another one with --python.",
-        Owner.ENVIRONMENT,
-    ),
-    ErrorPattern(
-        NO_LOSS,
-        "Return the loss from the forward pass (.loss, a key 'loss' or a scalar tensor), or return "
-        "(module, batch, loss) from the factory, where loss(module, batch) is a scalar tensor; "
-        "docs/own-model.md has an example.",
-        Owner.JOB,
-    ),
-    ErrorPattern(
-        ("out of memory",),
-        "Reduce the memory of the step: a smaller batch, gradient checkpointing, LoRA, or a larger "
-        "GPU; see MEM001.",
-        Owner.JOB,
-    ),
-    ErrorPattern(
-        ("index out of range", "out of bounds", "device-side assert", "Assertion `t >= 0"),
-        "Fix the index in the batch that exceeds its table: a token beyond the rows of the "
-        "embedding (call resize_token_embeddings after adding tokens), a label outside the "
-        "classes, or a position beyond the model's length. CUDA_LAUNCH_BLOCKING=1 names the call.",
-        Owner.JOB,
-    ),
-    ErrorPattern(
-        ("_amp_foreach_non_finite_check", "Attempting to unscale FP16 gradients"),
-        "Load the weights with dtype=torch.float32, or train in bf16 without a GradScaler: a "
-        "GradScaler does not work with half-precision weights, see NUM005.",
-        Owner.JOB,
-        ("titan-why", "pytorch-127176"),
-    ),
-    *judged.ERRORS,
-)
 
 
 def completes(own: OwnModel, smoke: SmallModel) -> Verdict:
     if own.unsupported:
         return unknown(f"{own.description}: {own.built.detail}", seconds=own.built.seconds)
     if not own.built.ok:
-        return _about(own, smoke, _build_failure(own))
+        return _about(own, smoke, build_failure(own))
     if own.smoke is None:
         return unknown(f"{own.description}: no step of it was recorded")
-    hung = (HUNG, Owner.JOB) if _trains(smoke) else (judged.HUNG, None)
-    return _about(own, smoke, judged.completes(own.smoke, ERRORS, hung))
-
-
-def _build_failure(own: OwnModel) -> Verdict:
-    how = {"signal": "crashed", "timeout": "hung"}.get(own.built.how, "could not be built")
-    summary = f"{how}: {own.built.detail or 'no message'}"
-    if pattern := match_error(own.built.detail, ERRORS):
-        return fail(summary, fix=pattern.fix, owner=pattern.owner, seconds=own.built.seconds)
-    return fail(summary, seconds=own.built.seconds)
+    verdict = judged.completes(own.smoke, ERRORS, (HUNG, Owner.JOB))
+    last = own.smoke.stages[-1].ended
+    if verdict.status is Status.PASS and (growth := memory_growth(own)):
+        return warn(
+            f"{own.description}: {verdict.summary}; memory grows by {gib(growth)} per step; "
+            "required: it stays the same",
+            fix=GROWTH_FIX,
+        )
+    if not last.ok:
+        verdict = failed_step(own, verdict, last, sound=_trains(smoke))
+    return _about(own, smoke, verdict)
 
 
 def _about(own: OwnModel, smoke: SmallModel, verdict: Verdict) -> Verdict:
@@ -93,9 +69,8 @@ def _about(own: OwnModel, smoke: SmallModel, verdict: Verdict) -> Verdict:
     if _trains(smoke) and verdict.owner is not Owner.MACHINE:
         sound = "the doctor's small model trains here, so the environment is sound"
         verdict = replace(verdict, summary=f"{verdict.summary}; {sound}")
-    if own.traceback:
-        fix = verdict.fix or STEP_COMPLETES.fix
-        verdict = replace(verdict, fix=f"{fix}\nLast lines of the traceback:\n{own.traceback}")
+    if lines := evidence(own):
+        verdict = replace(verdict, fix="\n".join([verdict.fix or STEP_COMPLETES.fix, *lines]))
     return verdict
 
 
@@ -121,15 +96,15 @@ STEP_COMPLETES = Check(
         "the factory or the directory does not provide a model",
         "a stage raises, crashes or hangs",
     ),
+    warns=("memory grows in each of ten steps, by at least 256 KiB",),
     fix="Fix the error that was raised. To reproduce it without the doctor, import the file, call "
-    "the factory, and run forward and backward once; docs/own-model.md documents the contract of "
-    "a factory.",
+    "the factory, and run forward and backward once.",
     limits="that a whole run completes: only a few steps of one batch were run.",
     owner=Owner.JOB,
     judge=completes,
     returns=True,
     required="smoke",
-    sources=("cbl-verification",),
+    sources=("cbl-why",),
     after=("TOR001",),
 )
 
@@ -137,7 +112,10 @@ STEP_COMPLETES = Check(
 def loss_finite(own: OwnModel, smoke: SmallModel) -> Verdict:
     if own.smoke is None:
         return unknown("no step was recorded")
-    return _about(own, smoke, judged.loss_finite(own.smoke))
+    verdict = judged.loss_finite(own.smoke)
+    if verdict.status is Status.PASS:
+        verdict = over_the_steps(own, own.smoke, verdict)
+    return _about(own, smoke, verdict)
 
 
 LOSS_FINITE = replace(
@@ -147,8 +125,12 @@ LOSS_FINITE = replace(
     title="Loss and gradients of your own training are finite",
     why="A NaN in the first steps comes from the data (a label outside the classes, a NaN in the "
     "input, a batch with masked labels only), from corrupt weights, from a half-precision "
-    "overflow, or from a kernel. A loss of exactly 0 can hide a NaN: the Trainer's "
-    "logging_nan_inf_filter prints a NaN loss as 0.0.",
+    "overflow, or from a kernel. Exact zeros in loss and gradients train nothing. Afterwards the "
+    "steps go on, to 20 on the same batch, and a loss that diverges is a warning.",
+    warns=(
+        "the loss stops being finite, or grows 100-fold, within 20 steps on the same batch",
+        "the norm of the gradients is above 1000 in every step",
+    ),
     fix="Inspect the batch first (labels, NaN, padding), then the weights, and repeat the run in "
     "fp32.\n"
     "doctor run --precision fp32\n"
@@ -167,11 +149,20 @@ def gradients_reach_all(own: OwnModel, smoke: SmallModel, job: Job) -> Verdict:
     if not required:
         return ok(f"{own.description}: all {len(expected)} parameters match --expect-no-grad")
     note = f"; {len(expected)} omitted by --expect-no-grad" if expected else ""
+    if job.hf and not job.lora:
+        required, unused_parts = used(required)
+        note += f"; the loss of this class does not use {unused_parts}" if unused_parts else ""
     if unused := [glob for glob in job.expect_no_grad if not _matches(glob, expected)]:
         note += f"; no parameter matches --expect-no-grad {', '.join(unused)}"
     verdict = judged.gradients_reach_all(_only(required, steps))
-    fix = SILENT_FIX if verdict.status is Status.FAIL and _adapters_frozen(required) else None
-    verdict = replace(verdict, summary=f"{verdict.summary}{note}", fix=fix)
+    if verdict.status is not Status.FAIL:
+        return _about(own, smoke, replace(verdict, summary=f"{verdict.summary}{note}"))
+    without = without_gradient(required)
+    fix = SILENT_FIX if adapters_frozen(required) else no_gradient_fix(without)
+    summary = verdict.summary.replace("had no non-zero gradient", kinds(without), 1)
+    idle = uncalled(steps, without)
+    called = f"; never called: {', '.join(idle)}" if idle else ""
+    verdict = replace(verdict, summary=f"{summary}{called}{note}", fix=fix)
     return _about(own, smoke, verdict)
 
 
@@ -198,20 +189,6 @@ def _matches(glob: str, parameters: Sequence[Parameter]) -> bool:
     return any(fnmatchcase(each.name, glob) for each in parameters)
 
 
-def _adapters_frozen(parameters: Sequence[Parameter]) -> bool:
-    """Whether no adapter gets a gradient while another module does."""
-    adapters = [p for p in parameters if "lora_" in p.name]
-    others = [p for p in parameters if "lora_" not in p.name]
-    without = adapters and not any(p.had_gradient for p in adapters)
-    return bool(without and any(p.had_gradient for p in others))
-
-
-SILENT_FIX = (
-    "Pass gradient_checkpointing_kwargs={'use_reentrant': False}, or call "
-    "model.enable_input_require_grads(): reentrant checkpointing cuts the graph, so only "
-    "modules_to_save learn and the adapters do not, without an error."
-)
-
 GRADIENTS_REACH_ALL = replace(
     judged.GRADIENTS_REACH_ALL,
     code="SMK007",
@@ -230,8 +207,8 @@ GRADIENTS_REACH_ALL = replace(
     "--expect-no-grad.",
     owner=Owner.JOB,
     judge=gradients_reach_all,
-    sources=("fnr-gradients", "cbl-verification", "ps-P18", "unsloth-4533"),
-    after=("SMK005",),
+    sources=("fnr-gradients", "ps-P18", "unsloth-4533"),
+    after=("SMK006",),
 )
 
 
@@ -241,13 +218,16 @@ def weights_move(own: OwnModel, job: Job) -> Verdict:
     required, _ = _partition(steps.parameters, job)
     if not required:
         return ok(f"{own.description}: all parameters match --expect-no-grad")
-    verdict = judged.weights_move(_only(required, steps))
-    without_gradient = all(p.moved or not p.had_gradient for p in required)
-    fix = UNREACHED_FIX if verdict.status is Status.FAIL and without_gradient else None
-    return replace(verdict, summary=f"{own.description}: {verdict.summary}", fix=fix, owner=None)
+    reached = [each for each in required if each.had_gradient]
+    if not reached:
+        return unknown("no parameter got a gradient that is not 0: see SMK007")
+    verdict = judged.weights_move(_only(reached, steps))
+    if verdict.status is Status.FAIL:
+        verdict = unchanged(steps, [each for each in reached if not each.moved], verdict)
+    missing = len(required) - len(reached)
+    note = f"; {missing} got no gradient: see SMK007" if missing else ""
+    return replace(verdict, summary=f"{own.description}: {verdict.summary}{note}")
 
-
-UNREACHED_FIX = "See SMK007: no gradient reaches these parameters."
 
 WEIGHTS_MOVE = replace(
     judged.WEIGHTS_MOVE,
@@ -263,7 +243,7 @@ WEIGHTS_MOVE = replace(
     "or use an optimizer that compensates for rounding: Kahan summation or stochastic rounding. A "
     "larger learning rate only hides the problem.",
     judge=weights_move,
-    after=("SMK005",),
+    after=("SMK006",),
 )
 
 CHECKS = (STEP_COMPLETES, LOSS_FINITE, GRADIENTS_REACH_ALL, WEIGHTS_MOVE)

@@ -119,7 +119,7 @@ SMALL = ATTENTION | {
         REINSTALL + " The doctor's own weights are finite when they are initialized, so they were "
         "corrupted on their way to the device.",
         ENVIRONMENT,
-        ("ps-P8", "ps-P17"),
+        ("ps-P8",),
     ),
     "intermittent": Remedy(
         NO_CONTRAST,
@@ -203,7 +203,7 @@ OWN = ATTENTION | {
         "(CKP005). A parameter from torch.empty, or materialized from the meta device, contains "
         "uninitialized memory.",
         JOB,
-        ("ps-P8", "ps-P17"),
+        ("ps-P8",),
     ),
     "intermittent": Remedy(
         NO_CONTRAST,
@@ -212,7 +212,7 @@ OWN = ATTENTION | {
         "torch.empty that are never filled. If SMK001 to SMK003 are intermittent as well, a "
         "library or the device is at fault: see GPU003, and dmesg for an Xid.",
         JOB,
-        ("ps-P11", "ps-P19"),
+        ("ps-P19",),
     ),
     "nothing": Remedy(
         NO_CONTRAST,
@@ -224,8 +224,8 @@ OWN = ATTENTION | {
 }
 
 STABLE_FORMS = {
-    "Sqrt": "torch.sqrt(x + 1e-12)",
-    "Rsqrt": "torch.rsqrt(x + 1e-12)",
+    "Sqrt": "torch.sqrt(x.clamp(min=0) + 1e-12)",
+    "Rsqrt": "torch.rsqrt(x.clamp(min=0) + 1e-12)",
     "Log": "torch.log(x.clamp(min=1e-7))",
     "Div": "a / (b + 1e-8)",
     "Reciprocal": "1 / (x + 1e-8)",
@@ -237,7 +237,54 @@ STABLE_FORMS = {
     "Acos": "torch.acos(x.clamp(-1 + 1e-6, 1 - 1e-6))",
     "Asin": "torch.asin(x.clamp(-1 + 1e-6, 1 - 1e-6))",
 }
-"""Operation in autograd -> a form of it whose value and gradient stay finite."""
+"""Operation in autograd -> a form of it whose value and gradient stay finite. A torch.where around
+it does not help: the gradient of the branch that is not chosen is 0 * inf."""
+
+_MASK = (
+    "Leave at least one key visible in every row of the mask, or replace the rows of samples that "
+    "are padding throughout: the softmax of a row of -inf is NaN"
+)
+_OVERFLOW = (
+    "Scale the inputs, compute this line in fp32 (torch.autocast(device, enabled=False) and "
+    ".float()), or clamp them before it"
+)
+OPERATION_FIXES = {
+    "div": "Add an epsilon to the divisor (a / (b + 1e-8)) or clamp it (b.clamp(min=1)), and look "
+    "at why it is 0: an empty mask, a count of 0, a constant row",
+    "true_divide": "Add an epsilon to the divisor, or clamp it",
+    "reciprocal": "Add an epsilon: 1 / (x + 1e-8)",
+    "log": "Clamp the input, torch.log(x.clamp(min=1e-7)), or use a fused form (log_softmax, "
+    "cross_entropy, binary_cross_entropy_with_logits, torch.special.xlogy)",
+    "log2": "Clamp the input before the logarithm",
+    "log10": "Clamp the input before the logarithm",
+    "log1p": "Clamp the input above -1",
+    "sqrt": "Clamp the input, torch.sqrt(x.clamp(min=0) + 1e-12)",
+    "rsqrt": "Clamp the input and add an epsilon, torch.rsqrt(x.clamp(min=0) + 1e-12)",
+    "pow": "Clamp the base above 0: a negative base has no real power, and 0 no negative one",
+    "exp": "Clamp the input, torch.exp(x.clamp(max=80)), or subtract the maximum first "
+    "(torch.logsumexp)",
+    "acos": "Clamp the input to [-1 + 1e-6, 1 - 1e-6]",
+    "asin": "Clamp the input to [-1 + 1e-6, 1 - 1e-6]",
+    "softmax": _MASK,
+    "log_softmax": _MASK,
+    "safe_softmax": _MASK,
+    "scaled_dot_product_flash_attention_for_cpu": _MASK,
+    "scaled_dot_product_efficient_attention": _MASK,
+    "std": "Pass unbiased=False, or do not normalize by the deviation of one value",
+    "var": "Pass unbiased=False, or do not normalize by the variance of one value",
+    "native_batch_norm": "Give the norm a positive eps, and batches of more than one value",
+    "mean": "Do not take the mean of an empty selection: count first, or use .sum() / n.clamp(1)",
+    "nll_loss_forward": "Leave at least one label that is not ignored, or divide the sum by "
+    "the count, clamped to 1",
+    "mm": _OVERFLOW,
+    "addmm": _OVERFLOW,
+    "bmm": _OVERFLOW,
+    "mse_loss": _OVERFLOW,
+    "mul": _OVERFLOW,
+    "sum": _OVERFLOW,
+    "to_copy": _OVERFLOW,
+}
+"""Operation of the forward pass -> its remedy, without a full stop."""
 
 NAN_SOURCES = (
     "NaNs come from log or sqrt of 0 or less, a division by 0, exp of a large number, or 0 * inf "
@@ -246,7 +293,6 @@ NAN_SOURCES = (
 )
 
 STAGE_FIXES = {
-    "raised": "Look up the error that the stage raised.",
     "crashed": "Run the training alone with python -X faulthandler, which names the line.",
     "hung": "Run the training alone and call faulthandler.dump_traceback_later(60) at its start, "
     "which names the line.",

@@ -1,4 +1,4 @@
-"""Errors that a limit of memory or of processes causes, as one line."""
+"""Errors that a limit of memory, of processes or of a disk causes, as one line."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from pathlib import Path
 
 MEMORY_WORDS = ("cannot allocate memory", "failed to map segment", "can't allocate")
 """Parts of the loader's messages for a library that does not fit."""
+
+PACKAGE = Path(__file__).parents[1]
 
 
 def limit_reached(error: BaseException) -> str | None:
@@ -20,6 +22,11 @@ def limit_reached(error: BaseException) -> str | None:
         return _memory()
     if isinstance(error, ImportError) and any(words in text for words in MEMORY_WORDS):
         return _memory()
+    if isinstance(error, EOFError) and "marshal" in text:
+        return (
+            "a file of cached bytecode is truncated, for example by a full disk: free some space "
+            f"and delete the __pycache__ directories below {PACKAGE}"
+        )
     return None
 
 

@@ -15,9 +15,11 @@ from doctor.checkpoint.analysis.tensor_names import part_of
 from doctor.checkpoint.io.files import Directory
 from doctor.checkpoint.io.stages import Stage
 from doctor.checkpoint.io.urls import redact_url
+from doctor.checkpoint.reader import LayoutContents
 from doctor.checkpoint.records import Checkpoint, Kind, Movement, Share, Values
+from doctor.checkpoint.runs import read_run, run_checkpoints
 from doctor.checkpoint.scan import scan
-from doctor.checkpoint.tensors import Shard, Tensor, distinct
+from doctor.checkpoint.tensors import Shard, Tensor, distinct, join_states, slots
 
 Notify = Callable[[dict[str, Any]], None]
 
@@ -49,13 +51,27 @@ class TensorCollector:
     directory: Directory | None = None
     """None: only the sizes of the files are known."""
     shards: Sequence[Shard] = ()
+    every: Sequence[Shard] = ()
+    """With the files of an optimizer's state."""
 
-    def collect(self, directory: Directory, shards: Sequence[Shard]) -> None:
-        self.directory, self.shards = directory, shards
+    def collect(self, directory: Directory, contents: LayoutContents) -> None:
+        self.directory, self.shards = directory, contents.shards
+        self.every = contents.all_shards
 
     @property
     def tensors(self) -> Iterator[Tensor]:
         return (tensor for shard in self.shards for tensor in shard.tensors)
+
+    @property
+    def further(self) -> list[Tensor]:
+        """Tensors of other state_dicts in the files of the weights."""
+        return [tensor for shard in self.shards for tensor in shard.further]
+
+    @property
+    def moments(self) -> list[Tensor]:
+        """The optimizer's slots and its copies of the weights."""
+        state = join_states(shard.optimizer for shard in self.every)
+        return list(slots(state)) if state else []
 
 
 class ProgressThrottle:
@@ -78,15 +94,18 @@ def read(request: ScanRequest, stage: Stage, notify: Notify) -> Checkpoint | Unk
     Unknown where no weights are at the path.
     """
     progress, current = ProgressThrottle(notify), TensorCollector()
-    checkpoint = scan(request.path, _counted(stage, progress), current.collect)
+    counted = _counted(stage, progress)
+    checkpoint = scan(request.path, counted, current.collect)
+    if isinstance(checkpoint, Unknown) and (names := run_checkpoints(request.path)):
+        checkpoint = read_run(request.path, names, counted, current.collect)
     if isinstance(checkpoint, Unknown):
         return checkpoint
     if request.tensors:
         _notify_tensors(current, notify)
-    counted = distinct(current.tensors) if checkpoint.loading.pickles else current.tensors
+    stored = distinct(current.tensors) if checkpoint.loading.pickles else current.tensors
     return msgspec.structs.replace(
         checkpoint,
-        contents=msgspec.structs.replace(checkpoint.contents, shares=shares(counted)),
+        contents=msgspec.structs.replace(checkpoint.contents, shares=shares(stored)),
         values=_values(checkpoint, current, stage, progress) if request.deep else None,
         movement=_movement(checkpoint, current, request.baseline, stage, progress)
         if request.baseline
@@ -162,7 +181,13 @@ def _values(
         progress("read every value", done, total, "bytes")
 
     with stage("read every value"):
-        return scan_values(directory, list(current.tensors), progress=report)
+        return scan_values(
+            directory,
+            current.tensors,
+            progress=report,
+            further=current.further,
+            moments=current.moments,
+        )
 
 
 def _movement(

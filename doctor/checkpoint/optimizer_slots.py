@@ -18,8 +18,15 @@ MOMENTS = (
     "exp_avg_sq_row",
     "exp_avg_sq_col",
     "momentum",
+    "prev",
 )
 """Slots that are zero until the first gradient."""
+
+AVERAGES = ("ax",)
+"""ASGD's average of the weights: it shows their dtype, and no gradient."""
+
+NESTED = "__bnb_optimizer_quant_state__"
+"""Where bitsandbytes keeps the quantised state of an entry, so that FSDP leaves it whole."""
 
 EIGHT_BIT = (("state1", "absmax1"), ("state2", "absmax2"))
 """bitsandbytes' slots, and the scales that are zero where a quantised slot is."""
@@ -39,6 +46,8 @@ SAME_SHAPE = (
     "variance",
     "sum",
     "state1",
+    "prev",
+    "ax",
 )
 """Slots that have the shape of their weight."""
 

@@ -182,15 +182,13 @@ def _unknown_content(source: Source, file: str, first: bytes, file_type: str | N
 def _describe_unknown(file: str, first: bytes) -> str:
     if not first:
         return "empty"
-    if first[257:262] == b"ustar":
-        return "a tar archive, as torch.save wrote before 0.1.10 and NeMo writes"
     if file.endswith(".gguf"):
         return "no GGUF file"
     return "no file of torch.save: neither a zip archive nor a pickle"
 
 
 def _group(directory: Directory, group: FileGroup, stage: Stage, contents: LayoutContents) -> None:
-    if group.reader == "ranks":
+    if group.reader in ("ranks", "components"):
         _ranks(directory, group, stage, contents)
         return
     if group.reader == "dcp":
@@ -205,6 +203,8 @@ def _group(directory: Directory, group: FileGroup, stage: Stage, contents: Layou
         replace(one, tensors=(), problems=_as_notes(one.problems)) for one in states
     ]
     contents.shards += shards
+    if group.reader == "deepspeed" and len(shards) == len(contents.shards) == 1:
+        contents.ordered = True
     with stage(f"read the norms of {shown(group.under or directory.address, 300)}"):
         norms, at_one = read_scattered(directory, [t for shard in shards for t in shard.tensors])
     contents.norms += norms
@@ -212,14 +212,15 @@ def _group(directory: Directory, group: FileGroup, stage: Stage, contents: Layou
 
 
 def _ranks(directory: Directory, group: FileGroup, stage: Stage, contents: LayoutContents) -> None:
-    """Files with the same names in each: the rank's number comes before them."""
+    """Files with the same names in each: the rank's number or the component comes before them."""
     several = len(group.files) > 1
+    components = group.reader == "components"
     for number, file in enumerate(group.files):
         before = len(contents.norms), len(contents.initialized_to_one)
         _weights(directory, file, stage, contents)
         if not several:
             continue
-        prefix = f"rank.{number}."
+        prefix = f"{file.partition('/')[0]}." if components else f"rank.{number}."
         shard = contents.shards[-1]
         named = tuple(tensor._replace(name=prefix + tensor.name) for tensor in shard.tensors)
         contents.shards[-1] = replace(

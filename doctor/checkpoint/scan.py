@@ -18,14 +18,14 @@ from doctor.checkpoint.analysis.tensor_names import is_packed, role
 from doctor.checkpoint.errors import CheckpointError
 from doctor.checkpoint.formats.dangerous_globals import is_dangerous
 from doctor.checkpoint.formats.torch_files import with_inventory
-from doctor.checkpoint.formats.torch_objects import refused
+from doctor.checkpoint.formats.weights_only import refused
 from doctor.checkpoint.io.files import Directory, LocalDirectory, json_object, read_whole
 from doctor.checkpoint.io.stages import Stage, no_stage
 from doctor.checkpoint.io.urls import redact_url
 from doctor.checkpoint.layouts import model_config, trainer_state
 from doctor.checkpoint.layouts.directory import find_layout
 from doctor.checkpoint.layouts.layout import Layout
-from doctor.checkpoint.layouts.shard_index import disagreements
+from doctor.checkpoint.layouts.shard_index import disagreements, sizes_differ
 from doctor.checkpoint.layouts.tokenizer import read_tokenizer
 from doctor.checkpoint.reader import LayoutContents, read_beside, read_layout
 from doctor.checkpoint.records import (
@@ -41,8 +41,8 @@ from doctor.checkpoint.records import (
 )
 from doctor.checkpoint.tensors import Shard, Tensor, distinct, join_states
 
-OnTensors = Callable[[Directory, Sequence[Shard]], None]
-"""Called with the directory and the shards of weights, in the order of the layout."""
+OnTensors = Callable[[Directory, LayoutContents], None]
+"""Called with the directory and what its files hold, the shards in the order of the layout."""
 
 MOST_ROLES = 5_000
 """Roles that are kept; those of mixed dtypes come first."""
@@ -54,7 +54,7 @@ REMOTE_READS = 200
 """Reads of an optimizer's state where each is a request."""
 
 
-def ignore_tensors(directory: Directory, shards: Sequence[Shard]) -> None:
+def ignore_tensors(directory: Directory, contents: LayoutContents) -> None:
     """An OnTensors that does nothing."""
 
 
@@ -78,7 +78,7 @@ def scan(
     state = read_json("trainer_state.json", trainer_state.LIMIT, trainer_state.read_state)
     contents = read_layout(layout, stage)
     shards = contents.shards
-    on_tensors(layout.directory, shards)
+    on_tensors(layout.directory, contents)
     tensors = [tensor for shard in shards for tensor in shard.tensors]
     tensor_roles = _by_role(tensors)
     return Checkpoint(
@@ -98,6 +98,7 @@ def scan(
             *layout.problems,
             *(problem for shard in contents.all_shards for problem in shard.problems),
             *disagreements(layout.index, layout.weight_map, shards),
+            *sizes_differ(layout.index, layout.total_size, layout.weight_map, shards),
             *notes,
         ),
         seconds=time.perf_counter() - began,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -47,16 +47,33 @@ class Tensor(NamedTuple):
 
 
 def distinct(tensors: Iterable[Tensor]) -> list[Tensor]:
-    """Each range of bytes once: tied weights are one, and a view counts what is stored of it."""
+    """Each range of bytes once: tied weights are one, and a view counts what is stored of it.
+
+    Of views that overlap, the later one begins where the earlier ones end.
+    """
     unique: dict[tuple[str, int, int, tuple[Part, ...]], Tensor] = {}
     for tensor in tensors:
         unique.setdefault((tensor.file, tensor.begin, tensor.end, tensor.parts), tensor)
+    begins: dict[int, int] = {}
+    ends: dict[str, int] = {}
+    for tensor in sorted(unique.values(), key=lambda each: (each.begin, -each.end)):
+        end = ends.get(tensor.file, 0)
+        if not tensor.parts:
+            begins[id(tensor)] = min(max(tensor.begin, end), tensor.end)
+            ends[tensor.file] = max(end, tensor.end)
     return [
-        tensor._replace(elements=min(tensor.elements, tensor.stored_bytes * 8 // bits))
-        if tensor.strides is not None and (bits := BITS.get(tensor.dtype))
-        else tensor
+        _counted(tensor._replace(begin=begins.get(id(tensor), tensor.begin)))
         for tensor in unique.values()
+        if not tensor.elements or begins.get(id(tensor), 0) < tensor.end or tensor.parts
     ]
+
+
+def _counted(tensor: Tensor) -> Tensor:
+    """With no more elements than its bytes hold; those of unknown dtypes are left alone."""
+    bits = BITS.get(tensor.dtype)
+    if not bits or tensor.elements * bits == tensor.stored_bytes * 8:
+        return tensor
+    return tensor._replace(elements=min(tensor.elements, tensor.stored_bytes * 8 // bits))
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +113,15 @@ class OptimizerState:
     """fp32 copies of the weights that the optimizer steps, by the parameters' names."""
     low_masters: bool = False
     """DeepSpeed's bf16_master_weights_and_grads is set: there are no fp32 copies."""
+
+
+def slots(state: OptimizerState) -> Iterator[Tensor]:
+    """Every tensor of an optimizer's state, under the parameter's name or number."""
+    for entry in state.entries:
+        for slot, tensor in entry.slots.items():
+            yield tensor._replace(name=f"optimizer {entry.key}: {slot}")
+    for master in state.masters:
+        yield master._replace(name=f"optimizer {master.name}: copy of the weight")
 
 
 def join_states(states: Iterable[OptimizerState | None]) -> OptimizerState | None:
@@ -138,5 +164,7 @@ class Shard:
     """Steps that the run had taken, where the file has a counter (global_step, iter_num)."""
     writer: str = ""
     """The program that wrote it, where its contents show: Lightning, nanoGPT."""
+    further: tuple[Tensor, ...] = ()
+    """Of other state_dicts in the file: an average of the weights, a discriminator."""
     pickled: bool = False
     """It is a pickle, or an archive with one."""

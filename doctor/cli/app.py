@@ -94,17 +94,94 @@ def _output_options(
 @app.command()
 @grouped
 def report(
-    facts: Annotated[Path, typer.Argument(help="A file written by --save-facts; - for stdin.")],
+    facts: Annotated[
+        Path,
+        typer.Argument(help="A file written by --save-facts, - for stdin, or a guard's directory."),
+    ],
     selection: options.SelectionFlags,
     output: options.OutputFlags,
 ) -> int:
     """Judge and print saved facts again, in any format. Exit codes as for run."""
-    from doctor.cli.run import run
     from doctor.report import delivery
 
     output_options = _output_options(output)
+    if facts.is_dir():
+        from doctor.cli.guard import report_directory
+
+        judged = report_directory(
+            facts, given(selection), options.ConfigFlags(), fail_on=output.fail_on
+        )
+        return delivery.deliver(judged, output_options)
+    from doctor.cli.run import run
+
     judged = run(given(selection), options.ConfigFlags(), facts_file=facts, fail_on=output.fail_on)
     return delivery.deliver(judged, output_options)
+
+
+@app.command(context_settings={"allow_interspersed_args": False})
+@grouped
+def guard(
+    command: Annotated[list[str], typer.Argument(help="The training, after --.")],
+    config: options.ConfigFlags,
+    out: Annotated[
+        Path | None, typer.Option(help="Directory for the records (default: doctor-guard).")
+    ] = None,
+    stop: Annotated[bool, typer.Option("--stop", help="End the job at the first failure.")] = False,
+    ignore: Annotated[
+        list[str] | None, typer.Option(help="Raise no alarm for this code (repeatable).")
+    ] = None,
+    every: Annotated[
+        bool, typer.Option("--all", help="Also evaluate the codes that are off by default.")
+    ] = False,
+    fail_on: Annotated[
+        Literal["fail", "warn", "never"], typer.Option(help="Lowest status for exit code 1.")
+    ] = "fail",
+    output: Annotated[
+        list[str] | None,
+        typer.Option(metavar="FORMAT=FILE", help="Also write a report to a file."),
+    ] = None,
+    quiet: Annotated[
+        bool, typer.Option("-q", "--quiet", help="Report warnings and failures only.")
+    ] = False,
+) -> int:
+    """Watch a training while it runs: doctor guard -- torchrun train.py.
+
+    Exit: the training's own code if not 0, else 1 for a failure, 3 if no step was observed.
+    """
+    from doctor.cli import guard
+    from doctor.report import delivery
+
+    output_options = delivery.output_options(
+        "console", output or (), "never", annotate=False, keep_names=False, verbose=False,
+        quiet=quiet,
+    )  # fmt: skip
+    flags = {"skip": tuple(ignore)} if ignore else {}
+    report, code = guard.guard(
+        command, flags, config, out=out, stop=stop, all=every, fail_on=fail_on
+    )
+    delivery.deliver_on_stderr(report, output_options)
+    return code
+
+
+@app.command()
+@grouped
+def read(
+    pasted: Annotated[
+        Path,
+        typer.Argument(
+            help="A file with the output of collect_env, nvidia-smi (also -q, -q -x) or ds_report; "
+            "- for stdin."
+        ),
+    ],
+    output: options.OutputFlags,
+    save_facts: options.SaveFacts = None,
+) -> int:
+    """Judge a machine by a pasted report. Exit codes as for run."""
+    from doctor.cli.read import read_report
+    from doctor.report import delivery
+
+    output_options = _output_options(output, save_facts)
+    return delivery.deliver(read_report(pasted, output.fail_on), output_options)
 
 
 @app.command()
@@ -166,6 +243,28 @@ def scan(
 
 @app.command()
 @grouped
+def triage(
+    logs: Annotated[
+        list[str],
+        typer.Argument(help="Logs: files, directories with a log per rank, or - for stdin."),
+    ],
+    selection: options.SelectionFlags,
+    config: options.ConfigFlags,
+    output: options.OutputFlags,
+    facts: options.FactsFile = None,
+    save_facts: options.SaveFacts = None,
+) -> int:
+    """Name the first cause in the logs of a failed training. Exit codes as for run."""
+    from doctor.cli import triage
+    from doctor.report import delivery
+
+    output_options = _output_options(output, save_facts)
+    report = triage.triage(logs, given(selection), config, facts_file=facts, fail_on=output.fail_on)
+    return delivery.deliver(report, output_options)
+
+
+@app.command()
+@grouped
 def prescribe(
     training: options.TrainingFlags,
     facts: options.FactsFile = None,
@@ -176,7 +275,7 @@ def prescribe(
         ),
     ] = "stable",
     format: Annotated[
-        Literal["text", "python", "env", "trainer", "accelerate"],
+        Literal["text", "python", "loop", "env", "trainer", "accelerate"],
         typer.Option(help="Format to paste."),
     ] = "text",
     deterministic: Annotated[
@@ -227,24 +326,18 @@ def explain(
     name: Annotated[
         str,
         typer.Argument(
-            help="A code, a slug, or a document section: P10, U28.",
+            help="A code, a slug, a section (P10) or subject of the documents, an error message; "
+            "- for stdin.",
             autocompletion=options.complete_code,
         ),
     ],
     format: PlainFormat = "plain",
 ) -> int:
-    """Print what a check means, when it warns or fails, the fix and its sources."""
-    from doctor.judge import catalog
-    from doctor.report import explain, pages, terminal
-    from doctor.report.formats import json
+    """Print what a check, an error message or a log line means, the fix and its sources."""
+    from doctor.cli.explain import explain
+    from doctor.report import terminal
 
-    checks = catalog.lookup(name)
-    if format == "json":
-        print(json.render_checks(checks))
-    elif format == "markdown":
-        terminal.write("\n".join(pages.page(check) for check in checks), sys.stdout)
-    else:
-        terminal.write(explain.explain(checks), sys.stdout)
+    terminal.write(explain(name, format), sys.stdout)
     return 0
 
 

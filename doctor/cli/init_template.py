@@ -161,12 +161,12 @@ def _job(gpus: tuple[Gpu, ...], project: Project) -> Iterator[str]:
     yield "# The job that this machine is examined for. Flags of `doctor run` override it."
     yield "# All keys: docs/job-file.md"
     yield "[job]"
-    yield from _line("gpus", len(gpus) or None, 8, "GPUs that the job needs")
-    precision = project.precision if gpus else None
-    comment = (
-        f"from {project.accelerate}" if precision else "auto: the best one that the GPU supports"
-    )
-    yield from _line("precision", precision, "auto", comment)
+    source = f"from {project.accelerate}"
+    needed = "GPUs that the job needs"
+    processes = project.processes
+    yield from _line("gpus", processes or len(gpus) or None, 8, source if processes else needed)
+    auto = "auto: the best one that the GPU supports"
+    yield from _line("precision", project.precision, "auto", source if project.precision else auto)
     yield '# recipe = "amp"  # fp32 weights under autocast; or "pure-bf16"'
     yield from _line(
         "checkpoint", project.checkpoint, "runs/checkpoint-100", "read, never executed"
@@ -177,10 +177,10 @@ def _job(gpus: tuple[Gpu, ...], project: Project) -> Iterator[str]:
     yield "# seq_len = 2048"
     yield "# checkpointing = true  # gradient checkpointing"
     yield '# optimizer = "adamw"  # adamw-8bit, adafactor, sgd, sgd-momentum, lion, lion-8bit'
-    model = json.dumps(project.model or "models/llama", ensure_ascii=False)
-    yield f"# hf = {model}  # trains one real step of this transformers model"
-    if project.processes and project.processes != len(gpus):
-        yield f"# {project.accelerate} starts {project.processes} processes"
+    step = "trains one real step of this transformers model"
+    yield from _line("hf", project.model, "models/llama", step)
+    if not (project.model or project.checkpoint or project.accelerate or gpus):
+        yield "# Nothing was found here: as it is, this file changes nothing."
 
 
 def _expect(gpus: tuple[Gpu, ...], driver: str | None) -> Iterator[str]:

@@ -56,7 +56,7 @@ def resolve(
     """
     only, skip = flags.get("only", ()), flags.get("skip", ())
     checks = catalog.select(only, skip, among)
-    file = _read_job_file(config, search=facts_file is None)
+    file = read_job_file(config, search=facts_file is None)
     policy = overrides.resolve(
         () if config.no_ignores else file.ignores,
         file.severity or {},
@@ -92,7 +92,7 @@ def _request_of_saved(
     return merge(flags, variables, file, base, replayed=True), saved
 
 
-def _read_job_file(config: ConfigFlags, *, search: bool) -> JobFile:
+def read_job_file(config: ConfigFlags, *, search: bool) -> JobFile:
     """The job file, read in a thread. `search`: look for one from the working directory up."""
     if config.config and config.no_config:
         raise UserError("--config cannot be combined with --no-config")

@@ -110,6 +110,12 @@ class JobFlags:
         str | None,
         Option(help="Your model as FILE.py:factory. Its code runs in a child process."),
     ] = None
+    arguments: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[-- ARGUMENTS...]", help="Command-line arguments for the code of --model."
+        ),
+    ] = None
     layers: Annotated[int | None, _number("Layers of --hf to keep (default 2).")] = None
     weights: Annotated[
         bool | None,

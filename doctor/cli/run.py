@@ -9,6 +9,7 @@ from typing import Any
 
 from doctor.cli.examine import collect_facts, replay
 from doctor.cli.facts_file import STDIN
+from doctor.cli.findings import findings_of
 from doctor.cli.inputs import Inputs, resolve
 from doctor.cli.options import ConfigFlags
 from doctor.cli.scripts import read_scripts
@@ -51,8 +52,8 @@ def _report(
     host = facts.host.name if isinstance(facts.host, Host) else ""
     today = datetime.date.today()
     # All checks are judged, so that those that are not reported still block others.
-    checks = _checks(with_scripts=facts.scripts is not None)
-    findings = overrides.apply(examine(checks, facts), inputs.policy, host, today)
+    observed = (*findings_of(facts), *_of_scripts(facts))
+    findings = overrides.apply(observed, inputs.policy, host, today)
     return Report(
         facts,
         tuple(f for f in findings if f.check in inputs.checks or _is_added(f, inputs, selected)),
@@ -64,10 +65,16 @@ def _report(
     )
 
 
+SCRIPT_CHECKS = tuple(check for check in catalog.CHECKS if check.family == "SCR")
+
+
 def _checks(*, with_scripts: bool) -> tuple[Check, ...]:
     """The checks of a machine, with those of scripts where scripts are judged."""
-    scripts = tuple(check for check in catalog.CHECKS if check.family == "SCR")
-    return catalog.MACHINE_CHECKS + scripts * with_scripts
+    return catalog.MACHINE_CHECKS + SCRIPT_CHECKS * with_scripts
+
+
+def _of_scripts(facts: Facts) -> tuple[Finding, ...]:
+    return examine(SCRIPT_CHECKS, facts) if facts.scripts is not None else ()
 
 
 def _is_added(finding: Finding, inputs: Inputs, selected: bool) -> bool:

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, get_args
 
 import msgspec
 
 from doctor._util.records import Number, Unknown
-from doctor.collect.child import Answer
-from doctor.collect.children import Children, NotStartedError, fit, unless_cut_off
+from doctor.collect.child import CUT_OFF, Answer
+from doctor.collect.children import Children, NotStartedError, background, fit, unless_cut_off
 from doctor.collect.left_out import from_load
 from doctor.collect.torch_child import ReportProgress, TorchChild
+from doctor.collect.workers import Worker
 from doctor.facts.facts import Facts
 from doctor.facts.load import Attention, AttentionCase, Backend, Implementation, Trial
 from doctor.facts.machine import Interpreter
@@ -79,9 +82,18 @@ class _Records:
 
 
 def try_attention(
-    child: TorchChild, facts: Facts, device: str, chosen: Chosen, report_progress: ReportProgress
+    child: TorchChild,
+    facts: Facts,
+    device: str,
+    chosen: Chosen,
+    report_progress: ReportProgress,
+    *,
+    first_case: bool = False,
 ) -> Attention | Unknown:
-    """Every backend on every case, in as many processes as needed, in bounded time."""
+    """Every backend on every case, in as many processes as needed, in bounded time.
+
+    `first_case`: only on that one, in the job's precision, as with --quick.
+    """
     report_progress(f"trying attention kernels on {device}")
     started, records = time.monotonic(), _Records()
     cut_short, total = "", QUICK_SECONDS if facts.options.quick else ALL_SECONDS
@@ -95,7 +107,7 @@ def try_attention(
             device=device,
             shape=facts.job.attention,
             precision=chosen.precision,
-            quick=facts.options.quick,
+            quick=first_case or facts.options.quick,
             done=sorted(records.done),
             within=remaining,
         )
@@ -122,6 +134,26 @@ def try_attention(
         cut_short=cut_short,
         seconds=time.monotonic() - started,
     )
+
+
+def try_on_others(
+    workers: Sequence[Worker], facts: Facts, chosen: Chosen
+) -> Callable[[], tuple[Attention, ...]]:
+    """Start the first case on the job's other GPUs; the result waits for them."""
+
+    def attempt(worker: Worker) -> Attention | None:
+        result = try_attention(
+            worker.child, facts, worker.device, chosen, lambda stage: None, first_case=True
+        )
+        if isinstance(result, Attention):
+            return result
+        if result.reason == CUT_OFF.detail:
+            return None
+        return Attention(device=worker.device, cases=(), trials=(), cut_short=result.reason)
+
+    used = [worker for worker in workers if not from_load(facts, worker.device)]
+    running = [background(partial(attempt, worker)) for worker in used]
+    return lambda: tuple(filter(None, (each.result() for each in running)))
 
 
 def try_implementations(
@@ -159,8 +191,12 @@ def collect_attention(
     facts: Facts,
     device: str,
     report_progress: ReportProgress,
+    others: Sequence[Worker] = (),
 ) -> Attention | Unknown | None:
-    """The attention trial; None if the user or the budget omits it."""
+    """The attention trial; None if the user or the budget omits it.
+
+    `others`: the workers of the job's other GPUs.
+    """
     chosen = facts.chosen
     if not facts.options.smoke or "attention" in facts.options.omitted:
         return None
@@ -168,7 +204,11 @@ def collect_attention(
         return chosen
     if reason := from_load(facts, device):
         return reason
+    wait_for_others = try_on_others(others, facts, chosen)
     attention = try_attention(child, facts, device, chosen, report_progress)
+    on_others = wait_for_others()
+    if isinstance(attention, Attention):
+        attention = msgspec.structs.replace(attention, others=on_others)
     if isinstance(attention, Unknown) or not facts.job.hf:
         return attention
     implementations = try_implementations(children, facts, device, chosen, report_progress)

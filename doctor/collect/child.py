@@ -29,6 +29,7 @@ from typing import Any
 import msgspec
 
 from doctor._util.records import Ended
+from doctor.collect.extra_time import ExtraTime
 
 PROBES = Path(__file__).parents[1] / "probes"
 TAIL = 64 * 1024
@@ -54,6 +55,8 @@ class Answer:
     notes: tuple[dict[str, Any], ...] = ()
     stages: tuple[tuple[str, Ended], ...] = ()
     """The calls, in the order of the first entry, and how each ended; repeated ones are summed."""
+    busy: bool | None = None
+    """Whether the process computed when its time was over; None: it ended in time."""
 
     @property
     def ended_with_stage(self) -> Ended:
@@ -103,14 +106,16 @@ class _Progress:
         elif message.note is not None:
             self.notes.append(message.note)
 
-    def close(self, ended: Ended, answer: dict[str, Any] | None = None) -> Answer:
+    def close(
+        self, ended: Ended, answer: dict[str, Any] | None = None, *, busy: bool | None = None
+    ) -> Answer:
         stages = [(name, Ended(how="ok", seconds=spent)) for name, spent in self.spent.items()]
         if self.inside and not ended.ok:
             spent = self.spent[self.inside] + time.monotonic() - self.since
             stages = [pair for pair in stages if pair[0] != self.inside]
             last = Ended(how=ended.how, detail=ended.detail, seconds=spent, code=ended.code)
             stages.append((self.inside, last))
-        return Answer(ended, answer, tuple(self.notes), tuple(stages))
+        return Answer(ended, answer, tuple(self.notes), tuple(stages), busy)
 
 
 class Child:
@@ -177,15 +182,18 @@ class Child:
         seconds: float,
         on_enter: Callable[[str], None] = lambda stage: None,
         on_note: Callable[[dict[str, Any]], None] | None = None,
+        extra_seconds: float = 0.0,
     ) -> Answer:
         """The answer to the oldest open request, or how the child ended without one.
 
         A child that does not answer within `seconds` is killed, and abandoned if SIGKILL has no
         effect. With `on_note`, notes are passed on instead of kept, and each one restarts the
-        deadline: a child that reports its progress may take as long as it needs.
+        deadline: a child that reports its progress may take as long as it needs. With
+        `extra_seconds`, so does one that computes, as a compiler does, for that much longer.
         """
         started = time.monotonic()
         deadline = started + seconds
+        extra = ExtraTime(self._process.pid, seconds, extra_seconds)
         progress = _Progress()
         while True:
             message = self._next(deadline)
@@ -193,13 +201,14 @@ class Child:
             if progress.exceeds_limit:
                 message = Ended(how="error", detail="the probe wrote too many notes")
             if isinstance(message, Ended):
+                if extra.extend(message, deadline):
+                    deadline = extra.deadline
+                    continue
                 self.kill()
-                return progress.close(_with_stage(message, progress.inside, elapsed))
-            if message.answer is not None:
-                return progress.close(Ended(how="ok", seconds=elapsed), message.answer)
-            if message.error is not None:
-                detail, code = message.error[:2000], message.code
-                return progress.close(Ended(how="error", detail=detail, seconds=elapsed, code=code))
+                ended = _with_stage(message, progress.inside, elapsed)
+                return progress.close(ended, busy=extra.busy)
+            if end := _end_of_request(message, elapsed):
+                return progress.close(end, message.answer)
             if message.note is not None and on_note is not None:
                 deadline = time.monotonic() + seconds
                 on_note(message.note)
@@ -296,6 +305,16 @@ class Child:
         if not self._ended:
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.killpg(self._process.pid, signal.SIGKILL)
+
+
+def _end_of_request(message: _Message, elapsed: float) -> Ended | None:
+    """How the request ended if this is its last message."""
+    if message.answer is not None:
+        return Ended(how="ok", seconds=elapsed)
+    if message.error is not None:
+        detail, code = message.error[:2000], message.code
+        return Ended(how="error", detail=detail, seconds=elapsed, code=code)
+    return None
 
 
 def _parsed(line: bytes) -> _Message | None:

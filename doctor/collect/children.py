@@ -79,16 +79,23 @@ class Children:
         seconds: float,
         on_enter: Callable[[str], None] = lambda stage: None,
         on_note: Callable[[dict[str, Any]], None] | None = None,
+        keep: bool = False,
     ) -> Answer:
-        """Run a probe under the doctor's own interpreter for one answer, and end it."""
+        """Run a probe under the doctor's own interpreter for one answer, and end it.
+
+        `keep`: a probe that answered stays until the run ends.
+        """
         try:
             child = self.start(sys.executable, f"doctor_side/{probe}", *arguments)
         except NotStartedError as error:
             return Answer(error.ended)
+        answer = None
         try:
-            return child.wait(seconds, on_enter, on_note)
+            answer = child.wait(seconds, on_enter, on_note)
+            return answer
         finally:
-            child.kill()
+            if not (keep and answer and answer.ended.ok):
+                child.kill()
 
     def interrupt(self) -> None:
         """Kill all remaining process groups."""

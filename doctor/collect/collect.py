@@ -4,31 +4,27 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Mapping
-from concurrent.futures import Future
-from typing import Literal
 
 import msgspec
 
-from doctor._util.records import Ended, Unknown
-from doctor._util.units import printable
+from doctor._util.records import Unknown
 from doctor.checkpoint.io.urls import redact_url
-from doctor.checkpoint.records import Checkpoint
 from doctor.collect.attention_trial import collect_attention
+from doctor.collect.before_torch import BeforeTorch, run_before_torch
 from doctor.collect.children import (
     Children,
     background,
-    fit,
-    read,
-    read_checkpoint,
     unless_cut_off,
 )
 from doctor.collect.diagnosis import diagnose
-from doctor.collect.gpus import PerGpuSmoke, Watch, run_load_tests, without_load
+from doctor.collect.driver import driver_seconds, hung_driver, read_driver, wait_for
+from doctor.collect.gpus import PerGpuSmoke, run_load_tests, without_load
 from doctor.collect.host import read_host
 from doctor.collect.interpreter import choose
 from doctor.collect.left_out import after_smoke, without_kernel
 from doctor.collect.own_training import collect_own
+from doctor.collect.peers import without_reductions
+from doctor.collect.places import read_job_checkpoint, read_shape, roles, start_place
 from doctor.collect.torch_child import (
     ReportProgress,
     TorchChild,
@@ -39,7 +35,6 @@ from doctor.collect.torch_child import (
     run_smoke,
 )
 from doctor.collect.workers import (
-    Gpus,
     Siblings,
     Worker,
     count_siblings,
@@ -49,15 +44,11 @@ from doctor.collect.workers import (
 from doctor.facts.facts import Facts
 from doctor.facts.machine import (
     Cuda,
-    Driver,
-    Gpu,
-    Host,
     Interpreter,
     Libraries,
-    Place,
     Torch,
 )
-from doctor.facts.training import ModelShape, OwnModel, Smoke
+from doctor.facts.training import OwnModel, Smoke
 from doctor.facts.views import find_target
 from doctor.job.expect import Expect
 from doctor.job.job import Chosen, Job
@@ -65,17 +56,6 @@ from doctor.job.run_options import RunOptions
 
 OWN_SECONDS = 0.5
 """The part of a budget for the doctor's own start and report."""
-PATIENCE_SECONDS = 8.0
-"""After which the user is told that the driver is slow."""
-DRIVER_SECONDS, GPU_SECONDS = 30.0, 5.0
-"""For the driver to respond, and for each GPU beyond the first: without persistence mode the driver
-first initializes one GPU after the other, which takes 1 to 3 s each, and 7 s in
-confidential-computing mode (driver-persistence, nvtrust-113)."""
-FROM_NVML = ("confidential", "nvml_library", "nvml_mounted")
-"""Fields of Driver that its probe reports as they are."""
-MOST_GPUS = 8
-PLACE_SECONDS = 8.0
-CHECKPOINT_SECONDS = 120.0
 
 
 def collect(
@@ -103,17 +83,21 @@ def _collect(
     host = read_host()
     nvidia = find_target(job, host, Unknown(reason="not imported yet")).kind == "nvidia"
     seconds = driver_seconds(host)
-    driver = background(lambda: _driver(children, seconds) if nvidia else (None, None))
+    driver = background(lambda: read_driver(children, seconds) if nvidia else (None, None))
     siblings = background(
         lambda: Siblings(children, path, count_siblings(job, options, host, driver.result()[1]))
     )
-    places = [_start_place(children, *role) for role in roles(job, expect, os.environ)]
-    checkpoint = background(lambda: _checkpoint(children, job.checkpoint))
-    shape = background(lambda: _shape(children, job.hf or job.checkpoint))
+    early = background(lambda: run_before_torch(children, job, options, host, *driver.result()))
+    places = [start_place(children, *role) for role in roles(job, expect, os.environ)]
+    checkpoint = background(lambda: read_job_checkpoint(children, job.checkpoint))
+    shape = background(lambda: read_shape(children, job.hf or job.checkpoint))
 
     report_progress("importing torch")
     interpreter, torch = read_import(path, why, child)
-    driver_section, gpus = _wait_for(driver, seconds, started, report_progress)
+    driver_section, gpus = wait_for(driver, seconds, started, report_progress)
+    if not early.done():
+        report_progress("copying between the GPUs")
+    before = early.result()
     facts = Facts(
         job=without_secrets(job),
         options=options,
@@ -126,9 +110,14 @@ def _collect(
         places=(),
     )
     if isinstance(torch, Torch):
-        facts = _examine_torch(facts, torch, child, siblings.result(), children, report_progress)
+        facts = _examine_torch(
+            facts, torch, child, siblings.result(), before, children, report_progress
+        )
     else:
         facts = without_load(facts.with_(smoke=torch) if options.smoke else facts, torch)
+    before.watch.cancel()
+    if facts.peers is None and isinstance(facts.load, Unknown) and before.copies:
+        facts = facts.with_(peers=without_reductions(before.copies, facts.load))
     siblings.result().end()
     child.end()
     facts = facts.with_(own=_own(facts, children, report_progress))
@@ -153,29 +142,29 @@ def _examine_torch(
     torch: Torch,
     child: TorchChild,
     siblings: Siblings,
+    before: BeforeTorch,
     children: Children,
     report_progress: ReportProgress,
 ) -> Facts:
     """The torch stages. CUDA's are omitted if the driver hangs."""
     if facts.target.kind in ("nvidia", "rocm"):
-        facts = facts.with_(cuda=_hung_driver(facts.driver) or read_devices(child, report_progress))
+        facts = facts.with_(cuda=hung_driver(facts.driver) or read_devices(child, report_progress))
     device = _device(facts)
     if isinstance(device, Unknown):
         facts = without_load(_examine_cuda(facts, torch, child, (), report_progress), device)
         return facts.with_(smoke=device, attention=device) if facts.options.smoke else facts
     workers = start_workers(children, child, facts, siblings)
     siblings.end()
-    watch = Watch(children, facts)
     try:
         facts = _examine_cuda(facts, torch, child, workers, report_progress)
-        watch.wait_until_ready()
+        before.watch.wait_until_ready()
         facts = _train(facts, device, child, workers, report_progress)
-        attention = collect_attention(child, children, facts, device, report_progress)
+        attention = collect_attention(child, children, facts, device, report_progress, workers[1:])
         facts = facts.with_(attention=attention)
-        facts = run_load_tests(children, workers, facts, report_progress)
+        facts = run_load_tests(children, workers, facts, report_progress, before.copies)
     finally:
         end(workers[1:])
-    return facts.with_(watched=watch.stop())
+    return facts.with_(watched=before.watch.stop(facts.job_gpus))
 
 
 def _train(
@@ -243,15 +232,6 @@ def _examine_cuda(
     return facts.with_(torch=torch, cuda=unless_cut_off(cuda, *kernels), libraries=libraries)
 
 
-def _hung_driver(driver: Driver | Unknown | None) -> Unknown | None:
-    """Why CUDA must not be used: a hung driver would hang torch too."""
-    if isinstance(driver, Driver):
-        for ended in (driver.nvml, driver.cuda):
-            if ended.how == "timeout":
-                return Unknown(reason=f"left out, the driver hangs: {ended.detail}")
-    return None
-
-
 def _device(facts: Facts) -> str | Unknown:
     """The torch device of the smoke step."""
     target = facts.target.kind
@@ -263,99 +243,3 @@ def _device(facts: Facts) -> str | Unknown:
         return facts.cuda
     detail = facts.cuda.started.detail if facts.cuda else ""
     return Unknown(reason=f"torch sees no GPU to train on: {detail}".rstrip(": "))
-
-
-def _wait_for(
-    driver: Future[tuple[Driver | Unknown, Gpus] | tuple[None, None]],
-    seconds: float,
-    started: float,
-    report_progress: ReportProgress,
-) -> tuple[Driver | Unknown | None, Gpus]:
-    """The driver's sections; a slow start is reported while it lasts."""
-    report_progress("waiting for the driver")
-    try:
-        return driver.result(max(0.0, started + PATIENCE_SECONDS - time.monotonic()))
-    except TimeoutError:
-        report_progress(f"waiting for the driver, which is slow; at most {seconds:.0f} s")
-    return driver.result()
-
-
-def driver_seconds(host: Host) -> float:
-    """How long the driver of this host's GPUs may take to respond."""
-    return DRIVER_SECONDS + GPU_SECONDS * max(0, min(host.nvidia_devices, MOST_GPUS) - 1)
-
-
-def _driver(children: Children, seconds: float) -> tuple[Driver | Unknown, Gpus]:
-    """NVML and CUDA, each started in a process of its own."""
-    cuda_answer = background(lambda: children.run_probe("cuda_init", seconds=seconds))
-    nvml = children.run_probe("nvml", seconds=seconds)
-    cuda = cuda_answer.result()
-    versions = {key: value for note in nvml.notes for key, value in note.items() if key != "gpu"}
-    versions |= nvml.answer or {}
-    version = (cuda.answer or {}).get("driver_version") or versions.get("cuda_version")
-    driver = fit(
-        {
-            "type": "Driver",
-            "nvml": nvml.ended,
-            "cuda": cuda.ended,
-            "version": versions.get("version"),
-            "cuda_version": version,
-            **{name: versions.get(name) for name in FROM_NVML},
-        },
-        Driver,
-    )
-    if isinstance(driver, Unknown):
-        driver = Driver(nvml=Ended(how="error", detail=driver.reason), cuda=cuda.ended)
-    section = unless_cut_off(driver, nvml.ended, cuda.ended)
-    if nvml.ended.ok:
-        return section, read(nvml, "gpus", tuple[Gpu, ...])
-    read_before = fit([note["gpu"] for note in nvml.notes if "gpu" in note], tuple[Gpu, ...])
-    return section, read_before or Unknown(reason=nvml.ended.detail)
-
-
-Role = Literal["output", "cache", "temporary", "expected"]
-
-
-def roles(job: Job, expect: Expect, environ: Mapping[str, str]) -> list[tuple[Role, str, bool]]:
-    """The directories to examine: role, path, and whether the user named it for output."""
-    caches = environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")  # noqa: PTH111
-    cache = job.cache_dir or environ.get("HF_HOME") or f"{caches}/huggingface"
-    return [
-        ("output", job.output_dir or job.working_dir, job.output_dir is not None),
-        ("cache", printable(cache), False),
-        ("temporary", environ.get("TMPDIR") or "/tmp", False),  # noqa: S108 - not written to
-        *(("expected", path, False) for path in expect.disk),
-    ]
-
-
-def _start_place(children: Children, role: Role, path: str, named: bool) -> Future[Place]:
-    return background(lambda: _place(children, role, path, named))
-
-
-def _place(children: Children, role: Role, path: str, named: bool) -> Place:
-    arguments = (role, path, "named" if named else "assumed")
-    answer = children.run_probe("place", *arguments, seconds=PLACE_SECONDS)
-    content = {key: value for note in answer.notes for key, value in note.get("place", {}).items()}
-    content |= (answer.answer or {}).get("place", {})
-    fixed = {"type": "Place", "role": role, "path": path, "named": named, "looked": answer.ended}
-    place = fit(content | fixed, Place)
-    if isinstance(place, Unknown):
-        ended = Ended(how="error", detail=place.reason)
-        return Place(role=role, path=path, named=named, looked=ended)
-    return place
-
-
-def _shape(children: Children, path: str | None) -> ModelShape | Unknown | None:
-    if path is None or "://" in path:
-        return None
-    answer = children.run_probe("shape", path, seconds=PLACE_SECONDS)
-    content = answer.answer or {}
-    if content.get("absent") is True:
-        return None
-    return fit(content, Unknown) if "reason" in content else read(answer, "shape", ModelShape)
-
-
-def _checkpoint(children: Children, path: str | None) -> Checkpoint | Unknown | None:
-    if path is None:
-        return None
-    return read_checkpoint(children.run_probe("checkpoint", path, seconds=CHECKPOINT_SECONDS))

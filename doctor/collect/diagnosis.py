@@ -13,8 +13,15 @@ import msgspec
 from doctor.collect.child import Answer
 from doctor.collect.children import fit
 from doctor.collect.torch_child import ReportProgress, TorchChild, cut_short
-from doctor.facts.error_texts import is_final
-from doctor.facts.training import LEFT_OUT, Attempt, Diagnosis, Fault, Smoke
+from doctor.facts.error_texts import is_codes_own, is_final, is_index
+from doctor.facts.training import (
+    LEFT_OUT,
+    Attempt,
+    Diagnosis,
+    Fault,
+    Smoke,
+    without_gradient,
+)
 
 CHANGES = (
     "cudnn-off",
@@ -27,6 +34,9 @@ CHANGES = (
     "other-batch",
 )
 """In the order of the attempts, after "repeat": the unchanged training."""
+NUMBERS = ("fp32", "lower-lr")
+"""The changes that are tried where an operation and what is wrong in its inputs are known: they
+alone change the inputs of an operation outside attention."""
 
 TOTAL_SECONDS = 180.0
 ATTEMPT_SECONDS = 20.0
@@ -50,7 +60,7 @@ def fault_of(smoke: Smoke, expect_no_grad: Sequence[str] = ()) -> Fault | None:
     for step in smoke.steps:
         if not math.isfinite(float(step.loss)):
             return "non-finite loss"
-        if float(step.loss) == 0.0:
+        if float(step.loss) == 0.0 == float(step.grad_norm):
             return "zero loss"
         if not step.skipped and not math.isfinite(float(step.grad_norm)):
             return "non-finite gradient"
@@ -63,7 +73,7 @@ def _fault_of_gradients(smoke: Smoke, expect_no_grad: Sequence[str]) -> Fault | 
         return "non-finite gradient"
     if not all(parameter.finite for parameter in smoke.parameters):
         return "non-finite gradient"
-    without = (each.name for each in smoke.parameters if not each.had_gradient)
+    without = (each.name for each in without_gradient(smoke.parameters))
     if any(not any(fnmatchcase(name, glob) for glob in expect_no_grad) for name in without):
         return "no gradient"
     return None
@@ -88,6 +98,8 @@ def diagnose(
     """
     fault = fault_of(smoke, expect_no_grad)
     if fault is None or any(is_final(stage.ended) for stage in smoke.stages):
+        return None
+    if subject["kind"] != "small" and any(is_codes_own(stage.ended) for stage in smoke.stages):
         return None
     child.end()  # a new process, free of side effects of the faulty training
     bisection = _Bisection(
@@ -121,9 +133,9 @@ class _Bisection:
         diagnosis = self._inspect()
         if diagnosis.bad_batch:
             self._attempt("other-batch")
-        elif not diagnosis.bad_weights and self._is_reproducible():
+        elif not (diagnosis.bad_weights or self._is_settled()) and self._is_reproducible():
             diagnosis = self._locate(diagnosis)
-            self._try_changes()
+            self._try_changes(self._changes(diagnosis))
         seconds = time.monotonic() - started
         return msgspec.structs.replace(diagnosis, attempts=tuple(self._attempts), seconds=seconds)
 
@@ -134,9 +146,23 @@ class _Bisection:
                 return len(self._attempts) == 1
         return False
 
-    def _try_changes(self) -> None:
+    def _is_settled(self) -> bool:
+        """Whether the graph, or an index, shows a cause that no change of numbers avoids."""
+        if any(is_index(stage.ended) for stage in self._smoke.stages):
+            return True
+        without = without_gradient(self._smoke.parameters)
+        return self._fault == "no gradient" and all(each.computed is False for each in without)
+
+    def _changes(self, diagnosis: Diagnosis) -> tuple[str, ...]:
+        """The changes that can avoid the fault."""
+        source = diagnosis.source
+        if source is None or not source.certain or "attention" in source.name:
+            return CHANGES
+        return tuple(each for each in CHANGES if each in NUMBERS)
+
+    def _try_changes(self, changes: Sequence[str]) -> None:
         """One change after the other, until one fixes the fault; then once more without it."""
-        for change in CHANGES:
+        for change in changes:
             if self._attempt(change).outcome == "fixed":
                 self._attempt("repeat")
                 return
@@ -184,7 +210,16 @@ class _Bisection:
         place = _content(self._request("walk"), "walk")
         if place.get("born") == "gradient":
             place |= _content(self._request("anomaly", step=place["step"]), "anomaly")
+        own = self._subject["kind"] != "small"
+        if own and place.get("born") in ("module", "loss", "gradient"):
+            place |= self._trace(place["step"])
         return self._decode(msgspec.to_builtins(diagnosis) | place)
+
+    def _trace(self, step: int) -> dict[str, Any]:
+        """The operation with the first non-finite result; its samples may be missing."""
+        answer = self._request("trace", step=step)
+        partial: Any = next((note["trace"] for note in answer.notes if "trace" in note), {})
+        return _content(answer, "trace") or partial
 
     def _decode(self, fields: Any) -> Diagnosis:
         """The fields of a probe's answer as a diagnosis; an empty one if they are malformed."""
@@ -227,6 +262,6 @@ def _describe_end(fault: Fault | None, smoke: Smoke) -> str:
         last = smoke.stages[-1]
         return " ".join(f"{last.name}: {last.ended.detail.removeprefix(f'{last.name}: ')}".split())
     if fault == "no gradient":
-        without = [each.name for each in smoke.parameters if not each.had_gradient]
+        without = without_gradient(smoke.parameters)
         return f"no gradient in {len(without)} of {len(smoke.parameters)} parameters"
     return fault or ""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import partial
 from types import MappingProxyType
 
@@ -12,8 +12,8 @@ import msgspec
 from doctor._util.records import Ended, Unknown
 from doctor.collect.child import Child
 from doctor.collect.children import Children, NotStartedError, background, fit, read, unless_cut_off
-from doctor.collect.left_out import from_load, without_kernel
-from doctor.collect.peers import try_peers
+from doctor.collect.left_out import from_load, hung, without_kernel
+from doctor.collect.peers import Copies, try_peers, without_reductions
 from doctor.collect.torch_child import ReportProgress, run_smoke
 from doctor.collect.workers import Worker
 from doctor.facts.facts import Facts
@@ -53,17 +53,22 @@ class PerGpuSmoke:
 
 
 def run_load_tests(
-    children: Children, workers: tuple[Worker, ...], facts: Facts, report_progress: ReportProgress
+    children: Children,
+    workers: tuple[Worker, ...],
+    facts: Facts,
+    report_progress: ReportProgress,
+    copies: Copies = None,
 ) -> Facts:
     """The tests under load, unless the user omits them or a GPU has failed already.
 
-    They end at the first GPU that hangs.
+    They end at the first GPU that hangs. `copies`: those between the GPUs, if they have been made.
     """
     if facts.options.quick or not workers:
         return facts
     several = len(workers) > 1 and facts.target.kind == "nvidia"
-    if hung := _hung(facts):
-        return facts.with_(load=hung, peers=hung if several else None)
+    if reason := hung(facts):
+        peers = without_reductions(copies, reason) if several else None
+        return facts.with_(load=reason, peers=peers)
     left_out = {worker.device: from_load(facts, worker.device) for worker in workers}
     if not all(left_out.values()):
         report_progress(f"putting the GPU{'s' * (len(workers) > 1)} under load")
@@ -71,22 +76,11 @@ def run_load_tests(
     facts = facts.with_(load=unless_cut_off(loads, *(load.ended for load in loads)))
     if not several:
         return facts
-    reason = next(filter(None, left_out.values()), None) or _hung(facts)
-    if reason is None:
-        report_progress("copying between the GPUs")
-    return facts.with_(peers=reason or try_peers(children, workers))
-
-
-def _hung(facts: Facts) -> Unknown | None:
-    """Why no more tests run on the GPUs: one hung, and every further test would too."""
-    smokes = (*((facts.smoke,) if isinstance(facts.smoke, Smoke) else ()), *facts.siblings)
-    ends = [(smoke.device, stage.ended) for smoke in smokes for stage in smoke.stages]
-    loads = facts.load if isinstance(facts.load, tuple) else ()
-    ends += [(load.device, load.ended) for load in loads]
-    for device, ended in ends:
-        if ended.how == "timeout":
-            return Unknown(reason=f"left out, {device} hung before: {ended.detail}")
-    return None
+    reason = next(filter(None, left_out.values()), None) or hung(facts)
+    if reason:
+        return facts.with_(peers=without_reductions(copies, reason))
+    report_progress("summing over the GPUs")
+    return facts.with_(peers=try_peers(children, workers, copies=copies))
 
 
 def without_load(facts: Facts, reason: Unknown) -> Facts:
@@ -131,35 +125,29 @@ def _run_stage(worker: Worker, stage: str, load: Load) -> Load:
     return msgspec.structs.replace(load, ended=Ended(how="error", detail=section.reason))
 
 
-def _uuids(job_gpus: JobGpus | Unknown) -> list[str]:
-    """NVML's UUIDs of the job's GPUs, each once: MIG slices share one."""
-    gpus = job_gpus.gpus if isinstance(job_gpus, JobGpus) else ()
-    return list(dict.fromkeys(gpu.nvml.uuid for gpu in gpus if gpu.nvml))
-
-
 class Watch:
-    """NVML's counters before and after the tests, and samples in between, if NVML is there."""
+    """NVML's counters before and after the tests, and samples in between."""
 
-    def __init__(self, children: Children, facts: Facts) -> None:
+    def __init__(self, children: Children, uuids: Sequence[str]) -> None:
+        """Start it, if there are GPUs to watch."""
         self._child: Child | None = None
         self._refused: Unknown | None = None
-        busy = facts.options.smoke or not facts.options.quick
-        if busy and facts.target.kind == "nvidia" and isinstance(facts.gpus, tuple):
-            uuids = _uuids(facts.job_gpus) or [g.uuid for g in facts.gpus if not g.forbidden]
-            try:
-                self._child = child = children.start(sys.executable, "doctor_side/watch", *uuids)
-            except NotStartedError as error:
-                self._refused = Unknown(reason=error.ended.detail)
-                return
-            self._ready = background(lambda: child.wait(WATCH_SECONDS).ended)
+        if not uuids:
+            return
+        try:
+            self._child = child = children.start(sys.executable, "doctor_side/watch", *uuids)
+        except NotStartedError as error:
+            self._refused = Unknown(reason=error.ended.detail)
+            return
+        self._ready = background(lambda: child.wait(WATCH_SECONDS).ended)
 
     def wait_until_ready(self) -> None:
         """Wait until the counters have been read for the first time, or the attempt has failed."""
         if self._child:
             self._ready.result()
 
-    def stop(self) -> tuple[Watched, ...] | Unknown | None:
-        """The record of every GPU; None if nothing was watched."""
+    def stop(self, job_gpus: JobGpus | Unknown) -> tuple[Watched, ...] | Unknown | None:
+        """The records of the job's GPUs; None if nothing was watched."""
         if self._child is None:
             return self._refused
         ready = self._ready.result()
@@ -168,6 +156,23 @@ class Watch:
             return Unknown(reason=ready.detail)
         self._child.send({"stop": True})
         try:
-            return read(self._child.wait(WATCH_SECONDS), "watched", tuple[Watched, ...])
+            records = read(self._child.wait(WATCH_SECONDS), "watched", tuple[Watched, ...])
         finally:
             self._child.kill()
+        uuids = _uuids(job_gpus)
+        if isinstance(records, Unknown) or not uuids:
+            return records
+        return tuple(record for record in records if record.uuid in uuids)
+
+    def cancel(self) -> None:
+        """End it without a record."""
+        if self._child:
+            self._child.kill_group()
+            self._ready.result()
+            self._child.kill()
+
+
+def _uuids(job_gpus: JobGpus | Unknown) -> set[str]:
+    """NVML's UUIDs of the job's GPUs; MIG slices share one."""
+    gpus = job_gpus.gpus if isinstance(job_gpus, JobGpus) else ()
+    return {gpu.nvml.uuid for gpu in gpus if gpu.nvml}

@@ -7,8 +7,7 @@ from doctor.facts.error_texts import is_final
 from doctor.facts.facts import Facts
 from doctor.facts.load import LEFT_OUT
 from doctor.facts.machine import Cuda
-from doctor.facts.training import Smoke
-from doctor.facts.views import JobGpus
+from doctor.facts.views import JobGpu, JobGpus
 
 
 def without_kernel(facts: Facts, device: str) -> Unknown | None:
@@ -21,14 +20,24 @@ def without_kernel(facts: Facts, device: str) -> Unknown | None:
 
 def after_smoke(facts: Facts, device: str) -> Unknown | None:
     """The same, or the reason if the smoke step ended there with an error that would recur."""
-    smokes = (*((facts.smoke,) if isinstance(facts.smoke, Smoke) else ()), *facts.siblings)
-    for smoke in smokes:
+    if reason := hung(facts, device):
+        return reason
+    for smoke in facts.smokes:
         for stage in smoke.stages if smoke.device == device else ():
-            if stage.ended.how == "timeout":
-                return _reason(f"{device} hung before: {stage.ended.detail}")
             if is_final(stage.ended):
                 return _reason(f"{stage.name} failed on {device}: {stage.ended.detail}")
     return without_kernel(facts, device)
+
+
+def hung(facts: Facts, device: str | None = None) -> Unknown | None:
+    """The reason if a smoke step or a load hung on a device (None: on any): others would too."""
+    ends = [(smoke.device, stage.ended) for smoke in facts.smokes for stage in smoke.stages]
+    loads = facts.load if isinstance(facts.load, tuple) else ()
+    ends += [(load.device, load.ended) for load in loads]
+    for where, ended in ends:
+        if ended.how == "timeout" and device in (None, where):
+            return _reason(f"{where} hung before: {ended.detail}")
+    return None
 
 
 def from_load(facts: Facts, device: str) -> Unknown | None:
@@ -43,8 +52,13 @@ def in_use(facts: Facts, device: str) -> Unknown | None:
     ):
         index = gpu.torch.index if gpu.torch else number
         if f"cuda:{index}" == device and gpu.use_by_others:
-            return _reason(f"{device} is in use: {gpu.use_by_others}")
+            return reason_in_use(device, gpu)
     return None
+
+
+def reason_in_use(device: str, gpu: JobGpu) -> Unknown:
+    """Why a device that other processes use gets no load."""
+    return _reason(f"{device} is in use: {gpu.use_by_others}")
 
 
 def _reason(text: str) -> Unknown:

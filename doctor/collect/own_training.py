@@ -12,6 +12,7 @@ import msgspec
 from doctor._util.errors import UserError
 from doctor._util.records import Ended, Unknown
 from doctor.collect.child import Answer
+from doctor.collect.child_output import in_torch, last_lines, python_stack
 from doctor.collect.children import Children, fit, read, unless_cut_off
 from doctor.collect.diagnosis import diagnose
 from doctor.collect.torch_child import ReportProgress, TorchChild, cut_short
@@ -20,6 +21,8 @@ from doctor.job.job import Chosen, Job
 
 OWN_SECONDS = 300.0
 """Building included: weights may come from a slow disk."""
+BUSY_SECONDS = 300.0
+"""More for a process that computes: a compiler takes minutes on a busy machine."""
 ATTEMPT_SECONDS = 60.0
 """For one attempt of the bisection: it imports transformers and builds the model."""
 LORA_SECONDS = 90.0
@@ -46,9 +49,19 @@ def factory_of(model: str) -> tuple[str, str]:
         raise UserError(
             f"--model {model} is not of the form FILE.py:factory, such as train.py:make"
         )
-    if not file.endswith(".py") or not os.path.isfile(file):  # noqa: PTH113 - never raises
-        raise UserError(f"--model {model}: no such Python file: {file}")
-    return file, name
+    path = file_of(file)
+    if not path.endswith(".py") or not os.path.isfile(path):  # noqa: PTH113 - never raises
+        raise UserError(f"--model {model}: no such Python file: {path}")
+    return path, name
+
+
+def file_of(file: str) -> str:
+    """The file of a dotted module in the working directory or its src, "pkg.train"; else `file`."""
+    if file.endswith(".py") or not all(part.isidentifier() for part in file.split(".")):
+        return file
+    stem = file.replace(".", "/")
+    paths = [f"{root}{stem}{end}" for root in ("", "src/") for end in (".py", "/__init__.py")]
+    return next((path for path in paths if os.path.isfile(path)), file)  # noqa: PTH113
 
 
 def find_directory(directory: str) -> str:
@@ -67,7 +80,9 @@ def subject(job: Job, chosen: Chosen) -> dict[str, Any] | None:
     common = {"batch": BATCH, "length": job.seq_len}
     if job.model is not None:
         file, _, name = job.model.rpartition(":")
-        return {"kind": "factory", "file": file, "name": name, "directory": ".", **common}
+        arguments = list(job.arguments)
+        return {"kind": "factory", "file": file_of(file), "name": name, "directory": ".",
+                "arguments": arguments, **common}  # fmt: skip
     if job.hf is None:
         return None
     return {
@@ -131,16 +146,22 @@ def collect_in(
         "recipe": job.recipe or "amp",
     }
     name = job.model or job.hf or ""
+    before = child.output
     answer = child.request(
         OWN_SECONDS,
         lambda stage: report_progress(f"training {name} on {request['device']}: {stage}"),
+        extra_seconds=BUSY_SECONDS,
         stage="own",
+        limit=0.9 * OWN_SECONDS,
         **request,
     )
     own = _read_own(answer, name, request)
+    if isinstance(own, OwnModel):
+        own = _with_output(own, answer, child.output, before)
     if isinstance(own, Unknown) or not own.built.ok:
         return own
-    own = _with_diagnosis(child, job, own, request, report_progress)
+    if answer.ended.how != "timeout" and not _crashed_outside_torch(answer, child.output):
+        own = _with_diagnosis(child, job, own, request, report_progress)
     if own.smoke is None or not own.smoke.completed:
         return own
     if job.lora is not None:
@@ -150,6 +171,25 @@ def collect_in(
         report_progress(f"compiling {name}")
         own = msgspec.structs.replace(own, compiled=try_compiled(child, request))
     return own
+
+
+def _with_output(own: OwnModel, answer: Answer, output: str, before: str) -> OwnModel:
+    """The record with what the training printed before it failed, and where it was."""
+    failed = not own.built.ok or own.smoke is None or not own.smoke.completed
+    if not failed or own.unsupported:
+        return own
+    return msgspec.structs.replace(
+        own,
+        printed=last_lines(output, os.environ, before),
+        stack=python_stack(output) if answer.ended.how in ("signal", "timeout") else (),
+        busy=answer.busy,
+    )
+
+
+def _crashed_outside_torch(answer: Answer, output: str) -> bool:
+    """Whether a signal came from a line of the user's own code, which no change of torch avoids."""
+    stack = python_stack(output)
+    return answer.ended.how == "signal" and bool(stack) and not in_torch(output)
 
 
 def _with_diagnosis(
@@ -168,10 +208,17 @@ def _with_diagnosis(
         own.smoke,
         report_progress,
         attempt_seconds=ATTEMPT_SECONDS,
-        expect_no_grad=job.expect_no_grad,
+        expect_no_grad=(*job.expect_no_grad, *unused_by_design(own, job)),
     )
     smoke = msgspec.structs.replace(own.smoke, diagnosis=diagnosis)
     return msgspec.structs.replace(own, smoke=smoke)
+
+
+def unused_by_design(own: OwnModel, job: Job) -> tuple[str, ...]:
+    """Parameters of a class of transformers that its loss does not depend on."""
+    if job.hf is None or job.lora is not None or own.smoke is None:
+        return ()
+    return tuple(each.name for each in own.smoke.parameters if each.computed is False)
 
 
 def _has_no_loss(smoke: Smoke) -> bool:

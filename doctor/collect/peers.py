@@ -35,11 +35,19 @@ ALL_PAIRS = 4
 WITHOUT_P2P = {"NCCL_P2P_DISABLE": "1"}
 
 
+Copies = tuple[PeerCopy, ...] | Unknown | None
+"""Those between the GPUs, why they were left out, or None: not made yet, or nothing to copy to."""
+
+
 def try_peers(
-    children: Children, workers: tuple[Worker, ...], backend: str = "nccl"
+    children: Children,
+    workers: tuple[Worker, ...],
+    backend: str = "nccl",
+    copies: Copies = None,
 ) -> Peers | Unknown:
-    """Copies between pairs and an all-reduce, which is repeated without P2P if it fails."""
-    copies = copy_around(children, len(workers))
+    """An all-reduce, which is repeated without P2P if it fails, and copies if there are none."""
+    if copies is None:
+        copies = copy_around(children, len(workers))
     allowed = os.environ.get("NCCL_P2P_DISABLE", "0") in ("", "0")
     reductions = [reduce(workers, backend, p2p=allowed)]
     if allowed and not correct(reductions[0]):
@@ -49,9 +57,23 @@ def try_peers(
             reductions.append(reduce(fresh, backend, p2p=False))
         finally:
             end(fresh)
-    peers = Peers(copies=copies, reductions=tuple(reductions))
-    calls = [copy.ended for copy in copies] + [each.ended for each in reductions]
+    peers = _with_copies(copies, Peers(reductions=tuple(reductions)))
+    calls = [copy.ended for copy in peers.copies] + [each.ended for each in reductions]
     return unless_cut_off(peers, *calls)
+
+
+def without_reductions(copies: Copies, reason: Unknown) -> Peers | Unknown:
+    """The copies alone, and why no all-reduce was run."""
+    if not isinstance(copies, tuple):
+        return reason
+    peers = Peers(copies=copies, unread={"reductions": reason.reason})
+    return unless_cut_off(peers, *(copy.ended for copy in copies))
+
+
+def _with_copies(copies: tuple[PeerCopy, ...] | Unknown, peers: Peers) -> Peers:
+    if isinstance(copies, Unknown):
+        return msgspec.structs.replace(peers, unread={"copies": copies.reason})
+    return msgspec.structs.replace(peers, copies=copies)
 
 
 def correct(reduction: AllReduce) -> bool:

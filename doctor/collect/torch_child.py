@@ -64,9 +64,11 @@ class TorchChild:
         seconds: float,
         report_progress: ReportProgress = lambda stage: None,
         on_note: Callable[[dict[str, Any]], None] | None = None,
+        extra_seconds: float = 0.0,
         **fields: Any,
     ) -> Answer:
-        """Run one stage. With `on_note`, each note restarts the deadline of `seconds`."""
+        """Run one stage. With `on_note`, each note restarts the deadline of `seconds`; a process
+        that computes has `extra_seconds` more."""
         if self._failed:
             return self._failed
         if self._child is None or not self._child.alive:
@@ -78,9 +80,9 @@ class TorchChild:
                 return imported
         assert self._child
         self._child.send(fields)
-        answer = self._child.wait(seconds, report_progress, on_note)
-        if not answer.ended.ok:
-            self.end()
+        answer = self._child.wait(seconds, report_progress, on_note, extra_seconds)
+        if not (answer.ended.ok or (answer.ended.how == "error" and fields.get("device") == "cpu")):
+            self.end()  # a CUDA error persists in its process
         return answer
 
     @property

@@ -5,6 +5,8 @@ Read while facts are collected, and by `doctor.judge.error_patterns`, which adds
 
 from __future__ import annotations
 
+import re
+
 from doctor._util.records import Ended
 
 NO_GPU_CODE = (
@@ -44,11 +46,163 @@ BROKEN_GPU = (
 )
 """The last text is the doctor's own message for a wrong sum."""
 KILLED = ("SIGKILL",)
+NO_SUCH_PRECISION = (
+    "does not support bfloat16",
+    "has no GradScaler",
+    "unsupported autocast device_type",
+)
+"""This torch does not have the precision on this device: fp32 works, and that shows nothing."""
 
-FINAL = (*NO_GPU_CODE, *GPU_TAKEN, *MIXED_CUDNN, *REFUSES_DEVICE, *BROKEN_GPU, *KILLED)
+FINAL = (
+    *(*NO_GPU_CODE, *GPU_TAKEN, *MIXED_CUDNN, *REFUSES_DEVICE, *BROKEN_GPU, *KILLED),
+    *NO_SUCH_PRECISION,
+)
 
 
 def is_final(ended: Ended) -> bool:
-    """Whether neither other kernels nor other numbers can avoid the error; case does not matter."""
+    """Whether other kernels or numbers cannot explain the error; case does not matter."""
     lower = ended.detail.casefold()
     return not ended.ok and any(text.casefold() in lower for text in FINAL)
+
+
+CODE = {
+    "several losses in the graph": ("backward through the graph a second time",),
+    "changed in place": (
+        "modified by an inplace operation",
+        "is being used in an in-place operation",
+        "is a view and is being modified inplace",
+        "a view of a leaf variable",
+    ),
+    "two devices": (
+        "to be on the same device",
+        "at least two devices",
+        "is not on the expected device",
+        "(torch.cuda.FloatTensor) and weight type (torch.FloatTensor)",
+        "(torch.FloatTensor) and weight type (torch.cuda.FloatTensor)",
+    ),
+    "no CUDA": ("Torch not compiled with CUDA enabled",),
+    "channels": ("to have", "channels, but got"),
+    "matrix shapes": ("shapes cannot be multiplied", "Expected size for first two dimensions"),
+    "batch sizes": (
+        "to match target batch_size",
+        "Using a target size",
+        "Target size (",
+        "input and target shapes do not match",
+        "size of tensor a (",
+    ),
+    "shapes": (
+        "is invalid for input of size",
+        "Sizes of tensors must match",
+        "Expected more than 0 dimensions",
+        "normalized_shape",
+        "size mismatch",
+        "view size is not compatible",
+        "Calculated padded input size",
+        "does not match the broadcast shape",
+        "expected input to have",
+        "einsum()",
+    ),
+    "unequal samples": ("stack expects each tensor to be equal size",),
+    "one value per channel": ("Expected more than 1 value per channel",),
+    "target dtype": (
+        "expected scalar type Long",
+        "expected target dtype",
+        "nll_loss_forward",
+        "cross_entropy_loss(): ",
+        "Found dtype Long but expected Float",
+        "floating point type for target with class probabilities",
+        "result type Float can't be cast to the desired output type Long",
+    ),
+    "index dtype": ("argument #1 'indices' to have one of the following scalar types",),
+    "mixed dtypes": (
+        "must have the same dtype",
+        "to have the same dtype",
+        "should be the same",
+        "expected scalar type",
+        "must have same dtype",
+    ),
+    "probabilities": ("all elements of input should be between 0 and 1",),
+    "unsafe under autocast": ("are unsafe to autocast",),
+    "numpy": ("Can't call numpy() on Tensor that requires grad",),
+    "no scalar": ("grad can be implicitly created only for scalar outputs",),
+    "no graph": ("does not require grad",),
+    "host memory": ("can't allocate memory", "not enough memory", "Cannot allocate memory"),
+    "relative import": ("attempted relative import",),
+    "a missing package": ("No module named", "cannot import name"),
+    "the network": (
+        "couldn't connect to",
+        "LocalEntryNotFoundError",
+        "offline mode",
+        "urlopen error",
+        "Max retries exceeded",
+        "OfflineModeIsEnabled",
+        "is not the path to a directory",
+        "not a valid model identifier",
+        "Name or service not known",
+        "Temporary failure in name resolution",
+    ),
+    "a process group": (
+        "environment variable RANK expected",
+        "environment variable MASTER_ADDR expected",
+        "environment variable WORLD_SIZE expected",
+        "environment variable MASTER_PORT expected",
+        "Default process group has not been initialized",
+    ),
+    "a worker": (
+        "DataLoader worker",
+        "An attempt has been made to start a new process before",
+        "Can't pickle",
+        "Cannot re-initialize CUDA in forked subprocess",
+    ),
+    "sparse gradients": ("does not support sparse gradients",),
+    "a lazy module": ("uninitialized parameter", "UninitializedParameter"),
+    "a state dict": ("loading state_dict", "Weights only load failed"),
+    "a missing file": ("No such file or directory", "FileNotFoundError"),
+    "no parameters": ("optimizer got an empty parameter list",),
+    "heads": ("divisible by num_heads",),
+    "an ambiguous truth": ("Boolean value of Tensor with more than one value is ambiguous",),
+    "unused in the graph": ("appears to not have been used in the graph",),
+    "no Trainer": ("not attached to a `Trainer`",),
+    "input()": ("EOFError",),
+}
+"""Errors of the code itself, by their cause: `doctor.checks.training.code_errors` has their fixes.
+All of a row's texts must be there if it is in `ALL_TEXTS`, else one of them."""
+ALL_TEXTS = ("channels",)
+CODE_TYPES = (
+    "TypeError", "AttributeError", "NameError", "UnboundLocalError", "KeyError", "ImportError",
+    "ModuleNotFoundError", "FileNotFoundError", "SyntaxError", "PickleError", "PicklingError",
+    "MisconfigurationException", "EOFError", "RecursionError", "StopIteration", "MemoryError",
+)  # fmt: skip
+"""Exceptions that no kernel and no number raises."""
+INDEX = ("IndexError", "index out of range", "out of bounds", "Assertion `t >= 0")
+_TYPE = re.compile(rf"(?:^|: )(?:[\w.]+\.)?({'|'.join(CODE_TYPES)}):")
+
+
+_CHECK = re.compile(r"(?:^|: )(?:[\w.]+\.)?(?:ValueError|AssertionError):")
+_NUMBERS = re.compile(r"nan|\binf|finite|invalid values", re.IGNORECASE)
+"""In a check of the user's own, or of torch.distributions, that numbers made fail."""
+
+
+def code_error(detail: str) -> str | None:
+    """The cause of an error of the code itself, a key of `CODE`; None if it is not known."""
+    lower = detail.casefold()
+    for cause, texts in CODE.items():
+        matching = all if cause in ALL_TEXTS else any
+        if matching(text.casefold() in lower for text in texts):
+            return cause
+    return None
+
+
+def is_codes_own(ended: Ended) -> bool:
+    """Whether an error comes from the code, so that no change of kernels or numbers avoids it."""
+    if ended.ok or ended.how != "error":
+        return False
+    if _CHECK.search(ended.detail) and not _NUMBERS.search(ended.detail):
+        return True
+    return bool(_TYPE.search(ended.detail)) or code_error(ended.detail) is not None
+
+
+def is_index(ended: Ended) -> bool:
+    """Whether an index exceeds its table, which the values of the batch show."""
+    lower = ended.detail.casefold()
+    return not ended.ok and any(text.casefold() in lower for text in INDEX)

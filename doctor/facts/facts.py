@@ -10,7 +10,10 @@ from doctor import __version__
 from doctor._util.records import Unknown
 from doctor.checkpoint.records import Checkpoint
 from doctor.facts import migrate
+from doctor.facts.flight_recorder import FlightRecorder
+from doctor.facts.guard import Guarded
 from doctor.facts.load import Attention, Load, Peers, Watched
+from doctor.facts.log import Log
 from doctor.facts.machine import (
     Cuda,
     Driver,
@@ -91,9 +94,12 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     peers: Annotated[
         Peers | Unknown | None, absent("the job has one GPU, or --quick omitted it")
     ] = None
-    scripts: Annotated[
-        tuple[Script, ...] | Unknown | None, absent("no --script given")
+    scripts: Annotated[tuple[Script, ...] | Unknown | None, absent("no --script given")] = None
+    guard: Annotated[Guarded | Unknown | None, absent("no training was watched")] = None
+    flight_recorder: Annotated[
+        FlightRecorder | Unknown | None, absent("no flight-recorder dump given")
     ] = None
+    log: Annotated[Log | Unknown | None, absent("no log was read; doctor triage reads one")] = None
     seconds: float = 0.0
 
     def with_(self, **sections: Any) -> Facts:
@@ -109,6 +115,11 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     @property
     def target(self) -> Target:
         return find_target(self.job, self.host, self.torch, self.cuda)
+
+    @property
+    def smokes(self) -> tuple[Smoke, ...]:
+        """The smoke steps of all GPUs that have a record, the first GPU's first."""
+        return (*((self.smoke,) if isinstance(self.smoke, Smoke) else ()), *self.siblings)
 
     @property
     def job_gpus(self) -> JobGpus | Unknown:

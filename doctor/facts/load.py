@@ -81,6 +81,8 @@ class Attention(Section, frozen=True, kw_only=True):
     cut_short: str = ""
     """Why trials are missing at the end, "" if none are."""
     seconds: float = 0.0
+    others: tuple[Attention, ...] = ()
+    """The first case on the job's other GPUs, in the job's precision."""
 
 
 class Watched(Section, frozen=True, kw_only=True):
@@ -176,3 +178,5 @@ class Peers(Section, frozen=True, kw_only=True):
 
     copies: tuple[PeerCopy, ...] = ()
     reductions: tuple[AllReduce, ...] = ()
+    unread: dict[str, str] = {}
+    """ "copies", "reductions" -> why there are none."""

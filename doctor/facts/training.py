@@ -6,6 +6,7 @@ and its JSON key differ, the key is the one that earlier facts files use.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Literal
 
 import msgspec
@@ -38,12 +39,33 @@ class Parameter(Section, frozen=True, kw_only=True):
     dtype: str
     """As torch spells it: "float32", "bfloat16"."""
     size: int
+    computed: bool | None = None
+    """The backward pass gave it a gradient, possibly of zeros; None: not recorded."""
     had_gradient: bool
     """A non-zero gradient in some step that was not skipped."""
     finite: bool
     """Every gradient in unskipped steps was finite."""
     moved: bool
     """Some element changed."""
+
+
+def without_gradient(parameters: Sequence[Parameter]) -> tuple[Parameter, ...]:
+    """Those that had no gradient other than 0 in any step.
+
+    A bias whose gradient was computed as 0 beside a weight that had one is not among them: the loss
+    does not depend on a shift, as a softmax over the choices of one sample does not.
+    """
+    reached = {each.name for each in parameters if each.had_gradient}
+    return tuple(
+        each
+        for each in parameters
+        if not each.had_gradient
+        and not (
+            each.computed
+            and each.name.endswith("bias")
+            and f"{each.name.removesuffix('bias')}weight" in reached
+        )
+    )
 
 
 Fault = Literal[
@@ -80,6 +102,31 @@ class Attempt(Section, frozen=True, kw_only=True):
             msgspec.structs.force_setattr(self, "outcome", "fixed")
 
 
+class Source(Section, frozen=True, kw_only=True):
+    """The operation that made the first value that is not finite, out of finite inputs."""
+
+    name: str
+    """As torch names it: "log", "native_batch_norm"."""
+    place: str = ""
+    """The user's line: "train.py, line 12"; "" if none called it."""
+    code: str = ""
+    library: str = ""
+    """The line of a library that the user's line called, "" if it called torch itself."""
+    remarks: tuple[str, ...] = ()
+    """What is unusual in its inputs: "1 of 4 values of the divisor are 0"."""
+    certain: bool = False
+    """The remarks alone explain the result: the operation is not defined for such inputs."""
+    step: int = 1
+    backward: bool = False
+    """It belongs to the backward pass, so `place` is that of no line."""
+    samples: tuple[int, ...] = ()
+    """Samples of the batch that make the loss non-finite each by itself."""
+    more_samples: bool = False
+    """There are more than those listed."""
+    batch: int | None = None
+    """Samples of the batch, if they could be tried one by one."""
+
+
 class Diagnosis(Section, frozen=True, kw_only=True):
     """The bisection of a faulty training: one change at a time, until one fixes it."""
 
@@ -99,6 +146,9 @@ class Diagnosis(Section, frozen=True, kw_only=True):
     """The first parameters whose gradient, or whose value after the update, was not finite."""
     operation: str | None = None
     """The operation whose gradient is not finite: its name in autograd, and its line of code."""
+    source: Source | None = None
+    uncalled: tuple[str, ...] = ()
+    """Modules with trainable parameters that the forward pass does not call."""
     bad_batch: tuple[str, ...] = ()
     """Errors in the batch: "labels: 3 of 64 values outside [0, 256)"."""
     remarks: tuple[str, ...] = msgspec.field(name="noted", default=())
@@ -125,6 +175,31 @@ class Diagnosis(Section, frozen=True, kw_only=True):
         return next((each for each in self.attempts if each.outcome == "fixed"), None)
 
 
+class Optimizer(Section, frozen=True, kw_only=True):
+    """The user's own optimizer, after the steps."""
+
+    name: str
+    rates: tuple[float, ...] = ()
+    """Learning rates of its groups, after the last step."""
+    schedule: str | None = None
+    max_norm: float | None = None
+    """The norm that all gradients together are clipped to."""
+    omitted: tuple[str, ...] = ()
+    """Trainable parameters that are in none of its groups."""
+
+
+class Trend(Section, frozen=True, kw_only=True):
+    """More steps on the same batch, after the ones that are judged."""
+
+    losses: tuple[Number, ...] = ()
+    """From the first step on, the judged ones included."""
+    classes: int | None = None
+    """Classes of the cross entropy in the loss, if it has exactly one."""
+    resident: tuple[int, ...] = ()
+    """Bytes of memory after each of the last steps: the device's allocator, on a CPU the
+    process."""
+
+
 class Smoke(Section, frozen=True, kw_only=True):
     """A few real training steps on one device."""
 
@@ -138,6 +213,8 @@ class Smoke(Section, frozen=True, kw_only=True):
     parameters: tuple[Parameter, ...] = ()
     peak_bytes: int | None = None
     """Peak of the device's allocator; None if torch does not report it (CPU)."""
+    optimizer: Optimizer | None = None
+    """None: the doctor's AdamW."""
     diagnosis: Diagnosis | None = None
     """None: there was no fault, or no bisection."""
     seconds: float = 0.0
@@ -235,6 +312,12 @@ class Compiled(Section, frozen=True, kw_only=True):
     compiled: Step | None = None
     error: Number | None = None
     """Relative Frobenius error of all gradients, compiled against eager."""
+    differs_most: str = ""
+    """The parameter whose gradients are furthest apart."""
+    eager_error: Number | None = None
+    """Relative error of the eager gradients against those of an fp32 step; None: not computed."""
+    compiled_error: Number | None = None
+    """The same of the compiled gradients."""
 
 
 class OwnModel(Section, frozen=True, kw_only=True):
@@ -247,13 +330,20 @@ class OwnModel(Section, frozen=True, kw_only=True):
     unsupported: bool = msgspec.field(name="beyond", default=False)
     """The doctor does not support this kind of model, which is no error of the model."""
     traceback: str = ""
-    """The last lines of the traceback if it raised."""
+    """The frames of the user's files, and the last ones of libraries, if it raised."""
+    stack: tuple[str, ...] = ()
+    """Lines of Python that it was in when it crashed or hung, the innermost first."""
+    printed: tuple[str, ...] = ()
+    """The last lines that it printed before it failed."""
+    busy: bool | None = None
+    """Whether it computed when its time was over, rather than waiting; None: it ended in time."""
     versions: dict[str, str] = {}
     """Distribution (transformers, peft, accelerate) -> its version."""
     parameters: int | None = None
     """Of the model as built, without the layers that were cut."""
     trainable: int | None = None
     smoke: Smoke | None = None
+    trend: Trend | None = None
     settings: Settings | None = None
     batch: tuple[BatchTensor, ...] = ()
     pad_id: int | None = None
@@ -266,5 +356,7 @@ class OwnModel(Section, frozen=True, kw_only=True):
     saved_optimizer: int | None = None
     whole: bool = True
     """False: layers were cut, so bytes and counts are not those of the job."""
+    all_parameters: int | None = None
+    """Of the model with all its layers, counted without memory; None: it was not cut."""
     lora: tuple[LoraOrder, ...] = ()
     compiled: Compiled | None = None

@@ -42,6 +42,8 @@ class Job(msgspec.Struct, frozen=True, kw_only=True, tag=True, forbid_unknown_fi
     python: str | None = None
     model: str | None = None
     """FILE.py:factory, the user's own model and batch."""
+    arguments: tuple[str, ...] = ()
+    """Command-line arguments that the code of `model` sees."""
     hf: str | None = None
     """Directory of a transformers model."""
     layers: AtLeastOne | None = None

@@ -86,7 +86,7 @@ def _overridden(flags: Mapping[str, Any]) -> tuple[str, ...]:
     if "model" in flags:
         keys += ("hf", "layers", "weights", "lora")
     if "hf" in flags:
-        keys += ("model",)
+        keys += ("model", "arguments")
     if flags.get("device") in ("cpu", "mps"):
         keys += ("gpus",)
     if flags.get("recipe") == "pure-bf16":
@@ -118,6 +118,9 @@ def _check_own_training(settings: Mapping[str, Any]) -> None:
         raise UserError("--layers and --weights require --hf DIRECTORY")
     if settings.get("lora") and not settings.get("hf"):
         raise UserError("--lora requires --hf DIRECTORY; the factory of --model adds its own")
+    if settings.get("arguments") and not settings.get("model"):
+        words = " ".join(map(str, settings["arguments"]))
+        raise UserError(f"{words}: arguments after -- require --model FILE.py:factory")
     if settings.get("compile") and not (settings.get("model") or settings.get("hf")):
         raise UserError("--compile requires --model or --hf")
 

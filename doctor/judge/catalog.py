@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Sequence
 
 from doctor._util.errors import UserError
@@ -81,6 +82,17 @@ def find(name: str) -> tuple[Check, ...]:
     return exact or tuple(c for c in CHECKS if key in document_sections(c))
 
 
+_NAME_LIKE = re.compile(r"[A-Za-z]{3}\d{1,4}|[A-Za-z0-9]+(-[A-Za-z0-9]+)+")
+"""A code or a slug, possibly misspelled."""
+
+
+def is_name(name: str) -> bool:
+    """Whether `lookup` knows the name, or it looks like a misspelled code or slug."""
+    if any(check.family == name.upper() for check in CHECKS) or find(name):
+        return True
+    return bool(_NAME_LIKE.fullmatch(name.strip())) and bool(nearest(name))
+
+
 def lookup(name: str) -> tuple[Check, ...]:
     """The checks of a family, or those that `find` returns.
 
@@ -89,11 +101,16 @@ def lookup(name: str) -> tuple[Check, ...]:
     family = tuple(check for check in CHECKS if check.family == name.upper())
     if checks := family or find(name):
         return checks
-    near = ", ".join(nearest(name))
-    raise UserError(
-        f"no check or family is called {name!r}; "
-        + (f"nearest: {near}" if near else "`doctor list` prints them all")
-    )
+    raise UserError(f"no check or family is called {name!r}; {_suggestion(name)}")
+
+
+def _suggestion(name: str) -> str:
+    """The names that may have been meant."""
+    near, codes = nearest(name), [check.code for check in CHECKS]
+    family = [code for code in codes if code[:3] == name.strip().upper()[:3]]
+    if any(digit.isdecimal() for digit in name) and family and not set(codes) & set(near):
+        return f"the codes of {family[0][:3]} are {', '.join(family)}"
+    return f"nearest: {', '.join(near)}" if near else "`doctor list` prints them all"
 
 
 def select(

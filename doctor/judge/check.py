@@ -6,7 +6,7 @@ import shlex
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Literal
+from typing import Literal, TypedDict, Unpack
 
 from doctor.job.job import Job
 from doctor.job.run_options import RunOptions
@@ -204,36 +204,25 @@ def ok(summary: str, *, seconds: float = 0.0, places: tuple[Place, ...] = ()) ->
     return Verdict(Status.PASS, summary, seconds=seconds, places=places)
 
 
-def warn(
-    summary: str,
-    *commands: str,
-    fix: str | None = None,
-    owner: Owner | None = None,
-    sources: tuple[str, ...] = (),
-    seconds: float = 0.0,
-    switches_off: tuple[Switch, ...] = (),
-    places: tuple[Place, ...] = (),
-) -> Verdict:
+class Remedy(TypedDict, total=False):
+    """What a warning or failure adds to its check; see `Verdict`."""
+
+    fix: str | None
+    owner: Owner | None
+    sources: tuple[str, ...]
+    seconds: float
+    switches_off: tuple[Switch, ...]
+    places: tuple[Place, ...]
+
+
+def warn(summary: str, *commands: str, **remedy: Unpack[Remedy]) -> Verdict:
     """It will run, and it will cost time, memory or trust."""
-    return Verdict(
-        Status.WARN, summary, commands, fix, owner, sources, seconds, switches_off, places
-    )
+    return Verdict(Status.WARN, summary, commands, **remedy)
 
 
-def fail(
-    summary: str,
-    *commands: str,
-    fix: str | None = None,
-    owner: Owner | None = None,
-    sources: tuple[str, ...] = (),
-    seconds: float = 0.0,
-    switches_off: tuple[Switch, ...] = (),
-    places: tuple[Place, ...] = (),
-) -> Verdict:
+def fail(summary: str, *commands: str, **remedy: Unpack[Remedy]) -> Verdict:
     """Do not spend GPU hours before this is fixed."""
-    return Verdict(
-        Status.FAIL, summary, commands, fix, owner, sources, seconds, switches_off, places
-    )
+    return Verdict(Status.FAIL, summary, commands, **remedy)
 
 
 def skip(reason: str) -> Verdict:

@@ -24,7 +24,7 @@ CALLS = {
 """The statement that turns a switch off; cuDNN's exists from torch 2.4 on."""
 VARIABLES = {
     Switch.CUDNN_SDP: "TORCH_CUDNN_SDPA_DEPRIORITIZED=1",
-    Switch.NCCL_P2P: "NCCL_P2P_DISABLE=1",
+    Switch.NCCL_P2P: "NCCL_P2P_LEVEL=LOC",
 }
 """The environment variable that does it."""
 CUDNN_VARIABLE_SINCE = (2, 10)

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from doctor.judge.check import Status
 from doctor.judge.switches import CALLS, CUDNN_VARIABLE_SINCE, VARIABLES, Switch
-from doctor.prescribe.context import LADDERS, PrescriptionContext, Setting
+from doctor.prescribe.citations import CITED
+from doctor.prescribe.context import PrescriptionContext, Setting
+
+FUSED = "rules out a fused kernel as the cause"
 
 
 def cudnn(context: PrescriptionContext) -> Setting | None:
@@ -12,18 +15,20 @@ def cudnn(context: PrescriptionContext) -> Setting | None:
         return None
     faulty = context.turns_off("NUM003", Switch.CUDNN_SDP)
     preferred = context.capability is None or context.capability[0] in (9, 10)
-    if not faulty and (context.mode == "fast" or not preferred):
+    if not faulty and context.mode != "diagnostic" and (context.mode == "fast" or not preferred):
         return None
     others = flash(context) or memory_efficient(context)
-    why = "NUM003 reports cuDNN attention here" if faulty else (
-        "some torch versions prefer cuDNN attention on this GPU, and some of those have bugs"
-    )  # fmt: skip
+    why = "some torch versions prefer cuDNN attention on this GPU, and some of those have bugs"
+    if context.mode == "diagnostic":
+        why = FUSED
+    if faulty:
+        why = "NUM003 reports cuDNN attention here"
     return Setting(
         name="cuDNN attention",
         value="off" + "; flash and memory-efficient attention stay on" * (not others),
         why=why,
         code="NUM003",
-        sources=("bts-fix3", "pytorch-196678", "pytorch-139298"),
+        sources=CITED["cuDNN attention"],
         python=(CALLS[Switch.CUDNN_SDP],),
         env=(VARIABLES[Switch.CUDNN_SDP],) if context.torch_since(*CUDNN_VARIABLE_SINCE) else (),
     )
@@ -36,22 +41,25 @@ def flash(context: PrescriptionContext) -> Setting | None:
     return Setting(
         name="flash attention",
         value="off",
-        why="rules out a fused kernel as the cause" if diagnostic else "NUM003 reports it here",
+        why=FUSED if diagnostic else "NUM003 reports it here",
         code="NUM003",
-        sources=(LADDERS["diagnostic"],),
+        sources=CITED["flash attention"],
         python=(CALLS[Switch.FLASH_SDP],),
     )
 
 
 def memory_efficient(context: PrescriptionContext) -> Setting | None:
-    if not context.turns_off("NUM003", Switch.MEM_EFFICIENT_SDP):
+    diagnostic = context.mode == "diagnostic" and context.on_cuda
+    faulty = context.turns_off("NUM003", Switch.MEM_EFFICIENT_SDP)
+    if not diagnostic and not faulty:
         return None
+    sources = context.findings["NUM003"].verdict.sources if faulty else ()
     return Setting(
         name="memory-efficient attention",
         value="off",
-        why="NUM003 reports it here",
+        why="NUM003 reports it here" if faulty else f"{FUSED}: it is one, too",
         code="NUM003",
-        sources=context.findings["NUM003"].verdict.sources,
+        sources=sources or CITED["memory-efficient attention"],
         python=(CALLS[Switch.MEM_EFFICIENT_SDP],),
     )
 
@@ -63,7 +71,7 @@ def implementation(context: PrescriptionContext) -> Setting | None:
         value=value,
         why=why,
         code="NUM003",
-        sources=(LADDERS[context.mode], "bts-fix1"),
+        sources=CITED[f"attn_implementation {value}"],
         load={"attn_implementation": f'"{value}"'},
     )
 
@@ -80,4 +88,4 @@ def _attention(context: PrescriptionContext) -> tuple[str, str]:
     flash = any(each.name == "flash_attention_2" and each.ended.ok for each in tried)
     if context.mode == "fast" and flash:
         return "flash_attention_2", "forward and backward ran here"
-    return "sdpa", "NUM003 verified the kernels here; use eager where they were not verified"
+    return "sdpa", "NUM003 verified the kernels here, so this departs from the document's eager"

@@ -15,11 +15,6 @@ from doctor.judge.check import Finding, Status
 from doctor.judge.switches import Switch
 
 Mode = Literal["stable", "fast", "diagnostic"]
-LADDERS: dict[Mode, str] = {
-    "stable": "bts-stable",
-    "fast": "bts-fast",
-    "diagnostic": "bts-diagnostic",
-}
 AUTOCAST_SINCE = {("mps", "bf16"): (2, 6), ("mps", "fp16"): (2, 8), ("cpu", "fp16"): (2, 3)}
 """The first torch whose autocast supports that dtype on that device (fp16 with a GradScaler).
 
@@ -49,6 +44,8 @@ class Setting:
     """Arguments of from_pretrained, as Python source."""
     trainer: Mapping[str, Any] = field(default_factory=dict)
     """Arguments of transformers.TrainingArguments."""
+    beside_trainer: bool = False
+    """The arguments do not do all of it: the trainer form has the statements, too."""
     accelerate: Mapping[str, Any] = field(default_factory=dict)
     """Keys of an accelerate configuration."""
 

@@ -18,6 +18,7 @@ from doctor.job.job import Chosen
 from doctor.judge.check import Finding
 from doctor.judge.switches import MATMUL_PRECISION, NO_TF32, VARIABLES, Switch
 from doctor.prescribe.attention import cudnn, flash, implementation, memory_efficient
+from doctor.prescribe.citations import CITED
 from doctor.prescribe.context import AUTOCAST_SINCE, DEVICES, Mode, PrescriptionContext, Setting
 
 
@@ -34,6 +35,8 @@ def prescribe(
 
 def _precision(context: PrescriptionContext) -> Setting | None:
     chosen = context.facts.chosen
+    if context.mode == "diagnostic":
+        return _diagnostic_precision(context)
     if isinstance(chosen, Unknown):
         return Setting(name="precision", value="unknown", why=chosen.reason, code="NUM001")
     device = DEVICES[context.facts.target.kind]
@@ -45,15 +48,31 @@ def _precision(context: PrescriptionContext) -> Setting | None:
         value=value,
         why=chosen.why,
         code="NUM001",
-        sources={
-            "bf16": ("ps-P1", "ps-P4", "ps-P6"),
-            "fp16": ("ps-P1", "ps-P4", "ps-P5", "ps-P7"),
-            "fp32": ("ps-P1",),
-        }[chosen.precision],
+        sources=CITED[f"precision {chosen.precision}"],
         python=python,
         trainer={**flags, **cpu},
         accelerate={"mixed_precision": mixed, **cpu},
     )
+
+
+def _diagnostic_precision(context: PrescriptionContext) -> Setting:
+    """fp32, whatever the job asks for: what is finite there and not in it is the precision's."""
+    chosen = context.facts.chosen
+    then = "" if isinstance(chosen, Unknown) else f"; then {chosen.precision} again"
+    cpu = {"use_cpu": True} if context.facts.target.kind == "cpu" else {}
+    return Setting(
+        name="precision",
+        value="fp32, no autocast, no GradScaler",
+        why=f"rules out half precision as the cause{then}",
+        code="NUM001",
+        sources=CITED["precision diagnostic"],
+        python=NO_AUTOCAST,
+        trainer={"bf16": False, "fp16": False, **cpu},
+        accelerate={"mixed_precision": "no", **cpu},
+    )
+
+
+NO_AUTOCAST = ("import contextlib", "autocast = contextlib.nullcontext()", "scaler = None")
 
 
 def _autocast(
@@ -66,7 +85,7 @@ def _autocast(
         value = "pure bf16, no autocast" if context.facts.job.pure_bf16 else "fp32, no autocast"
         value += f" ({chosen.precision} on {device} needs torch {dotted(since)})" * too_old
         return (
-            ("import contextlib", "autocast = contextlib.nullcontext()", "scaler = None"),
+            NO_AUTOCAST,
             f"{value}, no GradScaler",
             {},
         )
@@ -86,13 +105,13 @@ def _autocast(
 
 
 def _weights(context: PrescriptionContext) -> Setting | None:
-    if context.facts.job.pure_bf16:
+    if context.facts.job.pure_bf16 and context.mode != "diagnostic":
         return Setting(
             name="weights",
             value="bf16, from --recipe pure-bf16; the optimizer must compensate for rounding",
-            why="near 1.0, bf16 loses updates up to 0.0039 to rounding: AdamW leaves norms frozen",
+            why="bf16 loses small updates to rounding, at 1.0 up to 0.0039: norms stay frozen",
             code="SMK004",
-            sources=("fnr-fix", "optimi"),
+            sources=CITED["weights pure-bf16"],
             load={"dtype": "torch.bfloat16"},
         )
     return Setting(
@@ -100,7 +119,7 @@ def _weights(context: PrescriptionContext) -> Setting | None:
         value="fp32, including the optimizer's state",
         why="bf16 loses small updates to rounding; transformers 5 loads the checkpoint's dtype",
         code="SMK004",
-        sources=("bts-fix2", "fnr-fix"),
+        sources=CITED["weights"],
         load={"dtype": "torch.float32"},
     )
 
@@ -117,7 +136,7 @@ def _tf32(context: PrescriptionContext) -> Setting | None:
             value="off",
             why="full fp32 products rule out TF32 as the cause",
             code="NUM002",
-            sources=("ps-P2",),
+            sources=CITED["TF32 diagnostic"],
             python=(NO_TF32,),
             trainer={"tf32": False},
         )
@@ -128,7 +147,7 @@ def _tf32(context: PrescriptionContext) -> Setting | None:
         why="the remaining fp32 matmuls run on tensor cores; this call works in every torch, with "
         "torch.compile and in Lightning",
         code="NUM002",
-        sources=("ps-P2", "pytorch-166387", "lightning-tf32"),
+        sources=CITED["TF32"],
         python=(MATMUL_PRECISION,),
         trainer={} if mixed else {"tf32": True},
     )
@@ -141,7 +160,7 @@ def _compile(context: PrescriptionContext) -> Setting | None:
             value="yes",
             why="the compiled step agreed with the eager step here",
             code="SMK010",
-            sources=("bts-fix6",),
+            sources=CITED["torch.compile"],
             prepare=("model = torch.compile(model)",),
             trainer={"torch_compile": True},
             accelerate={"dynamo_config": {"dynamo_backend": "INDUCTOR"}},
@@ -156,7 +175,7 @@ def _compile(context: PrescriptionContext) -> Setting | None:
         value="no",
         why=why,
         code="SMK010",
-        sources=("bts-fix6",),
+        sources=CITED["torch.compile"],
         trainer={"torch_compile": False},
         accelerate={"dynamo_config": {"dynamo_backend": "NO"}},
     )
@@ -172,7 +191,7 @@ def _checkpointing(context: PrescriptionContext) -> Setting | None:
         value="on, non-reentrant",
         why="the non-reentrant variant works before and after LoRA in every version",
         code="SMK009" if requested else "MEM001",
-        sources=("cbl-fix",),
+        sources=CITED["gradient checkpointing"],
         prepare=(f'{call}(gradient_checkpointing_kwargs={{"use_reentrant": False}})',),
         trainer={
             "gradient_checkpointing": True,
@@ -181,23 +200,70 @@ def _checkpointing(context: PrescriptionContext) -> Setting | None:
     )
 
 
+CLIP = 1.0
+"""The upper end of what P13 calls typical for transformers."""
+
+WARM_UP = 100
+"""Steps: our own number; P12 asks for 1 to 10 % of the run's, which is not known here."""
+
+
+def _clipping(context: PrescriptionContext) -> Setting | None:
+    chosen = context.facts.chosen
+    scaled = not isinstance(chosen, Unknown) and chosen.precision == "fp16"
+    scaled = scaled and context.mode != "diagnostic"
+    return Setting(
+        name="gradient clipping",
+        value=f"norm {CLIP:g}, in every step" + ", after scaler.unscale_(optimizer)" * scaled,
+        why="one bad batch cannot throw the weights off; log the norm that it returns",
+        code="SMK006",
+        sources=CITED["gradient clipping" + " fp16" * scaled],
+        trainer={"max_grad_norm": CLIP},
+    )
+
+
+def _warm_up(context: PrescriptionContext) -> Setting | None:
+    return Setting(
+        name="warm-up",
+        value=f"{WARM_UP} steps; 1 to 10 % of the run's are usual",
+        why="early updates are too large before the optimizer's second moments have settled",
+        code="SMK006",
+        sources=CITED["warm-up"],
+        trainer={"warmup_steps": WARM_UP},
+    )
+
+
+SEEDED = (
+    "import random",
+    "import numpy",
+    "random.seed(0)",
+    "numpy.random.seed(0)",
+    "torch.manual_seed(0)",
+    "torch.use_deterministic_algorithms(True)",
+    "torch.backends.cudnn.benchmark = False",
+    "generator = torch.Generator().manual_seed(0)",
+    "def seed_worker(worker):",
+    "    random.seed(torch.initial_seed())",
+    "    numpy.random.seed(torch.initial_seed() % 2**32)",
+    "# DataLoader(..., generator=generator, worker_init_fn=seed_worker)",
+)
+"""Every generator: a loader's workers have numpy's and random's state of their own."""
+
+
 def _deterministic(context: PrescriptionContext) -> Setting | None:
     if not context.deterministic:
         return None
     return Setting(
         name="determinism",
-        value="seeded, deterministic algorithms",
-        why="requested; slower, and it disables cuDNN attention",
+        value="every generator seeded, deterministic algorithms",
+        why="requested; slower, it disables cuDNN attention, and operations without such a form "
+        "raise",
         code="NUM004",
-        sources=("ps-P19",),
-        python=(
-            "torch.manual_seed(0)",
-            "torch.use_deterministic_algorithms(True)",
-            "torch.backends.cudnn.benchmark = False",
-        ),
+        sources=CITED["determinism"],
+        python=SEEDED,
         env=("CUBLAS_WORKSPACE_CONFIG=:4096:8",)
         * (context.on_cuda and not context.torch_since(2, 10)),
-        trainer={"full_determinism": True},
+        trainer={"seed": 0, "data_seed": 0},
+        beside_trainer=True,
     )
 
 
@@ -212,7 +278,7 @@ def _peer_to_peer(context: PrescriptionContext) -> Setting | None:
         value="off in NCCL",
         why=f"{code} reports it here",
         code=code,
-        sources=finding.sources,
+        sources=(*finding.sources, *CITED["peer-to-peer"]),
         env=(VARIABLES[Switch.NCCL_P2P],),
     )
 
@@ -225,7 +291,7 @@ def _sharing(context: PrescriptionContext) -> Setting | None:
         value="share tensors through files instead of shared memory",
         why="shared memory is small here",
         code="MEM003",
-        sources=("pytorch-5040",),
+        sources=CITED["data loader"],
         python=(
             "import torch.multiprocessing",
             'torch.multiprocessing.set_sharing_strategy("file_system")',
@@ -243,6 +309,8 @@ RULES = (
     implementation,
     _compile,
     _checkpointing,
+    _clipping,
+    _warm_up,
     _deterministic,
     _peer_to_peer,
     _sharing,

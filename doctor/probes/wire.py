@@ -17,6 +17,12 @@ import threading
 import time
 from typing import Any, Dict, Iterator, List, Union
 
+INCOMPLETE = (":", ",", "(", "[", "{")
+"""How a line of a message ends that goes on in the next one: torch.compile's quote calls whose
+arguments take several lines, and give the reason after them."""
+MOST_LINES = 12
+HEAD, TAIL = 200, 400
+"""Characters at the start and the end of a message of several lines."""
 _REPORT = int(sys.argv[1])
 _REMOVED = {os.path.realpath(os.path.dirname(__file__))}
 if {"", "."} & set(os.environ.get("PYTHONPATH", "absent").split(os.pathsep)):
@@ -51,9 +57,15 @@ def number(value: float) -> Union[float, str]:
 
 
 def describe(error: BaseException) -> str:
-    """ "ValueError: first line of the message"."""
-    lines: List[str] = str(error).strip().splitlines() or [""]
-    return "%s: %s" % (type(error).__name__, lines[0])
+    """ "ValueError: first line of the message", and the next lines if that one is not complete."""
+    lines: List[str] = [line.strip() for line in str(error).strip().splitlines()] or [""]
+    count = 1
+    while count < min(len(lines), MOST_LINES) and lines[count - 1].endswith(INCOMPLETE):
+        count += 1
+    text = " ".join(lines[:count])
+    if count > 1 and len(text) > HEAD + TAIL:
+        text = "%s ... %s" % (text[:HEAD], text[-TAIL:])
+    return "%s: %s" % (type(error).__name__, text)
 
 
 def sibling(name: str) -> Any:

@@ -134,6 +134,15 @@ def deliver(report: Report, options: OutputOptions) -> int:
     return nagios.exit_code(report) if options.format == "nagios" else report.exit_code
 
 
+def deliver_on_stderr(report: Report, options: OutputOptions) -> None:
+    """Write the files and print on stderr: stdout belongs to another program. Raises UserError."""
+    final = finished(report, options)
+    errors = _write_files(report, final, options)
+    terminal.write(render_plain(final, options.detail), sys.stderr)
+    if errors:
+        raise UserError("; ".join(map(str, errors)))
+
+
 def deliver_in_prolog(report: Report, options: OutputOptions) -> int:
     """Print one line and write the files; return the exit code, which no write error changes."""
     final = finished(report, options)

@@ -6,7 +6,7 @@ import textwrap
 from collections.abc import Iterable, Iterator
 
 from doctor.judge.check import EVERYWHERE, OWNERS, Check
-from doctor.judge.sources import SOURCES, Source, cite
+from doctor.judge.sources import SOURCES, cite
 from doctor.report.phrases import conditions, limitations
 
 WIDTH = 88
@@ -20,37 +20,39 @@ def explain(checks: Iterable[Check]) -> str:
 def _explain(check: Check) -> Iterator[str]:
     yield f"{check.code} {check.slug}: {check.title}"
     yield ""
-    yield from _wrapped(check.why, "")
+    yield from wrapped(check.why, "")
     for heading, bullets in conditions(check):
         yield ""
         yield f"{heading} when:"
         for bullet in bullets:
-            yield from _wrapped(bullet, "  - ")
+            yield from wrapped(bullet, "  - ")
     yield ""
-    yield from _wrapped(check.fix, "Fix: ", indent=2)
+    yield from wrapped(check.fix, "Fix: ", indent=2)
     for command in check.commands:
         yield f"  $ {command}"
     yield ""
     yield f"Fix owner: {OWNERS[check.owner]}"
     if check.limits:
-        yield from _wrapped(limitations(check.limits), "Limitations: ", indent=2)
+        yield from wrapped(limitations(check.limits), "Limitations: ", indent=2)
     if check.targets != EVERYWHERE:
         yield f"Applies to: {', '.join(check.targets)}"
     if check.after:
         yield f"Depends on: {', '.join(check.after)}"
     yield "Sources:"
     for id in check.sources:
-        yield from _source(SOURCES[id])
+        yield from cited(id)
 
 
-def _source(source: Source) -> Iterator[str]:
+def cited(id: str) -> Iterator[str]:
+    """A source, with its correction where it is wrong."""
+    source = SOURCES[id]
     details = f" ({source.title})" if source.document else f", checked {source.checked}"
     yield f"  - {cite(source)}{details}"
     if source.correction:
-        yield from _wrapped(f"correction: {source.correction}", "    ")
+        yield from wrapped(f"correction: {source.correction}", "    ")
 
 
-def _wrapped(text: str, prefix: str, indent: int | None = None) -> Iterator[str]:
+def wrapped(text: str, prefix: str, indent: int | None = None) -> Iterator[str]:
     """Lines of at most `WIDTH` columns; later ones are indented, by the prefix's width if None."""
     margin = " " * (len(prefix) if indent is None else indent)
     for number, paragraph in enumerate(text.splitlines()):

@@ -8,7 +8,9 @@ from typing import Literal
 
 from doctor import __version__
 from doctor._util.records import Unknown
-from doctor._util.units import gib, shown
+from doctor._util.units import gb, gib, shown
+from doctor.facts.guard import Guarded
+from doctor.facts.log import Log
 from doctor.facts.machine import Driver, Host, Torch
 from doctor.facts.views import JobGpus
 from doctor.judge.check import Finding, Status
@@ -37,6 +39,11 @@ PLACES = 5
 
 def report_lines(report: Report, detail: Detail = "normal") -> Iterator[Line]:
     """The whole report; quiet omits what passed, verbose adds the sources of every check."""
+    if report.facts.log is not None:
+        from doctor.report.triage import triage_lines
+
+        yield from triage_lines(report, detail)
+        return
     if detail != "quiet":
         yield from _header(report)
         yield from _stages(report) if detail == "verbose" else ()
@@ -74,12 +81,19 @@ def header_parts(report: Report) -> Iterator[tuple[str, str]]:
     """When and what was examined: the machine, the interpreter, the job."""
     facts = report.facts
     origin = origin_of(facts)
+    if isinstance(facts.log, Log):
+        yield from _log_parts(facts.log, report)
+        return
     if origin.started:
         host = f" on {shown(origin.host)}" if origin.host else ""
         time = origin.started.replace("T", " ").replace("Z", " UTC")
         yield "examined", f"{shown(time)}{host}, in {facts.seconds:.1f} s"
     if origin.command:
         yield "command", shown(origin.command, 1000)
+    if facts.guard is not None:
+        yield "training", training(facts.guard)
+        yield from (("note", shown(note, 500)) for note in report.notes)
+        return
     yield "machine", " · ".join(_machine(report))
     torch = f"torch {facts.torch.version}" if isinstance(facts.torch, Torch) else "no torch"
     if not isinstance(facts.interpreter, Unknown):
@@ -88,6 +102,33 @@ def header_parts(report: Report) -> Iterator[tuple[str, str]]:
         parts = [path, f"Python {version}" if version else "", torch]
         yield "python", " · ".join(filter(None, parts))
     yield "job", " · ".join(_job(report))
+    if report.config:
+        yield "job file", shown(report.config, 500)
+    for note in report.notes:
+        yield "note", shown(note, 500)
+
+
+def training(guard: Guarded | Unknown) -> str:
+    """ "2 ranks · 300 steps · AdamW · torch 2.13.0"."""
+    if isinstance(guard, Unknown):
+        return "no step was observed"
+    process = guard.processes[0]
+    ranks = f"{len(guard.processes)} ranks" if len(guard.processes) > 1 else "1 process"
+    parts = [ranks, f"{guard.steps:,} steps", *process.counts.optimizers, f"torch {process.torch}"]
+    return shown(" · ".join(parts), 300)
+
+
+def _log_parts(log: Log, report: Report) -> Iterator[tuple[str, str]]:
+    """What was read, and which versions and steps it names."""
+    files = f"{len(log.files):,} files" if len(log.files) > 1 else shown(log.files[0].path, 300)
+    yield "log", " · ".join([files, f"{log.lines:,} lines", gb(log.bytes)])
+    for file in [file for file in log.files if file.problem][:PLACES]:
+        yield "not read", f"{shown(file.path, 300)}: {shown(file.problem, 200)}"
+    if log.versions:
+        names = [f"{shown(name)} {shown(version)}" for name, version in log.versions.items()]
+        yield "versions", " · ".join(names)
+    if log.last_step is not None:
+        yield "progress", f"last step {log.last_step:,}"
     if report.config:
         yield "job file", shown(report.config, 500)
     for note in report.notes:

@@ -13,11 +13,11 @@ from doctor import __version__
 from doctor._util.units import visible
 from doctor.judge.sources import SOURCES, cite, short_section
 from doctor.prescribe.context import Mode, Setting
-from doctor.prescribe.rules import subject
+from doctor.prescribe.rules import CLIP, WARM_UP, subject
 from doctor.report.phrases import one_line
 from doctor.report.report import Outcome, Report
 
-Form = Literal["text", "python", "env", "trainer", "accelerate"]
+Form = Literal["text", "python", "loop", "env", "trainer", "accelerate"]
 
 
 def render(report: Report, settings: Iterable[Setting], mode: Mode, form: Form) -> str:
@@ -110,8 +110,9 @@ def _env(settings: tuple[Setting, ...]) -> Iterator[str]:
 def _trainer(settings: tuple[Setting, ...]) -> Iterator[str]:
     yield "import torch"
     yield "from transformers import TrainingArguments"
-    without_argument = tuple(each for each in settings if each.python and not each.trainer)
-    yield from _statements(without_argument)
+    yield from _statements(
+        tuple(each for each in settings if each.beside_trainer or not each.trainer)
+    )
     yield from _loading(settings)
     yield "\narguments = TrainingArguments("
     yield '    output_dir="runs",'
@@ -141,8 +142,48 @@ def _yaml(keys: Mapping[str, Any], indent: str = "") -> Iterator[str]:
             yield f"{indent}{key}: '{value}'"
 
 
+def _loop(settings: tuple[Setting, ...]) -> Iterator[str]:
+    """The python form, and a loop that uses it."""
+    yield from _python(settings)
+    yield LOOP.rstrip()
+
+
+LOOP = '''
+
+def train(model, optimizer, scheduler, batches, loss_of):
+    """Return the number of steps that were skipped. `loss_of(model, batch)` computes the loss."""
+    skipped = 0
+    for step, batch in enumerate(batches):
+        optimizer.zero_grad(set_to_none=True)
+        with autocast:
+            loss = loss_of(model, batch)
+        if scaler is None:
+            loss.backward()
+        else:
+            scaler.scale(loss).backward()
+            scaler.unscale_(optimizer)  # once, and before clipping
+        norm = torch.nn.utils.clip_grad_norm_(model.parameters(), MAX_NORM)
+        print(f"step {step}: loss {loss.item():.4g}, gradient norm {norm.item():.4g}")
+        finite = bool(torch.isfinite(norm))
+        skipped += not finite
+        if scaler is not None:
+            scaler.step(optimizer)  # skips the step where a gradient is not finite
+            scaler.update()
+        elif finite:
+            optimizer.step()
+        scheduler.step()
+    return skipped
+
+
+def warm_up(optimizer, steps=WARM_UP_STEPS):
+    """A schedule that raises the learning rate to that of the optimizer; chain your own to it."""
+    return torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: min(1, (step + 1) / steps))
+'''.replace("MAX_NORM", f"{CLIP:g}").replace("WARM_UP_STEPS", f"{WARM_UP}")
+
+
 FORMS: dict[str, Callable[[tuple[Setting, ...]], Iterator[str]]] = {
     "python": _python,
+    "loop": _loop,
     "env": _env,
     "trainer": _trainer,
     "accelerate": _accelerate,

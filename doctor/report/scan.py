@@ -22,6 +22,7 @@ from doctor.report.lines import family_lines, footer_lines
 from doctor.report.origin import origin_of
 from doctor.report.report import Report
 from doctor.report.scan_result import Row, Scan
+from doctor.report.scan_runs import runs_table
 from doctor.report.terminal import encodable, show_lines
 
 if TYPE_CHECKING:
@@ -64,6 +65,7 @@ def _head(scan: Scan) -> Iterator[Line]:
     if checkpoint.contents.shares:
         yield Line()
         yield from _table(checkpoint.contents.shares)
+    yield from runs_table(checkpoint.siblings)
     if isinstance(checkpoint.movement, Movement):
         yield Line()
         yield from _changes(checkpoint.movement)

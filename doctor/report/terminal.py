@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Literal, TextIO
 
 from doctor._util.units import visible
@@ -20,17 +20,30 @@ Color = Literal["auto", "always", "never"]
 ASCII = str.maketrans({"—": "-", "–": "-", "×": "x", "·": "|", "’": "'", "…": "..."})
 
 
+def environment_color(environ: Mapping[str, str]) -> Color:
+    """What NO_COLOR, CLICOLOR_FORCE and CLICOLOR ask for, the first that is set.
+
+    The rules are those of <https://bixense.com/clicolors/>. rich reads FORCE_COLOR, which
+    CLICOLOR=0 does not override.
+    """
+    if environ.get("NO_COLOR"):
+        return "never"
+    if environ.get("CLICOLOR_FORCE", "0") not in ("", "0"):
+        return "always"
+    return "never" if environ.get("CLICOLOR") == "0" and not environ.get("FORCE_COLOR") else "auto"
+
+
 def stdout_console(color: Color) -> Console:
-    """A console on stdout. With `color` auto, NO_COLOR and the kind of stream decide.
+    """A console on stdout. With `color` auto, the environment and the kind of stream decide.
 
     Without colour it writes no escape sequences at all, neither for bold nor for dim.
     """
     from rich.console import Console
 
-    plain = color == "never" or (color == "auto" and bool(os.environ.get("NO_COLOR")))
+    color = environment_color(os.environ) if color == "auto" else color
     return Console(
         force_terminal=True if color == "always" else None,
-        color_system=None if plain else "auto",
+        color_system=None if color == "never" else "auto",
         no_color=False if color == "always" else None,
         markup=False,
         emoji=False,

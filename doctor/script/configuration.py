@@ -14,6 +14,10 @@ from typing import Any
 from doctor.facts.script import Scalar, Script, Setting, Span
 
 LIMIT = 1 << 20
+HINTS = (
+    *(b"train", b"zero_optimization", b"fp16", b"distributed_type", b"base_model"),
+    *(b"finetuning_type",),
+)
 YAML_LINE = re.compile(
     r"""^(?P<indent>[ ]*)(?P<item>-[ ]+)?(?P<key>[\w.\-/"']+)[ ]*:(?:[ ]+(?P<value>.*))?$"""
 )
@@ -68,17 +72,7 @@ def read_configuration(path: str, data: bytes) -> Script | None:
 
 
 def _hint(data: bytes) -> bool:
-    return any(
-        word in data
-        for word in (
-            b"train",
-            b"zero_optimization",
-            b"fp16",
-            b"distributed_type",
-            b"base_model",
-            b"finetuning_type",
-        )
-    )
+    return any(word in data for word in HINTS)
 
 
 def _kind(keys: set[str]) -> Any:

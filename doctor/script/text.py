@@ -108,8 +108,7 @@ def _encoding(data: bytes, bom: bool) -> str:
         return "utf-8-sig" if bom else "utf-8"
     import tokenize  # takes longer than reading most files
 
-    encoding, _ = tokenize.detect_encoding(io.BytesIO(data).readline)
-    return encoding
+    return str(tokenize.detect_encoding(io.BytesIO(data).readline)[0])
 
 
 def parse(source: Source) -> ast.Module:

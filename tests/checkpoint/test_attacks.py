@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import pickle
 import random
+import statistics
 import struct
 import subprocess
 import sys
@@ -22,25 +23,30 @@ from doctor.checkpoint.tensors import Shard
 
 torch = pytest.importorskip("torch")
 
-SECONDS = 2.0
+TIMES = 2_000
+"""A damaged file takes at most so many times the CPU time of a sound one."""
+
+CALLS = 40
+"""Calls of functions for each byte of a pickle, and as many for a thousand bytes of every file."""
+
 MEGABYTES = 200
 
 CHILD = """
-import json, resource, sys, time
+import cProfile, json, resource, sys
 from pathlib import Path
 from doctor.checkpoint.io.files import LocalDirectory
 from doctor.checkpoint.formats.torch_files import read_torch
 resource.setrlimit(resource.RLIMIT_AS, (1 << 30, 1 << 30))
 place = Path(sys.argv[1])
 with LocalDirectory(place.parent).open(place.name) as source:
-    began = time.process_time()
-    shard = read_torch(source, place.name)
-    seconds = time.process_time() - began
+    counter = cProfile.Profile()
+    shard = counter.runcall(read_torch, source, place.name)
+    calls = sum(entry.callcount for entry in counter.getstats())
 # ru_maxrss would count what the parent had when it forked.
 status = Path("/proc/self/status").read_text()
 most = int(status.partition("VmHWM:")[2].split()[0]) / 1024
 print(json.dumps({
-    "seconds": seconds, "megabytes": most, "tensors": len(shard.tensors),
+    "calls": calls, "megabytes": most, "tensors": len(shard.tensors),
     "problems": [[p.kind, p.text] for p in shard.problems],
     "imports": shard.imports, "refused": shard.refused, "readable": shard.readable,
 }))
@@ -247,7 +253,7 @@ def test_the_canary_sings(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_heavy(tmp_path: Path, name: str) -> None:
     answer = child(stored(tmp_path / "m.pt", HEAVY[name], DATA))
-    assert answer["seconds"] < SECONDS, answer["seconds"]
+    assert answer["calls"] < CALLS * (len(HEAVY[name]) + 1_000), answer["calls"]
     assert answer["megabytes"] < MEGABYTES, answer["megabytes"]
 
 
@@ -257,12 +263,12 @@ def test_a_file_of_many_gigabytes_that_are_not_there(tmp_path: Path) -> None:
         file.write(legacy(b"N."))
         file.truncate(1 << 40)
     answer = child(path)
-    assert (answer["seconds"] < SECONDS, answer["megabytes"] < MEGABYTES) == (True, True)
+    assert (answer["calls"] < CALLS * 1_000, answer["megabytes"] < MEGABYTES) == (True, True)
     with path.open("wb") as file:
         file.write(b"\x80\x02")
         file.truncate(1 << 40)
     answer = child(path)
-    assert (answer["seconds"] < SECONDS, answer["megabytes"] < MEGABYTES) == (True, True)
+    assert (answer["calls"] < CALLS * 1_000, answer["megabytes"] < MEGABYTES) == (True, True)
     assert not answer["readable"]
 
 
@@ -407,15 +413,16 @@ def test_cut_anywhere(tmp_path: Path, kind: str) -> None:
 def test_bytes_that_flip(tmp_path: Path, kind: str) -> None:
     data = real(tmp_path / "m.pt", kind)
     chance = random.Random(kind)
-    began = time.process_time()
+    costs: list[float] = []
     for _ in range(2_500):
         changed = bytearray(data)
         for _ in range(chance.choice((1, 1, 1, 2, 8))):
             changed[chance.randrange(len(data))] = chance.randrange(256)
-        one = time.process_time()
-        sound(data, read_torch(Held(bytes(changed)), "m.pt"))
-        assert time.process_time() - one < SECONDS
-    assert time.process_time() - began < 60
+        began = time.process_time()
+        shard = read_torch(Held(bytes(changed)), "m.pt")
+        costs.append(time.process_time() - began)
+        sound(data, shard)
+    assert max(costs) < TIMES * statistics.median(costs)
 
 
 class Changing(Held):

@@ -137,3 +137,56 @@ def test_flat_groups_of_another_save_are_told() -> None:
         rank_slices([{"a": (19,)}], [[flat]])
     with pytest.raises(CheckpointError, match="groups"):
         group_slices([{"a": (20,)}, {"b": (1,)}], [[flat]])
+
+
+def test_stage_zero_keeps_the_optimizer_in_the_file_of_the_module(tmp_path: Path) -> None:
+    """The unfused optimizer of fp16 and bf16: entries and fp32 copies by number."""
+    made = torch.nn.Sequential(OrderedDict(l=torch.nn.Linear(8, 8), norm=torch.nn.LayerNorm(8)))
+    adam = torch.optim.AdamW(made.parameters(), lr=1e-4)
+    for _ in range(12):
+        made(torch.randn(4, 8)).square().mean().backward()
+        adam.step()
+        adam.zero_grad()
+    groups = [[one.detach().clone() for one in made.parameters()]]
+    groups[0][2] += 0.01
+    module = {name: one.detach().bfloat16() for name, one in made.state_dict().items()}
+    module["norm.weight"] = torch.ones(8, dtype=torch.bfloat16)
+    wrapper = {"optimizer_state_dict": adam.state_dict(), "fp32_groups": groups, "clip_grad": 0.0}
+    engine = {"module": module, "optimizer": wrapper, "param_shapes": None, "global_steps": 12}
+    (tmp_path / "global_step12").mkdir()
+    torch.save(engine, tmp_path / "global_step12" / "mp_rank_00_model_states.pt")
+    (tmp_path / "latest").write_text("global_step12")
+    found, ear = heard(tmp_path)
+    assert set(ear.tensors) == set(module)
+    known = found.training.optimizer
+    assert isinstance(known, Optimizer)
+    assert (known.kind, known.entries, known.masters, known.lr) == ("Adam", 4, {"F32": 4}, (1e-4,))
+    assert known.norms is not None
+    assert (known.norms.matched_by, known.norms.masters_changed) == ("order", 1)
+
+
+def test_the_universal_form(tmp_path: Path) -> None:
+    """A directory for each parameter: fp32 copies, moments and steps by the parameters' names."""
+    whole = masters()
+    under = tmp_path / "global_step6_universal"
+    for name, one in whole.items():
+        (under / "zero" / name).mkdir(parents=True)
+        for slot, value in (("fp32", one), ("exp_avg", one * 2), ("exp_avg_sq", one * one)):
+            torch.save({"param": value, "cat_dim": 0}, under / "zero" / name / f"{slot}.pt")
+        torch.save(torch.tensor(6.0), under / "zero" / name / "step.pt")
+    options = {"lr": 1e-4, "weight_decay": 0.01, "params": [0]}
+    torch.save({"param_groups": [options]}, under / "zero" / "optimizer_state.pt")
+    module = {name: one.bfloat16() for name, one in whole.items()}
+    torch.save({"module": module, "global_steps": 6}, under / "mp_rank_00_model_states.pt")
+    (tmp_path / "latest_universal").write_text("global_step6_universal")
+    for path in (under, tmp_path):
+        found, _ = heard(path)
+        assert found.problems == ()
+        known = found.training.optimizer
+        assert isinstance(known, Optimizer)
+        assert (known.kind, known.entries, known.masters) == ("Adam", 4, {"F32": 4})
+        assert (known.step_max, known.lr, known.missing) == (6.0, (1e-4,), 0)
+    read = state(under)
+    same(under, {master.name: master for master in read.masters}, whole)
+    (under / "zero" / "a.bias" / "exp_avg.pt").write_bytes(b"PK\x03\x04 cut")
+    assert any("exp_avg.pt" in problem.file for problem in heard(under)[0].problems)

@@ -14,13 +14,14 @@ import pickletools
 import random
 import re
 import shutil
+import statistics
 import subprocess
 import sys
 import threading
 import time
 import warnings
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -32,9 +33,10 @@ from saved_layouts import gguf, model_of_gguf, saved, states_of, zero_two
 from doctor._util.records import Unknown
 from doctor.checkpoint.io.files import Directory
 from doctor.checkpoint.io.stages import no_stage
+from doctor.checkpoint.reader import LayoutContents
 from doctor.checkpoint.records import Checkpoint
 from doctor.checkpoint.scan import scan
-from doctor.checkpoint.tensors import Part, Shard
+from doctor.checkpoint.tensors import Part
 from doctor.cli.scan import facts_of, without_a_device
 from doctor.judge import catalog
 from doctor.judge.engine import BROKEN, examine
@@ -47,7 +49,8 @@ pytestmark = pytest.mark.slow
 torch = pytest.importorskip("torch")
 
 FLIPS = 10_000
-SECONDS = 2.0
+TIMES = 2_000
+"""A scan of a damaged directory takes at most so many times the CPU time of a typical one."""
 JUDGED = 50
 """One in so many results is judged and printed as well."""
 
@@ -239,11 +242,11 @@ class Bounds:
     def __init__(self) -> None:
         self.parts: list[tuple[Path, Part]] = []
 
-    def __call__(self, folder: Directory, shards: Sequence[Shard]) -> None:
+    def __call__(self, folder: Directory, contents: LayoutContents) -> None:
         root = Path(folder.address)
         self.parts = [
             (root, part)
-            for shard in shards
+            for shard in contents.shards
             for tensor in shard.tensors
             if not tensor.dtype.startswith("ggml")  # of a size that is not known, as a note tells
             for part in tensor.parts or (Part(tensor.file, tensor.begin, tensor.end),)
@@ -274,14 +277,14 @@ def test_bytes_and_numbers_that_are_wrong(tmp_path: Path, kind: str) -> None:
     damage = Damage(folder, random.Random(kind))
     assert sum(map(len, damage.fields.values())) >= 10
     seen: Counter[bool] = Counter()
+    costs: list[float] = []
     for number in range(FLIPS):
         path = damage.apply(number)
         bounds = Bounds()
-        began = time.perf_counter()
+        began = time.process_time()
         try:
             found = scan(str(folder), no_stage, bounds)
-            took = time.perf_counter() - began
-            assert took < SECONDS, (path.name, took)
+            costs.append(time.process_time() - began)
             assert isinstance(found, Checkpoint | Unknown)
             assert msgspec.json.encode(found)
             wrong = isinstance(found, Unknown) or bool(found.problems)
@@ -294,6 +297,7 @@ def test_bytes_and_numbers_that_are_wrong(tmp_path: Path, kind: str) -> None:
         seen[wrong] += 1
         damage.restore(path)
     assert min(seen[True], seen[False]) > FLIPS // 100, seen
+    assert max(costs) < TIMES * statistics.median(costs)
     assert timeless(scan(str(folder))) == timeless(sound)
 
 
@@ -304,7 +308,7 @@ def timeless(found: Checkpoint | Unknown) -> Checkpoint | Unknown:
 # --- files that change while they are read -----------------------------------------------------
 
 CHANGED = """
-import json, random, sys, threading, time
+import json, random, statistics, sys, threading, time
 from collections import Counter
 from pathlib import Path
 from doctor.checkpoint.scan import scan
@@ -334,19 +338,19 @@ def change():
 sys.setswitchinterval(1e-5)
 other = threading.Thread(target=change)
 other.start()
-seen, slowest = Counter(), 0.0
+seen, costs = Counter(), []
 until = time.monotonic() + 1
 try:
     while time.monotonic() < until:
-        began = time.perf_counter()
+        began = time.thread_time()
         found = scan(str(folder))
-        slowest = max(slowest, time.perf_counter() - began)
+        costs.append(time.thread_time() - began)
         wrong = isinstance(found, Unknown) or bool(found.problems)
         seen["wrong" if wrong else "fine"] += 1
 finally:
     stop.set()
     other.join()
-print(json.dumps({**seen, "slowest": slowest}))
+print(json.dumps({**seen, "times": max(costs) / statistics.median(costs)}))
 """
 
 
@@ -360,7 +364,7 @@ def test_files_that_another_thread_cuts_and_rewrites(tmp_path: Path, kind: str) 
     seen = json.loads(ended.stdout)
     assert seen["wrong"] > 5, seen
     assert seen["fine"] > 5, seen
-    assert seen["slowest"] < SECONDS, seen
+    assert seen["times"] < TIMES, seen
 
 
 @contextlib.contextmanager

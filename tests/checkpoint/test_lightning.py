@@ -7,7 +7,6 @@ import logging
 import pickletools
 import warnings
 import zipfile
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +14,10 @@ import pytest
 
 from doctor.checkpoint.io.files import Directory
 from doctor.checkpoint.io.stages import no_stage
+from doctor.checkpoint.reader import LayoutContents
 from doctor.checkpoint.records import Checkpoint, Optimizer
 from doctor.checkpoint.scan import scan
-from doctor.checkpoint.tensors import OptimizerState, Shard, Tensor, join_states
+from doctor.checkpoint.tensors import OptimizerState, Tensor, join_states
 
 torch = pytest.importorskip("torch")
 
@@ -27,9 +27,11 @@ STEPS = 3
 class Heard:
     """The tensors and the optimizer's state of one scan."""
 
-    def __call__(self, folder: Directory, shards: Sequence[Shard]) -> None:
-        self.tensors = {tensor.name: tensor for shard in shards for tensor in shard.tensors}
-        self.state = join_states(shard.optimizer for shard in shards)
+    def __call__(self, folder: Directory, contents: LayoutContents) -> None:
+        self.tensors = {
+            tensor.name: tensor for shard in contents.shards for tensor in shard.tensors
+        }
+        self.state = join_states(shard.optimizer for shard in contents.shards)
 
 
 def heard(path: Path) -> tuple[Checkpoint, dict[str, Tensor], OptimizerState]:

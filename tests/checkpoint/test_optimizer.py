@@ -83,6 +83,14 @@ KINDS: dict[str, tuple[Callable[[Any], Any], str, dict[str, int], bool]] = {
     ),
     "RMSprop": (lambda t: lambda p: t.optim.RMSprop(p), "RMSprop", {"F32": 6}, True),
     "Adagrad": (lambda t: lambda p: t.optim.Adagrad(p), "Adagrad", {"F32": 6}, True),
+    "Adadelta": (lambda t: lambda p: t.optim.Adadelta(p), "Adadelta", {"F32": 6}, True),
+    "Rprop": (lambda t: lambda p: t.optim.Rprop(p), "Rprop", {"F32": 6}, True),
+    "capturable": (
+        lambda t: lambda p: t.optim.AdamW(p, lr=t.tensor(3e-4)),
+        "Adam",
+        {"F32": 6},
+        True,
+    ),
     "Adamax": (lambda t: lambda p: t.optim.Adamax(p), "Adamax", {"F32": 6}, True),
     "Adafactor": (lambda t: lambda p: t.optim.Adafactor(p), "Adafactor", {"F32": 6}, True),
 }
@@ -103,6 +111,27 @@ def test_the_kind_and_the_moments(name: str, tmp_path: Path) -> None:
     assert (found.zero_moments, found.nonzero_moments, found.unread_moments) == (0, 6, 0)
     if name != "SGD":
         assert (found.step_min, found.step_max) == (3.0, 3.0)
+
+
+def test_a_rate_in_a_tensor_is_read(tmp_path: Path) -> None:
+    import torch
+
+    made = model()
+    adam = torch.optim.AdamW(made.parameters(), lr=torch.tensor(3e-4))
+    found = summary(saved(stepped(made, adam), tmp_path), tmp_path)
+    assert found.lr == (pytest.approx(3e-4),)
+
+
+@pytest.mark.parametrize(("dtype", "status"), [("float32", Status.PASS), ("bfloat16", Status.WARN)])
+def test_asgd_keeps_no_moments(dtype: str, status: Status, tmp_path: Path) -> None:
+    import torch
+
+    made = model(dtype)
+    found = summary(saved(stepped(made, torch.optim.ASGD(made.parameters())), tmp_path), tmp_path)
+    assert found.kind == "ASGD"
+    checkpoint = make_checkpoint(optimizer=found)
+    assert checks.MASTERS.judge(checkpoint=checkpoint).status is status
+    assert checks.STEPPED.judge(checkpoint=checkpoint).status is Status.SKIP
 
 
 def test_muon_beside_adam(tmp_path: Path) -> None:
@@ -336,8 +365,9 @@ def test_zero_of_both_signs(dtype: str) -> None:
     assert not all_zero(data(-2.0), names[dtype])
 
 
-def test_eight_bit_moments_are_judged_by_their_scales(tmp_path: Path) -> None:
-    """The layout of bitsandbytes: a code of zero is not the byte 0."""
+@pytest.mark.parametrize("nested", [False, True])
+def test_eight_bit_moments_are_judged_by_their_scales(tmp_path: Path, nested: bool) -> None:
+    """The layouts of bitsandbytes: a code of zero is not the byte 0."""
     import torch
 
     codes = torch.full((4096,), 127, dtype=torch.uint8)
@@ -355,8 +385,13 @@ def test_eight_bit_moments_are_judged_by_their_scales(tmp_path: Path) -> None:
         },
         "param_groups": [{"lr": 1e-3, "betas": (0.9, 0.999), "params": [0, 1]}],
     }
+    if nested:
+        entries: dict[int, Any] = state["state"]  # type: ignore[assignment]
+        for entry in entries.values():
+            slots = {name: entry.pop(name) for name in list(entry) if name != "step"}
+            entry["__bnb_optimizer_quant_state__"] = slots
     found = summary(saved(state, tmp_path), tmp_path)
-    assert found.kind == "8-bit (bitsandbytes)"
+    assert (found.kind, found.step_max) == ("8-bit (bitsandbytes)", 9.0)
     assert (found.zero_moments, found.nonzero_moments, found.moments_follow_weights) == (
         1,
         1,

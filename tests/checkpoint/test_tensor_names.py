@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from doctor.checkpoint.analysis.tensor_names import is_norm, part_of, role
+from doctor.checkpoint.analysis.tensor_names import is_norm, numbered_norms, part_of, role
 from doctor.checkpoint.layouts.trainer_state import read_history
 from doctor.checkpoint.records import History
 from doctor.checkpoint.tensors import Tensor
@@ -223,3 +223,21 @@ def test_the_part_of_a_model_by_the_name(line: str) -> None:
 def test_the_part_of_a_name_without_end_is_known_at_once() -> None:
     for name in ("a." * 500_000, "attn_" * 200_000, "\n" * 1000, ""):
         part_of(Tensor(name, "F32", (4,), 4, "f", 0, 16))
+
+
+def test_norms_with_numbers_for_names() -> None:
+    """In nn.Sequential: a vector with a bias of its shape, or with running statistics."""
+    import torch
+
+    def made(*modules: torch.nn.Module) -> list[Tensor]:
+        state = torch.nn.Sequential(*modules).state_dict()
+        return [
+            Tensor(name, "F32", tuple(value.shape), value.numel(), "m", 0, 4 * value.numel())
+            for name, value in state.items()
+        ]
+
+    nn = torch.nn
+    layers = made(nn.Conv2d(3, 8, 1), nn.BatchNorm2d(8), nn.PReLU(8), nn.Linear(8, 8))
+    assert numbered_norms(layers) == {"1.weight"}
+    assert numbered_norms(made(nn.Sequential(nn.LayerNorm(8), nn.Linear(8, 8)))) == {"0.0.weight"}
+    assert numbered_norms(made(nn.GroupNorm(2, 8), nn.Linear(8, 1))) == {"0.weight"}

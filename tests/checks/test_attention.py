@@ -12,12 +12,13 @@ from doctor._util.records import Ended, Unknown
 from doctor.checks.numerics import attention
 from doctor.checks.numerics.attention_bugs import BUGS, Bug
 from doctor.checks.numerics.attention_order import CUDNN, EFFICIENT, first_backend
+from doctor.checks.numerics.attention_others import with_others
 from doctor.facts.load import Attention, Implementation
 from doctor.facts.machine import Cuda, Host, Torch, TorchGpu
 from doctor.facts.training import Settings
 from doctor.facts.views import JobGpu, JobGpus
 from doctor.job.job import Chosen, Precision, Target, TargetKind
-from doctor.judge.check import Status, Verdict
+from doctor.judge.check import Owner, Status, Verdict, ok
 from doctor.judge.engine import examine
 from doctor.judge.sources import SOURCES
 from doctor.judge.switches import CALLS, VARIABLES, Switch
@@ -270,6 +271,62 @@ def observed(trial: Attention | Unknown, **fields: Any) -> Verdict:
 
 def broken(case: str, dtype: str, backend: str, **fields: Any) -> Attention:
     return recorded_attention.attention(first="cudnn", faults={(case, dtype, backend): fields})
+
+
+def on_another(device: str = "cuda:1", cut_short: str = "", **fault: Any) -> Attention:
+    """The first case on another GPU, with `fault` in its flash trial."""
+    first = msgspec.structs.replace(CUDNN_TRIAL, device=device, cut_short=cut_short)
+    trials = [t for t in first.trials if (t.case, t.dtype) == ("causal", "bf16")]
+    done = [msgspec.structs.replace(t, **fault) if t.backend == "flash" else t for t in trials]
+    return msgspec.structs.replace(first, trials=() if cut_short else tuple(done))
+
+
+@pytest.mark.parametrize(
+    ("fault", "status", "owner", "part"),
+    [
+        ({}, Status.PASS, None, "causal attention also on cuda:1"),
+        ({"errors": {"dq": 0.3}}, Status.FAIL, Owner.MACHINE, "correct on cuda:0"),
+        ({"nonfinite": {"dk": 4}}, Status.FAIL, Owner.MACHINE, "not finite: dk"),
+        ({"ended": Ended(how="error", detail="RuntimeError: odd")}, Status.FAIL, None, "odd"),
+        ({"ended": Ended(how="error", detail="CUDA error: uncorrectable ECC error encountered")},
+         Status.FAIL, Owner.MACHINE, "ECC"),
+        ({"ended": Ended(how="signal", detail="SIGKILL")}, Status.UNKNOWN, None, "MEM002"),
+        ({"cut_short": "the process ended"}, Status.UNKNOWN, None, "not completed on cuda:1"),
+    ],
+)  # fmt: skip
+def test_another_gpu_that_computes_something_else(
+    fault: dict[str, Any], status: Status, owner: Owner | None, part: str
+) -> None:
+    trial = msgspec.structs.replace(CUDNN_TRIAL, others=(on_another(**fault),))
+    verdict = judge("2.15.0", 92600, H100, H100, trial=trial, order=CUDNN_FIRST)
+    assert verdict.status is status
+    assert (verdict.owner is Owner.MACHINE) is (owner is Owner.MACHINE)
+    assert part in verdict.summary
+
+
+def test_a_kernel_that_is_wrong_on_another_model_is_no_broken_gpu() -> None:
+    names = ("NVIDIA H100 80GB HBM3", "NVIDIA L4")
+    models = tuple(
+        JobGpu(torch=TorchGpu(index=n, uuid=None, name=name, capability=(9, 0), memory_total=1))
+        for n, name in enumerate(names)
+    )
+    trial = msgspec.structs.replace(CUDNN_TRIAL, others=(on_another(errors={"dq": 0.3}),))
+    verdict = with_others(
+        ok("x"), trial, Version("2.15.0"), "bf16", JobGpus(gpus=models, by="torch")
+    )
+    assert (verdict.status, verdict.owner) == (Status.FAIL, None)
+    assert "different models" in (verdict.fix or "")
+
+
+def test_what_is_wrong_on_every_gpu_is_no_fault_of_one() -> None:
+    wrong = {"errors": {"dq": 0.3}}
+    first = broken("causal", "bf16", "flash", **wrong)
+    verdict = observed(msgspec.structs.replace(first, others=(on_another(**wrong),)))
+    assert verdict.owner is not Owner.MACHINE
+    fp32 = observed(
+        msgspec.structs.replace(CUDNN_TRIAL, others=(on_another(**wrong),)), precision="fp32"
+    )
+    assert fp32.status is Status.PASS
 
 
 def test_correct_kernels_pass_and_the_summary_names_what_was_tested() -> None:

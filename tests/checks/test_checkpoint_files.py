@@ -117,6 +117,9 @@ def supported(
         (("F4",), (10, 0), Status.PASS),
         (("F4",), (9, 0), Status.WARN),
         (("F8_E4M3FNUZ",), (9, 0), Status.WARN),
+        (("C64", "complex128"), (7, 0), Status.PASS),
+        (("complex32",), (9, 0), Status.WARN),
+        (("quint8",), (9, 0), Status.UNKNOWN),
     ],
 )
 def test_dtypes_of_nvidia_gpus(

@@ -11,8 +11,10 @@ from checkpoints import checkpoint as make_checkpoint
 from judges import judge
 from runs import llama
 
+from doctor._util.records import Unknown
 from doctor.checkpoint.records import Checkpoint, Problem, Role
 from doctor.checkpoint.scan import scan
+from doctor.facts.machine import Torch
 from doctor.judge.check import Status, Verdict
 
 ADAPTERS, CODE = judge("CKP008"), judge("CKP010")
@@ -72,6 +74,42 @@ def test_what_pickles_import() -> None:
     assert "evil.name4 and 2 more" in verdict.summary
     wrong = Problem(kind="not-inspectable", file="a.bin", text="has opcode EXT1")
     assert CODE(checkpoint=checkpoint(problems=(wrong,))).status is Status.UNKNOWN
+
+
+V2_4, V2_13, V2_15 = (Torch(version=version) for version in ("2.4.1", "2.13.0", "2.15.0+cu132"))
+NESTED = "torch._utils._rebuild_nested_tensor"
+
+
+@pytest.mark.parametrize(
+    ("name", "refused", "refusing", "allowing"),
+    [
+        ("torch.bcomplex32", True, (V2_4, V2_13), (V2_15, Unknown(reason="a scan"))),
+        (NESTED, False, (V2_15, Unknown(reason="a scan")), (V2_4, V2_13)),
+        ("torch.uint4", False, (V2_4,), (V2_13, V2_15)),
+    ],
+)
+def test_what_is_refused_depends_on_the_torch_that_loads(
+    name: str,
+    refused: bool,
+    refusing: tuple[Torch | Unknown, ...],
+    allowing: tuple[Torch | Unknown, ...],
+) -> None:
+    """`refused` is what the reader records, by the list of torch 2.13."""
+    imports = ("collections.OrderedDict", name)
+    found = checkpoint(pickles=1, imports=imports, refused=(name,) if refused else ())
+    for torch in refusing:
+        verdict = CODE(checkpoint=found, torch=torch)
+        assert (verdict.status, name in verdict.summary) == (Status.WARN, True)
+        assert "of torch 2." in verdict.summary
+    for torch in allowing:
+        assert CODE(checkpoint=found, torch=torch).status is Status.PASS
+
+
+def test_a_torch_whose_restricted_loading_can_be_bypassed_is_noted() -> None:
+    found = checkpoint(pickles=1, imports=("torch.Size",))
+    assert "CVE-2025-32434" in CODE(checkpoint=found, torch=V2_4).summary
+    assert "CVE" not in CODE(checkpoint=found, torch=V2_13).summary
+    assert "CVE" not in CODE(checkpoint=checkpoint(), torch=V2_4).summary
 
 
 def test_what_is_worse_than_refused() -> None:

@@ -12,9 +12,9 @@ from recorded_expect import machines
 
 from doctor._util.records import Ended, Unknown
 from doctor.checks.expected import CHECKS
-from doctor.collect.collect import roles
+from doctor.collect.places import roles
 from doctor.facts.facts import Facts, decode, encode
-from doctor.facts.machine import Driver, Place
+from doctor.facts.machine import Driver, Gpu, Place
 from doctor.facts.machine import Torch as TorchSection
 from doctor.job.expect import Expect
 from doctor.judge import catalog
@@ -123,6 +123,29 @@ def test_gpus_that_a_variable_hides_are_not_the_machines_fault() -> None:
     finding = judged("JOB002", hidden)
     assert (finding.status, finding.owner) == (Status.FAIL, Owner.ENVIRONMENT)
     assert "CUDA_VISIBLE_DEVICES=0" in finding.verdict.summary
+
+
+def test_gpus_that_a_control_group_hides_are_not_the_machines_fault() -> None:
+    """As in Slurm's cgroups: NVML counts the GPUs, and refuses to open them."""
+    facts = wanting(H100, A100, gpu="H100", count=2)
+    assert isinstance(facts.gpus, tuple)
+    closed = {"uuid": "Insufficient Permissions (4)"}
+    hidden = [Gpu(index=n, uuid="", name="", unread=closed) for n in range(2)]
+    partly = facts.with_(gpus=(facts.gpus[0], hidden[1]), cuda=None)
+    finding = judged("JOB002", partly)
+    assert (finding.status, finding.owner) == (Status.FAIL, Owner.ENVIRONMENT)
+    assert "may not open 1 of them" in finding.verdict.summary
+    assert status("JOB001", partly) is Status.PASS
+    for code in ("JOB001", "JOB002"):
+        finding = judged(code, facts.with_(gpus=tuple(hidden), cuda=None))
+        assert (finding.status, finding.owner) == (Status.FAIL, Owner.ENVIRONMENT)
+
+
+def test_a_variable_that_hides_every_gpu_is_not_the_wrong_gpu() -> None:
+    facts = wanting(H100, gpu="H100")
+    hidden = facts.with_(host=host(env={"CUDA_VISIBLE_DEVICES": ""}), cuda=None)
+    finding = judged("JOB001", hidden)
+    assert (finding.status, finding.owner) == (Status.FAIL, Owner.ENVIRONMENT)
 
 
 @pytest.mark.parametrize(

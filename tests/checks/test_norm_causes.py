@@ -16,7 +16,7 @@ from doctor.checkpoint.analysis.norms import read_vectors
 from doctor.checkpoint.analysis.tensor_names import is_initialized_to_one
 from doctor.checkpoint.formats.safetensors import read_shard
 from doctor.checkpoint.io.files import LocalDirectory
-from doctor.checkpoint.records import Checkpoint, History, Norm, NormEvidence, Optimizer
+from doctor.checkpoint.records import Checkpoint, History, Norm, NormEvidence, Optimizer, Role
 from doctor.checkpoint.scan import scan
 from doctor.checkpoint.tensors import Tensor
 from doctor.checks.checkpoint import norm_causes as causes
@@ -109,6 +109,29 @@ def test_fp32_weights_that_went_far_would_show_in_the_copy() -> None:
         {"nonzero_moments": 49, "dtypes": {"F32": 49}, "step_max": 20.0}, history=history
     )
     assert verdict.status is Status.WARN
+
+
+@pytest.mark.parametrize("kind", ["SGD with momentum", "Rprop", "Adagrad", "SGD or Muon"])
+def test_steps_that_are_not_as_long_as_the_rate_prove_nothing(kind: str) -> None:
+    """SGD steps by rate times gradient: the rate alone does not tell how far the norms went."""
+    history = History(steps=754, lr_sum=7.5, lr_squares=0.08, covered=754, lr_max=0.01)
+    evidence = {"nonzero_moments": 49, "dtypes": {"F32": 49}}
+    verdict = judge(evidence, optimizer={"kind": kind}, history=history)
+    assert verdict.status is Status.PASS, verdict.summary
+    assert "random walk" not in verdict.summary
+    unmatched = {"matched_by": None, "reason": "its names are not those of the weights"}
+    verdict = judge(unmatched, optimizer={"kind": kind}, history=history)
+    assert verdict.status is Status.WARN
+    assert kind in verdict.summary
+
+
+def test_norms_of_a_base_beside_its_adapters_are_frozen_on_purpose() -> None:
+    lora = Role(name="model.layers.*.q_proj.lora_A.default.weight", dtypes={"F32": 64})
+    verdict = judge({"absent": 49}, roles=(lora,))
+    assert verdict.status is Status.WARN
+    assert "adapters" in verdict.summary
+    assert judge({"absent": 49}).status is Status.FAIL
+    assert judge({"zero_moments": 49}, roles=(lora,)).status is Status.FAIL
 
 
 def test_fp32_files_at_one_with_gradients() -> None:
@@ -398,3 +421,72 @@ def test_an_optimizer_that_was_made_anew_is_judged_by_the_history() -> None:
 def test_how_the_norms_were_matched_is_named() -> None:
     for matched_by, text in causes.MATCHED_BY.items():
         assert text in judge({**LOST, "matched_by": matched_by}).summary
+
+
+def test_half_a_step_is_the_largest_decrease_that_rounds_back() -> None:
+    torch = pytest.importorskip("torch")
+    dtypes = {"BF16": torch.bfloat16, "F16": torch.float16, "F32": torch.float32}
+    for name, half in causes.HALF_STEP.items():
+        for decrease, back in ((half, True), (1.01 * half, False)):
+            value = torch.tensor(1.0 - decrease, dtype=torch.float64).to(dtypes.get(name))
+            if name != "F64" or back:
+                assert (value.item() == 1.0) is back, (name, decrease)
+    assert 1.0 - 1.5 * causes.HALF_STEP["F64"] < 1.0
+
+
+@pytest.mark.parametrize(
+    ("steps", "rate", "status"),
+    [
+        (9.0, 3e-4, Status.WARN),
+        (10.0, 3e-4, Status.FAIL),
+        (754.0, 8 * 2.0**-9, Status.FAIL),
+        (754.0, 8.5 * 2.0**-9, Status.WARN),
+    ],
+)
+def test_steps_and_rates_from_which_rounding_is_the_cause(
+    steps: float, rate: float, status: Status
+) -> None:
+    assert judge({**LOST, "step_max": steps, "lr_max": rate}).status is status
+
+
+@pytest.mark.parametrize(
+    ("trainer", "optimizer", "anew"),
+    [(99, 10.0, False), (100, 10.0, True), (120, 60.0, False), (121, 60.0, True)],
+)
+def test_an_optimizer_at_less_than_half_of_the_steps_was_created_anew(
+    trainer: int, optimizer: float, anew: bool
+) -> None:
+    history = History(steps=trainer, lr_sum=0.1, lr_squares=1e-8, covered=0, lr_max=3e-4)
+    evidence = {**LOST, "step_max": optimizer}
+    verdict = judge(evidence, optimizer={"step_max": optimizer}, history=history)
+    assert (f"the trainer at {trainer}" in verdict.summary) is anew
+
+
+@pytest.mark.parametrize(("squares", "status"), [(1e-6, Status.WARN), (0.99e-6, Status.PASS)])
+def test_the_distance_from_which_fp32_weights_differ_in_a_copy(
+    squares: float, status: Status
+) -> None:
+    history = History(steps=754, lr_sum=0.1, lr_squares=squares, covered=754, lr_max=3e-4)
+    evidence = {"nonzero_moments": 49, "dtypes": {"F32": 49}}
+    assert judge(evidence, history=history).status is status
+
+
+@pytest.mark.parametrize("unusable", [{"matched_by": None}, {"norms": 48}])
+def test_evidence_about_other_norms_decides_nothing(unusable: dict[str, Any]) -> None:
+    verdict = judge({**LOST, **unusable})
+    assert (verdict.status, verdict.fix) == (Status.WARN, None)
+
+
+def test_masters_that_did_not_change_are_the_cause_even_beside_rounded_norms() -> None:
+    verdict = judge({**LOST, "masters_unchanged": 49})
+    assert verdict.status is Status.WARN
+    assert verdict.fix == causes.OTHER_COPY_FIX
+
+
+def test_the_steps_of_the_trainer_do_not_count_where_the_optimizer_took_them() -> None:
+    """At 20 of the optimizer's steps the distance is 1e-5 * sqrt(20), at 39 still far too short."""
+    history = History(steps=39, lr_sum=0.1, lr_squares=1e-8, covered=0, lr_max=2.2e-4)
+    evidence = {"nonzero_moments": 49, "dtypes": {"F32": 49}, "step_max": 20.0}
+    verdict = judge(evidence, optimizer={"step_max": 20.0}, history=history)
+    assert verdict.status is Status.PASS
+    assert "covers 0.00098)" in verdict.summary

@@ -701,7 +701,7 @@ SILENT = [
     ("version-string-compare", "import torch\nif torch.__version__ >= '2': pass"),
     (
         "version-string-compare",
-        "from packaging.version import parse\nimport peft\nx = parse(peft.__version__) > parse('1')",
+        "from packaging.version import parse\nimport peft\nx = parse(peft.__version__) > y",
     ),
     ("version-string-compare", "import torch\nif int(torch.__version__.split('.')[0]) >= 2: pass"),
     ("version-string-compare", "import torch\nif float(torch.version.cuda.split('.')[0]) > 1: 1"),

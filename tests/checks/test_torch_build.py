@@ -106,33 +106,49 @@ def test_missing_torch_names_the_interpreter() -> None:
 
 
 @pytest.mark.parametrize(
-    ("ended", "traceback", "text", "pattern"),
+    ("ended", "traceback", "text", "remedy"),
     [
         (error("ImportError: libcusparse.so.12: undefined symbol: __nvJitLinkComplete_12_4"), "",
-         "ImportError: libcusparse", torch_build.IMPORT_ERRORS[1]),
+         "ImportError: libcusparse", "libnvJitLink"),
         (error("ImportError: libtorch_cuda.so: undefined symbol: ncclCommRegister"), "",
-         "ncclCommRegister", torch_build.IMPORT_ERRORS[3]),
+         "ncclCommRegister", "built for each other"),
         (error("OSError: libcudart.so.13: cannot open shared object file"), "",
-         "libcudart.so.13", torch_build.IMPORT_ERRORS[4]),
+         "libcudart.so.13", "is missing"),
         (error("ImportError: see above"), "RuntimeError: cuDNN version incompatibility: PyTorch",
-         "see above", MIXED_CUDNN),
+         "see above", "only its own cuDNN"),
         (error("UnsupportedPython: this is Python 3.6.15; 3.9 or newer required"), "",
-         "3.6.15", torch_build.IMPORT_ERRORS[0]),
-        (error("ModuleNotFoundError: No module named 'torch._C'"), "", "torch._C", None),
-        (Ended(how="signal", detail="SIGILL inside import torch"), "", "SIGILL", None),
+         "3.6.15", "Python 3.8 or newer"),
+        (error("ImportError: /x/torch.py is not an installed PyTorch"), "", "/x/torch.py",
+         "PYTHONPATH"),
+        (error("ImportError: libgomp.so.1: cannot allocate memory in static TLS block"), "",
+         "libgomp", "LD_PRELOAD"),
+        (error("MemoryError: "), "", "MemoryError", "ulimit -v unlimited"),
+        (error("ImportError: libtorch_cpu.so: failed to map segment from shared object"), "",
+         "libtorch_cpu.so", "ulimit -v unlimited"),
+        (error("RuntimeError: can't start new thread"), "", "new thread", "ulimit -u"),
+        (error("ModuleNotFoundError: No module named 'torch._C'"), "", "torch._C", ""),
+        (Ended(how="signal", detail="SIGILL inside import torch"), "", "SIGILL", ""),
         (Ended(how="timeout", detail="no answer in 120 s inside import torch"), "",
-         "no answer in 120 s", None),
+         "no answer in 120 s", ""),
     ],
 )  # fmt: skip
 def test_failed_imports_get_their_remedy(
-    ended: Ended, traceback: str, text: str, pattern: ErrorPattern | None
+    ended: Ended, traceback: str, text: str, remedy: str
 ) -> None:
+    """An empty remedy is the check's own: reinstall torch."""
     verdict = imported(ended, traceback)
     assert verdict.status is Status.FAIL
     assert text in verdict.summary
     assert "/opt/my env/bin/python (VIRTUAL_ENV)" in verdict.summary
-    assert verdict.fix == (pattern and pattern.fix)
+    assert bool(verdict.fix) is bool(remedy)
+    assert remedy in (verdict.fix or "")
     assert torch_build.TORCH_IMPORTS.owner is Owner.ENVIRONMENT
+
+
+def test_an_import_that_was_killed_is_unknown() -> None:
+    verdict = imported(Ended(how="signal", detail="SIGKILL inside import torch"))
+    assert verdict.status is Status.UNKNOWN
+    assert "MEM002" in verdict.summary
 
 
 # TOR002

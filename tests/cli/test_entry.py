@@ -13,9 +13,11 @@ ROOT = Path(__file__).parents[2]
 START = "import preflight_doctor; preflight_doctor.main()"
 
 
-def start(directory: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+def start(
+    directory: Path, *arguments: str, command: tuple[str, ...] = ("-c", START)
+) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, "-c", START, *arguments],
+        [sys.executable, *command, *arguments],
         cwd=directory,
         env={"PYTHONPATH": str(directory)},
         capture_output=True,
@@ -34,15 +36,39 @@ def environment(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_the_distribution_of_the_same_name_is_one_line(environment: Path) -> None:
+@pytest.fixture
+def namesake(environment: Path) -> Path:
+    """The same, with the metadata of that distribution."""
     metadata = environment / "doctor-3.13.7.dist-info"
     metadata.mkdir()
     (metadata / "METADATA").write_text("Metadata-Version: 2.1\nName: doctor\nVersion: 3.13.7\n")
-    done = start(environment, "--version")
-    assert done.returncode == 2
-    assert len(done.stderr.splitlines()) == 1
-    assert "doctor 3.13.7" in done.stderr
-    assert "pip uninstall doctor" in done.stderr
+    return environment
+
+
+def is_one_line_about_the_namesake(done: subprocess.CompletedProcess[str]) -> bool:
+    return (
+        (done.returncode, done.stdout) == (2, "")
+        and len(done.stderr.splitlines()) == 1
+        and "doctor 3.13.7" in done.stderr
+        and "pip uninstall doctor" in done.stderr
+    )
+
+
+@pytest.mark.parametrize("command", [("-c", START), ("-m", "preflight_doctor")])
+def test_the_distribution_of_the_same_name_is_one_line(
+    namesake: Path, command: tuple[str, ...]
+) -> None:
+    assert is_one_line_about_the_namesake(start(namesake, "--version", command=command))
+
+
+@pytest.mark.parametrize("command", [("-c", START), ("-m", "doctor")])
+def test_a_namesake_that_can_be_imported_is_one_line_too(
+    namesake: Path, command: tuple[str, ...]
+) -> None:
+    """pip installs its dependencies; then it imports, and brings a version of its own."""
+    shutil.copy(ROOT / "doctor" / "__main__.py", namesake / "doctor")
+    (namesake / "doctor" / "__init__.py").write_text('__version__ = "3.13.7"\n')
+    assert is_one_line_about_the_namesake(start(namesake, "--version", command=command))
 
 
 def test_another_error_is_not_blamed_on_it(environment: Path) -> None:
@@ -56,6 +82,12 @@ def test_the_command_runs() -> None:
     done = start(ROOT, "explain", "TOR001")
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.startswith("TOR001")
+
+
+def test_python_m_doctor_runs() -> None:
+    done = start(ROOT, "--version", command=("-m", "doctor"))
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.startswith("doctor ")
 
 
 def test_an_interrupt_during_the_import_is_no_traceback(environment: Path) -> None:

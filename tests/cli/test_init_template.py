@@ -86,8 +86,9 @@ def test_it_looks_for_checkpoints_models_and_accelerate(tmp_path: Path) -> None:
     file = decoded(text, tmp_path)
     assert file.job["checkpoint"] == str(tmp_path / "runs/checkpoint-10")
     assert file.job["precision"] == "bf16"
-    assert "# hf = " in text
-    assert "# default_config.yaml starts 8 processes" in text
+    assert file.job["hf"] == str(tmp_path / "llama")
+    assert file.job["gpus"] == 8
+    assert "gpus = 8  # from default_config.yaml" in text
 
 
 def test_a_configuration_that_says_something_else_is_left_out(tmp_path: Path) -> None:

@@ -87,3 +87,16 @@ def test_errors_of_a_limit_are_recognized(error: Exception, named: str) -> None:
 def test_other_errors_are_not_of_a_limit() -> None:
     errors = [RuntimeError("x"), OSError(errno.ENOENT, "x"), ImportError("no module"), ValueError()]
     assert [limit_reached(error) for error in errors] == [None] * 4
+
+
+def test_truncated_bytecode_is_named(tmp_path: Path) -> None:
+    """As a full disk leaves it: Python replaces a file by what could be written of it."""
+    env = {**os.environ, "PYTHONPYCACHEPREFIX": str(tmp_path / "cache")}
+    command = [sys.executable, "-P", "-m", "doctor", "init", "--stdout"]
+    done = subprocess.run(command, env=env, capture_output=True, text=True, check=False)
+    assert done.returncode == 0
+    (compiled,) = (tmp_path / "cache").rglob("init_template*.pyc")
+    compiled.write_bytes(compiled.read_bytes()[:1024])
+    done = subprocess.run(command, env=env, capture_output=True, text=True, check=False)
+    assert done.returncode == 3
+    assert "__pycache__" in done.stderr

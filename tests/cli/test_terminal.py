@@ -14,13 +14,14 @@ import pytest
 from recorded import machine_file
 
 from doctor.report.lines import Line
+from doctor.report.terminal import environment_color
 
 
 def on_terminal(*flags: str, columns: int = 100, **env: str) -> str:
     """What `doctor report` prints to a terminal."""
     reading, writing = pty.openpty()
     fcntl.ioctl(writing, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
-    drop = ("COLUMNS", "NO_COLOR", "FORCE_COLOR", "TERM")
+    drop = ("COLUMNS", "NO_COLOR", "FORCE_COLOR", "CLICOLOR", "CLICOLOR_FORCE", "TERM")
     inherited = {name: value for name, value in os.environ.items() if name not in drop}
     command = [sys.executable, "-m", "doctor", "report", str(machine_file("v100_torch2.11"))]
     process = subprocess.Popen(
@@ -43,7 +44,13 @@ def test_a_terminal_gets_colour() -> None:
 
 
 @pytest.mark.parametrize(
-    ("flags", "env"), [(("--color", "never"), {}), ((), {"NO_COLOR": "1"}), ((), {"TERM": "dumb"})]
+    ("flags", "env"),
+    [
+        (("--color", "never"), {}),
+        ((), {"NO_COLOR": "1"}),
+        ((), {"CLICOLOR": "0"}),
+        ((), {"TERM": "dumb"}),
+    ],
 )
 def test_without_colour_there_is_no_escape_sequence(
     flags: tuple[str, ...], env: dict[str, str]
@@ -52,6 +59,30 @@ def test_without_colour_there_is_no_escape_sequence(
     text = on_terminal(*flags, **env)
     assert "\x1b" not in text
     assert "FIX: " in text
+
+
+@pytest.mark.parametrize(
+    ("environ", "color"),
+    [
+        ({}, "auto"),
+        ({"NO_COLOR": "", "CLICOLOR": "1"}, "auto"),
+        ({"CLICOLOR": "0"}, "never"),
+        ({"CLICOLOR": "0", "FORCE_COLOR": "1"}, "auto"),
+        ({"CLICOLOR": "0", "CLICOLOR_FORCE": "1"}, "always"),
+        ({"CLICOLOR_FORCE": "0"}, "auto"),
+        ({"CLICOLOR_FORCE": "1", "NO_COLOR": "1"}, "never"),
+    ],
+)
+def test_the_environment_decides_about_colour(environ: dict[str, str], color: str) -> None:
+    assert environment_color(environ) == color
+
+
+def test_clicolor_force_colours_a_pipe() -> None:
+    command = [sys.executable, "-m", "doctor", "report", str(machine_file("v100_torch2.11"))]
+    env = {"PATH": os.environ["PATH"], "PYTHONPATH": os.environ.get("PYTHONPATH", ""), "TERM": ""}
+    for forced in ({}, {"CLICOLOR_FORCE": "1"}):
+        done = subprocess.run(command, env=env | forced, capture_output=True, check=False)
+        assert (b"\x1b[" in done.stdout) is bool(forced)
 
 
 @pytest.mark.parametrize("columns", [40, 60, 79])

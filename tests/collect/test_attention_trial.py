@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+import preloaded
 import pytest
 import recorded
 
@@ -70,7 +71,7 @@ def interpret(tmp_path: Path) -> Interpret:
         tail = "\nimport runpy\nrunpy.run_path(sys.argv[0], run_name='__main__')\n"
         (tmp_path / "prelude.py").write_text(head + textwrap.dedent(prelude) + tail, "utf-8")
         program = tmp_path / "python"
-        program.write_text(f'#!/bin/sh\nexec {sys.executable} {tmp_path}/prelude.py "$@"\n')
+        program.write_text(f'#!/bin/sh\nexec {preloaded.python()} {tmp_path}/prelude.py "$@"\n')
         program.chmod(0o755)
         return str(program)
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -71,21 +70,24 @@ def test_threads_may_convert_types_for_the_first_time_at_once(tmp_path: Path) ->
     assert [(each.returncode, each.stderr) for each in results if each.returncode] == []
 
 
-def structs(part: Any) -> Iterator[type]:
-    """Every Struct class that a description of a type by msgspec mentions."""
+def structs(part: Any, known: set[type]) -> set[type]:
+    """`known` and every Struct class that a description of a type by msgspec mentions."""
     if isinstance(part, msgspec.inspect.StructType):
-        yield part.cls
+        if part.cls in known:  # a type may contain itself
+            return known
+        known.add(part.cls)
     if isinstance(part, tuple | list):
         for each in part:
-            yield from structs(each)
+            structs(each, known)
     elif isinstance(part, msgspec.inspect.Type | msgspec.inspect.Field):
         for name in part.__struct_fields__:
-            yield from structs(getattr(part, name))
+            structs(getattr(part, name), known)
+    return known
 
 
 def test_every_section_that_a_probe_fills_is_part_of_the_facts() -> None:
     """Only those are built beforehand."""
-    built = set(structs(msgspec.inspect.type_info(Facts)))
+    built = structs(msgspec.inspect.type_info(Facts), set())
     views = {"JobGpu", "JobGpus"}  # made by the doctor itself, never converted
     sections = {each for each in Section.__subclasses__() if each.__name__ not in views}
     assert sections <= built

@@ -19,6 +19,7 @@ from doctor.checks.gpu.load import FIGURES, FLOOR, PEAKS, REPEATABLE, SPEED
 from doctor.cli.options import ConfigFlags
 from doctor.cli.run import run
 from doctor.collect import collect, gpus
+from doctor.collect.before_torch import BeforeTorch
 from doctor.collect.child import CUT_OFF, PROBES, Answer
 from doctor.collect.children import Children
 from doctor.collect.left_out import from_load
@@ -323,11 +324,9 @@ def test_a_gpu_is_touched_by_the_process_that_works_on_it_alone(processes: str, 
 
 
 def test_a_budget_that_is_over_leaves_the_watch_out() -> None:
-    around = facts(Job(), 1, sys.executable)
-    listed = (Gpu(index=0, uuid="GPU-0", name="GPU"),)
-    watch = gpus.Watch(Children(0.0), around.with_(gpus=listed))
+    watch = gpus.Watch(Children(0.0), ["GPU-0"])
     watch.wait_until_ready()
-    assert watch.stop() == Unknown(reason=CUT_OFF.detail)
+    assert watch.stop(NOBODY) == Unknown(reason=CUT_OFF.detail)
 
 
 def test_quick_leaves_the_load_out_and_says_so() -> None:
@@ -351,7 +350,10 @@ def test_a_run_fills_the_sections_of_every_device_and_ends_the_others(
     told: list[str] = []
     children = Children()
     siblings = Siblings(children, sys.executable, 0)
-    done = collect._examine_torch(given, found, workers[0].child, siblings, children, told.append)
+    before = BeforeTorch(gpus.Watch(children, ()), None)
+    done = collect._examine_torch(
+        given, found, workers[0].child, siblings, before, children, told.append
+    )
     assert isinstance(done.smoke, Smoke)
     assert done.smoke.completed
     assert [each.completed for each in done.siblings] == [True]

@@ -180,7 +180,9 @@ def test_the_tokenizer_of_the_directory_makes_the_batch(tmp_path: Path, warm: Wa
          Status.UNKNOWN),
         ('{"model_type": "vit", "hidden_size": 32, "num_attention_heads": 2, '
          '"intermediate_size": 64, "architectures": ["ViTForImageClassification"]}', {},
-         "does not work on tokens", Status.UNKNOWN),
+         "", Status.PASS),
+        ('{"model_type": "segformer", "architectures": ["SegformerForSemanticSegmentation"]}', {},
+         "makes no labels", Status.UNKNOWN),
         (json.dumps(FIELDS | {"model_type": "llama"}), {"weights": True}, "no .safetensors",
          Status.UNKNOWN),
     ],
@@ -221,9 +223,11 @@ HANG_SECONDS = 6.0
 def test_an_order_that_hangs_or_dies_does_not_end_the_others(
     directory: Path, tmp_path: Path, children: Children, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """A head that does not fit in fp32 is left out: it is the doctor's choice, not the user's."""
     (tmp_path / "sitecustomize.py").write_text(DYING, "utf-8")
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
-    monkeypatch.setattr(own_training, "ORDERS", own_training.ORDERS[:4])
+    first, hanging, _, dying, with_head = own_training.ORDERS
+    monkeypatch.setattr(own_training, "ORDERS", (first, hanging, with_head, dying))
 
     def set_deadline(progress: str) -> None:
         hangs = progress.endswith("LoRA first")
@@ -231,32 +235,11 @@ def test_an_order_that_hangs_or_dies_does_not_end_the_others(
 
     own = train(children, report_progress=set_deadline, hf=str(directory), lora=4)
     assert own.smoke, own
-    assert [order.ended.how for order in own.lora] == ["ok", "timeout", "ok", "signal"]
+    assert [order.ended.how for order in own.lora] == ["ok", "timeout", "signal"]
     assert "inside forward" in own.lora[1].ended.detail
-    assert "SIGKILL" in own.lora[3].ended.detail
+    assert "SIGKILL" in own.lora[2].ended.detail
     assert judge(own).status is Status.WARN
 
-
-@pytest.mark.slow
-def test_a_head_that_does_not_fit_in_fp32_is_no_fault(
-    directory: Path, tmp_path: Path, children: Children, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The fp32 head is the doctor's choice, not the user's."""
-    full = DYING.replace("os.kill(os.getpid(), 9)", "full()").replace("time.sleep(600)", "None")
-    (tmp_path / "sitecustomize.py").write_text(FULL + full, "utf-8")
-    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
-    first, *_, with_head = own_training.ORDERS
-    monkeypatch.setattr(own_training, "ORDERS", (first, with_head))
-    own = train(children, hf=str(directory), lora=4)
-    assert [order.ended.how for order in own.lora] == ["ok"]
-    assert judge(own).status is Status.PASS
-
-
-FULL = """
-def full():
-    if asked["save_head"]:
-        raise RuntimeError("CUDA out of memory")
-"""
 
 DYING = """
 import builtins, os, time
@@ -269,6 +252,8 @@ def hooked(name, *rest, **named):
         def sending(**message):
             send(**message)
             if asked.get("order") == "LoRA first" and message.get("enter") == "forward":
+                if asked["save_head"]:
+                    raise RuntimeError("CUDA out of memory")
                 os.kill(os.getpid(), 9) if asked["reentrant"] else time.sleep(600)
         def next_request():
             for request in requests():
@@ -330,7 +315,7 @@ def test_every_order_trains_with_the_installed_versions(directory: Path, warm: W
 
 @pytest.mark.slow
 def test_the_command_judges_lora(directory: Path, tmp_path: Path) -> None:
-    report, facts = command(tmp_path, "--hf", str(directory), "--lora", "4")
+    report, facts = command(tmp_path, "--quick", "--hf", str(directory), "--lora", "4")
     statuses = {finding["code"]: finding["status"] for finding in report["findings"]}
     codes = ("SMK001", "SMK005", "SMK006", "SMK007", "SMK008", "SMK009")
     assert {statuses[code] for code in codes} == {"pass"}

@@ -17,12 +17,15 @@ from paths import FAKES
 from doctor._util.records import Ended, Unknown
 from doctor.checks.gpu.peers import ADDS_UP, COPIES_ARRIVE
 from doctor.collect import peers
+from doctor.collect.before_torch import run_before_torch
 from doctor.collect.children import Children
 from doctor.collect.torch_child import TorchChild
 from doctor.collect.workers import Worker, end
 from doctor.facts.load import AllReduce, PeerCopy, Peers, Watched
-from doctor.facts.machine import Gpu, Host, Slice
+from doctor.facts.machine import Driver, Gpu, Host, Slice
 from doctor.facts.views import JobGpu, JobGpus
+from doctor.job.job import Job
+from doctor.job.run_options import RunOptions
 from doctor.judge.check import Owner, Status, Verdict
 from doctor.judge.switches import Switch
 
@@ -73,6 +76,58 @@ def copies(driver: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mark: 
 def arrive(found: tuple[PeerCopy, ...], host: Host | Unknown = LINUX, **around: Any) -> Verdict:
     known = {"watched": None, "job_gpus": NOBODY, **around}
     return COPIES_ARRIVE.judge(peers=Peers(copies=found), host=host, **known)
+
+
+RESPONDS = Driver(nvml=OK, cuda=OK)
+USED = {"memory_used": 30 * 2**30}
+
+
+@needs_gcc
+@pytest.mark.parametrize(
+    ("gpus", "job", "options", "expected"),
+    [
+        (({}, {}), Job(), RunOptions(), "2 copies"),
+        (({}, {}, USED), Job(gpus=2), RunOptions(), "2 copies"),
+        (({}, {}, {"name": "another", **USED}), Job(gpus=2), RunOptions(), "cuda:2 is in use"),
+        (({}, USED), Job(), RunOptions(), "cuda:1 is in use"),
+        (({}, {}), Job(gpus=1), RunOptions(), "None"),
+        (({}, {}), Job(), RunOptions(quick=True), "None"),
+        (({},), Job(), RunOptions(), "None"),
+    ],
+)
+def test_copies_between_the_gpus_of_the_job_that_nobody_uses(
+    copies: Copies, gpus: tuple[Any, ...], job: Job, options: RunOptions, expected: str
+) -> None:
+    """Before torch starts. CUDA's order of different models is not NVML's."""
+    listed = tuple(
+        Gpu(**{"index": n, "uuid": f"GPU-{n}", "name": "GPU"} | fields)
+        for n, fields in enumerate(gpus)
+    )
+    watch, found = run_before_torch(Children(), job, options, LINUX, RESPONDS, listed)
+    watch.cancel()
+    if isinstance(found, tuple):
+        assert all(copy.ended.ok and copy.wrong == 0 for copy in found)
+        assert expected == f"{len(found)} copies"
+    else:
+        assert expected in (found.reason if found else "None")
+
+
+def test_a_driver_that_does_not_respond_gets_no_copies() -> None:
+    listed = tuple(Gpu(index=n, uuid=f"GPU-{n}", name="GPU") for n in (0, 1))
+    hangs = Driver(nvml=OK, cuda=Ended(how="timeout", detail="no answer in 30 s"))
+    watch, found = run_before_torch(Children(), Job(), RunOptions(), LINUX, hangs, listed)
+    assert (watch.stop(NOBODY), found) == (None, None)
+
+
+def test_copies_are_judged_where_no_all_reduce_was_run() -> None:
+    made = (copy(), copy(1, 0))
+    found = peers.without_reductions(made, Unknown(reason="left out: cuda:1 hung before"))
+    assert isinstance(found, Peers)
+    assert arrive(found.copies).status is Status.PASS
+    verdict = ADDS_UP.judge(peers=found, job_gpus=NOBODY)
+    assert (verdict.status, verdict.summary) == (Status.UNKNOWN, "left out: cuda:1 hung before")
+    reason = Unknown(reason="left out: cuda:0 is in use")
+    assert peers.without_reductions(reason, reason) == reason
 
 
 @pytest.mark.slow
@@ -184,6 +239,11 @@ def copy(source: int = 0, target: int = 1, **fields: Any) -> PeerCopy:
     [
         ({}, Status.PASS, "2 of 2"),
         ({"nvlinks_down": 0, "nvlink_errors": 0}, Status.PASS, "2 of 2"),
+        (
+            {"nvlinks_down": 0, "unread": {"nvlink_errors": "Not Supported (3)"}},
+            Status.PASS,
+            "NVLink errors were not counted: Not Supported (3)",
+        ),
         ({"nvlinks_down": 2}, Status.WARN, "2 NVLinks are down"),
         ({"nvlink_errors": 5}, Status.WARN, "5 NVLink errors during the run"),
     ],
@@ -290,6 +350,36 @@ def adds_up(*reductions: AllReduce) -> Verdict:
     return ADDS_UP.judge(peers=Peers(reductions=reductions), job_gpus=NOBODY)
 
 
+@pytest.mark.parametrize(
+    ("name", "rate", "down", "p2p", "status"),
+    [
+        ("NVIDIA H100 80GB HBM3", 180e9, 0, True, Status.PASS),
+        ("NVIDIA H100 80GB HBM3", 12e9, 0, True, Status.WARN),
+        ("NVIDIA A100-SXM4-80GB", 12e9, 0, True, Status.WARN),
+        ("NVIDIA H100 80GB HBM3", 12e9, None, True, Status.PASS),  # a machine without NVLink
+        ("NVIDIA H100 80GB HBM3", 12e9, 2, True, Status.PASS),  # GPU007 warns
+        ("NVIDIA H100 80GB HBM3", 12e9, 0, False, Status.PASS),  # the environment turns it off
+        ("NVIDIA A100 80GB PCIe", 12e9, 0, True, Status.PASS),  # bridges between pairs only
+        ("Tesla V100-SXM2-16GB", 12e9, 0, True, Status.PASS),  # not every pair has a link
+    ],
+)
+def test_an_all_reduce_beside_nvlink_is_judged_by_its_rate(
+    name: str, rate: float, down: int | None, p2p: bool, status: Status
+) -> None:
+    gpus = [JobGpu(nvml=Gpu(index=n, uuid=f"GPU-{n}", name=name)) for n in range(2)]
+    verdict = ADDS_UP.judge(
+        peers=Peers(
+            reductions=(AllReduce(backend="nccl", p2p=p2p, ended=OK, ranks=2, wrong=0, rate=rate),)
+        ),
+        job_gpus=JobGpus(gpus=tuple(gpus), by="torch"),
+        watched=tuple(
+            Watched(uuid=f"GPU-{n}", samples=3, mask=0, nvlinks_down=down) for n in (0, 1)
+        ),
+    )
+    assert verdict.status is status
+    assert ("50 GB/s required" in verdict.summary) is (status is Status.WARN)
+
+
 @pytest.mark.slow
 def test_three_ranks_add_up(make: Make) -> None:
     found = peers.reduce(make(*[sys.executable] * 3), "gloo", p2p=True)
@@ -356,7 +446,7 @@ def spoil(torch):
 def test_a_rank_that_makes_progress_gets_more_time(
     make: Make, tmp_path: Path, total: float, how: str
 ) -> None:
-    slow = shims.python(tmp_path, LOADS.format(seconds=10))
+    slow = shims.python(tmp_path, LOADS.format(seconds=6))
     ranks = make(sys.executable, slow)
     for rank in ranks:
         rank.child.imported()

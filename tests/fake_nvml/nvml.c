@@ -413,6 +413,18 @@ nvmlReturn_t nvmlDeviceGetTemperature(nvmlDevice_t device, int sensor, unsigned 
     return OK;
 }
 
+#ifndef OLD
+typedef struct { unsigned int version; int sensor, degrees; } nvmlTemperature_t;
+
+nvmlReturn_t nvmlDeviceGetTemperatureV(nvmlDevice_t device, nvmlTemperature_t *temperature) {
+    ENTER(device->gpu);
+    if (temperature->version != (sizeof *temperature | 1 << 24)) return VERSION;
+    if (temperature->sensor != 0) return INVALID;
+    temperature->degrees = busy ? 72 : 35;
+    return OK;
+}
+#endif
+
 nvmlReturn_t nvmlDeviceGetCurrPcieLinkGeneration(nvmlDevice_t device, unsigned int *generation) {
     ENTER(device->gpu);
     *generation = busy ? (unsigned int)number("FAKE_LINK_GEN", 5) : 1;

@@ -37,6 +37,8 @@ WRONG = [
     ("[job]\ndevice = 'tpu'", "job.device", "auto, cuda, cpu, mps"),
     ("[job]\nquick = 1", "job.quick", "true or false"),
     ("[job]\nparams = 'many'", "job.params", "'many'"),
+    ("[job]\nparams = '8Q'", "job.params", "'8Q'"),
+    ("[job]\nparams = '0B'", "job.params", "'0B'"),
     ("[job]\nparams = 1.5", "job.params", "a whole number or text in quotes"),
     ("[job]\nattention = [1, 2]", "job.attention", "a list of 4"),
     ("[expect]\nmemory = 80", "expect.memory", "text in quotes"),
@@ -52,6 +54,9 @@ WRONG = [
     ("[[ignore]]\ncode = 'X'\nreason = 'x'\nuntil = 'soon'", "[[ignore]] 1: until", "2026-12-31"),
     ("[severity]\nMEM = 'off'", 'severity."MEM"', "warn, fail: 'off'"),
 ]
+
+
+WHOLE_FLOATS = "[job]\nparams = 8e9\ngpus = 8.0\n[expect]\ncount = 8.0"
 
 
 def as_json(text: str) -> Any:
@@ -92,12 +97,19 @@ def test_the_published_schema_is_the_decoders() -> None:
 
 def test_schema_and_decoder_accept_the_same() -> None:
     validator = jsonschema.Draft202012Validator(schema())
-    for text in (FULL, "", "[job]\n", CODE):
+    for text in (FULL, "", "[job]\n", CODE, WHOLE_FLOATS):
         validator.validate(as_json(text))
         decode(tomllib.loads(text))
 
 
-BEYOND_THE_SCHEMA = ("twice", "'many'", "'~=2'")
+def test_a_whole_float_is_an_integer_as_in_json_schema() -> None:
+    decoded = decode(tomllib.loads(WHOLE_FLOATS))
+    assert decoded.job == {"params": 8_000_000_000, "gpus": 8}
+    assert decoded.expect is not None
+    assert type(decoded.expect.count) is int
+
+
+BEYOND_THE_SCHEMA = ("twice", "'~=2'")
 """Errors that a JSON Schema cannot express."""
 
 

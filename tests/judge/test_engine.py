@@ -101,6 +101,20 @@ def test_fail_and_unknown_block_what_comes_after_and_skip_does_not() -> None:
         assert statuses(checks)[1] is then
 
 
+def test_what_blocks_is_the_first_that_failed_or_is_unknown() -> None:
+    checks = [
+        check("AAA001", lambda: unknown("?")),
+        check("AAA002", lambda: fail("no")),
+        check("AAA003", lambda: ok("ok"), after=("AAA001", "AAA002")),
+        check("AAA004", lambda: ok("ok"), after=("AAA002", "AAA001")),
+    ]
+    reasons = [finding.verdict.summary for finding in examine(checks, FACTS)[2:]]
+    assert [reason.split("depends on ")[1] for reason in reasons] == [
+        "AAA001 (unknown)",
+        "AAA002 (failed)",
+    ]
+
+
 def test_a_check_runs_after_those_that_it_depends_on_wherever_it_stands() -> None:
     checks = [
         check("AAA001", lambda: ok("ok"), after=("BBB001",)),

@@ -15,6 +15,7 @@ import msgspec
 import pytest
 from recorded import H100, TORCH_2_11, TORCH_2_15, box, host, job, machines
 
+from doctor.checks.numerics.environment import LEFTOVERS
 from doctor.facts.facts import Facts
 from doctor.judge import catalog
 from doctor.judge.engine import examine
@@ -78,6 +79,7 @@ print(json.dumps({
     "scaler": type(scaler).__name__,
     "dtype": str(load["dtype"]),
     "attention": load["attn_implementation"],
+    "efficient": torch.backends.cuda.mem_efficient_sdp_enabled(),
     "deterministic": torch.are_deterministic_algorithms_enabled(),
 }))
 """
@@ -99,6 +101,7 @@ def test_what_the_python_form_sets_on_an_h200() -> None:
         "scaler": "NoneType",
         "dtype": "torch.float32",
         "attention": "sdpa",
+        "efficient": True,
         "deterministic": False,
     }
 
@@ -106,8 +109,9 @@ def test_what_the_python_form_sets_on_an_h200() -> None:
 @pytest.mark.slow
 def test_the_diagnostic_mode_disables_every_fused_kernel() -> None:
     values = effect(H200, "diagnostic", deterministic=True)
-    assert (values["cudnn"], values["flash"], values["attention"]) == (False, False, "eager")
-    assert values["tf32"] == "ieee"
+    fused = (values["cudnn"], values["flash"], values["efficient"])
+    assert (*fused, values["attention"]) == (False, False, False, "eager")
+    assert (values["tf32"], values["autocast"], values["scaler"]) == ("ieee", None, "NoneType")
     assert values["deterministic"] is True
 
 
@@ -187,7 +191,20 @@ LOAD = """
 import dataclasses, json, os, tempfile
 os.chdir(tempfile.mkdtemp())
 {text}
-import transformers
+import torch, transformers
+from transformers import Trainer
+class Model(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.linear = torch.nn.Linear(4, 1)
+    def forward(self, x, labels=None):
+        return {{"loss": (self.linear(x).squeeze(-1) - labels).square().mean()}}
+rows = [{{"x": [1.0] * 4, "labels": 1.0}}] * 4
+arguments.max_steps, arguments.report_to, arguments.disable_tqdm = 2, [], True
+arguments.save_strategy = "no"
+model = Model()
+Trainer(model=model, args=arguments, train_dataset=rows).train()
+assert all(torch.isfinite(value).all() for value in model.parameters())
 known = {{each.name for each in dataclasses.fields(TrainingArguments)}}
 print(json.dumps([transformers.__version__, arguments.bf16, sorted(known)]))
 """
@@ -196,8 +213,9 @@ print(json.dumps([transformers.__version__, arguments.bf16, sorted(known)]))
 def check_trainer_forms(**env: str) -> str:
     """Make the real TrainingArguments of the CPU's form; the others name arguments it has."""
     text = prescribed(MACHINES["cpu_only"], "trainer")
-    version, bf16, known = json.loads(run(LOAD.format(text=text), **env))
+    version, bf16, known = json.loads(run(LOAD.format(text=text), **env).splitlines()[-1])
     assert bf16 is True
+    assert (keywords(text)["warmup_steps"], keywords(text)["max_grad_norm"]) == (100, 1.0)
     for trainer in TRAINERS:
         assert set(keywords(trainer)) <= set(known)
     return str(version)
@@ -219,20 +237,114 @@ def test_the_trainer_form_loads_in_transformers_4(tmp_path: Path) -> None:
     assert check_trainer_forms(PYTHONPATH=str(tmp_path)) == "4.57.6"
 
 
-@pytest.mark.parametrize("name", ["h200_torch2.11", "cpu_only", "t4"])
 @pytest.mark.slow
-def test_accelerate_loads_its_form(name: str, tmp_path: Path) -> None:
-    file = tmp_path / "accelerate.yaml"
+def test_accelerate_loads_its_form(tmp_path: Path) -> None:
     existing = "compute_environment: LOCAL_MACHINE\ndistributed_type: 'NO'\nnum_processes: 1\n"
-    file.write_text(existing + prescribed(MACHINES[name], "accelerate") + "\n", "utf-8")
-    code = (
-        "from accelerate.commands.config.config_args import load_config_from_file\n"
-        f"read = load_config_from_file({str(file)!r})\n"
-        "print(read.mixed_precision, read.use_cpu, read.dynamo_config)"
+    code = "from accelerate.commands.config.config_args import load_config_from_file\n"
+    for name in ("h200_torch2.11", "cpu_only", "t4"):
+        file = tmp_path / f"{name}.yaml"
+        file.write_text(existing + prescribed(MACHINES[name], "accelerate") + "\n", "utf-8")
+        code += (
+            f"read = load_config_from_file({str(file)!r})\n"
+            "print(read.mixed_precision, read.use_cpu, read.dynamo_config)\n"
+        )
+    backend = "{'dynamo_backend': 'NO'}"
+    rows = ("bf16 False", "bf16 True", "fp16 False")
+    assert run(code).splitlines() == [f"{row} {backend}" for row in rows]
+
+
+LAUNCHED = """
+from accelerate import Accelerator
+import torch
+accelerator = Accelerator()
+model = torch.nn.Linear(4, 1)
+model, optimizer = accelerator.prepare(model, torch.optim.AdamW(model.parameters()))
+with accelerator.autocast():
+    output = model(torch.ones(2, 4))
+accelerator.backward(output.square().mean())
+optimizer.step()
+print(accelerator.mixed_precision, accelerator.device, output.dtype)
+"""
+
+
+@pytest.mark.slow
+def test_accelerate_launch_trains_with_its_form(tmp_path: Path) -> None:
+    file, script = tmp_path / "accelerate.yaml", tmp_path / "script.py"
+    existing = "compute_environment: LOCAL_MACHINE\ndistributed_type: 'NO'\nnum_processes: 1\n"
+    file.write_text(existing + prescribed(MACHINES["cpu_only"], "accelerate") + "\n", "utf-8")
+    script.write_text(LAUNCHED)
+    launch = [sys.executable, "-m", "accelerate.commands.launch", "--config_file", str(file)]
+    done = subprocess.run(
+        [*launch, str(script)], capture_output=True, text=True, timeout=240, check=False
     )
-    precision = "fp16" if name == "t4" else "bf16"
-    expected = f"{precision} {name == 'cpu_only'} {{'dynamo_backend': 'NO'}}"
-    assert run(code).strip() == expected
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.split() == ["bf16", "cpu", "torch.float32"]
+
+
+LOOPS = """
+def model():
+    torch.manual_seed(1)
+    return torch.nn.Sequential(torch.nn.Linear(8, 8), torch.nn.LayerNorm(8), torch.nn.Linear(8, 1))
+def loss_of(model, batch):
+    return (model(batch).float() - 1).square().mean()
+def trained(batches):
+    made = model()
+    optimizer = torch.optim.AdamW(made.parameters(), lr=1e-2)
+    skipped = train(made, optimizer, warm_up(optimizer, 2), batches, loss_of)
+    after = loss_of(made, batches[0]).item()
+    return skipped, loss_of(model(), batches[0]).item() > after, optimizer.param_groups[0]["lr"]
+batches = [torch.randn(16, 8, generator=torch.Generator().manual_seed(2))] * 12
+results.append(trained(batches))
+results.append(trained([*batches[:6], batches[0] * float("nan"), *batches[6:]]))
+"""
+
+
+@pytest.mark.slow
+def test_the_loop_trains_and_skips_a_batch_that_is_not_finite() -> None:
+    """In fp32, in bf16, and in fp16 with a GradScaler, all on the CPU."""
+    code = "import json\nresults = []\n"
+    for precision in ("fp32", "bf16", "fp16"):
+        facts = on("cpu", "2.13.0", precision=precision)
+        text = f"{prescribed(facts, 'loop', deterministic=True)}\n{LOOPS}"
+        assert ("unscale_" in text, "GradScaler(" in text) == (True, precision == "fp16")
+        code += f"exec({text!r}, {{'results': results}})\n"
+    results = json.loads(run(f"{code}print(json.dumps(results))").splitlines()[-1])
+    calibrating = results[4][0]  # a new scaler's scale is too high for the first steps
+    assert 0 <= calibrating <= 5
+    expected = [[0, True, 0.01], [1, True, 0.01]] * 2
+    assert results == [*expected, [calibrating, True, 0.01], [1, True, 0.01]]
+
+
+SEEDS = """
+import json
+drawn = [torch.rand(()).item(), float(numpy.random.rand()), random.random()]
+class Rows(torch.utils.data.Dataset):
+    def __len__(self): return 4
+    def __getitem__(self, index): return random.random() + float(numpy.random.rand())
+rows = torch.utils.data.DataLoader(
+    Rows(), num_workers=1, shuffle=True, generator=generator, worker_init_fn=seed_worker
+)
+drawn += torch.cat([batch for batch in rows]).tolist()
+print(json.dumps(drawn))
+"""
+
+
+@pytest.mark.slow
+def test_every_generator_is_seeded() -> None:
+    text = prescribed(MACHINES["cpu_only"], deterministic=True) + SEEDS
+    first, second = run(f"exec({text!r}, {{}})\nexec({text!r}, {{}})").splitlines()
+    assert first == second
+
+
+def test_nothing_that_is_prescribed_is_a_leftover() -> None:
+    """NUM004 calls a variable a leftover: no form sets one, the Trainer's arguments neither."""
+    leftovers = {row.name for row in LEFTOVERS}
+    for facts in MACHINES.values():
+        for mode in MODES:
+            findings = examine(catalog.MACHINE_CHECKS, facts)
+            for setting in prescribe(facts, findings, mode, deterministic=True):
+                assert not {line.partition("=")[0] for line in setting.env} & leftovers
+                assert "full_determinism" not in setting.trainer  # sets CUDA_LAUNCH_BLOCKING
 
 
 def on(kind: Any, version: str, **fields: Any) -> Facts:

@@ -21,18 +21,20 @@ from doctor._util.records import Ended, Unknown
 from doctor.checks.driver import CHECKS as DRIVER
 from doctor.checks.gpu.device import CHECKS as GPU
 from doctor.collect import gpus
+from doctor.collect.before_torch import run_before_torch
 from doctor.collect.child import Answer, Child, probe_command
 from doctor.collect.children import Children
-from doctor.collect.collect import FROM_NVML
+from doctor.collect.driver import FROM_NVML
 from doctor.facts.facts import Facts
 from doctor.facts.load import Watched
 from doctor.facts.machine import Driver, Gpu, Host, Interpreter
-from doctor.facts.views import JobGpus, match_gpus
+from doctor.facts.views import JobGpu, JobGpus, match_gpus
 from doctor.job.job import Job, Target
 from doctor.job.run_options import RunOptions
 from doctor.judge.check import Owner, Status, Verdict
 
 UUIDS = tuple(f"GPU-0000000{index}-1111-2222-3333-444444444444" for index in (0, 1))
+OK, NOBODY = Ended(how="ok"), Unknown(reason="not asked")
 HOST = Host(system="Linux", nvidia_devices=2, device_nodes=("/dev/nvidia0", "/dev/nvidiactl"))
 CHECKS = {check.code: check for check in (*DRIVER, *GPU)}
 
@@ -101,7 +103,7 @@ def begin(folder: Path, probe: str, *arguments: str, **fake: str) -> Child:
 
 
 def gpus_of(answer: Answer) -> tuple[Gpu, ...]:
-    """The whole answer, or the notes that were told before the end."""
+    """The whole answer, or the notes that were sent before the end."""
     told = answer.answer or {}
     found = told.get("gpus", [note["gpu"] for note in answer.notes if "gpu" in note])
     return msgspec.convert(found, tuple[Gpu, ...])
@@ -480,6 +482,13 @@ def test_clocks_are_sampled_and_judged(
     assert [gpu.temperature for gpu in seen] == [71, 71]
 
 
+def test_the_temperature_comes_from_the_newer_call_where_the_older_is_gone(drivers: Path) -> None:
+    gone = "nvmlDeviceGetTemperature:13"
+    assert [gpu.temperature for gpu in watch(drivers / "new", UUIDS[0], FAIL=gone)] == [72]
+    (old,) = watch(drivers / "old", UUIDS[0], FAIL=gone)
+    assert (old.temperature, "(13)" in old.unread["temperature"]) == (None, True)
+
+
 def test_a_quiet_run_is_recorded_in_full(drivers: Path) -> None:
     seen = watch(drivers / "new", UUIDS[0], NVLINKS="1111")
     assert seen[0].samples >= 1
@@ -552,6 +561,7 @@ def test_a_counter_that_cannot_be_read_is_named_and_not_counted_as_fine(
             "nvmlDeviceGetRemappedRows:4",
             "nvmlDeviceRegisterEvents:4",
             "nvmlDeviceGetTemperature:3",
+            "nvmlDeviceGetTemperatureV:13",
             "nvmlDeviceGetCurrPcieLinkGeneration:3",
             "nvmlDeviceGetPcieReplayCounter:13",
         )
@@ -625,31 +635,17 @@ def test_a_counter_that_hangs_is_named(drivers: Path, tmp_path: Path) -> None:
         child.kill()
 
 
-def around(ask: Ask, job: Job | None = None, options: RunOptions | None = None) -> Facts:
-    nobody = Unknown(reason="not asked")
-    return Facts(
-        job=job or Job(),
-        options=options or RunOptions(),
-        host=HOST,
-        gpus=gpus_of(ask()),
-        interpreter=nobody,
-        torch=nobody,
-        places=(),
-    )
-
-
 def test_a_run_is_watched_from_its_start_to_its_end(
-    drivers: Path, ask: Ask, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    drivers: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    facts = around(ask)
     monkeypatch.setattr(gpus, "WATCH_SECONDS", 100.0)
     monkeypatch.setenv("LD_LIBRARY_PATH", str(drivers / "new"))
     monkeypatch.setenv("FAKE_XIDS", "95")
     monkeypatch.setenv("FAKE_SAMPLED", str(tmp_path / "sampled"))
-    run = gpus.Watch(Children(), facts)
+    run = gpus.Watch(Children(), UUIDS)
     run.wait_until_ready()
     wait_until((tmp_path / "sampled").exists)
-    seen = run.stop()
+    seen = run.stop(NOBODY)
     assert isinstance(seen, tuple)
     assert [(gpu.uuid, gpu.xids) for gpu in seen] == [(UUIDS[0], (95,)), (UUIDS[1], ())]
 
@@ -662,7 +658,26 @@ def test_a_run_is_watched_from_its_start_to_its_end(
 def test_nothing_is_watched_where_nothing_runs_on_a_gpu(
     ask: Ask, job: Job, options: RunOptions
 ) -> None:
-    assert gpus.Watch(Children(), around(ask, job, options)).stop() is None
+    driver = None if job.device == "cpu" else Driver(nvml=OK, cuda=OK)
+    listed = None if job.device == "cpu" else gpus_of(ask())
+    watch, copies = run_before_torch(Children(), job, options, HOST, driver, listed)
+    assert (watch.stop(NOBODY), copies) == (None, None)
+
+
+def test_of_all_watched_gpus_those_of_the_job_are_recorded(
+    drivers: Path, ask: Ask, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """CUDA's order need not be NVML's, so which ones they are is known later."""
+    monkeypatch.setattr(gpus, "WATCH_SECONDS", 100.0)
+    monkeypatch.setenv("LD_LIBRARY_PATH", str(drivers / "new"))
+    listed = gpus_of(ask())
+    driver, job = Driver(nvml=OK, cuda=OK), Job(gpus=1)
+    watch, copies = run_before_torch(Children(), job, RunOptions(), HOST, driver, listed)
+    last = JobGpus(gpus=(JobGpu(nvml=listed[-1]),), by="torch")
+    seen = watch.stop(last)
+    assert copies is None
+    assert isinstance(seen, tuple)
+    assert [gpu.uuid for gpu in seen] == [listed[-1].uuid]
 
 
 @pytest.mark.slow
@@ -674,13 +689,12 @@ def test_nothing_is_watched_where_nothing_runs_on_a_gpu(
     ],
 )
 def test_a_watch_that_hangs_is_unknown_and_named(
-    drivers: Path, ask: Ask, monkeypatch: pytest.MonkeyPatch, call: str, where: str
+    drivers: Path, monkeypatch: pytest.MonkeyPatch, call: str, where: str
 ) -> None:
-    facts = around(ask)
     monkeypatch.setattr(gpus, "WATCH_SECONDS", 5.0)
     monkeypatch.setenv("LD_LIBRARY_PATH", str(drivers / "new"))
     monkeypatch.setenv("FAKE_HANG", call)
-    seen = gpus.Watch(Children(), facts).stop()
+    seen = gpus.Watch(Children(), UUIDS).stop(NOBODY)
     assert isinstance(seen, Unknown)
     assert f"inside {where}" in seen.reason
 

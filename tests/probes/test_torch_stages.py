@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+import preloaded
 import pytest
 
 from doctor._util.records import Ended
@@ -35,10 +36,13 @@ def start(tmp_path: Path) -> Iterator[Start]:
     """Starts the probe, with `prelude` run before it in the same process; all die in the end."""
     children: list[Child] = []
 
-    def begin(prelude: str = "", python: str = sys.executable, **env: str) -> Child:
-        command = probe_command(python, "training_side/torch_stages")
+    def begin(prelude: str = "", python: str = "", **env: str) -> Child:
+        command = probe_command(python or sys.executable, "training_side/torch_stages")
         if prelude:
-            command = [python, str(_wrapped(tmp_path, textwrap.dedent(prelude)))]
+            command = [
+                python or preloaded.python(),
+                str(_wrapped(tmp_path, textwrap.dedent(prelude))),
+            ]
         children.append(Child(command, environment() | env))
         return children[-1]
 
@@ -144,11 +148,45 @@ def test_interpreter_without_torch(start: Start, tmp_path: Path) -> None:
 def test_broken_imports_are_distinguished(
     source: str, how: str, detail: str, start: Start, tmp_path: Path
 ) -> None:
-    (tmp_path / "torch.py").write_text(source, "utf-8")
+    package = tmp_path / "torch"
+    package.mkdir()
+    (package / "__init__.py").write_text(source, "utf-8")
+    (package / "version.py").touch()
     answer = start(PYTHONPATH=str(tmp_path)).wait(SECONDS)
     assert (answer.ended.how, answer.ended.detail) == (how, detail)
     assert answer.stages[-1][0] == "import torch"
     assert not answer.stages[-1][1].ok
+
+
+@pytest.mark.parametrize(
+    ("file", "source", "first"),
+    [
+        ("torch.py", "x = 1", "ImportError: {file} is not an installed PyTorch"),
+        ("torch.py", "import torch.nn", "ModuleNotFoundError: No module named 'torch.nn'"),
+        ("torch/__init__.py", "from torch._C import *", "ModuleNotFoundError: No module named"),
+    ],
+)
+def test_a_file_called_torch_is_named(
+    file: str, source: str, first: str, start: Start, tmp_path: Path
+) -> None:
+    stray = tmp_path / file
+    stray.parent.mkdir(exist_ok=True)
+    stray.write_text(source, "utf-8")
+    ended = start(PYTHONPATH=str(tmp_path)).wait(SECONDS).ended
+    assert ended.how == "error"
+    assert ended.detail.startswith(first.format(file=stray))
+    assert ended.detail.endswith(f"{stray} is not an installed PyTorch")
+
+
+def test_a_directory_called_torch_is_no_torch(start: Start, tmp_path: Path) -> None:
+    """A package of that name elsewhere on the path would be imported instead of it."""
+    (tmp_path / "torch").mkdir()
+    bare = tmp_path / "python"  # without site-packages
+    bare.write_text(f'#!/bin/sh\nexec {sys.executable} -S "$@"\n')
+    bare.chmod(0o755)
+    ended = start(python=str(bare), PYTHONPATH=str(tmp_path)).wait(SECONDS).ended
+    assert ended.detail.startswith("ImportError: No module named 'torch'")
+    assert str(tmp_path / "torch") in ended.detail
 
 
 # The CUDA stages, without CUDA
@@ -223,6 +261,18 @@ def test_unknown_request_is_an_error_and_the_process_goes_on(start: Start) -> No
 
 
 # The smoke step
+
+
+def test_another_signature_of_the_functional_optimizer_is_no_error(start: Start) -> None:
+    """The class is used, which passes what its own function needs."""
+    prelude = """
+        import torch.optim.adamw as module
+        real = module.adamw
+        def adamw(*tensors, foreach, **settings):
+            real(*tensors, foreach=foreach, **settings)
+        module.adamw = adamw
+    """
+    assert _smoke(start(prelude)).completed
 
 
 @pytest.mark.parametrize("precision", ["bf16", "fp16", "fp32"])
@@ -438,10 +488,10 @@ import sys, types
 sys.path.insert(0, {directory!r})
 import wire
 sys.path.insert(0, {directory!r} + "/training_side")
-import torch_stages
+import cuda_stages
 name, index, hip = sys.argv[2], int(sys.argv[3]), sys.argv[4] == "hip"
 seen = types.SimpleNamespace(name=name, **dict(part.split("=") for part in sys.argv[5:]))
-print(torch_stages._uuid(seen, index, hip))
+print(cuda_stages._uuid(seen, index, hip))
 """
 FIRST = "07172737-4757-6777-8797-a7b7c7d7e7f7"
 

@@ -80,7 +80,7 @@ def test_an_output_that_cannot_be_written_is_an_error_before_the_run(
 def test_a_report_that_cannot_be_written_completely_leaves_the_old_file(tmp_path: Path) -> None:
     (tmp_path / "out.json").write_text("before")
     command = (
-        f"ulimit -f 1; {sys.executable} -P -m doctor report {machine('a100')} --output "
+        f"ulimit -f 1; {sys.executable} -B -P -m doctor report {machine('a100')} --output "
         "json=out.json 2>&1 | cat"
     )
     done = subprocess.run(
@@ -269,10 +269,13 @@ def test_an_empty_stdin_is_a_usage_error(line: str, tmp_path: Path) -> None:
     assert "empty" in done.stderr
 
 
+FULL_DISK = "export PYTHONDONTWRITEBYTECODE=1; ulimit -f 1;"
+"""A limit on the size of files stands for the disk; it would truncate cached bytecode, too."""
+
+
 def test_every_file_that_a_full_disk_loses_is_named(tmp_path: Path) -> None:
-    """The limit on the size of files stands for the disk."""
     flags = "--save-facts f.json --output json=r.json --output nagios=r.txt --output sarif=r.sarif"
-    line = f"ulimit -f 1; doctor run --no-config --facts {machine('t4')} {flags}"
+    line = f"{FULL_DISK} doctor run --no-config --facts {machine('t4')} {flags}"
     done = piped(line, tmp_path)
     assert done.returncode == 2
     assert done.stdout.splitlines()[-1].startswith("READY")
@@ -281,7 +284,7 @@ def test_every_file_that_a_full_disk_loses_is_named(tmp_path: Path) -> None:
 
 
 def test_a_job_file_that_does_not_fit_on_the_disk_is_not_left_empty(tmp_path: Path) -> None:
-    done = piped("ulimit -f 1; doctor init", tmp_path)
+    done = piped(f"{FULL_DISK} doctor init", tmp_path)
     assert done.returncode == 2
     assert "doctor.toml" in done.stderr
     assert list(tmp_path.iterdir()) == []

@@ -1,4 +1,4 @@
-"""Files to scripts: positions, encodings, notebooks, configurations, launch lines, hostile input."""
+"""Files to scripts: positions, encodings, notebooks, configurations, launches, bad input."""
 
 from __future__ import annotations
 
@@ -241,7 +241,7 @@ def test_a_setting_knows_its_place() -> None:
         ),
         (
             "Makefile",
-            "train:\n\t@accelerate launch train.py --lora-r 8",
+            "all:\n\t@accelerate launch train.py --lora-r 8",
             "accelerate",
             {"lora_r": "8"},
         ),

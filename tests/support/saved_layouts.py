@@ -14,7 +14,7 @@ import pytest
 from doctor._util.records import Unknown
 from doctor.checkpoint.io.files import Directory
 from doctor.checkpoint.io.stages import no_stage
-from doctor.checkpoint.reader import read_layout
+from doctor.checkpoint.reader import LayoutContents, read_layout
 from doctor.checkpoint.records import Checkpoint
 from doctor.checkpoint.scan import scan
 from doctor.checkpoint.tensors import OptimizerState, Part, Shard, Tensor, join_states
@@ -37,8 +37,8 @@ class Heard:
     def __init__(self) -> None:
         self.shards: Sequence[Shard] = ()
 
-    def __call__(self, folder: Directory, shards: Sequence[Shard]) -> None:
-        self.folder, self.shards = folder, shards
+    def __call__(self, folder: Directory, contents: LayoutContents) -> None:
+        self.folder, self.shards = folder, contents.shards
 
     @property
     def tensors(self) -> dict[str, Tensor]:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import os
-import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
+
+import preloaded
 
 HOOK = """
 import builtins, os, signal, sys, time
@@ -39,7 +40,7 @@ def python(folder: Path, code: str) -> str:
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "sitecustomize.py").write_text(HOOK + code)
     path = folder / "python"
-    path.write_text(f'#!/bin/bash\nPYTHONPATH={folder} exec {sys.executable} "$@"\n')
+    path.write_text(f'#!/bin/bash\nPYTHONPATH={folder} exec {preloaded.python()} "$@"\n')
     path.chmod(0o755)
     return str(path)
 

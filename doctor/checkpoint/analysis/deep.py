@@ -8,12 +8,14 @@ import os
 import re
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from doctor._util.records import Unknown
 from doctor._util.units import shown
+from doctor.checkpoint.analysis.checksums import differing_files
+from doctor.checkpoint.analysis.matrices import examine_matrices
 from doctor.checkpoint.analysis.nonfinite import FINITE, FORMATS, PAIRS, Tally, suspect, tally
 from doctor.checkpoint.analysis.strides import places
 from doctor.checkpoint.analysis.value_ranges import Piece, Span, merge
@@ -50,15 +52,21 @@ def scan_values(
     threads: int | None = None,
     progress: Progress | None = None,
     download: bool = False,
+    *,
+    further: Sequence[Tensor] = (),
+    moments: Sequence[Tensor] = (),
 ) -> Values | Unknown:
     """Every value of tensors that lie in `directory`, for which all their bytes are read.
 
+    `tensors` are the model's, `further` those of other state_dicts beside it, `moments` those of
+    the optimizer's state: a value is looked at once, whatever it is part of.
     `threads`: one for each processor that this process may use, unless it says otherwise.
     Unknown where numpy is missing, and for files elsewhere unless `download` allows it. Never
     raises for what is in the files: one that is cut short or changed meanwhile is a problem.
     """
     began = time.perf_counter()
-    every = list(tensors)
+    model = list(tensors)
+    every = [*model, *further, *moments]
     checked = [tensor for tensor in every if tensor.dtype in FORMATS]
     work = _Work(directory, merge(checked), progress)
     if importlib.util.find_spec("numpy") is None:
@@ -68,6 +76,8 @@ def scan_values(
         return Unknown(reason=f"{shown(directory.address, 300)} is not on this machine: {text}")
     count = threads or _processors()
     work.divide(count)
+    matrices = examine_matrices(directory, model)
+    differing = differing_files(directory, sorted({tensor.file for tensor in model}), count)
     unchecked: dict[str, int] = {}
     for tensor in every:
         if tensor.dtype not in FORMATS and tensor.dtype not in FINITE:
@@ -79,6 +89,13 @@ def scan_values(
         unchecked=unchecked,
         **_summaries(work.tallies),
         fp16_values=sum(tensor.elements for tensor in checked if tensor.dtype == "F16"),
+        checksums=sum(not differs for differs in differing.values()),
+        differing=tuple(shown(file) for file, differs in differing.items() if differs)[:MOST],
+        constant=tuple(matrices.constant),
+        copies=tuple(matrices.copies),
+        zero_ranges=tuple(matrices.zero_ranges),
+        further=sum(tensor.dtype in FORMATS for tensor in further),
+        moments=sum(tensor.dtype in FORMATS for tensor in moments),
         problems=tuple(work.problems()),
         threads=count,
         seconds=time.perf_counter() - began,

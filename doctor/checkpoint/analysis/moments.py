@@ -9,7 +9,7 @@ from doctor.checkpoint.dtypes import BITS
 from doctor.checkpoint.errors import CheckpointError
 from doctor.checkpoint.io.files import Source, prefetch
 from doctor.checkpoint.io.open_files import OpenFiles
-from doctor.checkpoint.optimizer_slots import COMPENSATION, EIGHT_BIT, MOMENTS
+from doctor.checkpoint.optimizer_slots import AVERAGES, COMPENSATION, EIGHT_BIT, MOMENTS
 from doctor.checkpoint.tensors import Entry, Part, Tensor
 
 FIRST, WINDOW = 4 << 10, 64 << 10
@@ -34,8 +34,8 @@ def moments(entry: Entry) -> list[Tensor]:
 
 
 def moment_dtype(entry: Entry) -> str | None:
-    """The dtype in which the first moment is kept."""
-    for name in (*MOMENTS, "state1"):
+    """The dtype in which the first moment is kept, or an average of the weights."""
+    for name in (*MOMENTS, "state1", *AVERAGES):
         if name in entry.slots:
             return entry.slots[name].dtype
     return None

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 from typing import Literal
 
 from doctor.checkpoint.analysis.float_decode import floats
-from doctor.checkpoint.analysis.tensor_names import is_initialized_to_one, is_norm
+from doctor.checkpoint.analysis.tensor_names import is_initialized_to_one, is_norm, numbered_norms
 from doctor.checkpoint.dtypes import BITS
 from doctor.checkpoint.errors import CheckpointError
 from doctor.checkpoint.io.files import Directory, Source, prefetch
@@ -66,11 +66,13 @@ def read_scattered(
 
 def _vectors(tensors: Iterable[Tensor]) -> tuple[list[Tensor], list[Tensor]]:
     """Norms, and others that are at_one at 1.0; matrices are passed over without a look."""
+    vectors = [each for each in tensors if each.elements in each.shape or not each.shape]
+    numbered = numbered_norms(each for each in vectors if len(each.shape) == 1)
     norms: list[Tensor] = []
     others: list[Tensor] = []
-    for tensor in tensors:
-        if tensor.elements in tensor.shape or not tensor.shape:
-            (norms if is_norm(tensor) else others).append(tensor)
+    for tensor in vectors:
+        norm = is_norm(tensor) or tensor.name in numbered
+        (norms if norm else others).append(tensor)
     return norms, [tensor for tensor in others if is_initialized_to_one(tensor)]
 
 

@@ -223,8 +223,11 @@ _KINDS = (
     ("exp_avg_sq", "Adam"),
     ("exp_inf", "Adamax"),
     ("exp_avg", "Lion or another with one moment"),
+    ("acc_delta", "Adadelta"),
     ("square_avg", "RMSprop"),
     ("sum", "Adagrad"),
+    ("prev", "Rprop"),
+    ("ax", "ASGD"),
 )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from functools import lru_cache
 
 from doctor.checkpoint.records import Kind
@@ -15,6 +16,7 @@ _INNER = re.compile(r"\.\d+(?![^.])")
 """The same but for one at the beginning; much faster."""
 
 _WEIGHT = re.compile(r"(?:weight|scale|gamma|g|.*norm_(?:weight|scale|gamma))")
+_NUMBERED = re.compile(r"((?:.*\.)?\d+)\.weight")
 _NORM = re.compile(r"norm|layrnorm|rms|(?:^|_)ln(?:_|\d|$)|(?:^|_)bn\d*(?:_|$)")
 
 _KINDS: tuple[tuple[Kind, re.Pattern[str]], ...] = (
@@ -90,6 +92,26 @@ def is_norm(tensor: Tensor) -> bool:
         return False
     owner = next((part for part in reversed(path) if not part.isdecimal()), "")
     return bool(_NORM.search(last) or _NORM.search(owner))
+
+
+def numbered_norms(tensors: Iterable[Tensor]) -> set[str]:
+    """Names of weights of norms in modules that have a number for a name, as in nn.Sequential.
+
+    A vector called `weight` with a bias of its shape or running statistics: linear layers,
+    convolutions and embeddings have weights of two and more dimensions.
+    """
+    vectors = {tensor.name: tensor for tensor in tensors}
+    return {
+        name
+        for name, tensor in vectors.items()
+        if (owner := _NUMBERED.fullmatch(name))
+        and tensor.dtype in NORM_DTYPES
+        and tensor.elements
+        and any(
+            (other := vectors.get(f"{owner[1]}.{each}")) is not None and other.shape == tensor.shape
+            for each in ("bias", "running_var")
+        )
+    }
 
 
 def is_initialized_to_one(tensor: Tensor) -> bool:

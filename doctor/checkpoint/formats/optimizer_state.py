@@ -10,6 +10,7 @@ from typing import Any, Protocol
 from doctor.checkpoint.errors import CheckpointError
 from doctor.checkpoint.formats.scalars import is_scalar, read_scalar, scalar_bytes
 from doctor.checkpoint.io.files import Source, prefetch
+from doctor.checkpoint.optimizer_slots import NESTED
 from doctor.checkpoint.pickle.nodes import mapping, members
 from doctor.checkpoint.tensors import Entry, Group, OptimizerState, Tensor
 
@@ -19,7 +20,8 @@ READS = 20_000
 MOST = 1_000_000
 """Parameters of a state that are examined."""
 
-_GROUP = ("params", "param_names", "lr", "weight_decay", "initial_lr")
+_RATES = ("lr", "weight_decay", "initial_lr")
+_GROUP = ("params", "param_names", *_RATES)
 
 
 class Tree(Protocol):
@@ -45,7 +47,7 @@ def read_state(tree: Tree, file: str, source: Source, reads: int = READS) -> Opt
     entries: list[Entry] = []
     for number, state in enumerate(states):
         lead = f"{number}:" if len(states) > 1 else ""
-        groups += _groups(state, lead)
+        groups += _groups(state, lead, tree, source)
         entries += _entries(state, lead, tree)
     steps = [step for entry in entries if (step := entry.slots.get("step")) and is_scalar(step)]
     prefetch(source, [scalar_bytes(step) for step in steps[:reads]])
@@ -53,16 +55,17 @@ def read_state(tree: Tree, file: str, source: Source, reads: int = READS) -> Opt
     return OptimizerState(file, tuple(groups), stepped) if states else None
 
 
-def _groups(state: dict[Any, Any], lead: str) -> Iterator[Group]:
+def _groups(state: dict[Any, Any], lead: str, tree: Tree, source: Source) -> Iterator[Group]:
     for group in map(mapping, members(state.get("param_groups"))):
         keys = [lead + str(key) for key in _plain(group.get("params"))]
+        lr, weight_decay, initial_lr = (_rate(group.get(name), tree, source) for name in _RATES)
         names = [name for name in _plain(group.get("param_names")) if isinstance(name, str)]
         yield Group(
             tuple(keys),
             tuple(names) if len(names) == len(keys) else (),
-            _number(group.get("lr")),
-            _number(group.get("weight_decay")),
-            _number(group.get("initial_lr")),
+            lr,
+            weight_decay,
+            initial_lr,
             tuple(key for key in group if type(key) is str and _identifies_kind(key, group))[:100],
         )
 
@@ -87,11 +90,20 @@ def _number(value: Any) -> float | None:
     return None
 
 
+def _rate(value: Any, tree: Tree, source: Source) -> float | None:
+    """A number, also one in a tensor, as capturable and compiled optimizers keep their rates."""
+    number = _number(value)
+    if number is not None or (tensor := _tensor(tree, value, "lr")) is None:
+        return number
+    return _number(read_scalar(source, tensor))
+
+
 def _entries(state: dict[Any, Any], lead: str, tree: Tree) -> Iterator[Entry]:
     for key, node in list(mapping(state.get("state")).items())[:MOST]:
         if type(key) not in (str, int):
             continue
         state_of_key = mapping(node)
+        state_of_key = {**state_of_key, **mapping(state_of_key.get(NESTED))}
         slots = {
             slot: tensor
             for slot, each in state_of_key.items()

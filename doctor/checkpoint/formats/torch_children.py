@@ -7,6 +7,8 @@ from typing import Any, TypeAlias
 
 from doctor.checkpoint.formats.torch_tensors import (
     INNER,
+    NESTED,
+    NESTED_PARTS,
     PLAIN,
     SPARSE,
     SPARSE_ROWS,
@@ -74,6 +76,9 @@ def _in_tensor(node: ObjectNode, path: Path) -> Iterator[tuple[Any, Path]]:
         rows = len(args[1]) > 2 and is_tensor(args[1][2])
         names = SPARSE_ROWS if rows else ("indices", "values")
         yield from ((inner, (path, each)) for inner, each in zip(args[1], names, strict=False))
+    elif name == NESTED:
+        parts = zip(args, NESTED_PARTS, strict=False)
+        yield from ((inner, (path, each)) for inner, each in parts)
     elif name not in PLAIN:
         yield args, path
 

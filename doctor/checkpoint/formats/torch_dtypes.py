@@ -1,4 +1,4 @@
-"""torch's dtypes by safetensors' names, and the globals that torch loads by itself."""
+"""torch's dtypes by safetensors' names."""
 
 from __future__ import annotations
 
@@ -30,6 +30,7 @@ _NAMES = {
 _WITHOUT_A_NAME = {
     "complex128": 128,
     "complex32": 32,
+    "bcomplex32": 32,
     "quint8": 8,
     "qint8": 8,
     "qint32": 32,
@@ -50,7 +51,7 @@ DTYPES = {
 }
 """safetensors' names, by torch's."""
 
-_STORAGES = {
+STORAGE_KINDS = {
     "Double": "F64",
     "Float": "F32",
     "Half": "F16",
@@ -69,10 +70,11 @@ _STORAGES = {
     "QUInt4x2": "quint4x2",
     "QUInt2x4": "quint2x4",
 }
+"""The dtype of a typed storage, by the start of its class's name."""
 
 STORAGES = {
-    **{f"torch.{name}Storage": dtype for name, dtype in _STORAGES.items()},
-    **{f"torch.cuda.{name}Storage": dtype for name, dtype in _STORAGES.items()},
+    **{f"torch.{name}Storage": dtype for name, dtype in STORAGE_KINDS.items()},
+    **{f"torch.cuda.{name}Storage": dtype for name, dtype in STORAGE_KINDS.items()},
     "torch.storage.UntypedStorage": "U8",
     "torch.storage._UntypedStorage": "U8",
     "torch.UntypedStorage": "U8",
@@ -86,56 +88,3 @@ ITEM = {
     "F4": 1,
 }
 """Bytes of what torch counts as one element; of F4 it holds two."""
-
-_KINDS = ("Double", "Float", "Half", "BFloat16", "Long", "Int", "Short", "Char", "Byte")
-_REBUILD = (
-    "device_tensor_from_cpu_tensor",
-    "device_tensor_from_numpy",
-    "meta_tensor_no_storage",
-    "nested_tensor",
-    "parameter",
-    "parameter_with_state",
-    "qtensor",
-    "sparse_tensor",
-    "tensor",
-    "tensor_v2",
-    "tensor_v3",
-    "wrapper_subclass",
-)
-_SCHEMES = (
-    "per_channel_affine",
-    "per_channel_affine_float_qparams",
-    "per_channel_symmetric",
-    "per_tensor_affine",
-    "per_tensor_symmetric",
-)
-
-ALLOWED = frozenset(
-    {
-        "_codecs.encode",
-        "builtins.bytearray",
-        "builtins.complex",
-        "builtins.set",
-        "collections.Counter",
-        "collections.OrderedDict",
-        "torch.Size",
-        "torch.Tensor",
-        "torch._tensor._rebuild_from_type_v2",
-        "torch.device",
-        "torch.nn.parameter.Parameter",
-        "torch.serialization._get_layout",
-        "torch.storage.TypedStorage",
-        "torch.storage.UntypedStorage",
-        *(f"torch._utils._rebuild_{name}" for name in _REBUILD),
-        *(f"torch.{name}" for name in _SCHEMES),
-        *DTYPES,
-        *(f"torch.{name}Storage" for name in _STORAGES),
-        *(f"torch.cuda.{name}Storage" for name in _STORAGES if name[0] != "Q"),
-        *(f"torch.{place}{name}Tensor" for place in ("", "cuda.") for name in (*_KINDS, "Bool")),
-        *(f"torch.{place}sparse.{name}Tensor" for place in ("", "cuda.") for name in _KINDS),
-    }
-)
-"""What torch.load(weights_only=True) imports in torch 2.13, where no one has added to it."""
-
-ALIASES = {"torch.UntypedStorage": "torch.storage.UntypedStorage"}
-"""Other names under which torch allows the same."""

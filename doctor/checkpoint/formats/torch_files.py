@@ -5,17 +5,22 @@ torch_objects.py documents the use of a `Tree`.
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
+from doctor._util.units import shown
 from doctor.checkpoint.errors import CheckpointError
 from doctor.checkpoint.formats.optimizer_state import read_state
 from doctor.checkpoint.formats.pickle_inventory import nested_inventory, take_inventory
 from doctor.checkpoint.formats.torch_legacy import legacy_tree
-from doctor.checkpoint.formats.torch_objects import Tree, refused
+from doctor.checkpoint.formats.torch_objects import Tree
 from doctor.checkpoint.formats.torch_zip import zip_tree
+from doctor.checkpoint.formats.weights_only import refused
 from doctor.checkpoint.io.files import Source
 from doctor.checkpoint.pickle.nodes import gc_paused
-from doctor.checkpoint.tensors import Shard
+from doctor.checkpoint.records import Problem
+from doctor.checkpoint.tensors import Shard, Tensor
 
 __all__ = ["Tree", "read_torch", "read_tree"]
 
@@ -61,15 +66,17 @@ def with_inventory(shard: Shard, source: Source) -> Shard:
 
 def _shard(source: Source, file: str) -> Shard:
     tree = read_tree(source, file)
-    tensors = sorted(tree.weights(), key=lambda tensor: (tensor.begin, tensor.end))
+    weights, further = tree.weights_and_further()
+    tensors = sorted(weights, key=lambda tensor: (tensor.begin, tensor.end))
     optimizer = read_state(tree, file, source)
-    problems = tree.problems
+    problems = (*tree.problems, *_further(file, further))
     return Shard(
         file,
         source.size,
         tuple(tensors),
+        further=tuple(further),
         problems=problems,
-        readable=all(problem.kind == "note" for problem in problems),
+        readable=all(problem.kind in ("note", "unloadable") for problem in problems),
         imports=tree.imports,
         refused=tree.refused,
         protocol=tree.pickled.protocol,
@@ -78,3 +85,13 @@ def _shard(source: Source, file: str) -> Shard:
         step=tree.step(),
         writer=tree.writer(),
     )
+
+
+def _further(file: str, tensors: Sequence[Tensor]) -> Iterator[Problem]:
+    """A note that names the state_dicts beside the weights."""
+    counts = Counter(tensor.name.partition(".")[0] for tensor in tensors)
+    if counts:
+        each = ", ".join(f"{shown(name)} ({count:,})" for name, count in counts.most_common(3))
+        more = f" and {len(counts) - 3:,} more" if len(counts) > 3 else ""
+        text = f"holds {len(tensors):,} tensors beside the weights: {each}{more}"
+        yield Problem(kind="note", file=shown(file), text=text)

@@ -23,6 +23,12 @@ FIRST = 1024 * 1024
 
 WIDEST = 1 << 63
 
+UNTYPED = (
+    "is in torch's legacy form with storages of no type, as for uint16, float8 or complex32: "
+    "torch 2.4 to 2.15 write such a file, and torch.load fails on it"
+)
+"""AttributeError: type object 'torch.storage.UntypedStorage' has no attribute 'dtype'."""
+
 
 def legacy_tree(source: Source, file: str) -> Tree:
     """What a legacy file holds. Raises CheckpointError."""
@@ -44,12 +50,20 @@ def legacy_tree(source: Source, file: str) -> Tree:
         return places[key]
 
     tree = Tree(source, file, pickled, place)
+    if any(_is_untyped(reference) for reference in pickled.persistent):
+        tree.add_problem("unloadable", UNTYPED)
     if end > source.size:
         tree.add_problem("damaged", f"is cut short: {source.size:,} of {end:,} bytes")
     elif end < source.size:
         text = f"has {source.size - end:,} bytes behind its last storage"
         tree.errors.append(Problem(kind="note", file=shown(file), text=text))
     return tree
+
+
+def _is_untyped(reference: Persistent) -> bool:
+    fields: Any = reference.id
+    kind = fields[1] if type(fields) is tuple and len(fields) > 1 else None
+    return type(kind) is Global and kind.text.endswith(".UntypedStorage")
 
 
 def _recognised(first: bytes) -> None:

@@ -26,14 +26,13 @@ Keys of dictionaries may be any node; take them only where `type(key) is str` or
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
 from doctor._util.units import shown
 from doctor.checkpoint.errors import CheckpointError
 from doctor.checkpoint.formats.torch_children import Path, children, holds
-from doctor.checkpoint.formats.torch_dtypes import ALIASES, ALLOWED
 from doctor.checkpoint.formats.torch_tensors import (
     INNER,
     OPAQUE,
@@ -45,6 +44,7 @@ from doctor.checkpoint.formats.torch_tensors import (
     is_tensor,
     plain,
 )
+from doctor.checkpoint.formats.weights_only import refused
 from doctor.checkpoint.io.files import Source
 from doctor.checkpoint.pickle.nodes import (
     DEEPEST,
@@ -151,21 +151,34 @@ class Tree:
 
     def weights(self) -> list[Tensor]:
         """The model's tensors, under the names that its state_dict gives them."""
+        return self.weights_and_further()[0]
+
+    def weights_and_further(self) -> tuple[list[Tensor], list[Tensor]]:
+        """The model's tensors, and those of other state_dicts beside them (ema, discriminator)."""
         top = mapping(self.value)
         if attributes(self.value) and not top:
-            return self.tensors(self.value)
+            return self.tensors(self.value), []
         if _is_optimizer(top):
-            return []
+            return [], []
         for key in WEIGHTS:
             inner = top.get(key)
             if is_tensor(inner) or not (mapping(inner) or attributes(inner)):
                 continue
             if tensors := self.tensors(inner):
-                return tensors
+                return tensors, self.tensors(
+                    {
+                        other: top[other]
+                        for other in top
+                        if other != key
+                        and type(other) is str
+                        and not is_tensor(top[other])
+                        and not _is_other_state(other, top[other])
+                    }
+                )
         others = [key for key in top if type(key) is str and _is_other_state(key, top[key])]
         if not others:
-            return self.tensors(self.value)
-        return self.tensors({key: top[key] for key in top if key not in set(others)})
+            return self.tensors(self.value), []
+        return self.tensors({key: top[key] for key in top if key not in set(others)}), []
 
     def optimizers(self) -> list[Any]:
         """The optimizers' state_dicts."""
@@ -188,11 +201,6 @@ class Tree:
         """Keep a problem, and not too many."""
         if len(self.errors) < MOST_PROBLEMS:
             self.errors.append(Problem(kind=kind, file=shown(self.file), text=text))
-
-
-def refused(imports: Iterable[str]) -> tuple[str, ...]:
-    """Globals that torch.load(weights_only=True) refuses."""
-    return tuple(name for name in imports if ALIASES.get(name, name) not in ALLOWED)
 
 
 def _is_optimizer(items: dict[Any, Any]) -> bool:

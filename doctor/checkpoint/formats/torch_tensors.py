@@ -37,10 +37,12 @@ WRAPPER = f"{UTILS}wrapper_subclass"
 
 SPARSE = f"{UTILS}sparse_tensor"
 SPARSE_ROWS = ("compressed_indices", "plain_indices", "values")
+NESTED = f"{UTILS}nested_tensor"
+NESTED_PARTS = ("values", "sizes", "strides", "offsets")
 
 OPAQUE = {
     SPARSE: "sparse tensors",
-    f"{UTILS}nested_tensor": "nested tensors",
+    NESTED: "nested tensors",
     f"{UTILS}qtensor": "quantised tensors",
     f"{UTILS}meta_tensor_no_storage": "tensors of the meta device, without values",
     f"{UTILS}device_tensor_from_numpy": "tensors that are kept as numpy arrays",

@@ -8,15 +8,23 @@ LOOK = 512
 """Bytes that are examined."""
 
 _MAGIC = (
-    (b"PK\x03\x04", "a zip archive, as torch.save writes"),
-    (b"GGUF", "a GGUF file"),
-    (b"\x89HDF\r\n\x1a\n", "an HDF5 file"),
-    (b"\x1f\x8b", "a gzip archive"),
-    (b"\x28\xb5\x2f\xfd", "a zstd archive"),
-    (b"Entry not found", 'the words "Entry not found", a download\'s error'),
-    (b"Repository not found", 'the words "Repository not found", a download\'s error'),
-    (b"Invalid username or password", "a download's refusal to log in"),
+    (0, b"PK\x03\x04", "a zip archive, as torch.save writes"),
+    (0, b"GGUF", "a GGUF file"),
+    (0, b"\x89HDF\r\n\x1a\n", "an HDF5 file"),
+    (0, b"\x1f\x8b", "a gzip archive"),
+    (0, b"\x28\xb5\x2f\xfd", "a zstd archive"),
+    (0, b"7z\xbc\xaf\x27\x1c", "a 7z archive"),
+    (0, b"\xfd7zXZ\0", "an xz archive"),
+    (0, b"BZh", "a bzip2 archive"),
+    (0, b"\x93NUMPY", "a numpy array"),
+    (0, b"ftrt", "a TensorRT engine"),
+    (0, b"Entry not found", 'the words "Entry not found", a download\'s error'),
+    (0, b"Repository not found", 'the words "Repository not found", a download\'s error'),
+    (0, b"Invalid username or password", "a download's refusal to log in"),
+    (257, b"ustar", "a tar archive, as torch.save wrote before 0.1.10 and NeMo writes"),
+    (4, b"TFL3", "a TensorFlow Lite model"),
 )
+"""Where the bytes are, the bytes, and what they are the beginning of."""
 
 
 def describe_file_type(data: bytes) -> str | None:
@@ -28,8 +36,8 @@ def describe_file_type(data: bytes) -> str | None:
         return "a web page, probably what a failed download answered"
     if re.match(rb"\x80[\x01-\x05]", first):
         return "a pickle, as torch.save wrote before 1.6"
-    for magic, text in _MAGIC:
-        if first.startswith(magic):
+    for at, magic, text in _MAGIC:
+        if first[at : at + len(magic)] == magic:
             return text
     if len(first) == LOOK and not first.strip(b"\0"):
         return "zeros from its first byte on, as an unfinished download leaves"

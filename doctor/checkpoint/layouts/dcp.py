@@ -17,9 +17,9 @@ from typing import Any
 from doctor._util.units import shown
 from doctor.checkpoint.errors import CheckpointError
 from doctor.checkpoint.formats.pickle_inventory import take_inventory
-from doctor.checkpoint.formats.safetensors import WIDEST
+from doctor.checkpoint.formats.safetensors import WIDEST, read_shard
 from doctor.checkpoint.formats.torch_files import Tree, read_tree
-from doctor.checkpoint.formats.torch_objects import refused
+from doctor.checkpoint.formats.weights_only import refused
 from doctor.checkpoint.io.files import Directory, Source, prefetch, prefetch_files
 from doctor.checkpoint.io.stages import Stage
 from doctor.checkpoint.layouts.dcp_chunks import Item, StoredTensor, assemble
@@ -245,9 +245,14 @@ def _items(
         dcp.problems.append(Problem(kind="damaged", file=shown(file), text=text))
     objects = [item for item in items if dcp.stored[item.name].shape is None]
     prefetch(source, [(item.begin, item.begin + item.length) for item in objects])
+    embedded = _embedded_safetensors(dcp, source, file, items)
     for item in sorted(items, key=lambda item: item.begin):
         window = Window(source, item.begin, item.length)
         tensor = dcp.stored[item.name].shape is not None
+        if tensor and embedded is not None:
+            if item.name in embedded:
+                chunks.setdefault(item.name, []).append((item, embedded[item.name]))
+            continue
         if item.begin + item.length > source.size or not (tensor or include(item.name)):
             _inventory(dcp, window, file)
             continue
@@ -264,6 +269,27 @@ def _items(
             else:
                 _unpickled(dcp, tree.refused)
                 dcp.objects[item.name] = tree.value
+
+
+def _embedded_safetensors(
+    dcp: Dcp, source: Source, file: str, items: list[Item]
+) -> dict[str, Tensor] | None:
+    """The tensors of a file that has them in one safetensors file behind its objects.
+
+    FileSystemWriter(serialization_format=SAFETENSORS) writes so, and gives every tensor the place
+    where that file begins. None: every item is a file of torch.save.
+    """
+    begins = {item.begin for item in items if dcp.stored[item.name].shape is not None}
+    if len(begins) != 1 or (begin := begins.pop()) > source.size:
+        return None
+    if source.read(9, begin)[8:] != b"{":
+        return None
+    shard = read_shard(Window(source, begin, source.size - begin), file)
+    dcp.problems += shard.problems
+    return {
+        tensor.name: tensor._replace(begin=tensor.begin + begin, end=tensor.end + begin)
+        for tensor in shard.tensors
+    }
 
 
 def _inventory(dcp: Dcp, window: Window, file: str) -> None:

@@ -15,15 +15,17 @@ from typing import Any
 
 from doctor._util.units import shown
 from doctor.checkpoint.errors import CheckpointError
+from doctor.checkpoint.formats.optimizer_state import read_state
 from doctor.checkpoint.formats.safetensors import WIDEST, unreadable
 from doctor.checkpoint.formats.scalars import read_scalar
 from doctor.checkpoint.formats.torch_files import Tree, read_tree, with_inventory
 from doctor.checkpoint.io.files import Directory, Source, prefetch_files
 from doctor.checkpoint.io.stages import Stage
+from doctor.checkpoint.layouts.universal import UNDER, read_universal
 from doctor.checkpoint.layouts.zero import Engine, Rank, assembled, rate
 from doctor.checkpoint.layouts.zero_flat import Shapes
 from doctor.checkpoint.pickle.nodes import mapping, members
-from doctor.checkpoint.tensors import Shard, Tensor, join_states
+from doctor.checkpoint.tensors import OptimizerState, Shard, Tensor, join_states
 
 _MODEL = re.compile(r"(?:zero_pp_rank_(?P<rank>\d+)_)?mp_rank_(?P<mp>\d+)_model_states\.pt")
 _PART = re.compile(r"layer_.*model_states\.pt")
@@ -48,6 +50,8 @@ def read_engine(directory: Directory, under: str, stage: Stage) -> tuple[list[Sh
     engines: dict[str, Engine] = {}
     weights = [_file(directory, under + name, stage, engines, _weights) for name in models]
     states = [_file(directory, under + name, stage, engines, _optimizer) for name in optims]
+    if UNDER in names and not optims:
+        states.append(read_universal(directory, under, stage))
     weights = [_prefixed(shard, len(engines)) for shard in weights]
     for mp, engine in engines.items():
         lead = f"mp_rank.{mp}." if len(engines) > 1 else ""
@@ -74,6 +78,7 @@ def _file(
                 try:
                     tree = read_tree(source, file)
                     tensors = take(tree, source, file, engine)
+                    state = _without_zero(tree, source, file) if take is _weights else None
                 except CheckpointError as error:
                     return with_inventory(unreadable(file, 0, error), source)
                 size = source.size
@@ -89,7 +94,26 @@ def _file(
         protocol=tree.pickled.protocol,
         unread=tree.nested_unread,
         step=engine.step,
+        optimizer=state,
     )
+
+
+def _without_zero(tree: Tree, source: Source, file: str) -> OptimizerState | None:
+    """The optimizer of stage 0, in the file of the module, with fp32 copies by its numbers.
+
+    fp32_groups has a tensor for each parameter, fp32_groups_flat one for each group.
+    """
+    wrapper = mapping(mapping(tree.value).get("optimizer"))
+    state = read_state(tree, file, source) if wrapper else None
+    if state is None:
+        return None
+    masters: list[Tensor] = []
+    held = members(wrapper.get("fp32_groups")) or members(wrapper.get("fp32_groups_flat"))
+    for group, copies in zip(state.groups, held, strict=False):
+        for key, node in zip(group.keys, members(copies) or [copies], strict=False):
+            if master := tree.tensor(node, key):
+                masters.append(master)
+    return replace(state, masters=tuple(masters))
 
 
 def _weights(tree: Tree, source: Source, file: str, engine: Engine) -> list[Tensor]:

@@ -13,8 +13,10 @@ from doctor.checkpoint.io.addresses import locate
 from doctor.checkpoint.io.files import Directory, LocalDirectory
 from doctor.checkpoint.io.urls import is_address, redact_url
 from doctor.checkpoint.layouts import shards
+from doctor.checkpoint.layouts.hints import below, incomplete_downloads, snapshot
 from doctor.checkpoint.layouts.layout import FileGroup, Layout, not_inspectable
 from doctor.checkpoint.layouts.parallel import FSDP, distributed, zero_state
+from doctor.checkpoint.layouts.pipeline import pipeline
 from doctor.checkpoint.records import Problem
 
 ADAPTERS = ("adapter_model.safetensors", "adapter_model.bin")
@@ -34,11 +36,17 @@ ONE = {
 NAMED_ONLY = {
     ".h5": "HDF5 weights",
     ".keras": "a Keras archive",
+    ".joblib": "joblib pickles",
+    ".mlpackage": "Core ML packages",
     ".msgpack": "Flax weights",
     ".nemo": "a NeMo archive",
+    ".npy": "numpy arrays",
     ".npz": "numpy archives",
     ".onnx": "ONNX models",
     ".pkl": "pickles of no known kind",
+    ".tflite": "TensorFlow Lite models",
+    ".engine": "TensorRT engines",
+    ".plan": "TensorRT engines",
     ".zarr": "zarr arrays",
 }
 """Formats that are recognised and not read."""
@@ -71,7 +79,7 @@ _TENSOR_PARALLEL = re.compile(r"consolidated\.\d+\.pth")
 _FSDP_RANK = re.compile(
     r"pytorch_model(?:_\d+)?_fsdp_rank\d+\.bin|pytorch_model_fsdp_\d+_rank\d+\.bin"
 )
-_DEEPER = re.compile(r"checkpoint-\d+|snapshots|step-\d+|iter_\d+|global_step\d+|epoch_\d+")
+_TENSORFLOW = re.compile(r"(.+)\.data-\d{5}-of-\d{5}")
 
 
 def find_layout(path: str) -> Layout | Unknown:
@@ -137,8 +145,16 @@ def _directory(directory: Directory, called: str) -> Layout | Unknown:
     entries = _names(directory)
     names = [name for name in entries if not name.startswith(".")]
     layout = _weights(directory, names, entries, called)
+    partial = incomplete_downloads(directory, entries)
+    if layout is None and (revision := snapshot(directory, names)):
+        inside = directory.inside(f"snapshots/{revision}")
+        found = _directory(inside, revision)
+        if isinstance(found, Unknown):
+            return found
+        return replace(found, problems=(*found.problems, *partial))
     if layout is None:
-        return _no_weights(directory, names)
+        return _no_weights(directory, names, partial)
+    layout = replace(layout, problems=(*layout.problems, *partial))
     return _with_other_files(layout, names)
 
 
@@ -151,7 +167,9 @@ def _weights(
         return model
     if layout := distributed(directory, entries, called) or _model(directory, names, ".bin"):
         return layout
-    for way in (_ranks, _gguf, _lone_pickle, _states_alone, _other_suffix):
+    if layout := pipeline(directory, entries, _weights):
+        return layout
+    for way in (_ranks, _gguf, _lone_pickle, _states_alone, _tensorflow, _other_suffix):
         if layout := way(directory, names):
             return layout
     return _recognized_only(directory, entries)
@@ -257,12 +275,19 @@ def _other_suffix(directory: Directory, names: list[str]) -> Layout | None:
     return None
 
 
-def _no_weights(directory: Directory, names: list[str]) -> Unknown:
-    below = [name for name in names if _DEEPER.match(name)]
-    hint = f"; name a subdirectory, such as {shown(below[-1])}" if below else ""
-    return Unknown(
-        reason=f"{shown(directory.address, 300)}: no weights are in this directory{hint}"
-    )
+def _tensorflow(directory: Directory, names: list[str]) -> Layout | None:
+    """A checkpoint of TensorFlow: NAME.index beside NAME.data-00000-of-00001."""
+    parts = [name for name in names if (match := _TENSORFLOW.fullmatch(name)) and match[1]]
+    with_index = [name for name in parts if f"{name.rpartition('.')[0]}.index" in names]
+    if not with_index:
+        return None
+    return not_inspectable(directory, with_index, "TensorFlow checkpoints")
+
+
+def _no_weights(directory: Directory, names: list[str], partial: tuple[Problem, ...]) -> Unknown:
+    stopped = "".join(f"; {problem.text}" for problem in partial)
+    text = f"no weights are in this directory{stopped}{below(names)}"
+    return Unknown(reason=f"{shown(directory.address, 300)}: {text}")
 
 
 def _with_other_files(layout: Layout, names: list[str]) -> Layout:

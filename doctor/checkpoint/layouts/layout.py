@@ -16,13 +16,14 @@ class FileGroup:
 
     dcp: a directory of torch.distributed.checkpoint. deepspeed: the files of a ZeRO engine. ranks:
     files of the ranks of tensor or pipeline parallelism, whose tensors have the same names.
+    components: the same of the models of a pipeline, each in a directory of its own.
     """
 
-    reader: Literal["dcp", "deepspeed", "ranks"]
+    reader: Literal["dcp", "deepspeed", "ranks", "components"]
     under: str = ""
     """The subdirectory, with a slash at its end; "" for the directory itself."""
     files: tuple[str, ...] = ()
-    """Those of `ranks`, relative to the layout's directory."""
+    """Those of `ranks` and `components`, relative to the layout's directory."""
     state: bool = False
     """It holds an optimizer's state and no weights."""
 
@@ -37,6 +38,8 @@ class Layout:
     """Files of weights that are read one by one."""
     index: str | None = None
     weight_map: dict[str, str] | None = None
+    total_size: int | None = None
+    """Bytes of all tensors, by the index."""
     problems: tuple[Problem, ...] = ()
     groups: tuple[FileGroup, ...] = ()
     states: tuple[str, ...] = ()

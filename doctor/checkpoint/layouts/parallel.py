@@ -80,16 +80,17 @@ def _deepspeed(directory: Directory, entries: list[str]) -> Layout | None:
 
 def _latest(directory: Directory, entries: list[str]) -> str | Problem | None:
     """The subdirectory that `latest` names, or what is wrong with it; None where there is none."""
-    below = [name for name in entries if re.fullmatch(r"global_step\d+", name)]
-    if "latest" not in entries or not (below or "zero_to_fp32.py" in entries):
+    below = [name for name in entries if re.fullmatch(r"global_step\d+(?:_universal)?", name)]
+    tracker = next((name for name in ("latest", "latest_universal") if name in entries), None)
+    if tracker is None or not (below or "zero_to_fp32.py" in entries):
         return None
     try:
-        tag = _word(directory, "latest")
+        tag = _word(directory, tracker)
     except CheckpointError as error:
-        return Problem(kind="missing", file="latest", text=error.text)
+        return Problem(kind="missing", file=tracker, text=error.text)
     if tag not in entries:
         text = f"names {shown(tag)}, which is not here"
-        return Problem(kind="missing", file="latest", text=text)
+        return Problem(kind="missing", file=tracker, text=text)
     return tag
 
 

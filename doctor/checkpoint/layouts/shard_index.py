@@ -23,20 +23,39 @@ SPLIT = "DCP_SHARDING_INFO"
 """In __metadata__: torch's distributed export stores parts of a tensor under its full name."""
 
 
+class Metadata(msgspec.Struct):
+    """Of an index."""
+
+    total_size: msgspec.Raw = msgspec.Raw(b"null")
+
+
 class Index(msgspec.Struct):
-    """What is read of an index; its metadata are not."""
+    """What is read of an index."""
 
     weight_map: dict[str, str]
+    metadata: Metadata | None = None
+
+    @property
+    def total_size(self) -> int | None:
+        """Bytes of all tensors; None where it is not a number."""
+        text = bytes(self.metadata.total_size) if self.metadata else b""
+        return int(text) if text.isdigit() and len(text) < 20 else None
 
 
 _INDEX = msgspec.json.Decoder(Index)
 
 
-def read_index(directory: Directory, name: str) -> dict[str, str]:
-    """Tensor -> file name. Raises CheckpointError, also for a name outside the directory."""
+def read_index(directory: Directory, name: str) -> tuple[dict[str, str], int | None]:
+    """Tensor -> file name, and total_size.
+
+    Raises CheckpointError, also for a name outside the directory.
+    """
     data = read_whole(directory, name, LIMIT)
+    total_size = None
     try:
-        weight_map: Any = _INDEX.decode(data).weight_map
+        index = _INDEX.decode(data)
+        weight_map: Any = index.weight_map
+        total_size = index.total_size
     except (ValueError, RecursionError, MemoryError):
         weight_map = json_object(data).get("weight_map")  # says what is wrong with it
     if not isinstance(weight_map, dict) or not weight_map:
@@ -51,7 +70,29 @@ def read_index(directory: Directory, name: str) -> dict[str, str]:
             )
     if not all(isinstance(file, str) for file in weight_map.values()):
         raise CheckpointError("damaged", "has a weight_map that does not map names to files")
-    return weight_map
+    return weight_map, total_size
+
+
+def sizes_differ(
+    index: str | None,
+    total_size: int | None,
+    weight_map: dict[str, str] | None,
+    shards: Sequence[Shard],
+) -> list[Problem]:
+    """A note where the index gives another size than the tensors of its shards have.
+
+    Only for complete safetensors: files of torch.save keep tied weights twice.
+    """
+    files = {shard.file for shard in shards if shard.readable}
+    if index is None or not total_size or not index.endswith(".safetensors.index.json"):
+        return []
+    if set((weight_map or {}).values()) != files:
+        return []
+    size = sum(tensor.stored_bytes for shard in shards for tensor in shard.tensors)
+    if size == total_size:
+        return []
+    text = f"has a total_size of {total_size:,} bytes; the tensors of its shards have {size:,}"
+    return [Problem(kind="note", file=shown(index), text=text)]
 
 
 def _inside(file: str) -> bool:

@@ -66,7 +66,7 @@ def indexed_layout(directory: Directory, names: list[str], index: str, ends: str
     files = [name for name in names if name.endswith(ends) and name[0] != "."]
     shards, kind = numbered_shards(files), KINDS[ends]
     try:
-        weight_map = read_index(directory, index)
+        weight_map, total_size = read_index(directory, index)
     except CheckpointError as error:
         problem = error.problem(index)
         return Layout(directory, kind, tuple(shards), problems=(problem,))
@@ -85,6 +85,7 @@ def indexed_layout(directory: Directory, names: list[str], index: str, ends: str
         tuple(name for name in named if name not in set(absent)),
         index,
         weight_map,
+        total_size,
         (
             *_absent(directory, index, absent, len(named)),
             *_strays(index, named, files, WHOLE[ends]),

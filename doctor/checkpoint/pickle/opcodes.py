@@ -1,4 +1,4 @@
-"""Opcodes of pickles that make containers and objects, and the table of all."""
+"""Opcodes of pickles that name globals and make objects, and the table of all."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ from typing import Any
 
 from doctor._util.units import shown
 from doctor.checkpoint.errors import CheckpointError
+from doctor.checkpoint.pickle import container_opcodes as containers
 from doctor.checkpoint.pickle import value_opcodes as values
-from doctor.checkpoint.pickle.nodes import FROZENSET, SET, Global, ObjectNode, Persistent, hashable
+from doctor.checkpoint.pickle.nodes import SET, Global, ObjectNode, Persistent
 from doctor.checkpoint.pickle.value_opcodes import (
     LONGEST,
     LONGEST_NAME,
@@ -50,119 +51,6 @@ def _unknown(machine: Machine) -> None:
     raise CheckpointError(
         "damaged", f"has a pickle with the byte 0x{code:02x} where an opcode has to be"
     )
-
-
-# The stack, and what is made of it
-
-
-def _mark(machine: Machine) -> None:
-    machine.below.append(machine.stack)
-    machine.stack = []
-
-
-def _marked(machine: Machine) -> list[Any]:
-    """What lies above the last mark."""
-    items = machine.stack
-    machine.stack = machine.below.pop()
-    return items
-
-
-def _pop(machine: Machine) -> None:
-    if machine.stack:
-        machine.stack.pop()
-    else:
-        machine.stack = machine.below.pop()
-
-
-def _pop_mark(machine: Machine) -> None:
-    _marked(machine)
-
-
-def _dup(machine: Machine) -> None:
-    machine.stack.append(machine.stack[-1])
-
-
-def _tuple(machine: Machine) -> None:
-    items = tuple(_marked(machine))
-    machine.stack.append(items)
-
-
-def _tuple1(machine: Machine) -> None:
-    machine.stack[-1] = (machine.stack[-1],)
-
-
-def _tuple2(machine: Machine) -> None:
-    stack = machine.stack
-    stack[-2:] = [(stack[-2], stack[-1])]
-
-
-def _tuple3(machine: Machine) -> None:
-    stack = machine.stack
-    stack[-3:] = [(stack[-3], stack[-2], stack[-1])]
-
-
-def _list(machine: Machine) -> None:
-    items = _marked(machine)
-    machine.stack.append(items)
-
-
-def _dict(machine: Machine) -> None:
-    items = _marked(machine)
-    machine.stack.append({})
-    _store(machine, items)
-
-
-def _frozenset(machine: Machine) -> None:
-    items = _marked(machine)
-    machine.stack.append(ObjectNode(FROZENSET, appended=items))
-
-
-def _append(machine: Machine) -> None:
-    value = machine.stack.pop()
-    _extend(machine, [value])
-
-
-def _appends(machine: Machine) -> None:
-    items = _marked(machine)
-    _extend(machine, items)
-
-
-def _extend(machine: Machine, items: list[Any]) -> None:
-    target = machine.stack[-1]
-    if type(target) is list:
-        target.extend(items)
-    elif type(target) is ObjectNode:
-        if target.appended is None:
-            target.appended = []
-        target.appended.extend(items)
-    elif not machine.lenient:
-        raise CheckpointError("damaged", "has a pickle that appends to what is no list")
-
-
-def _setitem(machine: Machine) -> None:
-    items = machine.stack[-2:]
-    del machine.stack[-2:]
-    _store(machine, items)
-
-
-def _setitems(machine: Machine) -> None:
-    items = _marked(machine)
-    _store(machine, items)
-
-
-def _store(machine: Machine, items: list[Any]) -> None:
-    target = machine.stack[-1]
-    if type(target) is ObjectNode:
-        if target.items is None:
-            target.items = {}
-        target = target.items
-    if type(target) is not dict or len(items) % 2:
-        if machine.lenient:
-            return
-        raise CheckpointError("damaged", "has a pickle that sets an item of what is no dictionary")
-    pairs = iter(items)
-    for key, value in zip(pairs, pairs, strict=True):
-        target[key if type(key) is str else hashable(key)] = value
 
 
 # Globals and objects: names and nodes
@@ -240,12 +128,12 @@ def _newobj_ex(machine: Machine) -> None:
 
 def _inst(machine: Machine) -> None:
     function = _line_global(machine)
-    args = _marked(machine)
+    args = containers.marked(machine)
     machine.stack.append(ObjectNode(function, tuple(args)))
 
 
 def _obj(machine: Machine) -> None:
-    function, *args = _marked(machine)
+    function, *args = containers.marked(machine)
     machine.stack.append(ObjectNode(function, tuple(args)))
 
 
@@ -315,22 +203,22 @@ OPCODES: dict[int, tuple[Handler, int]] = {
     ord("h"): (values.binget, PUSH),
     ord("j"): (values.long_binget, PUSH),
     ord("g"): (values.get, PUSH),
-    ord("("): (_mark, LIST),
-    ord("0"): (_pop, PUSH),
-    ord("1"): (_pop_mark, PUSH),
-    ord("2"): (_dup, PUSH),
-    ord("t"): (_tuple, LIST),
-    0x85: (_tuple1, LIST),
-    0x86: (_tuple2, LIST),
-    0x87: (_tuple3, LIST),
-    ord("l"): (_list, PUSH),
-    ord("d"): (_dict, LIST),
-    0x91: (_frozenset, OBJECT),
-    ord("a"): (_append, PUSH),
-    ord("e"): (_appends, PUSH),
-    0x90: (_appends, PUSH),
-    ord("s"): (_setitem, PUSH),
-    ord("u"): (_setitems, PUSH),
+    ord("("): (containers.mark, LIST),
+    ord("0"): (containers.pop, PUSH),
+    ord("1"): (containers.pop_mark, PUSH),
+    ord("2"): (containers.dup, PUSH),
+    ord("t"): (containers.tuple_, LIST),
+    0x85: (containers.tuple1, LIST),
+    0x86: (containers.tuple2, LIST),
+    0x87: (containers.tuple3, LIST),
+    ord("l"): (containers.list_, PUSH),
+    ord("d"): (containers.dict_, LIST),
+    0x91: (containers.frozenset_, OBJECT),
+    ord("a"): (containers.append, PUSH),
+    ord("e"): (containers.appends, PUSH),
+    0x90: (containers.appends, PUSH),
+    ord("s"): (containers.setitem, PUSH),
+    ord("u"): (containers.setitems, PUSH),
     ord("c"): (_global, TEXT),
     0x93: (_stack_global, TEXT),
     ord("R"): (_reduce, OBJECT),

@@ -1,21 +1,32 @@
 """The records of a checkpoint."""
 
-from doctor.checkpoint.records.checkpoint import Checkpoint, Loading, ModelConfig, Tokenizer
+from doctor.checkpoint.records.checkpoint import (
+    Checkpoint,
+    Loading,
+    ModelConfig,
+    Sibling,
+    Tokenizer,
+)
 from doctor.checkpoint.records.contents import Contents, Files, Kind, Norm, Role, Share
 from doctor.checkpoint.records.problems import Problem, ProblemKind
 from doctor.checkpoint.records.training import History, NormEvidence, Optimizer, Training
 from doctor.checkpoint.records.values import (
+    Constant,
+    Copy,
     Incomparable,
     Large,
     Movement,
     NonFinite,
     UnchangedRole,
     Values,
+    ZeroRange,
 )
 
 __all__ = [
     "Checkpoint",
+    "Constant",
     "Contents",
+    "Copy",
     "Files",
     "History",
     "Incomparable",
@@ -32,8 +43,10 @@ __all__ = [
     "ProblemKind",
     "Role",
     "Share",
+    "Sibling",
     "Tokenizer",
     "Training",
     "UnchangedRole",
     "Values",
+    "ZeroRange",
 ]

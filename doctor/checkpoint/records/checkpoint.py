@@ -65,6 +65,28 @@ class Tokenizer(Section, frozen=True, kw_only=True):
     problems: tuple[Problem, ...] = ()
 
 
+class Sibling(Section, frozen=True, kw_only=True):
+    """One of several checkpoints of a run, by its headers, norms and optimizer's state."""
+
+    name: str
+    """Of its directory."""
+    steps: int | None = None
+    bytes: int = 0
+    """Of the files that hold the weights."""
+    norms: int = 0
+    unchanged_norms: int = 0
+    """Of these, those that are all ones or all zeros."""
+    moments: dict[str, int] = {}
+    """dtype of the optimizer's moments -> entries."""
+    entries: int = 0
+    """Parameters with state."""
+    nonzero_moments: int = 0
+    problems: int = 0
+    """Problems of its files, without notes."""
+    reason: str = ""
+    """Why it could not be read."""
+
+
 class Checkpoint(Section, frozen=True, kw_only=True):
     """A checkpoint's headers, norms and configuration.
 
@@ -86,6 +108,9 @@ class Checkpoint(Section, frozen=True, kw_only=True):
     movement: Movement | Unknown | None = None
     """Which parameters changed since --baseline; None: no --baseline."""
     problems: tuple[Problem, ...] = ()
+    siblings: tuple[Sibling, ...] = ()
+    """The checkpoints of the run, oldest first, where a directory above them was named: the last
+    one is this one."""
     seconds: float = 0.0
 
     @property

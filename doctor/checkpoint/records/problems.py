@@ -16,6 +16,7 @@ ProblemKind = Literal[
     "unknown-dtype",
     "twice",
     "over-limit",
+    "unloadable",
     "not-inspectable",
     "note",
 ]

@@ -34,6 +34,37 @@ class Large(Section, frozen=True, kw_only=True):
     """Of these, beyond 32752 in magnitude."""
 
 
+class Constant(Section, frozen=True, kw_only=True):
+    """A float matrix all of whose elements are one value, bit for bit."""
+
+    name: str
+    zero: bool
+
+
+class Copy(Section, frozen=True, kw_only=True):
+    """A float matrix that has the bytes of another one, at another place."""
+
+    name: str
+    of: str
+
+
+class ZeroRange(Section, frozen=True, kw_only=True):
+    """A stretch of zeros in a file that is not just whole matrices of zeros."""
+
+    file: str
+    begin: int
+    end: int
+    """Bytes of the file."""
+    name: str
+    """The matrix in which it begins."""
+    kind: Kind
+    """That matrix's part of the model."""
+    inside: bool
+    """It begins behind other values of that matrix."""
+    matrices: int
+    """Matrices that it covers, in part or whole."""
+
+
 class Values(Section, frozen=True, kw_only=True):
     """The result of reading every stored value."""
 
@@ -54,6 +85,18 @@ class Values(Section, frozen=True, kw_only=True):
     """Finite fp16 values beyond 32752, half of fp16's largest."""
     large: tuple[Large, ...] = ()
     """Tensors that hold them, most first; twenty at most."""
+    constant: tuple[Constant, ...] = ()
+    """Matrices of one value; the first thousand, as of the next two."""
+    copies: tuple[Copy, ...] = ()
+    zero_ranges: tuple[ZeroRange, ...] = ()
+    checksums: int = 0
+    """Files whose SHA-256 is the one that the Hugging Face Hub gave for them."""
+    differing: tuple[str, ...] = ()
+    """Files whose SHA-256 is not."""
+    further: int = 0
+    """Of `tensors`, those of other state_dicts in the files (ema, discriminator)."""
+    moments: int = 0
+    """Of `tensors`, those of the optimizer's state."""
     problems: tuple[Problem, ...] = ()
     """Files that could not be read to their end, or were changed while they were read."""
     threads: int = 1

@@ -75,6 +75,8 @@ def plan(
     if size is None and isinstance(own, OwnModel) and own.whole and own.parameters:
         trained = own.parameters if own.trainable is None else own.trainable
         size = Size(own.parameters, trained, own.description)
+    if size is None and isinstance(own, OwnModel) and own.all_parameters and job.lora is None:
+        size = Size(own.all_parameters, own.all_parameters, f"all layers of {own.description}")
     if not isinstance(size, Size):
         return size
     room = training_room(target, job_gpus, host)

@@ -10,7 +10,7 @@ from typing import Any, Literal, get_args, get_origin
 
 import msgspec
 
-from doctor._util.units import parse_count, shown
+from doctor._util.units import COUNT, parse_count, shown
 from doctor.job.expect import Expect, Text, specifiers
 from doctor.job.file.lint import LintTable
 from doctor.job.file.messages import members, message, readable
@@ -28,7 +28,7 @@ FLAGS = (
 """Flags that no key stands for."""
 COUNTS = ("params", "trainable")
 """Keys that may be written as text: 8B."""
-LISTS = ("attention", "expect_no_grad")
+LISTS = ("attention", "expect_no_grad", "arguments")
 """Keys whose variable holds a list, separated by commas."""
 
 
@@ -162,13 +162,19 @@ def _normalized(table: Any, kind: Any, at: str) -> Any:
 
 
 def _normalized_value(value: Any, kind: Any, at: str) -> Any:
-    """The same for a nested table, or a list of tables."""
+    """The same for a nested table, or a list of tables; a whole float (8e9) as an integer."""
+    if type(value) is float and value.is_integer() and any(map(_is_integer, members(kind))):
+        return int(value)
     for member in members(kind):
         if isinstance(member, type) and issubclass(member, msgspec.Struct):
             return _normalized(value, member, at)
         if get_origin(member) is tuple and get_args(member)[0] is Ignore and type(value) is list:
             return [_normalized(one, Ignore, f"{at}[{n}]") for n, one in enumerate(value)]
     return value
+
+
+def _is_integer(kind: Any) -> bool:
+    return getattr(kind, "__origin__", kind) is int  # without msgspec's limits
 
 
 def _path(at: str, key: str) -> str:
@@ -188,6 +194,10 @@ def _unknown_key(key: str, kind: Any, at: str) -> str:
 def schema() -> dict[str, Any]:
     """The JSON Schema of doctor.toml, whose keys may also be written with dashes."""
     schema = msgspec.json.schema(Tables)
+    for key in COUNTS:
+        for member in schema["$defs"]["JobTable"]["properties"][key]["anyOf"]:
+            if member["type"] == "string":
+                member["pattern"] = COUNT
     for table in schema["$defs"].values():
         table.get("properties", {}).pop("type", None)
         if "required" in table:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from doctor.judge.sources.addresses import ADDRESSES
 from doctor.judge.sources.documents import DOCUMENTS
+from doctor.judge.sources.log_threads import LOG_THREADS
 from doctor.judge.sources.source import Source
 
 __all__ = ["ADDRESSES", "DOCUMENTS", "SOURCES", "Source", "cite", "is_document", "short_section"]
 
-SOURCES = {source.id: source for source in (*DOCUMENTS, *ADDRESSES)}
+SOURCES = {source.id: source for source in (*DOCUMENTS, *ADDRESSES, *LOG_THREADS)}
 
 
 def is_document(id: str) -> bool:

@@ -251,6 +251,9 @@ def main() -> None:
         gpus.append(Reader(index).read())
         wire.send(note={"gpu": gpus[-1]})
     wire.send(answer=dict(driver, gpus=gpus))
+    # Without persistence mode, the driver shuts the GPUs down when their last user ends, and starts
+    # them again for torch.
+    sys.stdin.buffer.read()
 
 
 main()

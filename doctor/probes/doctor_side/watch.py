@@ -52,6 +52,17 @@ def reason(error: Exception) -> str:
     return "%s (%s)" % (str(error).rstrip("."), code) if code is not None else wire.describe(error)
 
 
+def temperature(handle: Any) -> int:
+    """Degrees Celsius; the second call replaces the first, which CUDA 14 is to remove."""
+    try:
+        return int(pynvml.nvmlDeviceGetTemperature(handle, 0))
+    except Exception as error:
+        try:
+            return int(pynvml.nvmlDeviceGetTemperatureV(handle, 0))
+        except Exception:
+            raise error from None
+
+
 class Watched:
     """One GPU and the fields of `doctor.facts.load.Watched`."""
 
@@ -127,7 +138,7 @@ class Watched:
                 self.record["mask"] |= mask
                 self.record["samples"] += 1
                 break
-        self._highest("temperature", lambda: [pynvml.nvmlDeviceGetTemperature(self.handle, 0)])
+        self._highest("temperature", lambda: [temperature(self.handle)])
         self._highest("link", self._link)
 
     def _reasons(self, name: str) -> int:

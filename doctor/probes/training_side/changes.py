@@ -91,7 +91,7 @@ def varied(plan: Plan, change: str, undo: contextlib.ExitStack) -> Tuple[Callabl
         changed = plan._replace(precision="fp32", recipe="amp")
         return lambda: _in_fp32(plan), changed
     if change == "lower-lr":
-        return plan.build, plan._replace(lr=plan.lr * RATE)
+        return lambda: _with_lower_rate(plan), plan._replace(lr=plan.lr * RATE)
     builds: Dict[str, Dict[str, Any]] = {
         "repeat": {},
         "eager": {"eager": True},
@@ -127,6 +127,14 @@ def _switch(backend: str, on: bool, undo: contextlib.ExitStack) -> bool:
     undo.callback(enable, not on)
     enable(on)
     return True
+
+
+def _with_lower_rate(plan: Plan) -> Any:
+    """The unchanged subject; the learning rates of the user's own optimizer are lowered."""
+    subject = plan.build()
+    if subject.update is not None:
+        subject.update.scale(RATE)
+    return subject
 
 
 def _with_fp32_weights(plan: Plan) -> Any:

@@ -96,7 +96,8 @@ def walk(plan: Any, stage: Any) -> Dict[str, Any]:
             place = _place(training, hooks, step)
             if place:
                 wire.send(note={"walk": dict(place, step=number)})
-                if not step["skipped"]:
+                # A scaler that skips is still calibrating gradients; outputs do not depend on it.
+                if not step["skipped"] or place["born"] != "gradient":
                     break
             elif number >= training_step.STEPS:
                 break

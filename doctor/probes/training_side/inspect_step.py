@@ -7,7 +7,7 @@ Values are inspected on the CPU before a kernel reads them: a bad label kills a 
 from __future__ import annotations
 
 import re
-from typing import Any, Dict, List, Optional, Tuple
+from typing import Any, Dict, List, Optional, Set, Tuple
 
 import torch
 import wire
@@ -39,12 +39,53 @@ def look(plan: Any, stage: Any) -> Dict[str, Any]:
             result["noted"] += remarks
     wire.send(note={"look": result})
     computed = plan.training(subject).autocast()
+    calls = Calls(subject.module)
     try:
-        with stage("forward"), torch.no_grad(), Guard(), computed:
+        with stage("forward"), torch.no_grad(), Guard(), computed, calls:
             subject.loss(subject.module, subject.batch)
     except InvalidInput as error:
         result["bad_batch"].append(str(error))
+    else:
+        result["uncalled"] = calls.missing()
     return result
+
+
+class Calls:
+    """The modules with trainable parameters of their own that a forward pass calls."""
+
+    def __init__(self, module: torch.nn.Module) -> None:
+        self._modules = {
+            name: each
+            for name, each in module.named_modules()
+            if name and any(weight.requires_grad for weight in each.parameters())
+        }
+        self._called: Set[str] = set()
+        self._handles: List[Any] = []
+
+    def __enter__(self) -> Calls:
+        for name, each in self._modules.items():
+            self._handles.append(each.register_forward_pre_hook(self._mark(name)))
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        for handle in self._handles:
+            handle.remove()
+
+    def _mark(self, name: str) -> Any:
+        def hook(module: Any, args: Any) -> None:
+            self._called.add(name)
+
+        return hook
+
+    def missing(self) -> List[str]:
+        """The outermost modules of which neither they nor a part of them was called."""
+        idle = [
+            name
+            for name in self._modules
+            if not any(called == name or called.startswith(name + ".") for called in self._called)
+        ]
+        outer = [n for n in idle if not any(n.startswith(other + ".") for other in idle)]
+        return outer[:MAX_PARAMETERS]
 
 
 def bad_weights(module: torch.nn.Module) -> List[str]:

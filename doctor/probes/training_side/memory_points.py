@@ -145,7 +145,12 @@ def saved(subject: Any, spec: Dict[str, Any]) -> Dict[str, int]:
     module, weights = subject.module, subject.weights
     with wire.stage("count the bytes of a save"):
         state = weights if spec.get("lora") else module.state_dict()
-        optimizer = training_step.optimizer_of(list(weights.values()), training_step.LR)
+        update = subject.update
+        optimizer = (
+            update.optimizer
+            if update is not None
+            else training_step.optimizer_of(list(weights.values()), training_step.LR)
+        )
         return {
             "saved_weights": size_of(state),
             "saved_optimizer": size_of(_stepped(optimizer, weights)),

@@ -2,11 +2,12 @@
 
 Imported by subjects.py; standard library and torch only, Python 3.9. The code of the file runs
 here and may do anything: its errors are passed on, what it prints goes to stderr, and the
-parent has a deadline and survives its death. docs/own-model.md documents what a factory returns.
+parent has a deadline and survives its death. contract.py reads what the factory returns.
 """
 
 from __future__ import annotations
 
+import importlib
 import importlib.util
 import os
 import sys
@@ -16,12 +17,9 @@ import torch
 import wire
 
 subjects = wire.sibling("subjects")
+contract = wire.sibling("contract")
 
-SEED = 21
-
-
-class NotAFactory(Exception):
-    """The file or the value of its factory breaks the contract; the message states the contract."""
+NotAFactory = contract.NotAFactory
 
 
 def make(spec: Dict[str, Any], device: torch.device, recipe: str, seed: Optional[int]) -> Any:
@@ -33,36 +31,52 @@ def make(spec: Dict[str, Any], device: torch.device, recipe: str, seed: Optional
         if os.getpid() != parent:  # the code forked, and this is its child
             os._exit(0)
     with wire.stage("move the model to the device"):
-        module, batch, loss = parts(value, spec, seed)
+        parts = contract.parts(value, spec, seed)
+        module, batch = parts.module, parts.batch
         if any(each.is_meta for each in subjects.tensors(batch).values()):
             raise NotAFactory("the batch has tensors on the meta device, which have no values")
         if recipe == "pure-bf16":
             module = module.to(dtype=torch.bfloat16)
+            batch = subjects.mapped(batch, _in_bf16)
         module = placed(module, device)
-        return subjects.Subject(module, subjects.on_device(batch, device), loss)
+        if parts.notes:
+            name = "%s:%s" % (spec["file"], spec["name"])
+            wire.send(note={"own": {"said": "%s (%s)" % (name, "; ".join(parts.notes))}})
+        return subjects.Subject(module, subjects.on_device(batch, device), parts.loss, parts.update)
+
+
+def _in_bf16(tensor: torch.Tensor) -> torch.Tensor:
+    """Inputs in the dtype that a script casts them to for weights in bf16."""
+    return tensor.bfloat16() if tensor.is_floating_point() else tensor
 
 
 def _call_factory(spec: Dict[str, Any]) -> Any:
     with wire.stage("load the code"):
-        factory = load(spec["file"], spec["name"], spec["directory"])
+        arguments = list(spec.get("arguments") or ())
+        factory = load(spec["file"], spec["name"], spec["directory"], arguments)
     with wire.stage("call the factory"):
         try:
             return factory()
         except SystemExit as error:
-            raise NotAFactory("the factory called sys.exit(%r)" % error.code) from error
+            message = "the factory called sys.exit(%r)" % error.code
+            raise NotAFactory(message + parsed(error)) from error
 
 
-def load(file: str, name: str, directory: str) -> Callable[[], Any]:
-    """The function `name` of the file. Its directory and the working directory are importable."""
+def load(file: str, name: str, directory: str, arguments: Any = ()) -> Callable[[], Any]:
+    """The function `name` of the file, which sees these command-line arguments.
+
+    Its directory and the working directory are importable, and that of the package it is in.
+    """
     path = os.path.realpath(os.path.join(directory, file))
-    for entry in (os.path.realpath(directory), os.path.dirname(path)):
+    package, root = package_of(path)
+    for entry in (os.path.realpath(directory), root if package else os.path.dirname(path)):
         if entry not in sys.path:
             sys.path.insert(0, entry)
-    sys.argv = [path]
+    sys.argv = [path, *arguments]
     sys.stdin = open(os.devnull)  # noqa: SIM115 - the requests are read by a thread of wire
     # A process that multiprocessing spawns would run this probe again.
     sys.modules["__main__"].__dict__.pop("__file__", None)
-    module = _module(path)
+    module = _imported(path, package)
     factory = getattr(module, name, None)
     if factory is None:
         functions = ", ".join(sorted(n for n, v in vars(module).items() if _defined_in(v, module)))
@@ -70,11 +84,51 @@ def load(file: str, name: str, directory: str) -> Callable[[], Any]:
         raise NotAFactory(message)
     if not callable(factory):
         raise NotAFactory("%s in %s is not a function" % (name, file))
+    code = getattr(factory, "__code__", None)
+    if code is not None and code.co_filename.replace(os.sep, "/").endswith("hydra/main.py"):
+        raise NotAFactory(
+            "%s is decorated with hydra.main, which parses the command line and returns nothing: "
+            "name a plain function that composes the configuration itself, "
+            "with hydra.initialize(...) and hydra.compose(...)" % name
+        )
     return factory  # type: ignore[no-any-return]
+
+
+def package_of(path: str) -> Tuple[str, str]:
+    """The dotted name of a file in a package, and the directory that makes it importable."""
+    directory, base = os.path.split(path)
+    stem = os.path.splitext(base)[0]
+    names = [] if stem == "__init__" else [stem]
+    while os.path.isfile(os.path.join(directory, "__init__.py")):
+        directory, name = os.path.split(directory)
+        names.insert(0, name)
+    return (".".join(names), directory) if len(names) > 1 or stem == "__init__" else ("", directory)
 
 
 def _defined_in(value: Any, module: Any) -> bool:
     return callable(value) and getattr(value, "__module__", None) == module.__name__
+
+
+def _imported(path: str, package: str) -> Any:
+    try:
+        return importlib.import_module(package) if package else _module(path)
+    except SystemExit as error:
+        message = "%s called sys.exit(%r) while it was imported" % (path, error.code)
+        hint = parsed(error) or "; put that under if __name__ == '__main__'"
+        raise NotAFactory(message + hint) from error
+
+
+def parsed(error: BaseException) -> str:
+    """What to do if argparse exited: it did not find the arguments of the script."""
+    entry = error.__traceback__
+    while entry is not None:
+        if os.path.basename(entry.tb_frame.f_code.co_filename) == "argparse.py":
+            return (
+                ", because argparse did not accept the command line; pass the script's arguments "
+                "after --, as in: doctor run --model FILE.py:factory -- --data corpus"
+            )
+        entry = entry.tb_next
+    return ""
 
 
 def _module(path: str) -> Any:
@@ -91,69 +145,10 @@ def _module(path: str) -> Any:
     sys.modules[name] = module = importlib.util.module_from_spec(spec)
     try:
         spec.loader.exec_module(module)
-    except BaseException as error:
+    except BaseException:
         sys.modules.pop(name, None)
-        if isinstance(error, SystemExit):
-            message = "%s called sys.exit(%r) while it was imported" % (path, error.code)
-            raise NotAFactory(message + "; put that under if __name__ == '__main__'") from error
         raise
     return module
-
-
-def parts(
-    value: Any, spec: Dict[str, Any], seed: Optional[int]
-) -> Tuple[torch.nn.Module, Any, Callable[[Any, Any], torch.Tensor]]:
-    """Module, batch and loss from the value of a factory. Raises NotAFactory, NotPossible."""
-    items = value if isinstance(value, tuple) else (value,)
-    if not items or not isinstance(items[0], torch.nn.Module) or len(items) > 3:
-        message = "the factory returned %s; " % _type_names(value)
-        raise NotAFactory(message + subjects.CONTRACT)
-    module = items[0]
-    if not any(weight.requires_grad for weight in module.parameters()):
-        raise NotAFactory("no parameter of the model requires a gradient: nothing would train")
-    if len(items) == 1:
-        batch = _batch_for(module, spec, SEED if seed is None else seed)
-        return module, batch, subjects.model_loss
-    if seed is not None:
-        raise subjects.NotPossible("the factory makes the batch")
-    return (module, *_batch_and_loss(*items[1:]))
-
-
-def _batch_and_loss(batch: Any, loss: Any = None) -> Tuple[Any, Callable[[Any, Any], torch.Tensor]]:
-    if loss is not None and not callable(loss):
-        raise NotAFactory("the third value that the factory returned is not a loss function")
-    if loss is not None:
-        return batch, subjects.with_loss(loss, without_batch=False)
-    if callable(batch) and not isinstance(batch, torch.Tensor):
-        return None, subjects.with_loss(batch, without_batch=True)
-    if not isinstance(batch, (torch.Tensor, list, tuple)) and not hasattr(batch, "items"):
-        message = "the factory's batch is %s; " % type(batch).__name__
-        raise NotAFactory(message + subjects.CONTRACT)
-    return batch, subjects.model_loss
-
-
-def _type_names(value: Any) -> str:
-    if not isinstance(value, tuple):
-        return type(value).__name__
-    return "(%s)" % ", ".join(type(each).__name__ for each in value)
-
-
-def _batch_for(module: Any, spec: Dict[str, Any], seed: int) -> Any:
-    """A batch for a module that came without one, from its config or example input."""
-    config: Any = getattr(subjects.transformers_like(module) or module, "config", None)
-    text = config.get_text_config() if hasattr(config, "get_text_config") else config
-    vocabulary = getattr(text, "vocab_size", None)
-    if isinstance(vocabulary, int) and vocabulary > 0:
-        length = spec["length"] or min(64, getattr(text, "max_position_embeddings", 64) or 64)
-        tokens = subjects.random_tokens(vocabulary, spec["batch"], length, seed)
-        return {"input_ids": tokens, "labels": tokens.clone()}
-    example = getattr(module, "example_input_array", None)
-    if example is None:
-        message = "the factory returned a module alone, which has neither config.vocab_size nor "
-        raise NotAFactory(message + "example_input_array; " + subjects.CONTRACT)
-    if seed != SEED:
-        raise subjects.NotPossible("the model has only its one example_input_array")
-    return example
 
 
 def placed(module: torch.nn.Module, device: torch.device) -> torch.nn.Module:

@@ -8,12 +8,14 @@ they are known, so that a later crash of the user's code does not lose them.
 
 from __future__ import annotations
 
+import faulthandler
 import os
 import re
 import sys
+import sysconfig
 import time
 import traceback
-from typing import Any, Dict, List
+from typing import Any, Dict, List, Optional
 
 import torch
 import wire
@@ -22,18 +24,19 @@ training_step = wire.sibling("training_step")
 switches = wire.sibling("switches")
 subjects = wire.sibling("subjects")
 
-TAIL = 12
-"""Number of traceback lines to report."""
+USER_FRAMES, LIBRARY_FRAMES = 8, 2
+"""Frames of a traceback to report: of the user's files, and the last ones of libraries."""
 SECRET = re.compile("TOKEN|SECRET|PASSWORD|CREDENTIAL|KEY", re.IGNORECASE)
 DISTRIBUTIONS = ("transformers", "peft", "accelerate", "lightning", "pytorch_lightning")
 WRITTEN_FOR_THE_USER = ("NotAFactory", "NotBuilt", "Unsupported", "NotPossible")
 """Errors whose message is complete without a traceback."""
 
 
-def own(request: Dict[str, Any]) -> Dict[str, Any]:
+def own(request: Dict[str, Any]) -> Optional[Dict[str, Any]]:
     """Everything about the subject except the LoRA orders and torch.compile."""
     device = torch.device(request["device"])
     precision, recipe = request["precision"], request["recipe"]
+    dump_stacks(request.get("limit"))
     started = time.perf_counter()
     try:
         subject = subjects.build(request["subject"], device, recipe)
@@ -54,12 +57,22 @@ def own(request: Dict[str, Any]) -> Dict[str, Any]:
         note(traceback=tail(error), settings=settings(subject.module))
         wire.send(error="%s: %s" % (stage.inside, explained(error)))
         exit_unless_cpu(device)
-        return {}
+        return None
     note(smoke=smoke, settings=settings(subject.module))
+    more = wire.sibling("more_steps")
+    note(trend=more.trend(subject, device, precision, recipe, smoke))
     memory = wire.sibling("memory_points")
     note(points=memory.measure_points(request["subject"], subject, device, precision, recipe))
     note(**memory.saved(subject, request["subject"]))
     return {"done": True}
+
+
+def dump_stacks(limit: Any) -> None:
+    """Write the Python stacks to stderr at a crash, and every `limit` seconds."""
+    stderr = os.dup(2)  # the user's code may close or redirect its own
+    faulthandler.enable(file=stderr, all_threads=False)
+    if limit:
+        faulthandler.dump_traceback_later(float(limit), repeat=True, file=stderr)
 
 
 def note(**fields: Any) -> None:
@@ -167,17 +180,35 @@ def explained(error: BaseException) -> str:
 
 
 def tail(error: BaseException) -> str:
-    """The last lines of the traceback, without the doctor's own frames."""
+    """The traceback: frames of the user's files, the last ones of libraries, and the error."""
     if type(error).__name__ in WRITTEN_FOR_THE_USER:
         if error.__cause__ is None:
             return ""
         error = error.__cause__
-    here, entry = os.path.dirname(os.path.abspath(__file__)), error.__traceback__
-    while entry is not None and entry.tb_frame.f_code.co_filename.startswith(here):
-        entry = entry.tb_next
-    formatted = traceback.format_exception(type(error), error, entry or error.__traceback__)
-    lines = [line for line in "".join(formatted).splitlines() if line.strip(" ^~")]
-    return without_secrets("\n".join(lines[-TAIL:]))
+    whole = traceback.TracebackException.from_exception(error, limit=None)
+    frames = [frame for frame in whole.stack if not frame.filename.startswith(HIDDEN)]
+    used = [index for index, frame in enumerate(frames) if not is_library(frame.filename)]
+    shown = set(used[-USER_FRAMES:]) | set(range(len(frames))[-LIBRARY_FRAMES:])
+    if not used:
+        shown = set(range(len(frames))[-USER_FRAMES:])
+    whole.stack = traceback.StackSummary.from_list([frames[index] for index in sorted(shown)])
+    whole.__cause__ = whole.__context__ = None
+    lines = [line for line in "".join(whole.format()).splitlines() if line.strip(" ^~")]
+    head, last = lines[: 1 + 2 * len(shown)], lines[1 + 2 * len(shown) :]
+    return without_secrets("\n".join([*head, *last[:MESSAGE_LINES]]) if frames else "")
+
+
+HIDDEN = (os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "<frozen")
+"""The doctor's own frames, and those of the import system."""
+LIBRARIES = tuple(
+    os.path.realpath(sysconfig.get_path(name)) for name in ("stdlib", "purelib", "platlib")
+)
+MESSAGE_LINES = 6
+
+
+def is_library(file: str) -> bool:
+    """Whether a file belongs to Python or an installed package."""
+    return os.path.realpath(file).startswith(LIBRARIES)
 
 
 def without_secrets(text: str) -> str:

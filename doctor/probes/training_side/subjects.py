@@ -34,6 +34,10 @@ SEED = 67280421310721
 """Set before every build, so that code without a seed draws the same numbers in each repetition."""
 
 
+class Unsupported(Exception):
+    """The doctor does not support this kind of training, which is no error of it."""
+
+
 class NotPossible(Exception):
     """This change cannot be applied to this subject; the message says why."""
 
@@ -150,10 +154,10 @@ def loss_in(output: Any) -> torch.Tensor:
     loss = output
     if not isinstance(output, torch.Tensor):
         loss = getattr(output, "loss", None)
-        if loss is None and hasattr(output, "items") and "loss" in output:
-            loss = output["loss"]
+        if loss is None and hasattr(output, "items"):
+            loss = output["loss"] if "loss" in output else _sum_of_losses(output)
         if loss is None and isinstance(output, (list, tuple)) and output:
-            loss = output[0]
+            loss = _in_sequence(output)
     if not isinstance(loss, torch.Tensor):
         message = "the forward pass returned no loss but %s; " % type(output).__name__
         raise TypeError(message + CONTRACT)
@@ -161,6 +165,22 @@ def loss_in(output: Any) -> torch.Tensor:
         message = "the loss has the shape %s and is not a scalar; " % list(loss.shape)
         raise ValueError(message + CONTRACT)
     return loss.reshape(())
+
+
+def _in_sequence(output: Any) -> Any:
+    """The first element, or the only scalar, as in (logits, loss)."""
+    scalars = [each for each in output if _is_scalar(each)]
+    return scalars[0] if len(scalars) == 1 else output[0]
+
+
+def _sum_of_losses(output: Any) -> Any:
+    """The sum of a dict of losses, as torchvision's detectors return it; None if it is not one."""
+    values = list(output.values())
+    return sum(values) if values and all(map(_is_scalar, values)) else None
+
+
+def _is_scalar(value: Any) -> bool:
+    return isinstance(value, torch.Tensor) and value.numel() == 1 and value.is_floating_point()
 
 
 def user_loss(loss: Callable[..., Any], module: Any, batch: Any) -> torch.Tensor:
@@ -173,16 +193,42 @@ def user_loss_without_batch(loss: Callable[..., Any], module: Any, batch: Any) -
     return loss_in(loss(module))
 
 
+def criterion_loss(criterion: Callable[..., Any], module: Any, batch: Any) -> torch.Tensor:
+    """criterion(module(inputs), target), where the target is the last part of the batch."""
+    if hasattr(batch, "items"):
+        target = next((name for name in TARGETS if name in batch), None)
+        if target is None:
+            message = "the batch has none of the keys %s for the criterion; " % ", ".join(TARGETS)
+            raise ValueError(message + CONTRACT)
+        output = module(**{name: each for name, each in batch.items() if name != target})
+        return loss_in(criterion(_prediction(output), batch[target]))
+    if isinstance(batch, torch.Tensor) or len(batch) < 2:
+        raise ValueError("a criterion needs a batch of (inputs, target); " + CONTRACT)
+    *inputs, last = batch
+    return loss_in(criterion(_prediction(module(*inputs)), last))
+
+
+TARGETS = ("labels", "label", "targets", "target", "y")
+
+
+def _prediction(output: Any) -> Any:
+    logits = getattr(output, "logits", None)
+    return output if logits is None else logits
+
+
 def random_tokens(vocabulary: int, batch: int, length: int, seed: int) -> torch.Tensor:
     """Token ids, the same on every device."""
     draw = torch.Generator().manual_seed(seed)
     return torch.randint(vocabulary, (batch, length), generator=draw, device="cpu")
 
 
-def with_loss(
-    loss: Callable[..., Any], *, without_batch: bool
-) -> Callable[[Any, Any], torch.Tensor]:
-    return functools.partial(user_loss_without_batch if without_batch else user_loss, loss)
+def with_loss(loss: Callable[..., Any], *, without_batch: bool) -> Any:
+    return bound(user_loss_without_batch if without_batch else user_loss, loss)
+
+
+def bound(form: Callable[..., torch.Tensor], loss: Callable[..., Any]) -> Any:
+    """The form of a loss with the user's function, as loss(module, batch)."""
+    return functools.partial(form, loss)
 
 
 def first_dimension(batch: Any) -> Optional[int]:

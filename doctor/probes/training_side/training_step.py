@@ -14,11 +14,15 @@ from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Tu
 import torch
 import wire
 
+optimizers = wire.sibling("optimizers")
+
+Update, optimizer_of, dense = optimizers.Update, optimizers.optimizer_of, optimizers.dense
+
 STEPS, MORE_WHILE_SKIPPED = 3, 10
 THREADS, SMALL = 1, 5_000_000
 """CPU threads for a model of fewer parameters: threads that wait for each other on a busy machine
 take ten times as long."""
-LR, BETAS, EPS = 3e-4, (0.9, 0.999), 1e-8
+LR = 3e-4
 DTYPES = {"bf16": torch.bfloat16, "fp16": torch.float16, "fp32": torch.float32}
 COPIED = 1 << 16
 """Parameters of up to this many elements are compared with a copy; larger ones by sums of their
@@ -36,6 +40,8 @@ class Subject(NamedTuple):
     module: torch.nn.Module
     batch: Any
     loss: Callable[[Any, Any], torch.Tensor]
+    update: Optional[Any] = None
+    """The user's own Update; None: AdamW."""
 
     @property
     def weights(self) -> Dict[str, torch.Tensor]:
@@ -65,63 +71,6 @@ class Timed:
             torch.cuda.synchronize(self._device)
         elif self._device.type == "mps":
             torch.mps.synchronize()
-
-
-class AdamW:
-    """AdamW without weight decay, through torch's function: the class imports torch._dynamo."""
-
-    def __init__(
-        self, weights: List[torch.Tensor], lr: float, function: Callable[..., None]
-    ) -> None:
-        self.lr = lr
-        self.param_groups = [{"params": weights}]
-        self._function = function
-        self._weights = weights
-        self._averages = [torch.zeros_like(weight) for weight in weights]
-        self._squares = [torch.zeros_like(weight) for weight in weights]
-        # Explicit, because the user's code may have set another default device or dtype.
-        self._steps = [torch.zeros((), dtype=torch.float32, device="cpu") for _ in weights]
-
-    def state_dict(self) -> Dict[str, Any]:
-        """In the layout of torch.optim.AdamW, for its size on disk."""
-        columns = zip(self._steps, self._averages, self._squares)
-        names = ("step", "exp_avg", "exp_avg_sq")
-        return {
-            "state": {index: dict(zip(names, each)) for index, each in enumerate(columns)},
-            "param_groups": [{"lr": self.lr, "params": list(range(len(self._weights)))}],
-        }
-
-    def step(self) -> None:
-        state = zip(self._weights, self._averages, self._squares, self._steps)
-        with_gradient = [entry for entry in state if entry[0].grad is not None]
-        if not with_gradient:
-            return
-        weights, averages, squares, steps = (list(column) for column in zip(*with_gradient))
-        with torch.no_grad():
-            self._function(
-                weights,
-                [weight.grad for weight in weights],
-                averages,
-                squares,
-                [],
-                steps,
-                amsgrad=False,
-                beta1=BETAS[0],
-                beta2=BETAS[1],
-                lr=self.lr,
-                weight_decay=0.0,
-                eps=EPS,
-                maximize=False,
-            )
-
-
-def optimizer_of(weights: List[torch.Tensor], lr: float) -> Any:
-    """The functional AdamW, or the class where this torch has no such function."""
-    try:
-        from torch.optim.adamw import adamw
-    except ImportError:
-        return torch.optim.AdamW(weights, lr=lr, betas=BETAS, eps=EPS, weight_decay=0.0)
-    return AdamW(weights, lr, adamw)
 
 
 def scaler_of(device: torch.device) -> Any:
@@ -165,8 +114,11 @@ class Training:
         self.cast = recipe != "pure-bf16" and precision != "fp32"
         self.weights = subject.weights
         self.before = {name: fingerprint(value) for name, value in self.weights.items()}
-        self.optimizer = optimizer_of(list(self.weights.values()), lr)
+        self.update: Optional[Any] = subject.update
+        own = None if self.update is None else self.update.optimizer
+        self.optimizer = own or optimizer_of(list(self.weights.values()), lr)
         self.scaler = scaler_of(device) if precision == "fp16" else None
+        self.computed = dict.fromkeys(self.weights, False)
         self.reached = dict.fromkeys(self.weights, False)
         self.finite = dict.fromkeys(self.weights, True)
 
@@ -177,6 +129,7 @@ class Training:
 
     def step(self, stage: Callable[[str], Any]) -> Dict[str, Any]:
         """One step on the one batch, as a doctor.facts.training.Step."""
+        rate = self.lr if self.update is None else self.update.rate
         for weight in self.weights.values():
             weight.grad = None
         with stage("forward"), self.autocast():
@@ -192,11 +145,12 @@ class Training:
             skipped, scale = self._update()
         if not skipped:
             self._record(norms)
+        self._advance(skipped)
         total = sum(norm * norm for norm in norms.values() if norm is not None) ** 0.5
         return {
             "loss": wire.number(value),
             "grad_norm": wire.number(total),
-            "lr": self.lr,
+            "lr": rate,
             "skipped": skipped,
             "scale": None if scale is None else wire.number(scale),
         }
@@ -206,13 +160,16 @@ class Training:
         named = [(name, w.grad) for name, w in self.weights.items() if w.grad is not None]
         if not named:
             return dict.fromkeys(self.weights)
-        norms = torch.stack([n.float() for n in torch._foreach_norm([g for _, g in named])])
+        gradients = [dense(gradient) for _, gradient in named]
+        norms = torch.stack([n.float() for n in torch._foreach_norm(gradients)])
         by_name: Dict[str, Optional[float]] = dict.fromkeys(self.weights)
         by_name.update(zip((name for name, _ in named), norms.tolist()))
         return by_name
 
     def _update(self) -> Tuple[bool, Optional[float]]:
         """Step the optimizer; returns whether the scaler skipped it, and the scale before it."""
+        if self.update is not None and self.update.max_norm is not None:
+            torch.nn.utils.clip_grad_norm_(list(self.weights.values()), self.update.max_norm)
         if self.scaler is None:
             self.optimizer.step()
             return False, None
@@ -221,9 +178,16 @@ class Training:
         self.scaler.update()
         return float(self.scaler.get_scale()) < scale, scale
 
+    def _advance(self, skipped: bool) -> None:
+        """Step the user's schedule, as a training script does after its optimizer."""
+        scheduler = None if self.update is None else self.update.scheduler
+        if scheduler is not None and not skipped:
+            scheduler.step()
+
     def _record(self, norms: Dict[str, Optional[float]]) -> None:
         for name, norm in norms.items():
             if norm is not None:
+                self.computed[name] = True
                 self.reached[name] |= norm != 0.0
                 self.finite[name] &= norm - norm == 0.0
 
@@ -238,6 +202,7 @@ class Training:
                 "name": name,
                 "dtype": str(value.dtype).replace("torch.", ""),
                 "size": value.numel(),
+                "computed": self.computed[name],
                 "had_gradient": self.reached[name],
                 "finite": self.finite[name],
                 "moved": changed,
@@ -290,7 +255,7 @@ def run(
         "device": str(device),
         "precision": precision,
         "recipe": recipe,
-        "lr": lr,
+        "lr": max(step["lr"] for step in steps),
         "stages": [
             {"name": name, "ended": {"how": "ok", "seconds": seconds}}
             for name, seconds in stage.seconds.items()
@@ -298,5 +263,6 @@ def run(
         "steps": steps,
         "parameters": parameters,
         "peak_bytes": peak,
+        "optimizer": optimizers.facts_of(training.update, training.weights),
         "seconds": time.perf_counter() - started,
     }

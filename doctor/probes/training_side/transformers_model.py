@@ -14,24 +14,20 @@ import torch
 import wire
 
 subjects = wire.sibling("subjects")
+transformers_batch = wire.sibling("transformers_batch")
+
+Unsupported = subjects.Unsupported
+batch_for = transformers_batch.batch_for
 
 LAYERS = 2
 SEED = 21
 COUNTS = ("num_hidden_layers", "n_layer", "n_layers", "num_layers", "encoder_layers",
           "decoder_layers")  # fmt: skip
 """What configurations call the number of layers."""
-TEXT = (
-    "A training step is repeated on this text until it is long enough. It tells nothing, "
-    "and its words are there to be counted: one, two, three, four, five, six, seven. "
-)
 
 
 class NotBuilt(Exception):
     """The directory cannot be trained; the message says why."""
-
-
-class Unsupported(Exception):
-    """The doctor does not support this kind of model, which is no error of the model."""
 
 
 class Built(NamedTuple):
@@ -41,35 +37,77 @@ class Built(NamedTuple):
     layers: Optional[int]
     """Layers as built, and according to the directory; None if unknown."""
     all_layers: Optional[int]
+    renamed: bool = False
+    """Another class than config.json names, which computes no loss."""
+    all_parameters: Optional[int] = None
+    """With all layers; None if none was cut."""
 
 
 def make(spec: Dict[str, Any], device: torch.device, recipe: str, seed: Optional[int]) -> Any:
     """The subject of a model directory. Raises NotBuilt, Unsupported, and errors of libraries."""
     built = base(spec, recipe)
     model = built.model
-    note_built(spec, built)
+    try:
+        batch = batch_for(built.model, spec, SEED if seed is None else seed)
+    except transformers_batch.BadLength as error:
+        raise NotBuilt(str(error)) from None
+    note_built(spec, built, batch)
+    if any(name not in TEXT_INPUTS for name in batch):
+        require_fit(model, batch, recipe)
+    if recipe == "pure-bf16":
+        batch = subjects.mapped(batch, lambda x: x.bfloat16() if x.is_floating_point() else x)
     if spec.get("lora"):
         model = with_lora(model, spec["lora"])
     with wire.stage("move the model to the device"):
         model = model.to(device)
-    batch = batch_for(built.model, spec, SEED if seed is None else seed)
     return subjects.Subject(model, subjects.on_device(batch, device), subjects.model_loss)
 
 
-def note_built(spec: Dict[str, Any], built: Built) -> None:
+TEXT_INPUTS = ("input_ids", "labels")
+
+
+def require_fit(model: Any, batch: Any, recipe: str) -> None:
+    """Raise Unsupported if a batch of the doctor's own does not fit the model."""
+    dtype = next(model.parameters()).dtype
+    fitted = subjects.mapped(batch, lambda x: x.to(dtype) if x.is_floating_point() else x)
+    with wire.stage("try the generated batch"):
+        try:
+            with torch.no_grad():
+                subjects.model_loss(model, fitted)
+        except Exception as error:
+            raise Unsupported(
+                "the batch that the doctor generated does not fit this model (%s): name a factory "
+                "with --model" % wire.describe(error)
+            ) from error
+
+
+def note_built(spec: Dict[str, Any], built: Built, batch: Any) -> None:
     """Note what was built from the directory, as fields of OwnModel."""
-    layers = ""
+    parts = [name_of_class(built.model)] if built.renamed else []
     if built.all_layers is not None:
-        layers = "%s of %s layers, " % (built.layers, built.all_layers)
-    weights = "its weights" if spec["weights"] else "random weights"
-    tokenizer = tokenizer_of(spec["directory"])
-    tokens = "random tokens" if tokenizer is None else "its tokenizer"
+        parts.append("%s of %s layers" % (built.layers, built.all_layers))
+    parts.append("its weights" if spec["weights"] else "random weights")
+    tokenizer = transformers_batch.tokenizers.tokenizer_of(spec["directory"])
+    kinds = {"pixel_values": "images", "input_features": "audio", "input_values": "audio"}
+    parts += ["random " + kind for name, kind in kinds.items() if name in batch]
+    if "input_ids" in batch:
+        parts.append("random tokens" if tokenizer is None else "its tokenizer")
+        positions = getattr(built.model.config, "max_position_embeddings", None)
+        length = batch["input_ids"].shape[-1]
+        if isinstance(positions, int) and length > positions:
+            parts.append("%d tokens for max_position_embeddings %d" % (length, positions))
     fields = {
-        "said": "%s (%s%s, %s)" % (spec["directory"], layers, weights, tokens),
+        "said": "%s (%s)" % (spec["directory"], ", ".join(parts)),
         "whole": built.layers == built.all_layers,
+        "all_parameters": built.all_parameters,
         "pad_id": getattr(tokenizer, "pad_token_id", None),
     }
     wire.send(note={"own": fields})
+
+
+def name_of_class(model: Any) -> str:
+    named = ", ".join(getattr(model.config, "architectures", None) or ()) or "no class"
+    return "trained as %s, config.json names %s" % (type(model).__name__, named)
 
 
 def usual_dtype(directory: str) -> torch.dtype:
@@ -97,7 +135,20 @@ def base(spec: Dict[str, Any], recipe: str) -> Built:
             model = _loaded(transformers, spec["directory"], config, dtype_argument)
         else:
             model = _initialized(transformers, config, dtype_argument)
-    return Built(model, layers, count)
+    named = getattr(whole, "architectures", None) or ()
+    renamed = bool(named) and type(model).__name__ not in named
+    everything = count_all(transformers, whole) if layers != count else None
+    return Built(model, layers, count, renamed, everything)
+
+
+def count_all(transformers: Any, config: Any) -> Optional[int]:
+    """Parameters of the model with all layers, built without memory; None if that fails."""
+    try:
+        with wire.stage("count the parameters"), torch.device("meta"):
+            model = _initialized(transformers, config, {})
+        return int(sum(weight.numel() for weight in model.parameters()))
+    except Exception:
+        return None
 
 
 def imported() -> Any:
@@ -178,12 +229,16 @@ def _loaded(transformers: Any, directory: str, config: Any, dtype_argument: Dict
     )
 
 
+TARGETS = {"labels", "start_positions", "return_loss"}
+"""Arguments of a forward pass that computes a loss."""
+
+
 def class_of(transformers: Any, config: Any) -> Any:
     """The class that config.json names, if it computes a loss; else the causal language model."""
     for name in getattr(config, "architectures", None) or ():
         candidate = getattr(transformers, name, None)
         forward = getattr(candidate, "forward", None)
-        if forward is not None and "labels" in inspect.signature(forward).parameters:
+        if forward is not None and TARGETS & set(inspect.signature(forward).parameters):
             return candidate
     if type(config) in transformers.AutoModelForCausalLM._model_mapping:
         return transformers.AutoModelForCausalLM
@@ -213,63 +268,11 @@ def with_lora(model: Any, rank: int, *, save: Optional[List[str]] = None) -> Any
         except ValueError as error:
             if "target_modules" not in str(error):
                 raise
-            return peft.get_peft_model(
-                model, peft.LoraConfig(target_modules="all-linear", **fields)
-            )
-
-
-def batch_for(model: Any, spec: Dict[str, Any], seed: int) -> Dict[str, torch.Tensor]:
-    """Tokens with labels: from the directory's tokenizer if it has one, else random."""
-    config = model.config
-    text = config.get_text_config() if hasattr(config, "get_text_config") else config
-    vocabulary = getattr(text, "vocab_size", None)
-    if not isinstance(vocabulary, int):
-        raise Unsupported(
-            "the model does not work on tokens (no vocab_size): name a factory with --model"
-        )
-    length = spec["length"] or min(64, getattr(text, "max_position_embeddings", None) or 64)
-    tokens = tokenized(spec["directory"], spec["batch"], length, seed)
-    if tokens is None:
-        tokens = subjects.random_tokens(vocabulary, spec["batch"], length, seed)
-    labels = tokens.clone()
-    kinds = getattr(config, "num_labels", 2)
-    if type(model).__name__.endswith("ForSequenceClassification"):
-        labels = subjects.random_tokens(kinds, spec["batch"], 1, seed)[:, 0]
-    elif type(model).__name__.endswith("ForTokenClassification"):
-        labels = subjects.random_tokens(kinds, spec["batch"], length, seed)
-    return {"input_ids": tokens, "labels": labels}
-
-
-def tokenized(directory: str, batch: int, length: int, seed: int) -> Optional[torch.Tensor]:
-    """A text in the directory's own tokens; None if no tokenizer can be loaded."""
-    tokenizer = tokenizer_of(directory)
-    if tokenizer is None:
-        return None
-    with wire.stage("tokenize a text"):
-        rows = []
-        for row in range(batch):
-            at = (seed + 7 * row) % len(TEXT)
-            text, copies = TEXT[at:] + TEXT[:at], 1
-            tokens: List[int] = []
-            while len(tokens) < length and copies <= 64 * length:
-                tokens, copies = tokenizer(text * copies)["input_ids"], 2 * copies
-            rows.append(tokens[:length])
-        if any(len(row) < length for row in rows):
-            return None
-        return torch.tensor(rows, dtype=torch.long, device="cpu")
-
-
-def tokenizer_of(directory: str) -> Any:
-    """The directory's tokenizer, None if it has none or it cannot be loaded."""
-    files = ("tokenizer.json", "tokenizer.model", "vocab.json", "vocab.txt", "spiece.model")
-    if not any(os.path.isfile(os.path.join(directory, name)) for name in files):
-        return None
-    with wire.stage("load the tokenizer"):
         try:
-            import transformers
-
-            return transformers.AutoTokenizer.from_pretrained(
-                directory, local_files_only=True, trust_remote_code=False
-            )
-        except Exception:
-            return None
+            every = peft.LoraConfig(target_modules="all-linear", **fields)
+            return peft.get_peft_model(model, every)
+        except ValueError as error:
+            raise Unsupported(
+                "peft has no default modules for this architecture (%s): name a factory with "
+                "--model that passes target_modules" % wire.describe(error)
+            ) from error

@@ -10,12 +10,14 @@ from itertools import groupby
 
 from doctor import __version__
 from doctor.checkpoint.records import Checkpoint
+from doctor.facts.guard import Guarded
 from doctor.facts.load import Attention
 from doctor.facts.machine import Torch
 from doctor.judge.catalog import FAMILIES
 from doctor.judge.check import Finding, Status
 from doctor.judge.sources import SOURCES, Source, short_section
 from doctor.report.formats.html import charts
+from doctor.report.formats.html.curves import curves
 from doctor.report.formats.html.markup import Child, Markup, el, joined
 from doctor.report.lines import group_key, header_parts
 from doctor.report.phrases import conditions, fix_owner, limitations, summary
@@ -166,6 +168,8 @@ def _prescription(report: Report) -> Markup | str:
 
 def _pictures(report: Report) -> Iterator[Markup]:
     facts = report.facts
+    if isinstance(facts.guard, Guarded) and (lines := curves(facts.guard)):
+        yield _section("curves", "Curves of the training", *lines)
     if bar := charts.memory(facts):
         yield _section("memory", "Memory of a GPU", bar)
     if isinstance(facts.attention, Attention):

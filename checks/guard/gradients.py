@@ -1,0 +1,112 @@
+"""Gradients: there, finite, not zero, cleared."""
+
+from __future__ import annotations
+
+from doctor.checks.guard.observed import enough, observed
+from doctor.judge.check import Check, Owner
+
+READ = "steps whose gradient norm was read"
+
+FINITE = Check(
+    code="GRD002",
+    slug="gradients-finite",
+    title="Every applied step has finite gradients",
+    why="One step with a NaN gradient makes every weight NaN under Adam, and Inf destroys its "
+    "moments. Without a loss scaler nothing skips such a step.",
+    passes=("the gradient norm of every applied step is finite",),
+    fails=("a step was applied whose gradient norm is NaN or Inf",),
+    fix="Restart from the last checkpoint before this step. Find the operation with "
+    "`doctor run --model` on the batch in the records. Until it is fixed, skip such steps: "
+    "protect=True in doctor.guard.watch() does so for fused optimizers.",
+    owner=Owner.JOB,
+    judge=observed(
+        "GRD002", enough("norms", 1, "{n} gradient norms are finite", READ), origin=True
+    ),
+    limits="that no single gradient was not finite, where the loop does not clip: then the norm of "
+    "the smallest 16 tensors is read at every step, that of all at the comparisons.",
+    sources=("ps-P8", "ps-P9", "ps-P13", "ps-P18"),
+)
+
+PRESENT = Check(
+    code="GRD003",
+    slug="optimizer-has-gradients",
+    title="The optimizer's parameters get gradients",
+    why="torch skips parameters without a gradient silently. An optimizer that was created before "
+    "FSDP, before LoRA or for another copy of the model steps for days and changes nothing.",
+    passes=("the optimizer's parameters have gradients when it steps",),
+    warns=("50 steps in a row without any gradient, after gradients or beside other optimizers",),
+    fails=("none of the parameters has a gradient, 3 steps in a row from the start",),
+    fix="Create the optimizer from the parameters of the model that is trained, after FSDP, DDP, "
+    "LoRA, .to() and weight tying; with accelerate, pass model and optimizer to one prepare().",
+    owner=Owner.JOB,
+    judge=observed(
+        "GRD003",
+        enough("steps", 3, "the parameters have gradients in {n} steps", "steps"),
+        {
+            "lost": "Check whether the optimizer still should step: its loss no longer reaches its "
+            "parameters, or zero_grad() runs between backward() and step()."
+        },
+    ),
+    limits="that every parameter has one: see GRD016.",
+    sources=("fnr-gradients", "accelerate-3256", "pytorch-149205"),
+)
+
+NOT_ZERO = Check(
+    code="GRD004",
+    slug="gradients-not-zero",
+    title="The gradients are not zero",
+    why="Gradients that are all exactly 0 mean that the loss does not depend on the parameters: no "
+    "label, equal rewards, a detached branch, or underflow in fp16.",
+    passes=("the gradient norm is not 0 three steps in a row",),
+    warns=("it is 0 in 3 steps in a row",),
+    fails=("it is 0 in 20 steps in a row",),
+    fix="With equal rewards in GRPO, change the reward or sample more completions. Otherwise check "
+    "loss.requires_grad and loss.grad_fn, look for .detach() and torch.no_grad(), and with LoRA "
+    "check that the B matrices are trainable.",
+    owner=Owner.JOB,
+    judge=observed("GRD004", enough("norms", 1, "{n} gradient norms, not 0 for long", READ)),
+    limits="that every parameter has a gradient that is not 0.",
+    sources=("ps-P10", "ps-P18", "fnr-gradients", "trl-3857"),
+    after=("GRD009",),
+)
+
+CLEARED = Check(
+    code="GRD012",
+    slug="gradients-cleared",
+    title="Gradients are cleared between steps",
+    why="Without zero_grad() every step adds the gradients of all steps before it: the direction "
+    "is stale and its length grows, which clipping hides.",
+    passes=("the gradients are cleared between two steps",),
+    warns=("the gradients of 5 steps in a row were added to those of the step before",),
+    fix="Call optimizer.zero_grad() after optimizer.step(). To accumulate on purpose, step once "
+    "per accumulation instead of at every micro-batch.",
+    owner=Owner.JOB,
+    judge=observed("GRD012", enough("steps", 6, "gradients are cleared in {n} steps", "steps")),
+    limits="that they are cleared at every step, or for every parameter.",
+    sources=("ps-P18",),
+)
+
+REACHED = Check(
+    code="GRD016",
+    slug="parameters-reached",
+    title="Every trainable parameter gets a gradient",
+    why="A parameter that is trained and never gets a gradient is an unused branch, a head that "
+    "the loss does not see, or a layer that a kernel or checkpointing cut off.",
+    passes=("every trainable parameter of the optimizer got a gradient within 100 steps",),
+    warns=("one did not; experts of a mixture do not count",),
+    fix="Print param.grad of one of them after backward(). If the module is unused on purpose, set "
+    "requires_grad_(False), or list it in expect_no_grad of doctor.toml.",
+    owner=Owner.JOB,
+    judge=observed(
+        "GRD016",
+        enough(
+            "effective",
+            100,
+            "every parameter got a gradient within 100 of {n} steps",
+            "steps that should change weights",
+        ),
+    ),
+    sources=("fnr-gradients", "fnr-optimizer", "unsloth-4533"),
+)
+
+CHECKS = (FINITE, PRESENT, NOT_ZERO, CLEARED, REACHED)

@@ -1,0 +1,107 @@
+"""The loss, as backward() received it."""
+
+from __future__ import annotations
+
+from doctor.checks.guard.observed import cut_off, enough, observed, only_with_all, total
+from doctor.facts.guard import Guarded
+from doctor.judge.check import Check, Owner, Verdict, ok, unknown
+
+UNLABELLED = (
+    "Print the labels of a batch: all are -100, so that the loss is a mean over nothing. Look for "
+    "a truncation that cuts off the answers, a response template that is not in the text, and "
+    "padding that is masked as the end-of-text token."
+)
+NO_LOSS = "losses that were read as scalar tensors in backward()"
+
+
+def _finite(guard: Guarded) -> Verdict:
+    """Losses without an alarm that are not finite: no labels, or steps that a scaler skipped."""
+    losses, bad = total(guard, "losses"), total(guard, "bad_losses")
+    if reason := cut_off(guard):
+        return unknown(reason)
+    if not losses:
+        return unknown(f"no {NO_LOSS}")
+    if bad and not any(process.counts.scaled for process in guard.processes):
+        return unknown(f"{bad:,} of {losses:,} losses are not finite: see GRD009")
+    skipped = f", {bad:,} not, before the loss scaler adapted" if bad else ""
+    return ok(f"{losses - bad:,} losses are finite{skipped}")
+
+
+FINITE = Check(
+    code="GRD001",
+    slug="loss-finite",
+    title="Every loss is finite",
+    why="transformers replaces a loss that is NaN or Inf by the mean of the losses before it, 0.0 "
+    "at the start (logging_nan_inf_filter), so that the log looks healthy while every weight "
+    "becomes NaN. The guard reads the loss in backward(), before any filter.",
+    passes=("every loss that backward() received is finite",),
+    warns=("a loss is not finite, and the gradients of the step are finite and not 0",),
+    fails=(
+        "a loss is not finite and so are its gradients, or they could not be read",
+        "under a loss scaler: ten steps in a row",
+    ),
+    fix="Restart from the last checkpoint before this step: the weights since then are not usable. "
+    "The records hold the batch's indices and the random state. Run `doctor run --model` on that "
+    "batch for the operation that is not finite, and set logging_nan_inf_filter=False.",
+    owner=Owner.JOB,
+    judge=observed(
+        "GRD001",
+        _finite,
+        {
+            "masked": "Look at the batch in the records: a micro-batch without labels, or a loss "
+            "such as CTC that is infinite for impossible targets. Skip those samples, or pass "
+            "zero_infinity=True to the CTC loss.",
+            "scaled": "The loss itself overflows in fp16, which no loss scale prevents: train in "
+            "bf16, or compute the loss and the attention scores in fp32.",
+        },
+        origin=True,
+    ),
+    limits="that the loss means what it should.",
+    sources=("ps-P8", "ps-P9", "ps-P11", "cbl-verification", "trl-6702"),
+)
+
+LABELS = Check(
+    code="GRD009",
+    slug="labels-present",
+    title="Every batch has labels",
+    why="Cross entropy over a batch whose labels are all -100 is a mean over nothing: the loss is "
+    "NaN and all gradients are 0. transformers prints loss 0.0 for it.",
+    passes=("no step has a loss of NaN and gradients that are all 0",),
+    warns=("a step has",),
+    fails=("3 steps in a row have, or more than 10 of the last 100",),
+    fix=UNLABELLED,
+    owner=Owner.JOB,
+    judge=observed(
+        "GRD009",
+        enough("norms", 1, "{n} steps learned from labels", "steps whose gradients were read"),
+    ),
+    limits="that the labels are the right ones.",
+    sources=("ps-P11", "trl-6702"),
+)
+
+STABLE = Check(
+    code="GRD014",
+    slug="loss-stable",
+    title="The loss has no spikes",
+    why="A loss that jumps and stays up has usually diverged: a learning rate that is too high, a "
+    "warm-up that is too short, or bad data. The gradient norm often rises first.",
+    passes=("no jump of loss or gradient norm in the sense below",),
+    warns=(
+        "3 losses, or gradient norms, in a row exceed the median of the last 100 by 8 scaled "
+        "median deviations and by 30 %",
+    ),
+    fix="Lower the learning rate or lengthen the warm-up, clip gradients at 1.0, and look at the "
+    "batches of the steps before the spike, which the records name.",
+    owner=Owner.JOB,
+    judge=observed(
+        "GRD014",
+        only_with_all(
+            "GRD014",
+            enough("losses", 200, "{n} losses without a spike", "losses that were read"),
+        ),
+    ),
+    limits="that the loss falls.",
+    sources=("ps-P12", "ps-P13"),
+)
+
+CHECKS = (FINITE, LABELS, STABLE)

@@ -1,0 +1,117 @@
+"""How every check of a running training judges: the alarms of its code, then what was observed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Literal
+
+from doctor._util.units import shown
+from doctor.facts.guard import Guarded, GuardedProcess
+from doctor.judge.check import Verdict, fail, ok, skip, unknown, warn
+
+Coverage = Callable[[Guarded], Verdict]
+"""The verdict where no alarm was raised: pass, skip or unknown."""
+
+
+def observed(
+    code: str,
+    coverage: Coverage,
+    fixes: Mapping[str, str] | None = None,
+    *,
+    origin: bool = False,
+) -> Callable[[Guarded], Verdict]:
+    """A judge for the alarms with this code.
+
+    `fixes` are remedies by the alarm's cause. `origin` adds where the first non-finite value came
+    from.
+    """
+
+    def judge(guard: Guarded) -> Verdict:
+        return _alarmed(guard, code, fixes or {}, origin=origin) or coverage(guard)
+
+    return judge
+
+
+def _alarmed(
+    guard: Guarded, code: str, fixes: Mapping[str, str], *, origin: bool
+) -> Verdict | None:
+    """The verdict of the worst, earliest alarm; None without any."""
+    alarms = [
+        (alarm, process)
+        for process in guard.processes
+        for alarm in process.alarms
+        if alarm.code == code
+    ]
+    if not alarms:
+        return None
+    alarm, process = min(alarms, key=lambda pair: (pair[0].status != "fail", pair[0].step))
+    ranks = {process.rank for each, process in alarms if each.status == alarm.status}
+    where = f"step {alarm.step:,}"
+    if len(guard.processes) > 1:
+        where += f", rank {process.rank}"
+        where += f" and {len(ranks) - 1} more" if len(ranks) > 1 else ""
+    again = f"; at least {alarm.count:,} times" if alarm.count > 1 else ""
+    source = f"; {shown(process.origin, 300)}" if origin and process.origin else ""
+    summary = f"{where}: {shown(alarm.text, 500)}{source}{again}"
+    verdict = fail if alarm.status == "fail" else warn
+    return verdict(summary, fix=fixes.get(alarm.cause))
+
+
+Count = Literal[
+    "steps", "losses", "bad_losses", "norms", "rates", "effective", "skipped", "tracked",
+    "gradients", "moved", "zeros", "zeros_moved", "vectors", "vectors_moved", "half",
+]  # fmt: skip
+
+
+def total(guard: Guarded, count: Count) -> int:
+    """The largest number of a process."""
+    return max((getattr(process.counts, count) for process in guard.processes), default=0)
+
+
+def enough(count: Count, least: int, passed: str, missing: str) -> Coverage:
+    """Pass with at least that many, else unknown. `passed` may contain {n}."""
+
+    def coverage(guard: Guarded) -> Verdict:
+        if reason := cut_off(guard):
+            return unknown(reason)
+        number = total(guard, count)
+        if number >= least:
+            return ok(passed.format(n=f"{number:,}"))
+        return unknown(f"{missing}: {number:,}, at least {least:,} required")
+
+    return coverage
+
+
+def cut_off(guard: Guarded) -> str:
+    """Why the records do not cover the training, "" if they do."""
+    off = next((p for p in guard.processes if p.ended.startswith("error")), None)
+    if off is not None:
+        return f"the guard switched itself off at step {off.counts.steps:,}: {shown(off.ended)}"
+    return ""
+
+
+def spoiled(guard: Guarded) -> str:
+    """Why a comparison of weights shows nothing: NaN differs from everything."""
+    steps = [
+        alarm.step
+        for process in guard.processes
+        for alarm in process.alarms
+        if alarm.code == "GRD002" and alarm.status == "fail"
+    ]
+    return f"the weights are not finite since step {min(steps):,}: see GRD002" if steps else ""
+
+
+def any_process(guard: Guarded, holds: Callable[[GuardedProcess], bool]) -> bool:
+    """Whether it holds for one process."""
+    return any(map(holds, guard.processes))
+
+
+def only_with_all(code: str, coverage: Coverage) -> Coverage:
+    """Skip unless the guard ran with --all."""
+
+    def judge(guard: Guarded) -> Verdict:
+        if not any_process(guard, lambda process: process.all):
+            return skip(f"{code} is off by default; doctor guard --all evaluates it")
+        return coverage(guard)
+
+    return judge

@@ -1,0 +1,156 @@
+"""Parameters: whether the steps change them."""
+
+from __future__ import annotations
+
+from doctor.checks.checkpoint.norm_causes import MASTER_FIX, NO_GRADIENT_FIX
+from doctor.checks.guard.observed import cut_off, observed, spoiled, total
+from doctor.facts.guard import Guarded
+from doctor.judge.check import Check, Owner, Verdict, ok, skip, unknown
+
+NOT_APPLIED = (
+    "The optimizer does not change these weights although it has their gradients: look for a "
+    "learning rate that is too small for the dtype, weights that are copied back after every step "
+    "(EMA, offloading), and an optimizer that works on a copy."
+)
+FIXES = {"rounding": MASTER_FIX, "gradient": NO_GRADIENT_FIX, "not-applied": NOT_APPLIED}
+ENOUGH = 20
+"""Steps from which unchanged weights mean something. Our own number."""
+
+
+def _too_early(guard: Guarded) -> str:
+    """Why the comparisons show nothing yet, "" if they do."""
+    if reason := cut_off(guard) or spoiled(guard):
+        return reason
+    steps = total(guard, "effective")
+    if steps < ENOUGH:
+        return f"{steps} steps that should change weights; at least {ENOUGH} required"
+    if not total(guard, "gradients"):
+        return "no sampled weight had a gradient that is not 0"
+    return ""
+
+
+def _ones(guard: Guarded) -> Verdict:
+    vectors, moved = total(guard, "vectors"), total(guard, "vectors_moved")
+    if not vectors and not cut_off(guard):
+        return skip("no trainable parameter has one dimension, as with LoRA or FSDP1")
+    if reason := _too_early(guard):
+        return unknown(reason)
+    if not moved:
+        return unknown(f"none of {vectors:,} parameters of one dimension has changed so far")
+    return ok(f"{moved:,} of {vectors:,} parameters of one dimension changed")
+
+
+ONES = Check(
+    code="GRD005",
+    slug="ones-move",
+    title="Norms and biases change",
+    why="At 1.0, bf16 rounds back every decrease up to 2^-9 and every increase up to 2^-8, so that "
+    "norms in bf16 never train at usual learning rates. Norms at other values freeze as well. "
+    "Comparing bits decides within three steps of training.",
+    passes=("parameters of one dimension that have a gradient change, bit for bit",),
+    warns=(
+        "after 20 steps all parameters of one dimension with a gradient are unchanged, or some "
+        "after 100",
+    ),
+    fails=(
+        "all parameters initialized to 1.0 are unchanged: with a gradient after 3 steps of an "
+        "adaptive optimizer (100 of another), without one after 20",
+    ),
+    fix=MASTER_FIX,
+    owner=Owner.JOB,
+    judge=observed("GRD005", _ones, FIXES),
+    limits="that they learn well: one different bit suffices.",
+    sources=("fnr-precision", "fnr-root", "fnr-fix", "bts-fix2", "ps-P17", "flame-47", "optimi"),
+)
+
+
+def _moved(guard: Guarded) -> Verdict:
+    if reason := _too_early(guard):
+        return unknown(reason)
+    moved, tracked = total(guard, "moved"), total(guard, "tracked")
+    if not moved:
+        return unknown(f"none of {tracked:,} parameters has changed so far")
+    return ok(f"{moved:,} of {tracked:,} parameters changed")
+
+
+MOVE = Check(
+    code="GRD007",
+    slug="weights-move",
+    title="Sampled weights change",
+    why="A training whose weights stay bit-identical looks normal: losses are printed, time "
+    "passes. The guard compares evenly spaced elements of every tensor with their start.",
+    passes=("a sampled weight with a gradient changes",),
+    fails=(
+        "none of at least 16 sampled weights with a gradient changed after 3 steps of an adaptive "
+        "optimizer in fp32, 20 in 16 bits, 100 of another optimizer",
+    ),
+    fix=NOT_APPLIED,
+    owner=Owner.JOB,
+    judge=observed("GRD007", _moved, FIXES),
+    limits="that the model that you save is the one that is trained.",
+    sources=("fnr-optimizer", "accelerate-3256", "DeepSpeed-8415"),
+)
+
+
+def _survive(guard: Guarded) -> Verdict:
+    if not total(guard, "effective"):
+        return unknown(cut_off(guard) or "no step was applied")
+    half = max(process.counts.half for process in guard.processes)
+    if half:
+        return ok(f"{half:,} parameters have 16 bits, and the optimizer keeps what they round away")
+    tracked = max(process.counts.tracked for process in guard.processes)
+    return ok(f"all {tracked:,} trainable parameters have at least 32 bits")
+
+
+SURVIVE = Check(
+    code="GRD008",
+    slug="updates-survive",
+    title="Trained weights have fp32 masters",
+    why="A bf16 weight of 0.02 rounds away updates below 3e-5. Without an fp32 copy or Kahan "
+    "summation most updates are lost: at a learning rate of 1e-5, 84 % at the first step and 97 % "
+    "after 300 (measured).",
+    passes=(
+        "the trainable parameters are fp32",
+        "or the optimizer keeps masters or Kahan buffers, or rounds stochastically",
+    ),
+    warns=("trainable parameters have 16 bits and the optimizer keeps nothing else",),
+    fix=MASTER_FIX,
+    owner=Owner.JOB,
+    judge=observed("GRD008", _survive),
+    limits="that no update of fp32 weights is lost.",
+    sources=("bts-fix2", "fnr-precision", "fnr-fix", "ps-P4", "optimi"),
+)
+
+
+def _zeros(guard: Guarded) -> Verdict:
+    zeros, moved = total(guard, "zeros"), total(guard, "zeros_moved")
+    if not zeros and not cut_off(guard):
+        return skip("no trainable parameter is initialized to 0.0")
+    if reason := _too_early(guard):
+        return unknown(reason)
+    if not moved:
+        return unknown(f"none of {zeros:,} parameters initialized to 0.0 had a gradient so far")
+    return ok(f"{moved:,} of {zeros:,} parameters initialized to 0.0 changed")
+
+
+ZEROS = Check(
+    code="GRD013",
+    slug="zeros-move",
+    title="Parameters initialized to 0.0 change",
+    why="LoRA's B matrices, zero-initialized gates and biases start at 0.0, where no rounding "
+    "loses an update. One that has a gradient and stays 0 is not trained, and an adapter with B at "
+    "0 equals its base model.",
+    passes=("every parameter initialized to 0.0 that has a gradient changes",),
+    fails=(
+        "one is still 0.0 after 3 steps of an adaptive optimizer, 20 of another, although it has "
+        "a gradient",
+    ),
+    fix="Check that the parameter is in the optimizer with a learning rate above 0, that the "
+    "trained copy is the one in the model, and that nothing resets it after the step.",
+    owner=Owner.JOB,
+    judge=observed("GRD013", _zeros),
+    limits="that those without a gradient should have none: see GRD016.",
+    sources=("fnr-gradients", "peft-793", "unsloth-3089"),
+)
+
+CHECKS = (ONES, MOVE, SURVIVE, ZEROS)

@@ -1,0 +1,97 @@
+"""Steps: taken, not skipped, with a learning rate and a loss scale."""
+
+from __future__ import annotations
+
+from doctor.checks.guard.observed import any_process, cut_off, enough, observed, total
+from doctor.facts.guard import Guarded
+from doctor.judge.check import Check, Owner, Verdict, ok, skip, unknown
+
+RATE = Check(
+    code="GRD006",
+    slug="learning-rate",
+    title="The learning rate is not zero",
+    why="A schedule that ends too early, as when every process steps it, trains the rest of the "
+    "run with a learning rate of 0. A warm-up that starts at 0 prints 0.0 once, which is normal.",
+    passes=("the learning rate of some group is above 0, apart from 9 steps in a row",),
+    fails=("the learning rates of all groups are 0 in 10 steps in a row",),
+    fix="Print scheduler.get_last_lr() at every step and compare it with the schedule.",
+    owner=Owner.JOB,
+    judge=observed(
+        "GRD006",
+        enough("rates", 10, "above 0 in {n} steps, but for 9 in a row", "learning rates read"),
+        {
+            "start": "Set the learning rate of the optimizer, and check that the scheduler is "
+            "stepped and that warmup_steps is not the length of the run.",
+            "ended": "Give the scheduler the number of optimizer steps of the whole run: under "
+            "accelerate it is stepped once per process, so multiply by num_processes or do not "
+            "pass it to prepare().",
+        },
+    ),
+    limits="that it is a good one.",
+    sources=("ps-P12", "accelerate-2926"),
+)
+
+
+def _scale(guard: Guarded) -> Verdict:
+    if reason := cut_off(guard):
+        return unknown(reason)
+    if not any_process(guard, lambda process: process.counts.scaled):
+        return skip("no GradScaler was used")
+    return ok(f"the loss scale stays at 1 or above in {total(guard, 'steps'):,} steps")
+
+
+SCALE = Check(
+    code="GRD010",
+    slug="scale-holds",
+    title="The loss scale holds",
+    why="A GradScaler halves its scale at every step with Inf or NaN. Sixteen halvings at the "
+    "start are calibration; a scale below 1 means that the gradients are not finite whatever the "
+    "scale is, and no step is applied.",
+    passes=("the scale stays at 1 or above",),
+    fails=("the scale falls below 1",),
+    fix="The gradients are NaN or Inf by themselves, not by the scale. Train in bf16 where the GPU "
+    "supports it; otherwise find the operation with `doctor run --model`.",
+    owner=Owner.JOB,
+    judge=observed("GRD010", _scale),
+    limits="that no step is skipped: see GRD011.",
+    sources=("ps-P5", "ps-P7", "ps-P10"),
+)
+
+
+def _applied(guard: Guarded) -> Verdict:
+    if reason := cut_off(guard):
+        return unknown(reason)
+    skipped = max(process.counts.skipped for process in guard.processes)
+    return ok(f"{total(guard, 'steps'):,} steps, {skipped:,} of them skipped")
+
+
+APPLIED = Check(
+    code="GRD011",
+    slug="steps-applied",
+    title="Steps are applied",
+    why="A skipped step costs a batch and trains nothing. A loss scaler skips silently, and a loop "
+    "whose condition never holds calls backward() without a step.",
+    passes=("at most 5 % of the steps are skipped, and backward() is followed by a step",),
+    warns=(
+        "a loss scaler skips more than 5 % of the last 200 steps",
+        "200 backward passes, and 20 times as many as usual, without a step",
+    ),
+    fails=("30 steps in a row are skipped from the start, or 10 later",),
+    fix="Count the calls of optimizer.step(), and log the loss scale where there is one.",
+    owner=Owner.JOB,
+    judge=observed(
+        "GRD011",
+        _applied,
+        {
+            "skipped": "Find what overflows: log the loss scale, train in bf16 where the GPU "
+            "supports it, and look at the batches of the skipped steps.",
+            "no-step": "Check the condition under which optimizer.step() is called, such as "
+            "gradient_accumulation_steps.",
+        },
+    ),
+    limits="that an optimizer outside torch.optim applies its steps.",
+    required="always",
+    sources=("ps-P5", "ps-P10", "DeepSpeed-8415"),
+)
+
+CHECKS = (RATE, SCALE, APPLIED)

@@ -1,0 +1,333 @@
+"""The GPU, its driver and the CUDA libraries."""
+
+from __future__ import annotations
+
+from doctor.checks.log.classes.log_class import LogClass, Remedy
+from doctor.judge.check import Owner
+from doctor.judge.error_patterns.pattern import KERNEL_LOG, LD_PATHS
+
+CLASSES = (
+    LogClass(
+        code="LOG010",
+        slug="no-kernel-image",
+        title="The build has code for the GPU",
+        patterns=(
+            r"no kernel image is available for execution on the device",
+            r"with CUDA capability sm_\d+a? is not compatible with the current PyTorch "
+            r"installation",
+        ),
+        examples=(
+            "RuntimeError: CUDA error: no kernel image is available for execution on the device",
+            "NVIDIA GeForce RTX 3090 with CUDA capability sm_86 is not compatible with the current "
+            "PyTorch installation.",
+        ),
+        why="The torch wheel, or a compiled extension, holds neither machine code nor PTX for this "
+        "GPU's architecture.",
+        fix="Install a torch wheel whose architecture list has this GPU. If torch alone works, "
+        "rebuild the extension with TORCH_CUDA_ARCH_LIST set. The cu130 and later wheels have no "
+        "code for GPUs below sm_75.",
+        owner=Owner.ENVIRONMENT,
+        commands=('python -c "import torch; print(torch.cuda.get_arch_list())"',),
+        sources=("pytorch-31285", "pytorch-81883", "mish-cuda-10"),
+        next_check="TOR003",
+    ),
+    LogClass(
+        code="LOG011",
+        slug="driver-too-old",
+        title="The driver is recent enough for the CUDA runtime",
+        patterns=(
+            r"NVIDIA driver on your system is too old(?: \(found version (?P<version>\d+)\))?",
+            r"CUDA driver version is insufficient",
+            r"PTX was compiled with an unsupported toolchain",
+        ),
+        examples=(
+            "UserWarning: CUDA initialization: The NVIDIA driver on your system is too old (found "
+            "version 11040).",
+            "RuntimeError: cuda runtime error (35) : CUDA driver version is insufficient for CUDA "
+            "runtime version at torch/csrc/cuda/Module.cpp:51",
+            "RuntimeError: CUDA error: the provided PTX was compiled with an unsupported "
+            "toolchain.",
+        ),
+        why="The CUDA runtime in the wheel is newer than the driver supports. The number in the "
+        "message is 1000 x major + 10 x minor of the driver's CUDA version: 11040 is 11.4. As a "
+        "UserWarning the training goes on, on the CPU.",
+        fix="Install a torch wheel built for the driver's CUDA version, or upgrade the driver.",
+        owner=Owner.ENVIRONMENT,
+        commands=("nvidia-smi",),
+        sources=("Fooocus-1313", "sglang-11395"),
+        next_check="DRV002",
+    ),
+    LogClass(
+        code="LOG012",
+        slug="cudnn-mismatch",
+        title="cuDNN is the version that torch was built with",
+        patterns=(
+            r"cuDNN version (?:incompatibility|mismatch)",
+            r"cuDNN version \d+ is not compatible with devices with SM",
+            r"CUDNN_STATUS_(?:SUBLIBRARY_)?VERSION_MISMATCH",
+            r"Could not load library libcudnn\w{0,40}\.so",
+        ),
+        examples=(
+            "RuntimeError: cuDNN version incompatibility: PyTorch was compiled  against (8, 7, 0) "
+            "but found runtime version (8, 5, 0).",
+            "RuntimeError: cuDNN version 91002 is not compatible with devices with SM < 7.5.",
+            "RuntimeError: cuDNN error: CUDNN_STATUS_SUBLIBRARY_VERSION_MISMATCH",
+            "Could not load library libcudnn_cnn_infer.so.8. Error: libcuda.so: cannot open",
+        ),
+        why="Another cuDNN than the one in the wheel was loaded, most often through "
+        "LD_LIBRARY_PATH, or the wheel's cuDNN no longer supports the GPU.",
+        fix="Remove directories with another libcudnn from LD_LIBRARY_PATH and LD_PRELOAD, so that "
+        "torch loads the cuDNN of its wheel.",
+        owner=Owner.ENVIRONMENT,
+        commands=LD_PATHS,
+        sources=("pytorch-80637", "kohya_ss-1096", "audiocraft-186"),
+        next_check="TOR004",
+    ),
+    LogClass(
+        code="LOG013",
+        slug="device-side-assert",
+        title="No assertion failed in a CUDA kernel",
+        patterns=(
+            r"device-side assert triggered",
+            r"Assertion `(?P<assertion>t >= 0 && t < n_classes|srcIndex < srcSelectDimSize"
+            r"|-sizes\[i\] <= index|input_val >= zero|idx_dim >= 0|[^`]{1,200})` failed",
+        ),
+        examples=(
+            "RuntimeError: CUDA error: device-side assert triggered",
+            "../aten/src/ATen/native/cuda/Loss.cu:250: nll_loss_forward_reduce_cuda_kernel_2d: "
+            "block: [0,0,0], thread: [3,0,0] Assertion `t >= 0 && t < n_classes` failed.",
+            "../aten/src/ATen/native/cuda/Indexing.cu:1146: indexSelectLargeIndex: block: [1,0,0], "
+            "thread: [0,0,0] Assertion `srcIndex < srcSelectDimSize` failed.",
+        ),
+        why="A kernel found an index out of range and ended the CUDA context; everything after it "
+        "fails as well. `t >= 0 && t < n_classes`: a label outside the classes. `srcIndex < "
+        "srcSelectDimSize`: a token id beyond the embedding. `input_val >= zero`: an input of "
+        "binary cross-entropy outside 0 to 1, or NaN.",
+        fix="Check the labels and token ids on the CPU. After adding tokens call "
+        "model.resize_token_embeddings(len(tokenizer)); mark padding with -100. "
+        "CUDA_LAUNCH_BLOCKING=1 makes the traceback point to the call.",
+        commands=("CUDA_LAUNCH_BLOCKING=1 python train.py",),
+        sources=("Pytorch-UNet-375", "ms-swift-3267"),
+        next_check="CKP011",
+    ),
+    LogClass(
+        code="LOG014",
+        slug="xid-hardware",
+        title="The driver reports no failing GPU",
+        patterns=(
+            r"NVRM: Xid \([^)]{1,80}\): (?P<xid>\d+)",
+            r"[Ff]allen off the bus",
+            r"[Uu]ncorrectable ECC error",
+            r"Unable to determine the device handle",
+            r"GPU is lost",
+            r"uncorrectable NVLink error",
+            r"NVRM: .{0,200}(?:[Rr]m_?[Ii]nit_?[Aa]dapter failed|Cannot attach gpu)",
+        ),
+        examples=(
+            "[12345.678] NVRM: Xid (PCI:0000:3b:00): 79, pid=1234, GPU has fallen off the bus.",
+            "NVRM: GPU 0000:3b:00.0: GPU has fallen off the bus.",
+            "RuntimeError: CUDA error: uncorrectable ECC error encountered",
+            "Unable to determine the device handle for GPU 0000:3B:00.0: Unknown Error",
+            "Unable to determine the device handle for GPU0: GPU is lost.  Reboot the system",
+            "RuntimeError: CUDA error: uncorrectable NVLink error detected during the execution",
+            "NVRM: GPU 0000:09:00.0: RmInitAdapter failed! (0x24:0x72:1513)",
+        ),
+        why="The driver lost the GPU or reports an error of its hardware. Xid 79: power, PCIe or "
+        "heat. Xid 48, 63, 64, 94, 95: memory errors. Xid 13, 31, 43 and 45 are mostly the "
+        "application's own.",
+        fix="Move the job to another machine. For Xid 79, 48, 63, 64, 94, 95 and 119 drain the "
+        "node "
+        "and report the GPU's UUID; for 13, 31, 43 look for an error of the training first.",
+        owner=Owner.MACHINE,
+        commands=KERNEL_LOG,
+        sources=("xid-catalog", "gpu-burn-1", "open-gpu-kernel-modules-507"),
+        next_check="GPU003",
+    ),
+    LogClass(
+        code="LOG015",
+        slug="cuda-unavailable",
+        title="CUDA is available to the training",
+        patterns=(
+            r"Torch not compiled with CUDA enabled",
+            r"Found no NVIDIA driver on your system",
+            r"No CUDA GPUs are available",
+            r"CUDA unknown error - this may be due to an incorrectly set up environment",
+            r"CUDA error: (?:no CUDA-capable device is detected|invalid device ordinal)",
+            r"Attempting to deserialize object on (?:a CUDA device"
+            r"|CUDA device \d+) but torch\.cuda",
+            r"NVIDIA-SMI has failed because it couldn't communicate",
+        ),
+        examples=(
+            "AssertionError: Torch not compiled with CUDA enabled",
+            "RuntimeError: Found no NVIDIA driver on your system. Please check that you have an "
+            "NVIDIA GPU",
+            "RuntimeError: No CUDA GPUs are available",
+            "RuntimeError: CUDA unknown error - this may be due to an incorrectly set up "
+            "environment, e.g. changing env variable CUDA_VISIBLE_DEVICES after program start.",
+            "RuntimeError: CUDA error: invalid device ordinal",
+            "RuntimeError: Attempting to deserialize object on a CUDA device but "
+            "torch.cuda.is_available() is False.",
+            "NVIDIA-SMI has failed because it couldn't communicate with the NVIDIA driver.",
+        ),
+        why="The code asks for a GPU that this process cannot use: torch is a CPU build, no driver "
+        "is visible (a container without --gpus), or CUDA_VISIBLE_DEVICES and the rank's device "
+        "number do not fit the machine.",
+        fix="Install a CUDA build of torch, start the container with its GPUs, and check "
+        "CUDA_VISIBLE_DEVICES. On a machine without a GPU choose the CPU in the code, and load "
+        "checkpoints with map_location.",
+        owner=Owner.ENVIRONMENT,
+        commands=('python -c "import torch; print(torch.__version__, torch.cuda.is_available())"',),
+        next_check="GPU001",
+    ),
+    LogClass(
+        code="LOG016",
+        slug="cuda-illegal-access",
+        title="No CUDA kernel accessed invalid memory",
+        patterns=(
+            r"an illegal memory access was encountered",
+            r"CUDA error: (?:unspecified launch failure|misaligned address|an illegal instruction)",
+            r"CUDA_ERROR_(?:ILLEGAL_ADDRESS|LAUNCH_FAILED)",
+        ),
+        examples=(
+            "RuntimeError: CUDA error: an illegal memory access was encountered",
+            "RuntimeError: CUDA error: unspecified launch failure",
+            "CUDA_ERROR_ILLEGAL_ADDRESS: an illegal memory access",
+        ),
+        why="A kernel read or wrote memory that is not its own: a defect of a custom or fused "
+        "kernel, an index that is not checked, or rarely a failing GPU. The CUDA context is lost.",
+        fix="Run with CUDA_LAUNCH_BLOCKING=1 to find the call. Replace custom kernels one at a "
+        "time "
+        '(attn_implementation="eager", no torch.compile, no fused optimizer). If only one machine '
+        "fails with the same code, test its GPU.",
+        commands=("CUDA_LAUNCH_BLOCKING=1 python train.py",),
+        sources=("pytorch-169849",),
+        next_check="GPU006",
+    ),
+    LogClass(
+        code="LOG017",
+        slug="cublas",
+        title="No call of cuBLAS failed",
+        patterns=(
+            r"CUBLAS_STATUS_(?:NOT_INITIALIZED|EXECUTION_FAILED|INTERNAL_ERROR|NOT_SUPPORTED"
+            r"|INVALID_VALUE|MAPPING_ERROR|ARCH_MISMATCH)",
+        ),
+        examples=(
+            "RuntimeError: CUDA error: CUBLAS_STATUS_NOT_INITIALIZED when calling "
+            "`cublasCreate(handle)`",
+            "RuntimeError: CUDA error: CUBLAS_STATUS_EXECUTION_FAILED when calling cublasGemmEx",
+        ),
+        why="cuBLAS is usually the victim: of a full GPU while its handle is created, of an index "
+        "error in an earlier kernel, or of a bf16 product on a GPU without bf16.",
+        fix="Look for an assertion or an out-of-memory line before it; free the GPU; run once with "
+        "CUDA_LAUNCH_BLOCKING=1. With bf16 on a GPU below compute capability 8.0 use fp16 or fp32.",
+        role="consequence",
+        owner=Owner.ENVIRONMENT,
+        commands=("CUDA_LAUNCH_BLOCKING=1 python train.py",),
+        sources=("pytorch-180713",),
+        next_check="TOR004",
+    ),
+    LogClass(
+        code="LOG018",
+        slug="cudnn-error",
+        title="No call of cuDNN failed",
+        patterns=(
+            r"CUDNN_STATUS_(?:NOT_INITIALIZED|EXECUTION_FAILED|INTERNAL_ERROR|BAD_PARAM"
+            r"|MAPPING_ERROR"
+            r"|NOT_SUPPORTED)",
+            r"No execution plans support the graph|mha_graph",
+            r"GET was unable to find an engine to execute this computation",
+        ),
+        examples=(
+            "RuntimeError: cuDNN error: CUDNN_STATUS_EXECUTION_FAILED",
+            "RuntimeError: cuDNN Frontend error: [cudnn_frontend] Error: No execution plans "
+            "support "
+            "the graph.",
+            "RuntimeError: GET was unable to find an engine to execute this computation",
+        ),
+        why="cuDNN refused or failed a call: the GPU is full, another cuDNN was loaded, or this "
+        "shape and dtype is not supported by the version.",
+        fix="Free the GPU, check which cuDNN is loaded, and for attention call "
+        "torch.backends.cuda.enable_cudnn_sdp(False).",
+        role="consequence",
+        owner=Owner.ENVIRONMENT,
+        commands=LD_PATHS,
+        sources=("pytorch-190321", "pytorch-188892"),
+        next_check="TOR004",
+    ),
+    LogClass(
+        code="LOG019",
+        slug="flash-attn-unsupported-gpu",
+        title="FlashAttention supports the GPU",
+        patterns=(r"FlashAttention only supports (?:Ampere|Hopper)",),
+        examples=("RuntimeError: FlashAttention only supports Ampere GPUs or newer.",),
+        why="FlashAttention 2 needs compute capability 8.0. The same message appears on newer GPUs "
+        "when parts of the model were offloaded to the CPU.",
+        fix='Load the model with attn_implementation="sdpa". On a GPU that is new enough, look for '
+        "parameters on the CPU or the meta device (device_map, offloading).",
+        owner=Owner.JOB,
+        sources=("flash-attention-762", "transformers-28188", "flash-attention-1485"),
+        next_check="NUM003",
+    ),
+    LogClass(
+        code="LOG020",
+        slug="ptxas-arch",
+        title="Triton can compile for the GPU",
+        patterns=(
+            r"ptxas fatal {1,4}: Value 'sm_\w+' is not defined for option 'gpu-name'",
+            r"too old to be supported by the triton GPU compiler",
+        ),
+        examples=(
+            "ptxas fatal   : Value 'sm_121a' is not defined for option 'gpu-name'",
+            "RuntimeError: Found Tesla P100-PCIE-16GB which is too old to be supported by the "
+            "triton "
+            "GPU compiler, which is used as the backend.",
+        ),
+        why="The ptxas that Triton brings is older than the GPU, or the GPU is older than what "
+        "Triton compiles for (compute capability 7.0).",
+        fix="New GPU: TRITON_PTXAS_PATH=/usr/local/cuda/bin/ptxas of a current toolkit, or a newer "
+        "torch. Old GPU: no torch.compile.",
+        owner=Owner.ENVIRONMENT,
+        commands=("export TRITON_PTXAS_PATH=/usr/local/cuda/bin/ptxas",),
+        sources=("triton-8539", "vllm-31338"),
+        next_check="TOR003",
+    ),
+    LogClass(
+        code="LOG021",
+        slug="cudnn-sdpa-nan",
+        title="cuDNN attention returned finite gradients",
+        patterns=(r"ScaledDotProductCudnnAttentionBackward\d*' returned nan",),
+        examples=(
+            "RuntimeError: Function 'ScaledDotProductCudnnAttentionBackward0' returned nan "
+            "values in "
+            "its 0th output.",
+        ),
+        why="cuDNN attention computes NaN in the backward pass for some shapes and masks in single "
+        "versions.",
+        fix="Call torch.backends.cuda.enable_cudnn_sdp(False) before training.",
+        remedies=(
+            Remedy(
+                package="torch",
+                until="2.5",
+                fix="This torch does not select cuDNN attention by itself: remove the call that "
+                "enables it.",
+            ),
+        ),
+        owner=Owner.ENVIRONMENT,
+        sources=("pytorch-139298", "pytorch-196678"),
+        next_check="NUM003",
+    ),
+    LogClass(
+        code="LOG022",
+        slug="cuda-fork",
+        title="CUDA was not used in a forked process",
+        patterns=(r"Cannot re-initialize (?:CUDA|XPU|MPS) in forked subprocess",),
+        examples=(
+            "RuntimeError: Cannot re-initialize CUDA in forked subprocess. To use CUDA with "
+            "multiprocessing, you must use the 'spawn' start method",
+        ),
+        why="CUDA was started in the parent, and a forked child (a DataLoader worker, a launcher's "
+        "function) used it again.",
+        fix="Keep CUDA tensors out of datasets and collate functions, start CUDA only in the "
+        'children, or use the "spawn" start method.',
+    ),
+)

@@ -1,0 +1,142 @@
+"""The curves of a training as checks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from doctor.checks.log.curves import nonfinite, shape
+from doctor.judge.check import Check, Owner, Verdict
+
+NUMERICS = (
+    "Train in bf16 with fp32 weights, clip the gradient norm, lower the learning rate or lengthen "
+    "the warm-up, and go back to a checkpoint before the step that is named."
+)
+
+
+def _check(code: str, slug: str, judge: Callable[..., Verdict], **fields: object) -> Check:
+    return Check(code=code, slug=slug, judge=judge, owner=Owner.JOB, **fields)  # type: ignore[arg-type]
+
+
+def _checks() -> Iterator[Check]:
+    yield _check(
+        "LOG090",
+        "loss-zero-gradnorm-nan",
+        nonfinite.hidden_nan,
+        title="No loss of 0.0 hides a NaN",
+        why="The Trainer replaces a NaN loss by the mean of the values before it, which after some "
+        "steps is 0.0; the gradient norm shows the truth. A learning rate that stands still means "
+        "that the fp16 scaler skips each step, one that moves that the weights are lost.",
+        passes=("no logged loss is 0.0 while the gradient norm is NaN or infinite",),
+        fails=("a loss of exactly 0.0 is logged with a NaN or infinite gradient norm",),
+        fix=NUMERICS,
+        commands=("doctor run --only SMK002,NUM001",),
+        sources=("transformers-31997", "cbl-root"),
+        limits="that the loss was finite between the logged steps.",
+    )
+    yield _check(
+        "LOG091",
+        "loss-nonfinite",
+        nonfinite.finite,
+        title="The loss is finite",
+        why="A NaN or infinite loss ends the training in effect: with the weights updated from it, "
+        "all later values are NaN.",
+        passes=("every logged loss is finite",),
+        warns=("at most three values are not, and the loss is finite again",),
+        fails=("more values are NaN or infinite, or the last one is",),
+        fix=NUMERICS,
+        commands=("doctor run --only SMK002,NUM001",),
+        sources=("ps-P8", "ps-P10"),
+        limits="that the loss was finite between the logged steps.",
+    )
+    yield _check(
+        "LOG092",
+        "gradient-nonfinite",
+        nonfinite.stepping,
+        title="The gradient norm is finite",
+        why="torch's loss scaler skips a step with infinite gradients and prints nothing: a "
+        "gradient norm that stays infinite while the learning rate stands still is its only trace.",
+        passes=("fewer than ten values in a row are NaN or infinite",),
+        fails=("ten values in a row are NaN or infinite",),
+        fix=NUMERICS,
+        commands=("doctor run --only SMK002,NUM005",),
+        sources=("transformers-31997", "ps-P10"),
+        limits="that each step was taken.",
+    )
+    yield _check(
+        "LOG093",
+        "loss-spike",
+        shape.no_spikes,
+        title="The loss has no spikes",
+        why="A value six robust standard deviations and 30 % above the median of the values before "
+        "it is a spike. Large runs have some and recover; one that does not come back is a "
+        "failure. "
+        "The gradient norm often rises a few steps before.",
+        passes=("no value is six deviations and 30 % above those before it",),
+        warns=("the loss came back, or the rise is short",),
+        fails=("the loss stays high for five values or doubles, and does not come back",),
+        fix="Go back to a checkpoint about 100 steps before and skip 200 to 500 batches, or lower "
+        "the learning rate; clip the gradient norm.",
+        sources=("zclip", "spam"),
+        limits="that there was none between the logged steps.",
+    )
+    yield _check(
+        "LOG094",
+        "loss-divergence",
+        shape.no_divergence,
+        title="The loss does not diverge",
+        why="The median of the last tenth is compared with the lowest level after the first tenth: "
+        "a run that ends 1.5 times above it has lost what it learned.",
+        passes=("the last tenth is at most 1.5 times the lowest level",),
+        fails=("it is higher",),
+        fix=NUMERICS,
+        sources=("ps-P8",),
+        limits="that it falls as fast as it should.",
+    )
+    yield _check(
+        "LOG095",
+        "loss-plateau",
+        shape.progress,
+        title="The loss improves",
+        why="A loss without slope over the last third that improved by less than 5 % in all trains "
+        "nothing: frozen parameters, a learning rate that is too low, or labels that are masked.",
+        passes=("the loss improved by 5 % or still falls",),
+        warns=("it hardly changed", "all logged values are equal"),
+        fix="Check that parameters require gradients and change (SMK007, CKP007), that labels are "
+        "not all -100, and that the learning rate is high enough.",
+        commands=("doctor run --only SMK007",),
+        sources=("fnr-diagnosis",),
+        limits="that it generalizes.",
+    )
+    yield _check(
+        "LOG096",
+        "learning-rate-zero",
+        shape.rate_positive,
+        title="The learning rate is above zero",
+        why="Zero at the first step of a warm-up and at the end of a schedule is normal. Zero "
+        "elsewhere trains nothing: a scheduler that was built for fewer steps than the run has, or "
+        "that steps once per rank or micro-batch.",
+        passes=("it is zero only at the start of a warm-up or at the end",),
+        fails=("it is zero in between, or always",),
+        fix="Build the scheduler for the number of optimizer steps of the whole run, on all ranks "
+        "together.",
+        sources=("cbl-root",),
+        limits="that the schedule is the right one.",
+    )
+    yield _check(
+        "LOG097",
+        "throughput-falling",
+        shape.throughput_holds,
+        title="The throughput holds",
+        why="A throughput that falls over the run has a reason outside the model: GPUs that lower "
+        "their clock, a DataLoader that runs out of prefetched or cached data, memory that grows.",
+        passes=("the last third is at least 70 % as fast as the first",),
+        warns=("it is slower",),
+        fix="Compare the clocks and temperatures of the GPUs with the start, and the time that "
+        "steps wait for data.",
+        commands=("doctor run --only GPU004,GPU006",),
+        sources=("thermal-throttling",),
+        limits="that it is as high as it could be.",
+    )
+
+
+CHECKS = tuple(_checks())

@@ -1,0 +1,171 @@
+"""Values that are NaN or infinite, and what the learning rate tells about them."""
+
+from __future__ import annotations
+
+import math
+from itertools import pairwise
+
+from doctor.checks.log.curves.reading import each_curve, partner, place_at, step_at, values_of
+from doctor.facts.log import Curve, Log
+from doctor.judge.check import Status, Verdict, fail, ok, skip, warn
+
+MOST_OVERCOME = 3
+"""Non-finite losses that a loss scaler's calibration explains."""
+SKIPS_IN_A_ROW = 10
+SKIPS_WITHOUT_LOSS = 2
+"""The same where no loss is logged that could show that the training is well."""
+CALIBRATION = 16
+"""Halvings from 65536, or from 2**32, until a scale fits."""
+
+
+def hidden_nan(log: Log) -> Verdict:
+    return each_curve(log, "loss", lambda curve: _hidden_nan(log, curve))
+
+
+def _hidden_nan(log: Log, loss: Curve) -> Verdict:
+    norm = partner(log, loss, "grad_norm")
+    if norm is None:
+        return skip("the log has no gradient norm beside the loss")
+    norms = dict(zip(norm.steps, norm.values, strict=True))
+    hidden = [
+        at
+        for at, (step, value) in enumerate(zip(loss.steps, loss.values, strict=True))
+        if float(value) == 0.0 and step in norms and not math.isfinite(float(norms[step]))
+    ]
+    if not hidden:
+        return ok(f"no loss of 0.0 with a non-finite gradient norm in {loss.points:,} values")
+    rate, since = partner(log, loss, "learning_rate"), loss.steps[hidden[0]]
+    return fail(
+        f"loss 0.0 and gradient norm {norms[since]} from {step_at(loss, hidden[0])} "
+        f"on, at {len(hidden):,} logged steps: the Trainer shows a NaN loss as 0.0",
+        fix=_after_nan(rate, since),
+        places=(place_at(loss, hidden[0]),),
+    )
+
+
+UNCLEAR = (
+    "If the learning rate stands still from here on, the fp16 scaler skips every step and the "
+    "weights are intact: train in bf16, or load fp32 weights under fp16 autocast. If it moves, the "
+    "weights are lost: go back to a checkpoint before, and lower the learning rate."
+)
+
+
+def _after_nan(rate: Curve | None, since: int) -> str:
+    """The remedy, by whether the optimizer went on stepping."""
+    rates = () if rate is None else tuple(zip(rate.steps, values_of(rate), strict=True))
+    later = [value for step, value in rates if step >= since]
+    if len(later) < 2:
+        return UNCLEAR
+    if len(set(later)) == 1:
+        return (
+            "The learning rate stands still, so the fp16 GradScaler skips every step and the "
+            "weights are intact: train in bf16, or load fp32 weights under fp16 autocast; then "
+            "look for the layer that overflows."
+        )
+    return (
+        "The optimizer stepped with NaN gradients, so the weights are lost: go back to a "
+        "checkpoint before this step, use bf16 with fp32 weights, lower the learning rate, and "
+        "look for the batch or the layer with torch.autograd.set_detect_anomaly(True)."
+    )
+
+
+def finite(log: Log) -> Verdict:
+    verdict = each_curve(log, "loss", lambda curve: _nonfinite_loss(log, curve))
+    runs = [_first_nonfinite(curve) for curve in log.curves if curve.name == "loss"]
+    steps = {step for step in runs if step is not None}
+    separate = all(file.rank is None for file in log.files)
+    if verdict.places and len(runs) == 2 and None not in runs and separate:
+        told = (
+            f"; both logs at step {steps.pop():,}: with one seed that points to the data"
+            if len(steps) == 1
+            else "; at different steps in the two logs: numerics or the learning rate, not the data"
+        )
+        return Verdict(
+            verdict.status, verdict.summary + told, fix=verdict.fix, places=verdict.places
+        )
+    return verdict
+
+
+def _first_nonfinite(curve: Curve) -> int | None:
+    values = zip(curve.steps, values_of(curve), strict=True)
+    return next((step for step, value in values if not math.isfinite(value)), None)
+
+
+def _nonfinite_loss(log: Log, loss: Curve) -> Verdict:
+    values = values_of(loss)
+    bad = [at for at, value in enumerate(values) if not math.isfinite(value)]
+    if not bad:
+        return ok(f"the loss is finite at {loss.points:,} logged steps")
+    places = (place_at(loss, bad[0]),)
+    summary = f"the loss is {loss.values[bad[0]]} at {step_at(loss, bad[0])}, {len(bad):,} times"
+    if math.isfinite(values[-1]) and len(bad) <= MOST_OVERCOME:
+        return warn(f"{summary}; it was finite again later", places=places)
+    rate = partner(log, loss, "learning_rate")
+    return fail(summary, fix=_after_nan(rate, loss.steps[bad[0]]), places=places)
+
+
+def stepping(log: Log) -> Verdict:
+    return each_curve(log, "grad_norm", lambda curve: _stepping(log, curve))
+
+
+def _stepping(log: Log, norm: Curve) -> Verdict:
+    if Status.FAIL in (hidden_nan(log).status, finite(log).status):
+        return skip("the loss is not finite either: see LOG090 and LOG091")
+    values = values_of(norm)
+    run = _longest_run([not math.isfinite(value) for value in values])
+    least = SKIPS_IN_A_ROW if partner(log, norm, "loss") else SKIPS_WITHOUT_LOSS
+    if run is None or run[1] - run[0] < least:
+        return ok(
+            f"the gradient norm is finite, or only for a few of {norm.points:,} values is not"
+        )
+    rate = partner(log, norm, "learning_rate")
+    frozen = rate is not None and _frozen(rate, norm.steps[run[0]], norm.steps[run[1] - 1])
+    trace = " and the learning rate stands still: the loss scaler skips" if frozen else ""
+    return fail(
+        f"the gradient norm is {norm.values[run[0]]} for {run[1] - run[0]:,} values from "
+        f"{step_at(norm, run[0])} on{trace}",
+        fix=_after_nan(rate, norm.steps[run[0]]),
+        places=(place_at(norm, run[0]),),
+    )
+
+
+def _longest_run(flags: list[bool]) -> tuple[int, int] | None:
+    """The start and the end of the longest run of True."""
+    best, start = (0, 0), None
+    for at, flag in enumerate([*flags, False]):
+        if flag and start is None:
+            start = at
+        elif not flag and start is not None:
+            best = max(best, (start, at), key=lambda run: run[1] - run[0])
+            start = None
+    return best if best[1] else None
+
+
+def _frozen(rate: Curve, first: int, last: int) -> bool:
+    within = {value for step, value in zip(rate.steps, values_of(rate), strict=True)
+              if first <= step <= last}  # fmt: skip
+    return len(within) == 1
+
+
+def scale_holds(log: Log) -> Verdict:
+    return each_curve(log, "loss_scale", _scale)
+
+
+def _scale(scale: Curve) -> Verdict:
+    values = values_of(scale)
+    low = next((at for at, value in enumerate(values) if value < 1), None)
+    if low is not None:
+        return fail(
+            f"the loss scale fell to {values[low]:g} at {step_at(scale, low)}; at least 1 is "
+            f"needed",
+            places=(place_at(scale, low),),
+        )
+    falls = [later < earlier for earlier, later in pairwise(values)]
+    run = _longest_run(falls)
+    if run and run[1] - run[0] >= (CALIBRATION if run[0] == 0 else SKIPS_IN_A_ROW):
+        return fail(
+            f"{run[1] - run[0]:,} steps in a row overflowed: the loss scale fell from "
+            f"{values[run[0]]:g} to {values[run[1]]:g}",
+            places=(place_at(scale, run[0] + 1),),
+        )
+    return ok(f"the loss scale is {min(values):g} or higher at {scale.points:,} logged steps")

@@ -1,0 +1,145 @@
+"""The shape of a curve: spikes, divergence, plateau, a learning rate of zero, throughput."""
+
+from __future__ import annotations
+
+from doctor.checks.log import series
+from doctor.checks.log.curves.reading import (
+    each_curve,
+    finite_of,
+    partner,
+    place_at,
+    step_at,
+    too_few,
+    values_of,
+)
+from doctor.facts.log import Curve, Log
+from doctor.judge.check import Verdict, fail, ok, skip, warn
+
+SLOWER = 0.7
+"""Share of the early throughput below which it is reported. Our own number."""
+
+
+def no_spikes(log: Log) -> Verdict:
+    return each_curve(log, "loss", lambda curve: _spikes(log, curve))
+
+
+def _spikes(log: Log, loss: Curve) -> Verdict:
+    if few := too_few(loss):
+        return few
+    values, places = finite_of(loss)
+    found = series.spikes(values)
+    if not found:
+        return ok(f"no value of {loss.points:,} is far above those before it")
+    severe = next((spike for spike in found if spike.severe), None)
+    spike = severe or found[0]
+    at = places[spike.first]
+    warned = _warned(log, loss, at)
+    summary = (
+        f"the loss rises from {spike.typical:.4g} to {spike.value:.4g} at {step_at(loss, at)}"
+        f"{', and does not come back' if severe else ''}{warned}"
+        f"{f'; {len(found)} spikes' if len(found) > 1 else ''}"
+    )
+    make = fail if severe else warn
+    return make(summary, places=tuple(place_at(loss, places[each.first]) for each in found[:10]))
+
+
+def _warned(log: Log, loss: Curve, at: int) -> str:
+    """Whether the gradient norm rose before the loss did."""
+    norm = partner(log, loss, "grad_norm")
+    if norm is None or loss.steps[at] not in norm.steps:
+        return ""
+    rose = series.rises_before(values_of(norm), norm.steps.index(loss.steps[at]))
+    return "; the gradient norm rose before it" if rose else ""
+
+
+def no_divergence(log: Log) -> Verdict:
+    return each_curve(log, "loss", _divergence)
+
+
+def _divergence(loss: Curve) -> Verdict:
+    if few := too_few(loss):
+        return few
+    values, places = finite_of(loss)
+    outcome = series.diverged(values)
+    if outcome is None:
+        return ok("the loss ends near its lowest level")
+    lowest, final = outcome
+    at = places[values.index(min(values))]
+    return fail(
+        f"the loss was {lowest:.4g} near {step_at(loss, at)} and ends at {final:.4g}",
+        places=(place_at(loss, at, "the lowest value"),),
+    )
+
+
+def progress(log: Log) -> Verdict:
+    return each_curve(log, "loss", _progress)
+
+
+def _progress(loss: Curve) -> Verdict:
+    values, places = finite_of(loss)
+    if len(values) >= 5 and len(set(values)) == 1:
+        if values[0] == 0.0:
+            return skip("the loss is 0 at every step, as with GRPO; the rewards tell the progress")
+        return warn(
+            f"the loss is {values[0]:g} at all {loss.points:,} logged steps",
+            places=(place_at(loss, places[0]),),
+        )
+    if few := too_few(loss):
+        return few
+    if series.is_flat(values):
+        return warn(
+            f"the loss hardly changes: {values[0]:.4g} at first, {values[-1]:.4g} at last",
+            places=(place_at(loss, places[-1]),),
+        )
+    return ok(f"the loss went from {values[0]:.4g} to {values[-1]:.4g}")
+
+
+def rate_positive(log: Log) -> Verdict:
+    return each_curve(log, "learning_rate", _rate)
+
+
+def _rate(rate: Curve) -> Verdict:
+    values = values_of(rate)
+    if any(values) and 0.0 not in values:
+        return ok(f"the learning rate is above 0 at {rate.points:,} logged steps")
+    if not any(values):
+        if len(values) < 3:
+            return skip("the learning rate is 0 at the first logged steps, as in a warm-up")
+        return fail(
+            f"the learning rate is 0 at all {rate.points:,} logged steps",
+            places=(place_at(rate, 0),),
+        )
+    first = next(at for at, value in enumerate(values) if value)
+    zero = next((at for at, value in enumerate(values) if at > first and value == 0.0), None)
+    if zero is None or _ends(values, zero):
+        return ok("the learning rate is 0 only in the warm-up or at the schedule's end")
+    return fail(
+        f"the learning rate is 0 from {step_at(rate, zero)} on, for {len(values) - zero:,} more "
+        "logged steps",
+        places=(place_at(rate, zero),),
+    )
+
+
+def _ends(values: list[float], zero: int) -> bool:
+    """Whether a schedule decays to zero here, and the run ends with it."""
+    decays = zero > 1 and values[zero - 1] < max(values[:zero]) * 0.2
+    return decays and len(values) - zero <= max(2, len(values) // 20)
+
+
+def throughput_holds(log: Log) -> Verdict:
+    return each_curve(log, "throughput", _throughput)
+
+
+def _throughput(curve: Curve) -> Verdict:
+    if few := too_few(curve):
+        return few
+    values, places = finite_of(curve)
+    lower = series.fell(values, SLOWER)
+    if lower is None:
+        return ok("the throughput is as high at the end as at the start")
+    early, late = lower
+    return warn(
+        f"the throughput fell from {early:.4g} to {late:.4g}; at least {SLOWER:.0%} of the early "
+        "value expected",
+        places=(place_at(curve, places[-1]),),
+    )

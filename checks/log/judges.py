@@ -1,0 +1,215 @@
+"""Each class of the table as a check, and the check that a first cause was found."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import groupby
+
+from packaging.version import InvalidVersion, Version
+
+from doctor._util.records import Unknown
+from doctor.checks.log.classes import CLASSES, LogClass
+from doctor.checks.log.curves import nonfinite
+from doctor.checks.log.memory_numbers import describe_oom
+from doctor.checks.log.story import class_of, tell
+from doctor.facts.log import Log, LogEvent
+from doctor.facts.machine import Torch
+from doctor.judge.check import Check, Owner, Verdict, fail, ok, skip, unknown, warn
+from doctor.judge.place import Place
+
+SCALER = "scaler-collapse"
+"""The class that the curve of the loss scale shows as well."""
+MOST_PLACES = 20
+"""Places of consequences that a finding lists."""
+
+
+def first_cause(log: Log) -> Verdict:
+    """Whether the log names the first cause of a failure."""
+    story = tell(log)
+    read = _extent(log)
+    if story.first is not None:
+        return ok(f"{class_of(story.first).code} {story.first.name} at {_where(story.first)}")
+    summaries = [event for event in story.others if class_of(event).role == "summary"]
+    if summaries:
+        return unknown(
+            f"{read} hold a launcher's summary only ({_where(summaries[0])}); give the log of the "
+            "rank that it names",
+            places=(place_of(summaries[0]),),
+        )
+    if problems := [file for file in log.files if file.problem]:
+        return unknown(
+            f"nothing was recognized in {read}; {len(problems)} not read to the end: "
+            f"{problems[0].path}: {problems[0].problem}"
+        )
+    noted = story.overcome or story.warnings
+    also = " that ended the training" if noted else ""
+    return unknown(f"no known failure{also} in {read}; that is no proof of a healthy training")
+
+
+def _extent(log: Log) -> str:
+    files = f"{len(log.files):,} files" if len(log.files) > 1 else "the log"
+    return f"{files} ({log.lines:,} lines)"
+
+
+FIRST_CAUSE = Check(
+    code="LOG001",
+    slug="first-cause",
+    title="The first cause of the failure is identified",
+    why="The last screen of a failed training shows consequences: timeouts, aborted communicators, "
+    "a launcher's summary. The first failure, by time or position and over all ranks, is the "
+    "one to "
+    "fix.",
+    passes=("an event of a known class begins the failure",),
+    warns=(),
+    fails=("never: the class of the first cause fails instead",),
+    fix="Give the logs of all ranks, from their beginning.",
+    commands=("doctor triage LOG_DIRECTORY",),
+    limits="that the cause is the only one.",
+    owner=Owner.JOB,
+    judge=first_cause,
+    sources=("nvrx-attribution",),
+    required="always",
+)
+
+
+def _judge_of(row: LogClass) -> Callable[..., Verdict]:
+    def judge(log: Log, torch: Torch | Unknown) -> Verdict:
+        return _verdict(row, log, torch)
+
+    return judge
+
+
+def _verdict(row: LogClass, log: Log, torch: Torch | Unknown) -> Verdict:
+    story = tell(log)
+    if story.first is not None and story.first.name == row.slug:
+        return _first(row, log, torch)
+    if own := [event for event in story.warnings if event.name == row.slug]:
+        return _warning(row, own, log, torch, "")
+    if own := [event for event in story.overcome if event.name == row.slug]:
+        return _warning(row, own, log, torch, "; training went on after it")
+    if own := [event for event in story.others if event.name == row.slug]:
+        return skip(_consequence(own, story.first))
+    if row.slug == SCALER:
+        return nonfinite.scale_holds(log)
+    return ok(f"no such line in {_extent(log)}")
+
+
+def _first(row: LogClass, log: Log, torch: Torch | Unknown) -> Verdict:
+    story = tell(log)
+    assert story.first is not None
+    others = [event for event in story.others if class_of(event).role != "summary"]
+    message = f"first cause, {_where(story.first)}: {_detail(row, story.first)}"
+    places = (place_of(story.first), *_folded(others, story.first))
+    return fail(
+        message,
+        *row.commands,
+        *_next_check(row),
+        fix=_fix(row, story.first, log, torch),
+        places=places[: MOST_PLACES + 1],
+    )
+
+
+def _warning(
+    row: LogClass, events: list[LogEvent], log: Log, torch: Torch | Unknown, suffix: str
+) -> Verdict:
+    count = sum(event.count for event in events)
+    times = f"{count:,} times, first at " if count > 1 else ""
+    return warn(
+        f"{times}{_where(events[0])}: {_detail(row, events[0])}{suffix}",
+        *row.commands,
+        *_next_check(row),
+        fix=_fix(row, events[0], log, torch),
+        places=tuple(map(place_of, events[:MOST_PLACES])),
+    )
+
+
+def _next_check(row: LogClass) -> tuple[str, ...]:
+    """The command that runs the check that finds this before the training."""
+    return (f"doctor run --only {row.next_check}",) if row.next_check else ()
+
+
+def _detail(row: LogClass, event: LogEvent) -> str:
+    if row.slug == "cuda-oom" and (described := describe_oom(event.text)):
+        return described.summary
+    return event.text[:300]
+
+
+def _fix(row: LogClass, event: LogEvent, log: Log, torch: Torch | Unknown) -> str:
+    """The remedy for what the event says and for the versions of the log or of the facts."""
+    if row.slug == "cuda-oom" and (described := describe_oom(event.text)):
+        return described.fix
+    for remedy in row.remedies:
+        version = log.versions.get(remedy.package, "")
+        if not version and remedy.package == "torch" and isinstance(torch, Torch):
+            version = torch.version
+        if version and _holds(version, remedy.since, remedy.until):
+            return remedy.fix
+    return row.fix
+
+
+def _holds(version: str, since: str, until: str) -> bool:
+    try:
+        number = Version(version)
+        return (not since or number >= Version(since)) and (not until or number < Version(until))
+    except InvalidVersion:
+        return False
+
+
+def _where(event: LogEvent) -> str:
+    rank = f", rank {event.rank}" if event.rank is not None else ""
+    return f"{event.path}:{event.line}{rank}"
+
+
+def place_of(event: LogEvent, message: str = "") -> Place:
+    return Place(
+        path=event.path, line=event.line, rank=event.rank, text=event.text, message=message
+    )
+
+
+def _consequence(events: list[LogEvent], first: LogEvent | None) -> str:
+    count = sum(event.count for event in events)
+    times = f"{count:,} lines" if count > 1 else "1 line"
+    after = f", taken as a consequence of {class_of(first).code} {first.name}" if first else ""
+    return f"{times}, first at {_where(events[0])}{after}"
+
+
+def _folded(events: list[LogEvent], first: LogEvent) -> list[Place]:
+    """One place for each class of consequences, with the ranks and the delay."""
+    by_class = sorted(events, key=lambda event: event.name)
+    places = []
+    for name, same in groupby(by_class, key=lambda event: event.name):
+        members = list(same)
+        places.append(place_of(members[0], f"consequence: {name}{_spread(members, first)}"))
+    return sorted(places, key=lambda place: (place.path, place.line))
+
+
+def _spread(events: list[LogEvent], first: LogEvent) -> str:
+    ranks = {event.rank for event in events if event.rank is not None}
+    text = f", {len(ranks)} ranks" if len(ranks) > 1 else ""
+    times = [event.time for event in events if event.time is not None]
+    if first.time is not None and times and 0 <= min(times) - first.time < 10 * 86400:
+        text += f", {min(times) - first.time:.0f} s later"
+    return text
+
+
+def _check(row: LogClass) -> Check:
+    """The row as `doctor explain` prints it and the engine judges it."""
+    first = ("it is the first cause of a failure",)
+    return Check(
+        code=row.code,
+        slug=row.slug,
+        title=row.title,
+        why=row.why,
+        passes=("no line of the class is in the log",),
+        warns=("a line of the class is in the log, and the training goes on after it",),
+        fails=() if row.role in ("warning", "summary") else first,
+        fix=row.fix,
+        commands=row.commands,
+        owner=row.owner,
+        judge=_judge_of(row),
+        sources=row.sources,
+        limits="that the log is complete.",
+    )
+
+
+CHECKS: tuple[Check, ...] = (FIRST_CAUSE, *map(_check, CLASSES))

@@ -1,0 +1,128 @@
+"""The numbers of an out-of-memory message, and what they say about its reason."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from doctor._util.units import GIB, MIB, gib
+
+_SIZE = r"([\d.]{1,20}) ?([KMGT]i?B|bytes)"
+REQUEST = re.compile(rf"Tried to allocate {_SIZE}")
+CAPACITY = re.compile(rf"total capac?i?ty of {_SIZE}|{_SIZE} total capacity")
+FREE = re.compile(rf"of which {_SIZE} is free|; {_SIZE} free")
+OWN = re.compile(rf"this process has {_SIZE} memory in use")
+ALLOCATED = re.compile(rf"{_SIZE} is allocated by PyTorch|; {_SIZE} already allocated")
+RESERVED = re.compile(rf"{_SIZE} is reserved by PyTorch but unallocated")
+RESERVED_IN_TOTAL = re.compile(rf"{_SIZE} reserved in total by PyTorch")
+UNITS = {"bytes": 1, "KiB": 1024, "MiB": MIB, "GiB": GIB, "TiB": GIB * 1024,
+         "KB": 1000, "MB": 10**6, "GB": 10**9, "TB": 10**12, "KIB": 1024}  # fmt: skip
+OTHERS = 0.15
+"""Share of the GPU that must be unaccounted for before other processes are blamed. Our own number:
+CUDA's own context and libraries take up to about 1 GiB."""
+
+
+@dataclass(frozen=True, slots=True)
+class Described:
+    """A sub-class of out-of-memory, its summary and its fix."""
+
+    kind: str
+    summary: str
+    fix: str
+
+
+@dataclass(frozen=True, slots=True)
+class Numbers:
+    """Bytes; None where the message has no such number."""
+
+    request: float | None
+    capacity: float | None
+    free: float | None
+    own: float | None
+    allocated: float | None
+    reserved: float | None
+    """Reserved by the allocator and not in use."""
+
+
+def read_numbers(text: str) -> Numbers:
+    """The numbers of any of torch's wordings since 1.0; it once spelled "capacty"."""
+    allocated, total = _bytes(ALLOCATED, text), _bytes(RESERVED_IN_TOTAL, text)
+    reserved = _bytes(RESERVED, text)
+    if reserved is None and total is not None and allocated is not None:
+        reserved = max(0.0, total - allocated)
+    return Numbers(
+        request=_bytes(REQUEST, text),
+        capacity=_bytes(CAPACITY, text),
+        free=_bytes(FREE, text),
+        own=_bytes(OWN, text) if OWN.search(text) else total,
+        allocated=allocated,
+        reserved=reserved,
+    )
+
+
+def _bytes(pattern: re.Pattern[str], text: str) -> float | None:
+    match = pattern.search(text)
+    if not match:
+        return None
+    number, unit = [group for group in match.groups() if group is not None][:2]
+    try:
+        return float(number) * UNITS.get(unit, 1)
+    except ValueError:
+        return None
+
+
+def describe_oom(text: str) -> Described | None:
+    """The reason that the numbers give; None where the message has none."""
+    numbers = read_numbers(text)
+    if numbers.request is None or numbers.capacity is None:
+        return None
+    request, capacity = numbers.request, numbers.capacity
+    head = f"{gib(request)} requested of a GPU with {gib(capacity)}"
+    if request > capacity:
+        return Described(
+            "one-request",
+            f"{head}: one request exceeds the whole GPU",
+            "No GPU serves this request: look for a shape that is wrong, an attention mask or "
+            "logits of the whole sequence, or a missing chunk size. A smaller batch alone rarely "
+            "suffices.",
+        )
+    if numbers.allocated is not None and numbers.allocated > capacity:
+        return Described(
+            "beyond-the-card",
+            f"{head}: {gib(numbers.allocated)} are allocated, more than the GPU has",
+            "The driver had moved memory to the host (WSL, Windows): training is slow long before "
+            "it fails. Reduce the step's memory, and turn the driver's system memory fallback off.",
+        )
+    if numbers.reserved is not None and numbers.reserved >= request:
+        return Described(
+            "fragmentation",
+            f"{head}: {gib(numbers.reserved)} are reserved by torch and unused, but in pieces",
+            "Set PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True before torch starts, and keep "
+            "shapes equal from step to step (padding to fixed lengths).",
+        )
+    return _others(numbers, head) or _full(numbers, head)
+
+
+def _others(numbers: Numbers, head: str) -> Described | None:
+    if numbers.free is None or numbers.capacity is None or numbers.own is None:
+        return None
+    missing = numbers.capacity - numbers.free - numbers.own
+    if missing < OTHERS * numbers.capacity:
+        return None
+    return Described(
+        "other-process",
+        f"{head}: {gib(missing)} are neither free nor this process's",
+        "Another process holds the memory: end it, or choose another GPU with "
+        "CUDA_VISIBLE_DEVICES. nvidia-smi lists the processes.",
+    )
+
+
+def _full(numbers: Numbers, head: str) -> Described:
+    allocated = f", {gib(numbers.allocated)} allocated" if numbers.allocated is not None else ""
+    return Described(
+        "full",
+        f"{head}{allocated}: the step needs more than the GPU has",
+        "Reduce what the step needs: smaller micro-batch with gradient accumulation, gradient "
+        "checkpointing, shorter sequences, an 8-bit optimizer, or shard with FSDP or ZeRO-3. "
+        "`doctor run --hf MODEL --batch-size N --seq-len N` estimates what fits.",
+    )

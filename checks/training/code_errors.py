@@ -1,0 +1,115 @@
+"""Errors of the user's own code that no change of kernels or numbers avoids, and their fixes.
+
+The causes are those of `doctor.facts.error_texts.CODE`.
+"""
+
+from __future__ import annotations
+
+import re
+
+from doctor.facts.error_texts import CODE, code_error
+from doctor.judge.check import Owner
+from doctor.judge.error_patterns import ErrorPattern
+
+CODE_FIXES = {
+    "several losses in the graph": "Return the loss from the factory's loss function before "
+    "backward() is called: the doctor calls it. If the code calls backward() itself on purpose, "
+    "pass retain_graph=True there; if a tensor of the previous step is used again (a hidden state, "
+    "a running loss), detach() it first.",
+    "changed in place": "Replace the in-place operation (x += y, x[i] = y, relu_) by one that "
+    "returns a new tensor (x = x + y, torch.where). "
+    "torch.autograd.set_detect_anomaly(True) names the forward line whose value was overwritten.",
+    "two devices": "Create new tensors on the device of the inputs (torch.arange(n, "
+    "device=x.device)), register constants with register_buffer, and move nothing by hand: the "
+    "doctor moves the model and the batch to the job's device.",
+    "no CUDA": "Write the device as torch.device('cuda' if torch.cuda.is_available() else 'cpu'): "
+    "the code asks for a GPU, and this torch has no CUDA. If the job trains on a GPU, install a "
+    "CUDA build (TOR001).",
+    "channels": "Match the number of channels: the first layer expects another number than the "
+    "batch has. Images are (batch, channels, height, width); permute(0, 3, 1, 2) turns (batch, "
+    "height, width, channels) into that, and gray images need in_channels=1.",
+    "matrix shapes": "Match in_features of that linear layer to the last dimension of its input "
+    "(print x.shape before it); after a convolution flatten(1) gives channels * height * width.",
+    "batch sizes": "Give prediction and target the shape that the loss needs: logits (batch, "
+    "classes) with labels (batch,), for tokens logits.flatten(0, 1) with labels.flatten(), for a "
+    "regression two equal shapes, as squeeze(-1) makes them.",
+    "shapes": "Print the shapes before that line: the sizes do not fit. The line is in the "
+    "traceback.",
+    "unequal samples": "Pad the samples of a batch to one length in collate_fn (for example "
+    "torch.nn.utils.rnn.pad_sequence, or transformers' DataCollatorWithPadding).",
+    "one value per channel": "Use at least two samples per batch (drop_last=True in the "
+    "DataLoader), or a norm that does not depend on the batch (GroupNorm, LayerNorm).",
+    "target dtype": "Convert the labels: cross_entropy and nll_loss need class indices as int64 "
+    "(labels.long()), binary_cross_entropy_with_logits and mse_loss need floats (labels.float()).",
+    "index dtype": "Pass token ids to the embedding as int64: ids.long().",
+    "mixed dtypes": "Cast inputs to the dtype of the weights, or leave the weights in fp32 and "
+    "compute under autocast (--recipe amp). numpy arrays are float64: torch.from_numpy(x).float().",
+    "probabilities": "Use binary_cross_entropy_with_logits (BCEWithLogitsLoss) on the raw outputs: "
+    "binary_cross_entropy needs probabilities between 0 and 1.",
+    "unsafe under autocast": "Use binary_cross_entropy_with_logits (BCEWithLogitsLoss) and omit "
+    "the sigmoid: binary_cross_entropy is not allowed under autocast.",
+    "numpy": "Call detach() before numpy(), and do not compute a part of the loss in numpy: no "
+    "gradient flows through it.",
+    "no scalar": "Reduce the loss to a scalar: loss.mean() or reduction='mean'.",
+    "no graph": "Make the loss depend on a trainable parameter: look for .detach(), .item(), "
+    "no_grad() and frozen weights. With LoRA and reentrant gradient checkpointing (the default of "
+    "transformers 4.31 to 4.57) call model.enable_input_require_grads(), or pass "
+    "gradient_checkpointing_kwargs={'use_reentrant': False}; both work in either order.",
+    "host memory": "Reduce what the code allocates on the host, or give the machine or container "
+    "more memory: see MEM002. A shape that is far too large often comes from an outer product by "
+    "broadcasting, (n, 1) with (1, n) or (n,).",
+    "relative import": "Name the file inside its package, and give the package an __init__.py: the "
+    "doctor then imports it as package.module.",
+    "a missing package": "Install the package into the training environment, or select another "
+    "one with --python. If it is a module of your own, run the doctor in the directory from which "
+    "you start the training.",
+    "the network": "Download the model or the data beforehand and load it from a local path "
+    "(local_files_only=True), or check network and token: the factory tried to reach a server.",
+    "a process group": "Initialize torch.distributed only if it was started by a launcher "
+    "('RANK' in os.environ): the doctor runs one process. Or set RANK=0, WORLD_SIZE=1, "
+    "LOCAL_RANK=0, MASTER_ADDR=localhost and MASTER_PORT=29500 in the factory.",
+    "a worker": "Try num_workers=0 to see the real error. Datasets and collate_fn must be "
+    "picklable for spawned workers (no lambdas, no open files), and the loader must not be built "
+    "while the file is imported.",
+    "sparse gradients": "Use torch.optim.SparseAdam for embeddings with sparse=True, or omit "
+    "sparse=True.",
+    "a lazy module": "Run one forward pass in the factory before you return the model: lazy "
+    "modules get their shapes there, and an optimizer needs them.",
+    "a state dict": "Load the file into the model that wrote it, or pass strict=False and print "
+    "the missing keys; prefixes such as module. or _orig_mod. come from DDP and torch.compile. "
+    "`doctor scan FILE` lists its tensors.",
+    "a missing file": "Check the path: it is relative to the directory in which the doctor was "
+    "started. Build it from Path(__file__).parent to be independent of that.",
+    "no parameters": "Pass model.parameters() to the optimizer after the layers were created: "
+    "modules in a plain list or dict are not registered, nn.ModuleList and nn.ModuleDict are.",
+    "heads": "Choose a width that is a multiple of the number of heads.",
+    "an ambiguous truth": "Compare tensors with torch.equal, or reduce the condition by .any() or "
+    ".all().",
+    "unused in the graph": "Pass allow_unused=True to torch.autograd.grad, or take the gradient of "
+    "inputs that the output depends on.",
+    "no Trainer": "Do not use self.trainer in training_step, or return (module, batch, loss) from "
+    "the factory with a loss of your own.",
+    "input()": "Do not read from the terminal: the doctor gives the code no input.",
+}
+
+OWNERS = {"a missing package": Owner.ENVIRONMENT}
+ARGUMENTS = re.compile(
+    r"positional arguments? but \d+ (?:was|were) given|missing \d+ required positional argument"
+    r"|unexpected keyword argument"
+)
+ARGUMENTS_FIX = (
+    "Fit the batch to the forward pass: a tuple or list is passed as module(*batch), a dict as "
+    "module(**batch), a tensor as module(batch). For a batch of (inputs, labels) return the "
+    "criterion as the third value, (module, batch, nn.CrossEntropyLoss()), or a function "
+    "loss(module, batch)."
+)
+
+
+def find_fix(detail: str) -> ErrorPattern | None:
+    """The fix of an error of the code itself, None if it is not known."""
+    if ARGUMENTS.search(detail):
+        return ErrorPattern((), ARGUMENTS_FIX, Owner.JOB)
+    cause = code_error(detail)
+    if cause is None:
+        return None
+    return ErrorPattern(CODE[cause], CODE_FIXES[cause], OWNERS.get(cause, Owner.JOB))

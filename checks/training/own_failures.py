@@ -1,0 +1,151 @@
+"""Why a step of the user's own training did not complete, and what to do."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from doctor._util.records import Ended
+from doctor.checks.training import smoke as judged
+from doctor.checks.training.code_errors import find_fix
+from doctor.facts.error_texts import INDEX
+from doctor.facts.training import NO_LOSS, OwnModel
+from doctor.judge.check import Owner, Verdict, fail, unknown
+from doctor.judge.error_patterns import ErrorPattern, match_error
+
+HUNG = (
+    "Look at the line where it waited: a lock, a download, input(), a DataLoader worker, or a "
+    "collective without its other ranks. num_workers=0 excludes the workers."
+)
+CRASHED = (
+    "Look at the line where it crashed: a library called there was not built for this environment, "
+    "or was passed invalid memory. The doctor's small model trains here, so torch itself works."
+)
+MORE_TIME = "it computes and does not wait; a first torch.compile takes minutes on a busy machine"
+ERRORS = (
+    ErrorPattern(
+        ("is not installed in this interpreter",),
+        "Install it into the training environment, or select another one with --python.",
+        Owner.ENVIRONMENT,
+    ),
+    ErrorPattern(
+        NO_LOSS,
+        "Return the loss from the forward pass (.loss, a key 'loss' or a scalar tensor), or return "
+        "(module, batch, loss) from the factory, where loss(module, batch) is a scalar tensor:\n"
+        "return model, batch, lambda model, batch: criterion(model(batch['x']), batch['y'])",
+        Owner.JOB,
+    ),
+    ErrorPattern(
+        ("out of memory",),
+        "Reduce the memory of the step: a smaller batch, gradient checkpointing, LoRA, or a larger "
+        "GPU; see MEM001.",
+        Owner.JOB,
+    ),
+    ErrorPattern(
+        (*INDEX, "device-side assert"),
+        "Fix the index in the batch that exceeds its table: a token beyond the rows of the "
+        "embedding (call resize_token_embeddings after adding tokens), a label outside the "
+        "classes, or a position beyond the model's length. CUDA_LAUNCH_BLOCKING=1 names the call.",
+        Owner.JOB,
+    ),
+    ErrorPattern(
+        ("_amp_foreach_non_finite_check", "Attempting to unscale FP16 gradients"),
+        "Load the weights with dtype=torch.float32, or train in bf16 without a GradScaler: a "
+        "GradScaler does not work with half-precision weights, see NUM005.",
+        Owner.JOB,
+        ("titan-why", "pytorch-127176"),
+    ),
+    *judged.ERRORS,
+)
+
+
+def failed_step(own: OwnModel, verdict: Verdict, last: Ended, *, sound: bool) -> Verdict:
+    """The failure of a step with what its error, its signal or its stack says.
+
+    `sound`: the doctor's small model trains here.
+    """
+    if last.how == "timeout" and own.busy:
+        return unknown(f"{verdict.summary.partition('; ')[0]}; {MORE_TIME}{_where(own)}")
+    if last.how == "error" and (pattern := find_fix(last.detail)):
+        return replace(verdict, fix=pattern.fix, owner=pattern.owner, sources=pattern.sources)
+    if last.how == "error" and verdict.fix is None:
+        verdict = replace(verdict, fix=f"Fix the error that was raised: {_message(last.detail)}")
+    if last.how == "timeout" and not (sound or own.stack):
+        verdict = replace(verdict, fix=judged.HUNG, owner=None)
+    if last.how == "signal" and "SIGKILL" not in last.detail and (sound or own.stack):
+        fix = CRASHED if sound else CRASHED.rpartition(". The ")[0] + "."
+        verdict = replace(verdict, fix=fix, owner=Owner.JOB)
+    return replace(verdict, summary=f"{verdict.summary}{_where(own)}")
+
+
+def _where(own: OwnModel) -> str:
+    """The innermost line of the user's files, as a clause."""
+    return f"; in {own.stack[0]}" if own.stack else ""
+
+
+def build_failure(own: OwnModel) -> Verdict:
+    how = {"signal": "crashed", "timeout": "hung"}.get(own.built.how, "could not be built")
+    summary = f"{how}: {own.built.detail or 'no message'}{_where(own)}"
+    seconds = own.built.seconds
+    if own.built.how == "timeout" and own.busy:
+        return unknown(f"{own.built.detail}; {MORE_TIME}{_where(own)}", seconds=seconds)
+    if own.built.how == "timeout":
+        return fail(summary, fix=HUNG, owner=Owner.JOB, seconds=seconds)
+    pattern = match_error(own.built.detail, BUILD_ERRORS) or find_fix(own.built.detail)
+    if pattern := pattern or match_error(own.built.detail, ERRORS):
+        return fail(summary, fix=pattern.fix, owner=pattern.owner, seconds=seconds)
+    fix = f"Fix the error that was raised: {_message(own.built.detail)}"
+    return fail(summary, fix=fix if own.built.how == "error" else None, seconds=seconds)
+
+
+def _message(detail: str) -> str:
+    """The error without the stage that raised it, as a sentence."""
+    stage, colon, rest = detail.partition(": ")
+    text = rest if colon and " " not in stage and stage.islower() else detail
+    return f"{text.rstrip('.')}."
+
+
+BUILD_ERRORS = (
+    ErrorPattern(
+        ("is not installed in this interpreter",),
+        "Install it into the training environment, or select another one with --python.",
+        Owner.ENVIRONMENT,
+    ),
+    ErrorPattern(
+        ("hydra.main", "argparse did not accept"),
+        "Name a function that needs no command line, or pass the arguments after --.",
+        Owner.JOB,
+    ),
+    ErrorPattern(
+        ("sys.exit(",),
+        "Put what runs the training under if __name__ == '__main__', so that the file can be "
+        "imported; the lines that it printed are below.",
+        Owner.JOB,
+    ),
+    ErrorPattern(
+        ("exit status",),
+        "Let the factory return instead of ending the process: it called os._exit(), or a library "
+        "did.",
+        Owner.JOB,
+    ),
+    ErrorPattern(
+        ("; return (module, batch)", "the factory returned", "the factory's batch"),
+        "Return the module with a batch, or with a batch and a loss:\n"
+        "return model, batch, lambda model, batch: criterion(model(batch['x']), batch['y'])",
+        Owner.JOB,
+    ),
+    ErrorPattern(
+        ("--seq-len",),
+        "Pass a smaller --seq-len.",
+        Owner.JOB,
+    ),
+)
+
+
+def evidence(own: OwnModel) -> list[str]:
+    """The traceback, the stack and the last printed lines, for the end of a fix."""
+    parts = {
+        "Traceback, the code's own lines first:": own.traceback.splitlines(),
+        "It was in, innermost line first:": own.stack,
+        "It printed at the end:": own.printed,
+    }
+    return [line for head, part in parts.items() if part for line in (head, *part)]

@@ -1,0 +1,119 @@
+"""Parameters of the user's own training that get no gradient, or do not change."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from dataclasses import replace
+
+from doctor.checks.training import smoke as judged
+from doctor.facts.training import Parameter, Smoke
+from doctor.judge.check import Verdict, fail, ok
+
+
+def used(required: Sequence[Parameter]) -> tuple[list[Parameter], str]:
+    """The parameters in the graph of the loss, and the others in words: those of a class of
+    transformers are not used by design, such as the last layers of LLaVA's image encoder."""
+    used = [each for each in required if each.computed is not False]
+    unused = [each.name for each in required if each.computed is False]
+    if not used or not unused:
+        return list(required), ""
+    common = _common_module(unused)
+    return used, f"{len(unused)} parameters ({common}.*)" if common else f"{len(unused)} parameters"
+
+
+def _common_module(names: Sequence[str]) -> str:
+    """The innermost module that holds all of these parameters, "" for the model itself."""
+    parts = zip(*(name.split(".") for name in names), strict=False)
+    shared = itertools.takewhile(lambda column: len(set(column)) == 1, parts)
+    return ".".join(column[0] for column in shared)
+
+
+def kinds(without: Sequence[Parameter]) -> str:
+    """ "got no gradient", "got only zeros", or how many got which."""
+    absent = sum(each.computed is False for each in without)
+    if any(each.computed is None for each in without):
+        return "had no non-zero gradient"
+    if absent == len(without):
+        return "got no gradient"
+    return (
+        f"got no gradient ({absent}) or only zeros ({len(without) - absent})"
+        if absent
+        else ("got a gradient of zeros only")
+    )
+
+
+def uncalled(steps: Smoke, without: Sequence[Parameter]) -> list[str]:
+    """Modules that the forward pass does not call and that hold one of these parameters."""
+    uncalled = steps.diagnosis.uncalled if steps.diagnosis else ()
+    return [name for name in uncalled if any(p.name.startswith(f"{name}.") for p in without)]
+
+
+def no_gradient_fix(without: Sequence[Parameter]) -> str:
+    """The remedy, with the flag that exempts exactly these parameters."""
+    heads = dict.fromkeys(each.name.partition(".")[0] for each in without)
+    globs = " ".join(f"--expect-no-grad '{name}*'" for name in list(heads)[:3])
+    return (
+        "Look for detach, .data, .item(), no_grad and unused modules between these parameters and "
+        "the loss. Gradients of zeros come from a multiplication by 0, a saturated activation, or "
+        "underflow in half precision (compare --precision fp32). If they are frozen or unused on "
+        "purpose, call requires_grad_(False) on them, or exempt them:\n"
+        f"doctor run ... {globs}"
+    )
+
+
+def adapters_frozen(parameters: Sequence[Parameter]) -> bool:
+    """Whether no adapter gets a gradient while another module does."""
+    adapters = [p for p in parameters if "lora_" in p.name]
+    others = [p for p in parameters if "lora_" not in p.name]
+    without = adapters and not any(p.had_gradient for p in adapters)
+    return bool(without and any(p.had_gradient for p in others))
+
+
+SILENT_FIX = (
+    "Pass gradient_checkpointing_kwargs={'use_reentrant': False}, or call "
+    "model.enable_input_require_grads(): reentrant checkpointing cuts the graph, so only "
+    "modules_to_save learn and the adapters do not, without an error."
+)
+
+
+def unchanged(steps: Smoke, unchanged: Sequence[Parameter], verdict: Verdict) -> Verdict:
+    """The verdict on parameters that got a gradient and did not change."""
+    optimizer = steps.optimizer
+    verdict = replace(verdict, owner=None)
+    if optimizer is None:
+        rounded = any(each.dtype in HALVES for each in unchanged)
+        return replace(verdict, fix=None if rounded else UNEXPLAINED_FIX)
+    summary, *_ = verdict.summary.partition("; required")
+    summary = summary.replace(f"at lr {steps.lr:g}", f"of your {optimizer.name}")
+    required = "; required: all change"
+    if all(step.lr == 0.0 for step in steps.steps):
+        schedule = f" with {optimizer.schedule}" if optimizer.schedule else ""
+        return fail(f"{summary}; the learning rate is 0 in every step{schedule}{required}",
+                    fix=RATE_FIX)  # fmt: skip
+    if optimizer.max_norm == 0.0:
+        return fail(f"{summary}; gradients are clipped to a norm of 0{required}", fix=CLIP_FIX)
+    if omitted := [each.name for each in unchanged if each.name in optimizer.omitted]:
+        names = ", ".join(omitted[:4]) + (f" and {len(omitted) - 4} more" if omitted[4:] else "")
+        return fail(f"{summary}; in no group of the optimizer: {names}{required}", fix=OMITTED_FIX)
+    if any(each.dtype in HALVES for each in unchanged):
+        return replace(verdict, summary=f"{summary}{required}; {judged.ROUNDING}", fix=None)
+    rate = max(step.lr for step in steps.steps)
+    return ok(f"{summary}: updates at a learning rate of {rate:g} are below what float32 resolves")
+
+
+HALVES = ("bfloat16", "float16")
+UNEXPLAINED_FIX = (
+    "Look at what the loss function does to these parameters after the update: the optimizer had a "
+    "gradient for them."
+)
+RATE_FIX = (
+    "Let the schedule start above 0, step it after every batch and not after every epoch, and "
+    "check the number of its warm-up and total steps."
+)
+CLIP_FIX = "Clip to a positive norm such as 1.0: a limit of 0 multiplies every gradient by 0."
+OMITTED_FIX = (
+    "Put every trainable parameter into a group of the optimizer; norms and biases belong into the "
+    "group without weight decay, not outside of all groups. Call requires_grad_(False) on what "
+    "must not train."
+)

@@ -1,0 +1,95 @@
+"""What the steps of the user's own training show beyond their end: divergence, growing memory."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from itertools import pairwise
+
+from doctor.facts.training import OwnModel, Smoke
+from doctor.judge.check import Verdict, warn
+
+GROWTH = 256 * 1024
+"""Bytes per step; a training that keeps the graph of each step holds far more."""
+
+GROWTH_FIX = (
+    "Keep no tensor of a step that has a graph: write total += loss.item() instead of total += "
+    "loss, and detach() what is stored in a list or as the state of the next step."
+)
+
+
+def memory_growth(own: OwnModel) -> int:
+    """Bytes by which memory grows in each of the last steps; 0 if it does not, or is unknown."""
+    used = own.trend.resident if own.trend else ()
+    steps = len(used) - 1
+    if steps < 7 or any(after < before for before, after in pairwise(used)):
+        return 0
+    grown = sum(after > before for before, after in pairwise(used))
+    each = (used[-1] - used[0]) // steps
+    return each if each >= GROWTH and grown >= steps - 1 else 0
+
+
+LARGE_NORM = 1e3
+"""Our own number: gradients of common models have norms below 100 after initialization."""
+DIVERGED = 100.0
+"""Times the first loss."""
+
+
+def over_the_steps(own: OwnModel, steps: Smoke, verdict: Verdict) -> Verdict:
+    """The verdict on finite steps: a warning if they diverge, notes on what they show otherwise."""
+    losses = [float(loss) for loss in own.trend.losses] if own.trend else []
+    norms = [float(step.grad_norm) for step in steps.steps if not step.skipped]
+    bad = next((n for n, loss in enumerate(losses, 1) if not math.isfinite(loss)), None)
+    if bad:
+        return warn(
+            f"{verdict.summary}; the loss is {losses[bad - 1]} in step {bad} on the same batch; "
+            "required: it stays finite",
+            fix=DIVERGES_FIX,
+        )
+    if losses and abs(losses[-1]) > DIVERGED * max(1.0, abs(losses[0])):
+        return warn(
+            f"{verdict.summary}; the loss grows from {losses[0]:.4g} to {losses[-1]:.4g} in "
+            f"{len(losses)} steps on the same batch; required: it does not grow "
+            f"{DIVERGED:g}-fold",
+            fix=DIVERGES_FIX,
+        )
+    if norms and min(norms) > LARGE_NORM:
+        return warn(
+            f"{verdict.summary}; the gradient norm is {max(norms):.3g}; at most {LARGE_NORM:g} "
+            "expected",
+            fix=LARGE_NORM_FIX,
+        )
+    return replace(verdict, summary="; ".join([verdict.summary, *_notes(own, losses)]))
+
+
+DIVERGES_FIX = (
+    "Lower the learning rate, warm it up from 0 over the first steps, and clip the gradients.\n"
+    "torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)"
+)
+LARGE_NORM_FIX = (
+    "Normalize inputs and targets to a scale near 1, take the mean of the loss instead of the "
+    "sum, and check the initialization. Clipping to 1.0 would scale such a gradient down a "
+    "thousandfold."
+)
+
+
+def _notes(own: OwnModel, losses: list[float]) -> list[str]:
+    """Remarks on the losses that are no fault by themselves."""
+    notes = []
+    classes = own.trend.classes if own.trend else None
+    if classes and classes > 1 and losses and losses[0] > 2 * math.log(classes) + 1:
+        notes.append(
+            f"note: the first loss is {losses[0]:.4g}, uniform predictions of {classes} classes "
+            f"give {math.log(classes):.4g}"
+        )
+    window = 5
+    if len(losses) >= 4 * window:
+        first, last = (sum(part) / window for part in (losses[:window], losses[-window:]))
+        if last >= first:
+            notes.append(
+                f"note: the loss did not fall in {len(losses)} steps on this batch "
+                f"({losses[0]:.4g} to {losses[-1]:.4g})"
+            )
+    if any(float(step.loss) == 0.0 for step in (own.smoke.steps if own.smoke else ())):
+        notes.append("note: the loss is 0 while gradients are not, as in the first step of GRPO")
+    return notes

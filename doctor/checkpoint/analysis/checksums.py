@@ -1,0 +1,69 @@
+"""SHA-256 of files from the Hugging Face Hub, compared with what the Hub gave for them.
+
+The cache names a large file's blob by its SHA-256 (the one of its LFS pointer); a download into a
+directory of the user's keeps it in .cache/huggingface/download/FILE.metadata.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import re
+from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
+
+from doctor.checkpoint.errors import CheckpointError
+from doctor.checkpoint.io.files import Directory, LocalDirectory, read_whole
+from doctor.checkpoint.layouts.hints import DOWNLOADS
+
+BLOCK = 1 << 20
+"""Bytes that are read at once."""
+
+MOST = 4096
+"""Bytes of a .metadata file: three short lines."""
+
+_SHA256 = re.compile(r"[0-9a-f]{64}")
+
+
+def differing_files(directory: Directory, files: Iterable[str], threads: int) -> dict[str, bool]:
+    """File -> whether it differs from what the Hub has, for those whose SHA-256 is known here."""
+    if not isinstance(directory, LocalDirectory):
+        return {}
+    known = {file: digest for file in files if (digest := _expected(directory, file))}
+    with ThreadPoolExecutor(max(threads, 1)) as pool:
+        digests = pool.map(lambda file: _sha256(directory, file), known)
+    return {
+        file: digest != known[file]
+        for file, digest in zip(known, digests, strict=True)
+        if digest is not None
+    }
+
+
+def _expected(directory: LocalDirectory, file: str) -> str | None:
+    """The SHA-256 that the Hub gave, None where that is not known."""
+    with contextlib.suppress(OSError, ValueError):
+        blob = (directory.path / file).readlink()
+        if blob.parent.name == "blobs" and _SHA256.fullmatch(blob.name):
+            return blob.name
+    return _of_download(directory, file)
+
+
+def _of_download(directory: LocalDirectory, file: str) -> str | None:
+    """By the .metadata of a download: the commit, the etag, and when it was written."""
+    with contextlib.suppress(CheckpointError, ValueError, OSError):
+        data = read_whole(directory, f"{DOWNLOADS}/{file}.metadata", MOST)
+        _, etag, written = data.decode("ascii").split()
+        changed = (directory.path / file).stat().st_mtime > float(written) + 1
+        return etag if _SHA256.fullmatch(etag) and not changed else None
+    return None
+
+
+def _sha256(directory: Directory, file: str) -> str | None:
+    digest = hashlib.sha256()
+    try:
+        with directory.open(file) as source:
+            for at in range(0, source.size, BLOCK):
+                digest.update(source.read(BLOCK, at))
+    except CheckpointError:
+        return None
+    return digest.hexdigest()

@@ -1,0 +1,76 @@
+"""The globals that torch.load(weights_only=True) imports by itself, and where versions differ."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from doctor.checkpoint.formats.torch_dtypes import DTYPES, STORAGE_KINDS
+
+_KINDS = ("Double", "Float", "Half", "BFloat16", "Long", "Int", "Short", "Char", "Byte")
+_REBUILD = (
+    "device_tensor_from_cpu_tensor",
+    "device_tensor_from_numpy",
+    "meta_tensor_no_storage",
+    "nested_tensor",
+    "parameter",
+    "parameter_with_state",
+    "qtensor",
+    "sparse_tensor",
+    "tensor",
+    "tensor_v2",
+    "tensor_v3",
+    "wrapper_subclass",
+)
+_SCHEMES = (
+    "per_channel_affine",
+    "per_channel_affine_float_qparams",
+    "per_channel_symmetric",
+    "per_tensor_affine",
+    "per_tensor_symmetric",
+)
+
+ALLOWED = frozenset(
+    {
+        "_codecs.encode",
+        "builtins.bytearray",
+        "builtins.complex",
+        "builtins.set",
+        "collections.Counter",
+        "collections.OrderedDict",
+        "torch.Size",
+        "torch.Tensor",
+        "torch._tensor._rebuild_from_type_v2",
+        "torch.device",
+        "torch.nn.parameter.Parameter",
+        "torch.serialization._get_layout",
+        "torch.storage.TypedStorage",
+        "torch.storage.UntypedStorage",
+        *(f"torch._utils._rebuild_{name}" for name in _REBUILD),
+        *(f"torch.{name}" for name in _SCHEMES),
+        *(DTYPES.keys() - {"torch.bcomplex32"}),
+        *(f"torch.{name}Storage" for name in STORAGE_KINDS),
+        *(f"torch.cuda.{name}Storage" for name in STORAGE_KINDS if name[0] != "Q"),
+        *(f"torch.{place}{name}Tensor" for place in ("", "cuda.") for name in (*_KINDS, "Bool")),
+        *(f"torch.{place}sparse.{name}Tensor" for place in ("", "cuda.") for name in _KINDS),
+    }
+)
+"""What torch.load(weights_only=True) imports in torch 2.8 to 2.13, where no one has added to it."""
+
+_NARROW = tuple(f"torch.{sign}int{bits}" for sign in ("", "u") for bits in range(1, 8))
+SINCE = {
+    "torch.bcomplex32": "2.14",
+    **dict.fromkeys((*_NARROW, "torch.float8_e8m0fnu", "torch.float4_e2m1fn_x2"), "2.7"),
+}
+"""The first torch that allows it, as read from 2.6.0 (which lacks these 16), 2.8.0 to 2.15.0."""
+UNTIL = {"torch._utils._rebuild_nested_tensor": "2.15"}
+"""The first torch that no longer allows it."""
+NEWEST = "2.15"
+"""The newest torch whose list was read; it stands for one that is not known."""
+
+ALIASES = {"torch.UntypedStorage": "torch.storage.UntypedStorage"}
+"""Other names under which torch allows the same."""
+
+
+def refused(imports: Iterable[str]) -> tuple[str, ...]:
+    """Globals that torch.load(weights_only=True) refuses."""
+    return tuple(name for name in imports if ALIASES.get(name, name) not in ALLOWED)

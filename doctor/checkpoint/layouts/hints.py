@@ -1,0 +1,64 @@
+"""Directories without weights of their own: what lies below them, and downloads that stopped."""
+
+from __future__ import annotations
+
+import re
+
+from doctor._util.units import shown
+from doctor.checkpoint.errors import CheckpointError
+from doctor.checkpoint.io.files import Directory
+from doctor.checkpoint.records import Problem
+
+CHECKPOINTS = re.compile(r"(?:checkpoint|step|iter|epoch|global_step)[-_]?(\d+)(?:_universal)?")
+"""Names of the checkpoints of a run."""
+
+DOWNLOADS = ".cache/huggingface/download"
+"""Where `hf download --local-dir` keeps what is not complete."""
+
+REVISION = re.compile(r"[\w.-]+")
+
+
+def checkpoints(names: list[str]) -> list[str]:
+    """Those that are named like the checkpoints of a run, by their numbers."""
+    numbered = [(int(match[1]), name) for name in names if (match := CHECKPOINTS.fullmatch(name))]
+    return [name for _, name in sorted(numbered)]
+
+
+def snapshot(directory: Directory, names: list[str]) -> str | None:
+    """The revision that refs/main names in a model's directory of the Hub's cache.
+
+    None where it is no such directory. Raises CheckpointError where the revision is not there.
+    """
+    if not {"refs", "snapshots"} <= {*names}:
+        return None
+    with directory.open("refs/main") as source:
+        revision = source.read(200, 0).decode("utf-8", "replace").strip()
+    if not REVISION.fullmatch(revision) or set(revision) == {"."}:
+        raise CheckpointError("damaged", "has a refs/main that does not name a revision")
+    if f"{revision}/" not in directory.inside("snapshots").names():
+        text = f"has no snapshot {shown(revision)}, which refs/main names"
+        raise CheckpointError("missing", text)
+    return revision
+
+
+def incomplete_downloads(directory: Directory, entries: list[str]) -> tuple[Problem, ...]:
+    """A note about files of an interrupted download beside what is complete."""
+    found: list[str] = []
+    for under in ([DOWNLOADS] if ".cache" in entries else []) + ["blobs"] * ("blobs" in entries):
+        try:
+            found += directory.inside(under).names()
+        except CheckpointError:
+            continue
+    parts = [name for name in found if name.endswith(".incomplete")]
+    if not parts:
+        return ()
+    files = f"{len(parts)} .incomplete file{'s' * (len(parts) != 1)}"
+    text = f"an interrupted download left {files}: the same hf download resumes it"
+    return (Problem(kind="note", file="", text=text),)
+
+
+def below(names: list[str]) -> str:
+    """What to name instead, "" where nothing below looks like a checkpoint."""
+    if runs := checkpoints(names):
+        return f"; name a subdirectory, such as {shown(runs[-1])}, the latest of {len(runs):,}"
+    return "; name a subdirectory of snapshots" if "snapshots" in names else ""

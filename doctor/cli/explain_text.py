@@ -1,0 +1,130 @@
+"""`doctor explain` for a text instead of a code: an error message, a log line, a keyword."""
+
+from __future__ import annotations
+
+import difflib
+import io
+import re
+from dataclasses import dataclass
+
+from doctor._util.errors import UserError
+from doctor._util.records import Unknown
+from doctor.checks.log import curves
+from doctor.checks.log.classes import CLASSES, HARMLESS, Harmless
+from doctor.checks.log.patterns import line_patterns
+from doctor.facts.facts import Facts
+from doctor.facts.log import Log
+from doctor.job.job import Job
+from doctor.judge import catalog
+from doctor.judge.check import Check, Finding
+from doctor.judge.engine import examine
+from doctor.log.patterns import Gate
+from doctor.log.read import read_stream
+from doctor.report.explained import explained
+
+WORD = re.compile(r"[a-z0-9_]{2,}")
+MOST = 8
+"""Checks that a keyword names."""
+SIMILAR = 0.6
+"""Share of a text that it has in common with an example that is named. Our own number."""
+
+
+@dataclass(frozen=True, slots=True)
+class Explained:
+    """What is known about a text."""
+
+    findings: tuple[Finding, ...]
+    """Classes of its lines, and what its metrics show."""
+    harmless: tuple[Harmless, ...]
+    log: Log
+    nearest: tuple[Check, ...] = ()
+    """Checks that its words occur in, where it is in no class."""
+
+    @property
+    def checks(self) -> tuple[Check, ...]:
+        return tuple(finding.check for finding in self.findings) or self.nearest
+
+    def text(self) -> str:
+        """The answer for people."""
+        harmless = [(row.name, row.why) for row in self.harmless]
+        return explained(self.findings, harmless, self.log, list(self.nearest))
+
+
+def explain_text(text: str) -> Explained:
+    """What the table says about a text, else the nearest checks. Raises UserError if none."""
+    stream = io.BytesIO(text.encode("utf-8", "replace"))
+    log = read_stream("text", stream, Gate(line_patterns()))
+    findings = _findings(log)
+    names = {event.name for event in log.harmless}
+    harmless = tuple(row for row in HARMLESS if row.name in names)
+    if findings or harmless or log.curves:
+        return Explained(findings, harmless, log)
+    nearest = keyword_checks(text) or _similar(text)
+    if not nearest:
+        near = ", ".join(catalog.nearest(text)) if len(text) < 40 else ""
+        raise UserError(
+            f"nothing is known about {text.strip()[:80]!r}; "
+            + (f"nearest: {near}" if near else "paste the line with the error, or `doctor list`")
+        )
+    return Explained((), (), log, nearest)
+
+
+def _findings(log: Log) -> tuple[Finding, ...]:
+    """The classes that the text is in, and the curves' problems."""
+    names = {event.name for event in log.events}
+    own = [check for check in catalog.CHECKS if check.family == "LOG"]
+    checks = [
+        check for check in own if check.slug in names or (log.curves and check.code > "LOG08")
+    ]
+    not_examined = Unknown(reason="doctor explain reads a text only")
+    facts = Facts(
+        job=Job(device="cpu"),
+        host=not_examined,
+        interpreter=not_examined,
+        torch=not_examined,
+        places=not_examined,
+        log=log,
+    )
+    return tuple(finding for finding in examine(checks, facts) if finding.is_problem)
+
+
+def _is_on_curves(check: Check, log: Log) -> bool:
+    return bool(log.curves) and check in curves.CHECKS
+
+
+def keyword_checks(text: str) -> tuple[Check, ...]:
+    """Checks in whose texts every word occurs, the most prominent first: tf32, scaler, warmup."""
+    words = WORD.findall(text.casefold())
+    if not 0 < len(words) <= 4:
+        return ()
+    scored = [(_prominence(check, words), check) for check in catalog.CHECKS]
+    best = sorted((pair for pair in scored if pair[0]), key=lambda pair: -pair[0])
+    return tuple(check for _, check in best[:MOST])
+
+
+def _prominence(check: Check, words: list[str]) -> int:
+    """How prominent the words are in the check; 0 unless each of them occurs."""
+    conditions = (*check.passes, *check.warns, *check.fails)
+    texts = (
+        (f"{check.slug} {check.title}", 4),
+        (" ".join((*conditions, check.fix, *check.commands)), 2),
+        (check.why, 1),
+    )
+    joined = [(re.sub(r"[-_ ]", "", text.casefold()), weight) for text, weight in texts]
+    each = [
+        max((weight for text, weight in joined if word.replace("_", "") in text), default=0)
+        for word in words
+    ]
+    return sum(each) if all(each) else 0
+
+
+def _similar(text: str) -> tuple[Check, ...]:
+    """The classes with an example that resembles the text."""
+    line = text.strip()[:300]
+    rows = [(example[:300], row.code) for row in CLASSES for example in row.examples]
+    matchers = [(difflib.SequenceMatcher(None, line, example), code) for example, code in rows]
+    likely = sorted(matchers, key=lambda pair: -pair[0].quick_ratio())[:20]
+    ratios = sorted(((matcher.ratio(), code) for matcher, code in likely), reverse=True)
+    codes = dict.fromkeys(code for ratio, code in ratios if ratio > SIMILAR)
+    by_code = {check.code: check for check in catalog.CHECKS}
+    return tuple(by_code[code] for code in list(codes)[:3])

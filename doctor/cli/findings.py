@@ -1,0 +1,65 @@
+"""The findings over a machine's facts, recorded there or read from a pasted report."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from doctor.facts.facts import Facts
+from doctor.judge import catalog
+from doctor.judge.check import Check, Finding, Status, Verdict, unknown
+from doctor.judge.engine import examine
+from doctor.pasted.reading import NOT_TOLD
+from doctor.pasted.sections import ORIGIN
+
+ANSWERED = frozenset(
+    {
+        "DRV001", "DRV002", "TOR001", "TOR002", "TOR003", "GPU001", "GPU002", "GPU003", "GPU004",
+        "NUM001", "MEM001", "SMK001",
+    }
+)  # fmt: skip
+"""Codes of checks whose facts a report may contain. The others have no field for "not told"."""
+
+EXPECTED = "JOB"
+"""The family that compares with [expect]; without it, its checks are skipped."""
+
+
+def findings_of(facts: Facts) -> tuple[Finding, ...]:
+    """The findings over facts of any origin.
+
+    Of a pasted report, a check is unknown if the report does not tell what it needs, and then it
+    holds up no other check.
+    """
+    if not facts.origin.startswith(ORIGIN):
+        return examine(catalog.MACHINE_CHECKS, facts)
+    answerable = [
+        each if each.code in ANSWERED or each.family == EXPECTED else _not_told(each)
+        for each in catalog.MACHINE_CHECKS
+    ]
+    alone = examine([replace(each, after=()) for each in answerable], facts)
+    open_codes = {each.check.code for each in alone if each.status is Status.UNKNOWN}
+    free = [replace(each, after=_without(each.after, open_codes)) for each in answerable]
+    originals = {each.code: each for each in catalog.MACHINE_CHECKS}
+    return tuple(
+        replace(each, check=originals[each.check.code], verdict=_shortened(each.verdict))
+        for each in examine(free, facts)
+    )
+
+
+def _shortened(verdict: Verdict) -> Verdict:
+    """Without the list of everything that the report does not tell."""
+    summary = verdict.summary
+    is_plain = summary.endswith(NOT_TOLD) or f"({NOT_TOLD})" in summary
+    return unknown(NOT_TOLD) if verdict.status is Status.UNKNOWN and is_plain else verdict
+
+
+def _without(codes: Sequence[str], excluded: set[str]) -> tuple[str, ...]:
+    return tuple(code for code in codes if code not in excluded)
+
+
+def _not_told(check: Check) -> Check:
+    return replace(check, judge=_unanswered, after=())
+
+
+def _unanswered() -> Verdict:
+    return unknown(NOT_TOLD)

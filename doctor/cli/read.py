@@ -1,0 +1,127 @@
+"""A pasted report of another machine: read, judged by the checks that it can answer."""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from doctor._util.errors import UserError
+from doctor.checks.torch_build import wheels
+from doctor.cli.facts_file import STDIN
+from doctor.cli.findings import findings_of
+from doctor.facts.facts import Facts
+from doctor.pasted import Reading, read
+from doctor.pasted.reading import ReportError
+from doctor.pasted.sections import Tables, facts_of
+from doctor.report.report import FailOn, Report
+
+MAX_BYTES = 64 * 2**20
+
+
+def read_report(path: Path, fail_on: FailOn = "fail") -> Report:
+    """The report in a file, or "-" for stdin, judged. Raises UserError."""
+    name = "stdin" if path == STDIN else str(path)
+    return judge(facts_of_text(_read(path, name), name), fail_on, name)
+
+
+def facts_of_text(text: str, name: str) -> Facts:
+    """The facts of the reports in a text. Raises UserError if there is none."""
+    try:
+        reading = read(text)
+    except ReportError as error:
+        raise UserError(f"{name}: {error}") from None
+    if not reading:
+        raise UserError(
+            f"{name} contains no report of collect_env, nvidia-smi, nvidia-smi -q or ds_report; "
+            "paste the whole output"
+        )
+    return to_facts(reading)
+
+
+SIGNS = (
+    b"PyTorch version", b"NVIDIA-SMI", b"NVSMI LOG", b"nvidia_smi_log", b"torch version ..",
+    b"Failed to initialize NVML", b"Unable to determine the device handle",
+)  # fmt: skip
+"""One of them is in every report."""
+BEGINNING = 2**20
+"""Bytes of a log in which a report is looked for: jobs print it first."""
+MOST_FILES = 16
+
+
+def facts_in_logs(paths: Sequence[str]) -> Facts | None:
+    """The facts of the first report at the beginning of one of these logs; None: there is none."""
+    for path in paths[:MOST_FILES]:
+        try:
+            data = _beginning(Path(path))
+            reading = read(data.decode("utf-8", "replace")) if _has_sign(data) else None
+        except (OSError, ReportError):
+            continue
+        if reading:
+            return to_facts(reading)
+    return None
+
+
+def _beginning(path: Path) -> bytes:
+    """Of a regular file; of a pipe nothing, because it can be read only once."""
+    if not path.is_file():
+        return b""
+    with path.open("rb") as file:
+        return file.read(BEGINNING)
+
+
+def _has_sign(data: bytes) -> bool:
+    return any(sign in data for sign in SIGNS)
+
+
+def to_facts(reading: Reading) -> Facts:
+    """The facts of a reading, with what is known of published wheels and GPU models."""
+    return facts_of(reading, Tables(wheels.capability_of, _archs, _driver_cuda))
+
+
+def judge(facts: Facts, fail_on: FailOn = "fail", name: str = "") -> Report:
+    """The report of all machine checks; those that the facts cannot answer are unknown."""
+    return Report(facts, findings_of(facts), fail_on, replayed=name)
+
+
+def _archs(version: str, cuda: str, arch: str) -> tuple[str, ...]:
+    """The code in the published wheel; () for a nightly, a build of one's own or an old one."""
+    release = re.fullmatch(r"(\d+)\.(\d+)\.\d+(?:\+cu\d+)?", version)
+    parts = re.fullmatch(r"(\d+)\.(\d+)", cuda)
+    if not release or not parts:
+        return ()
+    key = (int(release[1]), int(release[2])), (int(parts[1]), int(parts[2])), arch
+    return next((w.codes for w in wheels.WHEELS if (w.torch, w.cuda, w.platform) == key), ())
+
+
+def _driver_cuda(version: str) -> int | None:
+    newest = wheels.Driver.read(version).newest_cuda
+    return newest[0] * 1000 + newest[1] * 10 if newest else None
+
+
+def _read_file(path: Path) -> bytes:
+    """At most one byte more than the limit; a pipe that nobody writes to is read as empty."""
+    with os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK), "rb") as file:
+        if stat.S_ISFIFO(os.fstat(file.fileno()).st_mode):
+            os.set_blocking(file.fileno(), True)
+        return file.read(MAX_BYTES + 1)
+
+
+def _read(path: Path, name: str) -> str:
+    """The text of a file, a pipe or stdin. Raises UserError."""
+    try:
+        if path == STDIN:
+            if sys.stdin.isatty():
+                print("paste the report, then press Ctrl-D:", file=sys.stderr)
+            data = sys.stdin.buffer.read(MAX_BYTES + 1)
+        else:
+            data = _read_file(path)
+    except OSError as error:
+        raise UserError(f"{name}: {error.strerror}") from None
+    if len(data) > MAX_BYTES:
+        raise UserError(f"{name} exceeds the {MAX_BYTES >> 20} MiB limit")
+    encoding = "utf-16" if data[:2] in (b"\xff\xfe", b"\xfe\xff") else "utf-8-sig"
+    return data.decode(encoding, "replace")

@@ -1,0 +1,120 @@
+"""One triage: logs to facts, findings and a report."""
+
+from __future__ import annotations
+
+import datetime
+import os
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from doctor._util.records import Unknown
+from doctor._util.units import printable
+from doctor.checks.log.patterns import line_patterns
+from doctor.checks.log.story import tell
+from doctor.cli.examination import Record
+from doctor.cli.facts_file import read_facts
+from doctor.cli.findings import findings_of
+from doctor.cli.inputs import read_job_file
+from doctor.cli.options import ConfigFlags
+from doctor.cli.read import facts_in_logs
+from doctor.facts.facts import Facts
+from doctor.facts.log import Log
+from doctor.job.job import Job
+from doctor.job.run_options import RunOptions
+from doctor.judge import catalog, overrides
+from doctor.judge.check import Finding, Status
+from doctor.judge.engine import examine
+from doctor.log.flight_recorder import read_dumps, split_dumps
+from doctor.log.opening import files_of
+from doctor.log.read import read_logs
+from doctor.pasted.sections import ORIGIN
+from doctor.report.report import FailOn, Report
+
+LOG_CHECKS = tuple(check for check in catalog.CHECKS if check.family == "LOG")
+ORDER = (Status.FAIL, Status.WARN, Status.UNKNOWN, Status.PASS, Status.SKIP)
+"""The first cause first, then what else is wrong."""
+
+
+def triage(
+    paths: Sequence[str],
+    flags: Mapping[str, Any],
+    config: ConfigFlags,
+    *,
+    facts_file: Path | None = None,
+    fail_on: FailOn = "fail",
+) -> Report:
+    """Read the logs and judge them. Raises UserError."""
+    began = time.monotonic()
+    record = Record()
+    dumps, files = split_dumps(file for path in paths for file in files_of(path))
+    saved = read_facts(facts_file) if facts_file else facts_in_logs(files)
+    log = read_logs(files, line_patterns())
+    facts = _facts(saved, log, time.monotonic() - began)
+    facts = facts.with_(flight_recorder=read_dumps(dumps) if dumps else None)
+    return judge(facts.with_(examination=record.close()), flags, config, fail_on)
+
+
+def judge(facts: Facts, flags: Mapping[str, Any], config: ConfigFlags, fail_on: FailOn) -> Report:
+    """The report on logs that were read. Raises UserError for flags and the job file."""
+    only, skip = flags.get("only", ()), flags.get("skip", ())
+    checks = catalog.select(only, skip, among=LOG_CHECKS)
+    file = read_job_file(config, search=True)
+    ignores = () if config.no_ignores else file.ignores
+    policy = overrides.resolve(ignores, file.severity or {}, config.inject or (), file.path)
+    today = datetime.date.today()
+    findings = overrides.apply(examine(LOG_CHECKS, facts), policy, "", today)
+    selected = tuple(finding for finding in findings if finding.check in checks)
+    return Report(
+        facts,
+        ordered((*selected, *(() if only else _machine_problems(facts))), facts),
+        fail_on,
+        selected=bool(only),
+        config=file.path,
+        notes=(*file.notes, *overrides.notes(policy, "", today)),
+    )
+
+
+def ordered(findings: tuple[Finding, ...], facts: Facts) -> tuple[Finding, ...]:
+    """The first cause first, then failures, warnings and unknowns."""
+    first = tell(facts.log).first if isinstance(facts.log, Log) else None
+    name = first.name if first else ""
+    return tuple(
+        sorted(
+            findings,
+            key=lambda finding: (ORDER.index(finding.status), finding.check.slug != name),
+        )
+    )
+
+
+def _machine_problems(facts: Facts) -> tuple[Finding, ...]:
+    """What is wrong with the machine, by a report that was pasted into the logs."""
+    if not facts.origin.startswith(ORIGIN):
+        return ()
+    return tuple(finding for finding in findings_of(facts) if finding.is_problem)
+
+
+def _facts(saved: Facts | None, log: Log, seconds: float) -> Facts:
+    """The facts of the machine where they are given, with the log."""
+    if saved is not None:
+        return saved.with_(log=log, seconds=seconds)
+    not_examined = Unknown(reason="doctor triage reads logs only")
+    return Facts(
+        origin="recorded by doctor triage",
+        job=Job(device="cpu", working_dir=_working_directory()),
+        options=RunOptions(smoke=False),
+        host=not_examined,
+        interpreter=not_examined,
+        torch=not_examined,
+        places=not_examined,
+        log=log,
+        seconds=seconds,
+    )
+
+
+def _working_directory() -> str:
+    try:
+        return printable(os.getcwd())  # noqa: PTH109 - Path.cwd() is the same with more
+    except OSError:
+        return ""

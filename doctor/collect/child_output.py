@@ -1,0 +1,63 @@
+"""What a child process printed: its last lines, and the Python stack at a crash or a hang."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+
+LINES = 12
+COLUMNS = 300
+FRAMES = 8
+STACK = re.compile(r"^(Fatal Python error: .*|Timeout \([\d:.]+\)!)$", re.MULTILINE)
+"""The first line of what faulthandler writes."""
+THREAD = re.compile(r"^(?:Current thread|Thread) 0x.*\(most recent call first\):$", re.MULTILINE)
+FRAME = re.compile(r'^  File "(?P<file>[^"]*)", line (?P<line>\d+) in (?P<name>.*)$', re.MULTILINE)
+LIBRARY = re.compile(r"[/\\](site-packages|dist-packages|lib[/\\]python3[^/\\]*)[/\\]|^<")
+PROBES = re.compile(r"[/\\]probes[/\\](?:training_side[/\\]|launch\.py|wire\.py)|^<frozen runpy>")
+SECRET = re.compile("TOKEN|SECRET|PASSWORD|CREDENTIAL|KEY", re.IGNORECASE)
+
+
+def python_stack(output: str) -> tuple[str, ...]:
+    """The lines of the main thread in the last stack that faulthandler wrote, () if there is none.
+
+    The innermost is first; lines of the user's files come before those of libraries.
+    """
+    starts = list(STACK.finditer(output))
+    if not starts:
+        return ()
+    text = output[starts[-1].end() :]
+    # faulthandler writes the main thread last; at a crash it writes the one that crashed.
+    threads = [found.end() for found in THREAD.finditer(text)]
+    frames = [
+        found
+        for found in FRAME.finditer(text[threads[-1] :] if threads else text)
+        if not PROBES.search(found["file"])
+    ]
+    ordered = sorted(frames, key=lambda found: bool(LIBRARY.search(found["file"])))
+    return tuple(
+        f"{os.path.basename(found['file'])}, line {found['line']}, in {found['name']}"  # noqa: PTH119
+        for found in ordered[:FRAMES]
+    )
+
+
+def in_torch(output: str) -> bool:
+    """Whether the innermost line of that stack is one of torch."""
+    starts = list(STACK.finditer(output))
+    first = FRAME.search(output, starts[-1].end()) if starts else None
+    return first is not None and "site-packages/torch/" in first["file"].replace("\\", "/")
+
+
+def last_lines(
+    output: str, environment: Mapping[str, str], since: str | None = None
+) -> tuple[str, ...]:
+    """The last lines that were printed, without stacks and values of secret variables."""
+    if since and output.startswith(since):
+        output = output[len(since) :]
+    stack = STACK.search(output)
+    text = output[: stack.start()] if stack else output
+    for name, value in environment.items():
+        if len(value) >= 8 and SECRET.search(name):
+            text = text.replace(value, "***")
+    lines = [line.rstrip()[:COLUMNS] for line in text.splitlines() if line.strip()]
+    return tuple(lines[-LINES:])

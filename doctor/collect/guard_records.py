@@ -1,0 +1,275 @@
+"""Reads what the guard wrote: JSON lines of every rank, which are untrusted."""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Literal
+
+import msgspec
+
+from doctor._util.records import Unknown
+from doctor.facts.guard import (
+    Code,
+    GuardAlarm,
+    GuardCounts,
+    Guarded,
+    GuardedProcess,
+    GuardPoint,
+    Text,
+)
+
+FILE = re.compile(r"rank(\d{1,7})-(\d{1,10})\.jsonl")
+RUN = "run.json"
+"""Written by the parent: the command and how it ended."""
+MOST_BYTES = 64 * 2**20
+"""Of one file; the guard writes a quarter of it at most."""
+MOST_FILES = 4096
+MOST_POINTS = 20_000
+MOST_ALARMS = 1000
+
+
+class _Meta(msgspec.Struct, tag="meta", tag_field="kind"):
+    rank: int
+    world: int
+    pid: int
+    started: int
+    torch: Text
+    all: bool = False
+
+
+class _Step(msgspec.Struct, tag="step", tag_field="kind"):
+    s: int
+    o: int = 0
+    loss: float | str | None = None
+    norm: float | str | None = None
+    rate: float | str | None = None
+    scale: float | str | None = None
+    skipped: int = 0
+
+
+class _Alarm(msgspec.Struct, tag="alarm", tag_field="kind"):
+    code: Code
+    status: Literal["warn", "fail"]
+    step: int
+    text: Text
+    cause: Text = ""
+    count: int = 1
+    names: tuple[Text, ...] = ()
+
+
+class _State(msgspec.Struct, tag="state", tag_field="kind"):
+    steps: int = 0
+    backwards: int = 0
+    losses: int = 0
+    bad_losses: int = 0
+    norms: int = 0
+    rates: int = 0
+    looks: int = 0
+    effective: int = 0
+    skipped: int = 0
+    scaled: bool = False
+    tracked: int = 0
+    gradients: int = 0
+    moved: int = 0
+    ones: int = 0
+    zeros: int = 0
+    zeros_moved: int = 0
+    vectors: int = 0
+    vectors_moved: int = 0
+    half: int = 0
+    dropped: int = 0
+    optimizers: tuple[Text, ...] = ()
+    seconds: float = 0.0
+
+
+class _Origin(msgspec.Struct, tag="origin", tag_field="kind"):
+    text: Text
+
+
+class _End(msgspec.Struct, tag="end", tag_field="kind"):
+    how: Text
+
+
+class _Other(msgspec.Struct):
+    kind: str
+
+
+class _Run(msgspec.Struct):
+    command: tuple[Text, ...] = ()
+    exit_code: int | None = None
+    stopped: bool = False
+
+
+OTHER_KINDS = ("history", "batches", "shares")
+"""For people and for replaying a batch; the report has no use for them."""
+
+_decode = msgspec.json.Decoder(_Meta | _Step | _Alarm | _State | _Origin | _End).decode
+_decode_other = msgspec.json.Decoder(_Other).decode
+
+
+def read_records(directory: Path) -> Guarded | Unknown:
+    """What the guard recorded in `directory`. Raises OSError where that cannot be listed."""
+    names = [entry.name for entry in directory.iterdir() if FILE.fullmatch(entry.name)]
+    files = sorted(names, key=_number)[:MOST_FILES]
+    everything = [p for p in map(_read_process, (directory / name for name in files)) if p]
+    everything.sort(key=lambda process: process.started)
+    latest = [p for p in everything if p.world == everything[-1].world]
+    processes = {process.rank: process for process in latest}
+    restarts = len(everything) - len(processes)
+    if not any(process.counts.steps or process.alarms for process in processes.values()):
+        return Unknown(reason=_without_steps(processes))
+    run = _read_run(directory / RUN)
+    return Guarded(
+        processes=tuple(processes[rank] for rank in sorted(processes)),
+        restarts=restarts,
+        command=run.command,
+        exit_code=run.exit_code,
+        stopped=run.stopped,
+    )
+
+
+def _number(name: str) -> tuple[int, int]:
+    match = FILE.fullmatch(name)
+    assert match is not None
+    return int(match[1]), int(match[2])
+
+
+def _without_steps(processes: dict[int, GuardedProcess]) -> str:
+    backwards = sum(process.counts.backwards for process in processes.values())
+    errors = [p.ended for p in processes.values() if p.ended.startswith("error")]
+    if errors:
+        return f"the guard switched itself off before the first step: {errors[0]}"
+    if backwards:
+        return (
+            f"{backwards} backward passes and no step of a torch.optim optimizer were observed; "
+            "report steps with doctor.guard.Guard().step(loss)"
+        )
+    return (
+        "no training step was observed: the program did not train with torch, or its Python "
+        "ignores PYTHONPATH (python -I, -E or -S)"
+    )
+
+
+class _Process:
+    """The records of one file, as they are read."""
+
+    def __init__(self) -> None:
+        self.meta: _Meta | None = None
+        self.counts = GuardCounts()
+        self.alarms: dict[tuple[str, str, str], GuardAlarm] = {}
+        self.points: list[GuardPoint] = []
+        self.origin = self.ended = ""
+        self.unreadable = 0
+
+    def read(self, line: bytes) -> None:
+        """Take in one line."""
+        try:
+            record = _decode(line)
+        except msgspec.DecodeError:
+            self.unreadable += not _is_other(line)
+            return
+        match record:
+            case _Meta():
+                self.meta = record
+            case _Step():
+                self._add_point(record)
+            case _Alarm():
+                self._add_alarm(record)
+            case _:
+                self._add_other(record)
+
+    def _add_other(self, record: _State | _Origin | _End) -> None:
+        match record:
+            case _State():
+                self.counts = GuardCounts(**msgspec.structs.asdict(record))
+            case _Origin():
+                self.origin = record.text
+            case _End():
+                self.ended = record.how
+
+    def _add_point(self, record: _Step) -> None:
+        if len(self.points) < MOST_POINTS:
+            try:
+                self.points.append(_point(record))
+            except msgspec.ValidationError:
+                self.unreadable += 1
+
+    def _add_alarm(self, record: _Alarm) -> None:
+        """The first text of an alarm stays, its count grows."""
+        key = record.code, record.status, record.cause
+        first = self.alarms.get(key)
+        if first is not None:
+            self.alarms[key] = msgspec.structs.replace(
+                first, last_step=record.step, count=record.count
+            )
+        elif len(self.alarms) < MOST_ALARMS:
+            self.alarms[key] = GuardAlarm(
+                code=record.code,
+                status=record.status,
+                step=record.step,
+                last_step=record.step,
+                count=record.count,
+                text=record.text,
+                cause=record.cause,
+                names=record.names,
+            )
+
+    def finish(self) -> GuardedProcess | None:
+        """The process; None where the file has no head."""
+        if self.meta is None:
+            return None
+        steps = max((point.step for point in self.points), default=0)
+        if self.counts.steps < steps:  # killed before it wrote its counts
+            self.counts = msgspec.structs.replace(self.counts, steps=steps)
+        head: dict[str, Any] = msgspec.structs.asdict(self.meta)
+        return GuardedProcess(
+            **head,
+            ended=self.ended,
+            counts=self.counts,
+            alarms=tuple(self.alarms.values()),
+            points=tuple(self.points),
+            origin=self.origin,
+            unreadable=self.unreadable,
+        )
+
+
+def _read_process(path: Path) -> GuardedProcess | None:
+    process = _Process()
+    for line in _lines(path):
+        process.read(line)
+    return process.finish()
+
+
+def _lines(path: Path) -> Iterator[bytes]:
+    """The lines of a regular file; one that cannot be read has none."""
+    try:
+        with open(path, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK)) as f:
+            if stat.S_ISREG(os.fstat(f.fileno()).st_mode):
+                yield from f.read(MOST_BYTES).splitlines()
+    except OSError:
+        return
+
+
+def _is_other(line: bytes) -> bool:
+    try:
+        return _decode_other(line).kind in OTHER_KINDS
+    except msgspec.DecodeError:
+        return False
+
+
+def _point(record: _Step) -> GuardPoint:
+    """Raises msgspec.ValidationError for a text that is not a number."""
+    fields = {"optimizer": record.o, "step": record.s, "skipped": bool(record.skipped)}
+    values = {name: getattr(record, name) for name in ("loss", "norm", "rate", "scale")}
+    return msgspec.convert({"type": "GuardPoint", **fields, **values}, GuardPoint)
+
+
+def _read_run(path: Path) -> _Run:
+    try:
+        return msgspec.json.decode(b"\n".join(_lines(path)), type=_Run)
+    except msgspec.DecodeError:
+        return _Run()

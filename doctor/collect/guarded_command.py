@@ -1,0 +1,157 @@
+"""Runs the user's command under the guard: environment, signals, the end."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+from doctor._util.errors import UserError
+from doctor.collect.guard_records import FILE, RUN
+
+VARIABLE = "DOCTOR_GUARD"
+"""The settings, as doctor.guard.settings reads them."""
+STOP = "stop"
+"""The file with which a rank asks to end the job."""
+POLL_SECONDS = 0.2
+GRACE_SECONDS = 30.0
+"""Between SIGTERM and SIGKILL."""
+FORWARDED = ("SIGTERM", "SIGHUP", "SIGQUIT", "SIGUSR1", "SIGUSR2", "SIGINT")
+
+
+@dataclass(frozen=True, slots=True)
+class CommandEnd:
+    """How the command ended: its exit code, or 128 + the signal's number."""
+
+    code: int
+    stopped: bool
+    """By the guard, after a failure."""
+
+
+def bootstrap() -> Path:
+    """The directory for PYTHONPATH. Raises UserError where the doctor is not a directory."""
+    path = Path(__file__).parent.parent / "guard" / "bootstrap"
+    if not path.is_dir():
+        raise UserError(
+            "doctor guard cannot run from a zip archive (zipapp, PEX, shiv); install doctor with "
+            "pip, pipx or uv"
+        )
+    return path
+
+
+def environment(settings: Mapping[str, Any], environ: Mapping[str, str]) -> dict[str, str]:
+    """The command's environment."""
+    paths = [str(bootstrap()), *filter(None, [environ.get("PYTHONPATH")])]
+    return {**environ, "PYTHONPATH": os.pathsep.join(paths), VARIABLE: json.dumps(settings)}
+
+
+def run_command(command: Sequence[str], settings: Mapping[str, Any], out: Path) -> CommandEnd:
+    """Run the command to its end, with the stdin, stdout and stderr of this process.
+
+    Raises UserError where it cannot be started.
+    """
+    try:
+        child = subprocess.Popen(command, env=environment(settings, os.environ))
+    except OSError as error:
+        raise UserError(f"{command[0]}: {error.strerror or error}") from None
+    with _forwarding(child):
+        stopped = _wait(child, out, stop=bool(settings.get("stop")))
+    code = child.returncode if child.returncode >= 0 else 128 - child.returncode
+    _write_end(out, command, code, stopped)
+    return CommandEnd(code, stopped)
+
+
+def _wait(child: subprocess.Popen[bytes], out: Path, *, stop: bool) -> bool:
+    """Wait for the end; return whether the guard asked for it."""
+    if not stop:
+        child.wait()
+        return False
+    while child.poll() is None:
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            child.wait(POLL_SECONDS)
+        if child.returncode is None and (out / STOP).exists():
+            _terminate(child, out)
+            return True
+    return (out / STOP).exists()
+
+
+def _terminate(child: subprocess.Popen[bytes], out: Path) -> None:
+    """End the job: the command first, which ends its ranks, then ranks that are left."""
+    child.terminate()
+    try:
+        child.wait(GRACE_SECONDS)
+    except subprocess.TimeoutExpired:
+        child.kill()
+        child.wait()
+    for number in (signal.SIGTERM, signal.SIGKILL):
+        deadline = time.monotonic() + GRACE_SECONDS
+        ranks = [pid for pid in _ranks(out) if _is_guarded(pid, out)]
+        for pid in ranks:
+            with contextlib.suppress(OSError):
+                os.kill(pid, number)
+        while any(_is_guarded(pid, out) for pid in ranks) and time.monotonic() < deadline:
+            time.sleep(POLL_SECONDS)
+
+
+def _ranks(out: Path) -> Iterator[int]:
+    """The processes on this machine that wrote records."""
+    for entry in out.iterdir():
+        if match := FILE.fullmatch(entry.name):
+            yield int(match[2])
+
+
+def _is_guarded(pid: int, out: Path) -> bool:
+    """Whether the process runs with this guard's settings: pids are reused."""
+    try:
+        environ = Path(f"/proc/{pid}/environ").read_bytes()
+    except OSError:
+        return False
+    return f"{VARIABLE}=".encode() in environ and str(out).encode() in environ
+
+
+@contextlib.contextmanager
+def _forwarding(child: subprocess.Popen[bytes]) -> Iterator[None]:
+    """Pass signals on to the command. Ctrl-C in a terminal reaches it without this."""
+
+    def forward(number: int, frame: FrameType | None) -> None:
+        if number == signal.SIGINT and _in_foreground():
+            return
+        with contextlib.suppress(OSError):
+            child.send_signal(number)
+
+    names = [getattr(signal, name) for name in FORWARDED]
+    before = {
+        number: signal.signal(number, forward)
+        for number in names
+        if signal.getsignal(number) is not signal.SIG_IGN
+    }
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _in_foreground() -> bool:
+    """Whether this process is in its terminal's foreground group, which gets Ctrl-C as a whole."""
+    try:
+        return os.tcgetpgrp(sys.stdin.fileno()) == os.getpgrp()
+    except (OSError, ValueError, AttributeError):
+        return False
+
+
+def _write_end(out: Path, command: Sequence[str], code: int, stopped: bool) -> None:
+    """How the command ended, for `doctor report`; a full disk loses it."""
+    record = {"command": list(command), "exit_code": code, "stopped": stopped}
+    with contextlib.suppress(OSError):
+        out.mkdir(parents=True, exist_ok=True)
+        (out / RUN).write_text(json.dumps(record), encoding="utf-8")

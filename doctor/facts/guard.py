@@ -1,0 +1,124 @@
+"""What the guard recorded of a running training."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+import msgspec
+
+from doctor._util.records import Number, Section
+
+Text = Annotated[str, msgspec.Meta(max_length=2000)]
+Code = Annotated[str, msgspec.Meta(pattern="^GRD[0-9]{3}$")]
+
+
+class GuardAlarm(Section, frozen=True, kw_only=True):
+    """What a rule of the guard observed in the training's process."""
+
+    code: Code
+    status: Literal["warn", "fail"]
+    step: int
+    """The first step, of this optimizer."""
+    last_step: int = 0
+    """The last step at which it was recorded; the records thin out."""
+    count: int = 1
+    text: Text
+    cause: Text = ""
+    """A word that selects the fix, "" for the only one."""
+    names: tuple[Text, ...] = ()
+    """Parameters, at most 200."""
+
+
+class GuardPoint(Section, frozen=True, kw_only=True):
+    """One step on a curve. The loss is the sum over the micro-batches, without the loss scale."""
+
+    optimizer: int = 0
+    step: int
+    loss: Number | None = None
+    norm: Number | None = None
+    """2-norm of the gradients: all of them if the loop clips, else of the smallest ones."""
+    rate: Number | None = None
+    """The largest learning rate of the groups."""
+    scale: Number | None = None
+    skipped: bool = False
+
+
+class GuardCounts(Section, frozen=True, kw_only=True):
+    """What was observed in one process until its last record."""
+
+    steps: int = 0
+    backwards: int = 0
+    losses: int = 0
+    """Losses that were read."""
+    bad_losses: int = 0
+    """Of them, those that are not finite."""
+    norms: int = 0
+    """Steps whose gradient norm was read."""
+    rates: int = 0
+    """Steps whose learning rate was read."""
+    looks: int = 0
+    """Comparisons of an optimizer's parameters with their start."""
+    effective: int = 0
+    """Most steps of one optimizer that should have changed its weights."""
+    skipped: int = 0
+    scaled: bool = False
+    """A GradScaler was used."""
+    tracked: int = 0
+    """Parameters that are compared with their start."""
+    gradients: int = 0
+    """Of them, those with a gradient that was not 0."""
+    moved: int = 0
+    """Of them, those that differ from their start."""
+    ones: int = 0
+    """Of them, those that start at 1.0."""
+    zeros: int = 0
+    zeros_moved: int = 0
+    vectors: int = 0
+    """Of them, those of one dimension."""
+    vectors_moved: int = 0
+    half: int = 0
+    """Of them, those with 16 bits."""
+    dropped: int = 0
+    """Reads that were given up because the device was too far behind."""
+    optimizers: tuple[Text, ...] = ()
+    seconds: float = 0.0
+
+
+class GuardedProcess(Section, frozen=True, kw_only=True):
+    """One process of the training."""
+
+    rank: int
+    world: int
+    pid: int
+    started: int
+    """Seconds since 1970."""
+    torch: Text
+    all: bool = False
+    """The codes that are off by default were evaluated."""
+    ended: Text = ""
+    """ "exit", "error: ..." of the guard itself, "" if the process was killed."""
+    counts: GuardCounts = GuardCounts()
+    alarms: tuple[GuardAlarm, ...] = ()
+    points: tuple[GuardPoint, ...] = ()
+    origin: Text = ""
+    """Where the first non-finite value came from."""
+    unreadable: int = 0
+    """Lines of the file that are not records; a killed process leaves one."""
+
+
+class Guarded(Section, frozen=True, kw_only=True):
+    """A training under the guard: the latest process of each rank."""
+
+    processes: tuple[GuardedProcess, ...]
+    restarts: int = 0
+    """Earlier processes of the same ranks."""
+    command: tuple[Text, ...] = ()
+    exit_code: int | None = None
+    """Of the command; None where the guard was not its parent."""
+    stopped: bool = False
+    """Ended by --stop."""
+
+    @property
+    def steps(self) -> int:
+        """Most steps of a process."""
+        return max((process.counts.steps for process in self.processes), default=0)

@@ -1,0 +1,85 @@
+"""What the logs of a training contain: files, events, curves. No thresholds, no verdicts."""
+
+from __future__ import annotations
+
+from doctor._util.records import Number, Section
+
+
+class LogFile(Section, frozen=True):
+    """A file of the log, read to its end unless `problem` says otherwise."""
+
+    path: str
+    kind: str
+    """text, trainer-state, csv, json-lines or tensorboard."""
+    bytes: int = 0
+    """Bytes that were read, after decompression."""
+    lines: int = 0
+    rank: int | None = None
+    """The rank that the file's name gives."""
+    problem: str = ""
+    """Why it was not read, or not to its end."""
+
+
+class LogEvent(Section, frozen=True):
+    """Lines of one class from one rank of one file, without a training step between them."""
+
+    name: str
+    """The class: the slug of a LOG check, or the name of a harmless text."""
+    path: str
+    line: int
+    """Of the first one, from 1, in lines that end with a newline."""
+    rank: int | None = None
+    time: float | None = None
+    """Seconds since 1970 as the log writes them, in whatever time zone that is."""
+    text: str = ""
+    """The first line, without control characters."""
+    excerpt: tuple[str, ...] = ()
+    """The decisive lines, the first one and the end of its traceback."""
+    groups: dict[str, str] = {}
+    """What the named groups of the class's expression matched."""
+    count: int = 1
+    last_line: int = 0
+    last_time: float | None = None
+    recovered: bool = False
+    """Training steps were logged after it, or the training ended well."""
+
+
+class Curve(Section, frozen=True):
+    """A metric over the steps; long curves are thinned evenly, non-finite values are all kept."""
+
+    name: str
+    """loss, grad_norm, learning_rate, throughput or loss_scale."""
+    path: str
+    rank: int | None = None
+    steps: tuple[int, ...] = ()
+    values: tuple[Number, ...] = ()
+    lines: tuple[int, ...] = ()
+    """The line of each value, 0 where the file has none."""
+    points: int = 0
+    """Values in the log, before thinning."""
+    thinned: int = 1
+    """One of this many values was kept."""
+
+
+class Log(Section, frozen=True):
+    """Everything that was read from the logs that the user named."""
+
+    files: tuple[LogFile, ...]
+    events: tuple[LogEvent, ...] = ()
+    """In the order of the files and of their lines."""
+    harmless: tuple[LogEvent, ...] = ()
+    curves: tuple[Curve, ...] = ()
+    versions: dict[str, str] = {}
+    """Package -> version, as the log prints it."""
+    last_step: int | None = None
+    """The highest training step that was logged."""
+    omitted: int = 0
+    """Events beyond the number that is kept."""
+
+    @property
+    def lines(self) -> int:
+        return sum(file.lines for file in self.files)
+
+    @property
+    def bytes(self) -> int:
+        return sum(file.bytes for file in self.files)

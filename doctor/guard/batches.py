@@ -1,0 +1,114 @@
+"""The last batches of a DataLoader: which samples, and the random state before them.
+
+Tensors are not kept alive: what is gone when an alarm comes is reported by its shape only.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import math
+import weakref
+from collections import deque
+from typing import Any, Iterator
+
+KEPT = 3
+"""Batches; accelerate fetches one ahead."""
+MOST_LEAVES = 16
+MOST_HASHED = 2**26
+MOST_INDICES = 1024
+
+
+class Batches:
+    """What `__next__` of a DataLoader's iterator returned."""
+
+    def __init__(self, torch: Any) -> None:
+        self.torch = torch
+        self.fetched = 0
+        self._last: deque[dict[str, Any]] = deque(maxlen=KEPT)
+        self._indices: weakref.WeakKeyDictionary[Any, deque[Any]] = weakref.WeakKeyDictionary()
+
+    def index_drawn(self, iterator: Any, indices: Any) -> None:
+        """The sampler gave the indices of a batch, which is fetched later, in this order."""
+        self._indices.setdefault(iterator, deque(maxlen=1024)).append(indices)
+
+    def batch_fetched(self, iterator: Any, data: Any) -> None:
+        """The iterator returned a batch."""
+        queue = self._indices.get(iterator)
+        leaves = [
+            (name, weakref.ref(t), list(t.shape), str(t.dtype)) for name, t in self._tensors(data)
+        ]
+        self._last.append(
+            {
+                "batch": self.fetched,
+                "indices": queue.popleft() if queue else None,
+                "leaves": leaves,
+                "rng": self.torch.get_rng_state(),
+            }
+        )
+        self.fetched += 1
+
+    def _tensors(self, data: Any, name: str = "") -> Iterator[tuple[str, Any]]:
+        """Names and tensors of a tensor, a mapping or a sequence, two levels deep."""
+        if isinstance(data, self.torch.Tensor):
+            yield name or "batch", data
+        elif hasattr(data, "items") and name.count(".") < 2:
+            for key, value in list(data.items())[:MOST_LEAVES]:
+                yield from self._tensors(value, f"{name}.{key}" if name else str(key))
+        elif isinstance(data, (list, tuple)) and name.count(".") < 2:
+            for key, value in enumerate(data[:MOST_LEAVES]):
+                yield from self._tensors(value, f"{name}.{key}" if name else str(key))
+
+    def describe(self) -> list[dict[str, Any]]:
+        """The last batches, oldest first, as JSON."""
+        return [self._describe(batch) for batch in self._last]
+
+    def _describe(self, batch: dict[str, Any]) -> dict[str, Any]:
+        tensors = {}
+        for name, reference, shape, dtype in batch["leaves"]:
+            tensor = reference()
+            about = {"shape": shape, "dtype": dtype}
+            if tensor is not None:
+                about.update(self._content(tensor))
+            tensors[name] = about
+        return {
+            "batch": batch["batch"],
+            "indices": _indices(batch["indices"]),
+            "tensors": tensors,
+            "torch_rng": base64.b64encode(bytes(batch["rng"].tolist())).decode(),
+        }
+
+    def _content(self, tensor: Any) -> dict[str, Any]:
+        about: dict[str, Any] = {}
+        if tensor.is_floating_point() and tensor.numel():
+            about["finite"] = math.isfinite(float(tensor.detach().float().abs().max()))
+        if tensor.device.type == "cpu" and 0 < tensor.nbytes <= MOST_HASHED:
+            raw = tensor.detach().contiguous().reshape(-1).view(self.torch.uint8)
+            about["sha256"] = hashlib.sha256(_raw(raw)).hexdigest()[:16]
+        return about
+
+    def non_finite(self) -> str:
+        """The name of a tensor of the last batches with NaN or Inf, "" for none."""
+        for batch in self._last:
+            for name, reference, _, _ in batch["leaves"]:
+                tensor = reference()
+                if tensor is not None and self._content(tensor).get("finite") is False:
+                    return str(name)
+        return ""
+
+
+def _indices(indices: Any) -> Any:
+    """Sampler indices as JSON, shortened."""
+    if isinstance(indices, (list, tuple)):
+        return [
+            item if isinstance(item, (int, str)) else str(item) for item in indices[:MOST_INDICES]
+        ]
+    return None if indices is None else str(indices)[:200]
+
+
+def _raw(tensor: Any) -> bytes:
+    """The bytes of a tensor of uint8, with numpy or without."""
+    try:
+        return bytes(tensor.numpy().tobytes())
+    except (RuntimeError, TypeError):
+        return bytes(tensor.tolist())

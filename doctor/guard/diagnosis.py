@@ -1,0 +1,169 @@
+"""Once, at the first alarm: what is not finite, where it comes from, and how to get back there.
+
+This may wait for the device; it happens once per code.
+"""
+
+from __future__ import annotations
+
+import gc
+import math
+from typing import TYPE_CHECKING, Any
+
+from .parameters import local
+from .records import Alarm, Step
+from .writer import plain
+
+if TYPE_CHECKING:
+    from .optimizer_watch import OptimizerWatch
+    from .watch import Watch
+
+NON_FINITE = ("GRD001", "GRD002")
+WRAPPERS = ("_fsdp_wrapped_module.", "_orig_mod.", "_checkpoint_wrapped_module.")
+LARGEST = 5
+
+
+class Diagnosis:
+    """Writes the history, the batches and the largest gradients at the first alarm."""
+
+    def __init__(self, watch: Watch) -> None:
+        self.watch = watch
+        self._written = False
+        self._blamed = False
+
+    def write(self, alarm: Alarm, optimizer: OptimizerWatch | None) -> str:
+        """Record what is known; return what to add to the alarm's line."""
+        addition = ""
+        if alarm.code in NON_FINITE and not self._blamed:
+            self._blamed = True
+            origin, addition = self._origin(optimizer)
+            self.watch.writer.write(
+                "origin", code=alarm.code, step=alarm.step, origin=origin, text=addition
+            )
+            addition = f"; {addition}" if addition else ""
+        if not self._written:
+            self._written = True
+            self._write_context(alarm, optimizer)
+        return addition
+
+    def _write_context(self, alarm: Alarm, optimizer: OptimizerWatch | None) -> None:
+        writer = self.watch.writer
+        steps = [
+            {
+                "s": s.step,
+                "o": s.optimizer,
+                "loss": plain(s.loss),
+                "norm": plain(s.norm),
+                "rate": plain(s.rate),
+            }
+            for s in self.watch.history
+        ]
+        writer.write("history", steps=steps)
+        writer.write("batches", batches=self.watch.batches.describe())
+        if optimizer is not None:
+            writer.write("shares", shares=self._shares(optimizer))
+
+    def _shares(self, optimizer: OptimizerWatch) -> list[list[Any]]:
+        """The parameters with the largest gradients and their share of the squared norm."""
+        with_gradient = [(i, p) for i, p in enumerate(optimizer.flat) if p.grad is not None]
+        squares = {
+            index: float(local(p.grad).float().norm()) ** 2
+            for index, p in with_gradient
+            if not p.grad.is_sparse
+        }
+        total = sum(squares.values())
+        if not total or not math.isfinite(total):
+            return []
+        names = optimizer.names
+        largest = sorted(squares, key=lambda index: -squares[index])[:LARGEST]
+        return [[names.get(i, f"parameter {i}"), plain(squares[i] / total)] for i in largest]
+
+    def _origin(self, optimizer: OptimizerWatch | None) -> tuple[str, str]:
+        """Where the first non-finite value comes from: one word, and a sentence."""
+        first = _first_bad(self.watch.history)
+        current = self.watch.history[-1] if self.watch.history else None
+        if first is not None and current is not None and first.step < current.step:
+            return "earlier", f"first non-finite value: step {first.step}"
+        if name := self.watch.batches.non_finite():
+            return "data", f"first non-finite value: the batch ({name})"
+        parameters = _parameters(self.watch.torch, optimizer)
+        on_cpu = all(p.device.type == "cpu" for _, p in parameters)
+        weights = _bad(self.watch.torch, [(name, p) for name, p in parameters])
+        if weights and on_cpu:
+            when = "the first step" if current is None or current.step == 1 else "this step"
+            return "weights", (
+                f"{len(weights)} parameters were non-finite before {when}, first: {weights[0]}"
+            )
+        if first is None or any(not math.isfinite(loss) for loss in first.losses):
+            return "forward", "first non-finite value: the forward pass" + (
+                "; the parameters before it are finite" if on_cpu and parameters else ""
+            )
+        gradients = _bad(
+            self.watch.torch, [(name, p.grad) for name, p in parameters if p.grad is not None]
+        )
+        if not gradients:
+            return "backward", "first non-finite value: the backward pass; the loss is finite"
+        return "backward", (
+            f"first non-finite value: the backward pass; the loss is finite, {len(gradients)} of "
+            f"{len(parameters)} gradients are not, nearest to the loss: {gradients[-1]}"
+        )
+
+
+def _first_bad(history: Any) -> Step | None:
+    """The first step with a non-finite loss or norm."""
+    for step in history:
+        values = [*step.losses, *([step.norm] if step.norm is not None else [])]
+        if not all(map(math.isfinite, values)) and not step.skipped:
+            return step  # type: ignore[no-any-return]
+    return None
+
+
+def _parameters(torch: Any, optimizer: OptimizerWatch | None) -> list[tuple[str, Any]]:
+    """Names and parameters in the order of the modules."""
+    if optimizer is None:
+        return []
+    names = optimizer.names
+    flat = optimizer.flat
+    order = sorted(
+        range(len(flat)), key=lambda i: list(names).index(i) if i in names else len(names)
+    )
+    return [(names.get(i, f"parameter {i}"), flat[i]) for i in order]
+
+
+def _bad(torch: Any, tensors: list[tuple[str, Any]]) -> list[str]:
+    """The names of the tensors that are not finite."""
+    bad = []
+    for name, tensor in tensors:
+        if tensor.is_sparse or not local(tensor).numel():
+            continue
+        size = torch._foreach_norm([local(tensor)], float("inf"))[0]
+        if not math.isfinite(float(size)):
+            bad.append(name)
+    return bad
+
+
+def names_of(torch: Any, flat: list[Any]) -> dict[int, str]:
+    """Position in `flat` -> name in the model, in the order of the modules.
+
+    The model is the largest one in memory that holds the parameters.
+    """
+    index = {id(p): i for i, p in enumerate(flat)}
+    kind = torch.nn.Module
+    modules = [o for o in gc.get_objects() if issubclass(type(o), kind)]
+    children = {id(child) for m in modules for child in m.__dict__.get("_modules", {}).values()}
+    best: dict[int, str] = {}
+    for module in modules:
+        if id(module) in children:
+            continue
+        names = {
+            index[id(p)]: _clean(name) for name, p in module.named_parameters() if id(p) in index
+        }
+        if len(names) > len(best):
+            best = names
+    return best
+
+
+def _clean(name: str) -> str:
+    """The name without what wrappers add."""
+    for wrapper in WRAPPERS:
+        name = name.replace(wrapper, "")
+    return name.removeprefix("module.") if hasattr(name, "removeprefix") else name

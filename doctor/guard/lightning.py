@@ -1,0 +1,34 @@
+"""The guard as a callback of Lightning's Trainer, under both names of the package."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from typing import Any
+
+from . import Guard
+
+PACKAGE = "lightning.pytorch" if "lightning" in sys.modules else "pytorch_lightning"
+Callback: Any = importlib.import_module(PACKAGE + ".callbacks").Callback
+
+
+class GuardCallback(Callback):  # type: ignore[misc]
+    """Trainer(callbacks=[GuardCallback()]); the arguments are those of `doctor.guard.watch`."""
+
+    def __init__(self, **settings: Any) -> None:
+        self._guard = Guard(**settings)
+        self._guard.stop_by_trainer()
+
+    @property
+    def alarms(self) -> tuple[str, ...]:
+        """The codes of the alarms so far."""
+        return self._guard.alarms
+
+    def on_train_batch_end(self, trainer: Any, *arguments: Any) -> None:
+        """Stop where an alarm asks for it."""
+        if self._guard.stop_wanted:
+            trainer.should_stop = True
+
+    def on_train_end(self, trainer: Any, *arguments: Any) -> None:
+        """Write the counts; the hooks stay for another fit()."""
+        self._guard.write()

@@ -1,0 +1,173 @@
+"""The parameters of one optimizer, compared with their start bit for bit."""
+
+from __future__ import annotations
+
+from typing import Any, Callable, List
+
+from .records import Tracked
+
+SAMPLES = 64
+"""Elements that are compared of each matrix, evenly spaced."""
+WHOLE = 16384
+"""Elements up to which a parameter of one dimension is compared as a whole."""
+MOST = 512
+"""Parameters that are compared, vectors first."""
+
+Submit = Callable[[List[Any], Callable[[List[Any]], None]], None]
+
+
+def local(tensor: Any) -> Any:
+    """The part of a tensor that is in this process: no collectives, no graph."""
+    return getattr(tensor, "_local_tensor", tensor).detach()
+
+
+def is_vector(parameter: Any) -> bool:
+    """Whether it has one dimension, as norms and biases do; FSDP's flat parameters do not count."""
+    return parameter.dim() <= 1 and type(parameter).__name__ != "FlatParameter"
+
+
+def view(torch: Any, tensor: Any, whole: bool) -> Any:
+    """Elements of a tensor, without a copy."""
+    if tensor.is_sparse:
+        tensor = tensor._values()
+    if whole:
+        return tensor
+    elements = tensor.numel()
+    count = min(SAMPLES, elements)
+    return torch.as_strided(tensor, (count,), (max(1, elements // count) if count else 1,))
+
+
+class Block:
+    """Parameters of one device and dtype."""
+
+    def __init__(self, torch: Any) -> None:
+        self.torch = torch
+        self.tracked: list[Tracked] = []
+        self.whole: list[bool] = []
+        self.saved: list[Any] = []
+
+    def add(self, tracked: Tracked, tensor: Any, whole: bool) -> None:
+        """Remember the start of a parameter."""
+        self.tracked.append(tracked)
+        self.whole.append(whole)
+        self.saved.append(view(self.torch, tensor, whole).clone())
+
+    def norms(self, tensors: list[Any]) -> Any:
+        """The largest absolute value of each tensor, as one vector."""
+        return self.torch.stack(self.torch._foreach_norm(tensors, float("inf")))
+
+    def starts(self) -> list[Any]:
+        """The distances from 1.0 and from 0.0."""
+        return [self.norms(self.torch._foreach_sub(self.saved, 1.0)), self.norms(self.saved)]
+
+    def classify(self, values: list[Any]) -> None:
+        """Fill in `start` from the values of `starts`."""
+        if values[0] is None:
+            return
+        for tracked, ones, zeros in zip(self.tracked, *values):
+            tracked.start = "ones" if ones == 0.0 else "zeros" if zeros == 0.0 else "other"
+
+    def read(self, parameters: list[Any]) -> tuple[list[Any], list[int]]:
+        """How far the parameters are from their start, how large their gradients are.
+
+        Also the positions that have a gradient, for `update`.
+        """
+        now, gradients, positions = [], [], []
+        for position, tracked in enumerate(self.tracked):
+            parameter = parameters[tracked.index]
+            whole = self.whole[position]
+            now.append(view(self.torch, local(parameter), whole))
+            if parameter.grad is not None:
+                gradients.append(view(self.torch, local(parameter.grad), whole))
+                positions.append(position)
+        vectors = [self.norms(self.torch._foreach_sub(now, self.saved))]
+        gradients = [g for g in gradients if g.numel()]
+        if len(gradients) == len(positions) and gradients:
+            vectors += self._gradient_norms(gradients)
+        else:
+            positions = []
+        return vectors, positions
+
+    def _gradient_norms(self, gradients: list[Any]) -> list[Any]:
+        if len({gradient.dtype for gradient in gradients}) == 1:
+            return [self.norms(gradients)]
+        return [self.norms([gradient.float() for gradient in gradients])]
+
+    def update(self, values: list[Any], positions: list[int]) -> None:
+        """Fill in `moved` and `gradient`; NaN has moved."""
+        if values[0] is None:
+            return
+        for tracked, distance in zip(self.tracked, values[0]):
+            tracked.moved = tracked.moved or distance != 0.0
+        for position, size in zip(positions, values[1] if positions else ()):
+            self.tracked[position].gradient = self.tracked[position].gradient or size != 0.0
+
+
+class Parameters:
+    """All blocks of one optimizer."""
+
+    def __init__(self, torch: Any, groups: list[list[Any]]) -> None:
+        self.torch = torch
+        self.blocks: dict[tuple[Any, Any], Block] = {}
+        self.count = sum(map(len, groups))
+        self._add(groups)
+        self.half = any(tracked.half for tracked in self.tracked)
+
+    def _add(self, groups: list[list[Any]]) -> None:
+        flat = [(group, p) for group, parameters in enumerate(groups) for p in parameters]
+        candidates = [
+            (index, group, p)
+            for index, (group, p) in enumerate(flat)
+            if p.requires_grad and p.is_floating_point() and local(p).numel()
+        ]
+        candidates = [c for c in candidates if c[2].device.type in ("cpu", "cuda", "mps")]
+        if len(candidates) > MOST:
+            candidates.sort(key=lambda candidate: not is_vector(candidate[2]))
+            step = len(candidates) / MOST
+            candidates = [candidates[int(k * step)] for k in range(MOST)]
+        for index, group, parameter in candidates:
+            tensor = local(parameter)
+            whole = is_vector(parameter) and tensor.numel() <= WHOLE
+            count = tensor.numel() if whole else min(SAMPLES, tensor.numel())
+            dtype = str(tensor.dtype).replace("torch.", "")
+            tracked = Tracked(index, group, dtype, count, vector=whole)
+            key = (tensor.device, tensor.dtype)
+            self.blocks.setdefault(key, Block(self.torch)).add(tracked, tensor, whole)
+
+    @property
+    def tracked(self) -> list[Tracked]:
+        """Every parameter that is compared."""
+        return [tracked for block in self.blocks.values() for tracked in block.tracked]
+
+    def classify(self, submit: Submit) -> None:
+        """Find those that start at 1.0 or 0.0."""
+        for block in self.blocks.values():
+            submit(block.starts(), block.classify)
+
+    def look(self, parameters: list[Any], submit: Submit, done: Callable[[], None]) -> None:
+        """Compare with the start, then call `done`."""
+        blocks = list(self.blocks.values())
+        for position, block in enumerate(blocks):
+            vectors, positions = block.read(parameters)
+
+            def deliver(
+                values: list[Any],
+                block: Block = block,
+                positions: list[int] = positions,
+                last: bool = position == len(blocks) - 1,
+            ) -> None:
+                block.update(values, positions)
+                if last:
+                    done()
+
+            submit(vectors, deliver)
+
+    def fit(self, parameters: list[Any]) -> bool:
+        """Whether the parameters still have the devices and shapes of the start."""
+        return all(
+            local(parameters[tracked.index]).device == saved.device
+            and (not whole or parameters[tracked.index].shape == saved.shape)
+            and local(parameters[tracked.index]).numel() >= saved.numel()
+            for block in self.blocks.values()
+            for tracked, whole, saved in zip(block.tracked, block.whole, block.saved)
+        )

@@ -1,0 +1,211 @@
+"""The rules for steps: numbers in, alarms out. No torch."""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from typing import Deque, Dict, Iterator, List, Optional
+
+from . import thresholds as limit
+from .records import FAIL, WARN, Alarm, Step
+from .spikes import Spikes
+
+LEAST_BACKWARDS = limit.BACKWARDS_WITHOUT_STEP
+
+
+class StepRules:
+    """The rules for the steps of one optimizer; `beside` are the same of the other optimizers."""
+
+    def __init__(
+        self,
+        index: int,
+        beside: Optional[Dict[int, StepRules]] = None,
+        *,
+        all_codes: bool = False,
+    ) -> None:
+        self.index = index
+        self.all_codes = all_codes
+        self.series = {"loss": Spikes(), "gradient norm": Spikes()}
+        self.beside = beside if beside is not None else {}
+        self.had_gradients = False
+        self.had_rate = False
+        self.applied = 0
+        self.streak: Dict[str, int] = {}
+        self.skips: Deque[bool] = deque(maxlen=200)
+        self.unlabelled: Deque[bool] = deque(maxlen=100)
+        self.usual_backwards = 1
+
+    def judge(self, step: Step) -> List[Alarm]:
+        """The alarms of this step."""
+        spikes = self._spikes(step) if self.all_codes else []
+        if self._healthy(step):
+            self.had_gradients = self.had_rate = True
+            self.applied += 1
+            self.streak.clear()
+            self.unlabelled.append(False)
+            return spikes
+        alarms = [
+            *spikes,
+            *self._gradients_present(step),
+            *self._non_finite(step),
+            *self._zero(step),
+            *self._rate(step),
+            *self._applied(step),
+            *self._cleared(step),
+        ]
+        self.had_gradients |= step.without < step.parameters
+        self.applied += not step.skipped
+        return alarms
+
+    @staticmethod
+    def _healthy(step: Step) -> bool:
+        """Whether no rule can say anything: most steps of most runs."""
+        rate, norm = step.rate, step.norm
+        return (
+            step.backwards > 0
+            and step.without < step.parameters
+            and norm is not None
+            and 0.0 < norm < math.inf
+            and all(map(math.isfinite, step.losses))
+            and rate is not None
+            and rate != 0.0
+            and not step.scaled
+            and not step.uncleared
+        )
+
+    def _spikes(self, step: Step) -> list[Alarm]:
+        alarms: list[Alarm] = []
+        for name, value in (
+            ("loss", step.loss),
+            ("gradient norm", None if step.apart else step.norm),
+        ):
+            median = None if value is None else self.series[name].add(value)
+            if median is not None:
+                text = (
+                    f"the {name} is {value:.4g}, and was as high in the two steps before; its "
+                    f"median over {limit.SPIKE_WINDOW} steps is {median:.4g}"
+                )
+                alarms += self._alarm("GRD014", WARN, step, text, name.split()[0])
+        return alarms
+
+    def _in_a_row(self, name: str, holds: bool) -> int:
+        """How many steps in a row it holds, with this one."""
+        self.streak[name] = self.streak.get(name, 0) + 1 if holds else 0
+        return self.streak[name]
+
+    def _alarm(
+        self, code: str, status: str, step: Step, text: str, cause: str = ""
+    ) -> Iterator[Alarm]:
+        yield Alarm(code, status, step.step, text, cause, self.index)
+
+    def _gradients_present(self, step: Step) -> Iterator[Alarm]:
+        if step.backwards == 0 or step.parameters == 0:
+            return
+        count = self._in_a_row("none", step.without == step.parameters)
+        others = any(rules.had_gradients for rules in self.beside.values() if rules is not self)
+        never = not self.had_gradients and not others
+        text = (
+            f"none of the {step.parameters} parameters of the optimizer has a gradient, "
+            f"{count} steps in a row"
+        )
+        if never and count == limit.WITHOUT_GRADIENTS:
+            yield from self._alarm("GRD003", FAIL, step, text, "other-parameters")
+        elif not never and count == limit.WITHOUT_GRADIENTS_BESIDE:
+            yield from self._alarm("GRD003", WARN, step, text, "lost")
+
+    def _non_finite(self, step: Step) -> Iterator[Alarm]:
+        bad = [loss for loss in step.losses if not math.isfinite(loss)]
+        finite_gradients = step.norm is not None and math.isfinite(step.norm)
+        unlabelled = bool(bad) and math.isnan(bad[0]) and step.norm == 0.0
+        self.unlabelled.append(unlabelled)
+        if unlabelled:
+            yield from self._labels(step)
+        elif bad and step.scaled:
+            if self._in_a_row("scaled", step.skipped) >= limit.NON_FINITE_SCALED:
+                text = f"the loss is {bad[0]} in {limit.NON_FINITE_SCALED} steps in a row"
+                yield from self._alarm("GRD001", FAIL, step, text, "scaled")
+        elif bad:
+            yield from self._loss(step, bad[0], finite_gradients)
+        if not bad:
+            self._in_a_row("scaled", False)
+        if not unlabelled:
+            self._in_a_row("labels", False)
+        if step.norm is not None and not finite_gradients and not step.skipped:
+            text = f"the step was applied with gradients whose norm is {step.norm}"
+            yield from self._alarm("GRD002", FAIL, step, text)
+
+    def _loss(self, step: Step, value: float, finite_gradients: bool) -> Iterator[Alarm]:
+        text = f"the loss is {value}, as backward() received it"
+        if finite_gradients and step.norm:
+            text += f"; the gradients are finite (norm {step.norm:.3g})"
+            yield from self._alarm("GRD001", WARN, step, text, "masked")
+        else:
+            yield from self._alarm("GRD001", FAIL, step, text)
+
+    def _labels(self, step: Step) -> Iterator[Alarm]:
+        row = self._in_a_row("labels", True)
+        share = sum(self.unlabelled) / 100
+        often = row >= limit.NO_LABELS_FAILS or share > limit.NO_LABELS_SHARE
+        text = "the loss is nan and all gradients are 0: the batch has no label to learn from"
+        yield from self._alarm("GRD009", FAIL if often else WARN, step, text)
+
+    def _zero(self, step: Step) -> Iterator[Alarm]:
+        undecided = step.norm == 0.0 and not step.whole
+        if step.norm is None or step.without == step.parameters or step.skipped or undecided:
+            return
+        count = self._in_a_row("zero", step.norm == 0.0 and not self.unlabelled[-1])
+        if count in (limit.ZERO_WARNS, limit.ZERO_FAILS):
+            status = FAIL if count == limit.ZERO_FAILS else WARN
+            text = f"all gradients are exactly 0, {count} steps in a row"
+            yield from self._alarm("GRD004", status, step, text)
+
+    def _rate(self, step: Step) -> Iterator[Alarm]:
+        if step.rate is None:
+            return
+        count = self._in_a_row("rate", step.rate == 0.0)
+        if count == limit.RATE_ZERO:
+            when = "after it was not" if self.had_rate else "from the start"
+            text = f"the learning rate of every group is 0, {count} steps in a row, {when}"
+            yield from self._alarm(
+                "GRD006", FAIL, step, text, "ended" if self.had_rate else "start"
+            )
+        self.had_rate |= step.rate != 0.0
+
+    def _applied(self, step: Step) -> Iterator[Alarm]:
+        if not step.scaled:
+            return
+        if self.applied:
+            self.skips.append(step.skipped)
+        count = self._in_a_row("skipped", step.skipped)
+        allowed = limit.SKIPPED_LATER if self.applied else limit.SKIPPED_AT_START
+        if count == allowed:
+            text = f"the loss scaler skipped {count} steps in a row"
+            yield from self._alarm("GRD011", FAIL, step, text, "skipped")
+        share = sum(self.skips) / max(1, len(self.skips))
+        if len(self.skips) >= 100 and share > limit.SKIPPED_SHARE:
+            if self._in_a_row("share", True) == 1:
+                text = f"the loss scaler skipped {share:.0%} of the last {len(self.skips)} steps"
+                yield from self._alarm("GRD011", WARN, step, text, "skipped")
+        else:
+            self._in_a_row("share", False)
+
+    def _cleared(self, step: Step) -> Iterator[Alarm]:
+        if step.backwards and self._in_a_row("uncleared", step.uncleared) == limit.UNCLEARED:
+            text = (
+                f"the gradients of {limit.UNCLEARED} steps in a row were added to those of the "
+                "step before"
+            )
+            yield from self._alarm("GRD012", WARN, step, text)
+
+    @property
+    def most_backwards(self) -> int:
+        """Backward passes that may come without a step."""
+        return max(limit.BACKWARDS_WITHOUT_STEP, 20 * self.usual_backwards)
+
+
+def scale_alarm(scale: float, initial: float, step: int) -> List[Alarm]:
+    """The alarm where a GradScaler's scale fell below 1."""
+    if scale >= limit.SMALLEST_SCALE or initial < limit.SMALLEST_SCALE:
+        return []
+    text = f"the loss scale fell from {initial:g} to {scale:g}"
+    return [Alarm("GRD010", FAIL, step, text)]

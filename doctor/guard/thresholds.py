@@ -1,0 +1,62 @@
+"""Every threshold of the guard, with its origin."""
+
+from __future__ import annotations
+
+LOOKS = frozenset((*range(1, 11), 20, 50, 100, 200, 500))
+"""Effective steps after which parameters are compared with their start; then every 1,000."""
+LOOK_EVERY = 1000
+
+HALF_STEP = {"bfloat16": 2.0**-9, "float16": 2.0**-12, "float32": 2.0**-25, "float64": 2.0**-54}
+"""The largest decrease at 1.0 that rounds back to it (the same as for CKP004)."""
+
+SETTLED = 3
+"""Effective steps after which an adaptive optimizer has changed every weight that has a gradient:
+measured, fp32 weights at 1.0 leave it at step 1 from a learning rate of 1e-6."""
+SETTLED_OTHER = 100
+"""The same for optimizers whose step is proportional to the gradient, like SGD."""
+SETTLED_ZEROS_OTHER = 20
+"""At 0.0 no update is lost to rounding, however small the gradient."""
+VECTORS = 20
+"""Effective steps for 1-D parameters of other values. Our own number."""
+SOME_VECTORS = 100
+"""Effective steps where only some of them are unchanged. Our own number."""
+SMALLEST_RATE = 1e-7
+"""Learning rate from which an adaptive optimizer changes fp32 weights. Our own number."""
+ENOUGH_ELEMENTS = 16
+"""Sampled elements required to say that no weight changes. Our own number."""
+
+WITHOUT_GRADIENTS = 3
+"""Steps in a row in which no parameter has a gradient."""
+WITHOUT_GRADIENTS_BESIDE = 50
+"""The same where another optimizer has gradients, as in the warm-up of a GAN. Our own number."""
+ZERO_WARNS, ZERO_FAILS = 3, 20
+"""Steps in a row whose gradients are exactly 0: equal rewards do this for some (trl-3857)."""
+NO_LABELS_FAILS = 3
+NO_LABELS_SHARE = 0.1
+"""Of the last 100 steps. Our own number."""
+RATE_ZERO = 10
+"""Steps in a row with learning rate 0; one is the first of a warm-up or the last of a schedule."""
+SMALLEST_SCALE = 1.0
+"""torch.amp.GradScaler: "If the scale falls below 1 ... something is likely wrong"."""
+SKIPPED_AT_START = 30
+"""65536 halves to 1 in 16 steps; calibration needs no more. Our own number."""
+SKIPPED_LATER = 10
+"""Skipped steps in a row after the first one that was applied. Our own number."""
+SKIPPED_SHARE = 0.05
+"""Of the last 200, after 100. GradScaler's own growth skips 1 of 2,000."""
+NON_FINITE_SCALED = 10
+"""Steps in a row with a non-finite loss before a loss scaler's own skips are no explanation."""
+UNCLEARED = 5
+"""Steps in a row whose gradients were added to those of the step before. Our own number."""
+NEVER_REACHED = 100
+"""Effective steps in which a parameter never had a gradient."""
+BACKWARDS_WITHOUT_STEP = 200
+"""Backward passes without a step, and 20 times as many as usual. Our own number."""
+
+SPIKE_WINDOW = 100
+SPIKE_DEVIATIONS = 8.0
+SPIKE_SHARE = 0.3
+SPIKE_STEPS = 3
+"""No false alarm in 100,000 steps of healthy series: median + 8 x 1.4826 MAD, and 30 %, 3 times."""
+LOST_SHARE = 0.5
+"""Share of sampled 16-bit weights with a gradient that a step leaves unchanged."""

@@ -1,0 +1,35 @@
+"""The guard as a callback of transformers' Trainer."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from transformers import TrainerCallback
+
+from . import Guard
+
+
+class GuardCallback(TrainerCallback):  # type: ignore[misc,unused-ignore]
+    """Trainer(..., callbacks=[GuardCallback()]); the arguments are those of `doctor.guard.watch`.
+
+    With stop=True the Trainer ends after the step, and saves as its arguments say.
+    """
+
+    def __init__(self, **settings: Any) -> None:
+        self._guard = Guard(**settings)
+        self._guard.stop_by_trainer()
+
+    @property
+    def alarms(self) -> tuple[str, ...]:
+        """The codes of the alarms so far."""
+        return self._guard.alarms
+
+    def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> Any:
+        """Stop where an alarm asks for it."""
+        if self._guard.stop_wanted:
+            control.should_training_stop = True
+        return control
+
+    def on_train_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        """Write the counts; the hooks stay for another train()."""
+        self._guard.write()

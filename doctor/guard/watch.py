@@ -1,0 +1,400 @@
+"""The watch: what the hooks report comes in, alarms and records go out."""
+
+from __future__ import annotations
+
+import math
+import os
+import time
+import weakref
+from collections import deque
+from fnmatch import fnmatchcase
+from typing import Any, Callable
+
+from . import rules
+from .batches import Batches
+from .diagnosis import Diagnosis
+from .optimizer_watch import OptimizerWatch
+from .parameters import local
+from .records import FAIL, WARN, Alarm, Step
+from .settings import Settings
+from .values import Values
+from .writer import STOP, Writer, say
+
+MOST_OPTIMIZERS = 64
+"""Optimizers that are watched; with one per parameter there can be hundreds."""
+OPEN_RECORDS = 4
+"""Optimizers whose steps are written."""
+HISTORY = 200
+"""Steps that are kept in memory for the first alarm."""
+STATE_SECONDS = 10.0
+MANY = 200
+"""Parameter names that an alarm lists."""
+
+
+class Watch:
+    """Everything that is known about the training in this process."""
+
+    def __init__(self, torch: Any, settings: Settings) -> None:
+        self.torch = torch
+        self.settings = settings
+        self.values = Values(torch)
+        self.writer = Writer(settings.out)
+        self.batches = Batches(torch)
+        self.diagnosis = Diagnosis(self)
+        self.rules: dict[int, rules.StepRules] = {}
+        self.alarms: dict[tuple[str, str], int] = {}
+        self.failed = False
+        self.stop_wanted = False
+        self.trainer_stops = False
+        self.started = False
+        self.rank, self.world = 0, 1
+        self.backwards = self.steps = self.losses = self.norms = self.looks = 0
+        self.bad_losses = self.skipped = self.backwards_at_step = 0
+        self.scaling = False
+        self.scale: float | None = None
+        self.rates_seen = 0
+        self.history: deque[Step] = deque(maxlen=HISTORY)
+        self._watches: dict[int, OptimizerWatch] = {}
+        self._losses: list[float] = []
+        self._last_losses: list[float] = []
+        self._unscaled: tuple[Any, Any] | None = None
+        self._norm: tuple[int, Any] | None = None
+        self.end_if_wanted: Callable[[], None] = lambda: None
+        self._began = self._state_at = time.monotonic()
+
+    # What the hooks report
+
+    def backward_begins(self, root: Any) -> None:
+        """An outermost backward() from `root`."""
+        self._start()
+        self.backwards += 1
+        for watch in self._watches.values():
+            watch.clearing.before_backward()
+        if self.backwards - self.backwards_at_step >= rules.LEAST_BACKWARDS:
+            self._without_step()
+        loss = self._loss_of(root)
+        if loss is not None:
+            self.values.submit([loss], self._take_loss)
+
+    def backward_ends(self) -> None:
+        """The outermost backward() returned."""
+        for watch in self._watches.values():
+            watch.clearing.note()
+
+    def step_begins(self, optimizer: Any, closure: bool) -> None:
+        """The outermost step() of an optimizer; with a closure its gradients do not exist yet."""
+        self._start()
+        watch = self._watch_of(optimizer)
+        if watch is not None and not closure:
+            watch.measure(optimizer)
+        if self.settings.protect:
+            self._protect(optimizer)
+
+    def step_ends(self, optimizer: Any, closure: bool) -> None:
+        """The step was applied, unless a fused kernel left it out."""
+        watch = self._known(optimizer)
+        if watch is not None:
+            if closure:
+                watch.measure(optimizer)
+            watch.applied(optimizer)
+            watch.clearing.step_ended()
+        self.backwards_at_step = self.backwards
+        now = time.monotonic()
+        if now - self._state_at > STATE_SECONDS:
+            self._state_at = now
+            self.write_state()
+
+    def scaler_steps(self, optimizer: Any) -> None:
+        """GradScaler.step() begins."""
+        self._start()
+        self.scaling = True
+        watch = self._watch_of(optimizer)
+        if watch is not None:
+            watch.stepped = False
+
+    def scaler_stepped(self, optimizer: Any) -> None:
+        """GradScaler.step() returned: without a call of step() it was skipped."""
+        watch = self._known(optimizer)
+        if watch is not None and not watch.stepped:
+            watch.skip()
+
+    def scaler_updated(self, scale: Any, initial: float) -> None:
+        """GradScaler.update() returned."""
+
+        def deliver(values: list[Any]) -> None:
+            if values[0] is not None:
+                self.scale = values[0]
+                for alarm in rules.scale_alarm(values[0], initial, self.steps):
+                    self.raise_alarm(alarm, None)
+
+        self.values.submit([local(scale)], deliver)
+
+    def loss_scaled(self, loss: Any, scaled: Any) -> None:
+        """GradScaler.scale(loss) returned `scaled`."""
+        self._unscaled = (weakref.ref(scaled), loss.detach())
+
+    def norm_computed(self, count: int, norm: Any) -> None:
+        """The loop took the norm of that many gradients, to clip them."""
+        self._norm = (count, norm)
+
+    def step_reported(self, loss: Any, rate: float | None) -> None:
+        """A step of a loop without an optimizer of torch.optim."""
+        self._start()
+        reported = self.rules.setdefault(-1, rules.StepRules(-1, self.rules))
+        step = Step(-1, reported.applied + 1, rates=[] if rate is None else [float(rate)])
+        tensor = isinstance(loss, self.torch.Tensor)
+
+        def deliver(values: list[Any]) -> None:
+            step.losses = [float(value) for value in values if value is not None]
+            self.losses += len(step.losses)
+            self.bad_losses += sum(not math.isfinite(loss) for loss in step.losses)
+            self._judge_step(reported, step)
+
+        if tensor:
+            self.values.submit([local(loss).reshape(())], deliver)
+        else:
+            deliver([loss])
+
+    # What the optimizers' watches ask
+
+    def take_losses(self) -> list[float]:
+        """The losses since the last step; a second optimizer gets the same again."""
+        if self._losses:
+            self._last_losses, self._losses = self._losses, []
+        return self._last_losses
+
+    def take_norm(self, count: int) -> Any:
+        """The norm that the loop took, where it is that of this many gradients."""
+        norm, self._norm = self._norm, None
+        return norm[1] if norm is not None and norm[0] == count else None
+
+    def judge_step(self, watch: OptimizerWatch, step: Step) -> None:
+        """The values of a step have arrived."""
+        self._judge_step(watch.rules, step, watch)
+
+    def _judge_step(
+        self, step_rules: rules.StepRules, step: Step, watch: OptimizerWatch | None = None
+    ) -> None:
+        self.steps += 1
+        self.skipped += step.skipped
+        self.norms += step.norm is not None
+        self.rates_seen += step.rate is not None
+        self.history.append(step)
+        if step.optimizer < OPEN_RECORDS:
+            self.writer.step(step, self.scale, time.monotonic() - self._began)
+        for alarm in step_rules.judge(step):
+            self.raise_alarm(alarm, watch)
+
+    def judge_look(self, watch: OptimizerWatch, alarms: list[Alarm]) -> None:
+        """The values of a look have arrived."""
+        self.looks += 1
+        for alarm in alarms:
+            self.raise_alarm(alarm, watch)
+
+    def never_reached(self, watch: OptimizerWatch, indices: list[int]) -> None:
+        """Parameters that never had a gradient; an expert that no token chose is no reason."""
+        names = watch.names
+        indices = [i for i in indices if "experts." not in names.get(i, "")]
+        if indices and len(indices) < len(watch.flat):
+            text = (
+                f"{len(indices)} of {len(watch.flat)} trainable parameters had no gradient in "
+                f"{watch.effective} steps"
+            )
+            alarm = Alarm("GRD016", WARN, watch.steps, text, "", watch.index, indices)
+            self.raise_alarm(alarm, watch)
+
+    def raise_alarm(self, alarm: Alarm, watch: OptimizerWatch | None) -> None:
+        """Record an alarm; print the first of its kind."""
+        if alarm.code in self.settings.ignore:
+            return
+        names = self._names(alarm, watch)
+        if names is None:
+            return
+        key = alarm.code, alarm.status + alarm.cause
+        self.alarms[key] = count = self.alarms.get(key, 0) + 1
+        if count & (count - 1) == 0:
+            text = alarm.text + _named(names)
+            self.writer.write(
+                "alarm",
+                code=alarm.code,
+                status=alarm.status,
+                cause=alarm.cause,
+                step=alarm.step,
+                count=count,
+                text=text,
+                names=names[:MANY],
+                optimizer=alarm.optimizer,
+            )
+        if count == 1:
+            self._first(alarm, names, watch)
+        if alarm.status == FAIL and self.settings.stop:
+            self._stop(alarm)
+
+    def _first(self, alarm: Alarm, names: list[str], watch: OptimizerWatch | None) -> None:
+        where = self.diagnosis.write(alarm, watch)
+        if self.writer.first(f"alarm-{alarm.code}-{alarm.status}"):
+            rank = f" on rank {self.rank}" if self.world > 1 else ""
+            say(
+                f"{alarm.code} {alarm.status} at step {alarm.step}{rank}: {alarm.text}"
+                f"{_named(names)}{where}; see: doctor explain {alarm.code}"
+            )
+
+    def _names(self, alarm: Alarm, watch: OptimizerWatch | None) -> list[str] | None:
+        """Names of the parameters; None where none is left that needs a gradient."""
+        if not alarm.indices or watch is None:
+            return []
+        known = watch.names
+        names = [known.get(index, f"parameter {index}") for index in alarm.indices]
+        patterns = self.settings.expect_no_grad
+        left = [n for n in names if not any(fnmatchcase(n, pattern) for pattern in patterns)]
+        return left or None
+
+    def _stop(self, alarm: Alarm) -> None:
+        if self.stop_wanted:
+            return
+        self.stop_wanted = True
+        if self.writer.first(STOP):
+            say(f"{alarm.code}: asking the job to stop (--stop)")
+
+    # Beginning and end
+
+    def _start(self) -> None:
+        """At the first backward or step: processes that never train write nothing."""
+        if self.started:
+            return
+        self.started = True
+        self.rank, self.world = _rank(self.torch)
+        self.writer.open(self.rank)
+        self.writer.write(
+            "meta",
+            rank=self.rank,
+            world=self.world,
+            pid=os.getpid(),
+            started=int(time.time()),
+            torch=str(self.torch.__version__),
+            all=self.settings.all,
+        )
+
+    def write_state(self) -> None:
+        """The counts so far."""
+        tracked = [t for w in self._watches.values() for t in w.parameters.tracked]
+        zeros = [t for t in tracked if t.start == "zeros"]
+        vectors = [t for t in tracked if t.vector]
+        self.writer.write(
+            "state",
+            steps=self.steps,
+            backwards=self.backwards,
+            losses=self.losses,
+            bad_losses=self.bad_losses,
+            norms=self.norms,
+            rates=self.rates_seen,
+            looks=self.looks,
+            effective=max((w.effective for w in self._watches.values()), default=0),
+            skipped=self.skipped,
+            scaled=self.scaling,
+            tracked=len(tracked),
+            gradients=sum(t.gradient for t in tracked),
+            moved=sum(t.moved for t in tracked),
+            ones=sum(t.start == "ones" for t in tracked),
+            zeros=len(zeros),
+            zeros_moved=sum(t.moved for t in zeros),
+            vectors=len(vectors),
+            vectors_moved=sum(t.moved for t in vectors),
+            half=sum(t.half for t in tracked),
+            dropped=self.values.dropped,
+            optimizers=[w.name for w in self._watches.values()][:OPEN_RECORDS],
+            seconds=time.monotonic() - self._began,
+        )
+
+    def close(self, how: str) -> None:
+        """Write the last counts; `how` is "exit" or why the guard was switched off."""
+        if not self.started:
+            return
+        self.values.finish()
+        self._pending_losses()
+        self.write_state()
+        self.writer.write("end", how=how)
+        self.writer.close()
+
+    def _pending_losses(self) -> None:
+        """The losses after the last step: the program may have ended because of them."""
+        step = Step(0, self.steps + 1, losses=self._losses, skipped=True, scaled=self.scaling)
+        if self._losses and not self.scaling:
+            for alarm in rules.StepRules(0)._non_finite(step):
+                self.raise_alarm(alarm, None)
+
+    # Inside
+
+    def _known(self, optimizer: Any) -> OptimizerWatch | None:
+        watch = self._watches.get(id(optimizer))
+        return watch if watch is not None and watch.optimizer() is optimizer else None
+
+    def _watch_of(self, optimizer: Any) -> OptimizerWatch | None:
+        """The watch of an optimizer, a new one for a new optimizer; None for one too many."""
+        watch = self._known(optimizer)
+        if watch is None:
+            for key in [k for k, w in self._watches.items() if w.optimizer() is None]:
+                del self._watches[key]
+            if len(self._watches) < MOST_OPTIMIZERS:
+                watch = OptimizerWatch(self, optimizer, len(self.rules))
+                self._watches[id(optimizer)] = watch
+                self.rules[watch.index] = watch.rules
+        return watch
+
+    def _loss_of(self, root: Any) -> Any:
+        """The scalar that backward() starts from, without the loss scale; None if it is no such."""
+        if isinstance(root, (list, tuple)) and len(root) == 1:
+            root = root[0]
+        if not isinstance(root, self.torch.Tensor) or root.numel() != 1 or not root.requires_grad:
+            return None
+        scaled, self._unscaled = self._unscaled, None
+        if scaled is not None and scaled[0]() is root:
+            return local(scaled[1]).reshape(())
+        return local(root).reshape(())
+
+    def _take_loss(self, values: list[Any]) -> None:
+        if values[0] is not None:
+            self.losses += 1
+            self.bad_losses += not math.isfinite(values[0])
+            self._losses.append(values[0])
+
+    def _without_step(self) -> None:
+        """Far more backward passes than usual since any optimizer stepped."""
+        count = self.backwards - self.backwards_at_step
+        most = max((w.rules.most_backwards for w in self._watches.values()), default=0)
+        if self.steps and count == most:
+            text = f"{count} backward passes since the last step of an optimizer"
+            self.raise_alarm(Alarm("GRD011", WARN, self.steps, text, "no-step"), None)
+
+    def _protect(self, optimizer: Any) -> None:
+        """Let a fused kernel leave out a step whose gradients are not finite."""
+        fused = any(group.get("fused") for group in optimizer.param_groups)
+        if fused and getattr(optimizer, "found_inf", None) is None:
+            gradients = [
+                local(p.grad)
+                for g in optimizer.param_groups
+                for p in g["params"]
+                if p.grad is not None
+            ]
+            norms = self.torch.stack(self.torch._foreach_norm(gradients, 2.0))
+            optimizer.found_inf = (~self.torch.isfinite(norms)).any().float()
+            optimizer.grad_scale = None
+            optimizer._doctor_guard_protects = True
+
+
+def _named(names: list[str]) -> str:
+    if not names:
+        return ""
+    more = f" and {len(names) - 2} more" if len(names) > 2 else ""
+    return f" ({', '.join(names[:2])}{more})"
+
+
+def _rank(torch: Any) -> tuple[int, int]:
+    """Rank and world size, from torch.distributed or the launcher's variables."""
+    distributed = getattr(torch, "distributed", None)
+    if distributed is not None and distributed.is_available() and distributed.is_initialized():
+        return distributed.get_rank(), distributed.get_world_size()
+    try:
+        return int(os.environ.get("RANK", 0)), int(os.environ.get("WORLD_SIZE", 1))
+    except ValueError:
+        return 0, 1

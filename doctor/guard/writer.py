@@ -1,0 +1,135 @@
+"""The records of one process: JSON lines in a file of bounded size."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import math
+import os
+import sys
+import time
+from typing import Any, TextIO
+
+from .records import Step
+
+MOST_BYTES = 16 * 2**20
+"""Of one file; steps beyond it are not written, alarms are."""
+FLUSH_SECONDS = 1.0
+FULL_UNTIL = 1000
+"""Steps that are all written; then one in 10 until ten times as many, one in 100, and so on."""
+STOP = "stop"
+"""The file that asks `doctor guard` to end the job."""
+
+
+def plain(value: Any) -> Any:
+    """The value for JSON: non-finite floats as strings, others with six digits."""
+    if isinstance(value, float):
+        return float(f"{value:.6g}") if math.isfinite(value) else str(value)
+    if isinstance(value, (list, tuple)):
+        return [plain(item) for item in value]
+    return value
+
+
+class Writer:
+    """Writes DIRECTORY/rank<R>-<pid>.jsonl; the first error ends the writing, not the training."""
+
+    def __init__(self, directory: str) -> None:
+        self.directory = directory
+        self._file: TextIO | None = None
+        self._bytes = 0
+        self._flushed = 0.0
+        self._failed = False
+
+    def open(self, rank: int) -> None:
+        """Create the directory and the file."""
+        path = os.path.join(self.directory, f"rank{rank}-{os.getpid()}.jsonl")
+        try:
+            os.makedirs(self.directory, exist_ok=True)
+            self._file = open(path, "w", encoding="utf-8")  # noqa: SIM115 - closed by close
+        except OSError as error:
+            self._fail(error)
+
+    def write(self, kind: str, flush: bool = True, **fields: Any) -> None:
+        """One line."""
+        if self._file is None:
+            return
+        values = {name: plain(value) for name, value in fields.items()}
+        self._line(json.dumps({"kind": kind, **values}), flush)
+
+    def step(self, step: Step, scale: float | None, seconds: float) -> None:
+        """One line for a step, if it is among those that are written."""
+        if self._file is None or self._bytes > MOST_BYTES or step.step % _every(step.step):
+            return
+        parts = [f'{{"kind":"step","o":{step.optimizer},"s":{step.step},"t":{seconds:.3f}']
+        values = (
+            ("loss", step.loss),
+            ("norm", None if step.apart else step.norm),
+            ("rate", step.rate),
+            ("scale", scale),
+        )
+        for name, value in values:
+            if value is not None:
+                finite = math.isfinite(value)
+                parts.append(f'"{name}":{value:.6g}' if finite else f'"{name}":"{value}"')
+        if step.skipped:
+            parts.append('"skipped":1')
+        self._line(",".join(parts) + "}", flush=False)
+
+    def _line(self, text: str, flush: bool) -> None:
+        assert self._file is not None
+        try:
+            self._bytes += self._file.write(text + "\n")
+            now = time.monotonic()
+            if flush or now - self._flushed > FLUSH_SECONDS:
+                self._file.flush()
+                self._flushed = now
+        except (OSError, ValueError) as error:
+            self._fail(error)
+
+    def _fail(self, error: Exception) -> None:
+        self._discard()
+        if not self._failed:
+            self._failed = True
+            reason = getattr(error, "strerror", None) or error
+            say(
+                f"records cannot be written to {self.directory}: {reason}; alarms still appear here"
+            )
+
+    def _discard(self) -> None:
+        """Close the file without its buffer, which a full disk would not take."""
+        file, self._file = self._file, None
+        if file is not None:
+            with contextlib.suppress(Exception):
+                file.close()
+
+    def first(self, name: str) -> bool:
+        """Whether this is the first process of the run with this name: one line per alarm."""
+        try:
+            os.close(os.open(os.path.join(self.directory, name), os.O_CREAT | os.O_EXCL))
+        except FileExistsError:
+            return False
+        except OSError:
+            return True
+        return True
+
+    def close(self) -> None:
+        """Flush and close."""
+        if self._file is not None:
+            with contextlib.suppress(Exception):
+                self._file.close()
+            self._file = None
+
+
+def _every(step: int) -> int:
+    """Which steps are written: all of 1,000, then one in 10 of 10,000, and so on."""
+    every = 1
+    while step >= FULL_UNTIL * every:
+        every *= 10
+    return every
+
+
+def say(text: str) -> None:
+    """One line on stderr, whatever state stderr is in."""
+    with contextlib.suppress(Exception):
+        sys.stderr.write(f"doctor guard: {text}\n")
+        sys.stderr.flush()

@@ -1,0 +1,1 @@
+"""Curves of metrics: from text, from JSON, CSV and TensorBoard files."""

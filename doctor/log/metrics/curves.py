@@ -1,0 +1,137 @@
+"""The curves of one source, thinned while they grow."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+
+from doctor._util.records import Number
+from doctor.facts.log import Curve
+
+MOST = 4096
+"""Values of a curve that are held; beyond that every second one is dropped."""
+
+ALIASES = {
+    "loss": "loss",
+    "train_loss": "loss",
+    "train/loss": "loss",
+    "train-loss": "loss",
+    "training_loss": "loss",
+    "training loss": "loss",
+    "train loss": "loss",
+    "lm loss": "loss",
+    "lm_loss": "loss",
+    "lm-loss": "loss",
+    "loss/train": "loss",
+    "train/lm_loss": "loss",
+    "grad_norm": "grad_norm",
+    "train/grad_norm": "grad_norm",
+    "grad norm": "grad_norm",
+    "gradient_norm": "grad_norm",
+    "gradient norm": "grad_norm",
+    "gnorm": "grad_norm",
+    "grad-norm": "grad_norm",
+    "total_norm": "grad_norm",
+    "learning_rate": "learning_rate",
+    "train/learning_rate": "learning_rate",
+    "learning rate": "learning_rate",
+    "learning-rate": "learning_rate",
+    "lr": "learning_rate",
+    "train/lr": "learning_rate",
+    "loss_scale": "loss_scale",
+    "loss scale": "loss_scale",
+    "loss-scale": "loss_scale",
+    "tokens_per_second": "throughput",
+    "tokens/s": "throughput",
+    "tokens_per_sec": "throughput",
+    "samples_per_second": "throughput",
+    "samples/s": "throughput",
+    "train/samples_per_second": "throughput",
+    "throughput": "throughput",
+    "tgs": "throughput",
+}
+"""Names of metrics in logs, in lower case -> names of curves."""
+STEPS = ("step", "global_step", "train/global_step", "iteration", "iter", "_step", "steps", "it")
+"""Names of the step in logs, in the order in which they are preferred."""
+
+
+@dataclass(slots=True)
+class _Series:
+    steps: list[int] = field(default_factory=list)
+    values: list[float] = field(default_factory=list)
+    lines: list[int] = field(default_factory=list)
+    points: int = 0
+
+    def thin(self) -> None:
+        """Drop every second finite value."""
+        kept = [
+            index
+            for index, value in enumerate(self.values)
+            if index % 2 == 0 or not math.isfinite(value)
+        ]
+        if len(kept) > MOST * 3 // 4:  # nearly all are NaN: the first ones tell enough
+            kept = kept[: MOST // 2]
+        self.steps = [self.steps[index] for index in kept]
+        self.values = [self.values[index] for index in kept]
+        self.lines = [self.lines[index] for index in kept]
+
+
+@dataclass(slots=True)
+class Curves:
+    """The curves of one file."""
+
+    path: str
+    rank: int | None = None
+    thinned: int = 1
+    """One of this many rows is kept."""
+    last_step: int | None = None
+    _rows: int = 0
+    _series: dict[str, _Series] = field(default_factory=dict)
+
+    def wants(self, nonfinite: bool) -> bool:
+        """Whether to read the next row: every one, until there are too many."""
+        self._rows += 1
+        return nonfinite or self._rows % self.thinned == 0
+
+    def add(self, step: int | None, row: dict[str, float], line: int = 0) -> None:
+        """One row of metrics by their names in the log; unknown names are passed over."""
+        if step is not None and 0 <= step < 2**53:
+            self.last_step = max(step, self.last_step or 0)
+        else:
+            step = None
+        for name, value in row.items():
+            if curve := ALIASES.get(name.lower()):
+                self._append(curve, step, value, line)
+        if any(len(series.values) >= MOST for series in self._series.values()):
+            self.thinned *= 2
+            for series in self._series.values():
+                series.thin()
+
+    def _append(self, curve: str, step: int | None, value: float, line: int) -> None:
+        series = self._series.setdefault(curve, _Series())
+        series.points += 1
+        series.steps.append(self._rows or series.points if step is None else step)
+        series.values.append(value)
+        series.lines.append(line)
+
+    def curves(self) -> tuple[Curve, ...]:
+        return tuple(
+            Curve(
+                name=name,
+                path=self.path,
+                rank=self.rank,
+                steps=tuple(series.steps),
+                values=tuple(map(_number, series.values)),
+                lines=tuple(series.lines),
+                points=series.points,
+                thinned=self.thinned,
+            )
+            for name, series in self._series.items()
+        )
+
+
+def _number(value: float) -> Number:
+    """As facts hold it: JSON has no NaN."""
+    if math.isfinite(value):
+        return value
+    return "nan" if math.isnan(value) else "inf" if value > 0 else "-inf"

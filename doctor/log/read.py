@@ -1,0 +1,170 @@
+"""Logs to facts: every file by what it is, in bounded memory."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO
+
+from doctor.facts.log import Curve, Log, LogEvent, LogFile
+from doctor.log.blocks import blocks
+from doctor.log.collector import Collector
+from doctor.log.metrics.curves import Curves
+from doctor.log.metrics.files import file_kind, read_metric_file
+from doctor.log.opening import HEAD, READ_ERRORS, is_binary, opened
+from doctor.log.patterns import Gate, LinePattern
+from doctor.log.ranks import ranks_of
+from doctor.log.text import TextReader
+
+MOST_BYTES = 1 << 40
+"""Bytes of a compressed file that are read after decompression."""
+RATIO = 2000
+"""A compressed file that grows beyond this ratio, and beyond 1 GiB, is not read on."""
+FREE = 1 << 30
+
+Progress = Callable[[str], None]
+
+
+@dataclass(slots=True)
+class FileResult:
+    """What one file contributes to the log."""
+
+    file: LogFile
+    events: tuple[LogEvent, ...] = ()
+    harmless: tuple[LogEvent, ...] = ()
+    curves: tuple[Curve, ...] = ()
+    versions: dict[str, str] | None = None
+    last_step: int | None = None
+    omitted: int = 0
+
+
+def read_logs(
+    paths: Sequence[str],
+    patterns: Sequence[LinePattern],
+    report_progress: Progress = lambda activity: None,
+) -> Log:
+    """Read every file. A file that cannot be read is in the log with its problem."""
+    gate = Gate(patterns)
+    ranks = ranks_of(paths)
+    results = []
+    for path in paths:
+        report_progress(f"reading {path}")
+        results.append(read_file(path, gate, ranks.get(path)))
+    return join(results)
+
+
+def join(results: Sequence[FileResult]) -> Log:
+    """The log of all files, in their order."""
+    versions: dict[str, str] = {}
+    for result in results:
+        for package, version in (result.versions or {}).items():
+            versions.setdefault(package, version)
+    steps = [result.last_step for result in results if result.last_step is not None]
+    return Log(
+        files=tuple(result.file for result in results),
+        events=tuple(event for result in results for event in result.events),
+        harmless=tuple(event for result in results for event in result.harmless),
+        curves=tuple(curve for result in results for curve in result.curves),
+        versions=versions,
+        last_step=max(steps, default=None),
+        omitted=sum(result.omitted for result in results),
+    )
+
+
+def read_stream(name: str, source: BinaryIO, gate: Gate) -> Log:
+    """A text that is no file."""
+    return join([_read_source(name, contextlib.nullcontext(source), gate, None)])
+
+
+def read_file(path: str, gate: Gate, rank: int | None) -> FileResult:
+    """One file, as far as it can be read."""
+    return _read_source(path, opened(path), gate, rank)
+
+
+def _read_source(
+    path: str, opening: AbstractContextManager[BinaryIO], gate: Gate, rank: int | None
+) -> FileResult:
+    curves = Curves(path, rank)
+    collector = Collector(path, gate, rank)
+    text = TextReader(collector, curves)
+    stream = _Counted()
+    kind, problem = "text", ""
+    try:
+        with opening as source:
+            stream.source = source
+            stream.limit = _limit(path, source)
+            kind = _read(path, stream, text, curves)
+    except READ_ERRORS as error:
+        problem = getattr(error, "strerror", None) or str(error) or type(error).__name__
+    events, harmless = collector.events()
+    return FileResult(
+        file=LogFile(
+            path=path, kind=kind, bytes=stream.bytes, lines=text.lines, rank=rank, problem=problem
+        ),
+        events=events,
+        harmless=harmless,
+        curves=curves.curves(),
+        versions=text.versions,
+        last_step=curves.last_step,
+        omitted=collector.omitted,
+    )
+
+
+def _read(path: str, stream: _Counted, text: TextReader, curves: Curves) -> str:
+    """Read by the kind of the file, which is returned. Raises what reading raises."""
+    head = stream.peek(HEAD)
+    kind = file_kind(path, head)
+    if kind != "text":
+        read_metric_file(kind, stream, curves)
+        return kind
+    if is_binary(head):
+        raise OSError("is not a text file")
+    for block in blocks(stream):  # type: ignore[arg-type]
+        text.read(block)
+    text.end()
+    return kind
+
+
+def _limit(path: str, source: BinaryIO) -> int:
+    """Bytes that a compressed file may grow to."""
+    try:
+        size = Path(path).stat().st_size
+    except (OSError, ValueError):
+        return MOST_BYTES
+    return MOST_BYTES if hasattr(source, "fileno") and _is_plain(source) else FREE + RATIO * size
+
+
+def _is_plain(source: BinaryIO) -> bool:
+    return type(source).__name__ in ("BufferedReader", "FileIO")
+
+
+class _Counted:
+    """A stream that counts its bytes, stops at a limit, and shows its head before it is read."""
+
+    def __init__(self) -> None:
+        self.source: BinaryIO | None = None
+        self.bytes = 0
+        self.limit = MOST_BYTES
+        self._head = b""
+
+    def peek(self, size: int) -> bytes:
+        while len(self._head) < size and (data := self._take(size - len(self._head))):
+            self._head += data
+        return self._head
+
+    def read(self, size: int = -1) -> bytes:
+        if self._head:
+            head, self._head = self._head, b""
+            return head
+        return self._take(size)
+
+    def _take(self, size: int) -> bytes:
+        assert self.source is not None
+        data = self.source.read(size)
+        self.bytes += len(data)
+        if self.bytes > self.limit:
+            raise OSError(f"grows beyond {self.limit:,} bytes; the rest was not read")
+        return data

@@ -1,0 +1,93 @@
+"""Python tracebacks in a log, each joined from the lines of one process."""
+
+from __future__ import annotations
+
+import re
+from collections import deque
+from dataclasses import dataclass, field
+
+HEADER = "Traceback (most recent call last)"
+CUES = (b"tracbackmostrcntcalllast", b"xcptionignordin")
+"""Letters of the lines that begin a traceback, or announce one that Python ignores."""
+PREFIX = re.compile(
+    r"^(?:\[[\w-]{1,40}\]:? ?|\d{1,6}: |\[\d+,\d+\]<std(?:err|out)>: ?"
+    r"|\([\w .-]{1,60}pid=\d+[^)]{0,60}\) ?|\[\d+\] )"
+)
+"""What a launcher writes before each line of a process."""
+FRAME = re.compile(r'File "([^"]{1,500})", line (\d{1,8})(?:, in (\S{1,200}))?')
+RICH_FRAME = re.compile(r"(?:[│|] )(/?[\w./~-]{1,300}\.py):(\d{1,8}) in (\S{1,100})")
+EXCEPTION = re.compile(
+    r"^(?P<exception>(?:[A-Za-z_]\w{0,100}\.){0,10}[A-Za-z_]\w{0,140})(?:: ?(?P<message>.*))?$"
+)
+"""The line that ends a traceback."""
+LONGEST = 4000
+"""Lines of a traceback that are waited for."""
+CHAINED = ("During handling of the above", "The above exception was")
+CODE = ("    ", "│", "|")
+INSIDE = (" ", "\t", "│", "╭", "╰", "|", "❱", "+", "^", "~")
+
+
+@dataclass(slots=True)
+class Traceback:
+    """An open traceback: its header, and the last lines so far."""
+
+    line: int
+    ignored: bool = False
+    """Python says that it ignores the exception: one in a destructor."""
+    lines: int = 0
+    frames: deque[str] = field(default_factory=lambda: deque(maxlen=2))
+    code: str = ""
+    """The last frame that is not in an installed package: "train.py:12 in main"."""
+
+    def add(self, body: str) -> None:
+        """Add one line below the header."""
+        self.lines += 1
+        match = FRAME.search(body) or RICH_FRAME.search(body)
+        if match:
+            self.frames.clear()
+            if "site-packages" not in match[1] and not match[1].startswith("<frozen"):
+                self.code = f"{match[1]}:{match[2]}" + (f" in {match[3]}" if match[3] else "")
+        self.frames.append(body)
+
+
+class Tracebacks:
+    """The open traceback of each process whose lines have a prefix of their own."""
+
+    MOST = 1024
+
+    def __init__(self) -> None:
+        self.open: dict[str, Traceback] = {}
+        self._ignored: set[str] = set()
+
+    def is_code(self, text: str) -> bool:
+        """Whether the line is source code in a traceback: `    raise ValueError("...")`."""
+        prefix, body = split_prefix(text)
+        return body.startswith(CODE) and (prefix in self.open or body.lstrip().startswith("raise "))
+
+    def take(self, number: int, text: str) -> tuple[Traceback, str] | None:
+        """The traceback that this line ends, and the line without its prefix; else None."""
+        prefix, body = split_prefix(text)
+        if HEADER in body:
+            if len(self.open) < self.MOST:
+                self.open[prefix] = Traceback(number, prefix in self._ignored)
+            self._ignored.discard(prefix)
+            return None
+        if body.startswith("Exception ignored in"):
+            self._ignored.add(prefix)
+        traceback = self.open.get(prefix)
+        if traceback is None:
+            return None
+        if not body.strip() or (body.startswith(INSIDE) and traceback.lines < LONGEST):
+            traceback.add(body)
+            return None
+        del self.open[prefix]
+        return traceback, body
+
+
+def split_prefix(text: str) -> tuple[str, str]:
+    """What the launcher wrote before the line, and the line."""
+    match = PREFIX.match(text)
+    end = match.end() if match else 0
+    while match and (match := PREFIX.match(text[end:])):
+        end += match.end()
+    return text[:end], text[end:]

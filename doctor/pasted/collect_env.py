@@ -1,0 +1,147 @@
+"""`python -m torch.utils.collect_env`, in the forms of torch 1.0 to 2.13 and of vLLM's copy."""
+
+from __future__ import annotations
+
+import re
+
+from doctor.facts.machine import Gpu
+from doctor.pasted.reading import NOT_TOLD, Reading
+
+LABELS = {
+    "pytorch version",
+    "cuda used to build pytorch",
+    "rocm used to build pytorch",
+    "os",
+    "python version",
+    "python platform",
+    "is cuda available",
+    "gpu models and configuration",
+    "nvidia driver version",
+    "cpu(s)",
+}
+NOTHING = ("could not collect", "no cuda", "n/a", "none", "")
+"""Values that state nothing."""
+
+LABELED = re.compile(r"\s*([A-Za-z][\w() /-]{1,40}?)\s*:(?:\s+(.*))?$")
+GPU = re.compile(r"\s*GPU (\d{1,4}): (.{1,100}?)(?: \(UUID: (GPU-[\w-]{1,50})\))?\s*$")
+START = re.compile(r"\s*PyTorch version\s*: ")
+SYSTEMS = {"windows": "Windows", "mac": "Darwin", "darwin": "Darwin"}
+ARCH = re.compile(r"\b(x86_64|aarch64|arm64|ppc64le|AMD64)\b")
+PLATFORM = re.compile(r"Linux-(.{1,120}?)(?:-(?:x86_64|aarch64|ppc64le))?-with")
+
+
+def read(lines: list[str]) -> Reading:
+    """The first report in the lines."""
+    starts = [number for number, line in enumerate(lines) if START.match(line)]
+    if not starts:
+        return Reading()
+    # vLLM's form has the system first, 30 lines at most before torch's version.
+    begin = next(
+        (
+            n
+            for n in range(max(0, starts[0] - 30), starts[0])
+            if "Collecting environment" in lines[n]
+        ),
+        max(0, starts[0] - 8),
+    )
+    report = lines[begin : starts[1] if len(starts) > 1 else None]
+    values, gpus = _values(report)
+    return Reading(
+        kinds=("collect_env",),
+        torch=_stated(values.get("pytorch version", "")) or "",
+        cuda=_version(values, "cuda used to build pytorch"),
+        hip=_stated(values.get("rocm used to build pytorch", "")),
+        cuda_available=_yes(values.get("is cuda available", "")),
+        without_nvidia=_without_nvidia(values),
+        python=(_stated(values.get("python version", "")) or "").split(" ")[0] or None,
+        system=_system(values),
+        release=_release(values.get("python platform", "")),
+        arch=_arch(values),
+        cpus=_count(values.get("cpu(s)", "")),
+        driver=_stated(values.get("nvidia driver version", "")),
+        nvml_error=_no_driver(values),
+        gpus=gpus,
+    )
+
+
+def _values(report: list[str]) -> tuple[dict[str, str], tuple[Gpu, ...]]:
+    """Label in lower case -> its first value, and the GPUs in the order of their numbers."""
+    values: dict[str, str] = {}
+    gpus: dict[int, Gpu] = {}
+    for line in report:
+        text = line
+        if match := LABELED.match(line):
+            label = match[1].lower()
+            if label in LABELS:
+                values.setdefault(label, (match[2] or "").strip())
+            if label == "gpu models and configuration":
+                text = match[2] or ""
+        if found := GPU.match(text):
+            index = int(found[1])
+            gpus.setdefault(index, _gpu(index, found[2], found[3]))
+    names = _stated(values.get("gpu models and configuration", ""))
+    if not gpus and names:  # before torch 1.2, and on ROCm: the name alone
+        gpus[0] = _gpu(0, names, None)
+    return values, tuple(gpus[index] for index in sorted(gpus))
+
+
+def _gpu(index: int, name: str, uuid: str | None) -> Gpu:
+    fields = set(Gpu.__struct_fields__) - {"index", "uuid", "name", "unread", "slices", "bus_id"}
+    unread = dict.fromkeys(sorted(fields), NOT_TOLD)
+    return Gpu(index=index, uuid=uuid or f"GPU-{index}", name=name, unread=unread)
+
+
+def _stated(value: str) -> str | None:
+    return None if value.strip().lower() in NOTHING else value.strip()
+
+
+def _version(values: dict[str, str], label: str) -> str | None:
+    """The CUDA of the build; "" if torch is built without, None if the report does not tell."""
+    if label not in values or values.get("pytorch version", "N/A").upper() == "N/A":
+        return None
+    value = _stated(values[label])
+    if _stated(values.get("rocm used to build pytorch", "")):
+        return ""
+    return ".".join(value.split(".")[:2]) if value else ""
+
+
+def _yes(value: str) -> bool | None:
+    return {"true": True, "yes": True, "false": False, "no": False}.get(value.strip().lower())
+
+
+def _without_nvidia(values: dict[str, str]) -> bool:
+    fields = ("gpu models and configuration", "nvidia driver version")
+    return all(values.get(field, "").lower() == "no cuda" for field in fields)
+
+
+def _no_driver(values: dict[str, str]) -> str | None:
+    """collect_env reads the driver's version from nvidia-smi."""
+    value = values.get("nvidia driver version")
+    if value is None or _stated(value) or _without_nvidia(values):
+        return None
+    if _yes(values.get("is cuda available", "")) or values.get("pytorch version") == "N/A":
+        return None
+    return f"collect_env could not read the driver's version from nvidia-smi: {value or 'empty'}"
+
+
+def _system(values: dict[str, str]) -> str | None:
+    os = _stated(values.get("os", "")) or _stated(values.get("python platform", ""))
+    if os is None:
+        return None
+    return next((system for word, system in SYSTEMS.items() if word in os.lower()), "Linux")
+
+
+def _release(platform: str) -> str | None:
+    match = PLATFORM.match(platform)
+    return match[1] if match else None
+
+
+def _arch(values: dict[str, str]) -> str | None:
+    for label in ("os", "python platform", "python version"):
+        if match := ARCH.search(values.get(label, "")):
+            return {"AMD64": "x86_64", "arm64": "aarch64"}.get(match[1], match[1])
+    return None
+
+
+def _count(value: str) -> int | None:
+    return int(value) if value.isdecimal() and 0 < len(value) < 6 else None

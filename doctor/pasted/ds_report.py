@@ -1,0 +1,29 @@
+"""DeepSpeed's `ds_report`: torch's version and CUDA."""
+
+from __future__ import annotations
+
+import re
+
+from doctor.pasted.reading import Reading
+
+ROW = re.compile(r"\s*(torch version|torch cuda version|torch hip version)\s?\.{3,60}\s*(\S{1,60})")
+
+
+def read(lines: list[str]) -> Reading:
+    """The first report in the lines."""
+    values: dict[str, str] = {}
+    for line in lines:
+        if match := ROW.match(line):
+            values.setdefault(match[1], match[2])
+    if "torch version" not in values:
+        return Reading()
+    hip, cuda = values.get("torch hip version"), values.get("torch cuda version")
+    suffix = re.search(r"\+cu(\d{2})(\d)$", values["torch version"])
+    if cuda in (None, "None"):
+        cuda = f"{suffix[1]}.{suffix[2]}" if suffix else None
+    return Reading(
+        kinds=("ds_report",),
+        torch=values["torch version"],
+        cuda=cuda,
+        hip=None if hip in (None, "None") else hip,
+    )

@@ -1,0 +1,29 @@
+"""A pasted text as lines without what mail, chats, launchers and HTML add to them."""
+
+from __future__ import annotations
+
+import html
+import re
+
+LONGEST = 2000
+"""Characters of a line; no line of a report is longer."""
+
+MOST = 200_000
+"""Lines that are read."""
+
+ESCAPE = re.compile(r"\x1b\[[0-9;?]{0,20}[A-Za-z]")
+PREFIX = re.compile(r"(?:>\s?|\[rank\d{1,6}\]:? ?){1,8}")
+
+
+def clean(text: str) -> list[str]:
+    """The lines, without escape sequences, quotation marks of mail and ranks of launchers."""
+    lines = re.split(r"\r\n|[\n\r\x0b\x0c]", text, maxsplit=MOST)[:MOST]
+    return [_clean(line[:LONGEST]) for line in lines]
+
+
+def _clean(line: str) -> str:
+    line = ESCAPE.sub("", line).replace("\xa0", " ").replace("\t", "    ").rstrip()
+    if "&" in line:
+        line = html.unescape(line)
+    match = PREFIX.match(line)
+    return line[match.end() :] if match else line

@@ -1,0 +1,157 @@
+"""A reading -> facts. What no report states is Unknown."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from doctor._util.records import Ended, Unknown
+from doctor.facts.facts import Facts
+from doctor.facts.machine import Cuda, Driver, Gpu, Host, Interpreter, Torch, TorchGpu
+from doctor.job.job import Job
+from doctor.job.run_options import RunOptions
+from doctor.pasted.reading import NOT_TOLD, Reading
+
+UNREAD = Unknown(reason=NOT_TOLD)
+NO_CUDA = Unknown(reason="the report prints No CUDA: no NVIDIA driver, GPU or toolkit was found")
+OK = Ended(how="ok")
+ORIGIN = "read from a pasted report"
+"""How the origin of such facts begins."""
+
+
+class Tables(NamedTuple):
+    """What is known of published wheels and GPU models."""
+
+    capability: Callable[[str], tuple[int, int] | None]
+    """A GPU's name -> its compute capability."""
+    archs: Callable[[str, str, str], tuple[str, ...]]
+    """torch's version, its CUDA and the architecture -> the code in that wheel."""
+    driver_cuda: Callable[[str], int | None]
+    """The driver's version -> its CUDA, 1000 * major + 10 * minor."""
+
+
+def facts_of(reading: Reading, tables: Tables) -> Facts:
+    """The facts of a machine as its pasted reports state them."""
+    torch, is_rocm = _torch(reading, tables), bool(reading.hip)
+    gpus = _with_capabilities(reading.gpus, tables)
+    return Facts(
+        origin=f"{ORIGIN}: {', '.join(reading.kinds)}",
+        job=Job(),
+        options=RunOptions(quick=True),
+        host=_host(reading),
+        driver=None if is_rocm else _driver(reading, tables),
+        gpus=None if is_rocm else _gpus(reading, gpus),
+        interpreter=_interpreter(reading),
+        torch=torch,
+        cuda=_cuda(reading, gpus, torch),
+        libraries=UNREAD,
+        places=UNREAD,
+        smoke=UNREAD,
+        attention=UNREAD,
+        load=UNREAD,
+        watched=reading.watched or UNREAD,
+        peers=UNREAD,
+    )
+
+
+def _gpus(reading: Reading, gpus: tuple[Gpu, ...]) -> tuple[Gpu, ...] | Unknown:
+    if gpus or reading.no_devices:
+        return gpus
+    return NO_CUDA if reading.without_nvidia else UNREAD
+
+
+def _with_capabilities(gpus: tuple[Gpu, ...], tables: Tables) -> tuple[Gpu, ...]:
+    records = []
+    for gpu in gpus:
+        fields = {name: getattr(gpu, name) for name in gpu.__struct_fields__}
+        fields["capability"] = tables.capability(gpu.name)
+        if fields["capability"]:
+            fields["unread"] = {k: v for k, v in gpu.unread.items() if k != "capability"}
+        records.append(Gpu(**fields))
+    return tuple(records)
+
+
+def _host(reading: Reading) -> Host | Unknown:
+    if reading.system is None:
+        return UNREAD
+    is_wsl = "microsoft" in (reading.release or "").lower()
+    return Host(
+        system=reading.system,
+        release=reading.release or "",
+        arch=reading.arch or "",
+        pci_listed=False,
+        nvidia_devices=0 if reading.hip else len(reading.gpus),
+        amd_devices=len(reading.gpus) if reading.hip else 0,
+        device_nodes=("/dev/dxg",) if is_wsl else (),
+        cpus=reading.cpus,
+    )
+
+
+def _driver(reading: Reading, tables: Tables) -> Driver | Unknown:
+    if reading.nvml_error:
+        nvml = Ended(how="error", detail=reading.nvml_error, code=reading.nvml_code)
+    elif reading.driver or reading.gpus or reading.no_devices:
+        nvml = OK
+    else:
+        return NO_CUDA if reading.without_nvidia else UNREAD
+    return Driver(
+        nvml=nvml,
+        cuda=OK if reading.cuda_available else _not_told("whether cuInit responds"),
+        version=reading.driver,
+        cuda_version=reading.driver_cuda or tables.driver_cuda(reading.driver or ""),
+    )
+
+
+def _not_told(question: str) -> Ended:
+    return Ended(how="budget", detail=f"{NOT_TOLD} {question}")
+
+
+def _interpreter(reading: Reading) -> Interpreter | Unknown:
+    if reading.torch is None:
+        return UNREAD
+    failed = Ended(how="error", detail="collect_env could not import torch (version N/A)")
+    return Interpreter(
+        path="python",
+        chosen="of the report",
+        version=reading.python or "",
+        importing=OK if reading.torch else failed,
+    )
+
+
+def _torch(reading: Reading, tables: Tables) -> Torch | Unknown:
+    if not reading.torch or (reading.cuda is None and not reading.hip):
+        return UNREAD
+    archs = reading.archs
+    if reading.cuda and not archs:
+        archs = tables.archs(reading.torch, reading.cuda, reading.arch or "x86_64")
+    return Torch(version=reading.torch, cuda=reading.cuda or None, hip=reading.hip, archs=archs)
+
+
+def _cuda(reading: Reading, gpus: tuple[Gpu, ...], torch: Torch | Unknown) -> Cuda | Unknown | None:
+    """torch's view, where the report states whether CUDA started."""
+    error = reading.cuda_error
+    if error and not reading.cuda_available:
+        return Cuda(started=Ended(how="error", detail=error))
+    if reading.without_nvidia and not reading.cuda_available:
+        return NO_CUDA
+    if reading.cuda_available is None or isinstance(torch, Unknown):
+        return UNREAD
+    if not reading.cuda_available:
+        if not (torch.cuda or torch.hip):
+            return None
+        detail = "torch.cuda.is_available() returned False"
+        return Cuda(started=Ended(how="error", detail=detail))
+    views = [
+        TorchGpu(
+            index=gpu.index,
+            uuid=gpu.uuid,
+            name=gpu.name,
+            capability=gpu.capability,
+            memory_total=gpu.memory_total or 0,
+        )
+        for gpu in gpus
+        if gpu.capability
+    ]
+    if not views or len(views) < len(gpus):
+        return Unknown(reason=f"{NOT_TOLD} the GPUs that torch sees")
+    return Cuda(started=OK, gpus=tuple(views))

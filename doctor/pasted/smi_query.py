@@ -1,0 +1,106 @@
+"""`nvidia-smi -q`, as text or as XML (`-x`), whole or cut off."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from itertools import islice
+from typing import Any
+
+from doctor.pasted.reading import Reading, ReportError, cuda_number
+from doctor.pasted.smi_gpus import gpus_of, watched_of
+
+Tree = dict[str, Any]
+"""Name in lower case with underscores -> text, or a tree."""
+
+LOG = re.compile(r"\s*=+\s*NVSMI LOG\s*=+")
+ROW = re.compile(r"( *)([A-Za-z][\w ()/.#-]{0,60}?)\s*(?::(?: (.{0,200}))?)?$")
+GPU = re.compile(r"\s{0,4}GPU ([\dA-Fa-f]{4,8}:[\dA-Fa-f]{2}:[\dA-Fa-f]{2}\.\d)\s*$")
+TAG = re.compile(r"<(/?)([A-Za-z][\w-]{0,80})((?:\s[^<>]{0,200})?)>([^<>]{0,400})")
+ID = re.compile(r'id="([^"]{1,40})"')
+DEEPEST = 12
+MOST_TAGS = 400_000
+MOST_GPUS = 1024
+
+
+def read(lines: list[str]) -> Reading:
+    """The first log in the lines. Raises ReportError for XML that declares entities."""
+    xml = next((n for n, line in enumerate(lines) if "<nvidia_smi_log" in line), None)
+    log = next((n for n, line in enumerate(lines) if LOG.match(line)), None)
+    if xml is not None:
+        head, gpus = _read_xml(lines, xml)
+    elif log is not None:
+        head, gpus = _read_text(lines[log + 1 :])
+    else:
+        return Reading()
+    driver = head.get("driver_version")
+    return Reading(
+        kinds=("nvidia-smi -q",),
+        driver=driver if isinstance(driver, str) else None,
+        driver_cuda=cuda_number(str(head.get("cuda_version", ""))),
+        gpus=gpus_of(gpus),
+        watched=watched_of(gpus),
+    )
+
+
+def _read_text(lines: Iterable[str]) -> tuple[Tree, list[tuple[str, Tree]]]:
+    """The head, and each GPU's bus id with its tree. Indentation gives the depth."""
+    head: Tree = {}
+    gpus: list[tuple[str, Tree]] = []
+    stack: list[tuple[int, Tree]] = [(-1, head)]
+    for line in lines:
+        if LOG.match(line) or len(gpus) > MOST_GPUS:
+            break
+        if match := GPU.match(line):
+            gpus.append((match[1], {}))
+            stack = [(-1, gpus[-1][1])]
+        elif row := ROW.match(line.rstrip(" \\")):
+            _place(stack, len(row[1]), _name(row[2]), row[3])
+    return head, gpus[:MOST_GPUS]
+
+
+def _place(stack: list[tuple[int, Tree]], depth: int, name: str, value: str | None) -> None:
+    """Put a row below the last one that is indented less: a value, or a branch without one."""
+    while len(stack) > 1 and stack[-1][0] >= depth:
+        stack.pop()
+    if value is not None:
+        stack[-1][1].setdefault(name, value.strip())
+    elif len(stack) < DEEPEST:
+        branch = stack[-1][1].setdefault(name, {})
+        stack.append((depth, branch if isinstance(branch, dict) else {}))
+
+
+def _read_xml(lines: list[str], begin: int) -> tuple[Tree, list[tuple[str, Tree]]]:
+    """The same from XML. Tags alone are read: no entity is expanded and no file is opened."""
+    if any("<!ENTITY" in line for line in lines[: begin + 1]):
+        raise ReportError("the XML declares entities, which no report of nvidia-smi does")
+    head: Tree = {}
+    gpus: list[tuple[str, Tree]] = []
+    stack: list[Tree] = []
+    tags = islice(TAG.finditer("\n".join(lines[begin:])), MOST_TAGS)
+    for close, name, attributes, text in (match.groups() for match in tags):
+        if (close and name == "nvidia_smi_log") or len(gpus) == MOST_GPUS:
+            break
+        if close:
+            stack = stack[:-1]
+        elif name == "gpu" and len(stack) == 1:
+            id_ = ID.search(attributes)
+            gpus.append((id_[1] if id_ else "", {}))
+            stack.append(gpus[-1][1])
+        elif name == "nvidia_smi_log":
+            stack = [head]
+        elif not attributes.endswith("/"):
+            stack.append(_enter(stack, _name(name), text.strip()))
+    return head, gpus
+
+
+def _enter(stack: list[Tree], name: str, text: str) -> Tree:
+    """Store a leaf or begin a branch; the first of several with one name is kept."""
+    branch: Tree = {}
+    if stack and len(stack) < DEEPEST:
+        stack[-1].setdefault(name, text or branch)
+    return branch
+
+
+def _name(label: str) -> str:
+    return re.sub(r"[^a-z0-9]+", "_", label.strip().lower()).strip("_")

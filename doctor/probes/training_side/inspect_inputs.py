@@ -1,0 +1,200 @@
+"""What is unusual in the inputs of an operation whose result is not finite.
+
+Imported by first_nonfinite.py; standard library and torch only, Python 3.9. One rule per kind of
+operation; an operation without a rule is described by the range of its inputs.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Callable, Dict, List, Optional, Tuple
+
+import torch
+
+
+def remarks(
+    name: str, result: torch.Tensor, args: Any, options: Dict[str, Any]
+) -> Tuple[List[str], bool]:
+    """What explains the result, and whether that is certain: the operation is not defined there.
+
+    Never raises.
+    """
+    rule = RULES.get(name.rstrip("_"))
+    first = args[0] if args and isinstance(args[0], torch.Tensor) else None
+    try:
+        lines = rule(first, args, options) if rule and first is not None else []
+        lines = lines or _empty(first)
+        return (
+            (lines, True)
+            if lines
+            else (_constants(args, options) or _overflow(result, args), False)
+        )
+    except Exception:
+        return [], False
+
+
+def count(condition: torch.Tensor) -> Tuple[int, int]:
+    return int(condition.sum()), condition.numel()
+
+
+def values(condition: torch.Tensor, text: str) -> List[str]:
+    """["3 of 64 values TEXT"], [] if there are none."""
+    bad, total = count(condition)
+    return ["%d of %d values %s" % (bad, total, text)] if bad else []
+
+
+Rule = Callable[[torch.Tensor, Any, Dict[str, Any]], List[str]]
+
+
+def outside(condition: Callable[[torch.Tensor], torch.Tensor], text: str) -> Rule:
+    return lambda x, args, options: values(condition(x), text)
+
+
+def divisor(x: torch.Tensor, args: Any, options: Dict[str, Any]) -> List[str]:
+    other = args[1] if len(args) > 1 else None
+    if isinstance(other, torch.Tensor):
+        return values(other == 0, "of the divisor are 0")
+    return ["the divisor is 0"] if other == 0 else []
+
+
+def rows(x: torch.Tensor, args: Any, options: Dict[str, Any]) -> List[str]:
+    """For a softmax: rows that are -inf throughout, as a mask of all keys makes them."""
+    dim = args[1] if len(args) > 1 and isinstance(args[1], int) else -1
+    bad, total = count((x == -math.inf).all(dim))
+    if bad:
+        return ["%d of %d rows are -inf throughout: everything is masked there" % (bad, total)]
+    return values(x == math.inf, "are +inf")
+
+
+def attention(x: torch.Tensor, args: Any, options: Dict[str, Any]) -> List[str]:
+    """For a fused attention: rows of the additive mask that are -inf throughout."""
+    masks = [options.get("attn_mask"), options.get("attn_bias"), *args[3:5]]
+    for mask in masks:
+        if isinstance(mask, torch.Tensor) and mask.dim() >= 2:
+            empty = ~mask if mask.dtype == torch.bool else mask == -math.inf
+            bad, total = count(empty.all(-1))
+            if bad:
+                return ["%d of %d rows of the mask hide every key" % (bad, total)]
+    return []
+
+
+def power(x: torch.Tensor, args: Any, options: Dict[str, Any]) -> List[str]:
+    exponent = args[1] if len(args) > 1 else None
+    if isinstance(exponent, (int, float)):
+        if exponent < 0 and bool((x == 0).any()):
+            return values(x == 0, "are 0, raised to the power %g" % exponent)
+        if exponent != int(exponent):
+            return values(x < 0, "are negative, raised to the power %g" % exponent)
+    return []
+
+
+def exponential(x: torch.Tensor, args: Any, options: Dict[str, Any]) -> List[str]:
+    limit = math.log(torch.finfo(x.dtype).max)
+    largest = float(x.max())
+    if largest <= limit:
+        return []
+    name = str(x.dtype).replace("torch.", "")
+    return ["exp overflows above %.4g in %s; the largest value is %.4g" % (limit, name, largest)]
+
+
+def variance(x: torch.Tensor, args: Any, options: Dict[str, Any]) -> List[str]:
+    correction = options.get("correction", 1)
+    dims = args[1] if len(args) > 1 and isinstance(args[1], (list, tuple)) else range(x.dim())
+    size = 1
+    for dim in dims:
+        size *= x.shape[dim]
+    if correction is not None and size <= correction:
+        return ["the unbiased variance of %d value is not defined" % size]
+    return []
+
+
+def norm(x: torch.Tensor, args: Any, options: Dict[str, Any]) -> List[str]:
+    """For a batch norm: constant channels without an epsilon, a running variance below 0."""
+    eps = next((each for each in reversed(args) if isinstance(each, float)), None)
+    lines = []
+    running = args[4] if len(args) > 4 and isinstance(args[4], torch.Tensor) else None
+    if running is not None and running.is_floating_point() and bool((running < 0).any()):
+        lines += values(running < 0, "of the running variance are negative")
+    if eps == 0.0:
+        lines.append("eps is 0, so an input of constant values is divided by 0")
+    return lines
+
+
+RULES: Dict[str, Rule] = {
+    "div": divisor,
+    "true_divide": divisor,
+    "remainder": divisor,
+    "fmod": divisor,
+    "reciprocal": outside(lambda x: x == 0, "are 0"),
+    "log": outside(lambda x: x <= 0, "are 0 or less"),
+    "log2": outside(lambda x: x <= 0, "are 0 or less"),
+    "log10": outside(lambda x: x <= 0, "are 0 or less"),
+    "log1p": outside(lambda x: x <= -1, "are -1 or less"),
+    "sqrt": outside(lambda x: x < 0, "are negative"),
+    "rsqrt": outside(lambda x: x <= 0, "are 0 or less"),
+    "acos": outside(lambda x: x.abs() > 1, "are outside [-1, 1]"),
+    "asin": outside(lambda x: x.abs() > 1, "are outside [-1, 1]"),
+    "atanh": outside(lambda x: x.abs() >= 1, "are outside (-1, 1)"),
+    "acosh": outside(lambda x: x < 1, "are below 1"),
+    "erfinv": outside(lambda x: x.abs() >= 1, "are outside (-1, 1)"),
+    "logit": outside(lambda x: (x <= 0) | (x >= 1), "are outside (0, 1)"),
+    "lgamma": outside(lambda x: (x <= 0) & (x == x.floor()), "are whole numbers of 0 or less"),
+    "digamma": outside(lambda x: (x <= 0) & (x == x.floor()), "are whole numbers of 0 or less"),
+    "pow": power,
+    "exp": exponential,
+    "exp2": exponential,
+    "expm1": exponential,
+    "sinh": exponential,
+    "cosh": exponential,
+    "_softmax": rows,
+    "_log_softmax": rows,
+    "_safe_softmax": rows,
+    "softmax": rows,
+    "log_softmax": rows,
+    "var": variance,
+    "std": variance,
+    "var_mean": variance,
+    "std_mean": variance,
+    "native_batch_norm": norm,
+    "_native_batch_norm_legit": norm,
+    "native_layer_norm": norm,
+    "native_group_norm": norm,
+    "_scaled_dot_product_flash_attention_for_cpu": attention,
+    "_scaled_dot_product_flash_attention": attention,
+    "_scaled_dot_product_efficient_attention": attention,
+    "_scaled_dot_product_cudnn_attention": attention,
+    "_scaled_dot_product_fused_attention_overrideable": attention,
+}
+
+
+def _constants(args: Any, options: Dict[str, Any]) -> List[str]:
+    """A number that is not finite in the code itself."""
+    numbers = [each for each in (*args, *options.values()) if isinstance(each, float)]
+    bad = [each for each in numbers if not math.isfinite(each)]
+    return ["a constant in the code is %s" % bad[0]] if bad else []
+
+
+def _empty(first: Optional[torch.Tensor]) -> List[str]:
+    return ["the tensor has no values"] if first is not None and not first.numel() else []
+
+
+def _overflow(result: torch.Tensor, args: Any) -> List[str]:
+    """The range of the inputs, and the limit of the result's dtype."""
+    floats = [each for each in _flat(args) if each.is_floating_point() and each.numel()]
+    if not floats:
+        return []
+    largest = max(float(each.detach().abs().max()) for each in floats)
+    name = str(result.dtype).replace("torch.", "")
+    limit = torch.finfo(result.dtype).max
+    text = "the largest input is %.3g; %s holds up to %.3g" % (largest, name, limit)
+    if not math.isfinite(largest):
+        return []
+    return [text] if bool((result.abs() == math.inf).any()) or largest > limit**0.5 else []
+
+
+def _flat(value: Any) -> List[torch.Tensor]:
+    if isinstance(value, torch.Tensor):
+        return [value]
+    if isinstance(value, (list, tuple)):
+        return [tensor for each in value for tensor in _flat(each)]
+    return []

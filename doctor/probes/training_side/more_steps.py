@@ -1,0 +1,93 @@
+"""More steps on the same batch, after the ones that are judged: does the loss fall, memory grow?
+
+Imported by own_stages.py; standard library and torch only, Python 3.9.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import gc
+import time
+from typing import Any, Dict, List, Optional
+
+import torch
+import wire
+from torch.overrides import TorchFunctionMode
+
+training_step = wire.sibling("training_step")
+memory_points = wire.sibling("memory_points")
+
+STEPS = 20
+"""Steps in all, the judged ones included."""
+SECONDS = 2.0
+"""No further step is started after this."""
+WATCHED = 10
+"""Memory is read after each of the last steps only: the first ones fill caches."""
+
+
+class Classes(TorchFunctionMode):
+    """The number of classes of every cross entropy that is called."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.numbers: List[int] = []
+
+    def __torch_function__(
+        self, func: Any, types: Any, args: Any = (), kwargs: Optional[Dict[str, Any]] = None
+    ) -> Any:
+        options = kwargs or {}
+        if getattr(func, "__name__", "") == "cross_entropy" and args:
+            shape = args[0].shape
+            self.numbers.append(int(shape[1] if len(shape) > 1 else shape[0]))
+        return func(*args, **options)
+
+
+def trend(
+    subject: Any, device: torch.device, precision: str, recipe: str, smoke: Dict[str, Any]
+) -> Optional[Dict[str, Any]]:
+    """A doctor.facts.training.Trend; None if a further step raises or training failed before.
+
+    The weights go on from the judged steps, with the doctor's optimizer started again.
+    """
+    losses = [step["loss"] for step in smoke["steps"]]
+    if any(isinstance(loss, str) or step["skipped"] for loss, step in zip(losses, smoke["steps"])):
+        return None
+    resident: List[int] = []
+    deadline = time.monotonic() + SECONDS
+    counted = Classes()
+    try:
+        training = training_step.Training(subject, device, precision, recipe)
+        training.before.clear()
+        with counted:
+            losses.append(training.step(stage)["loss"])
+        while len(losses) < STEPS and time.monotonic() < deadline:
+            losses.append(training.step(stage)["loss"])
+            if len(losses) > STEPS - WATCHED:
+                resident.append(in_use(device))
+    except Exception:
+        return None
+    finally:
+        for weight in subject.weights.values():
+            weight.grad = None
+    return {
+        "losses": losses,
+        "classes": counted.numbers[0] if len(set(counted.numbers)) == 1 else None,
+        "resident": resident,
+    }
+
+
+def stage(name: str) -> Any:
+    return wire.stage("%s in more steps" % name)
+
+
+def in_use(device: torch.device) -> int:
+    """Bytes that the device's allocator holds; on a CPU those of the process, 0 if unknown."""
+    if device.type == "cuda":
+        return int(torch.cuda.memory_allocated(device))
+    gc.collect()
+    try:
+        ctypes.CDLL(None).malloc_trim(0)
+        with open("/proc/self/statm", encoding="ascii") as statm:
+            return int(statm.read().split()[1]) * 4096
+    except (OSError, AttributeError):
+        return 0

@@ -1,0 +1,113 @@
+"""How the weights of a training are updated: the user's optimizer, or AdamW.
+
+Imported by training_step.py; standard library and torch only, Python 3.9.
+"""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any, Callable, Dict, List, NamedTuple, Optional
+
+import torch
+
+BETAS, EPS = (0.9, 0.999), 1e-8
+ADAMW = {
+    "amsgrad": False,
+    "beta1": BETAS[0],
+    "beta2": BETAS[1],
+    "weight_decay": 0.0,
+    "eps": EPS,
+    "maximize": False,
+}
+"""Keyword arguments of torch.optim.adamw.adamw, which is no public interface."""
+
+
+class Update(NamedTuple):
+    """How the user updates the weights."""
+
+    optimizer: Any
+    scheduler: Any = None
+    max_norm: Optional[float] = None
+    """The limit that the user clips the norm of all gradients to."""
+
+    @property
+    def rate(self) -> float:
+        """The highest learning rate of the groups now."""
+        return max((float(group["lr"]) for group in self.optimizer.param_groups), default=0.0)
+
+    def scale(self, factor: float) -> None:
+        """Multiply every learning rate."""
+        for group in self.optimizer.param_groups:
+            group["lr"] = group["lr"] * factor
+        rates = getattr(self.scheduler, "base_lrs", None)
+        if rates is not None:
+            self.scheduler.base_lrs = [rate * factor for rate in rates]
+
+
+class AdamW:
+    """AdamW without weight decay, through torch's function: the class imports torch._dynamo."""
+
+    def __init__(
+        self, weights: List[torch.Tensor], lr: float, function: Callable[..., None]
+    ) -> None:
+        self.lr = lr
+        self.param_groups = [{"params": weights}]
+        self._function = function
+        self._weights = weights
+        self._averages = [torch.zeros_like(weight) for weight in weights]
+        self._squares = [torch.zeros_like(weight) for weight in weights]
+        # Explicit, because the user's code may have set another default device or dtype.
+        self._steps = [torch.zeros((), dtype=torch.float32, device="cpu") for _ in weights]
+
+    def state_dict(self) -> Dict[str, Any]:
+        """In the layout of torch.optim.AdamW, for its size on disk."""
+        columns = zip(self._steps, self._averages, self._squares)
+        names = ("step", "exp_avg", "exp_avg_sq")
+        return {
+            "state": {index: dict(zip(names, each)) for index, each in enumerate(columns)},
+            "param_groups": [{"lr": self.lr, "params": list(range(len(self._weights)))}],
+        }
+
+    def step(self) -> None:
+        state = zip(self._weights, self._averages, self._squares, self._steps)
+        with_gradient = [entry for entry in state if entry[0].grad is not None]
+        if not with_gradient:
+            return
+        weights, averages, squares, steps = (list(column) for column in zip(*with_gradient))
+        with torch.no_grad():
+            gradients = [dense(weight.grad) for weight in weights]
+            self._function(weights, gradients, averages, squares, [], steps, lr=self.lr, **ADAMW)
+
+
+def dense(gradient: torch.Tensor) -> torch.Tensor:
+    """The gradient of an embedding with sparse=True as AdamW and the norm need it."""
+    return gradient if gradient.layout == torch.strided else gradient.to_dense()
+
+
+def optimizer_of(weights: List[torch.Tensor], lr: float) -> Any:
+    """The functional AdamW, or the class where this torch has no function with these arguments."""
+    try:
+        from torch.optim.adamw import adamw
+
+        inspect.signature(adamw).bind(*[[]] * 6, lr=lr, **ADAMW)
+    except (ImportError, TypeError):
+        return torch.optim.AdamW(weights, lr=lr, betas=BETAS, eps=EPS, weight_decay=0.0)
+    return AdamW(weights, lr, adamw)
+
+
+def facts_of(
+    update: Optional[Update], weights: Dict[str, torch.Tensor]
+) -> Optional[Dict[str, Any]]:
+    """The user's optimizer as a doctor.facts.training.Optimizer; None: the doctor's AdamW."""
+    if update is None:
+        return None
+    groups = update.optimizer.param_groups
+    held = {id(weight) for group in groups for weight in group["params"]}
+    omitted = [name for name, weight in weights.items() if id(weight) not in held]
+    return {
+        "name": type(update.optimizer).__name__,
+        "rates": sorted({float(group["lr"]) for group in groups}),
+        "schedule": None if update.scheduler is None else type(update.scheduler).__name__,
+        "max_norm": update.max_norm,
+        "omitted": omitted,
+    }

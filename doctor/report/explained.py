@@ -1,0 +1,48 @@
+"""What `doctor explain` prints about a text."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from doctor._util.units import shown
+from doctor.facts.log import Log
+from doctor.judge.check import OWNERS, Check, Finding
+from doctor.report.explain import cited, table, wrapped
+
+
+def explained(
+    findings: Iterable[Finding], harmless: Iterable[tuple[str, str]], log: Log, nearest: list[Check]
+) -> str:
+    """Each class with its cause and fix, then harmless texts, or the nearest checks."""
+    parts = ["\n".join(_finding(finding)) for finding in findings]
+    parts += [f"harmless ({name}): {why}" for name, why in harmless]
+    if not parts and log.curves:
+        parts.append("\n".join(_metrics(log)))
+    if nearest:
+        parts.append("no class of log lines matches; checks that are near:\n\n" + table(nearest))
+    return "\n\n".join(parts)
+
+
+def _finding(finding: Finding) -> Iterator[str]:
+    check = finding.check
+    yield f"{check.code} {check.slug}"
+    if finding.places:
+        yield from wrapped(shown(finding.places[0].text, 400), "  | ")
+    yield ""
+    yield from wrapped(check.why, "")
+    yield ""
+    yield from wrapped(finding.fix, "Fix: ", indent=2)
+    for command in finding.commands:
+        yield f"  $ {command}"
+    yield ""
+    yield f"Fix owner: {OWNERS[finding.owner]}"
+    if finding.sources:
+        yield "Sources:"
+        for id in finding.sources:
+            yield from cited(id)
+
+
+def _metrics(log: Log) -> Iterator[str]:
+    yield "metrics, and nothing wrong with them by themselves:"
+    for curve in log.curves:
+        yield f"  {curve.name} {', '.join(str(value) for value in curve.values[:8])}"

@@ -1,0 +1,99 @@
+"""The report of `doctor triage` for people."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from doctor import __version__
+from doctor._util.units import shown
+from doctor.facts.log import Curve, Log
+from doctor.judge.check import Finding, Status
+from doctor.judge.sources import SOURCES, cite
+from doctor.report.line import 
+from doctor.report.lines import (
+    DEEP,
+    HANG,
+    STYLES,
+    WORDS,
+    Detail,
+    Line,
+    footer_lines,
+    header_parts,
+)
+from doctor.report.report import Report
+from doctor.report.sparkline import sparkline
+
+CURVES = 6
+"""Curves that are drawn, unless verbose."""
+
+
+def triage_lines(report: Report, detail: Detail) -> Iterator[Line]:
+    """The whole report: the first cause first, then what else is known."""
+    log = report.facts.log
+    if detail != "quiet":
+        yield Line("", f"doctor {__version__}", body_style="bold")
+        for name, value in header_parts(report):
+            yield Line(f"  {name:<9}", value)
+    for finding in report.findings:
+        if _is_shown(finding, detail):
+            yield Line()
+            yield from _finding(finding, detail)
+    if isinstance(log, Log) and detail != "quiet":
+        yield from _harmless(log)
+        yield from _curves(log, detail)
+    yield from footer_lines(report)
+
+
+def _is_shown(finding: Finding, detail: Detail) -> bool:
+    if detail == "verbose":
+        return True
+    return (finding.is_problem or finding.status is Status.UNKNOWN) and not finding.ignored
+
+
+def _finding(finding: Finding, detail: Detail) -> Iterator[Line]:
+    check, verdict = finding.check, finding.verdict
+    head = f"  {WORDS[finding.status]} {check.code} {check.slug}  "
+    yield Line(head, verdict.summary, STYLES[finding.status], hang=HANG)
+    for number, place in enumerate(finding.places):
+        name = f"{place}" + (f", rank {place.rank}" if place.rank is not None else "")
+        label = shown(place.message, 200) + ", at " if place.message else "at "
+        if number == 0 or place.message:
+            yield Line(f"{DEEP}{label}", shown(name, 400), "dim")
+        if number == 0 or detail == "verbose":
+            yield Line(f"{DEEP}  | ", shown(place.text, 700), "dim")
+    if not finding.is_problem:
+        return
+    yield Line(f"{DEEP}why: ", check.why)
+    for number, part in enumerate(finding.fix.splitlines()):
+        yield Line(f"{DEEP}     " if number else f"{DEEP}fix: ", part)
+    for command in finding.commands:
+        yield Line(f"{DEEP}  $ ", command, "dim", "bold")
+    for id in finding.sources:
+        yield Line(f"{DEEP}see: ", cite(SOURCES[id]), "dim", "dim")
+
+
+def _harmless(log: Log) -> Iterator[Line]:
+    if not log.harmless:
+        return
+    yield Line()
+    yield Line("  harmless", "", "bold")
+    for event in log.harmless:
+        times = f"{event.count:,} × " if event.count > 1 else ""
+        yield Line("    ", f"{times}{event.name}: {shown(event.text, 160)}", "dim", "dim")
+
+
+def _curves(log: Log, detail: Detail) -> Iterator[Line]:
+    if not log.curves:
+        return
+    yield Line()
+    yield Line("  curves", "", "bold")
+    listed = log.curves if detail == "verbose" else log.curves[:CURVES]
+    for curve in listed:
+        yield Line(f"    {curve.name:<14}", f"{sparkline(curve)}  {_range(curve)}")
+
+
+def _range(curve: Curve) -> str:
+    if not curve.values:
+        return "no values"
+    first, last = float(curve.values[0]), float(curve.values[-1])
+    return f"{first:.4g} -> {last:.4g}, steps {curve.steps[0]:,} to {curve.steps[-1]:,}"

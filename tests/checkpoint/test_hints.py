@@ -1,0 +1,187 @@
+"""Directories above the weights, unfinished downloads, pipelines, and types by first bytes."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+import torch  # noqa: TID253
+from safetensors.torch import save_file  # noqa: TID253
+
+from doctor._util.records import Unknown
+from doctor.checkpoint.contents import ScanRequest, read
+from doctor.checkpoint.io.file_type import describe_file_type
+from doctor.checkpoint.io.stages import no_stage
+from doctor.checkpoint.records import Checkpoint, Values
+from doctor.checkpoint.scan import scan
+from doctor.report.scan_runs import runs_table
+
+
+def weights(path: Path, **tensors: torch.Tensor) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    save_file(tensors or {"norm.weight": torch.randn(8)}, path)
+
+
+def reason(path: Path) -> str:
+    found = scan(str(path))
+    assert isinstance(found, Unknown), found
+    return found.reason
+
+
+def looked(path: Path) -> Checkpoint:
+    found = scan(str(path))
+    assert isinstance(found, Checkpoint), found
+    return found
+
+
+def test_the_latest_checkpoint_by_its_number(tmp_path: Path) -> None:
+    for step in (90, 100, 200, 1000):
+        (tmp_path / f"checkpoint-{step}").mkdir()
+    assert "such as checkpoint-1000, the latest of 4" in reason(tmp_path)
+
+
+def test_the_hubs_cache_is_followed(tmp_path: Path) -> None:
+    cache = tmp_path / "models--org--model"
+    for revision in ("0123abc", "4567def"):
+        weights(cache / "snapshots" / revision / "model.safetensors")
+    (cache / "refs").mkdir()
+    (cache / "blobs").mkdir()
+    (cache / "refs" / "main").write_text("4567def")
+    assert looked(cache).layout == "one safetensors file"
+    (cache / "blobs" / "aa.incomplete").write_bytes(b"x")
+    assert "1 .incomplete file" in looked(cache).problems[0].text
+    (cache / "refs" / "main").write_text("gone")
+    assert "no snapshot gone" in reason(cache)
+    for wrong in ("..", "../../etc", ""):
+        (cache / "refs" / "main").write_text(wrong)
+        assert "does not name a revision" in reason(cache)
+
+
+def test_an_interrupted_download(tmp_path: Path) -> None:
+    downloads = tmp_path / ".cache" / "huggingface" / "download"
+    downloads.mkdir(parents=True)
+    (downloads / "model.safetensors.1f.incomplete").write_bytes(b"")
+    assert "resumes it" in reason(tmp_path)
+    weights(tmp_path / "model.safetensors")
+    assert [problem.kind for problem in looked(tmp_path).problems] == ["note"]
+
+
+def test_a_size_that_the_index_gives(tmp_path: Path) -> None:
+    name = "model-00001-of-00001.safetensors"
+    weights(tmp_path / name, a=torch.ones(4, 4))
+    index = {"metadata": {"total_size": 64}, "weight_map": {"a": name}}
+    (tmp_path / "model.safetensors.index.json").write_text(json.dumps(index))
+    assert looked(tmp_path).problems == ()
+    index["metadata"] = {"total_size": 12345}
+    (tmp_path / "model.safetensors.index.json").write_text(json.dumps(index))
+    (note,) = looked(tmp_path).problems
+    assert "12,345 bytes; the tensors of its shards have 64" in note.text
+    for strange in ({"total_size": "many"}, {"total_size": {}}, {}, None):
+        index["metadata"] = strange  # type: ignore[assignment]
+        (tmp_path / "model.safetensors.index.json").write_text(json.dumps(index))
+        assert looked(tmp_path).problems == ()
+
+
+def test_a_pipeline(tmp_path: Path) -> None:
+    """Every component's weights, under the component's name."""
+    index = {
+        "_class_name": "StableDiffusionPipeline",
+        "unet": ["diffusers", "UNet2DConditionModel"],
+        "vae": ["diffusers", "AutoencoderKL"],
+        "scheduler": ["diffusers", "DDIMScheduler"],
+        "safety_checker": [None, None],
+    }
+    (tmp_path / "model_index.json").write_text(json.dumps(index))
+    (tmp_path / "scheduler").mkdir()
+    weights(tmp_path / "unet" / "diffusion_pytorch_model.safetensors", conv=torch.randn(3, 3))
+    weights(
+        tmp_path / "vae" / "diffusion_pytorch_model.safetensors",
+        **{"conv": torch.randn(2, 2), "norm.weight": torch.randn(4)},
+    )
+    found = looked(tmp_path)
+    assert found.layout == "diffusers pipeline (unet, vae)"
+    assert {role.name for role in found.contents.roles} == {
+        "unet.conv",
+        "vae.conv",
+        "vae.norm.weight",
+    }
+    assert (found.contents.tensors, found.problems) == (3, ())
+    assert [norm.name for norm in found.contents.norms] == ["vae.norm.weight"]
+    path = tmp_path / "unet" / "diffusion_pytorch_model.safetensors"
+    path.write_bytes(path.read_bytes()[:-4])
+    (problem,) = looked(tmp_path).problems
+    assert (problem.kind, problem.file) == ("damaged", "unet/diffusion_pytorch_model.safetensors")
+    index["image_encoder"] = ["transformers", "CLIPVisionModel"]
+    (tmp_path / "model_index.json").write_text(json.dumps(index))
+    assert "missing" in {problem.kind for problem in looked(tmp_path).problems}
+
+
+@pytest.mark.parametrize(
+    ("first", "text"),
+    [
+        (b"\x93NUMPY\x01\x00v\x00{'descr'", "numpy"),
+        (b"ftrt\x00\x00\x00\x01", "TensorRT"),
+        (b"\x1c\x00\x00\x00TFL3", "TensorFlow Lite"),
+        (b"model.pt".ljust(257, b"\0") + b"ustar\x0000", "tar"),
+        (b"7z\xbc\xaf\x27\x1c\x00\x04", "7z"),
+        (b"\x10\x00\x00\x00\x00\x00\x00\x00{}", None),
+    ],
+)
+def test_types_by_first_bytes(first: bytes, text: str | None, tmp_path: Path) -> None:
+    described = describe_file_type(first)
+    assert (described is None) == (text is None)
+    assert text is None or text in str(described)
+    path = tmp_path / "model.safetensors"
+    path.write_bytes(first.ljust(600, b"\1"))
+    if text:
+        assert text in looked(path).problems[0].text
+
+
+@pytest.mark.parametrize(
+    ("names", "kind"),
+    [
+        (("checkpoint", "model.ckpt-5.index", "model.ckpt-5.data-00000-of-00001"), "TensorFlow"),
+        (("model.joblib",), "joblib"),
+        (("array.npy",), "numpy"),
+        (("model.engine",), "TensorRT"),
+    ],
+)
+def test_formats_that_are_only_recognized(
+    names: tuple[str, ...], kind: str, tmp_path: Path
+) -> None:
+    for name in names:
+        (tmp_path / name).write_bytes(b"x")
+    assert kind in str(looked(tmp_path).not_inspectable)
+
+
+def run(path: Path) -> None:
+    made = torch.nn.Sequential(torch.nn.Linear(8, 8), torch.nn.LayerNorm(8))
+    adam = torch.optim.AdamW(made.parameters())
+    for step in (0, 9, 10, 100):
+        under = path / f"checkpoint-{step}"
+        weights(under / "model.safetensors", **made.state_dict())
+        torch.save(adam.state_dict(), under / "optimizer.pt")
+        (under / "trainer_state.json").write_text(json.dumps({"global_step": step}))
+        made(torch.randn(4, 8)).square().mean().backward()
+        adam.step()
+
+
+def test_a_run_is_a_table_of_its_checkpoints(tmp_path: Path) -> None:
+    run(tmp_path)
+    (tmp_path / "checkpoint-9" / "model.safetensors").write_bytes(b"cut")
+    (tmp_path / "checkpoint-7").mkdir()
+    found = read(ScanRequest(path=str(tmp_path), deep=True), no_stage, lambda note: None)
+    assert isinstance(found, Checkpoint)
+    assert isinstance(found.values, Values)
+    assert (found.training.steps, found.contents.tensors) == (100, 4)
+    rows = {row.name: row for row in found.siblings}
+    assert list(rows) == [f"checkpoint-{step}" for step in (0, 7, 9, 10, 100)]
+    assert (rows["checkpoint-0"].unchanged_norms, rows["checkpoint-100"].unchanged_norms) == (1, 0)
+    assert (rows["checkpoint-10"].moments, rows["checkpoint-10"].nonzero_moments) == ({"F32": 4}, 4)
+    assert "no weights" in rows["checkpoint-7"].reason
+    assert rows["checkpoint-9"].problems == 1
+    text = "\n".join(line.prefix for line in runs_table(found.siblings))
+    assert "checkpoint-10   10" in text
+    assert "F32, 4 of 4 not zero" in text
+    assert list(runs_table(())) == []

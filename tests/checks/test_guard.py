@@ -1,0 +1,152 @@
+"""The checks of a running training, on facts built here: pass, warn, fail, skip and unknown."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from doctor._util.records import Unknown
+from doctor.checks.guard import CHECKS
+from doctor.facts.facts import Facts, decode, encode
+from doctor.facts.guard import GuardAlarm, GuardCounts, Guarded, GuardedProcess
+from doctor.job.job import Job
+from doctor.judge.check import Finding, Status
+from doctor.judge.engine import examine
+
+NOTHING = Unknown(reason="not examined")
+HEALTHY: dict[str, Any] = {
+    "steps": 300, "backwards": 300, "losses": 300, "norms": 300, "rates": 300, "looks": 14,
+    "effective": 300, "tracked": 21, "gradients": 21, "moved": 21, "ones": 5, "zeros": 2,
+    "zeros_moved": 2, "vectors": 7, "vectors_moved": 7, "scaled": True,
+}  # fmt: skip
+
+
+def process(rank: int = 0, *alarms: GuardAlarm, **fields: Any) -> GuardedProcess:
+    counts = {
+        name: fields.pop(name) for name in list(fields) if name in GuardCounts.__annotations__
+    }
+    head: dict[str, Any] = {"world": 1, "pid": 7, "started": 0, "torch": "2.13", "ended": "exit"}
+    head |= fields
+    return GuardedProcess(rank=rank, counts=GuardCounts(**HEALTHY | counts), alarms=alarms, **head)
+
+
+def alarm(code: str, status: Any = "fail", **fields: Any) -> GuardAlarm:
+    values: dict[str, Any] = {"step": 7, "text": f"observed by {code}"} | fields
+    return GuardAlarm(code=code, status=status, **values)
+
+
+def facts(guard: Guarded | Unknown) -> Facts:
+    return Facts(
+        job=Job(device="cpu"), host=NOTHING, interpreter=NOTHING, torch=NOTHING, places=NOTHING,
+        guard=guard,
+    )  # fmt: skip
+
+
+def findings(*processes: GuardedProcess) -> dict[str, Finding]:
+    examined = examine(CHECKS, facts(Guarded(processes=processes)))
+    return {finding.check.code: finding for finding in examined}
+
+
+ALL = [check.code for check in CHECKS]
+
+
+def test_a_healthy_training_passes_everything() -> None:
+    found = findings(process(all=True))
+    assert {finding.status for finding in found.values()} == {Status.PASS}
+
+
+@pytest.mark.parametrize("code", ALL)
+@pytest.mark.parametrize("status", ["warn", "fail"])
+def test_an_alarm_is_the_verdict_of_its_check(code: str, status: str) -> None:
+    finding = findings(process(0, alarm(code, status), all=True))[code]
+    assert finding.status == status
+    assert "step 7: observed by" in finding.verdict.summary
+    assert finding.fix
+
+
+@pytest.mark.parametrize("code", ALL)
+def test_without_a_step_everything_is_unknown(code: str) -> None:
+    judged = examine(CHECKS, facts(Unknown(reason="no training step was observed")))
+    assert {finding.status for finding in judged} == {Status.UNKNOWN}
+
+
+@pytest.mark.parametrize("code", [code for code in ALL if code not in ("GRD004", "GRD008")])
+def test_a_guard_that_switched_itself_off_leaves_everything_unknown(code: str) -> None:
+    finding = findings(process(all=True, ended="error: RuntimeError: broken"))[code]
+    assert finding.status is Status.UNKNOWN
+    assert "broken" in finding.verdict.summary
+
+
+@pytest.mark.parametrize(
+    ("code", "fields"),
+    [
+        ("GRD001", {"losses": 0}),
+        ("GRD001", {"bad_losses": 2, "scaled": False}),
+        ("GRD002", {"norms": 0}),
+        ("GRD003", {"steps": 2}),
+        ("GRD004", {"norms": 0}),
+        ("GRD005", {"effective": 19}),
+        ("GRD005", {"gradients": 0}),
+        ("GRD005", {"vectors_moved": 0}),
+        ("GRD006", {"rates": 9}),
+        ("GRD007", {"effective": 19}),
+        ("GRD007", {"moved": 0}),
+        ("GRD008", {"effective": 0}),
+        ("GRD009", {"norms": 0}),
+        ("GRD012", {"steps": 5}),
+        ("GRD013", {"zeros_moved": 0}),
+        ("GRD014", {"losses": 199, "all": True}),
+        ("GRD016", {"effective": 99}),
+    ],
+)
+def test_too_little_was_observed(code: str, fields: dict[str, Any]) -> None:
+    assert findings(process(**fields))[code].status is Status.UNKNOWN
+
+
+@pytest.mark.parametrize(
+    ("code", "fields"),
+    [
+        ("GRD005", {"vectors": 0}),
+        ("GRD010", {"scaled": False}),
+        ("GRD013", {"zeros": 0}),
+        ("GRD014", {}),
+    ],
+)
+def test_not_applicable(code: str, fields: dict[str, Any]) -> None:
+    assert findings(process(**fields))[code].status is Status.SKIP
+
+
+@pytest.mark.parametrize("code", ["GRD005", "GRD007", "GRD013"])
+def test_weights_that_are_nan_are_not_weights_that_move(code: str) -> None:
+    assert findings(process(0, alarm("GRD002")))[code].status is Status.UNKNOWN
+
+
+def test_the_first_failure_of_any_rank_is_reported() -> None:
+    found = findings(
+        process(0, alarm("GRD001", "warn", step=1), world=3),
+        process(1, alarm("GRD001", step=9, text="later"), world=3),
+        process(2, alarm("GRD001", step=8, text="nan", count=4), world=3, origin="the batch (x)"),
+    )["GRD001"]
+    assert found.verdict.summary == (
+        "step 8, rank 2 and 1 more: nan; the batch (x); at least 4 times"
+    )
+
+
+@pytest.mark.parametrize(
+    ("code", "cause", "word"),
+    [
+        ("GRD005", "rounding", "fp32"),
+        ("GRD005", "gradient", "param.grad"),
+        ("GRD006", "ended", "num_processes"),
+        ("GRD001", "scaled", "bf16"),
+        ("GRD011", "no-step", "gradient_accumulation_steps"),
+    ],
+)
+def test_the_cause_selects_the_fix(code: str, cause: str, word: str) -> None:
+    assert word in findings(process(0, alarm(code, cause=cause)))[code].fix
+
+
+def test_the_facts_survive_a_file() -> None:
+    original = facts(Guarded(processes=(process(0, alarm("GRD001")),)))
+    assert decode(encode(original)) == original

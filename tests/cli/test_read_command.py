@@ -1,0 +1,57 @@
+"""doctor read: exit codes, stdin, formats and saved facts."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from command import doctor
+
+pytestmark = pytest.mark.slow  # real processes
+
+HEALTHY = """PyTorch version: 2.9.1+cu128
+CUDA used to build PyTorch: 12.8
+OS: Ubuntu 24.04.2 LTS (x86_64)
+Python version: 3.12.3 (64-bit runtime)
+Is CUDA available: True
+GPU models and configuration: GPU 0: NVIDIA A100-SXM4-80GB
+Nvidia driver version: 570.86.15
+"""
+MISMATCH = "Failed to initialize NVML: Driver/library version mismatch\n"
+
+
+def test_a_healthy_report_is_unknown_for_what_it_does_not_tell() -> None:
+    run = doctor("read", "-", input=HEALTHY)
+    assert run.returncode == 3
+    assert "DRV002" in run.stdout
+    assert "UNKNOWN: SMK001" in run.stdout
+
+
+def test_a_fault_fails_in_json_and_in_the_saved_facts(tmp_path: Path) -> None:
+    pasted, saved = tmp_path / "issue.md", tmp_path / "facts.json"
+    pasted.write_text(f"It does not start:\n```\n{MISMATCH}```\n")
+    run = doctor("read", str(pasted), "--format", "json", "--save-facts", str(saved))
+    assert run.returncode == 1
+    first = json.loads(run.stdout)
+    again = json.loads(doctor("report", str(saved), "--format", "json").stdout)
+    statuses = [[(f["code"], f["status"]) for f in each["findings"]] for each in (first, again)]
+    assert statuses[0] == statuses[1]
+    assert ("DRV001", "fail") in statuses[0]
+
+
+@pytest.mark.parametrize("text", ["", "loss 0.5\n", "\x00" * 100], ids=range(3))
+def test_a_text_without_a_report_is_a_usage_error(text: str, tmp_path: Path) -> None:
+    path = tmp_path / "pasted.txt"
+    path.write_text(text)
+    run = doctor("read", str(path))
+    assert run.returncode == 2
+    assert "contains no report" in run.stderr
+    assert len(run.stderr.splitlines()) == 1
+
+
+def test_a_missing_file_and_a_directory_are_usage_errors(tmp_path: Path) -> None:
+    for path in (tmp_path / "none", tmp_path):
+        run = doctor("read", str(path))
+        assert run.returncode == 2
+        assert len(run.stderr.splitlines()) == 1

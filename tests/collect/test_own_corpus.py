@@ -1,0 +1,103 @@
+"""A sample of the corpus of own models, in one process; benchmarks/own_model_corpus.py runs all."""
+
+from __future__ import annotations
+
+import ast
+import re
+import sys
+import tomllib
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from doctor.checks.training import own_model
+from doctor.collect import diagnosis
+from doctor.collect.children import Children
+from doctor.collect.own_training import collect_in
+from doctor.collect.torch_child import TorchChild
+from doctor.facts.training import OwnModel
+from doctor.job.job import Chosen, Job
+from doctor.judge.check import Status, Verdict
+
+CORPUS = Path(__file__).parents[1] / "corpus" / "own_model"
+FAULTS: dict[str, dict[str, Any]] = tomllib.loads((CORPUS / "faults.toml").read_text("utf-8"))
+SAMPLE = (
+    "nonfinite:fully_masked_row",
+    "nonfinite:kl_of_zeros",
+    "nonfinite:where_does_not_protect",
+    "errors:inputs_and_labels_without_criterion",
+    "quiet:module_never_called",
+    "quiet:optimizer_without_norms",
+)
+
+
+class OneProcess(TorchChild):
+    """Survives the bisection, so that torch is imported once."""
+
+    def end(self) -> None:
+        """Nothing: every request of this module leaves the process as it was."""
+
+    def close(self) -> None:
+        super().end()
+
+
+@pytest.fixture(scope="module")
+def child() -> Iterator[OneProcess]:
+    running = OneProcess(Children(), sys.executable)
+    yield running
+    running.close()
+
+
+Judge = Callable[..., dict[str, Verdict]]
+
+
+@pytest.fixture
+def judge(child: OneProcess, monkeypatch: pytest.MonkeyPatch) -> Judge:
+    """The verdicts of a factory of the corpus."""
+    monkeypatch.setattr(diagnosis, "CHANGES", ("fp32", "lower-lr"))
+
+    def verdicts(model: str) -> dict[str, Verdict]:
+        job = Job(device="cpu", model=str(CORPUS / model))
+        own = collect_in(child, job, "cpu", Chosen("bf16", ""), lambda stage: None)
+        assert isinstance(own, OwnModel), own
+        return {
+            "SMK005": own_model.completes(own, None),
+            "SMK006": own_model.loss_finite(own, None),
+            "SMK007": own_model.gradients_reach_all(own, None, job),
+            "SMK008": own_model.weights_move(own, job),
+        }
+
+    return verdicts
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("fault", SAMPLE)
+def test_a_planted_fault_is_named(fault: str, judge: Judge) -> None:
+    file, _, name = fault.partition(":")
+    label = FAULTS[file][name]
+    verdicts = judge(f"{file}.py:{name}")
+    failed = [code for code, verdict in verdicts.items() if verdict.status is Status.FAIL]
+    assert failed == [label["code"]]  # one cause gives one failure
+    text = f"{verdicts[label['code']].summary}\n{verdicts[label['code']].fix}"
+    assert [each for each in label["names"] if not re.search(each, text, re.IGNORECASE)] == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "name",
+    ["logits_and_loss", "a_warm_up_from_zero", "sparse_embedding", "group_relative",
+     "lightning_style", "several_losses", "an_unused_log_of_zero"],
+)  # fmt: skip
+def test_a_healthy_training_passes(name: str, judge: Judge) -> None:
+    verdicts = judge(f"healthy.py:{name}")
+    assert {code: v.summary for code, v in verdicts.items() if v.status is not Status.PASS} == {}
+
+
+def test_every_fault_of_the_corpus_has_its_label() -> None:
+    for file, labels in FAULTS.items():
+        tree = ast.parse((CORPUS / f"{file}.py").read_text("utf-8"))
+        assert {node.name for node in tree.body if isinstance(node, ast.FunctionDef)} == set(labels)
+        assert all(label["code"] in ("SMK005", "SMK006", "SMK007", "SMK008") and label["names"]
+                   for label in labels.values())  # fmt: skip

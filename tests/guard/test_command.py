@@ -1,0 +1,222 @@
+"""`doctor guard -- COMMAND`: real programs, their streams, signals and exit codes."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from command import TIMEOUT, doctor
+
+from doctor.collect.guarded_command import bootstrap
+
+TRAINING = """
+import math, sys, torch
+torch.set_num_threads(1)
+torch.manual_seed(0)
+model = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.Tanh(), torch.nn.Linear(4, 2))
+optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
+rows = [torch.randn(4) for _ in range(48)]
+loader = torch.utils.data.DataLoader(rows, batch_size=2, num_workers=int(sys.argv[1]))
+for step, x in enumerate(loader, 1):
+    loss = model(x).pow(2).mean() * (math.nan if step == int(sys.argv[2]) else 1)
+    loss.backward()
+    optimizer.step()
+    optimizer.zero_grad()
+    if step > 24:
+        break
+print("last loss", loss.item())
+"""
+
+
+def guard(*words: object, cwd: Path, **options: Any) -> subprocess.CompletedProcess[str]:
+    return doctor("guard", *words, cwd=cwd, **options)
+
+
+def python(code: str) -> tuple[str, ...]:
+    return "--", sys.executable, "-c", code
+
+
+@pytest.mark.parametrize("code", [0, 1, 7])
+def test_the_program_decides_the_exit_code_unless_it_is_0(code: int, tmp_path: Path) -> None:
+    ended = guard(*python(f"print('out'); raise SystemExit({code})"), cwd=tmp_path)
+    assert ended.returncode == (code or 3)
+    assert ended.stdout == "out\n"
+    assert "no training step was observed" in ended.stderr
+
+
+def test_a_program_that_is_killed_ends_with_128_and_the_signal(tmp_path: Path) -> None:
+    ended = guard(*python("import os; os.kill(os.getpid(), 9)"), cwd=tmp_path)
+    assert ended.returncode == 128 + signal.SIGKILL
+
+
+def test_a_program_that_does_not_exist_is_a_usage_error(tmp_path: Path) -> None:
+    ended = guard("--", "no-such-program", cwd=tmp_path)
+    assert ended.returncode == 2
+    assert ended.stderr.count("\n") == 1
+    assert guard(cwd=tmp_path).returncode == 2
+
+
+def test_records_of_an_earlier_run_are_not_mixed(tmp_path: Path) -> None:
+    (tmp_path / "old").mkdir()
+    (tmp_path / "old" / "rank0-1.jsonl").write_text("")
+    ended = guard("--out", "old", *python("pass"), cwd=tmp_path)
+    assert ended.returncode == 2
+    assert "earlier run" in ended.stderr
+
+
+@pytest.mark.slow
+def test_stdin_and_the_arguments_of_the_program_are_its_own(tmp_path: Path) -> None:
+    code = "import sys; print(sys.argv[1:], sys.stdin.read())"
+    command = [sys.executable, "-P", "-m", "doctor", "guard", *python(code), "--out", "-q"]
+    ended = subprocess.run(
+        command, cwd=tmp_path, input="given", capture_output=True, text=True, timeout=TIMEOUT
+    )
+    assert ended.stdout == "['--out', '-q'] given\n"
+
+
+def under(code: str, tmp_path: Path, *options: str, path: str = "") -> str:
+    """What a program prints under the bootstrap alone."""
+    paths = os.pathsep.join(filter(None, [str(bootstrap()), path]))
+    settings = json.dumps({"out": str(tmp_path / "out"), "parent": True})
+    environ = {**os.environ, "PYTHONPATH": paths, "DOCTOR_GUARD": settings}
+    ended = subprocess.run(
+        [sys.executable, *options, "-c", code], env=environ, capture_output=True, text=True,
+        timeout=TIMEOUT, check=True,
+    )  # fmt: skip
+    assert ended.stderr == ""
+    return ended.stdout
+
+
+def test_the_users_own_sitecustomize_still_runs(tmp_path: Path) -> None:
+    (tmp_path / "sitecustomize.py").write_text("import builtins; builtins.mine = __name__")
+    code = "import sitecustomize; print(mine, sitecustomize.__file__)"
+    assert under(code, tmp_path, path=str(tmp_path)) == (
+        f"sitecustomize {tmp_path}/sitecustomize.py\n"
+    )
+
+
+def test_nothing_is_imported_before_the_program_imports_torch(tmp_path: Path) -> None:
+    code = "import sys; print(*sorted(sys.modules))"
+    plain = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True,
+        env={k: v for k, v in os.environ.items() if k != "PYTHONPATH"},
+    ).stdout.split()  # fmt: skip
+    more = set(under(code, tmp_path).split()) - set(plain)
+    assert not {name for name in more if name.partition(".")[0] in ("torch", "doctor", "json")}
+    assert not (tmp_path / "out").exists()
+
+
+def test_python_that_ignores_the_environment_runs_as_ever(tmp_path: Path) -> None:
+    assert under("print('ran')", tmp_path, "-I") == "ran\n"
+
+
+def test_a_program_without_torch_gets_its_import_error(tmp_path: Path) -> None:
+    code = (
+        "import sys; sys.path[:] = [p for p in sys.path if 'site-packages' not in p]\n"
+        "try:\n    import torch\nexcept ModuleNotFoundError as error:\n    print(error)"
+    )
+    assert under(code, tmp_path) == "No module named 'torch'\n"
+
+
+def test_a_false_torch_in_the_users_directory_is_one_line(tmp_path: Path) -> None:
+    (tmp_path / "torch.py").write_text("x = 1")
+    ended = guard(*python("import torch; print(torch.x)"), cwd=tmp_path)
+    assert ended.stdout == "1\n"
+    assert ended.returncode == 3
+    assert "Traceback" not in ended.stderr
+
+
+def test_a_signal_reaches_the_program(tmp_path: Path) -> None:
+    code = (
+        "import signal, sys, time\n"
+        "signal.signal(signal.SIGTERM, lambda *a: sys.exit(5))\n"
+        "print('ready', flush=True)\n"
+        "time.sleep(60)"
+    )
+    command = [sys.executable, "-P", "-m", "doctor", "guard", *python(code)]
+    with subprocess.Popen(
+        command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "ready\n"
+        process.send_signal(signal.SIGTERM)
+        process.communicate(timeout=TIMEOUT)
+    assert process.returncode == 5
+
+
+def test_stop_ends_a_program_that_ignores_sigterm_only_after_grace(tmp_path: Path) -> None:
+    """The file that asks for the end, without a training: a shell script is ended, too."""
+    out = tmp_path / "out"
+    code = f"import os, time; os.makedirs({str(out)!r}); open({str(out / 'stop')!r}, 'w').close(); time.sleep(60)"
+    began = time.monotonic()
+    ended = guard("--stop", "--out", out, *python(code), cwd=tmp_path)
+    assert time.monotonic() - began < 60
+    assert ended.returncode == 1
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """One healthy training with DataLoader workers, and one that is stopped, both real."""
+    pytest.importorskip("torch")
+    folder = tmp_path_factory.mktemp("runs")
+    (folder / "train.py").write_text(TRAINING)
+    healthy = guard("--out", "ok", "--", sys.executable, "train.py", 1, 0, cwd=folder)
+    faulty = guard(
+        "--out", "bad", "--output", "json=bad.json", "--output", "html=bad.html", "--",
+        sys.executable, "train.py", 0, 9, cwd=folder,
+    )  # fmt: skip
+    return {"folder": folder, "healthy": healthy, "faulty": faulty}
+
+
+@pytest.mark.slow
+def test_a_healthy_training_is_ready(runs: dict[str, Any]) -> None:
+    ended = runs["healthy"]
+    assert ended.returncode == 0, ended.stderr
+    assert ended.stdout.startswith("last loss 0.")
+    assert "24 losses are finite" in ended.stderr
+    assert "READY" in ended.stderr
+    assert len(list((runs["folder"] / "ok").glob("rank*.jsonl"))) == 1  # none of the worker
+
+
+@pytest.mark.slow
+def test_a_faulty_training_exits_0_and_the_guard_with_1(runs: dict[str, Any]) -> None:
+    ended = runs["faulty"]
+    assert ended.returncode == 1
+    assert ended.stdout == "last loss nan\n"
+    assert "GRD001 fail at step 9" in ended.stderr
+    report = json.loads((runs["folder"] / "bad.json").read_text())
+    failed = [f["code"] for f in report["findings"] if f["status"] == "fail"]
+    assert failed == ["GRD001", "GRD002"]
+
+
+@pytest.mark.slow
+def test_the_html_report_has_curves(runs: dict[str, Any]) -> None:
+    page = (runs["folder"] / "bad.html").read_text()
+    assert "Curves of the training" in page
+    assert page.count("<polyline") >= 2
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "format", ["plain", "json", "junit", "github", "markdown", "sarif", "html"]
+)
+def test_the_directory_is_reported_in_every_format(runs: dict[str, Any], format: str) -> None:
+    ended = doctor("report", runs["folder"] / "bad", "--format", format, cwd=runs["folder"])
+    assert ended.returncode == 1
+    assert "GRD001" in ended.stdout
+    assert doctor("report", runs["folder"] / "ok", "--format", format).returncode == 0
+
+
+@pytest.mark.slow
+def test_selected_checks_and_ignores_of_the_report(runs: dict[str, Any]) -> None:
+    bad = runs["folder"] / "bad"
+    assert doctor("report", bad, "--skip", "GRD001", "--skip", "GRD002").returncode == 0
+    assert doctor("report", bad, "--only", "GRD006").returncode == 0
+    assert doctor("report", bad, "--only", "GPU003").returncode == 2

@@ -1,0 +1,161 @@
+"""Metrics of every source become the same curves."""
+
+from __future__ import annotations
+
+import io
+import json
+import math
+import struct
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from doctor.checks.log.patterns import line_patterns
+from doctor.facts.log import Curve, Log
+from doctor.log.metrics.curves import MOST, Curves
+from doctor.log.metrics.tensorboard import read_events
+from doctor.log.patterns import Gate
+from doctor.log.read import read_logs, read_stream
+
+GATE = Gate(line_patterns())
+
+
+def read_text(text: str) -> Log:
+    return read_stream("train.log", io.BytesIO(text.encode()), GATE)
+
+
+def read_file(path: Path, data: bytes) -> Log:
+    path.write_bytes(data)
+    return read_logs([str(path)], line_patterns())
+
+
+def curve(log: Log, name: str) -> Curve:
+    (found,) = (each for each in log.curves if each.name == name)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        (
+            "{'loss': 2.5, 'grad_norm': nan, 'learning_rate': 1e-05, 'epoch': 0.1}",
+            {"loss": 2.5, "grad_norm": "nan", "learning_rate": 1e-5},
+        ),
+        ("{'loss': '0.0', 'grad_norm': 'nan'}", {"loss": 0.0, "grad_norm": "nan"}),
+        (
+            " iteration 200/ 5000 | learning rate: 1.5E-04 | lm loss: 2.3E+00 | loss scale: 1.0 | "
+            "grad norm: 1.25 |",
+            {"loss": 2.3, "loss_scale": 1.0, "learning_rate": 1.5e-4, "grad_norm": 1.25},
+        ),
+        ("step=7 train/loss=0.5 lr=3e-4", {"loss": 0.5, "learning_rate": 3e-4}),
+        ("Epoch 1: 10%|#| 3/30 [00:01<00:09, loss=0.31, v_num=0]", {"loss": 0.31}),
+        ("INFO loss: -inf", {"loss": "-inf"}),
+        ("loss: tensor(0.25, device='cuda:0')", {"loss": 0.25}),
+        ("{'eval_loss': 2.5, 'eval_runtime': 1.0}", {}),
+        ("{'train_runtime': 5.0, 'train_loss': 0.5}", {}),
+        ("weight loss: about 3 kg", {}),
+    ],
+)
+def test_metrics_of_a_line(line: str, expected: dict[str, object]) -> None:
+    assert {each.name: each.values[0] for each in read_text(f"{line}\n").curves} == expected
+
+
+def test_a_steps_number_is_taken_from_the_line() -> None:
+    log = read_text("step 10 loss: 1.0\nstep 20 loss: 0.5\n")
+    assert curve(log, "loss").steps == (10, 20)
+    assert curve(log, "loss").lines == (1, 2)
+    assert log.last_step == 20
+
+
+HISTORY = [
+    {"loss": 2.0, "grad_norm": 1.0, "learning_rate": 1e-5, "step": 1},
+    {"eval_loss": 1.9, "step": 1},
+    {"loss": math.nan, "grad_norm": "nan", "learning_rate": 1e-5, "step": 2},
+    {"train_runtime": 9.0, "train_loss": 1.0, "step": 2},
+]
+
+
+def test_the_same_rows_in_every_kind_of_file(tmp_path: Path) -> None:
+    state = json.dumps({"log_history": HISTORY}).encode()
+    lines = "".join(json.dumps(row) + "\n" for row in HISTORY).encode()
+    table = b"step,loss,grad_norm,learning_rate\n1,2.0,1.0,1e-5\n2,nan,nan,1e-5\n"
+    logs = {
+        "trainer-state": read_file(tmp_path / "trainer_state.json", state),
+        "json-lines": read_file(tmp_path / "metrics.jsonl", lines),
+        "csv": read_file(tmp_path / "metrics.csv", table),
+        "tensorboard": read_file(tmp_path / "events.out.tfevents.1", tensorboard()),
+    }
+    for kind, log in logs.items():
+        assert log.files[0].kind == kind
+        assert not log.files[0].problem
+        assert curve(log, "loss").values == (2.0, "nan")
+        assert curve(log, "loss").steps == (1, 2)
+        assert curve(log, "grad_norm").values == (1.0, "nan")
+
+
+def tensorboard() -> bytes:
+    """Three records as torch.utils.tensorboard writes them."""
+    first = bytes_field(3, b"brain.Event:2")
+    return b"".join(
+        record(event)
+        for event in (
+            first,
+            event_of(1, {"train/loss": 2.0, "train/grad_norm": 1.0}),
+            event_of(2, {"train/loss": math.nan, "train/grad_norm": math.nan}),
+        )
+    )
+
+
+def event_of(step: int, scalars: dict[str, float]) -> bytes:
+    values = b"".join(
+        bytes_field(1, bytes_field(1, tag.encode()) + b"\x15" + struct.pack("<f", value))
+        for tag, value in scalars.items()
+    )
+    return b"\x10" + bytes([step]) + bytes_field(5, values)
+
+
+def bytes_field(number: int, data: bytes) -> bytes:
+    return bytes([number << 3 | 2, len(data)]) + data
+
+
+def record(data: bytes) -> bytes:
+    return struct.pack("<Q", len(data)) + b"\0" * 4 + data + b"\0" * 4
+
+
+def test_a_tensorboard_file_that_is_cut_off_keeps_what_came_before(tmp_path: Path) -> None:
+    log = read_file(tmp_path / "events.out.tfevents.1", tensorboard()[:-6])
+    assert curve(log, "loss").values == (2.0,)
+    assert "ends within a record" in log.files[0].problem
+
+
+@given(st.binary(max_size=300))
+def test_no_bytes_make_the_event_reader_fail(data: bytes) -> None:
+    for raw in (data, record(data)):
+        try:
+            read_events(io.BytesIO(raw), Curves("x"))
+        except ValueError as error:
+            assert "record" in str(error)
+
+
+@pytest.mark.parametrize(
+    "data",
+    [b'{"log_history": {}}', b'{"log_history": ' + b"[" * 9000, b'{"log_history": [1, "x"]}'],
+)
+def test_a_strange_trainer_state_is_no_error(tmp_path: Path, data: bytes) -> None:
+    log = read_file(tmp_path / "trainer_state.json", data)
+    assert not log.curves
+
+
+def test_a_long_curve_is_thinned_and_keeps_what_is_not_finite() -> None:
+    curves = Curves("x")
+    for step in range(20 * MOST):
+        value = math.nan if step == 17 * MOST + 3 else 1.0
+        if curves.wants(nonfinite=value != value):
+            curves.add(step, {"loss": value})
+    (loss,) = curves.curves()
+    assert len(loss.values) <= MOST
+    assert loss.values.count("nan") == 1
+    assert loss.thinned > 1
+    assert loss.steps[-1] > 19 * MOST
