@@ -47,7 +47,7 @@ def copies_arrive(
         return unknown(peers.unread.get("copies", "no copy between GPUs was tested"))
     verdict = _copies(peers.copies)
     if verdict.status is Status.FAIL and _p2p_disabled(host):
-        summary = f"{verdict.summary}; NCCL_P2P_DISABLE=1 avoids these copies: keep it set"
+        summary = f"{verdict.summary}; NCCL's environment avoids these copies: keep it set"
         verdict = warn(summary, switches_off=P2P)
     verdict = worst(verdict, *_links(watched, job_gpus))
     if verdict.status is Status.PASS:
@@ -68,7 +68,8 @@ def _uncounted(watched: tuple[Watched, ...] | Unknown | None) -> str:
 def _p2p_disabled(host: Host | Unknown) -> bool:
     """Whether the environment turns peer-to-peer traffic off in NCCL."""
     env = host.env if isinstance(host, Host) else {}
-    return env.get("NCCL_P2P_DISABLE", "0") not in ("", "0")
+    disabled = env.get("NCCL_P2P_DISABLE", "0") not in ("", "0")
+    return disabled or env.get("NCCL_P2P_LEVEL") in ("LOC", "0")
 
 
 def _sliced(job_gpus: JobGpus | Unknown) -> bool:
@@ -184,7 +185,7 @@ COPIES_ARRIVE = Check(
     warns=(
         "some NVLinks are down while others work (on bridged GPUs: more than on the other GPUs)",
         "an NVLink counted errors during the run",
-        "copies fail, and NCCL_P2P_DISABLE=1 is set",
+        "copies fail, and NCCL_P2P_LEVEL=LOC or NCCL_P2P_DISABLE=1 is set",
     ),
     fails=(
         "an element arrived with another value",
@@ -217,7 +218,7 @@ def adds_up(
     what = f"the all-reduce over {first.ranks} GPUs with {first.backend}"
     if not (problem := _problem(first)):
         rate = f" at {first.rate / GIGA:.0f} GB/s" if first.rate else ""
-        off = "" if first.p2p else ", with NCCL_P2P_DISABLE=1 in the environment"
+        off = "" if first.p2p else ", with peer-to-peer turned off in the environment (NCCL_P2P_*)"
         summary = f"{what} is correct{rate}{off}"
         if (
             first.p2p

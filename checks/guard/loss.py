@@ -29,7 +29,7 @@ def _finite(guard: Guarded) -> Verdict:
 
 FINITE = Check(
     code="GRD001",
-    slug="loss-finite",
+    slug="training-loss-finite",
     title="Every loss is finite",
     why="transformers replaces a loss that is NaN or Inf by the mean of the losses before it, 0.0 "
     "at the start (logging_nan_inf_filter), so that the log looks healthy while every weight "

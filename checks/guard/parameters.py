@@ -75,7 +75,7 @@ def _moved(guard: Guarded) -> Verdict:
 
 MOVE = Check(
     code="GRD007",
-    slug="weights-move",
+    slug="training-weights-move",
     title="Sampled weights change",
     why="A training whose weights stay bit-identical looks normal: losses are printed, time "
     "passes. The guard compares evenly spaced elements of every tensor with their start.",

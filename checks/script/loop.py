@@ -130,8 +130,7 @@ def eval_left_on(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
 def _eval_in_loops(reading: Training) -> Iterator[Match]:
     for loop in range(len(reading.script.loops)):
         inside = [n for n, c in enumerate(reading.calls) if loop in c.loops]
-        trains = [n for n in inside if n in reading.backwards]
-        if not trains or not _is_outermost(reading, loop, trains):
+        if not any(n in reading.backwards for n in inside):
             continue
         reached = _reached(reading, inside)
         if not any(reading.calls[n].method == "train" for n in reached):
@@ -154,20 +153,34 @@ def _first_eval(reading: Training, reached: list[int]) -> Iterator[Match]:
 
 def _eval_before(reading: Training) -> Iterator[Match]:
     """eval() above the loop of a file that never calls train()."""
-    if reading.by_method.get("train") or reading.methods("Trainer"):
+    if any(reading.calls[n].receiver for n in reading.methods("train")) or reading.trainers:
         return
     for number in reading.methods("eval"):
         call = reading.calls[number]
-        after = [n for n in reading.backwards if n > number and reading.calls[n].loops]
-        here = [n for n in after if reading.calls[n].scope == call.scope]
-        if not here or call.loops or call.arms or not call.receiver or call.args:
+        if (
+            not _trains_later(reading, call, number)
+            or call.loops
+            or call.arms
+            or not call.receiver
+            or call.args
+        ):
             continue
         if _is_trained(reading, call, number):
             yield Match(call.span, f"{call.receiver}.eval() before the loop, and train() nowhere")
 
 
-def _is_outermost(reading: Training, loop: int, trains: list[int]) -> bool:
-    return all(reading.calls[n].loops[0] == loop for n in trains)
+def _trains_later(reading: Training, call: Call, number: int) -> bool:
+    """A loop with backward() follows, here or in a function that is called later."""
+    for backward in reading.backwards:
+        scope = reading.calls[backward].scope
+        if not reading.calls[backward].loops:
+            continue
+        if scope == call.scope and backward > number:
+            return True
+        sites = reading.call_sites.get(scope, ())
+        if any(n > number and reading.calls[n].scope == call.scope for n in sites):
+            return True
+    return False
 
 
 def _reached(reading: Training, inside: list[int]) -> list[int]:

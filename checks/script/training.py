@@ -33,7 +33,7 @@ PEFT = {
         "prepare_model_for_int8_training",
     ),
     *("prepare_model_for_kbit_training", "LoraModel", "get_peft_model_state_dict", "inject_lora"),
-    *("inject_trainable_lora", "mark_only_lora_as_trainable", "PeftModel"),
+    *("inject_trainable_lora", "PeftModel"),
 }
 EVALUATION = ("eval", "valid", "test", "infer", "predict", "generate", "sample", "export", "merge")
 INFERENCE = ("no_grad", "inference_mode", "set_grad_enabled")
@@ -268,15 +268,30 @@ class Training(Reading):
         trail.calls[number] = None
         call = self.calls[number]
         function = self.target_function(call)
-        if function is not None and self.function(function).returns:
-            for each in self.function(function).returns:
-                self._follow_return(each, value, function, trail, depth)
-        elif call.method in WRAPPERS:
+        returns = self.function(function).returns if function is not None else ()
+        for each in returns:
+            self._follow_return(each, value, function or 0, trail, depth)
+        if returns:
+            return
+        if call.method in WRAPPERS:
             self._follow_wrapped(call, number, value, trail, depth)
         elif call.name in self.modules:
-            for part in (*call.args, *call.keywords.values()):
-                if part.kind == "name":
-                    self._follow(part, call.scope, number, trail, depth - 1)
+            self._follow_parts(call, number, trail, depth)
+        elif not call.method[:1].isupper() and call.method != "from_pretrained":
+            self._follow_foreign(call, number, trail, depth)
+
+    def _follow_parts(self, call: Call, number: int, trail: _Trail, depth: int) -> None:
+        """What a module of this file is made of."""
+        for part in (*call.args, *call.keywords.values()):
+            if part.kind == "name":
+                self._follow(part, call.scope, number, trail, depth - 1)
+
+    def _follow_foreign(self, call: Call, number: int, trail: _Trail, depth: int) -> None:
+        """model = prepare(model) of another file returns what it is given, or a wrapper of it."""
+        trail.complete = False
+        for part in (*call.args, *call.keywords.values()):
+            if part.kind == "name" and part.name in call.targets:
+                self._follow(part, call.scope, number, trail, depth - 1)
 
     @cached_property
     def modules(self) -> set[str]:

@@ -125,8 +125,8 @@ LOSS_FINITE = replace(
     title="Loss and gradients of your own training are finite",
     why="A NaN in the first steps comes from the data (a label outside the classes, a NaN in the "
     "input, a batch with masked labels only), from corrupt weights, from a half-precision "
-    "overflow, or from a kernel. Exact zeros in loss and gradients train nothing. Afterwards the "
-    "steps go on, to 20 on the same batch, and a loss that diverges is a warning.",
+    "overflow, or from a kernel. Exact zeros in loss and gradients train nothing. The same batch "
+    "trains for up to 20 steps, to see a loss that diverges.",
     warns=(
         "the loss stops being finite, or grows 100-fold, within 20 steps on the same batch",
         "the norm of the gradients is above 1000 in every step",

@@ -27,6 +27,7 @@ from doctor.checkpoint.layouts.directory import find_layout
 from doctor.checkpoint.layouts.layout import Layout
 from doctor.checkpoint.layouts.shard_index import disagreements, sizes_differ
 from doctor.checkpoint.layouts.tokenizer import read_tokenizer
+from doctor.checkpoint.pickle.nodes import gc_paused
 from doctor.checkpoint.reader import LayoutContents, read_beside, read_layout
 from doctor.checkpoint.records import (
     Checkpoint,
@@ -58,6 +59,7 @@ def ignore_tensors(directory: Directory, contents: LayoutContents) -> None:
     """An OnTensors that does nothing."""
 
 
+@gc_paused()
 def scan(
     path: str, stage: Stage = no_stage, on_tensors: OnTensors = ignore_tensors
 ) -> Checkpoint | Unknown:

@@ -33,6 +33,7 @@ RECORDED = frozenset(
         "LD_PRELOAD",
         "NCCL_DEBUG",
         "NCCL_P2P_DISABLE",
+        "NCCL_P2P_LEVEL",
         "NSIGHT_CUDA_DEBUGGER",
         "NVIDIA_TF32_OVERRIDE",
         "NVIDIA_VISIBLE_DEVICES",

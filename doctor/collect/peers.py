@@ -49,6 +49,7 @@ def try_peers(
     if copies is None:
         copies = copy_around(children, len(workers))
     allowed = os.environ.get("NCCL_P2P_DISABLE", "0") in ("", "0")
+    allowed = allowed and os.environ.get("NCCL_P2P_LEVEL") not in ("LOC", "0")
     reductions = [reduce(workers, backend, p2p=allowed)]
     if allowed and not correct(reductions[0]):
         python = workers[0].child.python

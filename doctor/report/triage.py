@@ -9,17 +9,8 @@ from doctor._util.units import shown
 from doctor.facts.log import Curve, Log
 from doctor.judge.check import Finding, Status
 from doctor.judge.sources import SOURCES, cite
-from doctor.report.line import 
-from doctor.report.lines import (
-    DEEP,
-    HANG,
-    STYLES,
-    WORDS,
-    Detail,
-    Line,
-    footer_lines,
-    header_parts,
-)
+from doctor.report.line import STYLES, Line
+from doctor.report.lines import DEEP, HANG, WORDS, Detail, footer_lines, header_parts
 from doctor.report.report import Report
 from doctor.report.sparkline import sparkline
 

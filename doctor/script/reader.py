@@ -429,6 +429,7 @@ class Walk:
                 unpacked.append(value)
             else:
                 keywords[keyword.arg] = value
+                self.identifiers.add(keyword.arg)
         self.calls.append(
             Call(
                 name,

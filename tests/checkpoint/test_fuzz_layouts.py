@@ -28,6 +28,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from hypothesis import settings
 from saved_layouts import gguf, model_of_gguf, saved, states_of, zero_two
 
 from doctor._util.records import Unknown
@@ -48,7 +49,8 @@ pytestmark = pytest.mark.slow
 
 torch = pytest.importorskip("torch")
 
-FLIPS = 10_000
+FLIPS = 100 * settings.default.max_examples
+"""Damaged directories of each kind: 1,500, and 10,000 with the profile `thorough`."""
 TIMES = 2_000
 """A scan of a damaged directory takes at most so many times the CPU time of a typical one."""
 JUDGED = 50

@@ -27,7 +27,7 @@ from doctor.facts.views import JobGpu, JobGpus
 from doctor.job.job import Job
 from doctor.job.run_options import RunOptions
 from doctor.judge.check import Owner, Status, Verdict
-from doctor.judge.switches import Switch
+from doctor.judge.switches import VARIABLES, Switch
 
 FAKE = FAKES / "peers.c"
 OK = Ended(how="ok")
@@ -308,6 +308,8 @@ def test_a_broken_way_that_nccl_is_kept_off_is_a_warning() -> None:
     broken = (copy(wrong=7), copy(1, 0))
     kept = Host(system="Linux", env={"NCCL_P2P_DISABLE": "1"})
     assert arrive(broken, host=kept).status is Status.WARN
+    followed = Host(system="Linux", env={"NCCL_P2P_LEVEL": "LOC"})
+    assert arrive(broken, host=followed).status is Status.WARN
     assert arrive(broken, host=Host(system="Linux", env={"NCCL_P2P_DISABLE": "0"})).status is (
         Status.FAIL
     )
@@ -485,7 +487,7 @@ def test_a_failure_is_tried_once_more_without_p2p_and_the_cause_is_named(
     verdict = adds_up(*found.reductions)
     assert verdict.status is Status.FAIL
     assert verdict.switches_off == (Switch.NCCL_P2P,)
-    assert verdict.commands == ("export NCCL_P2P_DISABLE=1",)
+    assert verdict.commands == (f"export {VARIABLES[Switch.NCCL_P2P]}",)
     assert "ACS" in (verdict.fix or "")
     assert arrive(found.copies).status is Status.FAIL
 
@@ -503,7 +505,7 @@ def test_p2p_that_the_user_has_switched_off_is_not_tried(
     assert [(each.p2p, each.wrong) for each in found.reductions] == [(False, 0)]
     verdict = adds_up(*found.reductions)
     assert verdict.status is Status.PASS
-    assert "NCCL_P2P_DISABLE=1 in the environment" in verdict.summary
+    assert "turned off in the environment" in verdict.summary
 
 
 def reduction(p2p: bool = True, **fields: Any) -> AllReduce:

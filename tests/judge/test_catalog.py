@@ -91,7 +91,7 @@ def test_a_check_has_conditions_a_reason_and_a_fix(check: Check) -> None:
     assert check.passes
     assert check.why
     assert check.fix
-    assert check.warns or check.fails
+    assert check.notes or check.warns or check.fails
 
 
 @EACH
@@ -211,14 +211,15 @@ def test_cited_sections_are_headings_of_the_documents() -> None:
         ("tf32-setting", {"NUM002"}),
         ("same-product-twice", {"GPU006"}),
         ("P2", {"NUM002"}),
-        ("P10", {"SMK002", "SMK006"}),
+        ("U28", {"DRV001"}),
         ("NUM999", set()),
     ],
 )
 def test_a_check_is_found_by_code_slug_older_slug_and_document_section(
     name: str, codes: set[str]
 ) -> None:
-    assert {check.code for check in catalog.find(name)} == codes
+    found = {check.code for check in catalog.find(name)}
+    assert codes <= found if name.startswith("U") else found == codes
 
 
 def test_a_section_that_stands_for_several_codes_names_them_all() -> None:
@@ -234,10 +235,10 @@ def test_a_name_that_is_nearly_right_is_guessed() -> None:
 @pytest.mark.parametrize(
     ("name", "suggested", "not_suggested"),
     [
-        ("GPU999", "codes of GPU are GPU001, GPU002", "gpu-free"),
-        ("gpu-99", "GPU008", "gpu-free"),
+        ("DRV999", "codes of DRV are DRV001, DRV002", "nearest"),
+        ("drv-99", "DRV002", "nearest"),
         ("NUM02", "nearest: NUM002", "the codes"),
-        ("XYZ123", "doctor list", "nearest"),
+        ("XYZQ", "doctor list", "nearest"),
     ],
 )
 def test_the_error_about_an_unknown_code_names_those_of_its_family(

@@ -173,7 +173,7 @@ def become(request: dict) -> str:
     os.environ.update(request["env"])
     sys.argv = request["argv"]
     search = [part for part in os.environ.get("PYTHONPATH", "").split(os.pathsep) if part]
-    sys.path[:] = [os.path.dirname(os.path.abspath(sys.argv[0])), *search, *sys.path]
+    sys.path[:] = [os.path.dirname(os.path.realpath(sys.argv[0])), *search, *sys.path]
     if any(os.path.exists(os.path.join(folder, "sitecustomize.py")) for folder in search):
         sys.modules.pop("sitecustomize", None)
         import sitecustomize  # noqa: F401
