@@ -113,12 +113,14 @@ def fetched(repository: str, commit: str, paths: Iterable[str], copies: Path) ->
 
 
 def complaints(repository: str, paths: set[str], copies: Path) -> list[Complaint]:
-    """What `doctor lint` says of the labelled files of one repository, once per line and rule."""
+    """What `doctor lint` says of the labelled files of one repository, once per line and rule.
+
+    Ends the program where the linter gives no report: its misses would not be those of a rule.
+    """
     command = [sys.executable, "-m", "doctor", "lint", *sorted(paths), "--format", "json"]
     done = subprocess.run(command, cwd=copies / repository, capture_output=True, text=True)
     if not done.stdout.startswith("{"):
-        print(f"{repository}: no report: {done.stderr.strip().splitlines()[-2:]}", file=sys.stderr)
-        return []
+        raise SystemExit(f"{repository}: no report\n{done.stderr.strip()}")
     findings: list[dict[str, Any]] = json.loads(done.stdout)["findings"]
     read = [
         Complaint(
