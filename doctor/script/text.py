@@ -80,7 +80,7 @@ class Source:
         start = self.column(first, node.col_offset) - 1  # type: ignore[attr-defined]
         end = self.column(last, node.end_col_offset) - 1  # type: ignore[attr-defined]
         if first == last:
-            return self.lines[first - 1][start:end]
+            return str(self.lines[first - 1][start:end])
         parts = [self.lines[first - 1][start:], *self.lines[first : last - 1]]
         return " ".join("".join([*parts, self.lines[last - 1][:end]]).split())
 
