@@ -245,7 +245,8 @@ def _fix_by_location(diagnosis: Diagnosis, fix: str) -> str:
     source = diagnosis.source
     if source is not None and source.place and not source.backward:
         stable = OPERATION_FIXES.get(source.name.strip("_"))
-        look = f"Look at {source.place}. {stable or NAN_SOURCES}."
+        in_fp32 = " (in fp32: fp16 has no 1e-8)" * ("1e-" in (stable or ""))
+        look = f"Look at {source.place}. {stable or NAN_SOURCES}{in_fp32}."
         return f"{look} {fix}"
     operation = re.match(r"(\w+?)Backward", diagnosis.operation or "")
     stable = STABLE_FORMS.get(operation[1]) if operation else None
