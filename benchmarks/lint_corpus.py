@@ -117,7 +117,7 @@ def complaints(repository: str, paths: set[str], copies: Path) -> list[Complaint
 
     Ends the program where the linter gives no report: its misses would not be those of a rule.
     """
-    command = [sys.executable, "-m", "doctor", "lint", *sorted(paths), "--format", "json"]
+    command = [sys.executable, "-P", "-m", "doctor", "lint", *sorted(paths), "--format", "json"]
     done = subprocess.run(command, cwd=copies / repository, capture_output=True, text=True)
     if not done.stdout.startswith("{"):
         raise SystemExit(f"{repository}: no report\n{done.stderr.strip()}")
