@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from checks.script import CHECKS
+from doctor.checks.script import CHECKS
 
 LABELS = Path(__file__).with_name("scripts.csv")
 COLUMNS = ["repository", "path", "commit", "line", "rule", "expected", "why"]
