@@ -58,7 +58,8 @@ SCENARIOS = {
     ),
     "port_in_use": (
         "port-in-use",
-        f"bash -c '{PYTHON} -m http.server 29577 --bind 0.0.0.0 >/dev/null 2>&1 & server=$!; sleep 2; "
+        f"bash -c '{PYTHON} -m http.server 29577 --bind 0.0.0.0 >/dev/null 2>&1 & server=$!; "
+        "sleep 2; "
         "MASTER_ADDR=127.0.0.1 MASTER_PORT=29577 RANK=0 WORLD_SIZE=1 "
         f"{RUN} init_only DIR; kill $server'",
     ),
@@ -72,8 +73,8 @@ SCENARIOS = {
     ),
     "hangup": (
         "killed-sighup",
-        f"bash -c '{TORCHRUN} --standalone --nproc-per-node 1 {HERE}/failures/trainings.py long DIR & "
-        "run=$!; sleep 12; kill -HUP $run; wait $run'",
+        f"bash -c '{TORCHRUN} --standalone --nproc-per-node 1 {HERE}/failures/trainings.py long "
+        "DIR & run=$!; sleep 12; kill -HUP $run; wait $run'",
     ),
     "interrupt": ("interrupted", f"timeout -s INT --foreground 6 {RUN} long DIR"),
     "weights_only": ("weights-only-load", f"{RUN} weights_only DIR"),

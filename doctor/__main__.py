@@ -81,6 +81,11 @@ def _run_fast(arguments: list[str]) -> int | None:
             from doctor.report import terminal
 
             terminal.write(explain(name), sys.stdout)
+        case ["lint", *words]:
+            from doctor.cli import lint_arguments, lint_command
+
+            request = lint_arguments.parse(words)
+            return None if request is None else lint_command.lint(request)
         case _:
             return None
     return 0

@@ -89,7 +89,7 @@ def _verdict(row: LogClass, log: Log, torch: Torch | Unknown) -> Verdict:
         return _warning(row, own, log, torch, "; training went on after it")
     if own := [event for event in story.others if event.name == row.slug]:
         return skip(_consequence(own, story.first))
-    if row.slug == SCALER:
+    if row.slug == SCALER and any(curve.name == "loss_scale" for curve in log.curves):
         return nonfinite.scale_holds(log)
     return ok(f"no such line in {_extent(log)}")
 

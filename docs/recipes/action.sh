@@ -25,6 +25,16 @@ done <<<"${DOCTOR_ARGUMENTS:-}"
 [ -n "${DOCTOR_JOB_FILE:-}" ] && arguments+=("--config=$DOCTOR_JOB_FILE")
 [ -n "${DOCTOR_PYTHON:-}" ] && arguments+=("--python=$DOCTOR_PYTHON")
 
+scripts=()
+while IFS= read -r line; do
+    line=${line%$'\r'}
+    [ -n "$line" ] && scripts+=("$line")
+done <<<"${DOCTOR_LINT:-}"
+if [ "${#scripts[@]}" -gt 0 ]; then
+    "$environment/bin/doctor" lint --format github --fail-on "${DOCTOR_FAIL_ON:-fail}" \
+        --output "sarif=$report/lint.sarif" "${scripts[@]}"
+fi
+
 exec "$environment/bin/doctor" run --format github --fail-on "${DOCTOR_FAIL_ON:-fail}" \
     --output "html=$report/report.html" --output "json=$report/report.json" \
     --save-facts "$report/facts.json" ${arguments[@]+"${arguments[@]}"}

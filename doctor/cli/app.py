@@ -53,6 +53,7 @@ def run(
     facts: options.FactsFile = None,
     save_facts: options.SaveFacts = None,
     context: options.Context = "job",
+    script: options.Scripts = None,
 ) -> int:
     """Examine this machine. Exit 0: READY, 1: not ready, 2: usage error, 3: unknown."""
     from doctor.cli.run import run
@@ -65,6 +66,7 @@ def run(
         facts_file=facts,
         fail_on=output.fail_on,
         progress=not output.quiet,
+        scripts=tuple(script or ()),
     )
     if context == "prolog":
         return delivery.deliver_in_prolog(report, output_options)
@@ -183,6 +185,26 @@ def read(
 
 
 @app.command()
+@grouped
+def lint(
+    flags: options.LintFlags,
+    selection: options.SelectionFlags,
+    paths: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[PATH]...", help="Files and directories; - for stdin. Default: ."),
+    ] = None,
+    facts: options.FactsFile = None,
+) -> int:
+    """Examine training scripts, notebooks and configurations. Executes nothing."""
+    from doctor.cli import lint_command
+
+    request = lint_command.LintRequest(
+        **given(flags, selection), paths=tuple(paths or ()), facts=facts
+    )
+    return lint_command.lint(request)
+
+
+@app.command()
 def scan(
     path: Annotated[
         str,
@@ -231,13 +253,24 @@ def triage(
     output: options.OutputFlags,
     facts: options.FactsFile = None,
     save_facts: options.SaveFacts = None,
+    follow: Annotated[
+        bool,
+        typer.Option("--follow", help="Report problems while the job writes, until it ends."),
+    ] = False,
 ) -> int:
     """Name the first cause in the logs of a failed training. Exit codes as for run."""
     from doctor.cli import triage
     from doctor.report import delivery
 
     output_options = _output_options(output, save_facts)
-    report = triage.triage(logs, given(selection), config, facts_file=facts, fail_on=output.fail_on)
+    report = triage.triage(
+        logs,
+        given(selection),
+        config,
+        facts_file=facts,
+        fail_on=output.fail_on,
+        following=follow,
+    )
     return delivery.deliver(report, output_options)
 
 
@@ -304,8 +337,8 @@ def explain(
     name: Annotated[
         str,
         typer.Argument(
-            help="A code, a slug, a section (P10) or subject of the documents, an error message; "
-            "- for stdin.",
+            help="A code, a slug, a document, a section or subject of it (P10, warmup), or a "
+            "pasted text; - for stdin.",
             autocompletion=options.complete_code,
         ),
     ],

@@ -8,37 +8,48 @@ from typing import Literal
 from doctor._util.errors import UserError
 from doctor.judge import catalog
 from doctor.judge.check import Check
+from doctor.judge.sources import Source
 from doctor.report import documents
 
+Format = Literal["plain", "markdown", "json"]
 STDIN = "-"
 LONGEST = 1 << 20
 """Bytes of a text that are read."""
 
-Format = Literal["plain", "markdown", "json"]
-
 
 def explain(name: str, format: Format = "plain") -> str:
     """What `doctor explain NAME` prints. Raises UserError with the nearest names."""
-    if name == STDIN:
-        return _text(_stdin(), format)
-    if sections := documents.find(name):
-        return documents.json_text(sections) if format == "json" else documents.explain(sections)
-    if catalog.is_name(name):
-        return _checks(catalog.lookup(name), format)
-    return _text(name, format)
+    text = _stdin() if name == STDIN else name
+    if name == STDIN or len(name.split()) > 2:
+        from doctor.cli.explain_text import explain_text
+
+        if answer := explain_text(text):
+            return answer.text() if format == "plain" else _checks(answer.checks, format)
+    if name != STDIN:
+        if sections := documents.find(name):
+            return _sections(sections, name, format)
+        if catalog.is_name(name):
+            return _checks(catalog.lookup(name), format)
+    from doctor.cli.explain_text import explain_nearest, explain_text
+
+    answer = explain_text(text) or explain_nearest(text)
+    return answer.text() if format == "plain" else _checks(answer.checks, format)
 
 
 def _stdin() -> str:
+    """The text to explain. Raises UserError."""
     if sys.stdin.isatty():
         raise UserError("- (stdin) is a terminal; pipe the text into the command")
     return sys.stdin.buffer.read(LONGEST).decode("utf-8", "replace")
 
 
-def _text(text: str, format: Format) -> str:
-    from doctor.cli.explain_text import explain_text
-
-    answer = explain_text(text)
-    return answer.text() if format == "plain" else _checks(answer.checks, format)
+def _sections(sections: tuple[Source, ...], name: str, format: Format) -> str:
+    """The sections; for programs the checks that an alias (U28) stands for, where there are any."""
+    if format == "plain":
+        return documents.explain(sections)
+    if format == "json" and not catalog.find(name):
+        return documents.json_text(sections)
+    return _checks(catalog.lookup(name), format)
 
 
 def _checks(checks: tuple[Check, ...], format: Format) -> str:

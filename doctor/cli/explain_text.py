@@ -18,7 +18,7 @@ from doctor.job.job import Job
 from doctor.judge import catalog
 from doctor.judge.check import Check, Finding
 from doctor.judge.engine import examine
-from doctor.log.patterns import Gate
+from doctor.log.patterns import Gate, with_words_of
 from doctor.log.read import read_stream
 from doctor.report.explained import explained
 
@@ -50,15 +50,17 @@ class Explained:
         return explained(self.findings, harmless, self.log, list(self.nearest))
 
 
-def explain_text(text: str) -> Explained:
-    """What the table says about a text, else the nearest checks. Raises UserError if none."""
-    stream = io.BytesIO(text.encode("utf-8", "replace"))
-    log = read_stream("text", stream, Gate(line_patterns()))
+def explain_text(text: str) -> Explained | None:
+    """The classes of a text's lines and what its metrics show; None where it has neither."""
+    log = _read(text)
     findings = _findings(log)
     names = {event.name for event in log.harmless}
     harmless = tuple(row for row in HARMLESS if row.name in names)
-    if findings or harmless or log.curves:
-        return Explained(findings, harmless, log)
+    return Explained(findings, harmless, log) if findings or harmless or log.curves else None
+
+
+def explain_nearest(text: str) -> Explained:
+    """The checks that are near a text of no class. Raises UserError if none is."""
     nearest = keyword_checks(text) or _similar(text)
     if not nearest:
         near = ", ".join(catalog.nearest(text)) if len(text) < 40 else ""
@@ -66,7 +68,12 @@ def explain_text(text: str) -> Explained:
             f"nothing is known about {text.strip()[:80]!r}; "
             + (f"nearest: {near}" if near else "paste the line with the error, or `doctor list`")
         )
-    return Explained((), (), log, nearest)
+    return Explained((), (), _read(""), nearest)
+
+
+def _read(text: str) -> Log:
+    stream = io.BytesIO(text.encode("utf-8", "replace"))
+    return read_stream("text", stream, Gate(with_words_of(text, line_patterns())))
 
 
 def _findings(log: Log) -> tuple[Finding, ...]:

@@ -44,10 +44,18 @@ class Inputs:
     """For the report: settings from variables, and what was omitted or not used."""
 
 
-def resolve(flags: Mapping[str, Any], config: ConfigFlags, facts_file: Path | None) -> Inputs:
-    """The inputs of a run. Keys of `flags` are fields of Job or RunOptions. Raises UserError."""
+def resolve(
+    flags: Mapping[str, Any],
+    config: ConfigFlags,
+    facts_file: Path | None,
+    among: Sequence[Check] = catalog.MACHINE_CHECKS,
+) -> Inputs:
+    """The inputs of a run. Keys of `flags` are fields of Job or RunOptions. Raises UserError.
+
+    `among` are the checks that --only and --skip choose from.
+    """
     only, skip = flags.get("only", ()), flags.get("skip", ())
-    checks = catalog.select(only, skip)
+    checks = catalog.select(only, skip, among)
     file = read_job_file(config, search=facts_file is None)
     policy = overrides.resolve(
         () if config.no_ignores else file.ignores,

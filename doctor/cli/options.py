@@ -235,11 +235,51 @@ class OutputFlags:
     quiet: Annotated[bool, Option("-q", "--quiet", help="Show warnings and failures only.")] = False
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LintFlags:
+    """What `doctor lint` does beside reading."""
+
+    fix: Annotated[bool, Option("--fix", help="Apply safe fixes.")] = False
+    diff: Annotated[bool, Option("--diff", help="Print the fixes, change nothing.")] = False
+    unsafe_fixes: Annotated[
+        bool, Option("--unsafe-fixes", help="Also fixes that may change what the script does.")
+    ] = False
+    stdin_filename: Annotated[
+        str, Option(help="Name of the file that - reads, for its kind and its report.")
+    ] = ""
+    fail_on: Annotated[
+        Literal["fail", "warn", "never"], Option(help="Lowest status that makes the exit code 1.")
+    ] = "fail"
+    format: Annotated[
+        Literal["console", "concise", "plain", "json", "junit", "github", "markdown", "sarif"],
+        Option(help="Report format on stdout."),
+    ] = "console"
+    output: Annotated[
+        list[str] | None,
+        Option(metavar="FORMAT=FILE", help="Also write a report to a file; - for stdout."),
+    ] = None
+    color: Annotated[
+        Literal["auto", "always", "never"], Option(help="Color in the console report.")
+    ] = "auto"
+    verbose: Annotated[
+        bool, Option("-v", "--verbose", help="Show what is undecided and suppressed, too.")
+    ] = False
+    quiet: Annotated[bool, Option("-q", "--quiet", help="Show warnings and failures only.")] = False
+    config: Annotated[
+        Path | None, Option(help="Job file (default: the nearest doctor.toml upward).")
+    ] = None
+    no_config: Annotated[bool, Option("--no-config", help="Do not read a job file.")] = False
+
+
 FactsFile = Annotated[
     Path | None, Option("--facts", help="Judge saved facts instead of this machine; - for stdin.")
 ]
 SaveFacts = Annotated[
     Path | None, Option(help="Write the facts of this run to a file; - for stdout.")
+]
+Scripts = Annotated[
+    list[str] | None,
+    Option("--script", help="Training script of the job, to judge for this machine (repeatable)."),
 ]
 Context = Annotated[
     Literal["job", "prolog"],

@@ -12,9 +12,12 @@ from doctor.cli.facts_file import STDIN
 from doctor.cli.findings import findings_of
 from doctor.cli.inputs import Inputs, resolve
 from doctor.cli.options import ConfigFlags
+from doctor.cli.scripts import read_scripts
 from doctor.facts.facts import Facts
 from doctor.facts.machine import Host
-from doctor.judge import overrides
+from doctor.judge import catalog, overrides
+from doctor.judge.check import Check, Finding
+from doctor.judge.engine import examine
 from doctor.report.report import FailOn, Report
 
 
@@ -25,16 +28,20 @@ def run(
     facts_file: Path | None = None,
     fail_on: FailOn = "fail",
     progress: bool = False,
+    scripts: tuple[str, ...] = (),
 ) -> Report:
     """Examine this machine, or saved facts, and judge them. Raises UserError.
 
-    Keys of `flags` are fields of Job or RunOptions.
+    Keys of `flags` are fields of Job or RunOptions. `scripts` are judged with the machine's facts.
     """
-    inputs = resolve(flags, config, facts_file)
+    read = read_scripts(scripts) if scripts else None
+    inputs = resolve(flags, config, facts_file, among=_checks(with_scripts=bool(scripts)))
     if inputs.saved is None:
         facts = collect_facts(inputs.request, progress=progress)
     else:
         facts = replay(inputs.saved, inputs.request)
+    if read is not None:
+        facts = facts.with_(scripts=read)
     replayed = "stdin" if facts_file == STDIN else str(facts_file or "")
     return _report(facts, inputs, fail_on, replayed, selected=bool(flags.get("only")))
 
@@ -45,13 +52,31 @@ def _report(
     host = facts.host.name if isinstance(facts.host, Host) else ""
     today = datetime.date.today()
     # All checks are judged, so that those that are not reported still block others.
-    findings = overrides.apply(findings_of(facts), inputs.policy, host, today)
+    observed = (*findings_of(facts), *_of_scripts(facts))
+    findings = overrides.apply(observed, inputs.policy, host, today)
     return Report(
         facts,
-        tuple(finding for finding in findings if finding.check in inputs.checks),
+        tuple(f for f in findings if f.check in inputs.checks or _is_added(f, inputs, selected)),
         fail_on,
         replayed=replayed,
         selected=selected,
         config=inputs.config,
         notes=(*inputs.notes, *overrides.notes(inputs.policy, host, today)),
     )
+
+
+SCRIPT_CHECKS = tuple(check for check in catalog.CHECKS if check.family == "SCR")
+
+
+def _checks(*, with_scripts: bool) -> tuple[Check, ...]:
+    """The checks of a machine, with those of scripts where scripts are judged."""
+    return catalog.MACHINE_CHECKS + SCRIPT_CHECKS * with_scripts
+
+
+def _of_scripts(facts: Facts) -> tuple[Finding, ...]:
+    return examine(SCRIPT_CHECKS, facts) if facts.scripts is not None else ()
+
+
+def _is_added(finding: Finding, inputs: Inputs, selected: bool) -> bool:
+    """A finding on the scripts that saved facts hold, which no flag of this run named."""
+    return finding.family == "SCR" and inputs.saved is not None and not selected

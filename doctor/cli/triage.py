@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import datetime
 import os
+import sys
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from doctor._util.errors import UserError
 from doctor._util.records import Unknown
 from doctor._util.units import printable
 from doctor.checks.log.patterns import line_patterns
@@ -20,16 +22,20 @@ from doctor.cli.inputs import read_job_file
 from doctor.cli.options import ConfigFlags
 from doctor.cli.read import facts_in_logs
 from doctor.facts.facts import Facts
-from doctor.facts.log import Log
+from doctor.facts.log import Log, LogEvent
 from doctor.job.job import Job
 from doctor.job.run_options import RunOptions
 from doctor.judge import catalog, overrides
 from doctor.judge.check import Finding, Status
 from doctor.judge.engine import examine
 from doctor.log.flight_recorder import read_dumps, split_dumps
-from doctor.log.opening import files_of
+from doctor.log.follow import follow
+from doctor.log.opening import STDIN, files_of
 from doctor.log.read import read_logs
 from doctor.pasted.sections import ORIGIN
+from doctor.report import terminal
+from doctor.report.lines import WORDS
+from doctor.report.redaction import without_secrets
 from doctor.report.report import FailOn, Report
 
 LOG_CHECKS = tuple(check for check in catalog.CHECKS if check.family == "LOG")
@@ -44,15 +50,22 @@ def triage(
     *,
     facts_file: Path | None = None,
     fail_on: FailOn = "fail",
+    following: bool = False,
 ) -> Report:
     """Read the logs and judge them. Raises UserError."""
     began = time.monotonic()
     record = Record()
-    dumps, files = split_dumps(file for path in paths for file in files_of(path))
-    saved = read_facts(facts_file) if facts_file else facts_in_logs(files)
-    log = read_logs(files, line_patterns())
-    facts = _facts(saved, log, time.monotonic() - began)
-    facts = facts.with_(flight_recorder=read_dumps(dumps) if dumps else None)
+    saved = read_facts(facts_file) if facts_file else None
+    if following:
+        if STDIN in paths:
+            raise UserError("--follow is for files; a pipe is read until the job ends without it")
+        log = follow(paths, line_patterns(), Announcer(saved).announce)
+        facts = _facts(saved, log, time.monotonic() - began)
+    else:
+        dumps, files = split_dumps(file for path in paths for file in files_of(path))
+        log = read_logs(files, line_patterns())
+        facts = _facts(saved or facts_in_logs(files), log, time.monotonic() - began)
+        facts = facts.with_(flight_recorder=read_dumps(dumps) if dumps else None)
     return judge(facts.with_(examination=record.close()), flags, config, fail_on)
 
 
@@ -68,7 +81,7 @@ def judge(facts: Facts, flags: Mapping[str, Any], config: ConfigFlags, fail_on: 
     selected = tuple(finding for finding in findings if finding.check in checks)
     return Report(
         facts,
-        ordered((*selected, *(() if only else _machine_problems(facts))), facts),
+        ordered((*selected, *(() if only else _machine_problems(facts))), facts.log),
         fail_on,
         selected=bool(only),
         config=file.path,
@@ -76,16 +89,41 @@ def judge(facts: Facts, flags: Mapping[str, Any], config: ConfigFlags, fail_on: 
     )
 
 
-def ordered(findings: tuple[Finding, ...], facts: Facts) -> tuple[Finding, ...]:
+class Announcer:
+    """Prints a warning or failure on stderr when a log that grows first shows it."""
+
+    def __init__(self, saved: Facts | None) -> None:
+        self._saved = saved
+        self._announced: set[tuple[str, Status]] = set()
+
+    def announce(self, log: Log) -> None:
+        findings = ordered(examine(LOG_CHECKS, _facts(self._saved, log, 0.0)), log)
+        for finding in findings:
+            key = (finding.check.code, finding.status)
+            if finding.is_problem and key not in self._announced:
+                self._announced.add(key)
+                line = f"{WORDS[finding.status]} {finding.check.code} {finding.check.slug}  "
+                text = without_secrets(line + finding.verdict.summary)
+                terminal.write(f"{time.strftime('%H:%M:%S')} {text}", sys.stderr)
+        sys.stderr.flush()
+
+
+def ordered(findings: tuple[Finding, ...], log: object) -> tuple[Finding, ...]:
     """The first cause first, then failures, warnings and unknowns."""
-    first = tell(facts.log).first if isinstance(facts.log, Log) else None
-    name = first.name if first else ""
-    return tuple(
-        sorted(
-            findings,
-            key=lambda finding: (ORDER.index(finding.status), finding.check.slug != name),
-        )
-    )
+    first = tell(log).first if isinstance(log, Log) else None
+
+    def order(finding: Finding) -> tuple[int, int]:
+        is_first = first is not None and finding.check.slug == first.name
+        before = first is not None and _is_before(finding, first)
+        return ORDER.index(finding.status), 0 if before else 1 if is_first else 2
+
+    return tuple(sorted(findings, key=order))
+
+
+def _is_before(finding: Finding, first: LogEvent) -> bool:
+    """Whether a curve went wrong earlier in the file than the first event."""
+    place = next(iter(finding.places), None)
+    return bool(place and place.path == first.path and 0 < place.line < first.line)
 
 
 def _machine_problems(facts: Facts) -> tuple[Finding, ...]:

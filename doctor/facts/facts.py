@@ -25,8 +25,16 @@ from doctor.facts.machine import (
     Place,
     Torch,
 )
+from doctor.facts.script import Script
+from doctor.facts.script_machine import ScriptMachine
 from doctor.facts.training import ModelShape, OwnModel, Settings, Smoke
-from doctor.facts.views import JobGpus, effective_settings, find_target, match_gpus
+from doctor.facts.views import (
+    JobGpus,
+    effective_settings,
+    find_target,
+    match_gpus,
+    script_machine,
+)
 from doctor.job.expect import Expect
 from doctor.job.job import Chosen, Job, Target, choose_precision
 from doctor.job.run_options import RunOptions
@@ -86,11 +94,12 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     peers: Annotated[
         Peers | Unknown | None, absent("the job has one GPU, or --quick omitted it")
     ] = None
-    guard: Annotated[Guarded | Unknown | None, absent("no training was watched")] = None
+    scripts: Annotated[tuple[Script, ...] | Unknown | None, absent("no --script given")] = None
     flight_recorder: Annotated[
         FlightRecorder | Unknown | None, absent("no flight-recorder dump given")
     ] = None
     log: Annotated[Log | Unknown | None, absent("no log was read; doctor triage reads one")] = None
+    guard: Annotated[Guarded | Unknown | None, absent("no training was watched")] = None
     seconds: float = 0.0
 
     def with_(self, **sections: Any) -> Facts:
@@ -129,6 +138,11 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     def settings(self) -> Settings | Unknown:
         """The numeric switches: as the user's code left them, else as torch starts."""
         return effective_settings(self.own, self.torch)
+
+    @property
+    def script_machine(self) -> ScriptMachine:
+        """What rules on scripts may know of this machine."""
+        return script_machine(self.torch, self.job_gpus, self.own, self.attention)
 
 
 _ABSENT: dict[str, str] = {

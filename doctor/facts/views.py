@@ -6,7 +6,9 @@ from typing import Literal
 
 from doctor._util.records import Section, Unknown
 from doctor._util.units import GIB, gib
+from doctor.facts.load import Attention
 from doctor.facts.machine import Cuda, Gpu, Host, Slice, Torch, TorchGpu
+from doctor.facts.script_machine import ScriptMachine
 from doctor.facts.training import OwnModel, Settings
 from doctor.job.job import Job, Target
 
@@ -178,3 +180,24 @@ def _find(entry: str, gpus: tuple[Gpu, ...]) -> JobGpu | None:
 
 def _bare(uuid: str) -> str:
     return uuid.removeprefix("GPU-").removeprefix("MIG-").lower()
+
+
+def script_machine(
+    torch: Torch | Unknown,
+    gpus: JobGpus | Unknown,
+    own: OwnModel | Unknown | None,
+    attention: Attention | Unknown | None,
+) -> ScriptMachine:
+    """What rules on scripts may know of the machine; None where it was not read."""
+    flash = [
+        each.ended.ok
+        for each in (attention.implementations if isinstance(attention, Attention) else ())
+        if each.name == "flash_attention_2"
+    ]
+    return ScriptMachine(
+        capability=gpus.lowest_capability if isinstance(gpus, JobGpus) else None,
+        torch=torch.version if isinstance(torch, Torch) else None,
+        transformers=own.versions.get("transformers") if isinstance(own, OwnModel) else None,
+        flash_attention=flash[0] if flash else None,
+        gpus=len(gpus.gpus) if isinstance(gpus, JobGpus) else None,
+    )

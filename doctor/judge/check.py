@@ -16,9 +16,13 @@ from doctor.judge.switches import Switch
 
 
 class Status(StrEnum):
-    """How a check ended. UNKNOWN applies but could not be read; SKIP does not apply."""
+    """How a check ended. UNKNOWN applies but could not be read; SKIP does not apply.
+
+    NOTE passes, with something worth reading.
+    """
 
     PASS = "pass"  # noqa: S105 - the word, not a password
+    NOTE = "note"
     WARN = "warn"
     FAIL = "fail"
     SKIP = "skip"
@@ -75,8 +79,8 @@ class Check:
     """One check: what `doctor explain` prints, and how it is judged.
 
     `judge` is pure; its parameters name the sections and views of `Facts` that it needs.
-    `passes`, `warns` and `fails` are the conditions in words (() = never). `sources` are ids of
-    `doctor.judge.sources`. `after` names codes whose fail or unknown makes this one pointless.
+    `passes`, `notes`, `warns` and `fails` are the conditions in words (() = never). `sources` are
+    ids of `doctor.judge.sources`. `after` names codes whose fail or unknown makes this pointless.
     `targets` are the kinds of device it applies to; the engine skips it elsewhere. `limits` goes on
     "a pass is no proof", as in "that hours of load stay cool". `returns`: a failure whose owner is
     the machine means RETURN. `required`: when an unknown leaves the run without a verdict.
@@ -91,6 +95,7 @@ class Check:
     fix: str
     owner: Owner
     judge: Callable[..., Verdict]
+    notes: tuple[str, ...] = ()
     warns: tuple[str, ...] = ()
     fails: tuple[str, ...] = ()
     commands: tuple[str, ...] = ()
@@ -150,8 +155,9 @@ class Finding:
 
     @property
     def fix(self) -> str:
-        """The remedy, "" unless it is a problem."""
-        return (self.verdict.fix or self.check.fix) if self.is_problem else ""
+        """The remedy, "" unless it is a problem or a note."""
+        advised = self.is_problem or self.status is Status.NOTE
+        return (self.verdict.fix or self.check.fix) if advised else ""
 
     @property
     def commands(self) -> tuple[str, ...]:

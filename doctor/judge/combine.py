@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from doctor.judge.check import Owner, Status, Verdict
 
-SEVERITY = (Status.SKIP, Status.PASS, Status.WARN, Status.UNKNOWN, Status.FAIL)
+SEVERITY = (Status.SKIP, Status.PASS, Status.NOTE, Status.WARN, Status.UNKNOWN, Status.FAIL)
 """In ascending order. An unknown outweighs a warning: it may hide a failure."""
 
 

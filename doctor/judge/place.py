@@ -6,6 +6,17 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Change:
+    """Text that replaces a part of a file; the end is exclusive."""
+
+    line: int
+    column: int
+    end_line: int
+    end_column: int
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Place:
     """Lines and columns count from 1; 0 is unknown, and `line` 0 is the whole file.
 
@@ -23,6 +34,8 @@ class Place:
     rank: int | None = None
     text: str = ""
     message: str = ""
+    edits: tuple[Change, ...] = ()
+    """A fix of this place, for formats that offer it."""
 
     def __str__(self) -> str:
         """ "train.py:12:5", "notes.ipynb:cell 3:12:5", "rank3.log:12"."""

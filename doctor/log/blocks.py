@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import BinaryIO
+from typing import Protocol
 
 from doctor.log.lines import LONGEST
 
 BLOCK = 1 << 20
 
 
-def blocks(stream: BinaryIO, size: int = BLOCK) -> Iterator[bytes]:
+class Stream(Protocol):
+    """Anything that gives bytes, b"" at its end."""
+
+    def read(self, size: int = -1, /) -> bytes: ...
+
+
+def blocks(stream: Stream, size: int = BLOCK) -> Iterator[bytes]:
     """Blocks that end where a line ends, except for the last one.
 
     Of a line that exceeds a block only its first `LONGEST` bytes are passed on. Raises OSError,

@@ -12,6 +12,7 @@ from typing import BinaryIO
 from doctor.facts.log import Curve, Log, LogEvent, LogFile
 from doctor.log.blocks import blocks
 from doctor.log.collector import Collector
+from doctor.log.kinds import Kinds
 from doctor.log.metrics.curves import Curves
 from doctor.log.metrics.files import file_kind, read_metric_file
 from doctor.log.opening import HEAD, READ_ERRORS, is_binary, opened
@@ -21,8 +22,8 @@ from doctor.log.text import TextReader
 
 MOST_BYTES = 1 << 40
 """Bytes of a compressed file that are read after decompression."""
-RATIO = 2000
-"""A compressed file that grows beyond this ratio, and beyond 1 GiB, is not read on."""
+RATIO = 200
+"""A compressed file is not read on beyond this ratio and 1 GiB; logs reach about 50."""
 FREE = 1 << 30
 
 Progress = Callable[[str], None]
@@ -47,12 +48,12 @@ def read_logs(
     report_progress: Progress = lambda activity: None,
 ) -> Log:
     """Read every file. A file that cannot be read is in the log with its problem."""
-    gate = Gate(patterns)
+    kinds = Kinds(Gate(patterns))
     ranks = ranks_of(paths)
     results = []
     for path in paths:
         report_progress(f"reading {path}")
-        results.append(read_file(path, gate, ranks.get(path)))
+        results.append(read_file(path, kinds, ranks.get(path)))
     return join(results)
 
 
@@ -76,56 +77,74 @@ def join(results: Sequence[FileResult]) -> Log:
 
 def read_stream(name: str, source: BinaryIO, gate: Gate) -> Log:
     """A text that is no file."""
-    return join([_read_source(name, contextlib.nullcontext(source), gate, None)])
+    return join([_read_source(name, contextlib.nullcontext(source), Kinds(gate), None)])
 
 
-def read_file(path: str, gate: Gate, rank: int | None) -> FileResult:
+def read_file(path: str, kinds: Kinds, rank: int | None) -> FileResult:
     """One file, as far as it can be read."""
-    return _read_source(path, opened(path), gate, rank)
+    return _read_source(path, opened(path), kinds, rank)
 
 
 def _read_source(
-    path: str, opening: AbstractContextManager[BinaryIO], gate: Gate, rank: int | None
+    path: str, opening: AbstractContextManager[BinaryIO], kinds: Kinds, rank: int | None
 ) -> FileResult:
-    curves = Curves(path, rank)
-    collector = Collector(path, gate, rank)
-    text = TextReader(collector, curves)
+    reader = FileReader(path, kinds, rank)
     stream = _Counted()
-    kind, problem = "text", ""
     try:
         with opening as source:
             stream.source = source
             stream.limit = _limit(path, source)
-            kind = _read(path, stream, text, curves)
+            _read(stream, reader)
     except READ_ERRORS as error:
-        problem = getattr(error, "strerror", None) or str(error) or type(error).__name__
-    events, harmless = collector.events()
-    return FileResult(
-        file=LogFile(
-            path=path, kind=kind, bytes=stream.bytes, lines=text.lines, rank=rank, problem=problem
-        ),
-        events=events,
-        harmless=harmless,
-        curves=curves.curves(),
-        versions=text.versions,
-        last_step=curves.last_step,
-        omitted=collector.omitted,
-    )
+        reader.problem = getattr(error, "strerror", None) or str(error) or type(error).__name__
+    reader.bytes = stream.bytes
+    return reader.result()
 
 
-def _read(path: str, stream: _Counted, text: TextReader, curves: Curves) -> str:
-    """Read by the kind of the file, which is returned. Raises what reading raises."""
+class FileReader:
+    """What was read of one file so far."""
+
+    def __init__(self, path: str, kinds: Kinds, rank: int | None) -> None:
+        self.path, self.rank = path, rank
+        self.kind, self.problem, self.bytes = "text", "", 0
+        self.curves = Curves(path, rank)
+        self.collector = Collector(path, kinds.gate, rank)
+        self.text = TextReader(self.collector, self.curves, kinds)
+
+    def result(self) -> FileResult:
+        """What it amounts to; more may be read afterwards."""
+        events, harmless = self.collector.events()
+        file = LogFile(
+            path=self.path,
+            kind=self.kind,
+            bytes=self.bytes,
+            lines=self.text.lines,
+            rank=self.rank,
+            problem=self.problem,
+        )
+        return FileResult(
+            file=file,
+            events=events,
+            harmless=harmless,
+            curves=self.curves.curves(),
+            versions=self.text.versions,
+            last_step=self.curves.last_step,
+            omitted=self.collector.omitted,
+        )
+
+
+def _read(stream: _Counted, reader: FileReader) -> None:
+    """Read by the kind of the file. Raises what reading raises."""
     head = stream.peek(HEAD)
-    kind = file_kind(path, head)
-    if kind != "text":
-        read_metric_file(kind, stream, curves)
-        return kind
+    reader.kind = file_kind(reader.path, head)
+    if reader.kind != "text":
+        read_metric_file(reader.kind, stream, reader.curves)
+        return
     if is_binary(head):
         raise OSError("is not a text file")
-    for block in blocks(stream):  # type: ignore[arg-type]
-        text.read(block)
-    text.end()
-    return kind
+    for block in blocks(stream):
+        reader.text.read(block)
+    reader.text.end()
 
 
 def _limit(path: str, source: BinaryIO) -> int:

@@ -3,42 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from enum import Enum
 
-from doctor.log import tracebacks, versions
+from doctor.log import versions
 from doctor.log.collector import Collector
+from doctor.log.kinds import Kind, Kinds
 from doctor.log.lines import LONGEST, Line, clean, without_escapes
 from doctor.log.metrics.curves import Curves
-from doctor.log.metrics.text import is_metric_line, may_be_nonfinite, read_metrics
+from doctor.log.metrics.text import is_metric_line, read_metrics
 from doctor.log.templates import templates
-
-REMEMBERED = 8 << 20
-"""Bytes of templates that are remembered."""
-FINISHED = (b"train_runtim", b"trainingcompltd", b"trainingcomplt")
-"""Letters of lines that a training prints when it ended: the Trainer's summary, among others."""
-
-
-class Kind(Enum):
-    """What a line with these letters may be."""
-
-    OTHER = 0
-    METRIC = 1
-    NONFINITE = 2
-    CANDIDATE = 3
-    VERSION = 4
-    FINISHED = 5
 
 
 class TextReader:
     """The lines of one file, block by block."""
 
-    def __init__(self, collector: Collector, curves: Curves) -> None:
+    def __init__(self, collector: Collector, curves: Curves, kinds: Kinds) -> None:
         self.collector, self.curves = collector, curves
         self.versions: dict[str, str] = {}
         self.lines = 0
-        self._kinds: dict[bytes, Kind] = {}
-        self._interesting: set[bytes] = set()
-        self._remembered = 0
+        self._kinds = kinds
         self._unfinished = False
         self._before: list[bytes] = []
 
@@ -46,40 +28,11 @@ class TextReader:
         """One block of whole lines."""
         block = without_escapes(block)
         names = templates(block)
-        if self._remembered > REMEMBERED:
-            self._forget()
-        present = set(names)
-        if new := present - self._kinds.keys():
-            self._learn(new)
-        hits = present & self._interesting
+        hits = self._kinds.interesting(set(names))
         if hits or self.collector.tracebacks.open:
             self._read_lines(block, names, hits)
         self.lines += block.count(b"\n")
         self._unfinished = not block.endswith(b"\n")
-
-    def _learn(self, names: set[bytes]) -> None:
-        """Classify lines with these letters."""
-        admitted = self.collector.gate.admitted([name[:LONGEST] for name in names])
-        for name in names:
-            kind = self._kind(name[:LONGEST], admitted)
-            self._kinds[name] = kind
-            self._remembered += len(name) + 100
-            if kind is not Kind.OTHER:
-                self._interesting.add(name)
-
-    def _forget(self) -> None:
-        self._kinds.clear()
-        self._interesting.clear()
-        self._remembered = 0
-
-    def _kind(self, name: bytes, admitted: set[bytes]) -> Kind:
-        if name in admitted or any(cue in name for cue in tracebacks.CUES):
-            return Kind.CANDIDATE
-        if any(cue in name for cue in FINISHED):
-            return Kind.FINISHED
-        if is_metric_line(name):
-            return Kind.NONFINITE if may_be_nonfinite(name) else Kind.METRIC
-        return Kind.VERSION if versions.may_name_one(name) else Kind.OTHER
 
     def _read_lines(self, block: bytes, names: list[bytes], hits: set[bytes]) -> None:
         """The lines that may matter, and all lines while a traceback is open."""
@@ -93,7 +46,7 @@ class TextReader:
                 self._take(Kind.OTHER, lines, rows, index, names[index])
                 index += 1
             if hit < len(rows):
-                self._take(self._kinds[names[hit]], lines, rows, hit, names[hit])
+                self._take(self._kinds.of(names[hit]), lines, rows, hit, names[hit])
             index = hit + 1
         self._before = rows[-200:]
 

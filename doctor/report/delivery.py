@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal, cast
@@ -62,7 +62,7 @@ def output_options(
     """
     if verbose and quiet:
         raise UserError("--verbose cannot be combined with --quiet; omit one of them")
-    files = _outputs(outputs, save_facts)
+    files = parse_outputs(outputs, save_facts)
     printed = [name for name, path in files if path == STDOUT]
     if printed:
         _only_on_stdout(f"--output {printed[0]}=-", format, one_line, save_facts)
@@ -88,7 +88,9 @@ def _only_on_stdout(flag: str, format: Format, one_line: bool, save_facts: Path 
         raise UserError(f"{flag} and {other} both write to stdout; name a file for one of them")
 
 
-def _outputs(values: Sequence[str], save_facts: Path | None) -> tuple[tuple[str, Path], ...]:
+def parse_outputs(
+    values: Sequence[str], save_facts: Path | None, formats: Collection[str] = tuple(FORMATS)
+) -> tuple[tuple[str, Path], ...]:
     """Parse FORMAT=FILE and check that each file can be written. Raises UserError."""
     used: set[str] = set()
     if save_facts:
@@ -98,9 +100,9 @@ def _outputs(values: Sequence[str], save_facts: Path | None) -> tuple[tuple[str,
         format, equals, file = value.partition("=")
         if not equals or not file:
             raise UserError(f"--output {value}: expected FORMAT=FILE, for example html=report.html")
-        if format not in FORMATS:
-            nearest = difflib.get_close_matches(format, FORMATS, 1, 0.5)
-            hint = f"did you mean {nearest[0]}?" if nearest else f"formats: {', '.join(FORMATS)}"
+        if format not in formats:
+            nearest = difflib.get_close_matches(format, formats, 1, 0.5)
+            hint = f"did you mean {nearest[0]}?" if nearest else f"formats: {', '.join(formats)}"
             raise UserError(f"--output {value}: unknown format {format!r}; {hint}")
         _check_output(Path(file), "--output", used)
         outputs.append((format, Path(file)))

@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Iterator
-from dataclasses import dataclass
 from itertools import groupby
 from typing import Literal
 
 from doctor import __version__
 from doctor._util.records import Unknown
 from doctor._util.units import gb, gib, shown
+from doctor.facts.flight_recorder import FlightRecorder
 from doctor.facts.guard import Guarded
 from doctor.facts.log import Log
 from doctor.facts.machine import Driver, Host, Torch
 from doctor.facts.views import JobGpus
-from doctor.judge.catalog import FAMILIES
 from doctor.judge.check import Finding, Status
 from doctor.judge.sources import SOURCES, cite, short_section
+from doctor.report.line import STYLES, Line
 from doctor.report.origin import origin_of
 from doctor.report.phrases import limitations
 from doctor.report.report import Outcome, Report
@@ -26,64 +25,17 @@ Detail = Literal["quiet", "normal", "verbose"]
 
 WORDS = {
     Status.PASS: "pass",
+    Status.NOTE: "note",
     Status.WARN: "WARN",
     Status.FAIL: "FAIL",
     Status.SKIP: "skip",
     Status.UNKNOWN: "????",
-}
-STYLES = {
-    Status.PASS: "green",
-    Status.WARN: "yellow",
-    Status.FAIL: "bold red",
-    Status.SKIP: "dim",
-    Status.UNKNOWN: "magenta",
 }
 SECONDS_SHOWN = 1.0
 DEEP = " " * 7
 HANG = len(DEEP) * 2
 PLACES = 5
 """Places of a finding that are shown unless verbose."""
-NARROW = 20
-"""Columns that text is wrapped to at least."""
-
-
-@dataclass(frozen=True, slots=True)
-class Line:
-    """A styled prefix and a body that is wrapped; continuation lines start at `indent`."""
-
-    prefix: str = ""
-    body: str = ""
-    style: str = ""
-    body_style: str = ""
-    hang: int | None = None
-
-    @property
-    def indent(self) -> int:
-        """Columns before continuation lines: the prefix's width, or `hang` where given."""
-        return len(self.prefix) if self.hang is None else self.hang
-
-    def indent_at(self, width: int | None) -> int:
-        """The same for a terminal of `width` columns, where that leaves too little room."""
-        return self.indent if width is None else min(self.indent, max(0, width - NARROW))
-
-    def wrapped(self, width: int | None) -> list[str]:
-        """The body's lines for a terminal of `width` columns; addresses are not broken.
-
-        The first is "" where so little room is left after the prefix that the body starts below it.
-        """
-        if width is None or not self.body:
-            return [self.body]
-        indent = self.indent_at(width)
-        below = width < len(self.prefix) + NARROW
-        room = "" if below else " " * (len(self.prefix) - indent)
-        lines = textwrap.wrap(
-            self.body,
-            max(NARROW, width - indent),
-            initial_indent=room,
-            break_long_words=False,
-            break_on_hyphens=False,
-        )
-        return ["", *lines] if below else [lines[0][len(room) :], *lines[1:]] if lines else [""]
 
 
 def report_lines(report: Report, detail: Detail = "normal") -> Iterator[Line]:
@@ -157,6 +109,29 @@ def header_parts(report: Report) -> Iterator[tuple[str, str]]:
         yield "note", shown(note, 500)
 
 
+def _log_parts(log: Log, report: Report) -> Iterator[tuple[str, str]]:
+    """What was read, and which versions and steps it names."""
+    if log.files:
+        names = f"{len(log.files):,} files" if len(log.files) > 1 else shown(log.files[0].path, 300)
+        yield "log", " · ".join([names, f"{log.lines:,} lines", gb(log.bytes)])
+    recorder = report.facts.flight_recorder
+    if isinstance(recorder, FlightRecorder):
+        library = f"NCCL {shown(recorder.library)}" if recorder.library else ""
+        dumps = f"{len(recorder.ranks):,} flight-recorder dumps"
+        yield "dumps", " · ".join(filter(None, [dumps, library]))
+    for file in [file for file in log.files if file.problem][:PLACES]:
+        yield "not read", f"{shown(file.path, 300)}: {shown(file.problem, 200)}"
+    if log.versions:
+        versions = [f"{shown(name)} {shown(version)}" for name, version in log.versions.items()]
+        yield "versions", " · ".join(versions)
+    if log.last_step is not None:
+        yield "progress", f"last step {log.last_step:,}"
+    if report.config:
+        yield "job file", shown(report.config, 500)
+    for note in report.notes:
+        yield "note", shown(note, 500)
+
+
 def training(guard: Guarded | Unknown) -> str:
     """ "2 ranks · 300 steps · AdamW · torch 2.13.0"."""
     if isinstance(guard, Unknown):
@@ -165,23 +140,6 @@ def training(guard: Guarded | Unknown) -> str:
     ranks = f"{len(guard.processes)} ranks" if len(guard.processes) > 1 else "1 process"
     parts = [ranks, f"{guard.steps:,} steps", *process.counts.optimizers, f"torch {process.torch}"]
     return shown(" · ".join(parts), 300)
-
-
-def _log_parts(log: Log, report: Report) -> Iterator[tuple[str, str]]:
-    """What was read, and which versions and steps it names."""
-    files = f"{len(log.files):,} files" if len(log.files) > 1 else shown(log.files[0].path, 300)
-    yield "log", " · ".join([files, f"{log.lines:,} lines", gb(log.bytes)])
-    for file in [file for file in log.files if file.problem][:PLACES]:
-        yield "not read", f"{shown(file.path, 300)}: {shown(file.problem, 200)}"
-    if log.versions:
-        names = [f"{shown(name)} {shown(version)}" for name, version in log.versions.items()]
-        yield "versions", " · ".join(names)
-    if log.last_step is not None:
-        yield "progress", f"last step {log.last_step:,}"
-    if report.config:
-        yield "job file", shown(report.config, 500)
-    for note in report.notes:
-        yield "note", shown(note, 500)
 
 
 def _machine(report: Report) -> Iterator[str]:
@@ -218,6 +176,8 @@ def family_lines(
     family: str, findings: list[Finding], detail: Detail, *, annotate: bool = False
 ) -> Iterator[Line]:
     """The findings of one family below its name."""
+    from doctor.judge.catalog import FAMILIES
+
     findings = _displayed(family, findings, detail)
     if not findings:
         return

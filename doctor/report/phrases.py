@@ -33,6 +33,7 @@ def conditions(check: Check) -> Iterator[tuple[str, tuple[str, ...]]]:
     """Headings and bullets: when the check passes, warns and fails; without those it never does."""
     for heading, bullets in (
         ("Passes", check.passes),
+        ("Notes", check.notes),
         ("Warns", check.warns),
         ("Fails", check.fails),
     ):
@@ -42,7 +43,7 @@ def conditions(check: Check) -> Iterator[tuple[str, tuple[str, ...]]]:
 
 def remedy(finding: Finding) -> Iterator[str]:
     """Lines with the fix, its owner, the commands and the sources; none without a problem."""
-    if not finding.is_problem:
+    if not finding.fix:
         return
     yield f"Fix: {finding.fix}"
     yield from (f"  $ {command}" for command in finding.commands)

@@ -16,7 +16,6 @@ from typing import Any, get_args
 import msgspec
 
 from doctor.facts.machine import Host
-from doctor.judge.catalog import MACHINE_CHECKS
 from doctor.judge.check import PIP, Check
 from doctor.report.report import Report
 
@@ -30,6 +29,7 @@ HOMES: tuple[Step, ...] = tuple(
     (root, re.compile(rf"(?<![\w.~/-]){root}{name}(?![\w.-])"), "~")
     for root, name in (("/home/", _NAME), ("/Users/", _NAME), ("/root", ""))
 )
+_ASSIGNED = r"((?:\b|_){}[\"']? ?[=:] ?[\"']?)[^\s\"',;&\[]{{6,}}"
 SECRETS: tuple[Step, ...] = (
     *(
         (begin, re.compile(rf"\b{begin}[A-Za-z0-9_-]{{16,}}"), HIDDEN)
@@ -40,8 +40,19 @@ SECRETS: tuple[Step, ...] = (
     ),
     ("?", re.compile(r"(://[^\s?'\"<>]*\?)[^\s'\"<>]+"), rf"\1{HIDDEN}"),
     ("@", re.compile(r"(?<=://)[^/\s@]+(?=@)"), HIDDEN),
+    ("earer ", re.compile(r"(\b[Bb]earer +)[\w.~+/=-]{8,}"), rf"\1{HIDDEN}"),
+    *(
+        (word, re.compile(_ASSIGNED.format(word)), rf"\1{HIDDEN}")
+        for word in (
+            "API_KEY", "APIKEY", "api_key", "apikey", "SECRET", "secret", "SECRET_KEY",
+            "secret_key", "ACCESS_KEY", "TOKEN", "access_token", "auth_token", "hf_token",
+            "PASSWORD", "password", "passwd",
+        )
+    ),
 )  # fmt: skip
-"""Tokens by their known prefixes, and the credentials and the query of an address."""
+"""Tokens by their known prefixes, the credentials and the query of an address, and values of
+variables that are named like secrets.
+"""
 SWITCH = re.compile(
     r"[\d\s,.:+-]{0,16}|true|false|on|off|yes|no|y|n|all|none|void|version|info|warn|trace|detail"
     r"|(?:(?:GPU|MIG)-[0-9a-fA-F/-]+,?)+",
@@ -122,6 +133,8 @@ def _is_generic(name: str) -> bool:
 @functools.cache
 def _generic_words() -> frozenset[str]:
     """Words that reports of any machine contain."""
+    from doctor.judge.catalog import MACHINE_CHECKS
+
     texts = [" ".join((c.slug, c.title, c.why, c.fix, *c.commands)) for c in MACHINE_CHECKS]
     return frozenset(_WORD.findall(" ".join([*texts, PIP, COMMON_WORDS]).casefold())) | {""}
 

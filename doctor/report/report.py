@@ -72,7 +72,7 @@ class Report:
             return Outcome.RETURN
         if failed:
             return Outcome.FIX
-        evaluated = self.with_status(Status.PASS) or self.with_status(Status.WARN)
+        evaluated = any(map(self.with_status, (Status.PASS, Status.NOTE, Status.WARN)))
         return Outcome.READY if evaluated and self._blocking is None else Outcome.UNKNOWN
 
     @property

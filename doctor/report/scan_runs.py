@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from doctor._util.units import gb, shown
 from doctor.checkpoint.records import Sibling
-from doctor.report.lines import Line
+from doctor.report.line import Line
 
 HEADS = ("checkpoint", "step", "size", "norms changed", "moments")
 

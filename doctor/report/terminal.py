@@ -8,11 +8,13 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Literal, TextIO
 
 from doctor._util.units import visible
-from doctor.report.lines import Detail, Line, report_lines
-from doctor.report.report import Report
 
 if TYPE_CHECKING:
     from rich.console import Console
+
+    from doctor.report.line import Line
+    from doctor.report.lines import Detail
+    from doctor.report.report import Report
 
 Color = Literal["auto", "always", "never"]
 ASCII = str.maketrans({"—": "-", "–": "-", "×": "x", "·": "|", "’": "'", "…": "..."})
@@ -67,6 +69,8 @@ def encodable(text: str, stream: TextIO) -> str:
 
 def show(report: Report, console: Console, detail: Detail = "normal") -> None:
     """Print to `console`. Untrusted text is never parsed as markup."""
+    from doctor.report.lines import report_lines
+
     show_lines(report_lines(report, detail), console)
 
 

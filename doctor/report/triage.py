@@ -9,16 +9,8 @@ from doctor._util.units import shown
 from doctor.facts.log import Curve, Log
 from doctor.judge.check import Finding, Status
 from doctor.judge.sources import SOURCES, cite
-from doctor.report.lines import (
-    DEEP,
-    HANG,
-    STYLES,
-    WORDS,
-    Detail,
-    Line,
-    footer_lines,
-    header_parts,
-)
+from doctor.report.line import STYLES, Line
+from doctor.report.lines import DEEP, HANG, WORDS, Detail, footer_lines, header_parts
 from doctor.report.report import Report
 from doctor.report.sparkline import sparkline
 
@@ -58,7 +50,7 @@ def _finding(finding: Finding, detail: Detail) -> Iterator[Line]:
         label = shown(place.message, 200) + ", at " if place.message else "at "
         if number == 0 or place.message:
             yield Line(f"{DEEP}{label}", shown(name, 400), "dim")
-        if number == 0 or detail == "verbose":
+        if place.text and (number == 0 or detail == "verbose"):
             yield Line(f"{DEEP}  | ", shown(place.text, 700), "dim")
     if not finding.is_problem:
         return

@@ -137,7 +137,7 @@ def _diagnosed(
 @pytest.fixture(scope="module")
 def shared() -> Iterator[OneProcess]:
     """One process for the factories of this module, whose faults stay in their own code."""
-    child = OneProcess(Children(), sys.executable)
+    child = OneProcess(Children(), preloaded.python())
     yield child
     child.close()
 
@@ -194,7 +194,7 @@ def planting(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OneProcess]:
     (probes / "training_side" / "torch_stages.py").write_text(script, "utf-8")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(child_process, "PROBES", probes)
-        child = OneProcess(Children(), sys.executable)
+        child = OneProcess(Children(), preloaded.python())
         assert child.imported().ended.ok
     yield child
     child.close()

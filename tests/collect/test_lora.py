@@ -288,6 +288,91 @@ def test_other_architectures_are_cut_and_trained_with_lora(
     assert judge(own).status is Status.PASS, judge(own).summary
 
 
+# What the doctor feeds a model
+
+
+SMALL = {"hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2,
+         "num_attention_heads": 2, "vocab_size": 99, "max_position_embeddings": 64}  # fmt: skip
+FED = {
+    "WhisperForConditionalGeneration": (
+        "whisper",
+        {"d_model": 32, "encoder_layers": 1, "decoder_layers": 1, "encoder_attention_heads": 2,
+         "decoder_attention_heads": 2, "encoder_ffn_dim": 64, "decoder_ffn_dim": 64,
+         "vocab_size": 99, "max_source_positions": 20, "max_target_positions": 30,
+         "num_mel_bins": 20, "pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2,
+         "decoder_start_token_id": 1},
+        "random audio",
+    ),
+    "LlavaForConditionalGeneration": (
+        "llava",
+        {"vision_config": {"model_type": "clip_vision_model", **SMALL, "image_size": 28,
+                           "patch_size": 14},
+         "text_config": {"model_type": "llama", **SMALL}, "image_token_index": 98},
+        "random images, random tokens",
+    ),
+    "RobertaForMultipleChoice": ("roberta", {**SMALL, "pad_token_id": 1}, "random tokens"),
+    "BertForSequenceClassification": (
+        "bert",
+        {**SMALL, "problem_type": "multi_label_classification", "num_labels": 4},
+        "random tokens",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", FED)
+def test_a_model_gets_the_inputs_of_its_class(name: str, tmp_path: Path, warm: Warm) -> None:
+    from transformers import AutoConfig
+
+    kind, fields, inputs = FED[name]
+    AutoConfig.for_model(kind, **fields, architectures=[name]).save_pretrained(tmp_path)
+    own = warm(hf=str(tmp_path), seq_len=16)
+    assert f"random weights, {inputs})" in own.description
+    job = Job(hf=str(tmp_path))
+    verdicts = [own_model.completes(own, None), own_model.loss_finite(own, None),
+                own_model.gradients_reach_all(own, None, job)]  # fmt: skip
+    assert [v.summary for v in verdicts if v.status is not Status.PASS] == []
+
+
+def test_more_tokens_than_positions_are_the_flags_fault(tmp_path: Path, warm: Warm) -> None:
+    from transformers import GPT2Config
+
+    config = GPT2Config(n_embd=32, n_head=2, n_layer=2, vocab_size=99, n_positions=64)
+    config.architectures = ["GPT2LMHeadModel"]
+    config.save_pretrained(tmp_path)
+    verdict = own_model.completes(warm(hf=str(tmp_path), seq_len=128), None)
+    assert (verdict.status, verdict.owner) == (Status.FAIL, Owner.JOB)
+    assert "--seq-len 128 is more than the 64 positions" in verdict.summary
+
+
+TRAINER = """
+import torch
+from transformers import LlamaConfig, LlamaForCausalLM, Trainer, TrainingArguments
+
+def make():
+    fields = {fields}
+    model = LlamaForCausalLM(LlamaConfig(**fields))
+    data = [{{"input_ids": torch.arange(16), "labels": torch.arange(16)}} for _ in range(4)]
+    arguments = TrainingArguments({output!r}, use_cpu=True, report_to=[], warmup_steps=10,
+                                  max_steps=100, learning_rate=1e-3)
+    return Trainer(model=model, args=arguments, train_dataset=data)
+"""
+
+
+@pytest.mark.slow
+def test_a_trainer_is_trained_as_it_is(tmp_path: Path, warm: Warm) -> None:
+    pytest.importorskip("accelerate")
+    fields = {**FIELDS, "num_hidden_layers": 1}
+    source = TRAINER.format(fields=fields, output=str(tmp_path / "out"))
+    (tmp_path / "trainer_file.py").write_text(source, "utf-8")
+    own = warm(model=f"{tmp_path / 'trainer_file.py'}:make")
+    assert own.smoke, own.built
+    assert own.smoke.optimizer
+    assert (own.smoke.optimizer.schedule, own.smoke.optimizer.max_norm) == ("LambdaLR", 1.0)
+    assert [step.lr for step in own.smoke.steps] == pytest.approx([0.0, 1e-4, 2e-4])
+    assert own_model.weights_move(own, Job()).status is Status.PASS
+
+
 # The installed versions
 
 
@@ -436,6 +521,7 @@ def test_the_orders_are_judged(orders: tuple[LoraOrder, ...], status: Status, te
     [("4.57.6", "reentrant by default"), ("5.0.0", "Leave use_reentrant at its default"),
      ("odd", "reentrant by default")],
 )  # fmt: skip
+@pytest.mark.slow
 def test_the_remedy_is_that_of_the_version(version: str, text: str) -> None:
     own = tried(order(), order(reentrant=True, ended=RAISED), transformers=version)
     assert text in (judge(own).fix or "")

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import ast
 import re
-import sys
 import tomllib
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import preloaded
 import pytest
 
 from doctor.checks.training import own_model
@@ -45,7 +45,7 @@ class OneProcess(TorchChild):
 
 @pytest.fixture(scope="module")
 def child() -> Iterator[OneProcess]:
-    running = OneProcess(Children(), sys.executable)
+    running = OneProcess(Children(), preloaded.python())
     yield running
     running.close()
 

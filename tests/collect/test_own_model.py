@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+import preloaded
 import pytest
 
 from doctor._util.errors import UserError
@@ -71,7 +72,7 @@ Own = Callable[..., OwnModel]
 @pytest.fixture(scope="module")
 def warm() -> Iterator[TorchChild]:
     """One process for the factories that leave it as it was; a new one after a death."""
-    child = TorchChild(Children(), sys.executable)
+    child = TorchChild(Children(), preloaded.python())
     yield child
     child.end()
 
@@ -100,7 +101,8 @@ def own_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Own
     def train(source: str, precision: Precision = "fp32", **fields: Any) -> OwnModel:
         job = job_of(Path("train.py"), source, **fields)
         chosen = Chosen(precision, "here")
-        record = collect_own(children, sys.executable, job, "cpu", chosen, lambda stage: None)
+        python = preloaded.python()
+        record = collect_own(children, python, job, "cpu", chosen, lambda stage: None)
         assert isinstance(record, OwnModel), record
         return record
 
@@ -268,7 +270,7 @@ def test_an_invalid_loss_is_reported_with_its_stage(
         ("os._exit(3)", "error", "exit status 3 and no message inside call the factory"),
         ("import ctypes; ctypes.string_at(0)", "signal", "SIGSEGV inside call the factory"),
         ("os.kill(os.getpid(), 9)", "signal", "SIGKILL inside call the factory"),
-        ("os.write(int(open('/proc/self/cmdline').read().split(chr(0))[2]), b'x' * 100 + b'\\n')",
+        ("os.write(sys.modules['wire']._REPORT, b'x' * 100 + b'\\n')",
          "error", "invalid message"),
     ],
 )  # fmt: skip
@@ -357,6 +359,43 @@ def test_files_beside_the_factory_are_importable_and_main_is_not_run(
             os._exit(9)
         """)
     assert smoke_of(record).completed
+
+
+PACKAGED = """
+import argparse
+from .helpers import WIDTH
+parser = argparse.ArgumentParser()
+parser.add_argument("--data", required=True)
+data = parser.parse_args().data
+def make():
+    return Net(), batch(x=torch.ones(4, WIDTH))
+"""
+
+
+@pytest.mark.parametrize("given", [("--data", "corpus"), ()])
+def test_a_file_of_a_package_gets_its_arguments(
+    given: tuple[str, ...], warm: TorchChild, tmp_path: Path
+) -> None:
+    package = tmp_path / f"package{len(given)}"
+    package.mkdir()
+    (package / "__init__.py").touch()
+    (package / "helpers.py").write_text("WIDTH = 8\n", "utf-8")
+    job = job_of(package / "train.py", PACKAGED, arguments=given)
+    record = collect_in(warm, job, "cpu", Chosen("fp32", "here"), lambda stage: None)
+    assert isinstance(record, OwnModel)
+    verdict = completes(record)
+    if given:
+        assert verdict.status is Status.PASS
+    else:
+        assert "argparse did not accept the command line; pass the script's" in verdict.summary
+        assert "the following arguments are required: --data" in (verdict.fix or "")
+
+
+def test_a_module_is_named_with_dots(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "src" / "pkg").mkdir(parents=True)
+    (tmp_path / "src" / "pkg" / "train.py").touch()
+    assert factory_of("pkg.train:make") == ("src/pkg/train.py", "make")
 
 
 def test_secrets_are_removed_from_errors(own: Own) -> None:

@@ -7,12 +7,7 @@ from pathlib import Path
 import pytest
 from log_corpus import is_named, problems, rows, text_of
 
-KNOWN_MISSES = {
-    "pytorch/pytorch/issues/130113",
-    "Lightning-AI/pytorch-lightning/issues/14986",
-    "NVIDIA/nvidia-resiliency-ext/issues/18",
-    "deepspeedai/DeepSpeed/issues/2902",
-}
+KNOWN_MISSES: set[str] = set()
 """Excerpts whose class is not named. What names one has to take it off this list."""
 
 

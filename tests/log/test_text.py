@@ -97,7 +97,9 @@ def test_times_with_a_year_are_seconds_since_1970(text: str) -> None:
 
 def test_times_without_a_year_order_lines_and_nonsense_is_no_time() -> None:
     early, late = time_of("E1120 12:03:04.5 x"), time_of("Nov 20 12:03:05 node kernel: x")
-    assert early is not None and late is not None and late - early == 0.5
+    assert early is not None
+    assert late is not None
+    assert late - early == 0.5
     assert time_of("2026-13-40 99:99:99") is None
     assert time_of("iteration 20261120 of 1") is None
 

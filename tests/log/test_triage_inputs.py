@@ -10,6 +10,7 @@ from doctor.cli.options import ConfigFlags
 from doctor.cli.triage import triage
 from doctor.facts.flight_recorder import FlightRecorder
 from doctor.facts.machine import Torch
+from doctor.report.formats import plain
 from doctor.report.report import Report
 
 TOO_OLD = """PyTorch version: 2.9.1+cu130
@@ -38,6 +39,14 @@ def test_dumps_in_a_directory_of_logs_are_compared(tmp_path: Path) -> None:
     assert [each.rank for each in report.facts.flight_recorder.stopped] == [5]
     assert "LOG080" in problems(report)
     assert {file.path for file in report.facts.log.files} == {str(tmp_path / "rank0.log")}  # type: ignore[union-attr]
+
+
+def test_dumps_alone_are_reported(tmp_path: Path) -> None:
+    dumps, _ = simulate(megatron(1), {5: Fault("gpu", 3)})
+    write(dumps, tmp_path)
+    text = plain.render(judged(tmp_path))
+    assert "16 flight-recorder dumps" in text
+    assert "rank 5 stopped" in text
 
 
 def test_without_dumps_their_checks_do_not_apply(tmp_path: Path) -> None:

@@ -11,7 +11,11 @@ from doctor.cli.options import ConfigFlags
 from doctor.cli.triage import triage
 from doctor.judge.check import Finding, Status
 
-NAMES = {"no-input-requires-grad": "none-requires-grad", "loss-nan": "gradient-nonfinite"}
+NAMES = {
+    "no-input-requires-grad": "none-requires-grad",
+    "loss-nan": "gradient-nonfinite",
+    "ddp-unused-parameters": "collective-mismatch",
+}
 """Names of labels -> other names of the same class."""
 
 Row = dict[str, str]

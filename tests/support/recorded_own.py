@@ -156,6 +156,9 @@ def machines() -> dict[str, Facts]:
     cut = tuple(
         parameter(name, had_gradient=name == HEAD, moved=name == HEAD) for name in (*ADAPTERS, HEAD)
     )
+    norms = tuple(
+        parameter(name, dtype="bfloat16", moved="layernorm" not in name) for name in WEIGHTS
+    )
     broken = tuple(parameter(name, finite=False) for name in WEIGHTS)
     nan = (Step(loss="nan", grad_norm="nan", lr=3e-4),) * 3
     amp = Ended(how="error", detail=f"backward: {AMP}", seconds=0.1)
@@ -213,6 +216,13 @@ def machines() -> dict[str, Facts]:
         ),
         "own_nan": box(
             H100, torch=TORCH_2_15, job=made, own=own(smoke=smoke(steps=nan, parameters=broken))
+        ),
+        "own_norms_in_bf16": box(
+            H100,
+            torch=TORCH_2_15,
+            job=job(model="train.py:make", recipe="pure-bf16"),
+            smoke=small("bf16", recipe="pure-bf16"),
+            own=own(smoke=smoke(recipe="pure-bf16", parameters=norms)),
         ),
         "own_scaler_bf16": box(
             H100,

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from doctor.checks.log.classes import (
     communication,
-    environment,
+    files,
     gpu,
+    kernels,
     memory,
+    packages,
     precision,
     processes,
     scaler,
@@ -21,10 +23,12 @@ CLASSES: tuple[LogClass, ...] = tuple(
         (
             *memory.CLASSES,
             *gpu.CLASSES,
+            *kernels.CLASSES,
             *communication.CLASSES,
             *processes.CLASSES,
             *precision.CLASSES,
-            *environment.CLASSES,
+            *packages.CLASSES,
+            *files.CLASSES,
             *scaler.CLASSES,
         ),
         key=lambda each: each.code,

@@ -56,6 +56,7 @@ CLASSES = (
             r"ncclUnhandledCudaError|ncclSystemError|ncclInternalError|ncclInvalidUsage",
             r"ncclRemoteError",
             r"NCCL error in: |unhandled (?:cuda|system) error",
+            r"NCCL WARN (?:Cuda failure|Bootstrap Root)",
         ),
         examples=(
             "torch.distributed.DistBackendError: NCCL error in: ProcessGroupNCCL.cpp:1970, invalid "
@@ -64,6 +65,7 @@ CLASSES = (
             "ncclUnhandledCudaError: Call to CUDA function failed.",
             "ncclRemoteError: A call failed possibly due to a network error or a remote process "
             "exiting prematurely.",
+            "node1:42:99 [0] misc/cudawrap.cc:36 NCCL WARN Cuda failure 3 'initialization error'",
             "RuntimeError: NCCL error in: ../torch/csrc/distributed/c10d/ProcessGroupNCCL.cpp:825",
         ),
         why="NCCL could not start or continue. The last NCCL WARN line names the call. Frequent "

@@ -47,7 +47,7 @@ CLASSES = (
         title="No process was killed by SIGKILL",
         patterns=(
             r"failed \(exitcode: -9\)",
-            r"Signal 9 \(SIGKILL\) received",
+            r"[Ss]ignal 9 \(SIGKILL\) received",
             r"terminated with signal SIGKILL",
             r"died with <Signals\.SIGKILL: 9>",
             r"^\s{0,20}Killed\s{0,20}$|: line \d+: {1,9}\d+ Killed\b",

@@ -20,10 +20,19 @@ import msgspec
 from doctor._util.errors import UserError
 from doctor._util.units import shown
 from doctor.job.expect import Expect
-from doctor.job.file.tables import JOB_KEYS, Ignore, Severity, decode, decode_job
+from doctor.job.file.lint import LintTable
+from doctor.job.file.tables import (
+    JOB_KEYS,
+    WITHOUT_VARIABLE,
+    Ignore,
+    Severity,
+    decode,
+    decode_job,
+)
 
 NAMES = ("doctor.toml", "pyproject.toml")
 VARIABLE = "DOCTOR_CONFIG"
+NO_LINT_TABLE = LintTable()
 LIMIT = 1 << 20
 """Maximum size of a job file in bytes."""
 CODE = ("model", "python")
@@ -41,6 +50,7 @@ class JobFile:
     expect: Expect | None = None
     ignores: tuple[Ignore, ...] = ()
     severity: Mapping[str, Severity] | None = None
+    lint: LintTable = NO_LINT_TABLE
     named: bool = False
     """By --config or DOCTOR_CONFIG."""
     notes: tuple[str, ...] = ()
@@ -61,7 +71,7 @@ def load(named: Path | None, environ: Mapping[str, str], start: str | None) -> J
 
 def environment(environ: Mapping[str, str]) -> dict[str, Any]:
     """Keys of [job] that variables such as DOCTOR_GPUS set. Raises UserError."""
-    variables = {f"DOCTOR_{key.upper()}": key for key in JOB_KEYS}
+    variables = {f"DOCTOR_{k.upper()}": k for k in JOB_KEYS if k not in WITHOUT_VARIABLE}
     texts = {key: environ[name] for name, key in variables.items() if environ.get(name)}
     try:
         return decode_job(texts, text=True)
@@ -165,7 +175,7 @@ def _decode(path: Path, tables: dict[str, Any]) -> JobFile:
     if expect and expect.disk:
         disk = {_absolute(directory, name): size for name, size in expect.disk.items()}
         expect = msgspec.structs.replace(expect, disk=disk)
-    return JobFile(str(path), job, expect, decoded.ignores, decoded.severity)
+    return JobFile(str(path), job, expect, decoded.ignores, decoded.severity, decoded.lint)
 
 
 def _is_command(key: str, name: str) -> bool:

@@ -12,6 +12,7 @@ import msgspec
 
 from doctor._util.units import COUNT, parse_count, shown
 from doctor.job.expect import Expect, Text, specifiers
+from doctor.job.file.lint import LintTable
 from doctor.job.file.messages import members, message, readable
 from doctor.job.job import Job
 from doctor.job.run_options import RunOptions
@@ -27,8 +28,10 @@ FLAGS = (
 """Flags that no key stands for."""
 COUNTS = ("params", "trainable")
 """Keys that may be written as text: 8B."""
-LISTS = ("attention", "expect_no_grad", "arguments")
+LISTS = ("attention", "expect_no_grad")
 """Keys whose variable holds a list, separated by commas."""
+WITHOUT_VARIABLE = ("arguments",)
+"""Keys that no variable stands for: an argument may contain a comma."""
 
 
 class Ignore(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -68,6 +71,7 @@ class Tables(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     expect: Expect | None = None
     ignore: tuple[Ignore, ...] = ()
     severity: dict[Text, Severity] = {}
+    lint: LintTable | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +82,7 @@ class Decoded:
     expect: Expect | None
     ignores: tuple[Ignore, ...]
     severity: dict[str, Severity]
+    lint: LintTable
 
 
 def decode(tables: Mapping[str, Any]) -> Decoded:
@@ -88,7 +93,9 @@ def decode(tables: Mapping[str, Any]) -> Decoded:
     decoded: Tables = _convert(data, Tables, strict=True)
     _check_versions(decoded.expect)
     job = decode_job(data.get("job", {}))
-    return Decoded(job, decoded.expect, decoded.ignore, dict(decoded.severity))
+    return Decoded(
+        job, decoded.expect, decoded.ignore, dict(decoded.severity), decoded.lint or LintTable()
+    )
 
 
 def decode_job(job: Mapping[str, Any], *, text: bool = False) -> dict[str, Any]:

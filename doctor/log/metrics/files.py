@@ -8,9 +8,9 @@ import json
 import math
 import re
 from collections.abc import Iterator
-from typing import Any, Protocol
+from typing import Any
 
-from doctor.log.blocks import blocks
+from doctor.log.blocks import Stream, blocks
 from doctor.log.metrics import tensorboard
 from doctor.log.metrics.curves import ALIASES, STEPS, Curves
 
@@ -19,10 +19,6 @@ TRAINER_STATE = 64 << 20
 LONGEST = 1 << 20
 """Bytes of a row."""
 WHOLE = re.compile(r"\d{1,15}(?:\.0+)?")
-
-
-class Stream(Protocol):
-    def read(self, size: int = -1) -> bytes: ...
 
 
 def file_kind(path: str, head: bytes) -> str:
@@ -88,7 +84,7 @@ def _csv(stream: Stream, curves: Curves) -> None:
 
 def _lines(stream: Stream) -> Iterator[tuple[int, bytes]]:
     number = 0
-    for block in blocks(stream):  # type: ignore[arg-type]
+    for block in blocks(stream):
         for line in block.splitlines():
             number += 1
             if line.strip():

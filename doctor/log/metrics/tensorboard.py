@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator
-from typing import Protocol
 
+from doctor.log.blocks import Stream
 from doctor.log.metrics.curves import Curves
 
 LONGEST = 64 << 20
@@ -20,10 +20,6 @@ SCALARS = 1 << 20
 MOST_FIELDS = 100_000
 Field = tuple[int, int, int | bytes]
 """Number, wire type and value of a field."""
-
-
-class Stream(Protocol):
-    def read(self, size: int = -1) -> bytes: ...
 
 
 def is_events(head: bytes) -> bool:

@@ -62,6 +62,8 @@ def trend(
             losses.append(training.step(stage)["loss"])
         while len(losses) < STEPS and time.monotonic() < deadline:
             losses.append(training.step(stage)["loss"])
+            if len(losses) == STEPS - WATCHED:
+                gc.collect()
             if len(losses) > STEPS - WATCHED:
                 resident.append(in_use(device))
     except Exception:
@@ -84,7 +86,6 @@ def in_use(device: torch.device) -> int:
     """Bytes that the device's allocator holds; on a CPU those of the process, 0 if unknown."""
     if device.type == "cuda":
         return int(torch.cuda.memory_allocated(device))
-    gc.collect()
     try:
         ctypes.CDLL(None).malloc_trim(0)
         with open("/proc/self/statm", encoding="ascii") as statm:

@@ -22,7 +22,12 @@ MOST = 10
 SUMMARY = 2**20
 """GitHub's limit on a step's summary in bytes; it rejects a larger one entirely."""
 CUT = "Truncated: GitHub accepts 1 MiB per step. The files of --output hold the whole report."
-COMMANDS = {Status.FAIL: "error", Status.WARN: "warning", Status.UNKNOWN: "notice"}
+COMMANDS = {
+    Status.FAIL: "error",
+    Status.WARN: "warning",
+    Status.UNKNOWN: "notice",
+    Status.NOTE: "notice",
+}
 
 
 def render(report: Report) -> str:

@@ -84,6 +84,8 @@ class Counts(msgspec.Struct, frozen=True, rename={"passed": "pass"}):
     skip: int
     unknown: int
     ignored: int
+    note: int = 0
+    """Passed, with something worth reading."""
 
 
 class FlatJob(Job, frozen=True, kw_only=True):

@@ -69,16 +69,29 @@ def _origin(report: Report) -> dict[str, str]:
 
 
 def _case(suite: ET.Element, finding: Finding, report: Report, number: int) -> None:
-    check = finding.check
+    """One case for the check, or one for each place, whose class is the file."""
+    name = f"{finding.check.code} {finding.check.slug}"
+    if not finding.places:
+        name += f" ({number})" if number > 1 else ""
+        _outcome(suite, finding, report, f"doctor.{finding.family}", name, summary(finding))
+    for place in finding.places:
+        at = str(place).removeprefix(place.path).lstrip(":")
+        message = place.message or summary(finding)
+        _outcome(suite, finding, report, place.path, f"{name} {at}".rstrip(), message)
+
+
+def _outcome(
+    suite: ET.Element, finding: Finding, report: Report, owner: str, name: str, observed: str
+) -> None:
     case = ET.SubElement(
         suite,
         "testcase",
-        classname=f"doctor.{finding.family}",
-        name=f"{check.code} {check.slug}" + (f" ({number})" if number > 1 else ""),
+        classname=_allowed(owner),
+        name=_allowed(name),
         time=f"{finding.verdict.seconds:.3f}",
     )
-    message = _allowed(summary(finding))
-    text = _allowed("\n".join([summary(finding), *remedy(finding)]))
+    message = _allowed(observed)
+    text = _allowed("\n".join([observed, *remedy(finding)]))
     match finding.status:
         case _ if finding.ignored:
             ET.SubElement(case, "skipped", message=message)
@@ -92,7 +105,7 @@ def _case(suite: ET.Element, finding: Finding, report: Report, number: int) -> N
             ET.SubElement(case, "skipped", message=message)
         case Status.WARN:
             ET.SubElement(case, "system-out").text = f"WARN {text}"
-        case Status.PASS:
+        case Status.PASS | Status.NOTE:
             ET.SubElement(case, "system-out").text = text
 
 

@@ -14,12 +14,13 @@ from doctor._util.units import visible
 from doctor.judge.catalog import FAMILIES
 from doctor.judge.check import Finding, Status
 from doctor.judge.sources import SOURCES, Source, short_section
-from doctor.report.lines import header_parts
+from doctor.report.lines import PLACES, header_parts
 from doctor.report.phrases import limitations, needs_attention, one_line, summary
 from doctor.report.report import Outcome, Report
 
 MARKS = {
     Status.PASS: "✅ pass",
+    Status.NOTE: "ℹ️ note",
     Status.WARN: "⚠️ WARN",
     Status.FAIL: "❌ FAIL",
     Status.SKIP: "➖ skip",
@@ -72,10 +73,18 @@ def _table(findings: Iterable[Finding], *, annotate: bool = False) -> Iterator[s
     yield "|---|---|---|---|" + ("---|" if annotate else "")
     for finding in findings:
         check = finding.check
-        cells = [MARKS[finding.status], check.code, check.slug, escape(summary(finding))]
+        observed = escape(summary(finding)) + _places(finding)
+        cells = [MARKS[finding.status], check.code, check.slug, observed]
         if annotate:
             cells.append(escape(limitations(finding.limits)) if finding.limits else "")
         yield f"| {' | '.join(cells)} |"
+
+
+def _places(finding: Finding) -> str:
+    """The first places, each on a line of its own within the cell."""
+    shown = [f"<br>{escape(str(place))}" for place in finding.places[:PLACES]]
+    more = len(finding.places) - len(shown)
+    return "".join([*shown, f"<br>and {more} more" if more else ""])
 
 
 def _remedies(findings: Iterable[Finding]) -> Iterator[str]:

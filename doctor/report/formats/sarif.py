@@ -27,7 +27,12 @@ SCHEMA = (
     "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
 )
 TEXT = (".py", ".json", ".toml")
-LEVELS = {Status.FAIL: "error", Status.WARN: "warning", Status.UNKNOWN: "none"}
+LEVELS = {
+    Status.FAIL: "error",
+    Status.WARN: "warning",
+    Status.NOTE: "note",
+    Status.UNKNOWN: "none",
+}
 
 
 def render(report: Report) -> str:
@@ -101,12 +106,31 @@ def _result(
         "locations": [{"physicalLocation": _physical(place, uri)}],
         "partialFingerprints": {"doctor/v1": _fingerprint(code, uri, place)},
     }
+    if place.edits:
+        result["fixes"] = [_fix(finding, place, uri)]
     if finding.ignored:
         accepted = {"kind": "external", "status": "accepted", "justification": finding.ignored}
         result["suppressions"] = [accepted]
     if code in rules:
         result["ruleIndex"] = rules[code]
     return result
+
+
+def _fix(finding: Finding, place: Place, uri: str) -> dict[str, Any]:
+    replacements = [
+        {
+            "deletedRegion": {
+                "startLine": change.line,
+                "startColumn": change.column,
+                "endLine": change.end_line,
+                "endColumn": change.end_column,
+            },
+            "insertedContent": {"text": change.text},
+        }
+        for change in place.edits
+    ]
+    change = {"artifactLocation": {"uri": uri}, "replacements": replacements}
+    return {"description": {"text": finding.fix}, "artifactChanges": [change]}
 
 
 def _fingerprint(code: str, uri: str, place: Place) -> str:

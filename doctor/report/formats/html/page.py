@@ -225,7 +225,7 @@ def _folded(members: list[Finding]) -> Markup:
 
 def _css(finding: Finding) -> str:
     """Details of checks that passed or were skipped stay closed on paper."""
-    return "done" if finding.status in (Status.PASS, Status.SKIP) else "open"
+    return "done" if finding.status in (Status.PASS, Status.NOTE, Status.SKIP) else "open"
 
 
 def _summary(finding: Finding, name: str) -> Markup:

@@ -1,0 +1,365 @@
+"""Rules on the mixed-precision loop."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import pairwise
+
+from doctor.checks.script import amp
+from doctor.checks.script.reading import UNDECIDED
+from doctor.checks.script.rule import Match, Rule
+from doctor.checks.script.training import Training
+from doctor.facts.script import Call
+from doctor.facts.script_machine import ScriptMachine
+
+
+def clip_without_unscale(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+    for backward, scaler in amp.scaled_backwards(reading):
+        scope = reading.calls[backward].scope
+        if amp.is_off(reading, scaler, scope) is True:
+            continue
+        steps = amp.on_scaler(reading, scope, scaler, "step")
+        unscales = amp.on_scaler(reading, scope, scaler, "unscale_")
+        for clip in reading.scope_calls(scope):
+            if not amp.is_clip(reading.calls[clip]) or clip < backward:
+                continue
+            step = next((s for s in steps if s > clip), None)
+            if step is None or not amp.same_path(reading, backward, clip, step):
+                continue
+            if any(u < clip and amp.same_path(reading, u, clip) for u in unscales):
+                continue
+            message = f"gradients are clipped before {scaler}.unscale_(optimizer)"
+            yield Match(reading.calls[clip].span, message)
+
+
+def fp16_without_scaler(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+    if reading.imports_from(*amp.FRAMEWORKS) or reading.mentions("accelerator"):
+        return
+    if amp.may_scale(reading):
+        return
+    scopes = {
+        reading.calls[n].scope
+        for n in reading.backwards
+        if reading.calls[n].method == "backward" and not reading.is_evaluation(reading.calls[n])
+    }
+    if not scopes:
+        return
+    for number in amp.autocasts(reading):
+        call = reading.calls[number]
+        if reading.is_evaluation(call) or not _around_training(reading, call, number, scopes):
+            continue
+        dtypes = amp.autocast_dtypes(reading, call)
+        message = "fp16 autocast and a plain backward() without a GradScaler"
+        if dtypes == {"fp16"}:
+            yield Match(call.span, message)
+        elif "fp16" in dtypes or UNDECIDED in dtypes:
+            reason = "the dtype or the device of autocast is decided elsewhere"
+            yield Match(call.span, message, undecided=reason)
+
+
+def _around_training(reading: Training, call: Call, number: int, scopes: set[int]) -> bool:
+    """In a function with a backward, or in code that such a function may call."""
+    if call.scope in scopes or call.scope == 0:
+        return True
+    function = reading.function(call.scope)
+    if function.name in ("forward", "__call__", "training_step", "compute_loss"):
+        return True
+    return any(reading.calls[site].scope in scopes for site in reading.call_sites[call.scope])
+
+
+def scaler_with_bf16(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+    if not amp.scaled_backwards(reading):
+        return
+    trains = [n for n in amp.autocasts(reading) if not reading.is_evaluation(reading.calls[n])]
+    dtypes = {each for n in trains for each in amp.autocast_dtypes(reading, reading.calls[n])}
+    if "bf16" not in dtypes or not dtypes <= {"bf16", UNDECIDED}:
+        return
+    for number in amp.scalers(reading):
+        call = reading.calls[number]
+        state = amp.enabled(reading, call)
+        message = "a GradScaler is enabled while autocast computes in bf16"
+        if state is True and dtypes == {"bf16"} and not reading.is_flagged(call):
+            yield Match(call.span, message)
+        elif state is not False:
+            reason = "a flag decides the dtype or whether the scaler is enabled"
+            yield Match(call.span, message, undecided=reason)
+
+
+def backward_in_autocast(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+    for number in reading.methods("backward"):
+        call = reading.calls[number]
+        if (
+            call.name == "backward"
+            or reading.is_autograd(call)
+            or (not call.contexts and not (reading.function(call.scope).decorators))
+        ):
+            continue
+        if amp.context_autocast(reading, call) is not None:
+            yield Match(call.span, "backward() runs inside autocast")
+
+
+def update_missing(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+    for number, scaler in _stepping(reading):
+        call = reading.calls[number]
+        if amp.on_scaler(reading, call.scope, scaler, "update"):
+            continue
+        if _elsewhere(reading, scaler, call.scope, "update"):
+            continue
+        yield Match(call.span, f"{scaler}.step() without {scaler}.update()")
+
+
+def _stepping(reading: Training) -> Iterator[tuple[int, str]]:
+    """The first scaler.step of each function that also scales the loss."""
+    seen = set()
+    for backward, scaler in amp.scaled_backwards(reading):
+        scope = reading.calls[backward].scope
+        if (scope, scaler) in seen or amp.is_off(reading, scaler, scope) is True:
+            continue
+        seen.add((scope, scaler))
+        steps = amp.on_scaler(reading, scope, scaler, "step")
+        if steps:
+            yield steps[0], scaler
+
+
+def _elsewhere(reading: Training, scaler: str, scope: int, method: str) -> bool:
+    """Another function of the file calls a method of a scaler: it may be this one."""
+    return any(
+        "scaler" in reading.calls[n].receiver.casefold() and reading.calls[n].scope != scope
+        for n in reading.methods(method)
+    )
+
+
+def step_past_scaler(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+    for backward, scaler in amp.scaled_backwards(reading):
+        call = reading.calls[backward]
+        if amp.is_off(reading, scaler, call.scope) is True:
+            continue
+        if amp.on_scaler(reading, call.scope, scaler, "step"):
+            continue
+        unscaled = amp.on_scaler(reading, call.scope, scaler, "unscale_")
+        for step in _optimizer_steps(reading, call.scope):
+            if step > backward and amp.same_path(reading, backward, step) and not unscaled:
+                name = reading.calls[step].receiver
+                message = f"{name}.step() applies scaled gradients; {scaler}.step({name}) unscales"
+                yield Match(reading.calls[step].span, message)
+
+
+def _optimizer_steps(reading: Training, scope: int) -> list[int]:
+    """Calls of step() on something that is an optimizer by its name or its making."""
+    return [
+        n
+        for n in reading.methods("step")
+        if reading.calls[n].scope == scope and is_optimizer(reading, reading.calls[n])
+    ]
+
+
+def is_optimizer(reading: Training, call: Call) -> bool:
+    """Whether the receiver is an optimizer."""
+    name = call.receiver.rpartition(".")[2].casefold()
+    if "sched" in name or "scaler" in name:
+        return False
+    if "optim" in name or name in ("opt", "opt_g", "opt_d"):
+        return True
+    key = reading.key(call.receiver, call.scope)
+    return any(
+        each.value.kind == "call" and each.value.call in reading.optimizers
+        for each in reading.assigned.get(key, ())
+    )
+
+
+def backward_unscaled(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+    for step in reading.methods("step"):
+        call = reading.calls[step]
+        scaler = call.receiver
+        if "scaler" not in scaler.casefold() or not call.args or call.args[0].kind != "name":
+            continue
+        if amp.is_off(reading, scaler, call.scope) is True:
+            continue
+        here = [n for n in reading.methods("backward") if reading.calls[n].scope == call.scope]
+        before = [n for n in here if n < step and amp.same_path(reading, n, step)]
+        scaled = [n for n in here if amp.scale_of(reading, reading.calls[n], n) is not None]
+        if not before or any(amp.same_path(reading, n, step) for n in scaled):
+            continue
+        if reading.methods("scale"):
+            continue
+        span = reading.calls[before[-1]].span
+        yield Match(span, f"backward() of an unscaled loss before {scaler}.step()")
+    yield from _mixed(reading)
+
+
+def _mixed(reading: Training) -> Iterator[Match]:
+    """A plain backward that adds to scaled gradients of the same step."""
+    for scaled, scaler in amp.scaled_backwards(reading):
+        call = reading.calls[scaled]
+        steps = amp.on_scaler(reading, call.scope, scaler, "step")
+        step = next((n for n in steps if n > scaled), None)
+        if step is None or amp.is_off(reading, scaler, call.scope) is True:
+            continue
+        for number in reading.methods("backward"):
+            plain = reading.calls[number]
+            if not scaled < number < step or not _adds_unscaled(reading, plain, number, call):
+                continue
+            between = [n for n in reading.methods("zero_grad") if scaled < n < number]
+            if not between and amp.same_path(reading, scaled, number, step):
+                message = f"{plain.receiver}.backward() adds unscaled gradients to scaled ones"
+                yield Match(plain.span, message)
+
+
+def _adds_unscaled(reading: Training, plain: Call, number: int, scaled: Call) -> bool:
+    """A backward of a loss in the same loop that no scaler scaled."""
+    return (
+        (plain.scope, plain.loops) == (scaled.scope, scaled.loops)
+        and "loss" in plain.receiver.casefold()
+        and amp.scale_of(reading, plain, number) is None
+    )
+
+
+def unscale_twice(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+    for backward, scaler in amp.scaled_backwards(reading):
+        scope = reading.calls[backward].scope
+        unscales = amp.on_scaler(reading, scope, scaler, "unscale_")
+        updates = amp.on_scaler(reading, scope, scaler, "update")
+        for first, second in pairwise(unscales):
+            one, other = reading.calls[first], reading.calls[second]
+            if not one.args or not other.args or one.args[0] != other.args[0]:
+                continue
+            if not amp.same_path(reading, first, second) or one.loops != other.loops:
+                continue
+            if any(first < update < second for update in updates):
+                continue
+            yield Match(other.span, f"a second {scaler}.unscale_() before {scaler}.update()")
+
+
+def clip_after_step(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+    for clip in reading.methods(*amp.CLIPS):
+        call = reading.calls[clip]
+        if call.method not in amp.CLIPS or reading.is_evaluation(call):
+            continue
+        here = [n for n in reading.scope_calls(call.scope) if reading.calls[n].loops == call.loops]
+        backward = [n for n in here if reading.calls[n].method == "backward"]
+        steps = [n for n in here if _steps(reading, reading.calls[n])]
+        if not backward or not steps or not call.loops:
+            continue
+        before = [n for n in steps if backward[-1] < n < clip and amp.same_path(reading, n, clip)]
+        later = [n for n in (*steps, *backward) if n > clip]
+        if before and not later:
+            yield Match(call.span, "gradients are clipped after the optimizer's step")
+
+
+def _steps(reading: Training, call: Call) -> bool:
+    if call.method != "step":
+        return False
+    return is_optimizer(reading, call) or "scaler" in call.receiver.casefold()
+
+
+RULES = (
+    Rule(
+        code="SCR101",
+        slug="clip-without-unscale",
+        title="Gradients are unscaled before they are clipped",
+        severity="fail",
+        find=clip_without_unscale,
+        why="A GradScaler multiplies gradients by up to 65536. A clip before unscale_ sees the "
+        "scaled norm and shrinks every step to max_norm / scale: with SGD nothing is learned, "
+        "Adam hides it until its epsilon.",
+        fires=("scale().backward(), a clip and scaler.step() without unscale_ before the clip",),
+        fix="Call scaler.unscale_(optimizer) once, directly before the clip.",
+        sources=("ps-P7", "torch-amp-examples"),
+        fixes="safe",
+    ),
+    Rule(
+        code="SCR102",
+        slug="fp16-autocast-no-scaler",
+        title="fp16 autocast trains with a GradScaler",
+        severity="fail",
+        find=fp16_without_scaler,
+        why="fp16 gradients below 6e-8 become zero. autocast on CUDA computes in fp16 unless told "
+        "otherwise, so training without a GradScaler loses small gradients silently.",
+        fires=("CUDA autocast in fp16, also by default, and a backward without a GradScaler",),
+        fix="Scale the loss with torch.amp.GradScaler, or use dtype=torch.bfloat16 on GPUs of "
+        "compute capability 8.0 and later.",
+        sources=("ps-P5", "torch-amp-examples"),
+    ),
+    Rule(
+        code="SCR103",
+        slug="scaler-with-bf16-autocast",
+        title="A GradScaler is enabled for fp16 only",
+        severity="warn",
+        find=scaler_with_bf16,
+        why="bf16 has the range of fp32, so nothing needs scaling. With fp32 weights the scaler is "
+        "waste; where weights become bf16 it raises on CUDA.",
+        fires=("an enabled GradScaler while autocast computes in bf16",),
+        fix="Remove the GradScaler, or create it with enabled=(dtype == torch.float16).",
+        sources=("ps-P6", "pytorch-127176"),
+    ),
+    Rule(
+        code="SCR104",
+        slug="backward-in-autocast",
+        title="backward() runs outside of autocast",
+        severity="warn",
+        find=backward_in_autocast,
+        why="autocast is meant for forward and loss. Under it, backward may run operations in a "
+        "dtype other than the forward's; PyTorch documents this as not recommended.",
+        fires=("a backward() inside a with block of autocast that is not disabled",),
+        fix="End the with block after the loss; call backward() outside.",
+        sources=("ps-P4", "torch-amp"),
+    ),
+    Rule(
+        code="SCR105",
+        slug="scaler-update-missing",
+        title="Every scaler.step() is followed by scaler.update()",
+        severity="fail",
+        find=update_missing,
+        why="update() resets the scaler's record of what was unscaled and adapts the scale. "
+        "Without it the next unscale_ or step raises, or the scale never falls after an overflow.",
+        fires=("scaler.step() in a loop without scaler.update()",),
+        fix="Call scaler.update() once after scaler.step(optimizer).",
+        sources=("ps-P5", "torch-amp-examples"),
+    ),
+    Rule(
+        code="SCR106",
+        slug="optimizer-step-bypasses-scaler",
+        title="Scaled gradients are applied by scaler.step()",
+        severity="fail",
+        find=step_past_scaler,
+        why="scaler.step(optimizer) unscales and skips steps with Inf or NaN. optimizer.step() "
+        "applies gradients that are up to 65536 times too large, Inf included.",
+        fires=("scaler.scale(loss).backward() and then optimizer.step()",),
+        fix="Replace optimizer.step() by scaler.step(optimizer) and scaler.update().",
+        sources=("ps-P5", "torch-amp-examples"),
+    ),
+    Rule(
+        code="SCR107",
+        slug="backward-unscaled",
+        title="A loss that scaler.step() follows is scaled",
+        severity="fail",
+        find=backward_unscaled,
+        why="scaler.step() divides gradients by the scale. Gradients of an unscaled loss become "
+        "up to 65536 times too small.",
+        fires=("loss.backward() and then scaler.step(optimizer), with no scale() in the file",),
+        fix="Call scaler.scale(loss).backward().",
+        sources=("ps-P5", "torch-amp-examples"),
+    ),
+    Rule(
+        code="SCR108",
+        slug="unscale-twice",
+        title="unscale_() is called once per step",
+        severity="fail",
+        find=unscale_twice,
+        why="A second unscale_ for one optimizer before update() raises RuntimeError.",
+        fires=("two unscale_() of one optimizer on one path without update() between",),
+        fix="Keep the first unscale_() of each step.",
+        sources=("ps-P7", "torch-amp"),
+    ),
+    Rule(
+        code="SCR109",
+        slug="clip-after-step",
+        title="Gradients are clipped before the step",
+        severity="warn",
+        find=clip_after_step,
+        why="A clip after the optimizer's step changes gradients that were already applied.",
+        fires=("a clip between optimizer.step() and the next backward()",),
+        fix="Move the clip between backward() and the step.",
+        sources=("ps-P13",),
+    ),
+)

@@ -1,0 +1,102 @@
+"""All rules over one script, with its suppressions applied."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+
+from doctor.checks.script.files import READABLE, SUPPRESSIONS
+from doctor.checks.script.rule import Match, Rule, Severity, place, severity_of
+from doctor.checks.script.table import BY_CODE, RULES
+from doctor.checks.script.training import Training
+from doctor.facts.script import Script, Span, Suppression
+from doctor.facts.script_machine import ScriptMachine
+from doctor.judge.place import Place
+
+
+@dataclass(frozen=True, slots=True)
+class Hit:
+    """A place and the check it belongs to. `ignored` is the reason of a suppression."""
+
+    code: str
+    severity: Severity
+    span: Span
+    message: str
+    undecided: str = ""
+    ignored: str = ""
+
+    def place(self, path: str, text: str = "") -> Place:
+        return place(Match(self.span, self.message, undecided=self.undecided), path, text)
+
+
+def lint(
+    script: Script,
+    machine: ScriptMachine,
+    rules: Sequence[Rule] = RULES,
+    *,
+    reported: Collection[str] = (),
+) -> list[Hit]:
+    """The hits of one script, by place. `reported`: rules on absences that were reported before."""
+    hits = [Hit(READABLE.code, "warn", each.span, each.reason) for each in script.unreadable]
+    reading = Training(script)
+    for rule in rules:
+        if rule.once and rule.code in reported:
+            continue
+        hits += _of_rule(rule, reading, machine)
+    hits = _suppressed(hits, script.suppressions, {rule.code for rule in rules})
+    return sorted(hits, key=lambda hit: (hit.span.order, hit.code))
+
+
+def _of_rule(rule: Rule, reading: Training, machine: ScriptMachine) -> list[Hit]:
+    """The hits of one rule; one that raises is undecided, and the others go on."""
+    try:
+        return [
+            Hit(rule.code, severity_of(rule, match), match.span, match.message, match.undecided)
+            for match in rule.matches(reading, machine)
+        ]
+    except (Exception, RecursionError) as error:
+        message = "the rule raised an error, please report it"
+        return [Hit(rule.code, rule.severity, Span(1, 1), message, repr(error)[:200])]
+
+
+def _suppressed(
+    hits: list[Hit], suppressions: Sequence[Suppression], judged: Collection[str]
+) -> list[Hit]:
+    """Without the hits that a comment of their first or last line accepts."""
+    used: set[Suppression] = set()
+    remaining = []
+    for hit in hits:
+        comment = next((s for s in suppressions if _covers(s, hit)), None)
+        if comment is None or (comment.style == "doctor" and not comment.reason):
+            remaining.append(hit)
+            continue
+        used.add(comment)
+        reason = comment.reason or "noqa"
+        remaining.append(Hit(hit.code, hit.severity, hit.span, hit.message, hit.undecided, reason))
+    for comment in suppressions:
+        if comment.style == "doctor" and (problem := _problem(comment, used, judged)):
+            remaining.append(Hit(SUPPRESSIONS.code, "warn", comment.span, problem))
+    return remaining
+
+
+def _covers(comment: Suppression, hit: Hit) -> bool:
+    if comment.span.cell != hit.span.cell:
+        return False
+    if comment.line not in (hit.span.line, hit.span.end_line):
+        return False
+    if comment.style == "noqa" and not comment.codes:
+        return True
+    names = {hit.code, BY_CODE[hit.code].slug.upper()} if hit.code in BY_CODE else {hit.code}
+    return bool(names & set(comment.codes))
+
+
+def _problem(comment: Suppression, used: Collection[Suppression], judged: Collection[str]) -> str:
+    slugs: Mapping[str, str] = {rule.slug.upper(): rule.code for rule in BY_CODE.values()}
+    codes = [slugs.get(code, code) for code in comment.codes]
+    if not codes:
+        return "a suppression names its codes: # doctor: ignore[SCR101] reason"
+    if not comment.reason:
+        return "a suppression needs a reason after the bracket"
+    if comment not in used and any(code in judged or code not in BY_CODE for code in codes):
+        return f"{', '.join(comment.codes)} is not found on this line: remove the suppression"
+    return ""

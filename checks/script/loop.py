@@ -1,0 +1,255 @@
+"""Rules on the order of calls in a training loop."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from doctor.checks.script.amp_rules import is_optimizer
+from doctor.checks.script.reading import exclusive
+from doctor.checks.script.rule import Match, Rule
+from doctor.checks.script.training import Training
+from doctor.facts.script import Call, Value
+from doctor.facts.script_machine import ScriptMachine
+
+
+def _is_scheduler(reading: Training, call: Call) -> bool:
+    """A scheduler of torch or transformers, by how it was made."""
+    key = reading.key(call.receiver, call.scope)
+    for each in reading.assigned.get(key, ()):
+        if each.value.kind in ("call", "item") and each.value.call >= 0:
+            name = reading.calls[each.value.call].name
+            if name.startswith(("torch.optim.lr_scheduler.", "transformers.get_")):
+                return True
+            if name.startswith("transformers.optimization.get_"):
+                return True
+    return False
+
+
+def scheduler_before_step(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+    for number in reading.methods("step"):
+        call = reading.calls[number]
+        if call.args or call.keywords or not call.loops or not call.receiver:
+            continue
+        if not _is_scheduler(reading, call):
+            continue
+        steps = [
+            n
+            for n in reading.methods("step")
+            if reading.calls[n].scope == call.scope
+            and reading.calls[n].loops[: len(call.loops)] == call.loops
+            and _applies(reading, reading.calls[n])
+            and not exclusive(reading.calls[n].arms, call.arms)
+        ]
+        if steps and min(steps) > number and not _at_end(reading, call, steps):
+            message = f"{call.receiver}.step() comes before the optimizer's first step"
+            yield Match(call.span, message)
+
+
+def _at_end(reading: Training, call: Call, steps: list[int]) -> bool:
+    """Under a condition it may run later than the first step: if step > warmup."""
+    return reading.is_flagged(call)
+
+
+def _applies(reading: Training, call: Call) -> bool:
+    return is_optimizer(reading, call) or "scaler" in call.receiver.casefold()
+
+
+def zero_grad_missing(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+    if reading.mentions("zero_grad", "zerograd", "deepspeed", "zero_gradients"):
+        return
+    if any(a.target.endswith(".grad") for a in reading.script.assignments):
+        return
+    if any(c.loops and c.method in ("Adam", "SGD", "AdamW") for c in reading.calls):
+        return
+    for step in reading.methods("step"):
+        call = reading.calls[step]
+        if not call.loops or not is_optimizer(reading, call) or call.args:
+            continue
+        made = reading.key(call.receiver, call.scope)
+        known = any(
+            each.value.kind == "call" and each.value.call in reading.optimizers
+            for each in reading.assigned.get(made, ())
+        )
+        backward = [
+            n
+            for n in reading.backwards
+            if reading.calls[n].scope == call.scope
+            and n < step
+            and reading.calls[n].loops[: len(call.loops)] == call.loops
+        ]
+        if backward and known:
+            yield Match(call.span, f"{call.receiver}.step() in a loop without zero_grad()")
+            return
+
+
+DETACHES = ("item", "detach", "tolist", "numpy")
+
+
+def loss_detached(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+    for number in reading.methods("backward"):
+        call = reading.calls[number]
+        if call.name == "backward" or reading.is_autograd(call):
+            continue
+        if call.receiver_call >= 0:
+            inner = reading.calls[call.receiver_call]
+            if inner.method in DETACHES:
+                yield Match(call.span, f"backward() of .{inner.method}(): no gradient is left")
+            continue
+        if not call.receiver or _regains(reading, call, number):
+            continue
+        results = reading.definitions(call.receiver, call.scope, number, call.arms)
+        if results and all(_detaches(reading, each.value) for each in results):
+            method = reading.calls[results[0].value.call].method
+            message = f"{call.receiver} comes from .{method}(): no gradient is left"
+            yield Match(call.span, message)
+
+
+def _detaches(reading: Training, value: Value) -> bool:
+    if value.kind != "call":
+        return False
+    call = reading.calls[value.call]
+    return (
+        call.method in DETACHES
+        and not call.args
+        and (call.receiver_call >= 0 or bool(call.receiver))
+    )
+
+
+def _regains(reading: Training, call: Call, number: int) -> bool:
+    """requires_grad is turned on again between."""
+    return any(
+        each.target == f"{call.receiver}.requires_grad" for each in reading.script.assignments
+    ) or any(reading.calls[n].receiver == call.receiver for n in reading.methods("requires_grad_"))
+
+
+def eval_left_on(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+    yield from _eval_in_loops(reading)
+    yield from _eval_before(reading)
+
+
+def _eval_in_loops(reading: Training) -> Iterator[Match]:
+    backwards = set(reading.backwards)
+    for loop in sorted({loop for n in backwards for loop in reading.calls[n].loops}):
+        inside = reading.by_loop[loop]
+        reached = _reached(reading, inside)
+        if not any(reading.calls[n].method == "train" for n in reached):
+            yield from _first_eval(reading, reached)
+
+
+def _first_eval(reading: Training, reached: list[int]) -> Iterator[Match]:
+    """The first eval() of a trained object among the calls of a loop."""
+    for number in reached:
+        call = reading.calls[number]
+        if call.method != "eval" or call.args or not call.receiver:
+            continue
+        state = _is_trained(reading, call, number)
+        if state is False:
+            continue
+        message = f"{call.receiver}.eval() in the loop, and no train() there"
+        yield Match(call.span, message, undecided="" if state else "it may be another model")
+        return
+
+
+def _eval_before(reading: Training) -> Iterator[Match]:
+    """eval() above the loop of a file that never calls train()."""
+    if any(reading.calls[n].receiver for n in reading.methods("train")) or reading.trainers:
+        return
+    for number in reading.methods("eval"):
+        call = reading.calls[number]
+        if call.loops or call.arms or not call.receiver or call.args:
+            continue
+        if not _trains_later(reading, call, number):
+            continue
+        if _is_trained(reading, call, number):
+            yield Match(call.span, f"{call.receiver}.eval() before the loop, and train() nowhere")
+
+
+def _trains_later(reading: Training, call: Call, number: int) -> bool:
+    """A loop with backward() follows, here or in a function that is called later."""
+    for backward in reading.backwards:
+        scope = reading.calls[backward].scope
+        if not reading.calls[backward].loops:
+            continue
+        if scope == call.scope and backward > number:
+            return True
+        sites = reading.call_sites.get(scope, ())
+        if any(n > number and reading.calls[n].scope == call.scope for n in sites):
+            return True
+    return False
+
+
+def _reached(reading: Training, inside: list[int]) -> list[int]:
+    """Calls in a loop, and those in functions of the file that it calls."""
+    reached = list(inside)
+    seen: set[int] = set()
+    for number in reached:
+        function = reading.target_function(reading.calls[number])
+        if function is not None and function not in seen and len(seen) < 20:
+            seen.add(function)
+            reached.extend(reading.scope_calls(function))
+    return reached
+
+
+def _is_trained(reading: Training, call: Call, number: int) -> bool | None:
+    """Whether eval() is called on what an optimizer has; None where it may be another object."""
+    names = reading.trained_names
+    if reading.key(call.receiver, call.scope) in names:
+        return True
+    lineage = reading.lineage(call.receiver, call.scope, number)
+    if not lineage.names & names:
+        return False
+    own = reading.key(call.receiver, call.scope)
+    others = {key for key in lineage.names - names - {own} if "ema" in str(key[1]).casefold()}
+    return None if others else True
+
+
+RULES = (
+    Rule(
+        code="SCR151",
+        slug="scheduler-before-step",
+        title="The scheduler steps after the optimizer",
+        severity="warn",
+        find=scheduler_before_step,
+        why="A scheduler that steps first skips the first learning rate, for example the start of "
+        "the warm-up. PyTorch warns about it since 1.1.",
+        fires=("scheduler.step() before optimizer.step() in one loop",),
+        fix="Call scheduler.step() after optimizer.step().",
+        sources=("ps-P12",),
+    ),
+    Rule(
+        code="SCR152",
+        slug="zero-grad-missing",
+        title="Gradients are set to zero between steps",
+        severity="warn",
+        find=zero_grad_missing,
+        why="backward() adds to the gradients. Without zero_grad() every step applies the sum of "
+        "all gradients so far.",
+        fires=("backward() and optimizer.step() in a loop, and no zero_grad in the file",),
+        fix="Call optimizer.zero_grad(set_to_none=True) once per step.",
+        sources=("ps-P4",),
+    ),
+    Rule(
+        code="SCR153",
+        slug="loss-detached",
+        title="The loss that backward() is called on has a graph",
+        severity="fail",
+        find=loss_detached,
+        why="item(), detach() and numpy() leave no graph: backward() raises 'element 0 of tensors "
+        "does not require grad', or is called on a plain number.",
+        fires=("backward() on the result of item(), detach(), tolist() or numpy()",),
+        fix="Keep the tensor for backward(); detach a copy for the log.",
+        sources=("cbl-root",),
+    ),
+    Rule(
+        code="SCR154",
+        slug="eval-left-on",
+        title="train() follows every evaluation in the loop",
+        severity="warn",
+        find=eval_left_on,
+        why="eval() turns dropout and the update of batch statistics off. Without train() the "
+        "rest of the training runs without them.",
+        fires=("model.eval() within the training loop, and no train() in that loop",),
+        fix="Call model.train() after the evaluation, or at the start of every epoch.",
+        sources=("torch-train-mode",),
+    ),
+)

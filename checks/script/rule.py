@@ -1,0 +1,136 @@
+"""A rule: one check of a script, with the function that finds its places."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+from doctor.checks.script.training import Training
+from doctor.facts.script import Script, Span
+from doctor.facts.script_machine import ScriptMachine
+from doctor.judge.check import Check, Owner, Status, Verdict, unknown
+from doctor.judge.place import Place
+
+Severity = Literal["fail", "warn", "note"]
+STATUSES = {"fail": Status.FAIL, "warn": Status.WARN, "note": Status.NOTE}
+RANK = ("note", "warn", "fail")
+CODE = ("python", "notebook")
+CONFIGURATION = ("deepspeed", "accelerate", "trainer", "axolotl", "factory")
+
+
+@dataclass(frozen=True, slots=True)
+class Match:
+    """One place. `undecided` says why the file does not decide it, "" if it does."""
+
+    span: Span
+    message: str
+    severity: Severity | None = None
+    """Where it differs from the rule's."""
+    undecided: str = ""
+
+
+Find = Callable[[Training, ScriptMachine], Iterable[Match]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rule:
+    """What `doctor explain` prints, and `find`, which judges one script.
+
+    `once`: something that is merely absent, reported for the first script of a run only.
+    `training`: applies to files that train. `fixes` is "safe", "unsafe" or "".
+    """
+
+    code: str
+    slug: str
+    title: str
+    severity: Severity
+    find: Find
+    why: str
+    fires: tuple[str, ...]
+    fix: str
+    sources: tuple[str, ...]
+    limits: str = "that options which are decided in another file are right."
+    kinds: tuple[str, ...] = CODE
+    training: bool = True
+    once: bool = False
+    fixes: Literal["", "safe", "unsafe"] = ""
+    errors: tuple[str, ...] = ()
+    """Conditions that make it a failure where `severity` is lower."""
+
+    def matches(self, reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+        """The places of one script, in order."""
+        script = reading.script
+        if script.kind not in self.kinds:
+            return
+        if self.training and script.kind in CODE and not reading.trains:
+            return
+        yield from sorted(set(self.find(reading, machine)), key=lambda m: m.span.order)
+
+
+def check_of(rule: Rule) -> Check:
+    """The check that stands for a rule in the catalogue."""
+
+    def judge(scripts: tuple[Script, ...], script_machine: ScriptMachine) -> Verdict:
+        results = [
+            (match, script.path)
+            for script in scripts
+            for match in rule.matches(Training(script), script_machine)
+        ]
+        return verdict(rule, results)
+
+    fails = rule.fires if rule.severity == "fail" else rule.errors
+    return Check(
+        code=rule.code,
+        slug=rule.slug,
+        title=rule.title,
+        why=rule.why,
+        passes=("no script does it",),
+        warns=rule.fires if rule.severity == "warn" else (),
+        fails=fails,
+        notes=rule.fires if rule.severity == "note" else (),
+        fix=rule.fix,
+        owner=Owner.JOB,
+        sources=rule.sources,
+        limits=rule.limits,
+        judge=judge,
+    )
+
+
+def severity_of(rule: Rule, match: Match) -> Severity:
+    return match.severity or rule.severity
+
+
+def place(match: Match, path: str, text: str = "") -> Place:
+    """Where a match is."""
+    span = match.span
+    return Place(
+        path=path,
+        line=span.line,
+        column=span.column,
+        end_line=span.end_line,
+        end_column=span.end_column,
+        cell=span.cell,
+        text=text,
+        message=match.message + (f" (undecided: {match.undecided})" if match.undecided else ""),
+    )
+
+
+def verdict(rule: Rule, results: list[tuple[Match, str]]) -> Verdict:
+    """One verdict for all places of a rule; undecided ones only where nothing is decided."""
+    decided = [(match, path) for match, path in results if not match.undecided]
+    if not results:
+        return Verdict(Status.PASS, "no script does it")
+    if not decided:
+        match = results[0][0]
+        places = tuple(place(match, path) for match, path in results)
+        return unknown(f"{match.message}: {match.undecided}", places=places)
+    worst = max((severity_of(rule, match) for match, _ in decided), key=RANK.index)
+    places = tuple(place(match, path) for match, path in decided)
+    return Verdict(STATUSES[worst], summary(decided), places=places)
+
+
+def summary(decided: list[tuple[Match, str]]) -> str:
+    """The first message, and how many more there are."""
+    more = len(decided) - 1
+    return decided[0][0].message + (f" (and {more} more)" if more else "")

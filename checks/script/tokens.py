@@ -1,0 +1,265 @@
+"""Rules on tokenizers, embeddings and the settings of transformers' Trainer."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from doctor.checks.script.reading import exclusive
+from doctor.checks.script.rule import Match, Rule
+from doctor.checks.script.training import PEFT, Training
+from doctor.facts.script import Call, Value
+from doctor.facts.script_machine import ScriptMachine
+
+ZERO_IS_REAL = ("gpt2", "gpt-2", "qwen", "phi", "falcon", "starcoder", "codegen", "deepseek")
+"""Families whose token 0 is an ordinary token, mostly "!"."""
+LLAMA_3 = ("llama-3", "llama3", "llama_3")
+ZERO_IS_FREE = (
+    *("llama", "alpaca", "vicuna", "mistral", "bert", "t5", "bloom", "gemma", "baichuan"),
+    *("xlm", "bart", "opt", "neox", "pythia", "chatglm", "zephyr", "internlm"),
+)
+
+
+def pad_token_zero(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+    for each in reading.script.assignments:
+        if not each.target.endswith(".pad_token_id") or each.value.literal != 0:
+            continue
+        if each.value.kind != "literal" or isinstance(each.value.literal, bool):
+            continue
+        if "config" in each.target.casefold() or reading.is_flagged(each):
+            continue
+        family = _family(reading)
+        message = f"{each.target} = 0 pads with a token that the vocabulary uses"
+        if family == "llama-3":
+            yield Match(each.span, message, "fail")
+        elif family == "real":
+            yield Match(each.span, message)
+        elif family == "":
+            yield Match(each.span, message, undecided="the model's family is not in this file")
+
+
+def _family(reading: Training) -> str:
+    """Of the models that the file loads: llama-3, real, free, or "" for unknown."""
+    names: set[str] = set()
+    for number in reading.methods("from_pretrained"):
+        call = reading.calls[number]
+        names.add(call.name.casefold())
+        value = reading.argument(call, "pretrained_model_name_or_path", 0)
+        names |= {str(each).casefold() for each in reading.literals(value, call)}
+    text = " ".join(sorted(names))
+    for words, family in ((LLAMA_3, "llama-3"), (ZERO_IS_REAL, "real"), (ZERO_IS_FREE, "free")):
+        if any(word in text for word in words):
+            return family
+    return ""
+
+
+def pad_zero_missing(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+    for each in reading.script.comparisons:
+        if each.operator != "==" or each.right.literal != 0 or each.right.kind != "literal":
+            continue
+        if isinstance(each.right.literal, bool) or not each.left.name.endswith("pad_token_id"):
+            continue
+        message = f"{each.left.name} == 0 is taken for a missing padding token"
+        if _branches_on(reading, each.left.name):
+            yield Match(each.span, message)
+
+
+def _branches_on(reading: Training, name: str) -> bool:
+    """A condition on it adds or sets a padding token."""
+    for number, branch in enumerate(reading.script.branches):
+        test = branch.test
+        if test is None or name not in test.names:
+            continue
+        for call in reading.calls:
+            if (number, 0) in call.arms and call.method in ("add_special_tokens", "add_tokens"):
+                return True
+        for each in reading.script.assignments:
+            if (number, 0) in each.arms and "pad_token" in each.target:
+                return True
+    return False
+
+
+def tokens_without_resize(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+    if not reading.loads or reading.mentions("resize_token_embeddings", "smart_tokenizer"):
+        return
+    if reading.mentions("setup_chat_format", "embedding_resize", "resize_embeddings"):
+        return
+    if not any(_loads_model(reading.calls[n]) for n in reading.loads):
+        return
+    for number in reading.methods("add_special_tokens", "add_tokens"):
+        call = reading.calls[number]
+        added = _added(reading, call)
+        if (
+            not added
+            or not call.receiver
+            or not call.receiver.rpartition(".")[2].endswith(("tokenizer", "tok", "tokeniser"))
+        ):
+            continue
+        shown = ", ".join(sorted(added)[:3])
+        message = f"{shown} may be new tokens, and the embeddings are not resized"
+        if reading.is_flagged(call) and "pad" not in message.casefold():
+            reason = "a condition decides whether the vocabulary has them"
+            yield Match(call.span, message, undecided=reason)
+        elif any(_is_reserved(token) for token in added):
+            reason = "the vocabulary may already contain them"
+            yield Match(call.span, message, undecided=reason)
+        else:
+            yield Match(call.span, message)
+
+
+def _loads_model(call: Call) -> bool:
+    return "Model" in call.name or "LM" in call.name
+
+
+def _is_reserved(token: str) -> bool:
+    return token.startswith("<|") or token in ("<pad>", "</s>", "<s>", "<unk>", "<mask>")
+
+
+def _added(reading: Training, call: Call) -> set[str]:
+    """Literal tokens that a call adds."""
+    results: set[str] = set()
+    value = call.args[0] if call.args else next(iter(call.keywords.values()), None)
+    for option in reading.options(value, call):
+        results |= {
+            item.literal
+            for item in _leaves(option)
+            if isinstance(item.literal, str) and item.kind == "literal"
+        }
+    return results
+
+
+def _leaves(value: Value) -> Iterator[Value]:
+    if value.kind in ("list", "dict"):
+        for item in value.items:
+            yield from _leaves(item)
+    else:
+        yield value
+
+
+def resize_after_peft(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+    if reading.mentions("modules_to_save", "trainable_token_indices"):
+        return
+    for number in reading.methods("resize_token_embeddings"):
+        call = reading.calls[number]
+        if not call.receiver:
+            continue
+        lineage = reading.lineage(call.receiver, call.scope, number)
+        for wrap in lineage.calls:
+            made = reading.calls[wrap]
+            if made.method not in PEFT or "prepare" in made.method:
+                continue
+            here = made.scope == call.scope
+            if (here or not call.receiver.startswith("self.")) and not (
+                here and exclusive(made.arms, call.arms)
+            ):
+                message = "embeddings are resized after PEFT: new rows neither train nor save"
+                yield Match(call.span, message)
+
+
+def nan_filter(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+    for number in reading.arguments:
+        call = reading.calls[number]
+        known = call.method.endswith("TrainingArguments") and not reading.unpacks_unknown(call)
+        filtered = reading.argument(call, "logging_nan_inf_filter") is None
+        if known and filtered and call.keywords:
+            yield Match(call.name_span, "the Trainer logs a NaN loss as 0.0 or an older value")
+
+
+def compile_unconditional(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+    trained = {key for each in reading.trained for key in each.lineage.names}
+    for number in reading.methods("compile"):
+        call = reading.calls[number]
+        if (
+            call.name != "torch.compile"
+            or not call.args
+            or reading.is_conditional(call, tries=True)
+        ):
+            continue
+        if any(key in call.keywords for key in ("disable",)) or reading.is_evaluation(call):
+            continue
+        value = call.args[0]
+        if value.kind != "name":
+            continue
+        if reading.key(value.name, call.scope) in trained or "model" in value.name.casefold():
+            if value.name.rpartition(".")[2].casefold().endswith(("_step", "_fn", "loss")):
+                continue
+            yield Match(call.span, f"torch.compile({value.name}) without a flag to turn it off")
+
+
+RULES = (
+    Rule(
+        code="SCR126",
+        slug="pad-token-zero",
+        title="The padding token is not a token that texts use",
+        severity="warn",
+        find=pad_token_zero,
+        why="Token 0 of Llama 3, GPT-2 and Qwen is an exclamation mark. Padding with it masks real "
+        "text out of loss and attention. In Llama 1 and 2 it is the unknown token, and harmless.",
+        fires=("pad_token_id = 0 where the family's token 0 is an ordinary one",),
+        errors=("the same for Llama 3",),
+        fix="Add a padding token: tokenizer.add_special_tokens({'pad_token': '[PAD]'}) and "
+        "resize the embeddings, or use a reserved token of the family.",
+        sources=("bts-fix4",),
+    ),
+    Rule(
+        code="SCR127",
+        slug="pad-zero-as-missing",
+        title="A missing padding token is tested with None",
+        severity="warn",
+        find=pad_zero_missing,
+        why="0 is the padding token of BERT, T5 and others. A test for 0 replaces the token that "
+        "these models were trained with.",
+        fires=("pad_token_id == 0 decides that a padding token is added",),
+        fix="Test tokenizer.pad_token is None.",
+        sources=("bts-fix4",),
+    ),
+    Rule(
+        code="SCR128",
+        slug="tokens-added-without-resize",
+        title="Embeddings are resized where tokens are added",
+        severity="warn",
+        find=tokens_without_resize,
+        why="An id past the last row of the embedding raises an index error on the CPU and a "
+        "device-side assert on a GPU.",
+        fires=("add_special_tokens or add_tokens with new tokens, and no resize in the file",),
+        fix="Call model.resize_token_embeddings(len(tokenizer)) after adding tokens.",
+        sources=("bts-fix4",),
+        limits="that the embedding has no spare rows; then added tokens fit without a resize.",
+    ),
+    Rule(
+        code="SCR129",
+        slug="resize-after-peft",
+        title="Embeddings are resized before PEFT wraps the model",
+        severity="warn",
+        find=resize_after_peft,
+        why="PEFT freezes the base model. Rows that are added later neither train nor are they "
+        "saved with the adapter.",
+        fires=("resize_token_embeddings on the result of get_peft_model",),
+        fix="Resize before get_peft_model, and name the embeddings in modules_to_save.",
+        sources=("bts-fix4",),
+    ),
+    Rule(
+        code="SCR131",
+        slug="nan-filter-hides-loss",
+        title="The Trainer logs a NaN loss as NaN",
+        severity="note",
+        find=nan_filter,
+        why="logging_nan_inf_filter is on by default: a NaN loss is logged as the average of the "
+        "other steps, or 0.0. grad_norm shows nan meanwhile.",
+        fires=("TrainingArguments without logging_nan_inf_filter",),
+        fix="Pass logging_nan_inf_filter=False.",
+        sources=("cbl-root",),
+        fixes="unsafe",
+    ),
+    Rule(
+        code="SCR132",
+        slug="compile-unconditional",
+        title="torch.compile can be turned off",
+        severity="note",
+        find=compile_unconditional,
+        why="A compiled model may differ from the eager one. Without a flag a fault cannot be "
+        "attributed to compilation without an edit.",
+        fires=("torch.compile of the model that trains, with no flag that decides it",),
+        fix="Compile under a flag such as --compile, after the run was stable without.",
+        sources=("bts-fix6",),
+    ),
+)

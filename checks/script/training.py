@@ -1,0 +1,513 @@
+"""What a script trains: optimizers, Trainers, and the objects that reach them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from doctor.checks.script.reading import Reading, exclusive, within
+from doctor.facts.script import Assignment, Call, Script, Value
+
+PARAMETERS = {"parameters", "named_parameters", "trainable_parameters"}
+OPTIMIZERS = {
+    *("AdamW", "Adam", "SGD", "RMSprop", "Adagrad", "Adadelta", "NAdam", "RAdam", "Adamax"),
+    *("LBFGS", "SparseAdam", "ASGD", "Adafactor", "Lion", "LAMB", "Lamb", "AdamW8bit", "Muon"),
+    *("Adam8bit", "PagedAdamW8bit", "PagedAdamW", "PagedAdamW32bit", "Lion8bit", "AdaBelief"),
+    *("FusedAdam", "DeepSpeedCPUAdam", "Prodigy", "Ranger", "LARS", "BertAdam", "AdamP"),
+    *("AdamWScheduleFree", "Sophia", "SophiaG"),
+}
+WRAPPERS = {
+    *("get_peft_model", "prepare_model_for_kbit_training", "prepare_model_for_int8_training"),
+    *("DistributedDataParallel", "DDP", "DataParallel", "FullyShardedDataParallel", "FSDP"),
+    *("compile", "prepare", "to", "cuda", "cpu", "half", "bfloat16", "float", "train", "eval"),
+    *("prepare_model", "initialize", "setup", "requires_grad_", "xpu", "double", "wrap", "script"),
+    *("setup_module", "convert_sync_batchnorm", "merge_and_unload", "to_bettertransformer"),
+    *("add_adapter", "type", "deepcopy", "prepare_model_for_training"),
+}
+PEFT = {
+    *(
+        "get_peft_model",
+        "add_adapter",
+        "inject_adapter_in_model",
+        "prepare_model_for_int8_training",
+    ),
+    *("prepare_model_for_kbit_training", "LoraModel", "get_peft_model_state_dict", "inject_lora"),
+    *("inject_trainable_lora", "PeftModel"),
+}
+EVALUATION = ("eval", "valid", "test", "infer", "predict", "generate", "sample", "export", "merge")
+INFERENCE = ("no_grad", "inference_mode", "set_grad_enabled")
+STEP = "backward"
+
+
+@dataclass(frozen=True, slots=True)
+class Lineage:
+    """How an object came to be: calls from the newest back, and its names on the way."""
+
+    calls: tuple[int, ...] = ()
+    names: frozenset[tuple[object, str]] = frozenset()
+    complete: bool = False
+    """Every path back ends at a call that makes an object."""
+
+
+@dataclass(slots=True)
+class _Trail:
+    calls: dict[int, None] = field(default_factory=dict)
+    names: set[tuple[object, str]] = field(default_factory=set)
+    complete: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Trained:
+    """An object that an optimizer or a Trainer receives."""
+
+    sink: int
+    name: str
+    lineage: Lineage
+    trainer: bool
+
+
+class Training(Reading):
+    """A reading that knows what trains."""
+
+    def __init__(self, script: Script) -> None:
+        super().__init__(script)
+
+    # Whether it trains
+
+    @cached_property
+    def trains(self) -> bool:
+        """The file has a backward, a Trainer or an optimizer over parameters."""
+        return bool(self.backwards or self.trainers or self.optimizers or self.fits)
+
+    @cached_property
+    def backwards(self) -> list[int]:
+        """Calls of .backward(...) outside of functions for evaluation."""
+        return [
+            number
+            for number in self.methods("backward", "manual_backward")
+            if self.calls[number].name != "backward" and not self.is_autograd(self.calls[number])
+        ]
+
+    def is_autograd(self, call: Call) -> bool:
+        """Inside a torch.autograd.Function, whose backward is something else."""
+        owner = self.function(call.scope).owner
+        return any(
+            each.name == owner and any(base.endswith("autograd.Function") for base in each.bases)
+            for each in self.script.classes
+        )
+
+    @cached_property
+    def trainer_classes(self) -> set[str]:
+        """Classes of this file that derive from a Trainer."""
+        names: set[str] = set()
+        for each in self.script.classes:
+            if any(b.rpartition(".")[2].endswith("Trainer") or b in names for b in each.bases):
+                names.add(each.name)
+        return names
+
+    @cached_property
+    def trainers(self) -> list[int]:
+        """Calls that make a Trainer, of transformers, TRL or the file's own."""
+        return [number for number, call in enumerate(self.calls) if self._is_trainer(call)]
+
+    def _is_trainer(self, call: Call) -> bool:
+        if not call.method[:1].isupper() or call.statement:
+            return False
+        named = call.method.endswith("Trainer") or call.name in self.trainer_classes
+        return named or {"model", "args", "train_dataset"} <= call.keywords.keys()
+
+    @cached_property
+    def fits(self) -> list[int]:
+        """trainer.fit(...) of Lightning."""
+        return [n for n in self.methods("fit") if "trainer" in self.calls[n].receiver.casefold()]
+
+    def is_transformers_trainer(self, call: Call) -> bool:
+        """A Trainer of transformers or a subclass of it in this file, not one of TRL."""
+        name = call.name
+        if name.startswith(("transformers.", "optimum.")):
+            return True
+        bases = [b for each in self.script.classes if each.name == name for b in each.bases]
+        return any(base.startswith("transformers.") for base in bases)
+
+    def is_trl(self, call: Call) -> bool:
+        bases = [b for each in self.script.classes if each.name == call.name for b in each.bases]
+        return any(name.startswith(("trl.", "unsloth.")) for name in (call.name, *bases))
+
+    @cached_property
+    def optimizers(self) -> list[int]:
+        """Calls that make an optimizer over some object's parameters."""
+        return [
+            number
+            for number, call in enumerate(self.calls)
+            if self._is_optimizer(call) and (call.args or call.keywords or call.unpacked)
+        ]
+
+    def _is_optimizer(self, call: Call) -> bool:
+        name = call.name
+        if "lr_scheduler" in name or "swa_utils" in name:
+            return False
+        if name.startswith(("torch.optim.", "bitsandbytes.optim.")):
+            return call.method[:1].isupper()
+        return call.method in OPTIMIZERS or call.method in ("create_optimizer", "build_optimizer")
+
+    # Objects
+
+    @cached_property
+    def trained(self) -> list[Trained]:
+        """What reaches an optimizer or a Trainer, with how it came to be."""
+        return [*self._by_optimizer(), *self._by_trainer()]
+
+    @cached_property
+    def trained_names(self) -> frozenset[tuple[object, str]]:
+        """All names of what trains."""
+        return frozenset(key for each in self.trained for key in each.lineage.names)
+
+    def _by_optimizer(self) -> Iterator[Trained]:
+        for number in self.optimizers:
+            call = self.calls[number]
+            for name in dict.fromkeys(self._parameter_owners(call, number)):
+                lineage = self.lineage(name, call.scope, number)
+                yield Trained(number, name, lineage, False)
+        for number in self.methods("configure_optimizers"):
+            call = self.calls[number]
+            if call.receiver and call.receiver != "self":
+                lineage = self.lineage(call.receiver, call.scope, number)
+                yield Trained(number, call.receiver, lineage, False)
+
+    def _by_trainer(self) -> Iterator[Trained]:
+        sinks = [
+            *((n, 0) for n in self.trainers if not self.calls[n].method.endswith("PPOTrainer")),
+            *((n, 0) for n in self.fits),
+            *((n, 1) for n in self.methods("initialize") if "deepspeed" in self.calls[n].name),
+        ]
+        for number, position in sinks:
+            value = self.argument(self.calls[number], "model", position)
+            if value is not None:
+                yield self._passed_object(number, value, trainer=True)
+
+    def _passed_object(self, number: int, value: Value, *, trainer: bool) -> Trained:
+        call = self.calls[number]
+        trail = _Trail()
+        self._follow(value, call.scope, number, trail, 20)
+        lineage = Lineage(tuple(trail.calls), frozenset(trail.names), trail.complete)
+        return Trained(number, value.name, lineage, trainer)
+
+    def _parameter_owners(self, call: Call, number: int) -> Iterator[str]:
+        """Objects whose parameters() are among an optimizer's arguments, through variables."""
+        seen: set[str] = set()
+        for value in (*call.args[:1], *call.keywords.values()):
+            yield from self._owners_in(value, call.scope, number, call.arms, seen, 4)
+
+    def _owners_in(
+        self, value: Value, scope: int, position: int, arms: object, seen: set[str], depth: int
+    ) -> Iterator[str]:
+        for inner in value.calls:
+            made = self.calls[inner]
+            if made.method in PARAMETERS and made.receiver:
+                yield made.receiver
+        if not depth:
+            return
+        names = (value.name, *value.names) if value.kind in ("name", "item") else value.names
+        for name in names:
+            if name in seen or not name:
+                continue
+            seen.add(name)
+            for each in self.assigned.get(self.key(name, scope), ()):
+                if each.position <= position or each.scope != scope:
+                    yield from self._owners_in(
+                        each.value, each.scope, each.position, each.arms, seen, depth - 1
+                    )
+
+    def lineage(self, name: str, scope: int, position: int) -> Lineage:
+        """The calls that made what a name holds, and wrapped it since."""
+        trail = _Trail()
+        self._follow(Value("name", name=name), scope, position, trail, 20)
+        return Lineage(tuple(trail.calls), frozenset(trail.names), trail.complete)
+
+    def _follow(self, value: Value, scope: int, position: int, trail: _Trail, depth: int) -> None:
+        if not depth:
+            trail.complete = False
+        elif value.kind == "choice":
+            for item in value.items:
+                self._follow(item, scope, position, trail, depth - 1)
+        elif value.kind == "name":
+            self._follow_name(value.name, scope, position, trail, depth)
+        elif value.kind in ("call", "item") and value.call >= 0:
+            self._follow_call(value, trail, depth)
+        elif value.kind != "literal":
+            trail.complete = False
+
+    def _follow_name(self, name: str, scope: int, position: int, trail: _Trail, depth: int) -> None:
+        key = self.key(name, scope)
+        owner = key[0]
+        trail.names.add(key)
+        call = self.calls[position] if 0 <= position < len(self.calls) else None
+        arms = call.arms if call is not None and call.scope == scope else ()
+        place = position if owner == scope or isinstance(owner, str) else len(self.calls)
+        home = owner if isinstance(owner, int) else scope
+        results = self.definitions(name, home, place, arms)
+        for each in results:
+            self._follow(each.value, each.scope, each.position - 1, trail, depth - 1)
+        if not results and not self._follow_parameter(key, trail, depth):
+            trail.complete = False
+
+    def _follow_parameter(self, key: tuple[object, str], trail: _Trail, depth: int) -> bool:
+        """What the calls of this file pass for a parameter."""
+        owner, name = key
+        if not isinstance(owner, int) or owner <= 0:
+            return False
+        followed = False
+        for site in self.call_sites.get(owner, ())[:6]:
+            call = self.calls[site]
+            value = self._argument_of(call, owner, name)
+            if value is not None:
+                followed = True
+                self._follow(value, call.scope, site, trail, depth - 1)
+        return followed
+
+    def _follow_call(self, value: Value, trail: _Trail, depth: int) -> None:
+        number = value.call
+        if number in trail.calls:
+            return
+        trail.calls[number] = None
+        call = self.calls[number]
+        function = self.target_function(call)
+        returns = self.function(function).returns if function is not None else ()
+        for each in returns:
+            self._follow_return(each, value, function or 0, trail, depth)
+        if returns:
+            return
+        if call.method in WRAPPERS:
+            self._follow_wrapped(call, number, value, trail, depth)
+        elif call.name in self.modules:
+            self._follow_parts(call, number, trail, depth)
+        elif not call.method[:1].isupper() and call.method != "from_pretrained":
+            self._follow_foreign(call, number, trail, depth)
+
+    def _follow_parts(self, call: Call, number: int, trail: _Trail, depth: int) -> None:
+        """What a module of this file is made of."""
+        for part in (*call.args, *call.keywords.values()):
+            if part.kind == "name":
+                self._follow(part, call.scope, number, trail, depth - 1)
+
+    def _follow_foreign(self, call: Call, number: int, trail: _Trail, depth: int) -> None:
+        """model = prepare(model) of another file returns what it is given, or a wrapper of it."""
+        trail.complete = False
+        for part in (*call.args, *call.keywords.values()):
+            if part.kind == "name" and part.name in call.targets:
+                self._follow(part, call.scope, number, trail, depth - 1)
+
+    @cached_property
+    def modules(self) -> set[str]:
+        """Classes of this file that are modules: what they are made of trains with them."""
+        return {
+            each.name
+            for each in self.script.classes
+            if any(base.rpartition(".")[2].endswith(("Module", "Model")) for base in each.bases)
+        }
+
+    def _follow_return(
+        self, returned: Value, value: Value, function: int, trail: _Trail, depth: int
+    ) -> None:
+        """Of several returned values the one that is assigned."""
+        element = returned
+        if value.kind == "item" and returned.kind == "list" and len(value.items) > 1:
+            index = value.items[1].literal
+            if isinstance(index, int) and 0 <= index < len(returned.items):
+                element = returned.items[index]
+        self._follow(element, function, len(self.calls), trail, depth - 1)
+
+    def _follow_wrapped(
+        self, call: Call, number: int, value: Value, trail: _Trail, depth: int
+    ) -> None:
+        """The object inside: a method's receiver, or the argument."""
+        if call.receiver and call.method in (
+            *("to", "cuda", "cpu", "half", "bfloat16", "float", "train", "eval", "type", "double"),
+            *("requires_grad_", "add_adapter", "merge_and_unload", "xpu", "to_bettertransformer"),
+        ):
+            self._follow(Value("name", name=call.receiver), call.scope, number, trail, depth - 1)
+            return
+        if call.receiver_call >= 0 and not call.args:
+            self._follow(Value("call", call=call.receiver_call), call.scope, number, trail, depth)
+            return
+        if call.receiver_call >= 0 and call.method in ("to", "type"):
+            self._follow(Value("call", call=call.receiver_call), call.scope, number, trail, depth)
+            return
+        index = 0
+        if value.kind == "item" and len(value.items) > 1:
+            written = value.items[1].literal
+            index = written if isinstance(written, int) else 0
+        inner = self.argument(call, "model") or self.argument(call, "module")
+        if inner is None and index < len(call.args):
+            inner = call.args[index]
+        if inner is not None:
+            self._follow(inner, call.scope, number, trail, depth - 1)
+
+    # Questions about an object
+
+    def on_object(self, lineage: Lineage, *methods: str) -> list[int]:
+        """Calls of these methods on the object, under any of its names."""
+        return [
+            number
+            for number in self.methods(*methods)
+            if self.calls[number].receiver
+            and self.key(self.calls[number].receiver, self.calls[number].scope) in lineage.names
+        ]
+
+    def passed(self, lineage: Lineage, *functions: str) -> list[int]:
+        """Calls of these functions that receive the object as first argument or as model."""
+        return [
+            number
+            for number in self.methods(*functions)
+            if self._receives(self.calls[number], lineage)
+        ]
+
+    def _receives(self, call: Call, lineage: Lineage) -> bool:
+        values = [*call.args[:2], *(call.keywords[k] for k in ("model",) if k in call.keywords)]
+        return any(
+            value.kind == "name" and self.key(value.name, call.scope) in lineage.names
+            for value in values
+        )
+
+    def is_peft(self, trained: Trained) -> bool:
+        """Only adapters of it train, or that is possible."""
+        lineage = trained.lineage
+        if self.passed(lineage, *PEFT) or self.on_object(lineage, *PEFT):
+            return True
+        sink = self.calls[trained.sink]
+        if any(key in sink.keywords for key in ("peft_config", "peft_cfg")):
+            return True
+        return any(
+            self.calls[n].method in PEFT
+            or "PeftModel" in self.calls[n].name
+            or "peft" in self.calls[n].method.casefold()
+            for n in lineage.calls
+        )
+
+    def is_frozen(self, lineage: Lineage) -> bool:
+        """It is frozen as a whole: what trains was added to it."""
+        if any(
+            self.truth(self.argument(self.calls[n], "requires_grad", 0), self.calls[n]) is not True
+            for n in self.on_object(lineage, "requires_grad_")
+        ):
+            return True
+        return self.freezes
+
+    @cached_property
+    def freezes(self) -> bool:
+        """Some loop freezes all parameters of some model."""
+        return any(self._freezes(each) for each in self.script.assignments)
+
+    def _freezes(self, each: Assignment) -> bool:
+        """param.requires_grad = False for all parameters, in code that something calls."""
+        if not each.target.endswith(".requires_grad") or each.value.literal is not False:
+            return False
+        function = self.function(each.scope)
+        called = not each.scope or function.owner or self.call_sites.get(each.scope)
+        inner = [branch for branch, _ in each.arms if self.script.branches[branch].kind == "if"]
+        return bool(called) and not (inner and each.loops)
+
+    def quantized(self, call: Call) -> bool:
+        return any(
+            self.argument(call, key) is not None
+            for key in ("quantization_config", "load_in_8bit", "load_in_4bit", "bnb_config")
+        ) or any("4bit" in key or "8bit" in key for key in call.keywords)
+
+    @cached_property
+    def has_master_weights(self) -> bool:
+        """Something that keeps fp32 copies of the weights is at hand."""
+        return self.mentions(
+            *("deepspeed", "fp16_optimizer", "master_", "apex", "mixedprecisiontrainer", "kahan"),
+            *("stochastic_round", "fairscale", "megatron", "bf16_optimizer", "fp32_param"),
+            *("anyprecision", "colossalai", "bf16optimizer", "fp32param"),
+        )
+
+    @cached_property
+    def loads(self) -> list[int]:
+        """Calls of from_pretrained and from_config that load models."""
+        return [
+            n
+            for n in self.methods("from_pretrained", "from_single_file")
+            if not any(
+                word in self.calls[n].name.casefold()
+                for word in ("tokenizer", "processor", "config.", "extractor", "scheduler")
+            )
+        ]
+
+    @cached_property
+    def training_ends(self) -> dict[int, int]:
+        """The last training call of each function: what is loaded later is not for training."""
+        ends: dict[int, int] = {}
+        for number in (*self.backwards, *self.methods("train", "fit")):
+            call = self.calls[number]
+            if call.method not in ("train", "fit") or "train" in call.receiver.casefold():
+                ends[call.scope] = max(ends.get(call.scope, 0), number)
+        return ends
+
+    def is_evaluation(self, call: Call) -> bool:
+        """In a function for evaluation only, or under no_grad."""
+        name = self.function(call.scope).name.casefold()
+        if any(word in name for word in EVALUATION) and "train" not in name:
+            return True
+        decorators = self.function(call.scope).decorators
+        values: Iterable[Value] = (*self.contexts(call), *decorators)
+        return any(self._is_inference(value) for value in values)
+
+    def _is_inference(self, value: Value) -> bool:
+        names = [value.name] if value.name else []
+        if value.kind == "call":
+            names.append(self.calls[value.call].name)
+        return any(name.rpartition(".")[2] in INFERENCE[:2] for name in names)
+
+    @cached_property
+    def arguments(self) -> list[int]:
+        """Calls that make TrainingArguments of transformers or a configuration of TRL."""
+        return [
+            number
+            for number, call in enumerate(self.calls)
+            if call.method.endswith("TrainingArguments")
+            or (
+                call.name.startswith("trl.")
+                and call.method.endswith("Config")
+                and call.method not in ("ModelConfig", "ScriptConfig")
+            )
+            or call.method
+            in ("SFTConfig", "DPOConfig", "GRPOConfig", "ORPOConfig", "KTOConfig", "RewardConfig")
+        ]
+
+    @cached_property
+    def parses_arguments(self) -> bool:
+        """TrainingArguments come from the command line."""
+        return bool(self.methods("HfArgumentParser", "TrlParser", "parse_args_into_dataclasses"))
+
+    def setting(self, name: str) -> tuple[bool | None, int | None]:
+        """A switch of TrainingArguments: True, False or None (undecided), and the call.
+
+        Without a call and without a parser: (False, None).
+        """
+        undecided = False
+        for number in self.arguments:
+            call = self.calls[number]
+            value = self.argument(call, name)
+            if value is None:
+                undecided |= self.unpacks_unknown(call)
+                continue
+            truth = self.truth(value, call)
+            if truth:
+                return True, number
+            undecided |= truth is None
+        if self.parses_arguments:
+            if (flag := self.launched(name)) is not None:
+                return bool(flag.literal), None
+            undecided = True
+        return (None if undecided else False), None
+
+    def compatible(self, one: int, other: int) -> bool:
+        """Whether both calls may run in one execution."""
+        return not exclusive(self.calls[one].arms, self.calls[other].arms)
+
+    def always_after(self, first: int, second: int) -> bool:
+        """Whether `second` follows `first` wherever it runs, within one function."""
+        one, other = self.calls[first], self.calls[second]
+        return one.scope == other.scope and first < second and within(other.arms, one.arms)

@@ -1,0 +1,285 @@
+"""One lint: paths to files, files to scripts, scripts to findings; file by file."""
+
+from __future__ import annotations
+
+import gc
+import os
+import sys
+import time
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from doctor._util.errors import UserError
+from doctor._util.units import printable
+from doctor.checks.script.lint import Hit, lint
+from doctor.checks.script.names import codes_of, select
+from doctor.checks.script.rule import RANK, STATUSES, Rule
+from doctor.checks.script.table import BY_CODE, RULES
+from doctor.facts.script import Launch, Script
+from doctor.facts.script_machine import ScriptMachine
+from doctor.job.file.lint import LintTable
+from doctor.judge.check import Check, Finding, Status, Verdict
+from doctor.judge.place import Place
+from doctor.script.discover import Files, discover, excluded, read
+from doctor.script.launch import bind, read_launches
+from doctor.script.read import read_script, unreadable
+from doctor.script.requirements import Requirements
+from doctor.script.text import LIMIT
+
+if TYPE_CHECKING:
+    from doctor.facts.facts import Facts
+    from doctor.report.report import FailOn, Report
+
+STDIN = "-"
+MANY = 400
+"""Files from which on several processes read them."""
+PROCESSES = 4
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LintOptions:
+    """What is linted, by which rules."""
+
+    paths: tuple[str, ...] = ()
+    only: tuple[str, ...] = ()
+    skip: tuple[str, ...] = ()
+    fail_on: FailOn = "fail"
+    stdin_filename: str = ""
+    table: LintTable = field(default_factory=LintTable)
+    """[lint] of the job file."""
+    processes: int = 0
+    """0: as many as are worth it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Linter:
+    """What judging a file needs; it goes to other processes."""
+
+    machine: ScriptMachine
+    codes: frozenset[str]
+    ignores: tuple[tuple[str, frozenset[str]], ...]
+    """Patterns of paths, and the codes that are ignored there."""
+    launches: dict[str, list[tuple[str, Launch]]]
+    requirements: Requirements = field(default_factory=Requirements)
+
+    def file(self, path: str, data: bytes | None = None) -> list[tuple[Hit, Place]]:
+        """The hits of one file, with their source lines."""
+        try:
+            if data is None:
+                data = read(path, LIMIT)
+        except OSError as error:
+            script: Script | None = unreadable(path, f"cannot be read: {error.strerror}")
+            return self._hits(path, script, b"")
+        script = read_script(
+            path,
+            data,
+            launches=bind(self.launches, path) if self.launches else (),
+            requirements=self.requirements.of(path),
+        )
+        return self._hits(path, script, data)
+
+    def _hits(self, path: str, script: Script | None, data: bytes) -> list[tuple[Hit, Place]]:
+        if script is None:
+            return []
+        rules = [rule for rule in RULES if rule.code in self.codes]
+        hits = [hit for hit in lint(script, self.machine, rules) if hit.code in self.codes]
+        off = {
+            code for pattern, codes in self.ignores if excluded(path, (pattern,)) for code in codes
+        }
+        hits = [hit for hit in hits if hit.code not in off]
+        lines = _lines(script, data) if hits else {}
+        return [(hit, hit.place(printable(path), lines.get(_line_of(hit), ""))) for hit in hits]
+
+
+def _line_of(hit: Hit) -> tuple[int, int]:
+    return hit.span.cell, hit.span.line
+
+
+def _lines(script: Script, data: bytes) -> dict[tuple[int, int], str]:
+    """Source lines by cell and line."""
+    from doctor.script import notebook
+    from doctor.script.text import Unparsable, decode
+
+    try:
+        if script.kind == "notebook":
+            source, _, _ = notebook.read(data)
+            return {
+                place: text.rstrip("\r\n")[:300]
+                for place, text in zip(source.cells, source.lines, strict=False)
+            }
+        lines = decode(data).lines
+    except Unparsable:
+        lines = data[:100_000].decode("utf-8", "replace").splitlines()
+    return {(0, number): line.rstrip("\r\n")[:300] for number, line in enumerate(lines, 1)}
+
+
+@dataclass(frozen=True, slots=True)
+class Lint:
+    """The result: findings by check, and what was read."""
+
+    findings: tuple[Finding, ...]
+    options: LintOptions
+    linter: Linter
+    paths: tuple[str, ...] = ()
+    """The files, of which those that no rule reads are no scripts."""
+    data: bytes | None = None
+    """What stdin held."""
+    notes: tuple[str, ...] = ()
+    seconds: float = 0.0
+
+    @property
+    def exit_code(self) -> int:
+        """1 if something is at or above --fail-on."""
+        gates = {"fail": (Status.FAIL,), "warn": (Status.FAIL, Status.WARN), "never": ()}
+        gate = gates[self.options.fail_on]
+        return int(any(f.status in gate and not f.ignored for f in self.findings))
+
+    def report(self, saved: Facts | None, config: str) -> Report:
+        """The same as every command reports it."""
+        from doctor.cli.lint_report import report
+
+        return report(self, saved, config)
+
+
+def run_lint(
+    options: LintOptions, machine: ScriptMachine | None = None, notes: tuple[str, ...] = ()
+) -> Lint:
+    """Lint everything that the options name. Raises UserError."""
+    began = time.monotonic()
+    checks = select(options.only, options.skip)
+    files, data = _files(options)
+    linter = Linter(
+        machine or ScriptMachine(),
+        _codes(checks, options.table.ignore),
+        tuple((p, codes_of(c)) for p, c in options.table.per_file_ignores.items()),
+        _launches(files.launchers),
+    )
+    hits = (
+        linter.file(files.scripts[0], data)
+        if data is not None
+        else _all(linter, files.scripts, options.processes)
+    )
+    findings = tuple(_findings(hits, checks))
+    seconds = time.monotonic() - began
+    return Lint(findings, options, linter, files.scripts, data, (*notes, *files.notes), seconds)
+
+
+def _files(options: LintOptions) -> tuple[Files, bytes | None]:
+    if options.paths == (STDIN,):
+        if sys.stdin.isatty():
+            raise UserError("- is a terminal; pipe a file into the command")
+        name = options.stdin_filename or "stdin.py"
+        return Files((name,)), sys.stdin.buffer.read(LIMIT + 1)
+    if STDIN in options.paths:
+        raise UserError("- cannot be combined with other paths")
+    return discover(options.paths, options.table.exclude), None
+
+
+def _codes(checks: Sequence[Check], ignored: Sequence[str]) -> frozenset[str]:
+    return frozenset(check.code for check in checks) - codes_of(ignored)
+
+
+def _launches(paths: Sequence[str]) -> dict[str, list[tuple[str, Launch]]]:
+    """Launch lines by the script's base name."""
+    table: dict[str, list[tuple[str, Launch]]] = defaultdict(list)
+    for path in paths:
+        try:
+            data = read(path, LIMIT)
+        except OSError:
+            continue
+        for script, launch in read_launches(path, data):
+            table[script.rpartition("/")[2]].append((script, launch))
+    return dict(table)
+
+
+def _all(linter: Linter, paths: Sequence[str], processes: int) -> Iterator[tuple[Hit, Place]]:
+    """The hits of all files, in the order of the paths."""
+    count = processes or min(PROCESSES, os.cpu_count() or 1)
+    if count > 1 and (processes or len(paths) >= MANY):
+        yield from _parallel(linter, paths, count)
+        return
+    yield from _sequential(linter, paths)
+
+
+def _sequential(linter: Linter, paths: Sequence[str]) -> Iterator[tuple[Hit, Place]]:
+    """Trees are garbage at once and hold no cycles; the collector would only walk them."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        for number, path in enumerate(paths, 1):
+            yield from linter.file(path)
+            if number % 500 == 0:
+                gc.collect()
+    finally:
+        if enabled:
+            gc.enable()
+
+
+def _chunk(linter: Linter, paths: Sequence[str]) -> list[tuple[Hit, Place]]:
+    return list(_sequential(linter, paths))
+
+
+def _parallel(linter: Linter, paths: Sequence[str], count: int) -> Iterator[tuple[Hit, Place]]:
+    """The same in several processes."""
+    from concurrent.futures import ProcessPoolExecutor
+    from multiprocessing import get_context
+
+    size = max(1, min(100, len(paths) // (count * 4)))
+    chunks = [paths[start : start + size] for start in range(0, len(paths), size)]
+    with ProcessPoolExecutor(count, get_context("fork")) as pool:
+        for part in pool.map(_chunk, [linter] * len(chunks), chunks):
+            yield from part
+
+
+def _findings(hits: Iterable[tuple[Hit, Place]], checks: Sequence[Check]) -> Iterator[Finding]:
+    """One finding per check and kind: decided, undecided, suppressed."""
+    decided: dict[str, list[tuple[Hit, Place]]] = defaultdict(list)
+    undecided: dict[str, list[Place]] = defaultdict(list)
+    ignored: dict[str, list[tuple[Hit, Place]]] = defaultdict(list)
+    for hit, place in hits:
+        if _once(hit) and decided.get(hit.code):
+            continue
+        if hit.ignored:
+            ignored[hit.code].append((hit, place))
+        elif hit.undecided:
+            undecided[hit.code].append(place)
+        else:
+            decided[hit.code].append((hit, place))
+    for check in checks:
+        yield from _of_check(check, decided[check.code], undecided[check.code])
+        if accepted := ignored[check.code]:
+            finding = _decided(check, accepted)
+            yield replace(finding, ignored=accepted[0][0].ignored)
+
+
+def _once(hit: Hit) -> bool:
+    rule: Rule | None = BY_CODE.get(hit.code)
+    return rule is not None and rule.once
+
+
+def _of_check(
+    check: Check, decided: list[tuple[Hit, Place]], undecided: list[Place]
+) -> Iterator[Finding]:
+    if decided:
+        yield from _by_severity(check, decided)
+    if undecided:
+        summary = undecided[0].message
+        yield Finding(check, Verdict(Status.UNKNOWN, summary, places=tuple(undecided)))
+    if not decided and not undecided:
+        yield Finding(check, Verdict(Status.PASS, "no file does it"))
+
+
+def _by_severity(check: Check, decided: list[tuple[Hit, Place]]) -> Iterator[Finding]:
+    """Failures, warnings and notes of one check are findings of their own."""
+    for severity in reversed(RANK):
+        if part := [pair for pair in decided if pair[0].severity == severity]:
+            yield _decided(check, part)
+
+
+def _decided(check: Check, hits: list[tuple[Hit, Place]]) -> Finding:
+    more = f" (and {len(hits) - 1} more)" if len(hits) > 1 else ""
+    places = tuple(place for _, place in hits)
+    verdict = Verdict(STATUSES[hits[0][0].severity], f"{hits[0][0].message}{more}", places=places)
+    return Finding(check, verdict)

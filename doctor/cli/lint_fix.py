@@ -1,0 +1,266 @@
+"""Fixes of a lint: planned, verified, shown as a diff or written whole."""
+
+from __future__ import annotations
+
+import ast
+import difflib
+import os
+import secrets
+import shutil
+import subprocess
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from doctor._util.errors import UserError
+from doctor.checks.script.lint import Hit
+from doctor.cli.lint import Lint, Linter
+from doctor.facts.script import Span
+from doctor.judge.check import Finding, Status
+from doctor.judge.place import Change, Place
+from doctor.script.discover import read
+from doctor.script.fixes.differences import only_touched
+from doctor.script.fixes.edits import Edit, Module, apply
+from doctor.script.fixes.makers import SAFE, UNSAFE, Maker
+from doctor.script.text import LIMIT, Unparsable
+
+ROUNDS = 200
+"""Fixes of one file at most; each round applies one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fixed:
+    """What was fixed, and what was not and why."""
+
+    summary: str
+    refused: tuple[str, ...] = ()
+    diffs: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """One file before and after its fixes."""
+
+    path: str
+    before: bytes
+    after: bytes
+    fixes: Counter[str]
+    refused: tuple[str, ...] = ()
+
+
+def fix_files(result: Lint, *, unsafe: bool) -> Fixed:
+    """Write the fixes of every file, each whole or not at all."""
+    plans = list(_plans(result, unsafe))
+    written, refused = [], [line for plan in plans for line in plan.refused]
+    for plan in plans:
+        if plan.after == plan.before:
+            continue
+        if reason := _write(plan):
+            refused.append(f"{plan.path}: not fixed: {reason}")
+        else:
+            written.append(plan)
+    return Fixed(_summary(written, "fixed"), tuple(refused))
+
+
+def fix_text(result: Lint, *, unsafe: bool) -> Fixed:
+    """The fixes as unified diffs."""
+    plans = list(_plans(result, unsafe))
+    changed = [plan for plan in plans if plan.after != plan.before]
+    return Fixed(
+        _summary(changed, "would be fixed"),
+        tuple(line for plan in plans for line in plan.refused),
+        tuple(_diff(plan) for plan in changed),
+    )
+
+
+def _summary(plans: list[Plan], verb: str) -> str:
+    counts: Counter[str] = Counter()
+    for plan in plans:
+        counts.update(plan.fixes)
+    total = sum(counts.values())
+    codes = ", ".join(f"{code} {count}" for code, count in sorted(counts.items()))
+    files = f"{len(plans)} file{'s' * (len(plans) != 1)}"
+    return f"{total} {verb} in {files}: {codes}" if total else f"0 {verb}"
+
+
+def _plans(result: Lint, unsafe: bool) -> Iterator[Plan]:
+    """A plan for every file with a finding that has a fix."""
+    makers = SAFE | UNSAFE if unsafe else SAFE
+    paths = {
+        place.path
+        for finding in result.findings
+        if finding.check.code in makers and not finding.ignored
+        for place in finding.places
+    }
+    for path in result.paths:
+        if path in paths and path.endswith(".py"):
+            data = result.data if result.data is not None else read(path, LIMIT)
+            yield plan(result.linter, path, data, makers)
+
+
+def plan(linter: Linter, path: str, data: bytes, makers: dict[str, Maker]) -> Plan:
+    """All fixes of one file that pass verification, in a few rounds."""
+    current, fixes, refused = data, Counter[str](), []
+    tried: set[tuple[str, str]] = set()
+    for _ in range(ROUNDS):
+        hits = [hit for hit, _ in linter.file(path, current) if hit.code in makers]
+        progress = False
+        for hit in hits:
+            if hit.undecided or hit.ignored:
+                continue
+            done = _one(linter, path, current, hit, makers[hit.code])
+            if isinstance(done, bytes):
+                current, progress = done, True
+                fixes[hit.code] += 1
+                break
+            if done and (hit.code, str(hit.span)) not in tried:
+                tried.add((hit.code, str(hit.span)))
+                refused.append(f"{path}:{hit.span.line}: {hit.code} not fixed: {done}")
+        if not progress:
+            break
+    return Plan(path, data, current, fixes, tuple(refused))
+
+
+def _one(linter: Linter, path: str, data: bytes, hit: Hit, maker: Maker) -> bytes | str:
+    """The file with one fix, or the reason why it is not applied, "" where there is no fix."""
+    try:
+        module = Module(data)
+        edits = maker(module, hit.span)
+        if not edits:
+            return ""
+        after = apply(data, edits)
+        changed = Module(after)
+    except Unparsable as error:
+        return f"the result would not parse ({error})"
+    except (ValueError, UnicodeEncodeError) as error:
+        return str(error)
+    if not only_touched(module.tree, changed.tree, _touched(module, edits)):
+        return "more than the intended nodes would change"
+    return _findings_problem(linter, path, data, after, hit) or after
+
+
+def _touched(module: Module, edits: list[Edit]):  # type: ignore[no-untyped-def]
+    def touched(node: ast.AST) -> bool:
+        if not hasattr(node, "lineno"):
+            return isinstance(node, ast.Module | ast.arguments)
+        start, end = module.start(node), module.end(node)
+        return any(edit.start <= end and edit.end >= start for edit in edits)
+
+    return touched
+
+
+def _findings_problem(linter: Linter, path: str, before: bytes, after: bytes, hit: Hit) -> str:
+    """Why the fix is not good: the finding is still there, or a new one is."""
+    old = Counter(each.code for each, _ in linter.file(path, before) if not each.undecided)
+    new = Counter(each.code for each, _ in linter.file(path, after) if not each.undecided)
+    if new[hit.code] >= old[hit.code]:
+        return "the finding would remain"
+    if more := [code for code in new if new[code] > old[code]]:
+        return f"it would add {', '.join(more)}"
+    return ""
+
+
+def _diff(plan: Plan) -> str:
+    before = plan.before.decode("utf-8", "replace").splitlines(keepends=True)
+    after = plan.after.decode("utf-8", "replace").splitlines(keepends=True)
+    lines = difflib.unified_diff(before, after, f"a/{plan.path}", f"b/{plan.path}")
+    return "".join(
+        line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n" for line in lines
+    )
+
+
+def _write(plan: Plan) -> str:
+    """Replace the file; the reason why not, "" if done."""
+    path = Path(os.path.realpath(plan.path))
+    try:
+        if path.read_bytes() != plan.before:
+            return "it changed meanwhile"
+        if not _held_by_git(path):
+            _copy_beside(path, plan.before)
+        _replace(path, plan.after)
+    except OSError as error:
+        return error.strerror or str(error)
+    except UserError as error:
+        return str(error)
+    return ""
+
+
+def _held_by_git(path: Path) -> bool:
+    """Whether git has the file as it is."""
+    command = ["git", "-C", str(path.parent), "status", "--porcelain", "--ignored", "--", path.name]
+    tracked = ["git", "-C", str(path.parent), "ls-files", "--error-unmatch", "--", path.name]
+    try:
+        status = subprocess.run(command, capture_output=True, timeout=20, check=False)
+        known = subprocess.run(tracked, capture_output=True, timeout=20, check=False)
+    except (OSError, subprocess.TimeoutExpired):
+        return False
+    return status.returncode == 0 and not status.stdout.strip() and known.returncode == 0
+
+
+def _copy_beside(path: Path, data: bytes) -> None:
+    """train.py.orig, or the next free number: an existing copy is never overwritten."""
+    for number in range(100):
+        copy = path.with_name(f"{path.name}.orig{number or ''}")
+        try:
+            with copy.open("xb") as file:
+                file.write(data)
+        except FileExistsError:
+            continue
+        return
+    raise UserError(f"there are 100 copies of {path.name} already; remove some")
+
+
+def _replace(path: Path, data: bytes) -> None:
+    """Whole or not at all, with the mode of the old file."""
+    temporary = path.with_name(f".doctor-{secrets.token_hex(8)}")
+    try:
+        with temporary.open("xb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        shutil.copymode(path, temporary)
+        temporary.replace(path)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def with_edits(result: Lint) -> tuple[Finding, ...]:
+    """The findings, their places with the edits of a fix that passes verification."""
+    return tuple(_with_edits(finding, result) for finding in result.findings)
+
+
+def _with_edits(finding: Finding, result: Lint) -> Finding:
+    maker = (SAFE | UNSAFE).get(finding.check.code)
+    if maker is None or finding.ignored or finding.status is Status.UNKNOWN:
+        return finding
+    places = tuple(_place_with_edits(place, maker, result) for place in finding.places)
+    return replace(finding, verdict=replace(finding.verdict, places=places))
+
+
+def _place_with_edits(place: Place, maker: Maker, result: Lint) -> Place:
+    if place.cell or not place.path.endswith(".py"):
+        return place
+    span = Span(place.line, place.column, place.end_line, place.end_column)
+    try:
+        data = result.data if result.data is not None else read(place.path, LIMIT)
+        module = Module(data)
+        edits = maker(module, span)
+        if not edits:
+            return place
+        Module(apply(data, edits))
+    except (Unparsable, ValueError, OSError):
+        return place
+    return replace(place, edits=tuple(_change(module, edit) for edit in sorted(edits)))
+
+
+def _change(module: Module, edit: Edit) -> Change:
+    line, column = module.position(edit.start)
+    end_line, end_column = module.position(edit.end)
+    return Change(
+        line=line,
+        column=column,
+        end_line=end_line,
+        end_column=end_column,
+        text=edit.text.decode("utf-8", "replace"),
+    )

@@ -1,0 +1,230 @@
+"""What a training script contains: calls, assignments and their order, without any judgement.
+
+Lines and columns count from 1, columns in characters; `end_column` is exclusive. Indices refer to
+the tuples of the same `Script`. A position in the order of evaluation is the number of calls that
+come before it: call `i` happens at position `i`.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+from doctor._util.records import Section
+
+Scalar = str | int | float | bool | None
+
+
+class Span(msgspec.Struct, frozen=True, array_like=True):
+    """A part of a file; `cell` is a notebook's cell from 1, whose lines count from its start."""
+
+    line: int = 0
+    column: int = 0
+    end_line: int = 0
+    end_column: int = 0
+    cell: int = 0
+
+    @property
+    def order(self) -> tuple[int, int, int]:
+        return self.cell, self.line, self.column
+
+
+class Value(msgspec.Struct, frozen=True, omit_defaults=True):
+    """An expression.
+
+    literal: a constant. name: a dotted name with import aliases resolved. call: a call's result.
+    choice: one of `items`, decided at run time. list and dict: `items`, with `keys` of a dict.
+    test: a comparison or a condition. other: anything else. `names` and `calls` are all those
+    within; `text` is the source of a test.
+    """
+
+    kind: Literal["literal", "name", "call", "choice", "list", "dict", "test", "item", "other"]
+    literal: Scalar = None
+    name: str = ""
+    call: int = -1
+    items: tuple[Value, ...] = ()
+    keys: tuple[str, ...] = ()
+    names: tuple[str, ...] = ()
+    calls: tuple[int, ...] = ()
+    text: str = ""
+
+
+Arms = tuple[tuple[int, int], ...]
+"""Branch and arm of each condition around; two arms of one branch exclude each other."""
+
+
+class Call(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One call. `receiver` is the dotted name before the method, `receiver_call` a call there."""
+
+    name: str
+    span: Span
+    scope: int
+    receiver: str = ""
+    receiver_call: int = -1
+    args: tuple[Value, ...] = ()
+    keywords: dict[str, Value] = {}
+    unpacked: tuple[Value, ...] = ()
+    """Arguments given as *args or **kwargs."""
+    targets: tuple[str, ...] = ()
+    """Names that the result is assigned to."""
+    arms: Arms = ()
+    contexts: tuple[int, ...] = ()
+    loops: tuple[int, ...] = ()
+    statement: bool = False
+    """The result is not used."""
+    name_span: Span = Span()
+    """The called name alone."""
+
+    @property
+    def method(self) -> str:
+        """The last part of the name."""
+        return self.name.rpartition(".")[2]
+
+
+class Assignment(msgspec.Struct, frozen=True, omit_defaults=True):
+    """`target = value`, also of attributes: "torch.backends.cudnn.benchmark"."""
+
+    target: str
+    value: Value
+    span: Span
+    scope: int
+    position: int
+    arms: Arms = ()
+    loops: tuple[int, ...] = ()
+    augmented: bool = False
+
+
+class Parameter(msgspec.Struct, frozen=True, omit_defaults=True):
+    name: str
+    default: Value | None = None
+    annotation: str = ""
+
+
+class Function(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A function, or the module as number 0."""
+
+    name: str
+    span: Span
+    parent: int = -1
+    owner: str = ""
+    """The class whose method it is."""
+    parameters: tuple[Parameter, ...] = ()
+    decorators: tuple[Value, ...] = ()
+    returns: tuple[Value, ...] = ()
+
+
+class Class(msgspec.Struct, frozen=True, omit_defaults=True):
+    name: str
+    bases: tuple[str, ...] = ()
+    fields: dict[str, Value] = {}
+    """Defaults of annotated fields, as in a dataclass of arguments."""
+
+
+class Context(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One item of a with statement."""
+
+    value: Value
+    span: Span
+    scope: int
+    target: str = ""
+
+
+class Branch(msgspec.Struct, frozen=True, omit_defaults=True):
+    kind: Literal["if", "try", "match"]
+    test: Value | None = None
+
+
+class Loop(msgspec.Struct, frozen=True, omit_defaults=True):
+    kind: Literal["for", "while"]
+    scope: int
+    iterable: Value | None = None
+    target: str = ""
+
+
+class Import(msgspec.Struct, frozen=True, omit_defaults=True):
+    name: str
+    alias: str
+    span: Span
+    arms: Arms = ()
+
+
+class Reference(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A use of an imported name other than by calling it."""
+
+    name: str
+    span: Span
+    arms: Arms = ()
+
+
+class Comparison(msgspec.Struct, frozen=True, omit_defaults=True):
+    """`left operator right`, for the operators < <= > >= == !=."""
+
+    left: Value
+    operator: str
+    right: Value
+    span: Span
+    scope: int
+    position: int
+
+
+class Setting(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A key of a configuration file, with its path joined by dots."""
+
+    key: str
+    value: Scalar
+    span: Span
+
+
+class Launch(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A command that starts the script, in a shell script, Makefile or Dockerfile."""
+
+    path: str
+    line: int
+    program: str
+    arguments: dict[str, str] = {}
+    """Flags of the script; "" for a flag without a value."""
+    launcher: dict[str, str] = {}
+    """Flags before the script's name."""
+
+
+class Suppression(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A comment that accepts findings of its line. `codes` () is a bare noqa."""
+
+    codes: tuple[str, ...]
+    reason: str
+    line: int
+    style: Literal["doctor", "noqa"]
+    span: Span = Span()
+
+
+class Unreadable(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A file or a notebook's cell that could not be parsed."""
+
+    reason: str
+    span: Span = Span()
+
+
+class Script(Section, frozen=True, kw_only=True, omit_defaults=True):
+    """One file: a program, a notebook or a configuration that starts a training."""
+
+    path: str
+    kind: Literal["python", "notebook", "deepspeed", "accelerate", "trainer", "axolotl", "factory"]
+    functions: tuple[Function, ...] = ()
+    classes: tuple[Class, ...] = ()
+    calls: tuple[Call, ...] = ()
+    assignments: tuple[Assignment, ...] = ()
+    contexts: tuple[Context, ...] = ()
+    branches: tuple[Branch, ...] = ()
+    loops: tuple[Loop, ...] = ()
+    imports: tuple[Import, ...] = ()
+    references: tuple[Reference, ...] = ()
+    comparisons: tuple[Comparison, ...] = ()
+    identifiers: frozenset[str] = frozenset()
+    """Names and attributes that occur anywhere."""
+    settings: tuple[Setting, ...] = ()
+    launches: tuple[Launch, ...] = ()
+    requirements: dict[str, str] = {}
+    """Versions that a requirements file beside it pins: package -> specifier."""
+    suppressions: tuple[Suppression, ...] = ()
+    unreadable: tuple[Unreadable, ...] = ()

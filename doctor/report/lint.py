@@ -1,0 +1,158 @@
+"""The report of a lint: one entry per place, with the source line and a caret."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Literal, Protocol
+
+from doctor._util.units import shown, visible
+from doctor.judge.check import Finding, Status
+from doctor.judge.place import Place
+from doctor.report.line import STYLES, Line
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+
+class Findings(Protocol):
+    """The part of a lint, or of a report, that is shown."""
+
+    @property
+    def findings(self) -> tuple[Finding, ...]: ...
+
+    @property
+    def notes(self) -> tuple[str, ...]: ...
+
+
+Detail = Literal["quiet", "normal", "verbose"]
+NAMES = {
+    Status.FAIL: "failure",
+    Status.WARN: "warning",
+    Status.NOTE: "note",
+    Status.UNKNOWN: "undecided",
+}
+SHOWN = {
+    "quiet": (Status.FAIL, Status.WARN),
+    "normal": (Status.FAIL, Status.WARN, Status.NOTE),
+    "verbose": (Status.FAIL, Status.WARN, Status.NOTE, Status.UNKNOWN),
+}
+TOKEN = re.compile(r"(?=[A-Za-z_-]*\d)[A-Za-z0-9_-]{16,}|://")
+"""What a token or an address with credentials looks like at first sight."""
+FULL_SIZE = 160
+"""Columns of a source line that are shown."""
+
+
+def entries(report: Findings, detail: Detail) -> list[tuple[Place, Finding]]:
+    """Places with their finding, in the order of files and lines."""
+    results = [
+        (place, finding)
+        for finding in report.findings
+        if finding.status in SHOWN[detail] and (detail == "verbose" or not finding.ignored)
+        for place in finding.places
+    ]
+    return sorted(results, key=lambda pair: _order(*pair))
+
+
+def _order(place: Place, finding: Finding) -> tuple[str, int, int, int, str]:
+    return place.path, place.cell, place.line, place.column, finding.check.code
+
+
+def lines(report: Findings, files: int, detail: Detail) -> Iterator[Line]:
+    """All entries with their source lines, and the counts."""
+    explained: set[str] = set()
+    for place, finding in entries(report, detail):
+        yield from _entry(place, finding, explained)
+    yield from summary_lines(report, files)
+
+
+def _entry(place: Place, finding: Finding, explained: set[str]) -> Iterator[Line]:
+    check = finding.check
+    suppressed = f" (suppressed: {shown(finding.ignored)})" if finding.ignored else ""
+    message = f"{check.slug}: {place.message}{suppressed}"
+    word = NAMES[finding.status]
+    yield Line(
+        f"{shown(str(place), 500)} {check.code} ",
+        f"[{word}] {message}",
+        STYLES[finding.status],
+        hang=4,
+    )
+    yield from _excerpt(place)
+    if finding.fix and check.code not in explained:
+        explained.add(check.code)
+        yield Line("    fix: ", finding.fix, "dim", hang=9)
+
+
+def _excerpt(place: Place) -> Iterator[Line]:
+    """The line, and carets below what is meant."""
+    text = place.text.expandtabs(4)
+    if not text.strip() or not place.line:
+        return
+    before = place.text[: max(0, place.column - 1)].expandtabs(4)
+    margin = len(str(place.line))
+    yield Line(
+        f"{place.line:>{margin}} | ", shown(text.rstrip(), FULL_SIZE), "dim", hang=margin + 3
+    )
+    last = len(text.rstrip())
+    if place.end_line == place.line and place.end_column > place.column:
+        last = min(last, len(place.text[: place.end_column - 1].expandtabs(4)))
+    width = max(1, min(last, FULL_SIZE) - len(before))
+    if len(before) < FULL_SIZE:
+        yield Line(f"{'':>{margin}} | " + " " * len(before), "^" * width, "dim", "bold")
+
+
+def summary_lines(report: Findings, files: int) -> Iterator[Line]:
+    """Counts of places, and the verdict of the exit code."""
+    counts = place_counts(report)
+    parts = [_plural(counts[status], NAMES[status]) for status in NAMES if counts[status]]
+    text = ", ".join(parts) if parts else "no findings"
+    yield Line("", f"{_plural(files, 'file')}: {text}", body_style="bold")
+    for note in report.notes:
+        yield Line("note ", shown(note, 500))
+
+
+def _plural(count: int, word: str) -> str:
+    if word == "undecided":
+        return f"{count} undecided (-v)"
+    return f"{count:,} {word}{'s' * (count != 1)}"
+
+
+def place_counts(report: Findings) -> Counter[Status]:
+    """Places by status, without suppressed ones."""
+    counts: Counter[Status] = Counter()
+    for finding in report.findings:
+        if not finding.ignored:
+            counts[finding.status] += len(finding.places)
+    return counts
+
+
+def concise(report: Findings, files: int, detail: Detail) -> str:
+    """One line per place: `path:line:column CODE message`."""
+    rows = [
+        shown(f"{place} {finding.check.code} {finding.check.slug}: {place.message}", 1000)
+        for place, finding in entries(report, detail)
+    ]
+    return "\n".join([*rows, *(line.prefix + line.body for line in summary_lines(report, files))])
+
+
+def text(report: Findings, files: int, detail: Detail, format: str) -> str:
+    """The report as text without colour; what looks like a token is redacted."""
+    if format == "concise":
+        return _without_secrets(concise(report, files, detail))
+    rows = (visible((line.prefix + line.body).rstrip()) for line in lines(report, files, detail))
+    return _without_secrets("\n".join(rows))
+
+
+def _without_secrets(text: str) -> str:
+    if TOKEN.search(text) is None:
+        return text
+    from doctor.report.redaction import without_secrets  # takes longer than the lint of a file
+
+    return without_secrets(text)
+
+
+def show(report: Findings, files: int, detail: Detail, console: Console) -> None:
+    from doctor.report import terminal
+
+    terminal.show_lines(lines(report, files, detail), console)

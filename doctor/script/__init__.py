@@ -1,0 +1,1 @@
+"""Reads training scripts, notebooks, configurations and launch lines; executes nothing."""

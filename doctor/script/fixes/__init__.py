@@ -1,0 +1,1 @@
+"""Fixes: edits by position in a file's own bytes; nothing is printed anew from the tree."""

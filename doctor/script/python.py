@@ -1,0 +1,90 @@
+"""One Python file or notebook to a `Script`."""
+
+from __future__ import annotations
+
+import ast
+import re
+import warnings
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from doctor.facts.script import Launch, Script, Span, Unreadable
+from doctor.script import suppressions
+from doctor.script.reader import Walk
+from doctor.script.text import Source, Unparsable, decode, parse
+
+RELEVANT = re.compile(
+    rb"\.backward\(|_backward\(|Trainer\b|Accelerator|Fabric|\.fit\(|[Oo]ptim|"
+    rb"\.amp\b|version[^\n]*[<>]|[<>][^\n]*version|float\([^\n]*version"
+)
+"""Words without which no rule on Python code applies: other files are only parsed."""
+
+
+def read_python(
+    path: str,
+    data: bytes,
+    *,
+    launches: tuple[Launch, ...] = (),
+    requirements: Mapping[str, str] | None = None,
+) -> Script:
+    """The facts of a Python file; one that cannot be parsed has `unreadable` and nothing else."""
+    try:
+        source = decode(data)
+        with warnings.catch_warnings():  # invalid escapes and the like of the file
+            warnings.simplefilter("ignore")
+            tree = parse(source)
+    except Unparsable as error:
+        return Script(path=path, kind="python", unreadable=(Unreadable(str(error), error.span),))
+    if not RELEVANT.search(data):
+        return Script(path=path, kind="python", suppressions=suppressions.read(source))
+    return _script(path, "python", source, tree, launches, requirements)
+
+
+def read_notebook(path: str, data: bytes) -> Script:
+    """The facts of a notebook's code cells; cells that cannot be parsed are `unreadable`."""
+    from doctor.script import notebook
+
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            source, tree, unreadable = notebook.read(data)
+    except Unparsable as error:
+        return Script(path=path, kind="notebook", unreadable=(Unreadable(str(error), error.span),))
+    script = _script(path, "notebook", source, tree, (), None)
+    return msgspec.structs.replace(script, unreadable=(*script.unreadable, *unreadable))
+
+
+def _script(
+    path: str,
+    kind: Any,
+    source: Source,
+    tree: ast.Module,
+    launches: tuple[Launch, ...],
+    requirements: Mapping[str, str] | None,
+) -> Script:
+    walk = Walk(source.span, source.segment)
+    try:
+        walk.module(tree.body)
+    except RecursionError:
+        reason = Unreadable("the code is nested too deeply", Span(1, 1))
+        return Script(path=path, kind=kind, unreadable=(reason,))
+    return Script(
+        path=path,
+        kind=kind,
+        functions=tuple(walk.functions),
+        classes=tuple(walk.classes),
+        calls=tuple(walk.calls),
+        assignments=tuple(walk.assignments),
+        contexts=tuple(walk.contexts),
+        branches=tuple(walk.branches),
+        loops=tuple(walk.loops),
+        imports=tuple(walk.imports),
+        references=tuple(walk.references),
+        comparisons=tuple(walk.comparisons),
+        identifiers=frozenset(walk.identifiers),
+        launches=launches,
+        requirements=dict(requirements or {}),
+        suppressions=suppressions.read(source),
+    )

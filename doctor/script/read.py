@@ -1,0 +1,33 @@
+"""Any file of a training to its `Script`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from doctor.facts.script import Launch, Script, Span, Unreadable
+from doctor.script.discover import CODE, DATA
+from doctor.script.python import read_notebook, read_python
+
+
+def read_script(
+    path: str,
+    data: bytes,
+    *,
+    launches: tuple[Launch, ...] = (),
+    requirements: Mapping[str, str] | None = None,
+) -> Script | None:
+    """The facts of a file, None for one that no rule reads."""
+    if path.endswith(".ipynb"):
+        return read_notebook(path, data)
+    if path.endswith(DATA):
+        from doctor.script.configuration import read_configuration
+
+        return read_configuration(path, data)
+    if path.endswith(CODE) or (data.startswith(b"#!") and b"python" in data[:80]):
+        return read_python(path, data, launches=launches, requirements=requirements)
+    return None
+
+
+def unreadable(path: str, reason: str) -> Script:
+    """A file that could not be opened."""
+    return Script(path=path, kind="python", unreadable=(Unreadable(reason, Span(1, 1)),))

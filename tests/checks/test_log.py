@@ -1,0 +1,134 @@
+"""The first cause of a failure, its consequences, and remedies that fit."""
+
+from __future__ import annotations
+
+import pytest
+from logs import findings, problems, read
+
+from doctor._util.records import Unknown
+from doctor.checks.log.classes import CLASSES, LogClass
+from doctor.checks.log.memory_numbers import describe_oom, read_numbers
+from doctor.judge.check import Status
+
+STEPS = "".join(f"step {step} loss: {3 - step / 100:.2f}\n" for step in range(1, 6))
+OOM = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB.\n"
+TIMEOUT = "Watchdog caught collective operation timeout: WorkNCCL(SeqNum=1, OpType=ALLREDUCE)\n"
+SUMMARY = "torch.distributed.elastic.multiprocessing.errors.ChildFailedError:\n"
+BEGINNING = [row for row in CLASSES if row.examples and row.role not in ("warning", "summary")]
+
+
+@pytest.mark.parametrize("row", BEGINNING, ids=lambda row: row.slug)
+def test_a_class_fails_as_the_first_cause_passes_without_a_line_and_may_be_unknown(
+    row: LogClass,
+) -> None:
+    failed = findings(read(log=f"{STEPS}{row.examples[0]}\n"))
+    assert failed[row.slug].status is Status.FAIL
+    assert failed[row.slug].places[0].line == 6
+    assert failed["first-cause"].status is Status.PASS
+    assert findings(read(log=STEPS))[row.slug].status is Status.PASS
+    assert findings(Unknown(reason="gone"))[row.slug].status is Status.UNKNOWN
+
+
+@pytest.mark.parametrize("row", BEGINNING, ids=lambda row: row.slug)
+def test_a_class_that_the_training_overcame_only_warns(row: LogClass) -> None:
+    overcome = findings(read(log=f"{row.examples[0]}\n{STEPS}"))
+    assert overcome[row.slug].status is Status.WARN
+    assert overcome["first-cause"].status is Status.UNKNOWN
+
+
+def test_a_warning_stays_one_however_the_training_ends() -> None:
+    (row,) = (row for row in CLASSES if row.role == "warning")
+    for text in (f"{row.examples[0]}\n{STEPS}", f"{row.examples[0]}\n"):
+        assert findings(read(log=text))[row.slug].status is Status.WARN
+
+
+def test_a_summary_alone_is_unknown_and_asks_for_the_logs_of_the_rank() -> None:
+    found = findings(read(log=STEPS + SUMMARY))
+    assert found["first-cause"].status is Status.UNKNOWN
+    assert "summary" in found["first-cause"].verdict.summary
+    assert not problems(read(log=STEPS + SUMMARY))
+
+
+@pytest.mark.parametrize("text", [OOM + TIMEOUT + SUMMARY, TIMEOUT + OOM + SUMMARY])
+def test_a_specific_cause_goes_before_what_may_follow_from_it(text: str) -> None:
+    found = findings(read(log=STEPS + text))
+    assert problems(read(log=STEPS + text)) == {"cuda-oom": Status.FAIL}
+    assert found["nccl-timeout"].status is Status.SKIP
+    assert "consequence of LOG002" in found["nccl-timeout"].verdict.summary
+
+
+def test_of_two_exceptions_the_earlier_one_counts() -> None:
+    def raised(error: str) -> str:
+        return f'Traceback (most recent call last):\n  File "a.py", line 1, in f\n    x\n{error}\n'
+
+    log = read(log=raised("KeyError: 'label'") + TIMEOUT + raised("RuntimeError: later"))
+    finding = findings(log)["uncaught-exception"]
+    assert "KeyError" in finding.verdict.summary
+    log = read(log=TIMEOUT + raised("RuntimeError: later"))
+    assert problems(log) == {"nccl-timeout": Status.FAIL}
+
+
+def test_times_order_the_files_of_ranks_and_without_times_the_cause_goes_first() -> None:
+    def at(second: int, text: str) -> str:
+        return f"2026-11-20 12:00:{second:02d} {text}"
+
+    error = "RuntimeError: No space left on device\n"
+    log = read(**{"rank0.log": at(9, OOM), "rank1.log": at(3, error)})
+    assert problems(log) == {"disk-full": Status.FAIL}
+    log = read(**{"rank0.log": at(3, OOM), "rank1.log": at(9, error)})
+    assert problems(log) == {"cuda-oom": Status.FAIL}
+    log = read(**{"rank0.log": TIMEOUT, "rank1.log": OOM})
+    assert problems(log) == {"cuda-oom": Status.FAIL}
+
+
+def test_consequences_are_folded_with_their_ranks_and_their_delay() -> None:
+    lines = [f"[rank{rank}]:[E1120 12:00:07.000] {TIMEOUT}" for rank in (0, 1, 3)]
+    log = read(log=f"[rank2]:[E1120 12:00:03.000] {OOM}" + "".join(lines))
+    places = findings(log)["cuda-oom"].places
+    assert [place.rank for place in places] == [2, 0]
+    assert places[1].message == "consequence: nccl-timeout, 3 ranks, 4 s later"
+
+
+def test_nothing_found_is_unknown_and_says_what_could_not_be_read() -> None:
+    assert findings(read(log=STEPS))["first-cause"].status is Status.UNKNOWN
+
+
+@pytest.mark.parametrize(
+    ("version", "word"), [("transformers==5.1.0\n", "transformers 5"), ("", "Load the weights")]
+)
+def test_a_fix_is_true_for_the_version_in_the_log(version: str, word: str) -> None:
+    (row,) = (row for row in CLASSES if row.slug == "amp-bf16-grads-with-scaler")
+    assert word in findings(read(log=version + row.examples[0]))[row.slug].fix
+
+
+FORMS = {
+    "full": "Tried to allocate 1.95 GiB. GPU 0 has a total capacity of 23.64 GiB of which 513.19 "
+    "MiB is free. Including non-PyTorch memory, this process has 23.13 GiB memory in use. Of the "
+    "allocated memory 22.50 GiB is allocated by PyTorch, and 120.00 MiB is reserved by PyTorch but "
+    "unallocated.",
+    "fragmentation": "Tried to allocate 1.95 GiB. GPU 0 has a total capacty of 23.64 GiB of which "
+    "513.19 MiB is free. Process 77 has 23.13 GiB memory in use. Of the allocated memory 19.50 GiB "
+    "is allocated by PyTorch, and 3.20 GiB is reserved by PyTorch but unallocated.",
+    "one-request": "Tried to allocate 280.00 GiB (GPU 0; 10.76 GiB total capacity; 1.70 GiB "
+    "already allocated; 8.38 GiB free; 1.75 GiB reserved in total by PyTorch)",
+    "other-process": "Tried to allocate 200.00 MiB (GPU 0; 23.65 GiB total capacity; 3.00 GiB "
+    "already allocated; 10.38 MiB free; 3.10 GiB reserved in total by PyTorch)",
+    "beyond-the-card": "Tried to allocate 200.00 MiB. GPU 0 has a total capacity of 8.00 GiB of "
+    "which 0 bytes is free. Of the allocated memory 22.44 GiB is allocated by PyTorch, and 10.00 "
+    "MiB is reserved by PyTorch but unallocated.",
+}
+
+
+@pytest.mark.parametrize("kind", FORMS)
+def test_the_numbers_of_an_out_of_memory_message_give_its_kind(kind: str) -> None:
+    described = describe_oom(f"CUDA out of memory. {FORMS[kind]}")
+    assert described is not None
+    assert described.kind == kind
+
+
+def test_sizes_are_bytes_and_a_message_without_numbers_has_no_kind() -> None:
+    numbers = read_numbers(FORMS["full"])
+    assert numbers.request == 1.95 * 2**30
+    assert numbers.free == 513.19 * 2**20
+    assert describe_oom("CUDA error: out of memory") is None
+    assert describe_oom("Tried to allocate 1.2.3 GiB, total capacity of 2 GiB") is None

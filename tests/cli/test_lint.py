@@ -1,0 +1,192 @@
+"""`doctor lint` as a process: selection, suppression, formats, exit codes, job file."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from pathlib import Path
+
+import pytest
+from command import doctor
+
+SCRIPT = """import torch
+
+for x in loader:
+    scaler.scale(model(x)).backward()
+    torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+    scaler.step(optimizer)
+    scaler.update()
+"""
+ONLY = ("--only", "SCR101,SCR002,SCR001")
+
+
+@pytest.fixture
+def here(tmp_path: Path) -> Path:
+    (tmp_path / ".git").mkdir()  # the job file is searched up to the repository's root
+    (tmp_path / "train.py").write_text(SCRIPT)
+    return tmp_path
+
+
+def run(here: Path, *arguments: str, **options: str) -> subprocess.CompletedProcess[str]:
+    return doctor("lint", *arguments, cwd=here, **options)
+
+
+def places(result: subprocess.CompletedProcess[str]) -> list[tuple[str, str, int, int]]:
+    return [
+        (finding["code"], place["path"], place["line"], place["column"])
+        for finding in json.loads(result.stdout)["findings"]
+        for place in finding["places"]
+    ]
+
+
+def test_a_finding_has_its_line_a_caret_and_a_fix(here: Path) -> None:
+    result = run(here, *ONLY)
+    assert result.returncode == 1
+    assert result.stdout.splitlines()[:3] == [
+        "train.py:5:5 SCR101 [failure] clip-without-unscale: "
+        "gradients are clipped before scaler.unscale_(optimizer)",
+        "5 |     torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)",
+        "  |     ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^",
+    ]
+    assert result.stdout.splitlines()[-1] == "1 file: 1 failure"
+
+
+def test_concise_is_one_line_per_place(here: Path) -> None:
+    first, last = run(here, *ONLY, "--format", "concise").stdout.splitlines()
+    assert first.startswith("train.py:5:5 SCR101 clip-without-unscale: ")
+    assert last == "1 file: 1 failure"
+
+
+@pytest.mark.parametrize("format", ["json", "sarif", "junit", "github", "markdown", "plain"])
+def test_every_format_names_the_place(here: Path, format: str) -> None:
+    result = run(here, *ONLY, "--format", format)
+    assert result.returncode == 1
+    assert "SCR101" in result.stdout
+    assert "train.py" in result.stdout
+
+
+def test_json_has_places_and_sarif_has_fixes(here: Path) -> None:
+    assert places(run(here, *ONLY, "--format", "json")) == [("SCR101", "train.py", 5, 5)]
+    sarif = json.loads(run(here, *ONLY, "--format", "sarif").stdout)
+    (result,) = sarif["runs"][0]["results"]
+    region = result["locations"][0]["physicalLocation"]["region"]
+    assert region == {"startLine": 5, "startColumn": 5, "endLine": 5, "endColumn": 60}
+    (change,) = result["fixes"][0]["artifactChanges"]
+    (replacement,) = change["replacements"]
+    assert replacement["insertedContent"]["text"] == "    scaler.unscale_(optimizer)\n"
+    assert replacement["deletedRegion"]["startLine"] == 5
+
+
+def test_output_writes_files_beside_stdout(here: Path) -> None:
+    result = run(here, *ONLY, "--output", "sarif=out.sarif", "--output", "concise=out.txt")
+    assert result.stdout.startswith("train.py:5:5")
+    assert json.loads((here / "out.sarif").read_text())["version"] == "2.1.0"
+    assert (here / "out.txt").read_text().startswith("train.py:5:5")
+
+
+def test_an_editor_pipes_a_file(here: Path) -> None:
+    result = run(here, "-", "--stdin-filename", "src/x.py", "--format", "json", *ONLY, input=SCRIPT)
+    assert places(result) == [("SCR101", "src/x.py", 5, 5)]
+
+
+@pytest.mark.parametrize(
+    ("comment", "code", "reported"),
+    [
+        ("# doctor: ignore[SCR101] the norm is only logged", 0, []),
+        ("# doctor: ignore[clip-without-unscale] only logged", 0, []),
+        ("# noqa: SCR101", 0, []),
+        ("# noqa", 0, []),
+        ("# noqa: E501", 1, ["SCR101"]),
+        ("# doctor: ignore[SCR101]", 1, ["SCR101", "SCR002"]),
+        ("# doctor: ignore[] why", 1, ["SCR101", "SCR002"]),
+        ("# doctor: ignore[SCR101, SCR144] why", 0, []),
+    ],
+)
+def test_suppressions(here: Path, comment: str, code: int, reported: list[str]) -> None:
+    (here / "train.py").write_text(SCRIPT.replace("1.0)", f"1.0)  {comment}"))
+    result = run(here, *ONLY, "--format", "concise")
+    assert result.returncode == code
+    assert [line.split()[1] for line in result.stdout.splitlines()[:-1]] == reported
+
+
+def test_an_unused_suppression_is_reported(here: Path) -> None:
+    (here / "train.py").write_text("x = 1  # doctor: ignore[SCR101] nothing here\n")
+    result = run(here, "--fail-on", "warn", "--format", "concise")
+    assert result.returncode == 1
+    assert "SCR002" in result.stdout
+
+
+def test_the_job_file_ignores_and_excludes(here: Path) -> None:
+    (here / "old").mkdir()
+    (here / "old" / "a.py").write_text(SCRIPT)
+    (here / "doctor.toml").write_text('[lint]\nexclude = ["old"]\n')
+    assert run(here, *ONLY, "--format", "concise").stdout.endswith("1 file: 1 failure\n")
+    (here / "doctor.toml").write_text('[lint]\nper-file-ignores = {"old/*" = ["SCR101"]}\n')
+    assert run(here, *ONLY, "--format", "concise").stdout.endswith("2 files: 1 failure\n")
+    (here / "doctor.toml").write_text('[lint]\nignore = ["clip-without-unscale"]\n')
+    assert run(here, *ONLY).returncode == 0
+    assert run(here, *ONLY, "--no-config").returncode == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("nowhere.py",), "nowhere.py does not exist"),
+        (("--only", "SCR999"), "no check on scripts is called 'scr999'"),
+        (("--fix", "--diff"), "--fix cannot be combined with --diff"),
+        (("--unsafe-fixes",), "--unsafe-fixes requires --fix or --diff"),
+        (("-", "train.py"), "- cannot be combined with other paths"),
+        (("--format", "xml"), "xml"),
+        (("--no-such-flag",), "no-such-flag"),
+        (("--output", "xml=a"), "unknown format 'xml'"),
+    ],
+)
+def test_usage_errors_are_one_line(here: Path, arguments: tuple[str, ...], message: str) -> None:
+    result = run(here, *arguments)
+    assert result.returncode == 2
+    (line,) = result.stderr.splitlines()
+    assert message in line
+
+
+def test_a_broken_file_is_a_warning_and_the_others_go_on(here: Path) -> None:
+    (here / "broken.py").write_text("def f(:\n")
+    result = run(here, *ONLY, "--format", "concise")
+    assert "broken.py:1:7 SCR001" in result.stdout
+    assert "train.py:5:5 SCR101" in result.stdout
+
+
+def test_what_is_absent_is_told_once_per_run(here: Path) -> None:
+    (here / "other.py").write_text(SCRIPT)
+    result = run(here, "--only", "seed-not-set", "--format", "concise")
+    assert result.returncode == 0
+    assert result.stdout.count("SCR172") == 1
+
+
+def test_undecided_is_shown_on_request(here: Path) -> None:
+    (here / "train.py").write_text(
+        "import torch\nwith torch.autocast('cuda', dtype=args.dtype):\n    loss = model(x)\n"
+        "loss.backward()\n"
+    )
+    arguments = ("--only", "SCR102", "--format", "concise")
+    assert run(here, *arguments).stdout == "1 file: 1 undecided (-v)\n"
+    assert "SCR102" in run(here, *arguments, "-v").stdout
+
+
+def test_facts_of_a_machine_decide(here: Path) -> None:
+    (here / "train.py").write_text(
+        "import transformers\n"
+        "trainer = transformers.Trainer(model, transformers.TrainingArguments('o', bf16=True))\n"
+    )
+    facts = Path(__file__).parents[1] / "machines" / "h200_torch2.11.json"
+    arguments = ("--only", "SCR114", "--format", "concise")
+    assert "SCR114" in run(here, *arguments).stdout
+    assert "SCR114" not in run(here, *arguments, "--facts", str(facts)).stdout
+
+
+def test_run_judges_the_script_of_the_job(here: Path) -> None:
+    facts = Path(__file__).parents[1] / "machines" / "h200_torch2.11.json"
+    result = doctor("run", "--facts", facts, "--script", "train.py", "--format", "json", cwd=here)
+    assert ("SCR101", "train.py", 5, 5) in places(result)
+    assert result.returncode == 1
+    missing = doctor("run", "--facts", facts, "--script", "nowhere.py", cwd=here)
+    assert missing.returncode == 2

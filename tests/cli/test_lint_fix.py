@@ -1,0 +1,225 @@
+"""`doctor lint --fix`: what it writes, what it refuses, and that it writes whole or not at all."""
+
+from __future__ import annotations
+
+import ast
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+from command import doctor
+
+from doctor.script.fixes.differences import only_touched
+from doctor.script.fixes.edits import Edit, Module, apply
+
+LOOP = """import torch
+import torch.nn.functional as F
+scaler = torch.amp.GradScaler("cuda")
+optimizer = torch.optim.SGD(model.parameters())
+for x in loader:
+    optimizer.zero_grad()
+    {}
+"""
+
+
+@pytest.fixture
+def here(tmp_path: Path) -> Path:
+    (tmp_path / ".git").mkdir()
+    return tmp_path
+
+
+def fix(here: Path, text: str | bytes, *arguments: str) -> str:
+    """The file after `--fix`; a second one must change nothing."""
+    path = here / "train.py"
+    path.write_bytes(text if isinstance(text, bytes) else text.encode())
+    doctor("lint", "train.py", "--fix", *arguments, cwd=here)
+    after = path.read_bytes()
+    doctor("lint", "train.py", "--fix", *arguments, cwd=here)
+    assert path.read_bytes() == after
+    return after.decode("utf-8", "surrogateescape")
+
+
+SCALED = LOOP.format(
+    """scaler.scale(model(x)).backward()
+    if args.clip:
+        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)  # keep
+    scaler.step(optimizer)
+    scaler.update()"""
+)
+PEFT = """import torch
+from transformers import AutoModel, Trainer, TrainingArguments
+from peft import get_peft_model
+model = get_peft_model(AutoModel.from_pretrained("x"), config)
+{}
+Trainer(model=model, args=args).train()
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "inserted"),
+    [
+        (SCALED, "        scaler.unscale_(optimizer)\n        torch.nn.utils.clip_grad_norm_"),
+        (
+            LOOP.format("torch.log(F.softmax(x, dim=1)).mean().backward()"),
+            "    F.log_softmax(x, dim=1).mean().backward()",
+        ),
+        (
+            LOOP.format("model(x).softmax(-1).log().mean().backward()"),
+            "    model(x).log_softmax(-1).mean().backward()",
+        ),
+        (
+            LOOP.format("torch.log(torch.sigmoid(x)).mean().backward()"),
+            "    torch.nn.functional.logsigmoid(x).mean().backward()",
+        ),
+        (
+            PEFT.format("model.gradient_checkpointing_enable()\nargs = None"),
+            'enable(gradient_checkpointing_kwargs={"use_reentrant": False})',
+        ),
+        (
+            PEFT.format(
+                'args = TrainingArguments(\n    "o",\n    gradient_checkpointing=True,  # why\n)'
+            ),
+            'gradient_checkpointing=True,\n    gradient_checkpointing_kwargs={"use_reentrant": '
+            "False},  # why\n)",
+        ),
+        (
+            "from torch.cuda.amp import autocast, GradScaler\nscaler = GradScaler(init_scale=8)\n"
+            "with autocast(True, dtype=d):\n    pass\n",
+            'from torch.amp import autocast, GradScaler\nscaler = GradScaler("cuda", init_scale=8)'
+            '\nwith autocast("cuda", enabled=True, dtype=d):\n    pass\n',
+        ),
+        (
+            "import torch\n@torch.cuda.amp.custom_fwd\ndef f(x):\n    pass\n",
+            '@torch.amp.custom_fwd(device_type="cuda")\ndef f(x):',
+        ),
+        (
+            '"""Doc."""\nfrom __future__ import annotations\nimport peft\n'
+            'new = peft.__version__ >= "0.10"\n',
+            "from __future__ import annotations\nimport packaging.version\nimport peft\n"
+            'new = packaging.version.parse(peft.__version__) >= packaging.version.parse("0.10")\n',
+        ),
+        (
+            LOOP.format("d = torch.bfloat16 if torch.cuda.is_bf16_supported() else None")
+            + "loss.backward()\n",
+            "torch.cuda.is_bf16_supported(including_emulation=False) else None",
+        ),
+    ],
+)
+def test_safe_fixes(here: Path, text: str, inserted: str) -> None:
+    assert inserted in fix(here, text)
+
+
+@pytest.mark.parametrize(
+    ("text", "inserted"),
+    [
+        (
+            PEFT.format('args = TrainingArguments("o", bf16=True)'),
+            "bf16=torch.cuda.is_bf16_supported(including_emulation=False), "
+            "fp16=not torch.cuda.is_bf16_supported(including_emulation=False)",
+        ),
+        (
+            PEFT.format('args = TrainingArguments("o", fp16=True)'),
+            '"o", fp16=True, logging_nan_inf_filter=False)',
+        ),
+    ],
+)
+def test_unsafe_fixes_need_their_flag(here: Path, text: str, inserted: str) -> None:
+    assert inserted not in fix(here, text)
+    assert inserted in fix(here, text, "--unsafe-fixes")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        SCALED.replace("    scaler.step", "    if step:\n        scaler.step"),
+        SCALED.replace("scaler.step(optimizer)", "scaler.step(one)\n    scaler.step(two)"),
+        "from torch.cuda.amp import autocast\ncontext = autocast\nwith context():\n    pass\n",
+        LOOP.format("p = F.softmax(x, -1)\n    torch.log(p).mean().backward()"),
+    ],
+    ids=["accumulation", "two optimizers", "passed on", "variable"],
+)
+def test_what_has_no_sure_fix_stays(here: Path, text: str) -> None:
+    assert fix(here, text) == text
+
+
+@pytest.mark.parametrize(
+    ("head", "newline", "codec"),
+    [
+        ("", "\r\n", "utf-8"),
+        ("\ufeff", "\n", "utf-8"),
+        ("# coding: latin-1\nname = 'é'\n", "\n", "latin-1"),
+        ("name = 'é'; x = 'ü'\n", "\r\n", "utf-8"),
+    ],
+    ids=["CRLF", "BOM", "latin-1", "not ASCII"],
+)
+def test_bytes_that_are_not_meant_stay(here: Path, head: str, newline: str, codec: str) -> None:
+    text = (head + SCALED.replace("    ", "\t")).replace("\n", newline)
+    wanted = text.replace(
+        "\t\ttorch.nn.utils", f"\t\tscaler.unscale_(optimizer){newline}\t\ttorch.nn.utils"
+    )
+    after = fix(here, text.encode(codec))
+    assert after.encode("utf-8", "surrogateescape") == wanted.encode(codec)
+
+
+def test_a_diff_changes_nothing(here: Path) -> None:
+    path = here / "train.py"
+    path.write_text(SCALED)
+    result = doctor("lint", "train.py", "--diff", cwd=here)
+    assert result.returncode == 1
+    assert "+        scaler.unscale_(optimizer)" in result.stdout
+    assert "1 would be fixed in 1 file" in result.stderr
+    assert path.read_text() == SCALED
+    assert not list(here.glob("*.orig*"))
+
+
+def test_a_copy_is_made_unless_git_has_the_file(here: Path) -> None:
+    (here / "train.py.orig").write_text("mine")
+    fix(here, SCALED)
+    assert (here / "train.py.orig").read_text() == "mine"
+    assert (here / "train.py.orig1").read_text() == SCALED
+
+
+def test_git_is_copy_enough(tmp_path: Path) -> None:
+    def git(*words: str) -> None:
+        subprocess.run(["git", *words], cwd=tmp_path, check=True, capture_output=True)
+
+    git("init", "-q")
+    (tmp_path / "train.py").write_text(SCALED)
+    git("add", "train.py")
+    git("-c", "user.name=a", "-c", "user.email=a@b", "commit", "-qm", "first")
+    (tmp_path / "train.py").chmod(0o755)
+    git("config", "core.fileMode", "false")
+    doctor("lint", "train.py", "--fix", cwd=tmp_path)
+    assert "unscale_" in (tmp_path / "train.py").read_text()
+    assert (tmp_path / "train.py").stat().st_mode & 0o777 == 0o755
+    assert not list(tmp_path.glob("*.orig*"))
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root writes everywhere")
+def test_a_directory_without_permission_is_told(here: Path) -> None:
+    (here / "train.py").write_text(SCALED)
+    here.chmod(0o555)
+    try:
+        result = doctor("lint", "train.py", "--fix", cwd=here)
+    finally:
+        here.chmod(0o755)
+    assert "not fixed" in result.stdout
+    assert (here / "train.py").read_text() == SCALED
+
+
+def test_edits_may_not_overlap() -> None:
+    with pytest.raises(ValueError, match="overlap"):
+        apply(b"abc", [Edit(0, 2, b"x"), Edit(1, 3, b"y")])
+
+
+def test_differences_outside_of_an_edit_are_seen() -> None:
+    old, new = ast.parse("a = 1\nb = 2\n"), ast.parse("a = 1\nb = 3\n")
+    assert not only_touched(old, new, lambda node: getattr(node, "lineno", 0) == 1)
+    assert only_touched(old, new, lambda node: getattr(node, "lineno", 0) == 2)
+
+
+def test_positions_are_bytes_in_the_files_own_encoding() -> None:
+    module = Module("# coding: latin-1\né = f('ü', x)\n".encode("latin-1"))
+    (call,) = [node for node in ast.walk(module.tree) if isinstance(node, ast.Call)]
+    assert module.data[module.start(call) : module.end(call)] == b"f('\xfc', x)"
