@@ -22,8 +22,8 @@ def is_autocast(reading: Training, value: Value, position: int = -1) -> Call | s
     if value.kind == "call":
         return _autocast_call(reading, value)
     if value.kind == "choice":
-        found = [is_autocast(reading, item, position) for item in value.items]
-        return next((each for each in found if each is not None), None)
+        results = [is_autocast(reading, item, position) for item in value.items]
+        return next((each for each in results if each is not None), None)
     if value.kind == "name":
         last = value.name.rpartition(".")[2].casefold()
         return value.name if last in ("autocast", "amp_autocast", "autocast_ctx") else None
@@ -59,13 +59,13 @@ def context_autocast(reading: Training, call: Call) -> Call | str | None:
     for number in reversed(call.contexts):
         context = reading.script.contexts[number]
         for option in _context_options(reading, context.value, call):
-            found = is_autocast(reading, option)
-            if found is not None:
-                return None if is_disabled(reading, found) else found
+            results = is_autocast(reading, option)
+            if results is not None:
+                return None if is_disabled(reading, results) else results
     for decorator in reading.function(call.scope).decorators:
-        found = is_autocast(reading, decorator)
-        if found is not None and not is_disabled(reading, found):
-            return found
+        results = is_autocast(reading, decorator)
+        if results is not None and not is_disabled(reading, results):
+            return results
     return None
 
 
@@ -102,8 +102,8 @@ def autocast_dtypes(reading: Training, autocast: Call | str) -> set[str]:
     if devices <= NOT_CUDA:
         return {"cpu"}
     if value is not None:
-        found = reading.dtypes(value, call)
-        return {"fp16" if each == "default" else each for each in found}
+        results = reading.dtypes(value, call)
+        return {"fp16" if each == "default" else each for each in results}
     return {UNDECIDED} if "cuda" not in devices or reading.unpacks_unknown(call) else {"fp16"}
 
 
@@ -111,14 +111,14 @@ def _devices(reading: Training, call: Call) -> set[str]:
     value = reading.argument(call, "device_type", 0)
     if value is not None and value.kind == "name" and value.name.endswith((".type", ".device")):
         value = Value("name", name=value.name.removesuffix(".type"))
-    found: set[str] = set()
+    results: set[str] = set()
     for option in reading.options(value, call):
         made = reading.calls[option.call] if option.kind == "call" else None
         if made is not None and made.method == "device" and made.args:
-            found |= {_device(each) for each in reading.options(made.args[0], made)}
+            results |= {_device(each) for each in reading.options(made.args[0], made)}
         else:
-            found.add(_device(option))
-    return found
+            results.add(_device(option))
+    return results
 
 
 def _device(value: Value) -> str:
@@ -153,12 +153,12 @@ def may_scale(reading: Training) -> bool:
 
 def scaled_backwards(reading: Training) -> list[tuple[int, str]]:
     """Calls of scaler.scale(loss).backward(), with the scaler's name."""
-    found = []
+    results = []
     for number in reading.methods("backward"):
         scaled = scale_of(reading, reading.calls[number], number)
         if scaled is not None and reading.calls[scaled].receiver:
-            found.append((number, reading.calls[scaled].receiver))
-    return found
+            results.append((number, reading.calls[scaled].receiver))
+    return results
 
 
 def scale_of(reading: Training, backward: Call, number: int) -> int | None:

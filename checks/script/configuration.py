@@ -19,35 +19,35 @@ def _on(setting: Setting | None) -> bool:
 
 
 def _both(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
-    found = _settings(reading)
+    results = _settings(reading)
     suffix = ".enabled" if reading.script.kind == "deepspeed" else ""
-    fp16, bf16 = found.get(f"fp16{suffix}"), found.get(f"bf16{suffix}")
+    fp16, bf16 = results.get(f"fp16{suffix}"), results.get(f"bf16{suffix}")
     if fp16 is not None and _on(fp16) and _on(bf16):
         yield Match(fp16.span, "fp16 and bf16 are both on")
 
 
 def _fixed_scale(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
-    found = _settings(reading)
-    scale = found.get("fp16.loss_scale")
-    if scale is None or not _on(found.get("fp16.enabled")):
+    results = _settings(reading)
+    scale = results.get("fp16.loss_scale")
+    if scale is None or not _on(results.get("fp16.enabled")):
         return
     if isinstance(scale.value, int | float) and scale.value > 0:
         yield Match(scale.span, f"loss_scale is fixed at {scale.value:g}")
 
 
 def _zero3_device_map(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
-    found = _settings(reading)
-    device_map = found.get("device_map")
-    deepspeed = str(found["deepspeed"].value) if "deepspeed" in found else ""
+    results = _settings(reading)
+    device_map = results.get("device_map")
+    deepspeed = str(results["deepspeed"].value) if "deepspeed" in results else ""
     if device_map is not None and device_map.value and "3" in deepspeed:
         yield Match(device_map.span, "device_map beside ZeRO-3")
 
 
 def _reentrant_lora(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
-    found = _settings(reading)
-    reentrant = found.get("gradient_checkpointing_kwargs.use_reentrant")
-    adapter = found.get("adapter") or found.get("finetuning_type")
-    enabled = found.get("gradient_checkpointing")
+    results = _settings(reading)
+    reentrant = results.get("gradient_checkpointing_kwargs.use_reentrant")
+    adapter = results.get("adapter") or results.get("finetuning_type")
+    enabled = results.get("gradient_checkpointing")
     if machine.transformers and not machine.transformers.startswith(("4.", "3.")):
         return
     lora = adapter is not None and str(adapter.value).casefold() in ("lora", "qlora", "dora")
@@ -57,16 +57,16 @@ def _reentrant_lora(reading: Training, machine: ScriptMachine) -> Iterator[Match
 
 def _half_weights(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
     """Weights in bf16 under DeepSpeed's fp16, or trained whole in half precision."""
-    found = _settings(reading)
-    dtype = found.get("torch_dtype") or found.get("dtype") or found.get("model_dtype")
+    results = _settings(reading)
+    dtype = results.get("torch_dtype") or results.get("dtype") or results.get("model_dtype")
     if dtype is None or str(dtype.value).casefold().removeprefix("torch.") not in (
         "bfloat16",
         "bf16",
     ):
         return
-    adapter = found.get("adapter") or found.get("finetuning_type") or found.get("use_peft")
+    adapter = results.get("adapter") or results.get("finetuning_type") or results.get("use_peft")
     lora = adapter is not None and str(adapter.value).casefold() not in ("full", "none", "false")
-    if not lora and (_on(found.get("fp16")) or _on(found.get("fp16.enabled"))):
+    if not lora and (_on(results.get("fp16")) or _on(results.get("fp16.enabled"))):
         yield Match(dtype.span, "bf16 weights train under a GradScaler (fp16)")
 
 

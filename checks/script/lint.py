@@ -34,13 +34,13 @@ def lint(
     machine: ScriptMachine,
     rules: Sequence[Rule] = RULES,
     *,
-    told: Collection[str] = (),
+    reported: Collection[str] = (),
 ) -> list[Hit]:
-    """The hits of one script, by place. `told`: rules on absences that were already reported."""
+    """The hits of one script, by place. `reported`: absences that were reported before."""
     hits = [Hit(READABLE.code, "warn", each.span, each.reason) for each in script.unreadable]
     reading = Training(script)
     for rule in rules:
-        if rule.once and rule.code in told:
+        if rule.once and rule.code in reported:
             continue
         hits += _of_rule(rule, reading, machine)
     hits = _suppressed(hits, script.suppressions, {rule.code for rule in rules})
@@ -64,19 +64,19 @@ def _suppressed(
 ) -> list[Hit]:
     """Without the hits that a comment of their first or last line accepts."""
     used: set[Suppression] = set()
-    kept = []
+    remaining = []
     for hit in hits:
         comment = next((s for s in suppressions if _covers(s, hit)), None)
         if comment is None or (comment.style == "doctor" and not comment.reason):
-            kept.append(hit)
+            remaining.append(hit)
             continue
         used.add(comment)
         reason = comment.reason or "noqa"
-        kept.append(Hit(hit.code, hit.severity, hit.span, hit.message, hit.undecided, reason))
+        remaining.append(Hit(hit.code, hit.severity, hit.span, hit.message, hit.undecided, reason))
     for comment in suppressions:
         if comment.style == "doctor" and (problem := _problem(comment, used, judged)):
-            kept.append(Hit(SUPPRESSIONS.code, "warn", comment.span, problem))
-    return kept
+            remaining.append(Hit(SUPPRESSIONS.code, "warn", comment.span, problem))
+    return remaining
 
 
 def _covers(comment: Suppression, hit: Hit) -> bool:

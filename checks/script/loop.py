@@ -97,9 +97,9 @@ def loss_detached(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
             continue
         if not call.receiver or _regains(reading, call, number):
             continue
-        found = reading.definitions(call.receiver, call.scope, number, call.arms)
-        if found and all(_detaches(reading, each.value) for each in found):
-            method = reading.calls[found[0].value.call].method
+        results = reading.definitions(call.receiver, call.scope, number, call.arms)
+        if results and all(_detaches(reading, each.value) for each in results):
+            method = reading.calls[results[0].value.call].method
             message = f"{call.receiver} comes from .{method}(): no gradient is left"
             yield Match(call.span, message)
 

@@ -21,9 +21,9 @@ def codes_of(names: Iterable[str]) -> frozenset[str]:
 def _codes(name: str) -> list[str]:
     if name == FAMILY:
         return [check.code for check in CHECKS]
-    found = [c.code for c in CHECKS if name in (c.code.casefold(), c.slug, *c.aliases)]
-    if found:
-        return found
+    results = [c.code for c in CHECKS if name in (c.code.casefold(), c.slug, *c.aliases)]
+    if results:
+        return results
     known = [each for check in CHECKS for each in (check.code.casefold(), check.slug)]
     nearest = difflib.get_close_matches(name, known, 1, 0.5)
     hint = f"nearest: {nearest[0]}" if nearest else "`doctor list` prints them all"

@@ -46,19 +46,19 @@ def _reaches(
     if value.kind == "name":
         call = reading.calls[position] if position < len(reading.calls) else None
         arms = call.arms if call is not None and call.scope == scope else ()
-        found = [
+        results = [
             each
             for each in reading.definitions(value.name, scope, position, arms)
             if each.scope == scope
         ]
         return (
-            bool(found)
-            and all(each.value.kind != "name" or each.value.name != value.name for each in found)
+            bool(results)
+            and all(each.value.kind != "name" or each.value.name != value.name for each in results)
             and any(
                 _reaches(reading, each.value, sources, scope, each.position - 1, depth - 1)
-                for each in found
+                for each in results
             )
-            and not any(_damped(reading, each.value) for each in found)
+            and not any(_damped(reading, each.value) for each in results)
         )
     if value.kind == "item" and value.items:
         return _reaches(reading, value.items[0], sources, scope, position, depth - 1)

@@ -70,10 +70,10 @@ def _enabled_before(reading: Training, number: int, wraps: list[int], enabled: l
 
 def _not_reentrant(reading: Training, call: Call) -> bool:
     switches = (f"{switch}_kwargs" for switch in SWITCHES)
-    found = [reading.argument(call, name) for name in (*switches, "use_reentrant")]
+    results = [reading.argument(call, name) for name in (*switches, "use_reentrant")]
     if call.method in ENABLE:
-        found += call.args[:1]
-    for value in filter(None, found):
+        results += call.args[:1]
+    for value in filter(None, results):
         for option in reading.options(value, call):
             if option.kind == "dict" and "use_reentrant" in option.keys:
                 item = option.items[option.keys.index("use_reentrant")]
@@ -277,8 +277,12 @@ def _flash_arguments(reading: Training) -> Iterator[Span]:
         if reading.is_flagged(call, *ATTENTION_WORDS) or reading.is_evaluation(call):
             continue
         for value in filter(None, (reading.argument(call, key) for key in FLASH_KEYS)):
-            found = reading.literals(value, call)
-            if found and found <= {"flash_attention_2", True} and not _default_of(value, reading):
+            results = reading.literals(value, call)
+            if (
+                results
+                and results <= {"flash_attention_2", True}
+                and not _default_of(value, reading)
+            ):
                 yield call.span
 
 

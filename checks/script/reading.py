@@ -171,8 +171,8 @@ class Reading:
             return call.args[position]
         for value in call.unpacked:
             for option in self.options(value, call):
-                if (found := self.entry(option, name)) is not None:
-                    return found
+                if (results := self.entry(option, name)) is not None:
+                    return results
             if value.kind == "name" and (item := self._item(value.name, name, call)):
                 return item
         return None
@@ -187,11 +187,11 @@ class Reading:
 
     def _item(self, dictionary: str, key: str, call: Call) -> Value | None:
         """What `dictionary[key] = value` assigned last."""
-        found = self.assigned.get(self.key(f"{dictionary}[{key}]", call.scope), ())
-        found = [each for each in found if not exclusive(each.arms, call.arms)]
-        if len(found) == 1 or (found and not found[-1].arms):
-            return found[-1].value
-        return Value("choice", items=tuple(each.value for each in found)) if found else None
+        results = self.assigned.get(self.key(f"{dictionary}[{key}]", call.scope), ())
+        results = [each for each in results if not exclusive(each.arms, call.arms)]
+        if len(results) == 1 or (results and not results[-1].arms):
+            return results[-1].value
+        return Value("choice", items=tuple(each.value for each in results)) if results else None
 
     def unpacks_unknown(self, call: Call) -> bool:
         """Whether arguments come from a dictionary that this file does not write out."""
@@ -232,19 +232,19 @@ class Reading:
         """A test for a GPU, also by a name that holds its result."""
         if _asks_for_cuda(text):
             return True
-        found = self.assigned.get(self.key(text, scope), ()) if text.isidentifier() else ()
+        results = self.assigned.get(self.key(text, scope), ()) if text.isidentifier() else ()
         return (
-            len(found) == 1
-            and self._truth(found[0].value) is True
-            and (found[0].value.kind == "call")
+            len(results) == 1
+            and self._truth(results[0].value) is True
+            and (results[0].value.kind == "call")
         )
 
     def _named(
         self, value: Value, scope: int, position: int, arms: Arms, depth: int
     ) -> Iterator[Value]:
-        found = self.definitions(value.name, scope, position, arms)
+        results = self.definitions(value.name, scope, position, arms)
         followed = False
-        for each in found:
+        for each in results:
             if each.value == value:
                 continue
             followed = True
@@ -253,8 +253,8 @@ class Reading:
             )
         if followed:
             return
-        given = list(self._passed(value, scope, depth)) or list(self._field(value, scope))
-        yield from given or [value]
+        present = list(self._passed(value, scope, depth)) or list(self._field(value, scope))
+        yield from present or [value]
 
     def _passed(self, value: Value, scope: int, depth: int) -> Iterator[Value]:
         """What the calls of a function in this file pass for a parameter."""
@@ -388,8 +388,8 @@ class Reading:
 
     def _is_constant(self, name: str) -> bool:
         """A name of the module that is assigned literals only."""
-        found = self.assigned.get((0, name), ())
-        return bool(found) and all(each.value.kind == "literal" for each in found)
+        results = self.assigned.get((0, name), ())
+        return bool(results) and all(each.value.kind == "literal" for each in results)
 
     def tests(self, call: Call | Assignment) -> Iterator[Value]:
         """The conditions around."""

@@ -72,12 +72,12 @@ def check_of(rule: Rule) -> Check:
     """The check that stands for a rule in the catalogue."""
 
     def judge(scripts: tuple[Script, ...], script_machine: ScriptMachine) -> Verdict:
-        found = [
+        results = [
             (match, script.path)
             for script in scripts
             for match in rule.matches(Training(script), script_machine)
         ]
-        return verdict(rule, found)
+        return verdict(rule, results)
 
     fails = rule.fires if rule.severity == "fail" else rule.errors
     return Check(
@@ -116,14 +116,14 @@ def place(match: Match, path: str, text: str = "") -> Place:
     )
 
 
-def verdict(rule: Rule, found: list[tuple[Match, str]]) -> Verdict:
+def verdict(rule: Rule, results: list[tuple[Match, str]]) -> Verdict:
     """One verdict for all places of a rule; undecided ones only where nothing is decided."""
-    decided = [(match, path) for match, path in found if not match.undecided]
-    if not found:
+    decided = [(match, path) for match, path in results if not match.undecided]
+    if not results:
         return Verdict(Status.PASS, "no script does it")
     if not decided:
-        match = found[0][0]
-        places = tuple(place(match, path) for match, path in found)
+        match = results[0][0]
+        places = tuple(place(match, path) for match, path in results)
         return unknown(f"{match.message}: {match.undecided}", places=places)
     worst = max((severity_of(rule, match) for match, _ in decided), key=RANK.index)
     places = tuple(place(match, path) for match, path in decided)

@@ -116,15 +116,15 @@ def _is_reserved(token: str) -> bool:
 
 def _added(reading: Training, call: Call) -> set[str]:
     """Literal tokens that a call adds."""
-    found: set[str] = set()
+    results: set[str] = set()
     value = call.args[0] if call.args else next(iter(call.keywords.values()), None)
     for option in reading.options(value, call):
-        found |= {
+        results |= {
             item.literal
             for item in _leaves(option)
             if isinstance(item.literal, str) and item.kind == "literal"
         }
-    return found
+    return results
 
 
 def _leaves(value: Value) -> Iterator[Value]:

@@ -246,10 +246,10 @@ class Training(Reading):
         arms = call.arms if call is not None and call.scope == scope else ()
         place = position if owner == scope or isinstance(owner, str) else len(self.calls)
         home = owner if isinstance(owner, int) else scope
-        found = self.definitions(name, home, place, arms)
-        for each in found:
+        results = self.definitions(name, home, place, arms)
+        for each in results:
             self._follow(each.value, each.scope, each.position - 1, trail, depth - 1)
-        if not found and not self._follow_parameter(key, trail, depth):
+        if not results and not self._follow_parameter(key, trail, depth):
             trail.complete = False
 
     def _follow_parameter(self, key: tuple[object, str], trail: _Trail, depth: int) -> bool:

@@ -69,8 +69,8 @@ def version_compare(reading: Training, machine: ScriptMachine) -> Iterator[Match
 
 def _resolved(reading: Training, value: Value, at: Comparison) -> list[Value]:
     if value.kind == "name":
-        found = reading.options_at(value, at.scope, at.position, ())
-        return found or [value]
+        results = reading.options_at(value, at.scope, at.position, ())
+        return results or [value]
     return [value]
 
 
@@ -104,8 +104,8 @@ def _version_kind(reading: Training, value: Value, at: Comparison, depth: int) -
             return "torch"
         if value.name.endswith("__version__") or value.name == "torch.version.cuda":
             return "text"
-        found = _resolved(reading, value, at)
-        kinds = {_version_kind(reading, each, at, depth - 1) for each in found if each != value}
+        results = _resolved(reading, value, at)
+        kinds = {_version_kind(reading, each, at, depth - 1) for each in results if each != value}
         return kinds.pop() if len(kinds) == 1 else ""
     if value.kind == "item" and value.items:
         return _sliced(reading, value, at, depth)

@@ -46,13 +46,13 @@ FULL_SIZE = 160
 
 def entries(report: Findings, detail: Detail) -> list[tuple[Place, Finding]]:
     """Places with their finding, in the order of files and lines."""
-    found = [
+    results = [
         (place, finding)
         for finding in report.findings
         if finding.status in SHOWN[detail] and (detail == "verbose" or not finding.ignored)
         for place in finding.places
     ]
-    return sorted(found, key=lambda pair: _order(*pair))
+    return sorted(results, key=lambda pair: _order(*pair))
 
 
 def _order(place: Place, finding: Finding) -> tuple[str, int, int, int, str]:

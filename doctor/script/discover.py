@@ -47,10 +47,10 @@ def discover(paths: Sequence[str], exclude: Sequence[str] = ()) -> Files:
             listing.named.append(_tidy(path))
         else:
             raise UserError(f"{path} does not exist; name a file or a directory to lint")
-    found = dict.fromkeys(listing.named)
-    found |= dict.fromkeys(sorted(p for p in listing.listed if not excluded(p, exclude)))
-    scripts = tuple(p for p in found if not is_launcher(p))
-    launchers = tuple(p for p in found if is_launcher(p))
+    results = dict.fromkeys(listing.named)
+    results |= dict.fromkeys(sorted(p for p in listing.listed if not excluded(p, exclude)))
+    scripts = tuple(p for p in results if not is_launcher(p))
+    launchers = tuple(p for p in results if is_launcher(p))
     return Files(scripts, launchers, tuple(listing.notes))
 
 

@@ -102,13 +102,13 @@ def _flags(words: list[str]) -> dict[str, str]:
 
 def bind(launches: Mapping[str, list[tuple[str, Launch]]], script: str) -> tuple[Launch, ...]:
     """The launches of one script. `launches` is by base name of the script."""
-    found = []
+    results = []
     for named, launch in launches.get(os.path.basename(script), ()):
         here = os.path.normpath(os.path.join(os.path.dirname(launch.path), named))
         wanted = os.path.normpath(script)
         if here == wanted or wanted.endswith("/" + _plain(named)) or wanted == _plain(named):
-            found.append(launch)
-    return tuple(found)
+            results.append(launch)
+    return tuple(results)
 
 
 def _plain(named: str) -> str:

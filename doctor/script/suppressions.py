@@ -23,14 +23,14 @@ def read(source: Source) -> tuple[Suppression, ...]:
         return ()
     import tokenize  # takes longer than reading most files
 
-    found = []
+    results = []
     try:
         for token in tokenize.generate_tokens(io.StringIO(source.text).readline):
             if token.type == tokenize.COMMENT:
-                found += _of(token, source)
+                results += _of(token, source)
     except (tokenize.TokenError, SyntaxError, IndentationError):
         pass
-    return tuple(found)
+    return tuple(results)
 
 
 def _of(token: tokenize.TokenInfo, source: Source) -> list[Suppression]:

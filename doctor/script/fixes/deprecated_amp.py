@@ -95,8 +95,8 @@ def _arguments(module: Module, call: ast.Call, name: str, device: str) -> list[E
             return None
         edits.append(module.insert(module.start(argument), f"{POSITIONAL[name][number]}="))
     opening = module.data.find(b"(", module.end(call.func)) + 1
-    given = bool(call.args or call.keywords)
-    first = module.insert(opening, f'"{device}"' + ", " * given)
+    present = bool(call.args or call.keywords)
+    first = module.insert(opening, f'"{device}"' + ", " * present)
     if edits and edits[0].start == opening:
         edits[0] = module.insert(opening, (first.text + edits[0].text).decode())
         return edits

@@ -152,11 +152,11 @@ class Module:
 
 def add_keyword(module: Module, call: ast.Call, text: str) -> Edit | None:
     """An argument after the last one; on a line of its own where the last one has one."""
-    given = [*call.args, *(keyword.value for keyword in call.keywords)]
-    if not given:
+    present = [*call.args, *(keyword.value for keyword in call.keywords)]
+    if not present:
         close = module.end(call) - 1
         return module.insert(close, text) if module.data[close : close + 1] == b")" else None
-    last = max(given, key=lambda node: (node.end_lineno, node.end_col_offset))
+    last = max(present, key=lambda node: (node.end_lineno, node.end_col_offset))
     position = module.end(last)
     rest = module.data[position : position + 200].decode("utf-8", "replace").lstrip(" \t")
     if rest[:1] not in (")", ",", "\n", "\r", "#"):
