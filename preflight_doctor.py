@@ -22,14 +22,28 @@ def main() -> None:
         import doctor
 
         if getattr(doctor, "DISTRIBUTION", "") != OURS:
-            raise ImportError(f"the package doctor in {doctor.__path__[0]} is not {OURS}")
+            raise _OtherPackageError(next(iter(doctor.__path__)))
         from doctor.__main__ import main as run
-    except Exception:
-        if message := _namesake():
+    except Exception as error:
+        if message := _namesake() or _other(error):
             print(message, file=sys.stderr)
             sys.exit(2)
         raise
     run()
+
+
+class _OtherPackageError(ImportError):
+    """Another package is imported as doctor; the argument is its directory."""
+
+
+def _other(error: Exception) -> str:
+    """What to do about a directory that hides this package, "" for another error."""
+    if not isinstance(error, _OtherPackageError):
+        return ""
+    return (
+        f"doctor: {error} is imported in place of {OURS}; run the command `doctor`, or start from "
+        "another directory"
+    )
 
 
 def _namesake() -> str:

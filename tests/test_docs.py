@@ -23,13 +23,14 @@ TEXTS = [ROOT / "README.md", *sorted(DOCS.glob("*.md")), *RECIPES]
 pytestmark = pytest.mark.skipif(not DOCS.exists(), reason="the documents are not at hand")
 
 
+COMMANDS = typer.main.get_command(app).commands  # type: ignore[attr-defined]
+
+
 def commands(text: str) -> list[list[str]]:
     """Each command line that begins with `doctor` in a text, without what a shell adds."""
     joined = re.sub(r"\\\n\s*", " ", text)
     matches = re.findall(
-        r"(?:^|[ /'(`])doctor ((?:run|scan|read|explain|list|init|prescribe|report)\b[^\n#|&;<>`]*)",
-        joined,
-        re.M,
+        rf"(?:^|[ /'(`])doctor ((?:{'|'.join(COMMANDS)})(?![\w:-])[^\n#|&;<>`]*)", joined, re.M
     )
     lines = []
     for line in matches:
@@ -44,12 +45,10 @@ def flags(command: Any) -> set[str]:
     return {flag for option in command.params for flag in (*option.opts, *option.secondary_opts)}
 
 
-COMMANDS = typer.main.get_command(app).commands  # type: ignore[attr-defined]
-
-
 @pytest.mark.parametrize("path", TEXTS, ids=lambda path: path.name)
 def test_every_flag_that_a_document_names_exists(path: Path) -> None:
-    for name, *words in commands(path.read_text("utf-8")):
+    for name, *line in commands(path.read_text("utf-8")):
+        words = line[: line.index("--")] if "--" in line else line  # the rest is the training's
         flags_used = {word.split("=")[0].rstrip(",.:") for word in words if word[:1] == "-" != word}
         assert flags_used <= flags(COMMANDS[name]) | {"-h", "--help"}, (name, words)
 

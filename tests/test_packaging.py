@@ -95,8 +95,8 @@ def imported(node: ast.AST) -> set[str]:
 
 def test_the_parent_never_imports_torch_or_pynvml_and_numpy_in_functions_only() -> None:
     for path in PACKAGE.rglob("*.py"):
-        if "probes" in path.parts:
-            continue
+        if "probes" in path.parts or "guard" in path.relative_to(PACKAGE).parts[:1]:
+            continue  # they run in the training's interpreter
         tree = ast.parse(path.read_text("utf-8"))
         for node in ast.walk(tree):
             assert not imported(node) & {"torch", "pynvml", "transformers", "safetensors"}, path

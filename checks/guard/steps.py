@@ -18,7 +18,9 @@ RATE = Check(
     owner=Owner.JOB,
     judge=observed(
         "GRD006",
-        enough("rates", 10, "above 0 in {n} steps, but for 9 in a row", "learning rates read"),
+        enough(
+            "rates", 10, "{n} learning rates, never 0 ten times in a row", "learning rates read"
+        ),
         {
             "start": "Set the learning rate of the optimizer, and check that the scheduler is "
             "stepped and that warmup_steps is not the length of the run.",

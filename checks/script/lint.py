@@ -36,7 +36,7 @@ def lint(
     *,
     reported: Collection[str] = (),
 ) -> list[Hit]:
-    """The hits of one script, by place. `reported`: absences that were reported before."""
+    """The hits of one script, by place. `reported`: rules on absences that were reported before."""
     hits = [Hit(READABLE.code, "warn", each.span, each.reason) for each in script.unreadable]
     reading = Training(script)
     for rule in rules:

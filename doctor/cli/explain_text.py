@@ -18,7 +18,7 @@ from doctor.job.job import Job
 from doctor.judge import catalog
 from doctor.judge.check import Check, Finding
 from doctor.judge.engine import examine
-from doctor.log.patterns import Gate
+from doctor.log.patterns import Gate, with_words_of
 from doctor.log.read import read_stream
 from doctor.report.explained import explained
 
@@ -73,7 +73,7 @@ def explain_nearest(text: str) -> Explained:
 
 def _read(text: str) -> Log:
     stream = io.BytesIO(text.encode("utf-8", "replace"))
-    return read_stream("text", stream, Gate(line_patterns()))
+    return read_stream("text", stream, Gate(with_words_of(text, line_patterns())))
 
 
 def _findings(log: Log) -> tuple[Finding, ...]:

@@ -24,6 +24,19 @@ class LinePattern:
     harmless: bool = False
 
 
+_WORD = re.compile(r"[A-Za-z_]{4,}")
+_ESCAPE = re.compile(r"\\.")
+
+
+def with_words_of(text: str, patterns: Iterable[LinePattern]) -> list[LinePattern]:
+    """Those of the patterns that have a word in common with the text: quicker than a gate."""
+    return [
+        pattern
+        for pattern in patterns
+        if any(word in text for word in _WORD.findall(_ESCAPE.sub(" ", pattern.expression)))
+    ]
+
+
 class Gate:
     """All patterns, and the quick test whether a line's letters admit any of them."""
 

@@ -76,6 +76,7 @@ def index(folder: Path, names: dict[str, Any]) -> None:
     (folder / INDEX).write_text(json.dumps({"metadata": {}, "weight_map": names}))
 
 
+@pytest.mark.slow
 def test_shards_and_the_whole_file_tell_the_same(saved: Path) -> None:
     whole, split = looked(saved / "whole"), looked(saved / "shards")
     assert whole.problems == split.problems == ()

@@ -406,6 +406,7 @@ def test_a_relative_interpreter_is_the_one_that_is_examined(tmp_path: Path) -> N
     assert report["python"] == str(tmp_path / "python")
 
 
+@pytest.mark.slow
 def test_a_zip_archive_judges_and_does_not_examine(tmp_path: Path) -> None:
     """Probes are started as files, which an archive does not have."""
     archive = tmp_path / "doctor.pyz"

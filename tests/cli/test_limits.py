@@ -89,6 +89,7 @@ def test_other_errors_are_not_of_a_limit() -> None:
     assert [limit_reached(error) for error in errors] == [None] * 4
 
 
+@pytest.mark.slow
 def test_truncated_bytecode_is_named(tmp_path: Path) -> None:
     """As a full disk leaves it: Python replaces a file by what could be written of it."""
     env = {**os.environ, "PYTHONPYCACHEPREFIX": str(tmp_path / "cache")}

@@ -31,6 +31,8 @@ from doctor.judge.attention_gates import GATES
 from doctor.judge.check import Finding, Status
 from doctor.judge.engine import examine
 
+pytestmark = pytest.mark.slow
+
 CHOSEN = Chosen("bf16", "asked")
 
 SHIM = """
@@ -157,7 +159,6 @@ def by_key(attention: Attention) -> dict[tuple[str, str, str], Trial]:
 # Right kernels
 
 
-@pytest.mark.slow
 def test_the_trial_of_this_machines_torch(of_this_torch: Attention) -> None:
     attention = of_this_torch
     trials = by_key(attention)
@@ -228,7 +229,6 @@ def probe(code: str) -> Any:
     return json.loads(done.stdout)
 
 
-@pytest.mark.slow
 def test_the_reference_is_what_autograd_makes_of_float64_in_blocks_or_not() -> None:
     attention = probe("""
         worst = {}
@@ -328,7 +328,6 @@ OLDER = """
 """
 
 
-@pytest.mark.slow
 def test_a_torch_without_the_newer_calls(interpret: Interpret, children: Children) -> None:
     facts = on_cpu(interpret(OLDER))
     attention = tried(children, facts)
@@ -347,7 +346,6 @@ def test_a_torch_without_the_newer_calls(interpret: Interpret, children: Childre
 # Wrong kernels
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("fault", "condition", "status", "text"),
     [
@@ -377,7 +375,6 @@ def test_a_kernel_that_is_wrong_is_found(
     assert text in finding.verdict.summary
 
 
-@pytest.mark.slow
 def test_a_wrong_gradient_fails_a_whole_run_though_the_smoke_step_trains(
     interpret: Interpret, tmp_path: Path
 ) -> None:
@@ -400,7 +397,6 @@ def test_a_wrong_gradient_fails_a_whole_run_though_the_smoke_step_trains(
 # Kernels that kill
 
 
-@pytest.mark.slow
 def test_a_crash_loses_one_trial_and_the_rest_goes_on(
     interpret: Interpret, children: Children
 ) -> None:
@@ -418,7 +414,6 @@ def test_a_crash_loses_one_trial_and_the_rest_goes_on(
     assert judged(facts, attention).status is Status.WARN
 
 
-@pytest.mark.slow
 def test_a_crash_of_the_default_kernel_fails(interpret: Interpret, children: Children) -> None:
     facts = on_cpu(interpret(shimmed(SEGFAULT, "backend == 'flash' and is_causal")))
     finding = judged(facts, tried(children, facts))
@@ -426,7 +421,6 @@ def test_a_crash_of_the_default_kernel_fails(interpret: Interpret, children: Chi
     assert "SIGSEGV" in finding.verdict.summary
 
 
-@pytest.mark.slow
 def test_crash_after_crash_comes_to_an_end(
     interpret: Interpret, children: Children, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -438,7 +432,6 @@ def test_crash_after_crash_comes_to_an_end(
     assert judged(facts, attention).status is Status.FAIL
 
 
-@pytest.mark.slow
 def test_a_hang_is_cut_off_and_the_rest_goes_on(interpret: Interpret, children: Children) -> None:
     condition = "backend == 'math' and dtype == torch.bfloat16 and is_causal and not dropout_p"
     facts = on_cpu(interpret(shimmed(HANG, condition)))
@@ -450,7 +443,6 @@ def test_a_hang_is_cut_off_and_the_rest_goes_on(interpret: Interpret, children: 
     assert judged(facts, attention).status is Status.WARN
 
 
-@pytest.mark.slow
 def test_an_error_that_sticks_to_the_process_loses_one_trial(
     interpret: Interpret, children: Children
 ) -> None:
@@ -488,7 +480,6 @@ def test_the_rest_is_left_out_when_time_is_up(
     assert "time was up" in finding.verdict.summary
 
 
-@pytest.mark.slow
 def test_no_backend_is_tried_after_the_deadline(interpret: Interpret, children: Children) -> None:
     late = "time.perf_counter = lambda: 1e12"
     attention = tried(children, on_cpu(interpret(shimmed(late, "backend == 'flash'"))))
@@ -527,7 +518,6 @@ def test_a_probe_that_tells_nonsense(interpret: Interpret, children: Children) -
     assert finding.status is Status.UNKNOWN
 
 
-@pytest.mark.slow
 def test_no_smoke_leaves_the_trial_out(tmp_path: Path) -> None:
     saved = tmp_path / "facts.json"
     command = [sys.executable, "-m", "doctor", "run", "--device", "cpu", "--no-smoke", "--only"]
@@ -543,7 +533,6 @@ def test_no_smoke_leaves_the_trial_out(tmp_path: Path) -> None:
 # transformers
 
 
-@pytest.mark.slow
 def test_implementations_of_transformers(interpret: Interpret, children: Children) -> None:
     attention: dict[str, tuple[Implementation, ...]] = {}
     for name, python in (("right", sys.executable), ("wrong", interpret(shimmed_always(WRONG_DQ)))):
@@ -565,7 +554,6 @@ def shimmed_always(fault: str) -> str:
     return shimmed(fault).replace("if offered and", "if")
 
 
-@pytest.mark.slow
 def test_an_interpreter_without_transformers_says_so(
     interpret: Interpret, children: Children
 ) -> None:
@@ -578,7 +566,6 @@ def test_an_interpreter_without_transformers_says_so(
 # The files themselves
 
 
-@pytest.mark.slow
 def test_the_trial_imports_no_dynamo() -> None:
     heavy = probe("""
         run = wire.sibling("attention_trial").run

@@ -60,6 +60,7 @@ time.sleep(30)
 
 
 @pytest.mark.parametrize(("does", "busy"), [("waits", False), ("computes", True)])
+@pytest.mark.slow
 def test_a_child_that_computes_gets_more_time(
     does: str, busy: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

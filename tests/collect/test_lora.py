@@ -521,6 +521,7 @@ def test_the_orders_are_judged(orders: tuple[LoraOrder, ...], status: Status, te
     [("4.57.6", "reentrant by default"), ("5.0.0", "Leave use_reentrant at its default"),
      ("odd", "reentrant by default")],
 )  # fmt: skip
+@pytest.mark.slow
 def test_the_remedy_is_that_of_the_version(version: str, text: str) -> None:
     own = tried(order(), order(reentrant=True, ended=RAISED), transformers=version)
     assert text in (judge(own).fix or "")

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from doctor.checks.log.classes import CLASSES, HARMLESS
 from doctor.checks.log.patterns import line_patterns
 from doctor.judge import catalog
-from doctor.log.patterns import Gate, LinePattern, cues_of
+from doctor.log.patterns import Gate, LinePattern, cues_of, with_words_of
 from doctor.log.templates import letters, templates
 
 GATE = Gate(line_patterns())
@@ -31,6 +31,7 @@ def named(line: str) -> list[str]:
 @pytest.mark.parametrize(("name", "example"), EXAMPLES)
 def test_an_example_is_of_its_class(name: str, example: str) -> None:
     assert named(example)[0] == name
+    assert name in [pattern.name for pattern in with_words_of(example, line_patterns())]
     assert GATE.admitted([letters(example)])
 
 

@@ -23,6 +23,8 @@ from doctor.facts.machine import Cuda, Libraries, Torch
 from doctor.facts.training import Smoke
 from doctor.judge.check import Owner, Status
 
+pytestmark = pytest.mark.slow
+
 SECONDS = 120.0
 SMOKE = {"stage": "smoke", "device": "cpu", "precision": "bf16", "recipe": "amp"}
 STAGES = ("allocate", "forward", "loss", "backward", "optimizer", "compare")
@@ -99,7 +101,6 @@ def test_import_describes_torch(start: Start) -> None:
     assert [name for name, _ in answer.stages] == ["import torch"]
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("env", [{}, {"PYTHONPATH": ""}])
 def test_working_directory_does_not_shadow_torch(
     env: dict[str, str], start: Start, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -111,7 +112,6 @@ def test_working_directory_does_not_shadow_torch(
     assert _smoke(start(**env)).completed
 
 
-@pytest.mark.slow
 def test_torch_file_in_the_working_directory_is_not_imported(
     start: Start, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -121,7 +121,6 @@ def test_torch_file_in_the_working_directory_is_not_imported(
         assert start(PYTHONPATH=path).wait(SECONDS).ended.ok
 
 
-@pytest.mark.slow
 def test_interpreter_without_torch(start: Start, tmp_path: Path) -> None:
     venv.EnvBuilder(symlinks=True).create(tmp_path / "bare")
     child = start(python=str(tmp_path / "bare" / "bin" / "python"))
@@ -199,7 +198,6 @@ def _without_cuda() -> None:
         pytest.skip("this machine has a GPU that torch can use")
 
 
-@pytest.mark.slow
 def test_stages_without_a_gpu_answer_why(start: Start) -> None:
     _without_cuda()
     child = start()
@@ -220,7 +218,6 @@ def test_stages_without_a_gpu_answer_why(start: Start) -> None:
     assert answer.answer["sdp_priority"] is None
 
 
-@pytest.mark.slow
 def test_process_ends_after_a_failed_kernel(start: Start) -> None:
     _without_cuda()
     child = start()
@@ -233,7 +230,6 @@ def test_process_ends_after_a_failed_kernel(start: Start) -> None:
     assert not child.alive
 
 
-@pytest.mark.slow
 def test_libraries_that_the_environment_offers(start: Start, tmp_path: Path) -> None:
     real, directory, other = tmp_path / "real", tmp_path / "directory", tmp_path / "other"
     for each in (real, directory, other):
@@ -251,7 +247,6 @@ def test_libraries_that_the_environment_offers(start: Start, tmp_path: Path) -> 
     assert offered == tuple(sorted(names))
 
 
-@pytest.mark.slow
 def test_unknown_request_is_an_error_and_the_process_goes_on(start: Start) -> None:
     child = start()
     child.wait(SECONDS)
@@ -308,7 +303,6 @@ def test_pure_bf16_leaves_the_norms_unchanged(shared: Child) -> None:
     assert (verdict.status, verdict.owner) == (Status.FAIL, Owner.JOB)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(("exponent", "status"), [(24, Status.PASS), (60, Status.FAIL)])
 def test_scaler_that_starts_too_high(exponent: int, status: Status, start: Start) -> None:
     prelude = f"""
@@ -350,7 +344,6 @@ assert (training.fingerprint(square) == training.fingerprint(square.contiguous()
 """
 
 
-@pytest.mark.slow
 def test_a_change_of_a_large_parameter_is_seen_without_a_copy_of_it() -> None:
     done = subprocess.run(
         [sys.executable, "-c", FINGERPRINTS, "2", str(PROBES)],
@@ -411,7 +404,6 @@ STOP_SECONDS = 4.0
 """After this a stopped child is abandoned; it stops within a fraction of a second."""
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("number", "stage"),
     [
@@ -458,7 +450,6 @@ def test_child_that_dies_in_a_stage_says_which(
 # The files themselves
 
 
-@pytest.mark.slow
 def test_smoke_step_does_not_import_dynamo() -> None:
     code = (
         f"import sys; sys.path.insert(0, {str(PROBES)!r}); import wire, torch\n"

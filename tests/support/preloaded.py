@@ -11,6 +11,7 @@ interpreter itself.
 from __future__ import annotations
 
 import atexit
+import contextlib
 import fcntl
 import gc
 import json
@@ -44,7 +45,9 @@ def python() -> str:
     reading, writing = os.pipe()
     command = [sys.executable, "-P", __file__, "serve", str(folder / "socket"), str(writing)]
     env = at_start(os.environ)  # and no variable by which a test finds its own processes
-    server = subprocess.Popen(command, pass_fds=[writing], stdin=subprocess.PIPE, env=env)
+    server = subprocess.Popen(
+        command, pass_fds=[writing], stdin=subprocess.PIPE, env=env, start_new_session=True
+    )
     os.close(writing)
     atexit.register(server.wait)
     atexit.register(server.kill)
@@ -113,15 +116,20 @@ def serve(address: str, ready: int) -> dict[str, object]:
     while True:
         for key, _ in selector.select():
             kind, pid, connection = key.data
+            if key.fd not in selector.get_map():  # an event before it ended this connection
+                continue
             if kind == "end":
                 os._exit(0)
             elif kind == "accept":
                 connection = listening.accept()[0]
-                connection.send(start)
+                with contextlib.suppress(OSError):  # a program that was killed at once
+                    connection.send(start)
                 selector.register(connection, selectors.EVENT_READ, ("request", 0, connection))
             elif kind == "request":
                 selector.unregister(connection)
-                message, descriptors, _, _ = socket.recv_fds(connection, MESSAGE, 64)
+                message, descriptors = b"", []
+                with contextlib.suppress(OSError):
+                    message, descriptors, _, _ = socket.recv_fds(connection, MESSAGE, 64)
                 if not message:
                     connection.close()
                     continue
@@ -147,7 +155,8 @@ def serve(address: str, ready: int) -> dict[str, object]:
                 status = os.waitpid(pid, 0)[1]
                 if connection.fileno() in selector.get_map():
                     selector.unregister(connection)
-                    connection.send(str(status).encode())
+                    with contextlib.suppress(OSError):
+                        connection.send(str(status).encode())
                 connection.close()
 
 

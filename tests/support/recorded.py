@@ -913,6 +913,7 @@ AREAS: dict[str, dict[str, Outcome]] = {
         "own_factory_raises": Outcome.FIX,
         "own_silent_adapters": Outcome.FIX,
         "own_nan": Outcome.FIX,
+        "own_norms_in_bf16": Outcome.FIX,
         "own_scaler_bf16": Outcome.FIX,
         "own_images": Outcome.UNKNOWN,
     },

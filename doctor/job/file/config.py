@@ -21,7 +21,14 @@ from doctor._util.errors import UserError
 from doctor._util.units import shown
 from doctor.job.expect import Expect
 from doctor.job.file.lint import LintTable
-from doctor.job.file.tables import JOB_KEYS, Ignore, Severity, decode, decode_job
+from doctor.job.file.tables import (
+    JOB_KEYS,
+    WITHOUT_VARIABLE,
+    Ignore,
+    Severity,
+    decode,
+    decode_job,
+)
 
 NAMES = ("doctor.toml", "pyproject.toml")
 VARIABLE = "DOCTOR_CONFIG"
@@ -64,7 +71,7 @@ def load(named: Path | None, environ: Mapping[str, str], start: str | None) -> J
 
 def environment(environ: Mapping[str, str]) -> dict[str, Any]:
     """Keys of [job] that variables such as DOCTOR_GPUS set. Raises UserError."""
-    variables = {f"DOCTOR_{key.upper()}": key for key in JOB_KEYS}
+    variables = {f"DOCTOR_{k.upper()}": k for k in JOB_KEYS if k not in WITHOUT_VARIABLE}
     texts = {key: environ[name] for name, key in variables.items() if environ.get(name)}
     try:
         return decode_job(texts, text=True)

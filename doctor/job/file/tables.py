@@ -28,8 +28,10 @@ FLAGS = (
 """Flags that no key stands for."""
 COUNTS = ("params", "trainable")
 """Keys that may be written as text: 8B."""
-LISTS = ("attention", "expect_no_grad", "arguments")
+LISTS = ("attention", "expect_no_grad")
 """Keys whose variable holds a list, separated by commas."""
+WITHOUT_VARIABLE = ("arguments",)
+"""Keys that no variable stands for: an argument may contain a comma."""
 
 
 class Ignore(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -1,0 +1,1 @@
+"""A directory for PYTHONPATH: its sitecustomize waits until the program imports torch."""
