@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from browser import Browser, browser, missing
 from reports import HOSTILE, finding, hostile, judged, report, showcase
+from shims import wait_until
 
 from doctor.judge.check import Status
 from doctor.prescribe.rules import prescribe
@@ -170,7 +171,9 @@ def outer(chromium: Browser, selector: str) -> str:
 def test_the_focus_is_visible(chromium: Browser, pages: dict[str, Path]) -> None:
     chromium.open(pages["showcase"])
     for _ in range(2):
+        chromium.run("window.focused = document.activeElement;")
         chromium.cdp("Input.dispatchKeyEvent", type="keyDown", key="Tab", windowsVirtualKeyCode=9)
+        wait_until(lambda: chromium.run("return document.activeElement !== window.focused;"))
         outline = chromium.run(
             "const style = getComputedStyle(document.activeElement);"
             "return [style.outlineStyle, parseFloat(style.outlineWidth)]"
