@@ -8,11 +8,10 @@ import re
 from dataclasses import dataclass
 
 from doctor._util.errors import UserError
-from doctor._util.records import Unknown
 from doctor.checks.log import curves
 from doctor.checks.log.classes import CLASSES, HARMLESS, Harmless
 from doctor.checks.log.patterns import line_patterns
-from doctor.facts.facts import Facts
+from doctor.facts.facts import without_machine
 from doctor.facts.log import Log
 from doctor.job.job import Job
 from doctor.judge import catalog
@@ -79,19 +78,10 @@ def _read(text: str) -> Log:
 def _findings(log: Log) -> tuple[Finding, ...]:
     """The classes that the text is in, and the curves' problems."""
     names = {event.name for event in log.events}
-    own = [check for check in catalog.CHECKS if check.family == "LOG"]
     checks = [
-        check for check in own if check.slug in names or (log.curves and check.code > "LOG08")
+        check for check in catalog.lookup("LOG") if check.slug in names or _is_on_curves(check, log)
     ]
-    not_examined = Unknown(reason="doctor explain reads a text only")
-    facts = Facts(
-        job=Job(device="cpu"),
-        host=not_examined,
-        interpreter=not_examined,
-        torch=not_examined,
-        places=not_examined,
-        log=log,
-    )
+    facts = without_machine("doctor explain reads a text only", job=Job(device="cpu"), log=log)
     return tuple(finding for finding in examine(checks, facts) if finding.is_problem)
 
 

@@ -12,11 +12,11 @@ from typing import Any
 from doctor._util.errors import UserError
 from doctor._util.records import Unknown
 from doctor._util.units import printable
-from doctor.cli.inputs import read_job_file
+from doctor.cli.inputs import policy_of, read_job_file
 from doctor.cli.options import ConfigFlags
 from doctor.collect.guard_records import FILE, read_records
 from doctor.collect.guarded_command import run_command
-from doctor.facts.facts import Facts
+from doctor.facts.facts import Facts, without_machine
 from doctor.facts.guard import Guarded
 from doctor.facts.machine import Examination
 from doctor.job.job import Job
@@ -26,8 +26,7 @@ from doctor.report.redaction import without_secrets
 from doctor.report.report import FailOn, Report
 
 DEFAULT = "doctor-guard"
-NOT_EXAMINED = Unknown(reason="the machine was not examined; doctor run does that")
-CHECKS = tuple(check for check in catalog.CHECKS if check.family == "GRD")
+CHECKS = catalog.lookup("GRD")
 
 
 def guard(
@@ -95,12 +94,7 @@ def report_directory(
     except OSError as error:
         raise UserError(f"{directory}: {error.strerror or error}") from None
     file = read_job_file(config, search=False)
-    policy = overrides.resolve(
-        () if config.no_ignores else file.ignores,
-        file.severity or {},
-        config.inject or (),
-        file.path,
-    )
+    policy = policy_of(file, config)
     facts = _facts(guarded, directory)
     today = datetime.date.today()
     findings = overrides.apply(examine(CHECKS, facts), policy, "", today)
@@ -125,14 +119,11 @@ def _facts(guarded: Guarded | Unknown, directory: Path) -> Facts:
             started=f"{datetime.datetime.fromtimestamp(first, datetime.UTC):%Y-%m-%dT%H:%M:%SZ}",
             command=tuple(without_secrets(printable(word)) for word in guarded.command),
         )
-    return Facts(
+    return without_machine(
+        "the machine was not examined; doctor run does that",
         origin=f"recorded by doctor guard in {printable(str(directory))}",
         examination=examination,
         job=Job(device="cpu"),
-        host=NOT_EXAMINED,
-        interpreter=NOT_EXAMINED,
-        torch=NOT_EXAMINED,
-        places=NOT_EXAMINED,
         guard=guarded,
         seconds=seconds,
     )

@@ -57,12 +57,7 @@ def resolve(
     only, skip = flags.get("only", ()), flags.get("skip", ())
     checks = catalog.select(only, skip, among)
     file = read_job_file(config, search=facts_file is None)
-    policy = overrides.resolve(
-        () if config.no_ignores else file.ignores,
-        file.severity or {},
-        config.inject or (),
-        file.path,
-    )
+    policy = policy_of(file, config)
     _check_injected(policy, checks)
     variables = environment(os.environ)
     if facts_file:
@@ -75,6 +70,12 @@ def resolve(
         saved = None
     notes = (*_note_on_variables(variables), *omitted, *file.notes)
     return Inputs(request, saved, checks, policy, file.path, notes)
+
+
+def policy_of(file: JobFile, config: ConfigFlags) -> Policy:
+    """The user's changes to findings, of the job file and the flags. Raises UserError."""
+    ignores = () if config.no_ignores else file.ignores
+    return overrides.resolve(ignores, file.severity or {}, config.inject or (), file.path)
 
 
 def _request_of_saved(

@@ -65,7 +65,7 @@ def _report(
     )
 
 
-SCRIPT_CHECKS = tuple(check for check in catalog.CHECKS if check.family == "SCR")
+SCRIPT_CHECKS = catalog.lookup("SCR")
 
 
 def _checks(*, with_scripts: bool) -> tuple[Check, ...]:

@@ -16,7 +16,7 @@ from doctor.checkpoint.records import Checkpoint
 from doctor.cli.examination import Record
 from doctor.cli.examine import check_installed
 from doctor.collect.children import Children, fit, read_checkpoint
-from doctor.facts.facts import Facts
+from doctor.facts.facts import Facts, without_machine
 from doctor.job.job import Job
 from doctor.job.run_options import RunOptions
 from doctor.judge import catalog
@@ -46,7 +46,7 @@ def scan(path: str, baseline: str | None, *, deep: bool, every: bool) -> Scan:
         checkpoint, rows = _read(path, options, bar)
     facts = facts_of(path, checkpoint, time.monotonic() - began)
     facts = facts.with_(examination=record.close())
-    checks = [without_a_device(check) for check in catalog.CHECKS if check.family == "CKP"]
+    checks = [without_a_device(check) for check in catalog.lookup("CKP")]
     report = Report(facts, examine(checks, facts))
     return Scan(report, tuple(rows) if every else None)
 
@@ -74,15 +74,11 @@ def _read(path: str, options: str, bar: ProgressBar) -> tuple[Checkpoint | Unkno
 
 def facts_of(path: str, checkpoint: Checkpoint | Unknown, seconds: float) -> Facts:
     """Facts of a checkpoint alone, sufficient for the checks of its family."""
-    not_examined = Unknown(reason="doctor scan examines the checkpoint only")
-    return Facts(
+    return without_machine(
+        "doctor scan examines the checkpoint only",
         origin="recorded by doctor scan",
         job=Job(device="cpu", checkpoint=printable(redact_url(path))),
         options=RunOptions(smoke=False),
-        host=not_examined,
-        interpreter=not_examined,
-        torch=not_examined,
-        places=not_examined,
         checkpoint=checkpoint,
         seconds=seconds,
     )

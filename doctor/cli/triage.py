@@ -11,17 +11,16 @@ from pathlib import Path
 from typing import Any
 
 from doctor._util.errors import UserError
-from doctor._util.records import Unknown
 from doctor._util.units import printable
 from doctor.checks.log.patterns import line_patterns
 from doctor.checks.log.story import tell
 from doctor.cli.examination import Record
 from doctor.cli.facts_file import read_facts
 from doctor.cli.findings import findings_of
-from doctor.cli.inputs import read_job_file
+from doctor.cli.inputs import policy_of, read_job_file
 from doctor.cli.options import ConfigFlags
 from doctor.cli.read import facts_in_logs
-from doctor.facts.facts import Facts
+from doctor.facts.facts import Facts, without_machine
 from doctor.facts.log import Log, LogEvent
 from doctor.job.job import Job
 from doctor.job.run_options import RunOptions
@@ -38,7 +37,7 @@ from doctor.report.lines import WORDS
 from doctor.report.redaction import without_secrets
 from doctor.report.report import FailOn, Report
 
-LOG_CHECKS = tuple(check for check in catalog.CHECKS if check.family == "LOG")
+LOG_CHECKS = catalog.lookup("LOG")
 ORDER = (Status.FAIL, Status.WARN, Status.UNKNOWN, Status.PASS, Status.SKIP)
 """The first cause first, then what else is wrong."""
 
@@ -74,8 +73,7 @@ def judge(facts: Facts, flags: Mapping[str, Any], config: ConfigFlags, fail_on: 
     only, skip = flags.get("only", ()), flags.get("skip", ())
     checks = catalog.select(only, skip, among=LOG_CHECKS)
     file = read_job_file(config, search=True)
-    ignores = () if config.no_ignores else file.ignores
-    policy = overrides.resolve(ignores, file.severity or {}, config.inject or (), file.path)
+    policy = policy_of(file, config)
     today = datetime.date.today()
     findings = overrides.apply(examine(LOG_CHECKS, facts), policy, "", today)
     selected = tuple(finding for finding in findings if finding.check in checks)
@@ -137,15 +135,11 @@ def _facts(saved: Facts | None, log: Log, seconds: float) -> Facts:
     """The facts of the machine where they are given, with the log."""
     if saved is not None:
         return saved.with_(log=log, seconds=seconds)
-    not_examined = Unknown(reason="doctor triage reads logs only")
-    return Facts(
+    return without_machine(
+        "doctor triage reads logs only",
         origin="recorded by doctor triage",
         job=Job(device="cpu", working_dir=_working_directory()),
         options=RunOptions(smoke=False),
-        host=not_examined,
-        interpreter=not_examined,
-        torch=not_examined,
-        places=not_examined,
         log=log,
         seconds=seconds,
     )

@@ -61,29 +61,13 @@ class _Alarm(msgspec.Struct, tag="alarm", tag_field="kind"):
     names: tuple[Text, ...] = ()
 
 
-class _State(msgspec.Struct, tag="state", tag_field="kind"):
-    steps: int = 0
-    backwards: int = 0
-    losses: int = 0
-    bad_losses: int = 0
-    norms: int = 0
-    rates: int = 0
-    looks: int = 0
-    effective: int = 0
-    skipped: int = 0
-    scaled: bool = False
-    tracked: int = 0
-    gradients: int = 0
-    moved: int = 0
-    ones: int = 0
-    zeros: int = 0
-    zeros_moved: int = 0
-    vectors: int = 0
-    vectors_moved: int = 0
-    half: int = 0
-    dropped: int = 0
-    optimizers: tuple[Text, ...] = ()
-    seconds: float = 0.0
+_State = msgspec.defstruct(
+    "_State",
+    [(field.name, field.type, field.default) for field in msgspec.structs.fields(GuardCounts)],
+    tag="state",
+    tag_field="kind",
+)
+"""The counts as they are recorded."""
 
 
 class _Origin(msgspec.Struct, tag="origin", tag_field="kind"):
@@ -182,14 +166,14 @@ class _Process:
             case _:
                 self._add_other(record)
 
-    def _add_other(self, record: _State | _Origin | _End) -> None:
+    def _add_other(self, record: Any) -> None:
         match record:
-            case _State():
-                self.counts = GuardCounts(**msgspec.structs.asdict(record))
             case _Origin():
                 self.origin = record.text
             case _End():
                 self.ended = record.how
+            case _:
+                self.counts = GuardCounts(**msgspec.structs.asdict(record))
 
     def _add_point(self, record: _Step) -> None:
         if len(self.points) < MOST_POINTS:

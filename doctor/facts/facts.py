@@ -145,6 +145,13 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
         return script_machine(self.torch, self.job_gpus, self.own, self.attention)
 
 
+def without_machine(reason: str, **sections: Any) -> Facts:
+    """Facts of something else than a machine; `reason`: why the machine was not examined."""
+    not_examined = Unknown(reason=reason)
+    machine = dict.fromkeys(("host", "interpreter", "torch", "places"), not_examined)
+    return Facts(**machine, **sections)  # type: ignore[arg-type]
+
+
 _ABSENT: dict[str, str] = {
     name: meta.extra["absent"]
     for name, hint in get_type_hints(Facts, include_extras=True).items()

@@ -75,13 +75,13 @@ def finite(log: Log) -> Verdict:
     steps = {step for step in runs if step is not None}
     separate = all(file.rank is None for file in log.files)
     if verdict.places and len(runs) == 2 and None not in runs and separate:
-        told = (
+        comparison = (
             f"; both logs at step {steps.pop():,}: with one seed that points to the data"
             if len(steps) == 1
             else "; at different steps in the two logs: numerics or the learning rate, not the data"
         )
         return Verdict(
-            verdict.status, verdict.summary + told, fix=verdict.fix, places=verdict.places
+            verdict.status, verdict.summary + comparison, fix=verdict.fix, places=verdict.places
         )
     return verdict
 
