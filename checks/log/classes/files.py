@@ -134,7 +134,7 @@ CLASSES = (
         patterns=(
             r"GatedRepoError|Cannot access gated repo|trying to access a gated repo",
             r"Make sure to have access to it at https?://huggingface",
-            r"RepositoryNotFoundError: 40[14]",
+            r"RepositoryNotFoundError: 40[14]|40[13] Client Error\. \(Request ID: \w{4}",
             r"40[13] Client Error: \w{4,20} for url: https?://(?:[\w-]{1,40}\.)?huggingface",
             r"Invalid user token|You must have access to it and be authenticated",
         ),

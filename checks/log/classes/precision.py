@@ -101,8 +101,10 @@ CLASSES = (
         title="Operands have the same dtype",
         patterns=(
             r"expected scalar type (?P<expected>\w{1,40}) but found (?P<actual>\w{1,40})",
-            r"mat1 and mat2 must have the same dtype",
-            r"expected m(?:at)?1 and m(?:at)?2 to have the same dtype",
+            r"(?:must|to) have the same dtype,? but got",
+            r"[Ee]xpected object of (?:scalar )?type \S{1,60} but got",
+            r"mat1 and mat2 must have the same dtype|expected m(?:at)?1 and m(?:at)?2 to have the "
+            r"same dtype",
             r"Found dtype \w{1,40} but expected \w{1,40}",
             r"Input type \([^)]{1,80}\) and (?:weight|bias) type \([^)]{1,80}\) should be the same",
         ),
@@ -111,6 +113,7 @@ CLASSES = (
             "RuntimeError: mat1 and mat2 must have the same dtype, but got Float and BFloat16",
             "RuntimeError: expected m1 and m2 to have the same dtype, but got: float != c10::Half",
             "RuntimeError: Found dtype Double but expected Float",
+            "RuntimeError: Expected object of scalar type Float but got scalar type Double",
             "RuntimeError: Input type (torch.cuda.FloatTensor) and weight type "
             "(torch.cuda.HalfTensor) should be the same",
         ),

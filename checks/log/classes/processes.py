@@ -15,7 +15,7 @@ CLASSES = (
             r"closing signal SIGHUP",
             r"Received 1 death signal",
             r"got signal: 1\b",
-            r"Signal 1 \(SIGHUP\) received",
+            r"Signal 1 \(SIGHUP\) received|exitcode {1,6}: -1 \(pid",
         ),
         examples=(
             "WARNING:torch.distributed.elastic.agent.server.api:Received 1 death signal, shutting "
@@ -71,7 +71,7 @@ CLASSES = (
             r"Received 15 death signal",
             r"Received Signals\.SIGTERM death signal",
             r"Signal 15 \(SIGTERM\) received",
-            r"failed \(exitcode: -15\)",
+            r"failed \(exitcode: -15\)|exitcode {1,6}: -15 \(pid|return code = -15\b",
             r"terminated with signal SIGTERM",
         ),
         examples=(
@@ -99,7 +99,7 @@ CLASSES = (
         patterns=(
             r"(?:^|[\s:])KeyboardInterrupt\b",
             r"Received 2 death signal|got signal: 2\b|Received Signals\.SIGINT death signal",
-            r"failed \(exitcode: -2\)",
+            r"failed \(exitcode: -2\)|exitcode {1,6}: -2 \(pid|return code = -2\b",
         ),
         examples=(
             "KeyboardInterrupt",
@@ -117,11 +117,14 @@ CLASSES = (
         title="No process crashed in native code",
         patterns=(
             r"Segmentation fault",
-            r"Signal 11 \(SIGSEGV\)|exitcode: -11\)|terminated with signal SIGSEGV",
-            r"Signal 6 \(SIGABRT\)|exitcode: -6\)|terminated with signal SIGABRT",
-            r"Signal 4 \(SIGILL\)|exitcode: -4\)|Illegal instruction \(core dumped\)",
-            r"Signal 8 \(SIGFPE\)|exitcode: -8\)|Floating point exception",
-            r"corrupted size vs\. prev_size|double free or corruption|free\(\): invalid pointer",
+            r"Signal 11 \(SIGSEGV\)|exitcode {0,6}: -11[ )]|terminated with signal SIGSEGV"
+            r"|exited on signal 11\b|return code = -11\b|exit code:? 139\b",
+            r"Signal 6 \(SIGABRT\)|exitcode {0,6}: -6[ )]|terminated with signal SIGABRT"
+            r"|return code = -6\b|exit code:? 134\b",
+            r"Signal 4 \(SIGILL\)|exitcode {0,6}: -4[ )]|Illegal instruction \(core dumped\)",
+            r"Signal 8 \(SIGFPE\)|exitcode {0,6}: -8[ )]|Floating point exception",
+            r"corrupted size vs\. prev_size|double free or corruption|free\(\): invalid pointer"
+            r"|malloc\(\): \w{5,}",
         ),
         examples=(
             "Segmentation fault (core dumped)",

@@ -103,8 +103,9 @@ def _rate(rate: Curve) -> Verdict:
     if any(values) and 0.0 not in values:
         return ok(f"the learning rate is above 0 at {rate.points:,} logged steps")
     if not any(values):
-        if len(values) < 3:
-            return skip("the learning rate is 0 at the first logged steps, as in a warm-up")
+        if len(values) < series.FEWEST:
+            return skip(f"the learning rate is 0 at the first {len(values)} logged steps, as in a "
+                        "warm-up, or printed with too few digits")
         return fail(
             f"the learning rate is 0 at all {rate.points:,} logged steps",
             places=(place_at(rate, 0),),

@@ -84,6 +84,7 @@ LOG_THREADS = (
     ),
     _thread("ymcui/Chinese-LLaMA-Alpaca", 534, "Loss scale at its minimum"),
     _thread("NVIDIA/apex", 318, "Gradient overflow at every step"),
+    _thread("facebookresearch/detectron2", 550, "Loss became infinite or NaN at an iteration"),
     _thread("huggingface/transformers", 31997, "Loss 0.0 with a NaN gradient norm"),
     Source(
         "zclip",

@@ -8,12 +8,12 @@ from doctor.log.metrics.curves import ALIASES, STEPS, Curves
 
 _NAMES = sorted({*ALIASES, *STEPS}, key=len, reverse=True)
 METRIC = re.compile(
-    rf"(?<![\w/-])['\"]?({'|'.join(map(re.escape, _NAMES))})['\"]?(?:\s?\[[^\]]{{1,20}}\])?"
-    r"\s{0,4}[:=]\s{0,4}(?:tensor\()?['\"]?"
+    rf"(?<![\w/-])(?<!val )(?<!valid )(?<!validation )(?<!eval )(?<!test )['\"]?({'|'.join(map(re.escape, _NAMES))})['\"]?(?:\s?\[[^\]]{{1,20}}\])?"
+    r"(?:\s{0,4}[:=]\s{0,4}(?:tensor\()?['\"]?|\s{1,4}(?=[-+]?(?:nan\b|inf\b|\d{1,40}\.\d)))"
     r"([-+]?(?:nan|inf(?:inity)?\b|\d{1,40}(?:\.\d{0,40})?(?:e[-+]?\d{1,4})?))(?![\w.])",
     re.IGNORECASE,
 )
-"""A name, a colon or an equals sign, and a number."""
+"""A name, a colon or an equals sign, and a number; a space alone before one with a point."""
 BARE = re.compile(r"\b(step|iteration|iter)\s{1,4}(\d{1,12})\b", re.IGNORECASE)
 SUMMARY = ("train_runtime", "'eval_loss'", '"eval_loss"')
 """What only rows about a whole training or an evaluation contain."""
