@@ -127,6 +127,7 @@ CLASSES = (
         "MASTER_ADDR and MASTER_PORT are reachable.",
         role="consequence",
         owner=Owner.ENVIRONMENT,
+        sources=("nccl-795", "torch-nccl-variables"),
     ),
     LogClass(
         code="LOG028",
@@ -157,6 +158,7 @@ CLASSES = (
         "port from each node. Look for the rank that has no log, or an error in its own.",
         owner=Owner.ENVIRONMENT,
         commands=('nc -vz "$MASTER_ADDR" "$MASTER_PORT"',),
+        sources=("metaseq-52",),
     ),
     LogClass(
         code="LOG029",
@@ -176,6 +178,7 @@ CLASSES = (
         "for a free one), or end the leftover processes of the earlier run.",
         owner=Owner.ENVIRONMENT,
         commands=("ss -ltnp | grep 29500",),
+        sources=("torchtune-392",),
     ),
     LogClass(
         code="LOG030",
@@ -206,6 +209,7 @@ CLASSES = (
         "collectives out of branches that depend on the rank or the data. "
         "TORCH_DISTRIBUTED_DEBUG=DETAIL names the parameters.",
         commands=("TORCH_DISTRIBUTED_DEBUG=DETAIL torchrun ...",),
+        sources=("torch-distributed-debug",),
     ),
     LogClass(
         code="LOG031",
@@ -265,5 +269,6 @@ CLASSES = (
         "keeps one log per rank, and the decorator "
         "torch.distributed.elastic.multiprocessing.errors.record adds the traceback.",
         role="summary",
+        sources=("torch-elastic-errors",),
     ),
 )

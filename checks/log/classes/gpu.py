@@ -190,6 +190,7 @@ CLASSES = (
         "checkpoints with map_location.",
         owner=Owner.ENVIRONMENT,
         commands=('python -c "import torch; print(torch.__version__, torch.cuda.is_available())"',),
+        sources=("pytorch-30664",),
         next_check="GPU001",
     ),
     LogClass(
@@ -229,5 +230,6 @@ CLASSES = (
         "function) used it again.",
         fix="Keep CUDA tensors out of datasets and collate functions, start CUDA only in the "
         'children, or use the "spawn" start method.',
+        sources=("pytorch-40403", "torch-multiprocessing"),
     ),
 )

@@ -188,6 +188,7 @@ CLASSES = (
         fix="Compare the size in the message with the memory of the machine and of the control "
         "group. Load checkpoints with mmap or on one rank, and use fewer DataLoader workers.",
         commands=("free -g", "ulimit -v"),
+        sources=("MemSeg-3", "DeepLog-50"),
         next_check="MEM002",
     ),
 )

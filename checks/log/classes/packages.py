@@ -86,6 +86,7 @@ CLASSES = (
         "in the version that the code's requirements name.",
         owner=Owner.ENVIRONMENT,
         commands=("python -m pip show torch transformers",),
+        sources=("python-exceptions",),
     ),
     LogClass(
         code="LOG066",
@@ -107,6 +108,7 @@ CLASSES = (
         "library's "
         "migration notes say.",
         role="exception",
+        sources=("transformers-43733",),
         remedies=(
             Remedy(
                 package="transformers",
@@ -143,6 +145,7 @@ CLASSES = (
         "(CUDA_HOME); or train without torch.compile and fused kernels.",
         owner=Owner.ENVIRONMENT,
         commands=("gcc --version; nvcc --version",),
+        sources=("Infinity-31", "torch-compile-ablation"),
         next_check="SMK005",
     ),
     LogClass(
@@ -166,6 +169,7 @@ CLASSES = (
         "the toolkit, or use the extension's prebuilt wheel.",
         owner=Owner.ENVIRONMENT,
         commands=("nvcc --version", 'python -c "import torch; print(torch.version.cuda)"'),
+        sources=("vllm-1453", "lightseq-526"),
         next_check="TOR004",
     ),
 )

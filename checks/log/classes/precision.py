@@ -173,6 +173,7 @@ CLASSES = (
         "of another size than in the checkpoint, or a layer's wrong input size.",
         fix="Print the shapes at the line that the traceback names. Pad and truncate in the "
         "collator; for a new head pass ignore_mismatched_sizes=True.",
+        sources=("TR-MISR-3",),
         next_check="SMK001",
     ),
     LogClass(
@@ -194,6 +195,7 @@ CLASSES = (
         fix="Call model.resize_token_embeddings(len(tokenizer)) after adding tokens, truncate "
         "to the "
         "model's context length, and check the labels.",
+        sources=("R-BERT-5", "transformers-11958"),
         next_check="CKP011",
     ),
     LogClass(
@@ -249,6 +251,7 @@ CLASSES = (
         why="Inputs, labels, buffers or a part of the model stayed on the CPU or on another GPU.",
         fix="Move the batch and every module with .to(device); make constants buffers "
         '(register_buffer). With device_map="auto" send inputs to the first layer\'s device.',
+        sources=("ConceptExpress-5",),
         next_check="SMK001",
     ),
     LogClass(
@@ -271,6 +274,7 @@ CLASSES = (
         "or GPU.",
         fix="Run the model under autocast in bf16 or fp16, or allow another kernel: "
         'attn_implementation="sdpa" with all SDPA backends on.',
+        sources=("torch-sdpa-kernel",),
         next_check="NUM003",
     ),
 )

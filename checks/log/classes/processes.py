@@ -61,6 +61,7 @@ CLASSES = (
         "run needs (or --signal=B:USR1@120 to save before the end).",
         owner=Owner.ENVIRONMENT,
         commands=("sacct -j JOBID --format=JobID,State,ExitCode,Elapsed,Timelimit,MaxRSS",),
+        sources=("slurm-preempt",),
     ),
     LogClass(
         code="LOG037",
@@ -91,6 +92,7 @@ CLASSES = (
         "job, and resume from the last checkpoint.",
         role="consequence",
         owner=Owner.ENVIRONMENT,
+        sources=("pytorch-160908",),
     ),
     LogClass(
         code="LOG038",
@@ -110,6 +112,7 @@ CLASSES = (
         why="Ctrl-C, a notebook's stop button, or a SIGINT from a scheduler.",
         fix="Nothing is broken: resume from the last checkpoint.",
         role="exception",
+        sources=("python-exceptions",),
     ),
     LogClass(
         code="LOG039",
@@ -141,6 +144,7 @@ CLASSES = (
         role="consequence",
         owner=Owner.ENVIRONMENT,
         commands=("python -X faulthandler train.py", *LD_PATHS),
+        sources=("python-faulthandler",),
         next_check="TOR004",
     ),
     LogClass(
@@ -154,5 +158,6 @@ CLASSES = (
         fix="Read the traceback at the line that is named; the first exception counts, later ones "
         "often follow from it.",
         role="exception",
+        sources=("python-exceptions",),
     ),
 )

@@ -104,8 +104,10 @@ def _rate(rate: Curve) -> Verdict:
         return ok(f"the learning rate is above 0 at {rate.points:,} logged steps")
     if not any(values):
         if len(values) < series.FEWEST:
-            return skip(f"the learning rate is 0 at the first {len(values)} logged steps, as in a "
-                        "warm-up, or printed with too few digits")
+            return skip(
+                f"the learning rate is 0 at the first {len(values)} logged steps, as in a "
+                "warm-up, or printed with too few digits"
+            )
         return fail(
             f"the learning rate is 0 at all {rate.points:,} logged steps",
             places=(place_at(rate, 0),),

@@ -7,9 +7,12 @@ import re
 from doctor.log.metrics.curves import ALIASES, STEPS, Curves
 
 _NAMES = sorted({*ALIASES, *STEPS}, key=len, reverse=True)
+EVALUATION = "".join(f"(?<!{word} )" for word in ("val", "valid", "validation", "eval", "test"))
+"""A name after one of these words is of an evaluation."""
 METRIC = re.compile(
-    rf"(?<![\w/-])(?<!val )(?<!valid )(?<!validation )(?<!eval )(?<!test )['\"]?({'|'.join(map(re.escape, _NAMES))})['\"]?(?:\s?\[[^\]]{{1,20}}\])?"
-    r"(?:\s{0,4}[:=]\s{0,4}(?:tensor\()?['\"]?|\s{1,4}(?=[-+]?(?:nan\b|inf\b|\d{1,40}\.\d)))"
+    rf"(?<![\w/-]){EVALUATION}['\"]?({'|'.join(map(re.escape, _NAMES))})['\"]?"
+    r"(?:\s?\[[^\]]{1,20}\])?(?:\s{0,4}[:=]\s{0,4}(?:tensor\()?['\"]?"
+    r"|\s{1,4}(?=[-+]?(?:nan\b|inf\b|\d{1,40}\.\d)))"
     r"([-+]?(?:nan|inf(?:inity)?\b|\d{1,40}(?:\.\d{0,40})?(?:e[-+]?\d{1,4})?))(?![\w.])",
     re.IGNORECASE,
 )
