@@ -14,6 +14,7 @@ CLASSES = (
             r"OutOfMemoryError: (?:CUDA|HIP|XPU|NPU) out of memory",
             r"(?:CUDA|HIP|XPU|NPU) out of memory\.[*_` ]{1,5}Tried to allocate",
             r"RuntimeError: (?:CUDA|HIP|XPU|NPU) out of memory",
+            r"Tried to allocate [\d.]{1,12} [KMGT]iB(?: \(|\. )GPU \d",
             r"(?:CUDA|HIP) error: out of memory|cuda runtime error \(2\) : out of memory",
             r"CUDA_ERROR_OUT_OF_MEMORY|cudaErrorMemoryAllocation",
             r"RESOURCE_EXHAUSTED: .{0,80}[Oo]ut of memory|OOM when allocating tensor",
@@ -109,7 +110,7 @@ CLASSES = (
         patterns=(
             r"killed by signal: Bus error",
             r"insufficient shared memory \(shm\)",
-            r"\bSIGBUS\b|exitcode {0,6}: -7[ )]|Bus error \(core dumped\)",
+            r"\bSIGBUS\b|exitcode {0,6}: -7[ )]|return code = -7\b|Bus error \(core dumped\)",
             r"unable to (?:open|mmap|allocate|resize) (?:shared memory|file|\d+ bytes)[^\n]{0,200}"
             r"(?:/torch_|No space left|Cannot allocate)",
             r"Error while creating shared memory segment",

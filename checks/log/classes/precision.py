@@ -181,7 +181,7 @@ CLASSES = (
         slug="index-out-of-range",
         title="No index exceeds its table",
         patterns=(
-            r"IndexError: index out of range in self",
+            r"index out of range in self|index out of range: Tried to access index",
             r"IndexError: Target -?\d+ is out of bounds",
             r"index -?\d+ is out of bounds for dimension \d+ with size",
         ),
