@@ -101,7 +101,7 @@ class Curves:
             self.last_step = max(step, self.last_step or 0)
         else:
             step = None
-        named = {}
+        named: dict[str, float] = {}
         for name, value in row.items():
             if curve := ALIASES.get(name.lower()):
                 named.setdefault(curve, value)
