@@ -53,7 +53,7 @@ CLASSES = (
         slug="killed-sigkill",
         title="No process was killed by SIGKILL",
         patterns=(
-            r"failed \(exitcode: -9\)|exitcode {1,6}: -9 \(pid|return code = -9\b",
+            r"exitcode {0,6}: -9\b|return code = -9\b",
             r"[Ss]ignal 9 \(SIGKILL\) received",
             r"terminated with signal SIGKILL|exited on signal 9\b|xited with code -9\b",
             r"died with <Signals\.SIGKILL: 9>",
