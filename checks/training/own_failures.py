@@ -115,8 +115,7 @@ BUILD_ERRORS = (
     ),
     ErrorPattern(
         ("hydra.main", "argparse did not accept"),
-        "Name a function that needs no command line, or pass the arguments after --.\n"
-        f"{CONTRACT}",
+        f"Name a function that needs no command line, or pass the arguments after --.\n{CONTRACT}",
         Owner.JOB,
     ),
     ErrorPattern(

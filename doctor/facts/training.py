@@ -48,6 +48,13 @@ class Parameter(Section, frozen=True, kw_only=True):
     """Every gradient in unskipped steps was finite."""
     moved: bool
     """Some element changed."""
+    dimensions: int | None = None
+    """2 for a matrix, 4 for the kernel of a 2-D convolution; None: not recorded."""
+    grad_norm: Number | None = None
+    """The largest norm of its gradient in a step that was not skipped."""
+    order: int | None = None
+    """Its place in the order in which the backward pass reaches the parameters, 0 nearest to the
+    loss."""
 
 
 def without_gradient(parameters: Sequence[Parameter]) -> tuple[Parameter, ...]:
@@ -124,6 +131,17 @@ class Smoke(Section, frozen=True, kw_only=True):
     @property
     def completed(self) -> bool:
         return bool(self.stages) and all(stage.ended.ok for stage in self.stages)
+
+
+class OtherSeed(Section, frozen=True, kw_only=True):
+    """The same training, whose factory was called once more with other random numbers."""
+
+    seed: int
+    """Of torch, random and numpy, set before the factory was called."""
+    smoke: Smoke | None = None
+    """Its steps; None: they were not run."""
+    reason: str = ""
+    """Why they were not run, or why what they showed does not count."""
 
 
 class Settings(Section, frozen=True, kw_only=True):
@@ -245,6 +263,10 @@ class OwnModel(Section, frozen=True, kw_only=True):
     """Of the model as built, without the layers that were cut."""
     trainable: int | None = None
     smoke: Smoke | None = None
+    seed: int | None = None
+    """Of torch, random and numpy, set before the factory was called for `smoke`."""
+    other_seed: OtherSeed | None = None
+    """None: not tried, because the steps failed with the first seed, or it is no factory."""
     trend: Trend | None = None
     settings: Settings | None = None
     batch: tuple[BatchTensor, ...] = ()
