@@ -79,8 +79,8 @@ def report(python: str, *flags: str, keep: Path | None = None) -> str:
         cwd=ROOT, capture_output=True, text=True, check=False,
     )  # fmt: skip
     if keep:
-        keep.with_suffix(".json").write_text(done.stdout, "utf-8")
-        keep.with_suffix(".err").write_text(done.stderr, "utf-8")
+        Path(f"{keep}.json").write_text(done.stdout, "utf-8")
+        Path(f"{keep}.err").write_text(done.stderr, "utf-8")
     seconds = f"{time.perf_counter() - began:.0f}s"
     try:
         findings = json.loads(done.stdout)["findings"]
