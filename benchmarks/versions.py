@@ -4,9 +4,9 @@
 
 Each PYTHON is the interpreter of an environment with a torch of its own. A cell holds the exit
 code, the codes that warn or fail (! = fail, ? = a required check is unknown) and the seconds; a
-traceback or an empty report is named. Everything runs on the CPU. --keep stores each report as JSON,
-and what the run printed on stderr. Compare the table of two versions
-of the doctor: a cell that changes has to be explained by a line of the changelog.
+traceback or an empty report is named. Everything runs on the CPU. --keep stores each report as JSON
+and what the run printed on stderr. Compare the table of two versions of the doctor: a cell that
+changes has to be explained by a line of the changelog.
 """
 
 from __future__ import annotations
@@ -50,7 +50,11 @@ import sys, torch, torch.distributed.checkpoint as dcp
 directory, model = sys.argv[1], torch.nn.Linear(4, 4)
 torch.save(model.state_dict(), directory + "/zip.pt")
 torch.save(model.state_dict(), directory + "/old.pt", _use_new_zipfile_serialization=False)
-dcp.save({"model": model.state_dict()}, checkpoint_id=directory + "/dcp")
+state, writer = {"model": model.state_dict()}, dcp.FileSystemWriter(directory + "/dcp")
+if hasattr(dcp, "save"):
+    dcp.save(state, storage_writer=writer)
+else:  # before torch 2.2
+    dcp.save_state_dict(state, writer, no_dist=True)
 """
 CASES: dict[str, tuple[str, ...]] = {
     "base": (),
@@ -107,12 +111,13 @@ def row(python: str, cases: list[str], directory: Path, keep: Path | None) -> li
     model = directory / "train.py"
     model.write_text(MODEL)
     cells = [version(python)]
-    saved = subprocess.run([python, "-c", SAVE, str(directory)], capture_output=True, check=False)
+    subprocess.run([python, "-c", SAVE, str(directory)], capture_output=True, check=False)
     for case in cases:
         file = keep / f"{cells[0].replace(' ', '-')}-{case}" if keep else None
         if case in SCANS:
             flags: tuple[str, ...] = ("--no-smoke", "--checkpoint", str(directory / case))
-            cells.append("not saved" if saved.returncode else report(python, *flags, keep=file))
+            exists = (directory / case).exists()
+            cells.append(report(python, *flags, keep=file) if exists else "not saved")
         else:
             flags = tuple(flag.replace("MODEL", str(model)) for flag in CASES[case])
             cells.append(report(python, *flags, keep=file))

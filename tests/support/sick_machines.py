@@ -1,8 +1,8 @@
 """Machines of public issues with a cause that their thread names: tests/corpus/machines.jsonl.
 
 A row has the report as it was pasted (`text`), or, where the thread states only the error, `facts`:
-the error, and a machine that fits it. `codes` are the checks of which one must complain, `fix` words
-that the remedy contains, and `returned` says whether the thread ends with other hardware.
+the error, and a machine that fits it. `codes` are the checks of which one must complain, `fix` has
+words that the remedy contains, and `returned` says whether the thread ends with other hardware.
 """
 
 from __future__ import annotations
