@@ -1,4 +1,5 @@
-"""`doctor explain`: a name of the catalogue, a section of a document, or a pasted text."""
+"""`doctor explain`: a name of the catalogue, a section of a document, the contract of --model, or a
+pasted text."""
 
 from __future__ import annotations
 
@@ -20,6 +21,10 @@ LONGEST = 1 << 20
 
 def explain(name: str, format: Format = "plain") -> str:
     """What `doctor explain NAME` prints. Raises UserError with the nearest names."""
+    from doctor.report import own_model
+
+    if name.strip().casefold() in own_model.NAMES:
+        return own_model.text(format)
     text = _stdin() if name == STDIN else name
     is_name = name != STDIN and catalog.is_name(name)
     if not is_name and (name == STDIN or _is_message(text)):
