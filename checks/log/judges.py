@@ -3,21 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from itertools import groupby
 
 from packaging.version import InvalidVersion, Version
 
 from doctor._util.records import Unknown
+from doctor.checkpoint.records import Checkpoint
 from doctor.checks.log import curves
 from doctor.checks.log.classes import CLASSES, LogClass
 from doctor.checks.log.curves import nonfinite
+from doctor.checks.log.memory_fit import what_fits
 from doctor.checks.log.memory_numbers import describe_oom
 from doctor.checks.log.story import class_of, tell
 from doctor.facts.log import Log, LogEvent
-from doctor.facts.machine import Torch
+from doctor.facts.machine import Host, Torch
+from doctor.facts.memory.plan import plan
+from doctor.facts.training import ModelShape, OwnModel
+from doctor.facts.views import JobGpus
+from doctor.job.job import Chosen, Job, Target
 from doctor.judge.check import Check, Owner, Status, Verdict, fail, ok, skip, unknown, warn
 from doctor.judge.place import Place
 
+MEMORY = "cuda-oom"
 SCALER = "scaler-collapse"
 """The class that the curve of the loss scale shows as well."""
 PORT = "29500"
@@ -85,7 +93,32 @@ def _judge_of(row: LogClass) -> Callable[..., Verdict]:
     def judge(log: Log, torch: Torch | Unknown) -> Verdict:
         return _verdict(row, log, torch)
 
-    return judge
+    return _judge_memory if row.slug == MEMORY else judge
+
+
+def _judge_memory(
+    log: Log,
+    torch: Torch | Unknown,
+    job: Job,
+    target: Target,
+    chosen: Chosen | Unknown,
+    job_gpus: JobGpus | Unknown,
+    checkpoint: Checkpoint | Unknown | None,
+    host: Host | Unknown,
+    shape: ModelShape | Unknown | None,
+    own: OwnModel | Unknown | None,
+) -> Verdict:
+    """Out of memory: the remedy says what would fit, where the facts state the model."""
+    (row,) = (row for row in CLASSES if row.slug == MEMORY)
+    verdict = _verdict(row, log, torch)
+    events = [event for event in log.events if event.name == MEMORY]
+    if verdict.status not in (Status.FAIL, Status.WARN) or not events:
+        return verdict
+    first = tell(log).first
+    event = first if first is not None and first.name == MEMORY else events[0]
+    needs = plan(job, target, chosen, job_gpus, checkpoint, host, shape, own)
+    fits = what_fits(event.text, job, needs)
+    return replace(verdict, fix=f"{verdict.fix} {fits}") if fits else verdict
 
 
 def _verdict(row: LogClass, log: Log, torch: Torch | Unknown) -> Verdict:
@@ -138,14 +171,14 @@ def _commands(row: LogClass, event: LogEvent) -> tuple[str, ...]:
 
 
 def _detail(row: LogClass, event: LogEvent) -> str:
-    if row.slug == "cuda-oom" and (described := describe_oom(event.text)):
+    if row.slug == MEMORY and (described := describe_oom(event.text)):
         return described.summary
     return event.text[:300]
 
 
 def _fix(row: LogClass, event: LogEvent, log: Log, torch: Torch | Unknown) -> str:
     """The remedy for what the event says and for the versions of the log or of the facts."""
-    if row.slug == "cuda-oom" and (described := describe_oom(event.text)):
+    if row.slug == MEMORY and (described := describe_oom(event.text)):
         return described.fix
     for remedy in row.remedies:
         version = log.versions.get(remedy.package, "")
