@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import sys
+import time
 import weakref
 from typing import TYPE_CHECKING, Any, Callable
 
@@ -305,12 +306,25 @@ class Hooks:
             return
         self._replace(iterator, "__next__", self._make_next)
         self._replace(iterator, "_next_index", self._make_next_index)
+        if self.watch.settings.all:
+            self._replace(iterator, "__next__", self._make_timed_next)
 
     def _make_next(self, original: Any) -> Any:
         def __next__(iterator: Any) -> Any:
             data = original(iterator)
             if self.active:
                 self.safely(self.watch.batches.batch_fetched, iterator, data)
+            return data
+
+        return __next__
+
+    def _make_timed_next(self, original: Any) -> Any:
+        def __next__(iterator: Any) -> Any:
+            began = time.perf_counter()
+            data = original(iterator)
+            if self.active:
+                waited = time.perf_counter() - began
+                self.safely(self.watch.batch_waited, iterator, waited)  # type: ignore[attr-defined]
             return data
 
         return __next__

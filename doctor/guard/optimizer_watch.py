@@ -66,6 +66,11 @@ class OptimizerWatch:
         return self.applied_steps - self.fused_skips
 
     @property
+    def rising(self) -> bool:
+        """Whether the learning rate has risen in the last steps."""
+        return 1 < self.risen_at > self.applied_steps - 3
+
+    @property
     def flat(self) -> list[Any]:
         """The parameters, in the order of the groups; [] when the optimizer is gone."""
         optimizer = self.optimizer()
@@ -124,7 +129,7 @@ class OptimizerWatch:
         if clipped is not None:
             step.whole = True
             return [local(clipped)]
-        whole = self.whole_norm or _is_look(self.effective + 1)
+        whole = self.whole_norm or is_look(self.effective + 1)
         norms, step.whole = self.norms.take(gradients, whole)
         step.apart = step.whole and not self.norms.few_are_all
         return norms
@@ -164,7 +169,7 @@ class OptimizerWatch:
             self.risen_at = self.applied_steps
         self.previous_rate = largest
         effective = self.effective
-        if _is_look(effective) and self.parameters.blocks:
+        if is_look(effective) and self.parameters.blocks:
             self._look(optimizer, effective, self.steps)
         if effective == limit.NEVER_REACHED and self.unreached:
             self.watch.never_reached(self, sorted(self.unreached))
@@ -182,9 +187,9 @@ class OptimizerWatch:
             self.parameters.tracked,
             list(self.rates),
             peak=max([*initial, *self.rates]),
-            rising=1 < self.risen_at > self.applied_steps - 3,
+            rising=self.rising,
             adaptive=self.adaptive,
-            compensated=self._compensated(optimizer, flat),
+            compensated=self.compensated(optimizer),
             name=self.name,
         )
 
@@ -193,17 +198,19 @@ class OptimizerWatch:
 
         self.parameters.look(flat, self.watch.values.submit, done)
 
-    def _compensated(self, optimizer: Any, flat: list[Any]) -> bool:
+    def compensated(self, optimizer: Any) -> bool:
         """Whether 16-bit weights keep what rounding takes away."""
         if not self.parameters.half:
             return False
+        flat = self.flat
         module = type(optimizer).__module__.partition(".")[0]
         state: Any = next((optimizer.state[p] for p in flat if p in optimizer.state), {})
         keys = [*state, *(key for group in optimizer.param_groups for key in group)]
         return module in COMPENSATING_MODULES or any(COMPENSATES.search(str(k)) for k in keys)
 
 
-def _is_look(effective: int) -> bool:
+def is_look(effective: int) -> bool:
+    """Whether parameters are compared after this many steps."""
     return effective in limit.LOOKS or effective % limit.LOOK_EVERY == 0
 
 
