@@ -23,13 +23,13 @@ def labels_of_other_samples() -> None:
 
 
 class Slow:
-    """A dataset that decodes for 5 ms."""
+    """A dataset that decodes for 20 ms."""
 
     def __len__(self) -> int:
         return 400
 
     def __getitem__(self, index: int) -> Any:
-        time.sleep(0.005)
+        time.sleep(0.02)
         return next(batches(1))
 
 

@@ -21,6 +21,7 @@ class Pace:
     def __init__(self) -> None:
         self.steps = self.batches = self.compared = 0
         self._waited, self._idle, self._fetched = 0.0, True, False
+        self._gpu = False
         self._waits: Deque[Tuple[float, float, bool]] = deque(maxlen=limit.PACE_WINDOW)
         self._work: Optional[Work] = None
         self._first: List[float] = []
@@ -34,6 +35,7 @@ class Pace:
         self.batches += 1
         self._waited += seconds
         self._idle = self._idle and idle is not False
+        self._gpu = self._gpu or idle is not None
         self._fetched = True
 
     def step(self, step: int, seconds: float, work: Work) -> List[Alarm]:
@@ -54,7 +56,8 @@ class Pace:
         waited = _median([wait for wait, _, _ in self._waits])
         share = _median([wait / max(seconds, wait, 1e-9) for wait, seconds, _ in self._waits])
         idle = sum(idle for _, _, idle in self._waits) > limit.PACE_WINDOW / 2
-        if share > limit.WAIT_SHARE and waited > limit.WAIT_SECONDS and idle:
+        least = limit.WAIT_SECONDS if self._gpu else limit.WAIT_SECONDS_CPU
+        if share > limit.WAIT_SHARE and waited > least and idle:
             text = (
                 f"each step waits {waited * 1000:.0f} ms for its batch, {share:.0%} of its time "
                 f"(medians of {limit.PACE_WINDOW} steps)"

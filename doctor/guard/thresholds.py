@@ -78,8 +78,9 @@ PACE_WINDOW = 50
 PACE_FROM = 20
 """Steps that warm up caches, workers and kernels."""
 WAIT_SHARE = 0.3
-WAIT_SECONDS = 0.01
-"""Shorter waits are those of small experiments. Our own number."""
+WAIT_SECONDS, WAIT_SECONDS_CPU = 0.01, 0.05
+"""Shorter waits are those of small experiments; without a GPU those of a busy machine, too. Our
+own numbers."""
 SLOWER = 1.5
 SLOW_SECONDS = 60.0
 """How long it lasts: shorter than this is another program's burst. Our own number."""
