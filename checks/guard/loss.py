@@ -107,7 +107,6 @@ STABLE = Check(
 )
 
 
-
 def _falls(guard: Guarded) -> Verdict:
     if reason := cut_off(guard):
         return unknown(reason)

@@ -14,10 +14,13 @@ DATA = Check(
     title="The training does not wait for data",
     why="A DataLoader that cannot keep up leaves the GPU without work, and nothing but the hourly "
     "bill shows it.",
-    passes=("waiting for batches takes at most 30 % of a step's time, or less than 10 ms (50 ms without a GPU)",),
+    passes=(
+        "waiting for batches takes at most 30 % of a step's time, or less than 10 ms (50 ms "
+        "without a GPU)",
+    ),
     warns=(
-        "the median wait of 50 steps is more than 10 ms (50 ms without a GPU) and more than 30 % of "
-        "a step, and the GPU has finished its work by then",
+        "the median wait of 50 steps is more than 10 ms (50 ms without a GPU) and more than 30 % "
+        "of a step, and the GPU has finished its work by then",
     ),
     fix="Raise num_workers (0 loads in the training's own process), set persistent_workers=True "
     "and pin_memory=True, and move decoding and tokenizing out of the training.",

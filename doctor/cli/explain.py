@@ -1,4 +1,5 @@
-"""`doctor explain`: a name of the catalogue, a section of a document, or a pasted text."""
+"""`doctor explain`: a name of the catalogue, a section of a document, the contract of --model, or a
+pasted text."""
 
 from __future__ import annotations
 
@@ -19,6 +20,10 @@ LONGEST = 1 << 20
 
 def explain(name: str, format: Format = "plain") -> str:
     """What `doctor explain NAME` prints. Raises UserError with the nearest names."""
+    from doctor.report import own_model
+
+    if name.strip().casefold() in own_model.NAMES:
+        return own_model.text(format)
     text = _stdin() if name == STDIN else name
     if name == STDIN or len(name.split()) > 2:
         from doctor.cli.explain_text import explain_text

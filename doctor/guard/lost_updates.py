@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from . import thresholds as limit
-from .optimizer_watch import OptimizerWatch, is_look
+from .optimizer_watch import OptimizerWatch
 from .parameters import local, view
 from .records import WARN, Alarm
 
@@ -24,7 +24,7 @@ class LostUpdates:
     def before(self, watch: OptimizerWatch) -> None:
         """The step begins: copy samples of 16-bit weights, and where their gradient is not 0."""
         self._before = []
-        if not watch.parameters.half or self.watch.scaling or not is_look(watch.effective + 1):
+        if not watch.parameters.half or self.watch.scaling:
             return
         torch, flat = watch.torch, watch.flat
         for tracked in watch.parameters.tracked:

@@ -9,7 +9,7 @@ from . import rules
 from .flat_loss import FlatLoss
 from .lost_updates import LostUpdates
 from .memory import Memory
-from .optimizer_watch import OptimizerWatch, is_look
+from .optimizer_watch import OptimizerWatch
 from .pace import Idle, Pace
 from .records import Alarm, Step
 from .replicas import Replicas
@@ -31,8 +31,8 @@ class ThoroughWatch(Watch):
         self.lost_updates = LostUpdates(self)
         self._idle = Idle(torch)
         self._flat: dict[int, FlatLoss] = {}
-        self._work_of: dict[int, tuple[int, int]] = {}
         self._effective = 0
+        self._look = False
         self._last_step: float | None = None
 
     def batch_waited(self, iterator: Any, seconds: float) -> None:
@@ -46,7 +46,9 @@ class ThoroughWatch(Watch):
         watch = self._known(optimizer)
         if watch is not None and not closure:
             self._effective = watch.effective
-            self.lost_updates.before(watch)
+            self._look = watch.effective + 1 >= watch.next_look
+            if self._look:
+                self.lost_updates.before(watch)
 
     def step_ends(self, optimizer: Any, closure: bool) -> None:
         """Also compares what the step changed, and takes the time."""
@@ -54,9 +56,9 @@ class ThoroughWatch(Watch):
         watch = self._known(optimizer)
         if watch is None:
             return
-        if watch.effective > self._effective:
+        if self._look and watch.effective > self._effective:
             self.lost_updates.after(watch, optimizer)
-            if is_look(watch.effective) and watch.index < OPEN_RECORDS:
+            if watch.index < OPEN_RECORDS:
                 self.replicas.record(watch)
         if watch.index == 0:
             self._first_optimizer_stepped(watch)
@@ -71,13 +73,12 @@ class ThoroughWatch(Watch):
 
     def _work(self, watch: OptimizerWatch) -> tuple[int, int, int]:
         """What makes steps comparable: backward passes, gradients, elements of the batch."""
-        return (*self._work_of.get(watch.index, (0, 0)), self.batches.elements())
+        return watch.rules.usual_backwards, watch.present, self.batches.elements()
 
     def _judge_step(
-        self, step_rules: rules.StepRules, step: Step, watch: OptimizerWatch | None = None
+        self, step_rules: rules.StepRules, step: Step, watch: OptimizerWatch | None, now: float
     ) -> None:
-        super()._judge_step(step_rules, step, watch)
-        self._work_of[step.optimizer] = step.backwards, step.without
+        super()._judge_step(step_rules, step, watch, now)
         if watch is None or not watch.adaptive or step.loss is None:
             return
         flat = self._flat.get(watch.index)

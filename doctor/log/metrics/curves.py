@@ -93,6 +93,14 @@ class Curves:
         self._rows += 1
         return nonfinite or self._rows % self.thinned == 0
 
+    def until_wanted(self) -> int:
+        """Rows of finite metrics to pass over until one is wanted."""
+        return -(self._rows + 1) % self.thinned
+
+    def pass_over(self, rows: int) -> None:
+        """Count rows, of which the last one may be read afterwards."""
+        self._rows += rows
+
     def add(self, step: int | None, row: dict[str, float], line: int = 0) -> None:
         """One row of metrics by their names in the log; unknown names are passed over."""
         if step is not None and 0 <= step < 2**53:
