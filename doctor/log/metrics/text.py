@@ -56,7 +56,7 @@ def read_metrics(row: bytes, line: int, curves: Curves) -> None:
     if not any(name in ALIASES for name in values):
         return
     step = next((int(values[name]) for name in STEPS if _whole(values.get(name))), None)
-    if step is None and (bare := BARE.search(lower)):
+    if step is None and (b"step" in lower or b"iter" in lower) and (bare := BARE.search(lower)):
         step = int(bare[1])
     curves.add(step, values, line)
 
