@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from doctor.checks.log.classes import CLASSES, HARMLESS
 from doctor.checks.log.patterns import line_patterns
 from doctor.judge import catalog
+from doctor.judge.sources import SOURCES
 from doctor.log.patterns import Gate, LinePattern, cues_of, with_words_of
 from doctor.log.templates import letters
 
@@ -119,3 +120,11 @@ def test_the_cues_of_an_expression_are_in_every_line_that_it_matches() -> None:
 def test_an_expression_without_letters_is_refused(expression: str) -> None:
     with pytest.raises(ValueError, match="literal"):
         cues_of(expression)
+
+
+def test_every_class_cites_a_public_source() -> None:
+    assert [row.slug for row in CLASSES if not row.sources] == []
+    for row in CLASSES:
+        assert any(SOURCES[name].url.startswith("https://") for name in row.sources) or any(
+            SOURCES[name].document for name in row.sources
+        )

@@ -24,6 +24,8 @@ ALIASES = {
     "lm-loss": "loss",
     "loss/train": "loss",
     "train/lm_loss": "loss",
+    "total_loss": "loss",
+    "train/total_loss": "loss",
     "grad_norm": "grad_norm",
     "train/grad_norm": "grad_norm",
     "grad norm": "grad_norm",
@@ -107,9 +109,12 @@ class Curves:
             self.last_step = max(step, self.last_step or 0)
         else:
             step = None
+        named: dict[str, float] = {}
         for name, value in row.items():
             if curve := ALIASES.get(name.lower()):
-                self._append(curve, step, value, line)
+                named.setdefault(curve, value)
+        for curve, value in named.items():
+            self._append(curve, step, value, line)
         if any(len(series.values) >= MOST for series in self._series.values()):
             self.thinned *= 2
             for series in self._series.values():

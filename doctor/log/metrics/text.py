@@ -7,25 +7,36 @@ import re
 from doctor.log.metrics.curves import ALIASES, STEPS, Curves
 
 _NAMES = sorted({*ALIASES, *STEPS}, key=len, reverse=True)
+EVALUATION = ("val", "valid", "validation", "eval", "test")
+"""A name after one of these words and a space is of an evaluation."""
 
 
 def _name_expression() -> str:
     """The names, the longest first, by their first letters: most positions have none of these."""
     return "|".join(
-        rf"{first}(?<![\w/-]{first})(?:{'|'.join(re.escape(name[1:]) for name in names)})"
+        rf"{first}(?<![\w/-]{first}){_not_of_an_evaluation(first)}"
+        rf"(?:{'|'.join(re.escape(name[1:]) for name in names)})"
         for first in sorted({name[0] for name in _NAMES})
         if (names := [name for name in _NAMES if name[0] == first])
     )
 
 
+def _not_of_an_evaluation(first: str) -> str:
+    return "".join(f"(?<!{word} {first})" for word in EVALUATION)
+
+
 METRIC = re.compile(
     (
         rf"({_name_expression()})['\"]?(?:\s?\[[^\]]{{1,20}}\])?"
-        r"\s{0,4}[:=]\s{0,4}(?:tensor\()?['\"]?"
+        r"(?:\s{0,4}[:=]\s{0,4}(?:tensor\()?['\"]?"
+        r"|\s{1,4}(?=[-+]?(?:nan\b|inf\b|\d{1,40}\.\d)))"
         r"([-+]?(?:nan|inf(?:inity)?\b|\d{1,40}(?:\.\d{0,40})?(?:e[-+]?\d{1,4})?))(?![\w.])"
     ).encode()
 )
-"""A name, a colon or an equals sign, and a number, in lower case."""
+"""A name, a colon or an equals sign, and a number, in lower case.
+
+A space alone separates a name from a number with a point.
+"""
 BARE = re.compile(rb"\b(?:step|iteration|iter)\s{1,4}(\d{1,12})\b")
 NONFINITE = re.compile(rb"[\s:='\"(+-](?:nan|inf(?:inity)?)(?![\w.])")
 SUMMARY = (b"train_runtime", b"'eval_loss'", b'"eval_loss"')
