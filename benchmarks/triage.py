@@ -20,10 +20,10 @@ from doctor.checks.log.classes import CLASSES
 from doctor.checks.log.patterns import line_patterns
 from doctor.log.read import read_logs
 
-WORDS = (
-    "the model learns to answer questions about data and writes what it reads in long sentences "
-    "because every token of a batch counts while loaders wait for nodes that are slower than others"
-).split()
+WORDS = """
+the model learns to answer questions about data and writes what it reads in long sentences because
+every token of a batch counts while loaders wait for nodes that are slower than others
+""".split()
 ERROR = "RuntimeError: element 0 of tensors does not require grad and does not have a grad_fn"
 
 
@@ -54,10 +54,11 @@ def _step(step: int, chance: random.Random) -> Iterator[str]:
         yield f"{{'loss': {loss:.4f}, 'grad_norm': {norm:.6f}, 'learning_rate': 9.98e-06, "
         yield f"'epoch': {step / 9000:.2f}}}\n"
     if step % 10 == 0:
-        yield f" [{clock[:19]}] iteration {step:8d}/  900000 | consumed samples: {step * 512:12d} | "
-        yield f"elapsed time per iteration (ms): {900 + 99 * chance.random():.1f} | learning rate: "
-        yield f"9.981E-06 | global batch size:   512 | lm loss: {2 + chance.random():.6E} | loss scale"
-        yield f": 1.0 | grad norm: {chance.random():.3f} | number of skipped iterations:   0 |\n"
+        yield f" [{clock[:19]}] iteration {step:8d}/  900000 | consumed samples: {step * 512:12d}"
+        yield f" | elapsed time per iteration (ms): {900 + 99 * chance.random():.1f} | learning "
+        yield f"rate: 9.981E-06 | global batch size:   512 | lm loss: {2 + chance.random():.6E} | "
+        yield f"loss scale: 1.0 | grad norm: {chance.random():.3f} | number of skipped "
+        yield "iterations:   0 |\n"
     rank = chance.randrange(8)
     if step % 2 == 0:
         yield f"[rank{rank}]: {clock} INFO [trainer.py:{chance.randrange(900)}] data loader: "
@@ -65,13 +66,13 @@ def _step(step: int, chance: random.Random) -> Iterator[str]:
         yield f"memory {chance.random() * 80:.2f} GB\n"
     if step % 2 == 0:
         yield f"node-{rank // 4:03d}:{40000 + rank}:{50000 + rank} [{rank % 4}] NCCL INFO Channel "
-        yield f"{step % 16:02d}/0 : {rank}[{rank}] -> {(rank + 1) % 8}[{(rank + 1) % 8}] via P2P/CUMEM"
-        yield f" comm 0x{chance.getrandbits(48):012x}\n"
+        yield f"{step % 16:02d}/0 : {rank}[{rank}] -> {(rank + 1) % 8}[{(rank + 1) % 8}] via "
+        yield f"P2P/CUMEM comm 0x{chance.getrandbits(48):012x}\n"
     if step % 10 == 0:
         yield f"sample: {' '.join(chance.choices(WORDS, k=30))}.\n"
     if step % 100 == 0:
-        yield "/opt/env/lib/python3.11/site-packages/torch/utils/checkpoint.py:87: UserWarning: torch."
-        yield "utils.checkpoint: the use_reentrant parameter should be passed explicitly.\n"
+        yield "/opt/env/lib/python3.11/site-packages/torch/utils/checkpoint.py:87: UserWarning: "
+        yield "torch.utils.checkpoint: the use_reentrant parameter should be passed explicitly.\n"
         yield "  warnings.warn(\n"
 
 
