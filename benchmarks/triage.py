@@ -20,10 +20,10 @@ from doctor.checks.log.classes import CLASSES
 from doctor.checks.log.patterns import line_patterns
 from doctor.log.read import read_logs
 
-WORDS = """
-the model learns to answer questions about data and writes what it reads in long sentences because
-every token of a batch counts while loaders wait for nodes that are slower than others
-""".split()
+SENTENCE = (
+    "the model learns to answer questions about data and writes what it reads in long sentences, "
+    "because every token of a batch counts while loaders wait for nodes that are slower than others"
+)
 ERROR = "RuntimeError: element 0 of tensors does not require grad and does not have a grad_fn"
 
 
@@ -69,7 +69,7 @@ def _step(step: int, chance: random.Random) -> Iterator[str]:
         yield f"{step % 16:02d}/0 : {rank}[{rank}] -> {(rank + 1) % 8}[{(rank + 1) % 8}] via "
         yield f"P2P/CUMEM comm 0x{chance.getrandbits(48):012x}\n"
     if step % 10 == 0:
-        yield f"sample: {' '.join(chance.choices(WORDS, k=30))}.\n"
+        yield f"sample: {' '.join(chance.choices(SENTENCE.split(), k=30))}.\n"
     if step % 100 == 0:
         yield "/opt/env/lib/python3.11/site-packages/torch/utils/checkpoint.py:87: UserWarning: "
         yield "torch.utils.checkpoint: the use_reentrant parameter should be passed explicitly.\n"

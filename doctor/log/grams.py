@@ -9,11 +9,10 @@ from itertools import product
 
 from doctor.log import tracebacks, versions
 from doctor.log.kinds import FINISHED
+from doctor.log.metrics.text import BEFORE_NONFINITE
 from doctor.log.patterns import Gate
 
 SIZE = 4
-BEFORE_NONFINITE = (": ", "= ", "  ", *"\t:='\"(+-")
-"""What stands before a NaN that is a value."""
 RARE_FIRST = (
     "XQJZVKWYGUPFMHBDRCLNSTIOAE[]()`'*\"/|<>#!&%qzjx_kv0123456789.:-wbygpfmudhclrnsioate ,="
 )
@@ -76,8 +75,8 @@ def _decisive(gate: Gate) -> Iterator[bytes]:
 
 
 def _nonfinite() -> Iterator[bytes]:
-    for before, word in product(BEFORE_NONFINITE, (*_cases("nan"), *_cases("inf"))):
-        yield (before.encode() + word)[:SIZE]
+    for before, word in product(BEFORE_NONFINITE, ("nan", "inf")):
+        yield from _cases((before + word)[:SIZE])
 
 
 def _perhaps() -> Iterator[bytes]:

@@ -33,6 +33,8 @@ METRICS = [
     "[rank3] INFO step 7 Loss=tensor(nan)",
     "Epoch 1: 10%|#| 3/30 [00:01<00:09, loss=0.31]",
     "step 9 grad_norm:  0.5",
+    "step 9 loss nan",
+    "step 9 | loss | inf |",
     "hello ssh, finance closes; lossless",
 ]
 OTHERS = [
