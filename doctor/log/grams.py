@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from enum import IntFlag
 from itertools import product
+
+import msgspec
 
 from doctor.log import tracebacks, versions
 from doctor.log.kinds import FINISHED
@@ -36,8 +37,7 @@ class Mark(IntFlag):
     UNCLEAR_UNLESS_METRIC = 8
 
 
-@dataclass(frozen=True, slots=True)
-class Gram:
+class Gram(msgspec.Struct, array_like=True, frozen=True):
     """Four bytes, what they mark a row as, and what else they must stand beside for that."""
 
     text: bytes

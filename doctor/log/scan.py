@@ -31,18 +31,23 @@ class Scanner:
 
     def __init__(self, gate: Gate) -> None:
         self._gate = gate
-        self._table: _Table | None = None
+        self._table: Table | None = None
+
+    @property
+    def grams(self) -> list[Gram]:
+        """What the table is made of."""
+        return grams_of(self._gate)
 
     def rows(self, block: bytes) -> Rows:
         """The rows of a block that may matter."""
         if len(block) < (SMALLEST if self._table else SMALL):
             return every_row(block)
         if self._table is None:
-            self._table = _Table(grams_of(self._gate))
+            self._table = Table(self.grams)
         return self._table.rows(block)
 
 
-class _Table:
+class Table:
     """Four bytes -> marks: by a hash, whose few collisions are sorted out afterwards."""
 
     def __init__(self, grams: list[Gram]) -> None:
@@ -88,7 +93,7 @@ class _Table:
         """The offsets of the four bytes that are in the table, and their marks."""
         np = self._np
         slices = range(0, len(block), SLICE)
-        places = np.concatenate([self._places(block, start) for start in slices])
+        places = np.concatenate([np.zeros(0, np.intp), *(self._places(block, at) for at in slices)])
         data = np.frombuffer(block, np.uint8)
         words = self._words(data, places)
         at = np.minimum(np.searchsorted(self._grams, words), len(self._grams) - 1)

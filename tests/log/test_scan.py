@@ -101,7 +101,7 @@ def test_every_row_that_matters_is_in_the_scan() -> None:
     block = normalized("\n".join([*EXAMPLES, *EXCERPTS]).encode())
     kinds = Kinds(GATE)
     every, scanned = every_row(block), Scanner(GATE)
-    table = scan._Table(grams_of(GATE))
+    table = scan.Table(grams_of(GATE))
     starts = set(table.rows(block).starts)
     assert scanned.rows(block) == every  # small
     for start, end in zip(every.starts, every.ends, strict=True):
