@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from doctor.facts.log import Curve, Log, LogEvent, LogFile
+from doctor.log.ahead import Ahead, Part, scanned_ahead
 from doctor.log.blocks import blocks
 from doctor.log.collector import Collector
 from doctor.log.kinds import Kinds
@@ -53,9 +54,12 @@ def read_logs(
     scanner = Scanner(kinds.gate)
     ranks = ranks_of(paths)
     results = []
-    for path in paths:
-        report_progress(f"reading {path}")
-        results.append(read_file(path, kinds, scanner, ranks.get(path)))
+    with scanned_ahead(paths, scanner) as (ahead, parts):
+        for path in paths:
+            report_progress(f"reading {path}")
+            reader = FileReader(path, kinds, scanner, ranks.get(path))
+            own = [part for part in parts if part.path == path]
+            results.append(_read_parts(own, ahead, reader) if own else read_file(reader))
     return join(results)
 
 
@@ -83,9 +87,21 @@ def read_stream(name: str, source: BinaryIO, gate: Gate) -> Log:
     return join([_read_source(contextlib.nullcontext(source), reader)])
 
 
-def read_file(path: str, kinds: Kinds, scanner: Scanner, rank: int | None) -> FileResult:
+def read_file(reader: FileReader) -> FileResult:
     """One file, as far as it can be read."""
-    return _read_source(opened(path), FileReader(path, kinds, scanner, rank))
+    return _read_source(opened(reader.path), reader)
+
+
+def _read_parts(parts: Sequence[Part], ahead: Ahead, reader: FileReader) -> FileResult:
+    """A large text whose parts are scanned ahead."""
+    try:
+        for part in parts:
+            reader.text.read_rows(*ahead.read(part))
+            reader.bytes += part.size
+    except OSError as error:
+        reader.problem = _reason(error)
+    reader.text.end()
+    return reader.result()
 
 
 def _read_source(opening: AbstractContextManager[BinaryIO], reader: FileReader) -> FileResult:
@@ -96,9 +112,13 @@ def _read_source(opening: AbstractContextManager[BinaryIO], reader: FileReader) 
             stream.limit = _limit(reader.path, source)
             _read(stream, reader)
     except READ_ERRORS as error:
-        reader.problem = getattr(error, "strerror", None) or str(error) or type(error).__name__
+        reader.problem = _reason(error)
     reader.bytes = stream.bytes
     return reader.result()
+
+
+def _reason(error: Exception) -> str:
+    return getattr(error, "strerror", None) or str(error) or type(error).__name__
 
 
 class FileReader:

@@ -38,7 +38,11 @@ METRIC = re.compile(
 A space alone separates a name from a number with a point.
 """
 BARE = re.compile(rb"\b(?:step|iteration|iter)\s{1,4}(\d{1,12})\b")
-NONFINITE = re.compile(rb"[\s:='\"(+-](?:nan|inf(?:inity)?)(?![\w.])")
+BEFORE_NONFINITE = (*"\t:='\"(+-", ": ", "= ", "  ", *(f"{end} " for end in "smtre'\"]"))
+"""What stands before a NaN that is a value; the last ones are the ends of names."""
+NONFINITE = re.compile(
+    rf"(?:{'|'.join(map(re.escape, BEFORE_NONFINITE))})(?:nan|inf(?:inity)?)(?![\w.])".encode()
+)
 SUMMARY = (b"train_runtime", b"'eval_loss'", b'"eval_loss"')
 """What only rows about a whole training or an evaluation contain."""
 LOSS, NORM = b"loss", b"grad_norm"
@@ -67,7 +71,7 @@ def read_metrics(row: bytes, line: int, curves: Curves) -> None:
     if not any(name in ALIASES for name in values):
         return
     step = next((int(values[name]) for name in STEPS if _whole(values.get(name))), None)
-    if step is None and (bare := BARE.search(lower)):
+    if step is None and (b"step" in lower or b"iter" in lower) and (bare := BARE.search(lower)):
         step = int(bare[1])
     curves.add(step, values, line)
 
