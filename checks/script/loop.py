@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from doctor.checks.script.amp_rules import is_optimizer
+from doctor.checks.script import evaluate
+from doctor.checks.script.lineage import lineage_of
 from doctor.checks.script.reading import exclusive
 from doctor.checks.script.rule import Match, Rule
+from doctor.checks.script.scaling import is_optimizer
 from doctor.checks.script.training import Training
 from doctor.facts.script import Call, Value
 from doctor.facts.script_machine import ScriptMachine
@@ -97,7 +99,7 @@ def loss_detached(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
             continue
         if not call.receiver or _regains(reading, call, number):
             continue
-        results = reading.definitions(call.receiver, call.scope, number, call.arms)
+        results = evaluate.definitions(reading, call.receiver, call.scope, number, call.arms)
         if results and all(_detaches(reading, each.value) for each in results):
             method = reading.calls[results[0].value.call].method
             message = f"{call.receiver} comes from .{method}(): no gradient is left"
@@ -195,7 +197,7 @@ def _is_trained(reading: Training, call: Call, number: int) -> bool | None:
     names = reading.trained_names
     if reading.key(call.receiver, call.scope) in names:
         return True
-    lineage = reading.lineage(call.receiver, call.scope, number)
+    lineage = lineage_of(reading, call.receiver, call.scope, number)
     if not lineage.names & names:
         return False
     own = reading.key(call.receiver, call.scope)

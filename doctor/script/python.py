@@ -12,8 +12,9 @@ import msgspec
 
 from doctor.facts.script import Launch, Script, Span, Unreadable
 from doctor.script import suppressions
-from doctor.script.reader import Walk
+from doctor.script.statements import walk_module
 from doctor.script.text import Source, Unparsable, decode, parse
+from doctor.script.walk import Walk
 
 RELEVANT = re.compile(
     rb"\.backward\(|_backward\(|Trainer\b|Accelerator|Fabric|\.fit\(|[Oo]ptim|"
@@ -66,7 +67,7 @@ def _script(
 ) -> Script:
     walk = Walk(source.span, source.segment)
     try:
-        walk.module(tree.body)
+        walk_module(walk, tree.body)
     except RecursionError:
         reason = Unreadable("the code is nested too deeply", Span(1, 1))
         return Script(path=path, kind=kind, unreadable=(reason,))
