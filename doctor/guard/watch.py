@@ -209,6 +209,7 @@ class Watch:
         self.norms += step.norm is not None
         self.rates_seen += step.rate is not None
         self.history.append(step)
+        self.alarms.moment = step.moment
         if step.optimizer < OPEN_RECORDS:
             self.writer.step(step, self.scale, now - self._began)
         for alarm in step_rules.judge(step):
@@ -220,6 +221,8 @@ class Watch:
     def judge_look(self, watch: OptimizerWatch, alarms: list[Alarm]) -> None:
         """The values of a look have arrived."""
         self.looks += 1
+        self.judge_deferred()
+        self.alarms.moment = 0.0
         for alarm in alarms:
             self.alarms.add(alarm, watch)
         if watch.effective >= FIRST_STATE:
