@@ -12,8 +12,10 @@ from typing import Any, Literal
 import msgspec
 
 from doctor._util.records import Unknown
+from doctor.collect.training_gpus import TrainingGpus, decode
 from doctor.facts.guard import (
     Code,
+    EarlierCheckpoint,
     GuardAlarm,
     GuardChecksums,
     GuardCounts,
@@ -26,6 +28,8 @@ from doctor.facts.guard import (
 FILE = re.compile(r"rank(\d{1,7})-(\d{1,10})\.jsonl")
 RUN = "run.json"
 """Written by the parent: the command and how it ended."""
+GPUS = "gpus.json"
+"""Written by the parent: what NVML recorded meanwhile."""
 MOST_BYTES = 64 * 2**20
 """Of one file; the guard writes a quarter of it at most."""
 MOST_FILES = 4096
@@ -61,6 +65,7 @@ class _Alarm(msgspec.Struct, tag="alarm", tag_field="kind"):
     cause: Text = ""
     count: int = 1
     names: tuple[Text, ...] = ()
+    moment: int = 0
 
 
 _State = msgspec.defstruct(
@@ -95,6 +100,7 @@ class _Run(msgspec.Struct):
     command: tuple[Text, ...] = ()
     exit_code: int | None = None
     stopped: bool = False
+    checkpoint: EarlierCheckpoint | None = None
 
 
 OTHER_KINDS = ("history", "batches", "shares")
@@ -122,6 +128,7 @@ def read_records(directory: Path) -> Guarded | Unknown:
         command=run.command,
         exit_code=run.exit_code,
         stopped=run.stopped,
+        checkpoint=run.checkpoint,
     )
 
 
@@ -212,6 +219,7 @@ class _Process:
                 text=record.text,
                 cause=record.cause,
                 names=record.names,
+                moment=record.moment,
             )
 
     def _add_checksums(self, record: _Checksums) -> None:
@@ -274,6 +282,11 @@ def _point(record: _Step) -> GuardPoint:
     fields = {"optimizer": record.o, "step": record.s, "skipped": bool(record.skipped)}
     values = {name: getattr(record, name) for name in ("loss", "norm", "rate", "scale")}
     return msgspec.convert({"type": "GuardPoint", **fields, **values}, GuardPoint)
+
+
+def read_gpus(directory: Path) -> TrainingGpus:
+    """What NVML recorded beside them; without GPUs where there is no such record."""
+    return decode(b"\n".join(_lines(directory / GPUS)))
 
 
 def _read_run(path: Path) -> _Run:

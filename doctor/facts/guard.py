@@ -27,6 +27,8 @@ class GuardAlarm(Section, frozen=True, kw_only=True):
     """A word that selects the fix, "" for the only one."""
     names: tuple[Text, ...] = ()
     """Parameters, at most 200."""
+    moment: int = 0
+    """When the step was observed, milliseconds since 1970; 0: not recorded."""
 
 
 class GuardPoint(Section, frozen=True, kw_only=True):
@@ -131,6 +133,21 @@ class GuardedProcess(Section, frozen=True, kw_only=True):
     """Lines of the file that are not records; a killed process leaves one."""
 
 
+class EarlierCheckpoint(Section, frozen=True, kw_only=True):
+    """The newest checkpoint that was written before the first failure."""
+
+    path: Text = ""
+    """A directory, or a file with everything; "" where there is none."""
+    seconds: float = 0.0
+    """From its last file to the failure."""
+    later: int = 0
+    """Checkpoints written after the failure."""
+    examined: tuple[Text, ...] = ()
+    """Directories that were searched."""
+    complete: bool = True
+    """False: there were too many files to look at all."""
+
+
 class Guarded(Section, frozen=True, kw_only=True):
     """A training under the guard: the latest process of each rank."""
 
@@ -142,8 +159,21 @@ class Guarded(Section, frozen=True, kw_only=True):
     """Of the command; None where the guard was not its parent."""
     stopped: bool = False
     """Ended by --stop."""
+    checkpoint: EarlierCheckpoint | None = None
+    """Before the first failure; None where nothing failed or the guard was not its parent."""
 
     @property
     def steps(self) -> int:
         """Most steps of a process."""
         return max((process.counts.steps for process in self.processes), default=0)
+
+    @property
+    def first_failure(self) -> int:
+        """When the first failure was observed, milliseconds since 1970; 0 without one."""
+        moments = [
+            alarm.moment
+            for process in self.processes
+            for alarm in process.alarms
+            if alarm.status == "fail" and alarm.moment
+        ]
+        return min(moments, default=0)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+import time
 import weakref
 from typing import TYPE_CHECKING, Any
 
@@ -187,6 +188,7 @@ class OptimizerWatch:
         step.rates = [_number(group.get("lr")) for group in optimizer.param_groups]
         step.backwards = watch.backwards - self.backwards_at_step
         step.scaled = watch.scaling
+        step.moment = time.time()
         step.losses = watch.take_losses()
         self.rates_now = step.rates
         self.backwards_at_step = watch.backwards

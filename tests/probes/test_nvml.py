@@ -453,7 +453,7 @@ def watch(folder: Path, *uuids: str, **fake: str) -> tuple[Watched, ...]:
     """The records of a watch that has sampled every GPU at least once."""
     with tempfile.TemporaryDirectory() as directory:
         sampled = Path(directory, "sampled")
-        child = begin(folder, "watch", *uuids, SAMPLED=str(sampled), **fake)
+        child = begin(folder, "watch", "0.05", *uuids, SAMPLED=str(sampled), **fake)
         try:
             assert child.wait(100).answer == {"ready": True}
             wait_until(sampled.exists)  # a request to stop is read after all GPUs were sampled
@@ -603,7 +603,7 @@ def test_clocks_that_cannot_be_read(drivers: Path, ask: Ask, code: int, status: 
 
 
 def test_a_request_to_stop_that_is_already_there_is_obeyed_before_a_sample(drivers: Path) -> None:
-    child = begin(drivers / "new", "watch", UUIDS[0])
+    child = begin(drivers / "new", "watch", "0.05", UUIDS[0])
     try:
         child.send({"stop": True})
         assert child.wait(100).answer == {"ready": True}
@@ -615,7 +615,7 @@ def test_a_request_to_stop_that_is_already_there_is_obeyed_before_a_sample(drive
 
 
 def test_a_watch_ends_with_its_stdin(drivers: Path) -> None:
-    child = begin(drivers / "new", "watch", UUIDS[0])
+    child = begin(drivers / "new", "watch", "0.05", UUIDS[0])
     try:
         assert child.wait(100).answer == {"ready": True}
         child.close_stdin()
@@ -627,7 +627,7 @@ def test_a_watch_ends_with_its_stdin(drivers: Path) -> None:
 def test_a_counter_that_hangs_is_named(drivers: Path, tmp_path: Path) -> None:
     hanging = tmp_path / "hanging"
     fake = {"HANG": "nvmlDeviceGetRemappedRows", "HANGING": str(hanging)}
-    child = begin(drivers / "new", "watch", UUIDS[0], **fake)
+    child = begin(drivers / "new", "watch", "0.05", UUIDS[0], **fake)
     try:
         wait_until(hanging.exists)
         assert "inside counters before" in child.wait(HANG_SECONDS).ended.detail
