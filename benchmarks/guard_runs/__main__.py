@@ -21,6 +21,7 @@ from . import (
     faulty_steps,
     faulty_updates,
     faulty_values,
+    libraries,
     loops,
     optimizers,
     trainers,
@@ -37,6 +38,7 @@ FAULTY = (
     distributed,
 )
 CLEAN = {run.__name__: run for module in HEALTHY for run in module.CLEAN}
+OTHERS = {run.__name__: run for run in libraries.CLEAN}
 FAULTS = {run.__name__: (code, run) for module in FAULTY for code, run in module.FAULTS}
 RANKS = {run.__name__ for run in distributed.CLEAN} | {
     run.__name__ for _, run in distributed.FAULTS
@@ -49,7 +51,7 @@ def run_one(name: str) -> None:
     import torch
 
     torch.set_num_threads(1)
-    run = CLEAN.get(name) or FAULTS[name][1]
+    run = CLEAN.get(name) or OTHERS.get(name) or FAULTS[name][1]
     guard = start_guard() if name not in RANKS else None
     torch.manual_seed(0)
     run()
@@ -96,8 +98,8 @@ def plain(names: list[str]) -> int:
 
 
 def main(names: list[str]) -> int:
-    groups = {"clean": list(CLEAN), "faults": list(FAULTS)}
-    chosen = [n for name in names or groups for n in groups.get(name, [name])]
+    groups = {"clean": list(CLEAN), "faults": list(FAULTS), "libraries": list(OTHERS)}
+    chosen = [n for name in names or ("clean", "faults") for n in groups.get(name, [name])]
     bad = 0
     for name in chosen:
         out = Path(tempfile.mkdtemp())

@@ -273,7 +273,7 @@ def trainer_weights_its_samples() -> None:
 
     assert isinstance(model, PreTrainedModel)
     model.forward = weighted
-    hf(model, max_steps=12, logging_steps=1)
+    hf(model, max_steps=12, logging_steps=1, remove_unused_columns=False)
 
 
 def norms_zeroed_by_a_hook() -> None:
