@@ -143,9 +143,11 @@ class Ahead:
 
 
 @contextlib.contextmanager
-def scanned_ahead(paths: Sequence[str], scanner: Scanner) -> Iterator[tuple[Ahead, list[Part]]]:
+def scanned_ahead(
+    paths: Sequence[str], scanner: Scanner, processes: int | None
+) -> Iterator[tuple[Ahead, list[Part]]]:
     """The parts of those files that are worth another process, and their rows."""
-    spare = min(MOST_PROCESSES, _processors()) - 1
+    spare = min(MOST_PROCESSES, processes or _processors()) - 1
     parts = [part for path in paths for part in parts_of(path)] if spare else []
     if sum(part.size for part in parts) < WORTHWHILE:
         parts = []

@@ -22,7 +22,9 @@ COMMON = (
     "NCCL INFO CUDA cuda WARNING Warning: RuntimeError: ProcessGroupNCCL.cpp torch distributed "
     "transformers model training checkpoint gradient 2026-11-20 ranks rank0 Error: Exception "
     "File line for device error tokenizer with Connection Worker worker not the and /usr/lib "
-    "memory data while node "
+    "memory data while node loss scale: grad norm: learning rate: 'learning_rate': 'grad_norm': "
+    "'epoch': consumed samples: elapsed time per iteration (ms): global batch size: number of "
+    "skipped iterations: "
 )
 """Four bytes of these words are in many rows that do not matter."""
 
@@ -38,33 +40,31 @@ class Mark(IntFlag):
 
 
 class Gram(msgspec.Struct, array_like=True, frozen=True):
-    """Four bytes, what they mark a row as, and what else they must stand beside for that."""
+    """Four bytes, what they mark a row as, and the texts that they must be in for that."""
 
     text: bytes
     mark: Mark
-    beside: tuple[tuple[int, bytes], ...] = ()
-    """Offset from these four bytes -> four others, any of which confirms them; () if none need."""
+    within: tuple[tuple[int, bytes], ...] = ()
+    """Texts, each after the offset of the four bytes in it: one must be there; () if none need."""
 
 
 def grams_of(gate: Gate) -> list[Gram]:
     """What to look for; each text occurs once."""
     marks: dict[bytes, Mark] = {}
-    beside: dict[bytes, set[tuple[int, bytes]]] = {}
+    within: dict[bytes, set[tuple[int, bytes]]] = {}
     for text in _decisive(gate):
-        gram, *confirming = _rarest_two(text)
+        gram = _rarest(text)
         marks[gram] = Mark.UNCLEAR
-        beside.setdefault(gram, set()).update(
-            (text.find(other) - text.find(gram), other) for other in confirming or (gram,)
-        )
+        within.setdefault(gram, set()).add((text.find(gram), text))
     for mark, grams in (
         (Mark.METRIC, _cases("loss")),
         (Mark.NONFINITE, _nonfinite()),
         (Mark.UNCLEAR_UNLESS_METRIC, _perhaps()),
     ):
         for gram in grams:
-            beside.pop(gram, None)
+            within.pop(gram, None)
             marks[gram] = marks.get(gram, Mark(0)) | mark
-    return [Gram(text, mark, tuple(beside.get(text, ()))) for text, mark in marks.items()]
+    return [Gram(text, mark, tuple(within.get(text, ()))) for text, mark in marks.items()]
 
 
 def _decisive(gate: Gate) -> Iterator[bytes]:
@@ -95,17 +95,10 @@ def _cases(text: str) -> Iterator[bytes]:
     yield from ("".join(letters).encode() for letters in product(*choices))
 
 
-def _rarest_two(text: bytes) -> list[bytes]:
-    """The four bytes of a text that are in the fewest rows without it, and four others of it."""
-    grams = _grams(text)
-    first = min(grams, key=_commonness)
-    at = text.find(first)
-    others = [gram for gram in grams if abs(text.find(gram) - at) >= SIZE] or grams
-    return list(dict.fromkeys((first, min(others, key=_commonness))))
-
-
-def _grams(text: bytes) -> list[bytes]:
-    return [text[at : at + SIZE] for at in range(len(text) - SIZE + 1)]
+def _rarest(text: bytes) -> bytes:
+    """The four bytes of a text that are in the fewest rows without it."""
+    grams = [text[at : at + SIZE] for at in range(len(text) - SIZE + 1)]
+    return min(grams, key=_commonness)
 
 
 def _commonness(gram: bytes) -> tuple[bool, int]:

@@ -14,7 +14,7 @@ from doctor.log.ahead import Ahead, Part, scanned_ahead
 from doctor.log.blocks import blocks
 from doctor.log.collector import Collector
 from doctor.log.kinds import Kinds
-from doctor.log.metrics.curves import Curves
+from doctor.log.metrics.curves import MOST, Curves, most_values
 from doctor.log.metrics.files import file_kind, read_metric_file
 from doctor.log.opening import HEAD, READ_ERRORS, is_binary, opened
 from doctor.log.patterns import Gate, LinePattern
@@ -48,16 +48,20 @@ def read_logs(
     paths: Sequence[str],
     patterns: Sequence[LinePattern],
     report_progress: Progress = lambda activity: None,
+    processes: int | None = None,
 ) -> Log:
-    """Read every file. A file that cannot be read is in the log with its problem."""
+    """Read every file. A file that cannot be read is in the log with its problem.
+
+    Large files are read by at most so many processes; None: by as many as there are processors.
+    """
     kinds = Kinds(Gate(patterns))
     scanner = Scanner(kinds.gate)
     ranks = ranks_of(paths)
     results = []
-    with scanned_ahead(paths, scanner) as (ahead, parts):
+    with scanned_ahead(paths, scanner, processes) as (ahead, parts):
         for path in paths:
             report_progress(f"reading {path}")
-            reader = FileReader(path, kinds, scanner, ranks.get(path))
+            reader = FileReader(path, kinds, scanner, ranks.get(path), most_values(len(paths)))
             own = [part for part in parts if part.path == path]
             results.append(_read_parts(own, ahead, reader) if own else read_file(reader))
     return join(results)
@@ -124,10 +128,12 @@ def _reason(error: Exception) -> str:
 class FileReader:
     """What was read of one file so far."""
 
-    def __init__(self, path: str, kinds: Kinds, scanner: Scanner, rank: int | None) -> None:
+    def __init__(
+        self, path: str, kinds: Kinds, scanner: Scanner, rank: int | None, values: int = MOST
+    ) -> None:
         self.path, self.rank = path, rank
         self.kind, self.problem, self.bytes = "text", "", 0
-        self.curves = Curves(path, rank)
+        self.curves = Curves(path, rank, values)
         self.collector = Collector(path, kinds.gate, rank)
         self.text = TextReader(self.collector, self.curves, kinds, scanner)
 

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     import numpy as np
 
     Array = np.ndarray[Any, Any]
+    _Beside = tuple[int, int]
 
 SMALL, SMALLEST = 1 << 18, 1 << 13
 """Bytes of a block below which each row is looked at: numpy takes longer to import, and to call."""
@@ -57,8 +58,7 @@ class Table:
         grams = sorted(grams, key=lambda gram: _word(gram.text))
         self._grams = np.array([_word(gram.text) for gram in grams], dtype="<u4")
         self._marks = np.array([int(gram.mark) for gram in grams], dtype=np.uint8)
-        self._beside = [[(by, _word(text)) for by, text in gram.beside] for gram in grams]
-        self._needs_more = np.array([bool(gram.beside) for gram in grams])
+        self._within = [[_words_beside(*text) for text in gram.within] for gram in grams]
         self._factor, self._shift = np.uint32(FACTOR), np.uint32(32 - BITS)
         self._hashed = np.zeros(1 << BITS, dtype=np.uint8)
         self._hashed[(self._grams * self._factor) >> self._shift] = 1
@@ -99,9 +99,11 @@ class Table:
         at = np.minimum(np.searchsorted(self._grams, words), len(self._grams) - 1)
         exact = self._grams[at] == words
         for number in np.flatnonzero(np.bincount(at[exact], minlength=1)):
-            if self._needs_more[number]:
+            if texts := self._within[number]:
                 those = np.flatnonzero(exact & (at == number))
-                exact[those] = self._are_confirmed(data, places[those], self._beside[number])
+                exact[those] = False
+                for text in texts:
+                    exact[self._of_text(data, places, those, text)] = True
         return places[exact], self._marks[at[exact]]
 
     def _places(self, block: bytes, start: int) -> Array:
@@ -130,14 +132,20 @@ class Table:
             words |= data[places + at].astype("<u4") << self._np.uint32(8 * at)
         return words
 
-    def _are_confirmed(self, data: Array, places: Array, beside: list[tuple[int, int]]) -> Array:
-        """Whether one of these words stands at its distance from each offset."""
-        np = self._np
-        confirmed: Array = np.zeros(len(places), dtype=np.bool_)
-        for distance, word in beside:
-            there = np.clip(places + distance, 0, len(data) - 4)
-            confirmed |= self._words(data, there) == word
-        return confirmed
+    def _of_text(self, data: Array, places: Array, those: Array, text: list[_Beside]) -> Array:
+        """Those of the places at which all words of a text are, each at its distance."""
+        for distance, word in text:
+            if not len(those):
+                break
+            there = self._np.clip(places[those] + distance, 0, len(data) - 4)
+            those = those[self._words(data, there) == word]
+        return those
+
+
+def _words_beside(offset: int, text: bytes) -> list[_Beside]:
+    """The words of a text, by their distances from the four bytes at an offset in it."""
+    starts = {*range(0, len(text) - 4, 4), len(text) - 4} - {offset}
+    return [(start - offset, _word(text[start : start + 4])) for start in sorted(starts)]
 
 
 def _word(gram: bytes) -> int:

@@ -113,4 +113,4 @@ def test_no_gram_is_ambiguous() -> None:
     grams = grams_of(GATE)
     assert len({gram.text for gram in grams}) == len(grams)
     assert all(len(gram.text) == 4 and gram.mark in range(1, 16) for gram in grams)
-    assert all(Mark.UNCLEAR in gram.mark for gram in grams if gram.beside)
+    assert all(Mark.UNCLEAR in gram.mark for gram in grams if gram.within)
