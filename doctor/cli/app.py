@@ -112,9 +112,9 @@ def report(
             facts, given(selection), options.ConfigFlags(), fail_on=output.fail_on
         )
         return delivery.deliver(judged, output_options)
-    from doctor.cli.run import run
+    from doctor.cli.replay import replayed
 
-    judged = run(given(selection), options.ConfigFlags(), facts_file=facts, fail_on=output.fail_on)
+    judged = replayed(facts, given(selection), options.ConfigFlags(), output.fail_on)
     return delivery.deliver(judged, output_options)
 
 
