@@ -94,8 +94,9 @@ def main(names: list[str]) -> int:
         for file, part in faults.items()
         for name, label in part.items()
     ]
-    healthy = re.findall(r"^def (\w+)", (CORPUS / "healthy.py").read_text("utf-8"), re.MULTILINE)
-    items += [(f"healthy.py:{name}", None) for name in healthy]
+    for file in sorted(CORPUS.glob("healthy*.py")):
+        functions = re.findall(r"^def (\w+)", file.read_text("utf-8"), re.MULTILINE)
+        items += [(f"{file.name}:{name}", None) for name in functions]
     counts = {"faults": Counter(), "healthy": Counter()}
     for model, label in items:
         if names and not any(name in model for name in names):

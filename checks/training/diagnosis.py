@@ -15,8 +15,9 @@ from doctor.checks.training.remedies import (
     STAGE_FIXES,
     Remedy,
 )
+from doctor.facts.diagnosis import LEFT_OUT, Attempt, Diagnosis, Fault, Source
 from doctor.facts.error_texts import is_final
-from doctor.facts.training import LEFT_OUT, Attempt, Diagnosis, Fault, Smoke, Source
+from doctor.facts.training import Smoke
 from doctor.judge.check import Status, Verdict
 
 CHANGE_NAMES = {

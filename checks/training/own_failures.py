@@ -21,6 +21,8 @@ CRASHED = (
     "or was passed invalid memory. The doctor's small model trains here, so torch itself works."
 )
 MORE_TIME = "it computes and does not wait; a first torch.compile takes minutes on a busy machine"
+CONTRACT = "doctor explain model"
+"""The command that lists what a factory may return."""
 ERRORS = (
     ErrorPattern(
         ("is not installed in this interpreter",),
@@ -31,7 +33,8 @@ ERRORS = (
         NO_LOSS,
         "Return the loss from the forward pass (.loss, a key 'loss' or a scalar tensor), or return "
         "(module, batch, loss) from the factory, where loss(module, batch) is a scalar tensor:\n"
-        "return model, batch, lambda model, batch: criterion(model(batch['x']), batch['y'])",
+        "return model, batch, lambda model, batch: criterion(model(batch['x']), batch['y'])\n"
+        f"{CONTRACT}",
         Owner.JOB,
     ),
     ErrorPattern(
@@ -112,7 +115,7 @@ BUILD_ERRORS = (
     ),
     ErrorPattern(
         ("hydra.main", "argparse did not accept"),
-        "Name a function that needs no command line, or pass the arguments after --.",
+        f"Name a function that needs no command line, or pass the arguments after --.\n{CONTRACT}",
         Owner.JOB,
     ),
     ErrorPattern(
@@ -130,7 +133,8 @@ BUILD_ERRORS = (
     ErrorPattern(
         ("; return (module, batch)", "the factory returned", "the factory's batch"),
         "Return the module with a batch, or with a batch and a loss:\n"
-        "return model, batch, lambda model, batch: criterion(model(batch['x']), batch['y'])",
+        "return model, batch, lambda model, batch: criterion(model(batch['x']), batch['y'])\n"
+        f"{CONTRACT}",
         Owner.JOB,
     ),
     ErrorPattern(

@@ -31,6 +31,7 @@ from doctor.checks.training.own_parameters import (
     unchanged,
     used,
 )
+from doctor.checks.training.own_seeds import with_other_seed
 from doctor.checks.training.own_steps import GROWTH_FIX, memory_growth, over_the_steps
 from doctor.facts.training import OwnModel, Parameter, Smoke, without_gradient
 from doctor.job.job import Job
@@ -39,6 +40,7 @@ from doctor.judge.check import Check, Owner, Status, Verdict, ok, unknown, warn
 SmallModel = Smoke | Unknown | None
 
 
+@with_other_seed
 def completes(own: OwnModel, smoke: SmallModel) -> Verdict:
     if own.unsupported:
         return unknown(f"{own.description}: {own.built.detail}", seconds=own.built.seconds)
@@ -91,6 +93,8 @@ STEP_COMPLETES = Check(
     passes=(
         "the model is built",
         "allocate, forward, loss, backward and optimizer complete in every step",
+        "if building and three steps take at most 10 s, the same holds for a second seed of torch, "
+        "random and numpy",
     ),
     fails=(
         "the factory or the directory does not provide a model",
@@ -109,6 +113,7 @@ STEP_COMPLETES = Check(
 )
 
 
+@with_other_seed
 def loss_finite(own: OwnModel, smoke: SmallModel) -> Verdict:
     if own.smoke is None:
         return unknown("no step was recorded")
@@ -142,6 +147,7 @@ LOSS_FINITE = replace(
 )
 
 
+@with_other_seed
 def gradients_reach_all(own: OwnModel, smoke: SmallModel, job: Job) -> Verdict:
     if (steps := _with_finite_gradients(own)) is None:
         return unknown("no parameter was recorded, or gradients are not finite: see SMK006")
@@ -212,6 +218,7 @@ GRADIENTS_REACH_ALL = replace(
 )
 
 
+@with_other_seed
 def weights_move(own: OwnModel, job: Job) -> Verdict:
     if (steps := _with_finite_gradients(own)) is None:
         return unknown("no parameter was recorded, or gradients are not finite: see SMK006")

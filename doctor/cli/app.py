@@ -337,8 +337,8 @@ def explain(
     name: Annotated[
         str,
         typer.Argument(
-            help="A code, a slug, a document, a section or subject of it (P10, warmup), or a "
-            "pasted text; - for stdin.",
+            help="A code, a slug, a document, a section or subject of it (P10, warmup), model "
+            "(what --model accepts), or a pasted text; - for stdin.",
             autocompletion=options.complete_code,
         ),
     ],

@@ -13,15 +13,9 @@ import msgspec
 from doctor.collect.child import Answer
 from doctor.collect.children import fit
 from doctor.collect.torch_child import ReportProgress, TorchChild, cut_short
+from doctor.facts.diagnosis import LEFT_OUT, Attempt, Diagnosis, Fault
 from doctor.facts.error_texts import is_codes_own, is_final, is_index
-from doctor.facts.training import (
-    LEFT_OUT,
-    Attempt,
-    Diagnosis,
-    Fault,
-    Smoke,
-    without_gradient,
-)
+from doctor.facts.training import Smoke, without_gradient
 
 CHANGES = (
     "cudnn-off",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import tempfile
 from collections.abc import Iterator
 from typing import Any
 
@@ -13,10 +12,12 @@ from doctor._util.errors import UserError
 from doctor._util.records import Ended, Unknown
 from doctor.collect.child import Answer
 from doctor.collect.child_output import in_torch, last_lines, python_stack
-from doctor.collect.children import Children, fit, read, unless_cut_off
-from doctor.collect.diagnosis import diagnose
+from doctor.collect.children import Children, fit, unless_cut_off
+from doctor.collect.diagnosis import diagnose, fault_of
+from doctor.collect.other_seed import SEEDS, TRAINING, try_other_seed
+from doctor.collect.own_variants import try_compiled, try_orders
 from doctor.collect.torch_child import ReportProgress, TorchChild, cut_short
-from doctor.facts.training import NO_LOSS, Compiled, LoraOrder, OwnModel, Smoke
+from doctor.facts.training import NO_LOSS, OwnModel, Smoke
 from doctor.job.job import Chosen, Job
 
 OWN_SECONDS = 300.0
@@ -25,21 +26,8 @@ BUSY_SECONDS = 300.0
 """More for a process that computes: a compiler takes minutes on a busy machine."""
 ATTEMPT_SECONDS = 60.0
 """For one attempt of the bisection: it imports transformers and builds the model."""
-LORA_SECONDS = 90.0
-COMPILE_SECONDS = 180.0
-"""Compiling a model takes minutes, with a cold cache."""
 BATCH = 2
 """Samples in a batch that the doctor generates."""
-TRAINING = ("allocate", "forward", "loss", "backward", "optimizer", "compare")
-"""Stages of the training itself, between building the model and measuring it."""
-ORDERS = (
-    ("checkpointing first", False, False),
-    ("LoRA first", False, False),
-    ("checkpointing first", True, False),
-    ("LoRA first", True, False),
-    ("LoRA first", True, True),
-)
-"""Order, reentrant, head trained in full: in the last one gradients can vanish silently."""
 
 
 def factory_of(model: str) -> tuple[str, str]:
@@ -82,7 +70,7 @@ def subject(job: Job, chosen: Chosen) -> dict[str, Any] | None:
         file, _, name = job.model.rpartition(":")
         arguments = list(job.arguments)
         return {"kind": "factory", "file": file_of(file), "name": name, "directory": ".",
-                "arguments": arguments, **common}  # fmt: skip
+                "arguments": arguments, "seed": SEEDS[0], **common}  # fmt: skip
     if job.hf is None:
         return None
     return {
@@ -164,6 +152,8 @@ def collect_in(
         own = _with_diagnosis(child, job, own, request, report_progress)
     if own.smoke is None or not own.smoke.completed:
         return own
+    if job.model is not None:
+        own = _with_other_seed(child, job, own, request, report_progress)
     if job.lora is not None:
         orders, versions = try_orders(child, request, report_progress)
         own = msgspec.structs.replace(own, lora=orders, versions=own.versions | versions)
@@ -214,6 +204,28 @@ def _with_diagnosis(
     return msgspec.structs.replace(own, smoke=smoke)
 
 
+def _with_other_seed(
+    child: TorchChild,
+    job: Job,
+    own: OwnModel,
+    request: dict[str, Any],
+    report_progress: ReportProgress,
+) -> OwnModel:
+    """The record with the same steps from another seed, if the first ones have no fault."""
+    own = msgspec.structs.replace(own, seed=SEEDS[0])
+    if own.smoke is None or fault_of(own.smoke, job.expect_no_grad) is not None:
+        return own
+    other = try_other_seed(
+        child,
+        request,
+        own.built.seconds + own.smoke.seconds,
+        job.expect_no_grad,
+        report_progress,
+        attempt_seconds=ATTEMPT_SECONDS,
+    )
+    return msgspec.structs.replace(own, other_seed=other)
+
+
 def unused_by_design(own: OwnModel, job: Job) -> tuple[str, ...]:
     """Parameters of a class of transformers that its loss does not depend on."""
     if job.hf is None or job.lora is not None or own.smoke is None:
@@ -258,42 +270,3 @@ def _interrupted_steps(answer: Answer, request: dict[str, Any]) -> Smoke:
     stages = tuple(stage for stage in answer.stages if stage[0] in TRAINING)
     steps = Answer(answer.ended, None, answer.notes, stages)
     return cut_short(steps, request["device"], request["precision"], request["recipe"])
-
-
-def try_orders(
-    child: TorchChild, request: dict[str, Any], report_progress: ReportProgress
-) -> tuple[tuple[LoraOrder, ...], dict[str, str]]:
-    """LoRA and checkpointing in every order, and the versions they were tried with."""
-    records: list[LoraOrder] = []
-    versions: dict[str, str] = {}
-    for order, reentrant, save_head in ORDERS:
-        kind = ", reentrant" if reentrant else ""
-        report_progress(f"LoRA and gradient checkpointing: {order}{kind}")
-        fields: dict[str, Any] = {"order": order, "reentrant": reentrant}
-        answer = child.request(LORA_SECONDS, stage="lora", **request, **fields, save_head=save_head)
-        if answer.answer == {"lora": None}:  # the model has no head to train in full
-            continue
-        record = read(answer, "lora", LoraOrder)
-        if isinstance(record, Unknown):
-            ended = Ended(how="error", detail=record.reason) if answer.ended.ok else answer.ended
-            record = msgspec.convert({**fields, "type": "LoraOrder", "ended": ended}, LoraOrder)
-        if not record.ended.ok and request["device"] != "cpu":
-            child.end()  # a CUDA error persists: the next order needs a new process
-        if save_head and "out of memory" in record.ended.detail:
-            continue  # the fp32 head is the doctor's choice, not the user's
-        records.append(record)
-        installed = fit((answer.answer or {}).get("versions"), dict[str, str])
-        versions |= {} if isinstance(installed, Unknown) else installed
-    return tuple(records), versions
-
-
-def try_compiled(child: TorchChild, request: dict[str, Any]) -> Compiled:
-    """The step under torch.compile; its files go to a directory that is deleted afterwards."""
-    with tempfile.TemporaryDirectory(prefix="doctor-", ignore_cleanup_errors=True) as cache:
-        answer = child.request(COMPILE_SECONDS, stage="compiled", cache=cache, **request)
-        record = read(answer, "compiled", Compiled)
-        if isinstance(record, Compiled):
-            return record
-        child.end()
-    ended = Ended(how="error", detail=record.reason) if answer.ended.ok else answer.ended
-    return Compiled(ended=ended)

@@ -12,6 +12,7 @@ from typing import Literal
 import msgspec
 
 from doctor._util.records import Ended, Number, Section, Unknown
+from doctor.facts.diagnosis import Diagnosis
 
 
 class Stage(Section, frozen=True, kw_only=True):
@@ -47,6 +48,13 @@ class Parameter(Section, frozen=True, kw_only=True):
     """Every gradient in unskipped steps was finite."""
     moved: bool
     """Some element changed."""
+    dimensions: int | None = None
+    """2 for a matrix, 4 for the kernel of a 2-D convolution; None: not recorded."""
+    grad_norm: Number | None = None
+    """The largest norm of its gradient in a step that was not skipped."""
+    order: int | None = None
+    """Its place in the order in which the backward pass reaches the parameters, 0 nearest to the
+    loss."""
 
 
 def without_gradient(parameters: Sequence[Parameter]) -> tuple[Parameter, ...]:
@@ -68,111 +76,12 @@ def without_gradient(parameters: Sequence[Parameter]) -> tuple[Parameter, ...]:
     )
 
 
-Fault = Literal[
-    "raised", "crashed", "hung", "non-finite loss", "zero loss", "non-finite gradient",
-    "no gradient",
-]  # fmt: skip
-
-
 NO_LOSS = (
     "and is no scalar; return (module",
     "and is not a scalar; return (module",
     "returned no loss but",
 )
 """Texts in the errors of a forward pass that breaks the contract of a factory."""
-LEFT_OUT = "left out, the time was over"
-"""The detail of an attempt that was not started before the deadline."""
-
-
-class Attempt(Section, frozen=True, kw_only=True):
-    """A repetition of the same steps with one thing changed."""
-
-    change: str
-    """A key of `doctor.collect.diagnosis.CHANGES`: "cudnn-off", "math", "eager", ..."""
-    outcome: Literal["fixed", "same", "other", "not possible", "mended"]
-    """other: a different fault; mended: the earlier spelling of fixed, replaced when it is read."""
-    detail: str = ""
-    """The fault it ended with, or why it was not possible."""
-    loss: Number | None = None
-    grad_norm: Number | None = None
-    seconds: float = 0.0
-
-    def __post_init__(self) -> None:
-        if self.outcome == "mended":
-            msgspec.structs.force_setattr(self, "outcome", "fixed")
-
-
-class Source(Section, frozen=True, kw_only=True):
-    """The operation that made the first value that is not finite, out of finite inputs."""
-
-    name: str
-    """As torch names it: "log", "native_batch_norm"."""
-    place: str = ""
-    """The user's line: "train.py, line 12"; "" if none called it."""
-    code: str = ""
-    library: str = ""
-    """The line of a library that the user's line called, "" if it called torch itself."""
-    remarks: tuple[str, ...] = ()
-    """What is unusual in its inputs: "1 of 4 values of the divisor are 0"."""
-    certain: bool = False
-    """The remarks alone explain the result: the operation is not defined for such inputs."""
-    step: int = 1
-    backward: bool = False
-    """It belongs to the backward pass, so `place` is that of no line."""
-    samples: tuple[int, ...] = ()
-    """Samples of the batch that make the loss non-finite each by itself."""
-    more_samples: bool = False
-    """There are more than those listed."""
-    batch: int | None = None
-    """Samples of the batch, if they could be tried one by one."""
-
-
-class Diagnosis(Section, frozen=True, kw_only=True):
-    """The bisection of a faulty training: one change at a time, until one fixes it."""
-
-    fault: Fault
-    attempts: tuple[Attempt, ...] = ()
-    first_module: str | None = None
-    """Name of the first module whose output was not finite; "" is the model itself."""
-    first_module_type: str | None = None
-    step: int | None = None
-    """The step in which a value stopped being finite, from 1."""
-    origin: Literal["module", "loss", "gradient", "update"] | None = msgspec.field(
-        name="born", default=None
-    )
-    """The first value in that step that is not finite: a module's output, the loss of finite
-    outputs, a gradient of a finite loss, or a weight updated with finite gradients."""
-    bad_gradients: tuple[str, ...] = ()
-    """The first parameters whose gradient, or whose value after the update, was not finite."""
-    operation: str | None = None
-    """The operation whose gradient is not finite: its name in autograd, and its line of code."""
-    source: Source | None = None
-    uncalled: tuple[str, ...] = ()
-    """Modules with trainable parameters that the forward pass does not call."""
-    bad_batch: tuple[str, ...] = ()
-    """Errors in the batch: "labels: 3 of 64 values outside [0, 256)"."""
-    remarks: tuple[str, ...] = msgspec.field(name="noted", default=())
-    """Unusual properties of the batch that do not explain the fault by themselves."""
-    bad_weights: tuple[str, ...] = ()
-    """Parameters and buffers that were not finite before the first step."""
-    seconds: float = 0.0
-
-    @property
-    def repeats(self) -> tuple[Attempt, ...]:
-        """The repetitions with nothing changed."""
-        return tuple(each for each in self.attempts if each.change == "repeat")
-
-    @property
-    def intermittent(self) -> bool:
-        """Whether the fault was absent in some repetition with nothing changed."""
-        return any(each.outcome == "fixed" for each in self.repeats)
-
-    @property
-    def fixed_by(self) -> Attempt | None:
-        """The first change that removes the fault, if the fault returns without it."""
-        if self.intermittent:
-            return None
-        return next((each for each in self.attempts if each.outcome == "fixed"), None)
 
 
 class Optimizer(Section, frozen=True, kw_only=True):
@@ -222,6 +131,17 @@ class Smoke(Section, frozen=True, kw_only=True):
     @property
     def completed(self) -> bool:
         return bool(self.stages) and all(stage.ended.ok for stage in self.stages)
+
+
+class OtherSeed(Section, frozen=True, kw_only=True):
+    """The same training, whose factory was called once more with other random numbers."""
+
+    seed: int
+    """Of torch, random and numpy, set before the factory was called."""
+    smoke: Smoke | None = None
+    """Its steps; None: they were not run."""
+    reason: str = ""
+    """Why they were not run, or why what they showed does not count."""
 
 
 class Settings(Section, frozen=True, kw_only=True):
@@ -343,6 +263,10 @@ class OwnModel(Section, frozen=True, kw_only=True):
     """Of the model as built, without the layers that were cut."""
     trainable: int | None = None
     smoke: Smoke | None = None
+    seed: int | None = None
+    """Of torch, random and numpy, set before the factory was called for `smoke`."""
+    other_seed: OtherSeed | None = None
+    """None: not tried, because the steps failed with the first seed, or it is no factory."""
     trend: Trend | None = None
     settings: Settings | None = None
     batch: tuple[BatchTensor, ...] = ()

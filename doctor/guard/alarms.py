@@ -37,6 +37,7 @@ class Alarms:
 
     def add(self, alarm: Alarm, watch: OptimizerWatch | None) -> None:
         """Record the first, second, fourth, ... of its kind; print the first."""
+        self.watch.judge_deferred()
         settings = self.watch.settings
         names = self._names(alarm, watch)
         if alarm.code in settings.ignore or names is None:

@@ -11,30 +11,40 @@ from typing import Any
 
 
 class Clearing:
-    """Follows the gradient of the smallest parameter."""
+    """Follows the gradient of the smallest parameter.
+
+    `cleared`: it was, since the last step. `position`: of the parameter, None before one is chosen.
+    """
 
     def __init__(self) -> None:
+        self.cleared = True
+        self.position: int | None = None
         self._sample: Any = None
         self._version: Any = None
-        self._cleared, self._added = True, False
+        self._added = False
+        self._set_to_none = False
+        """The gradient was None after the last step, as zero_grad() leaves it: no version is
+        noted until that is no longer so."""
 
     def choose(self, parameters: list[Any], gradients: list[Any]) -> None:
         """Choose the parameter, once one has a gradient."""
         if self._sample is not None and self._sample() is not None:
             return
-        with_gradient = [p for p, gradient in zip(parameters, gradients) if gradient is not None]
+        with_gradient = [i for i, gradient in enumerate(gradients) if gradient is not None]
         if with_gradient:
-            self._sample = weakref.ref(min(with_gradient, key=lambda p: p.numel()))
+            self.position = min(with_gradient, key=lambda i: parameters[i].numel())
+            self._sample = weakref.ref(parameters[self.position])
 
     def before_backward(self) -> None:
-        """Notice whether it was cleared since the last `note`."""
-        if not self._cleared and (self._version is None or self._version != self._now()):
-            self._cleared = True
+        """Notice whether it was cleared since the last `note`, if it was not before."""
+        parameter = self._sample() if self._sample is not None else None
+        if parameter is None or parameter.grad is None:
+            self.cleared = self._set_to_none = True
+        elif self._version is None or self._version != _version(parameter.grad):
+            self.cleared, self._set_to_none = True, False
 
     def note(self) -> None:
         """Remember it, after a backward pass."""
-        if self._cleared:
-            return
         before, self._version = self._version, self._now()
         if before and self._version and before[0] == self._version[0]:
             self._added |= before[1] < self._version[1]
@@ -44,18 +54,21 @@ class Clearing:
 
         A gradient that was assigned anew, as by loops with fp32 masters, was not.
         """
-        uncleared = not self._cleared and self._added
-        self._cleared = self._added = False
+        uncleared = not self.cleared and self._added
+        self.cleared = self._added = False
         return uncleared
 
     def step_ended(self) -> None:
         """Remember what the step left."""
-        self._version, self._added = self._now(), False
+        self._version, self._added = None if self._set_to_none else self._now(), False
 
     def _now(self) -> Any:
-        """Memory and version; None for a sparse gradient, which has no memory of its own."""
         parameter = self._sample() if self._sample is not None else None
-        gradient = None if parameter is None else parameter.grad
-        if gradient is None or gradient.is_sparse:
-            return None
-        return gradient.data_ptr(), gradient._version
+        return None if parameter is None else _version(parameter.grad)
+
+
+def _version(gradient: Any) -> Any:
+    """Memory and version; None for a sparse gradient, which has no memory of its own."""
+    if gradient is None or gradient.is_sparse:
+        return None
+    return gradient.data_ptr(), gradient._version

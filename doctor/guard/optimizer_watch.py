@@ -24,6 +24,8 @@ ADAPTIVE = re.compile(
     re.IGNORECASE,
 )
 """Names of optimizers whose steps do not shrink with the gradient."""
+COUNT_EVERY = 50
+"""Steps after which the gradients that are None are counted again, although one is present."""
 COMPENSATES = re.compile(r"kahan|compens|shift|residual|master|stochastic", re.IGNORECASE)
 """Keys of state or groups that keep what 16-bit weights round away."""
 COMPENSATING_MODULES = ("torchao", "optimi", "apex", "transformer_engine", "deepspeed")
@@ -45,6 +47,9 @@ class OptimizerWatch:
         self.stepped = False
         """Set by step(), cleared by a loss scaler before it calls step() or does not."""
         self.whole_norm = True
+        self.rates_now: list[float | None] = []
+        self.bad_losses = self.present = self.count_at = self.group_count = 0
+        self.sample = (0, 0)
         self._start(optimizer)
 
     def _start(self, optimizer: Any) -> None:
@@ -54,9 +59,12 @@ class OptimizerWatch:
         self.applied_steps = self.fused_skips = 0
         self.rates = [0.0] * len(groups)
         self.previous_rate, self.risen_at = 0.0, 0
+        self.rates_before: list[float | None] | None = None
+        self.largest_rate = 0.0
+        self.next_look = 1
         self._names: dict[int, str] | None = None
         self.unreached = {index for index, p in enumerate(flat) if p.requires_grad}
-        self.norms = GradientNorms(self.torch, flat)
+        self.norms = GradientNorms(self.torch, groups)
         self.parameters = Parameters(self.torch, groups)
         self.parameters.classify(self.watch.values.submit)
 
@@ -81,11 +89,61 @@ class OptimizerWatch:
 
     def measure(self, optimizer: Any) -> None:
         """Read what belongs to this step, and judge it when the values are there."""
+        self.steps += 1
+        self.stepped = True
+        if not self._measure_healthy(optimizer):
+            with self.torch.no_grad():
+                self._measure(optimizer)
+
+    def _measure_healthy(self, optimizer: Any) -> bool:
+        """Defer a step of which no rule can say anything; False where one may, or on a device.
+
+        Most steps of most runs are measured here and nowhere else: a few reads, no new objects.
+        """
+        watch, groups, clearing = self.watch, optimizer.param_groups, self.clearing
+        effective = self.applied_steps - self.fused_skips
+        if (
+            effective + 1 >= self.next_look
+            or self.steps >= self.count_at
+            or len(groups) != self.group_count
+            or self.unreached
+            or not clearing.cleared
+            or watch.backwards == self.backwards_at_step
+            or watch.bad_losses != self.bad_losses
+            or watch.scaling
+            or watch.values.pending
+            or "found_inf" in optimizer.__dict__
+        ):
+            return False
+        rates = [group.get("lr") for group in groups]
+        for rate in rates:
+            if type(rate) is not float or not rate > 0.0:
+                return False
+        norm = self._healthy_norm(groups)
+        if norm is None or not 0.0 < norm < math.inf:
+            return False
+        self.rates_now = rates
+        self.rules.usual_backwards = backwards = watch.backwards - self.backwards_at_step
+        self.backwards_at_step = watch.backwards
+        clearing.next_step()
+        watch.defer(self, backwards, norm, rates)
+        return True
+
+    def _healthy_norm(self, groups: list[dict[str, Any]]) -> float | None:
+        """The norm of the gradients where the loop has it or it is cheap, else None."""
+        computed = self.watch.norm
+        if computed is None or computed[0] != self.present:
+            return None if self.whole_norm else self.norms.of_few(groups)
+        group, index = self.sample
+        norm = computed[1]
+        if type(norm) is not self.torch.Tensor or not norm.is_cpu:
+            return None
+        return None if groups[group]["params"][index].grad is None else norm.item()
+
+    def _measure(self, optimizer: Any) -> None:
         flat = self.flat
         if len(flat) != self.parameters.count:
             self._start(optimizer)
-        self.steps += 1
-        self.stepped = True
         gradients = [p.grad for p in flat]
         without = sum([gradient is None for gradient in gradients])
         if self.unreached:
@@ -99,11 +157,24 @@ class OptimizerWatch:
                 local(t) for t in (getattr(optimizer, n, None) for n in names) if t is not None
             ]
         self.clearing.choose(flat, gradients)
+        self._remember(optimizer, len(flat) - without)
 
         def deliver(values: list[Any]) -> None:
             self._judge(step, values[: len(norms)], values[len(norms) :])
 
         self.watch.values.submit(norms + extra, deliver)
+
+    def _remember(self, optimizer: Any, present: int) -> None:
+        """What the next steps are compared with, so that they need not be counted."""
+        self.present = present
+        self.count_at = self.steps + COUNT_EVERY
+        self.group_count = len(optimizer.param_groups)
+        position = self.clearing.position or 0
+        for group, entry in enumerate(optimizer.param_groups):
+            if position < len(entry["params"]):
+                self.sample = group, position
+                return
+            position -= len(entry["params"])
 
     def _step(self, optimizer: Any, without: int, parameters: int) -> Step:
         watch = self.watch
@@ -112,7 +183,9 @@ class OptimizerWatch:
         step.backwards = watch.backwards - self.backwards_at_step
         step.scaled = watch.scaling
         step.losses = watch.take_losses()
+        self.rates_now = step.rates
         self.backwards_at_step = watch.backwards
+        self.bad_losses = watch.bad_losses
         if step.backwards:
             self.rules.usual_backwards = step.backwards
             step.uncleared = self.clearing.next_step()
@@ -124,7 +197,7 @@ class OptimizerWatch:
         if clipped is not None:
             step.whole = True
             return [local(clipped)]
-        whole = self.whole_norm or _is_look(self.effective + 1)
+        whole = self.whole_norm or self.effective + 1 >= self.next_look
         norms, step.whole = self.norms.take(gradients, whole)
         step.apart = step.whole and not self.norms.few_are_all
         return norms
@@ -154,20 +227,34 @@ class OptimizerWatch:
 
     def applied(self, optimizer: Any) -> None:
         """After the step: compare the parameters, at some steps."""
-        rates = [_number(group.get("lr")) for group in optimizer.param_groups]
-        largest = max([rate for rate in rates if rate is not None], default=1.0)
-        if largest == 0.0:
+        if self.rates_now != self.rates_before:
+            self._change_rates(self.rates_now)
+        if self.largest_rate == 0.0:
+            return
+        self.applied_steps += 1
+        effective = self.applied_steps - self.fused_skips
+        if effective >= self.next_look:
+            with self.torch.no_grad():
+                self._compare(optimizer, effective)
+
+    def _change_rates(self, rates: list[float | None]) -> None:
+        self.rates_before = rates
+        self.largest_rate = max([rate for rate in rates if rate is not None], default=1.0)
+        if self.largest_rate == 0.0:
             return
         self.rates = [max(old, 1.0 if new is None else new) for old, new in zip(self.rates, rates)]
-        self.applied_steps += 1
-        if largest > self.previous_rate:
-            self.risen_at = self.applied_steps
-        self.previous_rate = largest
-        effective = self.effective
-        if _is_look(effective) and self.parameters.blocks:
+        if self.largest_rate > self.previous_rate:
+            self.risen_at = self.applied_steps + 1
+        self.previous_rate = self.largest_rate
+
+    def _compare(self, optimizer: Any, effective: int) -> None:
+        self.next_look = _next_look(effective)
+        unreached = self.unreached
+        if self.parameters.blocks:
             self._look(optimizer, effective, self.steps)
-        if effective == limit.NEVER_REACHED and self.unreached:
-            self.watch.never_reached(self, sorted(self.unreached))
+        if effective >= limit.NEVER_REACHED and unreached:
+            self.watch.never_reached(self, sorted(unreached))
+            self.unreached = set()
 
     def _look(self, optimizer: Any, effective: int, step: int) -> None:
         flat = self.flat
@@ -203,8 +290,10 @@ class OptimizerWatch:
         return module in COMPENSATING_MODULES or any(COMPENSATES.search(str(k)) for k in keys)
 
 
-def _is_look(effective: int) -> bool:
-    return effective in limit.LOOKS or effective % limit.LOOK_EVERY == 0
+def _next_look(effective: int) -> int:
+    """The first step after `effective` at which parameters are compared."""
+    later = (effective // limit.LOOK_EVERY + 1) * limit.LOOK_EVERY
+    return min([look for look in limit.LOOKS if look > effective], default=later)
 
 
 def _number(value: Any) -> float | None:

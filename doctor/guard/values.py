@@ -22,27 +22,27 @@ SIZES = (8, 2048)
 class Values:
     """Delivers the values of tensors in the order of the calls.
 
-    `dropped` counts calls whose values were not read; their `deliver` is called with None for each
-    tensor.
+    `pending` are the calls that were not read yet. `dropped` counts those that never were; their
+    `deliver` is called with None for each tensor.
     """
 
     def __init__(self, torch: Any) -> None:
         self.torch = torch
         self.dropped = 0
-        self._pending: deque[tuple[Any, list[Any], Deliver, Any]] = deque()
+        self.pending: deque[tuple[Any, list[Any], Deliver, Any]] = deque()
         self._free: dict[int, list[Any]] = {size: [] for size in SIZES}
 
     def submit(self, tensors: list[Any], deliver: Deliver) -> None:
         """Call `deliver` with a float or a list of floats for each tensor, now or later."""
-        if not self._pending and all([tensor.is_cpu for tensor in tensors]):
+        if not self.pending and all([tensor.is_cpu for tensor in tensors]):
             deliver([tensor.tolist() for tensor in tensors])
             return
         kinds = {tensor.device.type for tensor in tensors}
         if kinds <= {"cpu", "cuda"}:
             self._copy(tensors, deliver)
         elif kinds <= {"cpu", "mps"}:
-            self._pending.append((None, [t.clone() for t in tensors], deliver, None))
-            if len(self._pending) >= READ_EVERY:
+            self.pending.append((None, [t.clone() for t in tensors], deliver, None))
+            if len(self.pending) >= READ_EVERY:
                 self.finish()
         else:
             self._drop(len(tensors), deliver)
@@ -54,7 +54,7 @@ class Values:
     def _copy(self, tensors: list[Any], deliver: Deliver) -> None:
         self.poll()
         elements = sum(tensor.numel() for tensor in tensors)
-        if len(self._pending) >= MOST_PENDING or elements > SIZES[-1]:
+        if len(self.pending) >= MOST_PENDING or elements > SIZES[-1]:
             self._drop(len(tensors), deliver)
             return
         buffer = self._buffer(elements)
@@ -68,7 +68,7 @@ class Values:
         if event is not None:
             device, event = event, self.torch.cuda.Event()
             event.record(self.torch.cuda.current_stream(device))
-        self._pending.append((event, slots, deliver, buffer))
+        self.pending.append((event, slots, deliver, buffer))
 
     def _buffer(self, elements: int) -> Any:
         size = next(size for size in SIZES if elements <= size)
@@ -81,11 +81,11 @@ class Values:
 
     def poll(self) -> None:
         """Deliver what has arrived."""
-        while self._pending:
-            event, slots, deliver, buffer = self._pending[0]
+        while self.pending:
+            event, slots, deliver, buffer = self.pending[0]
             if event is not None and not event.query():
                 return
-            self._pending.popleft()
+            self.pending.popleft()
             values = [slot.tolist() for slot in slots]
             if buffer is not None:
                 self._free[buffer.numel()].append(buffer)

@@ -26,6 +26,8 @@ OPEN_RECORDS = 4
 HISTORY = 200
 """Steps that are kept in memory for the first alarm."""
 STATE_SECONDS = 10.0
+DEFERRED, DEFERRED_SECONDS = 32, 0.25
+"""Steps without an alarm that are judged in one go; one by one they cost three times as much."""
 FIRST_STATE = 10
 """Effective steps from which every comparison also writes the counts."""
 
@@ -53,7 +55,11 @@ class Watch:
         self._losses: list[float] = []
         self._last_losses: list[float] = []
         self._unscaled: tuple[Any, Any] | None = None
-        self._norm: tuple[int, Any] | None = None
+        self.norm: tuple[int, Any] | None = None
+        """How many gradients the loop took a norm of, and the norm."""
+        self.follows_gradients = False
+        """Gradients that nothing has cleared are noted after the next backward pass."""
+        self._deferred: list[Any] = []
         self.end_if_wanted: Callable[[], None] = lambda: None
         self._began = self._state_at = time.monotonic()
 
@@ -61,43 +67,50 @@ class Watch:
 
     def backward_begins(self, root: Any) -> None:
         """An outermost backward() from `root`."""
-        self._start()
+        if not self.started:
+            self._start()
         self.backwards += 1
+        follows = False
         for watch in self._watches.values():
-            watch.clearing.before_backward()
+            clearing = watch.clearing
+            if not clearing.cleared:
+                clearing.before_backward()
+                follows |= not clearing.cleared
+        self.follows_gradients = follows
         if self.backwards - self.backwards_at_step >= rules.LEAST_BACKWARDS:
             self._without_step()
         loss = self._loss_of(root)
-        if loss is not None:
-            self.values.submit([loss], self._take_loss)
+        if loss is None:
+            return
+        if type(loss) is self.torch.Tensor and loss.is_cpu and not self.values.pending:
+            self._take_loss(loss.item())
+        else:
+            self.values.submit([local(loss).reshape(())], lambda values: self._take_loss(*values))
 
     def backward_ends(self) -> None:
-        """The outermost backward() returned."""
+        """The outermost backward() returned; called if `follows_gradients`."""
         for watch in self._watches.values():
-            watch.clearing.note()
+            if not watch.clearing.cleared:
+                watch.clearing.note()
 
     def step_begins(self, optimizer: Any, closure: bool) -> None:
         """The outermost step() of an optimizer; with a closure its gradients do not exist yet."""
-        self._start()
-        watch = self._watch_of(optimizer)
+        watch = self._watches.get(id(optimizer))
+        if watch is None or watch.optimizer() is not optimizer:
+            self._start()
+            watch = self._watch_of(optimizer)
         if watch is not None and not closure:
             watch.measure(optimizer)
-        if self.settings.protect:
-            self._protect(optimizer)
 
     def step_ends(self, optimizer: Any, closure: bool) -> None:
         """The step was applied, unless a fused kernel left it out."""
-        watch = self._known(optimizer)
-        if watch is not None:
+        watch = self._watches.get(id(optimizer))
+        if watch is not None and watch.optimizer() is optimizer:
             if closure:
                 watch.measure(optimizer)
             watch.applied(optimizer)
             watch.clearing.step_ended()
         self.backwards_at_step = self.backwards
-        now = time.monotonic()
-        if now - self._state_at > STATE_SECONDS:
-            self._state_at = now
-            self.write_state()
 
     def scaler_steps(self, optimizer: Any) -> None:
         """GradScaler.step() begins."""
@@ -128,10 +141,6 @@ class Watch:
         """GradScaler.scale(loss) returned `scaled`."""
         self._unscaled = (weakref.ref(scaled), loss.detach())
 
-    def norm_computed(self, count: int, norm: Any) -> None:
-        """The loop took the norm of that many gradients, to clip them."""
-        self._norm = (count, norm)
-
     def step_reported(self, loss: Any, rate: float | None) -> None:
         """A step of a loop without an optimizer of torch.optim."""
         self._start()
@@ -143,7 +152,7 @@ class Watch:
             step.losses = [float(value) for value in values if value is not None]
             self.losses += len(step.losses)
             self.bad_losses += sum(not math.isfinite(loss) for loss in step.losses)
-            self._judge_step(reported, step)
+            self._judge_step(reported, step, None, time.monotonic())
 
         if tensor:
             self.values.submit([local(loss).reshape(())], deliver)
@@ -160,15 +169,37 @@ class Watch:
 
     def take_norm(self, count: int) -> Any:
         """The norm that the loop took, where it is that of this many gradients."""
-        norm, self._norm = self._norm, None
+        norm, self.norm = self.norm, None
         return norm[1] if norm is not None and norm[0] == count else None
+
+    def defer(
+        self, watch: OptimizerWatch, backwards: int, norm: float, rates: list[float | None]
+    ) -> None:
+        """A step that raises no alarm: it is judged and written with others, in one go."""
+        losses, now = self._losses, time.monotonic()
+        if losses:
+            self._last_losses, self._losses = losses, []
+        deferred = self._deferred
+        deferred.append((watch, watch.steps, self._last_losses, norm, rates, backwards, now))
+        self.norm = None
+        if len(deferred) == DEFERRED or now - deferred[0][-1] > DEFERRED_SECONDS:
+            self.judge_deferred()
+
+    def judge_deferred(self) -> None:
+        """Judge and write the steps that were deferred."""
+        deferred, self._deferred = self._deferred, []
+        for watch, number, losses, norm, rates, backwards, now in deferred:
+            step = Step(watch.index, number, losses, norm, rates=rates, backwards=backwards)
+            step.parameters = watch.parameters.count
+            self._judge_step(watch.rules, step, watch, now)
 
     def judge_step(self, watch: OptimizerWatch, step: Step) -> None:
         """The values of a step have arrived."""
-        self._judge_step(watch.rules, step, watch)
+        self.judge_deferred()
+        self._judge_step(watch.rules, step, watch, time.monotonic())
 
     def _judge_step(
-        self, step_rules: rules.StepRules, step: Step, watch: OptimizerWatch | None = None
+        self, step_rules: rules.StepRules, step: Step, watch: OptimizerWatch | None, now: float
     ) -> None:
         self.steps += 1
         self.skipped += step.skipped
@@ -176,9 +207,12 @@ class Watch:
         self.rates_seen += step.rate is not None
         self.history.append(step)
         if step.optimizer < OPEN_RECORDS:
-            self.writer.step(step, self.scale, time.monotonic() - self._began)
+            self.writer.step(step, self.scale, now - self._began)
         for alarm in step_rules.judge(step):
             self.alarms.add(alarm, watch)
+        if now - self._state_at > STATE_SECONDS:
+            self._state_at = now
+            self.write_state()
 
     def judge_look(self, watch: OptimizerWatch, alarms: list[Alarm]) -> None:
         """The values of a look have arrived."""
@@ -221,6 +255,7 @@ class Watch:
 
     def write_state(self) -> None:
         """The counts so far."""
+        self.judge_deferred()
         tracked = [t for w in self._watches.values() for t in w.parameters.tracked]
         zeros = [t for t in tracked if t.start == "zeros"]
         vectors = [t for t in tracked if t.vector]
@@ -254,6 +289,7 @@ class Watch:
         """Write the last counts; `how` is "exit" or why the guard was switched off."""
         if not self.started:
             return
+        self.judge_deferred()
         self.values.finish()
         self._pending_losses()
         self.write_state()
@@ -280,7 +316,8 @@ class Watch:
             for key in [k for k, w in self._watches.items() if w.optimizer() is None]:
                 del self._watches[key]
             if len(self._watches) < MOST_OPTIMIZERS:
-                watch = OptimizerWatch(self, optimizer, len(self.rules))
+                with self.torch.no_grad():
+                    watch = OptimizerWatch(self, optimizer, len(self.rules))
                 self._watches[id(optimizer)] = watch
                 self.rules[watch.index] = watch.rules
         return watch
@@ -292,38 +329,22 @@ class Watch:
         if not isinstance(root, self.torch.Tensor) or root.numel() != 1 or not root.requires_grad:
             return None
         scaled, self._unscaled = self._unscaled, None
-        if scaled is not None and scaled[0]() is root:
-            return local(scaled[1]).reshape(())
-        return local(root).reshape(())
+        return scaled[1] if scaled is not None and scaled[0]() is root else root
 
-    def _take_loss(self, values: list[Any]) -> None:
-        if values[0] is not None:
+    def _take_loss(self, value: Any) -> None:
+        if type(value) is float:
             self.losses += 1
-            self.bad_losses += not math.isfinite(values[0])
-            self._losses.append(values[0])
+            self.bad_losses += not math.isfinite(value)
+            self._losses.append(value)
 
     def _without_step(self) -> None:
         """Far more backward passes than usual since any optimizer stepped."""
+        self.judge_deferred()
         count = self.backwards - self.backwards_at_step
         most = max((w.rules.most_backwards for w in self._watches.values()), default=0)
         if self.steps and count == most:
             text = f"{count} backward passes since the last step of an optimizer"
             self.alarms.add(Alarm("GRD011", WARN, self.steps, text, "no-step"), None)
-
-    def _protect(self, optimizer: Any) -> None:
-        """Let a fused kernel leave out a step whose gradients are not finite."""
-        fused = any(group.get("fused") for group in optimizer.param_groups)
-        if fused and getattr(optimizer, "found_inf", None) is None:
-            gradients = [
-                local(p.grad)
-                for g in optimizer.param_groups
-                for p in g["params"]
-                if p.grad is not None
-            ]
-            norms = self.torch.stack(self.torch._foreach_norm(gradients, 2.0))
-            optimizer.found_inf = (~self.torch.isfinite(norms)).any().float()
-            optimizer.grad_scale = None
-            optimizer._doctor_guard_protects = True
 
 
 def _rank(torch: Any) -> tuple[int, int]:

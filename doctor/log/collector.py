@@ -67,7 +67,7 @@ class Collector:
         if is_code and not ended:
             return
         traceback, body = ended or (None, "")
-        matched = next(self.gate.matches(line.template, line.text), None)
+        matched = next(self.gate.matches_of(line.patterns, line.text), None)
         if matched:
             pattern, match = matched
             self._add(pattern.name, line, match, traceback, before, harmless=pattern.harmless)

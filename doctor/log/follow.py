@@ -15,6 +15,7 @@ from doctor.log.opening import STDIN, files_of
 from doctor.log.patterns import Gate, LinePattern
 from doctor.log.ranks import ranks_of
 from doctor.log.read import FileReader, join
+from doctor.log.scan import Scanner
 
 PAUSE = 0.5
 """Seconds between two looks at the files."""
@@ -27,9 +28,9 @@ SILENT = 600.0
 class Followed:
     """One file that grows, and the file that takes its place when it is rotated."""
 
-    def __init__(self, path: str, kinds: Kinds, rank: int | None) -> None:
+    def __init__(self, path: str, kinds: Kinds, scanner: Scanner, rank: int | None) -> None:
         self.path = path
-        self.reader = FileReader(path, kinds, rank)
+        self.reader = FileReader(path, kinds, scanner, rank)
         self._descriptor: int | None = None
         self._rest = b""
 
@@ -107,11 +108,12 @@ def follow(
     `SILENT` seconds, or when `is_over`; KeyboardInterrupt ends it, too.
     """
     kinds = Kinds(Gate(patterns))
+    scanner = Scanner(kinds.gate)
     followed: dict[str, Followed] = {}
     last, was_written = time.monotonic(), False
     try:
         while not is_over():
-            _add_files(names, kinds, followed)
+            _add_files(names, kinds, scanner, followed)
             grown = [each.look() for each in followed.values()]  # every file has its turn
             writers = (not was_written or not any(grown)) and _writers(followed.values())
             was_written = was_written or writers
@@ -129,13 +131,15 @@ def follow(
     return _log(followed)
 
 
-def _add_files(names: Sequence[str], kinds: Kinds, followed: dict[str, Followed]) -> None:
+def _add_files(
+    names: Sequence[str], kinds: Kinds, scanner: Scanner, followed: dict[str, Followed]
+) -> None:
     """Files that are new: a rank may begin its log late."""
     paths = [path for name in names for path in _expand(name)]
     new = [path for path in dict.fromkeys(paths) if path not in followed]
     if new:
         ranks = ranks_of([*followed, *new])
-        followed.update({path: Followed(path, kinds, ranks.get(path)) for path in new})
+        followed.update({path: Followed(path, kinds, scanner, ranks.get(path)) for path in new})
 
 
 def _expand(name: str) -> list[str]:

@@ -1,23 +1,24 @@
-"""What a line may be, by its letters: each template of the logs is classified once."""
+"""What a row may be: by the texts that it contains, and by its letters, which rows share."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from dataclasses import dataclass
 from enum import Enum
 
 from doctor.log import tracebacks, versions
 from doctor.log.lines import LONGEST
-from doctor.log.metrics.text import is_metric_line, may_be_nonfinite
+from doctor.log.metrics.text import is_metric_row, is_nonfinite_row
 from doctor.log.patterns import Gate
+from doctor.log.templates import letters_of
 
 REMEMBERED = 8 << 20
 """Bytes of templates that are remembered."""
-FINISHED = (b"train_runtim", b"trainingcompltd", b"trainingcomplt")
-"""Letters of lines that a training prints when it ended: the Trainer's summary, among others."""
+FINISHED = (b"train_runtime", b"training complete")
+"""Texts, in lower case, that a training prints when it ended: the Trainer's summary, and others."""
 
 
 class Kind(Enum):
-    """What a line with these letters may be."""
+    """What a row may be."""
 
     OTHER = 0
     METRIC = 1
@@ -27,42 +28,43 @@ class Kind(Enum):
     FINISHED = 5
 
 
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """What follows from the letters of a row."""
+
+    patterns: tuple[int, ...]
+    is_version: bool
+
+
 class Kinds:
-    """The kinds of the templates of all files, which repeat each other."""
+    """The kinds of rows in all files; what follows from their letters is remembered."""
 
     def __init__(self, gate: Gate) -> None:
         self.gate = gate
-        self._kinds: dict[bytes, Kind] = {}
-        self._interesting: set[bytes] = set()
+        self._known: dict[bytes, _Known] = {}
         self._size = 0
 
-    def of(self, name: bytes) -> Kind:
-        return self._kinds.get(name, Kind.OTHER)
+    def of(self, row: bytes) -> tuple[Kind, tuple[int, ...]]:
+        """The kind of a row, and the numbers of the patterns that may match it."""
+        known = self._known_of(letters_of(row[:LONGEST]))
+        head = row[:LONGEST]
+        patterns = self.gate.possible(known.patterns, head) if known.patterns else ()
+        if patterns or any(cue in head for cue in tracebacks.CUES):
+            return Kind.CANDIDATE, patterns
+        lower = row.lower()
+        if any(cue in lower for cue in FINISHED):
+            return Kind.FINISHED, ()
+        if is_metric_row(lower):
+            return Kind.NONFINITE if is_nonfinite_row(lower) else Kind.METRIC, ()
+        return Kind.VERSION if known.is_version else Kind.OTHER, ()
 
-    def interesting(self, names: set[bytes]) -> set[bytes]:
-        """Those of the templates whose lines may matter."""
-        if self._size > REMEMBERED:
-            self._kinds.clear()
-            self._interesting.clear()
-            self._size = 0
-        if new := names - self._kinds.keys():
-            self._learn(new)
-        return names & self._interesting
-
-    def _learn(self, names: Iterable[bytes]) -> None:
-        admitted = self.gate.admitted([name[:LONGEST] for name in names])
-        for name in names:
-            kind = self._kind(name[:LONGEST], admitted)
-            self._kinds[name] = kind
-            self._size += len(name) + 100
-            if kind is not Kind.OTHER:
-                self._interesting.add(name)
-
-    def _kind(self, name: bytes, admitted: set[bytes]) -> Kind:
-        if name in admitted or any(cue in name for cue in tracebacks.CUES):
-            return Kind.CANDIDATE
-        if any(cue in name for cue in FINISHED):
-            return Kind.FINISHED
-        if is_metric_line(name):
-            return Kind.NONFINITE if may_be_nonfinite(name) else Kind.METRIC
-        return Kind.VERSION if versions.may_name_one(name) else Kind.OTHER
+    def _known_of(self, template: bytes) -> _Known:
+        known = self._known.get(template)
+        if known is None:
+            if self._size > REMEMBERED:
+                self._known.clear()
+                self._size = 0
+            known = _Known(self.gate.numbers(template), versions.may_name_one(template))
+            self._known[template] = known
+            self._size += len(template) + 200
+        return known

@@ -15,6 +15,7 @@ ESCAPES = re.compile(
     rb"|\[[0-?]{0,64}[ -/]{0,8}[@-~]?|[ -/]{0,8}[0-~])"
 )
 """Escape sequences of terminals: colours, cursor movements, titles, links."""
+CONTROL_BYTES = bytes(code for code in (*range(32), 127) if chr(code) not in "\t\n\r")
 CONTROLS = {code: None for code in (*range(32), *range(127, 160)) if code != 9}
 
 RANK = re.compile(
@@ -49,7 +50,8 @@ class Line:
     number: int
     """From 1, in lines that end with a newline."""
     text: str
-    template: bytes = b""
+    patterns: tuple[int, ...] = ()
+    """The numbers of the patterns that may match it."""
 
     @property
     def rank(self) -> int | None:
@@ -63,8 +65,11 @@ def clean(raw: bytes) -> str:
     return raw[:LONGEST].decode("utf-8", "replace").translate(CONTROLS).strip("\r\n")
 
 
-def without_escapes(block: bytes) -> bytes:
-    return ESCAPES.sub(b"", block) if b"\x1b" in block else block
+def normalized(block: bytes) -> bytes:
+    """The block without escape sequences and control characters, but for tabs and line ends."""
+    if b"\x1b" in block:
+        block = ESCAPES.sub(b"", block)
+    return block.translate(None, CONTROL_BYTES)
 
 
 def time_of(text: str) -> float | None:

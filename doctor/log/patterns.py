@@ -44,30 +44,37 @@ class Gate:
         self._patterns = tuple(patterns)
         self._compiled: dict[str, re.Pattern[str]] = {}
         self._by_cue: dict[bytes, list[int]] = {}
+        self._literals: list[tuple[bytes, ...]] = []
         for number, pattern in enumerate(self._patterns):
-            for cue in cues_of(pattern.expression):
+            literals = literals_of(pattern.expression)
+            self._literals.append(tuple(literal.encode() for literal in literals))
+            for cue in dict.fromkeys(map(letters, literals)):
                 self._by_cue.setdefault(cue, []).append(number)
-        # A cue within another admits all that the longer one does.
-        self.cues = tuple(
-            cue
-            for cue in self._by_cue
-            if not any(other in cue for other in self._by_cue if other != cue)
-        )
 
-    def admitted(self, templates: Sequence[bytes]) -> set[bytes]:
-        """Those of the templates whose lines can match a pattern."""
-        joined = b"\n".join(templates)  # one search for many: a cue rarely occurs at all
-        cues = [cue for cue in self.cues if cue in joined]
-        if not cues:
-            return set()
-        return {template for template in templates if any(cue in template for cue in cues)}
+    @property
+    def literals(self) -> set[bytes]:
+        """Texts of which every matching line contains one."""
+        return {literal for literals in self._literals for literal in literals}
+
+    def numbers(self, template: bytes) -> tuple[int, ...]:
+        """The patterns that lines with these letters may match, by their numbers."""
+        by_cue = self._by_cue.items()
+        return tuple(sorted({n for cue, numbers in by_cue if cue in template for n in numbers}))
+
+    def possible(self, numbers: Iterable[int], row: bytes) -> tuple[int, ...]:
+        """Those of the patterns of which the row contains a literal."""
+        literals = self._literals
+        return tuple(n for n in numbers if any(literal in row for literal in literals[n]))
 
     def matches(self, template: bytes, text: str) -> Iterator[tuple[LinePattern, re.Match[str]]]:
-        """The patterns that match the line, in their order."""
-        admitted = {
-            number for cue, numbers in self._by_cue.items() if cue in template for number in numbers
-        }
-        for number in sorted(admitted):
+        """The patterns that match a line with these letters, in their order."""
+        return self.matches_of(self.numbers(template), text)
+
+    def matches_of(
+        self, numbers: Iterable[int], text: str
+    ) -> Iterator[tuple[LinePattern, re.Match[str]]]:
+        """Those of the patterns that match the line, in their order."""
+        for number in numbers:
             pattern = self._patterns[number]
             if match := self._search(pattern.expression).search(text):
                 yield pattern, match
@@ -79,13 +86,18 @@ class Gate:
         return self._compiled[expression]
 
 
-def cues_of(expression: str) -> tuple[bytes, ...]:
-    """Letters of which every matching line contains one group. Raises ValueError if too few."""
-    literals = _required(parser.parse(expression))
-    cues = tuple(dict.fromkeys(letters(literal) for literal in literals or ()))
-    if not cues or min(map(len, cues)) < SHORTEST:
+def literals_of(expression: str) -> list[str]:
+    """Texts of which every matching line contains one. Raises ValueError if one is too short."""
+    parsed = parser.parse(expression)
+    literals = _required(parsed)
+    if not literals or _shortest(literals) < SHORTEST or parsed.state.flags & re.IGNORECASE:
         raise ValueError(f"the expression requires no literal of {SHORTEST} letters: {expression}")
-    return cues
+    return literals
+
+
+def cues_of(expression: str) -> tuple[bytes, ...]:
+    """The letters of these texts. Raises ValueError if they are too few."""
+    return tuple(dict.fromkeys(letters(literal) for literal in literals_of(expression)))
 
 
 def _required(sequence: Sequence[Any]) -> list[str] | None:

@@ -18,6 +18,7 @@ from doctor.log.metrics.files import file_kind, read_metric_file
 from doctor.log.opening import HEAD, READ_ERRORS, is_binary, opened
 from doctor.log.patterns import Gate, LinePattern
 from doctor.log.ranks import ranks_of
+from doctor.log.scan import Scanner
 from doctor.log.text import TextReader
 
 MOST_BYTES = 1 << 40
@@ -49,11 +50,12 @@ def read_logs(
 ) -> Log:
     """Read every file. A file that cannot be read is in the log with its problem."""
     kinds = Kinds(Gate(patterns))
+    scanner = Scanner(kinds.gate)
     ranks = ranks_of(paths)
     results = []
     for path in paths:
         report_progress(f"reading {path}")
-        results.append(read_file(path, kinds, ranks.get(path)))
+        results.append(read_file(path, kinds, scanner, ranks.get(path)))
     return join(results)
 
 
@@ -77,23 +79,21 @@ def join(results: Sequence[FileResult]) -> Log:
 
 def read_stream(name: str, source: BinaryIO, gate: Gate) -> Log:
     """A text that is no file."""
-    return join([_read_source(name, contextlib.nullcontext(source), Kinds(gate), None)])
+    reader = FileReader(name, Kinds(gate), Scanner(gate), None)
+    return join([_read_source(contextlib.nullcontext(source), reader)])
 
 
-def read_file(path: str, kinds: Kinds, rank: int | None) -> FileResult:
+def read_file(path: str, kinds: Kinds, scanner: Scanner, rank: int | None) -> FileResult:
     """One file, as far as it can be read."""
-    return _read_source(path, opened(path), kinds, rank)
+    return _read_source(opened(path), FileReader(path, kinds, scanner, rank))
 
 
-def _read_source(
-    path: str, opening: AbstractContextManager[BinaryIO], kinds: Kinds, rank: int | None
-) -> FileResult:
-    reader = FileReader(path, kinds, rank)
+def _read_source(opening: AbstractContextManager[BinaryIO], reader: FileReader) -> FileResult:
     stream = _Counted()
     try:
         with opening as source:
             stream.source = source
-            stream.limit = _limit(path, source)
+            stream.limit = _limit(reader.path, source)
             _read(stream, reader)
     except READ_ERRORS as error:
         reader.problem = getattr(error, "strerror", None) or str(error) or type(error).__name__
@@ -104,12 +104,12 @@ def _read_source(
 class FileReader:
     """What was read of one file so far."""
 
-    def __init__(self, path: str, kinds: Kinds, rank: int | None) -> None:
+    def __init__(self, path: str, kinds: Kinds, scanner: Scanner, rank: int | None) -> None:
         self.path, self.rank = path, rank
         self.kind, self.problem, self.bytes = "text", "", 0
         self.curves = Curves(path, rank)
         self.collector = Collector(path, kinds.gate, rank)
-        self.text = TextReader(self.collector, self.curves, kinds)
+        self.text = TextReader(self.collector, self.curves, kinds, scanner)
 
     def result(self) -> FileResult:
         """What it amounts to; more may be read afterwards."""
@@ -177,7 +177,7 @@ class _Counted:
     def read(self, size: int = -1) -> bytes:
         if self._head:
             head, self._head = self._head, b""
-            return head
+            return head + self._take(max(0, size - len(head)))
         return self._take(size)
 
     def _take(self, size: int) -> bytes:

@@ -1,4 +1,4 @@
-"""Reads a text log: a few passes over each block, and care for the lines that matter."""
+"""Reads a text log: a few passes over each block, and care for the rows that matter."""
 
 from __future__ import annotations
 
@@ -7,90 +7,102 @@ from collections.abc import Iterator
 from doctor.log import versions
 from doctor.log.collector import Collector
 from doctor.log.kinds import Kind, Kinds
-from doctor.log.lines import LONGEST, Line, clean, without_escapes
+from doctor.log.lines import Line, clean, normalized
 from doctor.log.metrics.curves import Curves
-from doctor.log.metrics.text import is_metric_line, read_metrics
-from doctor.log.templates import templates
+from doctor.log.metrics.text import is_metric_row, read_metrics
+from doctor.log.rows import LOOK_BACK, Rows, rows_after, rows_before
+from doctor.log.scan import Scanner
 
 
 class TextReader:
-    """The lines of one file, block by block."""
+    """The rows of one file, block by block."""
 
-    def __init__(self, collector: Collector, curves: Curves, kinds: Kinds) -> None:
+    def __init__(
+        self, collector: Collector, curves: Curves, kinds: Kinds, scanner: Scanner
+    ) -> None:
         self.collector, self.curves = collector, curves
         self.versions: dict[str, str] = {}
         self.lines = 0
-        self._kinds = kinds
+        self._kinds, self._scanner = kinds, scanner
         self._unfinished = False
-        self._before: list[bytes] = []
+        self._before = b""
 
     def read(self, block: bytes) -> None:
         """One block of whole lines."""
-        block = without_escapes(block)
-        names = templates(block)
-        hits = self._kinds.interesting(set(names))
-        if hits or self.collector.tracebacks.open:
-            self._read_lines(block, names, hits)
-        self.lines += block.count(b"\n")
+        block = normalized(block)
+        self.read_rows(block, self._scanner.rows(block))
+
+    def read_rows(self, block: bytes, rows: Rows) -> None:
+        """One block without escape sequences and control characters, and its rows that matter."""
+        at = self._read_tracebacks(block, rows, 0, 0)
+        for unclear in rows.unclear:
+            if unclear < at:
+                continue
+            self._read_metrics(block, rows, at, unclear)
+            start, end = rows.starts[unclear], rows.ends[unclear]
+            self._read_row(block, start, end, rows.lines[unclear])
+            at = self._read_tracebacks(block, rows, end, unclear + 1)
+        self._read_metrics(block, rows, at, len(rows.starts))
+        self._before = block[-LOOK_BACK:]
+        self.lines += rows.newlines
         self._unfinished = not block.endswith(b"\n")
 
-    def _read_lines(self, block: bytes, names: list[bytes], hits: set[bytes]) -> None:
-        """The lines that may matter, and all lines while a traceback is open."""
-        rows = block.splitlines(keepends=True)
-        lines = _Numbers(rows, self.lines + 1)
-        open_tracebacks = self.collector.tracebacks.open
-        interesting = [index for index, name in enumerate(names) if name in hits]
-        index = 0 if open_tracebacks else -1
-        for hit in [*interesting, len(rows)]:
-            while open_tracebacks and 0 <= index < hit:
-                self._take(Kind.OTHER, lines, rows, index, names[index])
-                index += 1
-            if hit < len(rows):
-                self._take(self._kinds.of(names[hit]), lines, rows, hit, names[hit])
-            index = hit + 1
-        self._before = rows[-200:]
+    def _read_metrics(self, block: bytes, rows: Rows, first: int, stop: int) -> None:
+        """Rows of finite metrics: only every so many of them is read."""
+        if first >= stop:
+            return
+        self.collector.progress += stop - first
+        self.collector.finished = False
+        at = first
+        while (wanted := at + self.curves.until_wanted()) < stop:
+            self.curves.pass_over(wanted + 1 - at)
+            row = block[rows.starts[wanted] : rows.ends[wanted]]
+            read_metrics(row, self.lines + rows.lines[wanted] + 1, self.curves)
+            at = wanted + 1
+        self.curves.pass_over(stop - at)
 
-    def _take(
-        self, kind: Kind, lines: _Numbers, rows: list[bytes], index: int, name: bytes
-    ) -> None:
+    def _read_tracebacks(self, block: bytes, rows: Rows, start: int, at: int) -> int:
+        """All rows from an offset on, while a traceback is open; the index of the next of `rows`.
+
+        `at` is the index of the first one of `rows` from the offset on.
+        """
+        if not self.collector.tracebacks.open:
+            return at
+        line = block.count(b"\n", 0, start)
+        for begin, end in rows_after(block, start):
+            self._read_row(block, begin, end, line)
+            line += block[end - 1] == 10
+            if at < len(rows.starts) and rows.starts[at] == begin:
+                at += 1
+            if not self.collector.tracebacks.open:
+                break
+        return at
+
+    def _read_row(self, block: bytes, start: int, end: int, newlines: int) -> None:
+        """One row, after so many newlines of the block."""
+        row, number = block[start:end], self.lines + newlines + 1
         collector = self.collector
+        kind, patterns = self._kinds.of(row)
         if kind in (Kind.METRIC, Kind.NONFINITE):
             collector.progress += 1
             collector.finished = False
             if self.curves.wants(kind is Kind.NONFINITE):
-                read_metrics(clean(rows[index]), lines.of(index), self.curves)
-            if not collector.tracebacks.open:
-                return
-        text = clean(rows[index])
-        if kind is Kind.VERSION:
-            versions.read(text, self.versions)
-        if kind is Kind.FINISHED:
+                read_metrics(row, number, self.curves)
+        elif kind is Kind.VERSION:
+            versions.read(clean(row), self.versions)
+        elif kind is Kind.FINISHED:
             collector.finished = True
-            return
-        if kind is Kind.CANDIDATE and is_metric_line(name):
-            read_metrics(text, lines.of(index), self.curves)
-        line = Line(lines.of(index), text, name[:LONGEST])
-        collector.take(line, self._lines_before(rows, index))
+        elif kind is Kind.CANDIDATE and is_metric_row(row.lower()):
+            read_metrics(row, number, self.curves)
+        if kind is Kind.CANDIDATE or (collector.tracebacks.open and kind is not Kind.FINISHED):
+            line = Line(number, clean(row), patterns)
+            collector.take(line, self._rows_before(block, start))
 
-    def _lines_before(self, rows: list[bytes], index: int) -> Iterator[str]:
-        """The lines before one of these, the nearest first."""
-        for row in reversed(rows[max(0, index - 200) : index]):
-            yield clean(row)
-        for row in reversed(self._before):
-            yield clean(row)
+    def _rows_before(self, block: bytes, start: int) -> Iterator[str]:
+        """The rows before an offset, the nearest first."""
+        yield from map(clean, rows_before(block, start))
+        yield from map(clean, rows_before(self._before, len(self._before)))
 
     def end(self) -> None:
         """A last line without a newline counts as one."""
         self.lines += self._unfinished
-
-
-class _Numbers:
-    """The numbers of rows in rising order: a row that ends with a carriage return is no line."""
-
-    def __init__(self, rows: list[bytes], first: int) -> None:
-        self._rows, self._row, self._number = rows, 0, first
-
-    def of(self, index: int) -> int:
-        self._number += b"".join(self._rows[self._row : index]).count(b"\n")
-        self._row = index
-        return self._number

@@ -7,8 +7,9 @@ from collections import deque
 from dataclasses import dataclass, field
 
 HEADER = "Traceback (most recent call last)"
-CUES = (b"tracbackmostrcntcalllast", b"xcptionignordin")
-"""Letters of the lines that begin a traceback, or announce one that Python ignores."""
+IGNORED = "Exception ignored in"
+CUES = (HEADER.encode(), IGNORED.encode())
+"""Texts of the lines that begin a traceback, or announce one that Python ignores."""
 PREFIX = re.compile(
     r"^(?:\[[\w-]{1,40}\]:? ?|\d{1,6}: |\[\d+,\d+\]<std(?:err|out)>: ?"
     r"|\([\w .-]{1,60}pid=\d+[^)]{0,60}\) ?|\[\d+\] )"
@@ -72,7 +73,7 @@ class Tracebacks:
                 self.open[prefix] = Traceback(number, prefix in self._ignored)
             self._ignored.discard(prefix)
             return None
-        if body.startswith("Exception ignored in"):
+        if body.startswith(IGNORED):
             self._ignored.add(prefix)
         traceback = self.open.get(prefix)
         if traceback is None:

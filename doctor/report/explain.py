@@ -52,13 +52,13 @@ def cited(id: str) -> Iterator[str]:
         yield from wrapped(f"correction: {source.correction}", "    ")
 
 
-def wrapped(text: str, prefix: str, indent: int | None = None) -> Iterator[str]:
-    """Lines of at most `WIDTH` columns; later ones are indented, by the prefix's width if None."""
+def wrapped(text: str, prefix: str, indent: int | None = None, width: int = WIDTH) -> Iterator[str]:
+    """Lines of at most `width` columns; later ones are indented, by the prefix's width if None."""
     margin = " " * (len(prefix) if indent is None else indent)
     for number, paragraph in enumerate(text.splitlines()):
         yield textwrap.fill(
             paragraph,
-            WIDTH,
+            width,
             initial_indent=margin if number else prefix,
             subsequent_indent=margin,
             break_long_words=False,

@@ -6,7 +6,8 @@ import pytest
 
 from doctor._util.records import Ended
 from doctor.checks.training import smoke as checks
-from doctor.facts.training import Attempt, Diagnosis, Parameter, Smoke, Stage, Step
+from doctor.facts.diagnosis import Attempt, Diagnosis
+from doctor.facts.training import Parameter, Smoke, Stage, Step
 from doctor.judge.check import Owner, Status, Verdict
 
 completes = checks.STEP_COMPLETES.judge

@@ -31,8 +31,9 @@ from doctor.collect.children import Children
 from doctor.collect.collect import collect
 from doctor.collect.diagnosis import CHANGES, MOST_SKIPPED, diagnose, fault_of
 from doctor.collect.torch_child import TorchChild, cut_short
+from doctor.facts.diagnosis import LEFT_OUT, Attempt, Diagnosis, Fault
 from doctor.facts.facts import decode, encode
-from doctor.facts.training import LEFT_OUT, Attempt, Diagnosis, Fault, Parameter, Smoke, Stage, Step
+from doctor.facts.training import Parameter, Smoke, Stage, Step
 from doctor.job.expect import Expect
 from doctor.job.job import Job
 from doctor.job.run_options import RunOptions

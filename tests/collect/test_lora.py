@@ -17,7 +17,7 @@ import pytest
 from doctor._util.records import Ended
 from doctor.checks.numerics import grad_scaler
 from doctor.checks.training import lora, own_model
-from doctor.collect import own_training
+from doctor.collect import own_variants
 from doctor.collect.child import PROBES
 from doctor.collect.children import Children
 from doctor.collect.own_training import collect_in, collect_own
@@ -226,12 +226,12 @@ def test_an_order_that_hangs_or_dies_does_not_end_the_others(
     """A head that does not fit in fp32 is left out: it is the doctor's choice, not the user's."""
     (tmp_path / "sitecustomize.py").write_text(DYING, "utf-8")
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
-    first, hanging, _, dying, with_head = own_training.ORDERS
-    monkeypatch.setattr(own_training, "ORDERS", (first, hanging, with_head, dying))
+    first, hanging, _, dying, with_head = own_variants.ORDERS
+    monkeypatch.setattr(own_variants, "ORDERS", (first, hanging, with_head, dying))
 
     def set_deadline(progress: str) -> None:
         hangs = progress.endswith("LoRA first")
-        monkeypatch.setattr(own_training, "LORA_SECONDS", HANG_SECONDS if hangs else 240.0)
+        monkeypatch.setattr(own_variants, "LORA_SECONDS", HANG_SECONDS if hangs else 240.0)
 
     own = train(children, report_progress=set_deadline, hf=str(directory), lora=4)
     assert own.smoke, own

@@ -41,6 +41,7 @@ from doctor.facts.training import (
 )
 from doctor.job.job import Chosen, Job, Precision, Target
 from doctor.judge.check import Owner, Status, Verdict
+from doctor.report import own_model
 
 pytestmark = pytest.mark.slow
 
@@ -149,6 +150,13 @@ def test_the_same_code_trains_alike_in_every_process(own: Own, own_process: Own)
 # What a factory may return
 
 
+def test_the_example_of_the_contract_trains(own: Own) -> None:
+    record = own(own_model.EXAMPLE)
+    assert completes(record).status is Status.PASS
+    assert checks.weights_move(record, Job()).status is Status.PASS
+    assert smoke_of(record).optimizer
+
+
 @pytest.mark.parametrize(
     "returned",
     [
@@ -161,6 +169,9 @@ def test_the_same_code_trains_alike_in_every_process(own: Own, own_process: Own)
         "Net(), lambda module: module(**batch())",
         "Tokens()",
         "Example()",
+        "Example(), torch.ones(4, 8), lambda module, x: module(x)",
+        "nn.Linear(8, 3), tuple(batch().values()), nn.CrossEntropyLoss()",
+        "{'model': Net(), 'batch': [batch()].__iter__()}",
     ],
 )
 def test_a_factory_returns_what_the_contract_says(returned: str, own: Own) -> None:

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from doctor.checks.log.patterns import line_patterns
 from doctor.facts.log import Log, LogEvent
 from doctor.log.blocks import blocks
-from doctor.log.lines import clean, time_of, without_escapes
+from doctor.log.lines import clean, normalized, time_of
 from doctor.log.patterns import Gate
 from doctor.log.ranks import ranks_of
 from doctor.log.read import read_logs, read_stream
@@ -190,7 +190,7 @@ def test_no_bytes_make_the_reader_fail(data: bytes) -> None:
 
 @given(st.binary(max_size=200))
 def test_cleaning_leaves_nothing_that_a_terminal_would_act_on(data: bytes) -> None:
-    assert not set(clean(without_escapes(data))) & {chr(code) for code in range(32)} - {"\t"}
+    assert not set(clean(normalized(data))) & {chr(code) for code in range(32)} - {"\t"}
 
 
 def test_compressed_files_are_read_and_damaged_ones_say_so(tmp_path: Path) -> None:

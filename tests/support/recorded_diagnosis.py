@@ -5,8 +5,9 @@ from __future__ import annotations
 import msgspec
 
 from doctor._util.records import Ended, Number
+from doctor.facts.diagnosis import Attempt, Diagnosis
 from doctor.facts.facts import Facts
-from doctor.facts.training import Attempt, Diagnosis, Smoke, Step
+from doctor.facts.training import Smoke, Step
 
 TIMEOUT = Ended(how="timeout", detail="no answer in 120 s inside forward", seconds=120.0)
 

@@ -24,6 +24,8 @@ ALIASES = {
     "lm-loss": "loss",
     "loss/train": "loss",
     "train/lm_loss": "loss",
+    "total_loss": "loss",
+    "train/total_loss": "loss",
     "grad_norm": "grad_norm",
     "train/grad_norm": "grad_norm",
     "grad norm": "grad_norm",
@@ -93,15 +95,26 @@ class Curves:
         self._rows += 1
         return nonfinite or self._rows % self.thinned == 0
 
+    def until_wanted(self) -> int:
+        """Rows of finite metrics to pass over until one is wanted."""
+        return -(self._rows + 1) % self.thinned
+
+    def pass_over(self, rows: int) -> None:
+        """Count rows, of which the last one may be read afterwards."""
+        self._rows += rows
+
     def add(self, step: int | None, row: dict[str, float], line: int = 0) -> None:
         """One row of metrics by their names in the log; unknown names are passed over."""
         if step is not None and 0 <= step < 2**53:
             self.last_step = max(step, self.last_step or 0)
         else:
             step = None
+        named: dict[str, float] = {}
         for name, value in row.items():
             if curve := ALIASES.get(name.lower()):
-                self._append(curve, step, value, line)
+                named.setdefault(curve, value)
+        for curve, value in named.items():
+            self._append(curve, step, value, line)
         if any(len(series.values) >= MOST for series in self._series.values()):
             self.thinned *= 2
             for series in self._series.values():

@@ -7,43 +7,69 @@ import re
 from doctor.log.metrics.curves import ALIASES, STEPS, Curves
 
 _NAMES = sorted({*ALIASES, *STEPS}, key=len, reverse=True)
+EVALUATION = ("val", "valid", "validation", "eval", "test")
+"""A name after one of these words and a space is of an evaluation."""
+
+
+def _name_expression() -> str:
+    """The names, the longest first, by their first letters: most positions have none of these."""
+    return "|".join(
+        rf"{first}(?<![\w/-]{first}){_not_of_an_evaluation(first)}"
+        rf"(?:{'|'.join(re.escape(name[1:]) for name in names)})"
+        for first in sorted({name[0] for name in _NAMES})
+        if (names := [name for name in _NAMES if name[0] == first])
+    )
+
+
+def _not_of_an_evaluation(first: str) -> str:
+    return "".join(f"(?<!{word} {first})" for word in EVALUATION)
+
+
 METRIC = re.compile(
-    rf"(?<![\w/-])['\"]?({'|'.join(map(re.escape, _NAMES))})['\"]?(?:\s?\[[^\]]{{1,20}}\])?"
-    r"\s{0,4}[:=]\s{0,4}(?:tensor\()?['\"]?"
-    r"([-+]?(?:nan|inf(?:inity)?\b|\d{1,40}(?:\.\d{0,40})?(?:e[-+]?\d{1,4})?))(?![\w.])",
-    re.IGNORECASE,
+    (
+        rf"({_name_expression()})['\"]?(?:\s?\[[^\]]{{1,20}}\])?"
+        r"(?:\s{0,4}[:=]\s{0,4}(?:tensor\()?['\"]?"
+        r"|\s{1,4}(?=[-+]?(?:nan\b|inf\b|\d{1,40}\.\d)))"
+        r"([-+]?(?:nan|inf(?:inity)?\b|\d{1,40}(?:\.\d{0,40})?(?:e[-+]?\d{1,4})?))(?![\w.])"
+    ).encode()
 )
-"""A name, a colon or an equals sign, and a number."""
-BARE = re.compile(r"\b(step|iteration|iter)\s{1,4}(\d{1,12})\b", re.IGNORECASE)
-SUMMARY = ("train_runtime", "'eval_loss'", '"eval_loss"')
+"""A name, a colon or an equals sign, and a number, in lower case.
+
+A space alone separates a name from a number with a point.
+"""
+BARE = re.compile(rb"\b(?:step|iteration|iter)\s{1,4}(\d{1,12})\b")
+NONFINITE = re.compile(rb"[\s:='\"(+-](?:nan|inf(?:inity)?)(?![\w.])")
+SUMMARY = (b"train_runtime", b"'eval_loss'", b'"eval_loss"')
 """What only rows about a whole training or an evaluation contain."""
 LOSS, NORM = b"loss", b"grad_norm"
+LONGEST = 4096
+"""Bytes of a row in which metrics are looked for."""
 
 
-def is_metric_line(template: bytes) -> bool:
-    """Whether a line with these letters may contain a loss or a gradient norm."""
-    return LOSS in template or NORM in template
+def is_metric_row(lower: bytes) -> bool:
+    """Whether a row, in lower case, may contain a loss or a gradient norm."""
+    return LOSS in lower or NORM in lower
 
 
-def may_be_nonfinite(template: bytes) -> bool:
-    """Whether it may contain NaN or infinity; "info" is no infinity."""
-    return b"nan" in template or b"inf" in template.replace(b"info", b"")
+def is_nonfinite_row(lower: bytes) -> bool:
+    """Whether it may contain NaN or infinity."""
+    return NONFINITE.search(lower) is not None
 
 
-def read_metrics(text: str, line: int, curves: Curves) -> None:
-    """Add the metrics of a line to the curves."""
-    text = text[:4096]
-    if any(word in text for word in SUMMARY):
+def read_metrics(row: bytes, line: int, curves: Curves) -> None:
+    """Add the metrics of a row to the curves."""
+    lower = row[:LONGEST].lower()
+    if any(text in lower for text in SUMMARY):
         return
-    row: dict[str, float] = {}
-    for match in METRIC.finditer(text):
-        row.setdefault(match[1].lower(), float(match[2]))
-    if not any(name in ALIASES for name in row):
+    values: dict[str, float] = {}
+    for name, number in METRIC.findall(lower):
+        values.setdefault(name.decode(), float(number))
+    if not any(name in ALIASES for name in values):
         return
-    step = next((int(row[name]) for name in STEPS if _whole(row.get(name))), None)
-    if step is None and (bare := BARE.search(text)):
-        step = int(bare[2])
-    curves.add(step, row, line)
+    step = next((int(values[name]) for name in STEPS if _whole(values.get(name))), None)
+    if step is None and (bare := BARE.search(lower)):
+        step = int(bare[1])
+    curves.add(step, values, line)
 
 
 def _whole(value: float | None) -> bool:

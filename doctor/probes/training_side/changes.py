@@ -38,6 +38,12 @@ class Stale(Exception):
     """The user's code returned a model that may already have been trained: use a new process."""
 
 
+def mark(module: torch.nn.Module) -> None:
+    """Mark the parameters as built in this process."""
+    for weight in module.parameters():
+        setattr(weight, BUILT_BEFORE, True)
+
+
 class Plan(NamedTuple):
     """One training: what is built, and how it runs."""
 
@@ -51,11 +57,9 @@ class Plan(NamedTuple):
         """The subject, initialized as in a fresh process. Raises Stale if it is not a fresh one."""
         training_step.free_memory(self.device)
         subject = subjects.build(self.subject, self.device, self.recipe, **changes)
-        weights = list(subject.module.parameters())
-        if any(hasattr(weight, BUILT_BEFORE) for weight in weights):
+        if any(hasattr(weight, BUILT_BEFORE) for weight in subject.module.parameters()):
             raise Stale
-        for weight in weights:
-            setattr(weight, BUILT_BEFORE, True)
+        mark(subject.module)
         return subject
 
     def training(self, subject: Any) -> Any:

@@ -1,7 +1,7 @@
 """What a factory may return: the module, its batch, its loss and its optimizer.
 
-Imported by own_model.py; standard library and torch only, Python 3.9. docs/own-model.md lists the
-forms. Objects of Lightning and of transformers are recognized by their methods, so that neither
+Imported by own_model.py; standard library and torch only, Python 3.9. `doctor explain model` lists
+the forms. Objects of Lightning and of transformers are recognized by their methods, so that neither
 library is imported.
 """
 

@@ -133,12 +133,13 @@ def parsed(error: BaseException) -> str:
 
 def _module(path: str) -> Any:
     """The module of a file, under its own name unless that is taken, never as __main__."""
-    name = os.path.splitext(os.path.basename(path))[0]
-    if name in sys.modules:
+    own = os.path.splitext(os.path.basename(path))[0]
+    for name in (own, "doctor_own_" + own):
+        if name not in sys.modules:
+            break
         file = getattr(sys.modules[name], "__file__", None)
         if file and os.path.realpath(file) == path:
             return sys.modules[name]
-        name = "doctor_own_" + name
     spec = importlib.util.spec_from_file_location(name, path)
     if spec is None or spec.loader is None:
         raise NotAFactory("%s is not a Python file" % path)

@@ -46,6 +46,7 @@ def own(request: Dict[str, Any]) -> Optional[Dict[str, Any]]:
         note(beyond=type(error).__name__ == "Unsupported")
         exit_unless_cpu(device)
         return {"done": True}
+    wire.sibling("changes").mark(subject.module)
     note(built={"how": "ok", "seconds": time.perf_counter() - started}, **counts(subject.module))
     note(settings=settings(subject.module), batch=batch_facts(subject.batch))
     if precision == "fp16":

@@ -4,7 +4,7 @@ Imported by torch_stages.py on demand; standard library and torch only, Python 3
 Descriptions, with the fields that `own_model` and `transformers_model` read:
     {"kind": "small"}
     {"kind": "factory", "file": "train.py", "name": "make", "directory": working directory,
-     "batch": 2, "length": 64}
+     "batch": 2, "length": 64, "seed": 2}
     {"kind": "hf", "directory": "models/llama", "layers": 2, "weights": false, "lora": null,
      "dtype": null, "batch": 2, "length": 64}
 """
@@ -31,7 +31,8 @@ CONTRACT = (
 
 
 SEED = 67280421310721
-"""Set before every build, so that code without a seed draws the same numbers in each repetition."""
+"""Set before every build, so that code without a seed draws the same numbers in each repetition;
+unless the subject has a "seed"."""
 
 
 class Unsupported(Exception):
@@ -56,7 +57,7 @@ def build(
     if that cannot be done, and any error of the user's code. The generators of torch, random and
     numpy are seeded first, on every build alike.
     """
-    seed_generators()
+    seed_generators(spec.get("seed", SEED))
     if spec["kind"] == "small":
         changes = {} if seed is None else {"seed": seed}
         return small_model.subject(device, recipe, eager=eager, **changes)
@@ -67,13 +68,13 @@ def build(
     return subject
 
 
-def seed_generators() -> None:
+def seed_generators(seed: int) -> None:
     """Seed torch, random and, if something has imported it, numpy."""
-    torch.manual_seed(SEED)
-    random.seed(SEED)
+    torch.manual_seed(seed)
+    random.seed(seed)
     numpy = sys.modules.get("numpy")
     if numpy is not None:
-        numpy.random.seed(SEED % 2**32)
+        numpy.random.seed(seed % 2**32)
 
 
 MAKERS = {"factory": "own_model", "hf": "transformers_model"}

@@ -121,6 +121,8 @@ class Training:
         self.computed = dict.fromkeys(self.weights, False)
         self.reached = dict.fromkeys(self.weights, False)
         self.finite = dict.fromkeys(self.weights, True)
+        self.largest: Dict[str, float] = {}
+        self.order: Dict[str, int] = {}
 
     def autocast(self) -> Any:
         if not self.cast:
@@ -136,7 +138,7 @@ class Training:
             loss = self.subject.loss(self.subject.module, self.subject.batch)
         with stage("loss"):
             value = float(loss.detach())
-        with stage("backward"):
+        with stage("backward"), self._order_recorded():
             (self.scaler.scale(loss) if self.scaler else loss).backward()
             if self.scaler:
                 self.scaler.unscale_(self.optimizer)
@@ -154,6 +156,24 @@ class Training:
             "skipped": skipped,
             "scale": None if scale is None else wire.number(scale),
         }
+
+    @contextlib.contextmanager
+    def _order_recorded(self) -> Iterator[None]:
+        """Record the order in which the first backward pass reaches the parameters."""
+
+        def reach(name: str) -> Callable[[torch.Tensor], None]:
+            def hook(gradient: torch.Tensor) -> None:
+                self.order.setdefault(name, len(self.order))
+
+            return hook
+
+        weights: Dict[str, Any] = {} if self.order else dict(self.weights)
+        hooks = [weight.register_hook(reach(name)) for name, weight in weights.items()]
+        try:
+            yield
+        finally:
+            for each in hooks:
+                each.remove()
 
     def _norms(self) -> Dict[str, Optional[float]]:
         """Norm of each gradient, in one transfer; None if there is no gradient."""
@@ -190,6 +210,7 @@ class Training:
                 self.computed[name] = True
                 self.reached[name] |= norm != 0.0
                 self.finite[name] &= norm - norm == 0.0
+                self.largest[name] = max(norm, self.largest.get(name, 0.0))
 
     def parameters(self) -> List[Dict[str, Any]]:
         """Each parameter as a doctor.facts.training.Parameter, compared with its initial copy."""
@@ -206,9 +227,16 @@ class Training:
                 "had_gradient": self.reached[name],
                 "finite": self.finite[name],
                 "moved": changed,
+                "dimensions": value.dim(),
+                "grad_norm": _number(self.largest.get(name)),
+                "order": self.order.get(name),
             }
             for (name, value), changed in zip(self.weights.items(), changes)
         ]
+
+
+def _number(value: Optional[float]) -> Any:
+    return None if value is None else wire.number(value)
 
 
 def free_memory(device: torch.device) -> None:

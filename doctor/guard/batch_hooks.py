@@ -1,0 +1,38 @@
+"""The batches that a DataLoader returns."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from .hooks import Hooks
+
+
+def install(hooks: Hooks) -> None:
+    """Wrap the iterators of DataLoader."""
+    module = sys.modules.get("torch.utils.data.dataloader")
+    iterator = getattr(module, "_BaseDataLoaderIter", None)
+    if iterator is not None:
+        hooks.replace(iterator, "__next__", lambda original: _next(hooks, original))
+        hooks.replace(iterator, "_next_index", lambda original: _next_index(hooks, original))
+
+
+def _next(hooks: Hooks, original: Any) -> Any:
+    def __next__(iterator: Any) -> Any:
+        data = original(iterator)
+        if hooks.active:
+            hooks.safely(hooks.watch.batches.batch_fetched, iterator, data)
+        return data
+
+    return __next__
+
+
+def _next_index(hooks: Hooks, original: Any) -> Any:
+    def _next_index(iterator: Any) -> Any:
+        indices = original(iterator)
+        if hooks.active:
+            hooks.safely(hooks.watch.batches.index_drawn, iterator, indices)
+        return indices
+
+    return _next_index
