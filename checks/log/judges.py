@@ -19,7 +19,8 @@ from doctor.checks.log.story import class_of, tell
 from doctor.facts.log import Log, LogEvent
 from doctor.facts.machine import Host, Torch
 from doctor.facts.memory.plan import plan
-from doctor.facts.training import ModelShape, OwnModel
+from doctor.facts.own_model import OwnModel
+from doctor.facts.training import ModelShape
 from doctor.facts.views import JobGpus
 from doctor.job.job import Chosen, Job, Target
 from doctor.judge.check import Check, Owner, Status, Verdict, fail, ok, skip, unknown, warn
