@@ -1,11 +1,12 @@
 """Runs the doctor against several training environments, and prints a table of what it reports.
 
-    python benchmarks/versions.py [--cases base,fp16] PYTHON [PYTHON ...]
+    python benchmarks/versions.py [--cases base,fp16] [--keep DIRECTORY] PYTHON [PYTHON ...]
 
 Each PYTHON is the interpreter of an environment with a torch of its own. A cell holds the exit
 code, the codes that warn or fail (! = fail, ? = a required check is unknown) and the seconds; a
-traceback or an empty report is named. Everything runs on the CPU. Compare the table of two versions
-of the doctor: a cell that changes has to be explained by a line of the changelog.
+traceback or an empty report is named. Everything runs on the CPU. --keep stores each report as JSON
+and what the run printed on stderr. Compare the table of two versions of the doctor: a cell that
+changes has to be explained by a line of the changelog.
 """
 
 from __future__ import annotations
@@ -49,7 +50,11 @@ import sys, torch, torch.distributed.checkpoint as dcp
 directory, model = sys.argv[1], torch.nn.Linear(4, 4)
 torch.save(model.state_dict(), directory + "/zip.pt")
 torch.save(model.state_dict(), directory + "/old.pt", _use_new_zipfile_serialization=False)
-dcp.save({"model": model.state_dict()}, checkpoint_id=directory + "/dcp")
+state, writer = {"model": model.state_dict()}, dcp.FileSystemWriter(directory + "/dcp")
+if hasattr(dcp, "save"):
+    dcp.save(state, storage_writer=writer)
+else:  # before torch 2.2
+    dcp.save_state_dict(state, writer, no_dist=True)
 """
 CASES: dict[str, tuple[str, ...]] = {
     "base": (),
@@ -62,20 +67,24 @@ CASES: dict[str, tuple[str, ...]] = {
     "model-nan": ("--model", "MODEL:nan"),
     "compile": ("--model", "MODEL:make", "--compile"),
     "attention": ("--attention", "2,4,128,64"),
+    "no-gpu": ("--device", "auto"),
 }
 """MODEL stands for a file with the factories above."""
 SCANS = ("zip.pt", "old.pt", "dcp")
 """Files that each environment saves, for `doctor run --checkpoint`."""
 
 
-def report(python: str, *flags: str) -> str:
-    """A cell: what one run reports."""
+def report(python: str, *flags: str, keep: Path | None = None) -> str:
+    """A cell: what one run reports. `keep`: the file for the report, without a suffix."""
     began = time.perf_counter()
     command = [sys.executable, "-m", "doctor", "run", "--no-config", "--device", "cpu"]
     done = subprocess.run(
         [*command, "--format", "json", "--python", python, *flags],
         cwd=ROOT, capture_output=True, text=True, check=False,
     )  # fmt: skip
+    if keep:
+        Path(f"{keep}.json").write_text(done.stdout, "utf-8")
+        Path(f"{keep}.err").write_text(done.stderr, "utf-8")
     seconds = f"{time.perf_counter() - began:.0f}s"
     try:
         findings = json.loads(done.stdout)["findings"]
@@ -97,19 +106,21 @@ def version(python: str) -> str:
     return done.stdout.strip() or "no torch"
 
 
-def row(python: str, cases: list[str], directory: Path) -> list[str]:
+def row(python: str, cases: list[str], directory: Path, keep: Path | None) -> list[str]:
     """The cells of one environment."""
     model = directory / "train.py"
     model.write_text(MODEL)
     cells = [version(python)]
-    saved = subprocess.run([python, "-c", SAVE, str(directory)], capture_output=True, check=False)
+    subprocess.run([python, "-c", SAVE, str(directory)], capture_output=True, check=False)
     for case in cases:
+        file = keep / f"{cells[0].replace(' ', '-')}-{case}" if keep else None
         if case in SCANS:
             flags: tuple[str, ...] = ("--no-smoke", "--checkpoint", str(directory / case))
-            cells.append("not saved" if saved.returncode else report(python, *flags))
+            exists = (directory / case).exists()
+            cells.append(report(python, *flags, keep=file) if exists else "not saved")
         else:
             flags = tuple(flag.replace("MODEL", str(model)) for flag in CASES[case])
-            cells.append(report(python, *flags))
+            cells.append(report(python, *flags, keep=file))
     return cells
 
 
@@ -117,6 +128,7 @@ def main() -> None:
     names = [*CASES, *SCANS]
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--cases", default=",".join(names))
+    parser.add_argument("--keep", type=Path, metavar="DIRECTORY")
     parser.add_argument("python", nargs="+")
     options = parser.parse_args()
     cases = options.cases.split(",")
@@ -125,7 +137,7 @@ def main() -> None:
     rows = []
     for python in options.python:
         with tempfile.TemporaryDirectory() as directory:
-            rows.append(row(python, cases, Path(directory)))
+            rows.append(row(python, cases, Path(directory), options.keep))
             print(f"done: {rows[-1][0]}", file=sys.stderr)
     table = list(zip(["python torch", *cases], *rows, strict=True))
     widths = [max(map(len, column)) for column in zip(*table, strict=True)]

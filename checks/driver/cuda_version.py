@@ -30,7 +30,7 @@ def _cuda(number: int) -> tuple[int, int]:
 
 
 def runs_torch_cuda(
-    driver: Driver,
+    driver: Driver | Unknown,
     torch: Torch | Unknown,
     cuda: Cuda | Unknown | None,
     job_gpus: JobGpus | Unknown,
@@ -43,6 +43,8 @@ def runs_torch_cuda(
         verdict = fail(f"torch reports: {started.detail}")
         reported = re.search(r"found version (\d+)", started.detail)
         number = int(reported[1]) if reported else None
+    elif isinstance(driver, Unknown):
+        return unknown(driver.reason)
     elif isinstance(torch, Unknown):
         return unknown(f"could not be read: {torch.reason}")
     else:

@@ -12,6 +12,7 @@ from doctor.facts.views import JobGpu, JobGpus, visible_gpus
 from doctor.job.job import Job, Target
 from doctor.judge.check import Check, Owner, Verdict, fail, ok, unknown, warn
 from doctor.judge.error_patterns import KERNEL_LOG, fail_by, find_pattern
+from doctor.judge.error_patterns.driver import GPU_NOT_STARTED
 
 VARIABLE = "CUDA_VISIBLE_DEVICES"
 PROHIBITED, EXCLUSIVE = 2, 3
@@ -56,7 +57,7 @@ def visible(
         return _sliced(listed or (), selection, need)
     summary = _summary(torch_count, listed, need)
     if min(counts) < need:
-        return fail(summary, fix=_selection_fix(selection))
+        return _too_few(summary, gpus, selection)
     if torch_count is None:
         return unknown(f"{summary}; torch could not count them: {_torch_reason(cuda)}")
     if listed is not None and not sliced and len(listed) != torch_count:
@@ -180,11 +181,21 @@ def _summary(torch_count: int | None, listed: Sequence[JobGpu] | None, need: int
     return f"GPUs: {', '.join(parts)}; {need} required"
 
 
-def _selection_fix(selection: str | None) -> str | None:
-    if selection is None:
-        return None
-    return f"{VARIABLE}={selection!r} selects among the GPUs: name more of them, or lower --gpus."
+def _too_few(
+    summary: str, gpus: tuple[Gpu, ...] | Unknown | None, selection: str | None
+) -> Verdict:
+    if selection is not None:
+        among = f"{VARIABLE}={selection!r} selects among the GPUs"
+        return fail(summary, fix=f"{among}: name more of them, or lower --gpus.")
+    if gpus == ():
+        return fail(summary, "nvidia-smi -L", *KERNEL_LOG, fix=NONE_LISTED)
+    return fail(summary)
 
+
+NONE_LISTED = (
+    "In a container: start it with the GPUs (docker run --gpus all, or the scheduler's request). "
+    f"On the host: {GPU_NOT_STARTED.fix[0].lower()}{GPU_NOT_STARTED.fix[1:]}"
+)
 
 VISIBLE = Check(
     code="GPU001",

@@ -67,6 +67,9 @@ def _tell(same: _Same) -> Story:
         return late, time, files.get(event.path, 0), event.line
 
     first = min(candidates, key=order, default=None)
+    if first is not None:
+        telling = [each for each in candidates if each.name in class_of(first).yields_to]
+        first = min(telling, key=order, default=first)
     return Story(
         first=first,
         others=tuple(event for event in open_ if event is not first),

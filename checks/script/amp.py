@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from doctor.checks.script.reading import UNDECIDED, exclusive
+from doctor.checks.script import evaluate
+from doctor.checks.script.evaluate import UNDECIDED
+from doctor.checks.script.reading import exclusive
 from doctor.checks.script.training import Training
 from doctor.facts.script import Call, Value
 
@@ -45,7 +47,7 @@ def _autocast_call(reading: Training, value: Value) -> Call | str | None:
 
 def _held_by_name(reading: Training, call: Call) -> Call | str | None:
     """The class autocast, or a partial of it, that a variable holds which is called."""
-    for option in reading.options(Value("name", name=call.name), call):
+    for option in evaluate.options(reading, Value("name", name=call.name), call):
         if option.kind == "name" and option.name.endswith(".autocast"):
             return option.name
         made = reading.calls[option.call] if option.kind == "call" else None
@@ -70,7 +72,7 @@ def context_autocast(reading: Training, call: Call) -> Call | str | None:
 
 
 def _context_options(reading: Training, value: Value, call: Call) -> list[Value]:
-    return [value] if value.kind == "call" else [value, *reading.options(value, call)]
+    return [value] if value.kind == "call" else [value, *evaluate.options(reading, value, call)]
 
 
 def is_disabled(reading: Training, autocast: Call | str) -> bool:
@@ -82,10 +84,10 @@ def enabled(reading: Training, call: Call) -> bool | None:
     position = {"torch.cuda.amp.autocast": 0, "torch.cpu.amp.autocast": 0}.get(call.name)
     if call.method == "autocast" and call.name in ("torch.autocast", "torch.amp.autocast"):
         position = 2
-    value = reading.argument(call, "enabled", position)
+    value = evaluate.argument(reading, call, "enabled", position)
     if value is None:
-        return None if reading.unpacks_unknown(call) else True
-    return reading.truth(value, call)
+        return None if evaluate.unpacks_unknown(reading, call) else True
+    return evaluate.truth(reading, value, call)
 
 
 def autocast_dtypes(reading: Training, autocast: Call | str) -> set[str]:
@@ -97,25 +99,29 @@ def autocast_dtypes(reading: Training, autocast: Call | str) -> set[str]:
         return {"cpu"}
     if call.name not in ("torch.cuda.amp.autocast", "torch.autocast", "torch.amp.autocast"):
         return {UNDECIDED}
-    value = reading.argument(call, "dtype", 1)
+    value = evaluate.argument(reading, call, "dtype", 1)
     devices = {"cuda"} if call.name.startswith("torch.cuda") else _devices(reading, call)
     if devices <= NOT_CUDA:
         return {"cpu"}
     if value is not None:
-        results = reading.dtypes(value, call)
+        results = evaluate.dtypes(reading, value, call)
         return {"fp16" if each == "default" else each for each in results}
-    return {UNDECIDED} if "cuda" not in devices or reading.unpacks_unknown(call) else {"fp16"}
+    return (
+        {UNDECIDED}
+        if "cuda" not in devices or evaluate.unpacks_unknown(reading, call)
+        else {"fp16"}
+    )
 
 
 def _devices(reading: Training, call: Call) -> set[str]:
-    value = reading.argument(call, "device_type", 0)
+    value = evaluate.argument(reading, call, "device_type", 0)
     if value is not None and value.kind == "name" and value.name.endswith((".type", ".device")):
         value = Value("name", name=value.name.removesuffix(".type"))
     results: set[str] = set()
-    for option in reading.options(value, call):
+    for option in evaluate.options(reading, value, call):
         made = reading.calls[option.call] if option.kind == "call" else None
         if made is not None and made.method == "device" and made.args:
-            results |= {_device(each) for each in reading.options(made.args[0], made)}
+            results |= {_device(each) for each in evaluate.options(reading, made.args[0], made)}
         else:
             results.add(_device(option))
     return results
@@ -168,7 +174,9 @@ def scale_of(reading: Training, backward: Call, number: int) -> int | None:
         return inner if reading.calls[inner].method == "scale" else None
     if not backward.receiver:
         return None
-    for each in reading.definitions(backward.receiver, backward.scope, number, backward.arms):
+    for each in evaluate.definitions(
+        reading, backward.receiver, backward.scope, number, backward.arms
+    ):
         if each.value.kind == "call" and reading.calls[each.value.call].method == "scale":
             return each.value.call
     return None

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from doctor.checks.script.amp_rules import is_optimizer
+from doctor.checks.script import evaluate
+from doctor.checks.script.lineage import lineage_of
 from doctor.checks.script.reading import exclusive
 from doctor.checks.script.rule import Match, Rule
+from doctor.checks.script.scaling import is_optimizer
 from doctor.checks.script.training import Training
 from doctor.facts.script import Call, Value
 from doctor.facts.script_machine import ScriptMachine
@@ -63,13 +65,9 @@ def zero_grad_missing(reading: Training, machine: ScriptMachine) -> Iterator[Mat
         return
     for step in reading.methods("step"):
         call = reading.calls[step]
-        if not call.loops or not is_optimizer(reading, call) or call.args:
+        name = _stepped(reading, call)
+        if not name or not call.loops or not _makes_optimizer(reading, name, call):
             continue
-        made = reading.key(call.receiver, call.scope)
-        known = any(
-            each.value.kind == "call" and each.value.call in reading.optimizers
-            for each in reading.assigned.get(made, ())
-        )
         backward = [
             n
             for n in reading.backwards
@@ -77,9 +75,36 @@ def zero_grad_missing(reading: Training, machine: ScriptMachine) -> Iterator[Mat
             and n < step
             and reading.calls[n].loops[: len(call.loops)] == call.loops
         ]
-        if backward and known:
-            yield Match(call.span, f"{call.receiver}.step() in a loop without zero_grad()")
+        if backward:
+            yield Match(call.span, f"{name} steps in a loop without zero_grad()")
             return
+
+
+def _stepped(reading: Training, call: Call) -> str:
+    """The optimizer that optimizer.step() or scaler.step(optimizer) applies."""
+    if "scaler" in call.receiver.casefold():
+        return call.args[0].name if call.args and call.args[0].kind == "name" else ""
+    return call.receiver if not call.args and is_optimizer(reading, call) else ""
+
+
+def _makes_optimizer(reading: Training, name: str, call: Call) -> bool:
+    """The name holds an optimizer that this file makes, or a wrapper of one."""
+    for each in reading.assigned.get(reading.key(name, call.scope), ()):
+        if each.value.kind != "call":
+            continue
+        made = reading.calls[each.value.call]
+        if each.value.call in reading.optimizers:
+            return True
+        if any(_is_made(reading, part.name, made) for part in made.args[:1] if part.name):
+            return True
+    return False
+
+
+def _is_made(reading: Training, name: str, call: Call) -> bool:
+    return any(
+        each.value.kind == "call" and each.value.call in reading.optimizers
+        for each in reading.assigned.get(reading.key(name, call.scope), ())
+    )
 
 
 DETACHES = ("item", "detach", "tolist", "numpy")
@@ -97,7 +122,7 @@ def loss_detached(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
             continue
         if not call.receiver or _regains(reading, call, number):
             continue
-        results = reading.definitions(call.receiver, call.scope, number, call.arms)
+        results = evaluate.definitions(reading, call.receiver, call.scope, number, call.arms)
         if results and all(_detaches(reading, each.value) for each in results):
             method = reading.calls[results[0].value.call].method
             message = f"{call.receiver} comes from .{method}(): no gradient is left"
@@ -195,7 +220,7 @@ def _is_trained(reading: Training, call: Call, number: int) -> bool | None:
     names = reading.trained_names
     if reading.key(call.receiver, call.scope) in names:
         return True
-    lineage = reading.lineage(call.receiver, call.scope, number)
+    lineage = lineage_of(reading, call.receiver, call.scope, number)
     if not lineage.names & names:
         return False
     own = reading.key(call.receiver, call.scope)

@@ -1,14 +1,13 @@
-"""Rules on arithmetic that makes NaN, and on global switches of torch."""
+"""Rules on arithmetic that makes NaN."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from doctor.checks.script import amp
-from doctor.checks.script.reading import exclusive
+from doctor.checks.script import evaluate
 from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.training import Training
-from doctor.facts.script import Assignment, Call, Value
+from doctor.facts.script import Call, Value
 from doctor.facts.script_machine import ScriptMachine
 
 SOFTMAX = {"softmax", "Softmax", "gumbel_softmax"}
@@ -29,7 +28,7 @@ def _log_argument(reading: Training, call: Call) -> Value | None:
     if call.method not in LOGS:
         return None
     if call.name.startswith("torch.") and call.receiver_call < 0:
-        return reading.argument(call, "input", 0)
+        return evaluate.argument(reading, call, "input", 0)
     if call.args or call.keywords:
         return None
     if call.receiver_call >= 0:
@@ -48,7 +47,7 @@ def _reaches(
         arms = call.arms if call is not None and call.scope == scope else ()
         results = [
             each
-            for each in reading.definitions(value.name, scope, position, arms)
+            for each in evaluate.definitions(reading, value.name, scope, position, arms)
             if each.scope == scope
         ]
         return (
@@ -134,145 +133,17 @@ def epsilon_vanishes(reading: Training, machine: ScriptMachine) -> Iterator[Matc
         if trained.trainer:
             continue
         halves = [
-            n for n in reading.on_object(trained.lineage, "half") if not reading.calls[n].args
+            n
+            for n in reading.on_object(trained.lineage, "half")
+            if not reading.calls[n].args and reading.compatible(n, trained.sink)
         ]
         call = reading.calls[trained.sink]
         if not halves or reading.has_master_weights or not call.method.startswith("Adam"):
             continue
-        value = reading.argument(call, "eps")
+        value = evaluate.argument(reading, call, "eps")
         small = 1e-8 if value is None else value.literal
         if isinstance(small, float) and 0 < small <= FP16_TINY:
             yield Match(call.span, f"eps={small:g} is 0 in the fp16 of these weights")
-
-
-def anomaly_detection(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
-    name = reading.script.path.rpartition("/")[2]
-    if name.startswith("test_") or name.endswith("_test.py"):
-        return
-    for number in reading.methods("set_detect_anomaly", "detect_anomaly"):
-        call = reading.calls[number]
-        if not call.name.startswith("torch.") or reading.is_conditional(call):
-            continue
-        position = 0 if call.method == "set_detect_anomaly" else None
-        value = reading.argument(call, "mode", position)
-        on = True if value is None else reading.truth(value, call)
-        if value is not None and value.kind not in ("literal",):
-            continue
-        if on and not reading.is_evaluation(call) and not _switched_off(reading, number):
-            yield Match(call.span, "anomaly detection stays on for the whole training")
-    for number in reading.methods("Trainer"):
-        call = reading.calls[number]
-        value = call.keywords.get("detect_anomaly")
-        if value is not None and value.literal is True and not reading.is_flagged(call):
-            yield Match(call.span, "anomaly detection stays on for the whole training")
-
-
-def _switched_off(reading: Training, number: int) -> bool:
-    """A later call turns it off again."""
-    return any(
-        n > number and reading.calls[n].args and reading.calls[n].args[0].literal is False
-        for n in reading.methods("set_detect_anomaly")
-    )
-
-
-LEGACY_TF32 = ("torch.backends.cuda.matmul.allow_tf32", "torch.backends.cudnn.allow_tf32")
-
-
-def tf32_mixed(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
-    new = [
-        a
-        for a in reading.script.assignments
-        if a.target.startswith("torch.backends.") and a.target.endswith("fp32_precision")
-    ]
-    old = [a for a in reading.script.assignments if a.target in LEGACY_TF32]
-    for each in old:
-        if any(not exclusive(each.arms, other.arms) for other in new):
-            yield Match(each.span, "allow_tf32 and fp32_precision are mixed in one program")
-
-
-def no_op_switch(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
-    for number in reading.methods(
-        "enable_mem_efficient_sdp", "enable_flash_sdp", "enable_math_sdp"
-    ):
-        call = reading.calls[number]
-        others = [n for n in reading.methods(call.method) if n != number]
-        value = reading.argument(call, "enabled", 0)
-        on = value is not None and value.literal is True
-        if call.name.startswith("torch.backends.cuda") and on and not others:
-            yield Match(call.span, f"{call.method}(True) changes nothing: it is on by default")
-
-
-def clip_norm(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
-    for number in reading.methods("clip_grad_norm_", "clip_grad_norm"):
-        call = reading.calls[number]
-        position = 0 if call.receiver and len(call.args) == 1 else 1
-        yield from _absurd(reading, call, reading.argument(call, "max_norm", position))
-    for number in reading.arguments:
-        call = reading.calls[number]
-        value = reading.argument(call, "max_grad_norm")
-        if value is not None and value.literal != 0:
-            yield from _absurd(reading, call, value)
-
-
-def _absurd(reading: Training, call: Call, value: Value | None) -> Iterator[Match]:
-    numbers = reading.literals(value, call)
-    if len(numbers) == 1:
-        number = numbers.pop()
-        if isinstance(number, int | float) and not isinstance(number, bool) and number < 0.001:
-            yield Match(call.span, f"max_norm is {number:g}: every step shrinks to almost nothing")
-
-
-DETERMINISTIC = ("use_deterministic_algorithms",)
-
-
-def benchmark_beside_deterministic(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
-    switches = {
-        a.target: a
-        for a in reading.script.assignments
-        if a.target.startswith("torch.backends.cudnn.")
-    }
-    benchmark = switches.get("torch.backends.cudnn.benchmark")
-    deterministic = switches.get("torch.backends.cudnn.deterministic")
-    if benchmark is None or benchmark.value.literal is not True or reading.is_flagged(benchmark):
-        return
-    if _is_on(reading, deterministic, benchmark) or _algorithms(reading, benchmark):
-        yield Match(benchmark.span, "cudnn.benchmark=True beside deterministic settings")
-
-
-def _is_on(reading: Training, one: Assignment | None, other: Assignment) -> bool:
-    return (
-        one is not None
-        and one.value.literal is True
-        and not reading.is_flagged(one)
-        and one.scope == other.scope
-    )
-
-
-def _algorithms(reading: Training, benchmark: Assignment) -> bool:
-    return any(
-        reading.calls[n].args
-        and reading.calls[n].args[0].literal is True
-        and not reading.is_flagged(reading.calls[n])
-        for n in reading.methods(*DETERMINISTIC)
-    )
-
-
-def dataparallel_autocast(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
-    wraps = [
-        n for n in reading.methods("DataParallel") if reading.calls[n].name.startswith("torch.")
-    ]
-    if not wraps:
-        return
-    for number in amp.autocasts(reading):
-        call = reading.calls[number]
-        if reading.is_evaluation(call) or "bf16" not in amp.autocast_dtypes(reading, call):
-            continue
-        if call.contexts or not any(c.value.call == number for c in reading.script.contexts):
-            continue
-        if amp.autocast_dtypes(reading, call) == {"bf16"}:
-            message = "DataParallel's threads enter autocast in its default dtype, fp16"
-            yield Match(call.span, message)
-            return
 
 
 RULES = (
@@ -311,74 +182,5 @@ RULES = (
         fires=("Adam with eps below 3e-8 over weights cast by half()",),
         fix="Keep the weights in fp32, or set eps=1e-4.",
         sources=("ps-P8",),
-    ),
-    Rule(
-        code="SCR144",
-        slug="anomaly-detection-left-on",
-        title="Anomaly detection is off while training",
-        severity="warn",
-        find=anomaly_detection,
-        why="Anomaly mode checks every backward operation for NaN and records tracebacks. It is "
-        "for finding one fault, and slows down every step.",
-        fires=("set_detect_anomaly(True) or detect_anomaly() without a flag",),
-        fix="Remove it, or let a --debug flag decide.",
-        sources=("ps-P9",),
-    ),
-    Rule(
-        code="SCR145",
-        slug="tf32-mixed-api",
-        title="TF32 is set through one interface",
-        severity="warn",
-        find=tf32_mixed,
-        why="Since torch 2.9, reading allow_tf32 after fp32_precision was set raises RuntimeError, "
-        "also inside torch.",
-        fires=("allow_tf32 and fp32_precision are both set in one file",),
-        fix="Set fp32_precision only, or set_float32_matmul_precision only.",
-        sources=("ps-P2",),
-    ),
-    Rule(
-        code="SCR146",
-        slug="no-op-switch",
-        title="Switches change something",
-        severity="note",
-        find=no_op_switch,
-        why="Flash, memory-efficient and math attention are on by default.",
-        fires=("enable_mem_efficient_sdp(True) and the like without a call that turns it off",),
-        fix="Remove the call.",
-        sources=("bts-fix3",),
-    ),
-    Rule(
-        code="SCR147",
-        slug="clip-norm-absurd",
-        title="The clip norm leaves steps their size",
-        severity="warn",
-        find=clip_norm,
-        why="Usual norms are 0.5 to 1. Below 0.001 every step is shrunk by orders of magnitude.",
-        fires=("a literal max_norm below 0.001",),
-        fix="Set max_norm to 1.0.",
-        sources=("ps-P13",),
-    ),
-    Rule(
-        code="SCR148",
-        slug="benchmark-beside-deterministic",
-        title="cudnn.benchmark is off where results must repeat",
-        severity="warn",
-        find=benchmark_beside_deterministic,
-        why="cudnn.benchmark picks the fastest algorithm anew in every run; runs then differ.",
-        fires=("cudnn.benchmark=True beside cudnn.deterministic=True in one function",),
-        fix="Set torch.backends.cudnn.benchmark = False.",
-        sources=("ps-P19",),
-    ),
-    Rule(
-        code="SCR149",
-        slug="dataparallel-autocast",
-        title="bf16 autocast reaches the threads of DataParallel",
-        severity="warn",
-        find=dataparallel_autocast,
-        why="torch.nn.DataParallel enters autocast again in each thread with the default dtype: "
-        "under bf16 autocast the replicas compute in fp16, without a GradScaler.",
-        fires=("torch.nn.DataParallel and bf16 autocast in one training file",),
-        fix="Use DistributedDataParallel, or put autocast inside forward.",
-        sources=("ps-P4",),
     ),
 )

@@ -1,8 +1,9 @@
-"""A script with indices for the rules: calls by method, definitions that reach a use, values."""
+"""A script with indices for the rules, and what surrounds each call."""
 
 from __future__ import annotations
 
 import functools
+import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from functools import cached_property
@@ -10,6 +11,7 @@ from functools import cached_property
 from doctor.facts.script import (
     Arms,
     Assignment,
+    Branch,
     Call,
     Function,
     Import,
@@ -17,24 +19,6 @@ from doctor.facts.script import (
     Script,
     Value,
 )
-
-DEPTH = 6
-"""Names followed from one to the next at most."""
-
-DTYPES = {
-    "bfloat16": "bf16",
-    "bf16": "bf16",
-    "float16": "fp16",
-    "half": "fp16",
-    "fp16": "fp16",
-    "float32": "fp32",
-    "float": "fp32",
-    "fp32": "fp32",
-    "float64": "fp64",
-    "double": "fp64",
-    "auto": "auto",
-}
-UNDECIDED = "?"
 
 
 def exclusive(one: Arms, other: Arms) -> bool:
@@ -54,7 +38,7 @@ class Reading:
     def __init__(self, script: Script) -> None:
         self.script = script
         self.calls = script.calls
-        self._numbers = {id(call): number for number, call in enumerate(script.calls)}
+        self.numbers = {id(call): number for number, call in enumerate(script.calls)}
 
     @cached_property
     def by_method(self) -> dict[str, list[int]]:
@@ -137,227 +121,6 @@ class Reading:
                 sites[function].append(number)
         return sites
 
-    # Definitions
-
-    def definitions(self, name: str, scope: int, position: int, arms: Arms) -> list[Assignment]:
-        """Assignments that may hold where the name is used, newest first."""
-        key = self.key(name, scope)
-        every = [
-            each
-            for each in self.assigned.get(key, ())
-            if not each.augmented and not exclusive(each.arms, arms)
-        ]
-        here = [each for each in every if each.scope == scope]
-        before = [each for each in here if each.position <= position]
-        if not before and scope and self.is_parameter(scope, name):
-            return []
-        if not before or len(here) != len(every):
-            return list(reversed(every))
-        reaching = []
-        for each in reversed(before):
-            reaching.append(each)
-            if within(arms, each.arms):
-                break
-        return reaching
-
-    def is_parameter(self, scope: int, name: str) -> bool:
-        return any(each.name == name for each in self.function(scope).parameters)
-
-    def argument(self, call: Call, name: str, position: int | None = None) -> Value | None:
-        """An argument by keyword, by position, or from a dictionary that is unpacked."""
-        if name in call.keywords:
-            return call.keywords[name]
-        if position is not None and position < len(call.args):
-            return call.args[position]
-        for value in call.unpacked:
-            for option in self.options(value, call):
-                if (results := self.entry(option, name)) is not None:
-                    return results
-            if value.kind == "name" and (item := self._item(value.name, name, call)):
-                return item
-        return None
-
-    def entry(self, dictionary: Value, key: str) -> Value | None:
-        """What {...} or dict(...) has for a key."""
-        if dictionary.kind == "dict" and key in dictionary.keys:
-            return dictionary.items[dictionary.keys.index(key)]
-        if dictionary.kind == "call" and self.calls[dictionary.call].name == "dict":
-            return self.calls[dictionary.call].keywords.get(key)
-        return None
-
-    def _item(self, dictionary: str, key: str, call: Call) -> Value | None:
-        """What `dictionary[key] = value` assigned last."""
-        results = self.assigned.get(self.key(f"{dictionary}[{key}]", call.scope), ())
-        results = [each for each in results if not exclusive(each.arms, call.arms)]
-        if len(results) == 1 or (results and not results[-1].arms):
-            return results[-1].value
-        return Value("choice", items=tuple(each.value for each in results)) if results else None
-
-    def unpacks_unknown(self, call: Call) -> bool:
-        """Whether arguments come from a dictionary that this file does not write out."""
-        return any(
-            option.kind != "dict"
-            and not (option.kind == "call" and self.calls[option.call].name == "dict")
-            for value in call.unpacked
-            for option in self.options(value, call)
-        )
-
-    # Values
-
-    def options(self, value: Value | None, call: Call, position: int | None = None) -> list[Value]:
-        """What a value may be, with names followed; an undecided one is a name or other."""
-        where = self._numbers[id(call)] if position is None else position
-        return list(self._options(value, call.scope, where, call.arms, DEPTH))
-
-    def options_at(self, value: Value | None, scope: int, position: int, arms: Arms) -> list[Value]:
-        return list(self._options(value, scope, position, arms, DEPTH))
-
-    def _options(
-        self, value: Value | None, scope: int, position: int, arms: Arms, depth: int
-    ) -> Iterator[Value]:
-        if value is None:
-            return
-        if value.kind == "choice" and depth:
-            items = value.items[:1] if self._asks_for_cuda(value.text, scope) else value.items
-            for item in items:
-                yield from self._options(item, scope, position, arms, depth - 1)
-        elif value.kind in ("name", "item") and value.name and depth:
-            yield from self._named(value, scope, position, arms, depth)
-        elif value.kind == "call" and depth:
-            yield from self._returned(value, depth)
-        else:
-            yield value
-
-    def _asks_for_cuda(self, text: str, scope: int) -> bool:
-        """A test for a GPU, also by a name that holds its result."""
-        if _asks_for_cuda(text):
-            return True
-        results = self.assigned.get(self.key(text, scope), ()) if text.isidentifier() else ()
-        return (
-            len(results) == 1
-            and self._truth(results[0].value) is True
-            and (results[0].value.kind == "call")
-        )
-
-    def _named(
-        self, value: Value, scope: int, position: int, arms: Arms, depth: int
-    ) -> Iterator[Value]:
-        results = self.definitions(value.name, scope, position, arms)
-        followed = False
-        for each in results:
-            if each.value == value:
-                continue
-            followed = True
-            yield from self._options(
-                each.value, each.scope, max(each.position - 1, 0), each.arms, depth - 1
-            )
-        if followed:
-            return
-        present = list(self._passed(value, scope, depth)) or list(self._field(value, scope))
-        yield from present or [value]
-
-    def _passed(self, value: Value, scope: int, depth: int) -> Iterator[Value]:
-        """What the calls of a function in this file pass for a parameter."""
-        owner, name = self.key(value.name, scope)
-        if not isinstance(owner, int) or owner <= 0:
-            return
-        names = [parameter.name for parameter in self.function(owner).parameters]
-        if name not in names:
-            return
-        for site in self.call_sites.get(owner, ())[:8]:
-            call = self.calls[site]
-            passed = self._argument_of(call, owner, name)
-            if passed is not None:
-                yield from self._options(passed, call.scope, site, call.arms, depth - 1)
-            elif (default := self.default(owner, name)) is not None:
-                yield default
-
-    def _argument_of(self, call: Call, function: int, name: str) -> Value | None:
-        names = [parameter.name for parameter in self.function(function).parameters]
-        if names[:1] in (["self"], ["cls"]):
-            names = names[1:]
-        return self.argument(call, name, names.index(name) if name in names else None)
-
-    def default(self, function: int, name: str) -> Value | None:
-        """A parameter's default."""
-        return next(
-            (each.default for each in self.function(function).parameters if each.name == name),
-            None,
-        )
-
-    def _field(self, value: Value, scope: int) -> Iterator[Value]:
-        """A field of an instance of a class of this file, or a flag of a launch line."""
-        base, _, name = value.name.rpartition(".")
-        if not base:
-            return
-        if (flag := self.launched(name)) is not None and base not in ("self", "torch"):
-            yield flag
-            return
-        for each in self.assigned.get(self.key(base, scope), ()):
-            if each.value.kind == "call":
-                made = self.calls[each.value.call]
-                for class_ in self.script.classes:
-                    if class_.name == made.name and name in class_.fields:
-                        yield made.keywords.get(name, class_.fields[name])
-
-    def launched(self, name: str) -> Value | None:
-        """The value of a flag that all launch lines agree on."""
-        values = {launch.arguments.get(name) for launch in self.script.launches}
-        if len(values) != 1 or (text := values.pop()) is None:
-            return None
-        if text.casefold() in ("", "true", "1", "yes", "false", "0", "no"):
-            return Value("literal", literal=text.casefold() in ("", "true", "1", "yes"))
-        return Value("literal", literal=text)
-
-    def _returned(self, value: Value, depth: int) -> Iterator[Value]:
-        """What a function of this file returns; another call is itself."""
-        call = self.calls[value.call]
-        function = self.target_function(call)
-        returns = self.function(function).returns if function is not None else ()
-        if function is None or not returns:
-            yield value
-            return
-        last = len(self.calls)
-        for each in returns:
-            yield from self._options(each, function, last, (), depth - 1)
-
-    def truth(self, value: Value | None, call: Call) -> bool | None:
-        """True or False where decided by a literal, else None; () gives None."""
-        values = {self._truth(option) for option in self.options(value, call)}
-        return values.pop() if len(values) == 1 else None
-
-    def _truth(self, value: Value) -> bool | None:
-        if value.kind == "call" and self.calls[value.call].name == "torch.cuda.is_available":
-            return True
-        return bool(value.literal) if value.kind == "literal" else None
-
-    def literals(self, value: Value | None, call: Call) -> set[object]:
-        """Literal values; `UNDECIDED` stands for any other."""
-        return {
-            option.literal if option.kind == "literal" else UNDECIDED
-            for option in self.options(value, call)
-        }
-
-    def dtypes(self, value: Value | None, call: Call) -> set[str]:
-        """Names such as bf16, fp16, auto; `UNDECIDED` for what is decided elsewhere."""
-        return {self.dtype(option) for option in self.options(value, call)}
-
-    def dtype(self, value: Value) -> str:
-        """The dtype that a value without names to follow is."""
-        if value.kind == "literal" and isinstance(value.literal, str):
-            return DTYPES.get(value.literal.removeprefix("torch."), UNDECIDED)
-        if value.kind == "literal" and value.literal is None:
-            return "default"
-        if value.kind == "name" and value.name.startswith("torch."):
-            return DTYPES.get(value.name.removeprefix("torch."), UNDECIDED)
-        if value.kind == "call":
-            call = self.calls[value.call]
-            if call.name == "getattr" and len(call.args) > 1 and call.args[0].name == "torch":
-                return self.dtype(call.args[1])
-        return UNDECIDED
-
-    # Structure
-
     def is_conditional(self, call: Call | Assignment, *, tries: bool = False) -> bool:
         """Whether any condition decides if it runs, a constant of the file included.
 
@@ -365,6 +128,7 @@ class Reading:
         """
         return any(
             (tries or branch.kind != "try")
+            and not _tests_data(branch)
             and (branch.test is None or "__name__" not in branch.test.names)
             for branch in (self.script.branches[number] for number, _ in call.arms)
         )
@@ -380,7 +144,9 @@ class Reading:
         test = self.script.branches[branch].test
         if self.script.branches[branch].kind != "if" or test is None:
             return self.script.branches[branch].kind == "match"
-        if "__name__" in test.names or test.kind == "literal" or _asks_for_cuda(test.text):
+        if _tests_data(self.script.branches[branch]):
+            return False
+        if "__name__" in test.names or test.kind == "literal" or asks_for_cuda(test.text):
             return False
         if words and not any(word in test.text.casefold() for word in words):
             return False
@@ -435,9 +201,20 @@ class Reading:
         )
 
 
-def _asks_for_cuda(text: str) -> bool:
+CUDA = re.compile(
+    r"torch\.cuda\.is_available\(\)|(?:\w+\.)*device(?:_type|\.type)?\s*==\s*['\"]cuda['\"]"
+)
+DATA = re.compile(r"\blen\(|\bin\b|[<>%]|==\s*0\b|\bis None\b|\bempty\b|\bisfinite\b|\bisnan\b")
+
+
+def asks_for_cuda(text: str) -> bool:
     """A test for a GPU: on the machines that matter here it holds."""
-    return text.strip() in ("torch.cuda.is_available()", 'device == "cuda"', "device == 'cuda'")
+    return CUDA.fullmatch(text.strip()) is not None
+
+
+def _tests_data(branch: Branch) -> bool:
+    """`if len(batch) == 0: continue` decides nothing about what follows it."""
+    return branch.guard and branch.test is not None and DATA.search(branch.test.text) is not None
 
 
 def flatten(values: Iterable[Value]) -> Iterator[Value]:

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from doctor.checks.script import (
     absent,
-    amp_rules,
+    autocasting,
+    capability,
     configuration,
     loop,
     numerics,
     peft,
+    placement,
+    scaling,
+    switches,
     tokens,
     versions,
     weights,
@@ -18,7 +22,11 @@ from doctor.checks.script.rule import Rule
 RULES: tuple[Rule, ...] = tuple(
     sorted(
         (
-            *amp_rules.RULES,
+            *autocasting.RULES,
+            *capability.RULES,
+            *scaling.RULES,
+            *placement.RULES,
+            *switches.RULES,
             *weights.RULES,
             *peft.RULES,
             *tokens.RULES,

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from doctor.checks.script import evaluate
+from doctor.checks.script.lineage import lineage_of
 from doctor.checks.script.reading import exclusive
 from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.training import PEFT, Training
@@ -43,8 +45,8 @@ def _family(reading: Training) -> str:
     for number in reading.methods("from_pretrained"):
         call = reading.calls[number]
         names.add(call.name.casefold())
-        value = reading.argument(call, "pretrained_model_name_or_path", 0)
-        names |= {str(each).casefold() for each in reading.literals(value, call)}
+        value = evaluate.argument(reading, call, "pretrained_model_name_or_path", 0)
+        names |= {str(each).casefold() for each in evaluate.literals(reading, value, call)}
     text = " ".join(sorted(names))
     for words, family in ((LLAMA_3, "llama-3"), (ZERO_IS_REAL, "real"), (ZERO_IS_FREE, "free")):
         if any(word in text for word in words):
@@ -118,7 +120,7 @@ def _added(reading: Training, call: Call) -> set[str]:
     """Literal tokens that a call adds."""
     results: set[str] = set()
     value = call.args[0] if call.args else next(iter(call.keywords.values()), None)
-    for option in reading.options(value, call):
+    for option in evaluate.options(reading, value, call):
         results |= {
             item.literal
             for item in _leaves(option)
@@ -142,7 +144,7 @@ def resize_after_peft(reading: Training, machine: ScriptMachine) -> Iterator[Mat
         call = reading.calls[number]
         if not call.receiver:
             continue
-        lineage = reading.lineage(call.receiver, call.scope, number)
+        lineage = lineage_of(reading, call.receiver, call.scope, number)
         for wrap in lineage.calls:
             made = reading.calls[wrap]
             if made.method not in PEFT or "prepare" in made.method:
@@ -158,8 +160,10 @@ def resize_after_peft(reading: Training, machine: ScriptMachine) -> Iterator[Mat
 def nan_filter(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
     for number in reading.arguments:
         call = reading.calls[number]
-        known = call.method.endswith("TrainingArguments") and not reading.unpacks_unknown(call)
-        filtered = reading.argument(call, "logging_nan_inf_filter") is None
+        known = call.method.endswith("TrainingArguments") and not evaluate.unpacks_unknown(
+            reading, call
+        )
+        filtered = evaluate.argument(reading, call, "logging_nan_inf_filter") is None
         if known and filtered and call.keywords:
             yield Match(call.name_span, "the Trainer logs a NaN loss as 0.0 or an older value")
 

@@ -3,27 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 
+from doctor.checks.script import evaluate
+from doctor.checks.script.lineage import Lineage, lineage_of, lineage_of_value, parameter_owners
 from doctor.checks.script.reading import Reading, exclusive, within
 from doctor.facts.script import Assignment, Call, Script, Value
 
-PARAMETERS = {"parameters", "named_parameters", "trainable_parameters"}
 OPTIMIZERS = {
     *("AdamW", "Adam", "SGD", "RMSprop", "Adagrad", "Adadelta", "NAdam", "RAdam", "Adamax"),
     *("LBFGS", "SparseAdam", "ASGD", "Adafactor", "Lion", "LAMB", "Lamb", "AdamW8bit", "Muon"),
     *("Adam8bit", "PagedAdamW8bit", "PagedAdamW", "PagedAdamW32bit", "Lion8bit", "AdaBelief"),
     *("FusedAdam", "DeepSpeedCPUAdam", "Prodigy", "Ranger", "LARS", "BertAdam", "AdamP"),
     *("AdamWScheduleFree", "Sophia", "SophiaG"),
-}
-WRAPPERS = {
-    *("get_peft_model", "prepare_model_for_kbit_training", "prepare_model_for_int8_training"),
-    *("DistributedDataParallel", "DDP", "DataParallel", "FullyShardedDataParallel", "FSDP"),
-    *("compile", "prepare", "to", "cuda", "cpu", "half", "bfloat16", "float", "train", "eval"),
-    *("prepare_model", "initialize", "setup", "requires_grad_", "xpu", "double", "wrap", "script"),
-    *("setup_module", "convert_sync_batchnorm", "merge_and_unload", "to_bettertransformer"),
-    *("add_adapter", "type", "deepcopy", "prepare_model_for_training"),
 }
 PEFT = {
     *(
@@ -37,24 +30,6 @@ PEFT = {
 }
 EVALUATION = ("eval", "valid", "test", "infer", "predict", "generate", "sample", "export", "merge")
 INFERENCE = ("no_grad", "inference_mode", "set_grad_enabled")
-STEP = "backward"
-
-
-@dataclass(frozen=True, slots=True)
-class Lineage:
-    """How an object came to be: calls from the newest back, and its names on the way."""
-
-    calls: tuple[int, ...] = ()
-    names: frozenset[tuple[object, str]] = frozenset()
-    complete: bool = False
-    """Every path back ends at a call that makes an object."""
-
-
-@dataclass(slots=True)
-class _Trail:
-    calls: dict[int, None] = field(default_factory=dict)
-    names: set[tuple[object, str]] = field(default_factory=set)
-    complete: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,8 +47,6 @@ class Training(Reading):
 
     def __init__(self, script: Script) -> None:
         super().__init__(script)
-
-    # Whether it trains
 
     @cached_property
     def trains(self) -> bool:
@@ -151,8 +124,6 @@ class Training(Reading):
             return call.method[:1].isupper()
         return call.method in OPTIMIZERS or call.method in ("create_optimizer", "build_optimizer")
 
-    # Objects
-
     @cached_property
     def trained(self) -> list[Trained]:
         """What reaches an optimizer or a Trainer, with how it came to be."""
@@ -166,13 +137,13 @@ class Training(Reading):
     def _by_optimizer(self) -> Iterator[Trained]:
         for number in self.optimizers:
             call = self.calls[number]
-            for name in dict.fromkeys(self._parameter_owners(call, number)):
-                lineage = self.lineage(name, call.scope, number)
+            for name in dict.fromkeys(parameter_owners(self, call, number)):
+                lineage = lineage_of(self, name, call.scope, number)
                 yield Trained(number, name, lineage, False)
         for number in self.methods("configure_optimizers"):
             call = self.calls[number]
             if call.receiver and call.receiver != "self":
-                lineage = self.lineage(call.receiver, call.scope, number)
+                lineage = lineage_of(self, call.receiver, call.scope, number)
                 yield Trained(number, call.receiver, lineage, False)
 
     def _by_trainer(self) -> Iterator[Trained]:
@@ -182,169 +153,13 @@ class Training(Reading):
             *((n, 1) for n in self.methods("initialize") if "deepspeed" in self.calls[n].name),
         ]
         for number, position in sinks:
-            value = self.argument(self.calls[number], "model", position)
+            value = evaluate.argument(self, self.calls[number], "model", position)
             if value is not None:
                 yield self._passed_object(number, value, trainer=True)
 
     def _passed_object(self, number: int, value: Value, *, trainer: bool) -> Trained:
-        call = self.calls[number]
-        trail = _Trail()
-        self._follow(value, call.scope, number, trail, 20)
-        lineage = Lineage(tuple(trail.calls), frozenset(trail.names), trail.complete)
+        lineage = lineage_of_value(self, value, self.calls[number].scope, number)
         return Trained(number, value.name, lineage, trainer)
-
-    def _parameter_owners(self, call: Call, number: int) -> Iterator[str]:
-        """Objects whose parameters() are among an optimizer's arguments, through variables."""
-        seen: set[str] = set()
-        for value in (*call.args[:1], *call.keywords.values()):
-            yield from self._owners_in(value, call.scope, number, call.arms, seen, 4)
-
-    def _owners_in(
-        self, value: Value, scope: int, position: int, arms: object, seen: set[str], depth: int
-    ) -> Iterator[str]:
-        for inner in value.calls:
-            made = self.calls[inner]
-            if made.method in PARAMETERS and made.receiver:
-                yield made.receiver
-        if not depth:
-            return
-        names = (value.name, *value.names) if value.kind in ("name", "item") else value.names
-        for name in names:
-            if name in seen or not name:
-                continue
-            seen.add(name)
-            for each in self.assigned.get(self.key(name, scope), ()):
-                if each.position <= position or each.scope != scope:
-                    yield from self._owners_in(
-                        each.value, each.scope, each.position, each.arms, seen, depth - 1
-                    )
-
-    def lineage(self, name: str, scope: int, position: int) -> Lineage:
-        """The calls that made what a name holds, and wrapped it since."""
-        trail = _Trail()
-        self._follow(Value("name", name=name), scope, position, trail, 20)
-        return Lineage(tuple(trail.calls), frozenset(trail.names), trail.complete)
-
-    def _follow(self, value: Value, scope: int, position: int, trail: _Trail, depth: int) -> None:
-        if not depth:
-            trail.complete = False
-        elif value.kind == "choice":
-            for item in value.items:
-                self._follow(item, scope, position, trail, depth - 1)
-        elif value.kind == "name":
-            self._follow_name(value.name, scope, position, trail, depth)
-        elif value.kind in ("call", "item") and value.call >= 0:
-            self._follow_call(value, trail, depth)
-        elif value.kind != "literal":
-            trail.complete = False
-
-    def _follow_name(self, name: str, scope: int, position: int, trail: _Trail, depth: int) -> None:
-        key = self.key(name, scope)
-        owner = key[0]
-        trail.names.add(key)
-        call = self.calls[position] if 0 <= position < len(self.calls) else None
-        arms = call.arms if call is not None and call.scope == scope else ()
-        place = position if owner == scope or isinstance(owner, str) else len(self.calls)
-        home = owner if isinstance(owner, int) else scope
-        results = self.definitions(name, home, place, arms)
-        for each in results:
-            self._follow(each.value, each.scope, each.position - 1, trail, depth - 1)
-        if not results and not self._follow_parameter(key, trail, depth):
-            trail.complete = False
-
-    def _follow_parameter(self, key: tuple[object, str], trail: _Trail, depth: int) -> bool:
-        """What the calls of this file pass for a parameter."""
-        owner, name = key
-        if not isinstance(owner, int) or owner <= 0:
-            return False
-        followed = False
-        for site in self.call_sites.get(owner, ())[:6]:
-            call = self.calls[site]
-            value = self._argument_of(call, owner, name)
-            if value is not None:
-                followed = True
-                self._follow(value, call.scope, site, trail, depth - 1)
-        return followed
-
-    def _follow_call(self, value: Value, trail: _Trail, depth: int) -> None:
-        number = value.call
-        if number in trail.calls:
-            return
-        trail.calls[number] = None
-        call = self.calls[number]
-        function = self.target_function(call)
-        returns = self.function(function).returns if function is not None else ()
-        for each in returns:
-            self._follow_return(each, value, function or 0, trail, depth)
-        if returns:
-            return
-        if call.method in WRAPPERS:
-            self._follow_wrapped(call, number, value, trail, depth)
-        elif call.name in self.modules:
-            self._follow_parts(call, number, trail, depth)
-        elif not call.method[:1].isupper() and call.method != "from_pretrained":
-            self._follow_foreign(call, number, trail, depth)
-
-    def _follow_parts(self, call: Call, number: int, trail: _Trail, depth: int) -> None:
-        """What a module of this file is made of."""
-        for part in (*call.args, *call.keywords.values()):
-            if part.kind == "name":
-                self._follow(part, call.scope, number, trail, depth - 1)
-
-    def _follow_foreign(self, call: Call, number: int, trail: _Trail, depth: int) -> None:
-        """model = prepare(model) of another file returns what it is given, or a wrapper of it."""
-        trail.complete = False
-        for part in (*call.args, *call.keywords.values()):
-            if part.kind == "name" and part.name in call.targets:
-                self._follow(part, call.scope, number, trail, depth - 1)
-
-    @cached_property
-    def modules(self) -> set[str]:
-        """Classes of this file that are modules: what they are made of trains with them."""
-        return {
-            each.name
-            for each in self.script.classes
-            if any(base.rpartition(".")[2].endswith(("Module", "Model")) for base in each.bases)
-        }
-
-    def _follow_return(
-        self, returned: Value, value: Value, function: int, trail: _Trail, depth: int
-    ) -> None:
-        """Of several returned values the one that is assigned."""
-        element = returned
-        if value.kind == "item" and returned.kind == "list" and len(value.items) > 1:
-            index = value.items[1].literal
-            if isinstance(index, int) and 0 <= index < len(returned.items):
-                element = returned.items[index]
-        self._follow(element, function, len(self.calls), trail, depth - 1)
-
-    def _follow_wrapped(
-        self, call: Call, number: int, value: Value, trail: _Trail, depth: int
-    ) -> None:
-        """The object inside: a method's receiver, or the argument."""
-        if call.receiver and call.method in (
-            *("to", "cuda", "cpu", "half", "bfloat16", "float", "train", "eval", "type", "double"),
-            *("requires_grad_", "add_adapter", "merge_and_unload", "xpu", "to_bettertransformer"),
-        ):
-            self._follow(Value("name", name=call.receiver), call.scope, number, trail, depth - 1)
-            return
-        if call.receiver_call >= 0 and not call.args:
-            self._follow(Value("call", call=call.receiver_call), call.scope, number, trail, depth)
-            return
-        if call.receiver_call >= 0 and call.method in ("to", "type"):
-            self._follow(Value("call", call=call.receiver_call), call.scope, number, trail, depth)
-            return
-        index = 0
-        if value.kind == "item" and len(value.items) > 1:
-            written = value.items[1].literal
-            index = written if isinstance(written, int) else 0
-        inner = self.argument(call, "model") or self.argument(call, "module")
-        if inner is None and index < len(call.args):
-            inner = call.args[index]
-        if inner is not None:
-            self._follow(inner, call.scope, number, trail, depth - 1)
-
-    # Questions about an object
 
     def on_object(self, lineage: Lineage, *methods: str) -> list[int]:
         """Calls of these methods on the object, under any of its names."""
@@ -388,7 +203,10 @@ class Training(Reading):
     def is_frozen(self, lineage: Lineage) -> bool:
         """It is frozen as a whole: what trains was added to it."""
         if any(
-            self.truth(self.argument(self.calls[n], "requires_grad", 0), self.calls[n]) is not True
+            evaluate.truth(
+                self, evaluate.argument(self, self.calls[n], "requires_grad", 0), self.calls[n]
+            )
+            is not True
             for n in self.on_object(lineage, "requires_grad_")
         ):
             return True
@@ -410,7 +228,7 @@ class Training(Reading):
 
     def quantized(self, call: Call) -> bool:
         return any(
-            self.argument(call, key) is not None
+            evaluate.argument(self, call, key) is not None
             for key in ("quantization_config", "load_in_8bit", "load_in_4bit", "bnb_config")
         ) or any("4bit" in key or "8bit" in key for key in call.keywords)
 
@@ -428,7 +246,7 @@ class Training(Reading):
         """Calls of from_pretrained and from_config that load models."""
         return [
             n
-            for n in self.methods("from_pretrained", "from_single_file")
+            for n in self.methods("from_pretrained", "from_config", "from_single_file")
             if not any(
                 word in self.calls[n].name.casefold()
                 for word in ("tokenizer", "processor", "config.", "extractor", "scheduler")
@@ -445,10 +263,14 @@ class Training(Reading):
                 ends[call.scope] = max(ends.get(call.scope, 0), number)
         return ends
 
+    def is_named_evaluation(self, call: Call) -> bool:
+        """In a function that is for evaluation by its name."""
+        name = self.function(call.scope).name.casefold()
+        return any(word in name for word in EVALUATION) and "train" not in name
+
     def is_evaluation(self, call: Call) -> bool:
         """In a function for evaluation only, or under no_grad."""
-        name = self.function(call.scope).name.casefold()
-        if any(word in name for word in EVALUATION) and "train" not in name:
+        if self.is_named_evaluation(call):
             return True
         decorators = self.function(call.scope).decorators
         values: Iterable[Value] = (*self.contexts(call), *decorators)
@@ -489,16 +311,16 @@ class Training(Reading):
         undecided = False
         for number in self.arguments:
             call = self.calls[number]
-            value = self.argument(call, name)
+            value = evaluate.argument(self, call, name)
             if value is None:
-                undecided |= self.unpacks_unknown(call)
+                undecided |= evaluate.unpacks_unknown(self, call)
                 continue
-            truth = self.truth(value, call)
+            truth = evaluate.truth(self, value, call)
             if truth:
                 return True, number
             undecided |= truth is None
         if self.parses_arguments:
-            if (flag := self.launched(name)) is not None:
+            if (flag := evaluate.launched(self, name)) is not None:
                 return bool(flag.literal), None
             undecided = True
         return (None if undecided else False), None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from doctor.checks.script import evaluate
 from doctor.checks.script.reading import exclusive
 from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.training import Training
@@ -69,7 +70,7 @@ def version_compare(reading: Training, machine: ScriptMachine) -> Iterator[Match
 
 def _resolved(reading: Training, value: Value, at: Comparison) -> list[Value]:
     if value.kind == "name":
-        results = reading.options_at(value, at.scope, at.position, ())
+        results = evaluate.options_at(reading, value, at.scope, at.position, ())
         return results or [value]
     return [value]
 

@@ -4,55 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from doctor.checks.script import amp
-from doctor.checks.script.reading import UNDECIDED
+from doctor.checks.script import amp, evaluate
+from doctor.checks.script.casts import CASTS, HALVES, cast_dtype, casts_of, load_dtypes, loads_of
+from doctor.checks.script.lineage import Lineage, modules_of
 from doctor.checks.script.rule import Match, Rule, Severity
-from doctor.checks.script.training import PEFT, Lineage, Trained, Training
-from doctor.facts.script import Call, Value
+from doctor.checks.script.training import PEFT, Trained, Training
+from doctor.facts.script import Assignment, Call
 from doctor.facts.script_machine import ScriptMachine
 
-HALVES = {"bf16", "fp16"}
-PRECISION_WORDS = ("bf16", "fp16", "float16", "half", "amp", "precision", "dtype", "mixed", "capab")
-CASTS = ("half", "bfloat16", "to", "type")
-BACK = ("float",)
-NOT_TRAINED = (
-    "ref",
-    "reward",
-    "teacher",
-    "embed",
-    "judge",
-    "draft",
-    "critic_ref",
-    "vae",
-    "text_enc",
-)
-TESTS = (
-    *("get_device_capability", "is_bf16_supported", "is_bf16_available", "is_bfloat16_supported"),
-    *("is_torch_bf16_available", "is_torch_bf16_gpu_available", "is_ampere"),
-)
-
-
-CAST_TO = {"half": "fp16", "bfloat16": "bf16", "float": "fp32"}
-
-
-def cast_dtype(reading: Training, call: Call) -> set[str]:
-    """The dtypes a cast may give; () for a call that casts nothing."""
-    if call.method in CAST_TO:
-        return {CAST_TO[call.method]} if not call.args else set()
-    if call.method not in ("to", "type"):
-        return set()
-    values = [*call.args, *(v for k, v in call.keywords.items() if k == "dtype")]
-    return {each for value in values for each in _dtypes_of(reading, value, call)}
-
-
-def _dtypes_of(reading: Training, value: Value, call: Call) -> Iterator[str]:
-    """The dtypes of an argument of to(), which may also be a device."""
-    for option in reading.options(value, call):
-        dtype = reading.dtype(option)
-        if dtype != UNDECIDED and option.kind != "literal":
-            yield dtype
-        elif "dtype" in value.name or "precision" in value.name:
-            yield UNDECIDED
+LAYERS = {
+    f"torch.nn.{name}"
+    for name in ("Embedding", "Linear", "ModuleDict", "ModuleList", "Sequential", "LayerNorm")
+}
 
 
 def has_adapters(reading: Training) -> bool:
@@ -71,12 +34,12 @@ def low_precision_cast(reading: Training, machine: ScriptMachine) -> Iterator[Ma
     if reading.has_master_weights:
         return
     for trained in whole(reading):
-        for number in _casts(reading, trained):
+        for number in casts_of(reading, trained):
             call = reading.calls[number]
-            if reading.is_evaluation(call) or not _before(reading, number, trained):
+            if reading.is_evaluation(call) or not before_training(reading, number, trained):
                 continue
             dtypes = cast_dtype(reading, call)
-            if not dtypes & HALVES or _cast_back(reading, trained.lineage, number):
+            if not dtypes & HALVES or cast_back(reading, trained.lineage, number):
                 continue
             name = call.receiver or "the model"
             shown = " or ".join(sorted(dtypes & HALVES))
@@ -86,15 +49,53 @@ def low_precision_cast(reading: Training, machine: ScriptMachine) -> Iterator[Ma
                 yield Match(call.span, message, severity)
             else:
                 yield Match(call.span, message, undecided="a flag decides the dtype")
+    yield from _part_casts(reading)
 
 
-def _casts(reading: Training, trained: Trained) -> list[int]:
-    on = reading.on_object(trained.lineage, *CASTS)
-    inside = [n for n in trained.lineage.calls if reading.calls[n].method in CASTS]
-    return sorted({*on, *inside})
+def _part_casts(reading: Training) -> Iterator[Match]:
+    """Layers that a module of this file makes and casts: self.embed.to(torch.bfloat16)."""
+    modules = modules_of(reading)
+    for number in reading.methods(*CASTS):
+        call = reading.calls[number]
+        if reading.function(call.scope).owner not in modules or reading.is_named_evaluation(call):
+            continue
+        dtypes = cast_dtype(reading, call)
+        if not dtypes or not dtypes <= HALVES or not _casts_layer(reading, call):
+            continue
+        if cast_back(reading, Lineage(), number) or reading.freezes:
+            continue
+        name = call.receiver or "a layer"
+        message = f"{name} is cast to {' or '.join(sorted(dtypes))} and trains in it"
+        yield Match(call.span, message, "fail" if dtypes == {"fp16"} else "warn")
 
 
-def _before(reading: Training, number: int, trained: Trained) -> bool:
+def _casts_layer(reading: Training, call: Call) -> bool:
+    """A layer of torch.nn, made in place, held by self, or one of several that self holds."""
+    if call.receiver_call >= 0:
+        made = reading.calls[call.receiver_call]
+        return made.name in LAYERS and any(each.startswith("self.") for each in call.targets)
+    if not call.statement:
+        return False
+    names = [call.receiver]
+    for loop in call.loops:
+        if reading.script.loops[loop].target == call.receiver:
+            iterable = reading.script.loops[loop].iterable
+            names += [reading.calls[n].receiver for n in iterable.calls] if iterable else []
+    return any(_is_layer(reading, name, call.scope) for name in names)
+
+
+def _is_layer(reading: Training, name: str, scope: int) -> bool:
+    """self.x, or a part of it, where self.x = torch.nn.Linear(...)."""
+    parts = name.split(".")
+    if len(parts) < 2 or parts[0] != "self":
+        return False
+    return any(
+        each.value.kind == "call" and reading.calls[each.value.call].name in LAYERS
+        for each in reading.assigned.get(reading.key(".".join(parts[:2]), scope), ())
+    )
+
+
+def before_training(reading: Training, number: int, trained: Trained) -> bool:
     """Casts after the last backward or in other functions are for saving or evaluation."""
     call, sink = reading.calls[number], reading.calls[trained.sink]
     if number in trained.lineage.calls or call.scope != sink.scope:
@@ -104,22 +105,29 @@ def _before(reading: Training, number: int, trained: Trained) -> bool:
     return number < max([last, trained.sink, *runs[:1]])
 
 
-def _cast_back(reading: Training, lineage: Lineage, number: int) -> bool:
+def cast_back(reading: Training, lineage: Lineage, number: int) -> bool:
     later = {*reading.on_object(lineage, "float", "to"), *lineage.calls}
     later |= {n for n in reading.methods("float", "to") if reading.calls[n].receiver_call == number}
-    return any(n > number and "fp32" in cast_dtype(reading, reading.calls[n]) for n in later)
+    if any(n > number and "fp32" in cast_dtype(reading, reading.calls[n]) for n in later):
+        return True
+    return any(each.position > number for each in _parameters_in_fp32(reading, lineage))
 
 
-def _load_dtypes(reading: Training, call: Call) -> set[str]:
-    value = reading.argument(call, "torch_dtype") or reading.argument(call, "dtype")
-    return reading.dtypes(value, call) if value is not None else set()
-
-
-def _loads(reading: Training, trained: Trained) -> Iterator[int]:
-    """from_pretrained calls that made the trained object."""
-    for number in trained.lineage.calls:
-        if number in reading.loads and not reading.quantized(reading.calls[number]):
-            yield number
+def _parameters_in_fp32(reading: Training, lineage: Lineage) -> Iterator[Assignment]:
+    """param.data = param.data.float() for the parameters of the object."""
+    for each in reading.script.assignments:
+        if not each.target.endswith(".data") or each.value.kind != "call" or not each.loops:
+            continue
+        iterable = reading.script.loops[each.loops[-1]].iterable
+        if iterable is None or "fp32" not in cast_dtype(reading, reading.calls[each.value.call]):
+            continue
+        owners = [reading.calls[n] for n in iterable.calls]
+        if any(
+            "parameters" in owner.method
+            and reading.key(owner.receiver, owner.scope) in lineage.names
+            for owner in owners
+        ):
+            yield each
 
 
 def half_weights(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
@@ -128,10 +136,10 @@ def half_weights(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
     fp16, _ = reading.setting("fp16")
     scaler = bool(amp.scaled_backwards(reading)) or fp16 is True
     for trained in whole(reading):
-        for number in _loads(reading, trained):
+        for number in loads_of(reading, trained):
             call = reading.calls[number]
-            dtypes = _load_dtypes(reading, call)
-            if not dtypes & HALVES or _cast_back(reading, trained.lineage, number):
+            dtypes = load_dtypes(reading, call)
+            if not dtypes & HALVES or cast_back(reading, trained.lineage, number):
                 continue
             if dtypes == {"bf16"} and scaler:
                 continue
@@ -171,7 +179,7 @@ def bf16_with_scaler(reading: Training, machine: ScriptMachine) -> Iterator[Matc
             continue
         for number, dtypes in _bf16_sources(reading, trained):
             call = reading.calls[number]
-            if _cast_back(reading, trained.lineage, number) or "bf16" not in dtypes:
+            if cast_back(reading, trained.lineage, number) or "bf16" not in dtypes:
                 continue
             message = "bf16 weights train under a GradScaler (fp16)"
             states = {
@@ -186,10 +194,10 @@ def bf16_with_scaler(reading: Training, machine: ScriptMachine) -> Iterator[Matc
 
 
 def _bf16_sources(reading: Training, trained: Trained) -> Iterator[tuple[int, set[str]]]:
-    for number in _loads(reading, trained):
-        yield number, _load_dtypes(reading, reading.calls[number])
-    for number in _casts(reading, trained):
-        if _before(reading, number, trained):
+    for number in loads_of(reading, trained):
+        yield number, load_dtypes(reading, reading.calls[number])
+    for number in casts_of(reading, trained):
+        if before_training(reading, number, trained):
             yield number, cast_dtype(reading, reading.calls[number])
 
 
@@ -204,9 +212,9 @@ def checkpoint_dtype(reading: Training, machine: ScriptMachine) -> Iterator[Matc
     if reading.has_master_weights:
         return
     for trained in whole(reading):
-        for number in _loads(reading, trained):
+        for number in loads_of(reading, trained):
             call = reading.calls[number]
-            if _load_dtypes(reading, call) or reading.unpacks_unknown(call):
+            if load_dtypes(reading, call) or evaluate.unpacks_unknown(reading, call):
                 continue
             if not _is_transformers(call) or reading.on_object(trained.lineage, "float"):
                 continue
@@ -227,152 +235,11 @@ def _pinned(reading: Training) -> str | None:
     return None
 
 
-def has_capability_test(reading: Training) -> bool:
-    """A test of the GPU or a helper that chooses the dtype."""
-    return (
-        bool(reading.methods(*TESTS))
-        or reading.mentions(
-            "bf16_supported",
-            "bfloat16_supported",
-            "support_bf16",
-            "supports_bf16",
-            "is_ampere",
-            "bf16_ready",
-            "has_bf16",
-        )
-        or (bool(reading.methods("get_device_properties")) and reading.mentions("major"))
-    )
-
-
-def bf16_unchecked(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
-    if has_capability_test(reading):
-        return
-    below = machine.capability is not None and machine.capability < (8, 0)
-    if machine.capability is not None and not below:
-        return
-    for call, what in _bf16_literals(reading, by_name=below):
-        if reading.is_flagged(call, *PRECISION_WORDS) or reading.is_evaluation(call):
-            continue
-        message = f"{what} requires a GPU of compute capability 8.0 or later"
-        if below and machine.capability:
-            message += f"; this one is {machine.capability[0]}.{machine.capability[1]}"
-        yield Match(call.span, message, "fail" if below else "note")
-
-
-def _bf16_literals(reading: Training, by_name: bool) -> Iterator[tuple[Call, str]]:
-    """Literal dtypes and bf16=True; `by_name`: also "bf16-mixed" and bfloat16()."""
-    for number in amp.autocasts(reading):
-        call = reading.calls[number]
-        if amp.autocast_dtypes(reading, call) == {"bf16"}:
-            yield call, "autocast in bf16"
-    for number in reading.arguments:
-        call = reading.calls[number]
-        if reading.truth(reading.argument(call, "bf16"), call):
-            yield call, "bf16=True"
-    yield from _bf16_weights(reading, by_name)
-    if by_name:
-        yield from _named_precisions(reading)
-
-
-def _bf16_weights(reading: Training, by_name: bool) -> Iterator[tuple[Call, str]]:
-    for number in reading.loads:
-        call = reading.calls[number]
-        trains = number <= reading.training_ends.get(call.scope, number)
-        if trains and _load_dtypes(reading, call) == {"bf16"}:
-            yield call, "loading in bf16"
-    for number in {n for trained in reading.trained for n in _casts(reading, trained)}:
-        call = reading.calls[number]
-        if cast_dtype(reading, call) == {"bf16"} and (by_name or call.method == "to"):
-            yield call, "a cast to bf16"
-
-
-def _named_precisions(reading: Training) -> Iterator[tuple[Call, str]]:
-    """mixed_precision="bf16" of accelerate, precision="bf16-mixed" of Lightning."""
-    for number in reading.methods("Accelerator", "Trainer", "Fabric"):
-        call = reading.calls[number]
-        for key in ("mixed_precision", "precision"):
-            texts = reading.literals(reading.argument(call, key), call)
-            if texts and all(isinstance(text, str) and "bf16" in text for text in texts):
-                yield call, f"{key} bf16"
-
-
-def emulated_check(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
-    for number in reading.methods("is_bf16_supported"):
-        call = reading.calls[number]
-        if not call.name.startswith("torch.cuda"):
-            continue
-        if call.args or call.keywords or call.statement or reading.is_evaluation(call):
-            continue
-        if _only_reported(reading, number) or _checks_capability(reading, call, number):
-            continue
-        message = "is_bf16_supported() is True on GPUs that only emulate bf16"
-        yield Match(call.span, message)
-
-
-def _only_reported(reading: Training, number: int) -> bool:
-    """It is printed or asserted, and decides nothing."""
-    users = [
-        call
-        for call in reading.calls
-        if any(number in v.calls for v in (*call.args, *call.keywords.values()))
-    ]
-    names = {call.method for call in users}
-    return bool(names) and names <= {"print", "info", "debug", "warning", "log", "format", "str"}
-
-
-def _checks_capability(reading: Training, call: Call, number: int) -> bool:
-    """The same condition asks for the capability, too."""
-    for branch in reading.script.branches:
-        test = branch.test
-        if test is not None and number in test.calls and "capability" in test.text:
-            return True
-    return any("capability" in test.text for test in reading.tests(call))
-
-
-def loaded_before_branch(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
-    tests = set(reading.methods("get_device_capability", "is_bf16_supported"))
-    if not tests:
-        return
-    choices = [
-        each
-        for each in reading.script.assignments
-        if (reading.dtype(each.value) in HALVES and _chosen_by(reading, each.arms, tests))
-        or (
-            each.value.kind == "choice"
-            and tests & set(each.value.calls)
-            and any(reading.dtype(item) in HALVES for item in each.value.items)
-        )
-    ]
-    for trained in reading.trained:
-        for number in trained.lineage.calls:
-            call = reading.calls[number]
-            if number not in reading.loads or not _load_dtypes(reading, call) <= HALVES:
-                continue
-            later = [c for c in choices if c.scope == call.scope and c.position > number]
-            if _load_dtypes(reading, call) and later and not call.arms:
-                message = "the weights are loaded in a fixed dtype before the GPU is asked"
-                yield Match(call.span, message)
-
-
-def _chosen_by(reading: Training, arms: object, tests: set[int]) -> bool:
-    for branch, _ in arms:  # type: ignore[attr-defined]
-        test = reading.script.branches[branch].test
-        if test is None:
-            continue
-        calls = set(test.calls)
-        for name in test.names:
-            for each in reading.assigned.get((0, name), ()):
-                calls |= set(each.value.calls)
-        if calls & tests:
-            return True
-    return False
-
-
 def both_precisions(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
     for number in reading.arguments:
         call = reading.calls[number]
-        values = [reading.argument(call, key) for key in ("fp16", "bf16")]
-        if all(v is not None and reading.truth(v, call) is True for v in values):
+        values = [evaluate.argument(reading, call, key) for key in ("fp16", "bf16")]
+        if all(v is not None and evaluate.truth(reading, v, call) is True for v in values):
             yield Match(call.span, "fp16=True and bf16=True exclude each other")
 
 
@@ -420,35 +287,6 @@ RULES = (
         sources=("ps-P4", "bts-fix2", "fnr-root"),
     ),
     Rule(
-        code="SCR114",
-        slug="bf16-without-capability-check",
-        title="bf16 is chosen after asking the GPU",
-        severity="note",
-        find=bf16_unchecked,
-        why="GPUs below compute capability 8.0 (V100, T4, RTX 20xx) emulate bf16 slowly or refuse "
-        "it. Which GPU a rental gives is known at run time only.",
-        fires=("a literal bf16 without a test of the GPU or a flag that decides it",),
-        errors=("the same on a machine whose GPU is below 8.0",),
-        fix="Choose the autocast dtype by torch.cuda.get_device_capability() >= (8, 0): bf16 "
-        "there, else fp16 with a GradScaler.",
-        sources=("titan-matrix", "ps-P3"),
-        fixes="unsafe",
-    ),
-    Rule(
-        code="SCR115",
-        slug="emulated-bf16-check",
-        title="The test for bf16 leaves out emulation",
-        severity="warn",
-        find=emulated_check,
-        why="Since torch 2.3 torch.cuda.is_bf16_supported() is True on Turing and Volta, which "
-        "emulate bf16: training works, several times slower.",
-        fires=("torch.cuda.is_bf16_supported() without arguments chooses a dtype",),
-        fix="Call is_bf16_supported(including_emulation=False) (torch 2.4 and later) or compare "
-        "get_device_capability() with (8, 0).",
-        sources=("ps-P3",),
-        fixes="safe",
-    ),
-    Rule(
         code="SCR116",
         slug="checkpoint-dtype-full-finetune",
         title="Weights that train whole are loaded with an explicit dtype",
@@ -461,18 +299,6 @@ RULES = (
         sources=("bts-fix2", "fnr-root"),
         limits="that a checkpoint of other files is fp32.",
         fixes="unsafe",
-    ),
-    Rule(
-        code="SCR117",
-        slug="model-loaded-before-dtype-branch",
-        title="The dtype is chosen before the weights are loaded",
-        severity="warn",
-        find=loaded_before_branch,
-        why="A test of the GPU that comes after from_pretrained does not change the weights that "
-        "were already loaded in a fixed dtype.",
-        fires=("from_pretrained in a literal half dtype before the branch that chooses one",),
-        fix="Move the test above from_pretrained, and let it choose the autocast dtype.",
-        sources=("titan-why",),
     ),
     Rule(
         code="SCR118",

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from doctor.checks.torch_build import build, libraries
+from doctor.checks.torch_build import has_code, imports, libraries, vendor
 
-CHECKS = (*build.CHECKS, *libraries.CHECKS)
+CHECKS = (*imports.CHECKS, *vendor.CHECKS, *has_code.CHECKS, *libraries.CHECKS)

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from doctor._util.records import Unknown
 from doctor._util.units import dotted
 from doctor.checks.torch_build.gpu_code import Capability, runs_as_cubin
+from doctor.checks.torch_build.rocm_code import gfx_in
 
 Version = tuple[int, int]
 """Major and minor, of torch, CUDA or Python."""
@@ -221,7 +222,12 @@ class Driver:
 
 
 def capability_of(name: str) -> Capability | None:
-    """Compute capability by a GPU's name, "NVIDIA H100 80GB HBM3"; None: not in the table."""
+    """Compute capability by a GPU's name, "NVIDIA H100 80GB HBM3"; None: not in the table.
+
+    Of an AMD GPU the numbers in its gfx name, as torch reports them.
+    """
+    if gfx := gfx_in(name):
+        return int(gfx[3:-2]), int(gfx[-2])
     for words, capability in _NAMES:
         if re.search(rf"\b(?:{words})\b", name, re.IGNORECASE):
             return capability

@@ -3,6 +3,7 @@ pasted text."""
 
 from __future__ import annotations
 
+import re
 import sys
 from typing import Literal
 
@@ -25,20 +26,25 @@ def explain(name: str, format: Format = "plain") -> str:
     if name.strip().casefold() in own_model.NAMES:
         return own_model.text(format)
     text = _stdin() if name == STDIN else name
-    if name == STDIN or len(name.split()) > 2:
+    is_name = name != STDIN and catalog.is_name(name)
+    if not is_name and (name == STDIN or _is_message(text)):
         from doctor.cli.explain_text import explain_text
 
         if answer := explain_text(text):
             return answer.text() if format == "plain" else _checks(answer.checks, format)
-    if name != STDIN:
-        if sections := documents.find(name):
-            return _sections(sections, name, format)
-        if catalog.is_name(name):
-            return _checks(catalog.lookup(name), format)
-    from doctor.cli.explain_text import explain_nearest, explain_text
+    if name != STDIN and (sections := documents.find(name)):
+        return _sections(sections, name, format)
+    if is_name:
+        return _checks(catalog.lookup(name), format)
+    from doctor.cli.explain_text import explain_fragment, explain_nearest, explain_text
 
-    answer = explain_text(text) or explain_nearest(text)
+    answer = explain_text(text) or explain_fragment(text) or explain_nearest(text)
     return answer.text() if format == "plain" else _checks(answer.checks, format)
+
+
+def _is_message(text: str) -> bool:
+    """Whether it looks like a part of a message, and not like the name of a section."""
+    return len(text.split()) > 2 or bool(re.search(r"[^\w\s-]|[a-z][A-Z]|^Killed$", text.strip()))
 
 
 def _stdin() -> str:

@@ -11,6 +11,7 @@ from doctor._util.errors import UserError
 from doctor.checks.log import curves
 from doctor.checks.log.classes import CLASSES, HARMLESS, Harmless
 from doctor.checks.log.patterns import line_patterns
+from doctor.cli.explain_fragment import log_of_fragment
 from doctor.facts.facts import without_machine
 from doctor.facts.log import Log
 from doctor.job.job import Job
@@ -22,6 +23,7 @@ from doctor.log.read import read_stream
 from doctor.report.explained import explained
 
 WORD = re.compile(r"[a-z0-9_]{2,}")
+PART = "recognized by a part of its message; paste the whole line to be sure"
 MOST = 8
 """Checks that a keyword names."""
 SIMILAR = 0.6
@@ -38,6 +40,8 @@ class Explained:
     log: Log
     nearest: tuple[Check, ...] = ()
     """Checks that its words occur in, where it is in no class."""
+    is_part: bool = False
+    """Whether the class was recognized by a part of its message."""
 
     @property
     def checks(self) -> tuple[Check, ...]:
@@ -46,7 +50,8 @@ class Explained:
     def text(self) -> str:
         """The answer for people."""
         harmless = [(row.name, row.why) for row in self.harmless]
-        return explained(self.findings, harmless, self.log, list(self.nearest))
+        answer = explained(self.findings, harmless, self.log, list(self.nearest))
+        return f"{answer}\n\n{PART}" if self.is_part else answer
 
 
 def explain_text(text: str) -> Explained | None:
@@ -56,6 +61,16 @@ def explain_text(text: str) -> Explained | None:
     names = {event.name for event in log.harmless}
     harmless = tuple(row for row in HARMLESS if row.name in names)
     return Explained(findings, harmless, log) if findings or harmless or log.curves else None
+
+
+def explain_fragment(text: str) -> Explained | None:
+    """The class that a part of a message is distinctive for; None where it is for none."""
+    log = log_of_fragment(text, line_patterns())
+    if log is None:
+        return None
+    names = {event.name for event in log.harmless}
+    harmless = tuple(row for row in HARMLESS if row.name in names)
+    return Explained(_findings(log), harmless, log, is_part=True)
 
 
 def explain_nearest(text: str) -> Explained:

@@ -17,6 +17,7 @@ from doctor.facts.guard import (
     Code,
     EarlierCheckpoint,
     GuardAlarm,
+    GuardChecksums,
     GuardCounts,
     Guarded,
     GuardedProcess,
@@ -34,6 +35,7 @@ MOST_BYTES = 64 * 2**20
 MOST_FILES = 4096
 MOST_POINTS = 20_000
 MOST_ALARMS = 1000
+MOST_CHECKSUMS, MOST_SUMS = 100, 64
 
 
 class _Meta(msgspec.Struct, tag="meta", tag_field="kind"):
@@ -79,6 +81,13 @@ class _Origin(msgspec.Struct, tag="origin", tag_field="kind"):
     text: Text
 
 
+class _Checksums(msgspec.Struct, tag="checksums", tag_field="kind"):
+    s: int
+    o: int
+    v: tuple[int, ...]
+    names: tuple[Text, ...] = ()
+
+
 class _End(msgspec.Struct, tag="end", tag_field="kind"):
     how: Text
 
@@ -97,7 +106,7 @@ class _Run(msgspec.Struct):
 OTHER_KINDS = ("history", "batches", "shares")
 """For people and for replaying a batch; the report has no use for them."""
 
-_decode = msgspec.json.Decoder(_Meta | _Step | _Alarm | _State | _Origin | _End).decode
+_decode = msgspec.json.Decoder(_Meta | _Step | _Alarm | _State | _Origin | _Checksums | _End).decode
 _decode_other = msgspec.json.Decoder(_Other).decode
 
 
@@ -153,6 +162,7 @@ class _Process:
         self.counts = GuardCounts()
         self.alarms: dict[tuple[str, str, str], GuardAlarm] = {}
         self.points: list[GuardPoint] = []
+        self.checksums: list[GuardChecksums] = []
         self.origin = self.ended = ""
         self.unreadable = 0
 
@@ -175,6 +185,8 @@ class _Process:
 
     def _add_other(self, record: Any) -> None:
         match record:
+            case _Checksums():
+                self._add_checksums(record)
             case _Origin():
                 self.origin = record.text
             case _End():
@@ -210,6 +222,17 @@ class _Process:
                 moment=record.moment,
             )
 
+    def _add_checksums(self, record: _Checksums) -> None:
+        if len(self.checksums) < MOST_CHECKSUMS:
+            self.checksums.append(
+                GuardChecksums(
+                    optimizer=record.o,
+                    step=record.s,
+                    values=record.v[:MOST_SUMS],
+                    names=record.names[:MOST_SUMS],
+                )
+            )
+
     def finish(self) -> GuardedProcess | None:
         """The process; None where the file has no head."""
         if self.meta is None:
@@ -224,6 +247,7 @@ class _Process:
             counts=self.counts,
             alarms=tuple(self.alarms.values()),
             points=tuple(self.points),
+            checksums=tuple(self.checksums),
             origin=self.origin,
             unreadable=self.unreadable,
         )

@@ -84,6 +84,30 @@ class GuardCounts(Section, frozen=True, kw_only=True):
     """Reads that were given up because the device was too far behind."""
     optimizers: tuple[Text, ...] = ()
     seconds: float = 0.0
+    updates: int = 0
+    """Sampled updates of 16-bit weights that have a gradient."""
+    updates_lost: int = 0
+    """Of them, those that left the weight unchanged."""
+    vocabulary: int = 0
+    """Of a language model whose first losses were at ln(vocabulary); else 0."""
+    flat_steps: int = 0
+    """Losses that were compared with ln(vocabulary)."""
+    timed: int = 0
+    """Steps whose time was compared with that of earlier ones of the same work."""
+    batches: int = 0
+    """Batches of a DataLoader whose waiting time was read."""
+    memory_windows: int = 0
+    """Windows of 20 steps whose lowest use of memory was compared."""
+
+
+class GuardChecksums(Section, frozen=True, kw_only=True):
+    """Checksums of samples of replicated parameters after one step."""
+
+    optimizer: int
+    step: int
+    values: Annotated[tuple[int, ...], msgspec.Meta(max_length=64)]
+    names: tuple[Text, ...] = ()
+    """Of the parameters; only in the first record of an optimizer."""
 
 
 class GuardedProcess(Section, frozen=True, kw_only=True):
@@ -102,6 +126,7 @@ class GuardedProcess(Section, frozen=True, kw_only=True):
     counts: GuardCounts = GuardCounts()
     alarms: tuple[GuardAlarm, ...] = ()
     points: tuple[GuardPoint, ...] = ()
+    checksums: tuple[GuardChecksums, ...] = ()
     origin: Text = ""
     """Where the first non-finite value came from."""
     unreadable: int = 0

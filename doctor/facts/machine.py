@@ -200,6 +200,8 @@ class TorchGpu(Section, frozen=True, kw_only=True):
     capability: tuple[int, int]
     memory_total: int
     integrated: bool = False
+    gfx: str | None = None
+    """ROCm's name of an AMD GPU's architecture: "gfx1100", "gfx90a"."""
     kernel: Ended | None = None
     """None: no kernel was run."""
 

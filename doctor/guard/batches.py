@@ -59,6 +59,11 @@ class Batches:
             for key, value in enumerate(data[:MOST_LEAVES]):
                 yield from self.tensors(value, f"{name}.{key}" if name else str(key))
 
+    def elements(self) -> int:
+        """Elements of the first tensor of the last batch; 0 without one."""
+        leaves = self._last[-1]["leaves"] if self._last else ()
+        return math.prod(leaves[0][2]) if leaves else 0
+
     def describe(self) -> list[dict[str, Any]]:
         """The last batches, oldest first, as JSON."""
         return [self._describe(batch) for batch in self._last]

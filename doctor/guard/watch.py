@@ -260,13 +260,16 @@ class Watch:
         )
 
     def write_state(self) -> None:
-        """The counts so far."""
+        """Write the counts so far."""
         self.judge_deferred()
+        self.writer.write("state", **self.counts())
+
+    def counts(self) -> dict[str, Any]:
+        """What was observed so far."""
         tracked = [t for w in self._watches.values() for t in w.parameters.tracked]
         zeros = [t for t in tracked if t.start == "zeros"]
         vectors = [t for t in tracked if t.vector]
-        self.writer.write(
-            "state",
+        return dict(
             steps=self.steps,
             backwards=self.backwards,
             losses=self.losses,

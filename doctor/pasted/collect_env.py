@@ -25,6 +25,8 @@ NOTHING = ("could not collect", "no cuda", "n/a", "none", "")
 LABELED = re.compile(r"\s*([A-Za-z][\w() /-]{1,40}?)\s*:(?:\s+(.*))?$")
 GPU = re.compile(r"\s*GPU (\d{1,4}): (.{1,100}?)(?: \(UUID: (GPU-[\w-]{1,50})\))?\s*$")
 START = re.compile(r"\s*PyTorch version\s*: ")
+TYPED = re.compile(r"\s*PyTorch version \d[\w.+-]{1,40}$")
+"""The first line as somebody typed it, before the line that follows it in a report."""
 SYSTEMS = {"windows": "Windows", "mac": "Darwin", "darwin": "Darwin"}
 ARCH = re.compile(r"\b(x86_64|aarch64|arm64|ppc64le|AMD64)\b")
 PLATFORM = re.compile(r"Linux-(.{1,120}?)(?:-(?:x86_64|aarch64|ppc64le))?-with")
@@ -32,7 +34,9 @@ PLATFORM = re.compile(r"Linux-(.{1,120}?)(?:-(?:x86_64|aarch64|ppc64le))?-with")
 
 def read(lines: list[str]) -> Reading:
     """The first report in the lines."""
-    starts = [number for number, line in enumerate(lines) if START.match(line)]
+    starts = [
+        number for number, line in enumerate(lines) if _starts(line, lines[number + 1 : number + 2])
+    ]
     if not starts:
         return Reading()
     # vLLM's form has the system first, 30 lines at most before torch's version.
@@ -64,12 +68,19 @@ def read(lines: list[str]) -> Reading:
     )
 
 
+def _starts(line: str, following: list[str]) -> bool:
+    typed = TYPED.match(line) and following and "Is debug build" in following[0]
+    return bool(START.match(line) or typed)
+
+
 def _values(report: list[str]) -> tuple[dict[str, str], tuple[Gpu, ...]]:
     """Label in lower case -> its first value, and the GPUs in the order of their numbers."""
     values: dict[str, str] = {}
     gpus: dict[int, Gpu] = {}
     for line in report:
         text = line
+        if TYPED.match(line):
+            values.setdefault("pytorch version", line.split()[-1])
         if match := LABELED.match(line):
             label = match[1].lower()
             if label in LABELS:

@@ -22,7 +22,13 @@ def clean(text: str) -> list[str]:
 
 
 def _clean(line: str) -> str:
-    line = ESCAPE.sub("", line).replace("\xa0", " ").replace("\t", "    ").rstrip()
+    line = (
+        ESCAPE.sub("", line)
+        .replace("\xa0", " ")
+        .replace("\uff1a", ": ")
+        .replace("\t", "    ")
+        .rstrip()
+    )
     if "&" in line:
         line = html.unescape(line)
     match = PREFIX.match(line)

@@ -33,6 +33,10 @@ class Reading:
     """collect_env found neither a driver nor a GPU nor a toolkit, and prints No CUDA."""
     cuda_error: str | None = None
     """torch's warning, where CUDA did not start."""
+    import_error: str | None = None
+    """The ImportError of torch's own libraries."""
+    gpu_error: str | None = None
+    """A CUDA error that only broken hardware causes."""
     archs: tuple[str, ...] = ()
     """The GPU code of the build, as torch's warning lists it."""
     python: str | None = None
@@ -49,6 +53,8 @@ class Reading:
     """What nvidia-smi printed instead of its report."""
     nvml_code: int | None = None
     """NVML's number of that error."""
+    no_cuda_library: bool | None = None
+    """nvidia-smi could not load libcuda: it prints ERR! for CUDA's version."""
     no_devices: bool | None = None
     """nvidia-smi printed that there are none."""
     gpus: tuple[Gpu, ...] = ()

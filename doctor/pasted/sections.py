@@ -96,10 +96,18 @@ def _driver(reading: Reading, tables: Tables) -> Driver | Unknown:
         return NO_CUDA if reading.without_nvidia else UNREAD
     return Driver(
         nvml=nvml,
-        cuda=OK if reading.cuda_available else _not_told("whether cuInit responds"),
+        cuda=_cuda_start(reading),
         version=reading.driver,
         cuda_version=reading.driver_cuda or tables.driver_cuda(reading.driver or ""),
     )
+
+
+def _cuda_start(reading: Reading) -> Ended:
+    if reading.cuda_available:
+        return OK
+    if reading.no_cuda_library:
+        return Ended(how="error", detail="nvidia-smi prints CUDA Version: ERR!")
+    return _not_told("whether cuInit responds")
 
 
 def _not_told(question: str) -> Ended:
@@ -109,7 +117,8 @@ def _not_told(question: str) -> Ended:
 def _interpreter(reading: Reading) -> Interpreter | Unknown:
     if reading.torch is None:
         return UNREAD
-    failed = Ended(how="error", detail="collect_env could not import torch (version N/A)")
+    reason = reading.import_error or "collect_env could not import torch (version N/A)"
+    failed = Ended(how="error", detail=reason)
     return Interpreter(
         path="python",
         chosen="of the report",
@@ -141,6 +150,12 @@ def _cuda(reading: Reading, gpus: tuple[Gpu, ...], torch: Torch | Unknown) -> Cu
             return None
         detail = "torch.cuda.is_available() returned False"
         return Cuda(started=Ended(how="error", detail=detail))
+    # With several GPUs the error does not name its own.
+    broken = (
+        Ended(how="error", detail=reading.gpu_error)
+        if reading.gpu_error and len(gpus) == 1
+        else None
+    )
     views = [
         TorchGpu(
             index=gpu.index,
@@ -148,6 +163,7 @@ def _cuda(reading: Reading, gpus: tuple[Gpu, ...], torch: Torch | Unknown) -> Cu
             name=gpu.name,
             capability=gpu.capability,
             memory_total=gpu.memory_total or 0,
+            kernel=broken,
         )
         for gpu in gpus
         if gpu.capability

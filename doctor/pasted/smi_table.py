@@ -29,6 +29,7 @@ ERRORS = (
     ("Driver Not Loaded", 9),
     ("Insufficient Permissions", 4),
     ("NVIDIA-SMI couldn't find libnvidia-ml", 12),
+    ("Not Found", 6),
 )
 """What nvidia-smi prints -> NVML's code."""
 
@@ -37,7 +38,9 @@ FAILED = re.compile(
     r"NVIDIA-SMI couldn't .{3,160})"
 )
 NO_DEVICES = re.compile(r"\s*No devices were found\s*$")
-LOST = re.compile(
+NOT_STARTED = re.compile(r": Not Found\W*$")
+"""The kernel module did not start the GPU, as of a kind that it does not support."""
+NO_HANDLE = re.compile(
     r"\s*[\"*]{0,3}(Unable to determine the device handle for (?:GPU|gpu) ?\d{0,3}:? ?"
     r"([\dA-Fa-f]{3,8}:[\dA-Fa-f]{2}:[\dA-Fa-f]{2}\.\d): .{3,120})"
 )
@@ -47,9 +50,12 @@ def read(lines: list[str]) -> Reading:
     """The first table in the lines, and errors anywhere."""
     head = next((n for n, line in enumerate(lines) if HEAD.match(line)), None)
     gpus, driver, number = _table(lines, head) if head is not None else ([], None, None)
-    lost = [_lost(match[1], match[2]) for line in lines if (match := LOST.match(line))]
+    handles = [match for line in lines if (match := NO_HANDLE.match(line))]
+    lost = [_lost(match[1], match[2]) for match in handles if not NOT_STARTED.search(match[1])]
     gpus += list({gpu.bus_id: gpu for gpu in lost}.values())
-    error = next((match[1].strip() for line in lines if (match := FAILED.match(line))), None)
+    failures = [match for line in lines if (match := FAILED.match(line))]
+    failures += [match for match in handles if NOT_STARTED.search(match[1])]
+    error = next((match[1].strip(' "*') for match in failures), None)
     no_devices = any(NO_DEVICES.match(line) for line in lines)
     if head is None and not gpus and error is None and not no_devices:
         return Reading()
@@ -59,6 +65,7 @@ def read(lines: list[str]) -> Reading:
         driver_cuda=number,
         nvml_error=error,
         nvml_code=next((code for text, code in ERRORS if text in (error or "")), None),
+        no_cuda_library="CUDA Version: ERR!" in lines[head] if head is not None else None,
         no_devices=no_devices and not gpus,
         gpus=tuple(gpus),
     )

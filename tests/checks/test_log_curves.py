@@ -97,6 +97,7 @@ def test_noise_alone_is_no_spike(seed: int) -> None:
         ((curve("learning_rate", [0.0]),), set()),  # the first step of a warm-up
         ((curve("learning_rate", [1e-4] * 30 + [0.0] * 30),), {"learning-rate-zero"}),
         ((curve("grad_norm", [NAN, NAN, NAN]),), {"gradient-nonfinite"}),
+        ((loss([0.69, 0.65, 0.61]), curve("learning_rate", [0.0] * 3)), set()),  # "lr: 0."
     ],
 )
 def test_what_is_normal_and_what_is_not(curves: tuple[Curve, ...], slugs: set[str]) -> None:

@@ -5,10 +5,12 @@ from typing import Any
 import pytest
 
 from doctor._util.records import Ended, Unknown
-from doctor.checks.torch_build import build as torch_build
 from doctor.checks.torch_build import libraries as torch_libraries
 from doctor.checks.torch_build.gpu_code import Capability
+from doctor.checks.torch_build.has_code import HAS_GPU_CODE
+from doctor.checks.torch_build.imports import TORCH_IMPORTS
 from doctor.checks.torch_build.replacement import JETSON
+from doctor.checks.torch_build.vendor import BUILT_FOR_THIS_GPU
 from doctor.facts.machine import Driver, Gpu, Host, Interpreter, Libraries, Torch, TorchGpu
 from doctor.facts.views import JobGpu, JobGpus
 from doctor.job.job import Target
@@ -21,9 +23,9 @@ from doctor.judge.error_patterns import (
     ErrorPattern,
 )
 
-imports = torch_build.TORCH_IMPORTS.judge
-built_for_this_gpu = torch_build.BUILT_FOR_THIS_GPU.judge
-has_gpu_code = torch_build.HAS_GPU_CODE.judge
+imports = TORCH_IMPORTS.judge
+built_for_this_gpu = BUILT_FOR_THIS_GPU.judge
+has_gpu_code = HAS_GPU_CODE.judge
 libraries_match = torch_libraries.LIBRARIES_MATCH.judge
 
 RAN = Ended(how="ok", seconds=0.4)
@@ -142,7 +144,7 @@ def test_failed_imports_get_their_remedy(
     assert "/opt/my env/bin/python (VIRTUAL_ENV)" in verdict.summary
     assert bool(verdict.fix) is bool(remedy)
     assert remedy in (verdict.fix or "")
-    assert torch_build.TORCH_IMPORTS.owner is Owner.ENVIRONMENT
+    assert TORCH_IMPORTS.owner is Owner.ENVIRONMENT
 
 
 def test_an_import_that_was_killed_is_unknown() -> None:
@@ -364,13 +366,49 @@ def test_several_gpus() -> None:
     assert code(V2_11, gpu((9, 0), RAN), gpu(None)).status is UNKNOWN
 
 
-def test_rocm_depends_on_the_kernel_alone() -> None:
-    assert code(ROCM, gpu((9, 4), RAN)).status is PASS
-    assert code(ROCM, gpu((9, 4))).status is UNKNOWN
-    failed = code(ROCM, gpu((11, 0), error("RuntimeError: HIP error: invalid device function")))
-    assert failed.status is FAIL
-    assert failed.commands == ()
-    assert "gfx90a gfx942" in failed.summary
+INVALID = error("RuntimeError: HIP error: invalid device function")
+WHEEL = Torch(version="2.7.1+rocm6.3", hip="6.3.42131")
+OWN = Torch(version="2.7.0a0+git1234", hip="6.3.42131")
+OF_AMD = Torch(version="2.13.0+rocm10.0.0", hip="10.0.1")
+
+
+def amd(gfx: str | None, kernel: Ended | None = None) -> JobGpu:
+    return JobGpu(
+        torch=TorchGpu(index=0, uuid=None, name="AMD Radeon", capability=(0, 0), memory_total=0,
+                       gfx=gfx, kernel=kernel)
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("torch", "gfx", "kernel", "status", "command"),
+    [
+        # what ran decides, then what the build lists, then what PyTorch's wheels contain
+        (ROCM, "gfx1100", RAN, PASS, None),
+        (ROCM, "gfx942", None, PASS, None),
+        (ROCM, "gfx1030", None, FAIL, "10.3.0"),
+        (ROCM, None, None, UNKNOWN, None),
+        (WHEEL, "gfx1010", None, FAIL, None),
+        (WHEEL, "gfx1031", None, FAIL, "10.3.0"),
+        (WHEEL, "gfx1151", None, FAIL, "11.0.0"),
+        (WHEEL, "gfx942", None, UNKNOWN, None),
+        (OWN, "gfx1010", None, UNKNOWN, None),
+        (OF_AMD, "gfx1152", None, UNKNOWN, None),
+        (OWN, "gfx1103", INVALID, FAIL, "11.0.0"),
+        (OWN, None, INVALID, FAIL, None),
+    ],
+)
+def test_rocm_code_is_compared_by_gfx_names(
+    torch: Torch, gfx: str | None, kernel: Ended | None, status: Status, command: str | None
+) -> None:
+    verdict = code(torch, amd(gfx, kernel))
+    assert verdict.status is status
+    wanted = (f"export HSA_OVERRIDE_GFX_VERSION={command}",) if command else ()
+    assert verdict.commands == wanted
+
+
+def test_the_remedy_on_rocm_names_a_wheel_or_that_there_is_none() -> None:
+    assert "ROCm 6.4 or newer" in (code(WHEEL, amd("gfx1151")).fix or "")
+    assert "PYTORCH_ROCM_ARCH=gfx1010" in (code(WHEEL, amd("gfx1010")).fix or "")
 
 
 # TOR004

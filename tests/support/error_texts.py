@@ -134,6 +134,10 @@ TEXTS: dict[str, tuple[str, ...]] = {
         "nvmlInit: NVML Shared Library Not Found",
         "dlopen: libcuda.so.1: cannot open shared object file: No such file or directory",
     ),
+    "the kernel module could not start a GPU": (
+        "NVRM: GPU 0000:98:00.0: RmInitAdapter failed! (0x62:0x65:1792)",
+        "NVRM: GPU 0000:98:00.0: rm_init_adapter failed, device minor number 0",
+    ),
     "the kernel module is not loaded": ("nvmlInit: Driver Not Loaded",),
     "the container lost its GPUs": ("Failed to initialize NVML: Unknown Error",),
     "no permission for the GPU": (

@@ -14,6 +14,7 @@ from doctor.judge.check import Finding, Status
 NAMES = {
     "no-input-requires-grad": "none-requires-grad",
     "loss-nan": "gradient-nonfinite",
+    "loss-nonfinite": "stopped-at-nan",
     "ddp-unused-parameters": "collective-mismatch",
 }
 """Names of labels -> other names of the same class."""

@@ -17,6 +17,7 @@ CLASSES = (
             r"OpType=(?P<op>\w+)[^)]{0,200}\(ms\)=(?P<limit>\d+)\) ran for (?P<ran>\d+) "
             r"milliseconds",
             r"Watchdog caught collective operation timeout",
+            r"due to a collective timeout from|ProcessGroupNCCL's watchdog got stuck",
             r"Timed out waiting \d+ms for (?:recv|send) operation to complete",
             r"wait timeout after \d+ms, keys:",
             r"Application timeout caused pair closure",
@@ -28,6 +29,8 @@ CLASSES = (
             "collective operation timeout: WorkNCCL(SeqNum=6285, OpType=ALLREDUCE, NumelIn=1, "
             "NumelOut=1, Timeout(ms)=600000) ran for 600029 milliseconds before timing out.",
             "RuntimeError: [Rank 0]: Watchdog caught collective operation timeout",
+            "[rank1]:[F1] ProcessGroupNCCL's watchdog got stuck for 480 seconds without making "
+            "progress",
             "RuntimeError: [../third_party/gloo/gloo/transport/tcp/unbound_buffer.cc:81] Timed out "
             "waiting 10000ms for recv operation to complete",
             "torch.distributed.DistStoreError: wait timeout after 300000ms, keys: /default_pg/0//1",
@@ -56,7 +59,9 @@ CLASSES = (
             r"ncclUnhandledCudaError|ncclSystemError|ncclInternalError|ncclInvalidUsage",
             r"ncclRemoteError",
             r"NCCL error in: |unhandled (?:cuda|system) error",
-            r"NCCL WARN (?:Cuda failure|Bootstrap Root)",
+            r"NCCL WARN (?:Cuda failure|Bootstrap Root)|ncclInvalidArgument|NCCL Error \d",
+            r"Got completion from peer .{0,80}with (?:error|status)",
+            r"NCCL WARN .{0,40}Connect to .{0,80}failed",
         ),
         examples=(
             "torch.distributed.DistBackendError: NCCL error in: ProcessGroupNCCL.cpp:1970, invalid "
@@ -66,6 +71,10 @@ CLASSES = (
             "ncclRemoteError: A call failed possibly due to a network error or a remote process "
             "exiting prematurely.",
             "node1:42:99 [0] misc/cudawrap.cc:36 NCCL WARN Cuda failure 3 'initialization error'",
+            "RuntimeError: NCCL Error 5: invalid usage",
+            "ib_plugin.c:1105 NCCL WARN NET/IB : Got completion from peer 10.0.35.1<49189> with "
+            "error 4, opcode 5327, len 5327, vendor err 81 (Send)",
+            "NCCL WARN socketStartConnect: Connect to 10.0.0.2<37891> failed : Software caused",
             "RuntimeError: NCCL error in: ../torch/csrc/distributed/c10d/ProcessGroupNCCL.cpp:825",
         ),
         why="NCCL could not start or continue. The last NCCL WARN line names the call. Frequent "
@@ -109,6 +118,7 @@ CLASSES = (
             "To avoid data inconsistency, we are taking the entire process down.",
             "[rank0]:[E1] Process group watchdog thread terminated with exception: CUDA error",
         ),
+        yields_to=("nccl-timeout",),
         why="Another rank or the rendezvous host is gone. This rank reports the loss and is not "
         "its "
         "cause.",
@@ -117,6 +127,7 @@ CLASSES = (
         "MASTER_ADDR and MASTER_PORT are reachable.",
         role="consequence",
         owner=Owner.ENVIRONMENT,
+        sources=("nccl-795", "torch-nccl-variables"),
     ),
     LogClass(
         code="LOG028",
@@ -147,12 +158,17 @@ CLASSES = (
         "port from each node. Look for the rank that has no log, or an error in its own.",
         owner=Owner.ENVIRONMENT,
         commands=('nc -vz "$MASTER_ADDR" "$MASTER_PORT"',),
+        sources=("metaseq-52",),
     ),
     LogClass(
         code="LOG029",
         slug="port-in-use",
         title="The rendezvous port was free",
-        patterns=(r"[Aa]ddress already in use|EADDRINUSE",),
+        patterns=(
+            r"(?:local network address\. port: |\]:|failed to bind to \S{1,60}:)(?P<port>\d{2,5})"
+            r".{0,80}[Aa]ddress already in use",
+            r"[Aa]ddress already in use|EADDRINUSE",
+        ),
         examples=(
             "torch.distributed.DistNetworkError: The server socket has failed to listen on any "
             "local "
@@ -166,6 +182,7 @@ CLASSES = (
         "for a free one), or end the leftover processes of the earlier run.",
         owner=Owner.ENVIRONMENT,
         commands=("ss -ltnp | grep 29500",),
+        sources=("torchtune-392",),
     ),
     LogClass(
         code="LOG030",
@@ -196,6 +213,7 @@ CLASSES = (
         "collectives out of branches that depend on the rank or the data. "
         "TORCH_DISTRIBUTED_DEBUG=DETAIL names the parameters.",
         commands=("TORCH_DISTRIBUTED_DEBUG=DETAIL torchrun ...",),
+        sources=("torch-distributed-debug",),
     ),
     LogClass(
         code="LOG031",
@@ -255,5 +273,6 @@ CLASSES = (
         "keeps one log per rank, and the decorator "
         "torch.distributed.elastic.multiprocessing.errors.record adds the traceback.",
         role="summary",
+        sources=("torch-elastic-errors",),
     ),
 )

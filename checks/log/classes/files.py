@@ -57,6 +57,7 @@ CLASSES = (
         "df -h and df -i for the path in the message.",
         owner=Owner.ENVIRONMENT,
         commands=("df -h . /tmp /dev/shm", "df -i ."),
+        sources=("dolly-139", "mmdetection-12069"),
         next_check="DSK001",
     ),
     LogClass(
@@ -82,6 +83,7 @@ CLASSES = (
         fix="Examine it with `doctor scan`, download it again (git lfs pull), or resume from an "
         "earlier checkpoint.",
         commands=("doctor scan FILE",),
+        sources=("stable-diffusion-93",),
         next_check="CKP001",
     ),
     LogClass(
@@ -110,6 +112,7 @@ CLASSES = (
         fix="Check the path as the training's user on the node that reports it: ls -ld PATH; use "
         "absolute paths in batch jobs and mounts that every node has.",
         role="exception",
+        sources=("python-exceptions",),
     ),
     LogClass(
         code="LOG062",
@@ -126,6 +129,7 @@ CLASSES = (
         "torch.multiprocessing.set_sharing_strategy('file_system').",
         owner=Owner.ENVIRONMENT,
         commands=("ulimit -n",),
+        sources=("pytorch-973", "torch-multiprocessing"),
     ),
     LogClass(
         code="LOG063",
@@ -134,7 +138,7 @@ CLASSES = (
         patterns=(
             r"GatedRepoError|Cannot access gated repo|trying to access a gated repo",
             r"Make sure to have access to it at https?://huggingface",
-            r"RepositoryNotFoundError: 40[14]",
+            r"RepositoryNotFoundError: 40[14]|40[13] Client Error\. \(Request ID: \w{4}",
             r"40[13] Client Error: \w{4,20} for url: https?://(?:[\w-]{1,40}\.)?huggingface",
             r"Invalid user token|You must have access to it and be authenticated",
         ),
@@ -203,5 +207,6 @@ CLASSES = (
         "network, or report_to=[] (WANDB_DISABLED=true).",
         owner=Owner.ENVIRONMENT,
         commands=("export WANDB_MODE=offline",),
+        sources=("wandb-variables",),
     ),
 )

@@ -12,14 +12,17 @@ CLASSES = (
         slug="no-kernel-image",
         title="The build has code for the GPU",
         patterns=(
-            r"no kernel image is available for execution on the device",
-            r"with CUDA capability sm_\d+a? is not compatible with the current PyTorch "
-            r"installation",
+            r"no kernel image is available|cudaErrorNoKernelImageForDevice",
+            r"CUDA capability sm_\d+a? is not compatible",
+            r"which is of compute capability \(CC\) [\d.]{1,6}",
+            r"PyTorch no longer supports this GPU because it is too old",
         ),
         examples=(
             "RuntimeError: CUDA error: no kernel image is available for execution on the device",
             "NVIDIA GeForce RTX 3090 with CUDA capability sm_86 is not compatible with the current "
             "PyTorch installation.",
+            "Found GPU0 Tesla P100 which is of compute capability (CC) 6.0.",
+            "PyTorch no longer supports this GPU because it is too old.",
         ),
         why="The torch wheel, or a compiled extension, holds neither machine code nor PTX for this "
         "GPU's architecture.",
@@ -39,6 +42,8 @@ CLASSES = (
             r"NVIDIA driver on your system is too old(?: \(found version (?P<version>\d+)\))?",
             r"CUDA driver version is insufficient",
             r"PTX was compiled with an unsupported toolchain",
+            r"unsupported display driver / cuda driver combination",
+            r"forward compatibility was attempted on non supported HW",
         ),
         examples=(
             "UserWarning: CUDA initialization: The NVIDIA driver on your system is too old (found "
@@ -47,6 +52,9 @@ CLASSES = (
             "runtime version at torch/csrc/cuda/Module.cpp:51",
             "RuntimeError: CUDA error: the provided PTX was compiled with an unsupported "
             "toolchain.",
+            "RuntimeError: Unexpected error from cudaGetDeviceCount(). Error 803: system has "
+            "unsupported display driver / cuda driver combination",
+            "RuntimeError: Error 804: forward compatibility was attempted on non supported HW",
         ),
         why="The CUDA runtime in the wheel is newer than the driver supports. The number in the "
         "message is 1000 x major + 10 x minor of the driver's CUDA version: 11040 is 11.4. As a "
@@ -65,7 +73,7 @@ CLASSES = (
             r"cuDNN version (?:incompatibility|mismatch)",
             r"cuDNN version \d+ is not compatible with devices with SM",
             r"CUDNN_STATUS_(?:SUBLIBRARY_)?VERSION_MISMATCH",
-            r"Could not load library libcudnn\w{0,40}\.so",
+            r"Could not load library libcudnn\w{0,40}\.so|Unable to load any of \{libcudnn",
         ),
         examples=(
             "RuntimeError: cuDNN version incompatibility: PyTorch was compiled  against (8, 7, 0) "
@@ -157,6 +165,7 @@ CLASSES = (
             r"Attempting to deserialize object on (?:a CUDA device"
             r"|CUDA device \d+) but torch\.cuda",
             r"NVIDIA-SMI has failed because it couldn't communicate",
+            r"Failed to initialize NVML: \w{3,}",
         ),
         examples=(
             "AssertionError: Torch not compiled with CUDA enabled",
@@ -170,6 +179,7 @@ CLASSES = (
             "RuntimeError: Attempting to deserialize object on a CUDA device but "
             "torch.cuda.is_available() is False.",
             "NVIDIA-SMI has failed because it couldn't communicate with the NVIDIA driver.",
+            "Failed to initialize NVML: Driver/library version mismatch",
         ),
         why="The code asks for a GPU that this process cannot use: torch is a CPU build, another "
         "process holds the GPU in exclusive mode, no driver "
@@ -180,6 +190,7 @@ CLASSES = (
         "checkpoints with map_location.",
         owner=Owner.ENVIRONMENT,
         commands=('python -c "import torch; print(torch.__version__, torch.cuda.is_available())"',),
+        sources=("pytorch-30664",),
         next_check="GPU001",
     ),
     LogClass(
@@ -189,7 +200,7 @@ CLASSES = (
         patterns=(
             r"an illegal memory access was encountered",
             r"CUDA error: (?:unspecified launch failure|misaligned address|an illegal instruction)",
-            r"CUDA_ERROR_(?:ILLEGAL_ADDRESS|LAUNCH_FAILED)",
+            r"CUDA_ERROR_(?:ILLEGAL_ADDRESS|LAUNCH_FAILED)|cudaErrorIllegalAddress",
         ),
         examples=(
             "RuntimeError: CUDA error: an illegal memory access was encountered",
@@ -219,5 +230,6 @@ CLASSES = (
         "function) used it again.",
         fix="Keep CUDA tensors out of datasets and collate functions, start CUDA only in the "
         'children, or use the "spawn" start method.',
+        sources=("pytorch-40403", "torch-multiprocessing"),
     ),
 )

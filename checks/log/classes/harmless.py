@@ -37,7 +37,7 @@ HARMLESS = (
     ),
     Harmless(
         "scheduler-before-optimizer",
-        r"Detected call of `lr_scheduler\.step\(\)` before `optimizer\.step\(\)`",
+        r"Detected call of `?(?:lr_)?scheduler\.step\(\)`? before `?optimizer\.step\(\)",
         "UserWarning: Detected call of `lr_scheduler.step()` before `optimizer.step()`.",
         "once at the first step of an fp16 run, whose scaler skipped that step",
     ),
@@ -77,7 +77,8 @@ HARMLESS = (
     ),
     Harmless(
         "first-overflows",
-        r"Gradient overflow\. {1,4}Skipping step|OVERFLOW! {0,4}(?:Rank \d+ )?Skipping step",
+        r"Gradient overflow\. {1,4}Skipping step|(?:OVERFLOW|overflow)! {0,4}(?:Rank \d+ )?"
+        r"Skipping step|overflow detected, (?:ignoring gradient, )?setting loss scale to",
         "Gradient overflow.  Skipping step, loss scaler 0 reducing loss scale to 32768.0",
         "the loss scale is being calibrated; a collapse is reported by its own check",
     ),
@@ -124,6 +125,34 @@ HARMLESS = (
         "CUDA kernel errors might be asynchronously reported at some other API call, so the "
         "stacktrace below might be incorrect.",
         "advice that belongs to an error",
+    ),
+    Harmless(
+        "grad-strides",
+        r"Grad strides do not match bucket view strides",
+        "UserWarning: Grad strides do not match bucket view strides. This may indicate grad was "
+        "not created according to the gradient layout contract",
+        "DDP copies such gradients; it costs a little time",
+    ),
+    Harmless(
+        "optimizer-step-wrapped",
+        r"Seems like `optimizer\.step\(\)` has been overridden after learning rate scheduler",
+        "UserWarning: Seems like `optimizer.step()` has been overridden after learning rate "
+        "scheduler initialization.",
+        "a library wrapped the optimizer; the order of the calls is right",
+    ),
+    Harmless(
+        "nccl-plugin-missing",
+        r"(?:Failed to open libibverbs|No plugin found \(libnccl-net\.so\)"
+        r"|Plugin load .{0,80}libnccl-net\.so: cannot open)",
+        "NCCL INFO NET/Plugin : No plugin found (libnccl-net.so), using internal implementation",
+        "NCCL uses its own transports",
+    ),
+    Harmless(
+        "store-barrier-waiting",
+        r"Waiting in store based barrier to initialize process group",
+        "INFO:root:Waiting in store based barrier to initialize process group for rank: 0, key: "
+        "store_based_barrier_key:1 (world_size=8, worker_count=7, timeout=0:30:00)",
+        "ranks wait for the slowest one; only a timeout is a failure",
     ),
     Harmless(
         "find-unused-none",

@@ -77,7 +77,7 @@ CLASSES = (
         slug="ptxas-arch",
         title="Triton can compile for the GPU",
         patterns=(
-            r"ptxas fatal {1,4}: Value 'sm_\w+' is not defined for option 'gpu-name'",
+            r"ptxas(?:-\w{1,20})? fatal {1,4}: Value 'sm_\w+' is not defined for option 'gpu-name'",
             r"too old to be supported by the triton GPU compiler",
         ),
         examples=(

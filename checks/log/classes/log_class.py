@@ -35,7 +35,8 @@ class LogClass:
     each must be linear and require four letters in a row. `examples` are lines as programs print
     them; each pattern has one. `title` is true when no line of the class is in the log. `remedies`
     replace `fix` for versions that the log or the facts name. `next_check` is the doctor's check
-    that finds the fault before the run, "" if none does.
+    that finds the fault before the run, "" if none does. `yields_to` are classes that say more
+    about the same failure and are its first cause wherever they stand.
     """
 
     code: str
@@ -51,6 +52,7 @@ class LogClass:
     sources: tuple[str, ...] = ()
     remedies: tuple[Remedy, ...] = ()
     next_check: str = ""
+    yields_to: tuple[str, ...] = ()
 
     @property
     def expression(self) -> str:

@@ -11,9 +11,13 @@ CLASSES = (
         slug="cuda-oom",
         title="No GPU ran out of memory",
         patterns=(
-            r"OutOfMemoryError: (?:CUDA|HIP|XPU) out of memory",
-            r"(?:CUDA|HIP|XPU) out of memory\. Tried to allocate",
-            r"CUDA error: out of memory",
+            r"OutOfMemoryError: (?:CUDA|HIP|XPU|NPU) out of memory",
+            r"(?:CUDA|HIP|XPU|NPU) out of memory\.[*_` ]{1,5}Tried to allocate",
+            r"RuntimeError: (?:CUDA|HIP|XPU|NPU) out of memory",
+            r"Tried to allocate [\d.]{1,12} [KMGT]iB(?: \(|\. )GPU \d",
+            r"(?:CUDA|HIP) error: out of memory|cuda runtime error \(2\) : out of memory",
+            r"CUDA_ERROR_OUT_OF_MEMORY|cudaErrorMemoryAllocation",
+            r"RESOURCE_EXHAUSTED: .{0,80}[Oo]ut of memory|OOM when allocating tensor",
             r"CUBLAS_STATUS_ALLOC_FAILED",
             r"Failed to CUDA calloc async",
             r"MPS backend out of memory",
@@ -27,7 +31,10 @@ CLASSES = (
             "RuntimeError: CUDA out of memory. Tried to allocate 20.00 MiB (GPU 0; 10.76 GiB total "
             "capacity; 9.70 GiB already allocated; 10.38 MiB free; 9.75 GiB reserved in total by "
             "PyTorch)",
+            "**RuntimeError: CUDA out of memory.** Tried to allocate 1.71 GiB",
             "RuntimeError: CUDA error: out of memory",
+            "failed to allocate 6.69M (7012352 bytes) from device: CUDA_ERROR_OUT_OF_MEMORY",
+            "XlaRuntimeError: RESOURCE_EXHAUSTED: Out of memory while trying to allocate 1 bytes.",
             "RuntimeError: CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling "
             "cublasCreate(handle)",
             "Failed to CUDA calloc async 608 bytes",
@@ -46,15 +53,16 @@ CLASSES = (
         slug="killed-sigkill",
         title="No process was killed by SIGKILL",
         patterns=(
-            r"failed \(exitcode: -9\)",
+            r"exitcode {0,6}: -9\b|return code = -9\b",
             r"[Ss]ignal 9 \(SIGKILL\) received",
-            r"terminated with signal SIGKILL",
+            r"terminated with signal SIGKILL|exited on signal 9\b|xited with code -9\b",
             r"died with <Signals\.SIGKILL: 9>",
             r"^\s{0,20}Killed\s{0,20}$|: line \d+: {1,9}\d+ Killed\b",
             r"exit status 137\b|exit code:? 137\b|xited with code 137\b|exitcode {0,4}: 137\b",
             r"(?P<confirmed>[Oo]ut of memory: Kill(?:ed)? process)",
             r"(?P<memcg>Memory cgroup out of memory: Kill)",
-            r"(?P<slurm>[Dd]etected \d+ oom[-_]kill event|oom_kill event in )",
+            r"(?P<slurm>[Dd]etected \d+ oom[-_]kill event|oom_kill event in "
+            r"|tasks? [\d,-]{1,100}: Out Of Memory)",
             r"(?P<kubernetes>\bOOMKilled\b)",
             r"(?P<ray>Workers? \([^)]{1,200}\) (?:killed|running low on memory)"
             r"|ray\.exceptions\.OutOfMemoryError)",
@@ -63,6 +71,8 @@ CLASSES = (
             "E0712 03:01:22 torch.distributed.elastic.multiprocessing.api: [ERROR] failed "
             "(exitcode: -9) local_rank: 0 (pid: 1234) of binary: /usr/bin/python",
             "  traceback : Signal 9 (SIGKILL) received by PID 4410",
+            "  exitcode  : -9 (pid: 3309)",
+            "srun: error: node1: task 4: Out Of Memory",
             "torch.multiprocessing.spawn.ProcessExitedException: process 0 terminated with signal "
             "SIGKILL",
             "subprocess.CalledProcessError: Command '['python', 'a.py']' died with "
@@ -100,7 +110,7 @@ CLASSES = (
         patterns=(
             r"killed by signal: Bus error",
             r"insufficient shared memory \(shm\)",
-            r"\bSIGBUS\b|exitcode: -7\)|Bus error \(core dumped\)",
+            r"\bSIGBUS\b|exitcode {0,6}: -7[ )]|return code = -7\b|Bus error \(core dumped\)",
             r"unable to (?:open|mmap|allocate|resize) (?:shared memory|file|\d+ bytes)[^\n]{0,200}"
             r"(?:/torch_|No space left|Cannot allocate)",
             r"Error while creating shared memory segment",
@@ -155,7 +165,7 @@ CLASSES = (
         title="No allocation of host memory failed",
         patterns=(
             r"DefaultCPUAllocator: (?:can't|not enough|not able)[^\n]{0,40} allocate",
-            r"\[enforce fail at alloc_cpu\.cpp",
+            r"\[enforce fail at \S{0,60}(?:alloc_cpu|CPUAllocator)\.cpp",
             r"DefaultCPUAllocator: not enough memory",
             r"numpy[^\n]{0,60}ArrayMemoryError|Unable to allocate [\d.]+ [KMGTP]iB for an array",
             r"^(?:.{0,60}\b)?MemoryError\b",
@@ -179,6 +189,7 @@ CLASSES = (
         fix="Compare the size in the message with the memory of the machine and of the control "
         "group. Load checkpoints with mmap or on one rank, and use fewer DataLoader workers.",
         commands=("free -g", "ulimit -v"),
+        sources=("MemSeg-3", "DeepLog-50"),
         next_check="MEM002",
     ),
 )

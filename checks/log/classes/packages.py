@@ -13,7 +13,7 @@ CLASSES = (
         title="Compiled extensions fit the installed torch",
         patterns=(
             r"(?P<library>[\w./-]{1,400}\.so[\w.]{0,40}): undefined symbol: (?P<symbol>\w{1,300})",
-            r"symbol not found in flat namespace",
+            r"symbol not found in flat namespace|DLL load failed while importing",
             r"libcudart\.so[\w.]{0,20}: cannot open shared object file",
         ),
         examples=(
@@ -40,7 +40,9 @@ CLASSES = (
             r"CUDA Setup failed despite",
             r"CUDA VERSION MISMATCH",
             r"Attempted to use bitsandbytes native library functionality",
-            r"libbitsandbytes_\w{1,40}\.so: cannot open",
+            r"libbitsandbytes_\w{1,40}\.(?:so|dll): cannot open"
+            r"|Could not find the bitsandbytes \w{1,20} binary at",
+            r"CUDA SETUP: (?:CUDA detection failed|Required library version not found)",
             r"libbitsandbytes_cpu\.so: undefined symbol",
         ),
         examples=(
@@ -48,6 +50,7 @@ CLASSES = (
             "WARNING: CUDA VERSION MISMATCH: Requested CUDA version 12.1",
             "RuntimeError: Attempted to use bitsandbytes native library functionality but it's not "
             "available.",
+            "CUDA SETUP: Required library version not found: libbitsandbytes_cuda118.so. Maybe you",
             "OSError: /lib/libbitsandbytes_cuda130.so: cannot open shared object file",
             "AttributeError: /lib/libbitsandbytes_cpu.so: undefined symbol: cquantize_blockwise",
         ),
@@ -83,6 +86,7 @@ CLASSES = (
         "in the version that the code's requirements name.",
         owner=Owner.ENVIRONMENT,
         commands=("python -m pip show torch transformers",),
+        sources=("python-exceptions",),
     ),
     LogClass(
         code="LOG066",
@@ -104,6 +108,7 @@ CLASSES = (
         "library's "
         "migration notes say.",
         role="exception",
+        sources=("transformers-43733",),
         remedies=(
             Remedy(
                 package="transformers",
@@ -140,6 +145,7 @@ CLASSES = (
         "(CUDA_HOME); or train without torch.compile and fused kernels.",
         owner=Owner.ENVIRONMENT,
         commands=("gcc --version; nvcc --version",),
+        sources=("Infinity-31", "torch-compile-ablation"),
         next_check="SMK005",
     ),
     LogClass(
@@ -163,6 +169,7 @@ CLASSES = (
         "the toolkit, or use the extension's prebuilt wheel.",
         owner=Owner.ENVIRONMENT,
         commands=("nvcc --version", 'python -c "import torch; print(torch.version.cuda)"'),
+        sources=("vllm-1453", "lightseq-526"),
         next_check="TOR004",
     ),
 )

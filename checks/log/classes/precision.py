@@ -101,8 +101,10 @@ CLASSES = (
         title="Operands have the same dtype",
         patterns=(
             r"expected scalar type (?P<expected>\w{1,40}) but found (?P<actual>\w{1,40})",
-            r"mat1 and mat2 must have the same dtype",
-            r"expected m(?:at)?1 and m(?:at)?2 to have the same dtype",
+            r"(?:must|to) have the same dtype,? but got",
+            r"[Ee]xpected object of (?:scalar )?type \S{1,60} but got",
+            r"mat1 and mat2 must have the same dtype|expected m(?:at)?1 and m(?:at)?2 to have the "
+            r"same dtype",
             r"Found dtype \w{1,40} but expected \w{1,40}",
             r"Input type \([^)]{1,80}\) and (?:weight|bias) type \([^)]{1,80}\) should be the same",
         ),
@@ -111,6 +113,7 @@ CLASSES = (
             "RuntimeError: mat1 and mat2 must have the same dtype, but got Float and BFloat16",
             "RuntimeError: expected m1 and m2 to have the same dtype, but got: float != c10::Half",
             "RuntimeError: Found dtype Double but expected Float",
+            "RuntimeError: Expected object of scalar type Float but got scalar type Double",
             "RuntimeError: Input type (torch.cuda.FloatTensor) and weight type "
             "(torch.cuda.HalfTensor) should be the same",
         ),
@@ -170,6 +173,7 @@ CLASSES = (
         "of another size than in the checkpoint, or a layer's wrong input size.",
         fix="Print the shapes at the line that the traceback names. Pad and truncate in the "
         "collator; for a new head pass ignore_mismatched_sizes=True.",
+        sources=("TR-MISR-3",),
         next_check="SMK001",
     ),
     LogClass(
@@ -177,7 +181,7 @@ CLASSES = (
         slug="index-out-of-range",
         title="No index exceeds its table",
         patterns=(
-            r"IndexError: index out of range in self",
+            r"index out of range in self|index out of range: Tried to access index",
             r"IndexError: Target -?\d+ is out of bounds",
             r"index -?\d+ is out of bounds for dimension \d+ with size",
         ),
@@ -191,6 +195,7 @@ CLASSES = (
         fix="Call model.resize_token_embeddings(len(tokenizer)) after adding tokens, truncate "
         "to the "
         "model's context length, and check the labels.",
+        sources=("R-BERT-5", "transformers-11958"),
         next_check="CKP011",
     ),
     LogClass(
@@ -246,6 +251,7 @@ CLASSES = (
         why="Inputs, labels, buffers or a part of the model stayed on the CPU or on another GPU.",
         fix="Move the batch and every module with .to(device); make constants buffers "
         '(register_buffer). With device_map="auto" send inputs to the first layer\'s device.',
+        sources=("ConceptExpress-5",),
         next_check="SMK001",
     ),
     LogClass(
@@ -268,6 +274,7 @@ CLASSES = (
         "or GPU.",
         fix="Run the model under autocast in bf16 or fp16, or allow another kernel: "
         'attn_implementation="sdpa" with all SDPA backends on.',
+        sources=("torch-sdpa-kernel",),
         next_check="NUM003",
     ),
 )

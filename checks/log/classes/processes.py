@@ -15,7 +15,7 @@ CLASSES = (
             r"closing signal SIGHUP",
             r"Received 1 death signal",
             r"got signal: 1\b",
-            r"Signal 1 \(SIGHUP\) received",
+            r"Signal 1 \(SIGHUP\) received|exitcode {1,6}: -1 \(pid",
         ),
         examples=(
             "WARNING:torch.distributed.elastic.agent.server.api:Received 1 death signal, shutting "
@@ -61,6 +61,7 @@ CLASSES = (
         "run needs (or --signal=B:USR1@120 to save before the end).",
         owner=Owner.ENVIRONMENT,
         commands=("sacct -j JOBID --format=JobID,State,ExitCode,Elapsed,Timelimit,MaxRSS",),
+        sources=("slurm-preempt",),
     ),
     LogClass(
         code="LOG037",
@@ -71,7 +72,7 @@ CLASSES = (
             r"Received 15 death signal",
             r"Received Signals\.SIGTERM death signal",
             r"Signal 15 \(SIGTERM\) received",
-            r"failed \(exitcode: -15\)",
+            r"failed \(exitcode: -15\)|exitcode {1,6}: -15 \(pid|return code = -15\b",
             r"terminated with signal SIGTERM",
         ),
         examples=(
@@ -91,6 +92,7 @@ CLASSES = (
         "job, and resume from the last checkpoint.",
         role="consequence",
         owner=Owner.ENVIRONMENT,
+        sources=("pytorch-160908",),
     ),
     LogClass(
         code="LOG038",
@@ -99,7 +101,7 @@ CLASSES = (
         patterns=(
             r"(?:^|[\s:])KeyboardInterrupt\b",
             r"Received 2 death signal|got signal: 2\b|Received Signals\.SIGINT death signal",
-            r"failed \(exitcode: -2\)",
+            r"failed \(exitcode: -2\)|exitcode {1,6}: -2 \(pid|return code = -2\b",
         ),
         examples=(
             "KeyboardInterrupt",
@@ -110,6 +112,7 @@ CLASSES = (
         why="Ctrl-C, a notebook's stop button, or a SIGINT from a scheduler.",
         fix="Nothing is broken: resume from the last checkpoint.",
         role="exception",
+        sources=("python-exceptions",),
     ),
     LogClass(
         code="LOG039",
@@ -117,11 +120,14 @@ CLASSES = (
         title="No process crashed in native code",
         patterns=(
             r"Segmentation fault",
-            r"Signal 11 \(SIGSEGV\)|exitcode: -11\)|terminated with signal SIGSEGV",
-            r"Signal 6 \(SIGABRT\)|exitcode: -6\)|terminated with signal SIGABRT",
-            r"Signal 4 \(SIGILL\)|exitcode: -4\)|Illegal instruction \(core dumped\)",
-            r"Signal 8 \(SIGFPE\)|exitcode: -8\)|Floating point exception",
-            r"corrupted size vs\. prev_size|double free or corruption|free\(\): invalid pointer",
+            r"Signal 11 \(SIGSEGV\)|exitcode {0,6}: -11[ )]|terminated with signal SIGSEGV"
+            r"|exited on signal 11\b|return code = -11\b|exit code:? 139\b",
+            r"Signal 6 \(SIGABRT\)|exitcode {0,6}: -6[ )]|terminated with signal SIGABRT"
+            r"|return code = -6\b|exit code:? 134\b",
+            r"Signal 4 \(SIGILL\)|exitcode {0,6}: -4[ )]|Illegal instruction \(core dumped\)",
+            r"Signal 8 \(SIGFPE\)|exitcode {0,6}: -8[ )]|Floating point exception",
+            r"corrupted size vs\. prev_size|double free or corruption|free\(\): invalid pointer"
+            r"|malloc\(\): \w{5,}",
         ),
         examples=(
             "Segmentation fault (core dumped)",
@@ -138,6 +144,7 @@ CLASSES = (
         role="consequence",
         owner=Owner.ENVIRONMENT,
         commands=("python -X faulthandler train.py", *LD_PATHS),
+        sources=("python-faulthandler",),
         next_check="TOR004",
     ),
     LogClass(
@@ -151,5 +158,6 @@ CLASSES = (
         fix="Read the traceback at the line that is named; the first exception counts, later ones "
         "often follow from it.",
         role="exception",
+        sources=("python-exceptions",),
     ),
 )

@@ -95,16 +95,18 @@ def _progress(loss: Curve) -> Verdict:
 
 
 def rate_positive(log: Log) -> Verdict:
-    return each_curve(log, "learning_rate", _rate)
+    return each_curve(log, "learning_rate", lambda curve: _rate(log, curve))
 
 
-def _rate(rate: Curve) -> Verdict:
+def _rate(log: Log, rate: Curve) -> Verdict:
     values = values_of(rate)
     if any(values) and 0.0 not in values:
         return ok(f"the learning rate is above 0 at {rate.points:,} logged steps")
     if not any(values):
         if len(values) < 3:
             return skip("the learning rate is 0 at the first logged steps, as in a warm-up")
+        if _improves(partner(log, rate, "loss")):
+            return skip("the learning rate is printed as 0 and the loss falls: too few digits")
         return fail(
             f"the learning rate is 0 at all {rate.points:,} logged steps",
             places=(place_at(rate, 0),),
@@ -118,6 +120,11 @@ def _rate(rate: Curve) -> Verdict:
         "logged steps",
         places=(place_at(rate, zero),),
     )
+
+
+def _improves(loss: Curve | None) -> bool:
+    values = finite_of(loss)[0] if loss is not None else []
+    return len(values) >= 3 and values[-1] < (1 - series.FLAT_TOTAL) * values[0]
 
 
 def _ends(values: list[float], zero: int) -> bool:

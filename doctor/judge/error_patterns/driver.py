@@ -31,12 +31,25 @@ COMPAT = ErrorPattern(
     commands=("ldconfig -p | grep libcuda.so.1", "echo $LD_LIBRARY_PATH"),
     cause="a libcuda that does not match the driver",
 )
+GPU_NOT_STARTED = ErrorPattern(
+    ("RmInitAdapter failed", "rm_init_adapter failed"),
+    "The kernel module is loaded but could not start this GPU; the kernel log says why. RTX 50 and "
+    "other Blackwell GPUs require the open kernel module, GPUs before Turing the proprietary one, "
+    "and large GPUs Above 4G Decoding in the BIOS. If a reinstalled driver does not help, the GPU, "
+    "its power or its slot is at fault.",
+    sources=("open-gpu-kernel-modules-246", "open-gpu-kernel-modules-862"),
+    commands=("sudo dmesg | grep -iE 'xid|nvrm'", "modinfo -F license nvidia"),
+    cause="the kernel module could not start a GPU",
+)
+"""Also where nvidia-smi prints Not Found instead of a device handle."""
 NOT_LOADED = ErrorPattern(
     ("Driver Not Loaded", "communicate with the NVIDIA driver"),
     "In a container: start it with the GPUs (docker run --gpus all). On the host: load the kernel "
-    "module; if that fails, reinstall the driver for this kernel.",
+    "module. If that fails, the kernel log says why: nouveau holds the GPU (blacklist it), Secure "
+    "Boot refuses an unsigned module, or it was built for another kernel (reinstall the driver). "
+    "In WSL: upgrade the driver of Windows and WSL itself.",
     sources=("nvml-errors",),
-    commands=("sudo modprobe nvidia", "sudo dmesg | grep -iE 'xid|nvrm'"),
+    commands=("sudo modprobe nvidia", "lsmod | grep nouveau", "sudo dmesg | grep -iE 'xid|nvrm'"),
     cause="the kernel module is not loaded",
 )
 LIBRARY = ErrorPattern(
@@ -44,9 +57,11 @@ LIBRARY = ErrorPattern(
         "NVML Shared Library Not Found",
         "libcuda.so.1: cannot open",
         "libnvidia-ml.so.1: cannot open",
+        "CUDA Version: ERR!",
     ),
     "In a container: start it with --gpus all and NVIDIA_DRIVER_CAPABILITIES=compute,utility, "
-    "which adds libcuda.so.1 and libnvidia-ml.so.1. On the host: install the NVIDIA driver.",
+    "which adds libcuda.so.1 and libnvidia-ml.so.1. On the host: install the NVIDIA driver. In "
+    "WSL: upgrade the driver of Windows, and remove any NVIDIA driver installed inside WSL.",
     sources=("nvml-errors",),
     commands=LIBRARIES,
     cause="a library of the driver is missing",
@@ -86,4 +101,14 @@ STUB = ErrorPattern(
     sources=("cuda-errors",),
     cause="the stub libcuda was loaded",
 )
-DRIVER = (MISMATCHED, FABRIC, COMPAT, STUB, LIBRARY, NOT_LOADED, IN_CONTAINER, FORBIDDEN)
+DRIVER = (
+    GPU_NOT_STARTED,
+    MISMATCHED,
+    FABRIC,
+    COMPAT,
+    STUB,
+    LIBRARY,
+    NOT_LOADED,
+    IN_CONTAINER,
+    FORBIDDEN,
+)

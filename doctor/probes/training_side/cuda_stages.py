@@ -50,10 +50,12 @@ def devices(torch: Any) -> Dict[str, Any]:
 
 def _device(torch: Any, index: int) -> Dict[str, Any]:
     properties = torch.cuda.get_device_properties(index)
+    gfx = str(getattr(properties, "gcnArchName", "")) if torch.version.hip else ""
     return {
         "index": index,
         "uuid": _uuid(properties, index, bool(torch.version.hip)),
         "name": properties.name,
+        "gfx": gfx.split(":")[0] or None,
         "capability": [properties.major, properties.minor],
         "memory_total": properties.total_memory,
         "integrated": bool(getattr(properties, "is_integrated", False)),

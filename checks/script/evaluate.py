@@ -1,0 +1,282 @@
+"""What an expression of a script may be: names followed to their definitions and arguments."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from doctor.checks.script.reading import Reading, asks_for_cuda, exclusive, within
+from doctor.facts.script import Arms, Assignment, Call, Value
+
+DEPTH = 6
+"""Names followed from one to the next at most."""
+
+DTYPES = {
+    "bfloat16": "bf16",
+    "bf16": "bf16",
+    "float16": "fp16",
+    "half": "fp16",
+    "fp16": "fp16",
+    "float32": "fp32",
+    "float": "fp32",
+    "fp32": "fp32",
+    "float64": "fp64",
+    "double": "fp64",
+    "auto": "auto",
+}
+UNDECIDED = "?"
+
+
+def definitions(
+    reading: Reading, name: str, scope: int, position: int, arms: Arms
+) -> list[Assignment]:
+    """Assignments that may hold where the name is used, newest first."""
+    key = reading.key(name, scope)
+    every = [
+        each
+        for each in reading.assigned.get(key, ())
+        if not each.augmented and not exclusive(each.arms, arms)
+    ]
+    here = [each for each in every if each.scope == scope]
+    before = [each for each in here if each.position <= position]
+    if not before and scope and is_parameter(reading, scope, name):
+        return []
+    if not before or len(here) != len(every):
+        return list(reversed(every))
+    reaching = []
+    for each in reversed(before):
+        reaching.append(each)
+        if within(arms, each.arms):
+            break
+    return reaching
+
+
+def is_parameter(reading: Reading, scope: int, name: str) -> bool:
+    return any(each.name == name for each in reading.function(scope).parameters)
+
+
+def argument(reading: Reading, call: Call, name: str, position: int | None = None) -> Value | None:
+    """An argument by keyword, by position, or from a dictionary that is unpacked."""
+    if name in call.keywords:
+        return call.keywords[name]
+    if position is not None and position < len(call.args):
+        return call.args[position]
+    for value in call.unpacked:
+        for option in options(reading, value, call):
+            if (results := entry(reading, option, name)) is not None:
+                return results
+        if value.kind == "name" and (item := _item(reading, value.name, name, call)):
+            return item
+    return None
+
+
+def entry(reading: Reading, dictionary: Value, key: str) -> Value | None:
+    """What {...} or dict(...) has for a key."""
+    if dictionary.kind == "dict" and key in dictionary.keys:
+        return dictionary.items[dictionary.keys.index(key)]
+    if dictionary.kind == "call" and reading.calls[dictionary.call].name == "dict":
+        return reading.calls[dictionary.call].keywords.get(key)
+    return None
+
+
+def _item(reading: Reading, dictionary: str, key: str, call: Call) -> Value | None:
+    """What `dictionary[key] = value` assigned last."""
+    results = reading.assigned.get(reading.key(f"{dictionary}[{key}]", call.scope), ())
+    results = [each for each in results if not exclusive(each.arms, call.arms)]
+    if len(results) == 1 or (results and not results[-1].arms):
+        return results[-1].value
+    return Value("choice", items=tuple(each.value for each in results)) if results else None
+
+
+def unpacks_unknown(reading: Reading, call: Call) -> bool:
+    """Whether arguments come from a dictionary that this file does not write out."""
+    return any(
+        option.kind != "dict"
+        and not (option.kind == "call" and reading.calls[option.call].name == "dict")
+        for value in call.unpacked
+        for option in options(reading, value, call)
+    )
+
+
+def options(
+    reading: Reading, value: Value | None, call: Call, position: int | None = None
+) -> list[Value]:
+    """What a value may be, with names followed; an undecided one is a name or other."""
+    where = reading.numbers[id(call)] if position is None else position
+    return list(_options(reading, value, call.scope, where, call.arms, DEPTH))
+
+
+def options_at(
+    reading: Reading, value: Value | None, scope: int, position: int, arms: Arms
+) -> list[Value]:
+    return list(_options(reading, value, scope, position, arms, DEPTH))
+
+
+def _options(
+    reading: Reading, value: Value | None, scope: int, position: int, arms: Arms, depth: int
+) -> Iterator[Value]:
+    if value is None:
+        return
+    if value.kind == "choice" and depth:
+        items = value.items[:1] if _tests_for_cuda(reading, value.text, scope) else value.items
+        for item in items:
+            yield from _options(reading, item, scope, position, arms, depth - 1)
+    elif value.kind in ("name", "item") and value.name and depth:
+        yield from _named(reading, value, scope, position, arms, depth)
+    elif value.kind == "call" and depth:
+        yield from _returned(reading, value, depth)
+    else:
+        yield value
+
+
+def _tests_for_cuda(reading: Reading, text: str, scope: int) -> bool:
+    """A test for a GPU, also by a name that holds its result."""
+    if asks_for_cuda(text):
+        return True
+    results = reading.assigned.get(reading.key(text, scope), ()) if text.isidentifier() else ()
+    return (
+        len(results) == 1
+        and literal_truth(reading, results[0].value) is True
+        and (results[0].value.kind == "call")
+    )
+
+
+def _named(
+    reading: Reading, value: Value, scope: int, position: int, arms: Arms, depth: int
+) -> Iterator[Value]:
+    results = _on_cuda(reading, definitions(reading, value.name, scope, position, arms))
+    followed = False
+    for each in results:
+        if each.value == value:
+            continue
+        followed = True
+        yield from _options(
+            reading, each.value, each.scope, max(each.position - 1, 0), each.arms, depth - 1
+        )
+    if followed:
+        return
+    present = list(_passed(reading, value, scope, depth)) or list(_field(reading, value, scope))
+    yield from present or [value]
+
+
+def _on_cuda(reading: Reading, results: list[Assignment]) -> list[Assignment]:
+    """Without what holds only where there is no GPU, if something else is left."""
+
+    def off(each: Assignment) -> bool:
+        return any(
+            arm == 1 and test is not None and asks_for_cuda(test.text)
+            for branch, arm in each.arms
+            for test in [reading.script.branches[branch].test]
+        )
+
+    return [each for each in results if not off(each)] or results
+
+
+def _passed(reading: Reading, value: Value, scope: int, depth: int) -> Iterator[Value]:
+    """What the calls of a function in this file pass for a parameter."""
+    owner, name = reading.key(value.name, scope)
+    if not isinstance(owner, int) or owner <= 0:
+        return
+    names = [parameter.name for parameter in reading.function(owner).parameters]
+    if name not in names:
+        return
+    for site in reading.call_sites.get(owner, ())[:8]:
+        call = reading.calls[site]
+        passed = argument_of(reading, call, owner, name)
+        if passed is not None:
+            yield from _options(reading, passed, call.scope, site, call.arms, depth - 1)
+        elif (written := default(reading, owner, name)) is not None:
+            yield written
+
+
+def argument_of(reading: Reading, call: Call, function: int, name: str) -> Value | None:
+    names = [parameter.name for parameter in reading.function(function).parameters]
+    if names[:1] in (["self"], ["cls"]):
+        names = names[1:]
+    return argument(reading, call, name, names.index(name) if name in names else None)
+
+
+def default(reading: Reading, function: int, name: str) -> Value | None:
+    """A parameter's default."""
+    return next(
+        (each.default for each in reading.function(function).parameters if each.name == name),
+        None,
+    )
+
+
+def _field(reading: Reading, value: Value, scope: int) -> Iterator[Value]:
+    """A field of an instance of a class of this file, or a flag of a launch line."""
+    base, _, name = value.name.rpartition(".")
+    if not base:
+        return
+    if (flag := launched(reading, name)) is not None and base not in ("self", "torch"):
+        yield flag
+        return
+    for each in reading.assigned.get(reading.key(base, scope), ()):
+        if each.value.kind == "call":
+            made = reading.calls[each.value.call]
+            for class_ in reading.script.classes:
+                if class_.name == made.name and name in class_.fields:
+                    yield made.keywords.get(name, class_.fields[name])
+
+
+def launched(reading: Reading, name: str) -> Value | None:
+    """The value of a flag that all launch lines agree on."""
+    values = {launch.arguments.get(name) for launch in reading.script.launches}
+    if len(values) != 1 or (text := values.pop()) is None:
+        return None
+    if text.casefold() in ("", "true", "1", "yes", "false", "0", "no"):
+        return Value("literal", literal=text.casefold() in ("", "true", "1", "yes"))
+    return Value("literal", literal=text)
+
+
+def _returned(reading: Reading, value: Value, depth: int) -> Iterator[Value]:
+    """What a function of this file returns; another call is itreading."""
+    call = reading.calls[value.call]
+    function = reading.target_function(call)
+    returns = reading.function(function).returns if function is not None else ()
+    if function is None or not returns:
+        yield value
+        return
+    last = len(reading.calls)
+    for each in returns:
+        yield from _options(reading, each, function, last, (), depth - 1)
+
+
+def truth(reading: Reading, value: Value | None, call: Call) -> bool | None:
+    """True or False where decided by a literal, else None; () gives None."""
+    values = {literal_truth(reading, option) for option in options(reading, value, call)}
+    return values.pop() if len(values) == 1 else None
+
+
+def literal_truth(reading: Reading, value: Value) -> bool | None:
+    if value.kind == "call" and reading.calls[value.call].name == "torch.cuda.is_available":
+        return True
+    return bool(value.literal) if value.kind == "literal" else None
+
+
+def literals(reading: Reading, value: Value | None, call: Call) -> set[object]:
+    """Literal values; `UNDECIDED` stands for any other."""
+    return {
+        option.literal if option.kind == "literal" else UNDECIDED
+        for option in options(reading, value, call)
+    }
+
+
+def dtypes(reading: Reading, value: Value | None, call: Call) -> set[str]:
+    """Names such as bf16, fp16, auto; `UNDECIDED` for what is decided elsewhere."""
+    return {dtype(reading, option) for option in options(reading, value, call)}
+
+
+def dtype(reading: Reading, value: Value) -> str:
+    """The dtype that a value without names to follow is."""
+    if value.kind == "literal" and isinstance(value.literal, str):
+        return DTYPES.get(value.literal.removeprefix("torch."), UNDECIDED)
+    if value.kind == "literal" and value.literal is None:
+        return "default"
+    if value.kind == "name" and value.name.startswith("torch."):
+        return DTYPES.get(value.name.removeprefix("torch."), UNDECIDED)
+    if value.kind == "call":
+        call = reading.calls[value.call]
+        if call.name == "getattr" and len(call.args) > 1 and call.args[0].name == "torch":
+            return dtype(reading, call.args[1])
+    return UNDECIDED

@@ -1,0 +1,169 @@
+"""The torch build has code for each GPU of the job."""
+
+from __future__ import annotations
+
+from doctor._util.records import Ended, Unknown
+from doctor._util.units import dotted
+from doctor.checks.torch_build.gpu_code import Capability, cubins, may_hide_ptx, ptx
+from doctor.checks.torch_build.imports import how
+from doctor.checks.torch_build.replacement import Replacement, replace_torch
+from doctor.checks.torch_build.rocm_code import first_rocm, gfx_in, override, wheel_codes
+from doctor.facts.machine import Driver, Host, Interpreter, Torch
+from doctor.facts.views import JobGpu, JobGpus
+from doctor.judge.check import Check, Owner, Status, Verdict, fail, ok, unknown, warn
+from doctor.judge.error_patterns import BROKEN_GPU, NO_GPU_CODE, fail_by, find_pattern
+
+_WORST_FIRST = (Status.FAIL, Status.UNKNOWN, Status.WARN, Status.PASS)
+
+
+def has_gpu_code(
+    torch: Torch,
+    job_gpus: JobGpus,
+    driver: Driver | Unknown | None,
+    host: Host | Unknown,
+    interpreter: Interpreter | Unknown,
+) -> Verdict:
+    """The verdict of the worst GPU; among passes, one that follows from the table alone."""
+    if not job_gpus.gpus:
+        return unknown("no GPU of the job is visible")
+    wheel = replace_torch(torch, driver, job_gpus, host, interpreter)
+    verdicts = [(_code_for(torch, gpu, wheel), _kernel_ran(gpu)) for gpu in job_gpus.gpus]
+    worst, _ = min(
+        verdicts,
+        key=lambda pair: (
+            _WORST_FIRST.index(pair[0].status),
+            pair[0].owner is not Owner.MACHINE,
+            pair[1],
+        ),
+    )
+    if worst.status is Status.PASS and len(verdicts) > 1:
+        return ok(f"{worst.summary}; the other {len(verdicts) - 1} GPUs pass too")
+    return worst
+
+
+def _kernel_ran(gpu: JobGpu) -> bool:
+    kernel = gpu.torch.kernel if gpu.torch else None
+    return kernel is not None and kernel.ok
+
+
+def _code_for(torch: Torch, gpu: JobGpu, wheel: Replacement) -> Verdict:
+    kernel = gpu.torch.kernel if gpu.torch else None
+    capability = gpu.capability
+    code = f"torch {torch.version} has {' '.join(torch.archs) or 'no list of its GPU code'}"
+    version = "" if capability is None or torch.hip else f", {dotted(capability)}"
+    label = f"{gpu.label}{version}"
+    if kernel is not None and kernel.ok:
+        return ok(f"{label}: a kernel ran and its result was read back; {code}")
+    if kernel is not None:
+        summary = f"{label}: the kernel {how(kernel)}; {code}"
+        return _kernel_failed(summary, kernel, torch, _for_rocm(gpu) if torch.hip else wheel)
+    if torch.hip:
+        return _by_gfx(f"{label}: no kernel was run", torch, gpu)
+    if capability is None:
+        return unknown(f"{label}: the compute capability could not be read; {code}")
+    return _by_table(f"{label}: no kernel was run; {code}", torch, capability, wheel)
+
+
+def _kernel_failed(summary: str, kernel: Ended, torch: Torch, wheel: Replacement) -> Verdict:
+    pattern = find_pattern(kernel)
+    if pattern is NO_GPU_CODE:
+        return fail(summary, *wheel.commands, fix=wheel.fix)
+    if pattern is None and kernel.how == "timeout":
+        pattern = BROKEN_GPU
+    if pattern is None:
+        return fail(summary, fix="Fix the error that was raised, then run the doctor again.")
+    return fail_by(pattern, summary)
+
+
+def _by_gfx(summary: str, torch: Torch, gpu: JobGpu) -> Verdict:
+    """An AMD GPU by its gfx name: what the build lists, or what PyTorch's wheels contain."""
+    gfx = _gfx(gpu)
+    published = wheel_codes(torch.version)
+    if gfx is None or not (torch.archs or published):
+        return unknown(f"{summary}; {'its gfx name' if gfx is None else 'its code'} is not known")
+    if gfx in (code.split(":")[0] for code in torch.archs):
+        return ok(f"{summary}; torch {torch.version} has {gfx}")
+    if torch.archs or (published and gfx not in published):
+        contains = " ".join(sorted(torch.archs or published or ()))
+        remedy = _for_rocm(gpu)
+        summary = f"{summary}; torch {torch.version} has at most {contains}, not {gfx}"
+        return fail(summary, *remedy.commands, fix=remedy.fix)
+    return unknown(
+        f"{summary}; newer wheels have {gfx}, whether torch {torch.version} has it is not known"
+    )
+
+
+def _gfx(gpu: JobGpu) -> str | None:
+    return (gpu.torch.gfx if gpu.torch else None) or gfx_in(gpu.name)
+
+
+def _for_rocm(gpu: JobGpu) -> Replacement:
+    """A remedy for an AMD GPU that the build has no code for."""
+    gfx = _gfx(gpu)
+    if gfx is None:
+        return Replacement("Install a ROCm build with code for this GPU; rocminfo prints its name.")
+    first, command = first_rocm(gfx), override(gfx)
+    fix = (
+        f"Install a wheel of torch for ROCm {dotted(first)} or newer."
+        if first
+        else f"No wheel of PyTorch has code for {gfx}: use one that AMD builds for it, or build "
+        f"torch with PYTORCH_ROCM_ARCH={gfx}."
+    )
+    if command is None:
+        return Replacement(fix)
+    return Replacement(
+        f"{fix} Or run the code of a similar GPU, which AMD does not support, and "
+        "verify the results.",
+        (command,),
+    )
+
+
+def _by_table(summary: str, torch: Torch, capability: Capability, wheel: Replacement) -> Verdict:
+    gpu = dotted(capability)
+    if native := cubins(torch.archs, capability):
+        return ok(f"{summary}; {native[-1]} runs on {gpu}")
+    if compiled := ptx(torch.archs, capability):
+        return warn(f"{summary}; only {compiled[-1]} (PTX) matches {gpu}")
+    if not torch.archs or may_hide_ptx(torch.cuda, capability):
+        return unknown(f"{summary}; it may contain code for {gpu} that is not listed")
+    return fail(f"{summary}; none of it runs on {gpu}", *wheel.commands, fix=wheel.fix)
+
+
+HAS_GPU_CODE = Check(
+    code="TOR003",
+    slug="build-has-gpu-code",
+    title="The torch build has code for each GPU of the job",
+    why="A wheel contains machine code for some architectures only; without code the first kernel "
+    "raises 'no kernel image is available for execution on the device'. A cubin runs on its major "
+    "version from its minor version on (sm_86 on 8.9), except on Jetson. PTX is compiled at the "
+    "first launch and needs a driver as new as the build's CUDA.",
+    passes=(
+        "a kernel ran on each GPU, and its result was read back",
+        "no kernel was run, and the build has a cubin that runs there, or on ROCm code for the gfx "
+        "name",
+    ),
+    warns=("no kernel was run, and only PTX matches",),
+    fails=("the kernel failed", "no kernel was run, and no code matches"),
+    fix="Install a torch build with machine code for this GPU; compared with PTX it also avoids "
+    "the compilation.",
+    limits="that extensions built separately from torch (flash-attn, bitsandbytes, apex) have code "
+    "for the GPU.",
+    owner=Owner.ENVIRONMENT,
+    judge=has_gpu_code,
+    returns=True,
+    required="always",
+    sources=(
+        "ps-U28",
+        "cuda-binary-compatibility",
+        "cuda-gpus",
+        "pytorch-172352",
+        "pytorch-157517",
+        "pytorch-164346",
+        "pytorch-103973",
+        "cuda-minor-compatibility",
+    ),
+    after=("TOR002",),
+    targets=("nvidia", "rocm"),
+)
+
+CHECKS = (HAS_GPU_CODE,)

@@ -1,0 +1,49 @@
+"""Values made of other values, with all names and calls within."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from doctor.facts.script import Value
+
+OTHER = Value("other")
+
+
+def names_of(value: Value) -> tuple[str, ...]:
+    return (value.name, *value.names) if value.kind in ("name", "item") else value.names
+
+
+def gather(
+    kind: Any,
+    items: list[Value],
+    *,
+    extra: Sequence[Value] = (),
+    keys: tuple[str, ...] = (),
+    name: str = "",
+    text: str = "",
+) -> Value:
+    """A value made of others, with all names and calls within."""
+    everything = [*items, *extra]
+    names = tuple(dict.fromkeys(n for value in everything for n in names_of(value) if n))
+    calls = tuple(dict.fromkeys(c for value in everything for c in value.calls))
+    return Value(
+        kind, name=name, items=tuple(items), keys=keys, names=names, calls=calls, text=text
+    )
+
+
+def element(value: Value, number: int) -> Value:
+    """What a name of a tuple is assigned: the element where the right side is written out."""
+    if number < 0:
+        return value
+    if value.kind == "list" and number < len(value.items):
+        return value.items[number]
+    if value.kind == "call":
+        return Value(
+            "item",
+            call=value.call,
+            names=value.names,
+            calls=value.calls,
+            items=(value, Value("literal", literal=number)),
+        )
+    return Value("other", names=names_of(value), calls=value.calls)

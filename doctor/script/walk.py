@@ -1,0 +1,128 @@
+"""The tables of one file, filled in the order of evaluation."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import msgspec
+
+from doctor.facts.script import (
+    Arms,
+    Assignment,
+    Branch,
+    Call,
+    Class,
+    Comparison,
+    Context,
+    Function,
+    Import,
+    Loop,
+    Reference,
+    Span,
+    Value,
+)
+
+PARTS = ("body", "orelse", "handlers", "finalbody", "cases")
+Position = Callable[[ast.AST], Span]
+
+
+class Walk:
+    """The tables of one file, filled in the order of evaluation."""
+
+    def __init__(self, position: Position, segment: Callable[[ast.AST], str]) -> None:
+        self.position = position
+        self.segment = segment
+        self.functions: list[Function] = []
+        self.classes: list[Class] = []
+        self.calls: list[Call] = []
+        self.assignments: list[Assignment] = []
+        self.contexts: list[Context] = []
+        self.branches: list[Branch] = []
+        self.loops: list[Loop] = []
+        self.imports: list[Import] = []
+        self.references: list[Reference] = []
+        self.comparisons: list[Comparison] = []
+        self.identifiers: set[str] = set()
+        self.aliases: dict[str, str] = {}
+        self.branch_ids: dict[tuple[int, str], int] = {}
+        self.returns: dict[int, list[Value]] = {}
+        self.scope = 0
+        self.owner = ""
+        self.arms: Arms = ()
+        self.contexts_around: tuple[int, ...] = ()
+        self.loops_around: tuple[int, ...] = ()
+
+    def collect_imports(self, body: Sequence[ast.stmt]) -> None:
+        """Aliases first, so that a function may use what is imported below it.
+
+        A later import wins, but one of a module over those of functions, and the first arm of a
+        condition or a try statement over its fallbacks.
+        """
+        local: dict[str, str] = {}
+        stack: list[tuple[Any, bool]] = [(each, False) for each in reversed(body)]
+        while stack:
+            node, inner = stack.pop()
+            aliases = local if inner else self.aliases
+            if isinstance(node, ast.Import):
+                for name in node.names:
+                    root = name.name.partition(".")[0]
+                    aliases[name.asname or root] = name.name if name.asname else root
+            elif isinstance(node, ast.ImportFrom):
+                module = "." * node.level + (node.module or "")
+                for name in node.names:
+                    aliases[name.asname or name.name] = f"{module}.{name.name}"
+            else:
+                inner = inner or isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+                for field in PARTS:
+                    parts = body_of(node) if field == "body" else getattr(node, field, ())
+                    stack.extend((each, inner) for each in reversed(parts))
+        self.aliases = local | self.aliases
+
+    def dotted(self, node: ast.expr) -> str:
+        """The dotted name with aliases resolved, "" for another expression."""
+        parts: list[str] = []
+        while isinstance(node, ast.Attribute):
+            parts.append(node.attr)
+            node = node.value
+        if not isinstance(node, ast.Name):
+            return ""
+        root = self.aliases.get(node.id, node.id)
+        return ".".join([root, *reversed(parts)]) if parts else root
+
+    def record(self, name: str, value: Value, node: ast.stmt, *, augmented: bool = False) -> None:
+        if not name:
+            return
+        self.identifiers.add(name.rpartition(".")[2])
+        self.assignments.append(
+            Assignment(
+                name,
+                value,
+                self.position(node),
+                self.scope,
+                len(self.calls),
+                self.arms,
+                self.loops_around,
+                augmented,
+            )
+        )
+
+    def bind(self, value: Value, names: tuple[str, ...], first: int) -> None:
+        """Enter the targets into the calls that may be the value."""
+        for option in (value, *value.items) if value.kind == "choice" else (value,):
+            if option.kind == "call" and option.call >= first:
+                call = self.calls[option.call]
+                self.calls[option.call] = msgspec.structs.replace(call, targets=names)
+
+    def note_root(self, node: ast.expr) -> None:
+        while isinstance(node, ast.Attribute):
+            self.identifiers.add(node.attr)
+            node = node.value
+        if isinstance(node, ast.Name):
+            self.identifiers.add(node.id)
+
+
+def body_of(node: Any) -> Sequence[ast.stmt]:
+    body = getattr(node, "body", ())
+    return body if isinstance(body, list) else ()
