@@ -14,6 +14,8 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+import msgspec
+
 from doctor._util.units import shown
 from doctor.checkpoint.errors import CheckpointError
 from doctor.checkpoint.formats.pickle_inventory import take_inventory
@@ -287,7 +289,9 @@ def _embedded_safetensors(
     shard = read_shard(Window(source, begin, source.size - begin), file)
     dcp.problems += shard.problems
     return {
-        tensor.name: tensor._replace(begin=tensor.begin + begin, end=tensor.end + begin)
+        tensor.name: msgspec.structs.replace(
+            tensor, begin=tensor.begin + begin, end=tensor.end + begin
+        )
         for tensor in shard.tensors
     }
 
@@ -308,7 +312,7 @@ def _chunk(tree: Tree, item: Item, file: str) -> Tensor:
     begin, end = tensor.begin + item.begin, tensor.end + item.begin
     if end > item.begin + item.length:
         raise CheckpointError("damaged", f"has {shown(item.name)} beyond the end of its item")
-    return tensor._replace(file=file, begin=begin, end=end)
+    return msgspec.structs.replace(tensor, file=file, begin=begin, end=end)
 
 
 def _report_missing(dcp: Dcp, missing: dict[str, int]) -> None:

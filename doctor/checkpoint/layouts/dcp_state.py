@@ -12,6 +12,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any, cast
 
+import msgspec
+
 from doctor.checkpoint.errors import CheckpointError
 from doctor.checkpoint.formats.scalars import is_scalar, read_scalar
 from doctor.checkpoint.io.files import Directory
@@ -99,14 +101,14 @@ def _put(sort: _Sorted, stored: StoredTensor, tensor: Tensor) -> None:
     if match := _OPTIMIZER.fullmatch(name):
         parameter, slot = _slot(match["rest"])
         if match["what"] == "state" and parameter and (match["owner"] or slot in _SLOTS):
-            sort.slots.setdefault(parameter, {})[slot] = tensor._replace(name=slot)
+            sort.slots.setdefault(parameter, {})[slot] = msgspec.structs.replace(tensor, name=slot)
         if match["owner"] or slot in _SLOTS:
             return
     path = [str(part) if type(part) in (str, int) else "" for part in stored.path]
     if path[0].split(".", 1)[0] in OTHERS or name.endswith("_extra_state"):
         return
     inner = ".".join(path[1:]) if len(path) > 1 and path[0] in MODEL else name
-    sort.weights.append(tensor._replace(name=inner or name))
+    sort.weights.append(msgspec.structs.replace(tensor, name=inner or name))
 
 
 def _slot(rest: str) -> tuple[str, str]:
@@ -124,7 +126,7 @@ def _state(directory: Directory, dcp: Dcp, sort: _Sorted, file: str) -> Optimize
         other_slots = {slot: tensor for slot, tensor in slots.items() if slot != "step"}
         entries.append(Entry(name, step, other_slots))
     masters = tuple(
-        tensor._replace(name=name)
+        msgspec.structs.replace(tensor, name=name)
         for name, slots in sort.slots.items()
         for slot, tensor in slots.items()
         if slot in MASTERS
