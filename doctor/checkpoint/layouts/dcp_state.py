@@ -63,8 +63,12 @@ def read_directory(
     """
     dcp = read_dcp(directory, under, stage, _wanted)
     sort = _Sorted()
+    rates = {name: tensor for name, tensor in dcp.tensors.items() if _is_option(name)}
+    numbers = _numbers(directory, rates.values())
+    dcp.objects |= {name: numbers[each] for name, each in rates.items() if each in numbers}
     for name, tensor in dcp.tensors.items():
-        _put(sort, dcp.stored[name], tensor)
+        if name not in rates:
+            _put(sort, dcp.stored[name], tensor)
     about, *files = shards(dcp, sort.weights)
     step = _step(dcp)
     state = None
@@ -89,10 +93,13 @@ def read_directory(
 
 
 def _wanted(name: str) -> bool:
-    if _STEP.fullmatch(name):
-        return True
-    parts = name.rsplit(".", 1)
-    return "param_groups." in name and parts[-1] in ("lr", "weight_decay", "initial_lr", "params")
+    return bool(_STEP.fullmatch(name)) or _is_option(name)
+
+
+def _is_option(name: str) -> bool:
+    """Whether it is an option of a group: a number, or a tensor in a capturable optimizer."""
+    option = name.rpartition(".")[2]
+    return "param_groups." in name and option in ("lr", "weight_decay", "initial_lr", "params")
 
 
 def _put(sort: _Sorted, stored: StoredTensor, tensor: Tensor) -> None:
@@ -119,7 +126,7 @@ def _slot(rest: str) -> tuple[str, str]:
 
 
 def _state(directory: Directory, dcp: Dcp, sort: _Sorted, file: str) -> OptimizerState:
-    steps = _steps(directory, [slots["step"] for slots in sort.slots.values() if "step" in slots])
+    steps = _numbers(directory, [slots["step"] for slots in sort.slots.values() if "step" in slots])
     entries = []
     for name, slots in sort.slots.items():
         step = steps.get(slots["step"]) if "step" in slots else None
@@ -134,8 +141,8 @@ def _state(directory: Directory, dcp: Dcp, sort: _Sorted, file: str) -> Optimize
     return OptimizerState(file, tuple(_groups(dcp)), tuple(entries), masters)
 
 
-def _steps(directory: Directory, tensors: Iterable[Tensor]) -> dict[Tensor, float]:
-    """The values of step counts, each file opened once."""
+def _numbers(directory: Directory, tensors: Iterable[Tensor]) -> dict[Tensor, float]:
+    """The values of tensors of one element, such as step counts; each file is opened once."""
     by_file: dict[str, list[Tensor]] = {}
     for tensor in list(tensors)[:STEPS_READ]:
         if is_scalar(tensor):
