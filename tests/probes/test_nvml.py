@@ -22,7 +22,8 @@ from doctor.checks.driver import CHECKS as DRIVER
 from doctor.checks.gpu.device import CHECKS as GPU
 from doctor.collect import gpus
 from doctor.collect.before_torch import run_before_torch
-from doctor.collect.child import Answer, Child, probe_command
+from doctor.collect.child import Child, probe_command
+from doctor.collect.child_messages import Answer
 from doctor.collect.children import Children
 from doctor.collect.driver import FROM_NVML
 from doctor.facts.facts import Facts

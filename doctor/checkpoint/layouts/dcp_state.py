@@ -18,8 +18,9 @@ from doctor.checkpoint.errors import CheckpointError
 from doctor.checkpoint.formats.scalars import is_scalar, read_scalar
 from doctor.checkpoint.io.files import Directory
 from doctor.checkpoint.io.stages import Stage
-from doctor.checkpoint.layouts.dcp import Dcp, read_dcp, shards
+from doctor.checkpoint.layouts.dcp import read_dcp, shards
 from doctor.checkpoint.layouts.dcp_chunks import StoredTensor
+from doctor.checkpoint.layouts.dcp_metadata import Dcp
 from doctor.checkpoint.optimizer_slots import MASTERS, MOMENTS
 from doctor.checkpoint.pickle.nodes import members
 from doctor.checkpoint.tensors import Entry, Group, OptimizerState, Shard, Tensor
