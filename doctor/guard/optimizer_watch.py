@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import math
 import re
+import time
 import weakref
 from typing import TYPE_CHECKING, Any
 
 from . import look_rules
 from . import thresholds as limit
 from .clearing import Clearing
+from .compensation import compensates
 from .diagnosis import names_of
 from .gradient_norms import GradientNorms, root
 from .parameters import Parameters, local
@@ -26,9 +28,6 @@ ADAPTIVE = re.compile(
 """Names of optimizers whose steps do not shrink with the gradient."""
 COUNT_EVERY = 50
 """Steps after which the gradients that are None are counted again, although one is present."""
-COMPENSATES = re.compile(r"kahan|compens|shift|residual|master|stochastic", re.IGNORECASE)
-"""Keys of state or groups that keep what 16-bit weights round away."""
-COMPENSATING_MODULES = ("torchao", "optimi", "apex", "transformer_engine", "deepspeed")
 
 
 class OptimizerWatch:
@@ -74,6 +73,11 @@ class OptimizerWatch:
         return self.applied_steps - self.fused_skips
 
     @property
+    def rising(self) -> bool:
+        """Whether the learning rate has risen in the last steps."""
+        return 1 < self.risen_at > self.applied_steps - 3
+
+    @property
     def flat(self) -> list[Any]:
         """The parameters, in the order of the groups; [] when the optimizer is gone."""
         optimizer = self.optimizer()
@@ -110,7 +114,7 @@ class OptimizerWatch:
             or not clearing.cleared
             or watch.backwards == self.backwards_at_step
             or watch.bad_losses != self.bad_losses
-            or watch.scaling
+            or watch.scaling.active
             or watch.values.pending
             or "found_inf" in optimizer.__dict__
         ):
@@ -181,7 +185,8 @@ class OptimizerWatch:
         step = Step(self.index, self.steps, without=without, parameters=parameters)
         step.rates = [_number(group.get("lr")) for group in optimizer.param_groups]
         step.backwards = watch.backwards - self.backwards_at_step
-        step.scaled = watch.scaling
+        step.scaled = watch.scaling.active
+        step.moment = time.time()
         step.losses = watch.take_losses()
         self.rates_now = step.rates
         self.backwards_at_step = watch.backwards
@@ -269,9 +274,9 @@ class OptimizerWatch:
             self.parameters.tracked,
             list(self.rates),
             peak=max([*initial, *self.rates]),
-            rising=1 < self.risen_at > self.applied_steps - 3,
+            rising=self.rising,
             adaptive=self.adaptive,
-            compensated=self._compensated(optimizer, flat),
+            compensated=self.compensated(optimizer),
             name=self.name,
         )
 
@@ -280,14 +285,9 @@ class OptimizerWatch:
 
         self.parameters.look(flat, self.watch.values.submit, done)
 
-    def _compensated(self, optimizer: Any, flat: list[Any]) -> bool:
+    def compensated(self, optimizer: Any) -> bool:
         """Whether 16-bit weights keep what rounding takes away."""
-        if not self.parameters.half:
-            return False
-        module = type(optimizer).__module__.partition(".")[0]
-        state: Any = next((optimizer.state[p] for p in flat if p in optimizer.state), {})
-        keys = [*state, *(key for group in optimizer.param_groups for key in group)]
-        return module in COMPENSATING_MODULES or any(COMPENSATES.search(str(k)) for k in keys)
+        return self.parameters.half and compensates(optimizer, self.flat)
 
 
 def _next_look(effective: int) -> int:
