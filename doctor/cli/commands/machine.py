@@ -62,11 +62,9 @@ def report(
             facts, set_flags(selection), options.ConfigFlags(), fail_on=output.fail_on
         )
         return delivery.deliver(judged, output_options)
-    from doctor.cli.run import run
+    from doctor.cli.replay import replayed
 
-    judged = run(
-        set_flags(selection), options.ConfigFlags(), facts_file=facts, fail_on=output.fail_on
-    )
+    judged = replayed(facts, set_flags(selection), options.ConfigFlags(), output.fail_on)
     return delivery.deliver(judged, output_options)
 
 
