@@ -100,9 +100,9 @@ def _values(report: list[str]) -> tuple[dict[str, str], tuple[Gpu, ...]]:
                 values.setdefault(label, (match[2] or "").strip())
             if label == "gpu models and configuration":
                 text = match[2] or ""
-        if found := GPU.match(text):
-            index = int(found[1])
-            gpus.setdefault(index, _gpu(index, found[2], found[3]))
+        if gpu := GPU.match(text):
+            index = int(gpu[1])
+            gpus.setdefault(index, _gpu(index, gpu[2], gpu[3]))
     names = _stated(values.get("gpu models and configuration", ""))
     if not gpus and names:  # before torch 1.2, and on ROCm: the name alone
         gpus[0] = _gpu(0, names, None)
