@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -49,3 +50,44 @@ def run(path: Path) -> list[str]:
     return subprocess.run(command, capture_output=True, text=True, check=True).stdout.split("\n")[
         :2
     ]
+
+
+PEFT = """
+import torch
+from peft import LoraConfig, get_peft_model
+from transformers import LlamaConfig, LlamaForCausalLM
+
+sizes = dict(hidden_size=16, intermediate_size=32, num_hidden_layers=1, vocab_size=32)
+config = LlamaConfig(num_attention_heads=2, num_key_value_heads=2, **sizes)
+model = get_peft_model(LlamaForCausalLM(config), LoraConfig(target_modules=["q_proj"], r=2))
+model.gradient_checkpointing_enable()
+model.train()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+tokens = torch.randint(0, 32, (1, 8))
+model(input_ids=tokens, labels=tokens).loss.backward()
+optimizer.step()
+print("trained")
+"""
+
+
+def test_lora_with_checkpointing_trains_in_transformers_4_and_5(
+    tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    try:
+        older = {**os.environ, "PYTHONPATH": str(request.getfixturevalue("transformers_4"))}
+    except pytest.FixtureLookupError:
+        pytest.skip("no installation of transformers 4 is shared")
+    path = tmp_path / "train.py"
+    path.write_text(PEFT)
+    assert "element 0 of tensors does not require grad" in ended(path, older)
+    doctor("lint", path, "--fix", cwd=tmp_path)
+    assert 'gradient_checkpointing_kwargs={"use_reentrant": False}' in path.read_text()
+    assert ended(path, older) == "trained"
+    assert ended(path, dict(os.environ)) == "trained"
+
+
+def ended(path: Path, environment: dict[str, str]) -> str:
+    """The last line that the script writes."""
+    command = [sys.executable, str(path)]
+    done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
+    return (done.stdout.strip() or done.stderr.strip()).splitlines()[-1]
