@@ -156,11 +156,11 @@ def test_stop_ends_the_program(tmp_path: Path) -> None:
     out = tmp_path / "out"
     code = (
         f"import os, time; os.makedirs({str(out)!r}); open({str(out / 'stop')!r}, 'w').close(); "
-        "time.sleep(60)"
+        "time.sleep(600)"
     )
     began = time.monotonic()
     ended = guard("--stop", "--out", out, *python(code), cwd=tmp_path)
-    assert time.monotonic() - began < 60
+    assert time.monotonic() - began < 300
     assert ended.returncode == 1
 
 
