@@ -10,14 +10,15 @@ import msgspec
 
 from doctor._util.errors import UserError
 from doctor._util.records import Ended, Unknown
-from doctor.collect.child import Answer
+from doctor.collect.child_messages import Answer
 from doctor.collect.child_output import in_torch, last_lines, python_stack
 from doctor.collect.children import Children, fit, unless_cut_off
 from doctor.collect.diagnosis import diagnose, fault_of
 from doctor.collect.other_seed import SEEDS, TRAINING, try_other_seed
 from doctor.collect.own_variants import try_compiled, try_orders
 from doctor.collect.torch_child import ReportProgress, TorchChild, cut_short
-from doctor.facts.training import NO_LOSS, OwnModel, Smoke
+from doctor.facts.own_model import OwnModel
+from doctor.facts.training import NO_LOSS, Smoke
 from doctor.job.job import Chosen, Job
 
 OWN_SECONDS = 300.0

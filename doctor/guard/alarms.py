@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
@@ -28,6 +29,8 @@ class Alarms:
         self.watch = watch
         self.diagnosis = Diagnosis(watch)
         self.stop_wanted = self.trainer_stops = False
+        self.moment = 0.0
+        """When what is being judged was observed; 0.0 for now."""
         self._counts: dict[tuple[str, str], int] = {}
 
     @property
@@ -38,6 +41,8 @@ class Alarms:
     def add(self, alarm: Alarm, watch: OptimizerWatch | None) -> None:
         """Record the first, second, fourth, ... of its kind; print the first."""
         self.watch.judge_deferred()
+        if alarm.code == "GRD009":
+            alarm = self.diagnosis.with_weights(alarm, watch)
         settings = self.watch.settings
         names = self._names(alarm, watch)
         if alarm.code in settings.ignore or names is None:
@@ -64,6 +69,7 @@ class Alarms:
             text=alarm.text + _named(names),
             names=names[:MANY],
             optimizer=alarm.optimizer,
+            moment=int(1000 * (self.moment or time.time())),
         )
 
     def _print(self, alarm: Alarm, names: list[str], origin: str) -> None:

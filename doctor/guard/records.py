@@ -32,6 +32,8 @@ class Step:
     parameters: int = 0
     backwards: int = 1
     uncleared: bool = False
+    moment: float = 0.0
+    """Seconds since 1970; 0.0 where nothing can be wrong with the step."""
 
     @property
     def effective(self) -> bool:
@@ -91,6 +93,12 @@ class Look:
     compensated: bool
     """The optimizer keeps masters or what was rounded away."""
     name: str = "the optimizer"
+    rate: float = 1.0
+    """The largest learning rate now."""
+    tiny_since: int = 0
+    """Since which look it has been too small to change fp32 weights; 0 if it is not."""
+    undone: bool = False
+    """Before the steps the weights were back at their start, each time they were compared."""
 
 
 @dataclass

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import socket
+import subprocess
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import dcp_ranks
+import preloaded
 import pytest
-from dcp_ranks import divided, save_as_rank
+from dcp_ranks import divided
 from saved_layouts import (
     heard,
     llama,
@@ -115,7 +118,15 @@ def test_tensors_of_two_processes(tmp_path: Path) -> None:
     with socket.socket() as server:
         server.bind(("127.0.0.1", 0))
         port = server.getsockname()[1]
-    torch.multiprocessing.spawn(save_as_rank, (port, str(tmp_path)), nprocs=2)
+    support = Path(dcp_ranks.__file__).parent
+    code = (
+        f"import sys; sys.path.append({str(support)!r}); import dcp_ranks; dcp_ranks.save_as_rank"
+    )
+    ranks = [
+        subprocess.Popen([preloaded.python(), "-c", f"{code}({rank}, {port}, {str(tmp_path)!r})"])
+        for rank in range(2)
+    ]
+    assert [rank.wait(240) for rank in ranks] == [0, 0]
     found, ear = heard(tmp_path)
     assert found.problems == ()
     same(tmp_path, ear.tensors, divided())
@@ -136,6 +147,21 @@ def test_tensors_of_two_processes(tmp_path: Path) -> None:
     (tmp_path / "__1_0.distcp").write_bytes((tmp_path / "away").read_bytes()[:-100])
     found, _ = heard(tmp_path)
     assert "cut short" in found.problems[0].text
+
+
+def test_rates_that_are_tensors(tmp_path: Path) -> None:
+    """Capturable and compiled optimizers keep their learning rate in a tensor."""
+    model = llama(torch.bfloat16)
+    weights, kept = states_of(model, stepped(model))
+    for group in kept["param_groups"]:
+        group["lr"] = torch.tensor(0.0078125)
+        group["weight_decay"] = torch.tensor(0.5, dtype=torch.float64)
+    saved(tmp_path, {"model": weights, "optimizer": kept})
+    found, ear = heard(tmp_path)
+    same(tmp_path, ear.tensors, dict(weights))  # the rates are no weights
+    assert found.problems == ()
+    groups = state(tmp_path).groups
+    assert {(group.lr, group.weight_decay) for group in groups} == {(0.0078125, 0.5)}
 
 
 def test_the_export_for_hugging_face(tmp_path: Path) -> None:

@@ -1,16 +1,15 @@
-"""Curves of a watched training: one line of SVG for each quantity, with its range as text."""
+"""Curves of a training, watched or logged: one picture for each quantity."""
 
 from __future__ import annotations
 
-import math
+from bisect import bisect_right
 from collections.abc import Callable, Iterator
 
 from doctor.facts.guard import Guarded, GuardedProcess, GuardPoint
-from doctor.report.formats.html.markup import Markup, el
-
-WIDTH, HEIGHT = 600, 80
-MOST = 600
-"""Points of a line."""
+from doctor.facts.log import Curve, Log
+from doctor.judge.place import Place
+from doctor.report.formats.html.markup import Markup
+from doctor.report.formats.html.picture import Mark, legend, picture
 
 QUANTITIES: tuple[tuple[str, Callable[[GuardPoint], float | str | None]], ...] = (
     ("loss", lambda point: point.loss),
@@ -18,6 +17,14 @@ QUANTITIES: tuple[tuple[str, Callable[[GuardPoint], float | str | None]], ...] =
     ("learning rate", lambda point: point.rate),
     ("loss scale", lambda point: point.scale),
 )
+LOGGED = {
+    "loss": "loss",
+    "grad_norm": "gradient norm",
+    "learning_rate": "learning rate",
+    "throughput": "throughput",
+    "loss_scale": "loss scale",
+}
+"""Curves of a log in the order of the pictures."""
 
 
 def curves(guard: Guarded) -> list[Markup]:
@@ -28,44 +35,43 @@ def curves(guard: Guarded) -> list[Markup]:
 
 def _curves(process: GuardedProcess) -> Iterator[Markup]:
     points = [point for point in process.points if point.optimizer == process.points[0].optimizer]
+    steps = points[0].step, points[-1].step
+    alarms: dict[int, str] = {}
+    for alarm in process.alarms:
+        alarms.setdefault(alarm.step, alarm.code)
+    marks = [Mark(step, code) for step, code in sorted(alarms.items())]
+    if marks:
+        yield legend(marks)
     for name, value in QUANTITIES:
         series = [(p.step, float(v)) for p in points if (v := value(p)) is not None]
         if len(series) > 1:
-            yield _curve(name, series)
+            yield picture(name, series, steps, marks)
 
 
-def _curve(name: str, series: list[tuple[int, float]]) -> Markup:
-    finite = [(step, value) for step, value in series if math.isfinite(value)]
-    bad = [step for step, value in series if not math.isfinite(value)]
-    first, last = series[0][0], series[-1][0]
-    caption = f"{name}, steps {first:,} to {last:,}"
-    if finite:
-        values = [value for _, value in finite]
-        caption += f": {min(values):.4g} to {max(values):.4g}, last {values[-1]:.4g}"
-    if bad:
-        caption += f"; not finite in {len(bad):,} recorded steps, first {bad[0]:,}"
-    return el(
-        "figure",
-        el("figcaption", caption),
-        el(
-            "svg",
-            el("polyline", class_="curve", points=_line(finite, first, last)) if finite else "",
-            viewBox=f"0 0 {WIDTH} {HEIGHT}",
-            preserveAspectRatio="none",
-            class_="curves",
-            aria_hidden="true",
-        ),
-        class_="chart",
-    )
+def logged_curves(log: Log, code: str, place: Place | None) -> list[Markup]:
+    """The curves of one file; the step before `place`, of the finding `code`, is marked.
+
+    The file is the one of the place if it has curves, else the first one with curves.
+    """
+    paths = [curve.path for curve in log.curves]
+    path = place.path if place and place.path in paths else next(iter(paths), "")
+    own = [curve for curve in log.curves if curve.path == path and len(curve.values) > 1]
+    if not own:
+        return []
+    own.sort(key=lambda curve: list(LOGGED).index(curve.name))
+    steps = min(curve.steps[0] for curve in own), max(curve.steps[-1] for curve in own)
+    marks = [mark for mark in [_mark(own[0], code, place)] if mark]
+    pictures = [picture(LOGGED[curve.name], _series(curve), steps, marks) for curve in own]
+    return [legend(marks), *pictures] if marks else pictures
 
 
-def _line(series: list[tuple[int, float]], first: int, last: int) -> str:
-    """Coordinates of at most `MOST` points."""
-    every = max(1, math.ceil(len(series) / MOST))
-    low, high = min(v for _, v in series), max(v for _, v in series)
-    span = high - low or 1.0
-    width = max(1, last - first)
-    return " ".join(
-        f"{(step - first) / width * WIDTH:.1f},{(1 - (value - low) / span) * (HEIGHT - 4) + 2:.1f}"
-        for step, value in series[::every]
-    )
+def _series(curve: Curve) -> list[tuple[int, float]]:
+    return [(step, float(value)) for step, value in zip(curve.steps, curve.values, strict=True)]
+
+
+def _mark(curve: Curve, code: str, place: Place | None) -> Mark | None:
+    """The last step that was logged up to a line; None where the curve has no lines."""
+    if place is None or place.path != curve.path or place.line < 1 or not any(curve.lines):
+        return None
+    at = bisect_right(curve.lines, place.line) - 1
+    return Mark(curve.steps[at], f"{code} (line {place.line:,})") if at >= 0 else None
