@@ -26,6 +26,7 @@ def _small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ahead, "PART", 1 << 15)
     monkeypatch.setattr(ahead, "WORTHWHILE", 0)
     monkeypatch.setattr(scan, "SMALL", 1)
+    monkeypatch.setattr(scan, "SMALLEST", 1)
 
 
 def write(path: Path, seed: int = 0) -> str:
