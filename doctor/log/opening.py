@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import IO, BinaryIO, cast
 
 from doctor._util.errors import UserError
+from doctor.log.zstd import ZstdStream
 
 STDIN = "-"
 MOST_FILES = 20_000
@@ -89,8 +90,7 @@ def opened(path: str) -> Iterator[BinaryIO]:
             raise OSError(f"{path} is neither a regular file nor a pipe")
         head = file.read(4)
         file.seek(0)
-        with _decompressed(file, head) as stream:
-            yield stream
+        yield _decompressed(file, head)
 
 
 def opened_file(path: str) -> BinaryIO:
@@ -110,27 +110,12 @@ def _decompressed(file: IO[bytes], head: bytes) -> BinaryIO:
     if head.startswith(GZIP):
         return cast(BinaryIO, gzip.GzipFile(fileobj=file))
     if head == ZSTD:
-        return _zstd(file)
+        return cast(BinaryIO, ZstdStream(file))
     return cast(BinaryIO, file)
 
 
-def _zstd(file: IO[bytes]) -> BinaryIO:
-    """Python 3.14 has zstd; before, the packages zstandard or backports.zstd. Raises OSError."""
-    for module, opener in (("compression.zstd", "ZstdFile"), ("backports.zstd", "ZstdFile")):
-        try:
-            package = __import__(module, fromlist=[opener])
-        except ImportError:
-            continue
-        return cast(BinaryIO, getattr(package, opener)(file))
-    try:
-        import zstandard
-    except ImportError:
-        raise OSError("zstd needs Python 3.14 or: python -m pip install zstandard") from None
-    return cast(BinaryIO, zstandard.ZstdDecompressor(max_window_size=1 << 27).stream_reader(file))
-
-
 READ_ERRORS = (OSError, EOFError, zlib.error, ValueError)
-"""What reading a damaged or vanishing file raises, beside the errors of zstd."""
+"""What reading a damaged or vanishing file raises."""
 
 
 def is_binary(head: bytes) -> bool:

@@ -138,7 +138,7 @@ def _read(pipe: IO[bytes]) -> bytes | None:
 
 
 def _numbers(data: bytes) -> Sequence[int]:
-    return array("q", data)
+    return array("q", data).tolist()
 
 
 def _enlarge(pipe: IO[bytes]) -> None:

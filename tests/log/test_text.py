@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import importlib.util
 import io
 import tracemalloc
 from pathlib import Path
@@ -13,6 +14,7 @@ from hypothesis import strategies as st
 
 from doctor.checks.log.patterns import line_patterns
 from doctor.facts.log import Log, LogEvent
+from doctor.log import read as reading
 from doctor.log.blocks import blocks
 from doctor.log.lines import clean, normalized, time_of
 from doctor.log.patterns import Gate
@@ -202,6 +204,41 @@ def test_compressed_files_are_read_and_damaged_ones_say_so(tmp_path: Path) -> No
     log = read_logs([str(good), str(cut), str(bomb)], line_patterns())
     assert [event.name for event in log.events][:1] == ["cuda-oom"]
     assert [bool(file.problem) for file in log.files] == [False, True, True]
+
+
+def test_zstd_is_read_and_damaged_files_say_so(tmp_path: Path) -> None:
+    zstandard = pytest.importorskip("zstandard")
+    whole = zstandard.compress(f"start\n{OOM}\n".encode() * 5000)
+    damaged = whole[:20] + b"\xff" * 20 + whole[40:]
+    files = {"a": whole, "b": whole + whole, "c": whole[:-20], "d": damaged, "e": whole[:4]}
+    for name, data in files.items():
+        (tmp_path / f"{name}.log.zst").write_bytes(data)
+    paths = [str(tmp_path / f"{name}.log.zst") for name in files]
+    log = read_logs(paths, line_patterns())
+    assert [file.lines for file in log.files][:2] == [10_000, 20_000]
+    assert [bool(file.problem) for file in log.files] == [False, False, True, True, True]
+    assert log.files[2].problem == "ends within a compressed frame"
+
+
+@pytest.mark.slow
+def test_bombs_are_not_read_to_their_end_and_take_little_memory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reading, "FREE", 64 << 20)
+    bomb = gzip.compress(bytes(b"a" * (1 << 20)) * 100)
+    paths = [tmp_path / "bomb.gz", tmp_path / "bomb.zst"]
+    paths[0].write_bytes(bomb)
+    if importlib.util.find_spec("zstandard"):
+        import zstandard
+
+        paths[1].write_bytes(zstandard.compress(b"a" * (100 << 20)))
+    for path in filter(Path.exists, paths):
+        tracemalloc.start()
+        (file,) = read_logs([str(path)], line_patterns()).files
+        peak = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        assert "grows beyond" in file.problem
+        assert peak < 100 << 20
 
 
 def test_a_binary_file_is_named_and_not_read(tmp_path: Path) -> None:

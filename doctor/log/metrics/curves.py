@@ -104,9 +104,9 @@ class Curves:
     def expect(self, rows: int, share: float) -> None:
         """Begin thinned where the first rows, a share of the file, promise far too many.
 
-        So many are dropped at first as to hold twice the values, and of these rows enough to judge.
+        So many are held as would be in the end, and of these first rows enough to judge.
         """
-        fewest = min(rows / ENOUGH, rows / share / (2 * self.most))
+        fewest = min(rows / ENOUGH, rows / share / self.most)
         if fewest >= 2:
             self.thinned = 1 << int(math.log2(fewest))
 
