@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from .models import adamw, lm, train
+from .models import adamw, lm, start_guard, train
 
 ROOT = Path(__file__).parent.parent.parent
 
@@ -41,16 +41,14 @@ def rank(kind: str) -> None:
     import torch
     import torch.distributed as dist
 
-    import doctor.guard
-
     torch.set_num_threads(1)
     dist.init_process_group("gloo")
-    guarded = os.environ.get("GUARD") != "off"
-    guard = doctor.guard.watch(out=os.environ["GUARD_OUT"]) if guarded else None
+    guard = start_guard()
     model = lm()
-    if kind == "ddp":
+    if kind.startswith("ddp"):
         model = torch.nn.parallel.DistributedDataParallel(model)
-        optimizer = adamw(model)
+        other = kind == "ddp_other_rates" and dist.get_rank() == 1
+        optimizer = adamw(model, 2e-3 if other else 1e-3)
     elif kind == "zero":
         from torch.distributed.optim import ZeroRedundancyOptimizer
 
@@ -84,4 +82,4 @@ def _run(kind: str) -> Callable[[], None]:
 
 
 CLEAN = tuple(map(_run, ("ddp", "zero", "fsdp1", "fsdp2")))
-FAULTS = (("GRD003", _run("fsdp2_wrong_order")),)
+FAULTS = (("GRD003", _run("fsdp2_wrong_order")), ("GRD020@1", _run("ddp_other_rates")))

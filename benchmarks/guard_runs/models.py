@@ -96,6 +96,15 @@ def train(
         after(step // accumulate)
 
 
+def start_guard() -> Any:
+    """The guard of this process, as GUARD (off), GUARD_OUT and GUARD_ALL say."""
+    import doctor.guard
+
+    if os.environ.get("GUARD") == "off":
+        return None
+    return doctor.guard.watch(out=os.environ["GUARD_OUT"], all=bool(os.environ.get("GUARD_ALL")))
+
+
 def adamw(model: Any, lr: float = 1e-3, **options: Any) -> Any:
     import torch
 

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from doctor.checks.guard import gradients, loss, parameters, steps
+from doctor.checks.guard import gradients, loss, parameters, resources, steps
 
-CHECKS = (*loss.CHECKS, *gradients.CHECKS, *parameters.CHECKS, *steps.CHECKS)
+CHECKS = (*loss.CHECKS, *gradients.CHECKS, *parameters.CHECKS, *steps.CHECKS, *resources.CHECKS)

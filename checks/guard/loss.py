@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from doctor.checks.guard.observed import cut_off, enough, observed, only_with_all, total
 from doctor.facts.guard import Guarded
-from doctor.judge.check import Check, Owner, Verdict, ok, unknown
+from doctor.judge.check import Check, Owner, Verdict, ok, skip, unknown
 
 UNLABELLED = (
     "Print the labels of a batch: all are -100, so that the loss is a mean over nothing. Look for "
     "a truncation that cuts off the answers, a response template that is not in the text, and "
     "padding that is masked as the end-of-text token."
 )
+FLAT_STEPS = 300
+"""As the guard's own rule has it."""
 NO_LOSS = "losses that were read as scalar tensors in backward()"
 
 
@@ -104,4 +106,38 @@ STABLE = Check(
     sources=("ps-P12", "ps-P13"),
 )
 
-CHECKS = (FINITE, LABELS, STABLE)
+
+def _falls(guard: Guarded) -> Verdict:
+    if reason := cut_off(guard):
+        return unknown(reason)
+    steps, vocabulary = total(guard, "flat_steps"), total(guard, "vocabulary")
+    if not steps:
+        return unknown("no language model with a known vocabulary of at least 1,000 was observed")
+    if not vocabulary and steps >= 5:
+        return skip("the first losses are not those of an untrained language model")
+    if steps < FLAT_STEPS:
+        return unknown(f"{steps:,} losses of a language model; at least {FLAT_STEPS} required")
+    return ok(f"the loss leaves ln({vocabulary:,}) within {steps:,} steps")
+
+
+FALLS = Check(
+    code="GRD015",
+    slug="loss-falls",
+    title="The loss of a new language model falls",
+    why="An untrained language model guesses uniformly: its loss is the logarithm of the "
+    "vocabulary. One that is still there after 300 steps learns nothing, although weights move: "
+    "labels that do not belong to the inputs, shifted twice, or random.",
+    passes=("the mean loss of some 50 steps is more than 0.05 below ln(vocabulary)",),
+    warns=(
+        "the loss starts within 2 % of ln(vocabulary) and no mean of 50 steps is 0.05 lower after "
+        "300 steps of an adaptive optimizer whose learning rates add up to at least 0.01",
+    ),
+    fix="Decode a batch, inputs beside labels: transformers' models shift the labels themselves. "
+    "Then train on one batch until its loss is 0.",
+    owner=Owner.JOB,
+    judge=observed("GRD015", only_with_all("GRD015", _falls)),
+    limits="that the model learns what it should.",
+    sources=("ps-P17", "ps-P12"),
+)
+
+CHECKS = (FINITE, LABELS, STABLE, FALLS)

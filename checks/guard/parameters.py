@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 from doctor.checks.checkpoint.norm_causes import MASTER_FIX, NO_GRADIENT_FIX
 from doctor.checks.guard.observed import cut_off, observed, spoiled, total
 from doctor.facts.guard import Guarded
-from doctor.judge.check import Check, Owner, Verdict, ok, skip, unknown
+from doctor.judge.check import Check, Owner, Status, Verdict, ok, skip, unknown
 
 NOT_APPLIED = (
     "The optimizer does not change these weights although it has their gradients: look for a "
@@ -93,6 +95,16 @@ MOVE = Check(
 )
 
 
+def _updates_survive(guard: Guarded) -> Verdict:
+    """The alarm of the dtypes, with the share of lost updates where --all measured it."""
+    verdict = observed("GRD008", _survive)(guard)
+    updates, lost = total(guard, "updates"), total(guard, "updates_lost")
+    if not updates or verdict.status is Status.UNKNOWN:
+        return verdict
+    measured = f"; rounding lost {lost / updates:.0%} of {updates:,} sampled updates"
+    return dataclasses.replace(verdict, summary=verdict.summary + measured)
+
+
 def _survive(guard: Guarded) -> Verdict:
     if not total(guard, "effective"):
         return unknown(cut_off(guard) or "no step was applied")
@@ -114,10 +126,14 @@ SURVIVE = Check(
         "the trainable parameters are fp32",
         "or the optimizer keeps masters or Kahan buffers, or rounds stochastically",
     ),
-    warns=("trainable parameters have 16 bits and the optimizer keeps nothing else",),
+    warns=(
+        "trainable parameters have 16 bits and the optimizer keeps nothing else",
+        "with --all: a step leaves at least half of the sampled 16-bit weights with a gradient "
+        "unchanged",
+    ),
     fix=MASTER_FIX,
     owner=Owner.JOB,
-    judge=observed("GRD008", _survive),
+    judge=_updates_survive,
     limits="that no update of fp32 weights is lost.",
     sources=("bts-fix2", "fnr-precision", "fnr-fix", "ps-P4", "optimi"),
 )

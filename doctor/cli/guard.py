@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import datetime
 import os
 import shutil
@@ -11,22 +12,31 @@ from typing import Any
 
 from doctor._util.errors import UserError
 from doctor._util.records import Unknown
-from doctor._util.units import printable
+from doctor._util.units import printable, shown
 from doctor.cli.inputs import policy_of, read_job_file
 from doctor.cli.options import ConfigFlags
-from doctor.collect.guard_records import FILE, read_records
+from doctor.collect.guard_records import FILE, read_gpus, read_records
 from doctor.collect.guarded_command import run_command
+from doctor.collect.training_gpus import TrainingGpus
 from doctor.facts.facts import Facts, without_machine
-from doctor.facts.guard import Guarded
+from doctor.facts.guard import EarlierCheckpoint, Guarded
 from doctor.facts.machine import Examination
 from doctor.job.job import Job
 from doctor.judge import catalog, overrides
+from doctor.judge.check import Finding, Status
 from doctor.judge.engine import examine
 from doctor.report.redaction import without_secrets
 from doctor.report.report import FailOn, Report
 
 DEFAULT = "doctor-guard"
 CHECKS = catalog.lookup("GRD")
+GPU_CHECKS = tuple(
+    dataclasses.replace(check, required="never")
+    for code in ("GPU003", "GPU004")
+    for check in catalog.lookup(code)
+)
+"""Evaluated where NVML answered while the training ran; the training is the verdict's subject."""
+PROBLEMS = (Status.FAIL, Status.WARN)
 
 
 def guard(
@@ -93,23 +103,50 @@ def report_directory(
         guarded = read_records(directory)
     except OSError as error:
         raise UserError(f"{directory}: {error.strerror or error}") from None
+    gpus = read_gpus(directory)
     file = read_job_file(config, search=False)
     policy = policy_of(file, config)
-    facts = _facts(guarded, directory)
+    facts = _facts(guarded, gpus, directory)
     today = datetime.date.today()
-    findings = overrides.apply(examine(CHECKS, facts), policy, "", today)
-    selected = _selected(flags)
+    examined = isinstance(gpus.gpus, tuple) and not flags.get("only")
+    checks = (*CHECKS, *(GPU_CHECKS if examined else ()))
+    findings = overrides.apply(examine(checks, facts), policy, "", today)
+    shown = (*_selected(flags), *GPU_CHECKS)
     return Report(
         facts,
-        tuple(finding for finding in findings if finding.check in selected),
+        _ordered([finding for finding in findings if finding.check in shown], guarded),
         fail_on,
         selected=bool(flags.get("only")),
         config=file.path,
-        notes=_notes(guarded, directory),
+        notes=(
+            *_notes(guarded, gpus, directory),
+            *file.notes,
+            *overrides.notes(policy, "", today),
+        ),
     )
 
 
-def _facts(guarded: Guarded | Unknown, directory: Path) -> Facts:
+def _ordered(findings: Sequence[Finding], guarded: Guarded | Unknown) -> tuple[Finding, ...]:
+    """Failures and warnings first, the earliest step first; then the order of the codes."""
+
+    def order(finding: Finding) -> tuple[int, int]:
+        if not finding.is_problem:
+            return len(PROBLEMS), 0
+        status = finding.judged or finding.status
+        return PROBLEMS.index(finding.status), _first_step(guarded, finding.check.code, status)
+
+    return tuple(sorted(findings, key=order))
+
+
+def _first_step(guarded: Guarded | Unknown, code: str, status: Status) -> int:
+    """The first step with an alarm of this status; 0 where none has a step."""
+    if isinstance(guarded, Unknown):
+        return 0
+    alarms = [alarm for process in guarded.processes for alarm in process.alarms]
+    return min((a.step for a in alarms if a.code == code and a.status == status), default=0)
+
+
+def _facts(guarded: Guarded | Unknown, gpus: TrainingGpus, directory: Path) -> Facts:
     seconds = 0.0
     examination = None
     if isinstance(guarded, Guarded):
@@ -123,13 +160,15 @@ def _facts(guarded: Guarded | Unknown, directory: Path) -> Facts:
         "the machine was not examined; doctor run does that",
         origin=f"recorded by doctor guard in {printable(str(directory))}",
         examination=examination,
-        job=Job(device="cpu"),
+        job=Job(device="cuda" if isinstance(gpus.gpus, tuple) else "cpu"),
         guard=guarded,
+        gpus=gpus.gpus,
+        watched=gpus.watched,
         seconds=seconds,
     )
 
 
-def _notes(guarded: Guarded | Unknown, directory: Path) -> tuple[str, ...]:
+def _notes(guarded: Guarded | Unknown, gpus: TrainingGpus, directory: Path) -> tuple[str, ...]:
     """What the reader should know of the records."""
     notes = [f"records: {printable(str(directory))}"]
     if isinstance(guarded, Unknown):
@@ -145,4 +184,19 @@ def _notes(guarded: Guarded | Unknown, directory: Path) -> tuple[str, ...]:
         notes.append(f"{guarded.restarts} earlier processes of the same ranks are not judged")
     if guarded.stopped:
         notes.append("the job was ended by --stop")
+    if isinstance(gpus.gpus, Unknown):
+        notes.append(f"the GPUs were not sampled: {shown(gpus.gpus.reason)}")
+    if guarded.checkpoint is not None:
+        notes.append(_checkpoint_note(guarded.checkpoint))
     return tuple(notes)
+
+
+def _checkpoint_note(checkpoint: EarlierCheckpoint) -> str:
+    where = ", ".join(checkpoint.examined[:3])
+    more = "" if checkpoint.complete else ", not all of it: there are too many files"
+    if not checkpoint.path:
+        return f"no checkpoint was written before the first failure, by file times in {where}{more}"
+    return (
+        f"newest checkpoint before the first failure, by file times in {where}{more}: "
+        f"{checkpoint.path}, {checkpoint.seconds:,.0f} s earlier"
+    )

@@ -25,6 +25,7 @@ from doctor.job.job import Chosen
 LOAD_SECONDS = 60.0
 """The load itself takes two seconds; loading a GPU library from a slow disk may take long."""
 WATCH_SECONDS = 8.0
+SAMPLE_SECONDS = 0.05
 NOTHING: Mapping[str, None] = MappingProxyType({})
 
 
@@ -128,14 +129,18 @@ def _run_stage(worker: Worker, stage: str, load: Load) -> Load:
 class Watch:
     """NVML's counters before and after the tests, and samples in between."""
 
-    def __init__(self, children: Children, uuids: Sequence[str]) -> None:
-        """Start it, if there are GPUs to watch."""
+    def __init__(
+        self, children: Children, uuids: Sequence[str], every: float = SAMPLE_SECONDS
+    ) -> None:
+        """Start it, if there are GPUs to watch; `every`: seconds between two samples."""
         self._child: Child | None = None
         self._refused: Unknown | None = None
         if not uuids:
             return
         try:
-            self._child = child = children.start(sys.executable, "doctor_side/watch", *uuids)
+            self._child = child = children.start(
+                sys.executable, "doctor_side/watch", str(every), *uuids
+            )
         except NotStartedError as error:
             self._refused = Unknown(reason=error.ended.detail)
             return

@@ -12,9 +12,12 @@ from typing import Any, Literal
 import msgspec
 
 from doctor._util.records import Unknown
+from doctor.collect.training_gpus import TrainingGpus, decode
 from doctor.facts.guard import (
     Code,
+    EarlierCheckpoint,
     GuardAlarm,
+    GuardChecksums,
     GuardCounts,
     Guarded,
     GuardedProcess,
@@ -25,11 +28,14 @@ from doctor.facts.guard import (
 FILE = re.compile(r"rank(\d{1,7})-(\d{1,10})\.jsonl")
 RUN = "run.json"
 """Written by the parent: the command and how it ended."""
+GPUS = "gpus.json"
+"""Written by the parent: what NVML recorded meanwhile."""
 MOST_BYTES = 64 * 2**20
 """Of one file; the guard writes a quarter of it at most."""
 MOST_FILES = 4096
 MOST_POINTS = 20_000
 MOST_ALARMS = 1000
+MOST_CHECKSUMS, MOST_SUMS = 100, 64
 
 
 class _Meta(msgspec.Struct, tag="meta", tag_field="kind"):
@@ -59,6 +65,7 @@ class _Alarm(msgspec.Struct, tag="alarm", tag_field="kind"):
     cause: Text = ""
     count: int = 1
     names: tuple[Text, ...] = ()
+    moment: int = 0
 
 
 _State = msgspec.defstruct(
@@ -74,6 +81,13 @@ class _Origin(msgspec.Struct, tag="origin", tag_field="kind"):
     text: Text
 
 
+class _Checksums(msgspec.Struct, tag="checksums", tag_field="kind"):
+    s: int
+    o: int
+    v: tuple[int, ...]
+    names: tuple[Text, ...] = ()
+
+
 class _End(msgspec.Struct, tag="end", tag_field="kind"):
     how: Text
 
@@ -86,12 +100,13 @@ class _Run(msgspec.Struct):
     command: tuple[Text, ...] = ()
     exit_code: int | None = None
     stopped: bool = False
+    checkpoint: EarlierCheckpoint | None = None
 
 
 OTHER_KINDS = ("history", "batches", "shares")
 """For people and for replaying a batch; the report has no use for them."""
 
-_decode = msgspec.json.Decoder(_Meta | _Step | _Alarm | _State | _Origin | _End).decode
+_decode = msgspec.json.Decoder(_Meta | _Step | _Alarm | _State | _Origin | _Checksums | _End).decode
 _decode_other = msgspec.json.Decoder(_Other).decode
 
 
@@ -113,6 +128,7 @@ def read_records(directory: Path) -> Guarded | Unknown:
         command=run.command,
         exit_code=run.exit_code,
         stopped=run.stopped,
+        checkpoint=run.checkpoint,
     )
 
 
@@ -146,6 +162,7 @@ class _Process:
         self.counts = GuardCounts()
         self.alarms: dict[tuple[str, str, str], GuardAlarm] = {}
         self.points: list[GuardPoint] = []
+        self.checksums: list[GuardChecksums] = []
         self.origin = self.ended = ""
         self.unreadable = 0
 
@@ -168,6 +185,8 @@ class _Process:
 
     def _add_other(self, record: Any) -> None:
         match record:
+            case _Checksums():
+                self._add_checksums(record)
             case _Origin():
                 self.origin = record.text
             case _End():
@@ -200,6 +219,18 @@ class _Process:
                 text=record.text,
                 cause=record.cause,
                 names=record.names,
+                moment=record.moment,
+            )
+
+    def _add_checksums(self, record: _Checksums) -> None:
+        if len(self.checksums) < MOST_CHECKSUMS:
+            self.checksums.append(
+                GuardChecksums(
+                    optimizer=record.o,
+                    step=record.s,
+                    values=record.v[:MOST_SUMS],
+                    names=record.names[:MOST_SUMS],
+                )
             )
 
     def finish(self) -> GuardedProcess | None:
@@ -216,6 +247,7 @@ class _Process:
             counts=self.counts,
             alarms=tuple(self.alarms.values()),
             points=tuple(self.points),
+            checksums=tuple(self.checksums),
             origin=self.origin,
             unreadable=self.unreadable,
         )
@@ -250,6 +282,11 @@ def _point(record: _Step) -> GuardPoint:
     fields = {"optimizer": record.o, "step": record.s, "skipped": bool(record.skipped)}
     values = {name: getattr(record, name) for name in ("loss", "norm", "rate", "scale")}
     return msgspec.convert({"type": "GuardPoint", **fields, **values}, GuardPoint)
+
+
+def read_gpus(directory: Path) -> TrainingGpus:
+    """What NVML recorded beside them; without GPUs where there is no such record."""
+    return decode(b"\n".join(_lines(directory / GPUS)))
 
 
 def _read_run(path: Path) -> _Run:

@@ -15,8 +15,13 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
+import msgspec
+
 from doctor._util.errors import UserError
-from doctor.collect.guard_records import FILE, RUN
+from doctor.collect.earlier_checkpoint import find_before, places
+from doctor.collect.guard_records import FILE, GPUS, RUN, read_records
+from doctor.collect.training_gpus import GpuSampler, TrainingGpus, encode
+from doctor.facts.guard import EarlierCheckpoint, Guarded
 
 VARIABLE = "DOCTOR_GUARD"
 """The settings, as doctor.guard.settings reads them."""
@@ -63,11 +68,15 @@ def run_command(command: Sequence[str], settings: Mapping[str, Any], out: Path) 
         child = subprocess.Popen(command, env=environment(settings, os.environ))
     except OSError as error:
         raise UserError(f"{command[0]}: {error.strerror or error}") from None
-    with _forwarding(child):
-        stopped = _wait(child, out, stop=bool(settings.get("stop")))
-    code = child.returncode if child.returncode >= 0 else 128 - child.returncode
-    _write_end(out, command, code, stopped)
-    return CommandEnd(code, stopped)
+    sampler = GpuSampler()
+    try:
+        with _forwarding(child):
+            stopped = _wait(child, out, stop=bool(settings.get("stop")))
+    finally:
+        gpus = sampler.stop()
+    end = CommandEnd(child.returncode if child.returncode >= 0 else 128 - child.returncode, stopped)
+    _write_end(out, command, end, gpus)
+    return end
 
 
 def _wait(child: subprocess.Popen[bytes], out: Path, *, stop: bool) -> bool:
@@ -149,9 +158,29 @@ def _in_foreground() -> bool:
         return False
 
 
-def _write_end(out: Path, command: Sequence[str], code: int, stopped: bool) -> None:
+def _write_end(out: Path, command: Sequence[str], end: CommandEnd, gpus: TrainingGpus) -> None:
     """How the command ended, for `doctor report`; a full disk loses it."""
-    record = {"command": list(command), "exit_code": code, "stopped": stopped}
+    checkpoint = _earlier_checkpoint(out, command)
+    record = {
+        "command": list(command),
+        "exit_code": end.code,
+        "stopped": end.stopped,
+        "checkpoint": checkpoint and msgspec.to_builtins(checkpoint),
+    }
     with contextlib.suppress(OSError):
         out.mkdir(parents=True, exist_ok=True)
         (out / RUN).write_text(json.dumps(record), encoding="utf-8")
+        if gpus.gpus is not None:
+            (out / GPUS).write_bytes(encode(gpus))
+
+
+def _earlier_checkpoint(out: Path, command: Sequence[str]) -> EarlierCheckpoint | None:
+    """The newest checkpoint before the first failure; None where nothing failed."""
+    try:
+        guarded = read_records(out)
+    except OSError:
+        return None
+    moment = guarded.first_failure if isinstance(guarded, Guarded) else 0
+    if not moment:
+        return None
+    return find_before(moment / 1000, places(command, Path.cwd()))

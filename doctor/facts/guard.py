@@ -27,6 +27,8 @@ class GuardAlarm(Section, frozen=True, kw_only=True):
     """A word that selects the fix, "" for the only one."""
     names: tuple[Text, ...] = ()
     """Parameters, at most 200."""
+    moment: int = 0
+    """When the step was observed, milliseconds since 1970; 0: not recorded."""
 
 
 class GuardPoint(Section, frozen=True, kw_only=True):
@@ -82,6 +84,30 @@ class GuardCounts(Section, frozen=True, kw_only=True):
     """Reads that were given up because the device was too far behind."""
     optimizers: tuple[Text, ...] = ()
     seconds: float = 0.0
+    updates: int = 0
+    """Sampled updates of 16-bit weights that have a gradient."""
+    updates_lost: int = 0
+    """Of them, those that left the weight unchanged."""
+    vocabulary: int = 0
+    """Of a language model whose first losses were at ln(vocabulary); else 0."""
+    flat_steps: int = 0
+    """Losses that were compared with ln(vocabulary)."""
+    timed: int = 0
+    """Steps whose time was compared with that of earlier ones of the same work."""
+    batches: int = 0
+    """Batches of a DataLoader whose waiting time was read."""
+    memory_windows: int = 0
+    """Windows of 20 steps whose lowest use of memory was compared."""
+
+
+class GuardChecksums(Section, frozen=True, kw_only=True):
+    """Checksums of samples of replicated parameters after one step."""
+
+    optimizer: int
+    step: int
+    values: Annotated[tuple[int, ...], msgspec.Meta(max_length=64)]
+    names: tuple[Text, ...] = ()
+    """Of the parameters; only in the first record of an optimizer."""
 
 
 class GuardedProcess(Section, frozen=True, kw_only=True):
@@ -100,10 +126,26 @@ class GuardedProcess(Section, frozen=True, kw_only=True):
     counts: GuardCounts = GuardCounts()
     alarms: tuple[GuardAlarm, ...] = ()
     points: tuple[GuardPoint, ...] = ()
+    checksums: tuple[GuardChecksums, ...] = ()
     origin: Text = ""
     """Where the first non-finite value came from."""
     unreadable: int = 0
     """Lines of the file that are not records; a killed process leaves one."""
+
+
+class EarlierCheckpoint(Section, frozen=True, kw_only=True):
+    """The newest checkpoint that was written before the first failure."""
+
+    path: Text = ""
+    """A directory, or a file with everything; "" where there is none."""
+    seconds: float = 0.0
+    """From its last file to the failure."""
+    later: int = 0
+    """Checkpoints written after the failure."""
+    examined: tuple[Text, ...] = ()
+    """Directories that were searched."""
+    complete: bool = True
+    """False: there were too many files to look at all."""
 
 
 class Guarded(Section, frozen=True, kw_only=True):
@@ -117,8 +159,21 @@ class Guarded(Section, frozen=True, kw_only=True):
     """Of the command; None where the guard was not its parent."""
     stopped: bool = False
     """Ended by --stop."""
+    checkpoint: EarlierCheckpoint | None = None
+    """Before the first failure; None where nothing failed or the guard was not its parent."""
 
     @property
     def steps(self) -> int:
         """Most steps of a process."""
         return max((process.counts.steps for process in self.processes), default=0)
+
+    @property
+    def first_failure(self) -> int:
+        """When the first failure was observed, milliseconds since 1970; 0 without one."""
+        moments = [
+            alarm.moment
+            for process in self.processes
+            for alarm in process.alarms
+            if alarm.status == "fail" and alarm.moment
+        ]
+        return min(moments, default=0)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
@@ -28,6 +29,8 @@ class Alarms:
         self.watch = watch
         self.diagnosis = Diagnosis(watch)
         self.stop_wanted = self.trainer_stops = False
+        self.moment = 0.0
+        """When what is being judged was observed; 0.0 for now."""
         self._counts: dict[tuple[str, str], int] = {}
 
     @property
@@ -64,6 +67,7 @@ class Alarms:
             text=alarm.text + _named(names),
             names=names[:MANY],
             optimizer=alarm.optimizer,
+            moment=int(1000 * (self.moment or time.time())),
         )
 
     def _print(self, alarm: Alarm, names: list[str], origin: str) -> None:

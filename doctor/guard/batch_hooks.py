@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import time
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -16,6 +17,8 @@ def install(hooks: Hooks) -> None:
     if iterator is not None:
         hooks.replace(iterator, "__next__", lambda original: _next(hooks, original))
         hooks.replace(iterator, "_next_index", lambda original: _next_index(hooks, original))
+        if hooks.watch.settings.all:
+            hooks.replace(iterator, "__next__", lambda original: _timed_next(hooks, original))
 
 
 def _next(hooks: Hooks, original: Any) -> Any:
@@ -23,6 +26,19 @@ def _next(hooks: Hooks, original: Any) -> Any:
         data = original(iterator)
         if hooks.active:
             hooks.safely(hooks.watch.batches.batch_fetched, iterator, data)
+        return data
+
+    return __next__
+
+
+def _timed_next(hooks: Hooks, original: Any) -> Any:
+    watch: Any = hooks.watch
+
+    def __next__(iterator: Any) -> Any:
+        began = time.perf_counter()
+        data = original(iterator)
+        if hooks.active:
+            hooks.safely(watch.batch_waited, iterator, time.perf_counter() - began)
         return data
 
     return __next__

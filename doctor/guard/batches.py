@@ -36,7 +36,7 @@ class Batches:
         """The iterator returned a batch."""
         queue = self._indices.get(iterator)
         leaves = [
-            (name, weakref.ref(t), list(t.shape), str(t.dtype)) for name, t in self._tensors(data)
+            (name, weakref.ref(t), list(t.shape), str(t.dtype)) for name, t in self.tensors(data)
         ]
         self._last.append(
             {
@@ -48,16 +48,21 @@ class Batches:
         )
         self.fetched += 1
 
-    def _tensors(self, data: Any, name: str = "") -> Iterator[tuple[str, Any]]:
+    def tensors(self, data: Any, name: str = "") -> Iterator[tuple[str, Any]]:
         """Names and tensors of a tensor, a mapping or a sequence, two levels deep."""
         if isinstance(data, self.torch.Tensor):
             yield name or "batch", data
         elif hasattr(data, "items") and name.count(".") < 2:
             for key, value in list(data.items())[:MOST_LEAVES]:
-                yield from self._tensors(value, f"{name}.{key}" if name else str(key))
+                yield from self.tensors(value, f"{name}.{key}" if name else str(key))
         elif isinstance(data, (list, tuple)) and name.count(".") < 2:
             for key, value in enumerate(data[:MOST_LEAVES]):
-                yield from self._tensors(value, f"{name}.{key}" if name else str(key))
+                yield from self.tensors(value, f"{name}.{key}" if name else str(key))
+
+    def elements(self) -> int:
+        """Elements of the first tensor of the last batch; 0 without one."""
+        leaves = self._last[-1]["leaves"] if self._last else ()
+        return math.prod(leaves[0][2]) if leaves else 0
 
     def describe(self) -> list[dict[str, Any]]:
         """The last batches, oldest first, as JSON."""
@@ -83,8 +88,7 @@ class Batches:
         if tensor.is_floating_point() and tensor.numel():
             about["finite"] = math.isfinite(float(tensor.detach().float().abs().max()))
         if tensor.device.type == "cpu" and 0 < tensor.nbytes <= MOST_HASHED:
-            raw = tensor.detach().contiguous().reshape(-1).view(self.torch.uint8)
-            about["sha256"] = hashlib.sha256(_raw(raw)).hexdigest()[:16]
+            about["sha256"] = content_hash(self.torch, tensor)
         return about
 
     def non_finite(self) -> str:
@@ -104,6 +108,12 @@ def _indices(indices: Any) -> Any:
             item if isinstance(item, (int, str)) else str(item) for item in indices[:MOST_INDICES]
         ]
     return None if indices is None else str(indices)[:200]
+
+
+def content_hash(torch: Any, tensor: Any) -> str:
+    """Of the bytes of a tensor on the CPU, 16 digits."""
+    raw = tensor.detach().contiguous().reshape(-1).view(torch.uint8)
+    return hashlib.sha256(_raw(raw)).hexdigest()[:16]
 
 
 def _raw(tensor: Any) -> bytes:

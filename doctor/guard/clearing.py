@@ -13,7 +13,9 @@ from typing import Any
 class Clearing:
     """Follows the gradient of the smallest parameter.
 
-    `cleared`: it was, since the last step. `position`: of the parameter, None before one is chosen.
+    `cleared`: it was, since the last step. `set_to_none`: it was None after the last step, as
+    zero_grad() leaves it; until that changes there is no version to note. `position`: of the
+    parameter, None before one is chosen.
     """
 
     def __init__(self) -> None:
@@ -22,9 +24,7 @@ class Clearing:
         self._sample: Any = None
         self._version: Any = None
         self._added = False
-        self._set_to_none = False
-        """The gradient was None after the last step, as zero_grad() leaves it: no version is
-        noted until that is no longer so."""
+        self.set_to_none = False
 
     def choose(self, parameters: list[Any], gradients: list[Any]) -> None:
         """Choose the parameter, once one has a gradient."""
@@ -39,9 +39,10 @@ class Clearing:
         """Notice whether it was cleared since the last `note`, if it was not before."""
         parameter = self._sample() if self._sample is not None else None
         if parameter is None or parameter.grad is None:
-            self.cleared = self._set_to_none = True
+            self.cleared = self.set_to_none = True
+            self._version = None
         elif self._version is None or self._version != _version(parameter.grad):
-            self.cleared, self._set_to_none = True, False
+            self.cleared, self.set_to_none = True, False
 
     def note(self) -> None:
         """Remember it, after a backward pass."""
@@ -59,8 +60,8 @@ class Clearing:
         return uncleared
 
     def step_ended(self) -> None:
-        """Remember what the step left."""
-        self._version, self._added = None if self._set_to_none else self._now(), False
+        """Remember what the step left, unless that is nothing."""
+        self._version, self._added = self._now(), False
 
     def _now(self) -> Any:
         parameter = self._sample() if self._sample is not None else None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+import time
 import weakref
 from typing import TYPE_CHECKING, Any
 
@@ -72,6 +73,11 @@ class OptimizerWatch:
     def effective(self) -> int:
         """Steps that should have changed weights, as far as is known."""
         return self.applied_steps - self.fused_skips
+
+    @property
+    def rising(self) -> bool:
+        """Whether the learning rate has risen in the last steps."""
+        return 1 < self.risen_at > self.applied_steps - 3
 
     @property
     def flat(self) -> list[Any]:
@@ -182,6 +188,7 @@ class OptimizerWatch:
         step.rates = [_number(group.get("lr")) for group in optimizer.param_groups]
         step.backwards = watch.backwards - self.backwards_at_step
         step.scaled = watch.scaling
+        step.moment = time.time()
         step.losses = watch.take_losses()
         self.rates_now = step.rates
         self.backwards_at_step = watch.backwards
@@ -269,9 +276,9 @@ class OptimizerWatch:
             self.parameters.tracked,
             list(self.rates),
             peak=max([*initial, *self.rates]),
-            rising=1 < self.risen_at > self.applied_steps - 3,
+            rising=self.rising,
             adaptive=self.adaptive,
-            compensated=self._compensated(optimizer, flat),
+            compensated=self.compensated(optimizer),
             name=self.name,
         )
 
@@ -280,10 +287,11 @@ class OptimizerWatch:
 
         self.parameters.look(flat, self.watch.values.submit, done)
 
-    def _compensated(self, optimizer: Any, flat: list[Any]) -> bool:
+    def compensated(self, optimizer: Any) -> bool:
         """Whether 16-bit weights keep what rounding takes away."""
         if not self.parameters.half:
             return False
+        flat = self.flat
         module = type(optimizer).__module__.partition(".")[0]
         state: Any = next((optimizer.state[p] for p in flat if p in optimizer.state), {})
         keys = [*state, *(key for group in optimizer.param_groups for key in group)]

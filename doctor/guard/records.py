@@ -32,6 +32,8 @@ class Step:
     parameters: int = 0
     backwards: int = 1
     uncleared: bool = False
+    moment: float = 0.0
+    """Seconds since 1970; 0.0 where nothing can be wrong with the step."""
 
     @property
     def effective(self) -> bool:

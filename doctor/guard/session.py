@@ -34,7 +34,7 @@ class Session:
             os.register_at_fork(after_in_child=self._forked)
 
     def _watch_anew(self) -> None:
-        self.watch = Watch(self.torch, self.settings)
+        self.watch = _watch(self.torch, self.settings)
         self.watch.end_if_wanted = self._end_if_wanted
         self.hooks = Hooks(self.torch, self.watch)
         self.hooks.install()
@@ -74,6 +74,14 @@ class Session:
         codes = self.watch.alarms.codes
         found = f"alarms: {', '.join(codes)}" if codes else "no alarm"
         say(f"{self.watch.steps} steps, {found}; see: doctor report {self.settings.out}")
+
+
+def _watch(torch: Any, settings: Settings) -> Watch:
+    if not settings.all:
+        return Watch(torch, settings)
+    from .thorough import ThoroughWatch  # costs the default nothing
+
+    return ThoroughWatch(torch, settings)
 
 
 def start(settings: Settings) -> Session:

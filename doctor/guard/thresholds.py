@@ -60,3 +60,35 @@ SPIKE_STEPS = 3
 """No false alarm in 100,000 steps of healthy series: median + 8 x 1.4826 MAD, and 30 %, 3 times."""
 LOST_SHARE = 0.5
 """Share of sampled 16-bit weights with a gradient that a step leaves unchanged."""
+ENOUGH_UPDATES = 64
+"""Sampled updates required to speak of a share. Our own number."""
+
+FLAT_VOCABULARY = 1000
+FLAT_FIRST = 5
+FLAT_NEAR = 0.02
+"""How near the first losses are to ln(vocabulary): measured, 5.566 to 5.545, 10.386 to 10.373."""
+FLAT_WINDOW = 50
+FLAT_STEPS = 300
+FLAT_DISTANCE = 0.05
+FLAT_RATES = 0.01
+"""Sum of the learning rates of an adaptive optimizer, which is how far a weight can have gone: a
+warm-up of 2,000 steps to 3e-4 has 0.007 after 300. Our own number."""
+
+PACE_WINDOW = 50
+PACE_FROM = 20
+"""Steps that warm up caches, workers and kernels."""
+WAIT_SHARE = 0.3
+WAIT_SECONDS, WAIT_SECONDS_CPU = 0.01, 0.05
+"""Shorter waits are those of small experiments; without a GPU those of a busy machine, too. Our
+own numbers."""
+SLOWER = 1.5
+SLOW_SECONDS = 60.0
+"""How long it lasts: shorter than this is another program's burst. Our own number."""
+
+MEMORY_FROM = 50
+MEMORY_EVERY = 4
+MEMORY_WINDOW = 20
+MEMORY_WINDOWS = 5
+"""Windows of 20 steps whose lowest value rises each time."""
+MEMORY_HORIZON = 1000
+"""Steps for which the memory that is left must suffice."""

@@ -79,9 +79,11 @@ class Watch:
         self.follows_gradients = follows
         if self.backwards - self.backwards_at_step >= rules.LEAST_BACKWARDS:
             self._without_step()
-        loss = self._loss_of(root)
-        if loss is None:
+        loss = root if type(root) is self.torch.Tensor else self._inner(root)
+        if loss is None or not loss.requires_grad or loss.numel() != 1:
             return
+        if self._unscaled is not None:
+            loss = self._without_scale(loss)
         if type(loss) is self.torch.Tensor and loss.is_cpu and not self.values.pending:
             self._take_loss(loss.item())
         else:
@@ -109,7 +111,8 @@ class Watch:
             if closure:
                 watch.measure(optimizer)
             watch.applied(optimizer)
-            watch.clearing.step_ended()
+            if not watch.clearing.set_to_none:
+                watch.clearing.step_ended()
         self.backwards_at_step = self.backwards
 
     def scaler_steps(self, optimizer: Any) -> None:
@@ -206,6 +209,7 @@ class Watch:
         self.norms += step.norm is not None
         self.rates_seen += step.rate is not None
         self.history.append(step)
+        self.alarms.moment = step.moment
         if step.optimizer < OPEN_RECORDS:
             self.writer.step(step, self.scale, now - self._began)
         for alarm in step_rules.judge(step):
@@ -217,6 +221,8 @@ class Watch:
     def judge_look(self, watch: OptimizerWatch, alarms: list[Alarm]) -> None:
         """The values of a look have arrived."""
         self.looks += 1
+        self.judge_deferred()
+        self.alarms.moment = 0.0
         for alarm in alarms:
             self.alarms.add(alarm, watch)
         if watch.effective >= FIRST_STATE:
@@ -254,13 +260,16 @@ class Watch:
         )
 
     def write_state(self) -> None:
-        """The counts so far."""
+        """Write the counts so far."""
         self.judge_deferred()
+        self.writer.write("state", **self.counts())
+
+    def counts(self) -> dict[str, Any]:
+        """What was observed so far."""
         tracked = [t for w in self._watches.values() for t in w.parameters.tracked]
         zeros = [t for t in tracked if t.start == "zeros"]
         vectors = [t for t in tracked if t.vector]
-        self.writer.write(
-            "state",
+        return dict(
             steps=self.steps,
             backwards=self.backwards,
             losses=self.losses,
@@ -322,14 +331,16 @@ class Watch:
                 self.rules[watch.index] = watch.rules
         return watch
 
-    def _loss_of(self, root: Any) -> Any:
-        """The scalar that backward() starts from, without the loss scale; None if it is no such."""
+    def _inner(self, root: Any) -> Any:
+        """The tensor that backward() starts from; None where there are several."""
         if isinstance(root, (list, tuple)) and len(root) == 1:
             root = root[0]
-        if not isinstance(root, self.torch.Tensor) or root.numel() != 1 or not root.requires_grad:
-            return None
+        return root if isinstance(root, self.torch.Tensor) else None
+
+    def _without_scale(self, loss: Any) -> Any:
+        """The loss as it was before a loss scaler scaled it."""
         scaled, self._unscaled = self._unscaled, None
-        return scaled[1] if scaled is not None and scaled[0]() is root else root
+        return scaled[1] if scaled is not None and scaled[0]() is loss else loss
 
     def _take_loss(self, value: Any) -> None:
         if type(value) is float:

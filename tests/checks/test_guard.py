@@ -9,7 +9,7 @@ import pytest
 from doctor._util.records import Unknown
 from doctor.checks.guard import CHECKS
 from doctor.facts.facts import Facts, decode, encode
-from doctor.facts.guard import GuardAlarm, GuardCounts, Guarded, GuardedProcess
+from doctor.facts.guard import GuardAlarm, GuardChecksums, GuardCounts, Guarded, GuardedProcess
 from doctor.job.job import Job
 from doctor.judge.check import Finding, Status
 from doctor.judge.engine import examine
@@ -19,6 +19,7 @@ HEALTHY: dict[str, Any] = {
     "steps": 300, "backwards": 300, "losses": 300, "norms": 300, "rates": 300, "looks": 14,
     "effective": 300, "tracked": 21, "gradients": 21, "moved": 21, "ones": 5, "zeros": 2,
     "zeros_moved": 2, "vectors": 7, "vectors_moved": 7, "scaled": True,
+    "vocabulary": 32000, "flat_steps": 300, "timed": 200, "batches": 300, "memory_windows": 12,
 }  # fmt: skip
 
 
@@ -34,6 +35,12 @@ def process(rank: int = 0, *alarms: GuardAlarm, **fields: Any) -> GuardedProcess
 def alarm(code: str, status: Any = "fail", **fields: Any) -> GuardAlarm:
     values: dict[str, Any] = {"step": 7, "text": f"observed by {code}"} | fields
     return GuardAlarm(code=code, status=status, **values)
+
+
+def replica(rank: int, *sums: int, step: int = 5, **fields: Any) -> GuardedProcess:
+    """A rank of two, with checksums of its parameters after one step."""
+    values = GuardChecksums(optimizer=0, step=step, values=sums, names=("a", "b", "c", "d"))
+    return process(rank, world=2, all=True, checksums=(values,), **fields)
 
 
 def facts(guard: Guarded | Unknown) -> Facts:
@@ -52,8 +59,28 @@ ALL = [check.code for check in CHECKS]
 
 
 def test_a_healthy_training_passes_everything() -> None:
-    found = findings(process(all=True))
+    found = findings(replica(0, 1, 2, 3), replica(1, 1, 2, 3))
     assert {finding.status for finding in found.values()} == {Status.PASS}
+
+
+def test_replicas_that_differ_fail_and_name_their_parameters() -> None:
+    found = findings(replica(0, 1, 2, 3), replica(1, 1, 7, 8))["GRD020"]
+    assert found.status is Status.FAIL
+    assert "step 5: 2 sampled parameters differ between ranks 0 and 1 (b, c)" in (
+        found.verdict.summary
+    )
+
+
+@pytest.mark.parametrize("other", [replica(1, 1, 2, 3, step=6), process(1, world=2, all=True)])
+def test_replicas_without_a_common_step_are_unknown(other: GuardedProcess) -> None:
+    assert findings(replica(0, 1, 2, 3), other)["GRD020"].status is Status.UNKNOWN
+
+
+def test_the_share_of_lost_updates_is_reported() -> None:
+    measured = process(0, alarm("GRD008", "warn"), updates=200, updates_lost=150, all=True)
+    assert (
+        "rounding lost 75% of 200 sampled updates" in findings(measured)["GRD008"].verdict.summary
+    )
 
 
 @pytest.mark.parametrize("code", ALL)
@@ -97,7 +124,12 @@ def test_a_guard_that_switched_itself_off_leaves_everything_unknown(code: str) -
         ("GRD012", {"steps": 5}),
         ("GRD013", {"zeros_moved": 0}),
         ("GRD014", {"losses": 199, "all": True}),
+        ("GRD015", {"flat_steps": 299, "all": True}),
+        ("GRD015", {"flat_steps": 0, "all": True}),
         ("GRD016", {"effective": 99}),
+        ("GRD017", {"batches": 69, "all": True}),
+        ("GRD018", {"timed": 49, "all": True}),
+        ("GRD019", {"memory_windows": 5, "all": True}),
     ],
 )
 def test_too_little_was_observed(code: str, fields: dict[str, Any]) -> None:
@@ -111,6 +143,13 @@ def test_too_little_was_observed(code: str, fields: dict[str, Any]) -> None:
         ("GRD010", {"scaled": False}),
         ("GRD013", {"zeros": 0}),
         ("GRD014", {}),
+        ("GRD015", {}),
+        ("GRD015", {"vocabulary": 0, "all": True}),
+        ("GRD017", {}),
+        ("GRD018", {}),
+        ("GRD019", {}),
+        ("GRD020", {}),
+        ("GRD020", {"all": True}),
     ],
 )
 def test_not_applicable(code: str, fields: dict[str, Any]) -> None:

@@ -23,7 +23,7 @@ from doctor.collect.children import Children
 from doctor.collect.own_training import collect_in, collect_own
 from doctor.collect.torch_child import TorchChild
 from doctor.facts.facts import Facts, decode
-from doctor.facts.training import LoraOrder, OwnModel
+from doctor.facts.own_model import LoraOrder, OwnModel
 from doctor.job.job import Chosen, Job, Target
 from doctor.judge.check import Owner, Status, Verdict
 

@@ -28,16 +28,8 @@ from doctor.collect.own_training import collect_in, collect_own, factory_of, fin
 from doctor.collect.torch_child import TorchChild
 from doctor.facts.facts import decode
 from doctor.facts.machine import Place
-from doctor.facts.training import (
-    Compiled,
-    MemoryPoint,
-    OwnModel,
-    Parameter,
-    Scaler,
-    Smoke,
-    Stage,
-    Step,
-)
+from doctor.facts.own_model import Compiled, MemoryPoint, OwnModel, Scaler
+from doctor.facts.training import Parameter, Smoke, Stage, Step
 from doctor.job.job import Chosen, Job, Precision, Target
 from doctor.judge.check import Owner, Status, Verdict
 from doctor.report import own_model

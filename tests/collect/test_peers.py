@@ -16,7 +16,8 @@ import shims
 from paths import FAKES
 
 from doctor._util.records import Ended, Unknown
-from doctor.checks.gpu.peers import ADDS_UP, COPIES_ARRIVE
+from doctor.checks.gpu.all_reduce import ADDS_UP
+from doctor.checks.gpu.peer_copies import COPIES_ARRIVE
 from doctor.collect import peers
 from doctor.collect.before_torch import run_before_torch
 from doctor.collect.children import Children

@@ -383,6 +383,27 @@ ADDRESSES = (
         checked="2026-11-22",
     ),
     Source(
+        "torch-faq-memory",
+        "PyTorch: Frequently Asked Questions",
+        "My model reports cuda runtime error(2): out of memory",
+        "https://docs.pytorch.org/docs/stable/notes/faq.html",
+        checked="2026-11-22",
+    ),
+    Source(
+        "torch-tuning-loading",
+        "PyTorch: Performance Tuning Guide",
+        "Enable asynchronous data loading and augmentation",
+        "https://docs.pytorch.org/tutorials/recipes/recipes/tuning_guide.html",
+        checked="2026-11-22",
+    ),
+    Source(
+        "torch-ddp-notes",
+        "PyTorch: Distributed Data Parallel",
+        "",
+        "https://docs.pytorch.org/docs/stable/notes/ddp.html",
+        checked="2026-11-22",
+    ),
+    Source(
         "ruff-suppression",
         "Ruff: The Ruff Linter",
         "Error suppression",

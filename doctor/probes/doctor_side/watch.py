@@ -1,4 +1,4 @@
-"""Watches GPUs through NVML until a request to stop arrives: watch.py FD UUID...
+"""Watches GPUs through NVML until a request to stop arrives: watch.py FD SECONDS UUID...
 
 Counters are read before and after, and their difference is reported; in between, clocks,
 temperature and the PCIe link are sampled and the driver's Xid events are recorded. A field that
@@ -22,7 +22,6 @@ except ImportError as error:
     wire.send(error=wire.describe(error))
     sys.exit()
 
-EVERY = 0.05
 LAST_EVENTS_MS = 100
 """An Xid may be delivered some time after its cause."""
 EVENTS = 64
@@ -228,8 +227,8 @@ def stopped(seconds: float) -> bool:
     return True
 
 
-def main(uuids: List[str]) -> None:
-    """Counters, then samples about twenty times a second, then the counters again."""
+def main(every: float, uuids: List[str]) -> None:
+    """Counters, then samples with `every` seconds between them, then the counters again."""
     with wire.stage("nvmlInit"):
         try:
             pynvml.nvmlInit()
@@ -240,7 +239,7 @@ def main(uuids: List[str]) -> None:
         watched = [Watched(uuid) for uuid in uuids]
         events = Events(watched)
     wire.send(answer={"ready": True})
-    while not stopped(EVERY):
+    while not stopped(every):
         for gpu in watched:
             gpu.sample()
         events.read()
@@ -250,4 +249,4 @@ def main(uuids: List[str]) -> None:
     wire.send(answer={"watched": records})
 
 
-main(sys.argv[2:])
+main(float(sys.argv[2]), sys.argv[3:])

@@ -1,0 +1,164 @@
+"""Time, memory and ranks: evaluated with --all."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from doctor.checks.guard.observed import cut_off, enough, observed, only_with_all
+from doctor.facts.guard import GuardChecksums, Guarded, GuardedProcess
+from doctor.judge.check import Check, Owner, Verdict, fail, ok, skip, unknown
+
+DATA = Check(
+    code="GRD017",
+    slug="data-arrives",
+    title="The training does not wait for data",
+    why="A DataLoader that cannot keep up leaves the GPU without work, and nothing but the hourly "
+    "bill shows it.",
+    passes=(
+        "waiting for batches takes at most 30 % of a step's time, or less than 10 ms (50 ms "
+        "without a GPU)",
+    ),
+    warns=(
+        "the median wait of 50 steps is more than 10 ms (50 ms without a GPU) and more than 30 % "
+        "of a step, and the GPU has finished its work by then",
+    ),
+    fix="Raise num_workers (0 loads in the training's own process), set persistent_workers=True "
+    "and pin_memory=True, and move decoding and tokenizing out of the training.",
+    owner=Owner.JOB,
+    judge=observed(
+        "GRD017",
+        only_with_all(
+            "GRD017",
+            enough(
+                "batches",
+                70,
+                "no long waits for {n} batches",
+                "batches of a torch DataLoader in the middle of an epoch",
+            ),
+        ),
+    ),
+    limits="loaders that are not torch.utils.data.DataLoader.",
+    sources=("torch-tuning-loading",),
+)
+
+SPEED = Check(
+    code="GRD018",
+    slug="speed-holds",
+    title="Steps do not become slower",
+    why="A GPU that throttles, a disk cache that is used up, a log that grows or another program "
+    "on the machine make steps slower in the middle of a run.",
+    passes=("the median time of 50 steps stays below 1.5 times that of steps 21 to 70",),
+    warns=("it exceeds that in 50 steps in a row and for a minute, with the same work per step",),
+    fix="Look at the GPU's clocks and temperature (nvidia-smi -q -d CLOCK,PERFORMANCE), at other "
+    "programs on the machine, and at what the loop collects from step to step.",
+    owner=Owner.JOB,
+    judge=observed(
+        "GRD018",
+        only_with_all(
+            "GRD018",
+            enough(
+                "timed",
+                50,
+                "no lasting slowdown in {n} steps",
+                "steps after the first 70 with the same number of backward passes, gradients and "
+                "elements in the batch",
+            ),
+        ),
+    ),
+    limits="that the first steps were fast.",
+    sources=("torch-tuning-loading",),
+)
+
+MEMORY = Check(
+    code="GRD019",
+    slug="memory-holds",
+    title="Memory does not grow with every step",
+    why="Losses that are added up without .item() keep every step's graph, and lists of outputs "
+    "keep their tensors. The job dies of it hours later.",
+    passes=("the lowest use of 20 steps does not rise five times in a row",),
+    warns=(
+        "it rises five times in a row, evenly, and at that rate the memory that is left lasts for "
+        "less than 1,000 steps",
+    ),
+    fix="Keep numbers, not tensors: loss.item() or loss.detach() in sums, lists and logs. Look for "
+    "what else grows with tracemalloc, or torch.cuda.memory._record_memory_history().",
+    owner=Owner.JOB,
+    judge=observed(
+        "GRD019",
+        only_with_all(
+            "GRD019",
+            enough(
+                "memory_windows",
+                6,
+                "no lasting growth in {n} windows of 20 steps",
+                "windows of 20 steps after the first 50",
+            ),
+        ),
+    ),
+    limits="a slow leak, and the memory of DataLoader workers.",
+    sources=("torch-faq-memory", "ps-U9", "ps-U10"),
+)
+
+
+def _ranks(guard: Guarded) -> Verdict:
+    if reason := cut_off(guard):
+        return unknown(reason)
+    world = max(process.world for process in guard.processes)
+    if world < 2:
+        return skip("a single rank trains")
+    compared = list(_compared(guard.processes))
+    if not compared:
+        return unknown(
+            f"no step with checksums from two of {world} ranks; only parameters of "
+            "DistributedDataParallel are compared"
+        )
+    for step, ranks, names in compared:
+        if names:
+            shown = ", ".join(names[:2]) + (f" and {len(names) - 2} more" if names[2:] else "")
+            return fail(
+                f"step {step:,}: {len(names)} sampled parameters differ between ranks "
+                f"{ranks[0]} and {ranks[1]} ({shown}); all replicas must be equal in bits"
+            )
+    last = compared[-1][0]
+    return ok(f"sampled parameters are equal in bits on all ranks that were read, to step {last:,}")
+
+
+def _compared(
+    processes: tuple[GuardedProcess, ...],
+) -> Iterator[tuple[int, tuple[int, int], tuple[str, ...]]]:
+    """Step, the two ranks, and the parameters that differ, for each step on two ranks."""
+    first: dict[tuple[int, int], tuple[int, GuardChecksums]] = {}
+    names: dict[int, tuple[str, ...]] = {}
+    pairs = [(process.rank, each) for process in processes for each in process.checksums]
+    for rank, each in sorted(pairs, key=lambda pair: (pair[1].step, pair[0])):
+        names.setdefault(each.optimizer, each.names)
+        rank_before, before = first.setdefault((each.optimizer, each.step), (rank, each))
+        if rank_before != rank and len(before.values) == len(each.values):
+            known = names[each.optimizer]
+            differing = tuple(
+                known[i] if i < len(known) else f"parameter {i}"
+                for i, (a, b) in enumerate(zip(before.values, each.values, strict=True))
+                if a != b
+            )
+            yield each.step, (rank_before, rank), differing
+
+
+RANKS = Check(
+    code="GRD020",
+    slug="ranks-agree",
+    title="The replicas on all ranks are equal",
+    why="DistributedDataParallel averages gradients and never compares weights again: a learning "
+    "rate, a clipping or a skipped step that differs by rank makes the replicas drift apart, and "
+    "the checkpoint of rank 0 is not the model that was evaluated elsewhere.",
+    passes=("samples of the parameters are equal in bits on all ranks after the same step",),
+    fails=("a sampled parameter of DistributedDataParallel differs between two ranks",),
+    fix="Make every rank take the same steps: the same learning rate, scaler and conditions around "
+    "optimizer.step(), clipping after the gradients are averaged, and no change of weights on one "
+    "rank alone.",
+    owner=Owner.JOB,
+    judge=observed("GRD020", only_with_all("GRD020", _ranks)),
+    limits="buffers, sharded parameters (FSDP, tensor parallel) and elements that are not sampled.",
+    sources=("torch-ddp-notes",),
+)
+
+CHECKS = (DATA, SPEED, MEMORY, RANKS)

@@ -1,0 +1,97 @@
+"""The newest checkpoint that was complete before a training went wrong, by the times of its files.
+
+Nothing is opened: names, sizes and times decide. Examined are the working directory and the
+directories named on the training's command line, as deep as trainers write.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from doctor._util.units import printable
+from doctor.facts.guard import EarlierCheckpoint
+
+WEIGHTS = re.compile(
+    r".*\.(safetensors|ckpt|distcp)|(pytorch_model|model|mp_rank|consolidated|adapter_model|"
+    r"checkpoint|ckpt|step|epoch|last|best).*\.(bin|pt|pth)",
+    re.IGNORECASE,
+)
+"""Names of files with weights, as transformers, Lightning, DeepSpeed, Megatron and torch save."""
+DEPTH = 4
+MOST_ENTRIES = 50_000
+SECONDS = 5.0
+SKIPPED = {".git", ".venv", "venv", "node_modules", "site-packages", "__pycache__", "wandb"}
+
+
+def places(command: Sequence[str], working_dir: Path) -> tuple[Path, ...]:
+    """The working directory, and directories named as an argument or as the value of an option."""
+    values = [word.partition("=")[2] if word.startswith("-") else word for word in command[1:]]
+    named = [working_dir / value for value in values if value]
+    found = [working_dir, *(path for path in named if _is_directory(path))]
+    found = [Path(os.path.abspath(path)) for path in found]  # noqa: PTH100 - keeps links
+    return tuple(dict.fromkeys(path for path in found if path != Path("/")))
+
+
+def find_before(moment: float, where: Sequence[Path]) -> EarlierCheckpoint:
+    """The newest directory whose weights were all written before `moment`, seconds since 1970."""
+    times: dict[str, float] = {}
+    complete = True
+    deadline = time.monotonic() + SECONDS
+    for path in where:
+        for number, entry in enumerate(_files(path)):
+            if number >= MOST_ENTRIES or time.monotonic() > deadline:
+                complete = False
+                break
+            written = _written(entry)
+            if written is not None:
+                # Files beside one another, like last.ckpt and best.ckpt, are checkpoints each.
+                place = entry.path if entry.name.endswith((".ckpt", ".pt", ".pth")) else ""
+                place = place or str(Path(entry.path).parent)
+                times[place] = max(written, times.get(place, 0.0))
+    earlier = {place: written for place, written in times.items() if written < moment}
+    newest = max(earlier, key=lambda place: earlier[place], default=None)
+    return EarlierCheckpoint(
+        path=printable(newest)[:2000] if newest else "",
+        seconds=round(moment - earlier[newest], 1) if newest else 0.0,
+        later=len(times) - len(earlier),
+        examined=tuple(printable(str(path))[:2000] for path in where[:20]),
+        complete=complete,
+    )
+
+
+def _files(top: Path) -> Iterator[os.DirEntry[str]]:
+    """The files below a directory, without following links."""
+    pending = [(str(top), 0)]
+    while pending:
+        path, depth = pending.pop()
+        try:
+            with os.scandir(path) as entries:
+                for entry in entries:
+                    if not entry.is_dir(follow_symlinks=False):
+                        yield entry
+                    elif depth < DEPTH and entry.name not in SKIPPED:
+                        pending.append((entry.path, depth + 1))
+        except OSError:
+            continue
+
+
+def _written(entry: os.DirEntry[str]) -> float | None:
+    """When a file with weights was written; None for other files."""
+    if not WEIGHTS.fullmatch(entry.name):
+        return None
+    try:
+        status = entry.stat(follow_symlinks=False)
+    except OSError:
+        return None
+    return status.st_mtime if status.st_size else None
+
+
+def _is_directory(path: Path) -> bool:
+    try:
+        return path.is_dir()
+    except (OSError, ValueError):
+        return False

@@ -1,0 +1,73 @@
+"""How many updates of 16-bit weights a step loses to rounding: samples before and after it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from . import thresholds as limit
+from .optimizer_watch import OptimizerWatch
+from .parameters import local, view
+from .records import WARN, Alarm
+
+if TYPE_CHECKING:
+    from .watch import Watch
+
+
+class LostUpdates:
+    """Compares, at the steps that are looked at, weights that have a gradient."""
+
+    def __init__(self, watch: Watch) -> None:
+        self.watch = watch
+        self.updates = self.lost = 0
+        self._before: list[tuple[int, Any, Any]] = []
+
+    def before(self, watch: OptimizerWatch) -> None:
+        """The step begins: copy samples of 16-bit weights, and where their gradient is not 0."""
+        self._before = []
+        if not watch.parameters.half or self.watch.scaling:
+            return
+        torch, flat = watch.torch, watch.flat
+        for tracked in watch.parameters.tracked:
+            gradient = flat[tracked.index].grad
+            if tracked.half and gradient is not None and not gradient.is_sparse:
+                weights = view(torch, local(flat[tracked.index]), whole=False).clone()
+                gradients = view(torch, local(gradient), whole=False) != 0
+                if weights.numel() == gradients.numel():
+                    self._before.append((tracked.index, weights, gradients))
+
+    def after(self, watch: OptimizerWatch, optimizer: Any) -> None:
+        """The step was applied: how many of those weights are unchanged."""
+        before, self._before = self._before, []
+        if not before or watch.rising or watch.compensated(optimizer):
+            return
+        torch, flat = watch.torch, watch.flat
+        device = before[0][1].device
+        here = [entry for entry in before if entry[1].device == device]
+        updated = torch.cat([gradients for _, _, gradients in here])
+        same = torch.cat(
+            [view(torch, local(flat[i]), whole=False) == weights for i, weights, _ in here]
+        )
+        step = watch.steps
+
+        def deliver(values: list[Any]) -> None:
+            if None not in values:
+                self._judge(int(values[0]), int(values[1]), watch, step)
+
+        self.watch.values.submit([(same & updated).sum(), updated.sum()], deliver)
+
+    def _judge(self, lost: int, updates: int, watch: OptimizerWatch, step: int) -> None:
+        self.lost += lost
+        self.updates += updates
+        for alarm in lost_alarm(lost, updates, max(watch.rates), step, watch.index):
+            self.watch.alarms.add(alarm, watch)
+
+
+def lost_alarm(lost: int, updates: int, rate: float, step: int, optimizer: int) -> list[Alarm]:
+    """The alarm where most updates are lost. Numbers only."""
+    if updates < limit.ENOUGH_UPDATES or lost < limit.LOST_SHARE * updates:
+        return []
+    text = (
+        f"rounding lost {lost / updates:.0%} of {updates:,} sampled updates of 16-bit weights, "
+        f"learning rate up to {rate:.2g}"
+    )
+    return [Alarm("GRD008", WARN, step, text, "lost", optimizer)]

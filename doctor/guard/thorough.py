@@ -1,0 +1,103 @@
+"""The watch with the codes that are off by default: nothing of this runs without `all`."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from . import rules
+from .flat_loss import FlatLoss
+from .lost_updates import LostUpdates
+from .memory import Memory
+from .optimizer_watch import OptimizerWatch
+from .pace import Idle, Pace
+from .records import Alarm, Step
+from .replicas import Replicas
+from .settings import Settings
+from .watch import OPEN_RECORDS, Watch
+
+
+class ThoroughWatch(Watch):
+    """Also times steps and batches, and follows memory, rounding, replicas and a flat loss.
+
+    Times and memory are those between the steps of the first optimizer.
+    """
+
+    def __init__(self, torch: Any, settings: Settings) -> None:
+        super().__init__(torch, settings)
+        self.pace = Pace()
+        self.memory = Memory(torch)
+        self.replicas = Replicas(self)
+        self.lost_updates = LostUpdates(self)
+        self._idle = Idle(torch)
+        self._flat: dict[int, FlatLoss] = {}
+        self._effective = 0
+        self._look = False
+        self._last_step: float | None = None
+
+    def batch_waited(self, iterator: Any, seconds: float) -> None:
+        """The iterator of a DataLoader returned a batch after that time."""
+        if getattr(iterator, "_num_yielded", 2) > 1:  # the first batch of an epoch starts workers
+            self.pace.waited(seconds, self._idle.now())
+
+    def step_begins(self, optimizer: Any, closure: bool) -> None:
+        """Also copies the samples of 16-bit weights before a comparison."""
+        super().step_begins(optimizer, closure)
+        watch = self._known(optimizer)
+        if watch is not None and not closure:
+            self._effective = watch.effective
+            self._look = watch.effective + 1 >= watch.next_look
+            if self._look:
+                self.lost_updates.before(watch)
+
+    def step_ends(self, optimizer: Any, closure: bool) -> None:
+        """Also compares what the step changed, and takes the time."""
+        super().step_ends(optimizer, closure)
+        watch = self._known(optimizer)
+        if watch is None:
+            return
+        if self._look and watch.effective > self._effective:
+            self.lost_updates.after(watch, optimizer)
+            if watch.index < OPEN_RECORDS:
+                self.replicas.record(watch)
+        if watch.index == 0:
+            self._first_optimizer_stepped(watch)
+
+    def _first_optimizer_stepped(self, watch: OptimizerWatch) -> None:
+        now, last = time.perf_counter(), self._last_step
+        self._last_step = now
+        self._idle.step_ended()
+        alarms = [] if last is None else self.pace.step(watch.steps, now - last, self._work(watch))
+        for alarm in [*alarms, *self.memory.step(watch.steps)]:
+            self.alarms.add(alarm, watch)
+
+    def _work(self, watch: OptimizerWatch) -> tuple[int, int, int]:
+        """What makes steps comparable: backward passes, gradients, elements of the batch."""
+        return watch.rules.usual_backwards, watch.present, self.batches.elements()
+
+    def _judge_step(
+        self, step_rules: rules.StepRules, step: Step, watch: OptimizerWatch | None, now: float
+    ) -> None:
+        super()._judge_step(step_rules, step, watch, now)
+        if watch is None or not watch.adaptive or step.loss is None:
+            return
+        flat = self._flat.get(watch.index)
+        if flat is None:
+            flat = self._flat[watch.index] = FlatLoss.of(self.torch, watch.flat)
+        if flat.add(step.loss, step.rate or 0.0):
+            alarm = Alarm("GRD015", "warn", step.step, flat.text, "", watch.index)
+            self.alarms.add(alarm, watch)
+
+    def counts(self) -> dict[str, Any]:
+        """Also what these codes observed."""
+        flat = max(self._flat.values(), key=lambda each: each.steps, default=None)
+        return {
+            **super().counts(),
+            "updates": self.lost_updates.updates,
+            "updates_lost": self.lost_updates.lost,
+            "vocabulary": flat.vocabulary if flat is not None and flat.near else 0,
+            "flat_steps": flat.steps if flat is not None else 0,
+            "timed": self.pace.compared,
+            "batches": self.pace.batches,
+            "memory_windows": self.memory.windows,
+        }
