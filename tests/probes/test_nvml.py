@@ -755,7 +755,7 @@ def test_the_gpus_of_a_guarded_training_are_in_its_report(
     assert of_gpus == statuses
 
 
-@pytest.mark.parametrize(("kind", "hang"), [("none", ""), ("new", "nvmlInit_v2")])
+@pytest.mark.parametrize(("kind", "hang"), [("none", ""), ("new", "nvmlDeviceGetEccMode")])
 def test_a_training_without_gpus_or_with_a_hanging_driver_ends_at_once(
     drivers: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, kind: str, hang: str
 ) -> None:
