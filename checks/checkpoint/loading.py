@@ -112,11 +112,10 @@ def _refused(loading: Loading, version: str) -> tuple[str, ...]:
     """What that torch refuses; `loading.refused` is what torch 2.8 to 2.13 refuse."""
 
     def is_refused(name: str) -> bool:
-        if name in SINCE:
-            return is_before(version, SINCE[name])
-        if name in UNTIL:
-            return not is_before(version, UNTIL[name])
-        return name in loading.refused
+        if name not in SINCE | UNTIL:
+            return name in loading.refused
+        too_old = name in SINCE and is_before(version, SINCE[name])
+        return too_old or (name in UNTIL and not is_before(version, UNTIL[name]))
 
     return tuple(filter(is_refused, dict.fromkeys((*loading.imports, *loading.refused))))
 

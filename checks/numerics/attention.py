@@ -192,9 +192,15 @@ def _sources(bugs: Iterable[Bug], faults: Iterable[Fault]) -> tuple[str, ...]:
 
 
 def _to_switch(bugs: Iterable[Bug], faults: Iterable[Fault]) -> list[str]:
-    """Backends whose switch is the remedy; for broadcast keys it is .contiguous()."""
+    """Backends whose switch is the remedy; for broadcast keys it is .contiguous().
+
+    None for a case that the math backend fails, too: it takes the place of one that is off.
+    """
+    records = tuple(faults)
     own = [NAMES[bug.backend] for bug in bugs if bug.backend == CUDNN]
-    return list(dict.fromkeys(own + [each.trial.backend for each in faults]))
+    anyway = {each.case.name for each in records if each.trial.backend == "math"}
+    backends = [each.trial.backend for each in records if each.case.name not in anyway]
+    return list(dict.fromkeys(own + backends))
 
 
 def _switches(bugs: Iterable[Bug], faults: Iterable[Fault]) -> tuple[Switch, ...]:

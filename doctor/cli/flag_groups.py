@@ -52,7 +52,7 @@ def _parameters(group: Any) -> list[Parameter]:
     ]
 
 
-def given(*groups: Any) -> dict[str, Any]:
+def set_flags(*groups: Any) -> dict[str, Any]:
     """The flags of these groups that are on the command line; lists become tuples."""
     values = {field.name: getattr(group, field.name) for group in groups for field in fields(group)}
     return {

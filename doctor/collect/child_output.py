@@ -28,16 +28,16 @@ def python_stack(output: str) -> tuple[str, ...]:
         return ()
     text = output[starts[-1].end() :]
     # faulthandler writes the main thread last; at a crash it writes the one that crashed.
-    threads = [found.end() for found in THREAD.finditer(text)]
+    threads = [match.end() for match in THREAD.finditer(text)]
     frames = [
-        found
-        for found in FRAME.finditer(text[threads[-1] :] if threads else text)
-        if not PROBES.search(found["file"])
+        match
+        for match in FRAME.finditer(text[threads[-1] :] if threads else text)
+        if not PROBES.search(match["file"])
     ]
-    ordered = sorted(frames, key=lambda found: bool(LIBRARY.search(found["file"])))
+    ordered = sorted(frames, key=lambda match: bool(LIBRARY.search(match["file"])))
     return tuple(
-        f"{os.path.basename(found['file'])}, line {found['line']}, in {found['name']}"  # noqa: PTH119
-        for found in ordered[:FRAMES]
+        f"{os.path.basename(match['file'])}, line {match['line']}, in {match['name']}"  # noqa: PTH119
+        for match in ordered[:FRAMES]
     )
 
 

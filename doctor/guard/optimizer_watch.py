@@ -61,6 +61,8 @@ class OptimizerWatch:
         self.rates_before: list[float | None] | None = None
         self.largest_rate = 0.0
         self.next_look = 1
+        self.tiny_since = self.between = 0
+        self.stays = False
         self._names: dict[int, str] | None = None
         self.unreached = {index for index, p in enumerate(flat) if p.requires_grad}
         self.norms = GradientNorms(self.torch, groups)
@@ -161,6 +163,8 @@ class OptimizerWatch:
                 local(t) for t in (getattr(optimizer, n, None) for n in names) if t is not None
             ]
         self.clearing.choose(flat, gradients)
+        if limit.SETTLED <= self.effective < limit.BETWEEN and self.parameters.fit(flat):
+            self._compare_between(flat)
         self._remember(optimizer, len(flat) - without)
 
         def deliver(values: list[Any]) -> None:
@@ -261,11 +265,23 @@ class OptimizerWatch:
             self.watch.never_reached(self, sorted(unreached))
             self.unreached = set()
 
+    def _compare_between(self, flat: list[Any]) -> None:
+        """Whether what the last step changed is still changed before the next one."""
+
+        def deliver(values: list[Any]) -> None:
+            self.between += 1
+            self.stays |= any(distance is None or distance != 0.0 for distance in values)
+
+        distances = [block.distance(flat) for block in self.parameters.blocks.values()]
+        self.watch.values.submit(distances, deliver)
+
     def _look(self, optimizer: Any, effective: int, step: int) -> None:
         flat = self.flat
         if not self.parameters.fit(flat):
             self._start(optimizer)
             return
+        tiny = self.previous_rate <= look_rules.HALF_SMALLEST
+        self.tiny_since = (self.tiny_since or effective) if tiny else 0
         initial = [_number(group.get("initial_lr")) or 0.0 for group in optimizer.param_groups]
         look = Look(
             self.index,
@@ -278,6 +294,9 @@ class OptimizerWatch:
             adaptive=self.adaptive,
             compensated=self.compensated(optimizer),
             name=self.name,
+            rate=self.previous_rate,
+            tiny_since=self.tiny_since,
+            undone=self.between >= limit.UNDONE and not self.stays and not self.watch.several,
         )
 
         def done() -> None:

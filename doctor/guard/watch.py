@@ -134,6 +134,11 @@ class Watch:
 
     # What the optimizers' watches ask
 
+    @property
+    def several(self) -> bool:
+        """Whether more than one optimizer is watched."""
+        return len(self._watches) > 1
+
     def take_losses(self) -> list[float]:
         """The losses since the last step; a second optimizer gets the same again."""
         if self._losses:

@@ -195,8 +195,8 @@ class Finding:
         """The documents' sections always; of the addresses the verdict's own, where it has some."""
         own = self.verdict.sources
         cited = self.check.sources
-        kept = tuple(id for id in cited if is_document(id)) if own else cited
-        return tuple(dict.fromkeys(kept + own))
+        documents = tuple(id for id in cited if is_document(id)) if own else cited
+        return tuple(dict.fromkeys(documents + own))
 
 
 def ok(summary: str, *, seconds: float = 0.0, places: tuple[Place, ...] = ()) -> Verdict:

@@ -66,15 +66,15 @@ class Reading:
 
 def merge(readings: Iterable[Reading]) -> Reading:
     """One reading: each field of the first that states it, GPUs of the one that states most."""
-    found = [reading for reading in readings if reading]
+    stating = [reading for reading in readings if reading]
     values: dict[str, Any] = {}
     for field in fields(Reading):
-        stated = [getattr(reading, field.name) for reading in found]
+        stated = [getattr(reading, field.name) for reading in stating]
         values[field.name] = next((value for value in stated if value not in (None, ())), None)
-    if not found:
+    if not stating:
         return Reading()
-    values["kinds"] = tuple(kind for reading in found for kind in reading.kinds)
-    values["gpus"] = max((reading.gpus for reading in found), key=_detail)
+    values["kinds"] = tuple(kind for reading in stating for kind in reading.kinds)
+    values["gpus"] = max((reading.gpus for reading in stating), key=_detail)
     values |= {name: values[name] or () for name in ("archs", "watched")}
     return Reading(**values)
 

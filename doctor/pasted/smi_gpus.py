@@ -130,19 +130,19 @@ def _unread(values: Tree, texts: Mapping[str, str | None], used: int | None) -> 
 
 def watched_of(trees: Sequence[tuple[str, Tree]]) -> tuple[Watched, ...]:
     """One look at each GPU's clocks and link, if the report has them for every GPU."""
-    found = tuple(_watched(index, tree) for index, (_, tree) in enumerate(trees))
-    return tuple(each for each in found if each) if all(found) else ()
+    records = tuple(_watched(index, tree) for index, (_, tree) in enumerate(trees))
+    return tuple(each for each in records if each) if all(records) else ()
 
 
 def _watched(index: int, tree: Tree) -> Watched | None:
     reasons = _branch(tree, "clocks_event_reasons") or _branch(tree, "clocks_throttle_reasons")
-    mask, told = 0, False
+    mask, stated = 0, False
     for name, value in _leaves(reasons):
         bare = name.removeprefix("clocks_event_reason_").removeprefix("clocks_throttle_reason_")
         if bare in REASONS and value in ("Active", "Not Active"):
-            told = True
+            stated = True
             mask |= REASONS[bare] if value == "Active" else 0
-    if not told:
+    if not stated:
         return None
     uuid = _first(tree, PLACES["uuid"]) or f"GPU-{index}"
     heat = _first(tree, ("temperature/gpu_temp", "temperature/gpu_current_temp"))
@@ -160,13 +160,13 @@ def _lost(tree: Tree) -> str | None:
 
 
 def _leaves(tree: Tree) -> list[tuple[str, str]]:
-    found: list[tuple[str, str]] = []
+    leaves: list[tuple[str, str]] = []
     for name, value in tree.items():
         if isinstance(value, dict):
-            found += _leaves(value)
+            leaves += _leaves(value)
         elif isinstance(value, str):
-            found.append((name, value))
-    return found
+            leaves.append((name, value))
+    return leaves
 
 
 def _first(tree: Tree, places: Sequence[str]) -> str | None:

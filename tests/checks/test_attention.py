@@ -389,6 +389,20 @@ def test_math_is_suspected_for_ordinary_shapes_alone() -> None:
     assert attention.AVOID["fully masked row"] in row.fix
 
 
+def test_no_switch_is_the_remedy_where_math_fails_as_well() -> None:
+    """The math backend takes the place of one that is off: before torch 2.5 on the CPU."""
+    nan: dict[str, Any] = {"nonfinite": {"dk": 4}}
+    case = "fully masked row"
+    one = observed(broken(case, "bf16", "flash", **nan))
+    assert one.commands
+    faults = {(case, "bf16", backend): nan for backend in ("flash", "math")}
+    both = observed(recorded_attention.attention(first="cudnn", faults=faults))
+    assert both.status is Status.WARN
+    assert (both.commands, both.switches_off) == ((), ())
+    assert both.fix
+    assert attention.AVOID[case] in both.fix
+
+
 def test_the_gates() -> None:
     for dtype, gate in (("bf16", 1e-2), ("fp16", 2e-3)):
         for error, status in ((gate, Status.PASS), (gate * 1.01, Status.FAIL)):

@@ -24,7 +24,8 @@ from doctor.cli.guard import report_directory
 from doctor.cli.options import ConfigFlags
 from doctor.collect import gpus, training_gpus
 from doctor.collect.before_torch import run_before_torch
-from doctor.collect.child import Answer, Child, probe_command
+from doctor.collect.child import Child, probe_command
+from doctor.collect.child_messages import Answer
 from doctor.collect.children import Children
 from doctor.collect.driver import FROM_NVML
 from doctor.collect.guard_records import read_gpus

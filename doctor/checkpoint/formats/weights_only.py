@@ -56,12 +56,39 @@ ALLOWED = frozenset(
 )
 """What torch.load(weights_only=True) imports in torch 2.8 to 2.13, where no one has added to it."""
 
+_IN_2_2 = (
+    "torch._utils._rebuild_nested_tensor",
+    "torch._utils._rebuild_tensor_v3",
+    "torch.float8_e4m3fn",
+    "torch.float8_e5m2",
+)
+_IN_2_3 = (
+    "collections.Counter",
+    *(f"torch._utils._rebuild_{name}" for name in ("parameter_with_state", "qtensor")),
+    "torch._utils._rebuild_wrapper_subclass",
+    *("torch.bits16", "torch.bits1x8", "torch.bits2x4", "torch.bits4x2", "torch.bits8"),
+    *("torch.bfloat16", "torch.bool", "torch.uint8", "torch.device"),
+    *("torch.float8_e4m3fnuz", "torch.float8_e5m2fnuz"),
+    *("torch.qint32", "torch.qint8", "torch.quint2x4", "torch.quint4x2", "torch.quint8"),
+    *(f"torch.{name}" for name in _SCHEMES),
+)
+_IN_2_5 = (
+    "_codecs.encode",
+    *("builtins.bytearray", "builtins.complex", "builtins.set"),
+    "torch._utils._rebuild_device_tensor_from_cpu_tensor",
+    "torch._utils._rebuild_device_tensor_from_numpy",
+    *("torch.uint16", "torch.uint32", "torch.uint64"),
+)
 _NARROW = tuple(f"torch.{sign}int{bits}" for sign in ("", "u") for bits in range(1, 8))
 SINCE = {
     "torch.bcomplex32": "2.14",
+    **dict.fromkeys(_IN_2_2, "2.2"),
+    **dict.fromkeys(_IN_2_3, "2.3"),
+    **dict.fromkeys(_IN_2_5, "2.5"),
     **dict.fromkeys((*_NARROW, "torch.float8_e8m0fnu", "torch.float4_e2m1fn_x2"), "2.7"),
 }
-"""The first torch that allows it, as read from 2.6.0 (which lacks these 16), 2.8.0 to 2.15.0."""
+"""The first torch that may allow it, as read from 2.1.2, 2.2.2, 2.4.1, 2.6.0 and 2.8.0 to 2.15.0;
+of a release between two of them the older one counts."""
 UNTIL = {"torch._utils._rebuild_nested_tensor": "2.15"}
 """The first torch that no longer allows it."""
 NEWEST = "2.15"

@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 import typer
 
 from doctor.cli import options
-from doctor.cli.flag_groups import given
+from doctor.cli.flag_groups import set_flags
 from doctor.cli.requested_output import requested_output
 
 
@@ -31,7 +31,7 @@ def run(
 
     output_options = requested_output(output, save_facts, one_line=context == "prolog")
     report = run(
-        given(training, job, run_flags, selection),
+        set_flags(training, job, run_flags, selection),
         config,
         facts_file=facts,
         fail_on=output.fail_on,
@@ -59,12 +59,12 @@ def report(
         from doctor.cli.guard import report_directory
 
         judged = report_directory(
-            facts, given(selection), options.ConfigFlags(), fail_on=output.fail_on
+            facts, set_flags(selection), options.ConfigFlags(), fail_on=output.fail_on
         )
         return delivery.deliver(judged, output_options)
     from doctor.cli.replay import replayed
 
-    judged = replayed(facts, given(selection), options.ConfigFlags(), output.fail_on)
+    judged = replayed(facts, set_flags(selection), options.ConfigFlags(), output.fail_on)
     return delivery.deliver(judged, output_options)
 
 
@@ -110,7 +110,7 @@ def prescribe(
     from doctor.report import prescription, terminal
     from doctor.report.redaction import redact
 
-    report = run(given(training), options.ConfigFlags(), facts_file=facts, progress=True)
+    report = run(set_flags(training), options.ConfigFlags(), facts_file=facts, progress=True)
     settings = rules.prescribe(report.facts, report.findings, mode, deterministic=deterministic)
     terminal.write(prescription.render(redact(report), settings, mode, format), sys.stdout)
     return report.exit_code

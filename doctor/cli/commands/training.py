@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 import typer
 
 from doctor.cli import options
-from doctor.cli.flag_groups import given
+from doctor.cli.flag_groups import set_flags
 from doctor.cli.requested_output import requested_output
 
 
@@ -69,7 +69,7 @@ def lint(
     from doctor.cli import lint_command
 
     request = lint_command.LintRequest(
-        **given(flags, selection), paths=tuple(paths or ()), facts=facts
+        **set_flags(flags, selection), paths=tuple(paths or ()), facts=facts
     )
     return lint_command.lint(request)
 
@@ -132,7 +132,7 @@ def triage(
     output_options = requested_output(output, save_facts)
     report = triage.triage(
         logs,
-        given(selection),
+        set_flags(selection),
         config,
         facts_file=facts,
         fail_on=output.fail_on,

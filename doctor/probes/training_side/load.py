@@ -205,11 +205,11 @@ def local_cpus(device: torch.device) -> Set[int]:
 
 def cpus(text: str) -> Set[int]:
     """The numbers of "0-3,8". Raises ValueError for anything else."""
-    found: Set[int] = set()
+    cpus: Set[int] = set()
     for part in filter(None, text.strip().split(",")):
         first, _, last = part.partition("-")
-        found.update(range(int(first), int(last or first) + 1))
-    return found
+        cpus.update(range(int(first), int(last or first) + 1))
+    return cpus
 
 
 @contextlib.contextmanager
