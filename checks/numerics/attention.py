@@ -199,7 +199,7 @@ def _to_switch(bugs: Iterable[Bug], faults: Iterable[Fault]) -> list[str]:
     records = tuple(faults)
     own = [NAMES[bug.backend] for bug in bugs if bug.backend == CUDNN]
     anyway = {each.case.name for each in records if each.trial.backend == "math"}
-    backends = [each.trial.backend for each in records if each.case.name not in anyway]
+    backends: list[str] = [e.trial.backend for e in records if e.case.name not in anyway]
     return list(dict.fromkeys(own + backends))
 
 

@@ -77,6 +77,7 @@ EXAMPLE = """\
 import torch
 from torch import nn
 
+
 def make():
     model = nn.Sequential(nn.Linear(8, 16), nn.LayerNorm(16), nn.ReLU(), nn.Linear(16, 4))
     batch = torch.randn(32, 8), torch.randint(0, 4, (32,))
@@ -87,6 +88,7 @@ def make():
 
 HYDRA = """\
 from hydra import compose, initialize
+
 
 def make():
     with initialize(version_base=None, config_path="conf"):
