@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from pathlib import Path
 from typing import Any
@@ -63,6 +64,8 @@ class GpuSampler:
             gpus, watched = NO_RECORD if _has_device() else None, None
         finally:
             self._children.interrupt()
+            with contextlib.suppress(TimeoutError):
+                self._listed.result(END_SECONDS)  # which waits for the killed process
         return TrainingGpus(gpus=gpus, watched=watched)
 
 
