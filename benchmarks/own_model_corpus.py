@@ -22,7 +22,7 @@ from doctor._util.records import Unknown
 from doctor.checks.training import diagnosis, own_model
 from doctor.collect import own_training
 from doctor.collect.children import Children
-from doctor.facts.training import OwnModel
+from doctor.facts.own_model import OwnModel
 from doctor.job.job import Chosen, Job
 from doctor.judge.check import Status, Verdict
 

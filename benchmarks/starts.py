@@ -1,16 +1,21 @@
 """Starts the doctor many times beside busy loops, and counts how its processes end.
 
-    python benchmarks/starts.py [--runs 500] [--loops 8] [--at-once 1] [-- ARGUMENTS OF doctor]
+    python benchmarks/starts.py [--runs 500] [--loops 8] [--at-once 1] [--record FILE]
+                                [-- ARGUMENTS OF doctor]
 
 Exits 1 if a run ends with a code that is not documented, prints a traceback, prints nothing on
 stdout, or takes longer than `--seconds`. The output of such runs is kept in a directory that is
-named at the end.
+named at the end. With --loops 0 the loops are somebody else's.
+
+--record appends each run to a file of JSON lines as it ends. Started again with the same file, it
+goes on until --runs are reached, and the table is that of all of them.
 """
 
 from __future__ import annotations
 
 import argparse
 import contextlib
+import json
 import statistics
 import subprocess
 import sys
@@ -18,8 +23,8 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from turns import ROOT, busy
@@ -83,27 +88,56 @@ def main() -> None:
     parser.add_argument("--loops", type=int, default=8)
     parser.add_argument("--at-once", type=int, default=1)
     parser.add_argument("--seconds", type=float, default=300.0)
+    parser.add_argument("--record", type=Path, metavar="FILE")
     parser.add_argument("doctor", nargs="*", help="arguments of the doctor, after --")
     options = parser.parse_args()
     arguments = tuple(options.doctor) or CHEAPEST
+    starts = recorded(options.record)
+    missing = max(0, options.runs - len(starts))
     with busy_loops(options.loops), ThreadPoolExecutor(options.at_once) as pool:
-        running = pool.map(lambda _: start(arguments, options.seconds), range(options.runs))
-        starts = []
-        for each in running:
-            starts.append(each)
+        running = [pool.submit(start, arguments, options.seconds) for _ in range(missing)]
+        for ended in as_completed(running):
+            starts.append(each := ended.result())
+            record(options.record, each)
             if each.problem or len(starts) % 50 == 0:
                 print(f"{len(starts):>4}  {each.problem or 'ok'}", flush=True)
         load = busy()
-    times = [each.seconds for each in starts]
     print(f"\ndoctor {' '.join(arguments)}: {len(starts)} runs, {options.loops} loops, {load}")
-    print(f"seconds: median {statistics.median(times):.1f}, longest {max(times):.1f}")
-    for code, count in sorted(Counter(str(each.code) for each in starts).items()):
-        print(f"exit {code:<5} {count:>5}")
-    problems = [each for each in starts if each.problem]
-    print(f"outside the documented set {DOCUMENTED}, or without a report: {len(problems)}")
-    if problems:
+    print_table(starts)
+    if problems := [each for each in starts if each.problem]:
         print(f"kept in {keep(problems)}")
         sys.exit(1)
+
+
+def print_table(starts: list[Start]) -> None:
+    """How often each exit code occurred, and the times of those runs."""
+    print(f"{'exit':<6} {'runs':>5} {'median s':>9} {'longest s':>9}")
+    by_code = sorted({str(each.code) for each in starts})
+    for code in by_code:
+        times = [each.seconds for each in starts if str(each.code) == code]
+        median, longest = statistics.median(times), max(times)
+        print(f"{code:<6} {len(times):>5} {median:>9.1f} {longest:>9.1f}")
+    problems = Counter(each.problem for each in starts if each.problem)
+    print(f"outside the documented set {DOCUMENTED}, or without a report: {problems.total()}")
+    for problem, count in problems.most_common():
+        print(f"  {problem}: {count}")
+
+
+def recorded(file: Path | None) -> list[Start]:
+    """The runs of earlier times. A line that was cut off is no run."""
+    if file is None or not file.exists():
+        return []
+    lines = file.read_text("utf-8").splitlines()
+    return [Start(**json.loads(line)) for line in lines if line.endswith("}")]
+
+
+def record(file: Path | None, ended: Start) -> None:
+    """Append a run; the output only of one that has a problem."""
+    if file is None:
+        return
+    stored = ended if ended.problem else replace(ended, stdout="a report", stderr="")
+    with file.open("a", encoding="utf-8") as stream:
+        stream.write("\n" + json.dumps(asdict(stored)))
 
 
 def keep(problems: list[Start]) -> Path:

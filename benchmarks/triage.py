@@ -20,31 +20,60 @@ from doctor.checks.log.classes import CLASSES
 from doctor.checks.log.patterns import line_patterns
 from doctor.log.read import read_logs
 
-WORDS = ("the", "model", "learns", "to", "answer", "questions", "about", "data", "and", "writes")
+SENTENCE = (
+    "the model learns to answer questions about data and writes what it reads in long sentences, "
+    "because every token of a batch counts while loaders wait for nodes that are slower than others"
+)
 ERROR = "RuntimeError: element 0 of tensors does not require grad and does not have a grad_fn"
 
 
 def lines(size: int, seed: int = 0) -> Iterator[str]:
-    """A training's log: progress bars, the Trainer's rows, messages of ranks, Megatron's rows."""
+    """The log of a healthy training with 8 ranks on two nodes, about as many bytes.
+
+    Of its bytes, a quarter are tqdm bars with carriage returns, a sixth are metrics (the
+    Trainer's rows, Megatron's), a quarter are messages of ranks with times, a fifth are NCCL's,
+    and the rest are printed samples of text and warnings.
+    """
     chance, written, step = random.Random(seed), 0, 0
     while written < size:
         step += 1
-        bar = "█" * (step % 40) + " " * (40 - step % 40)
-        text = (
-            f"\r {step % 100:3d}%|{bar}| {step}/900000 [{step // 3600:02d}:{step % 60:02d}<11:22]"
-        )
-        if step % 5 == 0:
-            loss, norm = 2 + chance.random(), chance.random()
-            text += f"\n{{'loss': {loss:.4f}, 'grad_norm': {norm:.6f}, 'learning_rate': 1e-05}}\n"
-        if step % 20 == 0:
-            words = " ".join(chance.choices(WORDS, k=4))
-            text += f"[rank{step % 8}]: 2026-11-20 12:{step % 60:02d}:07,113 INFO train: {words}\n"
-        if step % 50 == 0:
-            text += (
-                f" iteration {step}/ 900000 | lm loss: {chance.random():.6E} | grad norm: 0.3 |\n"
-            )
+        text = "".join(_step(step, chance))
         written += len(text.encode())
         yield text
+
+
+def _step(step: int, chance: random.Random) -> Iterator[str]:
+    clock = f"2026-11-{1 + step // 86400 % 28:02d} {step // 3600 % 24:02d}:{step // 60 % 60:02d}"
+    clock += f":{step % 60:02d},{chance.randrange(1000):03d}"
+    done = step % 1000
+    bar = "█" * (done // 100) + " " * (10 - done // 100)
+    yield f"\r {done // 10:3d}%|{bar}| {step}/900000 [{step // 3600:02d}:{step % 60:02d}<11:22:33,"
+    yield "  1.93it/s]\n" if step % 2 == 0 else "  1.93it/s]"
+    if step % 4 == 0:
+        loss, norm = 2 + chance.random(), chance.random()
+        yield f"{{'loss': {loss:.4f}, 'grad_norm': {norm:.6f}, 'learning_rate': 9.98e-06, "
+        yield f"'epoch': {step / 9000:.2f}}}\n"
+    if step % 10 == 0:
+        yield f" [{clock[:19]}] iteration {step:8d}/  900000 | consumed samples: {step * 512:12d}"
+        yield f" | elapsed time per iteration (ms): {900 + 99 * chance.random():.1f} | learning "
+        yield f"rate: 9.981E-06 | global batch size:   512 | lm loss: {2 + chance.random():.6E} | "
+        yield f"loss scale: 1.0 | grad norm: {chance.random():.3f} | number of skipped "
+        yield "iterations:   0 |\n"
+    rank = chance.randrange(8)
+    if step % 2 == 0:
+        yield f"[rank{rank}]: {clock} INFO [trainer.py:{chance.randrange(900)}] data loader: "
+        yield f"{chance.random():.3f} s, shard-{chance.randrange(10**6):06d}.tar of 12000, "
+        yield f"memory {chance.random() * 80:.2f} GB\n"
+    if step % 2 == 0:
+        yield f"node-{rank // 4:03d}:{40000 + rank}:{50000 + rank} [{rank % 4}] NCCL INFO Channel "
+        yield f"{step % 16:02d}/0 : {rank}[{rank}] -> {(rank + 1) % 8}[{(rank + 1) % 8}] via "
+        yield f"P2P/CUMEM comm 0x{chance.getrandbits(48):012x}\n"
+    if step % 10 == 0:
+        yield f"sample: {' '.join(chance.choices(SENTENCE.split(), k=30))}.\n"
+    if step % 100 == 0:
+        yield "/opt/env/lib/python3.11/site-packages/torch/utils/checkpoint.py:87: UserWarning: "
+        yield "torch.utils.checkpoint: the use_reentrant parameter should be passed explicitly.\n"
+        yield "  warnings.warn(\n"
 
 
 def seconds(call: Callable[[], object], turns: int = 3) -> float:

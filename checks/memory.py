@@ -10,7 +10,8 @@ from doctor.facts.memory.activations import describe
 from doctor.facts.memory.plan import Plan, draw, plan
 from doctor.facts.memory.room import host_room
 from doctor.facts.memory.training import table
-from doctor.facts.training import ModelShape, OwnModel
+from doctor.facts.own_model import OwnModel
+from doctor.facts.training import ModelShape
 from doctor.facts.views import JobGpus
 from doctor.job.job import Chosen, Job, Target
 from doctor.judge.check import Check, Owner, Verdict, fail, ok, skip, unknown, warn

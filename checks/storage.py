@@ -9,7 +9,7 @@ from doctor._util.units import GB, gb
 from doctor.checkpoint.records import Checkpoint
 from doctor.facts.machine import Place
 from doctor.facts.memory.training import Saved, saved_size
-from doctor.facts.training import OwnModel
+from doctor.facts.own_model import OwnModel
 from doctor.job.job import Job
 from doctor.judge.check import Check, Owner, Status, Verdict, fail, ok, unknown, warn
 from doctor.judge.combine import worst

@@ -23,6 +23,11 @@ from doctor._util.streams import flush, open_standard_streams
 from doctor.report import prolog
 
 ERROR, USAGE = 3, 2
+NO_ROOM = {
+    errno.ENOSPC: "the disk is full",
+    errno.EDQUOT: "the disk quota is used up",
+    errno.EFBIG: "it exceeds the limit of a file's size (ulimit -f)",
+}
 _received: list[int] = []
 """Signals that ended the run; typer replaces the exception that they raised."""
 
@@ -34,7 +39,11 @@ def main() -> None:
     """
     if sys.platform == "win32":
         sys.exit(_usage_error("Windows is not supported; run doctor in WSL or on Linux"))
-    open_standard_streams()
+    try:
+        open_standard_streams()
+    except UserError as error:
+        _usage_error(str(error))
+        sys.exit(ERROR)
     for number in (signal.SIGINT, signal.SIGTERM):
         if signal.getsignal(number) is not signal.SIG_IGN:
             signal.signal(number, _interrupt)
@@ -104,8 +113,8 @@ def _exit_code(error: BaseException) -> int:
         return _usage_error(_with_nearest(message().replace("Value error, ", "")))
     if isinstance(error, UserError):
         return _usage_error(str(error))
-    if isinstance(error, OSError) and error.errno == errno.ENOSPC:
-        print("doctor: the report could not be written: the disk is full", file=sys.stderr)
+    if isinstance(error, OSError) and error.errno in NO_ROOM:
+        print(f"doctor: the report could not be written: {NO_ROOM[error.errno]}", file=sys.stderr)
         return ERROR
     if limit := limit_reached(error):
         print(f"doctor: {limit}", file=sys.stderr)

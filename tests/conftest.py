@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import os
 import sys
+from pathlib import Path
 
+import older
+import pytest
 from hypothesis import settings
 
 # Threads of several tests that wait for each other on a busy machine take ten times as long.
@@ -20,3 +23,9 @@ sys.dont_write_bytecode = False
 settings.register_profile("quick", max_examples=15, deadline=None)
 settings.register_profile("thorough", max_examples=100, deadline=None)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "quick"))
+
+
+@pytest.fixture(scope="session")
+def transformers_4(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder for PYTHONPATH with transformers 4.57.6 and its peft."""
+    return older.transformers_4(tmp_path_factory, os.environ.get("PYTEST_XDIST_WORKER", ""))

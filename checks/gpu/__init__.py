@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from doctor.checks.gpu import device, load, peers
+from doctor.checks.gpu import all_reduce, device, load, peer_copies
 
 CHECKS = (
     *device.CHECKS,
     *load.CHECKS,
-    *peers.CHECKS,
+    *peer_copies.CHECKS,
+    *all_reduce.CHECKS,
 )

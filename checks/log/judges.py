@@ -3,22 +3,34 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from itertools import groupby
 
 from packaging.version import InvalidVersion, Version
 
 from doctor._util.records import Unknown
+from doctor.checkpoint.records import Checkpoint
+from doctor.checks.log import curves
 from doctor.checks.log.classes import CLASSES, LogClass
 from doctor.checks.log.curves import nonfinite
+from doctor.checks.log.memory_fit import what_fits
 from doctor.checks.log.memory_numbers import describe_oom
 from doctor.checks.log.story import class_of, tell
 from doctor.facts.log import Log, LogEvent
-from doctor.facts.machine import Torch
-from doctor.judge.check import Check, Owner, Verdict, fail, ok, skip, unknown, warn
+from doctor.facts.machine import Host, Torch
+from doctor.facts.memory.plan import plan
+from doctor.facts.own_model import OwnModel
+from doctor.facts.training import ModelShape
+from doctor.facts.views import JobGpus
+from doctor.job.job import Chosen, Job, Target
+from doctor.judge.check import Check, Owner, Status, Verdict, fail, ok, skip, unknown, warn
 from doctor.judge.place import Place
 
+MEMORY = "cuda-oom"
 SCALER = "scaler-collapse"
 """The class that the curve of the loss scale shows as well."""
+PORT = "29500"
+"""torchrun's port where it is given no other."""
 MOST_PLACES = 20
 """Places of consequences that a finding lists."""
 
@@ -29,6 +41,8 @@ def first_cause(log: Log) -> Verdict:
     read = _extent(log)
     if story.first is not None:
         return ok(f"{class_of(story.first).code} {story.first.name} at {_where(story.first)}")
+    if curve := _failing_curve(log):
+        return ok(f"no error in {read}; the curves fail: {curve.code} {curve.slug}")
     summaries = [event for event in story.others if class_of(event).role == "summary"]
     if summaries:
         return unknown(
@@ -46,6 +60,10 @@ def first_cause(log: Log) -> Verdict:
     return unknown(f"no known failure{also} in {read}; that is no proof of a healthy training")
 
 
+def _failing_curve(log: Log) -> Check | None:
+    return next((c for c in curves.CHECKS if c.judge(log).status is Status.FAIL), None)
+
+
 def _extent(log: Log) -> str:
     files = f"{len(log.files):,} files" if len(log.files) > 1 else "the log"
     return f"{files} ({log.lines:,} lines)"
@@ -59,7 +77,7 @@ FIRST_CAUSE = Check(
     "a launcher's summary. The first failure, by time or position and over all ranks, is the "
     "one to "
     "fix.",
-    passes=("an event of a known class begins the failure",),
+    passes=("an event of a known class begins the failure", "no event does, but a curve fails"),
     warns=(),
     fails=("never: the class of the first cause fails instead",),
     fix="Give the logs of all ranks, from their beginning.",
@@ -76,7 +94,32 @@ def _judge_of(row: LogClass) -> Callable[..., Verdict]:
     def judge(log: Log, torch: Torch | Unknown) -> Verdict:
         return _verdict(row, log, torch)
 
-    return judge
+    return _judge_memory if row.slug == MEMORY else judge
+
+
+def _judge_memory(
+    log: Log,
+    torch: Torch | Unknown,
+    job: Job,
+    target: Target,
+    chosen: Chosen | Unknown,
+    job_gpus: JobGpus | Unknown,
+    checkpoint: Checkpoint | Unknown | None,
+    host: Host | Unknown,
+    shape: ModelShape | Unknown | None,
+    own: OwnModel | Unknown | None,
+) -> Verdict:
+    """Out of memory: the remedy says what would fit, where the facts state the model."""
+    (row,) = (row for row in CLASSES if row.slug == MEMORY)
+    verdict = _verdict(row, log, torch)
+    events = [event for event in log.events if event.name == MEMORY]
+    if verdict.status not in (Status.FAIL, Status.WARN) or not events:
+        return verdict
+    first = tell(log).first
+    event = first if first is not None and first.name == MEMORY else events[0]
+    needs = plan(job, target, chosen, job_gpus, checkpoint, host, shape, own)
+    fits = what_fits(event.text, job, needs)
+    return replace(verdict, fix=f"{verdict.fix} {fits}") if fits else verdict
 
 
 def _verdict(row: LogClass, log: Log, torch: Torch | Unknown) -> Verdict:
@@ -102,8 +145,7 @@ def _first(row: LogClass, log: Log, torch: Torch | Unknown) -> Verdict:
     places = (place_of(story.first), *_folded(others, story.first))
     return fail(
         message,
-        *row.commands,
-        *_next_check(row),
+        *_commands(row, story.first),
         fix=_fix(row, story.first, log, torch),
         places=places[: MOST_PLACES + 1],
     )
@@ -116,27 +158,28 @@ def _warning(
     times = f"{count:,} times, first at " if count > 1 else ""
     return warn(
         f"{times}{_where(events[0])}: {_detail(row, events[0])}{suffix}",
-        *row.commands,
-        *_next_check(row),
+        *_commands(row, events[0]),
         fix=_fix(row, events[0], log, torch),
         places=tuple(map(place_of, events[:MOST_PLACES])),
     )
 
 
-def _next_check(row: LogClass) -> tuple[str, ...]:
-    """The command that runs the check that finds this before the training."""
-    return (f"doctor run --only {row.next_check}",) if row.next_check else ()
+def _commands(row: LogClass, event: LogEvent) -> tuple[str, ...]:
+    """The row's commands for what the event names, and the check that finds it before a run."""
+    port = event.groups.get("port", PORT)
+    check = (f"doctor run --only {row.next_check}",) if row.next_check else ()
+    return (*(command.replace(PORT, port) for command in row.commands), *check)
 
 
 def _detail(row: LogClass, event: LogEvent) -> str:
-    if row.slug == "cuda-oom" and (described := describe_oom(event.text)):
+    if row.slug == MEMORY and (described := describe_oom(event.text)):
         return described.summary
     return event.text[:300]
 
 
 def _fix(row: LogClass, event: LogEvent, log: Log, torch: Torch | Unknown) -> str:
     """The remedy for what the event says and for the versions of the log or of the facts."""
-    if row.slug == "cuda-oom" and (described := describe_oom(event.text)):
+    if row.slug == MEMORY and (described := describe_oom(event.text)):
         return described.fix
     for remedy in row.remedies:
         version = log.versions.get(remedy.package, "")

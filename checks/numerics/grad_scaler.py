@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from doctor.facts.training import OwnModel, Scaler
+from doctor.facts.own_model import OwnModel, Scaler
 from doctor.job.job import Chosen, Target
 from doctor.judge.check import Check, Owner, Verdict, fail, ok, skip, unknown, warn
 from doctor.judge.combine import worst

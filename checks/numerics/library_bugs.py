@@ -11,7 +11,8 @@ from doctor._util.records import Ended, Unknown
 from doctor._util.units import dotted
 from doctor.facts.load import Load, Peers
 from doctor.facts.machine import Driver, Torch
-from doctor.facts.training import OwnModel, Smoke
+from doctor.facts.own_model import OwnModel
+from doctor.facts.training import Smoke
 from doctor.facts.views import JobGpus
 from doctor.judge.check import Check, Owner, Verdict, ok, unknown, warn
 

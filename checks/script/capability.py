@@ -32,7 +32,7 @@ TESTS = (
 def has_capability_test(reading: Training) -> bool:
     """A test of the GPU or a helper that chooses the dtype."""
     return (
-        bool(reading.methods(*TESTS))
+        any(not _only_reported(reading, number) for number in reading.methods(*TESTS))
         or reading.mentions(
             "bf16_supported",
             "bfloat16_supported",
@@ -42,7 +42,17 @@ def has_capability_test(reading: Training) -> bool:
             "bf16_ready",
             "has_bf16",
         )
-        or (bool(reading.methods("get_device_properties")) and reading.mentions("major"))
+        or (bool(reading.methods("get_device_properties")) and _compares_major(reading))
+    )
+
+
+def _compares_major(reading: Training) -> bool:
+    """The major version of the GPU is compared, not only printed."""
+    return any(
+        "major" in name
+        for each in reading.script.comparisons
+        for side in (each.left, each.right)
+        for name in (side.name, *side.names)
     )
 
 

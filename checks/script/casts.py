@@ -37,7 +37,7 @@ def _dtypes_of(reading: Training, value: Value, call: Call) -> Iterator[str]:
 def casts_of(reading: Training, trained: Trained) -> list[int]:
     on = reading.on_object(trained.lineage, *CASTS)
     inside = [n for n in trained.lineage.calls if reading.calls[n].method in CASTS]
-    return sorted({*on, *inside})
+    return sorted(n for n in {*on, *inside} if reading.compatible(n, trained.sink))
 
 
 def load_dtypes(reading: Training, call: Call) -> set[str]:

@@ -143,7 +143,7 @@ def _tests_for_cuda(reading: Reading, text: str, scope: int) -> bool:
 def _named(
     reading: Reading, value: Value, scope: int, position: int, arms: Arms, depth: int
 ) -> Iterator[Value]:
-    results = definitions(reading, value.name, scope, position, arms)
+    results = _on_cuda(reading, definitions(reading, value.name, scope, position, arms))
     followed = False
     for each in results:
         if each.value == value:
@@ -156,6 +156,19 @@ def _named(
         return
     present = list(_passed(reading, value, scope, depth)) or list(_field(reading, value, scope))
     yield from present or [value]
+
+
+def _on_cuda(reading: Reading, results: list[Assignment]) -> list[Assignment]:
+    """Without what holds only where there is no GPU, if something else is left."""
+
+    def off(each: Assignment) -> bool:
+        return any(
+            arm == 1 and test is not None and asks_for_cuda(test.text)
+            for branch, arm in each.arms
+            for test in [reading.script.branches[branch].test]
+        )
+
+    return [each for each in results if not off(each)] or results
 
 
 def _passed(reading: Reading, value: Value, scope: int, depth: int) -> Iterator[Value]:

@@ -111,7 +111,7 @@ def _follow_call(reading: Reading, value: Value, trail: _Trail, depth: int) -> N
         return
     if call.method in WRAPPERS:
         _follow_wrapped(reading, call, number, value, trail, depth)
-    elif call.name in _modules(reading):
+    elif call.name in modules_of(reading):
         _follow_parts(reading, call, number, trail, depth)
     elif not call.method[:1].isupper() and call.method != "from_pretrained":
         _follow_foreign(reading, call, number, trail, depth)
@@ -171,7 +171,7 @@ def _follow_wrapped(
         _follow(reading, inner, call.scope, number, trail, depth - 1)
 
 
-def _modules(reading: Reading) -> set[str]:
+def modules_of(reading: Reading) -> set[str]:
     """Classes of this file that are modules: what they are made of trains with them."""
     return {
         each.name

@@ -65,13 +65,9 @@ def zero_grad_missing(reading: Training, machine: ScriptMachine) -> Iterator[Mat
         return
     for step in reading.methods("step"):
         call = reading.calls[step]
-        if not call.loops or not is_optimizer(reading, call) or call.args:
+        name = _stepped(reading, call)
+        if not name or not call.loops or not _makes_optimizer(reading, name, call):
             continue
-        made = reading.key(call.receiver, call.scope)
-        known = any(
-            each.value.kind == "call" and each.value.call in reading.optimizers
-            for each in reading.assigned.get(made, ())
-        )
         backward = [
             n
             for n in reading.backwards
@@ -79,9 +75,36 @@ def zero_grad_missing(reading: Training, machine: ScriptMachine) -> Iterator[Mat
             and n < step
             and reading.calls[n].loops[: len(call.loops)] == call.loops
         ]
-        if backward and known:
-            yield Match(call.span, f"{call.receiver}.step() in a loop without zero_grad()")
+        if backward:
+            yield Match(call.span, f"{name} steps in a loop without zero_grad()")
             return
+
+
+def _stepped(reading: Training, call: Call) -> str:
+    """The optimizer that optimizer.step() or scaler.step(optimizer) applies."""
+    if "scaler" in call.receiver.casefold():
+        return call.args[0].name if call.args and call.args[0].kind == "name" else ""
+    return call.receiver if not call.args and is_optimizer(reading, call) else ""
+
+
+def _makes_optimizer(reading: Training, name: str, call: Call) -> bool:
+    """The name holds an optimizer that this file makes, or a wrapper of one."""
+    for each in reading.assigned.get(reading.key(name, call.scope), ()):
+        if each.value.kind != "call":
+            continue
+        made = reading.calls[each.value.call]
+        if each.value.call in reading.optimizers:
+            return True
+        if any(_is_made(reading, part.name, made) for part in made.args[:1] if part.name):
+            return True
+    return False
+
+
+def _is_made(reading: Training, name: str, call: Call) -> bool:
+    return any(
+        each.value.kind == "call" and each.value.call in reading.optimizers
+        for each in reading.assigned.get(reading.key(name, call.scope), ())
+    )
 
 
 DETACHES = ("item", "detach", "tolist", "numpy")

@@ -133,7 +133,9 @@ def epsilon_vanishes(reading: Training, machine: ScriptMachine) -> Iterator[Matc
         if trained.trainer:
             continue
         halves = [
-            n for n in reading.on_object(trained.lineage, "half") if not reading.calls[n].args
+            n
+            for n in reading.on_object(trained.lineage, "half")
+            if not reading.calls[n].args and reading.compatible(n, trained.sink)
         ]
         call = reading.calls[trained.sink]
         if not halves or reading.has_master_weights or not call.method.startswith("Adam"):

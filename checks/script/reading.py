@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from functools import cached_property
@@ -10,6 +11,7 @@ from functools import cached_property
 from doctor.facts.script import (
     Arms,
     Assignment,
+    Branch,
     Call,
     Function,
     Import,
@@ -126,6 +128,7 @@ class Reading:
         """
         return any(
             (tries or branch.kind != "try")
+            and not _tests_data(branch)
             and (branch.test is None or "__name__" not in branch.test.names)
             for branch in (self.script.branches[number] for number, _ in call.arms)
         )
@@ -141,6 +144,8 @@ class Reading:
         test = self.script.branches[branch].test
         if self.script.branches[branch].kind != "if" or test is None:
             return self.script.branches[branch].kind == "match"
+        if _tests_data(self.script.branches[branch]):
+            return False
         if "__name__" in test.names or test.kind == "literal" or asks_for_cuda(test.text):
             return False
         if words and not any(word in test.text.casefold() for word in words):
@@ -196,9 +201,20 @@ class Reading:
         )
 
 
+CUDA = re.compile(
+    r"torch\.cuda\.is_available\(\)|(?:\w+\.)*device(?:_type|\.type)?\s*==\s*['\"]cuda['\"]"
+)
+DATA = re.compile(r"\blen\(|\bin\b|[<>%]|==\s*0\b|\bis None\b|\bempty\b|\bisfinite\b|\bisnan\b")
+
+
 def asks_for_cuda(text: str) -> bool:
     """A test for a GPU: on the machines that matter here it holds."""
-    return text.strip() in ("torch.cuda.is_available()", 'device == "cuda"', "device == 'cuda'")
+    return CUDA.fullmatch(text.strip()) is not None
+
+
+def _tests_data(branch: Branch) -> bool:
+    """`if len(batch) == 0: continue` decides nothing about what follows it."""
+    return branch.guard and branch.test is not None and DATA.search(branch.test.text) is not None
 
 
 def flatten(values: Iterable[Value]) -> Iterator[Value]:

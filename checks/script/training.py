@@ -246,7 +246,7 @@ class Training(Reading):
         """Calls of from_pretrained and from_config that load models."""
         return [
             n
-            for n in self.methods("from_pretrained", "from_single_file")
+            for n in self.methods("from_pretrained", "from_config", "from_single_file")
             if not any(
                 word in self.calls[n].name.casefold()
                 for word in ("tokenizer", "processor", "config.", "extractor", "scheduler")
@@ -263,10 +263,14 @@ class Training(Reading):
                 ends[call.scope] = max(ends.get(call.scope, 0), number)
         return ends
 
+    def is_named_evaluation(self, call: Call) -> bool:
+        """In a function that is for evaluation by its name."""
+        name = self.function(call.scope).name.casefold()
+        return any(word in name for word in EVALUATION) and "train" not in name
+
     def is_evaluation(self, call: Call) -> bool:
         """In a function for evaluation only, or under no_grad."""
-        name = self.function(call.scope).name.casefold()
-        if any(word in name for word in EVALUATION) and "train" not in name:
+        if self.is_named_evaluation(call):
             return True
         decorators = self.function(call.scope).decorators
         values: Iterable[Value] = (*self.contexts(call), *decorators)

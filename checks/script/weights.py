@@ -5,12 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from doctor.checks.script import amp, evaluate
-from doctor.checks.script.casts import HALVES, cast_dtype, casts_of, load_dtypes, loads_of
-from doctor.checks.script.lineage import Lineage
+from doctor.checks.script.casts import CASTS, HALVES, cast_dtype, casts_of, load_dtypes, loads_of
+from doctor.checks.script.lineage import Lineage, modules_of
 from doctor.checks.script.rule import Match, Rule, Severity
 from doctor.checks.script.training import PEFT, Trained, Training
-from doctor.facts.script import Call
+from doctor.facts.script import Assignment, Call
 from doctor.facts.script_machine import ScriptMachine
+
+LAYERS = {
+    f"torch.nn.{name}"
+    for name in ("Embedding", "Linear", "ModuleDict", "ModuleList", "Sequential", "LayerNorm")
+}
 
 
 def has_adapters(reading: Training) -> bool:
@@ -44,6 +49,50 @@ def low_precision_cast(reading: Training, machine: ScriptMachine) -> Iterator[Ma
                 yield Match(call.span, message, severity)
             else:
                 yield Match(call.span, message, undecided="a flag decides the dtype")
+    yield from _part_casts(reading)
+
+
+def _part_casts(reading: Training) -> Iterator[Match]:
+    """Layers that a module of this file makes and casts: self.embed.to(torch.bfloat16)."""
+    modules = modules_of(reading)
+    for number in reading.methods(*CASTS):
+        call = reading.calls[number]
+        if reading.function(call.scope).owner not in modules or reading.is_named_evaluation(call):
+            continue
+        dtypes = cast_dtype(reading, call)
+        if not dtypes or not dtypes <= HALVES or not _casts_layer(reading, call):
+            continue
+        if cast_back(reading, Lineage(), number) or reading.freezes:
+            continue
+        name = call.receiver or "a layer"
+        message = f"{name} is cast to {' or '.join(sorted(dtypes))} and trains in it"
+        yield Match(call.span, message, "fail" if dtypes == {"fp16"} else "warn")
+
+
+def _casts_layer(reading: Training, call: Call) -> bool:
+    """A layer of torch.nn, made in place, held by self, or one of several that self holds."""
+    if call.receiver_call >= 0:
+        made = reading.calls[call.receiver_call]
+        return made.name in LAYERS and any(each.startswith("self.") for each in call.targets)
+    if not call.statement:
+        return False
+    names = [call.receiver]
+    for loop in call.loops:
+        if reading.script.loops[loop].target == call.receiver:
+            iterable = reading.script.loops[loop].iterable
+            names += [reading.calls[n].receiver for n in iterable.calls] if iterable else []
+    return any(_is_layer(reading, name, call.scope) for name in names)
+
+
+def _is_layer(reading: Training, name: str, scope: int) -> bool:
+    """self.x, or a part of it, where self.x = torch.nn.Linear(...)."""
+    parts = name.split(".")
+    if len(parts) < 2 or parts[0] != "self":
+        return False
+    return any(
+        each.value.kind == "call" and reading.calls[each.value.call].name in LAYERS
+        for each in reading.assigned.get(reading.key(".".join(parts[:2]), scope), ())
+    )
 
 
 def before_training(reading: Training, number: int, trained: Trained) -> bool:
@@ -59,7 +108,26 @@ def before_training(reading: Training, number: int, trained: Trained) -> bool:
 def cast_back(reading: Training, lineage: Lineage, number: int) -> bool:
     later = {*reading.on_object(lineage, "float", "to"), *lineage.calls}
     later |= {n for n in reading.methods("float", "to") if reading.calls[n].receiver_call == number}
-    return any(n > number and "fp32" in cast_dtype(reading, reading.calls[n]) for n in later)
+    if any(n > number and "fp32" in cast_dtype(reading, reading.calls[n]) for n in later):
+        return True
+    return any(each.position > number for each in _parameters_in_fp32(reading, lineage))
+
+
+def _parameters_in_fp32(reading: Training, lineage: Lineage) -> Iterator[Assignment]:
+    """param.data = param.data.float() for the parameters of the object."""
+    for each in reading.script.assignments:
+        if not each.target.endswith(".data") or each.value.kind != "call" or not each.loops:
+            continue
+        iterable = reading.script.loops[each.loops[-1]].iterable
+        if iterable is None or "fp32" not in cast_dtype(reading, reading.calls[each.value.call]):
+            continue
+        owners = [reading.calls[n] for n in iterable.calls]
+        if any(
+            "parameters" in owner.method
+            and reading.key(owner.receiver, owner.scope) in lineage.names
+            for owner in owners
+        ):
+            yield each
 
 
 def half_weights(reading: Training, machine: ScriptMachine) -> Iterator[Match]:

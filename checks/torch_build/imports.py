@@ -54,6 +54,11 @@ IMPORT_ERRORS = (
         commands=("ulimit -u",),
     ),
     ErrorPattern(
+        ("Too many open files",),
+        "The limit of open files is reached: raise it (ulimit -n 65536).",
+        commands=("ulimit -n",),
+    ),
+    ErrorPattern(
         ("__nvJitLink",),
         "An older libnvJitLink is found before torch's own: remove its directory from "
         "LD_LIBRARY_PATH, or install torch 2.6 or newer, which loads its own first.",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from doctor.facts.training import Compiled, OwnModel
+from doctor.facts.own_model import Compiled, OwnModel
 from doctor.job.job import Chosen, Job
 from doctor.judge.check import Check, Owner, Verdict, fail, ok, skip, unknown, warn
 from doctor.judge.error_patterns import ErrorPattern, match_error

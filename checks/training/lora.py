@@ -5,7 +5,7 @@ from __future__ import annotations
 from packaging.version import InvalidVersion, Version
 
 from doctor._util.units import shown
-from doctor.facts.training import LoraOrder, OwnModel
+from doctor.facts.own_model import LoraOrder, OwnModel
 from doctor.job.job import Job
 from doctor.judge.check import Check, Owner, Verdict, fail, ok, skip, unknown, warn
 from doctor.judge.combine import worst

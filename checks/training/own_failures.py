@@ -8,7 +8,8 @@ from doctor._util.records import Ended
 from doctor.checks.training import smoke as judged
 from doctor.checks.training.code_errors import find_fix
 from doctor.facts.error_texts import INDEX
-from doctor.facts.training import NO_LOSS, OwnModel
+from doctor.facts.own_model import OwnModel
+from doctor.facts.training import NO_LOSS
 from doctor.judge.check import Owner, Verdict, fail, unknown
 from doctor.judge.error_patterns import ErrorPattern, match_error
 

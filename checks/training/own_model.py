@@ -15,6 +15,7 @@ from doctor._util.records import Unknown
 from doctor._util.units import gib
 from doctor.checks.training import smoke as judged
 from doctor.checks.training.diagnosis import add_diagnosis
+from doctor.checks.training.own_depth import VANISHING_FIX, vanishing
 from doctor.checks.training.own_failures import (
     ERRORS,
     HUNG,
@@ -27,13 +28,15 @@ from doctor.checks.training.own_parameters import (
     adapters_frozen,
     kinds,
     no_gradient_fix,
+    reached_unevenly,
     uncalled,
     unchanged,
     used,
 )
 from doctor.checks.training.own_seeds import with_other_seed
 from doctor.checks.training.own_steps import GROWTH_FIX, memory_growth, over_the_steps
-from doctor.facts.training import OwnModel, Parameter, Smoke, without_gradient
+from doctor.facts.own_model import OwnModel
+from doctor.facts.training import Parameter, Smoke, without_gradient
 from doctor.job.job import Job
 from doctor.judge.check import Check, Owner, Status, Verdict, ok, unknown, warn
 
@@ -135,6 +138,9 @@ LOSS_FINITE = replace(
     warns=(
         "the loss stops being finite, or grows 100-fold, within 20 steps on the same batch",
         "the norm of the gradients is above 1000 in every step",
+        "cross_entropy gets the output of a softmax, binary_cross_entropy_with_logits that of a "
+        "sigmoid, or nll_loss no log-probabilities",
+        "an elementwise loss broadcasts input and target to a larger shape than either",
     ),
     fix="Inspect the batch first (labels, NaN, padding), then the weights, and repeat the run in "
     "fp32.\n"
@@ -162,9 +168,12 @@ def gradients_reach_all(own: OwnModel, smoke: SmallModel, job: Job) -> Verdict:
         note += f"; no parameter matches --expect-no-grad {', '.join(unused)}"
     verdict = judged.gradients_reach_all(_only(required, steps))
     if verdict.status is not Status.FAIL:
+        verdict = reached_unevenly(own, required, verdict)
         return _about(own, smoke, replace(verdict, summary=f"{verdict.summary}{note}"))
     without = without_gradient(required)
     fix = SILENT_FIX if adapters_frozen(required) else no_gradient_fix(without)
+    if fading := vanishing(required):
+        note, fix = f"; {fading}{note}", VANISHING_FIX
     summary = verdict.summary.replace("had no non-zero gradient", kinds(without), 1)
     idle = uncalled(steps, without)
     called = f"; never called: {', '.join(idle)}" if idle else ""
@@ -208,6 +217,12 @@ GRADIENTS_REACH_ALL = replace(
         *judged.GRADIENTS_REACH_ALL.passes,
         "parameters that match --expect-no-grad are exempt",
     ),
+    warns=(
+        "the gradients of the matrices fall, or grow, by a factor of 10,000 from the loss to the "
+        "input, from each quarter of the depth to the next",
+        "a tensor that is held in a plain list, dict or attribute gets a gradient and is no "
+        "parameter of the model",
+    ),
     fix="Look for detach, no_grad and unused modules between these parameters and the loss. For "
     "parameters that are frozen on purpose, call requires_grad_(False), or exempt them with "
     "--expect-no-grad.",
@@ -229,6 +244,8 @@ def weights_move(own: OwnModel, job: Job) -> Verdict:
     if not reached:
         return unknown("no parameter got a gradient that is not 0: see SMK007")
     verdict = judged.weights_move(_only(reached, steps))
+    if verdict.status is Status.FAIL and vanishing(required):
+        return unknown("gradients vanish with depth, too small to change a weight: see SMK007")
     if verdict.status is Status.FAIL:
         verdict = unchanged(steps, [each for each in reached if not each.moved], verdict)
     missing = len(required) - len(reached)

@@ -7,8 +7,15 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from doctor.checks.training import smoke as judged
+from doctor.checks.training.own_depth import (
+    EXPLODING_FIX,
+    VANISHING_FIX,
+    exploding,
+    vanishing,
+)
+from doctor.facts.own_model import OwnModel
 from doctor.facts.training import Parameter, Smoke
-from doctor.judge.check import Verdict, fail, ok
+from doctor.judge.check import Verdict, fail, ok, warn
 
 
 def used(required: Sequence[Parameter]) -> tuple[list[Parameter], str]:
@@ -62,6 +69,33 @@ def no_gradient_fix(without: Sequence[Parameter]) -> str:
     )
 
 
+def reached_unevenly(own: OwnModel, required: Sequence[Parameter], verdict: Verdict) -> Verdict:
+    """The verdict on gradients that reach all: a warning if they vanish or explode with depth, or
+    reach tensors that are no parameters."""
+    if own.unregistered:
+        names = ", ".join(own.unregistered[:4])
+        more = f" and {len(own.unregistered) - 4} more" if own.unregistered[4:] else ""
+        return warn(
+            f"{verdict.summary}; no parameters of the model, and so neither trained nor saved, "
+            f"although the loss depends on them: {names}{more}",
+            fix=UNREGISTERED_FIX,
+        )
+    if clause := vanishing(required):
+        if still := sum(not each.moved for each in required):
+            clause = f"{clause}; {still} of {len(required)} parameters do not change"
+            return fail(f"{verdict.summary}; {clause}", fix=VANISHING_FIX)
+        return warn(f"{verdict.summary}; {clause}", fix=VANISHING_FIX)
+    if clause := exploding(required):
+        return warn(f"{verdict.summary}; {clause}", fix=EXPLODING_FIX)
+    return verdict
+
+
+UNREGISTERED_FIX = (
+    "Hold layers in nn.ModuleList or nn.ModuleDict instead of a plain list or dict, and single "
+    "tensors in nn.Parameter: only these are in model.parameters() and in the state dict."
+)
+
+
 def adapters_frozen(parameters: Sequence[Parameter]) -> bool:
     """Whether no adapter gets a gradient while another module does."""
     adapters = [p for p in parameters if "lora_" in p.name]
@@ -81,6 +115,10 @@ def unchanged(steps: Smoke, unchanged: Sequence[Parameter], verdict: Verdict) ->
     """The verdict on parameters that got a gradient and did not change."""
     optimizer = steps.optimizer
     verdict = replace(verdict, owner=None)
+    if largest := _below_epsilon(unchanged):
+        clause = f"their gradients are at most {largest:.1e}, and Adam's epsilon is {EPSILON:g}"
+        summary, *_ = verdict.summary.partition("; required")
+        return fail(f"{summary}; {clause}; required: all change", fix=SMALL_FIX)
     if optimizer is None:
         rounded = any(each.dtype in HALVES for each in unchanged)
         return replace(verdict, fix=None if rounded else UNEXPLAINED_FIX)
@@ -102,6 +140,19 @@ def unchanged(steps: Smoke, unchanged: Sequence[Parameter], verdict: Verdict) ->
     return ok(f"{summary}: updates at a learning rate of {rate:g} are below what float32 resolves")
 
 
+def _below_epsilon(unchanged: Sequence[Parameter]) -> float:
+    """The largest gradient norm of these parameters, if it is below Adam's epsilon; else 0."""
+    norms = [float(each.grad_norm) for each in unchanged if each.grad_norm is not None]
+    largest = max(norms, default=0.0)
+    return largest if len(norms) == len(unchanged) and largest < EPSILON else 0.0
+
+
+EPSILON = 1e-8
+"""The default of torch.optim.Adam and AdamW, beside which smaller gradients give no update."""
+SMALL_FIX = (
+    "Scale the loss so that gradients are above 1e-8: remove a tiny factor, or take the mean where "
+    "it is divided by a count more than once."
+)
 HALVES = ("bfloat16", "float16")
 UNEXPLAINED_FIX = (
     "Look at what the loss function does to these parameters after the update: the optimizer had a "

@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from doctor.facts.training import OwnModel
+from doctor.facts.own_model import OwnModel
 from doctor.judge.check import Status, Verdict
 
 

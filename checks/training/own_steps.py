@@ -6,7 +6,8 @@ import math
 from dataclasses import replace
 from itertools import pairwise
 
-from doctor.facts.training import OwnModel, Smoke
+from doctor.facts.own_model import OwnModel
+from doctor.facts.training import Smoke
 from doctor.judge.check import Verdict, warn
 
 GROWTH = 256 * 1024
@@ -53,6 +54,12 @@ def over_the_steps(own: OwnModel, steps: Smoke, verdict: Verdict) -> Verdict:
             f"{DIVERGED:g}-fold",
             fix=DIVERGES_FIX,
         )
+    if own.trend and own.trend.misused:
+        misuse = own.trend.misused[0]
+        text, fix = MISUSES[misuse.kind]
+        shapes = [list(shape) for shape in misuse.shapes]
+        text = text.format(function=misuse.function, shapes=" and ".join(map(str, shapes)))
+        return warn(f"{verdict.summary}; {text}", fix=fix)
     if norms and min(norms) > LARGE_NORM:
         return warn(
             f"{verdict.summary}; the gradient norm is {max(norms):.3g}; at most {LARGE_NORM:g} "
@@ -66,6 +73,31 @@ DIVERGES_FIX = (
     "Lower the learning rate, warm it up from 0 over the first steps, and clip the gradients.\n"
     "torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)"
 )
+LOGITS_FIX = (
+    "Return the logits from the model and let the loss apply the activation; apply softmax or "
+    "sigmoid for predictions only."
+)
+MISUSES = {
+    "softmax": (
+        "{function} gets the output of a softmax, and applies log_softmax itself; required: logits",
+        LOGITS_FIX,
+    ),
+    "sigmoid": (
+        "{function} gets the output of a sigmoid, and applies it itself; required: logits",
+        LOGITS_FIX,
+    ),
+    "no log-probabilities": (
+        "the input of {function} is not the output of log_softmax: its exponentials do not sum to "
+        "1 in each row; required: log-probabilities",
+        "Use nn.CrossEntropyLoss on the logits, or apply log_softmax over the classes first.",
+    ),
+    "broadcast": (
+        "{function} compares every row with every target: it broadcasts the shapes {shapes}; "
+        "required: equal shapes",
+        "Give both tensors the same shape: output.squeeze(-1), or target.unsqueeze(-1).",
+    ),
+}
+"""Kind of a misuse -> its description, and its fix."""
 LARGE_NORM_FIX = (
     "Normalize inputs and targets to a scale near 1, take the mean of the loss instead of the "
     "sum, and check the initialization. Clipping to 1.0 would scale such a gradient down a "

@@ -7,13 +7,19 @@ import os
 import sys
 from typing import TextIO
 
+from doctor._util.errors import UserError
+
 
 def open_standard_streams() -> None:
     """Open closed streams on /dev/null, and make output to a closed pipe vanish silently.
 
-    A pipe to a probe would otherwise take the number of a closed stream.
+    A pipe to a probe would otherwise take the number of a closed stream. Raises UserError if there
+    is no /dev/null.
     """
-    null = os.open(os.devnull, os.O_RDWR)
+    try:
+        null = os.open(os.devnull, os.O_RDWR)
+    except OSError as error:
+        raise UserError(f"{os.devnull} cannot be opened ({error.strerror}): mount /dev") from None
     while null <= 2:
         null = os.open(os.devnull, os.O_RDWR)
     os.close(null)
@@ -31,12 +37,17 @@ def flush() -> None:
 
 
 class _Tolerant(io.FileIO):
-    """A descriptor; what is written after its reader has closed it is dropped."""
+    """A descriptor; what is written after its reader has closed it is dropped.
+
+    What stderr cannot take for another reason, such as a full disk, is dropped, too.
+    """
 
     def write(self, data: bytes, /) -> int | None:  # type: ignore[override]
         try:
             return super().write(data)
-        except BrokenPipeError:
+        except OSError as error:
+            if not isinstance(error, BrokenPipeError) and self.fileno() != 2:
+                raise
             os.dup2(os.open(os.devnull, os.O_WRONLY), self.fileno())
             return len(data)
 

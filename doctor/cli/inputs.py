@@ -49,10 +49,12 @@ def resolve(
     config: ConfigFlags,
     facts_file: Path | None,
     among: Sequence[Check] = catalog.MACHINE_CHECKS,
+    saved: Facts | None = None,
 ) -> Inputs:
     """The inputs of a run. Keys of `flags` are fields of Job or RunOptions. Raises UserError.
 
-    `among` are the checks that --only and --skip choose from.
+    `among` are the checks that --only and --skip choose from; `saved` are the facts of the file
+    where it has been read.
     """
     only, skip = flags.get("only", ()), flags.get("skip", ())
     checks = catalog.select(only, skip, among)
@@ -61,13 +63,13 @@ def resolve(
     _check_injected(policy, checks)
     variables = environment(os.environ)
     if facts_file:
-        request, saved = _request_of_saved(flags, variables, file, facts_file)
+        saved = saved or read_facts(facts_file)
+        request = _request_of_saved(flags, variables, file, saved)
         omitted: tuple[str, ...] = ()
     else:
         base = Request(Job(working_dir=_working_directory()))
         request = _limit_to(merge(flags, variables, file, base, replayed=False), checks)
         request, omitted = _limit_to_budget(request)
-        saved = None
     notes = (*_note_on_variables(variables), *omitted, *file.notes)
     return Inputs(request, saved, checks, policy, file.path, notes)
 
@@ -79,8 +81,8 @@ def policy_of(file: JobFile, config: ConfigFlags) -> Policy:
 
 
 def _request_of_saved(
-    flags: Mapping[str, Any], variables: Mapping[str, Any], file: JobFile, facts_file: Path
-) -> tuple[Request, Facts]:
+    flags: Mapping[str, Any], variables: Mapping[str, Any], file: JobFile, saved: Facts
+) -> Request:
     """The request that the facts were recorded for, overridden by this command line."""
     for name in THIS_MACHINE:
         if name in flags:
@@ -88,9 +90,8 @@ def _request_of_saved(
             raise UserError(f"--{flag} names something on this machine; omit it with --facts")
     # A budget limits collection: with saved facts there is none.
     flags = {name: value for name, value in flags.items() if name != "budget"}
-    saved = read_facts(facts_file)
     base = Request(saved.job, saved.options, saved.expect)
-    return merge(flags, variables, file, base, replayed=True), saved
+    return merge(flags, variables, file, base, replayed=True)
 
 
 def read_job_file(config: ConfigFlags, *, search: bool) -> JobFile:

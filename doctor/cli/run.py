@@ -29,13 +29,16 @@ def run(
     fail_on: FailOn = "fail",
     progress: bool = False,
     scripts: tuple[str, ...] = (),
+    saved: Facts | None = None,
 ) -> Report:
     """Examine this machine, or saved facts, and judge them. Raises UserError.
 
     Keys of `flags` are fields of Job or RunOptions. `scripts` are judged with the machine's facts.
+    `saved` are the facts of `facts_file` where it has been read.
     """
     read = read_scripts(scripts) if scripts else None
-    inputs = resolve(flags, config, facts_file, among=_checks(with_scripts=bool(scripts)))
+    among = _checks(with_scripts=bool(scripts))
+    inputs = resolve(flags, config, facts_file, among, saved)
     if inputs.saved is None:
         facts = collect_facts(inputs.request, progress=progress)
     else:

@@ -68,11 +68,21 @@ def triage(
     return judge(facts.with_(examination=record.close()), flags, config, fail_on)
 
 
-def judge(facts: Facts, flags: Mapping[str, Any], config: ConfigFlags, fail_on: FailOn) -> Report:
-    """The report on logs that were read. Raises UserError for flags and the job file."""
+def judge(
+    facts: Facts,
+    flags: Mapping[str, Any],
+    config: ConfigFlags,
+    fail_on: FailOn,
+    *,
+    replayed: str = "",
+) -> Report:
+    """The report on logs that were read, or on the facts of a file `replayed`.
+
+    Raises UserError for flags and the job file.
+    """
     only, skip = flags.get("only", ()), flags.get("skip", ())
     checks = catalog.select(only, skip, among=LOG_CHECKS)
-    file = read_job_file(config, search=True)
+    file = read_job_file(config, search=not replayed)
     policy = policy_of(file, config)
     today = datetime.date.today()
     findings = overrides.apply(examine(LOG_CHECKS, facts), policy, "", today)
@@ -81,6 +91,7 @@ def judge(facts: Facts, flags: Mapping[str, Any], config: ConfigFlags, fail_on: 
         facts,
         ordered((*selected, *(() if only else _machine_problems(facts))), facts.log),
         fail_on,
+        replayed=replayed,
         selected=bool(only),
         config=file.path,
         notes=(*file.notes, *overrides.notes(policy, "", today)),

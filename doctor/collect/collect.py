@@ -48,7 +48,8 @@ from doctor.facts.machine import (
     Libraries,
     Torch,
 )
-from doctor.facts.training import OwnModel, Smoke
+from doctor.facts.own_model import OwnModel
+from doctor.facts.training import Smoke
 from doctor.facts.views import find_target
 from doctor.job.expect import Expect
 from doctor.job.job import Chosen, Job

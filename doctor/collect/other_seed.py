@@ -11,7 +11,8 @@ from doctor.collect.child import Answer
 from doctor.collect.children import fit
 from doctor.collect.diagnosis import diagnose, fault_of
 from doctor.collect.torch_child import ReportProgress, TorchChild, cut_short
-from doctor.facts.training import OtherSeed, Smoke
+from doctor.facts.own_model import OtherSeed
+from doctor.facts.training import Smoke
 
 SEEDS = 67280421310721, 2
 """Of the first run, as in the probe `subjects.py`, and of the other one."""

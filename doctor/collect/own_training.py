@@ -17,7 +17,8 @@ from doctor.collect.diagnosis import diagnose, fault_of
 from doctor.collect.other_seed import SEEDS, TRAINING, try_other_seed
 from doctor.collect.own_variants import try_compiled, try_orders
 from doctor.collect.torch_child import ReportProgress, TorchChild, cut_short
-from doctor.facts.training import NO_LOSS, OwnModel, Smoke
+from doctor.facts.own_model import OwnModel
+from doctor.facts.training import NO_LOSS, Smoke
 from doctor.job.job import Chosen, Job
 
 OWN_SECONDS = 300.0

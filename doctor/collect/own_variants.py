@@ -10,7 +10,7 @@ import msgspec
 from doctor._util.records import Ended, Unknown
 from doctor.collect.children import fit, read
 from doctor.collect.torch_child import ReportProgress, TorchChild
-from doctor.facts.training import Compiled, LoraOrder
+from doctor.facts.own_model import Compiled, LoraOrder
 
 LORA_SECONDS = 90.0
 COMPILE_SECONDS = 180.0

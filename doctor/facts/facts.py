@@ -25,9 +25,10 @@ from doctor.facts.machine import (
     Place,
     Torch,
 )
+from doctor.facts.own_model import OwnModel
 from doctor.facts.script import Script
 from doctor.facts.script_machine import ScriptMachine
-from doctor.facts.training import ModelShape, OwnModel, Settings, Smoke
+from doctor.facts.training import ModelShape, Settings, Smoke
 from doctor.facts.views import (
     JobGpus,
     effective_settings,

@@ -133,6 +133,8 @@ class Context(msgspec.Struct, frozen=True, omit_defaults=True):
 class Branch(msgspec.Struct, frozen=True, omit_defaults=True):
     kind: Literal["if", "try", "match"]
     test: Value | None = None
+    guard: bool = False
+    """One arm leaves the block: `if not batch: continue`."""
 
 
 class Loop(msgspec.Struct, frozen=True, omit_defaults=True):

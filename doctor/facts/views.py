@@ -8,8 +8,9 @@ from doctor._util.records import Section, Unknown
 from doctor._util.units import GIB, gib
 from doctor.facts.load import Attention
 from doctor.facts.machine import Cuda, Gpu, Host, Slice, Torch, TorchGpu
+from doctor.facts.own_model import OwnModel
 from doctor.facts.script_machine import ScriptMachine
-from doctor.facts.training import OwnModel, Settings
+from doctor.facts.training import Settings
 from doctor.job.job import Job, Target
 
 USED_BYTES = 2 * GIB

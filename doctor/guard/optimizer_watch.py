@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from . import look_rules
 from . import thresholds as limit
 from .clearing import Clearing
+from .compensation import compensates
 from .diagnosis import names_of
 from .gradient_norms import GradientNorms, root
 from .parameters import Parameters, local
@@ -27,9 +28,6 @@ ADAPTIVE = re.compile(
 """Names of optimizers whose steps do not shrink with the gradient."""
 COUNT_EVERY = 50
 """Steps after which the gradients that are None are counted again, although one is present."""
-COMPENSATES = re.compile(r"kahan|compens|shift|residual|master|stochastic", re.IGNORECASE)
-"""Keys of state or groups that keep what 16-bit weights round away."""
-COMPENSATING_MODULES = ("torchao", "optimi", "apex", "transformer_engine", "deepspeed")
 
 
 class OptimizerWatch:
@@ -118,7 +116,7 @@ class OptimizerWatch:
             or not clearing.cleared
             or watch.backwards == self.backwards_at_step
             or watch.bad_losses != self.bad_losses
-            or watch.scaling
+            or watch.scaling.active
             or watch.values.pending
             or "found_inf" in optimizer.__dict__
         ):
@@ -191,7 +189,7 @@ class OptimizerWatch:
         step = Step(self.index, self.steps, without=without, parameters=parameters)
         step.rates = [_number(group.get("lr")) for group in optimizer.param_groups]
         step.backwards = watch.backwards - self.backwards_at_step
-        step.scaled = watch.scaling
+        step.scaled = watch.scaling.active
         step.moment = time.time()
         step.losses = watch.take_losses()
         self.rates_now = step.rates
@@ -308,13 +306,7 @@ class OptimizerWatch:
 
     def compensated(self, optimizer: Any) -> bool:
         """Whether 16-bit weights keep what rounding takes away."""
-        if not self.parameters.half:
-            return False
-        flat = self.flat
-        module = type(optimizer).__module__.partition(".")[0]
-        state: Any = next((optimizer.state[p] for p in flat if p in optimizer.state), {})
-        keys = [*state, *(key for group in optimizer.param_groups for key in group)]
-        return module in COMPENSATING_MODULES or any(COMPENSATES.search(str(k)) for k in keys)
+        return self.parameters.half and compensates(optimizer, self.flat)
 
 
 def _next_look(effective: int) -> int:

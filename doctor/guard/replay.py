@@ -57,7 +57,9 @@ def batch(
     if not isinstance(indices, list):
         raise LookupError(f"the record has no indices of a sampler: {indices}")
     if collate is None:
-        from torch.utils.data import default_collate as collate
+        from torch.utils.data import default_collate
+
+        collate = default_collate
     result = collate([dataset[index] for index in indices])
     differing = _differing(torch, result, record["tensors"])
     if differing:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache
 from graphlib import TopologicalSorter
 from typing import Any, get_args, get_type_hints
 
@@ -52,7 +53,7 @@ def _judge(check: Check, facts: Facts, blocked: dict[str, Status]) -> Verdict:
     kind = facts.target.kind
     if kind not in check.targets:
         return skip(f"only for {' and '.join(check.targets)}; this job trains on {kind}")
-    sections = {name: getattr(facts, name) for name in inspect.signature(check.judge).parameters}
+    sections = {name: getattr(facts, name) for name in _accepted(check.judge)}
     absent = [name for name, section in sections.items() if section is None]
     if omitted := [name for name in absent if name in facts.options.omitted]:
         return skip(facts.reason_absent(omitted[0]))
@@ -64,11 +65,17 @@ def _judge(check: Check, facts: Facts, blocked: dict[str, Status]) -> Verdict:
 
 def _missing(check: Check, facts: Facts, sections: Mapping[str, Any]) -> Verdict | None:
     """The verdict where a section is absent or unknown and the judge does not accept that."""
-    hints = get_type_hints(check.judge)
     for name, section in sections.items():
-        accepted = get_args(hints[name])
+        accepted = _accepted(check.judge)[name]
         if section is None and type(None) not in accepted:
             return skip(facts.reason_absent(name))
         if isinstance(section, Unknown) and Unknown not in accepted:
             return unknown(f"could not be read: {section.reason}")
     return None
+
+
+@cache
+def _accepted(judge: Callable[..., Verdict]) -> dict[str, tuple[Any, ...]]:
+    """Section -> the types of the union that the judge's annotation admits; () for one type."""
+    hints = get_type_hints(judge)
+    return {name: get_args(hints[name]) for name in inspect.signature(judge).parameters}

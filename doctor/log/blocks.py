@@ -7,7 +7,7 @@ from typing import Protocol
 
 from doctor.log.lines import LONGEST
 
-BLOCK = 1 << 20
+BLOCK = 1 << 22
 
 
 class Stream(Protocol):

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from enum import IntFlag
 from itertools import product
 
+import msgspec
+
 from doctor.log import tracebacks, versions
 from doctor.log.kinds import FINISHED
+from doctor.log.metrics.text import BEFORE_NONFINITE
 from doctor.log.patterns import Gate
 
 SIZE = 4
-BEFORE_NONFINITE = (": ", "= ", "  ", *"\t:='\"(+-")
-"""What stands before a NaN that is a value."""
 RARE_FIRST = (
     "XQJZVKWYGUPFMHBDRCLNSTIOAE[]()`'*\"/|<>#!&%qzjx_kv0123456789.:-wbygpfmudhclrnsioate ,="
 )
@@ -20,7 +21,10 @@ RARE_FIRST = (
 COMMON = (
     "NCCL INFO CUDA cuda WARNING Warning: RuntimeError: ProcessGroupNCCL.cpp torch distributed "
     "transformers model training checkpoint gradient 2026-11-20 ranks rank0 Error: Exception "
-    "File line for device error tokenizer with Connection Worker worker not the and /usr/lib/python"
+    "File line for device error tokenizer with Connection Worker worker not the and /usr/lib "
+    "memory data while node loss scale: grad norm: learning rate: 'learning_rate': 'grad_norm': "
+    "'epoch': consumed samples: elapsed time per iteration (ms): global batch size: number of "
+    "skipped iterations: "
 )
 """Four bytes of these words are in many rows that do not matter."""
 
@@ -35,18 +39,32 @@ class Mark(IntFlag):
     UNCLEAR_UNLESS_METRIC = 8
 
 
-def marks_of(gate: Gate) -> dict[bytes, Mark]:
-    """Four bytes -> what a row that contains them may be."""
+class Gram(msgspec.Struct, array_like=True, frozen=True):
+    """Four bytes, what they mark a row as, and the texts that they must be in for that."""
+
+    text: bytes
+    mark: Mark
+    within: tuple[tuple[int, bytes], ...] = ()
+    """Texts, each after the offset of the four bytes in it: one must be there; () if none need."""
+
+
+def grams_of(gate: Gate) -> list[Gram]:
+    """What to look for; each text occurs once."""
     marks: dict[bytes, Mark] = {}
+    within: dict[bytes, set[tuple[int, bytes]]] = {}
+    for text in _decisive(gate):
+        gram = _rarest(text)
+        marks[gram] = Mark.UNCLEAR
+        within.setdefault(gram, set()).add((text.find(gram), text))
     for mark, grams in (
-        (Mark.UNCLEAR, map(rarest, _decisive(gate))),
         (Mark.METRIC, _cases("loss")),
         (Mark.NONFINITE, _nonfinite()),
         (Mark.UNCLEAR_UNLESS_METRIC, _perhaps()),
     ):
         for gram in grams:
+            within.pop(gram, None)
             marks[gram] = marks.get(gram, Mark(0)) | mark
-    return marks
+    return [Gram(text, mark, tuple(within.get(text, ()))) for text, mark in marks.items()]
 
 
 def _decisive(gate: Gate) -> Iterator[bytes]:
@@ -57,8 +75,8 @@ def _decisive(gate: Gate) -> Iterator[bytes]:
 
 
 def _nonfinite() -> Iterator[bytes]:
-    for before, word in product(BEFORE_NONFINITE, (*_cases("nan"), *_cases("inf"))):
-        yield (before.encode() + word)[:SIZE]
+    for before, word in product(BEFORE_NONFINITE, ("nan", "inf")):
+        yield from _cases((before + word)[:SIZE])
 
 
 def _perhaps() -> Iterator[bytes]:
@@ -77,13 +95,10 @@ def _cases(text: str) -> Iterator[bytes]:
     yield from ("".join(letters).encode() for letters in product(*choices))
 
 
-def rarest(text: bytes) -> bytes:
-    """The four bytes in a row of a text that are in the fewest rows which do not contain it."""
-    return min(_grams(text), key=_commonness)
-
-
-def _grams(text: bytes) -> Iterable[bytes]:
-    return [text[at : at + SIZE] for at in range(len(text) - SIZE + 1)]
+def _rarest(text: bytes) -> bytes:
+    """The four bytes of a text that are in the fewest rows without it."""
+    grams = [text[at : at + SIZE] for at in range(len(text) - SIZE + 1)]
+    return min(grams, key=_commonness)
 
 
 def _commonness(gram: bytes) -> tuple[bool, int]:

@@ -79,7 +79,7 @@ def opened(path: str) -> Iterator[BinaryIO]:
     if path == STDIN:
         yield cast(BinaryIO, sys.stdin.buffer)
         return
-    with open(path, "rb", opener=_without_waiting) as file:
+    with opened_file(path) as file:
         mode = os.fstat(file.fileno()).st_mode
         if stat.S_ISFIFO(mode):
             os.set_blocking(file.fileno(), True)
@@ -91,6 +91,15 @@ def opened(path: str) -> Iterator[BinaryIO]:
         file.seek(0)
         with _decompressed(file, head) as stream:
             yield stream
+
+
+def opened_file(path: str) -> BinaryIO:
+    """The file as it is; a pipe without a writer is not waited for. Raises OSError."""
+    return open(path, "rb", opener=_without_waiting)
+
+
+def is_compressed(head: bytes) -> bool:
+    return head.startswith((GZIP, ZSTD))
 
 
 def _without_waiting(path: str, flags: int) -> int:

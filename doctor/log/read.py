@@ -10,10 +10,11 @@ from pathlib import Path
 from typing import BinaryIO
 
 from doctor.facts.log import Curve, Log, LogEvent, LogFile
+from doctor.log.ahead import Ahead, Part, scanned_ahead
 from doctor.log.blocks import blocks
 from doctor.log.collector import Collector
 from doctor.log.kinds import Kinds
-from doctor.log.metrics.curves import Curves
+from doctor.log.metrics.curves import MOST, Curves, most_values
 from doctor.log.metrics.files import file_kind, read_metric_file
 from doctor.log.opening import HEAD, READ_ERRORS, is_binary, opened
 from doctor.log.patterns import Gate, LinePattern
@@ -47,15 +48,22 @@ def read_logs(
     paths: Sequence[str],
     patterns: Sequence[LinePattern],
     report_progress: Progress = lambda activity: None,
+    processes: int | None = None,
 ) -> Log:
-    """Read every file. A file that cannot be read is in the log with its problem."""
+    """Read every file. A file that cannot be read is in the log with its problem.
+
+    Large files are read by at most so many processes; None: by as many as there are processors.
+    """
     kinds = Kinds(Gate(patterns))
     scanner = Scanner(kinds.gate)
     ranks = ranks_of(paths)
     results = []
-    for path in paths:
-        report_progress(f"reading {path}")
-        results.append(read_file(path, kinds, scanner, ranks.get(path)))
+    with scanned_ahead(paths, scanner, processes) as (ahead, parts):
+        for path in paths:
+            report_progress(f"reading {path}")
+            reader = FileReader(path, kinds, scanner, ranks.get(path), most_values(len(paths)))
+            own = [part for part in parts if part.path == path]
+            results.append(_read_parts(own, ahead, reader) if own else read_file(reader))
     return join(results)
 
 
@@ -83,9 +91,21 @@ def read_stream(name: str, source: BinaryIO, gate: Gate) -> Log:
     return join([_read_source(contextlib.nullcontext(source), reader)])
 
 
-def read_file(path: str, kinds: Kinds, scanner: Scanner, rank: int | None) -> FileResult:
+def read_file(reader: FileReader) -> FileResult:
     """One file, as far as it can be read."""
-    return _read_source(opened(path), FileReader(path, kinds, scanner, rank))
+    return _read_source(opened(reader.path), reader)
+
+
+def _read_parts(parts: Sequence[Part], ahead: Ahead, reader: FileReader) -> FileResult:
+    """A large text whose parts are scanned ahead."""
+    try:
+        for part in parts:
+            reader.text.read_rows(*ahead.read(part))
+            reader.bytes += part.size
+    except OSError as error:
+        reader.problem = _reason(error)
+    reader.text.end()
+    return reader.result()
 
 
 def _read_source(opening: AbstractContextManager[BinaryIO], reader: FileReader) -> FileResult:
@@ -96,18 +116,24 @@ def _read_source(opening: AbstractContextManager[BinaryIO], reader: FileReader) 
             stream.limit = _limit(reader.path, source)
             _read(stream, reader)
     except READ_ERRORS as error:
-        reader.problem = getattr(error, "strerror", None) or str(error) or type(error).__name__
+        reader.problem = _reason(error)
     reader.bytes = stream.bytes
     return reader.result()
+
+
+def _reason(error: Exception) -> str:
+    return getattr(error, "strerror", None) or str(error) or type(error).__name__
 
 
 class FileReader:
     """What was read of one file so far."""
 
-    def __init__(self, path: str, kinds: Kinds, scanner: Scanner, rank: int | None) -> None:
+    def __init__(
+        self, path: str, kinds: Kinds, scanner: Scanner, rank: int | None, values: int = MOST
+    ) -> None:
         self.path, self.rank = path, rank
         self.kind, self.problem, self.bytes = "text", "", 0
-        self.curves = Curves(path, rank)
+        self.curves = Curves(path, rank, values)
         self.collector = Collector(path, kinds.gate, rank)
         self.text = TextReader(self.collector, self.curves, kinds, scanner)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 ROW = re.compile(rb"[^\r\n]*(?:\r\n|\n|\r)|[^\r\n]+")
@@ -15,12 +15,12 @@ LOOK_BACK = 1 << 15
 class Rows:
     """Rows that may matter, in their order; the other rows of the block are of no class."""
 
-    starts: list[int]
-    ends: list[int]
+    starts: Sequence[int]
+    ends: Sequence[int]
     """After the end of the row."""
-    lines: list[int]
+    lines: Sequence[int]
     """Newlines before each row."""
-    unclear: list[int]
+    unclear: Sequence[int]
     """Indices of the rows that must be classified; the others hold nothing but finite metrics."""
     newlines: int
     """In the whole block."""

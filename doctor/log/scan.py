@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from doctor.log.grams import Mark, marks_of
+from doctor.log.grams import Gram, Mark, grams_of
 from doctor.log.patterns import Gate
 from doctor.log.rows import Rows, every_row
 
@@ -16,9 +16,12 @@ if TYPE_CHECKING:
     import numpy as np
 
     Array = np.ndarray[Any, Any]
+    _Beside = tuple[int, int]
 
 SMALL, SMALLEST = 1 << 18, 1 << 13
 """Bytes of a block below which each row is looked at: numpy takes longer to import, and to call."""
+SLICE = 1 << 17
+"""Bytes of a block that are looked up at once: all that it takes stays in a processor's cache."""
 BITS = 16
 FACTOR = 2654435761
 """Knuth's multiplicative hash: its upper bits depend on all four bytes."""
@@ -29,30 +32,39 @@ class Scanner:
 
     def __init__(self, gate: Gate) -> None:
         self._gate = gate
-        self._table: _Table | None = None
+        self._table: Table | None = None
+
+    @property
+    def grams(self) -> list[Gram]:
+        """What the table is made of."""
+        return grams_of(self._gate)
 
     def rows(self, block: bytes) -> Rows:
         """The rows of a block that may matter."""
         if len(block) < (SMALLEST if self._table else SMALL):
             return every_row(block)
         if self._table is None:
-            self._table = _Table({gram: int(mark) for gram, mark in marks_of(self._gate).items()})
+            self._table = Table(self.grams)
         return self._table.rows(block)
 
 
-class _Table:
+class Table:
     """Four bytes -> marks: by a hash, whose few collisions are sorted out afterwards."""
 
-    def __init__(self, marks: dict[bytes, int]) -> None:
+    def __init__(self, grams: list[Gram]) -> None:
         import numpy as np
 
         self._np = np
-        grams = sorted((int.from_bytes(gram, "little"), mark) for gram, mark in marks.items())
-        self._grams = np.array([gram for gram, _ in grams], dtype="<u4")
-        self._marks = np.array([mark for _, mark in grams], dtype=np.uint8)
+        grams = sorted(grams, key=lambda gram: _word(gram.text))
+        self._grams = np.array([_word(gram.text) for gram in grams], dtype="<u4")
+        self._marks = np.array([int(gram.mark) for gram in grams], dtype=np.uint8)
+        self._within = [[_words_beside(*text) for text in gram.within] for gram in grams]
         self._factor, self._shift = np.uint32(FACTOR), np.uint32(32 - BITS)
         self._hashed = np.zeros(1 << BITS, dtype=np.uint8)
         self._hashed[(self._grams * self._factor) >> self._shift] = 1
+        self._keys = np.empty(SLICE // 4, dtype="<u4")
+        self._in_table = np.empty(SLICE // 4, dtype=np.uint8)
+        self._hits_of = np.empty((SLICE // 4, 4), dtype=np.uint8)
         self._matters = np.array([_matters(Mark(bits)) for bits in range(16)])
 
     def rows(self, block: bytes) -> Rows:
@@ -80,19 +92,64 @@ class _Table:
     def _hits(self, block: bytes) -> tuple[Array, Array]:
         """The offsets of the four bytes that are in the table, and their marks."""
         np = self._np
-        size = len(block) // 4
-        hashed = np.zeros((size, 4), dtype=np.uint8)
-        for offset in range(4):
-            words = np.frombuffer(block, "<u4", (len(block) - offset) // 4, offset)
-            keys = words * self._factor
-            np.right_shift(keys, self._shift, out=keys)
-            hashed[: len(words), offset] = self._hashed.take(keys, mode="clip")
-        places = np.flatnonzero(hashed.ravel().view(np.bool_))
+        slices = range(0, len(block), SLICE)
+        places = np.concatenate([np.zeros(0, np.intp), *(self._places(block, at) for at in slices)])
         data = np.frombuffer(block, np.uint8)
-        words = sum(data[places + at].astype(np.uint32) << np.uint32(8 * at) for at in range(4))
+        words = self._words(data, places)
         at = np.minimum(np.searchsorted(self._grams, words), len(self._grams) - 1)
         exact = self._grams[at] == words
+        for number in np.flatnonzero(np.bincount(at[exact], minlength=1)):
+            if texts := self._within[number]:
+                those = np.flatnonzero(exact & (at == number))
+                exact[those] = False
+                for text in texts:
+                    exact[self._of_text(data, places, those, text)] = True
         return places[exact], self._marks[at[exact]]
+
+    def _places(self, block: bytes, start: int) -> Array:
+        """The offsets in one slice whose four bytes may be in the table."""
+        np = self._np
+        size = min(SLICE, len(block) - start)
+        self._hits_of[:] = 0
+        for offset in range(4):
+            count = min(SLICE, max(0, len(block) - start - offset)) // 4
+            if not count:
+                break
+            words = np.frombuffer(block, "<u4", count, start + offset)
+            keys, hits = self._keys[:count], self._in_table[:count]
+            np.multiply(words, self._factor, out=keys)
+            np.right_shift(keys, self._shift, out=keys)
+            self._hashed.take(keys, mode="clip", out=hits)
+            self._hits_of[:count, offset] = hits
+        places: Array = np.flatnonzero(self._hits_of.ravel()[:size].view(np.bool_))
+        places += start
+        return places
+
+    def _words(self, data: Array, places: Array) -> Array:
+        """The four bytes at each offset, as numbers."""
+        words: Array = self._np.zeros(len(places), dtype="<u4")
+        for at in range(4):
+            words |= data[places + at].astype("<u4") << self._np.uint32(8 * at)
+        return words
+
+    def _of_text(self, data: Array, places: Array, those: Array, text: list[_Beside]) -> Array:
+        """Those of the places at which all words of a text are, each at its distance."""
+        for distance, word in text:
+            if not len(those):
+                break
+            there = self._np.clip(places[those] + distance, 0, len(data) - 4)
+            those = those[self._words(data, there) == word]
+        return those
+
+
+def _words_beside(offset: int, text: bytes) -> list[_Beside]:
+    """The words of a text, by their distances from the four bytes at an offset in it."""
+    starts = {*range(0, len(text) - 4, 4), len(text) - 4} - {offset}
+    return [(start - offset, _word(text[start : start + 4])) for start in sorted(starts)]
+
+
+def _word(gram: bytes) -> int:
+    return int.from_bytes(gram, "little")
 
 
 def _matters(marks: Mark) -> int:

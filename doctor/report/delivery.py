@@ -12,6 +12,7 @@ from typing import Literal, cast
 
 from doctor._util.atomic_write import atomic_write, check_writable
 from doctor._util.errors import UserError
+from doctor._util.records import Unknown
 from doctor.facts.facts import encode
 from doctor.prescribe.rules import prescribe
 from doctor.report import prolog, terminal
@@ -152,8 +153,9 @@ def deliver_in_prolog(report: Report, options: OutputOptions) -> int:
 
 
 def finished(report: Report, options: OutputOptions) -> Report:
-    """The redacted report, with a prescription if a format shows it."""
-    settings = tuple(prescribe(report.facts, report.findings)) if _uses(options, "html") else ()
+    """The redacted report, with a prescription if a format shows it and there is a machine."""
+    prescribed = _uses(options, "html") and not isinstance(report.facts.host, Unknown)
+    settings = tuple(prescribe(report.facts, report.findings)) if prescribed else ()
     complete = replace(report, annotate=options.annotate, settings=settings)
     return redact(complete, keep_names=options.keep_names)
 

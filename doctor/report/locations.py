@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 from doctor.checkpoint.records import Checkpoint, Values
 from doctor.facts.facts import Facts
-from doctor.facts.training import OwnModel
+from doctor.facts.own_model import OwnModel
 from doctor.judge.check import Finding
 from doctor.judge.place import Place
 from doctor.report.report import Report

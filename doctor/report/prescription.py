@@ -13,7 +13,8 @@ from doctor import __version__
 from doctor._util.units import visible
 from doctor.judge.sources import SOURCES, cite, short_section
 from doctor.prescribe.context import Mode, Setting
-from doctor.prescribe.rules import CLIP, WARM_UP, subject
+from doctor.prescribe.loop import CLIP, WARM_UP
+from doctor.prescribe.rules import subject
 from doctor.report.phrases import one_line
 from doctor.report.report import Outcome, Report
 

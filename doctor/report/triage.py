@@ -22,7 +22,8 @@ def triage_lines(report: Report, detail: Detail) -> Iterator[Line]:
     """The whole report: the first cause first, then what else is known."""
     log = report.facts.log
     if detail != "quiet":
-        yield Line("", f"doctor {__version__}", body_style="bold")
+        replayed = f", judging {report.replayed}" if report.replayed else ""
+        yield Line("", f"doctor {__version__}{replayed}", body_style="bold")
         for name, value in header_parts(report):
             yield Line(f"  {name:<9}", value)
     for finding in report.findings:

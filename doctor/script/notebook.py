@@ -79,7 +79,7 @@ def _python(text: str) -> list[str]:
     lines = text.replace("\r\n", "\n").replace("\r", "\n").replace("\0", "").split("\n")
     if lines and NOT_PYTHON.match(lines[0]):
         return ["#"] * len(lines)
-    return _dedented(_without_magics(lines))
+    return _dedented(without_magics(lines))
 
 
 def _dedented(lines: list[str]) -> list[str]:
@@ -89,7 +89,7 @@ def _dedented(lines: list[str]) -> list[str]:
     return [line.removeprefix(indent) for line in lines] if indent else lines
 
 
-def _without_magics(lines: list[str]) -> list[str]:
+def without_magics(lines: list[str]) -> list[str]:
     """Magics and shell commands, which a backslash continues, as pass."""
     result: list[str] = []
     continued = False

@@ -18,7 +18,7 @@ from doctor.script.walk import Walk
 
 RELEVANT = re.compile(
     rb"\.backward\(|_backward\(|Trainer\b|Accelerator|Fabric|\.fit\(|[Oo]ptim|"
-    rb"\.amp\b|version[^\n]*[<>]|[<>][^\n]*version|float\([^\n]*version"
+    rb"\bamp\b|autocast|GradScaler|version[^\n]*[<>]|[<>][^\n]*version|float\([^\n]*version"
 )
 """Words without which no rule on Python code applies: other files are only parsed."""
 
@@ -32,15 +32,32 @@ def read_python(
 ) -> Script:
     """The facts of a Python file; one that cannot be parsed has `unreadable` and nothing else."""
     try:
-        source = decode(data)
         with warnings.catch_warnings():  # invalid escapes and the like of the file
             warnings.simplefilter("ignore")
-            tree = parse(source)
+            source, tree, unreadable = _parsed(data)
     except Unparsable as error:
         return Script(path=path, kind="python", unreadable=(Unreadable(str(error), error.span),))
     if not RELEVANT.search(data):
-        return Script(path=path, kind="python", suppressions=suppressions.read(source))
-    return _script(path, "python", source, tree, launches, requirements)
+        comments = suppressions.read(source)
+        return Script(path=path, kind="python", suppressions=comments, unreadable=unreadable)
+    script = _script(path, "python", source, tree, launches, requirements)
+    return msgspec.structs.replace(script, unreadable=(*script.unreadable, *unreadable))
+
+
+def _parsed(data: bytes) -> tuple[Source, ast.Module, tuple[Unreadable, ...]]:
+    """Source and tree; an exported notebook's `!pip install` is reported and passed over."""
+    source = decode(data)
+    try:
+        return source, parse(source), ()
+    except Unparsable as error:
+        from doctor.script.notebook import without_magics
+
+        lines = source.text.split("\n")
+        python = without_magics(lines)
+        if python == lines:
+            raise
+        replaced = Source("\n".join(python), source.encoding, source.bom)
+        return replaced, parse(replaced), (Unreadable(str(error), error.span),)
 
 
 def read_notebook(path: str, data: bytes) -> Script:

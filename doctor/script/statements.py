@@ -55,7 +55,10 @@ def _left_over(walk: Walk, statement: ast.If) -> Arms:
     leaves = [bool(part) and isinstance(part[-1], EXITS) for part in _arms_of(statement)]
     if leaves[0] == leaves[1]:
         return ()
-    return implied(walk, statement.test, not leaves[0])
+    arms = implied(walk, statement.test, not leaves[0])
+    for branch, _ in arms:
+        walk.branches[branch] = msgspec.structs.replace(walk.branches[branch], guard=True)
+    return arms
 
 
 def _if(walk: Walk, node: ast.If) -> None:

@@ -24,6 +24,7 @@ from doctor.facts.script import (
     Value,
 )
 
+PARTS = ("body", "orelse", "handlers", "finalbody", "cases")
 Position = Callable[[ast.AST], Span]
 
 
@@ -54,21 +55,30 @@ class Walk:
         self.loops_around: tuple[int, ...] = ()
 
     def collect_imports(self, body: Sequence[ast.stmt]) -> None:
-        """Aliases first, so that a function may use what is imported below it."""
-        stack: list[Any] = list(body)
+        """Aliases first, so that a function may use what is imported below it.
+
+        A later import wins, but one of a module over those of functions, and the first arm of a
+        condition or a try statement over its fallbacks.
+        """
+        local: dict[str, str] = {}
+        stack: list[tuple[Any, bool]] = [(each, False) for each in reversed(body)]
         while stack:
-            node = stack.pop()
+            node, inner = stack.pop()
+            aliases = local if inner else self.aliases
             if isinstance(node, ast.Import):
                 for name in node.names:
                     root = name.name.partition(".")[0]
-                    self.aliases[name.asname or root] = name.name if name.asname else root
+                    aliases[name.asname or root] = name.name if name.asname else root
             elif isinstance(node, ast.ImportFrom):
                 module = "." * node.level + (node.module or "")
                 for name in node.names:
-                    self.aliases[name.asname or name.name] = f"{module}.{name.name}"
+                    aliases[name.asname or name.name] = f"{module}.{name.name}"
             else:
-                for field in ("body", "orelse", "handlers", "finalbody", "cases"):
-                    stack.extend(getattr(node, field, ()) if field != "body" else body_of(node))
+                inner = inner or isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+                for field in PARTS:
+                    parts = body_of(node) if field == "body" else getattr(node, field, ())
+                    stack.extend((each, inner) for each in reversed(parts))
+        self.aliases = local | self.aliases
 
     def dotted(self, node: ast.expr) -> str:
         """The dotted name with aliases resolved, "" for another expression."""

@@ -155,6 +155,10 @@ SNIPPETS = (
     b"c__builtin__\neval\n0",
     b"Nb",
     b"I0x10\n0",
+    *(b"\x95" + bytes([size, *bytes(7)]) for size in (1, 2, 3, 6, 9)),
+    b"\x95\x02\0\0\0\0\0\0\0B\x01\x01\0\0\0\0cos\nsystem\n0",
+    b"\x95\x03\0\0\0\0\0\0\0X\x01\x01\0\0\0\0cos\nsystem\n0",
+    b"\x95\x05\0\0\0\0\0\0\0B\x04\0\0\0cosn0",
 )
 
 

@@ -8,12 +8,12 @@ import random
 import statistics
 import struct
 import subprocess
-import sys
 import time
 import zipfile
 from pathlib import Path
 from typing import Any
 
+import preloaded
 import pytest
 
 from doctor.checkpoint.errors import CheckpointError
@@ -214,7 +214,10 @@ WRONG_TENSORS: dict[str, tuple[bytes, str]] = {
 
 def child(path: Path) -> dict[str, Any]:
     ended = subprocess.run(
-        [sys.executable, "-c", CHILD, str(path)], capture_output=True, text=True, timeout=60
+        [preloaded.python(preloaded.READERS), "-c", CHILD, str(path)],
+        capture_output=True,
+        text=True,
+        timeout=240,
     )
     assert ended.returncode == 0, ended.stderr[-2000:]
     answer: dict[str, Any] = json.loads(ended.stdout)

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import socket
+import subprocess
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import dcp_ranks
+import preloaded
 import pytest
-from dcp_ranks import divided, save_as_rank
+from dcp_ranks import divided
 from saved_layouts import (
     heard,
     llama,
@@ -115,7 +118,15 @@ def test_tensors_of_two_processes(tmp_path: Path) -> None:
     with socket.socket() as server:
         server.bind(("127.0.0.1", 0))
         port = server.getsockname()[1]
-    torch.multiprocessing.spawn(save_as_rank, (port, str(tmp_path)), nprocs=2)
+    support = Path(dcp_ranks.__file__).parent
+    code = (
+        f"import sys; sys.path.append({str(support)!r}); import dcp_ranks; dcp_ranks.save_as_rank"
+    )
+    ranks = [
+        subprocess.Popen([preloaded.python(), "-c", f"{code}({rank}, {port}, {str(tmp_path)!r})"])
+        for rank in range(2)
+    ]
+    assert [rank.wait(240) for rank in ranks] == [0, 0]
     found, ear = heard(tmp_path)
     assert found.problems == ()
     same(tmp_path, ear.tensors, divided())

@@ -272,7 +272,7 @@ def test_what_is_no_file_is_never_waited_for(shards: Path, tmp_path: Path) -> No
         (shards / name).unlink(missing_ok=True)
         os.mkfifo(shards / name)
     assert [kind for kind in kinds(looked(shards)) if kind == "note"] == ["note", "note"]
-    assert time.perf_counter() - began < 2
+    assert time.perf_counter() - began < 60
 
 
 def test_a_peft_adapter(tmp_path: Path) -> None:

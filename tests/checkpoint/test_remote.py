@@ -146,7 +146,7 @@ def test_a_server_that_takes_too_long_is_given_up(
     began = time.monotonic()
     with serving(root, manner) as served:
         assert "no answer in time" in reason(f"{served.address}/single/model.safetensors")
-    assert time.monotonic() - began < 10
+    assert time.monotonic() - began < 60
 
 
 @pytest.mark.parametrize(

@@ -212,9 +212,9 @@ def test_a_huge_declared_header_costs_nothing(tmp_path: Path) -> None:
         ((1 << 64) - 1, b"{", "damaged"),
     ):
         sparse(path, length, start, 4 << 30)
-        began = time.perf_counter()
+        began = time.process_time()
         found = scan(str(path))
-        assert time.perf_counter() - began < 1
+        assert time.process_time() - began < 1
         assert isinstance(found, Checkpoint)
         assert only(found).kind == kind
 

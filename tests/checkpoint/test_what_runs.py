@@ -233,6 +233,27 @@ def test_a_line_that_crosses_the_end_of_a_frame(tmp_path: Path) -> None:
     assert {"posix.getpid", "xposix.getpid"} <= set(scanned(path).loading.imports)
 
 
+def test_a_length_that_crosses_the_end_of_a_frame(tmp_path: Path) -> None:
+    """A stream's unpickler drops the first byte of the length, and then runs the bytes."""
+    hidden = b"\1\0\0\0" + b"-" + b"0cposix\ngetpid\n)R."
+    data = b"\x80\x04\x95" + (2).to_bytes(8, "little") + b"B\1" + hidden.ljust(3 + 257, b"-") + b"."
+    assert pickle.load(io.BytesIO(data)) == os.getpid()
+    assert isinstance(pickle.loads(data), bytes)
+    path = tmp_path / "m.pkl"
+    path.write_bytes(data)
+    assert "posix.getpid" in scanned(path).loading.imports
+    path = zipped(tmp_path / "m.pt", [("m/data.pkl", data)])
+    assert code(path).status is Status.FAIL
+
+
+def test_plain_values_before_the_first_pickle_of_a_row(tmp_path: Path) -> None:
+    """CPython reads 0x10, which the doctor's reader refuses, and the old format goes on."""
+    first = b"I0x10\n0" + pickle.dumps(0x1950A86A20F9469CFC6C, 2)
+    path = tmp_path / "m.pt"
+    path.write_bytes(first + b"\x80\x02" + EVIL + b"N.")
+    assert code(path).status is Status.FAIL
+
+
 def test_a_pickle_that_ends_before_its_frame(tmp_path: Path) -> None:
     """The next pickle begins where this one ends, or where its frame does."""
     first = pickle.dumps(0x1950A86A20F9469CFC6C, 2)

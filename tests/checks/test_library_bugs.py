@@ -11,7 +11,7 @@ from doctor._util.records import Ended, Unknown
 from doctor.checks.numerics.library_bugs import BUGS, LIBRARY_BUGS, LibraryBug
 from doctor.facts.load import AllReduce, Load, Peers
 from doctor.facts.machine import Driver, Torch, TorchGpu
-from doctor.facts.training import Compiled, OwnModel
+from doctor.facts.own_model import Compiled, OwnModel
 from doctor.facts.views import JobGpu, JobGpus
 from doctor.judge.check import Status, Verdict
 from doctor.judge.sources import SOURCES

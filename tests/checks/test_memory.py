@@ -18,7 +18,8 @@ from doctor.facts.machine import Gpu, Host, Slice, TorchGpu
 from doctor.facts.memory.activations import REST, estimated, measured
 from doctor.facts.memory.plan import WIDTH, Plan, draw, plan_of
 from doctor.facts.memory.training import Size, model_size, state_width, training_parts
-from doctor.facts.training import MemoryPoint, ModelShape, OwnModel
+from doctor.facts.own_model import MemoryPoint, OwnModel
+from doctor.facts.training import ModelShape
 from doctor.facts.views import JobGpu, JobGpus
 from doctor.job.job import Chosen, Job, Precision, Target, TargetKind
 from doctor.judge.check import Status, Verdict

@@ -288,6 +288,7 @@ def test_names_of_parameters_that_are_initialized_to_one(
     )
 
 
+@pytest.mark.slow
 def test_real_parameters_that_are_initialized_to_one(tmp_path: Path) -> None:
     from transformers import Dinov2Config, Dinov2Model, MambaConfig, MambaForCausalLM
 

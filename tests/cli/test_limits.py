@@ -101,3 +101,28 @@ def test_truncated_bytecode_is_named(tmp_path: Path) -> None:
     done = subprocess.run(command, env=env, capture_output=True, text=True, check=False)
     assert done.returncode == 3
     assert "__pycache__" in done.stderr
+
+
+def shell(script: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        ["bash", "-c", f"cd {ROOT} && {script}"],
+        capture_output=True, text=True, timeout=60, check=False, env=os.environ,
+    )  # fmt: skip
+
+
+def test_a_limit_of_a_file_s_size_is_no_finding(tmp_path: Path) -> None:
+    """Neither the report nor the message can be written."""
+    files = f"> {tmp_path}/out 2> {tmp_path}/err"
+    assert (
+        shell(f"ulimit -f 0; exec {sys.executable} -m doctor explain NUM003 {files}").returncode
+        == 3
+    )
+
+
+def test_without_dev_null_one_line_names_it() -> None:
+    hide = "unshare -m bash -c 'mount -t tmpfs none /dev &&"
+    if shell(f"{hide} true'").returncode:
+        pytest.skip("mounts are not allowed here")
+    done = shell(f"{hide} exec {sys.executable} -m doctor --version' 2>&1")
+    assert done.returncode == 3
+    assert done.stdout.startswith("doctor: /dev/null cannot be opened")

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import subprocess
-import sys
 from pathlib import Path
 
+import preloaded
 import pytest
 from command import doctor
 
@@ -45,7 +45,7 @@ def test_a_fixed_script_trains(tmp_path: Path) -> None:
 
 def run(path: Path) -> list[str]:
     """What the script prints."""
-    command = [sys.executable, str(path)]
+    command = [preloaded.python(), str(path)]
     return subprocess.run(command, capture_output=True, text=True, check=True).stdout.split("\n")[
         :2
     ]

@@ -11,6 +11,7 @@ import sys
 import termios
 
 import pytest
+from command import program
 from recorded import machine_file
 
 from doctor.report.lines import Line
@@ -23,7 +24,7 @@ def on_terminal(*flags: str, columns: int = 100, **env: str) -> str:
     fcntl.ioctl(writing, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
     drop = ("COLUMNS", "NO_COLOR", "FORCE_COLOR", "CLICOLOR", "CLICOLOR_FORCE", "TERM")
     inherited = {name: value for name, value in os.environ.items() if name not in drop}
-    command = [sys.executable, "-m", "doctor", "report", str(machine_file("v100_torch2.11"))]
+    command = [*program(), "report", str(machine_file("v100_torch2.11"))]
     process = subprocess.Popen(
         [*command, *flags], stdout=writing, env=inherited | {"TERM": "xterm-256color"} | env
     )

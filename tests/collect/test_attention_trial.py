@@ -68,12 +68,13 @@ Interpret = Callable[..., str]
 def interpret(tmp_path: Path) -> Interpret:
     """Makes a Python that runs `prelude` in the same process before the probe."""
 
-    def make(prelude: str) -> str:
+    def make(prelude: str, modules: tuple[str, ...] = preloaded.TORCH) -> str:
         head = f"import sys\nsys.path.insert(0, {str(PROBES)!r})\nsys.argv = sys.argv[1:]\n"
         tail = "\nimport runpy\nrunpy.run_path(sys.argv[0], run_name='__main__')\n"
         (tmp_path / "prelude.py").write_text(head + textwrap.dedent(prelude) + tail, "utf-8")
         program = tmp_path / "python"
-        program.write_text(f'#!/bin/sh\nexec {preloaded.python()} {tmp_path}/prelude.py "$@"\n')
+        python = preloaded.python(modules)
+        program.write_text(f'#!/bin/sh\nexec {python} {tmp_path}/prelude.py "$@"\n')
         program.chmod(0o755)
         return str(program)
 
@@ -91,9 +92,9 @@ def shimmed(fault: str, condition: str = "True") -> str:
     return SHIM.replace("{fault}", fault).replace("{condition}", condition)
 
 
-def on_cpu(python: str = sys.executable, quick: bool = False, **job: Any) -> Facts:
+def on_cpu(python: str = "", quick: bool = False, **job: Any) -> Facts:
     facts = recorded.machines()["cpu_only"]
-    interpreter = msgspec.structs.replace(recorded.interpreter(), path=python)
+    interpreter = msgspec.structs.replace(recorded.interpreter(), path=python or preloaded.python())
     return facts.with_(
         job=msgspec.structs.replace(facts.job, **job),
         options=RunOptions(quick=quick),
@@ -121,7 +122,7 @@ def tried_in(child: TorchChild, facts: Facts) -> Attention:
 @pytest.fixture(scope="module")
 def warm() -> Iterator[TorchChild]:
     """One process for the trials of the installed torch, unchanged."""
-    child = TorchChild(Children(), sys.executable)
+    child = TorchChild(Children(), preloaded.python())
     yield child
     child.end()
 
@@ -223,7 +224,7 @@ def probe(code: str) -> Any:
         f"import json, sys\nsys.path.insert(0, {str(PROBES)!r})\n"
         "import wire, torch\ncases = wire.sibling('attention_cases')\ncpu = torch.device('cpu')\n"
     )
-    command = [sys.executable, "-c", head + textwrap.dedent(code), "2"]
+    command = [preloaded.python(), "-c", head + textwrap.dedent(code), "2"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
@@ -535,7 +536,11 @@ def test_no_smoke_leaves_the_trial_out(tmp_path: Path) -> None:
 
 def test_implementations_of_transformers(interpret: Interpret, children: Children) -> None:
     attention: dict[str, tuple[Implementation, ...]] = {}
-    for name, python in (("right", sys.executable), ("wrong", interpret(shimmed_always(WRONG_DQ)))):
+    pythons = {
+        "right": preloaded.python(preloaded.TRAINER),
+        "wrong": interpret(shimmed_always(WRONG_DQ), preloaded.TRAINER),
+    }
+    for name, python in pythons.items():
         attention[name] = try_implementations(
             children, on_cpu(python), "cpu", CHOSEN, lambda stage: None
         )

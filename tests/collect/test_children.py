@@ -10,6 +10,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from hypothesis import settings
 from recorded import machines
 
 from doctor._util.records import Section, Unknown
@@ -50,7 +51,6 @@ for thread in threads:
     thread.join()
 sys.exit(str(failures) if failures else 0)
 """
-PROCESSES = 60
 STAGGER = 50e-6
 """Seconds between the threads' starts, times 0 to 19: building all types takes about 5 ms."""
 
@@ -65,7 +65,7 @@ def test_threads_may_convert_types_for_the_first_time_at_once(tmp_path: Path) ->
         subprocess.run(
             [*command, str(number % 20 * STAGGER), str(facts)], capture_output=True, text=True
         )
-        for number in range(PROCESSES)
+        for number in range(60 if settings().max_examples >= 100 else 20)
     ]
     assert [(each.returncode, each.stderr) for each in results if each.returncode] == []
 

@@ -15,6 +15,7 @@ from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
 
+import preloaded
 import pytest
 import shims
 
@@ -103,7 +104,8 @@ def report_version() -> str:
 
 def test_saved_facts_get_the_same_findings_again(tmp_path: Path, mark: dict[str, str]) -> None:
     facts_file = tmp_path / "facts.json"
-    _, live = run(mark, "--device", "cpu", "--no-smoke", "--save-facts", str(facts_file))
+    run_here = ("--device", "cpu", "--no-smoke", "--python", preloaded.python())
+    _, live = run(mark, *run_here, "--save-facts", str(facts_file))
     _, again = run(mark, "--facts", str(facts_file))
     assert again["findings"] == live["findings"]
 
@@ -136,7 +138,8 @@ def test_secrets_of_the_environment_reach_neither_report_nor_facts(
     facts_file = tmp_path / "facts.json"
     secret = "hf_thisIsASecretOfTheUser"
     env = {**mark, "HF_TOKEN": secret, "WANDB_API_KEY": secret, "AWS_SECRET_ACCESS_KEY": secret}
-    _, report = run(env, "--device", "cpu", "--no-smoke", "-v", "--save-facts", str(facts_file))
+    run_here = ("--device", "cpu", "--no-smoke", "-v", "--python", preloaded.python())
+    _, report = run(env, *run_here, "--save-facts", str(facts_file))
     assert secret not in json.dumps(report)
     assert secret not in facts_file.read_text()
 
@@ -153,7 +156,11 @@ def test_a_driver_that_hangs_is_named(
         subprocess.run(["gcc", "-shared", "-fPIC", "-o", library, source], check=True)
     saved = tmp_path / "facts.json"
     env = {**mark, "LD_LIBRARY_PATH": str(tmp_path)}
-    code, report = run(env, "--save-facts", str(saved), command=IMPATIENT)
+    python = script(
+        tmp_path / "python",
+        f'#!/bin/sh\nunset LD_LIBRARY_PATH\nexec {preloaded.python()} "$@"\n',
+    )
+    code, report = run(env, "--python", python, "--save-facts", str(saved), command=IMPATIENT)
     assert (code, report["verdict"]) == (1, "return")
     driver = decode(saved.read_bytes()).driver
     assert isinstance(driver, Driver)

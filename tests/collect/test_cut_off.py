@@ -19,7 +19,8 @@ from doctor.collect.collect import collect
 from doctor.collect.torch_child import TorchChild
 from doctor.collect.workers import Worker
 from doctor.facts.facts import decode, encode
-from doctor.facts.training import LoraOrder, OwnModel, Smoke
+from doctor.facts.own_model import LoraOrder, OwnModel
+from doctor.facts.training import Smoke
 from doctor.job.expect import Expect
 from doctor.job.job import Chosen, Job
 from doctor.job.run_options import RunOptions

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import subprocess
-import sys
 import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import msgspec
+import preloaded
 import pytest
 import shims
 from recorded import machine_file, smoke, stopped
@@ -58,7 +58,7 @@ def make(monkeypatch: pytest.MonkeyPatch) -> Iterator[Make]:
 
 @pytest.mark.slow
 def test_devices_are_measured_at_the_same_time(make: Make) -> None:
-    loads = gpus.measure_load(make(sys.executable, sys.executable))
+    loads = gpus.measure_load(make(preloaded.python(), preloaded.python()))
     assert len(loads) == 2
     for load in loads:
         assert load.ended.ok, load.ended
@@ -73,10 +73,10 @@ def test_devices_are_measured_at_the_same_time(make: Make) -> None:
 
 @pytest.mark.slow
 def test_the_process_goes_on_to_the_smoke_step_after_the_load(make: Make) -> None:
-    workers = make(sys.executable, sys.executable)
+    workers = make(preloaded.python(), preloaded.python())
     assert all(load.ended.ok for load in gpus.measure_load(workers))
     chosen = Chosen("fp32", "test")
-    (smoke,) = gpus.PerGpuSmoke(workers, facts(Job(), 2, sys.executable), chosen).smokes()
+    (smoke,) = gpus.PerGpuSmoke(workers, facts(Job(), 2, preloaded.python()), chosen).smokes()
     assert (smoke.device, smoke.completed) == ("cpu", True)
 
 
@@ -176,7 +176,7 @@ def test_a_load_that_ends_badly_names_its_stage(
     said: str,
     status: Status,
 ) -> None:
-    workers = make(sys.executable, shims.python(tmp_path, AT + does))
+    workers = make(preloaded.python(), shims.python(tmp_path, AT + does))
     if how == "timeout":
         shorten_deadline(monkeypatch, workers[1])
     good, broken = gpus.measure_load(workers)
@@ -225,7 +225,7 @@ assert torch.backends.cuda.matmul.allow_tf32 is False
 @pytest.mark.slow
 def test_tf32_is_left_as_it_was_through_either_api() -> None:
     done = subprocess.run(
-        [sys.executable, "-c", SETTINGS, "2", str(PROBES)],
+        [preloaded.python(), "-c", SETTINGS, "2", str(PROBES)],
         capture_output=True,
         text=True,
         check=True,
@@ -254,7 +254,7 @@ for local, inside in ((here, here), ({100000}, allowed), (set(), allowed)):
 
 @pytest.mark.slow
 def test_copies_run_next_to_the_gpu_and_the_process_may_use_all_cpus_afterwards() -> None:
-    subprocess.run([sys.executable, "-c", NEAR, "2", str(PROBES)], check=True, timeout=120)
+    subprocess.run([preloaded.python(), "-c", NEAR, "2", str(PROBES)], check=True, timeout=120)
 
 
 def facts(job: Job, count: int, python: str, options: RunOptions | None = None) -> Facts:
@@ -315,7 +315,7 @@ class Recorder:
 def test_a_gpu_is_touched_by_the_process_that_works_on_it_alone(processes: str, by: str) -> None:
     """In exclusive compute mode a second process is refused."""
     requests: list[tuple[str, int]] = []
-    cuda = facts(Job(), 3, sys.executable).cuda
+    cuda = facts(Job(), 3, preloaded.python()).cuda
     assert isinstance(cuda, Cuda)
     recorders: Any = [Recorder(name, requests) for name in processes]
     done = run_kernels(cuda, recorders, lambda doing: None)
@@ -330,26 +330,26 @@ def test_a_budget_that_is_over_leaves_the_watch_out() -> None:
 
 
 def test_quick_leaves_the_load_out_and_says_so() -> None:
-    quick = facts(Job(), 1, sys.executable, RunOptions(quick=True))
+    quick = facts(Job(), 1, preloaded.python(), RunOptions(quick=True))
     worker = Worker("cuda:0", "GPU-0", "GPU", None)  # type: ignore[arg-type]
     assert gpus.run_load_tests(Children(), (worker,), quick, lambda doing: None) is quick
     assert gpus.without_load(quick, NOBODY).load is None
-    assert gpus.without_load(facts(Job(), 1, sys.executable), NOBODY).load == NOBODY
-    assert gpus.without_load(facts(Job(device="cpu"), 0, sys.executable), NOBODY).load is None
+    assert gpus.without_load(facts(Job(), 1, preloaded.python()), NOBODY).load == NOBODY
+    assert gpus.without_load(facts(Job(device="cpu"), 0, preloaded.python()), NOBODY).load is None
 
 
 @pytest.mark.slow
 def test_a_run_fills_the_sections_of_every_device_and_ends_the_others(
     make: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    workers = make(sys.executable, sys.executable)
+    workers = make(preloaded.python(), preloaded.python())
     found = Torch(version="2.13.0")
-    given = facts(Job(device="cpu"), 0, sys.executable).with_(torch=found, cuda=None)
+    given = facts(Job(device="cpu"), 0, preloaded.python()).with_(torch=found, cuda=None)
     workers[0].child.imported()
     monkeypatch.setattr(collect, "start_workers", lambda *arguments: workers)
     told: list[str] = []
     children = Children()
-    siblings = Siblings(children, sys.executable, 0)
+    siblings = Siblings(children, preloaded.python(), 0)
     before = BeforeTorch(gpus.Watch(children, ()), None)
     done = collect._examine_torch(
         given, found, workers[0].child, siblings, before, children, told.append
@@ -373,7 +373,7 @@ STUCK = Ended(how="timeout", detail="no answer in 120 s inside forward")
 def test_a_gpu_that_hung_in_the_smoke_step_is_not_put_under_load(sibling: bool) -> None:
     hung = stopped("forward", STUCK)
     steps = {"smoke": smoke(), "siblings": (hung,)} if sibling else {"smoke": hung}
-    several = facts(Job(), 2, sys.executable).with_(**steps)
+    several = facts(Job(), 2, preloaded.python()).with_(**steps)
     workers = tuple(
         Worker(f"cuda:{index}", None, "GPU", None)  # type: ignore[arg-type]
         for index in (0, 1)
@@ -387,7 +387,7 @@ def test_a_gpu_that_hung_in_the_smoke_step_is_not_put_under_load(sibling: bool) 
 
 
 def test_a_gpu_whose_kernel_failed_is_not_put_under_load() -> None:
-    several = facts(Job(), 2, sys.executable)
+    several = facts(Job(), 2, preloaded.python())
     assert isinstance(several.cuda, Cuda)
     ran = [
         msgspec.structs.replace(gpu, kernel=Ended(how=how, detail="CUDA error: no kernel image"))
@@ -402,9 +402,9 @@ def test_a_gpu_whose_kernel_failed_is_not_put_under_load() -> None:
 def test_gpus_that_hung_under_load_are_not_used_for_copies(
     make: Make, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    workers = make(sys.executable, shims.python(tmp_path, AT + "time.sleep(600)"))
+    workers = make(preloaded.python(), shims.python(tmp_path, AT + "time.sleep(600)"))
     shorten_deadline(monkeypatch, workers[1])
-    several = facts(Job(), 2, sys.executable).with_(smoke=smoke())
+    several = facts(Job(), 2, preloaded.python()).with_(smoke=smoke())
     done = gpus.run_load_tests(Children(), workers, several, lambda doing: None)
     assert isinstance(done.load, tuple)
     assert [load.ended.how for load in done.load] == ["ok", "timeout"]
@@ -728,7 +728,7 @@ def test_a_real_gpu_is_put_under_load() -> None:
     if not Path("/dev/nvidiactl").exists():
         pytest.skip("no NVIDIA GPU here: /dev/nvidiactl is missing")
     children = Children()
-    child = TorchChild(children, sys.executable)
+    child = TorchChild(children, preloaded.python())
     worker = Worker("cuda:0", None, "GPU", child)
     try:
         (found,) = gpus.measure_load((worker,))

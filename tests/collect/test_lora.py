@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import os
-import site
 import subprocess
 import sys
-import venv
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import preloaded
 import pytest
 
 from doctor._util.records import Ended
@@ -23,18 +23,12 @@ from doctor.collect.children import Children
 from doctor.collect.own_training import collect_in, collect_own
 from doctor.collect.torch_child import TorchChild
 from doctor.facts.facts import Facts, decode
-from doctor.facts.training import LoraOrder, OwnModel
+from doctor.facts.own_model import LoraOrder, OwnModel
 from doctor.job.job import Chosen, Job, Target
 from doctor.judge.check import Owner, Status, Verdict
 
-OLD = (
-    "transformers==4.57.6",
-    "peft==0.17.1",
-    "huggingface-hub==0.36.0",
-    "tokenizers==0.22.1",
-    "requests==2.32.5",
-    "charset-normalizer==3.4.4",
-)
+PRELOADED = functools.partial(preloaded.python, preloaded.TRAINER, **preloaded.OFFLINE)
+"""An interpreter that has imported transformers and peft."""
 OK = Ended(how="ok", seconds=0.1)
 FIELDS = {
     "hidden_size": 32,
@@ -79,7 +73,7 @@ def train(
     """Train in a process of its own."""
     job = Job(device="cpu", **fields)
     chosen = Chosen("bf16", "here")
-    record = collect_own(children, python or sys.executable, job, "cpu", chosen, report_progress)
+    record = collect_own(children, python or PRELOADED(), job, "cpu", chosen, report_progress)
     assert isinstance(record, OwnModel), record
     return record
 
@@ -90,7 +84,7 @@ Warm = Callable[..., OwnModel]
 @pytest.fixture(scope="module")
 def warm() -> Iterator[Warm]:
     """Trains in one process for all, which has imported transformers and peft."""
-    child = TorchChild(Children(), sys.executable)
+    child = TorchChild(Children(), PRELOADED())
 
     def train(precision: str = "bf16", **fields: Any) -> OwnModel:
         job = Job(device="cpu", **fields)
@@ -207,6 +201,7 @@ def test_a_library_that_is_missing_is_the_environments_fault(
 ) -> None:
     source = f"raise ModuleNotFoundError('none', name={missing!r})"
     (tmp_path / f"{missing}.py").write_text(source, "utf-8")
+    (tmp_path / "sitecustomize.py").write_text(FORGET.format(package=missing), "utf-8")
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     own = train(children, hf=str(directory), lora=4)
     verdict = own_model.completes(own, None)
@@ -215,6 +210,13 @@ def test_a_library_that_is_missing_is_the_environments_fault(
     assert judge(own).status is Status.UNKNOWN
 
 
+FORGET = """
+import sys
+for name in [*sys.modules]:
+    if name.partition(".")[0] == {package!r}:
+        del sys.modules[name]
+"""
+"""For an interpreter that has imported the package already."""
 HANG_SECONDS = 6.0
 """The order that hangs runs in a warm process, in which it hangs within half a second."""
 
@@ -400,7 +402,8 @@ def test_every_order_trains_with_the_installed_versions(directory: Path, warm: W
 
 @pytest.mark.slow
 def test_the_command_judges_lora(directory: Path, tmp_path: Path) -> None:
-    report, facts = command(tmp_path, "--quick", "--hf", str(directory), "--lora", "4")
+    options = ("--quick", "--hf", str(directory), "--lora", "4", "--python", PRELOADED())
+    report, facts = command(tmp_path, *options)
     statuses = {finding["code"]: finding["status"] for finding in report["findings"]}
     codes = ("SMK001", "SMK005", "SMK006", "SMK007", "SMK008", "SMK009")
     assert {statuses[code] for code in codes} == {"pass"}
@@ -426,27 +429,17 @@ def command(directory: Path, *arguments: str) -> tuple[dict[str, Any], Facts]:
 # transformers 4.57: the reentrant order that raises, and the one that is silent
 
 
-@pytest.fixture(scope="module")
-def old_python(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """An environment with older libraries over the torch of this one."""
-    home = tmp_path_factory.mktemp("old") / "env"
-    venv.EnvBuilder(symlinks=True).create(home)
-    packages = next(home.glob("lib/python*/site-packages"))
-    shared = [path for path in site.getsitepackages() if Path(path, "torch").is_dir()]
-    (packages / "shared.pth").write_text("\n".join(shared), "utf-8")
-    install = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check",
-               "--no-compile", "--no-deps", "--target", str(packages), *OLD]  # fmt: skip
-    try:
-        done = subprocess.run(install, capture_output=True, text=True, timeout=120)
-    except subprocess.TimeoutExpired:
-        pytest.skip("the package registry gave no answer in 120 s")
-    if done.returncode:
-        pytest.skip(f"{' '.join(OLD)} could not be installed: {done.stderr.strip()[-200:]}")
-    return str(home / "bin" / "python")
+@pytest.fixture
+def old_python(transformers_4: Path, tmp_path: Path) -> str:
+    """An interpreter with older libraries over the torch of this environment."""
+    program = tmp_path / "python"
+    lines = f'#!/bin/sh\nPYTHONPATH={transformers_4} exec {preloaded.python()} "$@"\n'
+    program.write_text(lines)
+    program.chmod(0o755)
+    return str(program)
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(600)
 def test_the_order_that_raises_and_the_silent_one(
     old_python: str, directory: Path, children: Children
 ) -> None:

@@ -14,7 +14,7 @@ from doctor.collect import other_seed
 from doctor.collect.children import Children
 from doctor.collect.own_training import collect_in
 from doctor.collect.torch_child import TorchChild
-from doctor.facts.training import OtherSeed, OwnModel
+from doctor.facts.own_model import OtherSeed, OwnModel
 from doctor.job.job import Chosen, Job
 from doctor.judge.check import Status
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 import tempfile
@@ -12,6 +11,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import command
 import msgspec
 import preloaded
 import pytest
@@ -23,22 +23,13 @@ from doctor.checks.numerics import grad_scaler
 from doctor.checks.training import compiled
 from doctor.checks.training import own_model as checks
 from doctor.collect import own_training
-from doctor.collect.child import PROBES
 from doctor.collect.children import Children
 from doctor.collect.own_training import collect_in, collect_own, factory_of, find_directory
 from doctor.collect.torch_child import TorchChild
 from doctor.facts.facts import decode
 from doctor.facts.machine import Place
-from doctor.facts.training import (
-    Compiled,
-    MemoryPoint,
-    OwnModel,
-    Parameter,
-    Scaler,
-    Smoke,
-    Stage,
-    Step,
-)
+from doctor.facts.own_model import Compiled, MemoryPoint, OwnModel, Scaler
+from doctor.facts.training import Parameter, Smoke, Stage, Step
 from doctor.job.job import Chosen, Job, Precision, Target
 from doctor.judge.check import Owner, Status, Verdict
 from doctor.report import own_model
@@ -925,11 +916,5 @@ def test_a_factory_is_judged_through_the_command(tmp_path: Path) -> None:
 
 
 def doctor(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "doctor", "run", "--device", "cpu", *arguments],
-        cwd=folder,
-        env={**os.environ, "PYTHONPATH": str(PROBES.parent.parent)},
-        capture_output=True,
-        text=True,
-        timeout=280,
-    )
+    training = ("--device", "cpu", "--python", preloaded.python())
+    return command.doctor("run", *training, *arguments, cwd=folder)

@@ -10,12 +10,14 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import preloaded
 import pytest
 import shims
 from paths import FAKES
 
 from doctor._util.records import Ended, Unknown
-from doctor.checks.gpu.peers import ADDS_UP, COPIES_ARRIVE
+from doctor.checks.gpu.all_reduce import ADDS_UP
+from doctor.checks.gpu.peer_copies import COPIES_ARRIVE
 from doctor.collect import peers
 from doctor.collect.before_torch import run_before_torch
 from doctor.collect.children import Children
@@ -384,7 +386,7 @@ def test_an_all_reduce_beside_nvlink_is_judged_by_its_rate(
 
 @pytest.mark.slow
 def test_three_ranks_add_up(make: Make) -> None:
-    found = peers.reduce(make(*[sys.executable] * 3), "gloo", p2p=True)
+    found = peers.reduce(make(*[preloaded.python()] * 3), "gloo", p2p=True)
     assert found.ended.ok, found.ended
     assert (found.ranks, found.wrong, found.backend) == (3, 0, "gloo")
     assert found.rate
@@ -419,7 +421,7 @@ def spoil(torch):
 def test_a_rank_that_fails_ends_them_all(
     make: Make, tmp_path: Path, code: str, how: str, said: str
 ) -> None:
-    ranks = make(sys.executable, shims.python(tmp_path, code))
+    ranks = make(preloaded.python(), shims.python(tmp_path, code))
     for rank in ranks:
         rank.child.imported()
     seconds = 4.0 if how == "timeout" else 100.0
@@ -444,21 +446,25 @@ def spoil(torch):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("total", "how"), [(100.0, "ok"), (4.0, "timeout")])
+@pytest.mark.parametrize(
+    ("busy", "seconds", "total", "how"), [(6, 4.0, 100.0, "ok"), (2, 1.5, 1.5, "timeout")]
+)
 def test_a_rank_that_makes_progress_gets_more_time(
-    make: Make, tmp_path: Path, total: float, how: str
+    make: Make, tmp_path: Path, busy: int, seconds: float, total: float, how: str
 ) -> None:
-    slow = shims.python(tmp_path, LOADS.format(seconds=6))
-    ranks = make(sys.executable, slow)
+    slow = shims.python(tmp_path, LOADS.format(seconds=busy))
+    ranks = make(preloaded.python(), slow)
     for rank in ranks:
         rank.child.imported()
-    found = peers.reduce(ranks, "gloo", p2p=True, seconds=4.0, total=total)
+    found = peers.reduce(ranks, "gloo", p2p=True, seconds=seconds, total=total)
     assert found.ended.how == how, found.ended
 
 
 @pytest.mark.slow
 def test_a_wrong_sum_is_counted_and_fails(make: Make, tmp_path: Path) -> None:
-    found = peers.reduce(make(sys.executable, shims.python(tmp_path, ADDS_WRONG)), "gloo", p2p=True)
+    found = peers.reduce(
+        make(preloaded.python(), shims.python(tmp_path, ADDS_WRONG)), "gloo", p2p=True
+    )
     assert found.ended.ok
     assert found.wrong == 1
     verdict = adds_up(found)
@@ -557,7 +563,7 @@ def test_real_gpus_reach_each_other() -> None:
         pytest.skip("fewer than two NVIDIA GPUs here")
     children = Children()
     ranks = tuple(
-        Worker(f"cuda:{index}", None, "GPU", TorchChild(children, sys.executable))
+        Worker(f"cuda:{index}", None, "GPU", TorchChild(children, preloaded.python()))
         for index in (0, 1)
     )
     try:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import os
 import re
+from functools import cache
 from pathlib import Path
 from types import UnionType
 from typing import Any, Union, get_args, get_origin, get_type_hints
@@ -61,6 +62,7 @@ CITES = {
 """Document sections that a remedy must cite."""
 
 
+@cache
 def recorded_statuses() -> dict[str, set[Status]]:
     """Code -> its statuses on the recorded machines."""
     statuses: dict[str, set[Status]] = {check.code: set() for check in catalog.MACHINE_CHECKS}
@@ -70,20 +72,17 @@ def recorded_statuses() -> dict[str, set[Status]]:
     return statuses
 
 
-STATUSES = recorded_statuses()
-
-
 @OF_MACHINES
 def test_the_machines_make_a_check_pass_warn_or_fail_and_be_unknown(check: Check) -> None:
-    assert Status.PASS in STATUSES[check.code]
-    assert STATUSES[check.code] & {Status.WARN, Status.FAIL}
-    assert Status.UNKNOWN in STATUSES[check.code]
+    assert Status.PASS in recorded_statuses()[check.code]
+    assert recorded_statuses()[check.code] & {Status.WARN, Status.FAIL}
+    assert Status.UNKNOWN in recorded_statuses()[check.code]
 
 
 @OF_MACHINES
 def test_the_conditions_of_every_recorded_status_are_documented(check: Check) -> None:
-    assert check.warns or Status.WARN not in STATUSES[check.code]
-    assert check.fails or Status.FAIL not in STATUSES[check.code]
+    assert check.warns or Status.WARN not in recorded_statuses()[check.code]
+    assert check.fails or Status.FAIL not in recorded_statuses()[check.code]
 
 
 @EACH

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
-import sys
 from pathlib import Path
 
+import preloaded
 import pytest
 
 from doctor.facts.flight_recorder import FlightRecorder
@@ -14,7 +15,6 @@ from doctor.log.flight_recorder import is_dump, read_dumps
 JOB = """
 import json, os, signal, threading, time
 
-os.environ["TORCH_FR_BUFFER_SIZE"] = "100"
 import torch
 import torch.distributed as dist
 from torch._C._distributed_c10d import _dump_fr_trace, _dump_fr_trace_json
@@ -69,8 +69,11 @@ for child in children:
 
 @pytest.mark.slow
 def test_the_rank_that_stops_is_named_from_dumps_of_torch(tmp_path: Path) -> None:
-    command = [sys.executable, "-c", JOB]
-    subprocess.run(command, cwd=tmp_path, check=True, capture_output=True, timeout=240)
+    command = [preloaded.python(TORCH_FR_BUFFER_SIZE="100"), "-c", JOB]
+    variables = os.environ | {"TORCH_FR_BUFFER_SIZE": "100"}
+    subprocess.run(
+        command, cwd=tmp_path, env=variables, check=True, capture_output=True, timeout=240
+    )
     paths = sorted(tmp_path.glob("_dump_*"))
     assert [path.name for path in paths] == [f"_dump_{rank}" for rank in range(4)]
     assert all(is_dump(path.name, path.read_bytes()[:4096]) for path in paths)

@@ -6,12 +6,12 @@ import ast
 import json
 import os
 import subprocess
-import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import msgspec
+import preloaded
 import pytest
 from recorded import H100, TORCH_2_11, TORCH_2_15, box, host, job, machines
 
@@ -28,7 +28,6 @@ from doctor.report.report import Report
 MACHINES = machines()
 H200 = MACHINES["h200_torch2.11"]
 MODES: tuple[Mode, ...] = ("stable", "fast", "diagnostic")
-OLD = ("transformers==4.57.6", "huggingface_hub<1", "tokenizers<0.23")
 
 
 def settings_of(facts: Facts, mode: Mode = "stable") -> dict[str, Setting]:
@@ -45,14 +44,18 @@ def prescribed(
     return render(Report(facts, findings), settings, mode, form)
 
 
-def run(code: str, **env: str) -> str:
+QUIET = "import sys, warnings\nwarnings.simplefilter('ignore')\nexec(sys.stdin.read())"
+
+
+def run(code: str, modules: tuple[str, ...] = preloaded.TORCH, **env: str) -> str:
+    """What a script prints, in an interpreter that has imported the modules."""
     done = subprocess.run(
-        [sys.executable, "-W", "ignore", "-"],
+        [preloaded.python(modules, **preloaded.OFFLINE), "-c", QUIET],
         input=code,
         capture_output=True,
         text=True,
         timeout=240,
-        env=os.environ | {"HF_HUB_OFFLINE": "1"} | env,
+        env=os.environ | preloaded.OFFLINE | env,
         check=False,
     )
     assert done.returncode == 0, done.stderr
@@ -210,10 +213,10 @@ print(json.dumps([transformers.__version__, arguments.bf16, sorted(known)]))
 """
 
 
-def check_trainer_forms(**env: str) -> str:
+def check_trainer_forms(modules: tuple[str, ...], **env: str) -> str:
     """Make the real TrainingArguments of the CPU's form; the others name arguments it has."""
     text = prescribed(MACHINES["cpu_only"], "trainer")
-    version, bf16, known = json.loads(run(LOAD.format(text=text), **env).splitlines()[-1])
+    version, bf16, known = json.loads(run(LOAD.format(text=text), modules, **env).splitlines()[-1])
     assert bf16 is True
     assert (keywords(text)["warmup_steps"], keywords(text)["max_grad_norm"]) == (100, 1.0)
     for trainer in TRAINERS:
@@ -223,18 +226,13 @@ def check_trainer_forms(**env: str) -> str:
 
 @pytest.mark.slow
 def test_the_trainer_form_loads_in_transformers_5() -> None:
-    assert check_trainer_forms().startswith("5.")
+    assert check_trainer_forms(preloaded.TRAINER).startswith("5.")
 
 
 @pytest.mark.slow
-def test_the_trainer_form_loads_in_transformers_4(tmp_path: Path) -> None:
-    pip = [sys.executable, "-m", "pip", "install", "-q", "--no-compile", "--target"]
-    done = subprocess.run(
-        [*pip, str(tmp_path), *OLD], capture_output=True, text=True, timeout=240, check=False
-    )
-    if done.returncode:
-        pytest.skip(f"transformers 4.57.6 cannot be installed here: {done.stderr.strip()[-200:]}")
-    assert check_trainer_forms(PYTHONPATH=str(tmp_path)) == "4.57.6"
+def test_the_trainer_form_loads_in_transformers_4(transformers_4: Path) -> None:
+    version = check_trainer_forms(preloaded.TORCH, PYTHONPATH=str(transformers_4))
+    assert version == "4.57.6"
 
 
 @pytest.mark.slow
@@ -250,7 +248,8 @@ def test_accelerate_loads_its_form(tmp_path: Path) -> None:
         )
     backend = "{'dynamo_backend': 'NO'}"
     rows = ("bf16 False", "bf16 True", "fp16 False")
-    assert run(code).splitlines() == [f"{row} {backend}" for row in rows]
+    printed = run(code, preloaded.TRAINER).splitlines()
+    assert printed == [f"{row} {backend}" for row in rows]
 
 
 LAUNCHED = """
@@ -273,12 +272,14 @@ def test_accelerate_launch_trains_with_its_form(tmp_path: Path) -> None:
     existing = "compute_environment: LOCAL_MACHINE\ndistributed_type: 'NO'\nnum_processes: 1\n"
     file.write_text(existing + prescribed(MACHINES["cpu_only"], "accelerate") + "\n", "utf-8")
     script.write_text(LAUNCHED)
-    launch = [sys.executable, "-m", "accelerate.commands.launch", "--config_file", str(file)]
-    done = subprocess.run(
-        [*launch, str(script)], capture_output=True, text=True, timeout=240, check=False
-    )
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.split() == ["bf16", "cpu", "torch.float32"]
+    launch = f"""
+import sys
+from accelerate.commands.launch import main
+sys.executable = {preloaded.python(preloaded.TRAINER, **preloaded.OFFLINE)!r}
+sys.argv = ["launch", "--config_file", {str(file)!r}, {str(script)!r}]
+main()
+"""
+    assert run(launch, preloaded.TRAINER).split() == ["bf16", "cpu", "torch.float32"]
 
 
 LOOPS = """

@@ -20,11 +20,14 @@ from shims import wait_until
 from doctor._util.records import Ended, Unknown
 from doctor.checks.driver import CHECKS as DRIVER
 from doctor.checks.gpu.device import CHECKS as GPU
-from doctor.collect import gpus
+from doctor.cli.guard import report_directory
+from doctor.cli.options import ConfigFlags
+from doctor.collect import gpus, training_gpus
 from doctor.collect.before_torch import run_before_torch
 from doctor.collect.child import Answer, Child, probe_command
 from doctor.collect.children import Children
 from doctor.collect.driver import FROM_NVML
+from doctor.collect.guard_records import read_gpus
 from doctor.facts.facts import Facts
 from doctor.facts.load import Watched
 from doctor.facts.machine import Driver, Gpu, Host, Interpreter
@@ -712,3 +715,59 @@ def test_facts_of_a_fake_machine_survive_their_file(ask: Ask) -> None:
         places=nobody,
     )
     assert msgspec.json.decode(msgspec.json.encode(facts), type=Facts) == facts
+
+
+@pytest.mark.parametrize(
+    ("fake", "statuses"),
+    [
+        ({"REASONS": "1"}, {"GPU003": Status.PASS, "GPU004": Status.PASS}),
+        ({"REASONS": "64"}, {"GPU003": Status.PASS, "GPU004": Status.WARN}),
+        ({"XIDS": "79"}, {"GPU003": Status.FAIL, "GPU004": Status.PASS}),
+        (
+            {
+                "FAIL": "nvmlDeviceGetCurrentClocksThrottleReasons:999,"
+                "nvmlDeviceGetCurrentClocksEventReasons:999"
+            },
+            {"GPU003": Status.PASS, "GPU004": Status.UNKNOWN},
+        ),
+    ],
+)
+def test_the_gpus_of_a_guarded_training_are_in_its_report(
+    drivers: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    fake: dict[str, str],
+    statuses: dict[str, Status],
+) -> None:
+    sampled = tmp_path / "sampled"
+    monkeypatch.setattr(training_gpus, "SAMPLE_SECONDS", 0.05)
+    monkeypatch.setenv("LD_LIBRARY_PATH", str(drivers / "new"))
+    for name, value in {"SAMPLED": str(sampled), **fake}.items():
+        monkeypatch.setenv(f"FAKE_{name}", value)
+    sampler = training_gpus.GpuSampler()
+    if "FAIL" not in fake:
+        wait_until(sampled.exists)
+    else:
+        sampler._listed.result(100)
+    (tmp_path / "gpus.json").write_bytes(training_gpus.encode(sampler.stop()))
+    report = report_directory(tmp_path, {}, ConfigFlags(no_config=True), fail_on="fail")
+    of_gpus = {f.check.code: f.status for f in report.findings if f.check.family == "GPU"}
+    assert of_gpus == statuses
+
+
+def test_a_training_without_gpus_or_with_a_hanging_driver_ends_at_once(
+    drivers: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(training_gpus, "END_SECONDS", 0.1)
+    for kind, hang in (("none", ""), ("new", "nvmlInit_v2")):
+        hanging = tmp_path / "hanging"
+        monkeypatch.setenv("LD_LIBRARY_PATH", str(drivers / kind))
+        monkeypatch.setenv("FAKE_HANG", hang)
+        monkeypatch.setenv("FAKE_HANGING", str(hanging))
+        sampler = training_gpus.GpuSampler()
+        if hang:
+            wait_until(hanging.exists)
+        assert sampler.stop().watched is None
+        wait_until(lambda: not any(child.alive for child in sampler._children._running))
+    (tmp_path / "gpus.json").write_text('{"type": "TrainingGpus", "gpus": 5}')
+    assert read_gpus(tmp_path).gpus is None

@@ -346,7 +346,7 @@ assert (training.fingerprint(square) == training.fingerprint(square.contiguous()
 
 def test_a_change_of_a_large_parameter_is_seen_without_a_copy_of_it() -> None:
     done = subprocess.run(
-        [sys.executable, "-c", FINGERPRINTS, "2", str(PROBES)],
+        [preloaded.python(), "-c", FINGERPRINTS, "2", str(PROBES)],
         capture_output=True,
         text=True,
         timeout=SECONDS,
@@ -460,7 +460,7 @@ def test_smoke_step_does_not_import_dynamo() -> None:
         "print([name for name in ('torch._dynamo', 'sympy') if name in sys.modules])\n"
     )
     done = subprocess.run(
-        [sys.executable, "-c", code, "2"], capture_output=True, text=True, timeout=SECONDS
+        [preloaded.python(), "-c", code, "2"], capture_output=True, text=True, timeout=SECONDS
     )
     assert done.stdout.strip() == "[]", done.stderr
 

@@ -156,6 +156,6 @@ def test_hostile_names_and_values_are_text_and_take_no_time() -> None:
     report = replace(
         saying("A\\1\\g<9>=what nobody knows"), facts=box(H100, torch=TORCH_2_15, host=long)
     )
-    start = time.monotonic()
+    start = time.process_time()
     assert redact(report).findings[0].verdict.summary == f"A\\1\\g<9>={HIDDEN}"
-    assert time.monotonic() - start < 5
+    assert time.process_time() - start < 5

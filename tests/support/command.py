@@ -23,7 +23,15 @@ from typing import Any
 TIMEOUT = 240.0
 AT_START = ("PYTHON", "LC_", "LANG", "LD_")
 """Prefixes of variables that are read before any code runs."""
-PRELOADED = "doctor.__main__ doctor.cli.app doctor.cli.run doctor.report.delivery"
+PRELOADED = ("doctor.__main__", "doctor.cli.app", "doctor.cli.run", "doctor.report.delivery")
+MAIN = "import sys; sys.argv[0] = 'doctor'; from doctor.__main__ import main; main()"
+
+
+def program() -> list[str]:
+    """The beginning of a command line for a process with streams that the caller makes."""
+    import preloaded  # the server of this module is started without this folder
+
+    return [preloaded.python(PRELOADED), "-c", MAIN]
 
 
 def doctor(
@@ -68,7 +76,7 @@ def _server() -> socket.socket:
 
 def serve(connection: socket.socket) -> None:
     """Fork for every request and answer with the exit code, until the other side closes."""
-    for module in PRELOADED.split():
+    for module in PRELOADED:
         __import__(module)
     while True:
         message, streams, _, _ = socket.recv_fds(connection, 2**20, 2)

@@ -4,8 +4,8 @@
 working directory and descriptors to a server that has imported torch and done nothing else; a fork
 of the server runs the script in a session of its own. The program ends as the fork does, by an exit
 code or a signal, and the fork is killed with it. What Python or torch read when they start cannot
-be set for a fork: with such variables, and for anything but a script, the program becomes the
-interpreter itself.
+be set for a fork: with such variables, and for anything but a script or `-c`, the program becomes
+the interpreter itself.
 """
 
 from __future__ import annotations
@@ -14,6 +14,8 @@ import atexit
 import contextlib
 import fcntl
 import gc
+import hashlib
+import importlib
 import json
 import os
 import resource
@@ -21,44 +23,107 @@ import runpy
 import selectors
 import signal
 import socket
-import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping
+import types
+from collections.abc import Iterator, Mapping
 from functools import cache
 from pathlib import Path
 
 AT_START = ("PYTHON", "LD_", "OMP_", "MKL_", "KMP_", "GOMP_", "OPENBLAS_", "TORCH", "PYTORCH",
-            "CUDA", "NVIDIA", "CUBLAS", "NCCL")  # fmt: skip
+            "CUDA", "NVIDIA", "CUBLAS")  # fmt: skip
 """Prefixes of variables that are read at the start or while torch is imported."""
-LATER = ("PYTHONPATH",)
-"""Variables that a fork follows although they begin with such a prefix."""
+LATER = ("PYTHONPATH", "TORCHINDUCTOR_CACHE_DIR", "PYTORCH_NVML_BASED_CUDA_CHECK")
+"""Variables that a fork follows although they begin with such a prefix.
+
+transformers and Lightning set the last two in the process that imports them.
+"""
 HIGH = 500
 """Descriptors from here on are free for a moment."""
 MESSAGE = 1 << 18
+STAY = b"stay"
+"""The message of a process that uses the server for as long as its connection is open."""
+
+
+TORCH = ("numpy", "torch")
+TRAINER = (
+    *TORCH,
+    *("transformers.models.auto.modeling_auto", "transformers.models.llama.modeling_llama"),
+    *("transformers.trainer", "peft"),
+)
+"""What a training with LoRA imports."""
+READERS = ("doctor.checkpoint.scan", "doctor.checkpoint.formats.torch_files")
+"""What reads checkpoints."""
+OFFLINE = {"HF_HUB_OFFLINE": "1"}
+"""Is read while transformers is imported."""
+_connections: list[socket.socket] = []
+"""To the servers, open until this process ends."""
 
 
 @cache
-def python() -> str:
-    """The path of the program; its server lives as long as this process."""
-    folder = Path(tempfile.mkdtemp(prefix="torch-"))
-    reading, writing = os.pipe()
-    command = [sys.executable, "-P", __file__, "serve", str(folder / "socket"), str(writing)]
-    env = at_start(os.environ)  # and no variable by which a test finds its own processes
-    server = subprocess.Popen(
-        command, pass_fds=[writing], stdin=subprocess.PIPE, env=env, start_new_session=True
-    )
-    os.close(writing)
-    atexit.register(server.wait)
-    atexit.register(server.kill)
-    if not os.read(reading, 1):
-        raise RuntimeError("the server ended before it was ready")
-    os.close(reading)
-    program = folder / "python"
-    client = f"{sys.executable} -I -S {__file__} run {folder / 'socket'}"
-    program.write_text(f'#!/bin/sh\nexec {client} "$@"\n')
-    program.chmod(0o755)
+def python(modules: tuple[str, ...] = TORCH, **variables: str) -> str:
+    """The path of the program of a server that has imported these modules, in this order.
+
+    `variables` are read when Python or torch starts; those of this process are set as well.
+    """
+    variables = {"PYTHONPATH": os.environ.get("PYTHONPATH", "")} | variables
+    folder = _folder(json.dumps([modules, variables]))
+    address, program = folder / "socket", folder / "python"
+    with alone(folder):
+        if not _connect(address):
+            address.unlink(missing_ok=True)
+            _start(address, modules, at_start(os.environ) | variables)
+            program.write_text(
+                f'#!/bin/sh\nexec {sys.executable} -I -S {__file__} run {address} "$@"\n'
+            )
+            program.chmod(0o755)
     return str(program)
+
+
+def _folder(key: str) -> Path:
+    """One for the same key in all workers of this test run."""
+    run = os.environ.get("PYTEST_XDIST_TESTRUNUID", str(os.getpid()))
+    name = hashlib.sha256(f"{run} {key}".encode()).hexdigest()[:16]
+    folder = Path(tempfile.gettempdir(), f"torch-{name}")
+    folder.mkdir(mode=0o700, exist_ok=True)
+    return folder
+
+
+@contextlib.contextmanager
+def alone(folder: Path) -> Iterator[None]:
+    """One worker after the other works in a folder."""
+    with open(folder / "lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+def _connect(address: Path) -> bool:
+    connection = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    try:
+        connection.connect(str(address))
+        connection.recv(MESSAGE)
+        connection.send(STAY)
+        stays = bool(connection.recv(MESSAGE))
+    except OSError:
+        stays = False
+    if stays:
+        _connections.append(connection)
+    else:
+        connection.close()
+    return stays
+
+
+def _start(address: Path, modules: tuple[str, ...], variables: dict[str, str]) -> None:
+    """Start a server without any variable by which a test finds its own processes."""
+    reading, writing = os.pipe()
+    os.set_inheritable(writing, True)
+    command = [sys.executable, "-P", __file__, "serve", str(address), str(writing), *modules]
+    os.posix_spawn(sys.executable, command, variables, setsid=True)
+    os.close(writing)
+    ready = os.read(reading, 1)
+    os.close(reading)
+    if not (ready and _connect(address)):
+        raise RuntimeError("the server ended before it was ready")
 
 
 def at_start(variables: Mapping[str, str]) -> dict[str, str]:
@@ -74,7 +139,8 @@ def run(address: str, arguments: list[str]) -> None:
     connection = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     connection.connect(address)
     expected = json.loads(connection.recv(MESSAGE))
-    if not arguments or arguments[0].startswith("-") or at_start(os.environ) != expected:
+    is_script = arguments and (arguments[0] == "-c" or not arguments[0].startswith("-"))
+    if not is_script or at_start(os.environ) != expected:
         os.execv(sys.executable, [sys.executable, *arguments])
     numbers = [int(name) for name in os.listdir("/dev/fd")]
     numbers = [number for number in numbers if number != connection.fileno() and is_open(number)]
@@ -98,12 +164,11 @@ def is_open(number: int) -> bool:
     return True
 
 
-def serve(address: str, ready: int) -> dict[str, object]:
-    """Fork for every connection; in a fork, return its request. Ends with the parent's pipe."""
+def serve(address: str, ready: int, modules: list[str]) -> dict[str, object]:
+    """Fork for every request; in a fork, return it. Ends when nobody stays."""
     start = json.dumps(at_start(os.environ)).encode()
-    import numpy  # noqa: F401
-    import torch  # noqa: F401
-
+    for module in modules:
+        importlib.import_module(module)
     gc.freeze()
     listening = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     listening.bind(address)
@@ -111,16 +176,14 @@ def serve(address: str, ready: int) -> dict[str, object]:
     os.write(ready, b"1")
     os.close(ready)
     selector = selectors.DefaultSelector()
-    selector.register(0, selectors.EVENT_READ, ("end", 0, None))
     selector.register(listening, selectors.EVENT_READ, ("accept", 0, None))
+    staying = 0
     while True:
         for key, _ in selector.select():
             kind, pid, connection = key.data
             if key.fd not in selector.get_map():  # an event before it ended this connection
                 continue
-            if kind == "end":
-                os._exit(0)
-            elif kind == "accept":
+            if kind == "accept":
                 connection = listening.accept()[0]
                 with contextlib.suppress(OSError):  # a program that was killed at once
                     connection.send(start)
@@ -130,6 +193,11 @@ def serve(address: str, ready: int) -> dict[str, object]:
                 message, descriptors = b"", []
                 with contextlib.suppress(OSError):
                     message, descriptors, _, _ = socket.recv_fds(connection, MESSAGE, 64)
+                if message == STAY:
+                    staying += 1
+                    connection.send(STAY)
+                    selector.register(connection, selectors.EVENT_READ, ("leave", 0, connection))
+                    continue
                 if not message:
                     connection.close()
                     continue
@@ -145,6 +213,12 @@ def serve(address: str, ready: int) -> dict[str, object]:
                     os.pidfd_open(pid), selectors.EVENT_READ, ("exit", pid, connection)
                 )
                 selector.register(connection, selectors.EVENT_READ, ("gone", pid, connection))
+            elif kind == "leave":
+                selector.unregister(connection)
+                connection.close()
+                staying -= 1
+                if not staying:
+                    os._exit(0)
             elif kind == "gone":
                 selector.unregister(connection)
                 kill_group(pid)
@@ -182,7 +256,8 @@ def become(request: dict) -> str:
     os.environ.update(request["env"])
     sys.argv = request["argv"]
     search = [part for part in os.environ.get("PYTHONPATH", "").split(os.pathsep) if part]
-    sys.path[:] = [os.path.dirname(os.path.realpath(sys.argv[0])), *search, *sys.path]
+    first = "" if sys.argv[0] == "-c" else os.path.dirname(os.path.realpath(sys.argv[0]))
+    sys.path[:] = [first, *search, *sys.path]
     if any(os.path.exists(os.path.join(folder, "sitecustomize.py")) for folder in search):
         sys.modules.pop("sitecustomize", None)
         import sitecustomize  # noqa: F401
@@ -192,7 +267,11 @@ def become(request: dict) -> str:
 def end(script: str) -> int:
     """The exit code of the script, with its traceback printed, if there is one."""
     try:
-        runpy.run_path(script, run_name="__main__")
+        if script == "-c":
+            main_module = sys.modules["__main__"] = types.ModuleType("__main__")
+            exec(sys.argv.pop(1), vars(main_module))
+        else:
+            runpy.run_path(script, run_name="__main__")
     except SystemExit as error:
         if error.code is None or isinstance(error.code, int):
             return (error.code or 0) & 255
@@ -207,7 +286,7 @@ def end(script: str) -> int:
 def main() -> None:
     if sys.argv[1] == "run":
         run(sys.argv[2], sys.argv[3:])
-    code = end(become(serve(sys.argv[2], int(sys.argv[3]))))
+    code = end(become(serve(sys.argv[2], int(sys.argv[3]), sys.argv[4:])))
     atexit._run_exitfuncs()
     sys.stdout.flush()
     sys.stderr.flush()

@@ -7,6 +7,7 @@ It proves code, not hardware. torch is the CPU build that answers as one for CUD
 from __future__ import annotations
 
 import ctypes
+import importlib.util
 import json
 import os
 import shutil
@@ -17,6 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import preloaded
 from paths import FAKES, ROOT
 
 SOURCES = Path(__file__).parent / "pretend_cuda"
@@ -112,12 +114,13 @@ def sizes_of_the_binding() -> list[str]:
 
 def build(folder: Path) -> Path:
     """The driver's libraries and torch's accelerator in `folder`/lib, for all machines there."""
-    import torch
-
     libraries = folder / "lib"
     libraries.mkdir(parents=True)
     shared = ("-shared", "-fPIC", "-o")
-    top = Path(torch.__file__).parent
+    torch = importlib.util.find_spec("torch")
+    assert torch
+    assert torch.origin
+    top = Path(torch.origin).parent
     commands = (
         ["gcc", *sizes_of_the_binding(), str(FAKES / "nvml.c"), *shared, "libnvidia-ml.so.1"],
         ["gcc", str(FAKES / "peers.c"), *shared, "libcuda.so.1"],
@@ -130,6 +133,16 @@ def build(folder: Path) -> Path:
     running = [subprocess.Popen(command, cwd=libraries) for command in commands]
     assert [each.wait() for each in running] == [0, 0, 0]
     return libraries
+
+
+def interpreter(libraries: Path) -> str:
+    """One that has torch imported on top of the accelerator; each process makes its own GPUs."""
+    return preloaded.python(
+        ("pretend_accelerator", *preloaded.TORCH),
+        LD_LIBRARY_PATH=str(libraries),
+        PRETEND_LIBRARY=str(libraries / "accelerator.so"),
+        PYTHONPATH=str(SOURCES),
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,8 +197,7 @@ def machine(
         "errors": errors,
     }
     python = folder / "python"
-    lines = f'#!/bin/bash\nPYTHONPATH={SOURCES} exec {sys.executable} "$@"\n'
-    python.write_text(lines)
+    python.write_text(f'#!/bin/bash\nPYTHONPATH={SOURCES} exec {interpreter(libraries)} "$@"\n')
     python.chmod(0o755)
     fakes = {
         "FAKE_COUNT": str(count),

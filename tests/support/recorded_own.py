@@ -9,19 +9,8 @@ from typing import Any
 
 from doctor._util.records import Ended
 from doctor.facts.facts import Facts
-from doctor.facts.training import (
-    BatchTensor,
-    Compiled,
-    LoraOrder,
-    MemoryPoint,
-    OwnModel,
-    Parameter,
-    Scaler,
-    Settings,
-    Smoke,
-    Stage,
-    Step,
-)
+from doctor.facts.own_model import BatchTensor, Compiled, LoraOrder, MemoryPoint, OwnModel, Scaler
+from doctor.facts.training import Parameter, Settings, Smoke, Stage, Step
 
 OK = Ended(how="ok", seconds=0.4)
 GIB = 2**30

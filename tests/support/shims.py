@@ -36,11 +36,15 @@ builtins.__import__ = hooked
 
 
 def python(folder: Path, code: str) -> str:
-    """An interpreter that defines `entered(stage)` or `spoil(torch)` anew before any probe."""
+    """An interpreter that defines `entered(stage)` or `spoil(torch)` anew before any probe.
+
+    It does not see the fake drivers of LD_LIBRARY_PATH, which a fork could not load.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "sitecustomize.py").write_text(HOOK + code)
     path = folder / "python"
-    path.write_text(f'#!/bin/bash\nPYTHONPATH={folder} exec {preloaded.python()} "$@"\n')
+    start = f'PYTHONPATH={folder} exec {preloaded.python()} "$@"'
+    path.write_text(f"#!/bin/bash\nunset LD_LIBRARY_PATH\n{start}\n")
     path.chmod(0o755)
     return str(path)
 

@@ -164,7 +164,11 @@ CLASSES = (
         code="LOG029",
         slug="port-in-use",
         title="The rendezvous port was free",
-        patterns=(r"[Aa]ddress already in use|EADDRINUSE",),
+        patterns=(
+            r"(?:local network address\. port: |\]:|failed to bind to \S{1,60}:)(?P<port>\d{2,5})"
+            r".{0,80}[Aa]ddress already in use",
+            r"[Aa]ddress already in use|EADDRINUSE",
+        ),
         examples=(
             "torch.distributed.DistNetworkError: The server socket has failed to listen on any "
             "local "

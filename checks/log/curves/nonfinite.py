@@ -44,19 +44,20 @@ def _hidden_nan(log: Log, loss: Curve) -> Verdict:
 
 
 UNCLEAR = (
-    "If the learning rate stands still from here on, the fp16 scaler skips every step and the "
-    "weights are intact: train in bf16, or load fp32 weights under fp16 autocast. If it moves, the "
-    "weights are lost: go back to a checkpoint before, and lower the learning rate."
+    "A learning rate that moved and stands still from here on means that the fp16 scaler skips "
+    "every step, with intact weights: train in bf16, or load fp32 weights under fp16 autocast. One "
+    "that goes on moving means lost weights: go back to a checkpoint before, and lower the "
+    "learning rate. A constant schedule does not tell: `doctor scan --deep CHECKPOINT` finds NaN "
+    "in saved weights."
 )
 
 
 def _after_nan(rate: Curve | None, since: int) -> str:
     """The remedy, by whether the optimizer went on stepping."""
-    rates = () if rate is None else tuple(zip(rate.steps, values_of(rate), strict=True))
-    later = [value for step, value in rates if step >= since]
-    if len(later) < 2:
+    stepping = _is_stepping(rate, since)
+    if stepping is None:
         return UNCLEAR
-    if len(set(later)) == 1:
+    if not stepping:
         return (
             "The learning rate stands still, so the fp16 GradScaler skips every step and the "
             "weights are intact: train in bf16, or load fp32 weights under fp16 autocast; then "
@@ -67,6 +68,22 @@ def _after_nan(rate: Curve | None, since: int) -> str:
         "checkpoint before this step, use bf16 with fp32 weights, lower the learning rate, and "
         "look for the batch or the layer with torch.autograd.set_detect_anomaly(True)."
     )
+
+
+def _is_stepping(rate: Curve | None, since: int) -> bool | None:
+    """Whether the learning rate moves from a step on; None where it does not tell.
+
+    A constant schedule stands still as well: only one that moved before, or that is still at the 0
+    of a warm-up, stands still because the optimizer does.
+    """
+    pairs = [] if rate is None else list(zip(rate.steps, values_of(rate), strict=True))
+    before = {value for step, value in pairs if step < since}
+    later = [value for step, value in pairs if step >= since]
+    if len(later) < 2:
+        return None
+    if len(set(later)) > 1:
+        return True
+    return False if len(before) > 1 or later[0] == 0.0 else None
 
 
 def finite(log: Log) -> Verdict:
@@ -119,7 +136,7 @@ def _stepping(log: Log, norm: Curve) -> Verdict:
             f"the gradient norm is finite, or only for a few of {norm.points:,} values is not"
         )
     rate = partner(log, norm, "learning_rate")
-    frozen = rate is not None and _frozen(rate, norm.steps[run[0]], norm.steps[run[1] - 1])
+    frozen = _is_stepping(rate, norm.steps[run[0]]) is False
     trace = " and the learning rate stands still: the loss scaler skips" if frozen else ""
     return fail(
         f"the gradient norm is {norm.values[run[0]]} for {run[1] - run[0]:,} values from "
@@ -139,12 +156,6 @@ def _longest_run(flags: list[bool]) -> tuple[int, int] | None:
             best = max(best, (start, at), key=lambda run: run[1] - run[0])
             start = None
     return best if best[1] else None
-
-
-def _frozen(rate: Curve, first: int, last: int) -> bool:
-    within = {value for step, value in zip(rate.steps, values_of(rate), strict=True)
-              if first <= step <= last}  # fmt: skip
-    return len(within) == 1
 
 
 def scale_holds(log: Log) -> Verdict:

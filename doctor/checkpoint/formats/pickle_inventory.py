@@ -120,12 +120,12 @@ def _in_a_row(source: Source, inventory: Inventory, depth: int) -> None:
         try:
             pickled = read_pickle(data, at)
         except CheckpointError as error:
-            if number == 0 and not (error.imports or _PICKLED.match(data)):
-                return  # no pickle: an unpickler stops before it imports anything
+            pending += [(number + 1, end) for end in error.ends]
+            if not (inventory.pickles or error.imports or _PICKLED.match(data, at)):
+                continue  # no pickle, or one of plain values: an unpickler imports nothing
             inventory.pickles += 1
             inventory.imports |= dict.fromkeys(error.imports)
             inventory.break_off(error.text)
-            pending += [(number + 1, end) for end in error.ends]
             continue
         inventory.pickles += 1
         inventory.imports |= dict.fromkeys(pickled.imports)

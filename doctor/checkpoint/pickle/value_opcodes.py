@@ -19,8 +19,8 @@ LONGEST_NAME = 500
 WIDEST = 1024
 """Bytes of one number."""
 
-_U16, _U32, _I32, _U64 = (struct.Struct(form).unpack_from for form in ("<H", "<I", "<i", "<Q"))
-_F64 = struct.Struct(">d").unpack_from
+_U16, _U32, _I32, _U64 = (struct.Struct(form) for form in ("<H", "<I", "<i", "<Q"))
+_F64 = struct.Struct(">d")
 
 
 class Machine:
@@ -47,8 +47,9 @@ class Machine:
         self.lenient = lenient
         """Go on wherever an unpickler could: only the imports are of interest."""
         self.cuts = cuts
-        """Drop the rest of a frame where an argument goes beyond its end, as CPython's unpickler
-        does with a stream such as io.BytesIO; from bytes and buffered files it goes on reading."""
+        """Drop the rest of a frame where a number, a text or a line goes beyond its end, as
+        CPython's unpickler does with a stream such as io.BytesIO; from bytes it goes on reading,
+        and the content of a bytes object is read on in both."""
         self.frame_end = 0
         self.stack: list[Any] = []
         self.below: list[list[Any]] = []
@@ -78,8 +79,9 @@ def protocol(machine: Machine) -> None:
 
 
 def frame(machine: Machine) -> None:
-    length = _U64(machine.data, machine.at)[0]
-    machine.at += 8
+    length = operand(machine, _U64)
+    if machine.at < machine.frame_end < machine.at + length:
+        _crosses(machine)
     machine.frame_end = max(machine.frame_end, machine.at + length)
 
 
@@ -91,14 +93,24 @@ def _crosses(machine: Machine) -> None:
         machine.at = machine.frame_end
 
 
+def operand(machine: Machine, form: struct.Struct) -> Any:
+    """A number of several bytes. Raises struct.error at the end of the data."""
+    if machine.at < machine.frame_end < machine.at + form.size:
+        _crosses(machine)
+    at = machine.at
+    machine.at += form.size
+    return form.unpack_from(machine.data, at)[0]
+
+
 # Strings and bytes: where they are cut, the place is behind the end, and no opcode follows.
 
 
-def take(machine: Machine, size: int) -> bytes:
+def take(machine: Machine, size: int, *, cut: bool = True) -> bytes:
+    """What follows; `cut`: a frame that ends before it may be dropped."""
     if size > LONGEST and not machine.lenient:
         text = f"has a pickle with a string of {size:,} bytes, over the {LONGEST:,} that are read"
         raise CheckpointError("not-inspectable" if size <= len(machine.data) else "damaged", text)
-    if machine.at < machine.frame_end < machine.at + size:
+    if machine.at < machine.frame_end < machine.at + size and (cut or not machine.lenient):
         _crosses(machine)
     at = machine.at
     machine.at = end = at + size
@@ -118,19 +130,17 @@ def line(machine: Machine, limit: int = LONGEST) -> bytes:
     return machine.data[at:end]
 
 
-def size1(machine: Machine) -> bytes:
+def size1(machine: Machine, *, cut: bool = True) -> bytes:
     machine.at += 1
-    return take(machine, machine.data[machine.at - 1])
+    return take(machine, machine.data[machine.at - 1], cut=cut)
 
 
-def size4(machine: Machine) -> bytes:
-    machine.at += 4
-    return take(machine, _U32(machine.data, machine.at - 4)[0])
+def size4(machine: Machine, *, cut: bool = True) -> bytes:
+    return take(machine, operand(machine, _U32), cut=cut)
 
 
-def size8(machine: Machine) -> bytes:
-    machine.at += 8
-    return take(machine, _U64(machine.data, machine.at - 8)[0])
+def size8(machine: Machine, *, cut: bool = True) -> bytes:
+    return take(machine, operand(machine, _U64), cut=cut)
 
 
 def text(data: bytes) -> str:
@@ -162,15 +172,15 @@ def unicode(machine: Machine) -> None:
 
 
 def short_binbytes(machine: Machine) -> None:
-    machine.stack.append(size1(machine))
+    machine.stack.append(size1(machine, cut=False))
 
 
 def binbytes(machine: Machine) -> None:
-    machine.stack.append(size4(machine))
+    machine.stack.append(size4(machine, cut=False))
 
 
 def binbytes8(machine: Machine) -> None:
-    machine.stack.append(size8(machine))
+    machine.stack.append(size8(machine, cut=False))
 
 
 def short_binstring(machine: Machine) -> None:
@@ -193,8 +203,7 @@ def string(machine: Machine) -> None:
 
 
 def binint(machine: Machine) -> None:
-    machine.stack.append(_I32(machine.data, machine.at)[0])
-    machine.at += 4
+    machine.stack.append(operand(machine, _I32))
 
 
 def binint1(machine: Machine) -> None:
@@ -203,13 +212,11 @@ def binint1(machine: Machine) -> None:
 
 
 def binint2(machine: Machine) -> None:
-    machine.stack.append(_U16(machine.data, machine.at)[0])
-    machine.at += 2
+    machine.stack.append(operand(machine, _U16))
 
 
 def binfloat(machine: Machine) -> None:
-    machine.stack.append(_F64(machine.data, machine.at)[0])
-    machine.at += 8
+    machine.stack.append(operand(machine, _F64))
 
 
 def number(machine: Machine, data: bytes) -> None:
@@ -265,8 +272,7 @@ def binput(machine: Machine) -> None:
 
 
 def long_binput(machine: Machine) -> None:
-    machine.memo[_U32(machine.data, machine.at)[0]] = machine.stack[-1]
-    machine.at += 4
+    machine.memo[operand(machine, _U32)] = machine.stack[-1]
 
 
 def put(machine: Machine) -> None:
@@ -280,8 +286,7 @@ def binget(machine: Machine) -> None:
 
 
 def long_binget(machine: Machine) -> None:
-    machine.stack.append(machine.memo[_U32(machine.data, machine.at)[0]])
-    machine.at += 4
+    machine.stack.append(machine.memo[operand(machine, _U32)])
 
 
 def get(machine: Machine) -> None:

@@ -14,7 +14,8 @@ from dataclasses import dataclass
 
 from doctor._util.records import Unknown
 from doctor._util.units import gib
-from doctor.facts.training import MemoryPoint, ModelShape, OwnModel
+from doctor.facts.own_model import MemoryPoint, OwnModel
+from doctor.facts.training import ModelShape
 from doctor.job.job import Job, Precision
 
 REST = {"amp": 30, "16 bit": 20, "fp32": 32}

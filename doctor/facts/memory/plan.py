@@ -12,7 +12,8 @@ from doctor.facts.machine import Host
 from doctor.facts.memory.activations import Activations, activations
 from doctor.facts.memory.room import training_room
 from doctor.facts.memory.training import Part, Size, model_size, training_parts
-from doctor.facts.training import ModelShape, OwnModel
+from doctor.facts.own_model import OwnModel
+from doctor.facts.training import ModelShape
 from doctor.facts.views import JobGpus
 from doctor.job.job import Chosen, Job, Target
 

@@ -8,7 +8,7 @@ from typing import Literal
 from doctor._util.records import Unknown
 from doctor._util.units import count, gb, gib
 from doctor.checkpoint.records import Checkpoint
-from doctor.facts.training import OwnModel
+from doctor.facts.own_model import OwnModel
 from doctor.job.job import Job, Optimizer, Precision
 
 STATES: dict[Optimizer, tuple[str, int, bool]] = {

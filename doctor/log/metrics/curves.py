@@ -8,8 +8,11 @@ from dataclasses import dataclass, field
 from doctor._util.records import Number
 from doctor.facts.log import Curve
 
-MOST = 4096
-"""Values of a curve that are held; beyond that every second one is dropped."""
+MOST, FEWEST = 4096, 512
+"""Values of a curve that are held; beyond that every second one is dropped. Fewer, but as many as
+the last, where there are many files: the ranks of a run log the same curve."""
+TOGETHER = 8 * MOST
+"""Values of one metric in all files."""
 
 ALIASES = {
     "loss": "loss",
@@ -57,6 +60,11 @@ STEPS = ("step", "global_step", "train/global_step", "iteration", "iter", "_step
 """Names of the step in logs, in the order in which they are preferred."""
 
 
+def most_values(files: int) -> int:
+    """Values that are held of each curve of so many files."""
+    return max(FEWEST, min(MOST, TOGETHER // max(1, files)))
+
+
 @dataclass(slots=True)
 class _Series:
     steps: list[int] = field(default_factory=list)
@@ -64,15 +72,15 @@ class _Series:
     lines: list[int] = field(default_factory=list)
     points: int = 0
 
-    def thin(self) -> None:
-        """Drop every second finite value."""
+    def thin(self, most: int) -> None:
+        """Drop every second finite value of so many."""
         kept = [
             index
             for index, value in enumerate(self.values)
             if index % 2 == 0 or not math.isfinite(value)
         ]
-        if len(kept) > MOST * 3 // 4:  # nearly all are NaN: the first ones tell enough
-            kept = kept[: MOST // 2]
+        if len(kept) > most * 3 // 4:  # nearly all are NaN: the first ones tell enough
+            kept = kept[: most // 2]
         self.steps = [self.steps[index] for index in kept]
         self.values = [self.values[index] for index in kept]
         self.lines = [self.lines[index] for index in kept]
@@ -84,6 +92,7 @@ class Curves:
 
     path: str
     rank: int | None = None
+    most: int = MOST
     thinned: int = 1
     """One of this many rows is kept."""
     last_step: int | None = None
@@ -105,27 +114,32 @@ class Curves:
 
     def add(self, step: int | None, row: dict[str, float], line: int = 0) -> None:
         """One row of metrics by their names in the log; unknown names are passed over."""
-        if step is not None and 0 <= step < 2**53:
-            self.last_step = max(step, self.last_step or 0)
-        else:
-            step = None
         named: dict[str, float] = {}
         for name, value in row.items():
             if curve := ALIASES.get(name.lower()):
                 named.setdefault(curve, value)
-        for curve, value in named.items():
-            self._append(curve, step, value, line)
-        if any(len(series.values) >= MOST for series in self._series.values()):
+        self.append(step, named, line)
+
+    def append(self, step: int | None, values: dict[str, float], line: int) -> None:
+        """One row of metrics by the names of their curves."""
+        if step is not None and 0 <= step < 2**53:
+            self.last_step = max(step, self.last_step or 0)
+        else:
+            step = None
+        is_full = False
+        for curve, value in values.items():
+            series = self._series.get(curve)
+            if series is None:
+                series = self._series[curve] = _Series()
+            series.points += 1
+            series.steps.append(self._rows or series.points if step is None else step)
+            series.values.append(value)
+            series.lines.append(line)
+            is_full = is_full or len(series.values) >= self.most
+        if is_full:
             self.thinned *= 2
             for series in self._series.values():
-                series.thin()
-
-    def _append(self, curve: str, step: int | None, value: float, line: int) -> None:
-        series = self._series.setdefault(curve, _Series())
-        series.points += 1
-        series.steps.append(self._rows or series.points if step is None else step)
-        series.values.append(value)
-        series.lines.append(line)
+                series.thin(self.most)
 
     def curves(self) -> tuple[Curve, ...]:
         return tuple(

@@ -38,9 +38,14 @@ METRIC = re.compile(
 A space alone separates a name from a number with a point.
 """
 BARE = re.compile(rb"\b(?:step|iteration|iter)\s{1,4}(\d{1,12})\b")
-NONFINITE = re.compile(rb"[\s:='\"(+-](?:nan|inf(?:inity)?)(?![\w.])")
-SUMMARY = (b"train_runtime", b"'eval_loss'", b'"eval_loss"')
-"""What only rows about a whole training or an evaluation contain."""
+BEFORE_NONFINITE = (*"\t:='\"(+-", ": ", "= ", "  ", *(f"{end} " for end in "smtre'\"]"))
+"""What stands before a NaN that is a value; the last ones are the ends of names."""
+NONFINITE = re.compile(
+    rf"(?:{'|'.join(map(re.escape, BEFORE_NONFINITE))})(?:nan|inf(?:inity)?)(?![\w.])".encode()
+)
+SUMMARY, EVALUATED = b"train_runtime", re.compile(rb"['\"]eval_loss['\"]")
+"""What only rows about a whole training, or an evaluation, contain."""
+CURVES = {name.encode(): curve for name, curve in ALIASES.items()}
 LOSS, NORM = b"loss", b"grad_norm"
 LONGEST = 4096
 """Bytes of a row in which metrics are looked for."""
@@ -59,17 +64,21 @@ def is_nonfinite_row(lower: bytes) -> bool:
 def read_metrics(row: bytes, line: int, curves: Curves) -> None:
     """Add the metrics of a row to the curves."""
     lower = row[:LONGEST].lower()
-    if any(text in lower for text in SUMMARY):
+    if SUMMARY in lower or EVALUATED.search(lower):
         return
     values: dict[str, float] = {}
+    steps: dict[str, float] = {}
     for name, number in METRIC.findall(lower):
-        values.setdefault(name.decode(), float(number))
-    if not any(name in ALIASES for name in values):
+        if curve := CURVES.get(name):
+            values.setdefault(curve, float(number))
+        else:
+            steps.setdefault(name.decode(), float(number))
+    if not values:
         return
-    step = next((int(values[name]) for name in STEPS if _whole(values.get(name))), None)
-    if step is None and (bare := BARE.search(lower)):
+    step = next((int(steps[name]) for name in STEPS if _whole(steps.get(name))), None)
+    if step is None and (b"step" in lower or b"iter" in lower) and (bare := BARE.search(lower)):
         step = int(bare[1])
-    curves.add(step, values, line)
+    curves.append(step, values, line)
 
 
 def _whole(value: float | None) -> bool:

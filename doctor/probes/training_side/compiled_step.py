@@ -3,7 +3,7 @@
 Imported by torch_stages.py on demand; standard library and torch only, Python 3.9.
     {"stage": "compiled", "subject": {...}, "device": "cpu", "precision": "bf16", "recipe": "amp",
      "cache": a directory for the compiler's files}
-                                      {"compiled": {doctor.facts.training.Compiled}}
+                                      {"compiled": {doctor.facts.own_model.Compiled}}
 Eval mode, so without dropout: the compiler draws other random numbers.
 """
 

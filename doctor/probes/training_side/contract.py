@@ -215,7 +215,7 @@ def of_lightning(fields: Dict[str, Any]) -> Dict[str, Any]:
         complete["loss"] = lightning_loss
     if "batch" not in fields:
         try:
-            complete["batch"] = module.train_dataloader()
+            complete["batch"] = iter(module.train_dataloader())  # a list of batches is a loader too
         except Exception as error:
             raise NotAFactory(
                 "the LightningModule gives no batch (train_dataloader: %s); return (module, batch)"

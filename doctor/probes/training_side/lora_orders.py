@@ -3,7 +3,7 @@
 Imported by torch_stages.py on demand; standard library and torch only, Python 3.9.
     {"stage": "lora", "subject": {...}, "device": "cpu", "precision": "bf16", "recipe": "amp",
      "order": "LoRA first", "reentrant": true, "save_head": false}
-                                      {"lora": {doctor.facts.training.LoraOrder}}
+                                      {"lora": {doctor.facts.own_model.LoraOrder}}
 """
 
 from __future__ import annotations

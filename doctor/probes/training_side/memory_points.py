@@ -48,7 +48,7 @@ class Counting:
 def measure_points(
     spec: Dict[str, Any], subject: Any, device: torch.device, precision: str, recipe: str
 ) -> Any:
-    """Two MemoryPoint of doctor.facts.training, or an Unknown; gradients and optimizer included."""
+    """Two doctor.facts.own_model.MemoryPoint, or an Unknown; gradients and optimizer included."""
     inside = "a batch of two sizes"
     try:
         batches = two_sizes(spec, subject)

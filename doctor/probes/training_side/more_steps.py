@@ -12,10 +12,10 @@ from typing import Any, Dict, List, Optional
 
 import torch
 import wire
-from torch.overrides import TorchFunctionMode
 
 training_step = wire.sibling("training_step")
 memory_points = wire.sibling("memory_points")
+loss_calls = wire.sibling("loss_calls")
 
 STEPS = 20
 """Steps in all, the judged ones included."""
@@ -25,27 +25,10 @@ WATCHED = 10
 """Memory is read after each of the last steps only: the first ones fill caches."""
 
 
-class Classes(TorchFunctionMode):
-    """The number of classes of every cross entropy that is called."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.numbers: List[int] = []
-
-    def __torch_function__(
-        self, func: Any, types: Any, args: Any = (), kwargs: Optional[Dict[str, Any]] = None
-    ) -> Any:
-        options = kwargs or {}
-        if getattr(func, "__name__", "") == "cross_entropy" and args:
-            shape = args[0].shape
-            self.numbers.append(int(shape[1] if len(shape) > 1 else shape[0]))
-        return func(*args, **options)
-
-
 def trend(
     subject: Any, device: torch.device, precision: str, recipe: str, smoke: Dict[str, Any]
 ) -> Optional[Dict[str, Any]]:
-    """A doctor.facts.training.Trend; None if a further step raises or training failed before.
+    """A doctor.facts.own_model.Trend; None if a further step raises or training failed before.
 
     The weights go on from the judged steps, with the doctor's optimizer started again.
     """
@@ -54,11 +37,11 @@ def trend(
         return None
     resident: List[int] = []
     deadline = time.monotonic() + SECONDS
-    counted = Classes()
+    calls = loss_calls.LossCalls()
     try:
         training = training_step.Training(subject, device, precision, recipe)
         training.before.clear()
-        with counted:
+        with calls:
             losses.append(training.step(stage)["loss"])
         while len(losses) < STEPS and time.monotonic() < deadline:
             losses.append(training.step(stage)["loss"])
@@ -73,7 +56,8 @@ def trend(
             weight.grad = None
     return {
         "losses": losses,
-        "classes": counted.numbers[0] if len(set(counted.numbers)) == 1 else None,
+        "classes": calls.classes[0] if len(set(calls.classes)) == 1 else None,
+        "misused": list(calls.misused.values()),
         "resident": resident,
     }
 

@@ -2,7 +2,7 @@
 
 Imported by torch_stages.py on demand; standard library and torch only, Python 3.9.
     {"stage": "own", "subject": {...}, "device": "cpu", "precision": "bf16", "recipe": "amp"}
-Fields of doctor.facts.training.OwnModel are sent as notes, {"own": {field: value}}, as soon as
+Fields of doctor.facts.own_model.OwnModel are sent as notes, {"own": {field: value}}, as soon as
 they are known, so that a later crash of the user's code does not lose them.
 """
 
@@ -59,7 +59,8 @@ def own(request: Dict[str, Any]) -> Optional[Dict[str, Any]]:
         wire.send(error="%s: %s" % (stage.inside, explained(error)))
         exit_unless_cpu(device)
         return None
-    note(smoke=smoke, settings=settings(subject.module))
+    names = wire.sibling("unregistered").unregistered(subject)
+    note(smoke=smoke, settings=settings(subject.module), unregistered=names)
     more = wire.sibling("more_steps")
     note(trend=more.trend(subject, device, precision, recipe, smoke))
     memory = wire.sibling("memory_points")

@@ -184,6 +184,9 @@ class Training:
         norms = torch.stack([n.float() for n in torch._foreach_norm(gradients)])
         by_name: Dict[str, Optional[float]] = dict.fromkeys(self.weights)
         by_name.update(zip((name for name, _ in named), norms.tolist()))
+        for (name, _), gradient in zip(named, gradients):
+            if by_name[name] == 0.0:  # squares below 1e-38 are 0
+                by_name[name] = float(gradient.abs().max()) if gradient.numel() else 0.0
         return by_name
 
     def _update(self) -> Tuple[bool, Optional[float]]:

@@ -106,12 +106,6 @@ def half_weights_and_float_inputs():
     return MLP().half(), points(), nn.CrossEntropyLoss()
 
 
-def targets_in_double():
-    model = nn.Linear(8, 1)
-    inputs, _ = points()
-    return model, (inputs, inputs.double().sum(1, keepdim=True)), nn.MSELoss()
-
-
 def bytes_of_images():
     model = nn.Sequential(nn.Conv2d(3, 4, 3), nn.Flatten(), nn.Linear(4 * 36, CLASSES))
     images = torch.randint(256, (6, 3, 8, 8), dtype=torch.uint8)

@@ -2,7 +2,8 @@
 
 This folder stands on PYTHONPATH of an interpreter that `support/pretend.py` writes. After
 `import torch` the devices of the environment's PRETEND_CUDA appear; every stage that a probe
-enters is known by wrapping `wire.send`.
+enters is known by wrapping `wire.send`. A fork of a process that has imported torch imports it
+again, which is then only this preparation.
 """
 
 from __future__ import annotations
@@ -25,14 +26,20 @@ class Pretending(importlib.abc.MetaPathFinder):
         prepare = PREPARED.pop(name)
         spec = importlib.machinery.PathFinder.find_spec(name, path, target)
         if spec is not None and spec.loader is not None:
-            execute = spec.loader.exec_module
+            create, execute = spec.loader.create_module, spec.loader.exec_module
+            imported = IMPORTED.get(name)
+
+            def create_module(spec: Any) -> Any:
+                return imported or create(spec)
 
             def exec_module(module: Any) -> None:
-                if name == "torch":  # torch asks for its CUDA hooks once, while it is imported
-                    ctypes.CDLL(CONFIG["library"])
-                execute(module)
+                if not imported:
+                    if name == "torch":  # torch asks for its CUDA hooks once, while it is imported
+                        ctypes.CDLL(CONFIG["library"])
+                    execute(module)
                 prepare(module)
 
+            spec.loader.create_module = create_module  # type: ignore[method-assign]
             spec.loader.exec_module = exec_module  # type: ignore[method-assign]
         return spec
 
@@ -61,5 +68,6 @@ PREPARED = {"torch": prepare_torch, "wire": prepare_wire}
 
 CONFIG = json.loads(os.environ.get("PRETEND_CUDA", "{}"))
 
+IMPORTED = {"torch": sys.modules.pop("torch")} if CONFIG and "torch" in sys.modules else {}
 if CONFIG:
     sys.meta_path.insert(0, Pretending())

@@ -12,12 +12,13 @@ from doctor import __version__
 from doctor.checkpoint.records import Checkpoint
 from doctor.facts.guard import Guarded
 from doctor.facts.load import Attention
+from doctor.facts.log import Log
 from doctor.facts.machine import Torch
 from doctor.judge.catalog import FAMILIES
 from doctor.judge.check import Finding, Status
 from doctor.judge.sources import SOURCES, Source, short_section
 from doctor.report.formats.html import charts
-from doctor.report.formats.html.curves import curves
+from doctor.report.formats.html.curves import curves, logged_curves
 from doctor.report.formats.html.markup import Child, Markup, el, joined
 from doctor.report.lines import group_key, header_parts
 from doctor.report.phrases import conditions, fix_owner, limitations, summary
@@ -170,6 +171,8 @@ def _pictures(report: Report) -> Iterator[Markup]:
     facts = report.facts
     if isinstance(facts.guard, Guarded) and (lines := curves(facts.guard)):
         yield _section("curves", "Curves of the training", *lines)
+    if isinstance(facts.log, Log) and (lines := _logged_curves(report, facts.log)):
+        yield _section("curves", "Curves of the training", *lines)
     if bar := charts.memory(facts):
         yield _section("memory", "Memory of a GPU", bar)
     if isinstance(facts.attention, Attention):
@@ -178,6 +181,15 @@ def _pictures(report: Report) -> Iterator[Markup]:
         )
     if isinstance(facts.checkpoint, Checkpoint) and (chart := charts.dtypes(facts.checkpoint)):
         yield _section("dtypes", "The checkpoint's dtypes", chart)
+
+
+def _logged_curves(report: Report, log: Log) -> list[Markup]:
+    """The curves of the log, with the place of the first failure marked, else of a warning."""
+    located = [finding for finding in report.findings if finding.is_problem and finding.places]
+    first = min(located, key=lambda finding: finding.status is not Status.FAIL, default=None)
+    if first is None:
+        return logged_curves(log, "", None)
+    return logged_curves(log, first.check.code, first.places[0])
 
 
 def _torch(report: Report) -> str:

@@ -1,0 +1,97 @@
+"""What would fit, by the numbers of an out-of-memory message and the job that the facts state."""
+
+from __future__ import annotations
+
+from doctor._util.records import Unknown
+from doctor._util.units import count, gib
+from doctor.checks.log.memory_numbers import Numbers, read_numbers
+from doctor.facts.memory.plan import Plan
+from doctor.job.job import Job
+
+NOT_STATED = (
+    "What would fit is not known: no size of the model is stated. `doctor run --params 8B "
+    "--save-facts box.json` on the machine, then --facts box.json here, computes it."
+)
+
+
+def what_fits(text: str, job: Job, needs: Plan | Unknown | None) -> str:
+    """Sentences for the remedy; "" where the message has no numbers."""
+    numbers = read_numbers(text)
+    if numbers.request is None or numbers.capacity is None:
+        return ""
+    missing = _missing(numbers)
+    return " ".join(part for part in (missing, _by_the_model(numbers, job, needs)) if part)
+
+
+def _missing(numbers: Numbers) -> str:
+    if numbers.request is None or numbers.free is None:
+        return ""
+    missing = numbers.request - numbers.free - (numbers.reserved or 0.0)
+    if missing <= 0:
+        return ""
+    return f"This request alone lacks {gib(missing)}; later ones may lack more."
+
+
+def _by_the_model(numbers: Numbers, job: Job, needs: Plan | Unknown | None) -> str:
+    if needs is None:
+        return NOT_STATED
+    if isinstance(needs, Unknown):
+        return f"What would fit is not known: {needs.reason}."
+    assert numbers.request is not None
+    assert numbers.capacity is not None
+    recipe = f"recipe {job.recipe}" if job.recipe else "an assumed recipe"
+    state = (
+        f"By the memory model (MEM001), {count(needs.size.parameters)} parameters under {recipe} "
+        f"take {gib(needs.state)} of state per GPU"
+    )
+    if needs.state > numbers.capacity:
+        return f"{state}, more than the GPU has: no batch size fits. {_shards(numbers, needs)}"
+    if numbers.allocated is None:
+        room = gib(numbers.capacity - needs.state)
+        return (
+            f"{state}, which leaves at most {room} for activations; the message does not tell "
+            "how many it has."
+        )
+    return f"{state}. {_share(numbers, job, needs.state)}"
+
+
+def _shards(numbers: Numbers, needs: Plan) -> str:
+    assert numbers.capacity is not None
+    shards = int(needs.state * needs.shards // numbers.capacity) + 1
+    return (
+        f"Split the state over at least {shards} such GPUs (FSDP or ZeRO-3), or train less of the "
+        "model (LoRA)."
+    )
+
+
+def _share(numbers: Numbers, job: Job, state: float) -> str:
+    """The share of the batch that fits at most: the failing step had not ended."""
+    assert numbers.request is not None
+    assert numbers.capacity is not None
+    assert numbers.allocated is not None
+    beyond = numbers.allocated + numbers.request - state
+    if beyond <= 0:
+        return (
+            f"Only {gib(numbers.allocated + numbers.request)} were in use or requested: it failed "
+            "before the state was complete, or the stated model is another one. What would fit is "
+            "not known."
+        )
+    share = (numbers.capacity - state) / beyond
+    if share >= 1:
+        return (
+            "With what was allocated and requested it would fit an empty GPU: look for other "
+            "processes and fragmentation first."
+        )
+    head = f"The rest of this step took at least {gib(beyond)}, of which {int(100 * share)} % fit"
+    if job.batch_size is None:
+        return f"{head}: at most that share of the micro-batch fits."
+    largest = int(job.batch_size * share)
+    if largest == 0:
+        return (
+            f"{head}: not even one sample of this length fits. Use gradient checkpointing or "
+            "shorter samples."
+        )
+    return (
+        f"{head}: a micro-batch of at most {largest} instead of {job.batch_size}, if that was "
+        "the batch."
+    )

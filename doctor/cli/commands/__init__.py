@@ -1,0 +1,1 @@
+"""The commands: call, print, exit. No logic."""

@@ -1,0 +1,27 @@
+"""Saved facts, judged again by the command that recorded them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from doctor.cli.facts_file import STDIN, read_facts
+from doctor.cli.options import ConfigFlags
+from doctor.report.report import FailOn, Report
+
+
+def replayed(path: Path, flags: Mapping[str, Any], config: ConfigFlags, fail_on: FailOn) -> Report:
+    """The report on a facts file: on its logs if it has any, else on its machine.
+
+    Raises UserError.
+    """
+    saved = read_facts(path)
+    if saved.log is None and saved.flight_recorder is None:
+        from doctor.cli.run import run
+
+        return run(flags, config, facts_file=path, fail_on=fail_on, saved=saved)
+    from doctor.cli.triage import judge
+
+    name = "stdin" if path == STDIN else str(path)
+    return judge(saved, flags, config, fail_on, replayed=name)

@@ -1,0 +1,30 @@
+"""Where reports go, by the output flags."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from doctor.cli import options
+
+if TYPE_CHECKING:
+    from doctor.report.delivery import OutputOptions
+
+
+def requested_output(
+    output: options.OutputFlags, save_facts: Path | None = None, *, one_line: bool = False
+) -> OutputOptions:
+    """The flags as the delivery of reports takes them. Raises UserError."""
+    from doctor.report import delivery
+
+    return delivery.output_options(
+        output.format,
+        output.output or (),
+        output.color,
+        save_facts=save_facts,
+        one_line=one_line,
+        annotate=output.annotate,
+        keep_names=output.no_redact,
+        verbose=output.verbose,
+        quiet=output.quiet,
+    )

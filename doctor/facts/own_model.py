@@ -1,0 +1,164 @@
+"""The user's own training, named with --model or --hf: what was built, tried and measured.
+
+Frozen records without thresholds. Where the name of a field and its JSON key differ, the key is the
+one that earlier facts files use.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+from doctor._util.records import Ended, Number, Section, Unknown
+from doctor.facts.training import Settings, Smoke, Step
+
+
+class Misuse(Section, frozen=True, kw_only=True):
+    """A loss function of torch whose input or target is not of the kind that it expects."""
+
+    function: str
+    """As in torch.nn.functional: "cross_entropy"."""
+    kind: Literal["softmax", "sigmoid", "no log-probabilities", "broadcast"]
+    """The activation that was applied before and that the loss applies itself; exponentials of the
+    input of nll_loss that do not sum to 1; shapes that broadcast to a larger one than either."""
+    shapes: tuple[tuple[int, ...], ...] = ()
+    """Of the input and the target."""
+
+
+class Trend(Section, frozen=True, kw_only=True):
+    """More steps on the same batch, after the ones that are judged."""
+
+    losses: tuple[Number, ...] = ()
+    """From the first step on, the judged ones included."""
+    classes: int | None = None
+    """Classes of the cross entropy in the loss, if it has exactly one."""
+    misused: tuple[Misuse, ...] = ()
+    resident: tuple[int, ...] = ()
+    """Bytes of memory after each of the last steps: the device's allocator, on a CPU the
+    process."""
+
+
+class OtherSeed(Section, frozen=True, kw_only=True):
+    """The same training, whose factory was called once more with other random numbers."""
+
+    seed: int
+    """Of torch, random and numpy, set before the factory was called."""
+    smoke: Smoke | None = None
+    """Its steps; None: they were not run."""
+    reason: str = ""
+    """Why they were not run, or why what they showed does not count."""
+
+
+class BatchTensor(Section, frozen=True, kw_only=True):
+    """One tensor of the batch that the model was trained on."""
+
+    name: str
+    dtype: str
+    shape: tuple[int, ...]
+    nonfinite: int = 0
+    low: Number | None = None
+    high: Number | None = None
+
+
+class MemoryPoint(Section, frozen=True, kw_only=True):
+    """The peak of a whole step at one size of the batch."""
+
+    batch: int
+    """Samples."""
+    length: int | None
+    """Tokens per sample; None if the batch has no such dimension."""
+    peak_bytes: int
+
+
+class Scaler(Section, frozen=True, kw_only=True):
+    """A GradScaler unscaling one gradient of that dtype on the job's device."""
+
+    dtype: str
+    of: Literal["the model", "from_pretrained"]
+    """The weights with that dtype: those trained here, or those that from_pretrained returns by
+    default."""
+    ended: Ended
+
+
+class LoraOrder(Section, frozen=True, kw_only=True):
+    """A few steps with LoRA and gradient checkpointing, enabled in one order."""
+
+    order: Literal["checkpointing first", "LoRA first"]
+    reentrant: bool
+    modules_to_save: tuple[str, ...] = ()
+    """Modules trained in full beside the adapters."""
+    ended: Ended
+    trainable: int = 0
+    """Trainable parameters (tensors)."""
+    without_gradient: tuple[str, ...] = ()
+    """Trainable parameters that had no non-zero gradient in any step."""
+    non_finite: tuple[str, ...] = ()
+    adapter_dtypes: tuple[str, ...] = ()
+    recomputed: bool | None = None
+    """Whether checkpointing was active: a block ran again in the backward pass."""
+
+
+class Compiled(Section, frozen=True, kw_only=True):
+    """The same step under torch.compile."""
+
+    ended: Ended
+    eager: Step | None = None
+    compiled: Step | None = None
+    error: Number | None = None
+    """Relative Frobenius error of all gradients, compiled against eager."""
+    differs_most: str = ""
+    """The parameter whose gradients are furthest apart."""
+    eager_error: Number | None = None
+    """Relative error of the eager gradients against those of an fp32 step; None: not computed."""
+    compiled_error: Number | None = None
+    """The same of the compiled gradients."""
+
+
+class OwnModel(Section, frozen=True, kw_only=True):
+    """The training that the user named with --model or --hf."""
+
+    description: str = msgspec.field(name="said")
+    """What was built: "train.py:make", "models/llama (2 of 32 layers, random weights)"."""
+    built: Ended
+    """How the user's code, or the loading of the model, ended."""
+    unsupported: bool = msgspec.field(name="beyond", default=False)
+    """The doctor does not support this kind of model, which is no error of the model."""
+    traceback: str = ""
+    """The frames of the user's files, and the last ones of libraries, if it raised."""
+    stack: tuple[str, ...] = ()
+    """Lines of Python that it was in when it crashed or hung, the innermost first."""
+    printed: tuple[str, ...] = ()
+    """The last lines that it printed before it failed."""
+    busy: bool | None = None
+    """Whether it computed when its time was over, rather than waiting; None: it ended in time."""
+    versions: dict[str, str] = {}
+    """Distribution (transformers, peft, accelerate) -> its version."""
+    parameters: int | None = None
+    """Of the model as built, without the layers that were cut."""
+    trainable: int | None = None
+    smoke: Smoke | None = None
+    seed: int | None = None
+    """Of torch, random and numpy, set before the factory was called for `smoke`."""
+    other_seed: OtherSeed | None = None
+    """None: not tried, because the steps failed with the first seed, or it is no factory."""
+    trend: Trend | None = None
+    unregistered: tuple[str, ...] = ()
+    """Tensors that get a gradient, are held by a module, and are no parameters of the model:
+    "hidden[0].weight" of a plain list of layers."""
+    settings: Settings | None = None
+    batch: tuple[BatchTensor, ...] = ()
+    pad_id: int | None = None
+    """The padding token of the directory's tokenizer."""
+    scalers: tuple[Scaler, ...] = ()
+    """Recorded for fp16 only."""
+    points: tuple[MemoryPoint, ...] | Unknown = ()
+    saved_weights: int | None = None
+    """Bytes that torch.save would write of the model's state dict; nothing is written."""
+    saved_optimizer: int | None = None
+    whole: bool = True
+    """False: layers were cut, so bytes and counts are not those of the job."""
+    all_parameters: int | None = None
+    """Of the model with all its layers, counted without memory; None: it was not cut."""
+    lora: tuple[LoraOrder, ...] = ()
+    compiled: Compiled | None = None

@@ -1,0 +1,82 @@
+"""How the loss functions of torch are called in a step: classes, and inputs of the wrong kind.
+
+Imported by more_steps.py; standard library and torch only, Python 3.9.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from typing import Any, Dict, List, Optional, Sequence
+
+import torch
+from torch.overrides import TorchFunctionMode
+
+ELEMENTWISE = ("mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss")
+"""Losses of two tensors of the same shape, which torch broadcasts otherwise."""
+ACTIVATIONS = {
+    "cross_entropy": ("SoftmaxBackward0", "softmax"),
+    "binary_cross_entropy_with_logits": ("SigmoidBackward0", "sigmoid"),
+}
+"""A loss that applies an activation to its input -> the node in the graph if it was applied before,
+and its name."""
+RESHAPING = ("ToCopy", "View", "UnsafeView", "ReshapeAlias", "Transpose", "Permute", "Clone", "T",
+             "Squeeze", "Unsqueeze", "Slice", "Select", "Alias")  # fmt: skip
+"""Nodes through which a value passes unchanged, without their "Backward0"."""
+ROWS = 64
+"""Rows of log-probabilities whose sums are computed."""
+TOLERANCE = 0.1
+"""Of the sum of a row of probabilities; bf16 rounds each to 3 digits."""
+
+
+class LossCalls(TorchFunctionMode):
+    """The number of classes of every cross entropy, and what is wrong in the inputs of a loss."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.classes: List[int] = []
+        self.misused: Dict[str, Dict[str, Any]] = {}
+        """Function -> a doctor.facts.own_model.Misuse."""
+
+    def __torch_function__(
+        self, func: Any, types: Any, args: Any = (), kwargs: Optional[Dict[str, Any]] = None
+    ) -> Any:
+        options = kwargs or {}
+        name = getattr(func, "__name__", "")
+        inputs = [*args, *(options[key] for key in ("input", "target") if key in options)][:2]
+        if len(inputs) == 2 and all(isinstance(each, torch.Tensor) for each in inputs):
+            if name == "cross_entropy":
+                shape = inputs[0].shape
+                self.classes.append(int(shape[1] if len(shape) > 1 else shape[0]))
+            if kind := misuse(name, *inputs):
+                shapes = [list(each.shape) for each in inputs]
+                self.misused[name] = {"function": name, "kind": kind, "shapes": shapes}
+        return func(*args, **options)
+
+
+def misuse(name: str, value: torch.Tensor, target: torch.Tensor) -> str:
+    """What is wrong in the two inputs of this loss, as Misuse.kind; "" if nothing is."""
+    if name in ACTIVATIONS:
+        node, activation = ACTIVATIONS[name]
+        return activation if made_by(value) == node else ""
+    if name == "nll_loss" and value.dim() > 1 and value.is_floating_point():
+        sums = value.detach()[:ROWS].float().exp().sum(1)
+        return "no log-probabilities" if bool(((sums - 1).abs() > TOLERANCE).any()) else ""
+    if name in ELEMENTWISE:
+        larger = broadcast_size(value.shape, target.shape) > max(value.numel(), target.numel())
+        return "broadcast" if larger else ""
+    return ""
+
+
+def broadcast_size(first: Sequence[int], second: Sequence[int]) -> int:
+    """Elements of the shape that two shapes broadcast to."""
+    pairs = itertools.zip_longest(reversed(first), reversed(second), fillvalue=1)
+    return math.prod(max(pair) for pair in pairs)
+
+
+def made_by(value: torch.Tensor) -> str:
+    """The operation in the graph that computed these numbers, casts and views left out."""
+    node: Any = value.grad_fn
+    while node is not None and node.name().partition("Backward")[0] in RESHAPING:
+        node = node.next_functions[0][0] if node.next_functions else None
+    return "" if node is None else str(node.name())

@@ -1,0 +1,137 @@
+"""Gradients by depth, misused losses and unregistered tensors, judged on recorded facts."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from doctor._util.records import Ended
+from doctor.checks.training import own_model
+from doctor.checks.training.own_depth import FEWEST, exploding, vanishing
+from doctor.facts.own_model import Misuse, OwnModel, Trend
+from doctor.facts.training import Parameter, Smoke, Stage, Step
+from doctor.job.job import Job
+from doctor.judge.check import Status
+
+
+def parameters(norms: list[float], **fields: object) -> list[Parameter]:
+    """Matrices with these gradient norms, from the input to the loss."""
+    return [
+        Parameter(
+            name=f"layers.{index}.weight",
+            dtype="float32",
+            size=16,
+            computed=True,
+            had_gradient=norm != 0.0,
+            finite=True,
+            moved=True,
+            dimensions=2,
+            grad_norm=norm,
+            order=len(norms) - index,
+            **fields,  # type: ignore[arg-type]
+        )
+        for index, norm in enumerate(norms)
+    ]
+
+
+def own(norms: list[float], **fields: object) -> OwnModel:
+    ok = Ended(how="ok")
+    step = Step(loss=1.0, grad_norm=1.0, lr=1e-3)
+    smoke = Smoke(
+        device="cpu",
+        precision="fp32",
+        recipe="amp",
+        lr=1e-3,
+        stages=(Stage(name="optimizer", ended=ok),),
+        steps=(step,) * 3,
+        parameters=tuple(parameters(norms)),
+    )
+    return OwnModel(description="train.py:make", built=ok, smoke=smoke, **fields)  # type: ignore[arg-type]
+
+
+FALLING = [10.0**-power for power in range(12, 0, -1)]
+LEVEL = [1.0, 0.3, 2.0, 0.5] * 3
+SMALL_BRANCHES = [1.0, 1e-6] * 6
+
+
+def test_gradients_that_vanish_or_explode_are_a_warning() -> None:
+    fading = own_model.gradients_reach_all(own(FALLING), None, Job())
+    assert fading.status is Status.WARN
+    assert "vanish" in fading.summary
+    assert "layers.0.weight" in fading.summary
+    growing = own_model.gradients_reach_all(own(FALLING[::-1]), None, Job())
+    assert growing.status is Status.WARN
+    assert "explode" in growing.summary
+
+
+@pytest.mark.parametrize(
+    "norms",
+    [LEVEL, SMALL_BRANCHES, FALLING[-FEWEST + 1 :], [1e-9, *LEVEL], [*LEVEL, 1e-9], [1e-3] * 12],
+    ids=["level", "branches of 1e-6", "few layers", "one at the input", "zero head", "all small"],
+)
+def test_uneven_gradients_without_a_trend_are_none(norms: list[float]) -> None:
+    assert own_model.gradients_reach_all(own(norms), None, Job()).status is Status.PASS
+
+
+def test_gradients_that_vanish_to_zero_name_depth_as_the_cause() -> None:
+    verdict = own_model.gradients_reach_all(own([0.0, 0.0, *FALLING]), None, Job())
+    assert verdict.status is Status.FAIL
+    assert "vanish" in verdict.summary
+    assert "residual" in (verdict.fix or "")
+
+
+def test_weights_that_vanishing_gradients_leave_unchanged_are_one_failure() -> None:
+    record = own(FALLING)
+    assert record.smoke
+    still = tuple(msgspec.structs.replace(each, moved=float(each.grad_norm or 0) > 5e-9)
+                  for each in record.smoke.parameters)  # fmt: skip
+    smoke = msgspec.structs.replace(record.smoke, parameters=still)
+    record = msgspec.structs.replace(record, smoke=smoke)
+    verdict = own_model.gradients_reach_all(record, None, Job())
+    assert verdict.status is Status.FAIL
+    assert "4 of 12 parameters do not change" in verdict.summary
+    assert own_model.weights_move(record, Job()).status is Status.UNKNOWN
+
+
+def test_gradients_below_adams_epsilon_are_named() -> None:
+    record = own([1e-20] * 4)
+    assert record.smoke
+    still = tuple(msgspec.structs.replace(each, moved=False) for each in record.smoke.parameters)
+    smoke = msgspec.structs.replace(record.smoke, parameters=still)
+    verdict = own_model.weights_move(msgspec.structs.replace(record, smoke=smoke), Job())
+    assert verdict.status is Status.FAIL
+    assert "epsilon" in verdict.summary
+
+
+def test_depth_is_unknown_without_an_order_of_the_parameters() -> None:
+    without = [msgspec.structs.replace(each, order=None) for each in parameters(FALLING)]
+    assert vanishing(without) == exploding(without) == ""
+    biases = [msgspec.structs.replace(each, dimensions=1) for each in parameters(FALLING)]
+    assert vanishing(biases) == ""
+
+
+@pytest.mark.parametrize(
+    ("kind", "words"),
+    [
+        ("softmax", ("softmax", "logits")),
+        ("sigmoid", ("sigmoid", "logits")),
+        ("no log-probabilities", ("log_softmax",)),
+        ("broadcast", ("[8, 1] and [8]", "squeeze")),
+    ],
+)
+def test_a_misused_loss_is_a_warning(kind: str, words: tuple[str, ...]) -> None:
+    misuse = Misuse(function="a_loss", kind=kind, shapes=((8, 1), (8,)))  # type: ignore[arg-type]
+    verdict = own_model.loss_finite(own(LEVEL, trend=Trend(losses=(1.0,), misused=(misuse,))), None)
+    assert verdict.status is Status.WARN
+    text = f"{verdict.summary} {verdict.fix}"
+    assert all(word in text for word in ("a_loss", *words))
+    assert own_model.loss_finite(own(LEVEL, trend=Trend(losses=(1.0,))), None).status is Status.PASS
+
+
+def test_tensors_that_are_no_parameters_are_a_warning() -> None:
+    names = tuple(f"hidden[{index}].weight" for index in range(6))
+    verdict = own_model.gradients_reach_all(own(LEVEL, unregistered=names), None, Job())
+    assert verdict.status is Status.WARN
+    assert "hidden[0].weight" in verdict.summary
+    assert "2 more" in verdict.summary
+    assert "ModuleList" in (verdict.fix or "")
