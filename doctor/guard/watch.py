@@ -137,7 +137,7 @@ class Watch:
     @property
     def several(self) -> bool:
         """Whether more than one optimizer is watched."""
-        return len(self._watches) > 1
+        return len(self.watches) > 1
 
     def take_losses(self) -> list[float]:
         """The losses since the last step; a second optimizer gets the same again."""
