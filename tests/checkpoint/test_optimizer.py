@@ -218,7 +218,8 @@ def test_the_order_of_a_state_dict_tells_and_shapes_alone_do_not(tmp_path: Path)
     found = summary(state, tmp_path, weights(made), ["1.weight"], ordered=True)
     assert found.norms is not None
     assert (found.norms.matched_by, found.norms.zero_moments) == ("order", 1)
-    found = summary(state, tmp_path, sorted(weights(made)), ["1.weight"])
+    by_name = sorted(weights(made), key=lambda tensor: tensor.name)
+    found = summary(state, tmp_path, by_name, ["1.weight"])
     assert found.norms is not None
     assert found.norms.matched_by is None
     assert "[8]" in found.norms.reason
