@@ -200,7 +200,7 @@ def _to_switch(bugs: Iterable[Bug], faults: Iterable[Fault]) -> list[str]:
     own = [NAMES[bug.backend] for bug in bugs if bug.backend == CUDNN]
     anyway = {each.case.name for each in records if each.trial.backend == "math"}
     backends = [each.trial.backend for each in records if each.case.name not in anyway]
-    return list(dict.fromkeys(own + backends))
+    return list(dict.fromkeys((*own, *backends)))
 
 
 def _switches(bugs: Iterable[Bug], faults: Iterable[Fault]) -> tuple[Switch, ...]:
