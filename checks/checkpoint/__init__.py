@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from doctor.checks.checkpoint import files, loading, norms, optimizer, values
+from doctor.checks.checkpoint import changed, files, loading, norms, optimizer, values
 
 CHECKS = (
     *files.CHECKS,
     *norms.CHECKS,
     *values.CHECKS,
+    *changed.CHECKS,
     *optimizer.CHECKS,
     *loading.CHECKS,
 )

@@ -13,6 +13,10 @@ RATE = Check(
     why="A schedule that ends too early, as when every process steps it, trains the rest of the "
     "run with a learning rate of 0. A warm-up that starts at 0 prints 0.0 once, which is normal.",
     passes=("the learning rate of some group is above 0, apart from 9 steps in a row",),
+    warns=(
+        "an adaptive optimizer's is 3e-8 or less for 20 steps and 5 % of the run; during a warm-up "
+        "after 200 steps",
+    ),
     fails=("the learning rates of all groups are 0 in 10 steps in a row",),
     fix="Print scheduler.get_last_lr() at every step and compare it with the schedule.",
     owner=Owner.JOB,
@@ -24,6 +28,8 @@ RATE = Check(
         {
             "start": "Set the learning rate of the optimizer, and check that the scheduler is "
             "stepped and that warmup_steps is not the length of the run.",
+            "tiny": "Print scheduler.get_last_lr(): a decay per epoch that is stepped per batch, "
+            "or a warm-up whose length is counted in samples or tokens.",
             "ended": "Give the scheduler the number of optimizer steps of the whole run: under "
             "accelerate it is stepped once per process, so multiply by num_processes or do not "
             "pass it to prepare().",

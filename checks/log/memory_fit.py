@@ -4,21 +4,24 @@ from __future__ import annotations
 
 from doctor._util.records import Unknown
 from doctor._util.units import count, gib
-from doctor.checks.log.memory_numbers import Numbers, read_numbers
+from doctor.checks.log.memory_numbers import FULL, ONE_REQUEST, Numbers, describe_oom, read_numbers
 from doctor.facts.memory.plan import Plan
 from doctor.job.job import Job
 
 NOT_STATED = (
     "What would fit is not known: no size of the model is stated. `doctor run --params 8B "
-    "--save-facts box.json` on the machine, then --facts box.json here, computes it."
+    "--batch-size N --save-facts box.json` on the machine, then --facts box.json here, computes it."
 )
 
 
 def what_fits(text: str, job: Job, needs: Plan | Unknown | None) -> str:
-    """Sentences for the remedy; "" where the message has no numbers."""
-    numbers = read_numbers(text)
-    if numbers.request is None or numbers.capacity is None:
+    """Sentences for the remedy; "" where the message has no numbers, or its kind needs none."""
+    described = describe_oom(text)
+    if described is None or described.kind == ONE_REQUEST:
         return ""
+    if needs is None and described.kind != FULL:
+        return ""
+    numbers = read_numbers(text)
     missing = _missing(numbers)
     return " ".join(part for part in (missing, _by_the_model(numbers, job, needs)) if part)
 

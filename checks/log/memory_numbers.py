@@ -17,6 +17,8 @@ RESERVED = re.compile(rf"{_SIZE} is reserved by PyTorch but unallocated")
 RESERVED_IN_TOTAL = re.compile(rf"{_SIZE} reserved in total by PyTorch")
 UNITS = {"bytes": 1, "KiB": 1024, "MiB": MIB, "GiB": GIB, "TiB": GIB * 1024,
          "KB": 1000, "MB": 10**6, "GB": 10**9, "TB": 10**12, "KIB": 1024}  # fmt: skip
+ONE_REQUEST, FULL = "one-request", "full"
+"""Kinds of messages: no batch changes it; the step needs too much."""
 OTHERS = 0.15
 """Share of the GPU that must be unaccounted for before other processes are blamed. Our own number:
 CUDA's own context and libraries take up to about 1 GiB."""
@@ -80,7 +82,7 @@ def describe_oom(text: str) -> Described | None:
     head = f"{gib(request)} requested of a GPU with {gib(capacity)}"
     if request > capacity:
         return Described(
-            "one-request",
+            ONE_REQUEST,
             f"{head}: one request exceeds the whole GPU",
             "No GPU serves this request: look for a shape that is wrong, an attention mask or "
             "logits of the whole sequence, or a missing chunk size. A smaller batch alone rarely "
@@ -120,9 +122,8 @@ def _others(numbers: Numbers, head: str) -> Described | None:
 def _full(numbers: Numbers, head: str) -> Described:
     allocated = f", {gib(numbers.allocated)} allocated" if numbers.allocated is not None else ""
     return Described(
-        "full",
+        FULL,
         f"{head}{allocated}: the step needs more than the GPU has",
         "Reduce what the step needs: smaller micro-batch with gradient accumulation, gradient "
-        "checkpointing, shorter sequences, an 8-bit optimizer, or shard with FSDP or ZeRO-3. "
-        "`doctor run --hf MODEL --batch-size N --seq-len N` estimates what fits.",
+        "checkpointing, shorter sequences, an 8-bit optimizer, or shard with FSDP or ZeRO-3.",
     )

@@ -115,5 +115,6 @@ RULES = (
         fires=("a backward() inside a with block of autocast that is not disabled",),
         fix="End the with block after the loss; call backward() outside.",
         sources=("ps-P4", "torch-amp"),
+        fixes="unsafe",
     ),
 )

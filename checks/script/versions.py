@@ -28,7 +28,10 @@ def deprecated_amp(reading: Training, machine: ScriptMachine) -> Iterator[Match]
     for call in reading.calls:
         if _is_dotted(reading, call.name) and not _is_fallback(reading, call.arms):
             yield Match(call.name_span, f"{call.name} is deprecated; torch.amp has it")
+    decorators = {d.name for each in reading.script.functions for d in each.decorators}
     for use in reading.script.references:
+        if not (reading.trains or use.name in decorators):
+            continue  # a compiler names the old class to recognize it
         if _is_dotted(reading, use.name) and not _is_fallback(reading, use.arms):
             yield Match(use.span, f"{use.name} is deprecated; torch.amp has it")
 

@@ -6,15 +6,13 @@ import dataclasses
 import re
 from collections.abc import Callable, Iterable
 
-from doctor.checks.training.remedies import (
+from doctor.checks.training.operation_fixes import (
     NAN_SOURCES,
     OPERATION_FIXES,
-    OWN,
-    SMALL,
     STABLE_FORMS,
     STAGE_FIXES,
-    Remedy,
 )
+from doctor.checks.training.remedies import OWN, SMALL, Remedy
 from doctor.facts.diagnosis import LEFT_OUT, Attempt, Diagnosis, Fault, Source
 from doctor.facts.error_texts import is_final
 from doctor.facts.training import Smoke

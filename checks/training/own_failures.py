@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from doctor._util.records import Ended
-from doctor.checks.training import smoke as judged
+from doctor.checks.training import smoke_errors
 from doctor.checks.training.code_errors import find_fix
 from doctor.facts.error_texts import INDEX
 from doctor.facts.own_model import OwnModel
@@ -58,7 +58,7 @@ ERRORS = (
         Owner.JOB,
         ("titan-why", "pytorch-127176"),
     ),
-    *judged.ERRORS,
+    *smoke_errors.ERRORS,
 )
 
 
@@ -74,7 +74,7 @@ def failed_step(own: OwnModel, verdict: Verdict, last: Ended, *, sound: bool) ->
     if last.how == "error" and verdict.fix is None:
         verdict = replace(verdict, fix=f"Fix the error that was raised: {_message(last.detail)}")
     if last.how == "timeout" and not (sound or own.stack):
-        verdict = replace(verdict, fix=judged.HUNG, owner=None)
+        verdict = replace(verdict, fix=smoke_errors.HUNG, owner=None)
     if last.how == "signal" and "SIGKILL" not in last.detail and (sound or own.stack):
         fix = CRASHED if sound else CRASHED.rpartition(". The ")[0] + "."
         verdict = replace(verdict, fix=fix, owner=Owner.JOB)

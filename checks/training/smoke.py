@@ -8,11 +8,11 @@ from collections.abc import Sequence
 from doctor._util.units import gib
 from doctor.checks.training.diagnosis import with_diagnosis
 from doctor.checks.training.per_gpu import on_each
-from doctor.facts.error_texts import NO_SUCH_PRECISION
+from doctor.checks.training.smoke_errors import CRASHED, ERRORS, HUNG
 from doctor.facts.training import Parameter, Smoke, Stage, Step, without_gradient
 from doctor.job.job import Job
 from doctor.judge.check import Check, Owner, Verdict, fail, ok, skip, unknown
-from doctor.judge.error_patterns import KILLED, LIBRARY_PATTERNS, ErrorPattern, match_error
+from doctor.judge.error_patterns import ErrorPattern, match_error
 
 MAX_NAMES = 4
 """Names in a summary; the rest is counted."""
@@ -20,42 +20,6 @@ MAX_NAMES = 4
 MOST_SKIPPED = 10
 """Steps that an fp16 GradScaler may skip while it calibrates (ps-P5: early skips are normal); ten
 halvings reduce its scale from 65536 to 64."""
-
-ERRORS = (
-    ErrorPattern(
-        ("does not require grad",),
-        "Make the loss depend on a trainable parameter: look for .detach(), .item(), no_grad() and "
-        "frozen weights. With LoRA and reentrant gradient checkpointing (the default of "
-        "transformers 4.31 to 4.57) call model.enable_input_require_grads(), or pass "
-        "gradient_checkpointing_kwargs={'use_reentrant': False}; both work in either order.",
-        Owner.JOB,
-        ("cbl-fix",),
-    ),
-    ErrorPattern(
-        ("_amp_foreach_non_finite_check", "Attempting to unscale FP16 gradients"),
-        "Keep the weights in fp32, or train in bf16 without a GradScaler: a GradScaler does not "
-        "work with half-precision weights.",
-        Owner.JOB,
-        ("titan-why", "pytorch-127176"),
-    ),
-    ErrorPattern(
-        NO_SUCH_PRECISION,
-        "Choose another precision with --precision, or install a newer torch: this one does not "
-        "support this precision on this device.",
-    ),
-    *LIBRARY_PATTERNS,
-    KILLED,
-)
-
-CRASHED = (
-    "Check TOR004, LD_LIBRARY_PATH and LD_PRELOAD first, then reinstall torch in a fresh "
-    "environment: incompatible libraries crash like this. If it crashes there too, suspect the "
-    "driver or the GPU: dmesg shows an Xid for a GPU that failed."
-)
-HUNG = (
-    "Run again with nothing else on the machine. If it hangs again in a fresh environment, suspect "
-    "the driver or the GPU: dmesg shows an Xid for a GPU that failed."
-)
 
 
 def completes(

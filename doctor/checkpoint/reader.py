@@ -6,6 +6,8 @@ import contextlib
 from collections.abc import Iterable, Set
 from dataclasses import dataclass, field, replace
 
+import msgspec
+
 from doctor._util.units import shown
 from doctor.checkpoint.analysis.norms import read_scattered, read_vectors
 from doctor.checkpoint.errors import CheckpointError
@@ -14,7 +16,7 @@ from doctor.checkpoint.formats.safetensors import read_shard, unreadable
 from doctor.checkpoint.io.file_type import LOOK, describe_file_type
 from doctor.checkpoint.io.files import Directory, Source, prefetch_files
 from doctor.checkpoint.io.stages import Stage
-from doctor.checkpoint.layouts.directory import PICKLED
+from doctor.checkpoint.layouts.file_names import PICKLED
 from doctor.checkpoint.layouts.layout import FileGroup, Layout
 from doctor.checkpoint.records import Norm, Problem
 from doctor.checkpoint.tensors import OptimizerState, Shard
@@ -222,7 +224,9 @@ def _ranks(directory: Directory, group: FileGroup, stage: Stage, contents: Layou
             continue
         prefix = f"{file.partition('/')[0]}." if components else f"rank.{number}."
         shard = contents.shards[-1]
-        named = tuple(tensor._replace(name=prefix + tensor.name) for tensor in shard.tensors)
+        named = tuple(
+            msgspec.structs.replace(tensor, name=prefix + tensor.name) for tensor in shard.tensors
+        )
         contents.shards[-1] = replace(
             shard, tensors=named, optimizer=_with_prefix(shard.optimizer, prefix)
         )
@@ -251,5 +255,7 @@ def _with_prefix(state: OptimizerState | None, prefix: str) -> OptimizerState | 
         for group in state.groups
     )
     entries = tuple(replace(entry, key=f"{prefix}{entry.key}") for entry in state.entries)
-    masters = tuple(master._replace(name=prefix + master.name) for master in state.masters)
+    masters = tuple(
+        msgspec.structs.replace(master, name=prefix + master.name) for master in state.masters
+    )
     return replace(state, groups=groups, entries=entries, masters=masters)

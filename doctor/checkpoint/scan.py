@@ -258,9 +258,8 @@ def _sizes_only(path: str, layout: Layout, stage: Stage, began: float) -> Checkp
 
 def _bytes_by_dtype(tensors: list[Tensor]) -> dict[str, int]:
     sizes: dict[str, int] = {}
-    for _, dtype, _, _, _, begin, end, _, parts in tensors:
-        size = sum(part.end - part.begin for part in parts) if parts else end - begin
-        sizes[dtype] = sizes.get(dtype, 0) + size
+    for tensor in tensors:
+        sizes[tensor.dtype] = sizes.get(tensor.dtype, 0) + tensor.stored_bytes
     return sizes
 
 

@@ -36,6 +36,8 @@ STDIN = "-"
 MANY = 400
 """Files from which on several processes read them."""
 PROCESSES = 4
+CHUNK = 24
+"""Files that a worker takes at once."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,7 +57,7 @@ class LintOptions:
 
 @dataclass(frozen=True, slots=True)
 class Linter:
-    """What judging a file needs; it goes to other processes."""
+    """What judging a file needs."""
 
     machine: ScriptMachine
     codes: frozenset[str]
@@ -217,19 +219,23 @@ def _sequential(linter: Linter, paths: Sequence[str]) -> Iterator[tuple[Hit, Pla
             gc.enable()
 
 
-def _chunk(linter: Linter, paths: Sequence[str]) -> list[tuple[Hit, Place]]:
-    return list(_sequential(linter, paths))
+_inherited: list[Linter] = []
+"""The linter of a worker, which comes with the fork: nothing is pickled but paths and hits."""
+
+
+def _chunk(paths: Sequence[str]) -> list[tuple[Hit, Place]]:
+    return list(_sequential(_inherited[0], paths))
 
 
 def _parallel(linter: Linter, paths: Sequence[str], count: int) -> Iterator[tuple[Hit, Place]]:
-    """The same in several processes."""
+    """The same in several processes; chunks are small, so that all end at the same time."""
     from concurrent.futures import ProcessPoolExecutor
     from multiprocessing import get_context
 
-    size = max(1, min(100, len(paths) // (count * 4)))
+    size = max(1, min(CHUNK, len(paths) // (count * 4)))
     chunks = [paths[start : start + size] for start in range(0, len(paths), size)]
-    with ProcessPoolExecutor(count, get_context("fork")) as pool:
-        for part in pool.map(_chunk, [linter] * len(chunks), chunks):
+    with ProcessPoolExecutor(count, get_context("fork"), _inherited.append, (linter,)) as pool:
+        for part in pool.map(_chunk, chunks):
             yield from part
 
 

@@ -20,6 +20,7 @@ from doctor.facts.script import Span
 from doctor.judge.check import Finding, Status
 from doctor.judge.place import Change, Place
 from doctor.script.discover import read
+from doctor.script.fixes.dedent import only_moved_out
 from doctor.script.fixes.differences import only_touched
 from doctor.script.fixes.edits import Edit, Module, apply
 from doctor.script.fixes.makers import SAFE, UNSAFE, Maker
@@ -135,7 +136,12 @@ def _one(linter: Linter, path: str, data: bytes, hit: Hit, maker: Maker) -> byte
         return f"the result would not parse ({error})"
     except (ValueError, UnicodeEncodeError) as error:
         return str(error)
-    if not only_touched(module.tree, changed.tree, _touched(module, edits)):
+    expected = (
+        only_moved_out(module.tree, changed.tree)
+        if hit.code == "SCR104"
+        else only_touched(module.tree, changed.tree, _touched(module, edits))
+    )
+    if not expected:
         return "more than the intended nodes would change"
     return _findings_problem(linter, path, data, after, hit) or after
 
@@ -199,30 +205,51 @@ def _held_by_git(path: Path) -> bool:
 
 
 def _copy_beside(path: Path, data: bytes) -> None:
-    """train.py.orig, or the next free number: an existing copy is never overwritten."""
-    for number in range(100):
-        copy = path.with_name(f"{path.name}.orig{number or ''}")
-        try:
-            with copy.open("xb") as file:
-                file.write(data)
-        except FileExistsError:
-            continue
-        return
+    """train.py.orig, or the next free number: an existing copy is never overwritten.
+
+    It appears with all of its bytes: a link to a file that is complete.
+    """
+    temporary = _temporary(path, data)
+    try:
+        for number in range(100):
+            if _link(temporary, path.with_name(f"{path.name}.orig{number or ''}")):
+                return
+    finally:
+        temporary.unlink(missing_ok=True)
     raise UserError(f"there are 100 copies of {path.name} already; remove some")
+
+
+def _link(temporary: Path, copy: Path) -> bool:
+    """Give a file a second name; False where the name is taken."""
+    try:
+        os.link(temporary, copy)
+    except FileExistsError:
+        return False
+    except OSError:  # a file system without links
+        if copy.exists():
+            return False
+        temporary.rename(copy)
+    return True
 
 
 def _replace(path: Path, data: bytes) -> None:
     """Whole or not at all, with the mode of the old file."""
-    temporary = path.with_name(f".doctor-{secrets.token_hex(8)}")
+    temporary = _temporary(path, data)
     try:
-        with temporary.open("xb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
         shutil.copymode(path, temporary)
         temporary.replace(path)
     finally:
         temporary.unlink(missing_ok=True)
+
+
+def _temporary(path: Path, data: bytes) -> Path:
+    """A complete file beside another, under a name that nothing takes for a script."""
+    temporary = path.with_name(f".doctor-{secrets.token_hex(8)}")
+    with temporary.open("xb") as file:
+        file.write(data)
+        file.flush()
+        os.fsync(file.fileno())
+    return temporary
 
 
 def with_edits(result: Lint) -> tuple[Finding, ...]:

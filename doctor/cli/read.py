@@ -44,7 +44,8 @@ def facts_of_text(text: str, name: str) -> Facts:
 
 SIGNS = (
     b"PyTorch version", b"NVIDIA-SMI", b"NVSMI LOG", b"nvidia_smi_log", b"torch version ..",
-    b"Failed to initialize NVML", b"Unable to determine the device handle",
+    b"GPU models and configuration", b"Failed to initialize NVML",
+    b"Unable to determine the device handle",
 )  # fmt: skip
 """One of them is in every report."""
 BEGINNING = 2**20

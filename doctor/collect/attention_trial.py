@@ -11,7 +11,8 @@ from typing import Any, get_args
 import msgspec
 
 from doctor._util.records import Number, Unknown
-from doctor.collect.child import CUT_OFF, Answer
+from doctor.collect.child import CUT_OFF
+from doctor.collect.child_messages import Answer
 from doctor.collect.children import Children, NotStartedError, background, fit, unless_cut_off
 from doctor.collect.left_out import from_load
 from doctor.collect.torch_child import ReportProgress, TorchChild

@@ -22,20 +22,24 @@ import subprocess
 import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import msgspec
-
 from doctor._util.records import Ended
+from doctor.collect.child_messages import (
+    Answer,
+    Message,
+    Progress,
+    end_of_request,
+    parsed,
+    signal_name,
+    with_stage,
+)
 from doctor.collect.extra_time import ExtraTime
 
 PROBES = Path(__file__).parents[1] / "probes"
 TAIL = 64 * 1024
 LINE = 64 * 1024 * 1024
-NOTES = 100_000
-"""The most notes and stages of one request; a probe that writes more is broken."""
 CUT_OFF = Ended(how="budget", detail="cut off by --budget")
 POLL_SECONDS = 0.25
 """How often a silent child is polled: a process it left behind may keep its pipe open."""
@@ -44,78 +48,6 @@ POLL_SECONDS = 0.25
 def probe_command(python: str, probe: str, *arguments: str) -> list[str]:
     """The command line of a probe, "training_side/torch_stages"; Child adds the descriptor."""
     return [python, str(PROBES / "launch.py"), probe, *arguments]
-
-
-@dataclass(frozen=True, slots=True)
-class Answer:
-    """The result of one request."""
-
-    ended: Ended
-    answer: dict[str, Any] | None = None
-    notes: tuple[dict[str, Any], ...] = ()
-    stages: tuple[tuple[str, Ended], ...] = ()
-    """The calls, in the order of the first entry, and how each ended; repeated ones are summed."""
-    busy: bool | None = None
-    """Whether the process computed when its time was over; None: it ended in time."""
-
-    @property
-    def ended_with_stage(self) -> Ended:
-        """`ended`; the detail of an error also names the call, as it does for hangs and signals."""
-        if self.ended.how != "error" or not self.stages or self.stages[-1][1].ok:
-            return self.ended
-        detail = f"{self.stages[-1][0]}: {self.ended.detail}"
-        return msgspec.structs.replace(self.ended, detail=detail)
-
-
-class _Message(msgspec.Struct):
-    """One line of a probe; its content is untrusted."""
-
-    enter: str | None = None
-    left: str | None = None
-    seconds: float = 0.0
-    note: dict[str, Any] | None = None
-    answer: dict[str, Any] | None = None
-    error: str | None = None
-    code: int | None = None
-
-
-msgspec.json.Decoder(_Message)
-"""Built before there are threads; see `doctor.collect.children`."""
-
-
-@dataclass(slots=True)
-class _Progress:
-    """The messages of one request so far."""
-
-    notes: list[dict[str, Any]] = field(default_factory=list)
-    spent: dict[str, float] = field(default_factory=dict)
-    inside: str = ""
-    since: float = 0.0
-
-    @property
-    def exceeds_limit(self) -> bool:
-        return len(self.notes) + len(self.spent) > NOTES
-
-    def add(self, message: _Message) -> None:
-        if message.enter is not None:
-            self.inside, self.since = message.enter, time.monotonic()
-            self.spent.setdefault(self.inside, 0.0)
-        elif message.left is not None:
-            self.spent[message.left] = self.spent.get(message.left, 0.0) + message.seconds
-            self.inside = ""
-        elif message.note is not None:
-            self.notes.append(message.note)
-
-    def close(
-        self, ended: Ended, answer: dict[str, Any] | None = None, *, busy: bool | None = None
-    ) -> Answer:
-        stages = [(name, Ended(how="ok", seconds=spent)) for name, spent in self.spent.items()]
-        if self.inside and not ended.ok:
-            spent = self.spent[self.inside] + time.monotonic() - self.since
-            stages = [pair for pair in stages if pair[0] != self.inside]
-            last = Ended(how=ended.how, detail=ended.detail, seconds=spent, code=ended.code)
-            stages.append((self.inside, last))
-        return Answer(ended, answer, tuple(self.notes), tuple(stages), busy)
 
 
 class Child:
@@ -194,7 +126,7 @@ class Child:
         started = time.monotonic()
         deadline = started + seconds
         extra = ExtraTime(self._process.pid, seconds, extra_seconds)
-        progress = _Progress()
+        progress = Progress()
         while True:
             message = self._next(deadline)
             elapsed = time.monotonic() - started
@@ -205,9 +137,9 @@ class Child:
                     deadline = extra.deadline
                     continue
                 self.kill()
-                ended = _with_stage(message, progress.inside, elapsed)
+                ended = with_stage(message, progress.inside, elapsed)
                 return progress.close(ended, busy=extra.busy)
-            if end := _end_of_request(message, elapsed):
+            if end := end_of_request(message, elapsed):
                 return progress.close(end, message.answer)
             if message.note is not None and on_note is not None:
                 deadline = time.monotonic() + seconds
@@ -217,7 +149,7 @@ class Child:
             if message.enter is not None:
                 on_enter(progress.inside)
 
-    def _next(self, deadline: float) -> _Message | Ended:
+    def _next(self, deadline: float) -> Message | Ended:
         """The next message, or how the child ended; the detail does not name the stage yet."""
         if self._ended:
             return Ended(how="error", detail="the probe ended before the request")
@@ -230,7 +162,7 @@ class Child:
                 return Ended(how="timeout")
             if not self._pump(min(remaining, POLL_SECONDS)):
                 return self._exit()
-        message = _parsed(self._lines.popleft())
+        message = parsed(self._lines.popleft())
         return message or Ended(how="error", detail="the probe wrote an invalid message")
 
     def _pump(self, seconds: float) -> bool:
@@ -268,7 +200,7 @@ class Child:
         except subprocess.TimeoutExpired:
             return Ended(how="error", detail="the probe closed its pipe but kept running")
         if code < 0:
-            return Ended(how="signal", detail=_signal_name(-code))
+            return Ended(how="signal", detail=signal_name(-code))
         self._drain()
         last = (self.output.strip().splitlines() or [f"exit status {code} and no message"])[-1]
         return Ended(how="error", detail=last[:2000])
@@ -305,40 +237,3 @@ class Child:
         if not self._ended:
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.killpg(self._process.pid, signal.SIGKILL)
-
-
-def _end_of_request(message: _Message, elapsed: float) -> Ended | None:
-    """How the request ended if this is its last message."""
-    if message.answer is not None:
-        return Ended(how="ok", seconds=elapsed)
-    if message.error is not None:
-        detail, code = message.error[:2000], message.code
-        return Ended(how="error", detail=detail, seconds=elapsed, code=code)
-    return None
-
-
-def _parsed(line: bytes) -> _Message | None:
-    """The line as a message; None if it is not one."""
-    try:
-        content = json.loads(line)
-        if b"\\ud" in line.lower():  # facts files cannot hold a lone surrogate
-            text = json.dumps(content, ensure_ascii=False)
-            content = json.loads(text.encode("utf-8", "replace"))
-        return msgspec.convert(content, _Message)
-    except (ValueError, RecursionError):
-        return None
-
-
-def _signal_name(number: int) -> str:
-    names = {member.value: member.name for member in signal.Signals}
-    return names.get(number, f"signal {number}")
-
-
-def _with_stage(ended: Ended, inside: str, elapsed: float) -> Ended:
-    where = f" inside {inside}" if inside else ""
-    detail = ended.detail
-    if ended.how == "timeout":
-        detail = f"no answer in {round(elapsed, 1):g} s{where}"
-    elif ended.how in ("signal", "budget"):
-        detail = f"{ended.detail}{where}"
-    return Ended(how=ended.how, detail=detail, seconds=elapsed, code=ended.code)

@@ -16,7 +16,8 @@ import msgspec
 from doctor._util.records import Ended, Unknown
 from doctor.checkpoint.io.urls import redact_urls
 from doctor.checkpoint.records import Checkpoint
-from doctor.collect.child import CUT_OFF, Answer, Child, probe_command
+from doctor.collect.child import CUT_OFF, Child, probe_command
+from doctor.collect.child_messages import Answer
 from doctor.facts.facts import Facts
 
 T = TypeVar("T")

@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from doctor.collect.child import Answer
+from doctor.collect.child_messages import Answer
 from doctor.collect.children import fit
 from doctor.collect.torch_child import ReportProgress, TorchChild, cut_short
 from doctor.facts.diagnosis import LEFT_OUT, Attempt, Diagnosis, Fault

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from doctor.collect.child import Answer
+from doctor.collect.child_messages import Answer
 from doctor.collect.children import fit
 from doctor.collect.diagnosis import diagnose, fault_of
 from doctor.collect.torch_child import ReportProgress, TorchChild, cut_short

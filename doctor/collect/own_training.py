@@ -10,7 +10,7 @@ import msgspec
 
 from doctor._util.errors import UserError
 from doctor._util.records import Ended, Unknown
-from doctor.collect.child import Answer
+from doctor.collect.child_messages import Answer
 from doctor.collect.child_output import in_torch, last_lines, python_stack
 from doctor.collect.children import Children, fit, unless_cut_off
 from doctor.collect.diagnosis import diagnose, fault_of

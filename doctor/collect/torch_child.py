@@ -9,7 +9,8 @@ from typing import Any
 import msgspec
 
 from doctor._util.records import Ended, Unknown
-from doctor.collect.child import Answer, Child
+from doctor.collect.child import Child
+from doctor.collect.child_messages import Answer
 from doctor.collect.children import Children, NotStartedError, background, fit, read, unless_cut_off
 from doctor.facts.machine import Cuda, Interpreter, Libraries, Torch, TorchGpu
 from doctor.facts.training import Smoke, Stage, Step

@@ -41,6 +41,8 @@ class Alarms:
     def add(self, alarm: Alarm, watch: OptimizerWatch | None) -> None:
         """Record the first, second, fourth, ... of its kind; print the first."""
         self.watch.judge_deferred()
+        if alarm.code == "GRD009":
+            alarm = self.diagnosis.with_weights(alarm, watch)
         settings = self.watch.settings
         names = self._names(alarm, watch)
         if alarm.code in settings.ignore or names is None:

@@ -10,7 +10,7 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from .parameters import local
-from .records import Alarm, Step
+from .records import FAIL, Alarm, Step
 from .writer import plain
 
 if TYPE_CHECKING:
@@ -29,6 +29,7 @@ class Diagnosis:
         self.watch = watch
         self._written = False
         self._blamed = False
+        self._bad_weights: list[str] | None = None
 
     def write(self, alarm: Alarm, optimizer: OptimizerWatch | None) -> str:
         """Record what is known; return what to add to the alarm's line."""
@@ -44,6 +45,22 @@ class Diagnosis:
             self._written = True
             self._write_context(alarm, optimizer)
         return addition
+
+    def with_weights(self, alarm: Alarm, optimizer: OptimizerWatch | None) -> Alarm:
+        """The alarm for missing labels, unless weights that are not finite explain the loss.
+
+        A hook that replaces NaN in the gradients makes them look like those of an empty batch.
+        """
+        if self._bad_weights is None:
+            parameters = _parameters(self.watch.torch, optimizer)
+            self._bad_weights = _bad(self.watch.torch, parameters)
+        if not self._bad_weights:
+            return alarm
+        text = (
+            f"the loss is nan and all gradients are 0; {len(self._bad_weights)} parameters are not "
+            f"finite, first {self._bad_weights[0]}"
+        )
+        return Alarm("GRD001", FAIL, alarm.step, text, "", alarm.optimizer)
 
     def _write_context(self, alarm: Alarm, optimizer: OptimizerWatch | None) -> None:
         writer = self.watch.writer

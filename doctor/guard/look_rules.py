@@ -13,7 +13,15 @@ HALF_SMALLEST = 2.0**-25
 
 def judge(look: Look) -> List[Alarm]:
     """The alarms of one look at an optimizer's parameters."""
-    return [*_sixteen_bit(look), *_ones(look), *_vectors(look), *_zeros(look), *_nothing(look)]
+    return [
+        *_sixteen_bit(look),
+        *_ones(look),
+        *_vectors(look),
+        *_zeros(look),
+        *_nothing(look),
+        *_undone(look),
+        *_tiny(look),
+    ]
 
 
 def _sixteen_bit(look: Look) -> Iterator[Alarm]:
@@ -135,6 +143,31 @@ def _nothing(look: Look) -> Iterator[Alarm]:
         f"learning rate up to {max(look.rates):.2g}"
     )
     yield _alarm("GRD007", FAIL, look, text, "rounding" if half else "not-applied", trained)
+
+
+def _undone(look: Look) -> Iterator[Alarm]:
+    """The step changes weights, and the loop puts them back."""
+    moved = [p for p in look.tracked if p.moved and p.gradient]
+    if look.undone and sum(p.elements for p in moved) >= limit.ENOUGH_ELEMENTS:
+        text = (
+            "each step changes the weights, and before the next one all sampled weights are back "
+            f"at their start, {look.effective} steps after it"
+        )
+        yield _alarm("GRD007", FAIL, look, text, "undone", moved)
+
+
+def _tiny(look: Look) -> Iterator[Alarm]:
+    """A learning rate that changes no fp32 weight of ordinary size."""
+    if not look.adaptive or not look.tiny_since:
+        return
+    lasts = look.effective - look.tiny_since
+    long = lasts >= max(limit.VECTORS, limit.TINY_SHARE * look.effective)
+    if long and (not look.rising or look.effective >= limit.TINY_RISING):
+        text = (
+            f"the learning rate is {look.rate:.2g}, and has been {HALF_SMALLEST:.2g} or less for "
+            f"at least {lasts} steps: fp32 weights near 1 do not change"
+        )
+        yield _alarm("GRD006", WARN, look, text, "tiny", [])
 
 
 def _alarm(

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from . import look_rules
 from . import thresholds as limit
 from .clearing import Clearing
+from .compensation import compensates
 from .diagnosis import names_of
 from .gradient_norms import GradientNorms, root
 from .parameters import Parameters, local
@@ -27,9 +28,6 @@ ADAPTIVE = re.compile(
 """Names of optimizers whose steps do not shrink with the gradient."""
 COUNT_EVERY = 50
 """Steps after which the gradients that are None are counted again, although one is present."""
-COMPENSATES = re.compile(r"kahan|compens|shift|residual|master|stochastic", re.IGNORECASE)
-"""Keys of state or groups that keep what 16-bit weights round away."""
-COMPENSATING_MODULES = ("torchao", "optimi", "apex", "transformer_engine", "deepspeed")
 
 
 class OptimizerWatch:
@@ -63,6 +61,8 @@ class OptimizerWatch:
         self.rates_before: list[float | None] | None = None
         self.largest_rate = 0.0
         self.next_look = 1
+        self.tiny_since = self.between = 0
+        self.stays = False
         self._names: dict[int, str] | None = None
         self.unreached = {index for index, p in enumerate(flat) if p.requires_grad}
         self.norms = GradientNorms(self.torch, groups)
@@ -116,7 +116,7 @@ class OptimizerWatch:
             or not clearing.cleared
             or watch.backwards == self.backwards_at_step
             or watch.bad_losses != self.bad_losses
-            or watch.scaling
+            or watch.scaling.active
             or watch.values.pending
             or "found_inf" in optimizer.__dict__
         ):
@@ -163,6 +163,8 @@ class OptimizerWatch:
                 local(t) for t in (getattr(optimizer, n, None) for n in names) if t is not None
             ]
         self.clearing.choose(flat, gradients)
+        if limit.SETTLED <= self.effective < limit.BETWEEN and self.parameters.fit(flat):
+            self._compare_between(flat)
         self._remember(optimizer, len(flat) - without)
 
         def deliver(values: list[Any]) -> None:
@@ -187,7 +189,7 @@ class OptimizerWatch:
         step = Step(self.index, self.steps, without=without, parameters=parameters)
         step.rates = [_number(group.get("lr")) for group in optimizer.param_groups]
         step.backwards = watch.backwards - self.backwards_at_step
-        step.scaled = watch.scaling
+        step.scaled = watch.scaling.active
         step.moment = time.time()
         step.losses = watch.take_losses()
         self.rates_now = step.rates
@@ -263,11 +265,23 @@ class OptimizerWatch:
             self.watch.never_reached(self, sorted(unreached))
             self.unreached = set()
 
+    def _compare_between(self, flat: list[Any]) -> None:
+        """Whether what the last step changed is still changed before the next one."""
+
+        def deliver(values: list[Any]) -> None:
+            self.between += 1
+            self.stays |= any(distance is None or distance != 0.0 for distance in values)
+
+        distances = [block.distance(flat) for block in self.parameters.blocks.values()]
+        self.watch.values.submit(distances, deliver)
+
     def _look(self, optimizer: Any, effective: int, step: int) -> None:
         flat = self.flat
         if not self.parameters.fit(flat):
             self._start(optimizer)
             return
+        tiny = self.previous_rate <= look_rules.HALF_SMALLEST
+        self.tiny_since = (self.tiny_since or effective) if tiny else 0
         initial = [_number(group.get("initial_lr")) or 0.0 for group in optimizer.param_groups]
         look = Look(
             self.index,
@@ -280,6 +294,9 @@ class OptimizerWatch:
             adaptive=self.adaptive,
             compensated=self.compensated(optimizer),
             name=self.name,
+            rate=self.previous_rate,
+            tiny_since=self.tiny_since,
+            undone=self.between >= limit.UNDONE and not self.stays and not self.watch.several,
         )
 
         def done() -> None:
@@ -289,13 +306,7 @@ class OptimizerWatch:
 
     def compensated(self, optimizer: Any) -> bool:
         """Whether 16-bit weights keep what rounding takes away."""
-        if not self.parameters.half:
-            return False
-        flat = self.flat
-        module = type(optimizer).__module__.partition(".")[0]
-        state: Any = next((optimizer.state[p] for p in flat if p in optimizer.state), {})
-        keys = [*state, *(key for group in optimizer.param_groups for key in group)]
-        return module in COMPENSATING_MODULES or any(COMPENSATES.search(str(k)) for k in keys)
+        return self.parameters.half and compensates(optimizer, self.flat)
 
 
 def _next_look(effective: int) -> int:

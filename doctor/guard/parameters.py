@@ -93,6 +93,14 @@ class Block:
             return [self.norms(gradients)]
         return [self.norms([gradient.float() for gradient in gradients])]
 
+    def distance(self, parameters: list[Any]) -> Any:
+        """The largest distance of any parameter from its start, as a scalar."""
+        now = [
+            view(self.torch, local(parameters[tracked.index]), whole)
+            for tracked, whole in zip(self.tracked, self.whole)
+        ]
+        return self.norms(self.torch._foreach_sub(now, self.saved)).max()
+
     def update(self, values: list[Any], positions: list[int]) -> None:
         """Fill in `moved` and `gradient`; NaN has moved."""
         if values[0] is None:

@@ -93,6 +93,12 @@ class Look:
     compensated: bool
     """The optimizer keeps masters or what was rounded away."""
     name: str = "the optimizer"
+    rate: float = 1.0
+    """The largest learning rate now."""
+    tiny_since: int = 0
+    """Since which look it has been too small to change fp32 weights; 0 if it is not."""
+    undone: bool = False
+    """Before the steps the weights were back at their start, each time they were compared."""
 
 
 @dataclass

@@ -39,7 +39,7 @@ def _untraced(hooks: Hooks, function: Callable[..., None]) -> Callable[..., None
 def _scale(hooks: Hooks, original: Any) -> Any:
     def note(loss: Any, scaled: Any) -> None:
         if hooks.may_look() and isinstance(loss, hooks.torch.Tensor) and scaled is not loss:
-            hooks.safely(hooks.watch.loss_scaled, loss, scaled)
+            hooks.safely(hooks.watch.scaling.loss_scaled, loss, scaled)
 
     note = _untraced(hooks, note)
 
@@ -59,9 +59,9 @@ def _step(hooks: Hooks, original: Any) -> Any:
     note = _untraced(hooks, note)
 
     def step(scaler: Any, optimizer: Any, *args: Any, **kwargs: Any) -> Any:
-        note(hooks.watch.scaler_steps, scaler, optimizer)
+        note(hooks.watch.scaling.step_begins, scaler, optimizer)
         result = original(scaler, optimizer, *args, **kwargs)
-        note(hooks.watch.scaler_stepped, scaler, optimizer)
+        note(hooks.watch.scaling.step_ends, scaler, optimizer)
         return result
 
     return step
@@ -72,7 +72,7 @@ def _update(hooks: Hooks, original: Any) -> Any:
         scale = getattr(scaler, "_scale", None)
         if hooks.may_look() and scaler.is_enabled() and scale is not None:
             initial = getattr(scaler, "_init_scale", 65536.0)
-            hooks.safely_without_graph(hooks.watch.scaler_updated, scale, initial)
+            hooks.safely_without_graph(hooks.watch.scaling.updated, scale, initial)
 
     note = _untraced(hooks, note)
 

@@ -22,6 +22,14 @@ SOME_VECTORS = 100
 """Effective steps where only some of them are unchanged. Our own number."""
 SMALLEST_RATE = 1e-7
 """Learning rate from which an adaptive optimizer changes fp32 weights. Our own number."""
+BETWEEN, UNDONE = 10, 5
+"""Effective steps before which weights are also compared at the beginning of a step, and how often
+they must be back at their start. Our own numbers."""
+TINY_SHARE = 0.05
+"""Of the steps so far: a cosine to 0 is that small in its last 0.7 %. Our own number."""
+TINY_RISING = 200
+"""Effective steps of a warm-up that is that small: one to 5e-7 within 2,000 steps is not. Our own
+number."""
 ENOUGH_ELEMENTS = 16
 """Sampled elements required to say that no weight changes. Our own number."""
 

@@ -5,16 +5,17 @@ from __future__ import annotations
 import math
 import os
 import time
-import weakref
 from collections import deque
 from typing import Any, Callable
 
 from . import rules
 from .alarms import Alarms
 from .batches import Batches
+from .counts import counts, rank_and_world
 from .optimizer_watch import OptimizerWatch
 from .parameters import local
 from .records import WARN, Alarm, Step
+from .scaling import Scaling
 from .settings import Settings
 from .values import Values
 from .writer import Writer
@@ -47,31 +48,29 @@ class Watch:
         self.rank, self.world = 0, 1
         self.backwards = self.steps = self.losses = self.norms = self.looks = 0
         self.bad_losses = self.skipped = self.backwards_at_step = 0
-        self.scaling = False
-        self.scale: float | None = None
+        self.scaling = Scaling(self)
         self.rates_seen = 0
         self.history: deque[Step] = deque(maxlen=HISTORY)
-        self._watches: dict[int, OptimizerWatch] = {}
+        self.watches: dict[int, OptimizerWatch] = {}
         self._losses: list[float] = []
         self._last_losses: list[float] = []
-        self._unscaled: tuple[Any, Any] | None = None
         self.norm: tuple[int, Any] | None = None
         """How many gradients the loop took a norm of, and the norm."""
         self.follows_gradients = False
         """Gradients that nothing has cleared are noted after the next backward pass."""
         self._deferred: list[Any] = []
         self.end_if_wanted: Callable[[], None] = lambda: None
-        self._began = self._state_at = time.monotonic()
+        self.began = self._state_at = time.monotonic()
 
     # What the hooks report
 
     def backward_begins(self, root: Any) -> None:
         """An outermost backward() from `root`."""
         if not self.started:
-            self._start()
+            self.start()
         self.backwards += 1
         follows = False
-        for watch in self._watches.values():
+        for watch in self.watches.values():
             clearing = watch.clearing
             if not clearing.cleared:
                 clearing.before_backward()
@@ -82,8 +81,8 @@ class Watch:
         loss = root if type(root) is self.torch.Tensor else self._inner(root)
         if loss is None or not loss.requires_grad or loss.numel() != 1:
             return
-        if self._unscaled is not None:
-            loss = self._without_scale(loss)
+        if self.scaling.unscaled is not None:
+            loss = self.scaling.loss_before(loss)
         if type(loss) is self.torch.Tensor and loss.is_cpu and not self.values.pending:
             self._take_loss(loss.item())
         else:
@@ -91,22 +90,22 @@ class Watch:
 
     def backward_ends(self) -> None:
         """The outermost backward() returned; called if `follows_gradients`."""
-        for watch in self._watches.values():
+        for watch in self.watches.values():
             if not watch.clearing.cleared:
                 watch.clearing.note()
 
     def step_begins(self, optimizer: Any, closure: bool) -> None:
         """The outermost step() of an optimizer; with a closure its gradients do not exist yet."""
-        watch = self._watches.get(id(optimizer))
+        watch = self.watches.get(id(optimizer))
         if watch is None or watch.optimizer() is not optimizer:
-            self._start()
-            watch = self._watch_of(optimizer)
+            self.start()
+            watch = self.watch_of(optimizer)
         if watch is not None and not closure:
             watch.measure(optimizer)
 
     def step_ends(self, optimizer: Any, closure: bool) -> None:
         """The step was applied, unless a fused kernel left it out."""
-        watch = self._watches.get(id(optimizer))
+        watch = self.watches.get(id(optimizer))
         if watch is not None and watch.optimizer() is optimizer:
             if closure:
                 watch.measure(optimizer)
@@ -115,38 +114,9 @@ class Watch:
                 watch.clearing.step_ended()
         self.backwards_at_step = self.backwards
 
-    def scaler_steps(self, optimizer: Any) -> None:
-        """GradScaler.step() begins."""
-        self._start()
-        self.scaling = True
-        watch = self._watch_of(optimizer)
-        if watch is not None:
-            watch.stepped = False
-
-    def scaler_stepped(self, optimizer: Any) -> None:
-        """GradScaler.step() returned: without a call of step() it was skipped."""
-        watch = self._known(optimizer)
-        if watch is not None and not watch.stepped:
-            watch.skip()
-
-    def scaler_updated(self, scale: Any, initial: float) -> None:
-        """GradScaler.update() returned."""
-
-        def deliver(values: list[Any]) -> None:
-            if values[0] is not None:
-                self.scale = values[0]
-                for alarm in rules.scale_alarm(values[0], initial, self.steps):
-                    self.alarms.add(alarm, None)
-
-        self.values.submit([local(scale)], deliver)
-
-    def loss_scaled(self, loss: Any, scaled: Any) -> None:
-        """GradScaler.scale(loss) returned `scaled`."""
-        self._unscaled = (weakref.ref(scaled), loss.detach())
-
     def step_reported(self, loss: Any, rate: float | None) -> None:
         """A step of a loop without an optimizer of torch.optim."""
-        self._start()
+        self.start()
         reported = self.rules.setdefault(-1, rules.StepRules(-1, self.rules))
         step = Step(-1, reported.applied + 1, rates=[] if rate is None else [float(rate)])
         tensor = isinstance(loss, self.torch.Tensor)
@@ -163,6 +133,11 @@ class Watch:
             deliver([loss])
 
     # What the optimizers' watches ask
+
+    @property
+    def several(self) -> bool:
+        """Whether more than one optimizer is watched."""
+        return len(self._watches) > 1
 
     def take_losses(self) -> list[float]:
         """The losses since the last step; a second optimizer gets the same again."""
@@ -211,7 +186,7 @@ class Watch:
         self.history.append(step)
         self.alarms.moment = step.moment
         if step.optimizer < OPEN_RECORDS:
-            self.writer.step(step, self.scale, now - self._began)
+            self.writer.step(step, self.scaling.scale, now - self.began)
         for alarm in step_rules.judge(step):
             self.alarms.add(alarm, watch)
         if now - self._state_at > STATE_SECONDS:
@@ -242,12 +217,12 @@ class Watch:
 
     # Beginning and end
 
-    def _start(self) -> None:
+    def start(self) -> None:
         """At the first backward or step: processes that never train write nothing."""
         if self.started:
             return
         self.started = True
-        self.rank, self.world = _rank(self.torch)
+        self.rank, self.world = rank_and_world(self.torch)
         self.writer.open(self.rank)
         self.writer.write(
             "meta",
@@ -266,33 +241,7 @@ class Watch:
 
     def counts(self) -> dict[str, Any]:
         """What was observed so far."""
-        tracked = [t for w in self._watches.values() for t in w.parameters.tracked]
-        zeros = [t for t in tracked if t.start == "zeros"]
-        vectors = [t for t in tracked if t.vector]
-        return dict(
-            steps=self.steps,
-            backwards=self.backwards,
-            losses=self.losses,
-            bad_losses=self.bad_losses,
-            norms=self.norms,
-            rates=self.rates_seen,
-            looks=self.looks,
-            effective=max((w.effective for w in self._watches.values()), default=0),
-            skipped=self.skipped,
-            scaled=self.scaling,
-            tracked=len(tracked),
-            gradients=sum(t.gradient for t in tracked),
-            moved=sum(t.moved for t in tracked),
-            ones=sum(t.start == "ones" for t in tracked),
-            zeros=len(zeros),
-            zeros_moved=sum(t.moved for t in zeros),
-            vectors=len(vectors),
-            vectors_moved=sum(t.moved for t in vectors),
-            half=sum(t.half for t in tracked),
-            dropped=self.values.dropped,
-            optimizers=[w.name for w in self._watches.values()][:OPEN_RECORDS],
-            seconds=time.monotonic() - self._began,
-        )
+        return counts(self)
 
     def close(self, how: str) -> None:
         """Write the last counts; `how` is "exit" or why the guard was switched off."""
@@ -307,27 +256,29 @@ class Watch:
 
     def _pending_losses(self) -> None:
         """The losses after the last step: the program may have ended because of them."""
-        step = Step(0, self.steps + 1, losses=self._losses, skipped=True, scaled=self.scaling)
-        if self._losses and not self.scaling:
+        step = Step(
+            0, self.steps + 1, losses=self._losses, skipped=True, scaled=self.scaling.active
+        )
+        if self._losses and not self.scaling.active:
             for alarm in rules.StepRules(0)._non_finite(step):
                 self.alarms.add(alarm, None)
 
     # Inside
 
-    def _known(self, optimizer: Any) -> OptimizerWatch | None:
-        watch = self._watches.get(id(optimizer))
+    def known(self, optimizer: Any) -> OptimizerWatch | None:
+        watch = self.watches.get(id(optimizer))
         return watch if watch is not None and watch.optimizer() is optimizer else None
 
-    def _watch_of(self, optimizer: Any) -> OptimizerWatch | None:
+    def watch_of(self, optimizer: Any) -> OptimizerWatch | None:
         """The watch of an optimizer, a new one for a new optimizer; None for one too many."""
-        watch = self._known(optimizer)
+        watch = self.known(optimizer)
         if watch is None:
-            for key in [k for k, w in self._watches.items() if w.optimizer() is None]:
-                del self._watches[key]
-            if len(self._watches) < MOST_OPTIMIZERS:
+            for key in [k for k, w in self.watches.items() if w.optimizer() is None]:
+                del self.watches[key]
+            if len(self.watches) < MOST_OPTIMIZERS:
                 with self.torch.no_grad():
                     watch = OptimizerWatch(self, optimizer, len(self.rules))
-                self._watches[id(optimizer)] = watch
+                self.watches[id(optimizer)] = watch
                 self.rules[watch.index] = watch.rules
         return watch
 
@@ -336,11 +287,6 @@ class Watch:
         if isinstance(root, (list, tuple)) and len(root) == 1:
             root = root[0]
         return root if isinstance(root, self.torch.Tensor) else None
-
-    def _without_scale(self, loss: Any) -> Any:
-        """The loss as it was before a loss scaler scaled it."""
-        scaled, self._unscaled = self._unscaled, None
-        return scaled[1] if scaled is not None and scaled[0]() is loss else loss
 
     def _take_loss(self, value: Any) -> None:
         if type(value) is float:
@@ -352,18 +298,7 @@ class Watch:
         """Far more backward passes than usual since any optimizer stepped."""
         self.judge_deferred()
         count = self.backwards - self.backwards_at_step
-        most = max((w.rules.most_backwards for w in self._watches.values()), default=0)
+        most = max((w.rules.most_backwards for w in self.watches.values()), default=0)
         if self.steps and count == most:
             text = f"{count} backward passes since the last step of an optimizer"
             self.alarms.add(Alarm("GRD011", WARN, self.steps, text, "no-step"), None)
-
-
-def _rank(torch: Any) -> tuple[int, int]:
-    """Rank and world size, from torch.distributed or the launcher's variables."""
-    distributed = getattr(torch, "distributed", None)
-    if distributed is not None and distributed.is_available() and distributed.is_initialized():
-        return distributed.get_rank(), distributed.get_world_size()
-    try:
-        return int(os.environ.get("RANK", 0)), int(os.environ.get("WORLD_SIZE", 1))
-    except ValueError:
-        return 0, 1

@@ -7,7 +7,8 @@ from typing import Protocol
 
 from doctor.log.lines import LONGEST
 
-BLOCK = 1 << 22
+BLOCK = 1 << 21
+"""As many bytes as are scanned ahead at once."""
 
 
 class Stream(Protocol):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
@@ -98,6 +99,7 @@ def read_file(reader: FileReader) -> FileResult:
 
 def _read_parts(parts: Sequence[Part], ahead: Ahead, reader: FileReader) -> FileResult:
     """A large text whose parts are scanned ahead."""
+    reader.text.bytes = sum(part.size for part in parts)
     try:
         for part in parts:
             reader.text.read_rows(*ahead.read(part))
@@ -114,6 +116,7 @@ def _read_source(opening: AbstractContextManager[BinaryIO], reader: FileReader) 
         with opening as source:
             stream.source = source
             stream.limit = _limit(reader.path, source)
+            reader.text.bytes = _plain_size(source)
             _read(stream, reader)
     except READ_ERRORS as error:
         reader.problem = _reason(error)
@@ -179,11 +182,19 @@ def _limit(path: str, source: BinaryIO) -> int:
         size = Path(path).stat().st_size
     except (OSError, ValueError):
         return MOST_BYTES
-    return MOST_BYTES if hasattr(source, "fileno") and _is_plain(source) else FREE + RATIO * size
+    return MOST_BYTES if _is_plain(source) else FREE + RATIO * size
 
 
 def _is_plain(source: BinaryIO) -> bool:
     return type(source).__name__ in ("BufferedReader", "FileIO")
+
+
+def _plain_size(source: BinaryIO) -> int:
+    """The bytes of a file that is read as it is; 0 for a pipe or where it is unknown."""
+    try:
+        return os.fstat(source.fileno()).st_size if _is_plain(source) else 0
+    except OSError:
+        return 0
 
 
 class _Counted:

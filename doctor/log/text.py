@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterator
 
 from doctor.log import versions
@@ -13,6 +14,9 @@ from doctor.log.metrics.text import is_metric_row, read_metrics
 from doctor.log.rows import LOOK_BACK, Rows, rows_after, rows_before
 from doctor.log.scan import Scanner
 
+SAMPLE = 1 << 20
+"""Bytes at the start of a file from which the number of its metrics is estimated."""
+
 
 class TextReader:
     """The rows of one file, block by block."""
@@ -23,6 +27,8 @@ class TextReader:
         self.collector, self.curves = collector, curves
         self.versions: dict[str, str] = {}
         self.lines = 0
+        self.bytes = 0
+        """Of the whole file, where that is known."""
         self._kinds, self._scanner = kinds, scanner
         self._unfinished = False
         self._before = b""
@@ -34,6 +40,9 @@ class TextReader:
 
     def read_rows(self, block: bytes, rows: Rows) -> None:
         """One block without escape sequences and control characters, and its rows that matter."""
+        if not self._before and min(self.bytes, len(block)) >= SAMPLE:
+            sample = bisect_left(rows.starts, SAMPLE)
+            self.curves.expect(sample - bisect_left(rows.unclear, sample), SAMPLE / self.bytes)
         at = self._read_tracebacks(block, rows, 0, 0)
         for unclear in rows.unclear:
             if unclear < at:

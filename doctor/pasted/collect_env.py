@@ -25,6 +25,8 @@ NOTHING = ("could not collect", "no cuda", "n/a", "none", "")
 LABELED = re.compile(r"\s*([A-Za-z][\w() /-]{1,40}?)\s*:(?:\s+(.*))?$")
 GPU = re.compile(r"\s*GPU (\d{1,4}): (.{1,100}?)(?: \(UUID: (GPU-[\w-]{1,50})\))?\s*$")
 START = re.compile(r"\s*PyTorch version\s*: ")
+MIDDLE = re.compile(r"\s*Is CUDA available\s*: ")
+"""A line of every report, for those whose beginning was not copied."""
 TYPED = re.compile(r"\s*PyTorch version \d[\w.+-]{1,40}$")
 """The first line as somebody typed it, before the line that follows it in a report."""
 SYSTEMS = {"windows": "Windows", "mac": "Darwin", "darwin": "Darwin"}
@@ -37,6 +39,7 @@ def read(lines: list[str]) -> Reading:
     starts = [
         number for number, line in enumerate(lines) if _starts(line, lines[number + 1 : number + 2])
     ]
+    starts = starts or _middle(lines)
     if not starts:
         return Reading()
     # vLLM's form has the system first, 30 lines at most before torch's version.
@@ -52,7 +55,7 @@ def read(lines: list[str]) -> Reading:
     values, gpus = _values(report)
     return Reading(
         kinds=("collect_env",),
-        torch=_stated(values.get("pytorch version", "")) or "",
+        torch=(_stated(values["pytorch version"]) or "") if "pytorch version" in values else None,
         cuda=_version(values, "cuda used to build pytorch"),
         hip=_stated(values.get("rocm used to build pytorch", "")),
         cuda_available=_yes(values.get("is cuda available", "")),
@@ -66,6 +69,16 @@ def read(lines: list[str]) -> Reading:
         nvml_error=_no_driver(values),
         gpus=gpus,
     )
+
+
+def _middle(lines: list[str]) -> list[int]:
+    """Where a report without its beginning says whether CUDA is available, before its GPUs."""
+    return [
+        number
+        for number, line in enumerate(lines)
+        if MIDDLE.match(line)
+        and any("GPU models and configuration" in each for each in lines[number + 1 : number + 6])
+    ]
 
 
 def _starts(line: str, following: list[str]) -> bool:

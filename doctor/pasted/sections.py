@@ -143,6 +143,9 @@ def _cuda(reading: Reading, gpus: tuple[Gpu, ...], torch: Torch | Unknown) -> Cu
         return Cuda(started=Ended(how="error", detail=error))
     if reading.without_nvidia and not reading.cuda_available:
         return NO_CUDA
+    if reading.torch is None and reading.cuda_available is False and gpus:
+        detail = f"torch.cuda.is_available() returned False; {NOT_TOLD} torch's build"
+        return Cuda(started=Ended(how="error", detail=detail))
     if reading.cuda_available is None or isinstance(torch, Unknown):
         return UNREAD
     if not reading.cuda_available:

@@ -19,6 +19,10 @@ ARCHS = re.compile(
 )
 
 
+BREAK = re.compile(r"(?<=\w) {20,}(?=\w)")
+"""Where a narrow terminal broke a word and filled the line."""
+
+
 def read(lines: list[str]) -> Reading:
     """The first of each kind in the lines. They are no report by themselves."""
     error = next((match for line in lines if (match := ERROR.search(line))), None)
@@ -26,6 +30,7 @@ def read(lines: list[str]) -> Reading:
     import_error = next((match[1] for line in lines if (match := IMPORT.match(line))), None)
     gpu_error = next((match[1] for line in lines if (match := BROKEN.search(line))), None)
     text = next((group for group in error.groups() if group), "") if error else ""
+    text = BREAK.sub("", text)
     if not (text or archs or import_error or gpu_error):
         return Reading()
     return Reading(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy  # noqa: TID253
 import pytest
 import torch  # noqa: TID253
@@ -246,7 +247,7 @@ def test_a_file_that_ends_early_is_told_of_its_tensors(tmp_path: Path) -> None:
 
 def raw(name: str, shape: tuple[int, ...], size: int, **fields: Any) -> Tensor:
     elements = int(numpy.prod(shape))
-    return Tensor(name, "F32", shape, elements, "raw", 0, size)._replace(**fields)
+    return msgspec.structs.replace(Tensor(name, "F32", shape, elements, "raw", 0, size), **fields)
 
 
 def test_tensors_in_several_parts_are_compared_as_one(tmp_path: Path) -> None:
@@ -254,7 +255,7 @@ def test_tensors_in_several_parts_are_compared_as_one(tmp_path: Path) -> None:
     whole = raw("w", (100_000,), 400_000)
     halves = (Part("a", 0, 150_000), Part("b", 0, 250_000))
     files = Elsewhere({"a": data[:150_000], "b": data[150_000:]})
-    divided = whole._replace(parts=halves)
+    divided = msgspec.structs.replace(whole, parts=halves)
     here = Elsewhere({"raw": data})
     assert _counts(compare(here, [whole], files, [divided])) == (0, 1, 0)
     assert _counts(compare(files, [divided], here, [whole])) == (0, 1, 0)

@@ -149,6 +149,21 @@ def test_tensors_of_two_processes(tmp_path: Path) -> None:
     assert "cut short" in found.problems[0].text
 
 
+def test_rates_that_are_tensors(tmp_path: Path) -> None:
+    """Capturable and compiled optimizers keep their learning rate in a tensor."""
+    model = llama(torch.bfloat16)
+    weights, kept = states_of(model, stepped(model))
+    for group in kept["param_groups"]:
+        group["lr"] = torch.tensor(0.0078125)
+        group["weight_decay"] = torch.tensor(0.5, dtype=torch.float64)
+    saved(tmp_path, {"model": weights, "optimizer": kept})
+    found, ear = heard(tmp_path)
+    same(tmp_path, ear.tensors, dict(weights))  # the rates are no weights
+    assert found.problems == ()
+    groups = state(tmp_path).groups
+    assert {(group.lr, group.weight_decay) for group in groups} == {(0.0078125, 0.5)}
+
+
 def test_the_export_for_hugging_face(tmp_path: Path) -> None:
     import torch.distributed.checkpoint as dcp
     from torch.distributed.checkpoint import HuggingFaceStorageWriter

@@ -10,6 +10,7 @@ import threading
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy  # noqa: TID253
 import pytest
 import torch  # noqa: TID253
@@ -278,7 +279,9 @@ def test_views_count_their_own_values_in_their_own_order(tmp_path: Path, view: A
     (tmp_path / "raw").write_bytes(b"....." + whole.numpy().tobytes())
     begin = 5 + 4 * part.storage_offset()
     reach = 1 + sum((n - 1) * s for n, s in zip(part.shape, part.stride(), strict=True))
-    tensor = raw("x", "F32", tuple(part.shape), begin, 4 * reach)._replace(strides=part.stride())
+    tensor = msgspec.structs.replace(
+        raw("x", "F32", tuple(part.shape), begin, 4 * reach), strides=part.stride()
+    )
     found = scan_values(LocalDirectory(tmp_path), [tensor], 1)
     assert isinstance(found, Values)
     bad = part.contiguous().isnan().flatten()
@@ -296,7 +299,9 @@ def test_tensors_in_parts_and_tied_ones_are_all_named(tmp_path: Path) -> None:
     parts = (Part("one", 4, 8004), Part("two", 4, 4004))
     flat = Tensor("flat", "F32", (3000,), 3000, "one", 4, 8004, None, parts)
     tied = Tensor("tied", "F32", (1000,), 1000, "two", 4, 4004)
-    found = scan_values(LocalDirectory(tmp_path), [flat, tied, tied._replace(name="other")], 2)
+    found = scan_values(
+        LocalDirectory(tmp_path), [flat, tied, msgspec.structs.replace(tied, name="other")], 2
+    )
     assert isinstance(found, Values)
     assert {one.name: (one.nan, one.first) for one in found.nonfinite} == {
         "flat": (2, 100),
@@ -364,7 +369,9 @@ def test_what_is_missing_or_cut_short_before_is_a_problem_of_its_file(tmp_path: 
     (tmp_path / "raw").write_bytes(bytes(1000))
     good = raw("good", "F32", (100,), 0, 400)
     cut = raw("cut", "F32", (1000,), 400, 4000)
-    found = scan_values(LocalDirectory(tmp_path), [good, cut, good._replace(file="gone")], 1)
+    found = scan_values(
+        LocalDirectory(tmp_path), [good, cut, msgspec.structs.replace(good, file="gone")], 1
+    )
     assert isinstance(found, Values)
     assert {one.file: one.text for one in found.problems} == {
         "raw": "ended at byte 1,000 while its values were read",

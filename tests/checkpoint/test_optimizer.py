@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from checkpoints import checkpoint as make_checkpoint
 
@@ -195,7 +196,7 @@ def test_names_tell_which_entry_is_whose(tmp_path: Path) -> None:
 def test_names_with_a_word_more(lead: str, tmp_path: Path) -> None:
     made, state_dict = unused_and_zero(named=True)
     state = saved(state_dict, tmp_path)
-    tensors = [tensor._replace(name=lead + tensor.name) for tensor in weights(made)]
+    tensors = [msgspec.structs.replace(tensor, name=lead + tensor.name) for tensor in weights(made)]
     found = summary(state, tmp_path, tensors, [f"{lead}1.weight"])
     assert found.norms is not None
     assert (found.norms.matched_by, found.norms.zero_moments) == ("names", 1)
@@ -203,7 +204,7 @@ def test_names_with_a_word_more(lead: str, tmp_path: Path) -> None:
 
 def test_names_of_another_model_tell_nothing(tmp_path: Path) -> None:
     made, state_dict = unused_and_zero(named=True)
-    tensors = [tensor._replace(name=f"x{tensor.name}y") for tensor in weights(made)]
+    tensors = [msgspec.structs.replace(tensor, name=f"x{tensor.name}y") for tensor in weights(made)]
     found = summary(saved(state_dict, tmp_path), tmp_path, tensors, ["x1.weighty"])
     assert found.norms is not None
     assert found.norms.matched_by is None

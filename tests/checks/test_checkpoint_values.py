@@ -20,7 +20,7 @@ from doctor.checkpoint.records import (
     UnchangedRole,
     Values,
 )
-from doctor.checks.checkpoint import values
+from doctor.checks.checkpoint.changed import NORMS_UNCHANGED_FIX
 from doctor.judge.check import Status, Verdict
 
 FINITE, MOVED = judge("CKP005"), judge("CKP007")
@@ -116,12 +116,12 @@ def test_norms_alone_are_unchanged() -> None:
     assert verdict.status is Status.FAIL
     for number in ("761 of 810", "49", "BF16"):
         assert number in verdict.summary
-    assert verdict.fix == values.NORMS_UNCHANGED_FIX
+    assert verdict.fix == NORMS_UNCHANGED_FIX
     assert changed(unchanged(), history=FAR).status is Status.FAIL
     assert changed(unchanged(dtype="F32")).status is Status.FAIL
     verdict = changed(unchanged())
     assert verdict.status is Status.WARN
-    assert verdict.fix == values.NORMS_UNCHANGED_FIX
+    assert verdict.fix == NORMS_UNCHANGED_FIX
 
 
 def test_some_norms_are_unchanged() -> None:

@@ -57,6 +57,14 @@ def test_a_specific_cause_goes_before_what_may_follow_from_it(text: str) -> None
     assert "consequence of LOG002" in found["nccl-timeout"].verdict.summary
 
 
+@pytest.mark.parametrize("peer_first", [True, False])
+def test_a_lost_peer_follows_from_a_collective_that_timed_out(peer_first: bool) -> None:
+    peer = "RuntimeError: Connection closed by peer [127.0.0.1]:1\n"
+    assert set(problems(read(log=STEPS + peer))) == {"peer-lost"}
+    lines = peer + TIMEOUT if peer_first else TIMEOUT + peer
+    assert set(problems(read(log=STEPS + lines))) == {"nccl-timeout"}
+
+
 def test_of_two_exceptions_the_earlier_one_counts() -> None:
     def raised(error: str) -> str:
         return f'Traceback (most recent call last):\n  File "a.py", line 1, in f\n    x\n{error}\n'

@@ -120,7 +120,11 @@ def test_the_remedy_after_nan_depends_on_whether_the_optimizer_stepped() -> None
     slug = "loss-zero-gradnorm-nan"
     assert "intact" in findings(with_curves(*bad, frozen))[slug].fix
     assert "are lost" in findings(with_curves(*bad, moving))[slug].fix
-    assert "If the learning rate" in findings(with_curves(*bad))[slug].fix
+    assert "does not tell" in findings(with_curves(*bad))[slug].fix
+    still = curve("learning_rate", [1e-5] * 4)
+    assert "does not tell" in findings(with_curves(*bad, still))[slug].fix
+    after = curve("learning_rate", [1e-5, 1e-5, 2e-5, 2e-5])
+    assert "are lost" in findings(with_curves(*bad, after))[slug].fix
 
 
 @pytest.mark.parametrize(("second", "word"), [(3, "the data"), (2, "different steps")])
@@ -130,6 +134,41 @@ def test_nan_in_two_logs_of_one_seed_is_compared(second: int, word: str) -> None
     first_run[3] = second_run[second] = NAN
     log = with_curves(curve("loss", first_run, "a.log"), curve("loss", second_run, "b.log"))
     assert word in findings(log)["loss-nonfinite"].verdict.summary
+
+
+def test_nan_in_one_of_two_logs_is_not_compared() -> None:
+    log = with_curves(curve("loss", [2.0, NAN, NAN], "a.log"), curve("loss", [2.0] * 3, "b.log"))
+    found = findings(log)["loss-nonfinite"]
+    assert found.status is Status.FAIL
+    assert "both logs" not in found.verdict.summary
+    assert "different steps" not in found.verdict.summary
+
+
+SHAPE = ("loss-spike", "loss-divergence", "loss-plateau", "throughput-falling")
+
+
+@pytest.mark.parametrize("slug", SHAPE)
+def test_below_20_points_nothing_is_said_of_the_shape(slug: str) -> None:
+    (name, values), status = (
+        {
+            "loss-spike": ("loss", [*[1.0, 1.01] * 9, 9.0]),
+            "loss-divergence": ("loss", [2.0, 1.0, 0.5, *[4.0 + n for n in range(16)]]),
+            "loss-plateau": ("loss", [2.0 + 0.001 * (n % 2) for n in range(19)]),
+            "throughput-falling": ("throughput", [100.0] * 9 + [40.0] * 10),
+        }[slug],
+        Status.SKIP,
+    )
+    assert len(values) == 19
+    found = findings(with_curves(curve(name, values)))[slug]
+    assert found.status is status
+    assert "fewer than 20" in found.verdict.summary
+
+
+def test_a_curve_that_fails_is_named_where_no_line_does() -> None:
+    found = findings(with_curves(loss([2.0, 1.9, NAN])))["first-cause"]
+    assert found.status is Status.PASS
+    assert "LOG091" in found.verdict.summary
+    assert findings(with_curves(*GOOD))["first-cause"].status is Status.UNKNOWN
 
 
 @given(st.lists(st.floats(0.01, 1e6), max_size=120))

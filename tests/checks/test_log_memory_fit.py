@@ -76,6 +76,11 @@ def test_an_unread_gpu_is_the_reason_and_a_message_without_numbers_says_nothing(
     assert not what_fits("CUDA error: out of memory", Job(), None)
 
 
+def test_one_request_beyond_the_gpu_and_memory_in_pieces_need_no_model() -> None:
+    assert not said(Job(params=2 * 10**9), MESSAGE.replace("allocate 1.95", "allocate 280.00"))
+    assert not said(Job(), MESSAGE.replace("120.00 MiB is reserved", "3.00 GiB is reserved"))
+
+
 def test_the_finding_carries_it() -> None:
     found = findings(read(log=f"{MESSAGE}\n"))["cuda-oom"]
     assert "This request alone lacks 1.3 GiB" in found.fix

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import os
+import signal
 import subprocess
 from pathlib import Path
 
@@ -206,6 +207,102 @@ def test_a_directory_without_permission_is_told(here: Path) -> None:
         here.chmod(0o755)
     assert "not fixed" in result.stdout
     assert (here / "train.py").read_text() == SCALED
+
+
+AUTOCAST = LOOP.replace(
+    "    {}",
+    """    with torch.autocast("cuda"):
+        loss = F.mse_loss(model(x), x)
+
+        scaler.scale(
+            loss
+        ).backward()  # one level
+        scaler.step(optimizer)
+        {}
+    n = 1""",
+)
+
+
+def test_backward_leaves_the_autocast_block(here: Path) -> None:
+    after = fix(here, AUTOCAST.format("scaler.update()"), "--unsafe-fixes")
+    moved = """
+    scaler.scale(
+        loss
+    ).backward()  # one level
+    scaler.step(optimizer)
+    scaler.update()
+    n = 1
+"""
+    assert after.endswith(f"F.mse_loss(model(x), x)\n{moved}")
+
+
+@pytest.mark.parametrize(
+    "tail",
+    [
+        "validate(model)",
+        "print(model(x))",
+        "if done:\n            scaler.update()",
+        'print("""a\n        b""")',
+        "scaler.update(); scaler.update()",
+    ],
+    ids=["a call", "a forward pass", "a condition", "text over lines", "one line"],
+)
+def test_a_block_that_may_depend_on_autocast_stays(here: Path, tail: str) -> None:
+    text = AUTOCAST.format(tail)
+    assert fix(here, text, "--unsafe-fixes") == text
+
+
+KILL = """
+import os, signal, sys
+left = [int(os.environ["KILL_AT"])]
+EVENTS = ("open", "os.link", "os.rename", "os.chmod", "os.remove")
+
+def kill(event, arguments):
+    if event in EVENTS and isinstance(arguments[0], str) and (
+        os.path.join(os.getcwd(), arguments[0]).startswith(os.environ["HERE"])
+    ):
+        left[0] -= 1
+        if not left[0]:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+sys.addaudithook(kill)
+"""
+
+
+@pytest.mark.slow
+def test_killed_at_any_operation_the_file_is_the_old_or_the_new_one(tmp_path: Path) -> None:
+    """The process is killed before each operation on a file of the directory in turn."""
+    (tmp_path / "site").mkdir()
+    (tmp_path / "site/sitecustomize.py").write_text(KILL)
+    wanted, killed, states = fix_alone(tmp_path / "alone"), 0, set()
+    while True:
+        here = tmp_path / f"run{killed}"
+        (here / ".git").mkdir(parents=True)
+        (here / "train.py").write_text(SCALED)
+        environment = {
+            **os.environ,
+            "PYTHONPATH": f"{tmp_path / 'site'}{os.pathsep}{os.environ.get('PYTHONPATH', '')}",
+            "HERE": str(here),
+            "KILL_AT": str(killed + 1),
+        }
+        result = doctor("lint", "train.py", "--fix", "--no-config", cwd=here, env=environment)
+        text = (here / "train.py").read_text()
+        assert text in (SCALED, wanted)
+        assert all(copy.read_text() == SCALED for copy in here.glob("*.orig*"))
+        states.add(text)
+        if result.returncode >= 0:
+            break
+        assert result.returncode == -signal.SIGKILL
+        killed += 1
+        assert doctor("lint", ".", "--format", "concise", cwd=here).stdout.count("train.py") > 0
+        assert fix(here, text) == wanted
+    assert killed >= 6
+    assert states == {SCALED, wanted}
+
+
+def fix_alone(here: Path) -> str:
+    (here / ".git").mkdir(parents=True)
+    return fix(here, SCALED)
 
 
 def test_edits_may_not_overlap() -> None:

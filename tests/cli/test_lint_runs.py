@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
+import sys
 from pathlib import Path
 
 import preloaded
@@ -49,3 +51,47 @@ def run(path: Path) -> list[str]:
     return subprocess.run(command, capture_output=True, text=True, check=True).stdout.split("\n")[
         :2
     ]
+
+
+PEFT = """
+import torch
+from peft import LoraConfig, get_peft_model
+from transformers import LlamaConfig, LlamaForCausalLM
+
+sizes = dict(hidden_size=16, intermediate_size=32, num_hidden_layers=1, vocab_size=32)
+config = LlamaConfig(num_attention_heads=2, num_key_value_heads=2, **sizes)
+model = get_peft_model(LlamaForCausalLM(config), LoraConfig(target_modules=["q_proj"], r=2))
+model.gradient_checkpointing_enable()
+model.train()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+tokens = torch.randint(0, 32, (1, 8))
+model(input_ids=tokens, labels=tokens).loss.backward()
+optimizer.step()
+print("trained")
+"""
+
+
+def test_lora_with_checkpointing_trains_in_transformers_4_and_5(
+    tmp_path: Path, transformers_4: Path
+) -> None:
+    path = tmp_path / "train.py"
+    path.write_text(PEFT)
+    assert "element 0 of tensors does not require grad" in ended(
+        path, sys.executable, PYTHONPATH=str(transformers_4)
+    )
+    doctor("lint", path, "--fix", cwd=tmp_path)
+    assert 'gradient_checkpointing_kwargs={"use_reentrant": False}' in path.read_text()
+    assert ended(path, sys.executable, PYTHONPATH=str(transformers_4)) == "trained"
+    assert ended(path, preloaded.python()) == "trained"
+
+
+def ended(path: Path, python: str, **variables: str) -> str:
+    """The last line that the script writes."""
+    done = subprocess.run(
+        [python, str(path)],
+        capture_output=True,
+        text=True,
+        env=os.environ | variables,
+        check=False,
+    )
+    return (done.stdout.strip() or done.stderr.strip()).splitlines()[-1]

@@ -25,7 +25,7 @@ from doctor.checkpoint.contents import MOST_DTYPES, NOTE_INTERVAL, ProgressThrot
 from doctor.checkpoint.records import Checkpoint, History, Optimizer
 from doctor.checkpoint.tensors import Tensor
 from doctor.cli.scan import check_exists, facts_of, without_a_device
-from doctor.collect.child import Answer
+from doctor.collect.child_messages import Answer
 from doctor.collect.children import read_checkpoint
 from doctor.report.progress import ProgressBar, amount
 from doctor.report.report import Report

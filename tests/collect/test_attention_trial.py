@@ -20,7 +20,8 @@ from doctor.checks.numerics import attention as checks
 from doctor.checks.numerics.attention_trials import MODEL_GATES, ordinary
 from doctor.collect import attention_trial
 from doctor.collect.attention_trial import try_attention, try_implementations
-from doctor.collect.child import PROBES, Answer
+from doctor.collect.child import PROBES
+from doctor.collect.child_messages import Answer
 from doctor.collect.children import Children
 from doctor.collect.torch_child import TorchChild
 from doctor.facts.facts import Facts, decode

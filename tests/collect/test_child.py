@@ -13,7 +13,8 @@ from pathlib import Path
 import pytest
 from shims import wait_until
 
-from doctor.collect.child import LINE, TAIL, Answer, Child
+from doctor.collect.child import LINE, TAIL, Child
+from doctor.collect.child_messages import Answer
 
 START = """
 import json, os, signal, subprocess, sys, time

@@ -22,7 +22,7 @@ FIRST_CONVERSIONS = """
 import json, pathlib, sys, threading, time
 sys.setswitchinterval(1e-6)
 from doctor._util.records import Unknown
-from doctor.collect.child import _parsed
+from doctor.collect.child_messages import parsed
 from doctor.collect.children import INTERRUPTED, Children, NotStartedError, fit
 from doctor.facts.machine import Cuda, Driver, Gpu, Place
 from doctor.facts.training import Smoke
@@ -38,7 +38,7 @@ def convert(number):
     began = time.perf_counter()
     while time.perf_counter() < began + number * delay:
         pass
-    if _parsed(b'{"enter": "cuInit", "seconds": 1.5, "note": {"a": 1}}') is None:
+    if parsed(b'{"enter": "cuInit", "seconds": 1.5, "note": {"a": 1}}') is None:
         failures.append("message")
     for name, kind in sections:
         if isinstance(fit(facts[name], kind), Unknown):

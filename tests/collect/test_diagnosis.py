@@ -26,7 +26,8 @@ from doctor.checks.training.diagnosis import (
 )
 from doctor.collect import child as child_process
 from doctor.collect import diagnosis as bisection
-from doctor.collect.child import CUT_OFF, PROBES, Answer
+from doctor.collect.child import CUT_OFF, PROBES
+from doctor.collect.child_messages import Answer
 from doctor.collect.children import Children
 from doctor.collect.collect import collect
 from doctor.collect.diagnosis import CHANGES, MOST_SKIPPED, diagnose, fault_of

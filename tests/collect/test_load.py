@@ -20,7 +20,8 @@ from doctor.cli.options import ConfigFlags
 from doctor.cli.run import run
 from doctor.collect import collect, gpus
 from doctor.collect.before_torch import BeforeTorch
-from doctor.collect.child import CUT_OFF, PROBES, Answer
+from doctor.collect.child import CUT_OFF, PROBES
+from doctor.collect.child_messages import Answer
 from doctor.collect.children import Children
 from doctor.collect.left_out import from_load
 from doctor.collect.torch_child import TorchChild, run_kernels

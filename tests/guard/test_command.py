@@ -179,6 +179,28 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
 
 
 @pytest.mark.slow
+def test_a_killed_training_with_two_guards_has_records(tmp_path: Path) -> None:
+    code = TRAINING.replace("import math", "import math, os, doctor.guard").replace(
+        "    if step > 24:\n        break\n",
+        "    if step == 1:\n        doctor.guard.watch(out='second')\n"
+        "    if step == 12:\n        os.kill(os.getpid(), 9)\n",
+    )
+    (tmp_path / "train.py").write_text(code)
+    ended = guard("--out", "first", "--", sys.executable, "train.py", 0, 9, cwd=tmp_path)
+    assert ended.returncode == 128 + signal.SIGKILL
+    assert "GRD001 fail at step 9" in ended.stderr
+    assert "killed before its end, the records stop early: rank 0" in ended.stderr
+    assert not (tmp_path / "second").exists()
+
+
+def test_a_guard_under_a_guard_watches_once(tmp_path: Path) -> None:
+    inner = ["--", sys.executable, "-P", "-m", "doctor", "guard", *python("print('ran')")]
+    ended = guard(*inner, cwd=tmp_path)
+    assert (ended.returncode, ended.stdout) == (3, "ran\n")
+    assert "Traceback" not in ended.stderr
+
+
+@pytest.mark.slow
 def test_a_healthy_training_is_ready(runs: dict[str, Any]) -> None:
     ended = runs["healthy"]
     assert ended.returncode == 0, ended.stderr

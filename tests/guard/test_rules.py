@@ -147,6 +147,17 @@ BF16 = {"dtype": "bfloat16"}
     ("parameters", "fields", "expected"),
     [
         ([MOVED], {}, []),
+        ([MOVED], {"undone": True, "effective": 8}, [("GRD007", "fail", "undone")]),
+        ([tracked(moved=True, gradient=False)], {"undone": True}, []),
+        ([MOVED], {"tiny_since": 20, "effective": 50}, [("GRD006", "warn", "tiny")]),
+        ([MOVED], {"tiny_since": 20, "effective": 50, "adaptive": False}, []),
+        ([MOVED], {"tiny_since": 20, "effective": 50, "rising": True}, []),  # a warm-up
+        (
+            [MOVED],
+            {"tiny_since": 1, "effective": 200, "rising": True},
+            [("GRD006", "warn", "tiny")],
+        ),
+        ([MOVED], {"tiny_since": 99_000, "effective": 100_000}, []),  # a cosine ends
         ([tracked(moved=True, **BF16)], {"effective": 1}, [("GRD008", "warn", "16-bit")]),
         ([tracked(moved=True, **BF16)], {"effective": 1, "compensated": True}, []),
         ([tracked("ones", **BF16), MOVED], {}, [("GRD005", "fail", "rounding")]),

@@ -254,6 +254,32 @@ def test_an_attribute_that_somebody_else_replaced_is_left_alone(tmp_path: Path) 
         torch.autograd.backward = original
 
 
+def test_a_program_that_replaces_the_step_of_an_optimizer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    original = torch.optim.AdamW.step
+    calls = []
+
+    def step(self: Any, closure: Any = None) -> Any:
+        calls.append(self)
+        return original(self, closure)
+
+    monkeypatch.setattr(torch.optim.AdamW, "step", step)
+    with guarded(tmp_path / "calls"):
+        module = model()
+        train(module, adamw(module), 12, change=nan_at(3))
+    assert alarms(tmp_path / "calls")["GRD001", "fail"] == 3
+    monkeypatch.setattr(torch.optim.AdamW, "step", lambda self, closure=None: None)
+    with guarded(tmp_path / "never"):
+        module = model()
+        optimizer = adamw(module)
+        optimizer.step = lambda: None  # no hook of torch is called
+        train(module, optimizer, 5)
+    observed = read_records(tmp_path / "never")
+    assert not isinstance(observed, Guarded)
+    assert "5 backward passes" in observed.reason
+
+
 def test_a_second_watch_is_the_first_one(tmp_path: Path) -> None:
     with guarded(tmp_path / "a") as first:
         second = doctor.guard.watch(out=str(tmp_path / "b"))

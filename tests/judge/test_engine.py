@@ -6,7 +6,7 @@ from graphlib import CycleError
 from typing import Any
 
 import pytest
-from recorded import H100, TORCH_2_15, box, cpu_only
+from recorded import H100, TORCH_2_15, box, cpu_only, interpreter
 
 from doctor._util.records import Unknown
 from doctor.checkpoint.records import Checkpoint
@@ -44,6 +44,21 @@ def test_a_judge_gets_the_sections_that_its_parameters_name() -> None:
 
     (finding,) = examine([check("AAA001", judge)], FACTS)
     assert finding.verdict.summary == TORCH_2_15.version
+
+
+@pytest.mark.parametrize(("pip", "expected"), [(None, True), (True, True), (False, False)])
+def test_a_finding_names_the_interpreter_and_whether_it_has_pip(
+    pip: bool | None, expected: bool
+) -> None:
+    facts = FACTS.with_(interpreter=interpreter(pip=pip))
+    (finding,) = examine([check("AAA001", lambda: ok("fine"))], facts)
+    assert (finding.python, finding.pip) == ("/opt/train/bin/python", expected)
+
+
+def test_without_a_known_interpreter_the_commands_are_those_of_any() -> None:
+    facts = FACTS.with_(interpreter=Unknown(reason="none"))
+    (finding,) = examine([check("AAA001", lambda: ok("fine"))], facts)
+    assert (finding.python, finding.pip) == ("python", True)
 
 
 def test_a_section_that_could_not_be_read_is_unknown_with_the_reason() -> None:

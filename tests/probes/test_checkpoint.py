@@ -11,7 +11,8 @@ import pytest
 
 from doctor._util.records import Unknown
 from doctor.checkpoint.records import Checkpoint
-from doctor.collect.child import Answer, Child, probe_command
+from doctor.collect.child import Child, probe_command
+from doctor.collect.child_messages import Answer
 
 
 @pytest.fixture

@@ -24,7 +24,8 @@ from doctor.cli.guard import report_directory
 from doctor.cli.options import ConfigFlags
 from doctor.collect import gpus, training_gpus
 from doctor.collect.before_torch import run_before_torch
-from doctor.collect.child import Answer, Child, probe_command
+from doctor.collect.child import Child, probe_command
+from doctor.collect.child_messages import Answer
 from doctor.collect.children import Children
 from doctor.collect.driver import FROM_NVML
 from doctor.collect.guard_records import read_gpus
@@ -755,19 +756,22 @@ def test_the_gpus_of_a_guarded_training_are_in_its_report(
     assert of_gpus == statuses
 
 
+@pytest.mark.parametrize(("kind", "hang"), [("none", ""), ("new", "nvmlInit_v2")])
 def test_a_training_without_gpus_or_with_a_hanging_driver_ends_at_once(
-    drivers: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    drivers: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, kind: str, hang: str
 ) -> None:
+    hanging = tmp_path / "hanging"
     monkeypatch.setattr(training_gpus, "END_SECONDS", 0.1)
-    for kind, hang in (("none", ""), ("new", "nvmlInit_v2")):
-        hanging = tmp_path / "hanging"
-        monkeypatch.setenv("LD_LIBRARY_PATH", str(drivers / kind))
-        monkeypatch.setenv("FAKE_HANG", hang)
-        monkeypatch.setenv("FAKE_HANGING", str(hanging))
-        sampler = training_gpus.GpuSampler()
-        if hang:
-            wait_until(hanging.exists)
-        assert sampler.stop().watched is None
-        wait_until(lambda: not any(child.alive for child in sampler._children._running))
+    monkeypatch.setenv("LD_LIBRARY_PATH", str(drivers / kind))
+    monkeypatch.setenv("FAKE_HANG", hang)
+    monkeypatch.setenv("FAKE_HANGING", str(hanging))
+    sampler = training_gpus.GpuSampler()
+    if hang:
+        wait_until(hanging.exists)
+    assert sampler.stop().watched is None
+    wait_until(lambda: not any(child.alive for child in sampler._children._running))
+
+
+def test_a_record_of_gpus_that_is_not_valid_is_none(tmp_path: Path) -> None:
     (tmp_path / "gpus.json").write_text('{"type": "TrainingGpus", "gpus": 5}')
     assert read_gpus(tmp_path).gpus is None

@@ -12,7 +12,8 @@ import msgspec
 import pytest
 from shims import wait_until
 
-from doctor.collect.child import PROBES, Answer, Child, probe_command
+from doctor.collect.child import PROBES, Child, probe_command
+from doctor.collect.child_messages import Answer
 from doctor.facts.machine import Place
 
 PROBE = PROBES / "doctor_side" / "place.py"

@@ -17,7 +17,8 @@ import pytest
 
 from doctor._util.records import Ended
 from doctor.checks.training import smoke as judged
-from doctor.collect.child import PROBES, Answer, Child, probe_command
+from doctor.collect.child import PROBES, Child, probe_command
+from doctor.collect.child_messages import Answer
 from doctor.collect.children import environment
 from doctor.facts.machine import Cuda, Libraries, Torch
 from doctor.facts.training import Smoke

@@ -157,6 +157,7 @@ CLASSES = (
         title="CUDA is available to the training",
         patterns=(
             r"Torch not compiled with CUDA enabled",
+            r"CUDA driver initialization failed, you might not have a CUDA gpu",
             r"Found no NVIDIA driver on your system",
             r"No CUDA GPUs are available",
             r"CUDA unknown error - this may be due to an incorrectly set up environment",
@@ -169,6 +170,8 @@ CLASSES = (
         ),
         examples=(
             "AssertionError: Torch not compiled with CUDA enabled",
+            "UserWarning: CUDA initialization: CUDA driver initialization failed, you might not "
+            "have a CUDA gpu.",
             "RuntimeError: Found no NVIDIA driver on your system. Please check that you have an "
             "NVIDIA GPU",
             "RuntimeError: No CUDA GPUs are available",

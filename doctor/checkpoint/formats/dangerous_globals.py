@@ -69,6 +69,14 @@ _MODULES = frozenset(
         "shelve",
         "codeop",
         "multiprocessing",
+        "imaplib",
+        "poplib",
+        "nntplib",
+        "_aix_support",
+        "_osx_support",
+        "_pyrepl",
+        "_interpreters",
+        "_xxsubinterpreters",
     ]
 )
 """Top-level modules of which nothing belongs into a checkpoint."""
@@ -147,6 +155,8 @@ _NAMES = frozenset(
         "torch.utils._config_module.ConfigModule.load_config",
         "torch.utils.collect_env.run",
         "torch.distributed.rpc.rpc_sync",
+        "torch.utils.data.datapipes.utils.decoder.basichandlers",
+        "uuid._get_command_stdout",
         "transformers.utils.import_utils.importlib",
         "pandas.read_pickle",
         "pandas.io.pickle.read_pickle",
@@ -154,6 +164,7 @@ _NAMES = frozenset(
 )
 
 _PREFIXES = (
+    "test.support.",
     "torch.hub.",
     "torch.utils.cpp_extension.",
     "torch.utils.bottleneck.",

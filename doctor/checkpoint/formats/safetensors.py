@@ -197,12 +197,14 @@ def _metadata(value: Any) -> dict[str, str]:
 def _tensors(header: dict[str, Listed], file: str, start: int) -> list[Tensor]:
     """Entries of a header that takes the file's first `start` bytes."""
     tensors = []
+    shapes: dict[tuple[int, ...], tuple[int, ...]] = {}  # most tensors share their shape
     for name, listed in header.items():
         shape, (begin, end) = listed.shape, listed.data_offsets
         dtype, bits = _KNOWN.get(listed.dtype, (listed.dtype, 0))
         elements = math.prod(shape)
         if elements * bits != (end - begin) * 8 or not 0 < elements < WIDEST:
             elements = _fitting(name, listed)
+        shape = shapes.setdefault(shape, shape)
         tensors.append(Tensor(name, dtype, shape, elements, file, start + begin, start + end))
     return tensors
 

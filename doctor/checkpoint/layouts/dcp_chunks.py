@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from typing import Any, NamedTuple
 
+import msgspec
+
 from doctor._util.units import shown
 from doctor.checkpoint.errors import CheckpointError
 from doctor.checkpoint.tensors import Part, Tensor
@@ -57,7 +59,7 @@ def assemble(stored: StoredTensor, pieces: list[tuple[Item, Tensor]]) -> tuple[T
     if len(pieces) > 1 and any(len(item.offsets) != len(shape) for item, _ in pieces):
         raise CheckpointError("damaged", f"puts chunks of {shown(name)} at no place of it")
     if len(pieces) == 1:
-        return first._replace(name=name, shape=shape, elements=elements), True
+        return msgspec.structs.replace(first, name=name, shape=shape, elements=elements), True
     parts, ordered = _parts(shape, pieces)
     begin = parts[0]
     whole = Tensor(name, first.dtype, shape, elements, *begin, None, parts)

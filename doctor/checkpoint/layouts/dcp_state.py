@@ -12,12 +12,15 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any, cast
 
+import msgspec
+
 from doctor.checkpoint.errors import CheckpointError
 from doctor.checkpoint.formats.scalars import is_scalar, read_scalar
 from doctor.checkpoint.io.files import Directory
 from doctor.checkpoint.io.stages import Stage
-from doctor.checkpoint.layouts.dcp import Dcp, read_dcp, shards
+from doctor.checkpoint.layouts.dcp import read_dcp, shards
 from doctor.checkpoint.layouts.dcp_chunks import StoredTensor
+from doctor.checkpoint.layouts.dcp_metadata import Dcp
 from doctor.checkpoint.optimizer_slots import MASTERS, MOMENTS
 from doctor.checkpoint.pickle.nodes import members
 from doctor.checkpoint.tensors import Entry, Group, OptimizerState, Shard, Tensor
@@ -61,8 +64,12 @@ def read_directory(
     """
     dcp = read_dcp(directory, under, stage, _wanted)
     sort = _Sorted()
+    rates = {name: tensor for name, tensor in dcp.tensors.items() if _is_option(name)}
+    numbers = _numbers(directory, rates.values())
+    dcp.objects |= {name: numbers[each] for name, each in rates.items() if each in numbers}
     for name, tensor in dcp.tensors.items():
-        _put(sort, dcp.stored[name], tensor)
+        if name not in rates:
+            _put(sort, dcp.stored[name], tensor)
     about, *files = shards(dcp, sort.weights)
     step = _step(dcp)
     state = None
@@ -87,10 +94,13 @@ def read_directory(
 
 
 def _wanted(name: str) -> bool:
-    if _STEP.fullmatch(name):
-        return True
-    parts = name.rsplit(".", 1)
-    return "param_groups." in name and parts[-1] in ("lr", "weight_decay", "initial_lr", "params")
+    return bool(_STEP.fullmatch(name)) or _is_option(name)
+
+
+def _is_option(name: str) -> bool:
+    """Whether it is an option of a group: a number, or a tensor in a capturable optimizer."""
+    option = name.rpartition(".")[2]
+    return "param_groups." in name and option in ("lr", "weight_decay", "initial_lr", "params")
 
 
 def _put(sort: _Sorted, stored: StoredTensor, tensor: Tensor) -> None:
@@ -99,14 +109,14 @@ def _put(sort: _Sorted, stored: StoredTensor, tensor: Tensor) -> None:
     if match := _OPTIMIZER.fullmatch(name):
         parameter, slot = _slot(match["rest"])
         if match["what"] == "state" and parameter and (match["owner"] or slot in _SLOTS):
-            sort.slots.setdefault(parameter, {})[slot] = tensor._replace(name=slot)
+            sort.slots.setdefault(parameter, {})[slot] = msgspec.structs.replace(tensor, name=slot)
         if match["owner"] or slot in _SLOTS:
             return
     path = [str(part) if type(part) in (str, int) else "" for part in stored.path]
     if path[0].split(".", 1)[0] in OTHERS or name.endswith("_extra_state"):
         return
     inner = ".".join(path[1:]) if len(path) > 1 and path[0] in MODEL else name
-    sort.weights.append(tensor._replace(name=inner or name))
+    sort.weights.append(msgspec.structs.replace(tensor, name=inner or name))
 
 
 def _slot(rest: str) -> tuple[str, str]:
@@ -117,14 +127,14 @@ def _slot(rest: str) -> tuple[str, str]:
 
 
 def _state(directory: Directory, dcp: Dcp, sort: _Sorted, file: str) -> OptimizerState:
-    steps = _steps(directory, [slots["step"] for slots in sort.slots.values() if "step" in slots])
+    steps = _numbers(directory, [slots["step"] for slots in sort.slots.values() if "step" in slots])
     entries = []
     for name, slots in sort.slots.items():
         step = steps.get(slots["step"]) if "step" in slots else None
         other_slots = {slot: tensor for slot, tensor in slots.items() if slot != "step"}
         entries.append(Entry(name, step, other_slots))
     masters = tuple(
-        tensor._replace(name=name)
+        msgspec.structs.replace(tensor, name=name)
         for name, slots in sort.slots.items()
         for slot, tensor in slots.items()
         if slot in MASTERS
@@ -132,8 +142,8 @@ def _state(directory: Directory, dcp: Dcp, sort: _Sorted, file: str) -> Optimize
     return OptimizerState(file, tuple(_groups(dcp)), tuple(entries), masters)
 
 
-def _steps(directory: Directory, tensors: Iterable[Tensor]) -> dict[Tensor, float]:
-    """The values of step counts, each file opened once."""
+def _numbers(directory: Directory, tensors: Iterable[Tensor]) -> dict[Tensor, float]:
+    """The values of tensors of one element, such as step counts; each file is opened once."""
     by_file: dict[str, list[Tensor]] = {}
     for tensor in list(tensors)[:STEPS_READ]:
         if is_scalar(tensor):

@@ -13,6 +13,8 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
+import msgspec
+
 from doctor._util.units import shown
 from doctor.checkpoint.errors import CheckpointError
 from doctor.checkpoint.formats.optimizer_state import read_state
@@ -215,7 +217,9 @@ def _prefixed(shard: Shard, engines: int) -> Shard:
         lead = f"mp_rank.{rank['mp']}."
     else:
         return shard
-    tensors = tuple(tensor._replace(name=lead + tensor.name) for tensor in shard.tensors)
+    tensors = tuple(
+        msgspec.structs.replace(tensor, name=lead + tensor.name) for tensor in shard.tensors
+    )
     return replace(shard, tensors=tensors)
 
 

@@ -13,73 +13,24 @@ from doctor.checkpoint.io.addresses import locate
 from doctor.checkpoint.io.files import Directory, LocalDirectory
 from doctor.checkpoint.io.urls import is_address, redact_url
 from doctor.checkpoint.layouts import shards
+from doctor.checkpoint.layouts.file_names import (
+    ADAPTERS,
+    FSDP_RANK,
+    INDEXES,
+    NAMED_FOLDERS,
+    NAMED_ONLY,
+    NOT_WEIGHTS,
+    ONE,
+    PICKLED,
+    STATES,
+    TENSOR_PARALLEL,
+    TENSORFLOW,
+)
 from doctor.checkpoint.layouts.hints import below, incomplete_downloads, snapshot
 from doctor.checkpoint.layouts.layout import FileGroup, Layout, not_inspectable
 from doctor.checkpoint.layouts.parallel import FSDP, distributed, zero_state
 from doctor.checkpoint.layouts.pipeline import pipeline
 from doctor.checkpoint.records import Problem
-
-ADAPTERS = ("adapter_model.safetensors", "adapter_model.bin")
-
-INDEXES = (".safetensors.index.json", ".bin.index.json")
-
-ONE = {
-    ".safetensors": "one safetensors file",
-    ".gguf": "one GGUF file",
-    ".ckpt": "one .ckpt file",
-    ".pt": "one PyTorch file",
-    ".pth": "one PyTorch file",
-    ".bin": "one PyTorch file",
-}
-"""What a lone file of weights is called, in the order in which they are taken."""
-
-NAMED_ONLY = {
-    ".h5": "HDF5 weights",
-    ".keras": "a Keras archive",
-    ".joblib": "joblib pickles",
-    ".mlpackage": "Core ML packages",
-    ".msgpack": "Flax weights",
-    ".nemo": "a NeMo archive",
-    ".npy": "numpy arrays",
-    ".npz": "numpy archives",
-    ".onnx": "ONNX models",
-    ".pkl": "pickles of no known kind",
-    ".tflite": "TensorFlow Lite models",
-    ".engine": "TensorRT engines",
-    ".plan": "TensorRT engines",
-    ".zarr": "zarr arrays",
-}
-"""Formats that are recognised and not read."""
-
-NAMED_FOLDERS = {
-    "manifest.ocdbt": "an Orbax checkpoint",
-    "_CHECKPOINT_METADATA": "an Orbax checkpoint",
-    "_METADATA": "an Orbax checkpoint",
-    ".zgroup": "zarr arrays",
-    ".zarray": "zarr arrays",
-    "zarr.json": "zarr arrays",
-    "saved_model.pb": "a TensorFlow SavedModel",
-    "model_weights.ckpt": "a NeMo archive that was unpacked",
-}
-"""What lies in directories of formats that are recognised and not read."""
-
-STATES = re.compile(r"optimizer(?:_\d+)?\.(?:pt|bin|pth)|rank\d+-of-\d+-optimizer\.pt")
-"""An optimizer's state, as Trainer and Accelerate save it."""
-
-NOT_WEIGHTS = re.compile(
-    r"(?:.*optimizer.*|scheduler.*|scaler.*|sampler.*|rng_state.*|random_states.*|training_args"
-    r"|custom_checkpoint.*|dl_state_dict.*|recipe_state|distrib_optim)\.(?:pt|pth|bin|pkl)"
-)
-"""Files of the same suffixes that hold no weights."""
-
-PICKLED = re.compile(r".+\.(?:bin|pt|pth|ckpt|pkl|pickle|joblib)")
-"""Files that a loader would unpickle."""
-
-_TENSOR_PARALLEL = re.compile(r"consolidated\.\d+\.pth")
-_FSDP_RANK = re.compile(
-    r"pytorch_model(?:_\d+)?_fsdp_rank\d+\.bin|pytorch_model_fsdp_\d+_rank\d+\.bin"
-)
-_TENSORFLOW = re.compile(r"(.+)\.data-\d{5}-of-\d{5}")
 
 
 def find_layout(path: str) -> Layout | Unknown:
@@ -223,8 +174,8 @@ def _lone(directory: Directory, files: list[str], ends: str) -> Layout:
 def _ranks(directory: Directory, names: list[str]) -> Layout | None:
     """Files in which every rank has tensors of the same names."""
     for pattern, kind in (
-        (_TENSOR_PARALLEL, "consolidated.NN.pth as Meta and torchtune write"),
-        (_FSDP_RANK, "FSDP, one file for each rank (LOCAL_STATE_DICT)"),
+        (TENSOR_PARALLEL, "consolidated.NN.pth as Meta and torchtune write"),
+        (FSDP_RANK, "FSDP, one file for each rank (LOCAL_STATE_DICT)"),
     ):
         files = tuple(name for name in names if pattern.fullmatch(name))
         if len(files) == 1:
@@ -277,7 +228,7 @@ def _other_suffix(directory: Directory, names: list[str]) -> Layout | None:
 
 def _tensorflow(directory: Directory, names: list[str]) -> Layout | None:
     """A checkpoint of TensorFlow: NAME.index beside NAME.data-00000-of-00001."""
-    parts = [name for name in names if (match := _TENSORFLOW.fullmatch(name)) and match[1]]
+    parts = [name for name in names if (match := TENSORFLOW.fullmatch(name)) and match[1]]
     with_index = [name for name in parts if f"{name.rpartition('.')[0]}.index" in names]
     if not with_index:
         return None

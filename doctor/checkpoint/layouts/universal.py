@@ -9,6 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+import msgspec
+
 from doctor._util.units import shown
 from doctor.checkpoint.errors import CheckpointError
 from doctor.checkpoint.formats.scalars import read_scalar
@@ -118,6 +120,6 @@ def _parameter(directory: Directory, under: str, name: str, found: _Found) -> No
         except CheckpointError as error:
             found.problems.append(error.problem(under + file))
     if master := slots.pop("fp32", None):
-        found.masters.append(master._replace(name=name))
+        found.masters.append(msgspec.structs.replace(master, name=name))
     if slots:
         found.entries.append(Entry(name, step, slots))

@@ -6,6 +6,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import msgspec
+
 from doctor.checkpoint.errors import CheckpointError
 from doctor.checkpoint.layouts.zero_flat import Shapes, group_slices, rank_slices
 from doctor.checkpoint.tensors import Entry, Group, OptimizerState, Tensor
@@ -74,7 +76,7 @@ def assembled(under: str, lead: str, engine: Engine) -> tuple[list[Tensor], Opti
 
 
 def _led(lead: str, tensor: Tensor) -> Tensor:
-    return tensor._replace(name=lead + tensor.name)
+    return msgspec.structs.replace(tensor, name=lead + tensor.name)
 
 
 def _entries(lead: str, engine: Engine, cut: Cut, step: float | None) -> tuple[Entry, ...]:
@@ -85,7 +87,7 @@ def _entries(lead: str, engine: Engine, cut: Cut, step: float | None) -> tuple[E
         flats = [rank.slots.get(slot, []) for rank in engine.ranks]
         if [[flat.elements for flat in each] for each in flats] == lengths:
             for tensor in cut(engine.shapes, flats):
-                slots_of[tensor.name][slot] = tensor._replace(name=slot)
+                slots_of[tensor.name][slot] = msgspec.structs.replace(tensor, name=slot)
     return tuple(Entry(lead + name, step, slots) for name, slots in slots_of.items() if slots)
 
 

@@ -11,6 +11,8 @@ from doctor.facts.log import Curve
 MOST, FEWEST = 4096, 512
 """Values of a curve that are held; beyond that every second one is dropped. Fewer, but as many as
 the last, where there are many files: the ranks of a run log the same curve."""
+ENOUGH = 64
+"""Values of the first rows of a file that are held in any case."""
 TOGETHER = 8 * MOST
 """Values of one metric in all files."""
 
@@ -98,6 +100,15 @@ class Curves:
     last_step: int | None = None
     _rows: int = 0
     _series: dict[str, _Series] = field(default_factory=dict)
+
+    def expect(self, rows: int, share: float) -> None:
+        """Begin thinned where the first rows, a share of the file, promise far too many.
+
+        So many are dropped at first as to hold twice the values, and of these rows enough to judge.
+        """
+        fewest = min(rows / ENOUGH, rows / share / (2 * self.most))
+        if fewest >= 2:
+            self.thinned = 1 << int(math.log2(fewest))
 
     def wants(self, nonfinite: bool) -> bool:
         """Whether to read the next row: every one, until there are too many."""

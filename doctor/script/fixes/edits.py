@@ -85,6 +85,10 @@ class Module:
         before = self.data[self._starts[line] : offset]
         return line + 1, len(before.decode(self._codec, "replace")) + 1
 
+    def line_start(self, line: int) -> int:
+        """The byte at which a line starts."""
+        return self._starts[line - 1]
+
     def start(self, node: ast.AST) -> int:
         return self.offset(node.lineno, node.col_offset)  # type: ignore[attr-defined]
 

@@ -6,7 +6,7 @@ import ast
 from collections.abc import Callable
 
 from doctor.facts.script import Span
-from doctor.script.fixes import deprecated_amp
+from doctor.script.fixes import dedent, deprecated_amp
 from doctor.script.fixes.edits import Edit, Module, add_keyword, calls
 
 Maker = Callable[[Module, Span], "list[Edit] | None"]
@@ -235,6 +235,7 @@ SAFE: dict[str, Maker] = {
     "SCR162": versions,
 }
 UNSAFE: dict[str, Maker] = {
+    "SCR104": dedent.backward_out_of_autocast,
     "SCR114": platform_dtype,
     "SCR116": explicit_dtype,
     "SCR131": nan_filter,

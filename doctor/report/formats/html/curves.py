@@ -1,22 +1,15 @@
-"""Curves of a training, watched or logged: one line of SVG for each quantity, its range as text."""
+"""Curves of a training, watched or logged: one picture for each quantity."""
 
 from __future__ import annotations
 
-import math
 from bisect import bisect_right
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from typing import TypeVar
 
 from doctor.facts.guard import Guarded, GuardedProcess, GuardPoint
 from doctor.facts.log import Curve, Log
 from doctor.judge.place import Place
-from doctor.report.formats.html.markup import Markup, el
-
-Item = TypeVar("Item")
-WIDTH, HEIGHT = 600, 80
-MOST = 600
-"""Points of a line, and marks of steps without a finite value."""
+from doctor.report.formats.html.markup import Markup
+from doctor.report.formats.html.picture import Mark, legend, picture
 
 QUANTITIES: tuple[tuple[str, Callable[[GuardPoint], float | str | None]], ...] = (
     ("loss", lambda point: point.loss),
@@ -34,14 +27,6 @@ LOGGED = {
 """Curves of a log in the order of the pictures."""
 
 
-@dataclass(frozen=True, slots=True)
-class Mark:
-    """A step that a picture marks, and what happened there."""
-
-    step: int
-    text: str
-
-
 def curves(guard: Guarded) -> list[Markup]:
     """The curves of the first rank that recorded any, for its first optimizer."""
     process = next((process for process in guard.processes if process.points), None)
@@ -50,10 +35,17 @@ def curves(guard: Guarded) -> list[Markup]:
 
 def _curves(process: GuardedProcess) -> Iterator[Markup]:
     points = [point for point in process.points if point.optimizer == process.points[0].optimizer]
+    steps = points[0].step, points[-1].step
+    alarms: dict[int, str] = {}
+    for alarm in process.alarms:
+        alarms.setdefault(alarm.step, alarm.code)
+    marks = [Mark(step, code) for step, code in sorted(alarms.items())]
+    if marks:
+        yield legend(marks)
     for name, value in QUANTITIES:
         series = [(p.step, float(v)) for p in points if (v := value(p)) is not None]
         if len(series) > 1:
-            yield _curve(name, series)
+            yield picture(name, series, steps, marks)
 
 
 def logged_curves(log: Log, code: str, place: Place | None) -> list[Markup]:
@@ -64,15 +56,17 @@ def logged_curves(log: Log, code: str, place: Place | None) -> list[Markup]:
     paths = [curve.path for curve in log.curves]
     path = place.path if place and place.path in paths else next(iter(paths), "")
     own = [curve for curve in log.curves if curve.path == path and len(curve.values) > 1]
+    if not own:
+        return []
     own.sort(key=lambda curve: list(LOGGED).index(curve.name))
-    return [
-        _curve(
-            LOGGED[curve.name],
-            [(step, float(value)) for step, value in zip(curve.steps, curve.values, strict=True)],
-            _mark(curve, code, place),
-        )
-        for curve in own
-    ]
+    steps = min(curve.steps[0] for curve in own), max(curve.steps[-1] for curve in own)
+    marks = [mark for mark in [_mark(own[0], code, place)] if mark]
+    pictures = [picture(LOGGED[curve.name], _series(curve), steps, marks) for curve in own]
+    return [legend(marks), *pictures] if marks else pictures
+
+
+def _series(curve: Curve) -> list[tuple[int, float]]:
+    return [(step, float(value)) for step, value in zip(curve.steps, curve.values, strict=True)]
 
 
 def _mark(curve: Curve, code: str, place: Place | None) -> Mark | None:
@@ -80,64 +74,4 @@ def _mark(curve: Curve, code: str, place: Place | None) -> Mark | None:
     if place is None or place.path != curve.path or place.line < 1 or not any(curve.lines):
         return None
     at = bisect_right(curve.lines, place.line) - 1
-    return Mark(curve.steps[at], f"{code} at line {place.line:,}") if at >= 0 else None
-
-
-def _curve(name: str, series: list[tuple[int, float]], mark: Mark | None = None) -> Markup:
-    finite = [(step, value) for step, value in series if math.isfinite(value)]
-    bad = [step for step, value in series if not math.isfinite(value)]
-    first, last = series[0][0], series[-1][0]
-    caption = f"{name}, steps {first:,} to {last:,}"
-    if finite:
-        values = [value for _, value in finite]
-        caption += f": {min(values):.4g} to {max(values):.4g}, last {values[-1]:.4g}"
-    if bad:
-        caption += f"; not finite in {len(bad):,} recorded steps, first {bad[0]:,}"
-    if mark:
-        caption += f"; marked: step {mark.step:,}, {mark.text}"
-    return el(
-        "figure",
-        el("figcaption", caption),
-        el(
-            "svg",
-            el("polyline", class_="curve", points=_line(finite, first, last)) if finite else "",
-            (_tick(step, first, last) for step in _thinned(bad)),
-            _upright(mark.step, first, last) if mark else "",
-            viewBox=f"0 0 {WIDTH} {HEIGHT}",
-            preserveAspectRatio="none",
-            class_="curves",
-            aria_hidden="true",
-        ),
-        class_="chart",
-    )
-
-
-def _line(series: list[tuple[int, float]], first: int, last: int) -> str:
-    """Coordinates of at most `MOST` points."""
-    low, high = min(v for _, v in series), max(v for _, v in series)
-    span = high - low or 1.0
-    return " ".join(
-        f"{_x(step, first, last)},{(1 - (value - low) / span) * (HEIGHT - 4) + 2:.1f}"
-        for step, value in _thinned(series)
-    )
-
-
-def _thinned(values: list[Item]) -> list[Item]:
-    return values[:: max(1, math.ceil(len(values) / MOST))]
-
-
-def _x(step: int, first: int, last: int) -> str:
-    return f"{(step - first) / max(1, last - first) * WIDTH:.1f}"
-
-
-def _tick(step: int, first: int, last: int) -> Markup:
-    """A short line at the bottom for a step without a finite value."""
-    return _vertical(_x(step, first, last), HEIGHT * 0.85, "curve-bad")
-
-
-def _upright(step: int, first: int, last: int) -> Markup:
-    return _vertical(_x(step, first, last), 0, "curve-mark")
-
-
-def _vertical(x: str, top: float, css: str) -> Markup:
-    return el("line", class_=css, x1=x, x2=x, y1=f"{top:.0f}", y2=f"{HEIGHT}")
+    return Mark(curve.steps[at], f"{code} (line {place.line:,})") if at >= 0 else None

@@ -152,8 +152,8 @@ def _source(source: Source) -> Markup:
 
 def _prescription(report: Report) -> Markup | str:
     """The settings, each with the code that caused it."""
-    if not report.settings:
-        return ""
+    if not report.settings or isinstance(report.facts.guard, Guarded):
+        return ""  # a training's records say nothing of the machine
     rows = [
         (
             el("dt", setting.name),

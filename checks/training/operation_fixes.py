@@ -1,0 +1,81 @@
+"""Stable forms of the operations whose result is not finite, by the operation."""
+
+from __future__ import annotations
+
+STABLE_FORMS = {
+    "Sqrt": "torch.sqrt(x.clamp(min=0) + 1e-12)",
+    "Rsqrt": "torch.rsqrt(x.clamp(min=0) + 1e-12)",
+    "Log": "torch.log(x.clamp(min=1e-7))",
+    "Div": "a / (b + 1e-8)",
+    "Reciprocal": "1 / (x + 1e-8)",
+    "Pow": "(x + 1e-12) ** p for p below 1",
+    "Exp": "torch.exp(x.clamp(max=80))",
+    "Softmax": "torch.nn.functional.log_softmax instead of log(softmax(x))",
+    "LinalgVectorNorm": "torch.sqrt((x * x).sum(-1) + 1e-12), whose gradient at 0 is finite",
+    "Norm": "torch.sqrt((x * x).sum(-1) + 1e-12), whose gradient at 0 is finite",
+    "Acos": "torch.acos(x.clamp(-1 + 1e-6, 1 - 1e-6))",
+    "Asin": "torch.asin(x.clamp(-1 + 1e-6, 1 - 1e-6))",
+}
+"""Operation in autograd -> a form of it whose value and gradient stay finite. A torch.where around
+it does not help: the gradient of the branch that is not chosen is 0 * inf."""
+
+_MASK = (
+    "Leave at least one key visible in every row of the mask, or replace the rows of samples that "
+    "are padding throughout: the softmax of a row of -inf is NaN"
+)
+_OVERFLOW = (
+    "Scale the inputs, compute this line in fp32 (torch.autocast(device, enabled=False) and "
+    ".float()), or clamp them before it"
+)
+OPERATION_FIXES = {
+    "div": "Add an epsilon to the divisor (a / (b + 1e-8)) or clamp it (b.clamp(min=1)), and look "
+    "at why it is 0: an empty mask, a count of 0, a constant row",
+    "true_divide": "Add an epsilon to the divisor, or clamp it",
+    "reciprocal": "Add an epsilon: 1 / (x + 1e-8)",
+    "log": "Clamp the input, torch.log(x.clamp(min=1e-7)), or use a fused form (log_softmax, "
+    "cross_entropy, binary_cross_entropy_with_logits, torch.special.xlogy)",
+    "log2": "Clamp the input before the logarithm",
+    "log10": "Clamp the input before the logarithm",
+    "log1p": "Clamp the input above -1",
+    "sqrt": "Clamp the input, torch.sqrt(x.clamp(min=0) + 1e-12)",
+    "rsqrt": "Clamp the input and add an epsilon, torch.rsqrt(x.clamp(min=0) + 1e-12)",
+    "pow": "Clamp the base above 0: a negative base has no real power, and 0 no negative one",
+    "exp": "Clamp the input, torch.exp(x.clamp(max=80)), or subtract the maximum first "
+    "(torch.logsumexp)",
+    "acos": "Clamp the input to [-1 + 1e-6, 1 - 1e-6]",
+    "asin": "Clamp the input to [-1 + 1e-6, 1 - 1e-6]",
+    "softmax": _MASK,
+    "log_softmax": _MASK,
+    "safe_softmax": _MASK,
+    "scaled_dot_product_flash_attention_for_cpu": _MASK,
+    "scaled_dot_product_efficient_attention": _MASK,
+    "std": "Pass unbiased=False, or do not normalize by the deviation of one value",
+    "var": "Pass unbiased=False, or do not normalize by the variance of one value",
+    "native_batch_norm": "Give the norm a positive eps, and batches of more than one value",
+    "mean": "Do not take the mean of an empty selection: count first, or use .sum() / n.clamp(1)",
+    "nll_loss_forward": "Leave at least one label that is not ignored, or divide the sum by "
+    "the count, clamped to 1",
+    "mm": _OVERFLOW,
+    "addmm": _OVERFLOW,
+    "bmm": _OVERFLOW,
+    "mse_loss": _OVERFLOW,
+    "mul": _OVERFLOW,
+    "sum": _OVERFLOW,
+    "to_copy": _OVERFLOW,
+}
+"""Operation of the forward pass -> its remedy, without a full stop."""
+
+NAN_SOURCES = (
+    "NaNs come from log or sqrt of 0 or less, a division by 0, exp of a large number, or 0 * inf "
+    "after one of them. Add an epsilon inside, clamp before, or use a fused form (log_softmax, "
+    "cross_entropy)"
+)
+
+STAGE_FIXES = {
+    "crashed": "Run the training alone with python -X faulthandler, which names the line.",
+    "hung": "Run the training alone and call faulthandler.dump_traceback_later(60) at its start, "
+    "which names the line.",
+    "no gradient": "Look for detach(), .data, no_grad() and for parameters that the forward pass "
+    "does not use.",
+}
+"""Fault -> the first step where no change fixes it."""
