@@ -92,18 +92,13 @@ def _dedented(lines: list[str]) -> list[str]:
 def without_magics(lines: list[str]) -> list[str]:
     """Magics and shell commands, which a backslash continues, as pass."""
     result: list[str] = []
-    continued = False
+    continued, quotes = False, 0
     for line in lines:
-        magic = continued or (MAGIC.match(line) is not None and not _within_string(result))
+        magic = continued or (MAGIC.match(line) is not None and not quotes % 2)
         result.append(("#" if continued else _line(line)) if magic else line)
+        quotes += result[-1].count('"""') + result[-1].count("'''")
         continued = magic and line.rstrip().endswith("\\")
     return result
-
-
-def _within_string(lines: list[str]) -> bool:
-    """Whether an odd number of triple quotes came before: a line of text, not a magic."""
-    text = "\n".join(lines)
-    return bool((text.count('"""') + text.count("'''")) % 2)
 
 
 def _line(line: str) -> str:
