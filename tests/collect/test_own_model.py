@@ -8,6 +8,7 @@ import sys
 import tempfile
 import textwrap
 from collections.abc import Callable, Iterator
+from inspect import signature
 from pathlib import Path
 from typing import Any
 
@@ -560,7 +561,7 @@ def make():
 
 
 def judged(check: Any, record: OwnModel, job: Job | None = None) -> Verdict:
-    names = check.judge.__code__.co_varnames[: check.judge.__code__.co_argcount]
+    names = signature(check.judge).parameters
     inputs = {"own": record, "smoke": None, "job": job or Job()}
     verdict = check.judge(**{name: inputs[name] for name in names})
     assert isinstance(verdict, Verdict)
