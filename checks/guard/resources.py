@@ -41,7 +41,7 @@ DATA = Check(
             _batches,
         ),
     ),
-    limits="loaders that are not torch.utils.data.DataLoader.",
+    limits="that loaders other than torch.utils.data.DataLoader keep up.",
     sources=("torch-tuning-loading",),
 )
 
@@ -98,7 +98,7 @@ MEMORY = Check(
             ),
         ),
     ),
-    limits="a slow leak, and the memory of DataLoader workers.",
+    limits="that there is no slow leak, and none in DataLoader workers.",
     sources=("torch-faq-memory", "ps-U9", "ps-U10"),
 )
 
@@ -160,7 +160,7 @@ RANKS = Check(
     "rank alone.",
     owner=Owner.JOB,
     judge=observed("GRD020", only_with_all("GRD020", _ranks)),
-    limits="buffers, sharded parameters (FSDP, tensor parallel) and elements that are not sampled.",
+    limits="that buffers, sharded parameters (FSDP, tensor parallel) and other elements agree.",
     sources=("torch-ddp-notes",),
 )
 

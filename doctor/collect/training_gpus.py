@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from doctor._util.records import Section, Unknown
+from doctor._util.records import Unknown
 from doctor.collect.children import Children, background, read
 from doctor.collect.gpus import Watch
 from doctor.facts.load import Watched
@@ -23,7 +23,7 @@ END_SECONDS = 2.0
 NO_RECORD = Unknown(reason="the training ended before the driver had listed its GPUs")
 
 
-class TrainingGpus(Section, frozen=True, kw_only=True):
+class TrainingGpus(msgspec.Struct, frozen=True, kw_only=True):
     """The GPUs that the training may use; None where there is none.
 
     Counters are differences between the start and the end; everything else is sampled every 5 s.
