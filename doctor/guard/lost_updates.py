@@ -24,7 +24,7 @@ class LostUpdates:
     def before(self, watch: OptimizerWatch) -> None:
         """The step begins: copy samples of 16-bit weights, and where their gradient is not 0."""
         self._before = []
-        if not watch.parameters.half or self.watch.scaling:
+        if not watch.parameters.half or self.watch.scaling.active:
             return
         torch, flat = watch.torch, watch.flat
         for tracked in watch.parameters.tracked:

@@ -55,6 +55,7 @@ class ScanProcess:
         self.has_failed = False
         self._process = subprocess.Popen(
             [sys.executable, "-I", "-c", code],
+            bufsize=0,  # a buffer could hold a reply that select() does not report
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
@@ -124,17 +125,27 @@ def _reply(size: int, rows: Rows) -> Reply:
 
 
 def _write(pipe: IO[bytes], message: bytes) -> None:
-    pipe.write(len(message).to_bytes(8, "little") + message)
+    rest = memoryview(len(message).to_bytes(8, "little") + message)
+    while rest:
+        rest = rest[pipe.write(rest) :]
     pipe.flush()
 
 
 def _read(pipe: IO[bytes]) -> bytes | None:
     """One message; None at the end."""
-    size = pipe.read(8)
-    if len(size) < 8:
-        return None
-    message = pipe.read(int.from_bytes(size, "little"))
-    return message if len(message) == int.from_bytes(size, "little") else None
+    size = _exactly(pipe, 8)
+    return None if size is None else _exactly(pipe, int.from_bytes(size, "little"))
+
+
+def _exactly(pipe: IO[bytes], size: int) -> bytes | None:
+    """So many bytes; None where the pipe ends before."""
+    data = bytearray()
+    while len(data) < size:
+        more = pipe.read(size - len(data))
+        if not more:
+            return None
+        data += more
+    return bytes(data)
 
 
 def _numbers(data: bytes) -> Sequence[int]:
