@@ -111,6 +111,29 @@ def test_fp32_weights_that_went_far_would_show_in_the_copy() -> None:
     assert verdict.status is Status.WARN
 
 
+def test_the_rate_is_that_of_the_optimizer_where_no_group_of_the_norms_has_one() -> None:
+    in_fp32 = {"nonzero_moments": 49, "dtypes": {"F32": 49}, "lr_max": None}
+    assert judge(in_fp32, optimizer={"lr": (1e-5, 3e-4)}).status is Status.WARN
+    verdict = judge(in_fp32)
+    assert verdict.status is Status.PASS
+    assert "random walk" not in verdict.summary
+    without_steps = {**in_fp32, "lr_max": 3e-4, "step_max": None}
+    assert judge(without_steps).status is Status.PASS
+
+
+def test_fp32_copies_at_their_initial_value_are_not_those_that_train() -> None:
+    verdict = judge({**LOST, "masters_unchanged": 49})
+    assert (verdict.status, verdict.fix) == (Status.WARN, causes.OTHER_COPY_FIX)
+    assert "at their initial value" in verdict.summary
+
+
+def test_copies_of_which_half_changed_answer_for_moments_that_cannot_be_read() -> None:
+    masters = {"masters_changed": 24, "masters_unchanged": 24}
+    verdict = judge({"unread_moments": 48, **masters})
+    assert verdict.status is Status.PASS
+    assert "could not be read" not in verdict.summary
+
+
 @pytest.mark.parametrize("kind", ["SGD with momentum", "Rprop", "Adagrad", "SGD or Muon"])
 def test_steps_that_are_not_as_long_as_the_rate_prove_nothing(kind: str) -> None:
     """SGD steps by rate times gradient: the rate alone does not tell how far the norms went."""
