@@ -40,6 +40,8 @@ transformers and Lightning set the last two in the process that imports them.
 """
 HIGH = 500
 """Descriptors from here on are free for a moment."""
+TEMPORARY = tempfile.gettempdir()
+"""As it is while this module is imported: a test may set another."""
 MESSAGE = 1 << 18
 STAY = b"stay"
 """The message of a process that uses the server for as long as its connection is open."""
@@ -84,7 +86,7 @@ def _folder(key: str) -> Path:
     """One for the same key in all workers of this test run."""
     run = os.environ.get("PYTEST_XDIST_TESTRUNUID", str(os.getpid()))
     name = hashlib.sha256(f"{run} {key}".encode()).hexdigest()[:16]
-    folder = Path(tempfile.gettempdir(), f"torch-{name}")
+    folder = Path(TEMPORARY, f"torch-{name}")
     folder.mkdir(mode=0o700, exist_ok=True)
     return folder
 

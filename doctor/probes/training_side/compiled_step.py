@@ -30,6 +30,8 @@ def compiled(request: Dict[str, Any]) -> Dict[str, Any]:
     for variable in ("TORCHINDUCTOR_CACHE_DIR", "TRITON_CACHE_DIR", "TMPDIR"):
         os.environ[variable] = request["cache"]
     tempfile.tempdir = None  # computed again
+    # Headers that are compiled beforehand pay from the second kernel on.
+    os.environ["TORCHINDUCTOR_CPP_CACHE_PRECOMPILE_HEADERS"] = "0"
     os.environ["TORCHINDUCTOR_COMPILE_THREADS"] = "1"  # no helper processes that outlive this one
     device = torch.device(request["device"])
     training_step.free_memory(device)
