@@ -8,10 +8,9 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO
+from typing import TYPE_CHECKING, BinaryIO
 
 from doctor.facts.log import Curve, Log, LogEvent, LogFile
-from doctor.log.ahead import Ahead, Part, scanned_ahead
 from doctor.log.blocks import blocks
 from doctor.log.collector import Collector
 from doctor.log.kinds import Kinds
@@ -22,6 +21,9 @@ from doctor.log.patterns import Gate, LinePattern
 from doctor.log.ranks import ranks_of
 from doctor.log.scan import Scanner
 from doctor.log.text import TextReader
+
+if TYPE_CHECKING:
+    from doctor.log.ahead import Ahead, Part
 
 MOST_BYTES = 1 << 40
 """Bytes of a compressed file that are read after decompression."""
@@ -55,6 +57,8 @@ def read_logs(
 
     Large files are read by at most so many processes; None: by as many as there are processors.
     """
+    from doctor.log.ahead import scanned_ahead  # not needed to explain one line
+
     kinds = Kinds(Gate(patterns))
     scanner = Scanner(kinds.gate)
     ranks = ranks_of(paths)
