@@ -6,7 +6,8 @@ import math
 from bisect import bisect_left, insort
 from collections.abc import Sequence
 from dataclasses import dataclass
-from statistics import median
+
+from doctor._util.median import median
 
 FEWEST = 20
 """Points below which only NaN, zero and constant values are judged."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Sequence
-from statistics import median
 
+from doctor._util.median import median
 from doctor.facts.training import Parameter
 
 FEWEST = 6

@@ -11,7 +11,6 @@ from doctor._util.errors import UserError
 from doctor.judge import catalog
 from doctor.judge.check import Check
 from doctor.judge.sources import Source
-from doctor.report import documents
 
 Format = Literal["plain", "markdown", "json"]
 STDIN = "-"
@@ -21,10 +20,6 @@ LONGEST = 1 << 20
 
 def explain(name: str, format: Format = "plain") -> str:
     """What `doctor explain NAME` prints. Raises UserError with the nearest names."""
-    from doctor.report import own_model
-
-    if name.strip().casefold() in own_model.NAMES:
-        return own_model.text(format)
     text = _stdin() if name == STDIN else name
     is_name = name != STDIN and catalog.is_name(name)
     if not is_name and (name == STDIN or _is_message(text)):
@@ -32,6 +27,10 @@ def explain(name: str, format: Format = "plain") -> str:
 
         if answer := explain_text(text):
             return answer.text() if format == "plain" else _checks(answer.checks, format)
+    from doctor.report import documents, own_model
+
+    if name.strip().casefold() in own_model.NAMES:
+        return own_model.text(format)
     if name != STDIN and (sections := documents.find(name)):
         return _sections(sections, name, format)
     if is_name:
@@ -56,6 +55,8 @@ def _stdin() -> str:
 
 def _sections(sections: tuple[Source, ...], name: str, format: Format) -> str:
     """The sections; for programs the checks that an alias (U28) stands for, where there are any."""
+    from doctor.report import documents
+
     if format == "plain":
         return documents.explain(sections)
     if format == "json" and not catalog.find(name):

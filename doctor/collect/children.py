@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 import math
 import os
 import sys
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from typing import Any, TypeVar
 
@@ -30,6 +31,9 @@ the first time at once, the process dies of SIGSEGV.
 """
 
 
+START_SECONDS = 10.0
+"""How long the end of a run waits for a process that is being started: a program may lie on a
+network that does not answer."""
 INTERRUPTED = Ended(how="error", detail="the run was interrupted")
 
 
@@ -48,6 +52,8 @@ class Children:
         """`budget`: seconds from now in which all of them must end."""
         self._budget_end = math.inf if budget is None else time.monotonic() + budget
         self._running: list[Child] = []
+        self._starting = 0
+        self._changed = threading.Condition()
         self._interrupted = threading.Event()
 
     def start(
@@ -62,16 +68,32 @@ class Children:
         if time.monotonic() >= self._budget_end:
             raise NotStartedError(CUT_OFF)
         command = probe_command(python, probe, *arguments)
+        # In a thread: a signal raises in the main thread, and a process that was just started there
+        # would belong to nobody.
+        work = functools.partial(self._start, command, {**environment(), **(env or {})})
         try:
-            child = Child(command, {**environment(), **(env or {})})
+            child = background(work).result()
         except OSError as error:
             raise NotStartedError(Ended(how="error", detail=str(error))) from error
-        child.budget_end = self._budget_end
-        self._running.append(child)
         if self._interrupted.is_set():  # by another thread in the meantime
             child.kill()
             raise NotStartedError(INTERRUPTED)
         return child
+
+    def _start(self, command: Sequence[str], env: Mapping[str, str]) -> Child:
+        with self._changed:
+            if self._interrupted.is_set():
+                raise NotStartedError(INTERRUPTED)
+            self._starting += 1
+        try:
+            child = Child(command, env)
+            child.budget_end = self._budget_end
+            self._running.append(child)
+            return child
+        finally:
+            with self._changed:
+                self._starting -= 1
+                self._changed.notify_all()
 
     def run_probe(
         self,
@@ -99,8 +121,10 @@ class Children:
                 child.kill()
 
     def interrupt(self) -> None:
-        """Kill all remaining process groups."""
+        """Kill all remaining process groups, also of those that are being started."""
         self._interrupted.set()
+        with self._changed:
+            self._changed.wait_for(lambda: not self._starting, START_SECONDS)
         for child in self._running:
             child.kill_group()
 

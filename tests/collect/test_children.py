@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
+import uuid
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
+import shims
 from hypothesis import settings
 from recorded import machines
 
@@ -106,3 +109,41 @@ def test_no_probe_starts_after_an_interrupt() -> None:
     with pytest.raises(NotStartedError) as error:
         children.start(sys.executable, "doctor_side/nvml")
     assert error.value.ended == INTERRUPTED
+
+
+INTERRUPTIONS = """
+import contextlib, signal, sys, threading
+from doctor.collect.children import Children
+
+class Interruption(BaseException):
+    pass
+
+def interrupt(number, frame):
+    raise Interruption
+
+signal.signal(signal.SIGUSR1, interrupt)
+main = threading.main_thread().ident
+for delay in range(40):
+    children = Children()
+    timer = threading.Timer(delay / 4000, signal.pthread_kill, (main, signal.SIGUSR1))
+    with contextlib.suppress(Interruption):
+        timer.start()
+        children.start(sys.argv[1], "nvml")
+        timer.join(60)
+    children.interrupt()
+"""
+
+
+def test_an_interruption_while_a_child_is_started_leaves_none(tmp_path: Path) -> None:
+    """A signal that arrived between the start of a process and its entry once left it behind."""
+    program = tmp_path / "python"
+    program.write_text("#!/bin/sh\nexec sleep 600\n")
+    program.chmod(0o755)
+    name = f"DOCTOR_TEST_{uuid.uuid4().hex}"
+    subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", INTERRUPTIONS, program],
+        env={**os.environ, name: "1"},
+        check=True,
+        timeout=300,
+    )
+    assert shims.left(name) == []
