@@ -8,7 +8,6 @@ import sys
 from typing import Literal
 
 from doctor._util.errors import UserError
-from doctor.judge import catalog
 from doctor.judge.check import Check
 from doctor.judge.sources import Source
 
@@ -21,19 +20,20 @@ LONGEST = 1 << 20
 def explain(name: str, format: Format = "plain") -> str:
     """What `doctor explain NAME` prints. Raises UserError with the nearest names."""
     text = _stdin() if name == STDIN else name
-    is_name = name != STDIN and catalog.is_name(name)
-    if not is_name and (name == STDIN or _is_message(text)):
+    is_message = name == STDIN or _is_message(text)
+    if is_message:  # the catalogue takes longer to import than all of this
         from doctor.cli.explain_text import explain_text
 
         if answer := explain_text(text):
             return answer.text() if format == "plain" else _checks(answer.checks, format)
+    from doctor.judge import catalog
     from doctor.report import documents, own_model
 
     if name.strip().casefold() in own_model.NAMES:
         return own_model.text(format)
     if name != STDIN and (sections := documents.find(name)):
         return _sections(sections, name, format)
-    if is_name:
+    if not is_message and catalog.is_name(name):
         return _checks(catalog.lookup(name), format)
     from doctor.cli.explain_text import explain_fragment, explain_nearest, explain_text
 
@@ -55,6 +55,7 @@ def _stdin() -> str:
 
 def _sections(sections: tuple[Source, ...], name: str, format: Format) -> str:
     """The sections; for programs the checks that an alias (U28) stands for, where there are any."""
+    from doctor.judge import catalog
     from doctor.report import documents
 
     if format == "plain":

@@ -8,6 +8,7 @@ import re
 from dataclasses import dataclass
 
 from doctor._util.errors import UserError
+from doctor.checks import log as log_checks
 from doctor.checks.log import curves
 from doctor.checks.log.classes import CLASSES, HARMLESS, Harmless
 from doctor.checks.log.patterns import line_patterns
@@ -15,7 +16,6 @@ from doctor.cli.explain_fragment import log_of_fragment
 from doctor.facts.facts import without_machine
 from doctor.facts.log import Log
 from doctor.job.job import Job
-from doctor.judge import catalog
 from doctor.judge.check import Check, Finding
 from doctor.judge.engine import examine
 from doctor.log.patterns import Gate, with_words_of
@@ -75,6 +75,8 @@ def explain_fragment(text: str) -> Explained | None:
 
 def explain_nearest(text: str) -> Explained:
     """The checks that are near a text of no class. Raises UserError if none is."""
+    from doctor.judge import catalog
+
     nearest = keyword_checks(text) or _similar(text)
     if not nearest:
         near = ", ".join(catalog.nearest(text)) if len(text) < 40 else ""
@@ -94,7 +96,7 @@ def _findings(log: Log) -> tuple[Finding, ...]:
     """The classes that the text is in, and the curves' problems."""
     names = {event.name for event in log.events}
     checks = [
-        check for check in catalog.lookup("LOG") if check.slug in names or _is_on_curves(check, log)
+        check for check in log_checks.CHECKS if check.slug in names or _is_on_curves(check, log)
     ]
     facts = without_machine("doctor explain reads a text only", job=Job(device="cpu"), log=log)
     return tuple(finding for finding in examine(checks, facts) if finding.is_problem)
@@ -109,6 +111,8 @@ def keyword_checks(text: str) -> tuple[Check, ...]:
     words = WORD.findall(text.casefold())
     if not 0 < len(words) <= 4:
         return ()
+    from doctor.judge import catalog
+
     scored = [(_prominence(check, words), check) for check in catalog.CHECKS]
     best = sorted((pair for pair in scored if pair[0]), key=lambda pair: -pair[0])
     return tuple(check for _, check in best[:MOST])
@@ -138,5 +142,5 @@ def _similar(text: str) -> tuple[Check, ...]:
     likely = sorted(matchers, key=lambda pair: -pair[0].quick_ratio())[:20]
     ratios = sorted(((matcher.ratio(), code) for matcher, code in likely), reverse=True)
     codes = dict.fromkeys(code for ratio, code in ratios if ratio > SIMILAR)
-    by_code = {check.code: check for check in catalog.CHECKS}
+    by_code = {check.code: check for check in log_checks.CHECKS}
     return tuple(by_code[code] for code in list(codes)[:3])
