@@ -8,12 +8,12 @@ from dataclasses import dataclass, field
 from doctor._util.records import Number
 from doctor.facts.log import Curve
 
-MOST, FEWEST = 4096, 512
+MOST, FEWEST = 4096, 256
 """Values of a curve that are held; beyond that every second one is dropped. Fewer, but as many as
 the last, where there are many files: the ranks of a run log the same curve."""
 ENOUGH = 64
 """Values of the first rows of a file that are held in any case."""
-TOGETHER = 8 * MOST
+TOGETHER = 4 * MOST
 """Values of one metric in all files."""
 
 ALIASES = {
