@@ -58,7 +58,7 @@ def _caption(name: str, series: Series) -> str:
     bad = [step for step, value in series if not math.isfinite(value)]
     caption = f"{name}, steps {series[0][0]:,} to {series[-1][0]:,}"
     if values and min(values) == max(values):
-        caption += f": {values[0]:.4g} throughout"
+        caption += f": {values[0]:.4g} {'where finite' if bad else 'throughout'}"
     elif values:
         caption += f": {min(values):.4g} to {max(values):.4g}, last {values[-1]:.4g}"
     if bad:
