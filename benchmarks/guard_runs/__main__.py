@@ -109,7 +109,7 @@ def main(names: list[str]) -> int:
             capture_output=True, text=True, check=False,
         )  # fmt: skip
         alarms, steps = alarms_of(out)
-        told = ", ".join(f"{code} {status} at {step}" for code, status, step in alarms) or "-"
+        listed = ", ".join(f"{code} {status} at {step}" for code, status, step in alarms) or "-"
         label = FAULTS[name][0] if name in FAULTS else ""
         expected, _, first = label.partition("@")
         good = child.returncode == 0 and (
@@ -119,7 +119,7 @@ def main(names: list[str]) -> int:
         )
         bad += not good
         print(
-            f"{'ok ' if good else 'BAD'} {name:36} {steps:5} steps  {label:10} {told}",
+            f"{'ok ' if good else 'BAD'} {name:36} {steps:5} steps  {label:10} {listed}",
             flush=True,
         )
         if child.returncode:

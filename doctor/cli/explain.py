@@ -5,11 +5,14 @@ from __future__ import annotations
 
 import re
 import sys
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from doctor._util.errors import UserError
 from doctor.judge.check import Check
 from doctor.judge.sources import Source
+
+if TYPE_CHECKING:
+    from doctor.cli.explain_text import Explained
 
 Format = Literal["plain", "markdown", "json"]
 STDIN = "-"
@@ -21,11 +24,9 @@ def explain(name: str, format: Format = "plain") -> str:
     """What `doctor explain NAME` prints. Raises UserError with the nearest names."""
     text = _stdin() if name == STDIN else name
     is_message = name == STDIN or _is_message(text)
-    if is_message:  # the catalogue takes longer to import than all of this
-        from doctor.cli.explain_text import explain_text
-
-        if answer := explain_text(text):
-            return answer.text() if format == "plain" else _checks(answer.checks, format)
+    # The catalogue takes longer to import than all that a message of a known class needs.
+    if is_message and (answer := _explained(text, format)):
+        return answer
     from doctor.judge import catalog
     from doctor.report import documents, own_model
 
@@ -35,10 +36,23 @@ def explain(name: str, format: Format = "plain") -> str:
         return _sections(sections, name, format)
     if not is_message and catalog.is_name(name):
         return _checks(catalog.lookup(name), format)
-    from doctor.cli.explain_text import explain_fragment, explain_nearest, explain_text
+    if not is_message and (answer := _explained(text, format)):
+        return answer
+    from doctor.cli.explain_text import explain_fragment, explain_nearest
 
-    answer = explain_text(text) or explain_fragment(text) or explain_nearest(text)
-    return answer.text() if format == "plain" else _checks(answer.checks, format)
+    return _answer(explain_fragment(text) or explain_nearest(text), format)
+
+
+def _explained(text: str, format: Format) -> str:
+    """The answer for a text of a known class; empty for others."""
+    from doctor.cli.explain_text import explain_text
+
+    explained = explain_text(text)
+    return _answer(explained, format) if explained else ""
+
+
+def _answer(explained: Explained, format: Format) -> str:
+    return explained.text() if format == "plain" else _checks(explained.checks, format)
 
 
 def _is_message(text: str) -> bool:

@@ -7,6 +7,7 @@ import os
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
@@ -53,21 +54,23 @@ def read_logs(
     report_progress: Progress = lambda activity: None,
     processes: int | None = None,
 ) -> Log:
-    """Read every file. A file that cannot be read is in the log with its problem.
+    """Read every file, once. A file that cannot be read is in the log with its problem.
 
     Large files are read by at most so many processes; None: by as many as there are processors.
     """
     from doctor.log.ahead import scanned_ahead  # not needed to explain one line
 
+    paths = tuple(dict.fromkeys(paths))
     kinds = Kinds(Gate(patterns))
     scanner = Scanner(kinds.gate)
     ranks = ranks_of(paths)
     results = []
     with scanned_ahead(paths, scanner, processes) as (ahead, parts):
+        parts_of = {path: list(own) for path, own in groupby(parts, lambda part: part.path)}
         for path in paths:
             report_progress(f"reading {path}")
             reader = FileReader(path, kinds, scanner, ranks.get(path), most_values(len(paths)))
-            own = [part for part in parts if part.path == path]
+            own = parts_of.get(path)
             results.append(_read_parts(own, ahead, reader) if own else read_file(reader))
     return join(results)
 

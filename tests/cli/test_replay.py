@@ -16,7 +16,7 @@ LOGS = Path(__file__).parents[1] / "log" / "real"
 NO_CONFIG = ConfigFlags(no_config=True)
 
 
-def told(report: Report) -> list[tuple[object, ...]]:
+def rows(report: Report) -> list[tuple[object, ...]]:
     return [
         (f.check.code, f.status, f.verdict.summary, f.verdict.fix, f.places)
         for f in report.findings
@@ -29,7 +29,7 @@ def test_the_findings_of_a_log_come_again_from_the_saved_facts(name: str, tmp_pa
     path = tmp_path / "facts.json"
     path.write_bytes(encode(first.facts))
     again = replayed(path, {}, NO_CONFIG, "fail")
-    assert told(again) == told(first)
+    assert rows(again) == rows(first)
     assert (again.exit_code, again.replayed) == (first.exit_code, str(path))
 
 
@@ -42,4 +42,4 @@ def test_a_report_pasted_into_the_log_is_judged_again(tmp_path: Path) -> None:
     first = triage([str(log)], {}, NO_CONFIG)
     path = tmp_path / "facts.json"
     path.write_bytes(encode(first.facts))
-    assert told(replayed(path, {}, NO_CONFIG, "fail")) == told(first)
+    assert rows(replayed(path, {}, NO_CONFIG, "fail")) == rows(first)

@@ -61,6 +61,14 @@ def test_the_log_is_the_same_with_two_processes(tmp_path: Path) -> None:
     assert processes_of(alone) <= before
 
 
+def test_a_file_that_is_named_twice_is_read_once(tmp_path: Path) -> None:
+    """Its parts once counted twice, and the reader waited for rows that nobody was to send."""
+    path = write(tmp_path / "train.log")
+    assert read_logs([path, path], line_patterns(), processes=2) == read_logs(
+        [path], line_patterns(), processes=2
+    )
+
+
 def test_a_process_that_dies_costs_time_and_nothing_else(tmp_path: Path) -> None:
     parts = parts_of(write(tmp_path / "train.log"))
     scanning = Ahead(parts, SCANNER, 1)
