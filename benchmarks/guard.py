@@ -54,7 +54,7 @@ def guard_seconds(clip: bool, steps: int = 400) -> tuple[float, float, float]:
             if watch.follows_gradients:
                 watch.backward_ends()
             if clip:
-                watch.norm = (TENSORS, norm)
+                watch.steady.norm, watch.steady.norm_count = norm, TENSORS
             before(optimizer, (optimizer,), {})
             after(optimizer, (optimizer,), {})
             times.append(time.thread_time() - begin)

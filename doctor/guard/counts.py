@@ -21,9 +21,9 @@ def counts(watch: Watch) -> dict[str, Any]:
     vectors = [each for each in tracked if each.vector]
     return {
         "steps": watch.steps,
-        "backwards": watch.backwards,
-        "losses": watch.losses,
-        "bad_losses": watch.bad_losses,
+        "backwards": watch.steady.backwards,
+        "losses": watch.steady.losses_read,
+        "bad_losses": watch.steady.bad_losses,
         "norms": watch.norms,
         "rates": watch.rates_seen,
         "looks": watch.looks,
