@@ -63,13 +63,14 @@ class Steady:
     cleared gradient has been observed since. `norm` is that of the gradients that the loop took, of
     `norm_count` tensors. `log` are steps that were not judged yet; `full`: it is time to. `reads`:
     the numbers of the next step are read; one step of `every` is. `stepped` is called after each
-    step, unless it is None.
+    step, unless it is None. `unread` steps were not read, `unread_from` was the first; `most_every`
+    is the largest `every` so far, chosen because a step took `step_seconds`.
     """
 
     __slots__ = (
         "armed", "backwards", "bad_losses", "clock", "depth", "every", "full", "last_losses", "log",
-        "losses", "losses_read", "norm", "norm_count", "reads", "running", "stepped", "stepped_at",
-        "stepping", "uncleared",
+        "losses", "losses_read", "most_every", "norm", "norm_count", "reads", "running",
+        "step_seconds", "stepped", "stepped_at", "stepping", "uncleared", "unread", "unread_from",
     )  # fmt: skip
 
     def __init__(self) -> None:
@@ -89,6 +90,8 @@ class Steady:
         self.every = 1
         self.clock = time.monotonic
         self.stepped: Callable[[OptimizerWatch], None] | None = None
+        self.unread = self.unread_from = 0
+        self.most_every, self.step_seconds = 1, 0.0
 
     def take_losses(self) -> list[float]:
         """The losses since the last step; a second optimizer gets the same again."""
@@ -117,15 +120,21 @@ class Steady:
         self.armed.clear()
         self.reads = True
 
-    def choose_every(self, log: list[Logged]) -> int:
+    def count_unread(self, number: int) -> None:
+        """The numbers of the step of this number were not read."""
+        self.unread += 1
+        self.unread_from = self.unread_from or number
+
+    def choose_every(self, log: list[Logged]) -> None:
         """Of how many steps one is read from now on, by the time that the logged ones took."""
         seconds = sorted(log[i + 1][-1] - log[i][-1] for i in range(len(log) - 1))
-        affordable = limit.READ_SHARE * seconds[len(seconds) // 2]
+        median = seconds[len(seconds) // 2]
         cost = limit.READ_SECONDS_CLIPPED if log[-1][0].watch.clips else limit.READ_SECONDS
-        affordable_at = (every for every in limit.READ_EVERY if cost <= every * affordable)
-        self.every = next(affordable_at, limit.READ_EVERY[-1])
+        cheap = (n for n in limit.READ_EVERY if cost <= n * limit.READ_SHARE * median)
+        self.every = next(cheap, limit.READ_EVERY[-1])
         self.reads |= self.every == 1
-        return self.every
+        if self.every > self.most_every:
+            self.most_every, self.step_seconds = self.every, median
 
     def read_all(self) -> None:
         """From now on the numbers of every step are read."""

@@ -62,7 +62,7 @@ def _before_steady(hooks: Hooks) -> Any:  # noqa: C901 - one function
                         healthy = False
                 losses: Any = steady.losses
                 if not steady.reads:
-                    healthy = healthy and not losses
+                    healthy, losses = healthy and not losses, ()
                 elif healthy and one.clearing.cleared and one.bad_losses == steady.bad_losses:
                     total = steady.norm
                     if total is None:

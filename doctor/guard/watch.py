@@ -46,7 +46,6 @@ class Watch:
         self.started = False
         self.rank, self.world = 0, 1
         self.steps = self.norms = self.looks = self.skipped = 0
-        self.unread = self.unread_from = self.most_every = 0
         self.steady = Steady()
         self.scaling = Scaling(self)
         self.rates_seen = 0
@@ -156,12 +155,12 @@ class Watch:
             step = Step(watch.index, number, list(losses), norm, rates=rates, backwards=backwards)
             step.parameters, step.read = watch.parameters.count, norm is not None
             if not step.read:
-                self.unread += 1
-                self.unread_from = self.unread_from or number
+                steady.count_unread(number)
             self._judge_step(watch.rules, step, watch, now)
         if len(log) >= FEW_LOGGED:
             thins = log[-1][0].watch.may_thin and not self.settings.all and not self.several
-            self.most_every = max(self.most_every, steady.choose_every(log) if thins else 1)
+            if thins:
+                steady.choose_every(log)
 
     def judge_step(self, watch: OptimizerWatch, step: Step) -> None:
         """The values of a step have arrived."""
