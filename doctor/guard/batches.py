@@ -12,8 +12,10 @@ import weakref
 from collections import deque
 from typing import Any, Iterator
 
-KEPT = 3
-"""Batches; accelerate fetches one ahead."""
+from .thresholds import READ_EVERY
+
+KEPT = 2 + READ_EVERY[-1]
+"""Batches: of the steps that were not read before one that is, and one that is fetched ahead."""
 MOST_LEAVES = 16
 MOST_HASHED = 2**26
 MOST_INDICES = 1024

@@ -142,9 +142,13 @@ class Steady:
         if not seconds:
             return
         median = seconds[len(seconds) // 2]
+        left = limit.SHARE * median - limit.HOOKS_SECONDS
         cost = limit.READ_SECONDS_CLIPPED if log[-1][0].watch.clips else limit.READ_SECONDS
-        cheap = (n for n in limit.READ_EVERY if cost <= n * limit.READ_SHARE * median)
-        self.every = next(cheap, limit.READ_EVERY[-1])
+        if median >= limit.READ_ALL_SECONDS:
+            self.every = 1
+        else:
+            cheap = (n for n in limit.READ_EVERY if cost <= n * left)
+            self.every = next(cheap, limit.READ_EVERY[-1])
         if self.every > self.most_every:
             self.most_every, self.step_seconds = self.every, median
 
