@@ -62,6 +62,9 @@ SEGFAULT = "os.kill(os.getpid(), signal.SIGSEGV)"
 HANG = "time.sleep(600)"
 RAISE = "raise RuntimeError('No execution plans support the graph')"
 
+ONE_IN_FOUR_HIDDEN = "masked and k.shape[2] == 192 and float(attn_mask.float().mean()) == 0.75"
+"""The condition of the case "boolean mask"."""
+
 Interpret = Callable[..., str]
 
 
@@ -358,7 +361,7 @@ def test_a_torch_without_the_newer_calls(interpret: Interpret, children: Childre
         (RAISE, "backend == 'math' and is_causal and not dropout_p", Status.PASS, "by default"),
         (WRONG_DQ, "backend == 'math'", Status.WARN, "math (not the default)"),
         (WRONG_DQ, "backend == 'flash' and masked", Status.WARN, "boolean mask"),
-        (NAN_DV, "backend == 'flash' and k.shape[2] == 192", Status.WARN, "very negative"),
+        (NAN_DV, "backend == 'flash' and float(q.max()) > 200", Status.WARN, "very negative"),
         (WRONG_DQ, "dtype == torch.float16", Status.WARN, "fp16"),
     ],
 )
@@ -403,7 +406,7 @@ def test_a_wrong_gradient_fails_a_whole_run_though_the_smoke_step_trains(
 def test_a_crash_loses_one_trial_and_the_rest_goes_on(
     interpret: Interpret, children: Children
 ) -> None:
-    condition = "backend == 'flash' and dtype == torch.bfloat16 and masked and k.shape[2] == 160"
+    condition = f"backend == 'flash' and dtype == torch.bfloat16 and {ONE_IN_FOUR_HIDDEN}"
     facts = on_cpu(interpret(shimmed(SEGFAULT, condition)))
     attention = tried(children, facts)
     assert attention.cut_short == ""
@@ -461,7 +464,7 @@ def test_an_error_that_sticks_to_the_process_loses_one_trial(
     trial.synchronize = synchronize
     """
     fault = "broken.append(1)\n            synchronize(None)"
-    condition = "backend == 'flash' and dtype == torch.bfloat16 and masked and k.shape[2] == 160"
+    condition = f"backend == 'flash' and dtype == torch.bfloat16 and {ONE_IN_FOUR_HIDDEN}"
     facts = on_cpu(interpret(shimmed(fault, condition) + sticky))
     attention = tried(children, facts)
     bad = [trial for trial in attention.trials if not trial.ended.ok]
