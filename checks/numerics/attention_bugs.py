@@ -19,11 +19,11 @@ from doctor.checks.numerics.attention_order import (
 from doctor.facts.cudnn_stacks import (
     HOPPER,
     HOPPER_BLACKWELL,
-    Capabilities,
     NAN_FOR_ONE_QUERY,
     NO_PLAN_FOR_ONE_QUERY,
     NO_PLAN_WITH_DROPOUT,
     WRONG_DECODING,
+    Capabilities,
     is_between,
 )
 from doctor.facts.load import Attention

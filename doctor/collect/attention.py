@@ -49,7 +49,7 @@ def collect_attention(
         return chosen
     if reason := from_load(facts, device):
         return reason
-    attention = _try_on_gpus(child, facts, device, chosen, report_progress, others)
+    attention = try_on_gpus(child, facts, device, chosen, report_progress, others)
     if isinstance(attention, Unknown) or not facts.job.hf:
         return attention
     implementations = try_implementations(children, facts, device, chosen, report_progress)
@@ -57,7 +57,7 @@ def collect_attention(
     return unless_cut_off(attention, *(each.ended for each in implementations))
 
 
-def _try_on_gpus(
+def try_on_gpus(
     child: TorchChild,
     facts: Facts,
     device: str,

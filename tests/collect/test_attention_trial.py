@@ -211,6 +211,51 @@ def test_the_shapes_provoke_what_they_are_meant_to(of_this_torch: Attention) -> 
     assert [case.name for case in attention.cases if ordinary(case)] == ["causal"]
 
 
+def test_groups_with_one_plan_of_cudnn_are_in_one_share() -> None:
+    shares, plans = probe("""
+        trial = wire.sibling("attention_trial")
+        all_cases = cases.list_cases(torch.device("cuda"), None)
+        name = lambda group: [group[0].name, group[1]]
+        shares = [[name(g) for g in trial.plan(all_cases, "bf16", False, (n, 3))] for n in range(3)]
+        plans = {}
+        for case in all_cases:
+            plans.setdefault(str(case.layout), []).append(case.name)
+        print(json.dumps([shares, list(plans.values())]))
+    """)
+    assert [share.pop(0) for share in shares] == [["causal", "bf16"]] * 3
+    whole = [["causal", "fp16"], *([case, "bf16"] for names in plans[1:] for case in names)]
+    assert sorted(group for share in shares for group in share) == sorted(whole)
+    for names in plans[1:]:
+        (owner,) = [n for n in range(3) if [names[0], "bf16"] in shares[n]]
+        assert all([name, "bf16"] in shares[owner] for name in names)
+    assert ["no mask", "very negative logits"] in plans
+    assert ["boolean mask", "very negative logits, mask", "fully masked row"] in plans
+
+
+def test_what_the_doctor_leaves_out_is_named(warm: TorchChild) -> None:
+    facts = on_cpu()
+    records = attention_trial.Records()
+    reason = "cuDNN is tried in bf16 only"
+    answer = warm.request(
+        60.0, on_note=records.add_note, stage="attention", device="cpu", shape=None, done=[],
+        precision="bf16", quick=True, within=60.0, not_tried={"causal/bf16/flash": reason},
+    )  # fmt: skip
+    assert answer.ended.ok
+    (left_out,) = [trial for trial in records.trials if trial.backend == "flash"]
+    assert (left_out.refused, left_out.ended.ok) == (f"not tried: {reason}", True)
+    attention = Attention(
+        device="cpu",
+        cases=records.cases,
+        trials=tuple(records.trials),
+        defaults={"causal/bf16": "math"},
+    )
+    finding = judged(facts, attention)
+    assert finding.status is Status.PASS
+    assert 'not tried: flash in bf16 for "causal"' in finding.verdict.summary
+    by_default = msgspec.structs.replace(attention, defaults={"causal/bf16": "flash"})
+    assert judged(facts, by_default).status is Status.UNKNOWN
+
+
 def test_the_users_own_shape_comes_second(warm: TorchChild) -> None:
     facts = on_cpu(attention=(2, 3, 96, 32))
     attention = tried_in(warm, facts)
