@@ -203,6 +203,26 @@ def test_another_python_gets_a_wheel_that_exists_for_it() -> None:
 
 
 @pytest.mark.parametrize(
+    ("capability", "driver", "python", "fix"),
+    [
+        ((12, 0), "580.95.05", "3.8.18", 'Python 3.11 to 3.14, and run there: python -m pip install "torch==2.15.*"'),
+        ((9, 0), "580.95.05", "3.15.0", "Python 3.11 to 3.14"),
+        ((12, 0), "570.124.06", "3.8.18", 'Python 3.10 to 3.14, and run there: python -m pip install "torch==2.11.*"'),
+        ((9, 0), "470.82.01", "3.14.0", 'Python 3.9 to 3.13, and run there: python -m pip install "torch==2.7.*"'),
+    ],
+)  # fmt: skip
+def test_a_python_without_wheels_is_told_which_python_has_them(
+    capability: Capability, driver: str, python: str, fix: str
+) -> None:
+    facts = machine(capability, driver, CPU)
+    assert isinstance(facts.interpreter, Interpreter)
+    other = msgspec.structs.replace(facts.interpreter, version=python)
+    (finding,) = failures(facts.with_(interpreter=other))
+    assert fix in finding.fix
+    assert finding.commands == ()  # in this interpreter it would find no wheel
+
+
+@pytest.mark.parametrize(
     ("path", "pip", "start"),
     [
         ("/opt/train/bin/python", True, "/opt/train/bin/python -m pip install "),
