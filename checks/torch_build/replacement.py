@@ -107,8 +107,8 @@ def _another_python(
 ) -> Replacement:
     first, last = wheels.PYTHONS[wheel.torch]
     return Replacement(
-        f"No wheel of PyTorch with code for {_codes(capabilities)} that this driver runs exists for "
-        f"Python {dotted(python)}. Make an environment with Python {dotted(first)} to "
+        f"No wheel of PyTorch with code for {_codes(capabilities)} that this driver runs exists "
+        f"for Python {dotted(python)}. Make an environment with Python {dotted(first)} to "
         f"{dotted(last)}, and run there: {pip_command(wheel)}"
     )
 
