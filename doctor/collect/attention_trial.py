@@ -30,6 +30,8 @@ IMPLEMENTATIONS_SECONDS = 120.0
 
 BACKENDS: tuple[str, ...] = get_args(Backend)
 DTYPES = ("bf16", "fp16")
+HAS_CUDNN = (8, 0)
+"""The first compute capability with cuDNN attention in torch."""
 
 
 @dataclass
@@ -139,15 +141,19 @@ def try_attention(
 
 
 def cudnn_not_tried(facts: Facts, chosen: Chosen) -> dict[str, str]:
-    """Trials that would cost a plan of cuDNN and show nothing about the job -> the reason."""
+    """Trials that would cost a plan of cuDNN and show nothing about the job -> the reason.
+
+    None where torch refuses cuDNN attention anyway, which costs nothing.
+    """
+    gpus = facts.job_gpus.gpus if isinstance(facts.job_gpus, JobGpus) else ()
+    capability = gpus[0].capability if gpus else None
+    torch = facts.torch
+    if not isinstance(torch, Torch) or torch.hip or (capability and capability < HAS_CUDNN):
+        return {}
     first, other = sorted(DTYPES, key=lambda dtype: dtype != chosen.precision)
-    reasons = {f"causal/{other}/cudnn": f"cuDNN is tried in {first} only"}
-    if isinstance(torch := facts.torch, Torch):
-        gpus = facts.job_gpus.gpus if isinstance(facts.job_gpus, JobGpus) else ()
-        capability = gpus[0].capability if gpus else None
-        cases = not_worth_trying(torch.version, torch.cudnn, capability)
-        reasons |= {f"{case}/{first}/cudnn": NO_KNOWN_BUG for case in cases}
-    return reasons
+    cases = not_worth_trying(torch.version, torch.cudnn, capability)
+    reasons = {f"{case}/{first}/cudnn": NO_KNOWN_BUG for case in cases}
+    return reasons | {f"causal/{other}/cudnn": f"cuDNN is tried in {first} only"}
 
 
 def try_implementations(

@@ -15,14 +15,14 @@ import shims
 
 from doctor.checks.numerics import attention as checks
 from doctor.collect.attention import adopt, try_on_gpus
-from doctor.collect.attention_trial import Records
+from doctor.collect.attention_trial import Records, cudnn_not_tried
 from doctor.collect.child_messages import Answer
 from doctor.collect.children import Children
 from doctor.collect.torch_child import TorchChild
 from doctor.collect.workers import Worker
 from doctor.facts.facts import Facts
 from doctor.facts.load import Attention
-from doctor.job.job import Chosen
+from doctor.job.job import Chosen, Precision
 from doctor.judge.check import Finding, Status
 from doctor.judge.engine import examine
 
@@ -134,6 +134,24 @@ def test_a_gpu_that_dies_leaves_its_part_to_the_first(
     assert len(first.trials) == len(attention.trials)
     assert attention.cut_short == ""
     assert judged(attention).status is Status.UNKNOWN  # causal attention was not tried there
+
+
+@pytest.mark.parametrize(
+    ("machine", "precision", "left_out"),
+    [
+        ("h200_torch2.11", "bf16", {"causal/fp16", "one query/bf16", "dropout/bf16"}),
+        ("h200_torch2.11", "fp16", {"causal/bf16", "one query/fp16", "dropout/fp16"}),
+        ("h200_torch2.11", "fp32", {"causal/fp16", "one query/bf16", "dropout/bf16"}),
+        ("titan_rtx_bf16", "fp16", set()),
+        ("mi300_rocm", "bf16", set()),
+    ],
+)
+def test_what_cudnn_is_not_tried_with(
+    machine: str, precision: Precision, left_out: set[str]
+) -> None:
+    reasons = cudnn_not_tried(recorded.machines()[machine], Chosen(precision, "asked"))
+    assert set(reasons) == {f"{group}/cudnn" for group in left_out}
+    assert all(reasons.values())
 
 
 def test_a_trial_of_the_first_gpu_is_never_replaced() -> None:
