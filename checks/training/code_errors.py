@@ -28,11 +28,16 @@ CODE_FIXES = {
     "channels": "Match the number of channels: the first layer expects another number than the "
     "batch has. Images are (batch, channels, height, width); permute(0, 3, 1, 2) turns (batch, "
     "height, width, channels) into that, and gray images need in_channels=1.",
-    "matrix shapes": "Match in_features of that linear layer to the last dimension of its input "
-    "(print x.shape before it); after a convolution flatten(1) gives channels * height * width.",
+    "matrix shapes": "Match the inner dimensions of the two matrices (print their shapes before "
+    "that line): for a linear layer, in_features is the last dimension of its input, and after a "
+    "convolution flatten(1) gives channels * height * width; for the product of two activations "
+    "transpose one, as in q @ k.transpose(-2, -1).",
     "batch sizes": "Give prediction and target the shape that the loss needs: logits (batch, "
     "classes) with labels (batch,), for tokens logits.flatten(0, 1) with labels.flatten(), for a "
     "regression two equal shapes, as squeeze(-1) makes them.",
+    "sizes of two tensors": "Print the shapes of both tensors in that line: sizes that differ must "
+    "be 1 in one of them. Prediction and target of a regression need equal shapes, as squeeze(-1) "
+    "makes them; a residual connection needs a branch that keeps the shape.",
     "shapes": "Print the shapes before that line: the sizes do not fit. The line is in the "
     "traceback.",
     "unequal samples": "Pad the samples of a batch to one length in collate_fn (for example "
@@ -51,6 +56,9 @@ CODE_FIXES = {
     "numpy": "Call detach() before numpy(), and do not compute a part of the loss in numpy: no "
     "gradient flows through it.",
     "no scalar": "Reduce the loss to a scalar: loss.mean() or reduction='mean'.",
+    "gradient of a tensor": "Call requires_grad_() on the tensor that torch.autograd.grad or "
+    "backward(inputs=...) differentiates with respect to, before it is used: a batch does not "
+    "require a gradient by itself.",
     "no graph": "Make the loss depend on a trainable parameter: look for .detach(), .item(), "
     "no_grad() and frozen weights. With LoRA and reentrant gradient checkpointing (the default of "
     "transformers 4.31 to 4.57) call model.enable_input_require_grads(), or pass "
@@ -60,6 +68,9 @@ CODE_FIXES = {
     "broadcasting, (n, 1) with (1, n) or (n,).",
     "relative import": "Name the file inside its package, and give the package an __init__.py: the "
     "doctor then imports it as package.module.",
+    "a missing name": "Compare the installed version of that package with the one that the code "
+    "was written for (pip show). If the message names a circular import or a file of your own, "
+    "rename that file or move the import.",
     "a missing package": "Install the package into the training environment, or select another "
     "one with --python. If it is a module of your own, run the doctor in the directory from which "
     "you start the training.",
@@ -89,6 +100,13 @@ CODE_FIXES = {
     "inputs that the output depends on.",
     "no Trainer": "Do not use self.trainer in training_step, or return (module, batch, loss) from "
     "the factory with a loss of your own.",
+    "data that ends": "Check the file that is read there: it is empty or cut off (compare its size, "
+    "download it again; `doctor scan FILE` reads checkpoints). If it reads from another process, "
+    "that process has ended.",
+    "a dimension": "Print the shape before that line: the tensor has fewer dimensions than the "
+    "code expects, as after squeeze() or an index that removes one.",
+    "a Python index": "Print the length of that list before the line: it is shorter than the code "
+    "expects.",
     "input()": "Do not read from the terminal: the doctor gives the code no input.",
 }
 

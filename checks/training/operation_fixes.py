@@ -65,6 +65,15 @@ OPERATION_FIXES = {
 }
 """Operation of the forward pass -> its remedy, without a full stop."""
 
+ZERO_TIMES_INFINITY = (
+    "Do not multiply a mask of -inf: 0 * inf is NaN. Use torch.where or masked_fill, or a finite "
+    "number such as torch.finfo(x.dtype).min"
+)
+INVALID_INPUT = (
+    "Look at what is not finite before that line: a mask of -inf, a value of the batch, a weight or "
+    "a buffer"
+)
+
 NAN_SOURCES = (
     "NaNs come from log or sqrt of 0 or less, a division by 0, exp of a large number, or 0 * inf "
     "after one of them. Add an epsilon inside, clamp before, or use a fused form (log_softmax, "

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
+from pathlib import PurePath
 
 from doctor._util.records import Ended
 from doctor.checks.training import smoke_errors
@@ -46,9 +48,10 @@ ERRORS = (
     ),
     ErrorPattern(
         (*INDEX, "device-side assert"),
-        "Fix the index in the batch that exceeds its table: a token beyond the rows of the "
-        "embedding (call resize_token_embeddings after adding tokens), a label outside the "
-        "classes, or a position beyond the model's length. CUDA_LAUNCH_BLOCKING=1 names the call.",
+        "Fix the index that exceeds its table: a token beyond the rows of the embedding (call "
+        "resize_token_embeddings after adding tokens), a label outside the classes, a position "
+        "beyond the model's length, or an index into a tensor. CUDA_LAUNCH_BLOCKING=1 names the "
+        "call on a GPU.",
         Owner.JOB,
     ),
     ErrorPattern(
@@ -69,6 +72,7 @@ def failed_step(own: OwnModel, verdict: Verdict, last: Ended, *, sound: bool) ->
     """
     if last.how == "timeout" and own.busy:
         return unknown(f"{verdict.summary.partition('; ')[0]}; {MORE_TIME}{_where(own)}")
+    verdict = replace(verdict, summary=f"{verdict.summary}{_where(own)}")
     if last.how == "error" and (pattern := find_fix(last.detail)):
         return replace(verdict, fix=pattern.fix, owner=pattern.owner, sources=pattern.sources)
     if last.how == "error" and verdict.fix is None:
@@ -78,12 +82,20 @@ def failed_step(own: OwnModel, verdict: Verdict, last: Ended, *, sound: bool) ->
     if last.how == "signal" and "SIGKILL" not in last.detail and (sound or own.stack):
         fix = CRASHED if sound else CRASHED.rpartition(". The ")[0] + "."
         verdict = replace(verdict, fix=fix, owner=Owner.JOB)
-    return replace(verdict, summary=f"{verdict.summary}{_where(own)}")
+    return verdict
 
 
 def _where(own: OwnModel) -> str:
     """The innermost line of the user's files, as a clause."""
-    return f"; in {own.stack[0]}" if own.stack else ""
+    if own.stack:
+        return f"; in {own.stack[0]}"
+    frames = [each for each in FRAME.finditer(own.traceback) if not LIBRARY.search(each["file"])]
+    last = frames[-1] if frames else None
+    return f"; in {PurePath(last['file']).name}, line {last['line']}" if last else ""
+
+
+FRAME = re.compile(r'^\s*File "(?P<file>[^"]*)", line (?P<line>\d+)', re.MULTILINE)
+LIBRARY = re.compile(r"[/\\](site-packages|dist-packages|lib[/\\]python3[^/\\]*)[/\\]|^<")
 
 
 def build_failure(own: OwnModel) -> Verdict:

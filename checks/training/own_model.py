@@ -29,9 +29,11 @@ from doctor.checks.training.own_parameters import (
     kinds,
     no_gradient_fix,
     reached_unevenly,
+    set_back,
     uncalled,
     unchanged,
     used,
+    without_idle,
 )
 from doctor.checks.training.own_seeds import with_other_seed
 from doctor.checks.training.own_steps import GROWTH_FIX, memory_growth, over_the_steps
@@ -164,6 +166,8 @@ def gradients_reach_all(own: OwnModel, smoke: SmallModel, job: Job) -> Verdict:
     if job.hf and not job.lora:
         required, unused_parts = used(required)
         note += f"; the loss of this class does not use {unused_parts}" if unused_parts else ""
+    required, idle_note = without_idle(required, own)
+    note += idle_note
     if unused := [glob for glob in job.expect_no_grad if not _matches(glob, expected)]:
         note += f"; no parameter matches --expect-no-grad {', '.join(unused)}"
     verdict = judged.gradients_reach_all(_only(required, steps))
@@ -215,13 +219,17 @@ GRADIENTS_REACH_ALL = replace(
     "then learns and the adapters silently do not.",
     passes=(
         *judged.GRADIENTS_REACH_ALL.passes,
-        "parameters that match --expect-no-grad are exempt",
+        "parameters that match --expect-no-grad are exempt, and those without a gradient in three "
+        "steps that get one in 20 steps or with other weights, start as copies of trained ones, "
+        "or are in no group of your optimizer",
     ),
     warns=(
         "the gradients of the matrices fall, or grow, by a factor of 10,000 from the loss to the "
         "input, from each quarter of the depth to the next",
         "a tensor that is held in a plain list, dict or attribute gets a gradient and is no "
         "parameter of the model",
+        "each forward pass creates parameters anew",
+        "the rows of a matrix are all the same, before the first step and after the last one",
     ),
     fix="Look for detach, no_grad and unused modules between these parameters and the loss. For "
     "parameters that are frozen on purpose, call requires_grad_(False), or exempt them with "
@@ -248,6 +256,8 @@ def weights_move(own: OwnModel, job: Job) -> Verdict:
         return unknown("gradients vanish with depth, too small to change a weight: see SMK007")
     if verdict.status is Status.FAIL:
         verdict = unchanged(steps, [each for each in reached if not each.moved], verdict)
+    else:
+        verdict = set_back(_only(reached, steps), verdict)
     missing = len(required) - len(reached)
     note = f"; {missing} got no gradient: see SMK007" if missing else ""
     return replace(verdict, summary=f"{own.description}: {verdict.summary}{note}")
@@ -263,6 +273,10 @@ WEIGHTS_MOVE = replace(
     "loaded in bf16 stay at 1.0 for the whole run, while the loss falls. Since version 5, "
     "transformers loads in the directory's dtype by default, usually bf16.",
     passes=(*judged.WEIGHTS_MOVE.passes, "parameters that match --expect-no-grad are exempt"),
+    fails=(
+        *judged.WEIGHTS_MOVE.fails,
+        "a matrix has its initial values again after the next forward pass",
+    ),
     fix="Load the weights with dtype=torch.float32 and compute in bf16 under autocast (bf16=True), "
     "or use an optimizer that compensates for rounding: Kahan summation or stochastic rounding. A "
     "larger learning rate only hides the problem.",

@@ -82,6 +82,9 @@ class Diagnosis(Section, frozen=True, kw_only=True):
     source: Source | None = None
     uncalled: tuple[str, ...] = ()
     """Modules with trainable parameters that the forward pass does not call."""
+    attention: bool | None = None
+    """The forward pass calls one of torch's attention functions, or hides what it calls; None: not
+    observed."""
     bad_batch: tuple[str, ...] = ()
     """Errors in the batch: "labels: 3 of 64 values outside [0, 256)"."""
     remarks: tuple[str, ...] = msgspec.field(name="noted", default=())

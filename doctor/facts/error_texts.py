@@ -66,6 +66,7 @@ def is_final(ended: Ended) -> bool:
 
 
 CODE = {
+    "a state dict": ("loading state_dict", "Weights only load failed"),
     "several losses in the graph": ("backward through the graph a second time",),
     "changed in place": (
         "modified by an inplace operation",
@@ -88,8 +89,8 @@ CODE = {
         "Using a target size",
         "Target size (",
         "input and target shapes do not match",
-        "size of tensor a (",
     ),
+    "sizes of two tensors": ("size of tensor a (", "must match the existing size ("),
     "shapes": (
         "is invalid for input of size",
         "Sizes of tensors must match",
@@ -125,10 +126,12 @@ CODE = {
     "unsafe under autocast": ("are unsafe to autocast",),
     "numpy": ("Can't call numpy() on Tensor that requires grad",),
     "no scalar": ("grad can be implicitly created only for scalar outputs",),
+    "gradient of a tensor": ("of the differentiated Tensors does not require grad",),
     "no graph": ("does not require grad",),
     "host memory": ("can't allocate memory", "not enough memory", "Cannot allocate memory"),
     "relative import": ("attempted relative import",),
-    "a missing package": ("No module named", "cannot import name"),
+    "a missing name": ("cannot import name",),
+    "a missing package": ("No module named",),
     "the network": (
         "couldn't connect to",
         "LocalEntryNotFoundError",
@@ -156,14 +159,27 @@ CODE = {
     ),
     "sparse gradients": ("does not support sparse gradients",),
     "a lazy module": ("uninitialized parameter", "UninitializedParameter"),
-    "a state dict": ("loading state_dict", "Weights only load failed"),
     "a missing file": ("No such file or directory", "FileNotFoundError"),
     "no parameters": ("optimizer got an empty parameter list",),
     "heads": ("divisible by num_heads",),
     "an ambiguous truth": ("Boolean value of Tensor with more than one value is ambiguous",),
     "unused in the graph": ("appears to not have been used in the graph",),
     "no Trainer": ("not attached to a `Trainer`",),
-    "input()": ("EOFError",),
+    "input()": ("EOF when reading a line",),
+    "data that ends": (
+        "EOFError",
+        "Ran out of input",
+        "PytorchStreamReader failed",
+        "unexpected end of file",
+        "unexpected EOF",
+    ),
+    "a dimension": ("Dimension out of range", "too many indices for tensor"),
+    "a Python index": (
+        "list index out of range",
+        "tuple index out of range",
+        "string index out of range",
+        "pop from empty list",
+    ),
 }
 """Errors of the code itself, by their cause: `doctor.checks.training.code_errors` has their fixes.
 All of a row's texts must be there if it is in `ALL_TEXTS`, else one of them."""
@@ -174,7 +190,7 @@ CODE_TYPES = (
     "MisconfigurationException", "EOFError", "RecursionError", "StopIteration", "MemoryError",
 )  # fmt: skip
 """Exceptions that no kernel and no number raises."""
-INDEX = ("IndexError", "index out of range", "out of bounds", "Assertion `t >= 0")
+INDEX = ("index out of range in self", "out of bounds", "Assertion `t >= 0")
 _TYPE = re.compile(rf"(?:^|: )(?:[\w.]+\.)?({'|'.join(CODE_TYPES)}):")
 
 
