@@ -92,6 +92,12 @@ def _is_explained(diagnosis: Diagnosis) -> bool:
     return source is not None and source.certain and bool(source.place)
 
 
+def _left_a_domain(diagnosis: Diagnosis) -> bool:
+    """Whether the operation is not defined for its inputs, rather than that its result is large."""
+    remarks = diagnosis.source.remarks if diagnosis.source else ()
+    return _is_explained(diagnosis) and not any("overflows" in each for each in remarks)
+
+
 def summarize(diagnosis: Diagnosis, smoke: Smoke, *, own: bool = False) -> str:
     """The result of the bisection, without a full stop."""
     remedy = remedy_for(diagnosis, smoke, own=own)
@@ -162,7 +168,7 @@ def remedy_for(diagnosis: Diagnosis, smoke: Smoke, *, own: bool) -> Remedy:
         return remedies["intermittent"]
     if diagnosis.fixed_by:
         change = diagnosis.fixed_by.change
-        if change in RATES and _is_explained(diagnosis):
+        if change in RATES and _left_a_domain(diagnosis):
             change = "lower-lr and a domain"
         remedy = _filled(remedies[change], smoke)
         if change not in ("lower-lr and a domain", *NUMBERS) or not _is_explained(diagnosis):
