@@ -129,6 +129,8 @@ def _inconclusive(diagnosis: Diagnosis, remedy: Remedy) -> str:
     changes = sum(each.change != "repeat" for each in evaluated)
     if _is_explained(diagnosis):
         return "the inputs of one operation are the cause"
+    if diagnosis.cuts:
+        return ""
     if not changes:
         return "" if diagnosis.fault == "no gradient" else "no change was tried to find the cause"
     if any(each.detail == LEFT_OUT for each in diagnosis.attempts):
@@ -141,8 +143,10 @@ def _evidence(diagnosis: Diagnosis) -> str:
     attempts = [each for each in diagnosis.attempts if each.change != "repeat"]
     left = [each for each in attempts if each.detail == LEFT_OUT]
     impossible = [each for each in attempts if each.outcome == "not possible" and each not in left]
+    others = [a for a in attempts if a.outcome == "other"]
     sentences = {
-        "Tried without effect": _names(a for a in attempts if a.outcome in ("same", "other")),
+        "Tried without effect": _names(a for a in attempts if a.outcome == "same"),
+        "With another fault": [f"{name} ({a.detail})" for a in others for name in _names([a])],
         "Could not be tried": _names(impossible),
         "Not reached in time": _names(left),
     }

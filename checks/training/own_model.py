@@ -13,6 +13,7 @@ import msgspec
 
 from doctor._util.records import Unknown
 from doctor._util.units import gib
+from doctor.checks.training import own_cuts
 from doctor.checks.training import smoke as judged
 from doctor.checks.training.diagnosis import add_diagnosis
 from doctor.checks.training.own_depth import VANISHING_FIX, vanishing
@@ -175,13 +176,17 @@ def gradients_reach_all(own: OwnModel, smoke: SmallModel, job: Job) -> Verdict:
         verdict = reached_unevenly(own, required, verdict)
         return _about(own, smoke, replace(verdict, summary=f"{verdict.summary}{note}"))
     without = without_gradient(required)
-    fix = SILENT_FIX if adapters_frozen(required) else no_gradient_fix(without)
+    cuts = own_cuts.of(steps.diagnosis.cuts if steps.diagnosis else (), without)
+    fix = no_gradient_fix(without, own_cuts.fix(cuts), exempt=len(without) < len(required))
+    if adapters_frozen(required):
+        fix = SILENT_FIX
     if fading := vanishing(required):
         note, fix = f"; {fading}{note}", VANISHING_FIX
     summary = verdict.summary.replace("had no non-zero gradient", kinds(without), 1)
     idle = uncalled(steps, without)
     called = f"; never called: {', '.join(idle)}" if idle else ""
-    verdict = replace(verdict, summary=f"{summary}{called}{note}", fix=fix)
+    where = "".join(f"; {text}" for text in [own_cuts.clause(cuts)] if text)
+    verdict = replace(verdict, summary=f"{summary}{called}{where}{note}", fix=fix)
     return _about(own, smoke, verdict)
 
 

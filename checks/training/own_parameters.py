@@ -74,16 +74,24 @@ def uncalled(steps: Smoke, without: Sequence[Parameter]) -> list[str]:
     return [name for name in uncalled if any(p.name.startswith(f"{name}.") for p in without)]
 
 
-def no_gradient_fix(without: Sequence[Parameter]) -> str:
-    """The remedy, with the flag that exempts exactly these parameters."""
+def no_gradient_fix(without: Sequence[Parameter], observed: str, *, exempt: bool) -> str:
+    """The remedy; `observed` is that of the places where paths end, "" if none was seen.
+
+    `exempt`: with the flag that exempts exactly these parameters.
+    """
+    fix = observed or (
+        "Look for detach, .data, .item(), numpy, no_grad, rounding, indices and unused modules "
+        "between these parameters and the loss. Gradients of zeros come from a multiplication by "
+        "0, a saturated or clamped value, or underflow in half precision (compare --precision "
+        "fp32)."
+    )
+    if not exempt:
+        return fix
     heads = dict.fromkeys(each.name.partition(".")[0] for each in without)
     globs = " ".join(f"--expect-no-grad '{name}*'" for name in list(heads)[:3])
     return (
-        "Look for detach, .data, .item(), no_grad and unused modules between these parameters and "
-        "the loss. Gradients of zeros come from a multiplication by 0, a saturated activation, or "
-        "underflow in half precision (compare --precision fp32). If they are frozen or unused on "
-        "purpose, call requires_grad_(False) on them, or exempt them:\n"
-        f"doctor run ... {globs}"
+        f"{fix} If they are frozen or unused on purpose, call requires_grad_(False) on them, or "
+        f"exempt them:\ndoctor run ... {globs}"
     )
 
 
@@ -194,6 +202,13 @@ def _left_by_the_optimizer(
         return f"in a group whose learning rate is 0: {_listed(resting)}", RESTING_FIX
     if max(rates) < TINY_RATE and not optimizer.schedule:
         return f"the learning rate is {max(rates):g}, and no schedule raises it", TINY_RATE_FIX
+    if steerable := [each for each in unchanged if each.steerable and each.dtype not in HALVES]:
+        largest = max(float(each.grad_norm or 0.0) for each in steerable)
+        clause = (
+            f"although a step of the learning rate {max(rates):g} along a gradient of norm "
+            f"{largest:.2g} changes them"
+        )
+        return clause, IDLE_STEP_FIX
     return None
 
 
@@ -244,6 +259,10 @@ RESTING_FIX = (
 TINY_RATE = 1e-8
 """Adam changes a weight by about the learning rate, and float32 resolves 6e-8 beside 1."""
 TINY_RATE_FIX = "Raise the learning rate: 1e-5 to 1e-3 is usual for Adam, 1e-3 to 1e-1 for SGD."
+IDLE_STEP_FIX = (
+    "Look at what step() of the optimizer does with the gradients: zero_grad() before they are "
+    "used, a condition that leaves the step out, or parameters that were replaced by copies."
+)
 SET_BACK_FIX = (
     "Look for code in the forward pass or the loss that writes weights: load_state_dict, copy_, "
     "reset_parameters or torch.nn.init. Call it once, before the first step."

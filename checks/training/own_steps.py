@@ -64,6 +64,13 @@ def over_the_steps(own: OwnModel, steps: Smoke, verdict: Verdict) -> Verdict:
         text = text.format(function=misuse.function, shapes=" and ".join(map(str, shapes)))
         return warn(f"{verdict.summary}; {text}", fix=fix)
     largest = max((abs(float(step.loss)) for step in steps.steps), default=0.0)
+    if own.trend and stands_still(own.trend, steps, losses):
+        return warn(
+            f"{verdict.summary}; the loss of {' and '.join(own.trend.supervised)} is exactly "
+            f"{losses[0]:.7g} in each of {len(losses)} steps on the same batch; required: it "
+            "changes as the weights do",
+            fix=STANDS_FIX,
+        )
     if own.trend and rises(own.trend, losses):
         optimizer = steps.optimizer
         return warn(
@@ -92,6 +99,21 @@ def rises(trend: Trend, losses: list[float]) -> bool:
     return all(a < b for a, b in pairwise(losses)) and losses[-1] > RISE * losses[0] > 0
 
 
+def stands_still(trend: Trend, steps: Smoke, losses: list[float]) -> bool:
+    """Whether the loss of a prediction is the same to the last bit in every step, although the
+    steps are long enough to change it."""
+    rate = min((step.lr for step in steps.steps), default=0.0)
+    same = len(losses) >= RISING_STEPS and len(set(losses)) == 1 and losses[0] != 0.0
+    return bool(trend.supervised) and same and rate >= USUAL_RATE
+
+
+USUAL_RATE = 1e-6
+"""A smaller learning rate may leave a loss as it is for some steps, as in a warm-up."""
+STANDS_FIX = (
+    "Look for what undoes or bypasses the updates: weights that are copied or loaded again in the "
+    "forward pass, a loss of another model than the one that is optimized, or an output that does "
+    "not depend on the weights, such as one that is clamped."
+)
 RISES_FIX = (
     "Look for a minus sign in front of the loss, gradients that are reversed, or an optimizer that "
     "steps upwards; else lower the learning rate."
@@ -123,6 +145,11 @@ MISUSES = {
         "{function} compares every row with every target: it broadcasts the shapes {shapes}; "
         "required: equal shapes",
         "Give both tensors the same shape: output.squeeze(-1), or target.unsqueeze(-1).",
+    ),
+    "targets": (
+        "{function} gets targets outside of [0, 1]; required: probabilities",
+        "Divide the targets by their maximum (masks of 0 and 255 by 255), or compare them: "
+        "(mask > 0).float().",
     ),
     "negated": (
         "the loss is the negative of {function}, which a step then raises; required: the loss that "

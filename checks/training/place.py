@@ -5,12 +5,11 @@ from __future__ import annotations
 import re
 
 from doctor.checks.training.operation_fixes import (
-    INVALID_INPUT,
     NAN_SOURCES,
     OPERATION_FIXES,
+    REMARK_FIXES,
     STABLE_FORMS,
     STAGE_FIXES,
-    ZERO_TIMES_INFINITY,
 )
 from doctor.facts.diagnosis import Diagnosis, Source
 
@@ -37,20 +36,25 @@ def location(diagnosis: Diagnosis) -> str:
 def _describe(source: Source, diagnosis: Diagnosis) -> str:
     """The operation with its line, what is wrong in its inputs, and the samples that do it."""
     name = source.name.strip("_")
-    if source.backward:
-        where = (
-            f"the backward pass of {diagnosis.operation}"
-            if diagnosis.operation
-            else (f"{name} in the backward pass")
-        )
+    remarks = f": {'; '.join(source.remarks)}" if source.remarks else ""
+    if source.backward and diagnosis.operation:
+        where = f"the backward pass of {diagnosis.operation}"
+        remarks = f": in its {name}, {'; '.join(source.remarks)}" if source.remarks else ""
+    elif source.backward:
+        where = f"{name} in the backward pass"
     else:
         code = f" (`{source.code}`)" if source.code else ""
         library = f", through {source.library}" if source.library else ""
         place = f" in {source.place}" if source.place else " in the loss"
-        where = f"{name}{place}{code}{library}"
-    remarks = f": {'; '.join(source.remarks)}" if source.remarks else ""
+        module = f", in {_module(diagnosis)}" if _is_inside(source, diagnosis) else ""
+        where = f"{name}{place}{code}{library}{module}"
     text = f"values stop being finite in {where}, in step {source.step}{remarks}"
     return f"{text}{_samples(source)}"
+
+
+def _is_inside(source: Source, diagnosis: Diagnosis) -> bool:
+    """Whether the operation is called by a module of a library rather than by the user's line."""
+    return diagnosis.origin == "module" and bool(source.library or not source.place)
 
 
 def _samples(source: Source) -> str:
@@ -74,11 +78,12 @@ def _module(diagnosis: Diagnosis) -> str:
 def fix_by_location(diagnosis: Diagnosis, fix: str) -> str:
     """The fix if no change fixes the fault, with the place to start from first."""
     source = diagnosis.source
-    if source is not None and source.place and not source.backward:
+    if source is not None and (source.place or source.remarks) and not source.backward:
         stable = _stable_form(source)
         in_fp32 = " (in fp32: fp16 has no 1e-8)" * ("1e-" in (stable or ""))
-        look = f"Look at {source.place}. {stable or NAN_SOURCES}{in_fp32}."
-        return f"{look} {fix}"
+        inside = _module(diagnosis) if _is_inside(source, diagnosis) else ""
+        place = " and ".join(filter(None, (source.place, inside))) or "the loss"
+        return f"Look at {place}. {stable or NAN_SOURCES}{in_fp32}. {fix}"
     operation = re.match(r"(\w+?)Backward", diagnosis.operation or "")
     stable = STABLE_FORMS.get(operation[1]) if operation else None
     if stable:
@@ -92,8 +97,7 @@ def fix_by_location(diagnosis: Diagnosis, fix: str) -> str:
 
 def _stable_form(source: Source) -> str | None:
     """The remedy for what is unusual in the inputs of the operation, None if nothing is."""
-    if any(each.endswith("already") for each in source.remarks):
-        return INVALID_INPUT
-    if any(each.endswith("0 * inf") for each in source.remarks):
-        return ZERO_TIMES_INFINITY
+    for text, remedy in REMARK_FIXES:
+        if any(text in each for each in source.remarks):
+            return remedy
     return OPERATION_FIXES.get(source.name.strip("_")) if source.remarks else None

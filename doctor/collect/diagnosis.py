@@ -31,6 +31,8 @@ CHANGES = (
 """In the order of the attempts, after "repeat": the unchanged training."""
 REPAIRS = {"bad_batch": "valid-batch", "bad_weights": "finite-weights"}
 """What is invalid before the first step -> the change that replaces it."""
+PRECISIONS = ("fp32-weights", "fp32")
+"""The changes that are tried where the operation is known whose gradient becomes 0."""
 SWITCHES = ("cudnn-off", "flash-off", "math")
 """The changes that affect torch's attention only."""
 RATES = ("lower-lr", "lowest-lr")
@@ -138,6 +140,8 @@ class _Bisection:
     def run(self, deadline: float) -> Diagnosis:
         started, self._deadline = time.monotonic(), deadline
         diagnosis = self._inspect()
+        if self._fault == "no gradient" and self._subject["kind"] == "factory":
+            diagnosis = self._find_cuts(diagnosis)
         self._try_changes([REPAIRS[name] for name in REPAIRS if getattr(diagnosis, name)])
         if not (self._is_fixed() or self._is_settled()) and self._is_reproducible():
             diagnosis = self._locate(diagnosis)
@@ -168,6 +172,8 @@ class _Bisection:
         everything = source is None or not source.certain or "attention" in source.name
         first = fault_of_step(self._smoke.steps[0]) if self._smoke.steps else self._fault
         excluded: tuple[str, ...] = RATES if first and self._fault != "no gradient" else ()
+        if any(each.kind == "zero" for each in diagnosis.cuts):
+            return PRECISIONS
         if diagnosis.attention is False and self._subject["kind"] != "small":
             excluded += SWITCHES
         return tuple(
@@ -234,6 +240,15 @@ class _Bisection:
         if own and place.get("born") in ("module", "loss", "gradient"):
             place |= self._trace(place["step"])
         return self._decode(msgspec.to_builtins(diagnosis) | place)
+
+    def _find_cuts(self, diagnosis: Diagnosis) -> Diagnosis:
+        """Where the paths of the parameters without a gradient end."""
+        names = [each.name for each in without_gradient(self._smoke.parameters)]
+        missing = [n for n in names if not any(fnmatchcase(n, g) for g in self._expect_no_grad)]
+        answer = self._request("cuts", names=missing)
+        partial: Any = next((note["cuts"] for note in answer.notes if "cuts" in note), {})
+        found = _content(answer, "cuts") or partial
+        return self._decode(msgspec.to_builtins(diagnosis) | found)
 
     def _trace(self, step: int) -> dict[str, Any]:
         """The operation with the first non-finite result; its samples may be missing."""

@@ -19,10 +19,10 @@ class Misuse(Section, frozen=True, kw_only=True):
 
     function: str
     """As in torch.nn.functional: "cross_entropy"."""
-    kind: Literal["softmax", "sigmoid", "no log-probabilities", "broadcast", "negated"]
+    kind: Literal["softmax", "sigmoid", "no log-probabilities", "broadcast", "negated", "targets"]
     """The activation that was applied before and that the loss applies itself; exponentials of the
     input of nll_loss that do not sum to 1; shapes that broadcast to a larger one than either; a
-    loss that is the negative of the only function that it is made of."""
+    loss that is the negative of the only function that it is made of; targets outside of [0, 1]."""
     shapes: tuple[tuple[int, ...], ...] = ()
     """Of the input and the target."""
 

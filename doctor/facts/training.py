@@ -57,6 +57,9 @@ class Parameter(Section, frozen=True, kw_only=True):
     """A matrix whose rows are all the same, before the first step and after the last one."""
     set_back: bool = False
     """The forward pass after the first update sets it back to its initial value."""
+    steerable: bool | None = None
+    """A plain step of the user's learning rate along some gradient would change it; None: the
+    optimizer is the doctor's."""
     copied: bool = False
     """It has no gradient and starts with the values of one that has, outside of its list of
     layers."""

@@ -72,7 +72,10 @@ def misuse(name: str, value: torch.Tensor, target: torch.Tensor) -> str:
     """What is wrong in the two inputs of this loss, as Misuse.kind; "" if nothing is."""
     if name in ACTIVATIONS:
         node, activation = ACTIVATIONS[name]
-        return activation if made_by(value) == node else ""
+        if made_by(value) == node:
+            return activation
+    if name == "binary_cross_entropy_with_logits":
+        return "targets" if bool(((target < 0) | (target > 1)).any()) else ""
     if name == "nll_loss" and value.dim() > 1 and value.is_floating_point():
         sums = value.detach()[:ROWS].float().exp().sum(1)
         return "no log-probabilities" if bool(((sums - 1).abs() > TOLERANCE).any()) else ""

@@ -6,7 +6,7 @@ Imported by training_step.py; standard library and torch only, Python 3.9.
 from __future__ import annotations
 
 import inspect
-from typing import Any, Callable, Dict, List, NamedTuple, Optional
+from typing import Any, Callable, Dict, List, NamedTuple, Optional, Set
 
 import torch
 
@@ -39,6 +39,21 @@ class Update(NamedTuple):
         """Enter the learning rates of the groups, if they are higher than those there."""
         for index, group in enumerate(self.optimizer.param_groups):
             highest[index] = max(float(group["lr"]), highest.get(index, 0.0))
+
+    def would_change(self, weights: Dict[str, torch.Tensor]) -> Set[str]:
+        """Parameters that differ after a plain step of the learning rate along the gradient."""
+        rates = {
+            id(weight): float(group["lr"])
+            for group in self.optimizer.param_groups
+            for weight in group["params"]
+        }
+        with torch.no_grad():
+            return {
+                name
+                for name, weight in weights.items()
+                if weight.grad is not None and weight.grad.layout == torch.strided
+                if bool((weight - rates.get(id(weight), 0.0) * weight.grad != weight).any())
+            }
 
     def scale(self, factor: float) -> None:
         """Multiply every learning rate."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import gc
 import time
-from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Tuple
+from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Set, Tuple
 
 import torch
 import wire
@@ -106,6 +106,7 @@ class Training:
         self.largest: Dict[str, float] = {}
         self.order: Dict[str, int] = {}
         self.rates: Dict[int, float] = {}
+        self.steerable: Set[str] = set()
         self.alike = [name for name, value in self.weights.items() if rows_alike(value)]
         self.updated: Optional[Dict[str, torch.Tensor]] = None
         self.set_back: List[str] = []
@@ -196,6 +197,8 @@ class Training:
         """Step the optimizer; returns whether the scaler skipped it, and the scale before it."""
         if self.update is not None and self.update.max_norm is not None:
             torch.nn.utils.clip_grad_norm_(list(self.weights.values()), self.update.max_norm)
+        if self.update is not None and self.before:
+            self.steerable |= self.update.would_change(self.weights)
         if self.scaler is None:
             self.optimizer.step()
             return False, None
@@ -240,6 +243,7 @@ class Training:
                 "rows_alike": name in self.alike and rows_alike(value),
                 "set_back": name in self.set_back,
                 "copied": name in copies,
+                "steerable": name in self.steerable if self.update is not None else None,
             }
             for (name, value), changed in zip(self.weights.items(), changes)
         ]

@@ -3,18 +3,11 @@ batch or buffers hold values that are not finite on purpose. All were failed onc
 """
 
 import torch
+from blocks import four_classes, small_mlp
 from torch import nn
 from torch.nn import functional
 
 CLASSES = 4
-
-
-def mlp(inputs=8, outputs=CLASSES):
-    return nn.Sequential(nn.Linear(inputs, 16), nn.ReLU(), nn.Linear(16, outputs))
-
-
-def points(samples=8, features=8):
-    return torch.randn(samples, features), torch.randint(CLASSES, (samples,))
 
 
 class Mixture(nn.Module):
@@ -23,7 +16,7 @@ class Mixture(nn.Module):
     def __init__(self):
         super().__init__()
         self.router = nn.Linear(16, 8)
-        self.experts = nn.ModuleList(mlp(16, 16) for _ in range(8))
+        self.experts = nn.ModuleList(small_mlp(16, 16) for _ in range(8))
         self.head = nn.Linear(16, CLASSES)
 
     def forward(self, x):
@@ -37,7 +30,7 @@ class Mixture(nn.Module):
 
 
 def idle_experts():
-    return Mixture(), points(6, 16), nn.CrossEntropyLoss()
+    return Mixture(), four_classes(6, 16), nn.CrossEntropyLoss()
 
 
 def idle_experts_with_a_seed():
@@ -62,30 +55,27 @@ class GatedMixture(nn.Module):
 
 
 def experts_behind_gates_of_zero():
-    return GatedMixture(), points(3), nn.CrossEntropyLoss()
+    return GatedMixture(), four_classes(3), nn.CrossEntropyLoss()
 
 
 class TwoNetworks(nn.Module):
     def __init__(self):
         super().__init__()
-        self.online, self.target = mlp(), mlp()
+        self.online, self.target = small_mlp(), small_mlp()
         self.target.load_state_dict(self.online.state_dict())
 
 
-def temporal_difference(model, batch):
-    state, action, reward, following = batch
-    value = model.online(state).gather(1, action[:, None]).squeeze(1).float()
-    with torch.no_grad():
-        goal = reward + 0.99 * model.target(following).float().max(1).values
-    return functional.smooth_l1_loss(value, goal)
-
-
-def transitions():
-    return (*points(), torch.randn(8), torch.randn(8, 8))
+class TemporalDifference(nn.Module):
+    def forward(self, model, batch):
+        state, action, reward, following = batch
+        value = model.online(state).gather(1, action[:, None]).squeeze(1).float()
+        with torch.no_grad():
+            goal = reward + 0.99 * model.target(following).float().max(1).values
+        return functional.smooth_l1_loss(value, goal)
 
 
 def target_network():
-    return TwoNetworks(), transitions(), temporal_difference
+    return TwoNetworks(), (*four_classes(), torch.randn(8), torch.randn(8, 8)), TemporalDifference()
 
 
 def target_network_outside_of_the_optimizer():
@@ -94,8 +84,8 @@ def target_network_outside_of_the_optimizer():
     optimizer = torch.optim.Adam(model.online.parameters(), 1e-3)
     return {
         "model": model,
-        "batch": transitions(),
-        "loss": temporal_difference,
+        "batch": (*four_classes(), torch.randn(8), torch.randn(8, 8)),
+        "loss": TemporalDifference(),
         "optimizer": optimizer,
     }
 
@@ -115,7 +105,7 @@ class StochasticDepth(nn.Module):
 
 
 def stochastic_depth():
-    return StochasticDepth(), points(), nn.CrossEntropyLoss()
+    return StochasticDepth(), four_classes(), nn.CrossEntropyLoss()
 
 
 class Alternating(nn.Module):
@@ -132,13 +122,13 @@ class Alternating(nn.Module):
 
 
 def one_task_per_step():
-    return Alternating(), points(), nn.CrossEntropyLoss()
+    return Alternating(), four_classes(), nn.CrossEntropyLoss()
 
 
 class WithMissingValues(nn.Module):
     def __init__(self):
         super().__init__()
-        self.inner = mlp(16)
+        self.inner = small_mlp(16)
 
     def forward(self, x):
         missing = torch.isnan(x)
@@ -146,15 +136,15 @@ class WithMissingValues(nn.Module):
 
 
 def missing_values():
-    inputs, targets = points(16)
+    inputs, targets = four_classes(16)
     inputs[inputs > 1.2] = float("nan")
     return WithMissingValues(), (inputs, targets), nn.CrossEntropyLoss()
 
 
 def best_so_far():
-    model = mlp()
+    model = small_mlp()
     model.register_buffer("best", torch.tensor(float("inf")))
-    return model, points(), nn.CrossEntropyLoss()
+    return model, four_classes(), nn.CrossEntropyLoss()
 
 
 class Variational(nn.Module):
@@ -200,7 +190,7 @@ class ArcMargin(nn.Module):
 
 
 def weights_in_the_criterion():
-    return mlp(8, 16), points(), ArcMargin()
+    return small_mlp(8, 16), four_classes(), ArcMargin()
 
 
 class OneQuery(nn.Module):

@@ -4,40 +4,28 @@ Most were misjudged once: the innocent part was named, or nothing.
 """
 
 import torch
+from blocks import four_classes, optimized, small_mlp
 from torch import nn
 from torch.nn import functional
 
 CLASSES = 4
 
 
-def mlp(inputs=8, outputs=CLASSES):
-    return nn.Sequential(nn.Linear(inputs, 16), nn.ReLU(), nn.Linear(16, outputs))
-
-
-def points(samples=8):
-    return torch.randn(samples, 8), torch.randint(CLASSES, (samples,))
-
-
-def optimized(model, optimizer, batch=None, loss=None):
-    criterion = loss or nn.CrossEntropyLoss()
-    return {"model": model, "batch": batch or points(), "loss": criterion, "optimizer": optimizer}
-
-
 def nan_in_a_column_that_is_not_read():
-    inputs, targets = points()
+    inputs, targets = four_classes()
     batch = {"x": inputs, "score": torch.full((8,), float("nan")), "y": targets}
 
     def loss(model, batch):
         chosen = model(batch["x"]).float().relu().gather(1, batch["y"][:, None])
         return -chosen.log().mean()
 
-    return mlp(), batch, loss
+    return small_mlp(), batch, loss
 
 
 def infinite_buffer_that_is_not_read():
-    model = mlp()
+    model = small_mlp()
     model.register_buffer("best", torch.tensor(float("inf")))
-    return model, points(), lambda model, batch: (model(batch[0]).float() - 5).sqrt().mean()
+    return model, four_classes(), lambda model, batch: (model(batch[0]).float() - 5).sqrt().mean()
 
 
 class Pooled(nn.Module):
@@ -67,7 +55,7 @@ class Stack(nn.Module):
 
 
 def last_layer_left_out():
-    return Stack(), points(), nn.CrossEntropyLoss()
+    return Stack(), four_classes(), nn.CrossEntropyLoss()
 
 
 class NewHead(nn.Module):
@@ -80,37 +68,37 @@ class NewHead(nn.Module):
 
 
 def layer_made_in_forward():
-    return NewHead(), points(), nn.CrossEntropyLoss()
+    return NewHead(), four_classes(), nn.CrossEntropyLoss()
 
 
 def maximized():
-    model = mlp()
+    model = small_mlp()
     return optimized(model, torch.optim.Adam(model.parameters(), 1e-3, maximize=True))
 
 
 def loss_with_the_wrong_sign():
     return (
-        mlp(),
-        points(),
+        small_mlp(),
+        four_classes(),
         lambda model, batch: -functional.cross_entropy(model(batch[0]), batch[1]),
     )
 
 
 def rate_of_zero_in_one_group():
-    model = mlp()
+    model = small_mlp()
     groups = [{"params": model[0].parameters(), "lr": 0.0}, {"params": model[2].parameters()}]
     return optimized(model, torch.optim.AdamW(groups, lr=1e-3, weight_decay=0))
 
 
 def rate_of_nothing():
-    model = mlp()
+    model = small_mlp()
     return optimized(model, torch.optim.AdamW(model.parameters(), lr=1e-13))
 
 
 class SetBack(nn.Module):
     def __init__(self):
         super().__init__()
-        self.inner = mlp()
+        self.inner = small_mlp()
         self.start = {name: each.clone() for name, each in self.inner.state_dict().items()}
 
     def forward(self, x):
@@ -119,20 +107,20 @@ class SetBack(nn.Module):
 
 
 def weights_set_back():
-    return SetBack(), points(), nn.CrossEntropyLoss()
+    return SetBack(), four_classes(), nn.CrossEntropyLoss()
 
 
 def equal_units():
-    model = mlp()
+    model = small_mlp()
     for weight in model.parameters():
         nn.init.constant_(weight, 0.1)
-    return model, points(), nn.CrossEntropyLoss()
+    return model, four_classes(), nn.CrossEntropyLoss()
 
 
 def state_of_another_model():
-    model = mlp()
-    model.load_state_dict(mlp(8, CLASSES + 1).state_dict())
-    return model, points(), nn.CrossEntropyLoss()
+    model = small_mlp()
+    model.load_state_dict(small_mlp(8, CLASSES + 1).state_dict())
+    return model, four_classes(), nn.CrossEntropyLoss()
 
 
 def gradient_of_a_batch():
@@ -140,7 +128,7 @@ def gradient_of_a_batch():
         (slope,) = torch.autograd.grad(model(batch).sum(), batch, create_graph=True)
         return slope.pow(2).mean()
 
-    return mlp(8, 1), torch.randn(8, 8), loss
+    return small_mlp(8, 1), torch.randn(8, 8), loss
 
 
 def mask_times_zero():
@@ -150,11 +138,11 @@ def mask_times_zero():
         scores = model(batch[0]).float() + mask * (torch.arange(6) < 5)
         return functional.cross_entropy(scores, batch[1])
 
-    return mlp(8, 6), points(), loss
+    return small_mlp(8, 6), four_classes(), loss
 
 
 def steps_that_are_far_too_long():
-    model = mlp(8, 1)
+    model = small_mlp(8, 1)
     batch = 30 * torch.randn(16, 8), 30 * torch.randn(16, 1)
     return optimized(model, torch.optim.SGD(model.parameters(), lr=10.0), batch, nn.MSELoss())
 
@@ -182,7 +170,7 @@ class Rows(torch.utils.data.Dataset):
 
 def key_error_in_a_worker():
     loader = torch.utils.data.DataLoader(Rows(), 4, num_workers=2)
-    return mlp(), loader, nn.CrossEntropyLoss()
+    return small_mlp(), loader, nn.CrossEntropyLoss()
 
 
 def index_in_a_python_list():
@@ -192,4 +180,4 @@ def index_in_a_python_list():
         print(names[5])
         return functional.cross_entropy(model(batch[0]), batch[1])
 
-    return mlp(), points(), loss
+    return small_mlp(), four_classes(), loss
