@@ -12,10 +12,24 @@ from doctor.judge.check import Owner
 from doctor.judge.error_patterns import ErrorPattern
 
 CODE_FIXES = {
+    "an optimizer's state": "Load the optimizer's state into an optimizer of the same groups, each "
+    "with the same number of parameters: it was saved by another model, or before parameters were "
+    "added or frozen. To go on without it, load the weights only and start a new optimizer.",
+    "a checkpointed function": "Let the checkpointed function compute the same both times: it runs "
+    "again in the backward pass, so it must not append to a list or cache, count calls, or depend "
+    "on random numbers outside of torch, and autocast must be the same.",
+    "a constant beyond the dtype": "Replace the constant by torch.finfo(x.dtype).min, or by "
+    "float('-inf') for a mask: fp16 holds numbers up to 65504 only.",
+    "strides": "Write reshape instead of view in that line, or call contiguous() before it: the "
+    "number of values fits, their order in memory does not, as after transpose or permute.",
+    "a killed worker": "Look at why the worker process ended: memory (MEM002) or shared memory "
+    "(/dev/shm, MEM003) that ran out, a crash in a library, or an exit in the dataset. With "
+    "num_workers=0 an error of the dataset itself shows.",
     "several losses in the graph": "Return the loss from the factory's loss function before "
     "backward() is called: the doctor calls it. If the code calls backward() itself on purpose, "
     "pass retain_graph=True there; if a tensor of the previous step is used again (a hidden state, "
-    "a running loss), detach() it first.",
+    "a running loss), detach() it first; if it was computed once from parameters, in __init__ or "
+    "in the factory, compute it in forward.",
     "changed in place": "Replace the in-place operation (x += y, x[i] = y, relu_) by one that "
     "returns a new tensor (x = x + y, torch.where). "
     "torch.autograd.set_detect_anomaly(True) names the forward line whose value was overwritten.",
@@ -86,9 +100,11 @@ CODE_FIXES = {
     "sparse=True.",
     "a lazy module": "Run one forward pass in the factory before you return the model: lazy "
     "modules get their shapes there, and an optimizer needs them.",
-    "a state dict": "Load the file into the model that wrote it, or pass strict=False and print "
-    "the missing keys; prefixes such as module. or _orig_mod. come from DDP and torch.compile. "
-    "`doctor scan FILE` lists its tensors.",
+    "a state dict": "Compare the keys. Where each unexpected key is a missing one with a prefix "
+    "(module. of DataParallel and DDP, _orig_mod. of torch.compile), remove it: {key.removeprefix("
+    "'module.'): value for key, value in state.items()}. Otherwise load the file into the model "
+    "that wrote it; strict=False skips what does not match without an error. `doctor scan FILE` "
+    "lists its tensors.",
     "a missing file": "Check the path: it is relative to the directory in which the doctor was "
     "started. Build it from Path(__file__).parent to be independent of that.",
     "no parameters": "Pass model.parameters() to the optimizer after the layers were created: "
@@ -103,6 +119,9 @@ CODE_FIXES = {
     "data that ends": "Check the file that is read there: it is empty or cut off (compare its size, "
     "download it again; `doctor scan FILE` reads checkpoints). If it reads from another process, "
     "that process has ended.",
+    "None": "Look for what returns None there: a function without return, dict.get of an absent "
+    "key, or a Dataset whose __getitem__ returns None for a sample, which collate_fn must leave "
+    "out.",
     "a dimension": "Print the shape before that line: the tensor has fewer dimensions than the "
     "code expects, as after squeeze() or an index that removes one.",
     "a Python index": "Print the length of that list before the line: it is shorter than the code "

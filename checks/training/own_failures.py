@@ -9,7 +9,7 @@ from pathlib import PurePath
 from doctor._util.records import Ended
 from doctor.checks.training import smoke_errors
 from doctor.checks.training.code_errors import find_fix
-from doctor.facts.error_texts import INDEX
+from doctor.facts.error_texts import INDEX, code_error
 from doctor.facts.own_model import OwnModel
 from doctor.facts.training import NO_LOSS
 from doctor.judge.check import Owner, Verdict, fail, unknown
@@ -47,6 +47,13 @@ ERRORS = (
         Owner.JOB,
     ),
     ErrorPattern(
+        ("index -100 is out of bounds",),
+        "Replace the ignored labels before they are used as an index: -100 is the label that "
+        "torch's losses ignore, and no index. Use labels.clamp(min=0), and mask the result where "
+        "labels == -100.",
+        Owner.JOB,
+    ),
+    ErrorPattern(
         (*INDEX, "device-side assert"),
         "Fix the index that exceeds its table: a token beyond the rows of the embedding (call "
         "resize_token_embeddings after adding tokens), a label outside the classes, a position "
@@ -73,6 +80,11 @@ def failed_step(own: OwnModel, verdict: Verdict, last: Ended, *, sound: bool) ->
     if last.how == "timeout" and own.busy:
         return unknown(f"{verdict.summary.partition('; ')[0]}; {MORE_TIME}{_where(own)}")
     verdict = replace(verdict, summary=f"{verdict.summary}{_where(own)}")
+    if own.computed_once and code_error(last.detail) == "several losses in the graph":
+        names = ", ".join(own.computed_once)
+        clause = f"{names} has a graph, and was computed before the first step"
+        fix = f"Compute {names} in forward: backward() frees its graph, which is made only once."
+        return replace(verdict, summary=f"{verdict.summary}; {clause}", fix=fix, owner=Owner.JOB)
     if last.how == "error" and (pattern := find_fix(last.detail)):
         return replace(verdict, fix=pattern.fix, owner=pattern.owner, sources=pattern.sources)
     if last.how == "error" and verdict.fix is None:
@@ -148,6 +160,12 @@ BUILD_ERRORS = (
         "Return the module with a batch, or with a batch and a loss:\n"
         "return model, batch, lambda model, batch: criterion(model(batch['x']), batch['y'])\n"
         f"{CONTRACT}",
+        Owner.JOB,
+    ),
+    ErrorPattern(
+        ("no parameter of the model requires a gradient",),
+        "Call requires_grad_(True) on what is to train, after everything else was frozen: a loop "
+        "over model.parameters() that runs after the head was replaced freezes the head too.",
         Owner.JOB,
     ),
     ErrorPattern(

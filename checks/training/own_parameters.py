@@ -42,13 +42,16 @@ IDLE = {
     "with other weights": "get a gradient with other weights only, as experts do",
     "copies": "get none and start as copies of trained ones, as in a target network",
     "not optimized": "get none and are in no group of the optimizer",
+    "ignored": "get zeros, because every label of their loss is ignored in this batch",
 }
 """Reason of `OwnModel.idle` -> in words."""
 
 
 def without_idle(required: Sequence[Parameter], own: OwnModel) -> tuple[list[Parameter], str]:
     """The parameters that need a gradient in these steps, and a note about the others."""
-    idle = own.idle
+    cuts = own.smoke.diagnosis.cuts if own.smoke and own.smoke.diagnosis else ()
+    ignored = [cut for cut in cuts if cut.kind == "zero" and cut.name.startswith("NllLoss")]
+    idle = {name: "ignored" for cut in ignored for name in cut.parameters} | own.idle
     counts = Counter(idle[each.name] for each in required if each.name in idle)
     note = "".join(f"; {count} {IDLE[reason]}" for reason, count in counts.items())
     return [each for each in required if each.name not in idle], note

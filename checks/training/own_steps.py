@@ -100,8 +100,10 @@ def rises(trend: Trend, losses: list[float]) -> bool:
 
 
 def stands_still(trend: Trend, steps: Smoke, losses: list[float]) -> bool:
-    """Whether the loss of a prediction is the same to the last bit in every step, although the
-    steps are long enough to change it."""
+    """Whether the loss of a prediction is the same to the last bit in every step, although all
+    weights change and the steps are long enough to change it."""
+    if not all(each.moved and each.had_gradient and not each.set_back for each in steps.parameters):
+        return False
     rate = min((step.lr for step in steps.steps), default=0.0)
     same = len(losses) >= RISING_STEPS and len(set(losses)) == 1 and losses[0] != 0.0
     return bool(trend.supervised) and same and rate >= USUAL_RATE

@@ -66,6 +66,17 @@ def is_final(ended: Ended) -> bool:
 
 
 CODE = {
+    "an optimizer's state": (
+        "loaded state dict has a different number of parameter groups",
+        "doesn't match the size of optimizer's group",
+    ),
+    "a checkpointed function": (
+        "Recomputed values for the following tensors",
+        "different number of tensors was saved during the original forward",
+    ),
+    "a constant beyond the dtype": ("cannot be converted to type", "without overflow"),
+    "strides": ("view size is not compatible",),
+    "a killed worker": ("is killed by signal", "exited unexpectedly"),
     "a state dict": ("loading state_dict", "Weights only load failed"),
     "several losses in the graph": ("backward through the graph a second time",),
     "changed in place": (
@@ -97,7 +108,6 @@ CODE = {
         "Expected more than 0 dimensions",
         "normalized_shape",
         "size mismatch",
-        "view size is not compatible",
         "Calculated padded input size",
         "does not match the broadcast shape",
         "expected input to have",
@@ -173,6 +183,7 @@ CODE = {
         "unexpected end of file",
         "unexpected EOF",
     ),
+    "None": ("'NoneType' object", "object of type 'NoneType'", "<class 'NoneType'>"),
     "a dimension": ("Dimension out of range", "too many indices for tensor"),
     "a Python index": (
         "list index out of range",
@@ -183,7 +194,7 @@ CODE = {
 }
 """Errors of the code itself, by their cause: `doctor.checks.training.code_errors` has their fixes.
 All of a row's texts must be there if it is in `ALL_TEXTS`, else one of them."""
-ALL_TEXTS = ("channels",)
+ALL_TEXTS = ("channels", "a constant beyond the dtype")
 CODE_TYPES = (
     "TypeError", "AttributeError", "NameError", "UnboundLocalError", "KeyError", "ImportError",
     "ModuleNotFoundError", "FileNotFoundError", "SyntaxError", "PickleError", "PicklingError",

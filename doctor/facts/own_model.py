@@ -153,6 +153,8 @@ class OwnModel(Section, frozen=True, kw_only=True):
     unregistered: tuple[str, ...] = ()
     """Tensors that get a gradient, are held by a module, and are no parameters of the model:
     "hidden[0].weight" of a plain list of layers."""
+    computed_once: tuple[str, ...] = ()
+    """Attributes of modules that are tensors with a graph before the first step."""
     routed: tuple[str, ...] = ()
     """Parameters without a gradient in the first steps that got one with other weights."""
     settings: Settings | None = None

@@ -26,7 +26,7 @@ def pickle_offset(data: bytes) -> int | None:
     begin = 8 + width
     length = int.from_bytes(data[8:begin], "little")
     header = data[begin : begin + length]
-    if len(header) != length or length > LONGEST_HEADER:
+    if len(data) < begin or len(header) != length or length > LONGEST_HEADER:
         raise CheckpointError("not-inspectable", "has a numpy array whose header is not in it")
     try:
         fields = ast.literal_eval(header.decode("utf-8" if data[6] >= 3 else "latin-1").strip())

@@ -49,6 +49,7 @@ def own(request: Dict[str, Any]) -> Optional[Dict[str, Any]]:
     wire.sibling("changes").mark(subject.module)
     note(built={"how": "ok", "seconds": time.perf_counter() - started}, **counts(subject.module))
     note(settings=settings(subject.module), batch=batch_facts(subject.batch))
+    note(computed_once=wire.sibling("unregistered").with_graph(subject.module))
     if precision == "fp16":
         note(scalers=scalers(request["subject"], subject, device))
     stage = training_step.Timed(device)
@@ -180,7 +181,8 @@ def explained(error: BaseException) -> str:
     complete = type(error).__name__ in WRITTEN_FOR_THE_USER
     inner = of_worker(error)
     text = "%s (in a worker of the DataLoader)" % inner[-1] if inner else wire.describe(error)
-    return without_secrets(str(error) if complete else text)
+    place = getattr(error, "doctor_place", "")
+    return without_secrets(str(error) if complete else text + place)
 
 
 def of_worker(error: BaseException) -> List[str]:

@@ -10,6 +10,16 @@ from typing import Any, Iterable, Iterator, List, Set, Tuple
 import torch
 
 
+def with_graph(module: torch.nn.Module) -> List[str]:
+    """Attributes of the modules that are tensors with a graph, which the first backward() frees."""
+    return [
+        "%s.%s" % (prefix, attribute) if prefix else attribute
+        for prefix, part in module.named_modules()
+        for attribute, value in list(vars(part).items())
+        if isinstance(value, torch.Tensor) and value.grad_fn is not None
+    ]
+
+
 class Created:
     """Watches two forward passes for parameters that are created anew in each: they never train.
 
