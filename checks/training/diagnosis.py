@@ -89,7 +89,8 @@ def is_conclusive(diagnosis: Diagnosis) -> bool:
 def _is_explained(diagnosis: Diagnosis) -> bool:
     """Whether the operation is known, its line, and what is wrong in its inputs."""
     source = diagnosis.source
-    return source is not None and source.certain and bool(source.place)
+    known = source and (source.place or (source.backward and diagnosis.operation))
+    return bool(source and source.certain and known)
 
 
 def _left_a_domain(diagnosis: Diagnosis) -> bool:
@@ -135,7 +136,12 @@ def _inconclusive(diagnosis: Diagnosis, remedy: Remedy) -> str:
         return "" if diagnosis.fault == "no gradient" else "no change was tried to find the cause"
     if any(each.detail == LEFT_OUT for each in diagnosis.attempts):
         return f"cause unknown: none of {changes} changes fixes it, the others were left out"
-    return f"none of the {changes} changes that could be tried fixes it: {remedy.cause}"
+    tried = (
+        f"none of the {changes} changes that could be tried fixes it"
+        if changes > 1
+        else "the one change that could be tried does not fix it"
+    )
+    return f"{tried}: {remedy.cause}"
 
 
 def _evidence(diagnosis: Diagnosis) -> str:

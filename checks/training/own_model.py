@@ -144,6 +144,9 @@ LOSS_FINITE = replace(
         "cross_entropy gets the output of a softmax, binary_cross_entropy_with_logits that of a "
         "sigmoid, or nll_loss no log-probabilities",
         "an elementwise loss broadcasts input and target to a larger shape than either",
+        "targets of binary_cross_entropy_with_logits are outside of [0, 1], or the loss is the "
+        "negative of cross_entropy or of an elementwise loss",
+        "the loss of a prediction rises, or is exactly the same, in each of 20 steps",
     ),
     fix="Inspect the batch first (labels, NaN, padding), then the weights, and repeat the run in "
     "fp32.\n"
