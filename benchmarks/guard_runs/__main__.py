@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import multiprocessing
 import os
 import subprocess
 import sys
@@ -13,51 +14,7 @@ from doctor.checks.guard.resources import RANKS as RANKS_AGREE
 from doctor.collect.guard_records import read_records
 from doctor.facts.guard import Guarded
 
-from . import (
-    architectures,
-    distributed,
-    faulty_programs,
-    faulty_resources,
-    faulty_steps,
-    faulty_updates,
-    faulty_values,
-    libraries,
-    loops,
-    optimizers,
-    trainers,
-)
-from .models import start_guard
-
-HEALTHY = (optimizers, loops, architectures, trainers, distributed)
-FAULTY = (
-    faulty_values,
-    faulty_updates,
-    faulty_steps,
-    faulty_programs,
-    faulty_resources,
-    distributed,
-)
-CLEAN = {run.__name__: run for module in HEALTHY for run in module.CLEAN}
-OTHERS = {run.__name__: run for run in libraries.CLEAN}
-FAULTS = {run.__name__: (code, run) for module in FAULTY for code, run in module.FAULTS}
-RANKS = {run.__name__ for run in distributed.CLEAN} | {
-    run.__name__ for _, run in distributed.FAULTS
-}
-"""Runs whose ranks have a guard each."""
-
-
-def run_one(name: str) -> None:
-    """In a process of its own: the run under the guard; alarms as JSON on the last line."""
-    import torch
-
-    torch.set_num_threads(1)
-    run = CLEAN.get(name) or OTHERS.get(name) or FAULTS[name][1]
-    guard = start_guard() if name not in RANKS else None
-    torch.manual_seed(0)
-    run()
-    if guard is not None:
-        guard.close()
-    print()
+from .runs import CLEAN, FAULTS, OTHERS, OUTPUT, PRELOADED, run_apart, run_one
 
 
 def alarms_of(out: Path) -> tuple[list[tuple[str, str, int]], int]:
@@ -98,21 +55,21 @@ def plain(names: list[str]) -> int:
 
 
 def main(names: list[str]) -> int:
+    server = multiprocessing.get_context("forkserver")
+    server.set_forkserver_preload(PRELOADED)
     groups = {"clean": list(CLEAN), "faults": list(FAULTS), "libraries": list(OTHERS)}
     chosen = [n for name in names or ("clean", "faults") for n in groups.get(name, [name])]
     bad = 0
     for name in chosen:
         out = Path(tempfile.mkdtemp())
-        child = subprocess.run(
-            [sys.executable, "-m", __package__, "--one", name],
-            env=dict(os.environ, GUARD_OUT=str(out)),
-            capture_output=True, text=True, check=False,
-        )  # fmt: skip
+        child = server.Process(target=run_apart, args=(name, out))
+        child.start()
+        child.join()
         alarms, steps = alarms_of(out)
         listed = ", ".join(f"{code} {status} at {step}" for code, status, step in alarms) or "-"
         label = FAULTS[name][0] if name in FAULTS else ""
         expected, _, first = label.partition("@")
-        good = child.returncode == 0 and (
+        good = child.exitcode == 0 and (
             any(code == expected and first in ("", str(step)) for code, _, step in alarms)
             if expected
             else not alarms and steps
@@ -122,8 +79,8 @@ def main(names: list[str]) -> int:
             f"{'ok ' if good else 'BAD'} {name:36} {steps:5} steps  {label:10} {listed}",
             flush=True,
         )
-        if child.returncode:
-            print(child.stderr[-1500:])
+        if child.exitcode:
+            print((out / OUTPUT).read_text()[-1500:])
     print(f"{len(chosen)} runs, {bad} not as expected")
     return bool(bad)
 
