@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import multiprocessing
 import os
-import subprocess
 import sys
 import tempfile
 from pathlib import Path
@@ -14,7 +12,7 @@ from doctor.checks.guard.resources import RANKS as RANKS_AGREE
 from doctor.collect.guard_records import read_records
 from doctor.facts.guard import Guarded
 
-from .runs import CLEAN, FAULTS, OTHERS, OUTPUT, PRELOADED, run_apart, run_one
+from .runs import CLEAN, ERRORS, FAULTS, OTHERS, OUTPUT, run_one, start
 
 
 def alarms_of(out: Path) -> tuple[list[tuple[str, str, int]], int]:
@@ -39,37 +37,32 @@ def alarms_of(out: Path) -> tuple[list[tuple[str, str, int]], int]:
 
 def plain(names: list[str]) -> int:
     """What the faulty programs print by themselves: as a table in Markdown."""
+    os.environ["GUARD"] = "off"  # before the process is started from which they are forked
     print("| program | code and step | exit | warnings and errors | last line of stdout |")
     print("|---|---|---|---|---|")
     for name in names or FAULTS:
-        child = subprocess.run(
-            [sys.executable, "-m", __package__, "--one", name],
-            env=dict(os.environ, GUARD="off", GUARD_OUT="."),
-            capture_output=True, text=True, check=False,
-        )  # fmt: skip
-        noise = [line for line in child.stderr.splitlines() if line.strip()]
-        lines = [line for line in child.stdout.splitlines() if line.strip()] or [""]
-        cells = (name, FAULTS[name][0], child.returncode, " / ".join(noise[-3:]), lines[-1])
-        print("| " + " | ".join(str(cell).replace("|", "/")[:160] for cell in cells) + " |")
+        out = Path(tempfile.mkdtemp())
+        code = start(name, out)
+        noise = [line for line in (out / ERRORS).read_text().splitlines() if line.strip()]
+        lines = [line for line in (out / OUTPUT).read_text().splitlines() if line.strip()] or [""]
+        cells = (name, FAULTS[name][0], code, " / ".join(noise[-3:]), lines[-1])
+        row = " | ".join(str(cell).replace("|", "/")[:160] for cell in cells)
+        print(f"| {row} |", flush=True)
     return 0
 
 
 def main(names: list[str]) -> int:
-    server = multiprocessing.get_context("forkserver")
-    server.set_forkserver_preload(PRELOADED)
     groups = {"clean": list(CLEAN), "faults": list(FAULTS), "libraries": list(OTHERS)}
     chosen = [n for name in names or ("clean", "faults") for n in groups.get(name, [name])]
     bad = 0
     for name in chosen:
         out = Path(tempfile.mkdtemp())
-        child = server.Process(target=run_apart, args=(name, out))
-        child.start()
-        child.join()
+        code = start(name, out)
         alarms, steps = alarms_of(out)
         listed = ", ".join(f"{code} {status} at {step}" for code, status, step in alarms) or "-"
         label = FAULTS[name][0] if name in FAULTS else ""
         expected, _, first = label.partition("@")
-        good = child.exitcode == 0 and (
+        good = code == 0 and (
             any(code == expected and first in ("", str(step)) for code, _, step in alarms)
             if expected
             else not alarms and steps
@@ -79,8 +72,8 @@ def main(names: list[str]) -> int:
             f"{'ok ' if good else 'BAD'} {name:36} {steps:5} steps  {label:10} {listed}",
             flush=True,
         )
-        if child.exitcode:
-            print((out / OUTPUT).read_text()[-1500:])
+        if code:
+            print((out / ERRORS).read_text()[-1500:])
     print(f"{len(chosen)} runs, {bad} not as expected")
     return bool(bad)
 

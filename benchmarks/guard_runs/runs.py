@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import os
 from pathlib import Path
 
@@ -38,7 +39,7 @@ RANKS = {run.__name__ for run in distributed.CLEAN} | {
 """Runs whose ranks have a guard each."""
 PRELOADED = ["torch._dynamo", "transformers.trainer", "transformers.models.llama.modeling_llama"]
 """Imported once, by the process from which each run is forked."""
-OUTPUT = "output.txt"
+OUTPUT, ERRORS = "output.txt", "errors.txt"
 
 
 def run_one(name: str) -> None:
@@ -56,9 +57,20 @@ def run_one(name: str) -> None:
 
 
 def run_apart(name: str, out: Path) -> None:
-    """`run_one` in a forked process: what it prints goes to a file beside the records."""
+    """`run_one` in a forked process: what it prints goes to files beside the records."""
     os.environ["GUARD_OUT"] = str(out)
-    with (out / OUTPUT).open("w") as output:
-        os.dup2(output.fileno(), 1)
-        os.dup2(output.fileno(), 2)
+    for number, file in ((1, OUTPUT), (2, ERRORS)):
+        with (out / file).open("w") as stream:
+            os.dup2(stream.fileno(), number)
     run_one(name)
+
+
+def start(name: str, out: Path) -> int:
+    """Run it to its end in a process of its own; the exit code."""
+    server = multiprocessing.get_context("forkserver")
+    server.set_forkserver_preload(PRELOADED)
+    child = server.Process(target=run_apart, args=(name, out))
+    child.start()
+    child.join()
+    assert child.exitcode is not None
+    return child.exitcode

@@ -33,13 +33,11 @@ def _alone(guard: Guarded, watched: Gpus) -> Verdict:
     uses = [(gpu.uuid, gpu.use) for gpu in watched or () if gpu.use is not None]
     if not uses:
         return skip(NO_GPUS)
-    for uuid, use in uses:
-        for other in use.others:
-            if _shares(other):
-                return warn(_shared(uuid, other))
-    for uuid, use in uses:
-        if reason := _unlisted(use):
-            return unknown(f"{uuid}: {reason}")
+    sharing = [(uuid, other) for uuid, use in uses for other in use.others if _shares(other)]
+    if sharing:
+        return warn(_shared(*sharing[0]))
+    if reasons := [f"{uuid}: {reason}" for uuid, use in uses if (reason := _unlisted(use))]:
+        return unknown(reasons[0])
     least = min(use.with_training for _, use in uses)
     return ok(f"no other process used the GPUs for a minute, in {least:,} samples or more of each")
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from doctor._util.records import Unknown
-from doctor.checks.guard.observed import cut_off, enough, observed, only_with_all, total
 from doctor.checks.guard.gpus import growth
+from doctor.checks.guard.observed import cut_off, enough, observed, only_with_all, total
 from doctor.facts.guard import GuardChecksums, Guarded, GuardedProcess
 from doctor.facts.load import Watched
 from doctor.judge.check import Check, Owner, Status, Verdict, fail, ok, skip, unknown, warn
