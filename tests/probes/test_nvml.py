@@ -43,10 +43,13 @@ OK, NOBODY = Ended(how="ok"), Unknown(reason="not asked")
 HOST = Host(system="Linux", nvidia_devices=2, device_nodes=("/dev/nvidia0", "/dev/nvidiactl"))
 CHECKS = {check.code: check for check in (*DRIVER, *GPU)}
 
-pytestmark = pytest.mark.skipif(
-    shutil.which("gcc") is None or sys.platform != "linux",
-    reason="the fake driver is built with gcc, for Linux",
-)
+pytestmark = [
+    pytest.mark.slow,  # starts processes
+    pytest.mark.skipif(
+        shutil.which("gcc") is None or sys.platform != "linux",
+        reason="the fake driver is built with gcc, for Linux",
+    ),
+]
 
 Ask = Callable[..., Answer]
 HANG_SECONDS = 0.5
@@ -685,7 +688,6 @@ def test_of_all_watched_gpus_those_of_the_job_are_recorded(
     assert [gpu.uuid for gpu in seen] == [listed[-1].uuid]
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("call", "where"),
     [
