@@ -110,8 +110,8 @@ MEMORY = Check(
     warns=(
         "it rises five times in a row, evenly, and at that rate the memory that is left lasts for "
         "less than 1,000 steps",
-        "NVML's memory in use of a GPU rises five times in a row, evenly, in windows of a minute or "
-        "longer, and the GPU would be full within as much time as was observed",
+        "NVML's memory in use of a GPU rises five times in a row, evenly, in windows of at least a "
+        "minute, and the GPU would be full within as much time as was observed",
     ),
     fix="Keep numbers, not tensors: loss.item() or loss.detach() in sums, lists and logs. Look for "
     "what else grows with tracemalloc, or torch.cuda.memory._record_memory_history().",
