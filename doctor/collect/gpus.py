@@ -145,7 +145,12 @@ class Watch:
     """NVML's counters before and after the tests, and samples in between."""
 
     def __init__(
-        self, children: Children, uuids: Sequence[str], every: float = SAMPLE_SECONDS
+        self,
+        children: Children,
+        uuids: Sequence[str],
+        every: float = SAMPLE_SECONDS,
+        probe: str = "watch",
+        arguments: Sequence[str] = (),
     ) -> None:
         """Start it, if there are GPUs to watch; `every`: seconds between two samples."""
         self._child: Child | None = None
@@ -154,7 +159,7 @@ class Watch:
             return
         try:
             self._child = child = children.start(
-                sys.executable, "doctor_side/watch", str(every), *uuids
+                sys.executable, f"doctor_side/{probe}", str(every), *arguments, *uuids
             )
         except NotStartedError as error:
             self._refused = Unknown(reason=error.ended.detail)

@@ -46,7 +46,7 @@ from typing import Any, Callable, Dict, NoReturn, Optional
 
 import wire
 
-DIAGNOSIS_STAGES = ("attempt", "look", "walk", "anomaly", "trace")
+DIAGNOSIS_STAGES = ("attempt", "look", "walk", "anomaly", "trace", "cuts")
 NOT_PYTORCH = "is not an installed PyTorch"
 
 
@@ -135,6 +135,7 @@ def diagnose(torch: Any, request: Dict[str, Any]) -> Optional[Dict[str, Any]]:
         "look": lambda: follow.inspect_step.look(plan, stage),
         "walk": lambda: follow.walk(plan, stage),
         "anomaly": lambda: follow.anomaly(plan, stage, request["step"]),
+        "cuts": lambda: wire.sibling("gradient_cuts").cuts(plan, stage, request["names"]),
         "trace": lambda: wire.sibling("first_nonfinite").trace(plan, stage, request["step"]),
     }
     try:
