@@ -81,14 +81,14 @@ def cudnn_sdpa(
     if isinstance(attention, Attention):
         suspicion = suspicion or Suspicion(f"torch {torch.version} on {attention.device}")
         capability = job_gpus.gpus[0].capability if isinstance(job_gpus, JobGpus) else None
-        whole, (attention, killed) = attention, without_killed(attention)
+        finished, killed = without_killed(attention)
         candidates = suspicion.hits + suspicion.unsure
-        sure = {bug for bug in candidates if covers(attention, capability, bug)}
+        sure = {bug for bug in candidates if covers(finished, capability, bug)}
         last = deprioritized(host, version)
-        results = evaluate(attention, version, precision, switches, cudnn_last=last)
-        verdict = with_killed(_observed(suspicion, sure, results, version), whole, killed)
-        verdict = with_others(verdict, attention, version, precision, job_gpus)
-        return hardware_fault(whole) or verdict
+        results = evaluate(finished, version, precision, switches, cudnn_last=last)
+        verdict = with_killed(_observed(suspicion, sure, results, version), attention, killed)
+        verdict = with_others(verdict, finished, version, precision, job_gpus)
+        return hardware_fault(attention) or verdict
     if suspicion:
         return _suspected(suspicion, version, attention)
     if attention is None:
