@@ -157,7 +157,7 @@ BUILD_ERRORS = (
     ),
     ErrorPattern(
         ("; return (module, batch)", "the factory returned", "the factory's batch"),
-        "Return the module with a batch, or with a batch and a loss:\n"
+        "Return the module with a batch, or with a batch and a loss.\n"
         "return model, batch, lambda model, batch: criterion(model(batch['x']), batch['y'])\n"
         f"{CONTRACT}",
         Owner.JOB,

@@ -14,7 +14,7 @@ from doctor.checks.training.operation_fixes import (
 from doctor.facts.diagnosis import Diagnosis, Source
 
 
-def location(diagnosis: Diagnosis) -> str:
+def location(diagnosis: Diagnosis, optimizer: str) -> str:
     """The first value that is not finite, as a clause; "" if it is not known."""
     if diagnosis.source and (diagnosis.source.place or diagnosis.source.remarks):
         return f"; {_describe(diagnosis.source, diagnosis)}"
@@ -29,7 +29,8 @@ def location(diagnosis: Diagnosis) -> str:
             operation = f", from {diagnosis.operation}" if diagnosis.operation else ""
             return f"; the loss is finite {step}, the gradient norm of {names} is not{operation}"
         case "update":
-            return f"; {step} an update with finite gradients makes {names} non-finite"
+            update = f"an update of {optimizer} with finite gradients"
+            return f"; {step} {update} makes {names} non-finite"
     return ""
 
 

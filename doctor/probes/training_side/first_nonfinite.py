@@ -26,6 +26,9 @@ PROBES = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 LIBRARIES = tuple(
     os.path.realpath(sysconfig.get_path(name)) for name in ("stdlib", "purelib", "platlib")
 )
+CALLERS = ("functional.py", "module.py", "container.py", "_tensor.py", "_ops.py", "overrides.py",
+           "grad_mode.py", "_contextlib.py", "_python_dispatch.py", "autocast_mode.py")  # fmt: skip
+"""Files of torch that pass a call on."""
 MASKING = ("masked_fill", "where", "full", "fill", "triu", "tril", "scalar_tensor", "clone", "copy",
            "_to_copy", "lift_fresh", "add", "cat", "index_put", "new_full", "scatter", "zeros_like",
            "expand", "constant_pad_nd", "masked_scatter", "topk", "detach", "repeat", "stack",
@@ -136,14 +139,20 @@ def operation(
 
 
 def places() -> Tuple[Tuple[str, str], str]:
-    """The innermost line of the user's files, and the one of a library that it called."""
+    """The innermost line of the user's files, and the one of a library that it called; torch
+    itself counts as one where a module of it computes something, as a parametrization does."""
     frame: Any = sys._getframe(1)
     library: Optional[Any] = None
+    inside: Optional[Any] = None
     while frame is not None:
         file = frame.f_code.co_filename
-        if not (file.startswith((TORCH, PROBES, "<")) or file == __file__):
+        if file.startswith(TORCH):
+            if inside is None and os.path.basename(file) not in CALLERS:
+                inside = frame
+        elif not (file.startswith((PROBES, "<")) or file == __file__):
             if not os.path.realpath(file).startswith(LIBRARIES):
-                return _line(frame), "" if library is None else _line(library)[0]
+                through = library or inside
+                return _line(frame), "" if through is None else _line(through)[0]
             if library is None:
                 library = frame
         frame = frame.f_back
