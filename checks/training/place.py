@@ -46,9 +46,10 @@ def _describe(source: Source, diagnosis: Diagnosis) -> str:
     else:
         code = f" (`{source.code}`)" if source.code else ""
         library = f", through {source.library}" if source.library else ""
-        place = f" in {source.place}" if source.place else " in the loss"
-        module = f", in {_module(diagnosis)}" if _is_inside(source, diagnosis) else ""
-        where = f"{name}{place}{code}{library}{module}"
+        place = f" in {source.place}" if source.place else ""
+        module = f" in {_module(diagnosis)}" if _is_inside(source, diagnosis) else ""
+        where = f"{name}{place}{code}{library}{',' if place and module else ''}{module}"
+        where += "" if place or module else " in the loss"
     text = f"values stop being finite in {where}, in step {source.step}{remarks}"
     return f"{text}{_samples(source)}"
 

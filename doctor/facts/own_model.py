@@ -22,7 +22,8 @@ class Misuse(Section, frozen=True, kw_only=True):
     kind: Literal["softmax", "sigmoid", "no log-probabilities", "broadcast", "negated", "targets"]
     """The activation that was applied before and that the loss applies itself; exponentials of the
     input of nll_loss that do not sum to 1; shapes that broadcast to a larger one than either; a
-    loss that is the negative of the only function that it is made of; targets outside of [0, 1]."""
+    loss that is the negative of the only function that it is made of; targets outside of [0, 1];
+    values above 0 where logarithms of probabilities are expected; targets other than -1 and 1."""
     shapes: tuple[tuple[int, ...], ...] = ()
     """Of the input and the target."""
 

@@ -26,9 +26,9 @@ PROBES = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 LIBRARIES = tuple(
     os.path.realpath(sysconfig.get_path(name)) for name in ("stdlib", "purelib", "platlib")
 )
-CALLERS = ("functional.py", "module.py", "container.py", "_tensor.py", "_ops.py", "overrides.py",
-           "grad_mode.py", "_contextlib.py", "_python_dispatch.py", "autocast_mode.py")  # fmt: skip
-"""Files of torch that pass a call on."""
+COMPUTING = tuple(os.path.join(TORCH, name, "") for name in ("nn", "distributions"))
+CALLERS = ("functional.py", "module.py", "container.py")
+"""Files there that pass a call on."""
 MASKING = ("masked_fill", "where", "full", "fill", "triu", "tril", "scalar_tensor", "clone", "copy",
            "_to_copy", "lift_fresh", "add", "cat", "index_put", "new_full", "scatter", "zeros_like",
            "expand", "constant_pad_nd", "masked_scatter", "topk", "detach", "repeat", "stack",
@@ -147,7 +147,8 @@ def places() -> Tuple[Tuple[str, str], str]:
     while frame is not None:
         file = frame.f_code.co_filename
         if file.startswith(TORCH):
-            if inside is None and os.path.basename(file) not in CALLERS:
+            computes = file.startswith(COMPUTING) and os.path.basename(file) not in CALLERS
+            if inside is None and computes:
                 inside = frame
         elif not (file.startswith((PROBES, "<")) or file == __file__):
             if not os.path.realpath(file).startswith(LIBRARIES):
