@@ -62,8 +62,10 @@ OPERATION_FIXES = {
     "var": "Pass unbiased=False, or do not normalize by the variance of one value",
     "native_batch_norm": "Give the norm a positive eps, and batches of more than one value",
     "mean": "Do not take the mean of an empty selection: count first, or use .sum() / n.clamp(1)",
-    "nll_loss_forward": "Leave at least one label that is not ignored, or divide the sum by "
-    "the count, clamped to 1",
+    "nll_loss_forward": "Leave at least one label that is not ignored and whose class has a "
+    "weight above 0, or divide the sum by the count, clamped to 1",
+    "nll_loss2d_forward": "Leave at least one label that is not ignored and whose class has a "
+    "weight above 0",
     "mm": _OVERFLOW,
     "addmm": _OVERFLOW,
     "bmm": _OVERFLOW,

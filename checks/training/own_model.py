@@ -263,7 +263,8 @@ def weights_move(own: OwnModel, job: Job) -> Verdict:
     if verdict.status is Status.FAIL and vanishing(required):
         return unknown("gradients vanish with depth, too small to change a weight: see SMK007")
     if verdict.status is Status.FAIL:
-        verdict = unchanged(steps, [each for each in reached if not each.moved], verdict)
+        later = own.trend.moved if own.trend else ()
+        verdict = unchanged(steps, [each for each in reached if not each.moved], verdict, later)
     else:
         verdict = set_back(_only(reached, steps), verdict)
     missing = len(required) - len(reached)
