@@ -83,6 +83,18 @@ ERRORS = (
     ),
     *smoke_errors.ERRORS,
 )
+LIBRARIES = ("cuda", "nvml", "nccl", "cublas", "cudnn", "hip error", "xid")
+"""Words of a message that a library of the GPU or its driver raised."""
+
+
+def known_errors(message: str) -> tuple[ErrorPattern, ...]:
+    """The rows for an error of the user's code.
+
+    Any program may raise "GPU is lost" or "not yet initialized": it condemns the machine only in a
+    message of CUDA, NVML or NCCL.
+    """
+    of_library = any(word in message.casefold() for word in LIBRARIES)
+    return tuple(each for each in ERRORS if of_library or each.owner is not Owner.MACHINE)
 
 
 def failed_step(own: OwnModel, verdict: Verdict, last: Ended, *, sound: bool) -> Verdict:
@@ -132,7 +144,7 @@ def build_failure(own: OwnModel) -> Verdict:
     if own.built.how == "timeout":
         return fail(summary, fix=HUNG, owner=Owner.JOB, seconds=seconds)
     pattern = match_error(own.built.detail, BUILD_ERRORS) or find_fix(own.built.detail)
-    if pattern := pattern or match_error(own.built.detail, ERRORS):
+    if pattern := pattern or match_error(own.built.detail, known_errors(own.built.detail)):
         return fail(summary, fix=pattern.fix, owner=pattern.owner, seconds=seconds)
     fix = f"Fix the error that was raised: {_message(own.built.detail)}"
     return fail(summary, fix=fix if own.built.how == "error" else None, seconds=seconds)

@@ -11,18 +11,18 @@ from fnmatch import fnmatchcase
 
 import msgspec
 
-from doctor._util.records import Unknown
+from doctor._util.records import Ended, Unknown
 from doctor._util.units import gib
 from doctor.checks.training import own_cuts
 from doctor.checks.training import smoke as judged
 from doctor.checks.training.diagnosis import add_diagnosis
 from doctor.checks.training.own_depth import VANISHING_FIX, vanishing
 from doctor.checks.training.own_failures import (
-    ERRORS,
     HUNG,
     build_failure,
     evidence,
     failed_step,
+    known_errors,
 )
 from doctor.checks.training.own_parameters import (
     SILENT_FIX,
@@ -54,8 +54,8 @@ def completes(own: OwnModel, smoke: SmallModel) -> Verdict:
         return _about(own, smoke, build_failure(own))
     if own.smoke is None:
         return unknown(f"{own.description}: no step of it was recorded")
-    verdict = judged.completes(own.smoke, ERRORS, (HUNG, Owner.JOB))
-    last = own.smoke.stages[-1].ended
+    last = own.smoke.stages[-1].ended if own.smoke.stages else Ended(how="ok")
+    verdict = judged.completes(own.smoke, known_errors(last.detail), (HUNG, Owner.JOB))
     if verdict.status is Status.PASS and (growth := memory_growth(own)):
         return warn(
             f"{own.description}: {verdict.summary}; memory grows by {gib(growth)} per step; "

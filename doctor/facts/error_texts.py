@@ -42,7 +42,7 @@ BROKEN_GPU = (
     "fallen off the bus",
     "Unable to determine the device handle",
     "Insufficient External Power",
-    "came back as",
+    "the sum came back as",
 )
 """The last text is the doctor's own message for a wrong sum."""
 KILLED = ("SIGKILL",)

@@ -7,7 +7,8 @@ the answer {"torch": {machine.Torch}}. Records are those of doctor.facts. Then o
 stdin per request, one answer each:
     {"stage": "devices"}              {"cuda": {machine.Cuda}}; no kernel is launched
     {"stage": "kernel", "index": 0}   {"kernel": {machine.Ended}}
-    {"stage": "libraries"}            {"libraries": {...}, "sdp_priority": [...],
+    {"stage": "libraries", "precision": "bf16"}
+                                      {"libraries": {...}, "sdp_priority": [...],
                                        "cudnn": 91900, "cudnn_error": null}
     {"stage": "smoke", "device": "cuda:0", "precision": "bf16", "recipe": "amp", "subject": {...}}
                                       {"smoke": {training.Smoke}}, and a note per step; the subject
@@ -160,7 +161,9 @@ def serve(torch: Any) -> NoReturn:
     stages: Dict[str, Callable[[Dict[str, Any]], Optional[Dict[str, Any]]]] = {
         "devices": lambda request: wire.sibling("cuda_stages").devices(torch),
         "kernel": lambda request: wire.sibling("cuda_stages").kernel(torch, request["index"]),
-        "libraries": lambda request: wire.sibling("cuda_stages").libraries(torch),
+        "libraries": lambda request: wire.sibling("cuda_stages").libraries(
+            torch, request.get("precision", "")
+        ),
         "smoke": lambda request: smoke(torch, request),
         "own": lambda request: wire.sibling("own_stages").own(request),
         "lora": lambda request: wire.sibling("lora_orders").lora(request),
