@@ -59,6 +59,7 @@ ZEROS = (
         "Relu|Threshold|Softplus|Gelu|Silu|Elu",
         "its inputs are all on its flat side: check the bias and the initialization before it",
     ),
+    ("Embedding", "every index is padding_idx, whose row gets no gradient: check the batch"),
     ("Mul|Div|Mm|Addmm|Bmm", "the other factor is 0: check its initialization, or the mask"),
 )
 """Operations of autograd -> why their gradient is 0, and what to do; after "Look at PLACE: "."""
