@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 import sys
 import tempfile
 from pathlib import Path
@@ -13,51 +12,7 @@ from doctor.checks.guard.resources import RANKS as RANKS_AGREE
 from doctor.collect.guard_records import read_records
 from doctor.facts.guard import Guarded
 
-from . import (
-    architectures,
-    distributed,
-    faulty_programs,
-    faulty_resources,
-    faulty_steps,
-    faulty_updates,
-    faulty_values,
-    libraries,
-    loops,
-    optimizers,
-    trainers,
-)
-from .models import start_guard
-
-HEALTHY = (optimizers, loops, architectures, trainers, distributed)
-FAULTY = (
-    faulty_values,
-    faulty_updates,
-    faulty_steps,
-    faulty_programs,
-    faulty_resources,
-    distributed,
-)
-CLEAN = {run.__name__: run for module in HEALTHY for run in module.CLEAN}
-OTHERS = {run.__name__: run for run in libraries.CLEAN}
-FAULTS = {run.__name__: (code, run) for module in FAULTY for code, run in module.FAULTS}
-RANKS = {run.__name__ for run in distributed.CLEAN} | {
-    run.__name__ for _, run in distributed.FAULTS
-}
-"""Runs whose ranks have a guard each."""
-
-
-def run_one(name: str) -> None:
-    """In a process of its own: the run under the guard; alarms as JSON on the last line."""
-    import torch
-
-    torch.set_num_threads(1)
-    run = CLEAN.get(name) or OTHERS.get(name) or FAULTS[name][1]
-    guard = start_guard() if name not in RANKS else None
-    torch.manual_seed(0)
-    run()
-    if guard is not None:
-        guard.close()
-    print()
+from .runs import CLEAN, ERRORS, FAULTS, OTHERS, OUTPUT, run_one, start
 
 
 def alarms_of(out: Path) -> tuple[list[tuple[str, str, int]], int]:
@@ -82,18 +37,17 @@ def alarms_of(out: Path) -> tuple[list[tuple[str, str, int]], int]:
 
 def plain(names: list[str]) -> int:
     """What the faulty programs print by themselves: as a table in Markdown."""
+    os.environ["GUARD"] = "off"  # before the process is started from which they are forked
     print("| program | code and step | exit | warnings and errors | last line of stdout |")
     print("|---|---|---|---|---|")
     for name in names or FAULTS:
-        child = subprocess.run(
-            [sys.executable, "-m", __package__, "--one", name],
-            env=dict(os.environ, GUARD="off", GUARD_OUT="."),
-            capture_output=True, text=True, check=False,
-        )  # fmt: skip
-        noise = [line for line in child.stderr.splitlines() if line.strip()]
-        lines = [line for line in child.stdout.splitlines() if line.strip()] or [""]
-        cells = (name, FAULTS[name][0], child.returncode, " / ".join(noise[-3:]), lines[-1])
-        print("| " + " | ".join(str(cell).replace("|", "/")[:160] for cell in cells) + " |")
+        out = Path(tempfile.mkdtemp())
+        code = start(name, out)
+        noise = [line for line in (out / ERRORS).read_text().splitlines() if line.strip()]
+        lines = [line for line in (out / OUTPUT).read_text().splitlines() if line.strip()] or [""]
+        cells = (name, FAULTS[name][0], code, " / ".join(noise[-3:]), lines[-1])
+        row = " | ".join(str(cell).replace("|", "/")[:160] for cell in cells)
+        print(f"| {row} |", flush=True)
     return 0
 
 
@@ -103,16 +57,12 @@ def main(names: list[str]) -> int:
     bad = 0
     for name in chosen:
         out = Path(tempfile.mkdtemp())
-        child = subprocess.run(
-            [sys.executable, "-m", __package__, "--one", name],
-            env=dict(os.environ, GUARD_OUT=str(out)),
-            capture_output=True, text=True, check=False,
-        )  # fmt: skip
+        code = start(name, out)
         alarms, steps = alarms_of(out)
         listed = ", ".join(f"{code} {status} at {step}" for code, status, step in alarms) or "-"
         label = FAULTS[name][0] if name in FAULTS else ""
         expected, _, first = label.partition("@")
-        good = child.returncode == 0 and (
+        good = code == 0 and (
             any(code == expected and first in ("", str(step)) for code, _, step in alarms)
             if expected
             else not alarms and steps
@@ -122,8 +72,8 @@ def main(names: list[str]) -> int:
             f"{'ok ' if good else 'BAD'} {name:36} {steps:5} steps  {label:10} {listed}",
             flush=True,
         )
-        if child.returncode:
-            print(child.stderr[-1500:])
+        if code:
+            print((out / ERRORS).read_text()[-1500:])
     print(f"{len(chosen)} runs, {bad} not as expected")
     return bool(bad)
 

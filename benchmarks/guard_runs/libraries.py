@@ -74,7 +74,7 @@ def trl_dpo() -> None:
     )
     options = arguments(DPOConfig, max_length=32)
     DPOTrainer(
-        tiny_llama(), None, options, train_dataset=rows, processing_class=tokenizer()
+        tiny_llama(), tiny_llama(), options, train_dataset=rows, processing_class=tokenizer()
     ).train()
 
 

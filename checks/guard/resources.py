@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from doctor._util.records import Unknown
+from doctor.checks.guard.gpus import growth
 from doctor.checks.guard.observed import cut_off, enough, observed, only_with_all, total
 from doctor.facts.guard import GuardChecksums, Guarded, GuardedProcess
-from doctor.judge.check import Check, Owner, Verdict, fail, ok, skip, unknown
+from doctor.facts.load import Watched
+from doctor.judge.check import Check, Owner, Status, Verdict, fail, ok, skip, unknown, warn
 
 NO_LOADER = "no batch of a torch.utils.data.DataLoader was observed"
 
@@ -72,6 +75,31 @@ SPEED = Check(
     sources=("torch-tuning-loading",),
 )
 
+_in_process = observed(
+    "GRD019",
+    only_with_all(
+        "GRD019",
+        enough(
+            "memory_windows",
+            6,
+            "no lasting growth in {n} windows of 20 steps",
+            "windows of 20 steps after the first 50",
+        ),
+    ),
+)
+
+
+def memory_holds(guard: Guarded, watched: tuple[Watched, ...] | Unknown | None) -> Verdict:
+    """What the processes measured themselves, then what NVML saw of the whole GPU."""
+    verdict = _in_process(guard)
+    if verdict.status not in (Status.PASS, Status.UNKNOWN) or not isinstance(watched, tuple):
+        return verdict
+    for gpu in watched:
+        if gpu.use is not None and (text := growth(gpu.use)):
+            return warn(f"{gpu.uuid}: {text}")
+    return verdict
+
+
 MEMORY = Check(
     code="GRD019",
     slug="memory-holds",
@@ -82,22 +110,13 @@ MEMORY = Check(
     warns=(
         "it rises five times in a row, evenly, and at that rate the memory that is left lasts for "
         "less than 1,000 steps",
+        "NVML's memory in use of a GPU rises five times in a row, evenly, in windows of at least a "
+        "minute, and the GPU would be full within as much time as was observed",
     ),
     fix="Keep numbers, not tensors: loss.item() or loss.detach() in sums, lists and logs. Look for "
     "what else grows with tracemalloc, or torch.cuda.memory._record_memory_history().",
     owner=Owner.JOB,
-    judge=observed(
-        "GRD019",
-        only_with_all(
-            "GRD019",
-            enough(
-                "memory_windows",
-                6,
-                "no lasting growth in {n} windows of 20 steps",
-                "windows of 20 steps after the first 50",
-            ),
-        ),
-    ),
+    judge=memory_holds,
     limits="that there is no slow leak, and none in DataLoader workers.",
     sources=("torch-faq-memory", "ps-U9", "ps-U10"),
 )

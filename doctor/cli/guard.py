@@ -23,7 +23,7 @@ from doctor.facts.guard import EarlierCheckpoint, Guarded
 from doctor.facts.machine import Examination
 from doctor.job.job import Job
 from doctor.judge import catalog, overrides
-from doctor.judge.check import Finding, Status
+from doctor.judge.check import Check, Finding, Status
 from doctor.judge.engine import examine
 from doctor.report.redaction import without_secrets
 from doctor.report.report import FailOn, Report
@@ -109,12 +109,12 @@ def report_directory(
     facts = _facts(guarded, gpus, directory)
     today = datetime.date.today()
     examined = isinstance(gpus.gpus, tuple) and not flags.get("only")
-    checks = (*CHECKS, *(GPU_CHECKS if examined else ()))
+    checks = (*_judged(guarded), *(GPU_CHECKS if examined else ()))
     findings = overrides.apply(examine(checks, facts), policy, "", today)
-    shown = (*_selected(flags), *GPU_CHECKS)
+    reported = {check.code for check in (*_selected(flags), *GPU_CHECKS)}
     return Report(
         facts,
-        _ordered([finding for finding in findings if finding.check in shown], guarded),
+        _ordered([finding for finding in findings if finding.check.code in reported], guarded),
         fail_on,
         selected=bool(flags.get("only")),
         config=file.path,
@@ -124,6 +124,13 @@ def report_directory(
             *overrides.notes(policy, "", today),
         ),
     )
+
+
+def _judged(guarded: Guarded | Unknown) -> tuple[Check, ...]:
+    """Without records every check is unknown for one reason, not because of another check."""
+    if isinstance(guarded, Unknown):
+        return tuple(dataclasses.replace(check, after=()) for check in CHECKS)
+    return CHECKS
 
 
 def _ordered(findings: Sequence[Finding], guarded: Guarded | Unknown) -> tuple[Finding, ...]:
@@ -173,6 +180,7 @@ def _notes(guarded: Guarded | Unknown, gpus: TrainingGpus, directory: Path) -> t
     notes = [f"records: {printable(str(directory))}"]
     if isinstance(guarded, Unknown):
         return tuple(notes)
+    notes += _unread_notes(guarded)
     killed = [p.rank for p in guarded.processes if not p.ended]
     if killed:
         ranks = ", ".join(map(str, killed[:8]))
@@ -189,6 +197,19 @@ def _notes(guarded: Guarded | Unknown, gpus: TrainingGpus, directory: Path) -> t
     if guarded.checkpoint is not None:
         notes.append(_checkpoint_note(guarded.checkpoint))
     return tuple(notes)
+
+
+def _unread_notes(guarded: Guarded) -> list[str]:
+    """That some steps were not read, of the process with most of them."""
+    process = max(guarded.processes, key=lambda process: process.counts.unread)
+    counts = process.counts
+    if not counts.unread:
+        return []
+    return [
+        f"from step {counts.unread_from:,} on, not every step is read, but at least one of "
+        f"{counts.read_every}: a step takes {1000 * counts.step_seconds:.2g} ms; not read: "
+        f"{counts.unread:,} of {counts.steps:,} steps"
+    ]
 
 
 def _checkpoint_note(checkpoint: EarlierCheckpoint) -> str:

@@ -68,7 +68,7 @@ def run_command(command: Sequence[str], settings: Mapping[str, Any], out: Path) 
         child = subprocess.Popen(command, env=environment(settings, os.environ))
     except OSError as error:
         raise UserError(f"{command[0]}: {error.strerror or error}") from None
-    sampler = GpuSampler()
+    sampler = GpuSampler(json.dumps(str(out)) if settings.get("all") else "")
     try:
         with _forwarding(child):
             stopped = _wait(child, out, stop=bool(settings.get("stop")))

@@ -8,13 +8,18 @@ from typing import Any
 
 import msgspec
 
-from doctor._util.errors import UserError
 from doctor._util.records import Ended, Unknown
 from doctor.collect.child_messages import Answer
 from doctor.collect.child_output import in_torch, last_lines, python_stack
 from doctor.collect.children import Children, fit, unless_cut_off
 from doctor.collect.diagnosis import diagnose, fault_of
-from doctor.collect.other_seed import SEEDS, TRAINING, try_other_seed
+from doctor.collect.other_seed import (
+    SEEDS,
+    TRAINING,
+    reached_with_other_weights,
+    try_other_seed,
+)
+from doctor.collect.own_names import file_of
 from doctor.collect.own_variants import try_compiled, try_orders
 from doctor.collect.torch_child import ReportProgress, TorchChild, cut_short
 from doctor.facts.own_model import OwnModel
@@ -29,39 +34,6 @@ ATTEMPT_SECONDS = 60.0
 """For one attempt of the bisection: it imports transformers and builds the model."""
 BATCH = 2
 """Samples in a batch that the doctor generates."""
-
-
-def factory_of(model: str) -> tuple[str, str]:
-    """FILE.py:factory as file and function. Raises UserError for anything else."""
-    file, colon, name = model.rpartition(":")
-    if not colon or not name.isidentifier():
-        raise UserError(
-            f"--model {model} is not of the form FILE.py:factory, such as train.py:make"
-        )
-    path = file_of(file)
-    if not path.endswith(".py") or not os.path.isfile(path):  # noqa: PTH113 - never raises
-        raise UserError(f"--model {model}: no such Python file: {path}")
-    return path, name
-
-
-def file_of(file: str) -> str:
-    """The file of a dotted module in the working directory or its src, "pkg.train"; else `file`."""
-    if file.endswith(".py") or not all(part.isidentifier() for part in file.split(".")):
-        return file
-    stem = file.replace(".", "/")
-    paths = [f"{root}{stem}{end}" for root in ("", "src/") for end in (".py", "/__init__.py")]
-    return next((path for path in paths if os.path.isfile(path)), file)  # noqa: PTH113
-
-
-def find_directory(directory: str) -> str:
-    """The directory of --hf. Raises UserError if it holds no transformers model."""
-    if not os.path.isdir(directory):  # noqa: PTH112 - never raises
-        on_hub = directory.count("/") == 1
-        reason = "not downloaded; name a local directory" if on_hub else "no such directory"
-        raise UserError(f"--hf {directory}: {reason}")
-    if not os.path.isfile(os.path.join(directory, "config.json")):  # noqa: PTH113, PTH118
-        raise UserError(f"--hf {directory}: no config.json in it; a transformers model has one")
-    return directory
 
 
 def subject(job: Job, chosen: Chosen) -> dict[str, Any] | None:
@@ -149,6 +121,7 @@ def collect_in(
         own = _with_output(own, answer, child.output, before)
     if isinstance(own, Unknown) or not own.built.ok:
         return own
+    own = _with_routed(child, job, own, request, report_progress)
     if answer.ended.how != "timeout" and not _crashed_outside_torch(answer, child.output):
         own = _with_diagnosis(child, job, own, request, report_progress)
     if own.smoke is None or not own.smoke.completed:
@@ -183,6 +156,21 @@ def _crashed_outside_torch(answer: Answer, output: str) -> bool:
     return answer.ended.how == "signal" and bool(stack) and not in_torch(output)
 
 
+def _with_routed(
+    child: TorchChild,
+    job: Job,
+    own: OwnModel,
+    request: dict[str, Any],
+    report_progress: ReportProgress,
+) -> OwnModel:
+    """The record with the parameters that get a gradient with other weights."""
+    if not (own.smoke and job.model and fault_of(own.smoke, _exempt(own, job)) == "no gradient"):
+        return own
+    report_progress(f"training {job.model} with other weights")
+    routed = reached_with_other_weights(child, request, own)
+    return msgspec.structs.replace(own, routed=routed)
+
+
 def _with_diagnosis(
     child: TorchChild,
     job: Job,
@@ -199,7 +187,7 @@ def _with_diagnosis(
         own.smoke,
         report_progress,
         attempt_seconds=ATTEMPT_SECONDS,
-        expect_no_grad=(*job.expect_no_grad, *unused_by_design(own, job)),
+        expect_no_grad=_exempt(own, job),
     )
     smoke = msgspec.structs.replace(own.smoke, diagnosis=diagnosis)
     return msgspec.structs.replace(own, smoke=smoke)
@@ -214,17 +202,23 @@ def _with_other_seed(
 ) -> OwnModel:
     """The record with the same steps from another seed, if the first ones have no fault."""
     own = msgspec.structs.replace(own, seed=SEEDS[0])
-    if own.smoke is None or fault_of(own.smoke, job.expect_no_grad) is not None:
+    if own.smoke is None or fault_of(own.smoke, _exempt(own, job)) is not None:
         return own
+    reached = tuple(each.name for each in own.smoke.parameters if each.had_gradient)
     other = try_other_seed(
         child,
         request,
         own.built.seconds + own.smoke.seconds,
-        job.expect_no_grad,
+        (*_exempt(own, job), *reached),
         report_progress,
         attempt_seconds=ATTEMPT_SECONDS,
     )
     return msgspec.structs.replace(own, other_seed=other)
+
+
+def _exempt(own: OwnModel, job: Job) -> tuple[str, ...]:
+    """Names and patterns of the parameters that need no gradient in the steps."""
+    return (*job.expect_no_grad, *unused_by_design(own, job), *own.idle)
 
 
 def unused_by_design(own: OwnModel, job: Job) -> tuple[str, ...]:

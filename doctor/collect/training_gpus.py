@@ -8,11 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+from msgspec import structs
 
 from doctor._util.records import Unknown
 from doctor.collect.children import Children, background, read
 from doctor.collect.gpus import Watch
-from doctor.facts.load import Watched
+from doctor.facts.load import Use, Watched
 from doctor.facts.machine import Gpu
 from doctor.facts.views import visible_gpus
 
@@ -39,9 +40,12 @@ class GpuSampler:
     The training does not wait for it: the driver is asked while the program starts.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, mark: str = "") -> None:
+        """`mark`: in the environment of the training's processes; "": their use is not sampled."""
+        self._mark = mark
         self._children = Children()
         self._watch: Watch | None = None
+        self._use: Watch | None = None
         self._listed = background(self._start)
 
     def _start(self) -> tuple[Gpu, ...] | Unknown | None:
@@ -53,6 +57,8 @@ class GpuSampler:
         listed = tuple(gpu.nvml for gpu in visible if gpu.nvml is not None)
         uuids = [gpu.uuid for gpu in listed if gpu.uuid]
         self._watch = Watch(self._children, uuids, SAMPLE_SECONDS)
+        if self._mark:
+            self._use = Watch(self._children, uuids, SAMPLE_SECONDS, "gpu_use", (self._mark,))
         return listed or None
 
     def stop(self) -> TrainingGpus:
@@ -60,13 +66,27 @@ class GpuSampler:
         try:
             gpus = self._listed.result(END_SECONDS)
             watched = self._watch.stop(NO_RECORD) if self._watch is not None else None
+            use = self._use.stop(NO_RECORD) if self._use is not None else None
         except TimeoutError:
-            gpus, watched = NO_RECORD if _has_device() else None, None
+            gpus, watched, use = NO_RECORD if _has_device() else None, None, None
         finally:
             self._children.interrupt()
             with contextlib.suppress(TimeoutError):
                 self._listed.result(END_SECONDS)  # which waits for the killed process
-        return TrainingGpus(gpus=gpus, watched=watched)
+        return TrainingGpus(gpus=gpus, watched=_with_use(watched, use))
+
+
+def _with_use(
+    watched: tuple[Watched, ...] | Unknown | None, use: tuple[Watched, ...] | Unknown | None
+) -> tuple[Watched, ...] | Unknown | None:
+    """The records of the counters, each with that of the same GPU's use."""
+    if not isinstance(watched, tuple) or use is None:
+        return watched
+    if isinstance(use, Unknown):
+        unread = dict.fromkeys(("memory", "processes"), use.reason)
+        return tuple(structs.replace(each, use=Use(samples=0, unread=unread)) for each in watched)
+    by_uuid = {each.uuid: each.use for each in use}
+    return tuple(structs.replace(each, use=by_uuid.get(each.uuid)) for each in watched)
 
 
 def _has_device() -> bool:

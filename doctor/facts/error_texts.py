@@ -42,7 +42,7 @@ BROKEN_GPU = (
     "fallen off the bus",
     "Unable to determine the device handle",
     "Insufficient External Power",
-    "came back as",
+    "the sum came back as",
 )
 """The last text is the doctor's own message for a wrong sum."""
 KILLED = ("SIGKILL",)
@@ -66,6 +66,132 @@ def is_final(ended: Ended) -> bool:
 
 
 CODE = {
+    "weights only": ("Weights only load failed",),
+    "a GPU's file": (
+        "Attempting to deserialize object on a CUDA device",
+        "Attempting to deserialize object on CUDA device",
+    ),
+    "no checkpoint": ("invalid load key",),
+    "an empty dataset": (
+        "num_samples should be a positive integer value, but got num_samples=0",
+        "Found no valid file for the classes",
+    ),
+    "files of workers": (
+        "Too many open files",
+        "received 0 items of ancdata",
+        "unable to open shared memory object",
+        "unable to mmap",
+    ),
+    "a batch of other things": ("default_collate: batch must contain",),
+    "storage of a sample": ("Trying to resize storage that is not resizable",),
+    "text as a tensor": (
+        "too many dimensions 'str'",
+        "new(): invalid data type 'str'",
+        "can't convert np.ndarray of type numpy.",
+    ),
+    "dimensions of an input": (
+        "Expected 3D (unbatched) or 4D (batched) input",
+        "Expected 2D (unbatched) or 3D (batched) input",
+        "Expected 4D (unbatched) or 5D (batched) input",
+        "expected 2D or 3D input",
+        "expected 4D input",
+        "expected 3D input",
+        "expected 2D input",
+        "Expected 2D or 3D",
+        "input must have 2 dimensions",
+        "For batched 3-D input",
+        "For unbatched 2-D input",
+        "Expected input to be 2D or 3D",
+    ),
+    "an image that is too small": (
+        "Kernel size can't be greater than actual input size",
+        "Output size is too small",
+    ),
+    "targets with channels": ("only batches of spatial targets supported",),
+    "one-hot targets": ("multi-target not supported",),
+    "classes in the second place": ("Expected target size",),
+    "a state of another batch": (
+        "Expected hidden[0] size",
+        "Expected hidden size",
+        "Expected hidden[1] size",
+    ),
+    "statistics of a norm": ("running_mean should contain",),
+    "one element": (
+        "only one element tensors can be converted to Python scalars",
+        "cannot be converted to Scalar",
+        "only integer tensors of a single element can be converted",
+    ),
+    "a tuple of outputs": (
+        "'tuple' object has no attribute",
+        "'list' object has no attribute",
+        "must be Tensor, not tuple",
+        "must be Tensor, not list",
+    ),
+    "another type than a tensor": ("must be Tensor, not",),
+    "a wrapped model": (
+        "'DataParallel' object has no attribute",
+        "'DistributedDataParallel' object has no attribute",
+        "'OptimizedModule' object has no attribute",
+    ),
+    "no super().__init__()": ("before Module.__init__() call",),
+    "lengths of sequences": (
+        "'lengths' argument should be a 1D CPU int64 tensor",
+        "must be sorted in decreasing order",
+        "Length of all samples has to be greater than 0",
+    ),
+    "the shape of a mask": (
+        "attn_mask is torch.Size",
+        "attn_mask must be",
+        "Expected attn_mask shape",
+        "key_padding_mask",
+        "key_padded_mask.shape",
+        "correct 3D shape",
+        "correct 2D shape",
+    ),
+    "integers with a gradient": (
+        "Only Tensors of floating point and complex dtype can require gradients",
+    ),
+    "no leaf": ("can't optimize a non-leaf Tensor",),
+    "a parameter in two groups": ("some parameters appear in more than one parameter group",),
+    "the meta device": ("Cannot copy out of meta tensor",),
+    "no labels": ("did not return a loss from the inputs",),
+    "no padding token": ("tokenizer does not have a padding token",),
+    "texts of other lengths": ("Unable to create tensor, you should probably",),
+    "flash in fp32": (
+        "FlashAttention only support",
+        "Flash Attention only supports",
+    ),
+    "an RNN in eval mode": ("RNN backward can only be called in training mode",),
+    "a generator of another device": (
+        "device type for generator but found",
+        "Expected a 'cpu' device type for generator",
+        "Expected a 'cuda' device type for generator",
+    ),
+    "a tensor without dimensions": (
+        "iteration over a 0-d tensor",
+        "zero-dimensional tensor",
+    ),
+    "an old autograd function": ("Legacy autograd function with non-static forward method",),
+    "lengths for CTC": (
+        "Expected input_lengths to have value",
+        "Expected tensor to have size at least",
+        "target_lengths",
+    ),
+    "a mask of numbers": ("only supports boolean masks", "condition to be a boolean tensor"),
+    "groups of channels": ("must be divisible by",),
+    "numbers of dimensions": ("must have same number of dimensions",),
+    "an optimizer's state": (
+        "loaded state dict has a different number of parameter groups",
+        "doesn't match the size of optimizer's group",
+    ),
+    "a checkpointed function": (
+        "Recomputed values for the following tensors",
+        "different number of tensors was saved during the original forward",
+    ),
+    "a constant beyond the dtype": ("cannot be converted to type", "without overflow"),
+    "strides": ("view size is not compatible",),
+    "a killed worker": ("is killed by signal", "exited unexpectedly"),
+    "a state dict": ("loading state_dict",),
     "several losses in the graph": ("backward through the graph a second time",),
     "changed in place": (
         "modified by an inplace operation",
@@ -88,15 +214,14 @@ CODE = {
         "Using a target size",
         "Target size (",
         "input and target shapes do not match",
-        "size of tensor a (",
     ),
+    "sizes of two tensors": ("size of tensor a (", "must match the existing size ("),
     "shapes": (
         "is invalid for input of size",
         "Sizes of tensors must match",
         "Expected more than 0 dimensions",
         "normalized_shape",
         "size mismatch",
-        "view size is not compatible",
         "Calculated padded input size",
         "does not match the broadcast shape",
         "expected input to have",
@@ -119,16 +244,22 @@ CODE = {
         "to have the same dtype",
         "should be the same",
         "expected scalar type",
+        "Found dtype Double but expected",
         "must have same dtype",
     ),
     "probabilities": ("all elements of input should be between 0 and 1",),
     "unsafe under autocast": ("are unsafe to autocast",),
-    "numpy": ("Can't call numpy() on Tensor that requires grad",),
+    "numpy": (
+        "Can't call numpy() on Tensor that requires grad",
+        "device type tensor to numpy",
+    ),
     "no scalar": ("grad can be implicitly created only for scalar outputs",),
+    "gradient of a tensor": ("of the differentiated Tensors does not require grad",),
     "no graph": ("does not require grad",),
     "host memory": ("can't allocate memory", "not enough memory", "Cannot allocate memory"),
     "relative import": ("attempted relative import",),
-    "a missing package": ("No module named", "cannot import name"),
+    "a missing name": ("cannot import name",),
+    "a missing package": ("No module named",),
     "the network": (
         "couldn't connect to",
         "LocalEntryNotFoundError",
@@ -156,25 +287,39 @@ CODE = {
     ),
     "sparse gradients": ("does not support sparse gradients",),
     "a lazy module": ("uninitialized parameter", "UninitializedParameter"),
-    "a state dict": ("loading state_dict", "Weights only load failed"),
     "a missing file": ("No such file or directory", "FileNotFoundError"),
     "no parameters": ("optimizer got an empty parameter list",),
     "heads": ("divisible by num_heads",),
     "an ambiguous truth": ("Boolean value of Tensor with more than one value is ambiguous",),
     "unused in the graph": ("appears to not have been used in the graph",),
     "no Trainer": ("not attached to a `Trainer`",),
-    "input()": ("EOFError",),
+    "input()": ("EOF when reading a line",),
+    "data that ends": (
+        "EOFError",
+        "Ran out of input",
+        "PytorchStreamReader failed",
+        "unexpected end of file",
+        "unexpected EOF",
+    ),
+    "None": ("'NoneType' object", "object of type 'NoneType'", "<class 'NoneType'>"),
+    "a dimension": ("Dimension out of range", "too many indices for tensor"),
+    "a Python index": (
+        "list index out of range",
+        "tuple index out of range",
+        "string index out of range",
+        "pop from empty list",
+    ),
 }
 """Errors of the code itself, by their cause: `doctor.checks.training.code_errors` has their fixes.
 All of a row's texts must be there if it is in `ALL_TEXTS`, else one of them."""
-ALL_TEXTS = ("channels",)
+ALL_TEXTS = ("channels", "a constant beyond the dtype")
 CODE_TYPES = (
     "TypeError", "AttributeError", "NameError", "UnboundLocalError", "KeyError", "ImportError",
     "ModuleNotFoundError", "FileNotFoundError", "SyntaxError", "PickleError", "PicklingError",
     "MisconfigurationException", "EOFError", "RecursionError", "StopIteration", "MemoryError",
 )  # fmt: skip
 """Exceptions that no kernel and no number raises."""
-INDEX = ("IndexError", "index out of range", "out of bounds", "Assertion `t >= 0")
+INDEX = ("index out of range in self", "out of bounds", "Assertion `t >= 0")
 _TYPE = re.compile(rf"(?:^|: )(?:[\w.]+\.)?({'|'.join(CODE_TYPES)}):")
 
 

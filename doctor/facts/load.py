@@ -12,6 +12,9 @@ from doctor._util.records import Ended, Number, Section
 LEFT_OUT = "left out"
 """How the reason begins where the doctor did not run a test."""
 
+NOT_TRIED = "not tried: "
+"""How `Trial.refused` begins where the doctor, not torch, left a trial out."""
+
 Backend = Literal["flash", "mem_efficient", "cudnn", "math"]
 
 
@@ -82,7 +85,33 @@ class Attention(Section, frozen=True, kw_only=True):
     """Why trials are missing at the end, "" if none are."""
     seconds: float = 0.0
     others: tuple[Attention, ...] = ()
-    """The first case on the job's other GPUs, in the job's precision."""
+    """The first case on the job's other GPUs, in the job's precision, and their part of the other
+    cases, which are in `trials` too if they are correct."""
+
+
+class OtherProcess(Section, frozen=True, kw_only=True):
+    """A process that does not belong to the watched training and computes on its GPU."""
+
+    pid: int
+    name: str
+    samples: int
+    memory: int | None = None
+    """The most sampled, in bytes; None: NVML does not report it."""
+
+
+class Use(Section, frozen=True, kw_only=True):
+    """Who used a GPU while a training ran, and its memory."""
+
+    samples: int
+    with_training: int = 0
+    """Samples in which NVML's list had a process of the training; others count only there."""
+    others: tuple[OtherProcess, ...] = ()
+    memory: tuple[int, ...] = ()
+    """The lowest use of each window, in bytes, of all processes; at most 16 windows."""
+    window_seconds: float = 0.0
+    memory_total: int | None = None
+    unread: dict[str, str] = {}
+    """ "memory", "processes" -> why they are not known."""
 
 
 class Watched(Section, frozen=True, kw_only=True):
@@ -112,6 +141,8 @@ class Watched(Section, frozen=True, kw_only=True):
     """Highest PCIe generation and width sampled; an idle link lowers its generation."""
     link_max: tuple[int, int] | None = None
     """Maximum of the GPU in this slot."""
+    use: Use | None = None
+    """Sampled by `doctor guard --all` only."""
     unread: dict[str, str] = {}
 
 

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import random
 from typing import Any
 
 import pytest
 
 from doctor._util.records import Unknown
 from doctor.checks.guard import CHECKS
+from doctor.checks.guard.gpus import growth
 from doctor.facts.facts import Facts, decode, encode
 from doctor.facts.guard import GuardAlarm, GuardChecksums, GuardCounts, Guarded, GuardedProcess
+from doctor.facts.load import OtherProcess, Use, Watched
 from doctor.job.job import Job
 from doctor.judge.check import Finding, Status
 from doctor.judge.engine import examine
@@ -43,23 +46,32 @@ def replica(rank: int, *sums: int, step: int = 5, **fields: Any) -> GuardedProce
     return process(rank, world=2, all=True, checksums=(values,), **fields)
 
 
-def facts(guard: Guarded | Unknown) -> Facts:
+def used(*others: OtherProcess, **fields: Any) -> tuple[Watched, ...]:
+    """A GPU whose memory is constant, sampled while the training ran."""
+    use = {"memory": (8 << 30,) * 8, "memory_total": 80 << 30, "window_seconds": 60.0}
+    use |= {"samples": 100, "with_training": 90, "others": others} | fields
+    return (Watched(uuid="GPU-0", samples=100, mask=0, use=Use(**use)),)
+
+
+def facts(guard: Guarded | Unknown, watched: Any = None) -> Facts:
     return Facts(
         job=Job(device="cpu"), host=NOTHING, interpreter=NOTHING, torch=NOTHING, places=NOTHING,
-        guard=guard,
+        guard=guard, watched=watched,
     )  # fmt: skip
 
 
-def findings(*processes: GuardedProcess) -> dict[str, Finding]:
-    examined = examine(CHECKS, facts(Guarded(processes=processes)))
+def findings(*processes: GuardedProcess, watched: Any = None) -> dict[str, Finding]:
+    examined = examine(CHECKS, facts(Guarded(processes=processes), watched))
     return {finding.check.code: finding for finding in examined}
 
 
 ALL = [check.code for check in CHECKS]
+IN_PROCESS = [code for code in ALL if code != "GRD021"]
+"""Codes for which the training's own process raises the alarm."""
 
 
 def test_a_healthy_training_passes_everything() -> None:
-    found = findings(replica(0, 1, 2, 3), replica(1, 1, 2, 3))
+    found = findings(replica(0, 1, 2, 3), replica(1, 1, 2, 3), watched=used())
     assert {finding.status for finding in found.values()} == {Status.PASS}
 
 
@@ -76,6 +88,63 @@ def test_replicas_without_a_common_step_are_unknown(other: GuardedProcess) -> No
     assert findings(replica(0, 1, 2, 3), other)["GRD020"].status is Status.UNKNOWN
 
 
+OTHER: dict[str, Any] = {"pid": 4711, "name": "python3", "samples": 40, "memory": 30 << 30}
+
+
+@pytest.mark.parametrize(
+    ("watched", "status"),
+    [
+        (used(), Status.PASS),
+        (used(OtherProcess(**OTHER)), Status.WARN),
+        (used(OtherProcess(**OTHER | {"memory": None})), Status.WARN),
+        (used(OtherProcess(**OTHER | {"memory": 300 << 20})), Status.PASS),
+        (used(OtherProcess(**OTHER | {"samples": 3})), Status.PASS),
+        (used(OtherProcess(**OTHER | {"name": "nvidia-cuda-mps-server"})), Status.PASS),
+        (used(with_training=0), Status.UNKNOWN),
+        (used(unread={"processes": "Not Supported (3)"}), Status.UNKNOWN),
+        (Unknown(reason="nvmlInit: Driver Not Loaded"), Status.UNKNOWN),
+    ],
+)
+def test_other_processes_on_the_gpus(watched: Any, status: Status) -> None:
+    finding = findings(process(all=True), watched=watched)["GRD021"]
+    assert finding.status is status
+    if status is Status.WARN:
+        assert "process 4711 (python3), which is not the training's" in finding.verdict.summary
+
+
+def windows(*gib: float) -> tuple[Watched, ...]:
+    return used(memory=tuple(int(size * 2**30) for size in gib))
+
+
+@pytest.mark.parametrize(
+    ("watched", "status"),
+    [
+        (windows(0, 40, 45, 50, 55, 60, 65), Status.WARN),
+        (windows(0, 40, 45, 50, 50, 55, 60, 65), Status.PASS),  # not in a row
+        (windows(0, 20, 40, 50, 55, 58, 59), Status.PASS),  # ever less: a cache
+        (windows(0, 10, 11, 12, 13, 14, 15), Status.PASS),  # the rest lasts for an hour
+        (windows(0, 60, 65, 70), Status.PASS),  # too short
+        (used(memory=(), unread={"memory": "Unknown Error"}), Status.PASS),
+    ],
+)
+def test_memory_that_grows_outside_of_the_process(watched: Any, status: Status) -> None:
+    finding = findings(process(all=True), watched=watched)["GRD019"]
+    assert finding.status is status
+    if status is Status.WARN:
+        assert "at that rate it is full in 3 minutes" in finding.verdict.summary
+
+
+def test_the_cache_of_an_allocator_is_not_growth() -> None:
+    """It holds the largest need so far: the running maximum of what steps need."""
+    for seed in range(300):
+        sizes = random.Random(seed)
+        need, lowest = 0.0, []
+        for _ in range(16):
+            lowest.append(int(max(need, 1.0) * 2**30))
+            need = max(need, *(min(sizes.lognormvariate(3, 0.5), 79) for _ in range(200)))
+        assert growth(used(memory=tuple(lowest))[0].use) == ""
+
+
 def test_the_share_of_lost_updates_is_reported() -> None:
     measured = process(0, alarm("GRD008", "warn"), updates=200, updates_lost=150, all=True)
     assert (
@@ -83,7 +152,7 @@ def test_the_share_of_lost_updates_is_reported() -> None:
     )
 
 
-@pytest.mark.parametrize("code", ALL)
+@pytest.mark.parametrize("code", IN_PROCESS)
 @pytest.mark.parametrize("status", ["warn", "fail"])
 def test_an_alarm_is_the_verdict_of_its_check(code: str, status: str) -> None:
     finding = findings(process(0, alarm(code, status), all=True))[code]
@@ -98,7 +167,7 @@ def test_without_a_step_everything_is_unknown(code: str) -> None:
     assert {finding.status for finding in judged} == {Status.UNKNOWN}
 
 
-@pytest.mark.parametrize("code", [code for code in ALL if code not in ("GRD004", "GRD008")])
+@pytest.mark.parametrize("code", [code for code in IN_PROCESS if code not in ("GRD004", "GRD008")])
 def test_a_guard_that_switched_itself_off_leaves_everything_unknown(code: str) -> None:
     finding = findings(process(all=True, ended="error: RuntimeError: broken"))[code]
     assert finding.status is Status.UNKNOWN
@@ -151,6 +220,8 @@ def test_too_little_was_observed(code: str, fields: dict[str, Any]) -> None:
         ("GRD019", {}),
         ("GRD020", {}),
         ("GRD020", {"all": True}),
+        ("GRD021", {}),
+        ("GRD021", {"all": True}),
     ],
 )
 def test_not_applicable(code: str, fields: dict[str, Any]) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import json
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -269,7 +270,8 @@ def test_no_colour_without_a_terminal_and_colour_when_asked() -> None:
 )
 def test_a_closed_pipe_does_not_change_the_exit_code(arguments: str, code: int) -> None:
     files = {"h100": machine_file("h100_torch2.15"), "v100": machine_file("v100_torch2.11")}
-    line = f"{sys.executable} -m doctor {arguments.format(**files)} | true; exit ${{PIPESTATUS[0]}}"
+    program = shlex.join(command.program())
+    line = f"{program} {arguments.format(**files)} | true; exit ${{PIPESTATUS[0]}}"
     done = subprocess.run(
         ["bash", "-c", line], capture_output=True, text=True, timeout=60, check=False
     )

@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.slow  # starts processes
+
 DOCTOR = [sys.executable, "-m", "doctor"]
 
 
@@ -45,7 +47,6 @@ def ask(line: str) -> list[str]:
         ("doctor run --no-conf", {"--no-config"}),
     ],
 )
-@pytest.mark.slow
 def test_commands_flags_and_codes_are_offered(line: str, offered: set[str]) -> None:
     assert set(ask(line)) == offered
 

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.slow  # starts processes
+
 ROOT = Path(__file__).parents[2]
 START = "import preflight_doctor; preflight_doctor.main()"
 

@@ -17,6 +17,8 @@ from recorded import machine_file
 from doctor.report.lines import Line
 from doctor.report.terminal import environment_color
 
+pytestmark = pytest.mark.slow  # starts processes
+
 
 def on_terminal(*flags: str, columns: int = 100, **env: str) -> str:
     """What `doctor report` prints to a terminal."""

@@ -30,7 +30,10 @@ HANG_SECONDS = 0.5
 
 Begin = Callable[[str], Child]
 
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks at processes through /proc")
+pytestmark = [
+    pytest.mark.slow,  # starts processes
+    pytest.mark.skipif(sys.platform != "linux", reason="looks at processes through /proc"),
+]
 
 
 @pytest.fixture
@@ -123,7 +126,6 @@ def test_hang_names_the_call_and_ends_the_child(begin: Begin) -> None:
     assert not child.alive
 
 
-@pytest.mark.slow
 def test_notes_that_are_passed_on_restart_the_deadline_and_are_not_kept(begin: Begin) -> None:
     notes: list[object] = []
     child = begin(
@@ -234,7 +236,6 @@ def test_long_answer_arrives_whole(begin: Begin) -> None:
     assert answer.answer == {"text": "y" * 5_000_000}
 
 
-@pytest.mark.slow
 def test_gigabyte_of_noise_keeps_only_its_tail(begin: Begin) -> None:
     child = begin(
         """
@@ -360,7 +361,6 @@ def test_program_that_is_not_there_leaves_no_descriptor(tmp_path: Path) -> None:
     assert len(os.listdir("/proc/self/fd")) == before
 
 
-@pytest.mark.slow
 def test_descriptors_do_not_leak(tmp_path: Path) -> None:
     script = tmp_path / "probe.sh"
     script.write_text('printf \'{"answer": {}}\\n\' >&"$1"\n')

@@ -123,6 +123,7 @@ def test_a_directory_without_weights_is_cut_and_trained(directory: Path, warm: W
     assert own_model.weights_move(own, Job()).status is Status.PASS
 
 
+@pytest.mark.slow
 def test_all_layers_and_the_weights_of_the_directory(tmp_path: Path, warm: Warm) -> None:
     from runs import llama
 
@@ -136,6 +137,7 @@ def test_all_layers_and_the_weights_of_the_directory(tmp_path: Path, warm: Warm)
     assert 4 * own.parameters < own.saved_weights < 4.4 * own.parameters
 
 
+@pytest.mark.slow
 def test_the_dtype_of_the_directory_is_tried_with_a_scaler(directory: Path, warm: Warm) -> None:
     own = warm("fp16", hf=str(directory))
     assert [(tried.of, tried.dtype) for tried in own.scalers] == [
@@ -147,6 +149,7 @@ def test_the_dtype_of_the_directory_is_tried_with_a_scaler(directory: Path, warm
     assert "from_pretrained returns by default bfloat16" in verdict.summary
 
 
+@pytest.mark.slow
 def test_the_tokenizer_of_the_directory_makes_the_batch(tmp_path: Path, warm: Warm) -> None:
     from tokenizers import Tokenizer, models, pre_tokenizers
     from transformers import LlamaConfig, PreTrainedTokenizerFast
@@ -164,6 +167,7 @@ def test_the_tokenizer_of_the_directory_makes_the_batch(tmp_path: Path, warm: Wa
     assert own.batch[0].high == 5.0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("config", "job", "text", "status"),
     [
@@ -336,6 +340,7 @@ def test_a_model_gets_the_inputs_of_its_class(name: str, tmp_path: Path, warm: W
     assert [v.summary for v in verdicts if v.status is not Status.PASS] == []
 
 
+@pytest.mark.slow
 def test_more_tokens_than_positions_are_the_flags_fault(tmp_path: Path, warm: Warm) -> None:
     from transformers import GPT2Config
 

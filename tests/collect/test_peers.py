@@ -84,6 +84,7 @@ RESPONDS = Driver(nvml=OK, cuda=OK)
 USED = {"memory_used": 30 * 2**30}
 
 
+@pytest.mark.slow
 @needs_gcc
 @pytest.mark.parametrize(
     ("gpus", "job", "options", "expected"),
@@ -179,6 +180,7 @@ def test_a_copy_that_never_ends_is_named_and_ends_the_series(
     assert said in verdict.summary
 
 
+@pytest.mark.slow
 @needs_gcc
 def test_gpus_without_a_way_to_each_other_are_no_fault(copies: Copies) -> None:
     found = copies(P2P="none")
@@ -190,6 +192,7 @@ def test_gpus_without_a_way_to_each_other_are_no_fault(copies: Copies) -> None:
     assert "GPU 1 to GPU 0" in verdict.summary
 
 
+@pytest.mark.slow
 @needs_gcc
 @pytest.mark.parametrize(
     ("refused", "status", "said"),

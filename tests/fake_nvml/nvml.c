@@ -7,7 +7,8 @@
  *   FAKE_FAIL=function[@gpu]:code,...
  *   FAKE_REMAP_FAILED, FAKE_REMAP_PENDING, FAKE_UNCORRECTED, FAKE_CORRECTED, FAKE_ACTION,
  *   FAKE_PERSISTENCE, FAKE_CONFIDENTIAL, FAKE_MODE, FAKE_PROCESSES, FAKE_USED_MIB, FAKE_REASONS: values, FAKE_MIG=1: two slices
- *   FAKE_PROCESSES_ON=gpu: only there
+ *   FAKE_PROCESSES_ON=gpu: only there, FAKE_PIDS=12,34: their ids, with 2 GiB each
+ *   FAKE_LISTED=file: created when the processes are listed
  *   FAKE_MORE_UNCORRECTED, FAKE_MORE_CORRECTED, FAKE_MORE_REMAPPED, FAKE_MORE_REPLAYS,
  *   FAKE_MORE_NVLINK_ERRORS: added once the clocks have been sampled
  *   FAKE_NVLINKS=1101: states of the links, FAKE_XIDS=79,13: events of GPU 0 after a sample
@@ -275,7 +276,10 @@ nvmlReturn_t nvmlSystemGetConfComputeState(nvmlConfComputeSystemState_t *state) 
 #endif
 
 static nvmlReturn_t list(nvmlDevice_t device, unsigned int *count, nvmlProcessInfo_t *found) {
+    const char *pids = getenv("FAKE_PIDS");
     unsigned int room = *count, there = (unsigned int)number("FAKE_PROCESSES", 0);
+    for (const char *p = pids; p; p = strchr(p + 1, ',')) there++;
+    create(getenv("FAKE_LISTED"));
     if (number("FAKE_PROCESSES_ON", device->gpu) != (unsigned)device->gpu) there = 0;
     *count = there;
     if (there == 0) return OK;
@@ -283,6 +287,10 @@ static nvmlReturn_t list(nvmlDevice_t device, unsigned int *count, nvmlProcessIn
     for (unsigned int i = 0; i < there; i++) {
         memset(&found[i], 0, sizeof found[i]);
         found[i].pid = 4000 + i;
+        if (!pids) continue;
+        found[i].pid = (unsigned int)atoi(pids + (*pids == ','));
+        found[i].usedGpuMemory = 2048 * MIB;
+        pids = strchr(pids + 1, ',');
     }
     return OK;
 }

@@ -9,9 +9,10 @@ from typing import Any
 
 import pytest
 
-from doctor.cli.guard import report_directory
+from doctor.cli.guard import CHECKS, report_directory
 from doctor.cli.options import ConfigFlags
 from doctor.collect.earlier_checkpoint import find_before, places
+from doctor.report.formats import plain
 
 META = {"kind": "meta", "rank": 0, "world": 1, "pid": 5, "started": 100, "torch": "2.13"}
 STEP = {"kind": "step", "o": 0, "s": 1, "t": 0.1, "loss": 2.0, "norm": 1.0}
@@ -39,6 +40,15 @@ def test_the_earliest_failure_is_named_first(
     write(tmp_path, *alarms)
     report = report_directory(tmp_path, {}, ConfigFlags(no_config=True), fail_on="fail")
     assert report.verdict_line.startswith(f"FIX: {first}:")
+
+
+def test_a_program_without_a_step_has_one_reason(tmp_path: Path) -> None:
+    (tmp_path / "run.json").write_text(json.dumps({"command": ["python", "hello.py"]}))
+    report = report_directory(tmp_path, {}, ConfigFlags(no_config=True), fail_on="fail")
+    assert report.exit_code == 3
+    (line,) = [line for line in plain.render(report).splitlines() if "GRD001" in line]
+    assert line.split()[1] == f"GRD001-{CHECKS[-1].code[3:]}"
+    assert "no training step was observed" in line
 
 
 def test_an_expired_ignore_is_a_note(tmp_path: Path) -> None:

@@ -14,6 +14,8 @@ from doctor.checkpoint.records import Checkpoint
 from doctor.collect.child import Child, probe_command
 from doctor.collect.child_messages import Answer
 
+pytestmark = pytest.mark.slow  # starts processes
+
 
 @pytest.fixture
 def model(tmp_path: Path) -> Path:

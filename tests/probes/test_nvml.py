@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import os
 import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -42,10 +43,13 @@ OK, NOBODY = Ended(how="ok"), Unknown(reason="not asked")
 HOST = Host(system="Linux", nvidia_devices=2, device_nodes=("/dev/nvidia0", "/dev/nvidiactl"))
 CHECKS = {check.code: check for check in (*DRIVER, *GPU)}
 
-pytestmark = pytest.mark.skipif(
-    shutil.which("gcc") is None or sys.platform != "linux",
-    reason="the fake driver is built with gcc, for Linux",
-)
+pytestmark = [
+    pytest.mark.slow,  # starts processes
+    pytest.mark.skipif(
+        shutil.which("gcc") is None or sys.platform != "linux",
+        reason="the fake driver is built with gcc, for Linux",
+    ),
+]
 
 Ask = Callable[..., Answer]
 HANG_SECONDS = 0.5
@@ -684,7 +688,6 @@ def test_of_all_watched_gpus_those_of_the_job_are_recorded(
     assert [gpu.uuid for gpu in seen] == [listed[-1].uuid]
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("call", "where"),
     [
@@ -754,6 +757,47 @@ def test_the_gpus_of_a_guarded_training_are_in_its_report(
     report = report_directory(tmp_path, {}, ConfigFlags(no_config=True), fail_on="fail")
     of_gpus = {f.check.code: f.status for f in report.findings if f.check.family == "GPU"}
     assert of_gpus == statuses
+
+
+@contextlib.contextmanager
+def waiting(**env: str) -> Iterator[subprocess.Popen[bytes]]:
+    """A process, and its child, that wait for the end of their stdin."""
+    line = "import subprocess, sys; subprocess.run(['cat'])"
+    process = subprocess.Popen([sys.executable, "-c", line], stdin=subprocess.PIPE, env=env)
+    try:
+        yield process
+    finally:
+        process.communicate(timeout=60)
+
+
+def children_of(pid: int) -> list[int]:
+    return [int(word) for word in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+
+
+@pytest.mark.parametrize("visible", [True, False])
+def test_other_processes_on_the_gpus_of_a_guarded_training(
+    drivers: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, visible: bool
+) -> None:
+    """`visible`: NVML's pids are those of this namespace, so the training is among them."""
+    listed, mark = tmp_path / "listed", f'"{tmp_path}"'
+    monkeypatch.setattr(training_gpus, "SAMPLE_SECONDS", 0.02)
+    monkeypatch.setenv("LD_LIBRARY_PATH", str(drivers / "new"))
+    with waiting(DOCTOR_GUARD=f'{{"out": {mark}}}') as training, waiting() as other:
+        wait_until(lambda: bool(children_of(training.pid)))
+        own = [training.pid, *children_of(training.pid)] if visible else []
+        monkeypatch.setenv("FAKE_PIDS", ",".join(map(str, [other.pid, *own])))
+        monkeypatch.setenv("FAKE_LISTED", str(listed))
+        sampler = training_gpus.GpuSampler(mark)
+        sampler._listed.result(100)
+        listed.unlink()
+        wait_until(listed.exists)
+        watched = sampler.stop().watched
+    assert isinstance(watched, tuple)
+    for gpu in watched:
+        assert gpu.use is not None
+        assert bool(gpu.use.with_training) is visible
+        others = [(each.pid, each.memory) for each in gpu.use.others]
+        assert others == ([(other.pid, 2 << 30)] if visible else [])
 
 
 @pytest.mark.parametrize(("kind", "hang"), [("none", ""), ("new", "nvmlDeviceGetEccMode")])

@@ -16,6 +16,8 @@ from doctor.collect.child import PROBES, Child, probe_command
 from doctor.collect.child_messages import Answer
 from doctor.facts.machine import Place
 
+pytestmark = pytest.mark.slow  # starts processes
+
 PROBE = PROBES / "doctor_side" / "place.py"
 
 

@@ -10,6 +10,8 @@ import pytest
 
 from doctor.collect.child import PROBES
 
+pytestmark = pytest.mark.slow  # starts processes
+
 DYNAMO = """Failed running call_function <function scaled_dot_product_attention at 0x7f>(*(Fake(
 ..., size=(2, 4, 64, 16), dtype=torch.bfloat16,
            grad_fn=<TransposeBackward0>), Fake(..., size=(2, 4, 64, 16))), **{}):

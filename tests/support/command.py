@@ -9,6 +9,7 @@ any option of subprocess that is not listed here, a new interpreter is started.
 from __future__ import annotations
 
 import atexit
+import gc
 import json
 import os
 import socket
@@ -23,7 +24,13 @@ from typing import Any
 TIMEOUT = 240.0
 AT_START = ("PYTHON", "LC_", "LANG", "LD_")
 """Prefixes of variables that are read before any code runs."""
-PRELOADED = ("doctor.__main__", "doctor.cli.app", "doctor.cli.run", "doctor.report.delivery")
+PRELOADED = (
+    *("doctor.__main__", "doctor.cli.app", "doctor.cli.run", "doctor.report.delivery"),
+    *("doctor.cli.replay", "doctor.cli.scan", "doctor.cli.triage", "doctor.cli.lint_command"),
+    *("doctor.cli.guard", "doctor.report.explain", "doctor.report.lint", "rich.console"),
+    *("pydantic.type_adapter", "pydantic.fields", "importlib.metadata"),  # typer's first option
+)
+"""What the commands import, at once or when they are used."""
 MAIN = "import sys; sys.argv[0] = 'doctor'; from doctor.__main__ import main; main()"
 
 
@@ -78,6 +85,8 @@ def serve(connection: socket.socket) -> None:
     """Fork for every request and answer with the exit code, until the other side closes."""
     for module in PRELOADED:
         __import__(module)
+    gc.collect()
+    gc.freeze()  # a fork neither examines nor copies what is imported
     while True:
         message, streams, _, _ = socket.recv_fds(connection, 2**20, 2)
         if not message:

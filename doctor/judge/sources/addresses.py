@@ -111,6 +111,7 @@ ADDRESSES = (
     ),
     _thread("pytorch/pytorch", 130181, "Several MIG instances in one process"),
     _thread("pytorch/pytorch", 100691, "CUDA-capable device(s) is/are busy or unavailable"),
+    _thread("NVIDIA/nvidia-docker", 1483, "NVML's pids are the host's, not the container's"),
     _thread("NVIDIA/nccl", 1716, "NCCL between MIG instances"),
     _thread("microsoft/pai", 3372, "GPU memory used by no visible process"),
     _thread("pytorch/pytorch", 35710, "CUDA error 802: system not yet initialized"),

@@ -26,6 +26,9 @@ PROBES = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 LIBRARIES = tuple(
     os.path.realpath(sysconfig.get_path(name)) for name in ("stdlib", "purelib", "platlib")
 )
+COMPUTING = tuple(os.path.join(TORCH, name, "") for name in ("nn", "distributions"))
+CALLERS = ("functional.py", "module.py", "container.py")
+"""Files there that pass a call on."""
 MASKING = ("masked_fill", "where", "full", "fill", "triu", "tril", "scalar_tensor", "clone", "copy",
            "_to_copy", "lift_fresh", "add", "cat", "index_put", "new_full", "scatter", "zeros_like",
            "expand", "constant_pad_nd", "masked_scatter", "topk", "detach", "repeat", "stack",
@@ -53,6 +56,8 @@ class Operation(NamedTuple):
     """What is unusual in its inputs: "1 of 4 values of the divisor are 0"."""
     certain: bool
     """The operation is not defined for such inputs."""
+    backward: bool
+    """It belongs to the backward pass."""
 
 
 class Follow(TorchDispatchMode):  # type: ignore[no-untyped-call]
@@ -61,6 +66,8 @@ class Follow(TorchDispatchMode):  # type: ignore[no-untyped-call]
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self.origins: List[Operation] = []
+        self.backward = False
+        """Whether the backward pass has begun."""
         self._by_storage: Dict[int, Tuple[int, torch.Tensor]] = {}
         """Address of a storage -> its origin's index, and a tensor that keeps it in memory."""
 
@@ -90,7 +97,7 @@ class Follow(TorchDispatchMode):  # type: ignore[no-untyped-call]
             if len(self.origins) >= MAX_ORIGINS:
                 return
             origin = len(self.origins)
-            self.origins.append(operation(name, tensor, args, options))
+            self.origins.append(operation(name, tensor, args, options, self.backward))
         self._by_storage[address] = origin, tensor
 
     def _origin_of(self, inputs: Any) -> Optional[int]:
@@ -122,22 +129,31 @@ def is_fault(tensor: torch.Tensor, name: str) -> bool:
     return bool(torch.isnan(tensor).any()) or bool((tensor == float("inf")).any())
 
 
-def operation(name: str, result: torch.Tensor, args: Any, options: Any) -> Operation:
+def operation(
+    name: str, result: torch.Tensor, args: Any, options: Any, backward: bool
+) -> Operation:
     """The operation with the line that called it and what is unusual in its inputs."""
-    user, library = _places()
+    user, library = places()
     remarks, certain = inspect_inputs.remarks(name, result, args, options)
-    return Operation(name, user[0], user[1], library, remarks, certain)
+    return Operation(name, user[0], user[1], library, remarks, certain, backward)
 
 
-def _places() -> Tuple[Tuple[str, str], str]:
-    """The innermost line of the user's files, and the one of a library that it called."""
+def places() -> Tuple[Tuple[str, str], str]:
+    """The innermost line of the user's files, and the one of a library that it called; torch
+    itself counts as one where a module of it computes something, as a parametrization does."""
     frame: Any = sys._getframe(1)
     library: Optional[Any] = None
+    inside: Optional[Any] = None
     while frame is not None:
         file = frame.f_code.co_filename
-        if not (file.startswith((TORCH, PROBES, "<")) or file == __file__):
+        if file.startswith(TORCH):
+            computes = file.startswith(COMPUTING) and os.path.basename(file) not in CALLERS
+            if inside is None and computes:
+                inside = frame
+        elif not (file.startswith((PROBES, "<")) or file == __file__):
             if not os.path.realpath(file).startswith(LIBRARIES):
-                return _line(frame), "" if library is None else _line(library)[0]
+                through = library or inside
+                return _line(frame), "" if through is None else _line(through)[0]
             if library is None:
                 library = frame
         frame = frame.f_back
@@ -188,11 +204,12 @@ def trace(plan: Any, stage: Any, number: int) -> Dict[str, Any]:
             if forward:
                 found = follow.origin(loss) or _first(follow)
             else:
+                follow.backward = True
                 (training.scaler.scale(loss) if training.scaler else loss).backward()
                 found = _of_gradients(training, follow)
     if found is None:
         return {}
-    record: Dict[str, Any] = dict(found._asdict(), step=number, backward=not forward)
+    record: Dict[str, Any] = dict(found._asdict(), step=number)
     wire.send(note={"trace": {"source": record}})
     if forward:
         seconds = max(SAMPLE_SECONDS, 20 * (time.perf_counter() - started))

@@ -16,6 +16,7 @@ import wire
 training_step = wire.sibling("training_step")
 memory_points = wire.sibling("memory_points")
 loss_calls = wire.sibling("loss_calls")
+unregistered = wire.sibling("unregistered")
 
 STEPS = 20
 """Steps in all, the judged ones included."""
@@ -36,13 +37,17 @@ def trend(
     if any(isinstance(loss, str) or step["skipped"] for loss, step in zip(losses, smoke["steps"])):
         return None
     resident: List[int] = []
+    fingerprint = training_step.fingerprint
+    unmoved = {each["name"] for each in smoke["parameters"] if not each["moved"]}
+    still = {name: fingerprint(w) for name, w in subject.weights.items() if name in unmoved}
     deadline = time.monotonic() + SECONDS
-    calls = loss_calls.LossCalls()
+    calls, created = loss_calls.LossCalls(), unregistered.Created(subject)
     try:
-        training = training_step.Training(subject, device, precision, recipe)
+        training = training_step.Training(created.subject, device, precision, recipe)
         training.before.clear()
         with calls:
             losses.append(training.step(stage)["loss"])
+        calls.compare(float(losses[-1]))
         while len(losses) < STEPS and time.monotonic() < deadline:
             losses.append(training.step(stage)["loss"])
             if len(losses) == STEPS - WATCHED:
@@ -58,7 +63,15 @@ def trend(
         "losses": losses,
         "classes": calls.classes[0] if len(set(calls.classes)) == 1 else None,
         "misused": list(calls.misused.values()),
+        "supervised": sorted({name for name, _ in calls.results}),
         "resident": resident,
+        "reached": [name for name, reached in training.reached.items() if reached],
+        "created": created.shapes,
+        "moved": [
+            name
+            for name, value in still.items()
+            if not training_step.equal(value, fingerprint(subject.weights[name]))
+        ],
     }
 
 

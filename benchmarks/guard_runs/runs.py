@@ -1,0 +1,76 @@
+"""The programs by their names, and a program in a process of its own."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+from pathlib import Path
+
+from . import (
+    architectures,
+    distributed,
+    faulty_programs,
+    faulty_resources,
+    faulty_steps,
+    faulty_updates,
+    faulty_values,
+    libraries,
+    loops,
+    optimizers,
+    trainers,
+)
+from .models import start_guard
+
+HEALTHY = (optimizers, loops, architectures, trainers, distributed)
+FAULTY = (
+    faulty_values,
+    faulty_updates,
+    faulty_steps,
+    faulty_programs,
+    faulty_resources,
+    distributed,
+)
+CLEAN = {run.__name__: run for module in HEALTHY for run in module.CLEAN}
+OTHERS = {run.__name__: run for run in libraries.CLEAN}
+FAULTS = {run.__name__: (code, run) for module in FAULTY for code, run in module.FAULTS}
+RANKS = {run.__name__ for run in distributed.CLEAN} | {
+    run.__name__ for _, run in distributed.FAULTS
+}
+"""Runs whose ranks have a guard each."""
+PRELOADED = ["torch._dynamo", "transformers.trainer", "transformers.models.llama.modeling_llama"]
+"""Imported once, by the process from which each run is forked."""
+OUTPUT, ERRORS = "output.txt", "errors.txt"
+
+
+def run_one(name: str) -> None:
+    """In a process of its own: the run under the guard; alarms as JSON on the last line."""
+    import torch
+
+    torch.set_num_threads(1)
+    run = CLEAN.get(name) or OTHERS.get(name) or FAULTS[name][1]
+    guard = start_guard() if name not in RANKS else None
+    torch.manual_seed(0)
+    run()
+    if guard is not None:
+        guard.close()
+    print()
+
+
+def run_apart(name: str, out: Path) -> None:
+    """`run_one` in a forked process: what it prints goes to files beside the records."""
+    os.environ["GUARD_OUT"] = str(out)
+    for number, file in ((1, OUTPUT), (2, ERRORS)):
+        with (out / file).open("w") as stream:
+            os.dup2(stream.fileno(), number)
+    run_one(name)
+
+
+def start(name: str, out: Path) -> int:
+    """Run it to its end in a process of its own; the exit code."""
+    server = multiprocessing.get_context("forkserver")
+    server.set_forkserver_preload(PRELOADED)
+    child = server.Process(target=run_apart, args=(name, out))
+    child.start()
+    child.join()
+    assert child.exitcode is not None
+    return child.exitcode
