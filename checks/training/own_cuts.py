@@ -15,7 +15,8 @@ CLAUSES = {
     "detached": "the path to the loss ends at {name} in {where}",
     "number": "the path to the loss ends at {name} in {where}, which returns numbers without graph",
     "no_grad": "the path to the loss ends in {where}: {name} runs under torch.no_grad()",
-    "indices": "the path to the loss ends at {name} in {where}, whose result has no gradient",
+    "indices": "the path to the loss ends at {name} in {where}: indices, integers and comparisons "
+    "have no gradient",
     "constant": "the path to the loss ends at {name} in {where}, whose result has no graph",
     "unused": "nothing was seen to use the result of {name} in {where}",
     "zero": "the gradient becomes 0 in {name}, of {where}",
@@ -23,14 +24,14 @@ CLAUSES = {
 """Kind of a cut -> what was observed."""
 
 FIXES = {
-    "detached": "Remove {name} in {place} if these parameters are to train",
+    "detached": "Let the gradient pass {place}: remove {name} there, or detach the other part (a "
+    "straight-through estimator is x + (f(x) - x).detach())",
     "number": "Keep the value a tensor in {place}: torch.stack instead of .item() and numpy, and "
     "operations of torch instead of those of numpy. If the number is for logging only, nothing "
     "else uses the value",
     "no_grad": "Run {place} outside of torch.no_grad(), which is a block or a decorator around it",
-    "indices": "Indices, comparisons and integers have no gradient ({place}): let the loss depend "
-    "on the values too, as on the softmax weight of a choice, or use a straight-through estimator "
-    "or torch.nn.functional.gumbel_softmax",
+    "indices": "Let the loss depend on the values too ({place}): multiply what is chosen by its "
+    "softmax weight, or use a straight-through estimator or torch.nn.functional.gumbel_softmax",
     "constant": "Look at {name} in {place}: write it with operations that have a gradient",
     "unused": "Use the result of {place}, or remove the part that computes it",
 }
@@ -61,12 +62,16 @@ ZERO = "its gradient is 0 for these inputs"
 
 def clause(cuts: Sequence[Cut]) -> str:
     """What was observed about the parameters without a gradient, "" if nothing was."""
-    return "; ".join(dict.fromkeys(_sentence(each) for each in cuts[:MOST]))
+    names: dict[tuple[str, str, str], list[str]] = {}
+    for cut in cuts:
+        together = names.setdefault((cut.kind, cut.place, cut.code), [])
+        together += [] if cut.name in together else [cut.name]
+    return "; ".join(_sentence(*key, names[key]) for key in list(names)[:MOST])
 
 
-def _sentence(cut: Cut) -> str:
-    code = f" (`{cut.code}`)" if cut.code else ""
-    return CLAUSES[cut.kind].format(name=cut.name, where=f"{cut.place or 'a library'}{code}")
+def _sentence(kind: str, place: str, code: str, names: Sequence[str]) -> str:
+    where = f"{place or 'a library'}{f' (`{code}`)' if code else ''}"
+    return CLAUSES[kind].format(name=", ".join(names), where=where)
 
 
 def fix(cuts: Sequence[Cut]) -> str:

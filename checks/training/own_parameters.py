@@ -38,11 +38,11 @@ def _common_module(names: Sequence[str]) -> str:
 
 
 IDLE = {
-    "in other steps": "get a gradient in some steps only",
-    "with other weights": "get a gradient with other weights only, as experts do",
-    "copies": "get none and start as copies of trained ones, as in a target network",
-    "not optimized": "get none and are in no group of the optimizer",
-    "ignored": "get zeros, because every label of their loss is ignored in this batch",
+    "in other steps": "more are reached in some steps only",
+    "with other weights": "more are reached with other weights only, as experts are",
+    "copies": "more get none and start as copies of trained ones, as in a target network",
+    "not optimized": "more get none and are in no group of the optimizer",
+    "ignored": "more get zeros, because every label of their loss is ignored in this batch",
 }
 """Reason of `OwnModel.idle` -> in words."""
 

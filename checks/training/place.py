@@ -40,7 +40,7 @@ def _describe(source: Source, diagnosis: Diagnosis) -> str:
     remarks = f": {'; '.join(source.remarks)}" if source.remarks else ""
     if source.backward and diagnosis.operation:
         where = f"the backward pass of {diagnosis.operation}"
-        remarks = f": in its {name}, {'; '.join(source.remarks)}" if source.remarks else ""
+        remarks = f": {_in_backward(diagnosis.operation, source)}" if source.remarks else ""
     elif source.backward:
         where = f"{name} in the backward pass"
     else:
@@ -52,6 +52,20 @@ def _describe(source: Source, diagnosis: Diagnosis) -> str:
         where += "" if place or module else " in the loss"
     text = f"values stop being finite in {where}, in step {source.step}{remarks}"
     return f"{text}{_samples(source)}"
+
+
+def _in_backward(operation: str, source: Source) -> str:
+    """What is wrong in the inputs of an operation, by what its backward pass got."""
+    name = re.match(r"[A-Za-z]+(?=Backward)", operation)
+    poles = POLES.get(name[0]) if name else None
+    count = re.match(r"\d+ of \d+", source.remarks[0])
+    if poles and count:
+        return f"{count[0]} of its inputs are {poles}"
+    return f"in its {source.name.strip('_')}, {'; '.join(source.remarks)}"
+
+
+POLES = {"Sqrt": "0", "Acos": "1 or -1", "Asin": "1 or -1", "Log": "0", "Rsqrt": "0"}
+"""Operation in autograd -> the inputs where its derivative is infinite."""
 
 
 def _is_inside(source: Source, diagnosis: Diagnosis) -> bool:

@@ -47,7 +47,10 @@ ADAM = Optimizer(name="Adam", omitted=("experts.1.weight",))
     ("record", "reason"),
     [
         (own(steps(HEAD, EXPERT), routed=("experts.1.weight",)), "with other weights only"),
-        (own(steps(HEAD, EXPERT), trend=Trend(reached=("experts.1.weight",))), "in some steps"),
+        (
+            own(steps(HEAD, EXPERT), trend=Trend(reached=("experts.1.weight",))),
+            "in some steps only",
+        ),
         (own(steps(HEAD, TARGET)), "start as copies"),
         (own(steps(HEAD, EXPERT, optimizer=ADAM)), "in no group of the optimizer"),
     ],
@@ -56,9 +59,7 @@ ADAM = Optimizer(name="Adam", omitted=("experts.1.weight",))
 def test_parameters_that_need_no_gradient_here_are_a_note(record: OwnModel, reason: str) -> None:
     verdict = own_model.gradients_reach_all(record, None, Job())
     assert verdict.status is Status.PASS
-    assert f"1 get {'a gradient' if 'only' in reason or 'steps' in reason else 'none'}" in (
-        verdict.summary
-    )
+    assert "; 1 more " in verdict.summary
     assert reason in verdict.summary
     assert own_model.weights_move(record, Job()).status is Status.PASS
 

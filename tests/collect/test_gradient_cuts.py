@@ -64,6 +64,12 @@ def without_grad():
 def chosen():
     return made(lambda m, x: F.one_hot(m.first(x).argmax(-1), 16).float())
 
+def routed():
+    def between(m, x):
+        value, index = m.first(x).topk(1)
+        return F.one_hot(index[:, 0], 16).float()
+    return made(between)
+
 def not_read():
     def between(m, x):
         m.first(x).relu()
@@ -103,14 +109,15 @@ def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.parametrize(
     ("name", "kind", "function", "text", "remedy"),
     [
-        ("detached", "detached", "detach", "ends at detach in", "Remove detach in cuts_of.py"),
-        ("data", "detached", "data", "ends at data in", "Remove data"),
+        ("detached", "detached", "detach", "ends at detach in", "remove detach there"),
+        ("data", "detached", "data", "ends at data in", "remove data there"),
         ("items", "number", "item", "ends at item in", "torch.stack instead of .item()"),
-        ("arrays", "detached", "detach", "ends at detach in", "Remove detach"),
+        ("arrays", "number", "numpy", "ends at numpy in", "operations of torch instead"),
         ("without_grad", "no_grad", "linear", "runs under torch.no_grad()", "outside of"),
         ("chosen", "indices", "argmax", "ends at argmax in", "gumbel_softmax"),
+        ("routed", "indices", "topk", "ends at topk in", "multiply what is chosen"),
         ("not_read", "unused", "relu", "nothing was seen to use the result of relu", "Use the"),
-        ("checkpointed", "detached", "detach", "ends at detach in", "Remove detach"),
+        ("checkpointed", "detached", "detach", "ends at detach in", "remove detach there"),
         ("rounded", "zero", "RoundBackward0", "becomes 0 in RoundBackward0", "straight-through"),
         ("clamped", "zero", "ClampBackward1", "becomes 0 in ClampBackward1", "beyond the bounds"),
         ("multiplied", "zero", "MulBackward0", "becomes 0 in MulBackward0", "the other factor"),

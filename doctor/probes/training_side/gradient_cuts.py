@@ -37,6 +37,10 @@ class Paths(TorchFunctionMode):
         self.cuts: Dict[Key, Set[str]] = {}
         self.last: Dict[str, Key] = {}
         """Parameter -> the last function whose result depends on it and has a graph."""
+        self.choices: Dict[str, Key] = {}
+        """Parameter -> the last function that returned indices beside values with a graph."""
+        self._detached: Dict[int, Key] = {}
+        """Id of a detached tensor -> the cut that it comes from."""
         self._live: Dict[int, Set[str]] = {id(each): {name} for name, each in weights.items()}
         self._held: List[torch.Tensor] = list(weights.values())
         """Tensors that are kept, so that no other gets the same id."""
@@ -49,13 +53,30 @@ class Paths(TorchFunctionMode):
         options = kwargs or {}
         live = self.names_in((args, options))
         result = func(*args, **options)
+        name = getattr(func, "__name__", "")
+        if name == "__get__":
+            name = getattr(func.__self__, "__name__", name)
+        results = list(tensors(result))
         if live:
-            name = getattr(func, "__name__", "")
-            if name == "__get__":
-                name = getattr(func.__self__, "__name__", name)
-            results = list(tensors(result))
             self.follow(name, live, [*results, args[0]] if name == "__setitem__" else results)
+        elif self._detached:
+            self._follow_detached(name, (args, options), results)
         return result
+
+    def _follow_detached(self, name: str, inputs: Any, results: Sequence[torch.Tensor]) -> None:
+        """A detached value that becomes an array is cut by the array."""
+        known = [self._detached.get(id(each)) for each in tensors(inputs)]
+        key = next(filter(None, known), None)
+        if key is None:
+            return
+        if name in READERS and key in self.cuts:
+            array = ("number", name, key[2], key[3])
+            self.cuts[array] = self.cuts.pop(key) | self.cuts.get(array, set())
+        self._note_detached(key, results)
+
+    def _note_detached(self, key: Key, results: Sequence[torch.Tensor]) -> None:
+        self._detached.update((id(each), key) for each in results)
+        self._held += results
 
     def names_in(self, inputs: Any) -> Set[str]:
         """The parameters that these inputs depend on, through a graph."""
@@ -79,9 +100,13 @@ class Paths(TorchFunctionMode):
         (place, code), _ = first_nonfinite.places()
         if with_graph:
             self.last.update(dict.fromkeys(live, ("unused", name, place, code)))
+            if any(not each.is_floating_point() for each in results):
+                self.choices.update(dict.fromkeys(live, ("indices", name, place, code)))
         else:
             key = kind_of(name, results), name, place, code
             self.cuts.setdefault(key, set()).update(live)
+            if key[0] == "detached":
+                self._note_detached(key, results)
 
     @contextlib.contextmanager
     def with_functions(self) -> Iterator[None]:
@@ -157,7 +182,8 @@ def ends(paths: Paths, names: Set[str]) -> List[Dict[str, Any]]:
         keys = [key for key, held in paths.cuts.items() if name in held]
         certain = [key for key in keys if key[0] != "indices"] or keys
         if not keys and name in paths.last:
-            certain = [paths.last[name]]
+            last, choice = paths.last[name], paths.choices.get(name)
+            certain = [choice if choice and choice[1:] == last[1:] else last]
         for key in certain[:MOST]:
             places.setdefault(key, set()).add(name)
     return records(places)
