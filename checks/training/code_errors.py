@@ -147,6 +147,8 @@ CODE_FIXES = {
     "binary_cross_entropy needs probabilities between 0 and 1.",
     "unsafe under autocast": "Use binary_cross_entropy_with_logits (BCEWithLogitsLoss) and omit "
     "the sigmoid: binary_cross_entropy is not allowed under autocast.",
+    "numpy in half precision": "Call .float() before .numpy(): numpy has no bfloat16, which autocast "
+    "returns.",
     "numpy": "Call detach().cpu() before numpy(), and do not compute a part of the loss in numpy: no "
     "gradient flows through it.",
     "no scalar": "Reduce the loss to a scalar: loss.mean() or reduction='mean'.",

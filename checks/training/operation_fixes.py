@@ -67,6 +67,8 @@ OPERATION_FIXES = {
     "weight above 0, or divide the sum by the count, clamped to 1",
     "nll_loss2d_forward": "Leave at least one label that is not ignored and whose class has a "
     "weight above 0",
+    "logdet": "Use torch.linalg.slogdet(x), whose second value is the logarithm of the absolute "
+    "determinant, or parametrize the matrix so that its determinant is positive",
     "mm": _OVERFLOW,
     "addmm": _OVERFLOW,
     "bmm": _OVERFLOW,

@@ -20,6 +20,8 @@ CLAUSES = {
     "constant": "the path to the loss ends at {name} in {where}, whose result has no graph",
     "unused": "nothing was seen to use the result of {name} in {where}",
     "zero": "the gradient becomes 0 in {name}, of {where}",
+    "replaced": "the forward pass replaces it by a new parameter",
+    "hook": "a hook is registered on it: {name} in {where}",
 }
 """Kind of a cut -> what was observed."""
 
@@ -33,6 +35,9 @@ FIXES = {
     "indices": "Let the loss depend on the values too ({place}): multiply what is chosen by its "
     "softmax weight, or use a straight-through estimator or torch.nn.functional.gumbel_softmax",
     "constant": "Look at {name} in {place}: write it with operations that have a gradient",
+    "replaced": "Change the values in place under torch.no_grad(), weight.mul_(0.999), instead of "
+    "assigning a new nn.Parameter: the optimizer holds the first one",
+    "hook": "Look at what the hook {name} in {place} returns: it takes the place of the gradient",
     "unused": "Use the result of {place}, or remove the part that computes it",
 }
 ZEROS = (
@@ -62,15 +67,21 @@ ZERO = "its gradient is 0 for these inputs"
 
 def clause(cuts: Sequence[Cut]) -> str:
     """What was observed about the parameters without a gradient, "" if nothing was."""
-    names: dict[tuple[str, str, str], list[str]] = {}
+    names: dict[tuple[str, str], list[str]] = {}
     for cut in cuts:
-        together = names.setdefault((cut.kind, cut.place, cut.code), [])
-        together += [] if cut.name in together else [cut.name]
+        together = names.setdefault((cut.kind, _where(cut)), [])
+        name = f"{cut.name} {cut.remark}" if cut.remark else cut.name
+        together += [] if name in together else [name]
     return "; ".join(_sentence(*key, names[key]) for key in list(names)[:MOST])
 
 
-def _sentence(kind: str, place: str, code: str, names: Sequence[str]) -> str:
-    where = f"{place or 'a library'}{f' (`{code}`)' if code else ''}"
+def _where(cut: Cut) -> str:
+    """The line with its code, and the module of torch that it calls."""
+    line = f"{cut.place}{f' (`{cut.code}`)' if cut.code else ''}"
+    return ", in ".join(filter(None, (line, cut.module))) or "a library"
+
+
+def _sentence(kind: str, where: str, names: Sequence[str]) -> str:
     return CLAUSES[kind].format(name=", ".join(names), where=where)
 
 
@@ -80,11 +91,16 @@ def fix(cuts: Sequence[Cut]) -> str:
 
 
 def _fix(cut: Cut) -> str:
-    place = cut.place or "the library"
+    place = cut.module or cut.place or "the library"
     if cut.kind != "zero":
-        return FIXES[cut.kind].format(name=cut.name, place=place)
+        return FIXES[cut.kind].format(name=cut.name, place=cut.place or place)
     operation = re.sub(r"Backward\d*$", "", cut.name)
     reason = next((text for names, text in ZEROS if re.fullmatch(f"(?:{names})", operation)), ZERO)
+    if "Dropout" in cut.module:
+        reason = "its probability is 1, which drops everything"
+    if cut.remark:
+        reason = f"it is {cut.remark}, so its result is the same for all inputs: use a sigmoid, or "
+        reason += "two outputs, or another dim"
     return f"Look at {place}: {reason}"
 
 

@@ -58,6 +58,9 @@ def fault_of(smoke: Smoke, expect_no_grad: Sequence[str] = ()) -> Fault | None:
     if ended := next((stage.ended for stage in smoke.stages if not stage.ended.ok), None):
         if ended.how == "budget":
             return None
+        earlier = (fault_of_step(step) for step in smoke.steps)
+        if fault := next((f for f in earlier if f and f.startswith("non-finite")), None):
+            return fault
         faults: dict[str, Fault] = {"signal": "crashed", "timeout": "hung"}
         return faults.get(ended.how, "raised")
     in_steps = (fault_of_step(step) for step in smoke.steps)

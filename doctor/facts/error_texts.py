@@ -249,6 +249,7 @@ CODE = {
     ),
     "probabilities": ("all elements of input should be between 0 and 1",),
     "unsafe under autocast": ("are unsafe to autocast",),
+    "numpy in half precision": ("unsupported ScalarType BFloat16",),
     "numpy": (
         "Can't call numpy() on Tensor that requires grad",
         "device type tensor to numpy",

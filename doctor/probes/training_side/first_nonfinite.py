@@ -16,6 +16,7 @@ from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Tuple
 
 import torch
 import wire
+from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
 inspect_inputs = wire.sibling("inspect_inputs")
@@ -60,6 +61,21 @@ class Operation(NamedTuple):
     """It belongs to the backward pass."""
 
 
+class Called(TorchFunctionMode):
+    """The function of torch that is being called from outside of it."""
+
+    name = ""
+
+    def __torch_function__(
+        self, func: Any, types: Any, args: Any = (), kwargs: Optional[Dict[str, Any]] = None
+    ) -> Any:
+        self.name = getattr(func, "__name__", "")
+        try:
+            return func(*args, **(kwargs or {}))
+        finally:
+            self.name = ""
+
+
 class Follow(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """Follows values that are not finite from the operation that made them."""
 
@@ -68,6 +84,7 @@ class Follow(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self.origins: List[Operation] = []
         self.backward = False
         """Whether the backward pass has begun."""
+        self.called = Called()
         self._by_storage: Dict[int, Tuple[int, torch.Tensor]] = {}
         """Address of a storage -> its origin's index, and a tensor that keeps it in memory."""
 
@@ -89,13 +106,16 @@ class Follow(TorchDispatchMode):  # type: ignore[no-untyped-call]
         if address is None:
             return
         passed_on = origin is not None and not is_finite(tensor)
-        if not passed_on and not is_fault(tensor, name.rstrip("_")):
+        masked = not passed_on and passes_mask_on(tensor, (args, options))
+        if not passed_on and (masked or not is_fault(tensor, name.rstrip("_"))):
             if name.rstrip("_") not in ("detach", "alias", "view", "slice", "select"):
                 self._by_storage.pop(address, None)
             return
         if origin is None:
             if len(self.origins) >= MAX_ORIGINS:
                 return
+            if self.called.name in inspect_inputs.COMPOSITES:
+                name = self.called.name
             origin = len(self.origins)
             self.origins.append(operation(name, tensor, args, options, self.backward))
         self._by_storage[address] = origin, tensor
@@ -127,6 +147,18 @@ def is_fault(tensor: torch.Tensor, name: str) -> bool:
     if name not in MASKING or tensor.is_complex():
         return True
     return bool(torch.isnan(tensor).any()) or bool((tensor == float("inf")).any())
+
+
+def passes_mask_on(tensor: torch.Tensor, inputs: Any) -> bool:
+    """Whether a result holds -inf only, and an input does too: a mask that is passed on."""
+    if is_finite(tensor) or tensor.is_complex():
+        return False
+    if bool(torch.isnan(tensor).any()) or bool((tensor == float("inf")).any()):
+        return False
+    floats = (each for each in _tensors(inputs) if each.is_floating_point())
+    return any(
+        each.layout == torch.strided and bool((each == -float("inf")).any()) for each in floats
+    )
 
 
 def operation(
@@ -198,7 +230,7 @@ def trace(plan: Any, stage: Any, number: int) -> Dict[str, Any]:
         for weight in training.weights.values():
             weight.grad = None
         with Follow() as follow:
-            with training.autocast():
+            with training.autocast(), follow.called:
                 loss = training.subject.loss(training.subject.module, training.subject.batch)
             forward = not _finite(loss)
             if forward:

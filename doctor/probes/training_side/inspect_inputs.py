@@ -19,6 +19,8 @@ def remarks(
 
     Never raises.
     """
+    if name in COMPOSITES:
+        return [COMPOSITES[name]], True
     rule = RULES.get(name.rstrip("_"))
     first = args[0] if args and isinstance(args[0], torch.Tensor) else None
     try:
@@ -138,6 +140,8 @@ def norm(x: torch.Tensor, args: Any, options: Dict[str, Any]) -> List[str]:
     return lines
 
 
+COMPOSITES = {"logdet": "the determinant of the matrix is negative, or 0"}
+"""Functions that make a NaN or -inf of their own for some inputs -> those inputs."""
 RULES: Dict[str, Rule] = {
     "div": divisor,
     "true_divide": divisor,
