@@ -23,7 +23,8 @@ FINITE = Check(
         "GRD002", enough("norms", 1, "{n} gradient norms are finite", READ), origin=True
     ),
     limits="that no single gradient was not finite, where the loop does not clip: then the norm of "
-    "the smallest 16 tensors is read at every step, that of all at the comparisons.",
+    "the smallest 16 tensors is read, that of all at the comparisons; and nothing of steps that "
+    "were not read (see the report's notes).",
     sources=("ps-P8", "ps-P9", "ps-P13", "ps-P18"),
 )
 

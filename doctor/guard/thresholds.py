@@ -63,12 +63,15 @@ BACKWARDS_WITHOUT_STEP = 200
 
 READ_ALL = 500
 """Steps in a row without anything unusual before some are not read. Our own number."""
-READ_EVERY = (1, 2, 4)
-READ_SHARE = 0.004
-"""Of the time of a step, what reading numbers may take."""
-READ_SECONDS_CLIPPED, READ_SECONDS = 60e-6, 150e-6
-"""Measured within steps of 8 ms on a busy machine (benchmarks/guard.py): with the norm that the
-loop takes to clip, and where the guard takes that of a few gradients."""
+READ_EVERY = (1, 2, 4, 8)
+READ_ALL_SECONDS = 0.02
+"""Every step that takes longer is read."""
+SHARE = 0.005
+"""Of the time of a step, what the guard may take."""
+HOOKS_SECONDS, READ_SECONDS_CLIPPED, READ_SECONDS = 30e-6, 40e-6, 110e-6
+"""What a step costs that is not read, and what reading it adds: with the norm that the loop takes
+to clip, and where the guard takes that of a few gradients. Measured within steps of 8 ms on a busy
+machine (benchmarks/guard.py)."""
 
 SPIKE_WINDOW = 100
 SPIKE_DEVIATIONS = 8.0
