@@ -59,7 +59,9 @@ def judge(own: OwnModel, job: Job) -> dict[str, Verdict]:
     return verdicts
 
 
-def score_fault(own: OwnModel, verdicts: dict[str, Verdict], label: dict) -> tuple[str, str]:
+def score_fault(
+    own: OwnModel, verdicts: dict[str, Verdict], label: dict, model: str
+) -> tuple[str, str]:
     complaints = {c: v for c, v in verdicts.items() if v.status in (Status.FAIL, Status.WARN)}
     if not complaints:
         return "missed", "; ".join(f"{c} {v.status}" for c, v in verdicts.items())
@@ -67,7 +69,8 @@ def score_fault(own: OwnModel, verdicts: dict[str, Verdict], label: dict) -> tup
     if verdict is None:
         return "wrong", f"not {label['code']} but {', '.join(complaints)}"
     fixes = {check.code: check.fix for check in own_model.CHECKS}
-    text = f"{verdict.summary}\n{verdict.fix or fixes[label['code']]}"
+    summary = verdict.summary.replace(model, "")  # the item's name often contains the cause
+    text = f"{summary}\n{verdict.fix or fixes[label['code']]}"
     absent = [name for name in label["names"] if not re.search(name, text, re.IGNORECASE)]
     if not absent:
         extra = [code for code in complaints if code != label["code"]]
@@ -109,7 +112,7 @@ def main(names: list[str]) -> int:
         elif label is None:
             result, why = score_healthy(judge(own, job))
         else:
-            result, why = score_fault(own, judge(own, job), label)
+            result, why = score_fault(own, judge(own, job), label, model)
         counts["faults" if label else "healthy"][result] += 1
         print(f"{result:7} {seconds:5.1f} s  {model}  {why}", flush=True)
     for kind, numbers in counts.items():

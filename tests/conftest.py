@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 from pathlib import Path
@@ -29,3 +30,9 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "quick"))
 def transformers_4(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder for PYTHONPATH with transformers 4.57.6 and its peft."""
     return older.transformers_4(tmp_path_factory, os.environ.get("PYTEST_XDIST_WORKER", ""))
+
+
+def pytest_collection_finish() -> None:
+    """What is imported until here stays: collections of garbage need not examine it again."""
+    gc.collect()
+    gc.freeze()

@@ -17,6 +17,7 @@ from unittest.mock import ANY
 
 import pretend
 import pytest
+from gpu_seconds import estimate
 from pretend import PROFILES, Counts, counted
 
 from doctor.judge.engine import BROKEN
@@ -166,6 +167,14 @@ def test_one_gpu_with_a_model_of_the_user(libraries: Path, tmp_path: Path) -> No
     expected |= dict.fromkeys(("GPU007", "GPU008"), "skip")
     assert run.of(expected) == expected
     assert (run.code, run.counts.imports, run.counts.contexts) == (0, 2, {0: 2})
+    # One plan forward and one backward for causal attention, shared with the smoke step, and for
+    # the shape of the other cases without a mask and with one.
+    assert run.counts.plans == 6
+    assert run.counts.calls <= 21
+    assert run.counts.serial <= 121  # of the process with the model
+    assert estimate(run.counts, 1, quick=False)[1] <= 10.0
+    summary = run.findings["NUM003"]["summary"]
+    assert 'not tried: cudnn in bf16 for "one query", "dropout"; cudnn in fp16 for' in summary
 
 
 def test_two_gpus_under_load_and_between_each_other(libraries: Path, tmp_path: Path) -> None:
@@ -177,6 +186,8 @@ def test_two_gpus_under_load_and_between_each_other(libraries: Path, tmp_path: P
     assert "causal attention also on cuda:1" in run.findings["NUM003"]["summary"]
     assert run.code == 0
     assert run.counts.imports == 2
+    assert run.counts.plans == 4  # the shape without a mask on one GPU, with one on the other
+    assert run.counts.serial <= 80
     # A worker of torch and a process for the copies have a context each; the copies are over when
     # torch starts, as in exclusive compute mode a second process would be refused.
     assert run.counts.contexts == {0: 2, 1: 2}
@@ -193,6 +204,9 @@ def test_quick_has_one_process_for_eight_gpus(libraries: Path, tmp_path: Path) -
     assert run.of(expected) == expected
     assert (run.code, run.counts.imports) == (0, 1)
     assert run.counts.contexts == dict.fromkeys(range(8), 1)
+    assert (run.counts.plans, run.counts.calls <= 4) == (2, True)
+    one_gpu = sum(estimate(run.counts, 1, quick=True)) / 2
+    assert one_gpu <= 4.0
 
 
 @pytest.mark.parametrize(

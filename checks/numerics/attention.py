@@ -261,6 +261,8 @@ SDPA = Check(
     passes=(
         "the output and gradients of every enabled backend are finite, with a relative Frobenius "
         f"error of at most {GATES['bf16']:g} in bf16 and {GATES['fp16']:g} in fp16",
+        "cuDNN builds a plan for each shape and dtype: it is tried in the job's precision only, "
+        "and for a single query or with dropout where a bug is known; the summary names the rest",
         "no known bug matches that the trial cannot reproduce and that the job can trigger: bugs "
         "of decoding and of several images in a batch are notes",
         "without a trial: no such bug matches torch, cuDNN, compute capability and the first "

@@ -16,6 +16,16 @@ from doctor.checks.numerics.attention_order import (
     deprioritized,
     first_backend,
 )
+from doctor.facts.cudnn_stacks import (
+    HOPPER,
+    HOPPER_BLACKWELL,
+    NAN_FOR_ONE_QUERY,
+    NO_PLAN_FOR_ONE_QUERY,
+    NO_PLAN_WITH_DROPOUT,
+    WRONG_DECODING,
+    Capabilities,
+    is_between,
+)
 from doctor.facts.load import Attention
 from doctor.facts.machine import Cuda, Host, Torch
 from doctor.facts.views import JobGpus
@@ -30,7 +40,7 @@ class Bug(NamedTuple):
     """From this version, to before that one."""
     cudnn: tuple[int, int] | None
     """First and last version, as torch.backends.cudnn.version() spells them."""
-    capability: tuple[tuple[int, int], tuple[int, int]]
+    capability: Capabilities
     """First and last."""
     backend: int
     """It is triggered if this backend is the first choice."""
@@ -50,8 +60,6 @@ class Bug(NamedTuple):
     """A job in fp32 can trigger it; cuDNN and flash attention do not support fp32."""
 
 
-HOPPER = ((9, 0), (9, 0))
-HOPPER_BLACKWELL = ((9, 0), (10, 9))
 BUGS = (
     Bug(
         torch=("2.5.0", "2.5.1"),
@@ -65,9 +73,7 @@ BUGS = (
         cases=("causal",),
     ),
     Bug(
-        torch=("2.5.0", "2.5.1"),
-        cudnn=(90100, 90199),
-        capability=HOPPER_BLACKWELL,
+        *NO_PLAN_FOR_ONE_QUERY,
         backend=CUDNN,
         symptom='the error "No execution plans support the graph"',
         condition="cuDNN has no plan for the shape, as with a query length of 1",
@@ -99,9 +105,7 @@ BUGS = (
         below=-88.7,
     ),
     Bug(
-        torch=("2.11.0", "2.14.0"),
-        cudnn=(91900, 92500),
-        capability=((10, 0), (11, 9)),
+        *WRONG_DECODING,
         backend=CUDNN,
         symptom="silently wrong output in decoding",
         condition="the query length is 1, with grouped queries and few key heads (generation and "
@@ -134,9 +138,7 @@ BUGS = (
         training=False,
     ),
     Bug(
-        torch=("2.11.0", "3.0"),
-        cudnn=(92501, 92600),
-        capability=HOPPER,
+        *NAN_FOR_ONE_QUERY,
         backend=CUDNN,
         symptom="NaN in the gradients of keys and values for a single query",
         condition="the query length is 1 in a step that computes gradients, and the logits are "
@@ -168,9 +170,7 @@ BUGS = (
         fp32=True,
     ),
     Bug(
-        torch=("2.5.0", "2.9.1"),
-        cudnn=(91100, 91399),
-        capability=((8, 0), (12, 9)),
+        *NO_PLAN_WITH_DROPOUT,
         backend=CUDNN,
         symptom="an error from cuDNN attention, which has no plan with dropout",
         condition="the dropout of attention is above 0",
@@ -257,8 +257,7 @@ def _applies(
     capability: tuple[int, int] | None,
     first: int | None,
 ) -> Applies:
-    low, high = (Version(end) for end in bug.torch)
-    if Version(version.base_version) < low or Version(version.public) >= high:
+    if not is_between(str(version), bug.torch):
         return "no"
     if capability and not bug.capability[0] <= capability <= bug.capability[1]:
         return "no"

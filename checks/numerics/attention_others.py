@@ -52,7 +52,9 @@ def with_others(
             reason = other.cut_short or "no trial"
             return unknown(f"{verdict.summary}; not completed on {other.device}: {reason}")
     devices = ", ".join(other.device for other in attention.others)
-    return replace(verdict, summary=f"{verdict.summary}; causal attention also on {devices}")
+    dealt = any(len({trial.case for trial in other.trials}) > 1 for other in attention.others)
+    rest = ", the other cases on one of the GPUs each" if dealt else ""
+    return replace(verdict, summary=f"{verdict.summary}; causal attention also on {devices}{rest}")
 
 
 def _defect(attention: Attention, trial: Trial, version: Version) -> str:

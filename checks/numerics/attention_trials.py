@@ -7,7 +7,7 @@ from typing import NamedTuple
 from packaging.version import Version
 
 from doctor.checks.numerics.attention_order import Switches
-from doctor.facts.load import Attention, AttentionCase, Implementation, Trial
+from doctor.facts.load import NOT_TRIED, Attention, AttentionCase, Implementation, Trial
 from doctor.job.job import Precision
 from doctor.judge.attention_gates import GATES, defect
 from doctor.judge.error_patterns import GPU_TAKEN, match_error
@@ -182,12 +182,23 @@ def summarize(
     backends = ", ".join(sorted({t.backend for t in ran}))
     passed = f"{len(ran)} trials of {backends} correct{largest}"
     notes = [f"{case.name}: {case.note}" for case in attention.cases if case.note]
+    notes += not_tried(attention)
     if not dtypes_of(precision):
         notes.append(f"the job's own precision, {precision}, is not tested")
     if attention.cut_short:
         notes.append(attention.cut_short)
     first = f"{default} by default" if default else "torch does not report its default"
     return "; ".join([first, passed, *notes])
+
+
+def not_tried(attention: Attention) -> list[str]:
+    """The trials that the doctor left out on purpose, in one text; none if there are none."""
+    groups: dict[tuple[str, str], list[str]] = {}
+    for trial in attention.trials:
+        if (trial.refused or "").startswith(NOT_TRIED):
+            groups.setdefault((trial.backend, trial.dtype), []).append(f'"{trial.case}"')
+    texts = [f"{of} in {dtype} for {', '.join(names)}" for (of, dtype), names in groups.items()]
+    return [f"{NOT_TRIED}{'; '.join(texts)}"] if texts else []
 
 
 def wrong_implementations(attention: Attention, precision: Precision | None) -> list[str]:

@@ -54,6 +54,8 @@ def replace_torch(
         return _install(wheel, capabilities, installed, known)
     if known == wheels.Driver() and capabilities:
         return _whatever_the_driver(capabilities, python, platform, installed)
+    if python and isinstance(other := choose(capabilities, known, platform=platform), Wheel):
+        return _another_python(other, python, capabilities)
     if "driver" in wheel.reason and capabilities:
         return Replacement(f"{_sentence(wheel.reason)}. {UPGRADE}")
     if len(set(capabilities)) > 1:
@@ -98,6 +100,17 @@ def _whatever_the_driver(
             return Replacement(fix, (pip_command(wheel, installed),))
     none = f"No wheel of PyTorch exists with code for {_codes(capabilities)} (Linux {platform})."
     return Replacement(none)
+
+
+def _another_python(
+    wheel: Wheel, python: tuple[int, int], capabilities: list[Capability]
+) -> Replacement:
+    first, last = wheels.PYTHONS[wheel.torch]
+    return Replacement(
+        f"No wheel of PyTorch with code for {_codes(capabilities)} that this driver runs exists "
+        f"for Python {dotted(python)}. Make an environment with Python {dotted(first)} to "
+        f"{dotted(last)}, and run there: {pip_command(wheel)}"
+    )
 
 
 def _codes(capabilities: list[Capability]) -> str:

@@ -12,10 +12,24 @@ from doctor.judge.check import Owner
 from doctor.judge.error_patterns import ErrorPattern
 
 CODE_FIXES = {
+    "an optimizer's state": "Load the optimizer's state into an optimizer of the same groups, each "
+    "with the same number of parameters: it was saved by another model, or before parameters were "
+    "added or frozen. To go on without it, load the weights only and start a new optimizer.",
+    "a checkpointed function": "Let the checkpointed function compute the same both times: it runs "
+    "again in the backward pass, so it must not append to a list or cache, count calls, or depend "
+    "on random numbers outside of torch, and autocast must be the same.",
+    "a constant beyond the dtype": "Replace the constant by torch.finfo(x.dtype).min, or by "
+    "float('-inf') for a mask: fp16 holds numbers up to 65504 only.",
+    "strides": "Write reshape instead of view in that line, or call contiguous() before it: the "
+    "number of values fits, their order in memory does not, as after transpose or permute.",
+    "a killed worker": "Look at why the worker process ended: memory (MEM002) or shared memory "
+    "(/dev/shm, MEM003) that ran out, a crash in a library, or an exit in the dataset. With "
+    "num_workers=0 an error of the dataset itself shows.",
     "several losses in the graph": "Return the loss from the factory's loss function before "
     "backward() is called: the doctor calls it. If the code calls backward() itself on purpose, "
     "pass retain_graph=True there; if a tensor of the previous step is used again (a hidden state, "
-    "a running loss), detach() it first.",
+    "a running loss), detach() it first; if it was computed once from parameters, in __init__ or "
+    "in the factory, compute it in forward.",
     "changed in place": "Replace the in-place operation (x += y, x[i] = y, relu_) by one that "
     "returns a new tensor (x = x + y, torch.where). "
     "torch.autograd.set_detect_anomaly(True) names the forward line whose value was overwritten.",
@@ -28,11 +42,16 @@ CODE_FIXES = {
     "channels": "Match the number of channels: the first layer expects another number than the "
     "batch has. Images are (batch, channels, height, width); permute(0, 3, 1, 2) turns (batch, "
     "height, width, channels) into that, and gray images need in_channels=1.",
-    "matrix shapes": "Match in_features of that linear layer to the last dimension of its input "
-    "(print x.shape before it); after a convolution flatten(1) gives channels * height * width.",
+    "matrix shapes": "Match the inner dimensions of the two matrices (print their shapes before "
+    "that line): for a linear layer, in_features is the last dimension of its input, and after a "
+    "convolution flatten(1) gives channels * height * width; for the product of two activations "
+    "transpose one, as in q @ k.transpose(-2, -1).",
     "batch sizes": "Give prediction and target the shape that the loss needs: logits (batch, "
     "classes) with labels (batch,), for tokens logits.flatten(0, 1) with labels.flatten(), for a "
     "regression two equal shapes, as squeeze(-1) makes them.",
+    "sizes of two tensors": "Print the shapes of both tensors in that line: sizes that differ must "
+    "be 1 in one of them. Prediction and target of a regression need equal shapes, as squeeze(-1) "
+    "makes them; a residual connection needs a branch that keeps the shape.",
     "shapes": "Print the shapes before that line: the sizes do not fit. The line is in the "
     "traceback.",
     "unequal samples": "Pad the samples of a batch to one length in collate_fn (for example "
@@ -51,6 +70,9 @@ CODE_FIXES = {
     "numpy": "Call detach() before numpy(), and do not compute a part of the loss in numpy: no "
     "gradient flows through it.",
     "no scalar": "Reduce the loss to a scalar: loss.mean() or reduction='mean'.",
+    "gradient of a tensor": "Call requires_grad_() on the tensor that torch.autograd.grad or "
+    "backward(inputs=...) differentiates with respect to, before it is used: a batch does not "
+    "require a gradient by itself.",
     "no graph": "Make the loss depend on a trainable parameter: look for .detach(), .item(), "
     "no_grad() and frozen weights. With LoRA and reentrant gradient checkpointing (the default of "
     "transformers 4.31 to 4.57) call model.enable_input_require_grads(), or pass "
@@ -60,6 +82,9 @@ CODE_FIXES = {
     "broadcasting, (n, 1) with (1, n) or (n,).",
     "relative import": "Name the file inside its package, and give the package an __init__.py: the "
     "doctor then imports it as package.module.",
+    "a missing name": "Compare the installed version of that package with the one that the code "
+    "was written for (pip show). If the message names a circular import or a file of your own, "
+    "rename that file or move the import.",
     "a missing package": "Install the package into the training environment, or select another "
     "one with --python. If it is a module of your own, run the doctor in the directory from which "
     "you start the training.",
@@ -75,9 +100,11 @@ CODE_FIXES = {
     "sparse=True.",
     "a lazy module": "Run one forward pass in the factory before you return the model: lazy "
     "modules get their shapes there, and an optimizer needs them.",
-    "a state dict": "Load the file into the model that wrote it, or pass strict=False and print "
-    "the missing keys; prefixes such as module. or _orig_mod. come from DDP and torch.compile. "
-    "`doctor scan FILE` lists its tensors.",
+    "a state dict": "Compare the keys. Where each unexpected key is a missing one with a prefix "
+    "(module. of DataParallel and DDP, _orig_mod. of torch.compile), remove it: {key.removeprefix("
+    "'module.'): value for key, value in state.items()}. Otherwise load the file into the model "
+    "that wrote it; strict=False skips what does not match without an error. `doctor scan FILE` "
+    "lists its tensors.",
     "a missing file": "Check the path: it is relative to the directory in which the doctor was "
     "started. Build it from Path(__file__).parent to be independent of that.",
     "no parameters": "Pass model.parameters() to the optimizer after the layers were created: "
@@ -89,6 +116,16 @@ CODE_FIXES = {
     "inputs that the output depends on.",
     "no Trainer": "Do not use self.trainer in training_step, or return (module, batch, loss) from "
     "the factory with a loss of your own.",
+    "data that ends": "Check the file that is read there: it is empty or cut off (compare its size, "
+    "download it again; `doctor scan FILE` reads checkpoints). If it reads from another process, "
+    "that process has ended.",
+    "None": "Look for what returns None there: a function without return, dict.get of an absent "
+    "key, or a Dataset whose __getitem__ returns None for a sample, which collate_fn must leave "
+    "out.",
+    "a dimension": "Print the shape before that line: the tensor has fewer dimensions than the "
+    "code expects, as after squeeze() or an index that removes one.",
+    "a Python index": "Print the length of that list before the line: it is shorter than the code "
+    "expects.",
     "input()": "Do not read from the terminal: the doctor gives the code no input.",
 }
 

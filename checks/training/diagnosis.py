@@ -3,17 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
-import re
 from collections.abc import Callable, Iterable
 
-from doctor.checks.training.operation_fixes import (
-    NAN_SOURCES,
-    OPERATION_FIXES,
-    STABLE_FORMS,
-    STAGE_FIXES,
-)
+from doctor.checks.training.place import fix_by_location, location
 from doctor.checks.training.remedies import OWN, SMALL, Remedy
-from doctor.facts.diagnosis import LEFT_OUT, Attempt, Diagnosis, Fault, Source
+from doctor.facts.diagnosis import LEFT_OUT, Attempt, Diagnosis, Fault
 from doctor.facts.error_texts import is_final
 from doctor.facts.training import Smoke
 from doctor.judge.check import Status, Verdict
@@ -27,7 +21,10 @@ CHANGE_NAMES = {
     "fp32-weights": "fp32 weights under autocast",
     "fp32": "everything in fp32",
     "lower-lr": "a tenth of the learning rate",
+    "lowest-lr": "a ten-thousandth of the learning rate",
     "other-batch": "another batch",
+    "valid-batch": "invalid values of the batch replaced",
+    "finite-weights": "non-finite weights replaced",
 }
 """The changes of the attempts; each starts from the unchanged training."""
 
@@ -44,6 +41,7 @@ CONTRASTS: dict[Fault, tuple[str, str]] = {
 }
 """Fault -> the training without it, and with it."""
 
+RATES, NUMBERS = ("lower-lr", "lowest-lr"), ("fp32", "fp32-weights")
 LINE = 160
 """Columns of an attempt's result; the message of an exception may be longer."""
 
@@ -81,15 +79,24 @@ def add_diagnosis(verdict: Verdict, smoke: Smoke, *, own: bool = False) -> Verdi
 
 
 def is_conclusive(diagnosis: Diagnosis) -> bool:
-    """Whether the cause is known, and not only the place where the fault shows."""
-    invalid = diagnosis.bad_batch or diagnosis.bad_weights
-    return bool(invalid or diagnosis.intermittent or diagnosis.fixed_by or _is_explained(diagnosis))
+    """Whether the cause is known, and not only the place where the fault shows.
+
+    An attempt removed the fault, or the operation with the first non-finite result was observed.
+    """
+    return bool(diagnosis.intermittent or diagnosis.fixed_by or _is_explained(diagnosis))
 
 
 def _is_explained(diagnosis: Diagnosis) -> bool:
     """Whether the operation is known, its line, and what is wrong in its inputs."""
     source = diagnosis.source
-    return source is not None and source.certain and bool(source.place)
+    known = source and (source.place or (source.backward and diagnosis.operation))
+    return bool(source and source.certain and known)
+
+
+def _left_a_domain(diagnosis: Diagnosis) -> bool:
+    """Whether the operation is not defined for its inputs, rather than that its result is large."""
+    remarks = diagnosis.source.remarks if diagnosis.source else ()
+    return _is_explained(diagnosis) and not any("overflows" in each for each in remarks)
 
 
 def summarize(diagnosis: Diagnosis, smoke: Smoke, *, own: bool = False) -> str:
@@ -97,11 +104,6 @@ def summarize(diagnosis: Diagnosis, smoke: Smoke, *, own: bool = False) -> str:
     remedy = remedy_for(diagnosis, smoke, own=own)
     contrast = CONTRASTS[diagnosis.fault]
     sound, faulty = (words.format(loss=_non_finite_loss(smoke)) for words in contrast)
-    if diagnosis.bad_batch:
-        other = f" ({sound} on another one)" if diagnosis.fixed_by else ""
-        return f"{remedy.cause}{other}: {'; '.join(diagnosis.bad_batch)}"
-    if diagnosis.bad_weights:
-        return f"{remedy.cause}: before the first step {'; '.join(diagnosis.bad_weights)}"
     if diagnosis.intermittent:
         total = len(diagnosis.repeats)
         without_fault = sum(each.outcome == "fixed" for each in diagnosis.repeats)
@@ -109,9 +111,18 @@ def summarize(diagnosis: Diagnosis, smoke: Smoke, *, own: bool = False) -> str:
         return f"not reproduced: {sound} in {times}; {remedy.cause}"
     if diagnosis.fixed_by:
         changed, unchanged = remedy.contrast
+        if invalid := _replaced(diagnosis):
+            return f"{remedy.cause}: {'; '.join(invalid)}; {sound} {changed}"
         result = f"{sound} {changed}, {faulty} {unchanged}"
-        return f"{result}: {remedy.cause}{_location(diagnosis)}"
-    return f"{_inconclusive(diagnosis, remedy)}{_location(diagnosis)}"
+        return f"{result}: {remedy.cause}{location(diagnosis)}"
+    return f"{_inconclusive(diagnosis, remedy)}{location(diagnosis)}"
+
+
+def _replaced(diagnosis: Diagnosis) -> tuple[str, ...]:
+    """The invalid values whose replacement fixes the fault."""
+    change = diagnosis.fixed_by.change if diagnosis.fixed_by else ""
+    invalid = {"valid-batch": diagnosis.bad_batch, "finite-weights": diagnosis.bad_weights}
+    return invalid.get(change, ())
 
 
 def _inconclusive(diagnosis: Diagnosis, remedy: Remedy) -> str:
@@ -119,11 +130,18 @@ def _inconclusive(diagnosis: Diagnosis, remedy: Remedy) -> str:
     changes = sum(each.change != "repeat" for each in evaluated)
     if _is_explained(diagnosis):
         return "the inputs of one operation are the cause"
+    if diagnosis.cuts:
+        return ""
     if not changes:
         return "" if diagnosis.fault == "no gradient" else "no change was tried to find the cause"
     if any(each.detail == LEFT_OUT for each in diagnosis.attempts):
         return f"cause unknown: none of {changes} changes fixes it, the others were left out"
-    return f"none of the {changes} changes that could be tried fixes it: {remedy.cause}"
+    tried = (
+        f"none of the {changes} changes that could be tried fixes it"
+        if changes > 1
+        else "the one change that could be tried does not fix it"
+    )
+    return f"{tried}: {remedy.cause}"
 
 
 def _evidence(diagnosis: Diagnosis) -> str:
@@ -131,8 +149,10 @@ def _evidence(diagnosis: Diagnosis) -> str:
     attempts = [each for each in diagnosis.attempts if each.change != "repeat"]
     left = [each for each in attempts if each.detail == LEFT_OUT]
     impossible = [each for each in attempts if each.outcome == "not possible" and each not in left]
+    others = [a for a in attempts if a.outcome == "other"]
     sentences = {
-        "Tried without effect": _names(a for a in attempts if a.outcome in ("same", "other")),
+        "Tried without effect": _names(a for a in attempts if a.outcome == "same"),
+        "With another fault": [f"{name} ({a.detail})" for a in others for name in _names([a])],
         "Could not be tried": _names(impossible),
         "Not reached in time": _names(left),
     }
@@ -151,78 +171,25 @@ def _non_finite_loss(smoke: Smoke) -> str:
     return next(filter(None, losses), "not finite")
 
 
-def _location(diagnosis: Diagnosis) -> str:
-    """The first value that is not finite, as a clause; "" if it is not known."""
-    if diagnosis.source and (diagnosis.source.place or diagnosis.source.remarks):
-        return f"; {_describe(diagnosis.source, diagnosis)}"
-    step = f"in step {diagnosis.step}" if diagnosis.step else ""
-    names = ", ".join(diagnosis.bad_gradients[:3])
-    match diagnosis.origin:
-        case "module":
-            return f"; the first non-finite output is that of {_module(diagnosis)}, {step}"
-        case "loss":
-            return f"; all modules' outputs are finite {step}, the loss is not"
-        case "gradient":
-            operation = f", from {diagnosis.operation}" if diagnosis.operation else ""
-            return f"; the loss is finite {step}, the gradient norm of {names} is not{operation}"
-        case "update":
-            return f"; {step} an update with finite gradients makes {names} non-finite"
-    return ""
-
-
-def _describe(source: Source, diagnosis: Diagnosis) -> str:
-    """The operation with its line, what is wrong in its inputs, and the samples that do it."""
-    name = source.name.strip("_")
-    if source.backward:
-        where = (
-            f"the backward pass of {diagnosis.operation}"
-            if diagnosis.operation
-            else (f"{name} in the backward pass")
-        )
-    else:
-        code = f" (`{source.code}`)" if source.code else ""
-        library = f", through {source.library}" if source.library else ""
-        where = f"{name} in {source.place}{code}{library}"
-    remarks = f": {'; '.join(source.remarks)}" if source.remarks else ""
-    text = f"values stop being finite in {where}, in step {source.step}{remarks}"
-    return f"{text}{_samples(source)}"
-
-
-def _samples(source: Source) -> str:
-    if source.batch is None or source.backward:
-        return ""
-    if not source.samples:
-        return f"; none of the {source.batch} samples does it alone"
-    if len(source.samples) == source.batch:
-        return f"; each of the {source.batch} samples does it"
-    more = " and more" if source.more_samples else ""
-    numbers = ", ".join(map(str, source.samples))
-    plural = "s" if len(source.samples) > 1 else ""
-    return f"; sample{plural} {numbers}{more} of {source.batch} (from 0)"
-
-
-def _module(diagnosis: Diagnosis) -> str:
-    name = diagnosis.first_module or "the model itself"
-    return f"{name} ({diagnosis.first_module_type})"
-
-
 def remedy_for(diagnosis: Diagnosis, smoke: Smoke, *, own: bool) -> Remedy:
     """The remedy for the cause."""
     remedies = OWN if own else SMALL
-    if diagnosis.bad_batch:
-        return remedies["bad batch"]
-    if diagnosis.bad_weights:
-        return remedies["bad weights"]
     if diagnosis.intermittent:
         return remedies["intermittent"]
     if diagnosis.fixed_by:
-        return _filled(remedies[diagnosis.fixed_by.change], smoke)
+        change = diagnosis.fixed_by.change
+        if change in RATES and _left_a_domain(diagnosis):
+            change = "lower-lr and a domain"
+        remedy = _filled(remedies[change], smoke)
+        if change not in ("lower-lr and a domain", *NUMBERS) or not _is_explained(diagnosis):
+            return remedy
+        return remedy._replace(fix=fix_by_location(diagnosis, remedy.fix))
     remedy = remedies["nothing"]
     if not own:
         return remedy
     first = "" if _is_explained(diagnosis) else remedy.fix
     fix = " ".join(filter(None, (first, _evidence(diagnosis))))
-    return remedy._replace(fix=_fix_by_location(diagnosis, fix))
+    return remedy._replace(fix=fix_by_location(diagnosis, fix))
 
 
 def _filled(remedy: Remedy, smoke: Smoke) -> Remedy:
@@ -239,28 +206,11 @@ def _filled(remedy: Remedy, smoke: Smoke) -> Remedy:
     )
 
 
-def _fix_by_location(diagnosis: Diagnosis, fix: str) -> str:
-    """The fix if no change fixes the fault, with the place to start from first."""
-    source = diagnosis.source
-    if source is not None and source.place and not source.backward:
-        stable = OPERATION_FIXES.get(source.name.strip("_"))
-        in_fp32 = " (in fp32: fp16 has no 1e-8)" * ("1e-" in (stable or ""))
-        look = f"Look at {source.place}. {stable or NAN_SOURCES}{in_fp32}."
-        return f"{look} {fix}"
-    operation = re.match(r"(\w+?)Backward", diagnosis.operation or "")
-    stable = STABLE_FORMS.get(operation[1]) if operation else None
-    if stable:
-        return f"Use a stable form of that operation, in fp32 (fp16 has no 1e-8): {stable}. {fix}"
-    if diagnosis.fault.startswith("non-finite"):
-        places = {"module": f"the output of {_module(diagnosis)}", "loss": "the loss"}
-        place = places.get(diagnosis.origin or "", "the first non-finite value")
-        return f"Look at {place}. {NAN_SOURCES}. {fix}"
-    return " ".join(filter(None, (STAGE_FIXES.get(diagnosis.fault), fix)))
-
-
 def attempts_table(diagnosis: Diagnosis) -> list[str]:
     """The remarks on the batch, and one line per attempt in columns."""
-    remarks = [f"Also: {each}." for each in diagnosis.remarks]
+    invalid = (*diagnosis.bad_batch, *diagnosis.bad_weights)
+    others = [each for each in invalid if each not in _replaced(diagnosis)]
+    remarks = [f"Also: {each}." for each in (*diagnosis.remarks, *others)]
     if not diagnosis.attempts:
         return remarks
     rows = [

@@ -5,7 +5,7 @@ from __future__ import annotations
 STABLE_FORMS = {
     "Sqrt": "torch.sqrt(x.clamp(min=0) + 1e-12)",
     "Rsqrt": "torch.rsqrt(x.clamp(min=0) + 1e-12)",
-    "Log": "torch.log(x.clamp(min=1e-7))",
+    "Log": "torch.log(x + 1e-7), or torch.logsumexp and log_softmax instead of a log of exponentials",
     "Div": "a / (b + 1e-8)",
     "Reciprocal": "1 / (x + 1e-8)",
     "Pow": "(x + 1e-12) ** p for p below 1",
@@ -13,8 +13,14 @@ STABLE_FORMS = {
     "Softmax": "torch.nn.functional.log_softmax instead of log(softmax(x))",
     "LinalgVectorNorm": "torch.sqrt((x * x).sum(-1) + 1e-12), whose gradient at 0 is finite",
     "Norm": "torch.sqrt((x * x).sum(-1) + 1e-12), whose gradient at 0 is finite",
-    "Acos": "torch.acos(x.clamp(-1 + 1e-6, 1 - 1e-6))",
-    "Asin": "torch.asin(x.clamp(-1 + 1e-6, 1 - 1e-6))",
+    "Acos": "torch.acos(x.float() * (1 - 1e-6)); a clamp has gradient 0 beyond its bounds",
+    "Asin": "torch.asin(x.float() * (1 - 1e-6)); a clamp has gradient 0 beyond its bounds",
+    "Hypot": "torch.sqrt(x * x + y * y + 1e-12)",
+    "Atan2": "torch.atan2(y, x + 1e-12) where both can be 0",
+    "Std": "torch.sqrt(x.var(dim) + 1e-12)",
+    "Cdist": "torch.sqrt(squared distances + 1e-12)",
+    "LinalgEigh": "a matrix whose eigenvalues differ (add a small diagonal of distinct values)",
+    "LinalgSvd": "a matrix whose singular values differ (add a small diagonal of distinct values)",
 }
 """Operation in autograd -> a form of it whose value and gradient stay finite. A torch.where around
 it does not help: the gradient of the branch that is not chosen is 0 * inf."""
@@ -25,25 +31,28 @@ _MASK = (
 )
 _OVERFLOW = (
     "Scale the inputs, compute this line in fp32 (torch.autocast(device, enabled=False) and "
-    ".float()), or clamp them before it"
+    ".float()), and check the initialization if values grow from layer to layer"
 )
 OPERATION_FIXES = {
     "div": "Add an epsilon to the divisor (a / (b + 1e-8)) or clamp it (b.clamp(min=1)), and look "
     "at why it is 0: an empty mask, a count of 0, a constant row",
     "true_divide": "Add an epsilon to the divisor, or clamp it",
     "reciprocal": "Add an epsilon: 1 / (x + 1e-8)",
-    "log": "Clamp the input, torch.log(x.clamp(min=1e-7)), or use a fused form (log_softmax, "
-    "cross_entropy, binary_cross_entropy_with_logits, torch.special.xlogy)",
+    "log": "Use a fused form (log_softmax, torch.logsumexp for the log of a sum of exponentials, "
+    "cross_entropy, binary_cross_entropy_with_logits, torch.special.xlogy), or add an epsilon, "
+    "torch.log(x + 1e-7)",
     "log2": "Clamp the input before the logarithm",
     "log10": "Clamp the input before the logarithm",
     "log1p": "Clamp the input above -1",
     "sqrt": "Clamp the input, torch.sqrt(x.clamp(min=0) + 1e-12)",
     "rsqrt": "Clamp the input and add an epsilon, torch.rsqrt(x.clamp(min=0) + 1e-12)",
     "pow": "Clamp the base above 0: a negative base has no real power, and 0 no negative one",
-    "exp": "Clamp the input, torch.exp(x.clamp(max=80)), or subtract the maximum first "
-    "(torch.logsumexp)",
-    "acos": "Clamp the input to [-1 + 1e-6, 1 - 1e-6]",
-    "asin": "Clamp the input to [-1 + 1e-6, 1 - 1e-6]",
+    "exp": "Scale the features that the input is computed from, subtract the maximum first "
+    "(softmax, torch.logsumexp), or bound it, torch.exp(x.clamp(-30, 20))",
+    "acos": "Clamp the input to [-1, 1] and scale it, torch.acos(x.float().clamp(-1, 1) * "
+    "(1 - 1e-6)): at 1 itself the gradient is infinite",
+    "asin": "Clamp the input to [-1, 1] and scale it, torch.asin(x.float().clamp(-1, 1) * "
+    "(1 - 1e-6)): at 1 itself the gradient is infinite",
     "softmax": _MASK,
     "log_softmax": _MASK,
     "safe_softmax": _MASK,
@@ -64,6 +73,33 @@ OPERATION_FIXES = {
     "to_copy": _OVERFLOW,
 }
 """Operation of the forward pass -> its remedy, without a full stop."""
+
+REMARK_FIXES = (
+    (
+        "the tensor has no values",
+        "Guard the empty selection: divide the sum by count.clamp(min=1), or leave this part out "
+        "where nothing is selected",
+    ),
+    (
+        "-inf throughout",
+        "Leave at least one value of each row that is not masked: one visible key for each query, "
+        "one allowed class for each position, also of samples that are padding throughout and of "
+        "positions whose label is ignored",
+    ),
+    ("hide every key", _MASK),
+    (
+        "0 * inf",
+        "Do not multiply a mask of -inf: 0 * inf is NaN. Use torch.where or masked_fill, or a "
+        "finite number such as torch.finfo(x.dtype).min",
+    ),
+    (
+        " already",
+        "Look at what is not finite before that line: a mask of -inf, a value of the batch, a "
+        "weight or a buffer",
+    ),
+    ("holds up to", _OVERFLOW),
+)
+"""Part of a remark on the inputs -> the remedy, which is better than that of the operation."""
 
 NAN_SOURCES = (
     "NaNs come from log or sqrt of 0 or less, a division by 0, exp of a large number, or 0 * inf "

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
+from pathlib import PurePath
 
 from doctor._util.records import Ended
 from doctor.checks.training import smoke_errors
 from doctor.checks.training.code_errors import find_fix
-from doctor.facts.error_texts import INDEX
+from doctor.facts.error_texts import INDEX, code_error
 from doctor.facts.own_model import OwnModel
 from doctor.facts.training import NO_LOSS
 from doctor.judge.check import Owner, Verdict, fail, unknown
@@ -45,10 +47,18 @@ ERRORS = (
         Owner.JOB,
     ),
     ErrorPattern(
+        ("index -100 is out of bounds",),
+        "Replace the ignored labels before they are used as an index: -100 is the label that "
+        "torch's losses ignore, and no index. Use labels.clamp(min=0), and mask the result where "
+        "labels == -100.",
+        Owner.JOB,
+    ),
+    ErrorPattern(
         (*INDEX, "device-side assert"),
-        "Fix the index in the batch that exceeds its table: a token beyond the rows of the "
-        "embedding (call resize_token_embeddings after adding tokens), a label outside the "
-        "classes, or a position beyond the model's length. CUDA_LAUNCH_BLOCKING=1 names the call.",
+        "Fix the index that exceeds its table: a token beyond the rows of the embedding (call "
+        "resize_token_embeddings after adding tokens), a label outside the classes, a position "
+        "beyond the model's length, or an index into a tensor. CUDA_LAUNCH_BLOCKING=1 names the "
+        "call on a GPU.",
         Owner.JOB,
     ),
     ErrorPattern(
@@ -60,6 +70,18 @@ ERRORS = (
     ),
     *smoke_errors.ERRORS,
 )
+LIBRARIES = ("cuda", "nvml", "nccl", "cublas", "cudnn", "hip error", "xid")
+"""Words of a message that a library of the GPU or its driver raised."""
+
+
+def known_errors(message: str) -> tuple[ErrorPattern, ...]:
+    """The rows for an error of the user's code.
+
+    Any program may raise "GPU is lost" or "not yet initialized": it condemns the machine only in a
+    message of CUDA, NVML or NCCL.
+    """
+    of_library = any(word in message.casefold() for word in LIBRARIES)
+    return tuple(each for each in ERRORS if of_library or each.owner is not Owner.MACHINE)
 
 
 def failed_step(own: OwnModel, verdict: Verdict, last: Ended, *, sound: bool) -> Verdict:
@@ -69,6 +91,12 @@ def failed_step(own: OwnModel, verdict: Verdict, last: Ended, *, sound: bool) ->
     """
     if last.how == "timeout" and own.busy:
         return unknown(f"{verdict.summary.partition('; ')[0]}; {MORE_TIME}{_where(own)}")
+    verdict = replace(verdict, summary=f"{verdict.summary}{_where(own)}")
+    if own.computed_once and code_error(last.detail) == "several losses in the graph":
+        names = ", ".join(own.computed_once)
+        clause = f"{names} has a graph, and was computed before the first step"
+        fix = f"Compute {names} in forward: backward() frees its graph, which is made only once."
+        return replace(verdict, summary=f"{verdict.summary}; {clause}", fix=fix, owner=Owner.JOB)
     if last.how == "error" and (pattern := find_fix(last.detail)):
         return replace(verdict, fix=pattern.fix, owner=pattern.owner, sources=pattern.sources)
     if last.how == "error" and verdict.fix is None:
@@ -78,12 +106,20 @@ def failed_step(own: OwnModel, verdict: Verdict, last: Ended, *, sound: bool) ->
     if last.how == "signal" and "SIGKILL" not in last.detail and (sound or own.stack):
         fix = CRASHED if sound else CRASHED.rpartition(". The ")[0] + "."
         verdict = replace(verdict, fix=fix, owner=Owner.JOB)
-    return replace(verdict, summary=f"{verdict.summary}{_where(own)}")
+    return verdict
 
 
 def _where(own: OwnModel) -> str:
     """The innermost line of the user's files, as a clause."""
-    return f"; in {own.stack[0]}" if own.stack else ""
+    if own.stack:
+        return f"; in {own.stack[0]}"
+    frames = [each for each in FRAME.finditer(own.traceback) if not LIBRARY.search(each["file"])]
+    last = frames[-1] if frames else None
+    return f"; in {PurePath(last['file']).name}, line {last['line']}" if last else ""
+
+
+FRAME = re.compile(r'^\s*File "(?P<file>[^"]*)", line (?P<line>\d+)', re.MULTILINE)
+LIBRARY = re.compile(r"[/\\](site-packages|dist-packages|lib[/\\]python3[^/\\]*)[/\\]|^<")
 
 
 def build_failure(own: OwnModel) -> Verdict:
@@ -95,7 +131,7 @@ def build_failure(own: OwnModel) -> Verdict:
     if own.built.how == "timeout":
         return fail(summary, fix=HUNG, owner=Owner.JOB, seconds=seconds)
     pattern = match_error(own.built.detail, BUILD_ERRORS) or find_fix(own.built.detail)
-    if pattern := pattern or match_error(own.built.detail, ERRORS):
+    if pattern := pattern or match_error(own.built.detail, known_errors(own.built.detail)):
         return fail(summary, fix=pattern.fix, owner=pattern.owner, seconds=seconds)
     fix = f"Fix the error that was raised: {_message(own.built.detail)}"
     return fail(summary, fix=fix if own.built.how == "error" else None, seconds=seconds)
@@ -136,6 +172,12 @@ BUILD_ERRORS = (
         "Return the module with a batch, or with a batch and a loss:\n"
         "return model, batch, lambda model, batch: criterion(model(batch['x']), batch['y'])\n"
         f"{CONTRACT}",
+        Owner.JOB,
+    ),
+    ErrorPattern(
+        ("no parameter of the model requires a gradient",),
+        "Call requires_grad_(True) on what is to train, after everything else was frozen: a loop "
+        "over model.parameters() that runs after the head was replaced freezes the head too.",
         Owner.JOB,
     ),
     ErrorPattern(

@@ -11,17 +11,18 @@ from fnmatch import fnmatchcase
 
 import msgspec
 
-from doctor._util.records import Unknown
+from doctor._util.records import Ended, Unknown
 from doctor._util.units import gib
+from doctor.checks.training import own_cuts
 from doctor.checks.training import smoke as judged
 from doctor.checks.training.diagnosis import add_diagnosis
 from doctor.checks.training.own_depth import VANISHING_FIX, vanishing
 from doctor.checks.training.own_failures import (
-    ERRORS,
     HUNG,
     build_failure,
     evidence,
     failed_step,
+    known_errors,
 )
 from doctor.checks.training.own_parameters import (
     SILENT_FIX,
@@ -29,9 +30,11 @@ from doctor.checks.training.own_parameters import (
     kinds,
     no_gradient_fix,
     reached_unevenly,
+    set_back,
     uncalled,
     unchanged,
     used,
+    without_idle,
 )
 from doctor.checks.training.own_seeds import with_other_seed
 from doctor.checks.training.own_steps import GROWTH_FIX, memory_growth, over_the_steps
@@ -51,8 +54,8 @@ def completes(own: OwnModel, smoke: SmallModel) -> Verdict:
         return _about(own, smoke, build_failure(own))
     if own.smoke is None:
         return unknown(f"{own.description}: no step of it was recorded")
-    verdict = judged.completes(own.smoke, ERRORS, (HUNG, Owner.JOB))
-    last = own.smoke.stages[-1].ended
+    last = own.smoke.stages[-1].ended if own.smoke.stages else Ended(how="ok")
+    verdict = judged.completes(own.smoke, known_errors(last.detail), (HUNG, Owner.JOB))
     if verdict.status is Status.PASS and (growth := memory_growth(own)):
         return warn(
             f"{own.description}: {verdict.summary}; memory grows by {gib(growth)} per step; "
@@ -141,6 +144,9 @@ LOSS_FINITE = replace(
         "cross_entropy gets the output of a softmax, binary_cross_entropy_with_logits that of a "
         "sigmoid, or nll_loss no log-probabilities",
         "an elementwise loss broadcasts input and target to a larger shape than either",
+        "targets of binary_cross_entropy_with_logits are outside of [0, 1], or the loss is the "
+        "negative of cross_entropy or of an elementwise loss",
+        "the loss of a prediction rises, or is exactly the same, in each of 20 steps",
     ),
     fix="Inspect the batch first (labels, NaN, padding), then the weights, and repeat the run in "
     "fp32.\n"
@@ -164,6 +170,8 @@ def gradients_reach_all(own: OwnModel, smoke: SmallModel, job: Job) -> Verdict:
     if job.hf and not job.lora:
         required, unused_parts = used(required)
         note += f"; the loss of this class does not use {unused_parts}" if unused_parts else ""
+    required, idle_note = without_idle(required, own)
+    note += idle_note
     if unused := [glob for glob in job.expect_no_grad if not _matches(glob, expected)]:
         note += f"; no parameter matches --expect-no-grad {', '.join(unused)}"
     verdict = judged.gradients_reach_all(_only(required, steps))
@@ -171,13 +179,17 @@ def gradients_reach_all(own: OwnModel, smoke: SmallModel, job: Job) -> Verdict:
         verdict = reached_unevenly(own, required, verdict)
         return _about(own, smoke, replace(verdict, summary=f"{verdict.summary}{note}"))
     without = without_gradient(required)
-    fix = SILENT_FIX if adapters_frozen(required) else no_gradient_fix(without)
+    cuts = own_cuts.of(steps.diagnosis.cuts if steps.diagnosis else (), without)
+    fix = no_gradient_fix(without, own_cuts.fix(cuts), exempt=len(without) < len(required))
+    if adapters_frozen(required):
+        fix = SILENT_FIX
     if fading := vanishing(required):
         note, fix = f"; {fading}{note}", VANISHING_FIX
     summary = verdict.summary.replace("had no non-zero gradient", kinds(without), 1)
     idle = uncalled(steps, without)
     called = f"; never called: {', '.join(idle)}" if idle else ""
-    verdict = replace(verdict, summary=f"{summary}{called}{note}", fix=fix)
+    where = "".join(f"; {text}" for text in [own_cuts.clause(cuts)] if text)
+    verdict = replace(verdict, summary=f"{summary}{called}{where}{note}", fix=fix)
     return _about(own, smoke, verdict)
 
 
@@ -215,13 +227,17 @@ GRADIENTS_REACH_ALL = replace(
     "then learns and the adapters silently do not.",
     passes=(
         *judged.GRADIENTS_REACH_ALL.passes,
-        "parameters that match --expect-no-grad are exempt",
+        "parameters that match --expect-no-grad are exempt, and those without a gradient in three "
+        "steps that get one in 20 steps or with other weights, start as copies of trained ones, "
+        "or are in no group of your optimizer",
     ),
     warns=(
         "the gradients of the matrices fall, or grow, by a factor of 10,000 from the loss to the "
         "input, from each quarter of the depth to the next",
         "a tensor that is held in a plain list, dict or attribute gets a gradient and is no "
         "parameter of the model",
+        "each forward pass creates parameters anew",
+        "the rows of a matrix are all the same, before the first step and after the last one",
     ),
     fix="Look for detach, no_grad and unused modules between these parameters and the loss. For "
     "parameters that are frozen on purpose, call requires_grad_(False), or exempt them with "
@@ -248,6 +264,8 @@ def weights_move(own: OwnModel, job: Job) -> Verdict:
         return unknown("gradients vanish with depth, too small to change a weight: see SMK007")
     if verdict.status is Status.FAIL:
         verdict = unchanged(steps, [each for each in reached if not each.moved], verdict)
+    else:
+        verdict = set_back(_only(reached, steps), verdict)
     missing = len(required) - len(reached)
     note = f"; {missing} got no gradient: see SMK007" if missing else ""
     return replace(verdict, summary=f"{own.description}: {verdict.summary}{note}")
@@ -263,6 +281,10 @@ WEIGHTS_MOVE = replace(
     "loaded in bf16 stay at 1.0 for the whole run, while the loss falls. Since version 5, "
     "transformers loads in the directory's dtype by default, usually bf16.",
     passes=(*judged.WEIGHTS_MOVE.passes, "parameters that match --expect-no-grad are exempt"),
+    fails=(
+        *judged.WEIGHTS_MOVE.fails,
+        "a matrix has its initial values again after the next forward pass",
+    ),
     fix="Load the weights with dtype=torch.float32 and compute in bf16 under autocast (bf16=True), "
     "or use an optimizer that compensates for rounding: Kahan summation or stochastic rounding. A "
     "larger learning rate only hides the problem.",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -14,7 +15,7 @@ from doctor.checks.training.own_depth import (
     vanishing,
 )
 from doctor.facts.own_model import OwnModel
-from doctor.facts.training import Parameter, Smoke
+from doctor.facts.training import Optimizer, Parameter, Smoke
 from doctor.judge.check import Verdict, fail, ok, warn
 
 
@@ -34,6 +35,26 @@ def _common_module(names: Sequence[str]) -> str:
     parts = zip(*(name.split(".") for name in names), strict=False)
     shared = itertools.takewhile(lambda column: len(set(column)) == 1, parts)
     return ".".join(column[0] for column in shared)
+
+
+IDLE = {
+    "in other steps": "get a gradient in some steps only",
+    "with other weights": "get a gradient with other weights only, as experts do",
+    "copies": "get none and start as copies of trained ones, as in a target network",
+    "not optimized": "get none and are in no group of the optimizer",
+    "ignored": "get zeros, because every label of their loss is ignored in this batch",
+}
+"""Reason of `OwnModel.idle` -> in words."""
+
+
+def without_idle(required: Sequence[Parameter], own: OwnModel) -> tuple[list[Parameter], str]:
+    """The parameters that need a gradient in these steps, and a note about the others."""
+    cuts = own.smoke.diagnosis.cuts if own.smoke and own.smoke.diagnosis else ()
+    ignored = [cut for cut in cuts if cut.kind == "zero" and cut.name.startswith("NllLoss")]
+    idle = {name: "ignored" for cut in ignored for name in cut.parameters} | own.idle
+    counts = Counter(idle[each.name] for each in required if each.name in idle)
+    note = "".join(f"; {count} {IDLE[reason]}" for reason, count in counts.items())
+    return [each for each in required if each.name not in idle], note
 
 
 def kinds(without: Sequence[Parameter]) -> str:
@@ -56,16 +77,24 @@ def uncalled(steps: Smoke, without: Sequence[Parameter]) -> list[str]:
     return [name for name in uncalled if any(p.name.startswith(f"{name}.") for p in without)]
 
 
-def no_gradient_fix(without: Sequence[Parameter]) -> str:
-    """The remedy, with the flag that exempts exactly these parameters."""
+def no_gradient_fix(without: Sequence[Parameter], observed: str, *, exempt: bool) -> str:
+    """The remedy; `observed` is that of the places where paths end, "" if none was seen.
+
+    `exempt`: with the flag that exempts exactly these parameters.
+    """
+    fix = observed or (
+        "Look for detach, .data, .item(), numpy, no_grad, rounding, indices and unused modules "
+        "between these parameters and the loss. Gradients of zeros come from a multiplication by "
+        "0, a saturated or clamped value, or underflow in half precision (compare --precision "
+        "fp32)."
+    )
+    if not exempt:
+        return fix
     heads = dict.fromkeys(each.name.partition(".")[0] for each in without)
     globs = " ".join(f"--expect-no-grad '{name}*'" for name in list(heads)[:3])
     return (
-        "Look for detach, .data, .item(), no_grad and unused modules between these parameters and "
-        "the loss. Gradients of zeros come from a multiplication by 0, a saturated activation, or "
-        "underflow in half precision (compare --precision fp32). If they are frozen or unused on "
-        "purpose, call requires_grad_(False) on them, or exempt them:\n"
-        f"doctor run ... {globs}"
+        f"{fix} If they are frozen or unused on purpose, call requires_grad_(False) on them, or "
+        f"exempt them:\ndoctor run ... {globs}"
     )
 
 
@@ -80,6 +109,20 @@ def reached_unevenly(own: OwnModel, required: Sequence[Parameter], verdict: Verd
             f"although the loss depends on them: {names}{more}",
             fix=UNREGISTERED_FIX,
         )
+    if own.trend and own.trend.created:
+        shapes = ", ".join(str(list(shape)) for shape in own.trend.created[:4])
+        return warn(
+            f"{verdict.summary}; each forward pass creates parameters anew, which never train: "
+            f"shapes {shapes}",
+            fix=CREATED_FIX,
+        )
+    if alike := [each.name for each in required if each.rows_alike]:
+        more = f" and {len(alike) - 4} more" if alike[4:] else ""
+        return warn(
+            f"{verdict.summary}; all rows are the same, before the steps and after them: "
+            f"{', '.join(alike[:4])}{more}; required: different rows",
+            fix=ALIKE_FIX,
+        )
     if clause := vanishing(required):
         if still := sum(not each.moved for each in required):
             clause = f"{clause}; {still} of {len(required)} parameters do not change"
@@ -93,6 +136,16 @@ def reached_unevenly(own: OwnModel, required: Sequence[Parameter], verdict: Verd
 UNREGISTERED_FIX = (
     "Hold layers in nn.ModuleList or nn.ModuleDict instead of a plain list or dict, and single "
     "tensors in nn.Parameter: only these are in model.parameters() and in the state dict."
+)
+
+
+CREATED_FIX = (
+    "Create the layers and parameters in __init__ and use them in forward: what forward creates "
+    "starts from new random numbers in each step, and no optimizer holds it."
+)
+ALIKE_FIX = (
+    "Initialize these weights with random numbers (torch.nn.init.kaiming_uniform_, "
+    "xavier_uniform_): units that start the same get the same gradient and stay the same."
 )
 
 
@@ -125,19 +178,59 @@ def unchanged(steps: Smoke, unchanged: Sequence[Parameter], verdict: Verdict) ->
     summary, *_ = verdict.summary.partition("; required")
     summary = summary.replace(f"at lr {steps.lr:g}", f"of your {optimizer.name}")
     required = "; required: all change"
-    if all(step.lr == 0.0 for step in steps.steps):
-        schedule = f" with {optimizer.schedule}" if optimizer.schedule else ""
-        return fail(f"{summary}; the learning rate is 0 in every step{schedule}{required}",
-                    fix=RATE_FIX)  # fmt: skip
-    if optimizer.max_norm == 0.0:
-        return fail(f"{summary}; gradients are clipped to a norm of 0{required}", fix=CLIP_FIX)
-    if omitted := [each.name for each in unchanged if each.name in optimizer.omitted]:
-        names = ", ".join(omitted[:4]) + (f" and {len(omitted) - 4} more" if omitted[4:] else "")
-        return fail(f"{summary}; in no group of the optimizer: {names}{required}", fix=OMITTED_FIX)
+    if cause := _left_by_the_optimizer(steps, optimizer, unchanged):
+        clause, fix = cause
+        return fail(f"{summary}; {clause}{required}", fix=fix)
     if any(each.dtype in HALVES for each in unchanged):
         return replace(verdict, summary=f"{summary}{required}; {judged.ROUNDING}", fix=None)
     rate = max(step.lr for step in steps.steps)
     return ok(f"{summary}: updates at a learning rate of {rate:g} are below what float32 resolves")
+
+
+def _left_by_the_optimizer(
+    steps: Smoke, optimizer: Optimizer, unchanged: Sequence[Parameter]
+) -> tuple[str, str] | None:
+    """Why the user's optimizer leaves parameters as they are, and the fix; None: not known."""
+    schedule = f" with {optimizer.schedule}" if optimizer.schedule else ""
+    rates = [step.lr for step in steps.steps]
+    names = [each.name for each in unchanged]
+    if all(rate == 0.0 for rate in rates):
+        return f"the learning rate is 0 in every step{schedule}", RATE_FIX
+    if optimizer.max_norm == 0.0:
+        return "gradients are clipped to a norm of 0", CLIP_FIX
+    if omitted := [name for name in names if name in optimizer.omitted]:
+        return f"in no group of the optimizer: {_listed(omitted)}", OMITTED_FIX
+    resting = [name for name in names if name in optimizer.resting]
+    if resting and not optimizer.schedule:
+        return f"in a group whose learning rate is 0: {_listed(resting)}", RESTING_FIX
+    if max(rates) < TINY_RATE and not optimizer.schedule:
+        return f"the learning rate is {max(rates):g}, and no schedule raises it", TINY_RATE_FIX
+    if steerable := [each for each in unchanged if each.steerable and each.dtype not in HALVES]:
+        largest = max(float(each.grad_norm or 0.0) for each in steerable)
+        clause = (
+            f"although a step of the learning rate {max(rates):g} along a gradient of norm "
+            f"{largest:.2g} changes them"
+        )
+        return clause, IDLE_STEP_FIX
+    return None
+
+
+def _listed(names: Sequence[str]) -> str:
+    return ", ".join(names[:4]) + (f" and {len(names) - 4} more" if names[4:] else "")
+
+
+def set_back(steps: Smoke, verdict: Verdict) -> Verdict:
+    """The verdict on parameters that all differ at the end; a failure if matrices are set back."""
+    names = [
+        each.name for each in steps.parameters if each.set_back and (each.dimensions or 0) > 1
+    ]
+    if not names:
+        return verdict
+    return fail(
+        f"{len(names)} of {len(steps.parameters)} parameters have their initial values again after "
+        f"the next forward pass: {_listed(names)}; required: updates stay",
+        fix=SET_BACK_FIX,
+    )
 
 
 def _below_epsilon(unchanged: Sequence[Parameter]) -> float:
@@ -161,6 +254,21 @@ UNEXPLAINED_FIX = (
 RATE_FIX = (
     "Let the schedule start above 0, step it after every batch and not after every epoch, and "
     "check the number of its warm-up and total steps."
+)
+RESTING_FIX = (
+    "Set a learning rate above 0 in that group of the optimizer. For parameters that must not "
+    "train, call requires_grad_(False)."
+)
+TINY_RATE = 1e-8
+"""Adam changes a weight by about the learning rate, and float32 resolves 6e-8 beside 1."""
+TINY_RATE_FIX = "Raise the learning rate: 1e-5 to 1e-3 is usual for Adam, 1e-3 to 1e-1 for SGD."
+IDLE_STEP_FIX = (
+    "Look at what step() of the optimizer does with the gradients: zero_grad() before they are "
+    "used, a condition that leaves the step out, or parameters that were replaced by copies."
+)
+SET_BACK_FIX = (
+    "Look for code in the forward pass or the loss that writes weights: load_state_dict, copy_, "
+    "reset_parameters or torch.nn.init. Call it once, before the first step."
 )
 CLIP_FIX = "Clip to a positive norm such as 1.0: a limit of 0 multiplies every gradient by 0."
 OMITTED_FIX = (

@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 
 from doctor.facts.own_model import OwnModel
+from doctor.facts.training import Smoke
 from doctor.judge.check import Status, Verdict
 
 
@@ -33,4 +34,18 @@ def _with_the_other(own: OwnModel) -> OwnModel | None:
         return None
     seeds = f"with seed {other.seed} of torch, random and numpy, not with {own.seed}"
     description = f"{own.description} ({seeds})"
-    return msgspec.structs.replace(own, description=description, smoke=other.smoke, trend=None)
+    smoke = _reached_as_before(own, other.smoke)
+    return msgspec.structs.replace(own, description=description, smoke=smoke, trend=None)
+
+
+def _reached_as_before(own: OwnModel, smoke: Smoke) -> Smoke:
+    """The steps without the parameters that need no gradient in them; one that had a gradient with
+    the first seed only, such as an expert that is chosen in one of both runs, is recorded as
+    there."""
+    first = {each.name: each for each in own.smoke.parameters} if own.smoke else {}
+    parameters = tuple(
+        first.get(each.name, each) if each.finite and not each.had_gradient else each
+        for each in smoke.parameters
+        if each.name not in own.idle
+    )
+    return msgspec.structs.replace(smoke, parameters=parameters)

@@ -6,7 +6,7 @@ import math
 from dataclasses import replace
 from itertools import pairwise
 
-from doctor.facts.own_model import OwnModel
+from doctor.facts.own_model import OwnModel, Trend
 from doctor.facts.training import Smoke
 from doctor.judge.check import Verdict, warn
 
@@ -32,6 +32,9 @@ def memory_growth(own: OwnModel) -> int:
 
 LARGE_NORM = 1e3
 """Our own number: gradients of common models have norms below 100 after initialization."""
+SHARE_OF_LOSS = 0.1
+"""Our own number: the norm of a loss that is a sum over many values is large with it, and a smaller
+share of it, as in a VAE that sums over pixels."""
 DIVERGED = 100.0
 """Times the first loss."""
 
@@ -60,7 +63,23 @@ def over_the_steps(own: OwnModel, steps: Smoke, verdict: Verdict) -> Verdict:
         shapes = [list(shape) for shape in misuse.shapes]
         text = text.format(function=misuse.function, shapes=" and ".join(map(str, shapes)))
         return warn(f"{verdict.summary}; {text}", fix=fix)
-    if norms and min(norms) > LARGE_NORM:
+    largest = max((abs(float(step.loss)) for step in steps.steps), default=0.0)
+    if own.trend and stands_still(own.trend, steps, losses):
+        return warn(
+            f"{verdict.summary}; the loss of {' and '.join(own.trend.supervised)} is exactly "
+            f"{losses[0]:.7g} in each of {len(losses)} steps on the same batch; required: it "
+            "changes as the weights do",
+            fix=STANDS_FIX,
+        )
+    if own.trend and rises(own.trend, losses):
+        optimizer = steps.optimizer
+        return warn(
+            f"{verdict.summary}; the loss of {' and '.join(own.trend.supervised)} rises in each of "
+            f"{len(losses)} steps on the same batch, from {losses[0]:.4g} to {losses[-1]:.4g}; "
+            "required: it falls",
+            fix=MAXIMIZES_FIX if optimizer and optimizer.maximize else RISES_FIX,
+        )
+    if norms and min(norms) > max(LARGE_NORM, SHARE_OF_LOSS * largest):
         return warn(
             f"{verdict.summary}; the gradient norm is {max(norms):.3g}; at most {LARGE_NORM:g} "
             "expected",
@@ -69,6 +88,39 @@ def over_the_steps(own: OwnModel, steps: Smoke, verdict: Verdict) -> Verdict:
     return replace(verdict, summary="; ".join([verdict.summary, *_notes(own, losses)]))
 
 
+RISING_STEPS, RISE = 10, 1.05
+"""Steps in which a loss must rise without exception, and the factor of the rise."""
+
+
+def rises(trend: Trend, losses: list[float]) -> bool:
+    """Whether the loss of a prediction rises in every step on the same batch."""
+    if not trend.supervised or len(losses) < RISING_STEPS:
+        return False
+    return all(a < b for a, b in pairwise(losses)) and losses[-1] > RISE * losses[0] > 0
+
+
+def stands_still(trend: Trend, steps: Smoke, losses: list[float]) -> bool:
+    """Whether the loss of a prediction is the same to the last bit in every step, although all
+    weights change and the steps are long enough to change it."""
+    if not all(each.moved and each.had_gradient and not each.set_back for each in steps.parameters):
+        return False
+    rate = min((step.lr for step in steps.steps), default=0.0)
+    same = len(losses) >= RISING_STEPS and len(set(losses)) == 1 and losses[0] != 0.0
+    return bool(trend.supervised) and same and rate >= USUAL_RATE
+
+
+USUAL_RATE = 1e-6
+"""A smaller learning rate may leave a loss as it is for some steps, as in a warm-up."""
+STANDS_FIX = (
+    "Look for what undoes or bypasses the updates: weights that are copied or loaded again in the "
+    "forward pass, a loss of another model than the one that is optimized, or an output that does "
+    "not depend on the weights, such as one that is clamped."
+)
+RISES_FIX = (
+    "Look for a minus sign in front of the loss, gradients that are reversed, or an optimizer that "
+    "steps upwards; else lower the learning rate."
+)
+MAXIMIZES_FIX = "Omit maximize=True: the optimizer raises the loss instead of lowering it."
 DIVERGES_FIX = (
     "Lower the learning rate, warm it up from 0 over the first steps, and clip the gradients.\n"
     "torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)"
@@ -95,6 +147,16 @@ MISUSES = {
         "{function} compares every row with every target: it broadcasts the shapes {shapes}; "
         "required: equal shapes",
         "Give both tensors the same shape: output.squeeze(-1), or target.unsqueeze(-1).",
+    ),
+    "targets": (
+        "{function} gets targets outside of [0, 1]; required: probabilities",
+        "Divide the targets by their maximum (masks of 0 and 255 by 255), or compare them: "
+        "(mask > 0).float().",
+    ),
+    "negated": (
+        "the loss is the negative of {function}, which a step then raises; required: the loss that "
+        "is to fall",
+        "Remove the minus sign in front of the loss: the optimizer minimizes what is returned.",
     ),
 }
 """Kind of a misuse -> its description, and its fix."""

@@ -98,6 +98,14 @@ SMALL = ATTENTION | {
         ENVIRONMENT,
         ("ps-P12", "ps-P18"),
     ),
+    "lowest-lr": Remedy(
+        ("at a ten-thousandth of the learning rate", "at {lr}"),
+        "the update is the cause",
+        REINSTALL + " This model trains at {lr} on a sound machine, so an optimizer kernel is "
+        "wrong.",
+        ENVIRONMENT,
+        ("ps-P12", "ps-P18"),
+    ),
     "other-batch": Remedy(
         ("on another batch", "on this one"),
         "the batch is the cause",
@@ -105,16 +113,16 @@ SMALL = ATTENTION | {
         ENVIRONMENT,
         ("ps-P8", "ps-P11"),
     ),
-    "bad batch": Remedy(
-        ("on another batch", "on this one"),
+    "valid-batch": Remedy(
+        ("with these values replaced", "with them"),
         "the batch is the cause",
         REINSTALL + " The doctor's own batch is valid, so it was corrupted on its way to the "
         "device.",
         ENVIRONMENT,
         ("ps-P11",),
     ),
-    "bad weights": Remedy(
-        NO_CONTRAST,
+    "finite-weights": Remedy(
+        ("with these values replaced", "with them"),
         "the weights are the cause",
         REINSTALL + " The doctor's own weights are finite when they are initialized, so they were "
         "corrupted on their way to the device.",
@@ -163,8 +171,9 @@ OWN = ATTENTION | {
         "{precision} arithmetic is the cause, not the model's mathematics",
         "Compute the failing part in fp32, inside torch.autocast(device, enabled=False) with its "
         "inputs as .float(). fp16 overflows above 65504; bf16 does not, if the GPU supports it. "
-        "bf16 has the range of fp32, so with bf16 a kernel is the likelier cause: upgrade the "
-        "library that provides it.",
+        "bf16 has the range of fp32 but 8 significant bits: 1 + 0.001 is 1, and the difference of "
+        "close values is 0. If the line that is named needs no more, upgrade the library that "
+        "provides its kernel.",
         JOB,
         ("ps-P1", "ps-P8", "ps-P10"),
     ),
@@ -178,6 +187,23 @@ OWN = ATTENTION | {
         JOB,
         ("ps-P12", "ps-P13", "ps-P18"),
     ),
+    "lowest-lr": Remedy(
+        ("at a ten-thousandth of the learning rate", "at {lr}"),
+        "the learning rate is too high for these first steps",
+        "Lower the learning rate, warm it up from 0 over the first steps, and clip the "
+        "gradients.\n"
+        "torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)\n"
+        "Inputs of a scale far from 1 have the same effect: normalize them.",
+        JOB,
+        ("ps-P12", "ps-P13", "ps-P18"),
+    ),
+    "lower-lr and a domain": Remedy(
+        ("at a lower learning rate", "at {lr}"),
+        "an update moves the inputs of that operation out of its domain",
+        "A lower learning rate delays this and does not exclude it.",
+        JOB,
+        ("ps-P8", "ps-P12"),
+    ),
     "other-batch": Remedy(
         ("on another batch", "on this one"),
         "this batch is the cause",
@@ -186,8 +212,8 @@ OWN = ATTENTION | {
         JOB,
         ("ps-P11", "ps-P13"),
     ),
-    "bad batch": Remedy(
-        ("on another batch", "on this one"),
+    "valid-batch": Remedy(
+        ("with these values replaced", "with them"),
         "the batch is the cause",
         "Fix the data, and validate every batch before training on it: "
         "torch.isfinite(inputs).all(), 0 <= labels < classes except for the ignored -100, token "
@@ -196,8 +222,8 @@ OWN = ATTENTION | {
         JOB,
         ("ps-P11",),
     ),
-    "bad weights": Remedy(
-        NO_CONTRAST,
+    "finite-weights": Remedy(
+        ("with these values replaced", "with them"),
         "the weights are the cause",
         "Load or initialize the weights again. --checkpoint PATH finds such values in the files "
         "(CKP005). A parameter from torch.empty, or materialized from the meta device, contains "

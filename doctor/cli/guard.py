@@ -180,6 +180,7 @@ def _notes(guarded: Guarded | Unknown, gpus: TrainingGpus, directory: Path) -> t
     notes = [f"records: {printable(str(directory))}"]
     if isinstance(guarded, Unknown):
         return tuple(notes)
+    notes += _unread_notes(guarded)
     killed = [p.rank for p in guarded.processes if not p.ended]
     if killed:
         ranks = ", ".join(map(str, killed[:8]))
@@ -196,6 +197,19 @@ def _notes(guarded: Guarded | Unknown, gpus: TrainingGpus, directory: Path) -> t
     if guarded.checkpoint is not None:
         notes.append(_checkpoint_note(guarded.checkpoint))
     return tuple(notes)
+
+
+def _unread_notes(guarded: Guarded) -> list[str]:
+    """That some steps were not read, of the process with most of them."""
+    process = max(guarded.processes, key=lambda process: process.counts.unread)
+    counts = process.counts
+    if not counts.unread:
+        return []
+    return [
+        f"from step {counts.unread_from:,} on, not every step is read, but at least one of "
+        f"{counts.read_every}: a step takes {1000 * counts.step_seconds:.2g} ms; not read: "
+        f"{counts.unread:,} of {counts.steps:,} steps"
+    ]
 
 
 def _checkpoint_note(checkpoint: EarlierCheckpoint) -> str:

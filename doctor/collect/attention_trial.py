@@ -3,23 +3,18 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Any, get_args
 
-import msgspec
-
 from doctor._util.records import Number, Unknown
-from doctor.collect.child import CUT_OFF
 from doctor.collect.child_messages import Answer
-from doctor.collect.children import Children, NotStartedError, background, fit, unless_cut_off
-from doctor.collect.left_out import from_load
+from doctor.collect.children import Children, NotStartedError, fit
 from doctor.collect.torch_child import ReportProgress, TorchChild
-from doctor.collect.workers import Worker
+from doctor.facts.cudnn_stacks import NO_KNOWN_BUG, not_worth_trying
 from doctor.facts.facts import Facts
 from doctor.facts.load import Attention, AttentionCase, Backend, Implementation, Trial
-from doctor.facts.machine import Interpreter
+from doctor.facts.machine import Interpreter, Torch
+from doctor.facts.views import JobGpus
 from doctor.job.job import Chosen
 
 TRIAL_SECONDS = 30.0
@@ -34,10 +29,13 @@ IMPLEMENTATIONS_SECONDS = 120.0
 """Including the import of transformers."""
 
 BACKENDS: tuple[str, ...] = get_args(Backend)
+DTYPES = ("bf16", "fp16")
+HAS_CUDNN = (8, 0)
+"""The first compute capability with cuDNN attention in torch."""
 
 
 @dataclass
-class _Records:
+class Records:
     """The notes of all processes so far."""
 
     cases: tuple[AttentionCase, ...] = ()
@@ -88,15 +86,18 @@ def try_attention(
     device: str,
     chosen: Chosen,
     report_progress: ReportProgress,
+    records: Records | None = None,
     *,
     first_case: bool = False,
+    share: tuple[int, int] = (0, 1),
 ) -> Attention | Unknown:
     """Every backend on every case, in as many processes as needed, in bounded time.
 
-    `first_case`: only on that one, in the job's precision, as with --quick.
+    `records`: what need not be tried again. `first_case`: only on that one, in the job's
+    precision, as with --quick. `share`: number and count, of GPUs that share the cases.
     """
     report_progress(f"trying attention kernels on {device}")
-    started, records = time.monotonic(), _Records()
+    started, records = time.monotonic(), records or Records()
     cut_short, total = "", QUICK_SECONDS if facts.options.quick else ALL_SECONDS
     for death in range(DEATHS + 1):
         remaining = total - (time.monotonic() - started)
@@ -109,6 +110,8 @@ def try_attention(
             shape=facts.job.attention,
             precision=chosen.precision,
             quick=first_case or facts.options.quick,
+            share=share,
+            not_tried=cudnn_not_tried(facts, chosen) if device.startswith("cuda") else {},
             done=sorted(records.done),
             within=remaining,
         )
@@ -137,24 +140,20 @@ def try_attention(
     )
 
 
-def try_on_others(
-    workers: Sequence[Worker], facts: Facts, chosen: Chosen
-) -> Callable[[], tuple[Attention, ...]]:
-    """Start the first case on the job's other GPUs; the result waits for them."""
+def cudnn_not_tried(facts: Facts, chosen: Chosen) -> dict[str, str]:
+    """Trials that would cost a plan of cuDNN and show nothing about the job -> the reason.
 
-    def attempt(worker: Worker) -> Attention | None:
-        result = try_attention(
-            worker.child, facts, worker.device, chosen, lambda stage: None, first_case=True
-        )
-        if isinstance(result, Attention):
-            return result
-        if result.reason == CUT_OFF.detail:
-            return None
-        return Attention(device=worker.device, cases=(), trials=(), cut_short=result.reason)
-
-    used = [worker for worker in workers if not from_load(facts, worker.device)]
-    running = [background(partial(attempt, worker)) for worker in used]
-    return lambda: tuple(filter(None, (each.result() for each in running)))
+    None where torch refuses cuDNN attention anyway, which costs nothing.
+    """
+    gpus = facts.job_gpus.gpus if isinstance(facts.job_gpus, JobGpus) else ()
+    capability = gpus[0].capability if gpus else None
+    torch = facts.torch
+    if not isinstance(torch, Torch) or torch.hip or (capability and capability < HAS_CUDNN):
+        return {}
+    first, other = sorted(DTYPES, key=lambda dtype: dtype != chosen.precision)
+    cases = not_worth_trying(torch.version, torch.cudnn, capability)
+    reasons = {f"{case}/{first}/cudnn": NO_KNOWN_BUG for case in cases}
+    return reasons | {f"causal/{other}/cudnn": f"cuDNN is tried in {first} only"}
 
 
 def try_implementations(
@@ -184,34 +183,3 @@ def try_implementations(
         name = answer.stages[-1][0] if answer.stages else "all"
         implementations.append(Implementation(name=name, ended=answer.ended))
     return tuple(implementations)
-
-
-def collect_attention(
-    child: TorchChild,
-    children: Children,
-    facts: Facts,
-    device: str,
-    report_progress: ReportProgress,
-    others: Sequence[Worker] = (),
-) -> Attention | Unknown | None:
-    """The attention trial; None if the user or the budget omits it.
-
-    `others`: the workers of the job's other GPUs.
-    """
-    chosen = facts.chosen
-    if not facts.options.smoke or "attention" in facts.options.omitted:
-        return None
-    if isinstance(chosen, Unknown):
-        return chosen
-    if reason := from_load(facts, device):
-        return reason
-    wait_for_others = try_on_others(others, facts, chosen)
-    attention = try_attention(child, facts, device, chosen, report_progress)
-    on_others = wait_for_others()
-    if isinstance(attention, Attention):
-        attention = msgspec.structs.replace(attention, others=on_others)
-    if isinstance(attention, Unknown) or not facts.job.hf:
-        return attention
-    implementations = try_implementations(children, facts, device, chosen, report_progress)
-    attention = msgspec.structs.replace(attention, implementations=implementations)
-    return unless_cut_off(attention, *(each.ended for each in implementations))

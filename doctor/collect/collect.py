@@ -9,7 +9,7 @@ import msgspec
 
 from doctor._util.records import Unknown
 from doctor.checkpoint.io.urls import redact_url
-from doctor.collect.attention_trial import collect_attention
+from doctor.collect.attention import collect_attention
 from doctor.collect.before_torch import BeforeTorch, run_before_torch
 from doctor.collect.children import (
     Children,
@@ -45,7 +45,6 @@ from doctor.facts.facts import Facts
 from doctor.facts.machine import (
     Cuda,
     Interpreter,
-    Libraries,
     Torch,
 )
 from doctor.facts.own_model import OwnModel
@@ -152,14 +151,16 @@ def _examine_torch(
         facts = facts.with_(cuda=hung_driver(facts.driver) or read_devices(child, report_progress))
     device = _device(facts)
     if isinstance(device, Unknown):
-        facts = without_load(_examine_cuda(facts, torch, child, (), report_progress), device)
+        facts = without_load(_examine_libraries(facts, torch, child), device)
         return facts.with_(smoke=device, attention=device) if facts.options.smoke else facts
     workers = start_workers(children, child, facts, siblings)
     siblings.end()
     try:
-        facts = _examine_cuda(facts, torch, child, workers, report_progress)
+        facts = _run_kernels(facts, workers, report_progress)
         before.watch.wait_until_ready()
-        facts = _train(facts, device, child, workers, report_progress)
+        on_others = _start_training(facts, device, workers)
+        facts = _examine_libraries(facts, torch, child)
+        facts = _train(facts, device, child, on_others, report_progress)
         attention = collect_attention(child, children, facts, device, report_progress, workers[1:])
         facts = facts.with_(attention=attention)
         facts = run_load_tests(children, workers, facts, report_progress, before.copies)
@@ -168,24 +169,37 @@ def _examine_torch(
     return facts.with_(watched=before.watch.stop(facts.job_gpus))
 
 
+def _start_training(
+    facts: Facts, device: str, workers: tuple[Worker, ...]
+) -> PerGpuSmoke | Unknown | None:
+    """The smoke step on the job's other GPUs; None with --no-smoke, else why there is none.
+
+    They load their libraries while the first GPU's are examined.
+    """
+    chosen = facts.chosen
+    if not facts.options.smoke:
+        return None
+    if isinstance(chosen, Unknown):
+        return chosen
+    return without_kernel(facts, device) or PerGpuSmoke(workers, facts, chosen)
+
+
 def _train(
     facts: Facts,
     device: str,
     child: TorchChild,
-    workers: tuple[Worker, ...],
+    on_others: PerGpuSmoke | Unknown | None,
     report_progress: ReportProgress,
 ) -> Facts:
-    """The smoke step, on all GPUs of the job at the same time."""
+    """The smoke step on the first GPU, while it runs on the others."""
     chosen = facts.chosen
-    if not facts.options.smoke:
+    if on_others is None:
         return facts
-    if isinstance(chosen, Unknown):
-        return facts.with_(smoke=chosen)
-    if reason := without_kernel(facts, device):
-        return facts.with_(smoke=reason)
-    others = PerGpuSmoke(workers, facts, chosen)
+    if isinstance(on_others, Unknown):
+        return facts.with_(smoke=on_others)
+    assert isinstance(chosen, Chosen)
     smoke = run_smoke(child, facts.job, device, chosen, report_progress)
-    siblings = others.smokes()
+    siblings = on_others.smokes()
     if isinstance(smoke, Smoke):
         diagnosis = diagnose(child, {"kind": "small"}, smoke, report_progress)
         smoke = msgspec.structs.replace(smoke, diagnosis=diagnosis)
@@ -209,28 +223,28 @@ def _own(
     return collect_own(children, interpreter.path, facts.job, device, chosen, report_progress)
 
 
-def _examine_cuda(
-    facts: Facts,
-    torch: Torch,
-    child: TorchChild,
-    workers: tuple[Worker, ...],
-    report_progress: ReportProgress,
+def _run_kernels(
+    facts: Facts, workers: tuple[Worker, ...], report_progress: ReportProgress
 ) -> Facts:
-    """A kernel on every GPU of the workers, and the libraries that are mapped afterwards."""
+    """A kernel on every GPU of the job."""
     cuda = facts.cuda
+    if not isinstance(cuda, Cuda) or not workers:
+        return facts
+    processes = [worker.child for worker in workers]
+    cuda = run_kernels(cuda, processes, report_progress, facts.job.gpus)
+    return facts.with_(cuda=unless_cut_off(cuda, *(gpu.kernel for gpu in cuda.gpus)))
+
+
+def _examine_libraries(facts: Facts, torch: Torch, child: TorchChild) -> Facts:
+    """The libraries that are mapped after a kernel ran."""
+    cuda, device, chosen = facts.cuda, _device(facts), facts.chosen
     if not isinstance(cuda, Cuda):
         return facts.with_(libraries=cuda)
-    if workers:
-        processes = [worker.child for worker in workers]
-        cuda = run_kernels(cuda, processes, report_progress, facts.job.gpus)
-    device = _device(facts)
-    facts = facts.with_(cuda=cuda)
-    libraries: Libraries | Unknown | None
-    libraries = device if isinstance(device, Unknown) else without_kernel(facts, device)
-    if libraries is None:
-        libraries, torch, cuda = read_libraries(child, torch, cuda)
-    kernels = (gpu.kernel for gpu in cuda.gpus)
-    return facts.with_(torch=torch, cuda=unless_cut_off(cuda, *kernels), libraries=libraries)
+    if reason := device if isinstance(device, Unknown) else without_kernel(facts, device):
+        return facts.with_(libraries=reason)
+    precision = chosen.precision if isinstance(chosen, Chosen) else ""
+    libraries, torch, cuda = read_libraries(child, torch, cuda, precision)
+    return facts.with_(torch=torch, cuda=cuda, libraries=libraries)
 
 
 def _device(facts: Facts) -> str | Unknown:

@@ -6,7 +6,7 @@ import math
 import time
 from collections.abc import Mapping, Sequence
 from fnmatch import fnmatchcase
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 
@@ -15,7 +15,7 @@ from doctor.collect.children import fit
 from doctor.collect.torch_child import ReportProgress, TorchChild, cut_short
 from doctor.facts.diagnosis import LEFT_OUT, Attempt, Diagnosis, Fault
 from doctor.facts.error_texts import is_codes_own, is_final, is_index
-from doctor.facts.training import Smoke, without_gradient
+from doctor.facts.training import Smoke, Step, without_gradient
 
 CHANGES = (
     "cudnn-off",
@@ -25,10 +25,19 @@ CHANGES = (
     "fp32-weights",
     "fp32",
     "lower-lr",
+    "lowest-lr",
     "other-batch",
 )
 """In the order of the attempts, after "repeat": the unchanged training."""
-NUMBERS = ("fp32", "lower-lr")
+REPAIRS = {"bad_batch": "valid-batch", "bad_weights": "finite-weights"}
+"""What is invalid before the first step -> the change that replaces it."""
+PRECISIONS = ("fp32-weights", "fp32")
+"""The changes that are tried where the operation is known whose gradient becomes 0."""
+SWITCHES = ("cudnn-off", "flash-off", "math")
+"""The changes that affect torch's attention only."""
+RATES = ("lower-lr", "lowest-lr")
+"""The changes that are tried where a step was completed before the fault."""
+NUMBERS = ("fp32", *RATES)
 """The changes that are tried where an operation and what is wrong in its inputs are known: they
 alone change the inputs of an operation outside attention."""
 
@@ -51,14 +60,20 @@ def fault_of(smoke: Smoke, expect_no_grad: Sequence[str] = ()) -> Fault | None:
             return None
         faults: dict[str, Fault] = {"signal": "crashed", "timeout": "hung"}
         return faults.get(ended.how, "raised")
-    for step in smoke.steps:
-        if not math.isfinite(float(step.loss)):
-            return "non-finite loss"
-        if float(step.loss) == 0.0 == float(step.grad_norm):
-            return "zero loss"
-        if not step.skipped and not math.isfinite(float(step.grad_norm)):
-            return "non-finite gradient"
-    return _fault_of_gradients(smoke, expect_no_grad)
+    in_steps = (fault_of_step(step) for step in smoke.steps)
+    fault = next((fault for fault in in_steps if fault is not None), None)
+    return fault or _fault_of_gradients(smoke, expect_no_grad)
+
+
+def fault_of_step(step: Step) -> Fault | None:
+    """The fault in the numbers of one step; None if there is none."""
+    if not math.isfinite(float(step.loss)):
+        return "non-finite loss"
+    if float(step.loss) == 0.0 == float(step.grad_norm):
+        return "zero loss"
+    if not step.skipped and not math.isfinite(float(step.grad_norm)):
+        return "non-finite gradient"
+    return None
 
 
 def _fault_of_gradients(smoke: Smoke, expect_no_grad: Sequence[str]) -> Fault | None:
@@ -125,9 +140,10 @@ class _Bisection:
     def run(self, deadline: float) -> Diagnosis:
         started, self._deadline = time.monotonic(), deadline
         diagnosis = self._inspect()
-        if diagnosis.bad_batch:
-            self._attempt("other-batch")
-        elif not (diagnosis.bad_weights or self._is_settled()) and self._is_reproducible():
+        if self._fault == "no gradient" and self._subject["kind"] == "factory":
+            diagnosis = self._find_cuts(diagnosis)
+        self._try_changes([REPAIRS[name] for name in REPAIRS if getattr(diagnosis, name)])
+        if not (self._is_fixed() or self._is_settled()) and self._is_reproducible():
             diagnosis = self._locate(diagnosis)
             self._try_changes(self._changes(diagnosis))
         seconds = time.monotonic() - started
@@ -135,10 +151,13 @@ class _Bisection:
 
     def _is_reproducible(self) -> bool:
         """Whether the fault returns with nothing changed; if not, up to REPEATS attempts."""
-        for _ in range(REPEATS):
+        for number in range(REPEATS):
             if self._attempt("repeat").outcome != "fixed":
-                return len(self._attempts) == 1
+                return number == 0
         return False
+
+    def _is_fixed(self) -> bool:
+        return any(each.outcome == "fixed" for each in self._attempts)
 
     def _is_settled(self) -> bool:
         """Whether the graph, or an index, shows a cause that no change of numbers avoids."""
@@ -150,9 +169,16 @@ class _Bisection:
     def _changes(self, diagnosis: Diagnosis) -> tuple[str, ...]:
         """The changes that can avoid the fault."""
         source = diagnosis.source
-        if source is None or not source.certain or "attention" in source.name:
-            return CHANGES
-        return tuple(each for each in CHANGES if each in NUMBERS)
+        everything = source is None or not source.certain or "attention" in source.name
+        first = fault_of_step(self._smoke.steps[0]) if self._smoke.steps else self._fault
+        excluded: tuple[str, ...] = RATES if first and self._fault != "no gradient" else ()
+        if any(each.kind == "zero" for each in diagnosis.cuts):
+            return PRECISIONS
+        if diagnosis.attention is False and self._subject["kind"] != "small":
+            excluded += SWITCHES
+        return tuple(
+            each for each in CHANGES if (everything or each in NUMBERS) and each not in excluded
+        )
 
     def _try_changes(self, changes: Sequence[str]) -> None:
         """One change after the other, until one fixes the fault; then once more without it."""
@@ -184,12 +210,18 @@ class _Bisection:
         last = smoke.steps[-1] if smoke.steps else None
         return Attempt(
             change=change,
-            outcome="fixed" if fault is None else "same" if fault == self._fault else "other",
+            outcome=self._outcome(fault),
             detail=_describe_end(fault, smoke),
             loss=last.loss if last else None,
             grad_norm=last.grad_norm if last else None,
             seconds=seconds,
         )
+
+    def _outcome(self, fault: Fault | None) -> Literal["fixed", "same", "other"]:
+        """Parameters without a gradient are judged last: what was not finite is finite there."""
+        if fault is None or (fault == "no gradient" and self._fault.startswith("non-finite")):
+            return "fixed"
+        return "same" if fault == self._fault else "other"
 
     def _inspect(self) -> Diagnosis:
         """Batch and weights, before a kernel reads them."""
@@ -208,6 +240,15 @@ class _Bisection:
         if own and place.get("born") in ("module", "loss", "gradient"):
             place |= self._trace(place["step"])
         return self._decode(msgspec.to_builtins(diagnosis) | place)
+
+    def _find_cuts(self, diagnosis: Diagnosis) -> Diagnosis:
+        """Where the paths of the parameters without a gradient end."""
+        names = [each.name for each in without_gradient(self._smoke.parameters)]
+        missing = [n for n in names if not any(fnmatchcase(n, g) for g in self._expect_no_grad)]
+        answer = self._request("cuts", names=missing)
+        partial: Any = next((note["cuts"] for note in answer.notes if "cuts" in note), {})
+        found = _content(answer, "cuts") or partial
+        return self._decode(msgspec.to_builtins(diagnosis) | found)
 
     def _trace(self, step: int) -> dict[str, Any]:
         """The operation with the first non-finite result; its samples may be missing."""

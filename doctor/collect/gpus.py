@@ -13,6 +13,7 @@ from doctor._util.records import Ended, Unknown
 from doctor.collect.child import Child
 from doctor.collect.children import Children, NotStartedError, background, fit, read, unless_cut_off
 from doctor.collect.left_out import from_load, hung, without_kernel
+from doctor.collect.numa import numa_nodes
 from doctor.collect.peers import Copies, try_peers, without_reductions
 from doctor.collect.torch_child import ReportProgress, run_smoke
 from doctor.collect.workers import Worker
@@ -27,6 +28,7 @@ LOAD_SECONDS = 60.0
 WATCH_SECONDS = 8.0
 SAMPLE_SECONDS = 0.05
 NOTHING: Mapping[str, None] = MappingProxyType({})
+NOTHING_KNOWN: Mapping[str, int] = MappingProxyType({})
 
 
 class PerGpuSmoke:
@@ -73,7 +75,7 @@ def run_load_tests(
     left_out = {worker.device: from_load(facts, worker.device) for worker in workers}
     if not all(left_out.values()):
         report_progress(f"putting the GPU{'s' * (len(workers) > 1)} under load")
-    loads = measure_load(workers, left_out)
+    loads = measure_load(workers, left_out, numa_nodes(facts.job_gpus))
     facts = facts.with_(load=unless_cut_off(loads, *(load.ended for load in loads)))
     if not several:
         return facts
@@ -91,16 +93,29 @@ def without_load(facts: Facts, reason: Unknown) -> Facts:
 
 
 def measure_load(
-    workers: tuple[Worker, ...], left_out: Mapping[str, Unknown | None] = NOTHING
+    workers: tuple[Worker, ...],
+    left_out: Mapping[str, Unknown | None] = NOTHING,
+    nodes: Mapping[str, int] = NOTHING_KNOWN,
 ) -> tuple[Load, ...]:
     """All devices at the same time, as in a job, because they share power and cooling.
 
     `left_out`: device -> why it is not put under load. Copies to and from the host are measured one
-    device after the other: some share the link.
+    device after the other, as some share the link, but at the same time on each of the NUMA
+    `nodes`, if that of every device is known.
     """
     running = [background(partial(_load, each, left_out.get(each.device))) for each in workers]
-    loads = [each.result() for each in running]
-    return tuple(map(_host_copies, workers, loads))
+    loads = {worker: each.result() for worker, each in zip(workers, running, strict=True)}
+    known = all(worker.device in nodes for worker in workers)
+    lanes: dict[int, list[Worker]] = {}
+    for worker in workers:
+        lanes.setdefault(nodes[worker.device] if known else 0, []).append(worker)
+
+    def copy(lane: list[Worker]) -> dict[Worker, Load]:
+        return {worker: _host_copies(worker, loads[worker]) for worker in lane}
+
+    for lane in [background(partial(copy, lane)) for lane in lanes.values()]:
+        loads |= lane.result()
+    return tuple(loads[worker] for worker in workers)
 
 
 def _load(worker: Worker, left_out: Unknown | None) -> Load:

@@ -1,18 +1,20 @@
-"""The user's training once more with other random numbers, before it is called sound."""
+"""The user's training once more, with other random numbers or other weights."""
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from typing import Any
 
 import msgspec
 
+from doctor._util.median import median
 from doctor.collect.child_messages import Answer
 from doctor.collect.children import fit
 from doctor.collect.diagnosis import diagnose, fault_of
 from doctor.collect.torch_child import ReportProgress, TorchChild, cut_short
-from doctor.facts.own_model import OtherSeed
-from doctor.facts.training import Smoke
+from doctor.facts.own_model import OtherSeed, OwnModel
+from doctor.facts.training import Parameter, Smoke, without_gradient
 
 SEEDS = 67280421310721, 2
 """Of the first run, as in the probe `subjects.py`, and of the other one."""
@@ -63,9 +65,55 @@ def try_other_seed(
     return OtherSeed(seed=seed, smoke=msgspec.structs.replace(again, diagnosis=diagnosis))
 
 
-def _steps(child: TorchChild, request: dict[str, Any]) -> Smoke | str:
+OTHERS = 16
+"""Trainings with other weights, at most."""
+FIRST, IN_VAIN = 2, 4
+"""Trainings without a new gradient after which no further one is tried: as long as there was none,
+and once there was one."""
+NOISE = 1e-3
+"""Of the median gradient norm: a smaller gradient of a parameter that had zeros only is no sign
+that it trains."""
+
+
+def reached_with_other_weights(
+    child: TorchChild, request: dict[str, Any], own: OwnModel
+) -> tuple[str, ...]:
+    """Parameters without a gradient that get one with other seeds and perturbed weights, as the
+    experts of a mixture do that no token of this batch chose."""
+    if own.smoke is None or own.built.seconds + own.smoke.seconds > AT_MOST:
+        return ()
+    zeros = {each.name for each in without_gradient(own.smoke.parameters) if each.computed}
+    missing = {each.name for each in without_gradient(own.smoke.parameters)} - set(own.idle)
+    reached: set[str] = set()
+    in_vain, deadline = 0, time.monotonic() + SECONDS
+    for seed in range(SEEDS[1], SEEDS[1] + OTHERS):
+        subject = {**request["subject"], "seed": seed}
+        smoke = _steps(child, request | {"subject": subject}, "other-weights")
+        if isinstance(smoke, str) or fault_of(smoke, ["*"]) is not None:
+            break
+        new = {each.name for each in _with_gradient(smoke, zeros)} & missing - reached
+        reached |= new
+        in_vain = 0 if new else in_vain + 1
+        enough = in_vain == (IN_VAIN if reached else FIRST) or reached == missing
+        if enough or time.monotonic() > deadline:
+            break
+    return tuple(sorted(reached))
+
+
+def _with_gradient(smoke: Smoke, zeros: set[str]) -> list[Parameter]:
+    """The parameters with a gradient, which is not tiny where it was 0 before."""
+    reached = [each for each in smoke.parameters if each.had_gradient]
+    norms = [float(each.grad_norm) for each in reached if each.grad_norm is not None]
+    least = NOISE * median(norms) if norms else 0.0
+    return [p for p in reached if p.name not in zeros or float(p.grad_norm or 0.0) >= least]
+
+
+def _steps(child: TorchChild, request: dict[str, Any], change: str = "repeat") -> Smoke | str:
     """The steps of one call of the factory, or why there are none."""
-    answer = child.request(SECONDS, **request | {"stage": "attempt", "change": "repeat"})
+    answer = child.request(SECONDS, **request | {"stage": "attempt", "change": change})
+    if (answer.answer or {}).get("attempt") == {"stale": True} and change != "repeat":
+        child.end()
+        answer = child.request(SECONDS, **request | {"stage": "attempt", "change": change})
     content = (answer.answer or {}).get("attempt")
     if isinstance(content, dict) and content.get("stale"):
         return "the factory returns the model of its first call"

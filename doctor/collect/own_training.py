@@ -14,7 +14,12 @@ from doctor.collect.child_messages import Answer
 from doctor.collect.child_output import in_torch, last_lines, python_stack
 from doctor.collect.children import Children, fit, unless_cut_off
 from doctor.collect.diagnosis import diagnose, fault_of
-from doctor.collect.other_seed import SEEDS, TRAINING, try_other_seed
+from doctor.collect.other_seed import (
+    SEEDS,
+    TRAINING,
+    reached_with_other_weights,
+    try_other_seed,
+)
 from doctor.collect.own_variants import try_compiled, try_orders
 from doctor.collect.torch_child import ReportProgress, TorchChild, cut_short
 from doctor.facts.own_model import OwnModel
@@ -149,6 +154,7 @@ def collect_in(
         own = _with_output(own, answer, child.output, before)
     if isinstance(own, Unknown) or not own.built.ok:
         return own
+    own = _with_routed(child, job, own, request, report_progress)
     if answer.ended.how != "timeout" and not _crashed_outside_torch(answer, child.output):
         own = _with_diagnosis(child, job, own, request, report_progress)
     if own.smoke is None or not own.smoke.completed:
@@ -183,6 +189,21 @@ def _crashed_outside_torch(answer: Answer, output: str) -> bool:
     return answer.ended.how == "signal" and bool(stack) and not in_torch(output)
 
 
+def _with_routed(
+    child: TorchChild,
+    job: Job,
+    own: OwnModel,
+    request: dict[str, Any],
+    report_progress: ReportProgress,
+) -> OwnModel:
+    """The record with the parameters that get a gradient with other weights."""
+    if not (own.smoke and job.model and fault_of(own.smoke, _exempt(own, job)) == "no gradient"):
+        return own
+    report_progress(f"training {job.model} with other weights")
+    routed = reached_with_other_weights(child, request, own)
+    return msgspec.structs.replace(own, routed=routed)
+
+
 def _with_diagnosis(
     child: TorchChild,
     job: Job,
@@ -199,7 +220,7 @@ def _with_diagnosis(
         own.smoke,
         report_progress,
         attempt_seconds=ATTEMPT_SECONDS,
-        expect_no_grad=(*job.expect_no_grad, *unused_by_design(own, job)),
+        expect_no_grad=_exempt(own, job),
     )
     smoke = msgspec.structs.replace(own.smoke, diagnosis=diagnosis)
     return msgspec.structs.replace(own, smoke=smoke)
@@ -214,17 +235,23 @@ def _with_other_seed(
 ) -> OwnModel:
     """The record with the same steps from another seed, if the first ones have no fault."""
     own = msgspec.structs.replace(own, seed=SEEDS[0])
-    if own.smoke is None or fault_of(own.smoke, job.expect_no_grad) is not None:
+    if own.smoke is None or fault_of(own.smoke, _exempt(own, job)) is not None:
         return own
+    reached = tuple(each.name for each in own.smoke.parameters if each.had_gradient)
     other = try_other_seed(
         child,
         request,
         own.built.seconds + own.smoke.seconds,
-        job.expect_no_grad,
+        (*_exempt(own, job), *reached),
         report_progress,
         attempt_seconds=ATTEMPT_SECONDS,
     )
     return msgspec.structs.replace(own, other_seed=other)
+
+
+def _exempt(own: OwnModel, job: Job) -> tuple[str, ...]:
+    """Names and patterns of the parameters that need no gradient in the steps."""
+    return (*job.expect_no_grad, *unused_by_design(own, job), *own.idle)
 
 
 def unused_by_design(own: OwnModel, job: Job) -> tuple[str, ...]:

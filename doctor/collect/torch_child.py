@@ -169,10 +169,13 @@ def _with_kernel(child: TorchChild, gpu: TorchGpu, report_progress: ReportProgre
 
 
 def read_libraries(
-    child: TorchChild, torch: Torch, cuda: Cuda
+    child: TorchChild, torch: Torch, cuda: Cuda, precision: str = ""
 ) -> tuple[Libraries | Unknown, Torch, Cuda]:
-    """The libraries after kernels ran; cuDNN's version and SDPA's order are known only then."""
-    answer = child.request(KERNEL_SECONDS, stage="libraries")
+    """The libraries after kernels ran; cuDNN's version and SDPA's order are known only then.
+
+    `precision`: the job's, "" if it is not known.
+    """
+    answer = child.request(KERNEL_SECONDS, stage="libraries", precision=precision)
     libraries = read(answer, "libraries", Libraries)
     if isinstance(libraries, Libraries) and libraries.used and not libraries.used.ok:
         child.end()

@@ -60,6 +60,22 @@ class Source(Section, frozen=True, kw_only=True):
     """Samples of the batch, if they could be tried one by one."""
 
 
+class Cut(Section, frozen=True, kw_only=True):
+    """A place where the path from parameters to the loss ends, or their gradient becomes 0."""
+
+    kind: Literal["detached", "number", "no_grad", "indices", "constant", "unused", "zero"]
+    """The function removes the graph, returns numbers, runs under no_grad, returns integers or
+    booleans, or another result without graph; no further function was seen to read its result; its
+    backward pass turns a gradient into zeros."""
+    name: str
+    """As torch names it: "detach", "argmax"; of a zero, the operation's in autograd:
+    "RoundBackward0"."""
+    place: str = ""
+    """The user's line: "train.py, line 12"."""
+    code: str = ""
+    parameters: tuple[str, ...] = ()
+
+
 class Diagnosis(Section, frozen=True, kw_only=True):
     """The bisection of a faulty training: one change at a time, until one fixes it."""
 
@@ -82,6 +98,10 @@ class Diagnosis(Section, frozen=True, kw_only=True):
     source: Source | None = None
     uncalled: tuple[str, ...] = ()
     """Modules with trainable parameters that the forward pass does not call."""
+    cuts: tuple[Cut, ...] = ()
+    attention: bool | None = None
+    """The forward pass calls one of torch's attention functions, or hides what it calls; None: not
+    observed."""
     bad_batch: tuple[str, ...] = ()
     """Errors in the batch: "labels: 3 of 64 values outside [0, 256)"."""
     remarks: tuple[str, ...] = msgspec.field(name="noted", default=())

@@ -42,7 +42,7 @@ BROKEN_GPU = (
     "fallen off the bus",
     "Unable to determine the device handle",
     "Insufficient External Power",
-    "came back as",
+    "the sum came back as",
 )
 """The last text is the doctor's own message for a wrong sum."""
 KILLED = ("SIGKILL",)
@@ -66,6 +66,18 @@ def is_final(ended: Ended) -> bool:
 
 
 CODE = {
+    "an optimizer's state": (
+        "loaded state dict has a different number of parameter groups",
+        "doesn't match the size of optimizer's group",
+    ),
+    "a checkpointed function": (
+        "Recomputed values for the following tensors",
+        "different number of tensors was saved during the original forward",
+    ),
+    "a constant beyond the dtype": ("cannot be converted to type", "without overflow"),
+    "strides": ("view size is not compatible",),
+    "a killed worker": ("is killed by signal", "exited unexpectedly"),
+    "a state dict": ("loading state_dict", "Weights only load failed"),
     "several losses in the graph": ("backward through the graph a second time",),
     "changed in place": (
         "modified by an inplace operation",
@@ -88,15 +100,14 @@ CODE = {
         "Using a target size",
         "Target size (",
         "input and target shapes do not match",
-        "size of tensor a (",
     ),
+    "sizes of two tensors": ("size of tensor a (", "must match the existing size ("),
     "shapes": (
         "is invalid for input of size",
         "Sizes of tensors must match",
         "Expected more than 0 dimensions",
         "normalized_shape",
         "size mismatch",
-        "view size is not compatible",
         "Calculated padded input size",
         "does not match the broadcast shape",
         "expected input to have",
@@ -125,10 +136,12 @@ CODE = {
     "unsafe under autocast": ("are unsafe to autocast",),
     "numpy": ("Can't call numpy() on Tensor that requires grad",),
     "no scalar": ("grad can be implicitly created only for scalar outputs",),
+    "gradient of a tensor": ("of the differentiated Tensors does not require grad",),
     "no graph": ("does not require grad",),
     "host memory": ("can't allocate memory", "not enough memory", "Cannot allocate memory"),
     "relative import": ("attempted relative import",),
-    "a missing package": ("No module named", "cannot import name"),
+    "a missing name": ("cannot import name",),
+    "a missing package": ("No module named",),
     "the network": (
         "couldn't connect to",
         "LocalEntryNotFoundError",
@@ -156,25 +169,39 @@ CODE = {
     ),
     "sparse gradients": ("does not support sparse gradients",),
     "a lazy module": ("uninitialized parameter", "UninitializedParameter"),
-    "a state dict": ("loading state_dict", "Weights only load failed"),
     "a missing file": ("No such file or directory", "FileNotFoundError"),
     "no parameters": ("optimizer got an empty parameter list",),
     "heads": ("divisible by num_heads",),
     "an ambiguous truth": ("Boolean value of Tensor with more than one value is ambiguous",),
     "unused in the graph": ("appears to not have been used in the graph",),
     "no Trainer": ("not attached to a `Trainer`",),
-    "input()": ("EOFError",),
+    "input()": ("EOF when reading a line",),
+    "data that ends": (
+        "EOFError",
+        "Ran out of input",
+        "PytorchStreamReader failed",
+        "unexpected end of file",
+        "unexpected EOF",
+    ),
+    "None": ("'NoneType' object", "object of type 'NoneType'", "<class 'NoneType'>"),
+    "a dimension": ("Dimension out of range", "too many indices for tensor"),
+    "a Python index": (
+        "list index out of range",
+        "tuple index out of range",
+        "string index out of range",
+        "pop from empty list",
+    ),
 }
 """Errors of the code itself, by their cause: `doctor.checks.training.code_errors` has their fixes.
 All of a row's texts must be there if it is in `ALL_TEXTS`, else one of them."""
-ALL_TEXTS = ("channels",)
+ALL_TEXTS = ("channels", "a constant beyond the dtype")
 CODE_TYPES = (
     "TypeError", "AttributeError", "NameError", "UnboundLocalError", "KeyError", "ImportError",
     "ModuleNotFoundError", "FileNotFoundError", "SyntaxError", "PickleError", "PicklingError",
     "MisconfigurationException", "EOFError", "RecursionError", "StopIteration", "MemoryError",
 )  # fmt: skip
 """Exceptions that no kernel and no number raises."""
-INDEX = ("IndexError", "index out of range", "out of bounds", "Assertion `t >= 0")
+INDEX = ("index out of range in self", "out of bounds", "Assertion `t >= 0")
 _TYPE = re.compile(rf"(?:^|: )(?:[\w.]+\.)?({'|'.join(CODE_TYPES)}):")
 
 

@@ -82,6 +82,14 @@ class GuardCounts(Section, frozen=True, kw_only=True):
     """Of them, those with 16 bits."""
     dropped: int = 0
     """Reads that were given up because the device was too far behind."""
+    unread: int = 0
+    """Steps whose loss and norm were not read, to save time."""
+    unread_from: int = 0
+    """The first of them; 0 for none."""
+    read_every: int = 1
+    """Of how many steps one was read, at most."""
+    step_seconds: float = 0.0
+    """Time of a step when that was chosen; 0.0 if it never was."""
     optimizers: tuple[Text, ...] = ()
     seconds: float = 0.0
     updates: int = 0

@@ -12,6 +12,9 @@ from doctor._util.records import Ended, Number, Section
 LEFT_OUT = "left out"
 """How the reason begins where the doctor did not run a test."""
 
+NOT_TRIED = "not tried: "
+"""How `Trial.refused` begins where the doctor, not torch, left a trial out."""
+
 Backend = Literal["flash", "mem_efficient", "cudnn", "math"]
 
 
@@ -82,7 +85,8 @@ class Attention(Section, frozen=True, kw_only=True):
     """Why trials are missing at the end, "" if none are."""
     seconds: float = 0.0
     others: tuple[Attention, ...] = ()
-    """The first case on the job's other GPUs, in the job's precision."""
+    """The first case on the job's other GPUs, in the job's precision, and their part of the other
+    cases, which are in `trials` too if they are correct."""
 
 
 class OtherProcess(Section, frozen=True, kw_only=True):

@@ -19,9 +19,10 @@ class Misuse(Section, frozen=True, kw_only=True):
 
     function: str
     """As in torch.nn.functional: "cross_entropy"."""
-    kind: Literal["softmax", "sigmoid", "no log-probabilities", "broadcast"]
+    kind: Literal["softmax", "sigmoid", "no log-probabilities", "broadcast", "negated", "targets"]
     """The activation that was applied before and that the loss applies itself; exponentials of the
-    input of nll_loss that do not sum to 1; shapes that broadcast to a larger one than either."""
+    input of nll_loss that do not sum to 1; shapes that broadcast to a larger one than either; a
+    loss that is the negative of the only function that it is made of; targets outside of [0, 1]."""
     shapes: tuple[tuple[int, ...], ...] = ()
     """Of the input and the target."""
 
@@ -34,6 +35,12 @@ class Trend(Section, frozen=True, kw_only=True):
     classes: int | None = None
     """Classes of the cross entropy in the loss, if it has exactly one."""
     misused: tuple[Misuse, ...] = ()
+    supervised: tuple[str, ...] = ()
+    """Losses of a prediction and a target in the step: "cross_entropy", "mse_loss"."""
+    reached: tuple[str, ...] = ()
+    """Parameters that got a gradient in one of the further steps."""
+    created: tuple[tuple[int, ...], ...] = ()
+    """Shapes of parameters that each forward pass creates anew."""
     resident: tuple[int, ...] = ()
     """Bytes of memory after each of the last steps: the device's allocator, on a CPU the
     process."""
@@ -146,6 +153,10 @@ class OwnModel(Section, frozen=True, kw_only=True):
     unregistered: tuple[str, ...] = ()
     """Tensors that get a gradient, are held by a module, and are no parameters of the model:
     "hidden[0].weight" of a plain list of layers."""
+    computed_once: tuple[str, ...] = ()
+    """Attributes of modules that are tensors with a graph before the first step."""
+    routed: tuple[str, ...] = ()
+    """Parameters without a gradient in the first steps that got one with other weights."""
     settings: Settings | None = None
     batch: tuple[BatchTensor, ...] = ()
     pad_id: int | None = None
@@ -162,3 +173,20 @@ class OwnModel(Section, frozen=True, kw_only=True):
     """Of the model with all its layers, counted without memory; None: it was not cut."""
     lora: tuple[LoraOrder, ...] = ()
     compiled: Compiled | None = None
+
+    @property
+    def idle(self) -> dict[str, str]:
+        """Parameters without a gradient in the first steps that need none -> why."""
+        if self.smoke is None:
+            return {}
+        optimizer = self.smoke.optimizer
+        reasons = {
+            "in other steps": self.trend.reached if self.trend else (),
+            "with other weights": self.routed,
+            "copies": tuple(each.name for each in self.smoke.parameters if each.copied),
+            "not optimized": optimizer.omitted if optimizer else (),
+        }
+        without = {each.name for each in self.smoke.parameters if not each.had_gradient}
+        return {
+            name: reason for reason, names in reasons.items() for name in names if name in without
+        }

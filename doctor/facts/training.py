@@ -53,6 +53,16 @@ class Parameter(Section, frozen=True, kw_only=True):
     order: int | None = None
     """Its place in the order in which the backward pass reaches the parameters, 0 nearest to the
     loss."""
+    rows_alike: bool = False
+    """A matrix whose rows are all the same, before the first step and after the last one."""
+    set_back: bool = False
+    """The forward pass after the first update sets it back to its initial value."""
+    steerable: bool | None = None
+    """A plain step of the user's learning rate along some gradient would change it; None: the
+    optimizer is the doctor's."""
+    copied: bool = False
+    """It has no gradient and starts with the values of one that has, outside of its list of
+    layers."""
 
 
 def without_gradient(parameters: Sequence[Parameter]) -> tuple[Parameter, ...]:
@@ -93,6 +103,10 @@ class Optimizer(Section, frozen=True, kw_only=True):
     """The norm that all gradients together are clipped to."""
     omitted: tuple[str, ...] = ()
     """Trainable parameters that are in none of its groups."""
+    maximize: bool = False
+    """Some group has maximize=True."""
+    resting: tuple[str, ...] = ()
+    """Trainable parameters of groups whose learning rate was 0 in every step."""
 
 
 class Smoke(Section, frozen=True, kw_only=True):

@@ -40,7 +40,7 @@ class Alarms:
 
     def add(self, alarm: Alarm, watch: OptimizerWatch | None) -> None:
         """Record the first, second, fourth, ... of its kind; print the first."""
-        self.watch.judge_deferred()
+        self.watch.judge_log()
         if alarm.code == "GRD009":
             alarm = self.diagnosis.with_weights(alarm, watch)
         settings = self.watch.settings
@@ -55,6 +55,7 @@ class Alarms:
             self._print(alarm, names, self.diagnosis.write(alarm, watch))
         if alarm.status == FAIL and settings.stop and not self.stop_wanted:
             self.stop_wanted = True
+            self.watch.steady.disarm()  # what is logged does not stop
             if self.watch.writer.first(STOP):
                 say(f"{alarm.code}: asking the job to stop (--stop)")
 

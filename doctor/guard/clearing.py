@@ -15,29 +15,31 @@ class Clearing:
 
     `cleared`: it was, since the last step. `set_to_none`: it was None after the last step, as
     zero_grad() leaves it; until that changes there is no version to note. `position`: of the
-    parameter, None before one is chosen.
+    parameter, None before one is chosen. `sample` is a weak reference to it.
     """
+
+    __slots__ = ("_added", "_version", "cleared", "position", "sample", "set_to_none")
 
     def __init__(self) -> None:
         self.cleared = True
         self.position: int | None = None
-        self._sample: Any = None
+        self.sample: Any = None
         self._version: Any = None
         self._added = False
         self.set_to_none = False
 
     def choose(self, parameters: list[Any], gradients: list[Any]) -> None:
         """Choose the parameter, once one has a gradient."""
-        if self._sample is not None and self._sample() is not None:
+        if self.sample is not None and self.sample() is not None:
             return
         with_gradient = [i for i, gradient in enumerate(gradients) if gradient is not None]
         if with_gradient:
             self.position = min(with_gradient, key=lambda i: parameters[i].numel())
-            self._sample = weakref.ref(parameters[self.position])
+            self.sample = weakref.ref(parameters[self.position])
 
     def before_backward(self) -> None:
         """Notice whether it was cleared since the last `note`, if it was not before."""
-        parameter = self._sample() if self._sample is not None else None
+        parameter = self.sample() if self.sample is not None else None
         if parameter is None or parameter.grad is None:
             self.cleared = self.set_to_none = True
             self._version = None
@@ -64,7 +66,7 @@ class Clearing:
         self._version, self._added = self._now(), False
 
     def _now(self) -> Any:
-        parameter = self._sample() if self._sample is not None else None
+        parameter = self.sample() if self.sample is not None else None
         return None if parameter is None else _version(parameter.grad)
 
 

@@ -15,15 +15,15 @@ NAMED = 4
 
 def counts(watch: Watch) -> dict[str, Any]:
     """The fields of `doctor.facts.guard.GuardCounts`."""
-    watches = watch.watches.values()
+    watches, steady = watch.watches.values(), watch.steady
     tracked = [each for w in watches for each in w.parameters.tracked]
     zeros = [each for each in tracked if each.start == "zeros"]
     vectors = [each for each in tracked if each.vector]
     return {
         "steps": watch.steps,
-        "backwards": watch.backwards,
-        "losses": watch.losses,
-        "bad_losses": watch.bad_losses,
+        "backwards": steady.backwards,
+        "losses": steady.losses_read,
+        "bad_losses": steady.bad_losses,
         "norms": watch.norms,
         "rates": watch.rates_seen,
         "looks": watch.looks,
@@ -39,6 +39,10 @@ def counts(watch: Watch) -> dict[str, Any]:
         "vectors": len(vectors),
         "vectors_moved": sum(each.moved for each in vectors),
         "half": sum(each.half for each in tracked),
+        "unread": steady.unread,
+        "unread_from": steady.unread_from,
+        "read_every": steady.most_every,
+        "step_seconds": steady.step_seconds,
         "dropped": watch.values.dropped,
         "optimizers": [w.name for w in watches][:NAMED],
         "seconds": time.monotonic() - watch.began,

@@ -13,6 +13,11 @@ COPIED = 2**16
 """Elements up to which they are copied into one tensor on a CPU: three operations for all."""
 
 
+def flatten(torch: Any) -> Any:
+    """torch's function that copies a list of tensors into one; None where there is none."""
+    return getattr(getattr(torch._C, "_nn", None), "flatten_dense_tensors", None)
+
+
 class GradientNorms:
     """Norms of the gradients of a list of parameters."""
 
@@ -30,12 +35,11 @@ class GradientNorms:
             chosen.append(position)
         self._all = _by_kind(parameters, range(len(parameters)))
         self._few = _by_kind(parameters, chosen)
-        self._flatten: Any = getattr(getattr(torch._C, "_nn", None), "flatten_dense_tensors", None)
-        self._copied = []
-        if self._flatten and not self._local and len(self._few) == 1 and elements <= COPIED:
+        self.copied: list[tuple[int, int]] = []
+        if flatten(torch) and not self._local and len(self._few) == 1 and elements <= COPIED:
             places = [(g, i) for g, group in enumerate(groups) for i in range(len(group))]
             if parameters[chosen[0]].is_cpu:
-                self._copied = [places[position] for position in chosen]
+                self.copied = [places[position] for position in chosen]
         self.few_are_all = len(chosen) == sum(size > 0 for size, _ in sizes)
 
     def take(self, gradients: list[Any], whole: bool) -> tuple[list[Any], bool]:
@@ -48,17 +52,6 @@ class GradientNorms:
         if not scalars and not whole:
             return self._of(gradients, self._all), True
         return scalars, whole
-
-    def of_few(self, groups: list[dict[str, Any]]) -> float | None:
-        """The norm of the few gradients of `param_groups`; None where it is not read so simply."""
-        if not self._copied:
-            return None
-        try:
-            flat = self._flatten([groups[g]["params"][i].grad for g, i in self._copied])
-            norm: float = self.torch.linalg.vector_norm(flat, dtype=self.torch.float32).item()
-        except (TypeError, RuntimeError, IndexError):
-            return None  # no gradient, or a sparse one
-        return norm
 
     def _of(self, gradients: list[Any], groups: dict[Any, list[int]]) -> list[Any]:
         scalars = []

@@ -22,8 +22,8 @@ MISSING = object()
 class Hooks:
     """The hooks of one watch.
 
-    `depth` counts backward passes inside one another, `stepping` is a weak reference to the
-    optimizer whose step() is running, None for none; `closure` whether it got one.
+    `active`: until `remove`, or an error of the guard. `closure`: the step() that is running got
+    one.
     """
 
     def __init__(self, torch: Any, watch: Watch) -> None:
@@ -32,8 +32,6 @@ class Hooks:
         self.active = False
         self.error = ""
         self.undo: list[Callable[[], None]] = []
-        self.depth = 0
-        self.stepping: Any = None
         self.closure = False
         self.protection = Protection(torch) if watch.settings.protect else None
 
@@ -47,9 +45,14 @@ class Hooks:
 
     def remove(self) -> None:
         """Restore every attribute, unless somebody else has replaced it since."""
-        self.active = False
+        self.deactivate()
         while self.undo:
             self.undo.pop()()
+
+    def deactivate(self) -> None:
+        """From now on the hooks only pass through."""
+        self.active = False
+        self.watch.steady.disarm()
 
     def safely(self, action: Callable[..., Any], *arguments: Any) -> None:
         """Call it; after an error the guard is off."""
@@ -62,7 +65,7 @@ class Hooks:
 
     def fail(self, error: Exception) -> None:
         """Switch the guard off."""
-        self.active = False
+        self.deactivate()
         self.error = f"{type(error).__name__}: {' '.join(str(error).split())[:200]}"
         say(f"switched itself off after an error, the training goes on: {self.error}")
         try:

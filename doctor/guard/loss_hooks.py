@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from math import inf
 from typing import TYPE_CHECKING, Any
 
 from . import dynamo
+from .rules import LEAST_BACKWARDS
 
 if TYPE_CHECKING:
     from .hooks import Hooks
@@ -22,8 +24,9 @@ def install(hooks: Hooks) -> None:
         hooks.replace(owner, "clip_grad_norm_", lambda original: _clip(hooks, original))
 
 
-def _backward(hooks: Hooks, original: Any) -> Any:
-    torch, watch = hooks.torch, hooks.watch
+def _backward(hooks: Hooks, original: Any) -> Any:  # noqa: C901 - one function
+    torch, watch, steady = hooks.torch, hooks.watch, hooks.watch.steady
+    armed, tensor, most = steady.armed, torch.Tensor, LEAST_BACKWARDS - 1
     begin, tracing = _begin(hooks), dynamo.tracing(torch)
 
     def end() -> None:
@@ -32,14 +35,41 @@ def _backward(hooks: Hooks, original: Any) -> Any:
     untraced_begin = dynamo.without_frames(torch, begin)
     untraced_end = dynamo.without_frames(torch, end)
 
-    def backward(*args: Any, **kwargs: Any) -> Any:
-        root = args[0] if args else kwargs.get("tensors")
-        outermost = (begin if tracing() is None else untraced_begin)(root)
-        hooks.depth += 1
+    def backward(*args: Any, **kwargs: Any) -> Any:  # noqa: C901 - one frame: a call costs 1 us
+        if steady.depth:
+            return original(*args, **kwargs)
+        root: Any = args[0] if args else kwargs.get("tensors")
+        logged = outermost = False
+        try:
+            if armed and steady.stepping is None and steady.backwards - steady.stepped_at < most:
+                if not steady.reads:
+                    logged = True
+                elif type(root) is tensor and root.is_cpu:
+                    logged = True
+                    for clearing in steady.uncleared:
+                        if clearing.sample().grad is not None:
+                            logged = False
+                    loss = root.item() if logged else None
+                    if type(loss) is float and -inf < loss < inf:
+                        steady.losses.append(loss)
+                        steady.losses_read += 1
+                    else:
+                        logged = False
+        except Exception:  # the complete way handles it, or raises it again
+            logged = False
+        if not logged:
+            outermost = (begin if tracing() is None else untraced_begin)(root)
+        else:
+            steady.backwards += 1
+            if steady.reads and steady.uncleared:
+                for clearing in steady.uncleared:
+                    clearing.cleared = clearing.set_to_none = True
+                steady.uncleared = []
+        steady.depth = 1
         try:
             return original(*args, **kwargs)
         finally:
-            hooks.depth -= 1
+            steady.depth = 0
             if outermost and watch.follows_gradients:
                 (end if tracing() is None else untraced_end)()
 
@@ -51,12 +81,12 @@ def _begin(hooks: Hooks) -> Any:
 
     def begin(root: Any) -> bool:
         """Whether this is a backward pass that counts: the outermost, not being captured."""
-        if hooks.depth or not hooks.active:
+        if not hooks.active:
             return False
         if getattr(cuda, "_initialized", True) and hooks.capturing():
             return False
-        if not hooks.closure:
-            hooks.stepping = None  # a step that raised never ended
+        if not hooks.closure and watch.steady.stepping is not None:
+            watch.steady.step_raised()
         try:
             watch.backward_begins(root)
         except Exception as error:
@@ -67,13 +97,12 @@ def _begin(hooks: Hooks) -> Any:
 
 
 def _total_norm(hooks: Hooks, original: Any) -> Any:
-    torch, watch, cuda = hooks.torch, hooks.watch, hooks.torch.cuda
+    torch, steady, tensor = hooks.torch, hooks.watch.steady, hooks.torch.Tensor
     inlining, tracing = dynamo.inlining(torch), dynamo.tracing(torch)
 
     def note(tensors: Any, norm: Any) -> None:
-        capturing = getattr(cuda, "_initialized", True) and hooks.capturing()
-        if hooks.active and not capturing and isinstance(tensors, (list, tuple)):
-            watch.norm = (len(tensors), norm)
+        if hooks.may_look() and isinstance(tensors, (list, tuple)):
+            steady.norm, steady.norm_count = norm, len(tensors)
 
     untraced_note = dynamo.without_frames(torch, note)
 
@@ -81,7 +110,12 @@ def _total_norm(hooks: Hooks, original: Any) -> Any:
         if inlining():
             return original(tensors, *args, **kwargs)
         norm = original(tensors, *args, **kwargs)
-        (note if tracing() is None else untraced_note)(tensors, norm)
+        if not steady.reads:
+            return norm
+        if type(tensors) is list and type(norm) is tensor and norm.is_cpu:
+            steady.norm, steady.norm_count = norm, len(tensors)
+        else:
+            (note if tracing() is None else untraced_note)(tensors, norm)
         return norm
 
     return _get_total_norm
@@ -95,7 +129,9 @@ def _clip(hooks: Hooks, original: Any) -> Any:
         parameters = parameters if single else list(parameters)
         norm = original(parameters, *args, **kwargs)
         if not single and hooks.may_look():
-            hooks.watch.norm = (sum([p.grad is not None for p in parameters]), norm)
+            steady = hooks.watch.steady
+            steady.norm = norm
+            steady.norm_count = sum([p.grad is not None for p in parameters])
         return norm
 
     return clip_grad_norm_

@@ -58,7 +58,7 @@ class LostUpdates:
     def _judge(self, lost: int, updates: int, watch: OptimizerWatch, step: int) -> None:
         self.lost += lost
         self.updates += updates
-        for alarm in lost_alarm(lost, updates, max(watch.rates), step, watch.index):
+        for alarm in lost_alarm(lost, updates, max(watch.rates.highest), step, watch.index):
             self.watch.alarms.add(alarm, watch)
 
 

@@ -15,8 +15,10 @@ from .compensation import compensates
 from .diagnosis import names_of
 from .gradient_norms import GradientNorms, root
 from .parameters import Parameters, local
+from .rates import Rates, number
 from .records import Look, Step
 from .rules import StepRules
+from .steady import Armed
 
 if TYPE_CHECKING:
     from .watch import Watch
@@ -39,27 +41,25 @@ class OptimizerWatch:
         self.index = index
         self.name = type(optimizer).__name__
         self.adaptive = bool(ADAPTIVE.search(self.name))
-        self.optimizer = weakref.ref(optimizer)
+        quick, key = watch.steady.armed, id(optimizer)
+        self.optimizer = weakref.ref(optimizer, lambda dead: quick.pop(key, None))
         self.rules = StepRules(index, watch.rules, all_codes=watch.settings.all)
         self.clearing = Clearing()
-        self.steps = self.backwards_at_step = 0
+        self.armed = Armed(self, self.clearing)
         self.stepped = False
         """Set by step(), cleared by a loss scaler before it calls step() or does not."""
         self.whole_norm = True
+        self.clips = False
+        """The loop takes the norm of the gradients itself."""
         self.rates_now: list[float | None] = []
-        self.bad_losses = self.present = self.count_at = self.group_count = 0
-        self.sample = (0, 0)
         self._start(optimizer)
 
     def _start(self, optimizer: Any) -> None:
         """Compare with the parameters as they are now."""
         groups = [list(group["params"]) for group in optimizer.param_groups]
         flat = [p for group in groups for p in group]
-        self.applied_steps = self.fused_skips = 0
-        self.rates = [0.0] * len(groups)
-        self.previous_rate, self.risen_at = 0.0, 0
-        self.rates_before: list[float | None] | None = None
-        self.largest_rate = 0.0
+        self.armed.unapplied, self.fused_skips = self.armed.steps, 0
+        self.rates = Rates(len(groups))
         self.next_look = 1
         self.tiny_since = self.between = 0
         self.stays = False
@@ -70,14 +70,29 @@ class OptimizerWatch:
         self.parameters.classify(self.watch.values.submit)
 
     @property
+    def steps(self) -> int:
+        """Steps of this optimizer."""
+        return self.armed.steps
+
+    @property
+    def applied_steps(self) -> int:
+        """Of them, those that were applied, as far as the loop is concerned."""
+        return self.armed.steps - self.armed.unapplied
+
+    @property
     def effective(self) -> int:
         """Steps that should have changed weights, as far as is known."""
         return self.applied_steps - self.fused_skips
 
     @property
+    def may_thin(self) -> bool:
+        """Whether some steps need not be read: nothing has been unusual for long."""
+        return self.rules.healthy >= limit.READ_ALL and self.clearing.set_to_none
+
+    @property
     def rising(self) -> bool:
         """Whether the learning rate has risen in the last steps."""
-        return 1 < self.risen_at > self.applied_steps - 3
+        return 1 < self.rates.risen_at > self.applied_steps - 3
 
     @property
     def flat(self) -> list[Any]:
@@ -95,56 +110,12 @@ class OptimizerWatch:
 
     def measure(self, optimizer: Any) -> None:
         """Read what belongs to this step, and judge it when the values are there."""
-        self.steps += 1
+        self.watch.judge_log()
+        self.armed.steps += 1
+        self.armed.unapplied += 1
         self.stepped = True
-        if not self._measure_healthy(optimizer):
-            with self.torch.no_grad():
-                self._measure(optimizer)
-
-    def _measure_healthy(self, optimizer: Any) -> bool:
-        """Defer a step of which no rule can say anything; False where one may, or on a device.
-
-        Most steps of most runs are measured here and nowhere else: a few reads, no new objects.
-        """
-        watch, groups, clearing = self.watch, optimizer.param_groups, self.clearing
-        effective = self.applied_steps - self.fused_skips
-        if (
-            effective + 1 >= self.next_look
-            or self.steps >= self.count_at
-            or len(groups) != self.group_count
-            or self.unreached
-            or not clearing.cleared
-            or watch.backwards == self.backwards_at_step
-            or watch.bad_losses != self.bad_losses
-            or watch.scaling.active
-            or watch.values.pending
-            or "found_inf" in optimizer.__dict__
-        ):
-            return False
-        rates = [group.get("lr") for group in groups]
-        for rate in rates:
-            if type(rate) is not float or not rate > 0.0:
-                return False
-        norm = self._healthy_norm(groups)
-        if norm is None or not 0.0 < norm < math.inf:
-            return False
-        self.rates_now = rates
-        self.rules.usual_backwards = backwards = watch.backwards - self.backwards_at_step
-        self.backwards_at_step = watch.backwards
-        clearing.next_step()
-        watch.defer(self, backwards, norm, rates)
-        return True
-
-    def _healthy_norm(self, groups: list[dict[str, Any]]) -> float | None:
-        """The norm of the gradients where the loop has it or it is cheap, else None."""
-        computed = self.watch.norm
-        if computed is None or computed[0] != self.present:
-            return None if self.whole_norm else self.norms.of_few(groups)
-        group, index = self.sample
-        norm = computed[1]
-        if type(norm) is not self.torch.Tensor or not norm.is_cpu:
-            return None
-        return None if groups[group]["params"][index].grad is None else norm.item()
+        with self.torch.no_grad():
+            self._measure(optimizer)
 
     def _measure(self, optimizer: Any) -> None:
         flat = self.flat
@@ -165,44 +136,55 @@ class OptimizerWatch:
         self.clearing.choose(flat, gradients)
         if limit.SETTLED <= self.effective < limit.BETWEEN and self.parameters.fit(flat):
             self._compare_between(flat)
-        self._remember(optimizer, len(flat) - without)
+        self.armed.present = len(flat) - without
 
         def deliver(values: list[Any]) -> None:
             self._judge(step, values[: len(norms)], values[len(norms) :])
 
         self.watch.values.submit(norms + extra, deliver)
 
-    def _remember(self, optimizer: Any, present: int) -> None:
-        """What the next steps are compared with, so that they need not be counted."""
-        self.present = present
-        self.count_at = self.steps + COUNT_EVERY
-        self.group_count = len(optimizer.param_groups)
-        position = self.clearing.position or 0
-        for group, entry in enumerate(optimizer.param_groups):
-            if position < len(entry["params"]):
-                self.sample = group, position
-                return
-            position -= len(entry["params"])
+    def _arm(self, optimizer: Any) -> None:
+        """Let the hooks log the next steps, if they look like this one."""
+        watch, armed, clearing = self.watch, self.armed, self.clearing
+        if (
+            self.unreached
+            or watch.scaling.active
+            or watch.values.pending
+            or watch.settings.protect
+            or clearing.position is None
+            or "found_inf" in optimizer.__dict__
+        ):
+            return
+        armed.until = armed.steps + min(self.next_look - self.effective, COUNT_EVERY)
+        armed.groups = len(optimizer.param_groups)
+        armed.few = [] if self.whole_norm else self.norms.copied
+        watch.steady.arm(optimizer, armed)
 
     def _step(self, optimizer: Any, without: int, parameters: int) -> Step:
         watch = self.watch
-        step = Step(self.index, self.steps, without=without, parameters=parameters)
-        step.rates = [_number(group.get("lr")) for group in optimizer.param_groups]
-        step.backwards = watch.backwards - self.backwards_at_step
+        armed, steady = self.armed, watch.steady
+        step = Step(self.index, armed.steps, without=without, parameters=parameters)
+        step.rates = [number(group.get("lr")) for group in optimizer.param_groups]
+        step.backwards = steady.backwards - armed.backwards
         step.scaled = watch.scaling.active
         step.moment = time.time()
-        step.losses = watch.take_losses()
+        step.losses = steady.take_losses()
+        step.unread = armed.steps - 1 - armed.read_at
+        armed.read_at = armed.steps
         self.rates_now = step.rates
-        self.backwards_at_step = watch.backwards
-        self.bad_losses = watch.bad_losses
+        armed.backwards = steady.backwards
+        armed.bad_losses = steady.bad_losses
         if step.backwards:
             self.rules.usual_backwards = step.backwards
             step.uncleared = self.clearing.next_step()
+            if self.clearing not in steady.uncleared:
+                steady.uncleared.append(self.clearing)
         return step
 
     def _norms(self, gradients: list[Any], present: int, step: Step) -> list[Any]:
         """Scalars whose squares add up to that of the norm."""
-        clipped = self.watch.take_norm(present)
+        clipped = self.watch.steady.take_norm(present)
+        self.clips = clipped is not None
         if clipped is not None:
             step.whole = True
             return [local(clipped)]
@@ -228,33 +210,25 @@ class OptimizerWatch:
         optimizer = self.optimizer()
         if optimizer is None:
             return
-        self.steps += 1
+        self.watch.judge_log()
+        self.armed.steps += 1
+        self.armed.unapplied += 1
         step = self._step(optimizer, 0, len(self.flat))
         step.skipped = step.scaled = True
-        self.watch.take_norm(-1)
+        self.watch.steady.take_norm(-1)
         self.watch.values.submit([], lambda values: self.watch.judge_step(self, step))
 
     def applied(self, optimizer: Any) -> None:
         """After the step: compare the parameters, at some steps."""
-        if self.rates_now != self.rates_before:
-            self._change_rates(self.rates_now)
-        if self.largest_rate == 0.0:
+        self.watch.steady.armed.pop(id(optimizer), None)
+        self.rates.change(self.rates_now, self.applied_steps + 1)
+        if self.rates.largest == 0.0:
             return
-        self.applied_steps += 1
-        effective = self.applied_steps - self.fused_skips
-        if effective >= self.next_look:
+        self.armed.unapplied -= 1
+        if self.effective >= self.next_look:
             with self.torch.no_grad():
-                self._compare(optimizer, effective)
-
-    def _change_rates(self, rates: list[float | None]) -> None:
-        self.rates_before = rates
-        self.largest_rate = max([rate for rate in rates if rate is not None], default=1.0)
-        if self.largest_rate == 0.0:
-            return
-        self.rates = [max(old, 1.0 if new is None else new) for old, new in zip(self.rates, rates)]
-        if self.largest_rate > self.previous_rate:
-            self.risen_at = self.applied_steps + 1
-        self.previous_rate = self.largest_rate
+                self._compare(optimizer, self.effective)
+        self._arm(optimizer)
 
     def _compare(self, optimizer: Any, effective: int) -> None:
         self.next_look = _next_look(effective)
@@ -280,21 +254,22 @@ class OptimizerWatch:
         if not self.parameters.fit(flat):
             self._start(optimizer)
             return
-        tiny = self.previous_rate <= look_rules.HALF_SMALLEST
+        rates = self.rates
+        tiny = rates.previous <= look_rules.HALF_SMALLEST
         self.tiny_since = (self.tiny_since or effective) if tiny else 0
-        initial = [_number(group.get("initial_lr")) or 0.0 for group in optimizer.param_groups]
+        initial = [number(group.get("initial_lr")) or 0.0 for group in optimizer.param_groups]
         look = Look(
             self.index,
             step,
             effective,
             self.parameters.tracked,
-            list(self.rates),
-            peak=max([*initial, *self.rates]),
+            list(rates.highest),
+            peak=max([*initial, *rates.highest]),
             rising=self.rising,
             adaptive=self.adaptive,
             compensated=self.compensated(optimizer),
             name=self.name,
-            rate=self.previous_rate,
+            rate=rates.previous,
             tiny_since=self.tiny_since,
             undone=self.between >= limit.UNDONE and not self.stays and not self.watch.several,
         )
@@ -313,14 +288,3 @@ def _next_look(effective: int) -> int:
     """The first step after `effective` at which parameters are compared."""
     later = (effective // limit.LOOK_EVERY + 1) * limit.LOOK_EVERY
     return min([look for look in limit.LOOKS if look > effective], default=later)
-
-
-def _number(value: Any) -> float | None:
-    """A learning rate as a float; None where reading it would wait for a device."""
-    if type(value) is float:
-        return value
-    if isinstance(value, (int, float)):
-        return float(value)
-    if hasattr(value, "detach") and value.device.type == "cpu":
-        return float(value)
-    return None

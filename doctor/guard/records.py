@@ -34,6 +34,10 @@ class Step:
     uncleared: bool = False
     moment: float = 0.0
     """Seconds since 1970; 0.0 where nothing can be wrong with the step."""
+    read: bool = True
+    """False: losses and norm were not read; nothing else of the step was unusual."""
+    unread: int = 0
+    """Steps before it, in a row, that were not read."""
 
     @property
     def effective(self) -> bool:

@@ -34,11 +34,18 @@ class StepRules:
         self.skips: Deque[bool] = deque(maxlen=200)
         self.unlabelled: Deque[bool] = deque(maxlen=100)
         self.usual_backwards = 1
+        self.healthy = 0
+        """Steps in a row of which no rule could say anything."""
 
     def judge(self, step: Step) -> List[Alarm]:
-        """The alarms of this step."""
+        """The alarms of this step; none if its numbers were not read."""
+        if not step.read:
+            self.applied += 1
+            return []
         spikes = self._spikes(step) if self.all_codes else []
-        if self._healthy(step):
+        healthy = self._healthy(step)
+        self.healthy = self.healthy + 1 if healthy else 0
+        if healthy:
             self.had_gradients = self.had_rate = True
             self.applied += 1
             self.streak.clear()

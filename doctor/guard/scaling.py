@@ -25,6 +25,7 @@ class Scaling:
     def step_begins(self, optimizer: Any) -> None:
         """GradScaler.step() begins."""
         self.watch.start()
+        self.watch.steady.disarm()
         self.active = True
         watch = self.watch.watch_of(optimizer)
         if watch is not None:
@@ -49,6 +50,7 @@ class Scaling:
 
     def loss_scaled(self, loss: Any, scaled: Any) -> None:
         """GradScaler.scale(loss) returned `scaled`."""
+        self.watch.steady.disarm()
         self.unscaled = (weakref.ref(scaled), loss.detach())
 
     def loss_before(self, loss: Any) -> Any:

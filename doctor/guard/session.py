@@ -42,7 +42,7 @@ class Session:
     def _forked(self) -> None:
         """In a child: a DataLoader's worker is not watched, a process that will train is."""
         if self.watch.started:
-            self.hooks.active = False
+            self.hooks.deactivate()
             self.watch.started = False  # the records belong to the parent
 
     def _end_if_wanted(self) -> None:
@@ -58,7 +58,7 @@ class Session:
     def close(self) -> None:
         """Remove the hooks and write the last records."""
         atexit.unregister(self.close)
-        active, self.hooks.active = self.hooks.active, False
+        active = self.hooks.active
         self.hooks.remove()
         if active:
             try:

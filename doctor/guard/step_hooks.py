@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import weakref
+from math import inf
 from typing import TYPE_CHECKING, Any
 
-from . import dynamo
+from . import dynamo, gradient_norms
+from .steady import LOGGED_SECONDS, MOST_LOGGED
 
 if TYPE_CHECKING:
     from .hooks import Hooks
@@ -19,36 +21,108 @@ def install(hooks: Hooks) -> None:
     post = getattr(module, "register_optimizer_step_post_hook", None)
     if pre is None or post is None:
         return
-    handles = [pre(_untraced(hooks, _before(hooks))), post(_untraced(hooks, _after(hooks)))]
+    handles = [pre(_before_steady(hooks)), post(_after_steady(hooks))]
     hooks.undo.extend(handle.remove for handle in handles)
 
 
 def _untraced(hooks: Hooks, function: Any) -> Any:
-    """The hook, whose frames torch.compile does not examine where it is at work."""
+    """The function, whose frames torch.compile does not examine where it is at work."""
     tracing, disabled = dynamo.tracing(hooks.torch), dynamo.without_frames(hooks.torch, function)
 
-    def hook(optimizer: Any, args: Any, kwargs: Any) -> None:
+    def call(*args: Any) -> None:
         if tracing() is None:
-            function(optimizer, args, kwargs)
+            function(*args)
         else:
-            disabled(optimizer, args, kwargs)
+            disabled(*args)
 
-    return dynamo.without_frame(hooks.torch, hook)
+    return dynamo.without_frame(hooks.torch, call)
+
+
+def _before_steady(hooks: Hooks) -> Any:  # noqa: C901 - one function
+    """Logs a step on which no rule can say anything, without calling a function of Python."""
+    torch, steady, before = hooks.torch, hooks.watch.steady, _untraced(hooks, _before(hooks))
+    armed, tensor, fp32 = steady.armed, torch.Tensor, torch.float32
+    norm_of, flatten = torch.linalg.vector_norm, gradient_norms.flatten(torch)
+
+    def hook(optimizer: Any, args: Any, kwargs: Any) -> None:  # noqa: C901 - a call costs 1 us
+        one = armed.get(id(optimizer))
+        if one is None or steady.stepping is not None or kwargs or len(args) != 1:
+            before(optimizer, args, kwargs)
+            return
+        step, backwards = one.steps + 1, steady.backwards - one.backwards
+        norm, rates, healthy = None, [], False
+        try:
+            if step < one.until and backwards:
+                groups = optimizer.param_groups
+                healthy = len(groups) == one.groups
+                for group in groups:
+                    rate = group["lr"]
+                    rates.append(rate)
+                    if type(rate) is not float or not rate > 0.0:
+                        healthy = False
+                losses: Any = steady.losses
+                if not steady.reads:
+                    healthy, losses = healthy and not losses, ()
+                elif healthy and one.clearing.cleared and one.bad_losses == steady.bad_losses:
+                    total = steady.norm
+                    if total is None:
+                        gradients = []
+                        for place, index in one.few:
+                            gradients.append(groups[place]["params"][index].grad)
+                        norm = norm_of(flatten(gradients), dtype=fp32).item()
+                    elif (
+                        type(total) is tensor
+                        and total.is_cpu
+                        and steady.norm_count == one.present
+                        and one.clearing.sample().grad is not None
+                    ):
+                        norm = total.item()
+                    healthy = norm is not None and 0.0 < norm < inf
+                else:
+                    healthy = False
+        except Exception:  # the complete way handles it, or raises it again
+            healthy = False
+        if not healthy:
+            before(optimizer, args, kwargs)
+            return
+        now, log = steady.clock(), steady.log
+        if norm is not None:
+            if losses:
+                steady.last_losses, steady.losses = losses, []
+            else:
+                losses = steady.last_losses
+            one.clearing.cleared = False
+            steady.uncleared.append(one.clearing)
+            steady.norm = None
+            one.read_at = step
+            if not one.clearing.set_to_none:
+                steady.full = True  # what the step leaves must be noted
+        log.append((one, step, losses, norm, rates, backwards, now))
+        one.steps = step
+        one.backwards = steady.stepped_at = steady.backwards
+        if steady.every != 1:
+            steady.reads = step + 1 >= one.until or (step + 1) % steady.every == 0
+        if len(log) >= MOST_LOGGED or now - log[0][-1] > LOGGED_SECONDS:
+            steady.full = True
+        steady.stepping, steady.running = one.optimizer, id(optimizer)
+
+    return dynamo.without_frame(torch, hook)
 
 
 def _before(hooks: Hooks) -> Any:
-    cuda, begin, protection = hooks.torch.cuda, hooks.watch.step_begins, hooks.protection
+    cuda, watch, protection = hooks.torch.cuda, hooks.watch, hooks.protection
+    steady = watch.steady
 
     def before(optimizer: Any, args: Any, kwargs: Any) -> None:
-        running = hooks.stepping
+        running = steady.stepping
         if not hooks.active or (running is not None and running() is not None):
             return  # the step of a step: a subclass that calls super(), or an optimizer inside
         if getattr(cuda, "_initialized", True) and hooks.capturing():
             return
         hooks.closure = closure = bool(kwargs or len(args) > 1) and _has_closure(args, kwargs)
-        hooks.stepping = weakref.ref(optimizer)
+        steady.stepping, steady.running = weakref.ref(optimizer), 0
         try:
-            begin(optimizer, closure)
+            watch.step_begins(optimizer, closure)
             if protection is not None:
                 protection.begin(optimizer)
         except Exception as error:
@@ -57,24 +131,45 @@ def _before(hooks: Hooks) -> Any:
     return before
 
 
-def _after(hooks: Hooks) -> Any:
-    cuda, end, protection = hooks.torch.cuda, hooks.watch.step_ends, hooks.protection
-    alarms = hooks.watch.alarms
+def _after_steady(hooks: Hooks) -> Any:
+    """Ends a step that was logged; the watch hears of it when the log is full."""
+    steady, after = hooks.watch.steady, _untraced(hooks, _after(hooks))
 
-    def after(optimizer: Any, args: Any, kwargs: Any) -> None:
-        running = hooks.stepping
-        if running is None or running() is not optimizer:
+    def hook(optimizer: Any, args: Any, kwargs: Any) -> None:
+        if steady.running != id(optimizer):
+            after(optimizer, args, kwargs)
             return
-        hooks.stepping = None
+        steady.stepping, steady.running = None, 0
+        if steady.full:
+            after(optimizer, args, kwargs, True)
+
+    return dynamo.without_frame(hooks.torch, hook)
+
+
+def _after(hooks: Hooks) -> Any:  # noqa: C901 - two functions
+    cuda, watch, protection = hooks.torch.cuda, hooks.watch, hooks.protection
+    steady, alarms = watch.steady, watch.alarms
+
+    def end(optimizer: Any, logged: bool) -> None:
+        if logged:
+            watch.step_logged(optimizer)
+            return
         if protection is not None:
             protection.end(optimizer)
         if hooks.active and not (getattr(cuda, "_initialized", True) and hooks.capturing()):
-            try:
-                end(optimizer, hooks.closure)
-            except Exception as error:
-                hooks.fail(error)
+            watch.step_ends(optimizer, hooks.closure)
+
+    def after(optimizer: Any, args: Any, kwargs: Any, logged: bool = False) -> None:
+        running = steady.stepping
+        if not logged and (running is None or running() is not optimizer):
+            return
+        steady.stepping = None
+        try:
+            end(optimizer, logged)
+        except Exception as error:
+            hooks.fail(error)
         if alarms.stop_wanted:
-            hooks.watch.end_if_wanted()
+            watch.end_if_wanted()
 
     return after
 

@@ -34,6 +34,7 @@ class ThoroughWatch(Watch):
         self._effective = 0
         self._look = False
         self._last_step: float | None = None
+        self.steady.stepped, self.steady.full = self._stepped, True
 
     def batch_waited(self, iterator: Any, seconds: float) -> None:
         """The iterator of a DataLoader returned a batch after that time."""
@@ -60,10 +61,11 @@ class ThoroughWatch(Watch):
             self.lost_updates.after(watch, optimizer)
             if watch.index < OPEN_RECORDS:
                 self.replicas.record(watch)
-        if watch.index == 0:
-            self._first_optimizer_stepped(watch)
+        self._stepped(watch)
 
-    def _first_optimizer_stepped(self, watch: OptimizerWatch) -> None:
+    def _stepped(self, watch: OptimizerWatch) -> None:
+        if watch.index != 0:
+            return
         now, last = time.perf_counter(), self._last_step
         self._last_step = now
         self._idle.step_ended()
@@ -73,7 +75,7 @@ class ThoroughWatch(Watch):
 
     def _work(self, watch: OptimizerWatch) -> tuple[int, int, int]:
         """What makes steps comparable: backward passes, gradients, elements of the batch."""
-        return watch.rules.usual_backwards, watch.present, self.batches.elements()
+        return watch.rules.usual_backwards, watch.armed.present, self.batches.elements()
 
     def _judge_step(
         self, step_rules: rules.StepRules, step: Step, watch: OptimizerWatch | None, now: float

@@ -61,6 +61,15 @@ NEVER_REACHED = 100
 BACKWARDS_WITHOUT_STEP = 200
 """Backward passes without a step, and 20 times as many as usual. Our own number."""
 
+READ_ALL = 500
+"""Steps in a row without anything unusual before some are not read. Our own number."""
+READ_EVERY = (1, 2, 4)
+READ_SHARE = 0.004
+"""Of the time of a step, what reading numbers may take."""
+READ_SECONDS_CLIPPED, READ_SECONDS = 60e-6, 150e-6
+"""Measured within steps of 8 ms on a busy machine (benchmarks/guard.py): with the norm that the
+loop takes to clip, and where the guard takes that of a few gradients."""
+
 SPIKE_WINDOW = 100
 SPIKE_DEVIATIONS = 8.0
 SPIKE_SHARE = 0.3

@@ -17,6 +17,7 @@ from .parameters import local
 from .records import WARN, Alarm, Step
 from .scaling import Scaling
 from .settings import Settings
+from .steady import FEW_LOGGED, LOGGED_SECONDS, MOST_LOGGED, Steady
 from .values import Values
 from .writer import Writer
 
@@ -27,8 +28,6 @@ OPEN_RECORDS = 4
 HISTORY = 200
 """Steps that are kept in memory for the first alarm."""
 STATE_SECONDS = 10.0
-DEFERRED, DEFERRED_SECONDS = 32, 0.25
-"""Steps without an alarm that are judged in one go; one by one they cost three times as much."""
 FIRST_STATE = 10
 """Effective steps from which every comparison also writes the counts."""
 
@@ -46,19 +45,14 @@ class Watch:
         self.rules: dict[int, rules.StepRules] = {}
         self.started = False
         self.rank, self.world = 0, 1
-        self.backwards = self.steps = self.losses = self.norms = self.looks = 0
-        self.bad_losses = self.skipped = self.backwards_at_step = 0
+        self.steps = self.norms = self.looks = self.skipped = 0
+        self.steady = Steady()
         self.scaling = Scaling(self)
         self.rates_seen = 0
         self.history: deque[Step] = deque(maxlen=HISTORY)
         self.watches: dict[int, OptimizerWatch] = {}
-        self._losses: list[float] = []
-        self._last_losses: list[float] = []
-        self.norm: tuple[int, Any] | None = None
-        """How many gradients the loop took a norm of, and the norm."""
         self.follows_gradients = False
         """Gradients that nothing has cleared are noted after the next backward pass."""
-        self._deferred: list[Any] = []
         self.end_if_wanted: Callable[[], None] = lambda: None
         self.began = self._state_at = time.monotonic()
 
@@ -68,15 +62,14 @@ class Watch:
         """An outermost backward() from `root`."""
         if not self.started:
             self.start()
-        self.backwards += 1
-        follows = False
-        for watch in self.watches.values():
-            clearing = watch.clearing
-            if not clearing.cleared:
-                clearing.before_backward()
-                follows |= not clearing.cleared
-        self.follows_gradients = follows
-        if self.backwards - self.backwards_at_step >= rules.LEAST_BACKWARDS:
+        steady = self.steady
+        steady.backwards += 1
+        steady.read_all()
+        for clearing in steady.uncleared:
+            clearing.before_backward()
+        steady.uncleared = [each for each in steady.uncleared if not each.cleared]
+        self.follows_gradients = bool(steady.uncleared)
+        if steady.backwards - steady.stepped_at >= rules.LEAST_BACKWARDS:
             self._without_step()
         loss = root if type(root) is self.torch.Tensor else self._inner(root)
         if loss is None or not loss.requires_grad or loss.numel() != 1:
@@ -87,12 +80,13 @@ class Watch:
             self._take_loss(loss.item())
         else:
             self.values.submit([local(loss).reshape(())], lambda values: self._take_loss(*values))
+            if self.values.pending:
+                steady.disarm()
 
     def backward_ends(self) -> None:
         """The outermost backward() returned; called if `follows_gradients`."""
-        for watch in self.watches.values():
-            if not watch.clearing.cleared:
-                watch.clearing.note()
+        for clearing in self.steady.uncleared:
+            clearing.note()
 
     def step_begins(self, optimizer: Any, closure: bool) -> None:
         """The outermost step() of an optimizer; with a closure its gradients do not exist yet."""
@@ -112,7 +106,18 @@ class Watch:
             watch.applied(optimizer)
             if not watch.clearing.set_to_none:
                 watch.clearing.step_ended()
-        self.backwards_at_step = self.backwards
+        self.steady.stepped_at = self.steady.backwards
+
+    def step_logged(self, optimizer: Any) -> None:
+        """A step was logged, and somebody waits for it: the log is full, or `steady.stepped`."""
+        steady, watch = self.steady, self.watches[id(optimizer)]
+        if not watch.clearing.set_to_none:
+            watch.clearing.step_ended()
+        if steady.stepped is not None:
+            steady.stepped(watch)
+        log = steady.log
+        if log and (len(log) >= MOST_LOGGED or log[-1][-1] - log[0][-1] > LOGGED_SECONDS):
+            self.judge_log()
 
     def step_reported(self, loss: Any, rate: float | None) -> None:
         """A step of a loop without an optimizer of torch.optim."""
@@ -123,8 +128,8 @@ class Watch:
 
         def deliver(values: list[Any]) -> None:
             step.losses = [float(value) for value in values if value is not None]
-            self.losses += len(step.losses)
-            self.bad_losses += sum(not math.isfinite(loss) for loss in step.losses)
+            self.steady.losses_read += len(step.losses)
+            self.steady.bad_losses += sum(not math.isfinite(loss) for loss in step.losses)
             self._judge_step(reported, step, None, time.monotonic())
 
         if tensor:
@@ -139,41 +144,27 @@ class Watch:
         """Whether more than one optimizer is watched."""
         return len(self.watches) > 1
 
-    def take_losses(self) -> list[float]:
-        """The losses since the last step; a second optimizer gets the same again."""
-        if self._losses:
-            self._last_losses, self._losses = self._losses, []
-        return self._last_losses
-
-    def take_norm(self, count: int) -> Any:
-        """The norm that the loop took, where it is that of this many gradients."""
-        norm, self.norm = self.norm, None
-        return norm[1] if norm is not None and norm[0] == count else None
-
-    def defer(
-        self, watch: OptimizerWatch, backwards: int, norm: float, rates: list[float | None]
-    ) -> None:
-        """A step that raises no alarm: it is judged and written with others, in one go."""
-        losses, now = self._losses, time.monotonic()
-        if losses:
-            self._last_losses, self._losses = losses, []
-        deferred = self._deferred
-        deferred.append((watch, watch.steps, self._last_losses, norm, rates, backwards, now))
-        self.norm = None
-        if len(deferred) == DEFERRED or now - deferred[0][-1] > DEFERRED_SECONDS:
-            self.judge_deferred()
-
-    def judge_deferred(self) -> None:
-        """Judge and write the steps that were deferred."""
-        deferred, self._deferred = self._deferred, []
-        for watch, number, losses, norm, rates, backwards, now in deferred:
-            step = Step(watch.index, number, losses, norm, rates=rates, backwards=backwards)
-            step.parameters = watch.parameters.count
+    def judge_log(self) -> None:
+        """Judge and write the steps that were logged."""
+        steady = self.steady
+        log, steady.log, steady.full = steady.log, [], steady.stepped is not None
+        for armed, number, losses, norm, rates, backwards, now in log:
+            watch = armed.watch
+            watch.rates.change(rates, number - armed.unapplied)
+            watch.rules.usual_backwards = backwards
+            step = Step(watch.index, number, list(losses), norm, rates=rates, backwards=backwards)
+            step.parameters, step.read = watch.parameters.count, norm is not None
+            if not step.read:
+                steady.count_unread(number)
             self._judge_step(watch.rules, step, watch, now)
+        if len(log) >= FEW_LOGGED:
+            thins = log[-1][0].watch.may_thin and not self.settings.all and not self.several
+            if thins:
+                steady.choose_every(log)
 
     def judge_step(self, watch: OptimizerWatch, step: Step) -> None:
         """The values of a step have arrived."""
-        self.judge_deferred()
+        self.judge_log()
         self._judge_step(watch.rules, step, watch, time.monotonic())
 
     def _judge_step(
@@ -187,7 +178,12 @@ class Watch:
         self.alarms.moment = step.moment
         if step.optimizer < OPEN_RECORDS:
             self.writer.step(step, self.scaling.scale, now - self.began)
-        for alarm in step_rules.judge(step):
+        alarms = step_rules.judge(step)
+        if not step_rules.healthy:
+            self.steady.read_all()
+        for alarm in alarms:
+            if step.unread:
+                alarm.text += f"; the {step.unread} steps before it were not read"
             self.alarms.add(alarm, watch)
         if now - self._state_at > STATE_SECONDS:
             self._state_at = now
@@ -196,7 +192,7 @@ class Watch:
     def judge_look(self, watch: OptimizerWatch, alarms: list[Alarm]) -> None:
         """The values of a look have arrived."""
         self.looks += 1
-        self.judge_deferred()
+        self.judge_log()
         self.alarms.moment = 0.0
         for alarm in alarms:
             self.alarms.add(alarm, watch)
@@ -236,7 +232,7 @@ class Watch:
 
     def write_state(self) -> None:
         """Write the counts so far."""
-        self.judge_deferred()
+        self.judge_log()
         self.writer.write("state", **self.counts())
 
     def counts(self) -> dict[str, Any]:
@@ -247,7 +243,7 @@ class Watch:
         """Write the last counts; `how` is "exit" or why the guard was switched off."""
         if not self.started:
             return
-        self.judge_deferred()
+        self.judge_log()
         self.values.finish()
         self._pending_losses()
         self.write_state()
@@ -257,9 +253,9 @@ class Watch:
     def _pending_losses(self) -> None:
         """The losses after the last step: the program may have ended because of them."""
         step = Step(
-            0, self.steps + 1, losses=self._losses, skipped=True, scaled=self.scaling.active
+            0, self.steps + 1, losses=self.steady.losses, skipped=True, scaled=self.scaling.active
         )
-        if self._losses and not self.scaling.active:
+        if step.losses and not self.scaling.active:
             for alarm in rules.StepRules(0)._non_finite(step):
                 self.alarms.add(alarm, None)
 
@@ -275,11 +271,13 @@ class Watch:
         if watch is None:
             for key in [k for k, w in self.watches.items() if w.optimizer() is None]:
                 del self.watches[key]
+                self.steady.armed.pop(key, None)
             if len(self.watches) < MOST_OPTIMIZERS:
                 with self.torch.no_grad():
                     watch = OptimizerWatch(self, optimizer, len(self.rules))
                 self.watches[id(optimizer)] = watch
                 self.rules[watch.index] = watch.rules
+                self.steady.read_all()
         return watch
 
     def _inner(self, root: Any) -> Any:
@@ -290,14 +288,14 @@ class Watch:
 
     def _take_loss(self, value: Any) -> None:
         if type(value) is float:
-            self.losses += 1
-            self.bad_losses += not math.isfinite(value)
-            self._losses.append(value)
+            self.steady.losses_read += 1
+            self.steady.bad_losses += not math.isfinite(value)
+            self.steady.losses.append(value)
 
     def _without_step(self) -> None:
         """Far more backward passes than usual since any optimizer stepped."""
-        self.judge_deferred()
-        count = self.backwards - self.backwards_at_step
+        self.judge_log()
+        count = self.steady.backwards - self.steady.stepped_at
         most = max((w.rules.most_backwards for w in self.watches.values()), default=0)
         if self.steps and count == most:
             text = f"{count} backward passes since the last step of an optimizer"

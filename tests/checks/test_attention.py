@@ -13,6 +13,7 @@ from doctor.checks.numerics import attention
 from doctor.checks.numerics.attention_bugs import BUGS, Bug
 from doctor.checks.numerics.attention_order import CUDNN, EFFICIENT, first_backend
 from doctor.checks.numerics.attention_others import with_others
+from doctor.facts.cudnn_stacks import not_worth_trying
 from doctor.facts.load import Attention, Implementation
 from doctor.facts.machine import Cuda, Host, Torch, TorchGpu
 from doctor.facts.training import Settings
@@ -126,6 +127,38 @@ def test_every_bug_matches_and_its_remedy_names_the_condition(bug: Bug) -> None:
     assert (bug.source in in_fp32.sources) is bug.fp32
     fixed = judge(bug.torch[1], cudnn, bug.capability[0], order=order, enabled=off)
     assert bug.symptom not in fixed.summary
+
+
+@pytest.mark.parametrize("bug", BUGS, ids=lambda bug: bug.source)
+def test_cudnn_is_tried_wherever_a_case_can_show_a_known_bug(bug: Bug) -> None:
+    triggered = {case.name for case in recorded_attention.cases() if case.trigger == bug.source}
+    if bug.backend != CUDNN or bug.cudnn is None:
+        return
+    for capability in bug.capability:
+        for cudnn in bug.cudnn:
+            left_out = set(not_worth_trying(bug.torch[0], cudnn, capability))
+            assert not left_out & (triggered | set(bug.cases))
+
+
+@pytest.mark.parametrize(
+    ("version", "cudnn", "capability", "left_out"),
+    [
+        ("2.13.0+cu130", 92000, H100, {"one query", "dropout"}),
+        ("2.13.0+cu130", 92000, B200, {"dropout"}),
+        ("2.15.0", 92501, H100, {"dropout"}),
+        ("2.5.0", 90100, H100, {"dropout"}),
+        ("2.8.0", 91200, A100, {"one query"}),
+        ("2.9.1", 91200, A100, {"one query", "dropout"}),
+        ("2.13.0", None, B200, {"dropout"}),
+        ("2.13.0", 92000, None, {"dropout"}),
+        ("a fork", 91200, None, {"one query"}),
+        ("a fork", None, None, set()),
+    ],
+)
+def test_cases_that_cudnn_is_not_tried_with(
+    version: str, cudnn: int | None, capability: tuple[int, int] | None, left_out: set[str]
+) -> None:
+    assert set(not_worth_trying(version, cudnn, capability)) == left_out
 
 
 @pytest.mark.parametrize(

@@ -78,6 +78,7 @@ def test_what_pickles_import() -> None:
 
 V2_4, V2_13, V2_15 = (Torch(version=version) for version in ("2.4.1", "2.13.0", "2.15.0+cu132"))
 V2_1, V2_2 = Torch(version="2.1.2+cu121"), Torch(version="2.2.2+cu121")
+V2_7 = Torch(version="2.7.1+cu126")
 NESTED = "torch._utils._rebuild_nested_tensor"
 
 
@@ -86,7 +87,8 @@ NESTED = "torch._utils._rebuild_nested_tensor"
     [
         ("torch.bcomplex32", True, (V2_4, V2_13), (V2_15, Unknown(reason="a scan"))),
         (NESTED, False, (V2_15, Unknown(reason="a scan")), (V2_4, V2_13)),
-        ("torch.uint4", False, (V2_4,), (V2_13, V2_15)),
+        ("torch.uint4", False, (V2_4,), (V2_7, V2_13, V2_15)),
+        ("torch.float4_e2m1fn_x2", False, (V2_4, V2_7), (V2_13, V2_15)),
         (NESTED, False, (V2_1,), (V2_2, V2_4)),
         ("torch.bfloat16", False, (V2_1, V2_2), (V2_4, V2_13)),
         ("builtins.set", False, (V2_1, V2_2, V2_4), (V2_13, V2_15)),

@@ -203,6 +203,27 @@ def test_another_python_gets_a_wheel_that_exists_for_it() -> None:
 
 
 @pytest.mark.parametrize(
+    ("capability", "driver", "python", "range_", "torch"),
+    [
+        ((12, 0), "580.95.05", "3.8.18", "3.11 to 3.14", "2.15"),
+        ((9, 0), "580.95.05", "3.15.0", "3.11 to 3.14", "2.15"),
+        ((12, 0), "570.124.06", "3.8.18", "3.10 to 3.14", "2.11"),
+        ((9, 0), "470.82.01", "3.14.0", "3.9 to 3.13", "2.7"),
+    ],
+)
+def test_a_python_without_wheels_is_told_which_python_has_them(
+    capability: Capability, driver: str, python: str, range_: str, torch: str
+) -> None:
+    facts = machine(capability, driver, CPU)
+    assert isinstance(facts.interpreter, Interpreter)
+    other = msgspec.structs.replace(facts.interpreter, version=python)
+    (finding,) = failures(facts.with_(interpreter=other))
+    install = f'run there: python -m pip install "torch=={torch}.*"'
+    assert f"Python {range_}, and {install}" in finding.fix
+    assert finding.commands == ()  # in this interpreter it would find no wheel
+
+
+@pytest.mark.parametrize(
     ("path", "pip", "start"),
     [
         ("/opt/train/bin/python", True, "/opt/train/bin/python -m pip install "),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import subprocess
+import threading
 import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -18,7 +19,7 @@ from doctor._util.records import Ended, Unknown
 from doctor.checks.gpu.load import FIGURES, FLOOR, PEAKS, REPEATABLE, SPEED
 from doctor.cli.options import ConfigFlags
 from doctor.cli.run import run
-from doctor.collect import collect, gpus
+from doctor.collect import collect, gpus, numa
 from doctor.collect.before_torch import BeforeTorch
 from doctor.collect.child import CUT_OFF, PROBES
 from doctor.collect.child_messages import Answer
@@ -79,6 +80,60 @@ def test_the_process_goes_on_to_the_smoke_step_after_the_load(make: Make) -> Non
     chosen = Chosen("fp32", "test")
     (smoke,) = gpus.PerGpuSmoke(workers, facts(Job(), 2, preloaded.python()), chosen).smokes()
     assert (smoke.device, smoke.completed) == ("cpu", True)
+
+
+class Copying(TorchChild):
+    """A process that is never started; its host copies meet those of the other node."""
+
+    def __init__(self, meeting: threading.Barrier, running: list[int]) -> None:
+        self.meeting, self.running = meeting, running
+
+    def request(self, *arguments: Any, **fields: Any) -> Answer:
+        if fields["stage"] == "host copies":
+            self.running.append(1)
+            self.meeting.wait(30.0)
+            self.running.pop()
+        return Answer(Ended(how="ok"), answer={"load": {"seconds": 1.0}})
+
+
+def copying(meeting: threading.Barrier, running: list[int]) -> tuple[Worker, ...]:
+    return tuple(
+        Worker(f"cuda:{index}", None, "GPU", Copying(meeting, running)) for index in range(4)
+    )
+
+
+def test_gpus_of_different_numa_nodes_copy_at_the_same_time() -> None:
+    nodes = {"cuda:0": 0, "cuda:1": 0, "cuda:2": 1, "cuda:3": 1}
+    loads = gpus.measure_load(copying(threading.Barrier(2), []), nodes=nodes)
+    assert [load.device for load in loads] == sorted(nodes)
+    assert all(load.ended.ok for load in loads)
+
+
+@pytest.mark.parametrize("nodes", [{}, {"cuda:0": 0, "cuda:1": 0, "cuda:2": 1}])
+def test_gpus_of_unknown_numa_nodes_copy_one_after_the_other(nodes: dict[str, int]) -> None:
+    running: list[int] = []
+    most: list[int] = []
+    alone = threading.Barrier(1, action=lambda: most.append(len(running)))
+    gpus.measure_load(copying(alone, running), nodes=nodes)
+    assert most == [1, 1, 1, 1]
+
+
+@pytest.mark.parametrize(
+    ("content", "nodes"),
+    [("1\n", {"cuda:0": 1}), ("-1\n", {}), ("", {}), ("one", {}), (None, {})],
+)
+def test_the_numa_node_of_a_gpu(
+    content: str | None, nodes: dict[str, int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "0000:1b:00.0"
+    folder.mkdir()
+    if content is not None:
+        (folder / "numa_node").write_text(content)
+    monkeypatch.setattr(numa, "PCI_DEVICES", tmp_path)
+    gpu = TorchGpu(index=0, uuid=None, name="GPU", capability=(9, 0), memory_total=1)
+    record = Gpu(index=0, uuid="GPU-1", name="GPU", bus_id="00000000:1B:00.0")
+    listed = JobGpus(gpus=(JobGpu(nvml=record, torch=gpu), JobGpu(torch=gpu)), by="torch")
+    assert numa.numa_nodes(listed) == nodes
 
 
 FLAKY = """

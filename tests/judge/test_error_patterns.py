@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import msgspec
 import pytest
+import recorded_own
 from error_texts import TEXTS
 from recorded import STAGES, stopped
 from recorded_load import copies, loaded, reduction, two_a100
@@ -14,6 +15,7 @@ from doctor._util.records import Ended, Unknown
 from doctor.facts.facts import Facts
 from doctor.facts.load import Peers
 from doctor.facts.machine import Cuda, Driver, Libraries
+from doctor.facts.training import Stage
 from doctor.judge.catalog import CHECKS
 from doctor.judge.check import Owner, Status
 from doctor.judge.engine import examine
@@ -195,3 +197,42 @@ def test_hardware_that_two_gpus_report_differently_returns_the_machine() -> None
         )
         facts = BASE.with_(load=loads)
         assert Report(facts, examine(CHECKS, facts)).outcome is Outcome.RETURN
+
+
+def own_step(detail: str) -> Facts:
+    """A step of the user's training that raises."""
+    stages = (*recorded_own.smoke().stages[:1], Stage(name="forward", ended=error(detail)))
+    smoke = recorded_own.smoke(stages=stages, steps=(), parameters=())
+    return BASE.with_(own=recorded_own.own(smoke=smoke))
+
+
+def own_build(detail: str) -> Facts:
+    return BASE.with_(own=recorded_own.own(built=error(detail), smoke=None))
+
+
+def error(detail: str) -> Ended:
+    return Ended(how="error", detail=detail)
+
+
+@pytest.mark.parametrize("at", [own_step, own_build])
+@pytest.mark.parametrize(
+    ("detail", "outcome"),
+    [
+        ("ValueError: the label came back as None", Outcome.FIX),
+        ("RuntimeError: GPU is lost", Outcome.FIX),
+        ("RuntimeError: the system not yet initialized: call init() first", Outcome.FIX),
+        ("KeyError: 'uncorrectable ECC'", Outcome.FIX),
+        ("RuntimeError: CUDA error: uncorrectable ECC error encountered", Outcome.RETURN),
+        ("AcceleratorError: CUDA error: system not yet initialized", Outcome.RETURN),
+        ("RuntimeError: CUDA error: an illegal memory access was encountered", Outcome.FIX),
+    ],
+)
+def test_a_message_of_the_users_code_does_not_condemn_the_machine(
+    at: Callable[[str], Facts], detail: str, outcome: Outcome
+) -> None:
+    facts = at(detail)
+    findings = examine(CHECKS, facts)
+    (step,) = [each for each in findings if each.check.code == "SMK005"]
+    assert step.status is Status.FAIL
+    assert (step.owner is Owner.MACHINE) == (outcome is Outcome.RETURN)
+    assert Report(facts, findings).outcome is outcome

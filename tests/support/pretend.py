@@ -225,10 +225,11 @@ class Counts:
     """Of torch, one for each process that has it."""
     contexts: dict[int, int]
     """GPU -> processes that had a context there."""
-    shapes: int
-    """Different calls of attention: backend, shapes, dtype, mask, causal."""
     plans: int
-    """The same summed over the processes: each builds its plans anew."""
+    """Plans that cuDNN builds in the process that builds most: one forward and one backward for
+    each layout, dtype, mask and dropout. The processes build theirs at the same time."""
+    calls: int
+    """Different calls of attention in the process that has most, of all backends."""
     stages: int
     """Stages of the probes in all processes."""
     serial: int
@@ -236,14 +237,19 @@ class Counts:
 
 
 def counted(record: list[dict[str, Any]]) -> Counts:
-    planned = [json.dumps(each["attention"]) for each in record if "attention" in each]
     stages = Counter(each["pid"] for each in record if "stage" in each)
+    calls = Counter(each["pid"] for each in record if "attention" in each)
+    plans = Counter(
+        each["pid"]
+        for each in record
+        if (each.get("attention") or each.get("backward") or [""])[0] == "cudnn"
+    )
     contexts = Counter(each["context"] for each in record if "context" in each)
     return Counts(
         imports=sum("import" in each for each in record),
         contexts=dict(sorted(contexts.items())),
-        shapes=len(set(planned)),
-        plans=len(planned),
+        plans=max(plans.values(), default=0),
+        calls=max(calls.values(), default=0),
         stages=stages.total(),
         serial=max(stages.values(), default=0),
     )

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 
 from doctor._util.units import shown
 from doctor.checkpoint.errors import CheckpointError
+from doctor.checkpoint.formats import numpy_arrays
 from doctor.checkpoint.formats.torch_zip import LOCAL, Record, read_entries
 from doctor.checkpoint.io.file_type import LOOK
 from doctor.checkpoint.io.files import Source, prefetch
@@ -101,6 +102,9 @@ def _look(source: Source, inventory: Inventory, depth: int) -> None:
         first = source.read(min(LOOK, source.size), 0)
         if first.startswith(ZIP):
             _archive(source, inventory, depth)
+        elif first.startswith(numpy_arrays.MAGIC):
+            first = source.read(min(numpy_arrays.BEGINNING, source.size), 0)
+            _array(first, source, inventory, depth)
         elif not first.startswith(_OTHER_FORMATS):
             _in_a_row(source, inventory, depth)
     except CheckpointError as error:
@@ -136,6 +140,16 @@ def _in_a_row(source: Source, inventory: Inventory, depth: int) -> None:
             pending.append((number + 1, pickled.end))
 
 
+def _array(first: bytes, source: Source, inventory: Inventory, depth: int) -> None:
+    """The pickle of a numpy array of objects; `first` is the beginning of the array's file."""
+    begin = numpy_arrays.pickle_offset(first)
+    if begin is None:
+        return
+    data = source.read(min(LARGEST, source.size), 0)
+    inventory.pickles += 1
+    _read(data[begin:], "", inventory, depth)
+
+
 def _ends_within(data: bytes) -> bool:
     """Whether all pickles in a row end within the beginning of a file."""
     at = 0
@@ -158,21 +172,36 @@ def _archive(source: Source, inventory: Inventory, depth: int) -> None:
         inventory.break_off(error.text)
         entries = list(itertools.islice(_local_records(source), MOST_LOST))
     pickles = [(name, record) for name, record in entries if name.lower().endswith(".pkl")]
-    if len(pickles) > MOST_RECORDS:
-        inventory.break_off(f"is a zip with {len(pickles):,} pickles")
-    prefetch(source, [(record.header, record.header + 256) for _, record in pickles])
+    arrays = [] if pickles else entries
+    if len(pickles) + len(arrays) > MOST_RECORDS:
+        inventory.break_off(f"is a zip with {len(pickles) + len(arrays):,} pickles or arrays")
+    records = [*pickles, *arrays][:MOST_RECORDS]
+    prefetch(source, [(record.header, record.header + 256) for _, record in records])
     for name, record in pickles[:MOST_RECORDS]:
         inventory.pickles += 1
         _record(source, name, record, inventory, depth)
+    for _, record in arrays[:MOST_RECORDS]:
+        first = _bytes(source, record, numpy_arrays.BEGINNING)
+        if first.startswith(numpy_arrays.MAGIC):
+            _array(first, _Memory(_bytes(source, record)), inventory, depth)
 
 
 def _record(source: Source, name: str, record: Record, inventory: Inventory, depth: int) -> None:
     try:
         data = _bytes(source, record)
+    except CheckpointError as error:
+        inventory.break_off(f"{error.text}, in {shown(name)}")
+        return
+    _read(data, f", in {shown(name)}", inventory, depth)
+
+
+def _read(data: bytes, place: str, inventory: Inventory, depth: int) -> None:
+    """One pickle, whose imports are listed up to where it is damaged."""
+    try:
         pickled = read_pickle(data)
     except CheckpointError as error:
         inventory.imports |= dict.fromkeys(error.imports)
-        inventory.break_off(f"{error.text}, in {shown(name)}")
+        inventory.break_off(f"{error.text}{place}")
         return
     inventory.imports |= dict.fromkeys(pickled.imports)
     inventory.protocol = max(inventory.protocol, pickled.protocol)
@@ -180,20 +209,20 @@ def _record(source: Source, name: str, record: Record, inventory: Inventory, dep
         _look(_Memory(nested), inventory, depth + 1)
 
 
-def _bytes(source: Source, record: Record) -> bytes:
-    """What a record holds, whatever else its headers say. Raises CheckpointError."""
+def _bytes(source: Source, record: Record, limit: int = LARGEST) -> bytes:
+    """The first bytes of a record, whatever else its headers say. Raises CheckpointError."""
     local = source.read(LOCAL.size, record.header)
     if len(local) != LOCAL.size or not local.startswith(ZIP):
         raise CheckpointError("damaged", "has a zip directory that points to no record")
     length, extra = LOCAL.unpack(local)[-2:]
     begin = record.header + LOCAL.size + length + extra
-    data = source.read(min(max(record.packed, record.size), LARGEST), begin)
+    data = source.read(min(max(record.packed, record.size), limit), begin)
     if record.method != _DEFLATED:
         return data
     try:
-        return zlib.decompressobj(-15).decompress(data, LARGEST)
+        return zlib.decompressobj(-15).decompress(data, limit)
     except zlib.error:
-        raise CheckpointError("damaged", "has a compressed pickle that is damaged") from None
+        raise CheckpointError("damaged", "has a compressed record that is damaged") from None
 
 
 def _local_records(source: Source) -> Iterator[tuple[str, Record]]:

@@ -219,7 +219,10 @@ def _stored(name: str, record: Record) -> None:
             "not-inspectable", f"is a zip with an encrypted record, {shown(name)}"
         )
     if record.method:
-        text = f"is a zip with a compressed record, {shown(name)}; torch.save stores them plain"
+        text = (
+            f"is a zip with a compressed record, {shown(name)}, which torch.load reads without "
+            "mmap only; save it again with torch.save to have it examined"
+        )
         raise CheckpointError("not-inspectable", text)
     if record.size != record.packed:
         raise CheckpointError("damaged", f"describes {shown(name)} with two sizes")

@@ -85,9 +85,10 @@ SINCE = {
     **dict.fromkeys(_IN_2_2, "2.2"),
     **dict.fromkeys(_IN_2_3, "2.3"),
     **dict.fromkeys(_IN_2_5, "2.5"),
-    **dict.fromkeys((*_NARROW, "torch.float8_e8m0fnu", "torch.float4_e2m1fn_x2"), "2.7"),
+    **dict.fromkeys((*_NARROW, "torch.float8_e8m0fnu"), "2.7"),
+    "torch.float4_e2m1fn_x2": "2.8",
 }
-"""The first torch that may allow it, as read from 2.1.2, 2.2.2, 2.4.1, 2.6.0 and 2.8.0 to 2.15.0;
+"""The first torch that may allow it, as read from 2.1.2, 2.2.2, 2.4.1, 2.6.0 and 2.7.1 to 2.15.0;
 of a release between two of them the older one counts."""
 UNTIL = {"torch._utils._rebuild_nested_tensor": "2.15"}
 """The first torch that no longer allows it."""

@@ -57,8 +57,8 @@ NOT_WEIGHTS = re.compile(
 )
 """Files of the same suffixes that hold no weights."""
 
-PICKLED = re.compile(r".+\.(?:bin|pt|pth|ckpt|pkl|pickle|joblib)")
-"""Files that a loader would unpickle."""
+PICKLED = re.compile(r".+\.(?:bin|pt|pth|ckpt|pkl|pickle|joblib|npy|npz)")
+"""Files that a loader would unpickle, arrays of objects included."""
 
 TENSOR_PARALLEL = re.compile(r"consolidated\.\d+\.pth")
 FSDP_RANK = re.compile(

@@ -7,7 +7,11 @@ One note per finished trial, so that a crash loses one trial only:
     {"group": "causal/bf16", "lowest_lse": -3.1}        once the reference is there
     {"group": "causal/bf16", "default": "flash", "sure": true}
         the default backend; sure after a call, because the order is set lazily
-A trial's stage is called "causal/bf16/flash"; `done` in the request names those to leave out.
+A trial's stage is called "causal/bf16/flash". The request, besides the device, the user's shape,
+the job's precision, `quick` and `within`, the seconds that it may take:
+    "done": ["causal/bf16/flash"]               stages to leave out
+    "not_tried": {"dropout/bf16/cudnn": reason} trials to record as not tried
+    "share": [0, 8]                             the first of eight parts; the first case is in each
 """
 
 from __future__ import annotations
@@ -184,7 +188,12 @@ def prepare(case: Any, dtype: str, device: torch.device) -> Group:
 
 
 def run_group(
-    case: Any, dtype: str, device: torch.device, backends: List[str], deadline: float
+    case: Any,
+    dtype: str,
+    device: torch.device,
+    backends: List[str],
+    deadline: float,
+    not_tried: Dict[str, str],
 ) -> str:
     """The trials of one case in one dtype, a note each; the first that the deadline left out."""
     name = "%s/%s" % (case.name, dtype)
@@ -193,10 +202,8 @@ def run_group(
             group = prepare(case, dtype, device)
         except Exception as error:
             for backend in backends:
-                record = {"backend": backend, "dtype": dtype, "case": case.name}
-                ended = {"how": "ok"}
-                refused = "no reference: " + wire.describe(error)[:400]
-                wire.send(note={"trial": dict(record, ended=ended, refused=refused)})
+                reason = "no reference: " + wire.describe(error)[:400]
+                wire.send(note={"trial": refused(case, dtype, backend, reason)})
             exit_if_broken(device)
             return ""
     with wire.stage(name + "/choice"):
@@ -204,13 +211,14 @@ def run_group(
     for backend in backends:
         if time.perf_counter() > deadline:
             return "%s/%s" % (name, backend)
+        reason = not_tried.get("%s/%s" % (name, backend), "")
+        if backend == "math" and case.too_big_for_math:
+            reason = "the scores of all heads need more than 4 GiB"
+        if reason:
+            wire.send(note={"trial": refused(case, dtype, backend, "not tried: " + reason)})
+            continue
         with wire.stage("%s/%s" % (name, backend)):
-            if backend == "math" and case.too_big_for_math:
-                refused = "not tried: the scores of all heads need more than 4 GiB"
-                record = {"backend": backend, "dtype": dtype, "case": case.name}
-                outcome, failure = dict(record, ended={"how": "ok"}, refused=refused), None
-            else:
-                outcome, failure = trial(group, backend)
+            outcome, failure = trial(group, backend)
         wire.send(note={"trial": outcome})
         if failure is not None:
             exit_if_broken(device)
@@ -219,18 +227,31 @@ def run_group(
     return ""
 
 
-def plan(all_cases: List[Any], precision: str, quick: bool) -> Iterator[Tuple[Any, str]]:
+def refused(case: Any, dtype: str, backend: str, reason: str) -> Dict[str, Any]:
+    """The doctor.facts.load.Trial of a backend that did not run."""
+    record = {"backend": backend, "dtype": dtype, "case": case.name}
+    return dict(record, ended={"how": "ok"}, refused=reason)
+
+
+def plan(
+    all_cases: List[Any], precision: str, quick: bool, share: Tuple[int, int] = (0, 1)
+) -> Iterator[Tuple[Any, str]]:
     """Case and dtype of each group: the job's dtype first, and of the other the first case only.
 
-    cuDNN builds a plan for every shape and dtype: 0.4 s forward and 0.5 s backward on a B200
-    (modelscope/FunASR#3704). `quick`: only the first case and the job's shape.
+    cuDNN builds a plan for every layout and dtype: 0.4 s forward and 0.5 s backward on a B200
+    (modelscope/FunASR#3704). Groups that use the same plan are in the same share. `quick`: only
+    the first case and the job's shape.
     """
     first, other = sorted(DTYPES, key=lambda dtype: dtype != precision)
-    for case in all_cases:
-        if case is all_cases[0] or case.job or not quick:
-            yield case, first
+    groups = [(each, first) for each in all_cases[1:] if each.job or not quick]
     if not quick:
-        yield all_cases[0], other
+        groups.append((all_cases[0], other))
+    plans = list(dict.fromkeys((case.layout, dtype) for case, dtype in groups))
+    number, count = share
+    yield all_cases[0], first
+    for case, dtype in groups:
+        if plans.index((case.layout, dtype)) % count == number:
+            yield case, dtype
 
 
 def run(request: Dict[str, Any]) -> Dict[str, Any]:
@@ -240,15 +261,17 @@ def run(request: Dict[str, Any]) -> Dict[str, Any]:
         torch.set_num_threads(1)
     deadline = time.perf_counter() + request["within"]
     done = set(request["done"])
+    not_tried = request.get("not_tried", {})
     all_cases = cases.list_cases(device, request["shape"])
     wire.send(note={"cases": [case.record() for case in all_cases]})
-    for case, dtype in plan(all_cases, request["precision"], bool(request.get("quick"))):
+    share = request.get("share", (0, 1))
+    for case, dtype in plan(all_cases, request["precision"], bool(request.get("quick")), share):
         name = "%s/%s" % (case.name, dtype)
         if case.left_out or {name + "/reference", name + "/choice"} & done:
             continue
         backends = [each for each in BACKENDS if "%s/%s" % (name, each) not in done]
         left = name if time.perf_counter() > deadline else ""
-        if left := left or run_group(case, dtype, device, backends, deadline):
+        if left := left or run_group(case, dtype, device, backends, deadline, not_tried):
             return {"cut_short": "time was up before %s" % left}
     if device.type == "cuda":
         torch.cuda.empty_cache()

@@ -18,7 +18,8 @@ subjects = wire.sibling("subjects")
 NotPossible = subjects.NotPossible
 
 OTHER_BATCH = 22
-RATE = 0.1
+RATES = {"lower-lr": 0.1, "lowest-lr": 1e-4}
+"""Change -> the factor of the learning rate."""
 OFF: Dict[str, Tuple[str, ...]] = {
     "cudnn-off": ("cudnn",),
     "flash-off": ("cudnn", "flash"),
@@ -29,7 +30,12 @@ CUDNN_DEVICES = ("cuda",)
 SWITCHED_DEVICES = ("cuda", "cpu")
 """Devices whose attention obeys torch.backends.cuda's switches; the CPU has flash and math."""
 
-
+REPAIRS = {
+    "valid-batch": "with_valid_batch",
+    "finite-weights": "with_finite_weights",
+    "other-weights": "with_other_weights",
+}
+"""Changes of the batch or the weights, and their functions in repairs.py."""
 BUILT_BEFORE = "_doctor_built"
 """Attribute set on every parameter that was built in this process."""
 
@@ -94,8 +100,12 @@ def varied(plan: Plan, change: str, undo: contextlib.ExitStack) -> Tuple[Callabl
     if change == "fp32":
         changed = plan._replace(precision="fp32", recipe="amp")
         return lambda: _in_fp32(plan), changed
-    if change == "lower-lr":
-        return lambda: _with_lower_rate(plan), plan._replace(lr=plan.lr * RATE)
+    if change in RATES:
+        factor = RATES[change]
+        return lambda: _with_lower_rate(plan, factor), plan._replace(lr=plan.lr * factor)
+    if change in REPAIRS:
+        repair = getattr(wire.sibling("repairs"), REPAIRS[change])
+        return lambda: repair(plan.build(), plan.subject.get("seed", OTHER_BATCH)), plan
     builds: Dict[str, Dict[str, Any]] = {
         "repeat": {},
         "eager": {"eager": True},
@@ -133,11 +143,11 @@ def _switch(backend: str, on: bool, undo: contextlib.ExitStack) -> bool:
     return True
 
 
-def _with_lower_rate(plan: Plan) -> Any:
+def _with_lower_rate(plan: Plan, factor: float) -> Any:
     """The unchanged subject; the learning rates of the user's own optimizer are lowered."""
     subject = plan.build()
     if subject.update is not None:
-        subject.update.scale(RATE)
+        subject.update.scale(factor)
     return subject
 
 

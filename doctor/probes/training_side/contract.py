@@ -140,8 +140,12 @@ def first_of(batch: Any) -> Any:
     if not is_loader(batch):
         return batch
     with wire.stage("take the first batch of the loader"):
-        for first in batch:
-            return first
+        try:
+            for first in batch:
+                return first
+        except Exception as error:
+            error.doctor_place = " (in the first batch of the loader)"  # type: ignore[attr-defined]
+            raise
     raise NotAFactory("the factory's %s has no batch" % type(batch).__name__)
 
 

@@ -99,10 +99,13 @@ def kernel(torch: Any, index: int) -> Dict[str, Any]:
     return {"kernel": ended(start, failure)}
 
 
-def libraries(torch: Any) -> Dict[str, Any]:
-    """The libraries mapped after a matmul and an attention call, and those that could be found."""
+def libraries(torch: Any, precision: str = "") -> Dict[str, Any]:
+    """The libraries mapped after a matmul and an attention call, and those that could be found.
+
+    `precision`: "fp16" for a job that trains in it; else bf16 where the GPU has it.
+    """
     with wire.stage("matmul and attention on cuda:0"):
-        used = _use(torch)
+        used = _use(torch, precision)
     with wire.stage("cuDNN's version"):
         version, error = _cudnn(torch)
     with wire.stage("LD_LIBRARY_PATH"):
@@ -119,15 +122,18 @@ def libraries(torch: Any) -> Dict[str, Any]:
     }
 
 
-def _use(torch: Any) -> Dict[str, Any]:
+def _use(torch: Any, precision: str) -> Dict[str, Any]:
     start = time.perf_counter()
     failure: Optional[Exception] = None
     try:
         major = torch.cuda.get_device_properties(0).major
-        dtype = torch.bfloat16 if major >= 8 or torch.version.hip else torch.float16
-        x = torch.ones(1, 1, 128, 64, device="cuda:0", dtype=dtype)
-        attended = torch.nn.functional.scaled_dot_product_attention(x, x, x, is_causal=True)
-        torch.matmul(x[0, 0], attended[0, 0].t()).sum().item()
+        has_bf16 = major >= 8 or torch.version.hip
+        dtype = torch.bfloat16 if has_bf16 and precision != "fp16" else torch.float16
+        # The layout of small_model.py, with gradients: cuDNN has its plan for the smoke step.
+        x = torch.ones(2, 160, 3, 2, 64, device="cuda:0", dtype=dtype, requires_grad=True)
+        q, k, v = x.permute(2, 0, 3, 1, 4)
+        attended = torch.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True)
+        torch.matmul(q[0, 0], attended[0, 0].t()).sum().item()
     except Exception as error:
         failure = error
     return ended(start, failure)

@@ -53,6 +53,8 @@ class Operation(NamedTuple):
     """What is unusual in its inputs: "1 of 4 values of the divisor are 0"."""
     certain: bool
     """The operation is not defined for such inputs."""
+    backward: bool
+    """It belongs to the backward pass."""
 
 
 class Follow(TorchDispatchMode):  # type: ignore[no-untyped-call]
@@ -61,6 +63,8 @@ class Follow(TorchDispatchMode):  # type: ignore[no-untyped-call]
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self.origins: List[Operation] = []
+        self.backward = False
+        """Whether the backward pass has begun."""
         self._by_storage: Dict[int, Tuple[int, torch.Tensor]] = {}
         """Address of a storage -> its origin's index, and a tensor that keeps it in memory."""
 
@@ -90,7 +94,7 @@ class Follow(TorchDispatchMode):  # type: ignore[no-untyped-call]
             if len(self.origins) >= MAX_ORIGINS:
                 return
             origin = len(self.origins)
-            self.origins.append(operation(name, tensor, args, options))
+            self.origins.append(operation(name, tensor, args, options, self.backward))
         self._by_storage[address] = origin, tensor
 
     def _origin_of(self, inputs: Any) -> Optional[int]:
@@ -122,14 +126,16 @@ def is_fault(tensor: torch.Tensor, name: str) -> bool:
     return bool(torch.isnan(tensor).any()) or bool((tensor == float("inf")).any())
 
 
-def operation(name: str, result: torch.Tensor, args: Any, options: Any) -> Operation:
+def operation(
+    name: str, result: torch.Tensor, args: Any, options: Any, backward: bool
+) -> Operation:
     """The operation with the line that called it and what is unusual in its inputs."""
-    user, library = _places()
+    user, library = places()
     remarks, certain = inspect_inputs.remarks(name, result, args, options)
-    return Operation(name, user[0], user[1], library, remarks, certain)
+    return Operation(name, user[0], user[1], library, remarks, certain, backward)
 
 
-def _places() -> Tuple[Tuple[str, str], str]:
+def places() -> Tuple[Tuple[str, str], str]:
     """The innermost line of the user's files, and the one of a library that it called."""
     frame: Any = sys._getframe(1)
     library: Optional[Any] = None
@@ -188,11 +194,12 @@ def trace(plan: Any, stage: Any, number: int) -> Dict[str, Any]:
             if forward:
                 found = follow.origin(loss) or _first(follow)
             else:
+                follow.backward = True
                 (training.scaler.scale(loss) if training.scaler else loss).backward()
                 found = _of_gradients(training, follow)
     if found is None:
         return {}
-    record: Dict[str, Any] = dict(found._asdict(), step=number, backward=not forward)
+    record: Dict[str, Any] = dict(found._asdict(), step=number)
     wire.send(note={"trace": {"source": record}})
     if forward:
         seconds = max(SAMPLE_SECONDS, 20 * (time.perf_counter() - started))

@@ -146,13 +146,13 @@ def anomaly(plan: Any, stage: Any, number: int) -> Dict[str, Any]:
             weight.grad = None
         with training.autocast():
             loss = training.subject.loss(training.subject.module, training.subject.batch)
-        for node in _nodes(loss.grad_fn):
+        for node in nodes(loss.grad_fn):
             node.register_hook(_recorder(node, failed))
         (training.scaler.scale(loss) if training.scaler else loss).backward()
     return {"operation": _describe(failed[0])} if failed else {}
 
 
-def _nodes(root: Any) -> Iterator[Any]:
+def nodes(root: Any) -> Iterator[Any]:
     pending, visited = [root], {root}
     while pending:
         node = pending.pop()
@@ -173,11 +173,21 @@ def _recorder(node: Any, failed: List[Any]) -> Any:
 
 def _describe(node: Any) -> str:
     """ "SqrtBackward0, of `x.sqrt()` in train.py, line 12"."""
+    description: str = node.name()
+    code, place = line_of(node)
+    if place:
+        description += ", of %s%s" % ("`%s` in " % code if code else "", place)
+    return description
+
+
+def line_of(node: Any) -> Tuple[str, str]:
+    """The code and the place of the innermost visible line that called an operation."""
     frames = [FRAME.match(line) for line in node.metadata.get("traceback_", ())]
     visible = [f for f in frames if f and not f["file"].startswith(HIDDEN_DIRECTORIES)]
-    description: str = node.name()
-    if visible:
-        frame = visible[-1]
-        code = "`%s` in " % frame["code"].strip() if frame["code"] else ""
-        description += ", of %s%s, line %s" % (code, os.path.basename(frame["file"]), frame["line"])
-    return description
+    if not visible:
+        return "", ""
+    frame = visible[-1]
+    return (frame["code"] or "").strip(), "%s, line %s" % (
+        os.path.basename(frame["file"]),
+        frame["line"],
+    )

@@ -24,11 +24,9 @@ def remarks(
     try:
         lines = rule(first, args, options) if rule and first is not None else []
         lines = lines or _empty(first)
-        return (
-            (lines, True)
-            if lines
-            else (_constants(args, options) or _overflow(result, args), False)
-        )
+        if lines:
+            return lines, True
+        return _constants(args, options) or _invalid(args) or _overflow(result, args), False
     except Exception:
         return [], False
 
@@ -76,6 +74,15 @@ def attention(x: torch.Tensor, args: Any, options: Dict[str, Any]) -> List[str]:
             if bad:
                 return ["%d of %d rows of the mask hide every key" % (bad, total)]
     return []
+
+
+def product(x: torch.Tensor, args: Any, options: Dict[str, Any]) -> List[str]:
+    other = args[1] if len(args) > 1 else None
+    if isinstance(other, (int, float)):
+        other = torch.tensor(float(other))
+    if not isinstance(other, torch.Tensor):
+        return []
+    return values((x == 0) & other.isinf() | x.isinf() & (other == 0), "are 0 * inf")
 
 
 def power(x: torch.Tensor, args: Any, options: Dict[str, Any]) -> List[str]:
@@ -140,6 +147,7 @@ RULES: Dict[str, Rule] = {
     "logit": outside(lambda x: (x <= 0) | (x >= 1), "are outside (0, 1)"),
     "lgamma": outside(lambda x: (x <= 0) & (x == x.floor()), "are whole numbers of 0 or less"),
     "digamma": outside(lambda x: (x <= 0) & (x == x.floor()), "are whole numbers of 0 or less"),
+    "mul": product,
     "pow": power,
     "exp": exponential,
     "exp2": exponential,
@@ -172,6 +180,16 @@ def _constants(args: Any, options: Dict[str, Any]) -> List[str]:
     numbers = [each for each in (*args, *options.values()) if isinstance(each, float)]
     bad = [each for each in numbers if not math.isfinite(each)]
     return ["a constant in the code is %s" % bad[0]] if bad else []
+
+
+def _invalid(args: Any) -> List[str]:
+    """Inputs that are not finite themselves: values of the batch, of weights, or of a mask."""
+    for each in _flat(args):
+        if each.is_floating_point() and not bool(torch.isfinite(each).all()):
+            kinds = {"NaN": each.isnan(), "inf": each == math.inf, "-inf": each == -math.inf}
+            names = [name for name, condition in kinds.items() if bool(condition.any())]
+            return values(~torch.isfinite(each), "of an input are %s already" % " or ".join(names))
+    return []
 
 
 def _empty(first: Optional[torch.Tensor]) -> List[str]:

@@ -31,7 +31,7 @@ def look(plan: Any, stage: Any) -> Dict[str, Any]:
     kernel would reject, and stops before it. Raises what the forward pass raises."""
     with stage("allocate"):
         subject = plan.build()
-        result: Dict[str, List[str]] = {"bad_batch": [], "noted": []}
+        result: Dict[str, Any] = {"bad_batch": [], "noted": []}
         result["bad_weights"] = bad_weights(subject.module)
         for name, tensor in subjects.tensors(subject.batch).items():
             bad, remarks = _inspect(name, tensor.detach().cpu(), _pad_id(subject.module))
@@ -40,13 +40,15 @@ def look(plan: Any, stage: Any) -> Dict[str, Any]:
     wire.send(note={"look": result})
     computed = plan.training(subject).autocast()
     calls = Calls(subject.module)
+    guard = Guard()
     try:
-        with stage("forward"), torch.no_grad(), Guard(), computed, calls:
+        with stage("forward"), torch.no_grad(), guard, computed, calls:
             subject.loss(subject.module, subject.batch)
     except InvalidInput as error:
         result["bad_batch"].append(str(error))
     else:
-        result["uncalled"] = calls.missing()
+        result["uncalled"] = calls.missing(guard.weights)
+        result["attention"] = guard.attention or subjects.is_compiled(subject.module)
     return result
 
 
@@ -77,8 +79,12 @@ class Calls:
 
         return hook
 
-    def missing(self) -> List[str]:
-        """The outermost modules of which neither they nor a part of them was called."""
+    def missing(self, weights: Set[int]) -> List[str]:
+        """The outermost modules of which neither they nor a part of them was called, and whose
+        weights no function got: `weights` are the ids of those that were passed to one."""
+        for name, module in self._modules.items():
+            if any(id(weight) in weights for weight in module.parameters()):
+                self._called.add(name)
         idle = [
             name
             for name in self._modules
@@ -186,6 +192,8 @@ def _outside(values: torch.Tensor, end: int) -> int:
     return int(((values < 0) | (values >= end)).sum())
 
 
+ATTENTION = ("attention", "transformer_encoder")
+"""Parts of the names of torch's functions that select an attention kernel."""
 CHECKED = {"embedding": _check_tokens, "cross_entropy": _check_labels, "nll_loss": _check_labels}
 
 
@@ -195,11 +203,22 @@ class Guard(TorchFunctionMode):
     Raises InvalidInput. On CUDA an index out of range kills the process's context.
     """
 
+    def __init__(self) -> None:
+        super().__init__()
+        self.weights: Set[int] = set()
+        """Ids of the parameters that a function got."""
+        self.attention = False
+        """Whether one of torch's attention functions was called."""
+
     def __torch_function__(
         self, func: Any, types: Any, args: Any = (), kwargs: Optional[Dict[str, Any]] = None
     ) -> Any:
         options = kwargs or {}
         name = getattr(func, "__name__", "")
+        for each in (*args, *options.values()):
+            members = each if isinstance(each, (list, tuple)) else (each,)
+            self.weights |= {id(it) for it in members if isinstance(it, torch.nn.Parameter)}
+        self.attention = self.attention or any(each in name for each in ATTENTION)
         if name in CHECKED and func is not torch.embedding and len(args) > 1:
             CHECKED[name](args[0], args[1], options)
         return func(*args, **options)

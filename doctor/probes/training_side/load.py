@@ -1,4 +1,4 @@
-"""One device under load for about a second and a half: matmuls, copies, and repeated products.
+"""One device under load for about a second: matmuls, copies, and repeated products.
 
 Imported by torch_stages.py on demand; standard library and torch only, Python 3.9.
 Rates are medians over timed repeats after a warm-up. If a repeated
@@ -19,13 +19,13 @@ import torch
 import wire
 
 SHARES = {
-    "half": 0.35,
-    "tf32": 0.2,
-    "fp32": 0.2,
-    "copy": 0.1,
-    "to": 0.15,
-    "from": 0.15,
-    "same": 0.2,
+    "half": 0.25,
+    "tf32": 0.1,
+    "fp32": 0.1,
+    "copy": 0.05,
+    "to": 0.1,
+    "from": 0.1,
+    "same": 0.15,
 }
 """Seconds of each part."""
 SIZES = (8192, 4096, 2048, 1024, 512, 256, 128)
@@ -37,7 +37,7 @@ HOST_RUNS = 3
 """Runs of each host copy; the fastest counts, because other processes use the link too."""
 MEMORY_SHARE = 8
 """At most this part of the free memory is used at once."""
-COPIED, PINNED = 512 * 2**20, 128 * 2**20
+COPIED, PINNED = 512 * 2**20, 64 * 2**20
 MIN_REPEATS, MAX_REPEATS = 3, 500
 """Timed repeats of each part."""
 PRODUCTS = 100

@@ -7,13 +7,15 @@ from __future__ import annotations
 
 import itertools
 import math
-from typing import Any, Dict, List, Optional, Sequence
+from typing import Any, Dict, List, Optional, Sequence, Tuple
 
 import torch
 from torch.overrides import TorchFunctionMode
 
 ELEMENTWISE = ("mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss")
 """Losses of two tensors of the same shape, which torch broadcasts otherwise."""
+TO_MINIMIZE = ("cross_entropy", "nll_loss", *ELEMENTWISE)
+"""Losses that a training minimizes; those of an adversary may be negated."""
 ACTIVATIONS = {
     "cross_entropy": ("SoftmaxBackward0", "softmax"),
     "binary_cross_entropy_with_logits": ("SigmoidBackward0", "sigmoid"),
@@ -37,6 +39,8 @@ class LossCalls(TorchFunctionMode):
         self.classes: List[int] = []
         self.misused: Dict[str, Dict[str, Any]] = {}
         """Function -> a doctor.facts.own_model.Misuse."""
+        self.results: List[Tuple[str, float]] = []
+        """Each call of a function in `TO_MINIMIZE` with a scalar result."""
 
     def __torch_function__(
         self, func: Any, types: Any, args: Any = (), kwargs: Optional[Dict[str, Any]] = None
@@ -51,14 +55,27 @@ class LossCalls(TorchFunctionMode):
             if kind := misuse(name, *inputs):
                 shapes = [list(each.shape) for each in inputs]
                 self.misused[name] = {"function": name, "kind": kind, "shapes": shapes}
-        return func(*args, **options)
+        result = func(*args, **options)
+        if name in TO_MINIMIZE and isinstance(result, torch.Tensor) and result.numel() == 1:
+            self.results.append((name, float(result.detach())))
+        return result
+
+    def compare(self, loss: float) -> None:
+        """Note a loss that is the negative of the only function that it is made of."""
+        if len(self.results) == 1:
+            name, value = self.results[0]
+            if value > 0 and math.isclose(loss, -value, rel_tol=1e-3):
+                self.misused[name] = {"function": name, "kind": "negated", "shapes": []}
 
 
 def misuse(name: str, value: torch.Tensor, target: torch.Tensor) -> str:
     """What is wrong in the two inputs of this loss, as Misuse.kind; "" if nothing is."""
     if name in ACTIVATIONS:
         node, activation = ACTIVATIONS[name]
-        return activation if made_by(value) == node else ""
+        if made_by(value) == node:
+            return activation
+    if name == "binary_cross_entropy_with_logits":
+        return "targets" if bool(((target < 0) | (target > 1)).any()) else ""
     if name == "nll_loss" and value.dim() > 1 and value.is_floating_point():
         sums = value.detach()[:ROWS].float().exp().sum(1)
         return "no log-probabilities" if bool(((sums - 1).abs() > TOLERANCE).any()) else ""

@@ -16,6 +16,7 @@ import wire
 training_step = wire.sibling("training_step")
 memory_points = wire.sibling("memory_points")
 loss_calls = wire.sibling("loss_calls")
+unregistered = wire.sibling("unregistered")
 
 STEPS = 20
 """Steps in all, the judged ones included."""
@@ -37,12 +38,13 @@ def trend(
         return None
     resident: List[int] = []
     deadline = time.monotonic() + SECONDS
-    calls = loss_calls.LossCalls()
+    calls, created = loss_calls.LossCalls(), unregistered.Created(subject)
     try:
-        training = training_step.Training(subject, device, precision, recipe)
+        training = training_step.Training(created.subject, device, precision, recipe)
         training.before.clear()
         with calls:
             losses.append(training.step(stage)["loss"])
+        calls.compare(float(losses[-1]))
         while len(losses) < STEPS and time.monotonic() < deadline:
             losses.append(training.step(stage)["loss"])
             if len(losses) == STEPS - WATCHED:
@@ -58,7 +60,10 @@ def trend(
         "losses": losses,
         "classes": calls.classes[0] if len(set(calls.classes)) == 1 else None,
         "misused": list(calls.misused.values()),
+        "supervised": sorted({name for name, _ in calls.results}),
         "resident": resident,
+        "reached": [name for name, reached in training.reached.items() if reached],
+        "created": created.shapes,
     }
 
 

@@ -6,7 +6,7 @@ Imported by training_step.py; standard library and torch only, Python 3.9.
 from __future__ import annotations
 
 import inspect
-from typing import Any, Callable, Dict, List, NamedTuple, Optional
+from typing import Any, Callable, Dict, List, NamedTuple, Optional, Set
 
 import torch
 
@@ -34,6 +34,26 @@ class Update(NamedTuple):
     def rate(self) -> float:
         """The highest learning rate of the groups now."""
         return max((float(group["lr"]) for group in self.optimizer.param_groups), default=0.0)
+
+    def note_rates(self, highest: Dict[int, float]) -> None:
+        """Enter the learning rates of the groups, if they are higher than those there."""
+        for index, group in enumerate(self.optimizer.param_groups):
+            highest[index] = max(float(group["lr"]), highest.get(index, 0.0))
+
+    def would_change(self, weights: Dict[str, torch.Tensor]) -> Set[str]:
+        """Parameters that differ after a plain step of the learning rate along the gradient."""
+        rates = {
+            id(weight): float(group["lr"])
+            for group in self.optimizer.param_groups
+            for weight in group["params"]
+        }
+        with torch.no_grad():
+            return {
+                name
+                for name, weight in weights.items()
+                if weight.grad is not None and weight.grad.layout == torch.strided
+                if bool((weight - rates.get(id(weight), 0.0) * weight.grad != weight).any())
+            }
 
     def scale(self, factor: float) -> None:
         """Multiply every learning rate."""
@@ -96,18 +116,25 @@ def optimizer_of(weights: List[torch.Tensor], lr: float) -> Any:
 
 
 def facts_of(
-    update: Optional[Update], weights: Dict[str, torch.Tensor]
+    update: Optional[Update], weights: Dict[str, torch.Tensor], highest: Dict[int, float]
 ) -> Optional[Dict[str, Any]]:
-    """The user's optimizer as a doctor.facts.training.Optimizer; None: the doctor's AdamW."""
+    """The user's optimizer as a doctor.facts.training.Optimizer; None: the doctor's AdamW.
+
+    `highest` are the learning rates of its groups in the steps.
+    """
     if update is None:
         return None
     groups = update.optimizer.param_groups
     held = {id(weight) for group in groups for weight in group["params"]}
     omitted = [name for name, weight in weights.items() if id(weight) not in held]
+    at_rest = [group for index, group in enumerate(groups) if highest.get(index) == 0.0]
+    resting = {id(weight) for group in at_rest for weight in group["params"]}
     return {
         "name": type(update.optimizer).__name__,
         "rates": sorted({float(group["lr"]) for group in groups}),
         "schedule": None if update.scheduler is None else type(update.scheduler).__name__,
         "max_norm": update.max_norm,
         "omitted": omitted,
+        "maximize": any(bool(group.get("maximize")) for group in groups),
+        "resting": [name for name, weight in weights.items() if id(weight) in resting],
     }

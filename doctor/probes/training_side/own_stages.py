@@ -49,6 +49,7 @@ def own(request: Dict[str, Any]) -> Optional[Dict[str, Any]]:
     wire.sibling("changes").mark(subject.module)
     note(built={"how": "ok", "seconds": time.perf_counter() - started}, **counts(subject.module))
     note(settings=settings(subject.module), batch=batch_facts(subject.batch))
+    note(computed_once=wire.sibling("unregistered").with_graph(subject.module))
     if precision == "fp16":
         note(scalers=scalers(request["subject"], subject, device))
     stage = training_step.Timed(device)
@@ -178,7 +179,22 @@ def unscaled(dtype: torch.dtype, device: torch.device) -> Dict[str, Any]:
 def explained(error: BaseException) -> str:
     """The error in one line, with secrets of the environment removed."""
     complete = type(error).__name__ in WRITTEN_FOR_THE_USER
-    return without_secrets(str(error) if complete else wire.describe(error))
+    inner = of_worker(error)
+    text = "%s (in a worker of the DataLoader)" % inner[-1] if inner else wire.describe(error)
+    place = getattr(error, "doctor_place", "")
+    return without_secrets(str(error) if complete else text + place)
+
+
+def of_worker(error: BaseException) -> List[str]:
+    """The lines of the traceback in the message of an error that a DataLoader passes on from a
+    worker, the error last; [] for any other."""
+    lines = [line for line in str(error).splitlines() if line.strip(" ^~")]
+    starts = [index for index, line in enumerate(lines) if line.startswith(ORIGINAL)]
+    if not starts:
+        return []
+    inner = lines[starts[-1] + 1 :]
+    ends = [index for index, line in enumerate(inner) if not line.startswith(" ")]
+    return inner[: ends[0] + 1] if ends else []
 
 
 def tail(error: BaseException) -> str:
@@ -187,6 +203,8 @@ def tail(error: BaseException) -> str:
         if error.__cause__ is None:
             return ""
         error = error.__cause__
+    if inner := of_worker(error):
+        return without_secrets("\n".join(["Traceback (most recent call last):", *users(inner)]))
     whole = traceback.TracebackException.from_exception(error, limit=None)
     frames = [frame for frame in whole.stack if not frame.filename.startswith(HIDDEN)]
     used = [index for index, frame in enumerate(frames) if not is_library(frame.filename)]
@@ -200,6 +218,16 @@ def tail(error: BaseException) -> str:
     return without_secrets("\n".join([*head, *last[:MESSAGE_LINES]]) if frames else "")
 
 
+def users(lines: List[str]) -> List[str]:
+    """The lines of a traceback without the frames of libraries, unless it has no others."""
+    starts = [index for index, line in enumerate(lines) if FILE.match(line)]
+    frames = [lines[a:b] for a, b in zip(starts, [*starts[1:], len(lines) - 1])]
+    own = [frame for frame in frames if not is_library(FILE.match(frame[0])[1])]  # type: ignore[index]
+    return [line for frame in (own or frames)[-USER_FRAMES:] for line in frame] + lines[-1:]
+
+
+ORIGINAL = "Original Traceback"
+FILE = re.compile(r'^ +File "([^"]*)", line \d+')
 HIDDEN = (os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "<frozen")
 """The doctor's own frames, and those of the import system."""
 LIBRARIES = tuple(

@@ -102,6 +102,12 @@ def transformers_like(module: torch.nn.Module) -> Any:
     return None
 
 
+def is_compiled(module: torch.nn.Module) -> bool:
+    """Whether torch.compile or torch.jit hides the functions that it calls."""
+    hidden = ("OptimizedModule", "ScriptModule", "RecursiveScriptModule", "TopLevelTracedModule")
+    return any(type(each).__name__ in hidden for each in module.modules())
+
+
 def attention_of(module: torch.nn.Module) -> Optional[str]:
     """transformers' attn_implementation, None if the model has none."""
     inner = transformers_like(module)

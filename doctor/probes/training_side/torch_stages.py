@@ -7,7 +7,8 @@ the answer {"torch": {machine.Torch}}. Records are those of doctor.facts. Then o
 stdin per request, one answer each:
     {"stage": "devices"}              {"cuda": {machine.Cuda}}; no kernel is launched
     {"stage": "kernel", "index": 0}   {"kernel": {machine.Ended}}
-    {"stage": "libraries"}            {"libraries": {...}, "sdp_priority": [...],
+    {"stage": "libraries", "precision": "bf16"}
+                                      {"libraries": {...}, "sdp_priority": [...],
                                        "cudnn": 91900, "cudnn_error": null}
     {"stage": "smoke", "device": "cuda:0", "precision": "bf16", "recipe": "amp", "subject": {...}}
                                       {"smoke": {training.Smoke}}, and a note per step; the subject
@@ -45,7 +46,7 @@ from typing import Any, Callable, Dict, NoReturn, Optional
 
 import wire
 
-DIAGNOSIS_STAGES = ("attempt", "look", "walk", "anomaly", "trace")
+DIAGNOSIS_STAGES = ("attempt", "look", "walk", "anomaly", "trace", "cuts")
 NOT_PYTORCH = "is not an installed PyTorch"
 
 
@@ -134,6 +135,7 @@ def diagnose(torch: Any, request: Dict[str, Any]) -> Optional[Dict[str, Any]]:
         "look": lambda: follow.inspect_step.look(plan, stage),
         "walk": lambda: follow.walk(plan, stage),
         "anomaly": lambda: follow.anomaly(plan, stage, request["step"]),
+        "cuts": lambda: wire.sibling("gradient_cuts").cuts(plan, stage, request["names"]),
         "trace": lambda: wire.sibling("first_nonfinite").trace(plan, stage, request["step"]),
     }
     try:
@@ -159,7 +161,9 @@ def serve(torch: Any) -> NoReturn:
     stages: Dict[str, Callable[[Dict[str, Any]], Optional[Dict[str, Any]]]] = {
         "devices": lambda request: wire.sibling("cuda_stages").devices(torch),
         "kernel": lambda request: wire.sibling("cuda_stages").kernel(torch, request["index"]),
-        "libraries": lambda request: wire.sibling("cuda_stages").libraries(torch),
+        "libraries": lambda request: wire.sibling("cuda_stages").libraries(
+            torch, request.get("precision", "")
+        ),
         "smoke": lambda request: smoke(torch, request),
         "own": lambda request: wire.sibling("own_stages").own(request),
         "lora": lambda request: wire.sibling("lora_orders").lora(request),

@@ -9,14 +9,17 @@ from __future__ import annotations
 import contextlib
 import gc
 import time
-from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Tuple
+from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Set, Tuple
 
 import torch
 import wire
 
 optimizers = wire.sibling("optimizers")
+fingerprints = wire.sibling("fingerprints")
 
 Update, optimizer_of, dense = optimizers.Update, optimizers.optimizer_of, optimizers.dense
+fingerprint, equal = fingerprints.fingerprint, fingerprints.equal
+rows_alike = fingerprints.rows_alike
 
 STEPS, MORE_WHILE_SKIPPED = 3, 10
 THREADS, SMALL = 1, 5_000_000
@@ -24,11 +27,6 @@ THREADS, SMALL = 1, 5_000_000
 take ten times as long."""
 LR = 3e-4
 DTYPES = {"bf16": torch.bfloat16, "fp16": torch.float16, "fp32": torch.float32}
-COPIED = 1 << 16
-"""Parameters of up to this many elements are compared with a copy; larger ones by sums of their
-bits."""
-AT_ONCE = 1 << 22
-"""Elements summed at once: sums are wider, and the device may be nearly full."""
 
 
 class Subject(NamedTuple):
@@ -82,22 +80,6 @@ def scaler_of(device: torch.device) -> Any:
     raise RuntimeError("torch %s has no GradScaler for %s" % (torch.__version__, device.type))
 
 
-def fingerprint(value: torch.Tensor) -> torch.Tensor:
-    """A copy of a parameter, or sums of its bits if it is large, to detect a change."""
-    value = value.detach()
-    if value.numel() <= COPIED:
-        return value.clone()
-    whole = {1: torch.int8, 2: torch.int16, 4: torch.int32}
-    bits = value.contiguous().view(whole.get(value.element_size(), torch.int64)).flatten()
-    sums = []
-    for part in torch.split(bits, AT_ONCE):
-        rows, rest = divmod(part.numel(), COPIED)
-        sums.append(part[: rows * COPIED].view(rows, COPIED).sum(1, dtype=torch.int64))
-        if rest:
-            sums.append(part[rows * COPIED :].sum(dtype=torch.int64).reshape(1))
-    return torch.cat(sums)
-
-
 class Training:
     """A subject with its optimizer and scaler, and the results of its steps."""
 
@@ -123,6 +105,12 @@ class Training:
         self.finite = dict.fromkeys(self.weights, True)
         self.largest: Dict[str, float] = {}
         self.order: Dict[str, int] = {}
+        self.rates: Dict[int, float] = {}
+        self.steerable: Set[str] = set()
+        self.alike = [name for name, value in self.weights.items() if rows_alike(value)]
+        self.updated: Optional[Dict[str, torch.Tensor]] = None
+        self.set_back: List[str] = []
+        """Parameters that the forward pass of the second step sets back to their first values."""
 
     def autocast(self) -> Any:
         if not self.cast:
@@ -131,13 +119,17 @@ class Training:
 
     def step(self, stage: Callable[[str], Any]) -> Dict[str, Any]:
         """One step on the one batch, as a doctor.facts.training.Step."""
-        rate = self.lr if self.update is None else self.update.rate
+        rate = self.lr
+        if self.update is not None:
+            rate = self.update.rate
+            self.update.note_rates(self.rates)
         for weight in self.weights.values():
             weight.grad = None
         with stage("forward"), self.autocast():
             loss = self.subject.loss(self.subject.module, self.subject.batch)
         with stage("loss"):
             value = float(loss.detach())
+        self._compare_with_the_start()
         with stage("backward"), self._order_recorded():
             (self.scaler.scale(loss) if self.scaler else loss).backward()
             if self.scaler:
@@ -147,6 +139,8 @@ class Training:
             skipped, scale = self._update()
         if not skipped:
             self._record(norms)
+            if self.updated is None and self.before:
+                self.updated = {name: fingerprint(value) for name, value in self.weights.items()}
         self._advance(skipped)
         total = sum(norm * norm for norm in norms.values() if norm is not None) ** 0.5
         return {
@@ -156,6 +150,16 @@ class Training:
             "skipped": skipped,
             "scale": None if scale is None else wire.number(scale),
         }
+
+    def _compare_with_the_start(self) -> None:
+        """Once, after the first update and a further forward pass: what that pass has undone."""
+        if not self.updated:
+            return
+        for name, value in self.weights.items():
+            start = self.before[name]
+            if not equal(self.updated[name], start) and equal(fingerprint(value), start):
+                self.set_back.append(name)
+        self.updated = {}
 
     @contextlib.contextmanager
     def _order_recorded(self) -> Iterator[None]:
@@ -193,6 +197,8 @@ class Training:
         """Step the optimizer; returns whether the scaler skipped it, and the scale before it."""
         if self.update is not None and self.update.max_norm is not None:
             torch.nn.utils.clip_grad_norm_(list(self.weights.values()), self.update.max_norm)
+        if self.update is not None and self.before:
+            self.steerable |= self.update.would_change(self.weights)
         if self.scaler is None:
             self.optimizer.step()
             return False, None
@@ -221,6 +227,7 @@ class Training:
         changes = (
             torch.stack([(now != then).any() for now, then in pairs]).tolist() if pairs else []
         )
+        copies = fingerprints.copies(self.before, self.reached)
         return [
             {
                 "name": name,
@@ -233,6 +240,10 @@ class Training:
                 "dimensions": value.dim(),
                 "grad_norm": _number(self.largest.get(name)),
                 "order": self.order.get(name),
+                "rows_alike": name in self.alike and rows_alike(value),
+                "set_back": name in self.set_back,
+                "copied": name in copies,
+                "steerable": name in self.steerable if self.update is not None else None,
             }
             for (name, value), changed in zip(self.weights.items(), changes)
         ]
@@ -294,6 +305,6 @@ def run(
         "steps": steps,
         "parameters": parameters,
         "peak_bytes": peak,
-        "optimizer": optimizers.facts_of(training.update, training.weights),
+        "optimizer": optimizers.facts_of(training.update, training.weights, training.rates),
         "seconds": time.perf_counter() - started,
     }

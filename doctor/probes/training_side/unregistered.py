@@ -9,6 +9,59 @@ from typing import Any, Iterable, Iterator, List, Set, Tuple
 
 import torch
 
+
+def with_graph(module: torch.nn.Module) -> List[str]:
+    """Attributes of the modules that are tensors with a graph, which the first backward() frees."""
+    return [
+        "%s.%s" % (prefix, attribute) if prefix else attribute
+        for prefix, part in module.named_modules()
+        for attribute, value in list(vars(part).items())
+        if isinstance(value, torch.Tensor) and value.grad_fn is not None
+    ]
+
+
+class Created:
+    """Watches two forward passes for parameters that are created anew in each: they never train.
+
+    `subject` is the one to train. Parameters of a criterion or of another network, which another
+    optimizer may hold, stay the same.
+    """
+
+    def __init__(self, subject: Any) -> None:
+        self.subject = subject._replace(loss=self._loss)
+        self.shapes: List[List[int]] = []
+        self._original = subject.loss
+        self._passes: List[List[torch.Tensor]] = []
+        """The leaves of both passes, which keeps their ids apart."""
+
+    def _loss(self, module: Any, batch: Any) -> Any:
+        loss = self._original(module, batch)
+        if len(self._passes) < 2:
+            self._passes.append(parameters_in(loss))
+            if len(self._passes) == 2:
+                before = {id(each) for each in (*self._passes[0], *module.parameters())}
+                after = self._passes[1]
+                self.shapes = [list(each.shape) for each in after if id(each) not in before]
+                self._passes = [[], []]
+        return loss
+
+
+def parameters_in(loss: torch.Tensor) -> List[torch.Tensor]:
+    """The instances of nn.Parameter that this value was computed from."""
+    pending, visited = [loss.grad_fn], {loss.grad_fn}
+    result: List[torch.Tensor] = []
+    while pending:
+        node: Any = pending.pop()
+        leaf = getattr(node, "variable", None)
+        if isinstance(leaf, torch.nn.Parameter):
+            result.append(leaf)
+        for following, _ in getattr(node, "next_functions", ()):
+            if following is not None and following not in visited:
+                visited.add(following)
+                pending.append(following)
+    return result
+
+
 MOST = 1000
 """Members of a list or dict that are looked at."""
 

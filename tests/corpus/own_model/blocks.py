@@ -84,3 +84,21 @@ def points(samples: int = 6, inputs: int = 8):
 
 def classify(model, batch):
     return F.cross_entropy(model(batch[0]).float(), batch[1])
+
+
+def small_mlp(inputs: int = 8, outputs: int = 4):
+    return nn.Sequential(nn.Linear(inputs, WIDTH), nn.ReLU(), nn.Linear(WIDTH, outputs))
+
+
+def four_classes(samples: int = 8, inputs: int = 8):
+    return torch.randn(samples, inputs), torch.randint(4, (samples,))
+
+
+def optimized(model, optimizer, batch=None, loss=None):
+    criterion = loss or nn.CrossEntropyLoss()
+    return {
+        "model": model,
+        "batch": batch or four_classes(),
+        "loss": criterion,
+        "optimizer": optimizer,
+    }

@@ -253,16 +253,29 @@ def attention_over(plain: Any) -> Any:
         backend = choice(query, key, value, attn_mask, dropout_p)
         if backend < 0:
             raise RuntimeError("No available kernel. Aborting execution.")
-        shapes = [list(each.shape) for each in (query, key, value)]
-        planned = (NAMES[backend], shapes, str(query.dtype), attn_mask is not None, is_causal)
-        pretend_record.attention(*planned)
+        three = (query, key, value)
+        gradients = torch.is_grad_enabled() and any(each.requires_grad for each in three)
+        planned = (
+            NAMES[backend],
+            [list(each.shape) for each in three],
+            [list(each.stride()) for each in three],
+            str(query.dtype),
+            attn_mask is not None and list(attn_mask.shape),
+            is_causal,
+            dropout_p,
+            gradients,
+        )
+        pretend_record.once(attention=planned)
         with torch.autocast("cuda", enabled=False):
             wide = [each if each.dtype == torch.float64 else each.float()
                     for each in (query, key, value)]  # fmt: skip
             mask = attn_mask
             if mask is not None and mask.is_floating_point():
                 mask = mask.to(wide[0].dtype)
-            return plain(*wide, mask, dropout_p, **more).to(query.dtype)
+            result = plain(*wide, mask, dropout_p, **more).to(query.dtype)
+        if gradients:
+            result.register_hook(lambda gradient: pretend_record.once(backward=planned))
+        return result
 
     return attend
 

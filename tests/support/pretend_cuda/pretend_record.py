@@ -11,7 +11,8 @@ PRETEND_CUDA is one JSON object:
                                       work of such a stage on such a device, in the first process
                                       alone if "once"; without a stage at all work but CUDA's start
 Lines of the record: {"pid": ..., "import": "torch"}, {"pid": ..., "context": device index},
-{"pid": ..., "stage": name}, {"pid": ..., "attention": [backend, shapes, dtype, mask, causal]}.
+{"pid": ..., "stage": name}, {"pid": ..., "attention": [backend, shapes, strides, dtype, shape of
+the mask, causal, dropout, gradients]}, {"pid": ..., "backward": the same}.
 They are written as they happen: probes are killed, so that nothing runs at their exit.
 """
 
@@ -28,7 +29,7 @@ STICKY = ("illegal memory access", "unspecified launch failure", "device-side as
 _stage = ""
 _broken = ""
 _contexts: set[int] = set()
-_attention: set[str] = set()
+_calls: set[str] = set()
 
 
 def write(**event: Any) -> None:
@@ -45,12 +46,12 @@ def enter(stage: str) -> None:
     write(stage=stage)
 
 
-def attention(*planned: Any) -> None:
+def once(**call: Any) -> None:
     """Record a call of attention once for each combination in a process."""
-    key = json.dumps(planned)
-    if key not in _attention:
-        _attention.add(key)
-        write(attention=planned)
+    key = json.dumps(call)
+    if key not in _calls:
+        _calls.add(key)
+        write(**call)
 
 
 def touch(index: int, error: type[Exception]) -> None:

@@ -1,0 +1,90 @@
+"""Where the path from a parameter to the loss ends, in words, and what to do there."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from doctor.facts.diagnosis import Cut
+from doctor.facts.training import Parameter
+
+MOST = 3
+"""Places in a summary."""
+
+CLAUSES = {
+    "detached": "the path to the loss ends at {name} in {where}",
+    "number": "the path to the loss ends at {name} in {where}, which returns numbers without graph",
+    "no_grad": "the path to the loss ends in {where}: {name} runs under torch.no_grad()",
+    "indices": "the path to the loss ends at {name} in {where}, whose result has no gradient",
+    "constant": "the path to the loss ends at {name} in {where}, whose result has no graph",
+    "unused": "nothing was seen to use the result of {name} in {where}",
+    "zero": "the gradient becomes 0 in {name}, of {where}",
+}
+"""Kind of a cut -> what was observed."""
+
+FIXES = {
+    "detached": "Remove {name} in {place} if these parameters are to train",
+    "number": "Keep the value a tensor in {place}: torch.stack instead of .item() and numpy, and "
+    "operations of torch instead of those of numpy. If the number is for logging only, nothing else "
+    "uses the value",
+    "no_grad": "Run {place} outside of torch.no_grad(), which is a block or a decorator around it",
+    "indices": "Indices, comparisons and integers have no gradient ({place}): let the loss depend "
+    "on the values too, as on the softmax weight of a choice, or use a straight-through estimator "
+    "or torch.nn.functional.gumbel_softmax",
+    "constant": "Look at {name} in {place}: write it with operations that have a gradient",
+    "unused": "Use the result of {place}, or remove the part that computes it",
+}
+ZEROS = (
+    (
+        "Round|Floor|Ceil|Trunc|Sign|Heaviside|Frac",
+        "its derivative is 0 everywhere: use a straight-through estimator, "
+        "x + (x.round() - x).detach()",
+    ),
+    (
+        "Clamp|Hardtanh|HardtanhBackward|Hardsigmoid",
+        "its inputs are beyond the bounds, where the derivative is 0: scale them, use wider "
+        "bounds, or a smooth function such as tanh",
+    ),
+    (
+        "Sigmoid|Tanh|Softmax|LogSoftmax|Erf",
+        "it is saturated: normalize its inputs, so that they are near 0",
+    ),
+    (
+        "Relu|Threshold|Softplus|Gelu|Silu|Elu",
+        "its inputs are all on its flat side: check the bias and the initialization before it",
+    ),
+    ("Mul|Div|Mm|Addmm|Bmm", "the other factor is 0: check its initialization, or the mask"),
+)
+"""Operations of autograd -> why their gradient is 0, and what to do; after "Look at PLACE: "."""
+ZERO = "its gradient is 0 for these inputs"
+
+
+def clause(cuts: Sequence[Cut]) -> str:
+    """What was observed about the parameters without a gradient, "" if nothing was."""
+    return "; ".join(dict.fromkeys(_sentence(each) for each in cuts[:MOST]))
+
+
+def _sentence(cut: Cut) -> str:
+    code = f" (`{cut.code}`)" if cut.code else ""
+    return CLAUSES[cut.kind].format(name=cut.name, where=f"{cut.place or 'a library'}{code}")
+
+
+def fix(cuts: Sequence[Cut]) -> str:
+    """The remedy for the first kinds of cuts, as sentences; "" if there are none."""
+    return " ".join(dict.fromkeys(f"{_fix(each)}." for each in cuts[:MOST]))
+
+
+def _fix(cut: Cut) -> str:
+    place = cut.place or "the library"
+    if cut.kind != "zero":
+        return FIXES[cut.kind].format(name=cut.name, place=place)
+    operation = re.sub(r"Backward\d*$", "", cut.name)
+    reason = next((text for names, text in ZEROS if re.fullmatch(f"(?:{names})", operation)), ZERO)
+    return f"Look at {place}: {reason}"
+
+
+def of(cuts: Sequence[Cut], parameters: Sequence[Parameter]) -> list[Cut]:
+    """The cuts that concern these parameters, those of the most parameters first."""
+    names = {each.name for each in parameters}
+    concerned = [each for each in cuts if names.intersection(each.parameters)]
+    return sorted(concerned, key=lambda each: -len(each.parameters))

@@ -1,0 +1,46 @@
+"""The learning rates of one optimizer."""
+
+from __future__ import annotations
+
+from typing import Any, List, Optional
+
+
+class Rates:
+    """Follows the learning rates of the groups, None where one cannot be read.
+
+    `highest` are the largest ones so far. `largest` is that of the groups at the last step,
+    `previous` the same at the last step where it was not 0. `risen_at` is the number of the applied
+    step that used a higher one than the step before.
+    """
+
+    def __init__(self, groups: int) -> None:
+        self.highest = [0.0] * groups
+        self.largest = self.previous = 0.0
+        self.risen_at = 0
+        self._before: Optional[List[Optional[float]]] = None
+
+    def change(self, rates: List[Optional[float]], applied: int) -> None:
+        """The rates of the step that may become the applied one of this number."""
+        if rates == self._before:
+            return
+        self._before = rates
+        self.largest = max([rate for rate in rates if rate is not None], default=1.0)
+        if self.largest == 0.0:
+            return
+        self.highest = [
+            max(old, 1.0 if new is None else new) for old, new in zip(self.highest, rates)
+        ]
+        if self.largest > self.previous:
+            self.risen_at = applied
+        self.previous = self.largest
+
+
+def number(value: Any) -> Optional[float]:
+    """A learning rate as a float; None where reading it would wait for a device."""
+    if type(value) is float:
+        return value
+    if isinstance(value, (int, float)):
+        return float(value)
+    if hasattr(value, "detach") and value.device.type == "cpu":
+        return float(value)
+    return None

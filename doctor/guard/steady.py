@@ -1,0 +1,141 @@
+"""Steps on which no rule can say anything: what the hooks share, so that they cost little.
+
+Between two steps of a training the guard's own memory has left the processor's caches, and each
+call and each attribute costs ten times as much as in a loop of its own. Therefore the hooks decide
+about such a step within their own frames, by the fields below, and only log it; the log is judged
+by the same rules later, in one go. Everything else takes the complete way through `Watch` and
+`OptimizerWatch`, which arm an optimizer where its training is steady.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any, Callable, List, Optional, Sequence, Tuple
+
+from . import thresholds as limit
+
+if TYPE_CHECKING:
+    from .clearing import Clearing
+    from .optimizer_watch import OptimizerWatch
+
+MOST_LOGGED, LOGGED_SECONDS = 32, 0.25
+"""Steps that are judged in one go."""
+FEW_LOGGED = 8
+"""Steps whose time says nothing about the next ones."""
+
+
+class Armed:
+    """One optimizer, and what a step of it must look like to be logged.
+
+    `steps` counts its steps, `unapplied` those that were not applied or had a learning rate of 0.
+    The steps before number `until` may be logged. `backwards` and `bad_losses` are those of the
+    process at its last step. `present` are its gradients that are not None, `groups` its parameter
+    groups; `few` are group and position of the gradients whose norm is taken where the loop takes
+    none. `read_at` is the last step whose numbers were read.
+    """
+
+    __slots__ = (
+        "backwards", "bad_losses", "clearing", "few", "groups", "optimizer", "present", "read_at",
+        "steps", "unapplied", "until", "watch",
+    )  # fmt: skip
+
+    def __init__(self, watch: OptimizerWatch, clearing: Clearing) -> None:
+        self.watch = watch
+        self.optimizer = watch.optimizer
+        self.clearing = clearing
+        self.steps = self.unapplied = self.until = self.backwards = self.bad_losses = 0
+        self.present = self.groups = self.read_at = 0
+        self.few: List[Tuple[int, int]] = []
+
+
+Logged = Tuple[Armed, int, Sequence[float], Optional[float], List[Any], int, float]
+"""Optimizer, number of its step, losses, gradient norm (None: not read), learning rates, backward
+passes since the step before, monotonic seconds."""
+
+
+class Steady:
+    """What the hooks of a process share.
+
+    `armed` are the optimizers whose next step may be logged, by their id. `depth` is 1 within a
+    backward pass. `stepping` is a weak reference to the optimizer whose step() is running, and
+    `running` its id if the step was logged. `backwards` counts backward passes, `stepped_at` those
+    before the last step of any optimizer. `uncleared` are the optimizers of which a step, but no
+    cleared gradient has been observed since. `norm` is that of the gradients that the loop took, of
+    `norm_count` tensors. `log` are steps that were not judged yet; `full`: it is time to. `reads`:
+    the numbers of the next step are read; one step of `every` is. `stepped` is called after each
+    step, unless it is None. `unread` steps were not read, `unread_from` was the first; `most_every`
+    is the largest `every` so far, chosen because a step took `step_seconds`.
+    """
+
+    __slots__ = (
+        "armed", "backwards", "bad_losses", "clock", "depth", "every", "full", "last_losses", "log",
+        "losses", "losses_read", "most_every", "norm", "norm_count", "reads", "running",
+        "step_seconds", "stepped", "stepped_at", "stepping", "uncleared", "unread", "unread_from",
+    )  # fmt: skip
+
+    def __init__(self) -> None:
+        self.armed: dict[int, Armed] = {}
+        self.depth = self.running = 0
+        self.stepping: Any = None
+        self.backwards = self.stepped_at = 0
+        self.uncleared: list[Clearing] = []
+        self.losses: list[float] = []
+        self.last_losses: list[float] = []
+        self.losses_read = self.bad_losses = 0
+        self.norm: Any = None
+        self.norm_count = -1
+        self.log: list[Logged] = []
+        self.full = False
+        self.reads = True
+        self.every = 1
+        self.clock = time.monotonic
+        self.stepped: Callable[[OptimizerWatch], None] | None = None
+        self.unread = self.unread_from = 0
+        self.most_every, self.step_seconds = 1, 0.0
+
+    def take_losses(self) -> list[float]:
+        """The losses since the last step; a second optimizer gets the same again."""
+        if self.losses:
+            self.last_losses, self.losses = self.losses, []
+        return self.last_losses
+
+    def take_norm(self, count: int) -> Any:
+        """The norm that the loop took, where it is that of this many gradients."""
+        norm, self.norm = self.norm, None
+        return norm if self.norm_count == count else None
+
+    def step_raised(self) -> None:
+        """The step() that was running never ended: if it was logged, it is not any more."""
+        if self.running and self.log:
+            self.log.pop()[0].steps -= 1
+        self.stepping, self.running = None, 0
+
+    def arm(self, optimizer: Any, armed: Armed) -> None:
+        """The next steps of an optimizer may be logged; the first of them is read."""
+        self.armed[id(optimizer)] = armed
+        self.reads = True
+
+    def disarm(self) -> None:
+        """The next step of every optimizer takes the complete way."""
+        self.armed.clear()
+        self.reads = True
+
+    def count_unread(self, number: int) -> None:
+        """The numbers of the step of this number were not read."""
+        self.unread += 1
+        self.unread_from = self.unread_from or number
+
+    def choose_every(self, log: list[Logged]) -> None:
+        """Of how many steps one is read from now on, by the time that the logged ones took."""
+        seconds = sorted(log[i + 1][-1] - log[i][-1] for i in range(len(log) - 1))
+        median = seconds[len(seconds) // 2]
+        cost = limit.READ_SECONDS_CLIPPED if log[-1][0].watch.clips else limit.READ_SECONDS
+        cheap = (n for n in limit.READ_EVERY if cost <= n * limit.READ_SHARE * median)
+        self.every = next(cheap, limit.READ_EVERY[-1])
+        self.reads |= self.every == 1
+        if self.every > self.most_every:
+            self.most_every, self.step_seconds = self.every, median
+
+    def read_all(self) -> None:
+        """From now on the numbers of every step are read."""
+        self.every, self.reads = 1, True

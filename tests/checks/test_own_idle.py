@@ -1,0 +1,151 @@
+"""Parameters without a gradient in the first steps, units that are alike, losses that rise."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from doctor._util.records import Ended
+from doctor.checks.training import own_model
+from doctor.facts.own_model import Misuse, OtherSeed, OwnModel, Trend
+from doctor.facts.training import Optimizer, Parameter, Smoke, Stage, Step
+from doctor.job.job import Job
+from doctor.judge.check import Status
+
+OK = Ended(how="ok")
+
+
+def parameter(name: str, reached: bool = True, **fields: object) -> Parameter:
+    known = {"dtype": "float32", "size": 16, "computed": reached, "had_gradient": reached,
+             "finite": True, "moved": reached, "dimensions": 2, "grad_norm": 0.5}  # fmt: skip
+    return msgspec.convert({"type": "Parameter", "name": name, **known, **fields}, Parameter)
+
+
+def steps(*parameters: Parameter, optimizer: Optimizer | None = None, lr: float = 1e-3) -> Smoke:
+    return Smoke(
+        device="cpu",
+        precision="fp32",
+        recipe="amp",
+        lr=lr,
+        stages=(Stage(name="optimizer", ended=OK),),
+        steps=(Step(loss=1.0, grad_norm=1.0, lr=lr),) * 3,
+        parameters=parameters,
+        optimizer=optimizer,
+    )
+
+
+def own(smoke: Smoke, **fields: object) -> OwnModel:
+    return OwnModel(description="train.py:make", built=OK, smoke=smoke, **fields)  # type: ignore[arg-type]
+
+
+HEAD, EXPERT = parameter("head.weight"), parameter("experts.1.weight", reached=False)
+TARGET = parameter("target.weight", reached=False, copied=True)
+ADAM = Optimizer(name="Adam", omitted=("experts.1.weight",))
+
+
+@pytest.mark.parametrize(
+    ("record", "reason"),
+    [
+        (own(steps(HEAD, EXPERT), routed=("experts.1.weight",)), "with other weights only"),
+        (own(steps(HEAD, EXPERT), trend=Trend(reached=("experts.1.weight",))), "in some steps"),
+        (own(steps(HEAD, TARGET)), "start as copies"),
+        (own(steps(HEAD, EXPERT, optimizer=ADAM)), "in no group of the optimizer"),
+    ],
+    ids=["routed", "later", "a copy", "not optimized"],
+)
+def test_parameters_that_need_no_gradient_here_are_a_note(record: OwnModel, reason: str) -> None:
+    verdict = own_model.gradients_reach_all(record, None, Job())
+    assert verdict.status is Status.PASS
+    assert f"1 get {'a gradient' if 'only' in reason or 'steps' in reason else 'none'}" in (
+        verdict.summary
+    )
+    assert reason in verdict.summary
+    assert own_model.weights_move(record, Job()).status is Status.PASS
+
+
+def test_another_parameter_without_a_gradient_still_fails() -> None:
+    lost = parameter("encoder.weight", reached=False)
+    record = own(steps(HEAD, EXPERT, lost), routed=("experts.1.weight",))
+    verdict = own_model.gradients_reach_all(record, None, Job())
+    assert verdict.status is Status.FAIL
+    assert "1 of 2 parameters got no gradient: encoder.weight" in verdict.summary
+
+
+def test_an_expert_that_only_the_first_seed_chose_is_no_fault_of_the_second() -> None:
+    second = OtherSeed(seed=2, smoke=steps(HEAD, EXPERT))
+    record = own(steps(HEAD, parameter("experts.1.weight")), seed=1, other_seed=second)
+    assert own_model.gradients_reach_all(record, None, Job()).status is Status.PASS
+    assert own_model.weights_move(record, Job()).status is Status.PASS
+
+
+def test_rows_that_stay_alike_are_a_warning() -> None:
+    record = own(steps(HEAD, parameter("first.weight", rows_alike=True)))
+    verdict = own_model.gradients_reach_all(record, None, Job())
+    assert verdict.status is Status.WARN
+    assert "all rows are the same, before the steps and after them: first.weight" in verdict.summary
+
+
+def test_parameters_that_forward_creates_are_a_warning() -> None:
+    record = own(steps(HEAD), trend=Trend(created=((4, 16), (4,))))
+    verdict = own_model.gradients_reach_all(record, None, Job())
+    assert verdict.status is Status.WARN
+    assert "shapes [4, 16], [4]" in verdict.summary
+
+
+def test_weights_that_are_set_back_fail_and_a_clamped_scale_does_not() -> None:
+    back = own_model.weights_move(own(steps(HEAD, parameter("w", set_back=True))), Job())
+    assert back.status is Status.FAIL
+    assert "1 of 2 parameters have their initial values again" in back.summary
+    scale = parameter("scale", set_back=True, dimensions=0)
+    assert own_model.weights_move(own(steps(HEAD, scale)), Job()).status is Status.PASS
+
+
+STILL = parameter("head.weight", moved=False)
+
+
+@pytest.mark.parametrize(
+    ("optimizer", "lr", "status", "text"),
+    [
+        (Optimizer(name="SGD", resting=("head.weight",)), 1e-3, Status.FAIL, "rate is 0: head"),
+        (Optimizer(name="SGD", resting=("head.weight",), schedule="LambdaLR"), 1e-3,
+         Status.PASS, "below what float32 resolves"),
+        (Optimizer(name="SGD"), 1e-12, Status.FAIL, "rate is 1e-12, and no schedule raises it"),
+        (Optimizer(name="SGD", schedule="LambdaLR"), 1e-12, Status.PASS, "below what float32"),
+    ],
+)  # fmt: skip
+def test_learning_rates_that_change_nothing(
+    optimizer: Optimizer, lr: float, status: Status, text: str
+) -> None:
+    verdict = own_model.weights_move(own(steps(STILL, optimizer=optimizer, lr=lr)), Job())
+    assert verdict.status is status
+    assert text in verdict.summary
+
+
+RISING = tuple(1.0 + 0.05 * step for step in range(20))
+
+
+@pytest.mark.parametrize(
+    ("trend", "maximize", "status", "fix"),
+    [
+        (Trend(losses=RISING, supervised=("cross_entropy",)), True, Status.WARN, "maximize=True"),
+        (Trend(losses=RISING, supervised=("cross_entropy",)), False, Status.WARN, "minus sign"),
+        (Trend(losses=RISING), True, Status.PASS, ""),
+        (Trend(losses=(*RISING[:-1], 1.0), supervised=("mse_loss",)), False, Status.PASS, ""),
+        (Trend(losses=(1.0,), misused=(Misuse(function="mse_loss", kind="negated"),)), False,
+         Status.WARN, "minus sign"),
+    ],
+    ids=["maximized", "rising", "a reward", "not always", "negated"],
+)  # fmt: skip
+def test_losses_that_rise(trend: Trend, maximize: bool, status: Status, fix: str) -> None:
+    smoke = steps(HEAD, optimizer=Optimizer(name="Adam", maximize=maximize))
+    verdict = own_model.loss_finite(own(smoke, trend=trend), None)
+    assert verdict.status is status
+    assert fix in (verdict.fix or "")
+
+
+@pytest.mark.parametrize(("loss", "status"), [(70_000.0, Status.PASS), (70.0, Status.WARN)])
+def test_a_large_gradient_norm_is_compared_with_the_loss(loss: float, status: Status) -> None:
+    smoke = msgspec.structs.replace(
+        steps(HEAD), steps=(Step(loss=loss, grad_norm=2000.0, lr=1e-3),) * 3
+    )
+    assert own_model.loss_finite(own(smoke), None).status is status
