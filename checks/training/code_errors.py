@@ -116,9 +116,9 @@ CODE_FIXES = {
     "inputs that the output depends on.",
     "no Trainer": "Do not use self.trainer in training_step, or return (module, batch, loss) from "
     "the factory with a loss of your own.",
-    "data that ends": "Check the file that is read there: it is empty or cut off (compare its size, "
-    "download it again; `doctor scan FILE` reads checkpoints). If it reads from another process, "
-    "that process has ended.",
+    "data that ends": "Check the file that is read there: it is empty or cut off (compare its "
+    "size, download it again; `doctor scan FILE` reads checkpoints). If it reads from another "
+    "process, that process has ended.",
     "None": "Look for what returns None there: a function without return, dict.get of an absent "
     "key, or a Dataset whose __getitem__ returns None for a sample, which collate_fn must leave "
     "out.",

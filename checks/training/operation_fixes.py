@@ -5,7 +5,8 @@ from __future__ import annotations
 STABLE_FORMS = {
     "Sqrt": "torch.sqrt(x.clamp(min=0) + 1e-12)",
     "Rsqrt": "torch.rsqrt(x.clamp(min=0) + 1e-12)",
-    "Log": "torch.log(x + 1e-7), or torch.logsumexp and log_softmax instead of a log of exponentials",
+    "Log": "torch.log(x + 1e-7), or torch.logsumexp and log_softmax instead of a log of "
+    "exponentials",
     "Div": "a / (b + 1e-8)",
     "Reciprocal": "1 / (x + 1e-8)",
     "Pow": "(x + 1e-12) ** p for p below 1",

@@ -25,8 +25,8 @@ CLAUSES = {
 FIXES = {
     "detached": "Remove {name} in {place} if these parameters are to train",
     "number": "Keep the value a tensor in {place}: torch.stack instead of .item() and numpy, and "
-    "operations of torch instead of those of numpy. If the number is for logging only, nothing else "
-    "uses the value",
+    "operations of torch instead of those of numpy. If the number is for logging only, nothing "
+    "else uses the value",
     "no_grad": "Run {place} outside of torch.no_grad(), which is a block or a decorator around it",
     "indices": "Indices, comparisons and integers have no gradient ({place}): let the loss depend "
     "on the values too, as on the softmax weight of a choice, or use a straight-through estimator "

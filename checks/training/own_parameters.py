@@ -221,9 +221,7 @@ def _listed(names: Sequence[str]) -> str:
 
 def set_back(steps: Smoke, verdict: Verdict) -> Verdict:
     """The verdict on parameters that all differ at the end; a failure if matrices are set back."""
-    names = [
-        each.name for each in steps.parameters if each.set_back and (each.dimensions or 0) > 1
-    ]
+    names = [each.name for each in steps.parameters if each.set_back and (each.dimensions or 0) > 1]
     if not names:
         return verdict
     return fail(

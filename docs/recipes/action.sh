@@ -7,15 +7,21 @@ source_directory=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 report=${DOCTOR_REPORT:-${RUNNER_TEMP:?}/doctor-report}
 mkdir -p "$report"
 
-# A separate environment: the doctor never installs or replaces the torch that it examines.
+# A separate environment: the doctor never installs or replaces the torch that it examines. A later
+# step of the job uses what an earlier one has installed.
 environment=${RUNNER_TEMP:?}/doctor
-if python3 -m venv "$environment" 2>/dev/null; then
-    pip=("$environment/bin/pip")
-else # Debian has ensurepip in a separate package; use the runner's pip instead
-    python3 -m venv --clear --without-pip "$environment"
-    pip=(python3 -m pip --python "$environment/bin/python")
+installed=$environment/installed-from
+if [ "$(cat "$installed" 2>/dev/null)" != "$source_directory" ] ||
+    [ -n "$(find "$source_directory" -newer "$installed" -print -quit)" ]; then
+    if python3 -m venv "$environment" 2>/dev/null; then
+        pip=("$environment/bin/pip")
+    else # Debian has ensurepip in a separate package; use the runner's pip instead
+        python3 -m venv --clear --without-pip "$environment"
+        pip=(python3 -m pip --python "$environment/bin/python")
+    fi
+    "${pip[@]}" install --quiet --disable-pip-version-check "$source_directory"
+    echo "$source_directory" >"$installed"
 fi
-"${pip[@]}" install --quiet --disable-pip-version-check "$source_directory"
 
 arguments=()
 while IFS= read -r line; do
