@@ -12,6 +12,86 @@ from doctor.judge.check import Owner
 from doctor.judge.error_patterns import ErrorPattern
 
 CODE_FIXES = {
+    "weights only": "Load a file of tensors only (save state_dict()), or allow the classes that it names "
+    "with torch.serialization.add_safe_globals. weights_only=False runs code from the "
+    "file: only for files that you trust. `doctor scan FILE` lists what it imports, or says what else the file is.",
+    "a GPU's file": "Pass map_location='cpu' to torch.load: the file was saved from a GPU that this "
+    "process does not have.",
+    "no checkpoint": "Look at the first bytes of the file (head -c 100): it is not what torch.save writes, "
+    "but for example a web page or a git-LFS pointer of a download. `doctor scan FILE` "
+    "names its type.",
+    "an empty dataset": "Check the path and the filter of the dataset: it has no samples.",
+    "files of workers": "Raise the limit of open files (ulimit -n 65536), call "
+    "torch.multiprocessing.set_sharing_strategy('file_system'), and check /dev/shm "
+    "(MEM003).",
+    "a batch of other things": "Return tensors, numpy arrays or numbers from __getitem__, or pass a collate_fn that "
+    "converts the samples: images need a transform such as ToTensor, and None must be "
+    "left out.",
+    "storage of a sample": "Return samples that own their memory, x.clone(), and that all have the same shape: a "
+    "worker of the DataLoader cannot stack the others.",
+    "text as a tensor": "Convert texts and objects to numbers first: class names to indices with a dict, "
+    "texts with a tokenizer, columns of a table with astype(float).",
+    "dimensions of an input": "Give the layer an input with the dimensions that it names: unsqueeze(0) adds the "
+    "dimension of the batch, unsqueeze(1) that of one channel, and flatten(1) removes "
+    "those behind the first.",
+    "an image that is too small": "Use larger images, or fewer poolings and strides before that layer: the kernel is "
+    "larger than what is left of the image.",
+    "targets with channels": "Pass the labels of a segmentation as class indices of shape (batch, height, width): "
+    "squeeze(1) removes a dimension of one channel, argmax(1) turns one-hot masks into "
+    "indices.",
+    "one-hot targets": "Pass class indices of shape (batch,): targets.squeeze(1) for a column, "
+    "targets.argmax(1) for one-hot labels.",
+    "classes in the second place": "Put the classes into the second dimension for cross_entropy: logits.transpose(1, 2), "
+    "or flatten both, logits.flatten(0, 1) with labels.flatten().",
+    "a state of another batch": "Create the hidden state for the batch at hand, torch.zeros(layers, x.size(0), "
+    "hidden), or omit it: the last batch of a DataLoader is smaller, and batch_first=True "
+    "does not change the order of the state's dimensions.",
+    "statistics of a norm": "Match num_features of the batch norm to the channels of its input.",
+    "one element": "Join tensors with torch.stack instead of torch.tensor, and reduce a tensor (mean, "
+    "sum) before .item() or float().",
+    "a tuple of outputs": "Take the tensor out of the tuple or list: nn.LSTM, nn.GRU and nn.MultiheadAttention "
+    "return (output, state), and some models a list of outputs; torch.stack joins a list "
+    "of tensors.",
+    "another type than a tensor": "Pass a tensor there: torch.as_tensor(x) for arrays, lists and numbers, and the "
+    "encoded ids for a text.",
+    "a wrapped model": "Ask the model inside the wrapper: model.module for DataParallel and DDP, "
+    "model._orig_mod for torch.compile.",
+    "no super().__init__()": "Call super().__init__() first in __init__ of the module.",
+    "lengths of sequences": "Pass lengths.cpu() to pack_padded_sequence, all above 0, and enforce_sorted=False "
+    "unless the batch is sorted by length.",
+    "the shape of a mask": "Give attn_mask the shape (queries, keys), or (batch * heads, queries, keys), and "
+    "key_padding_mask (batch, keys); both bool, True where a key is hidden.",
+    "integers with a gradient": "Make parameters from floats: torch.tensor([1.0, 2.0]), or .float().",
+    "no leaf": "Pass leaf tensors to the optimizer: create the parameter in its final form, "
+    "nn.Parameter(x.to(device).view(shape)), and not as the result of an operation on "
+    "one.",
+    "a parameter in two groups": "Pass each parameter once: leave those of the first group out of the second, by id().",
+    "the meta device": "Materialize the model with module.to_empty(device=...) and load its weights, or "
+    "build it outside of torch.device('meta') and without init_empty_weights.",
+    "no labels": "Pass labels in the batch: the model computes a loss only if it gets them. Columns "
+    "that forward does not name are removed unless remove_unused_columns=False.",
+    "no padding token": "Set tokenizer.pad_token = tokenizer.eos_token, or add a token of its own and call "
+    "resize_token_embeddings.",
+    "texts of other lengths": "Pass padding=True and truncation=True to the tokenizer, or use a data collator that "
+    "pads; labels need padding of their own (DataCollatorForSeq2Seq, "
+    "DataCollatorForTokenClassification).",
+    "flash in fp32": "Load the model in bf16 or fp16, or use attn_implementation='sdpa': flash attention "
+    "has no kernel for fp32.",
+    "an RNN in eval mode": "Call model.train() before the forward pass: cuDNN keeps no state for the backward "
+    "pass in eval mode.",
+    "a generator of another device": "Create the generator on the device of the tensors, torch.Generator(device=...); a "
+    "DataLoader shuffles on the CPU, so do not set a default device of cuda around it.",
+    "a tensor without dimensions": "Keep a dimension: the tensor is a single number there, as after squeeze() or a "
+    "reduction. unsqueeze(0) or reshape(1) adds one.",
+    "an old autograd function": "Make forward and backward static methods (@staticmethod) with ctx as their first "
+    "argument, and call Function.apply.",
+    "lengths for CTC": "Pass lengths of the sequences after the model's strides, at most the length of the "
+    "input, and targets that are shorter than it.",
+    "a mask of numbers": "Pass a mask of booleans: mask.bool(), or mask == 0 for what is hidden.",
+    "groups of channels": "Choose numbers that divide: channels by groups (or num_groups), width by "
+    "heads, the channels before a PixelShuffle by the square of its factor.",
+    "numbers of dimensions": "Print the shapes before that line: the tensors have different numbers of dimensions; "
+    "unsqueeze adds one.",
     "an optimizer's state": "Load the optimizer's state into an optimizer of the same groups, each "
     "with the same number of parameters: it was saved by another model, or before parameters were "
     "added or frozen. To go on without it, load the weights only and start a new optimizer.",
@@ -67,7 +147,16 @@ CODE_FIXES = {
     "binary_cross_entropy needs probabilities between 0 and 1.",
     "unsafe under autocast": "Use binary_cross_entropy_with_logits (BCEWithLogitsLoss) and omit "
     "the sigmoid: binary_cross_entropy is not allowed under autocast.",
-    "numpy": "Call detach() before numpy(), and do not compute a part of the loss in numpy: no "
+    "dimensions of an initialization": "Initialize matrices only, if p.dim() > 1: biases and the "
+    "weights of norms have one dimension.",
+    "recursion": "Look for a function that calls itself: a forward that calls self(x), or a "
+    "__getattr__ that reads an attribute which is not there yet (nn.Module needs "
+    "super().__getattr__(name)).",
+    "an expanded tensor": "Call clone() on the tensor before it is written to: expand and "
+    "broadcast_to make views in which many elements share one place in memory.",
+    "numpy in half precision": "Call .float() before .numpy(): numpy has no bfloat16, which autocast "
+    "returns.",
+    "numpy": "Call detach().cpu() before numpy(), and do not compute a part of the loss in numpy: no "
     "gradient flows through it.",
     "no scalar": "Reduce the loss to a scalar: loss.mean() or reduction='mean'.",
     "gradient of a tensor": "Call requires_grad_() on the tensor that torch.autograd.grad or "
@@ -108,7 +197,8 @@ CODE_FIXES = {
     "a missing file": "Check the path: it is relative to the directory in which the doctor was "
     "started. Build it from Path(__file__).parent to be independent of that.",
     "no parameters": "Pass model.parameters() to the optimizer after the layers were created: "
-    "modules in a plain list or dict are not registered, nn.ModuleList and nn.ModuleDict are.",
+    "modules in a plain list or dict are not registered, nn.ModuleList and nn.ModuleDict are. "
+    "parameters() is a generator, which is empty once it was used: list(model.parameters()).",
     "heads": "Choose a width that is a multiple of the number of heads.",
     "an ambiguous truth": "Compare tensors with torch.equal, or reduce the condition by .any() or "
     ".all().",

@@ -102,6 +102,7 @@ def _left_a_domain(diagnosis: Diagnosis) -> bool:
 def summarize(diagnosis: Diagnosis, smoke: Smoke, *, own: bool = False) -> str:
     """The result of the bisection, without a full stop."""
     remedy = remedy_for(diagnosis, smoke, own=own)
+    optimizer = f"your {smoke.optimizer.name}" if smoke.optimizer else "AdamW"
     contrast = CONTRASTS[diagnosis.fault]
     sound, faulty = (words.format(loss=_non_finite_loss(smoke)) for words in contrast)
     if diagnosis.intermittent:
@@ -114,8 +115,8 @@ def summarize(diagnosis: Diagnosis, smoke: Smoke, *, own: bool = False) -> str:
         if invalid := _replaced(diagnosis):
             return f"{remedy.cause}: {'; '.join(invalid)}; {sound} {changed}"
         result = f"{sound} {changed}, {faulty} {unchanged}"
-        return f"{result}: {remedy.cause}{location(diagnosis)}"
-    return f"{_inconclusive(diagnosis, remedy)}{location(diagnosis)}"
+        return f"{result}: {remedy.cause}{location(diagnosis, optimizer)}"
+    return f"{_inconclusive(diagnosis, remedy)}{location(diagnosis, optimizer)}"
 
 
 def _replaced(diagnosis: Diagnosis) -> tuple[str, ...]:

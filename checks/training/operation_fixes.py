@@ -63,8 +63,12 @@ OPERATION_FIXES = {
     "var": "Pass unbiased=False, or do not normalize by the variance of one value",
     "native_batch_norm": "Give the norm a positive eps, and batches of more than one value",
     "mean": "Do not take the mean of an empty selection: count first, or use .sum() / n.clamp(1)",
-    "nll_loss_forward": "Leave at least one label that is not ignored, or divide the sum by "
-    "the count, clamped to 1",
+    "nll_loss_forward": "Leave at least one label that is not ignored and whose class has a "
+    "weight above 0, or divide the sum by the count, clamped to 1",
+    "nll_loss2d_forward": "Leave at least one label that is not ignored and whose class has a "
+    "weight above 0",
+    "logdet": "Use torch.linalg.slogdet(x), whose second value is the logarithm of the absolute "
+    "determinant, or parametrize the matrix so that its determinant is positive",
     "mm": _OVERFLOW,
     "addmm": _OVERFLOW,
     "bmm": _OVERFLOW,
@@ -90,8 +94,8 @@ REMARK_FIXES = (
     ("hide every key", _MASK),
     (
         "0 * inf",
-        "Do not multiply a mask of -inf: 0 * inf is NaN. Use torch.where or masked_fill, or a "
-        "finite number such as torch.finfo(x.dtype).min",
+        "Do not multiply a mask of -inf: 0 * inf is NaN. Use torch.where or masked_fill, a finite "
+        "number such as torch.finfo(x.dtype).min, or torch.xlogy(p, p) for p * log(p)",
     ),
     (
         " already",

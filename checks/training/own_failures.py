@@ -54,7 +54,20 @@ ERRORS = (
         Owner.JOB,
     ),
     ErrorPattern(
-        (*INDEX, "device-side assert"),
+        ("not positive-definite", "matrix is singular", "is zero, the inversion", "ill-conditioned"),
+        "Add a small multiple of the identity before this operation, x + 1e-4 * torch.eye(n), and "
+        "compute it in fp32 or fp64: the matrix has an eigenvalue of 0 or less.",
+        Owner.JOB,
+    ),
+    ErrorPattern(
+        ("to satisfy the constraint", "to satisfy Real()"),
+        "Pass valid parameters to the distribution: softplus(x) + 1e-6 or exp for a scale, logits= "
+        "instead of probs= for raw outputs. If the message shows nan, look for its first place: an "
+        "input, a weight or a division before this line.",
+        Owner.JOB,
+    ),
+    ErrorPattern(
+        (*INDEX, "device-side assert", "Class values must be"),
         "Fix the index that exceeds its table: a token beyond the rows of the embedding (call "
         "resize_token_embeddings after adding tokens), a label outside the classes, a position "
         "beyond the model's length, or an index into a tensor. CUDA_LAUNCH_BLOCKING=1 names the "
@@ -169,7 +182,7 @@ BUILD_ERRORS = (
     ),
     ErrorPattern(
         ("; return (module, batch)", "the factory returned", "the factory's batch"),
-        "Return the module with a batch, or with a batch and a loss:\n"
+        "Return the module with a batch, or with a batch and a loss.\n"
         "return model, batch, lambda model, batch: criterion(model(batch['x']), batch['y'])\n"
         f"{CONTRACT}",
         Owner.JOB,

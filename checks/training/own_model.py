@@ -64,6 +64,9 @@ def completes(own: OwnModel, smoke: SmallModel) -> Verdict:
         )
     if not last.ok:
         verdict = failed_step(own, verdict, last, sound=_trains(smoke))
+        before = judged.loss_finite(own.smoke)
+        if before.status is Status.FAIL:
+            verdict = replace(verdict, summary=f"{verdict.summary}; before that, {before.summary}")
     return _about(own, smoke, verdict)
 
 
@@ -193,6 +196,13 @@ def gradients_reach_all(own: OwnModel, smoke: SmallModel, job: Job) -> Verdict:
     return _about(own, smoke, verdict)
 
 
+def _of_all(summary: str, some: int, total: int) -> str:
+    """The summary of a judge that saw `some` of `total` parameters."""
+    if some == total:
+        return summary
+    return summary.replace(f"all {some} trainable", f"{some} of {total} trainable", 1)
+
+
 def _with_finite_gradients(own: OwnModel) -> Smoke | None:
     """The steps, if parameters were recorded and all gradients are finite."""
     if own.smoke is None or not own.smoke.parameters:
@@ -263,12 +273,14 @@ def weights_move(own: OwnModel, job: Job) -> Verdict:
     if verdict.status is Status.FAIL and vanishing(required):
         return unknown("gradients vanish with depth, too small to change a weight: see SMK007")
     if verdict.status is Status.FAIL:
-        verdict = unchanged(steps, [each for each in reached if not each.moved], verdict)
+        later = own.trend.moved if own.trend else ()
+        verdict = unchanged(steps, [each for each in reached if not each.moved], verdict, later)
     else:
         verdict = set_back(_only(reached, steps), verdict)
     missing = len(required) - len(reached)
     note = f"; {missing} got no gradient: see SMK007" if missing else ""
-    return replace(verdict, summary=f"{own.description}: {verdict.summary}{note}")
+    counted = _of_all(verdict.summary, len(reached), len(required))
+    return replace(verdict, summary=f"{own.description}: {counted}{note}")
 
 
 WEIGHTS_MOVE = replace(

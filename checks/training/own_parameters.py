@@ -38,11 +38,11 @@ def _common_module(names: Sequence[str]) -> str:
 
 
 IDLE = {
-    "in other steps": "get a gradient in some steps only",
-    "with other weights": "get a gradient with other weights only, as experts do",
-    "copies": "get none and start as copies of trained ones, as in a target network",
-    "not optimized": "get none and are in no group of the optimizer",
-    "ignored": "get zeros, because every label of their loss is ignored in this batch",
+    "in other steps": "more are reached in some steps only",
+    "with other weights": "more are reached with other weights only, as experts are",
+    "copies": "more get none and start as copies of trained ones, as in a target network",
+    "not optimized": "more get none and are in no group of the optimizer",
+    "ignored": "more get zeros, because every label of their loss is ignored in this batch",
 }
 """Reason of `OwnModel.idle` -> in words."""
 
@@ -164,8 +164,13 @@ SILENT_FIX = (
 )
 
 
-def unchanged(steps: Smoke, unchanged: Sequence[Parameter], verdict: Verdict) -> Verdict:
-    """The verdict on parameters that got a gradient and did not change."""
+def unchanged(
+    steps: Smoke, unchanged: Sequence[Parameter], verdict: Verdict, later: Sequence[str] = ()
+) -> Verdict:
+    """The verdict on parameters that got a gradient and did not change.
+
+    `later` are those that a further step changed, as an optimizer that accumulates does.
+    """
     optimizer = steps.optimizer
     verdict = replace(verdict, owner=None)
     if largest := _below_epsilon(unchanged):
@@ -181,6 +186,16 @@ def unchanged(steps: Smoke, unchanged: Sequence[Parameter], verdict: Verdict) ->
     if cause := _left_by_the_optimizer(steps, optimizer, unchanged):
         clause, fix = cause
         return fail(f"{summary}; {clause}{required}", fix=fix)
+    if resting := _resting(optimizer, unchanged):
+        clause = f"in a group whose learning rate is 0: {_listed(resting)}"
+        return warn(f"{summary}; {clause}{required}", fix=RESTING_FIX)
+    if all(each.name in later for each in unchanged):
+        return ok(f"{summary}: changed in one of the following steps")
+    if steerable := [each for each in unchanged if each.steerable and each.dtype not in HALVES]:
+        norm = max(float(each.grad_norm or 0.0) for each in steerable)
+        rate = max(step.lr for step in steps.steps)
+        clause = f"although a step of {rate:g} along a gradient of norm {norm:.2g} changes them"
+        return fail(f"{summary}; {clause}{required}", fix=IDLE_STEP_FIX)
     if any(each.dtype in HALVES for each in unchanged):
         return replace(verdict, summary=f"{summary}{required}; {judged.ROUNDING}", fix=None)
     rate = max(step.lr for step in steps.steps)
@@ -200,19 +215,15 @@ def _left_by_the_optimizer(
         return "gradients are clipped to a norm of 0", CLIP_FIX
     if omitted := [name for name in names if name in optimizer.omitted]:
         return f"in no group of the optimizer: {_listed(omitted)}", OMITTED_FIX
-    resting = [name for name in names if name in optimizer.resting]
-    if resting and not optimizer.schedule:
-        return f"in a group whose learning rate is 0: {_listed(resting)}", RESTING_FIX
     if max(rates) < TINY_RATE and not optimizer.schedule:
         return f"the learning rate is {max(rates):g}, and no schedule raises it", TINY_RATE_FIX
-    if steerable := [each for each in unchanged if each.steerable and each.dtype not in HALVES]:
-        largest = max(float(each.grad_norm or 0.0) for each in steerable)
-        clause = (
-            f"although a step of the learning rate {max(rates):g} along a gradient of norm "
-            f"{largest:.2g} changes them"
-        )
-        return clause, IDLE_STEP_FIX
     return None
+
+
+def _resting(optimizer: Optimizer, unchanged: Sequence[Parameter]) -> list[str]:
+    """The parameters of groups that no schedule wakes."""
+    names = [each.name for each in unchanged if each.name in optimizer.resting]
+    return [] if optimizer.schedule else names
 
 
 def _listed(names: Sequence[str]) -> str:

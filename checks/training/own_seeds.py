@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from doctor.facts.own_model import OwnModel
+from doctor.facts.own_model import OwnModel, Trend
 from doctor.facts.training import Smoke
 from doctor.judge.check import Status, Verdict
 
@@ -35,7 +35,8 @@ def _with_the_other(own: OwnModel) -> OwnModel | None:
     seeds = f"with seed {other.seed} of torch, random and numpy, not with {own.seed}"
     description = f"{own.description} ({seeds})"
     smoke = _reached_as_before(own, other.smoke)
-    return msgspec.structs.replace(own, description=description, smoke=smoke, trend=None)
+    trend = Trend(moved=own.trend.moved) if own.trend else None  # all else is of the first seed
+    return msgspec.structs.replace(own, description=description, smoke=smoke, trend=trend)
 
 
 def _reached_as_before(own: OwnModel, smoke: Smoke) -> Smoke:

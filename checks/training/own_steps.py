@@ -148,6 +148,16 @@ MISUSES = {
         "required: equal shapes",
         "Give both tensors the same shape: output.squeeze(-1), or target.unsqueeze(-1).",
     ),
+    "positive": (
+        "the input of {function} has values above 0, which no logarithm of a probability has; "
+        "required: log-probabilities",
+        "Apply log_softmax to the logits first (torch.log to probabilities); kl_div takes "
+        "probabilities as its target only, or log-probabilities with log_target=True.",
+    ),
+    "signs": (
+        "{function} gets targets other than -1 and 1; required: signs",
+        "Map labels of 0 and 1 to signs: 2 * labels - 1.",
+    ),
     "targets": (
         "{function} gets targets outside of [0, 1]; required: probabilities",
         "Divide the targets by their maximum (masks of 0 and 255 by 255), or compare them: "

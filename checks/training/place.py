@@ -14,7 +14,7 @@ from doctor.checks.training.operation_fixes import (
 from doctor.facts.diagnosis import Diagnosis, Source
 
 
-def location(diagnosis: Diagnosis) -> str:
+def location(diagnosis: Diagnosis, optimizer: str) -> str:
     """The first value that is not finite, as a clause; "" if it is not known."""
     if diagnosis.source and (diagnosis.source.place or diagnosis.source.remarks):
         return f"; {_describe(diagnosis.source, diagnosis)}"
@@ -29,7 +29,8 @@ def location(diagnosis: Diagnosis) -> str:
             operation = f", from {diagnosis.operation}" if diagnosis.operation else ""
             return f"; the loss is finite {step}, the gradient norm of {names} is not{operation}"
         case "update":
-            return f"; {step} an update with finite gradients makes {names} non-finite"
+            update = f"an update of {optimizer} with finite gradients"
+            return f"; {step} {update} makes {names} non-finite"
     return ""
 
 
@@ -39,17 +40,32 @@ def _describe(source: Source, diagnosis: Diagnosis) -> str:
     remarks = f": {'; '.join(source.remarks)}" if source.remarks else ""
     if source.backward and diagnosis.operation:
         where = f"the backward pass of {diagnosis.operation}"
-        remarks = f": in its {name}, {'; '.join(source.remarks)}" if source.remarks else ""
+        remarks = f": {_in_backward(diagnosis.operation, source)}" if source.remarks else ""
     elif source.backward:
         where = f"{name} in the backward pass"
     else:
         code = f" (`{source.code}`)" if source.code else ""
         library = f", through {source.library}" if source.library else ""
-        place = f" in {source.place}" if source.place else " in the loss"
-        module = f", in {_module(diagnosis)}" if _is_inside(source, diagnosis) else ""
-        where = f"{name}{place}{code}{library}{module}"
+        place = f" in {source.place}" if source.place else ""
+        module = f" in {_module(diagnosis)}" if _is_inside(source, diagnosis) else ""
+        where = f"{name}{place}{code}{library}{',' if place and module else ''}{module}"
+        where += "" if place or module else " in the loss"
     text = f"values stop being finite in {where}, in step {source.step}{remarks}"
     return f"{text}{_samples(source)}"
+
+
+def _in_backward(operation: str, source: Source) -> str:
+    """What is wrong in the inputs of an operation, by what its backward pass got."""
+    name = re.match(r"[A-Za-z]+(?=Backward)", operation)
+    poles = POLES.get(name[0]) if name else None
+    count = re.match(r"\d+ of \d+", source.remarks[0])
+    if poles and count:
+        return f"{count[0]} of its inputs are {poles}"
+    return f"in its {source.name.strip('_')}, {'; '.join(source.remarks)}"
+
+
+POLES = {"Sqrt": "0", "Acos": "1 or -1", "Asin": "1 or -1", "Log": "0", "Rsqrt": "0"}
+"""Operation in autograd -> the inputs where its derivative is infinite."""
 
 
 def _is_inside(source: Source, diagnosis: Diagnosis) -> bool:

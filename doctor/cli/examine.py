@@ -41,7 +41,7 @@ def check_installed() -> None:
 def _check_names(job: Job) -> None:
     """Raise UserError where a file or directory of the job does not exist."""
     from doctor.collect.interpreter import program
-    from doctor.collect.own_training import factory_of, find_directory
+    from doctor.collect.own_names import factory_of, find_directory
 
     if job.device == "mps" and sys.platform != "darwin":
         raise UserError("--device mps requires macOS")

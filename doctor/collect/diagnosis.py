@@ -58,6 +58,9 @@ def fault_of(smoke: Smoke, expect_no_grad: Sequence[str] = ()) -> Fault | None:
     if ended := next((stage.ended for stage in smoke.stages if not stage.ended.ok), None):
         if ended.how == "budget":
             return None
+        earlier = (fault_of_step(step) for step in smoke.steps)
+        if fault := next((f for f in earlier if f and f.startswith("non-finite")), None):
+            return fault
         faults: dict[str, Fault] = {"signal": "crashed", "timeout": "hung"}
         return faults.get(ended.how, "raised")
     in_steps = (fault_of_step(step) for step in smoke.steps)
@@ -172,7 +175,7 @@ class _Bisection:
         everything = source is None or not source.certain or "attention" in source.name
         first = fault_of_step(self._smoke.steps[0]) if self._smoke.steps else self._fault
         excluded: tuple[str, ...] = RATES if first and self._fault != "no gradient" else ()
-        if any(each.kind == "zero" for each in diagnosis.cuts):
+        if any(each.kind in ("zero", "hook") for each in diagnosis.cuts):
             return PRECISIONS
         if diagnosis.attention is False and self._subject["kind"] != "small":
             excluded += SWITCHES

@@ -84,10 +84,11 @@ def reached_with_other_weights(
         return ()
     zeros = {each.name for each in without_gradient(own.smoke.parameters) if each.computed}
     missing = {each.name for each in without_gradient(own.smoke.parameters)} - set(own.idle)
+    perturbed = [each.name for each in own.smoke.parameters if each.had_gradient]
     reached: set[str] = set()
     in_vain, deadline = 0, time.monotonic() + SECONDS
     for seed in range(SEEDS[1], SEEDS[1] + OTHERS):
-        subject = {**request["subject"], "seed": seed}
+        subject = {**request["subject"], "seed": seed, "perturbed": perturbed}
         smoke = _steps(child, request | {"subject": subject}, "other-weights")
         if isinstance(smoke, str) or fault_of(smoke, ["*"]) is not None:
             break

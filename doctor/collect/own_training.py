@@ -8,7 +8,6 @@ from typing import Any
 
 import msgspec
 
-from doctor._util.errors import UserError
 from doctor._util.records import Ended, Unknown
 from doctor.collect.child_messages import Answer
 from doctor.collect.child_output import in_torch, last_lines, python_stack
@@ -20,6 +19,7 @@ from doctor.collect.other_seed import (
     reached_with_other_weights,
     try_other_seed,
 )
+from doctor.collect.own_names import file_of
 from doctor.collect.own_variants import try_compiled, try_orders
 from doctor.collect.torch_child import ReportProgress, TorchChild, cut_short
 from doctor.facts.own_model import OwnModel
@@ -34,39 +34,6 @@ ATTEMPT_SECONDS = 60.0
 """For one attempt of the bisection: it imports transformers and builds the model."""
 BATCH = 2
 """Samples in a batch that the doctor generates."""
-
-
-def factory_of(model: str) -> tuple[str, str]:
-    """FILE.py:factory as file and function. Raises UserError for anything else."""
-    file, colon, name = model.rpartition(":")
-    if not colon or not name.isidentifier():
-        raise UserError(
-            f"--model {model} is not of the form FILE.py:factory, such as train.py:make"
-        )
-    path = file_of(file)
-    if not path.endswith(".py") or not os.path.isfile(path):  # noqa: PTH113 - never raises
-        raise UserError(f"--model {model}: no such Python file: {path}")
-    return path, name
-
-
-def file_of(file: str) -> str:
-    """The file of a dotted module in the working directory or its src, "pkg.train"; else `file`."""
-    if file.endswith(".py") or not all(part.isidentifier() for part in file.split(".")):
-        return file
-    stem = file.replace(".", "/")
-    paths = [f"{root}{stem}{end}" for root in ("", "src/") for end in (".py", "/__init__.py")]
-    return next((path for path in paths if os.path.isfile(path)), file)  # noqa: PTH113
-
-
-def find_directory(directory: str) -> str:
-    """The directory of --hf. Raises UserError if it holds no transformers model."""
-    if not os.path.isdir(directory):  # noqa: PTH112 - never raises
-        on_hub = directory.count("/") == 1
-        reason = "not downloaded; name a local directory" if on_hub else "no such directory"
-        raise UserError(f"--hf {directory}: {reason}")
-    if not os.path.isfile(os.path.join(directory, "config.json")):  # noqa: PTH113, PTH118
-        raise UserError(f"--hf {directory}: no config.json in it; a transformers model has one")
-    return directory
 
 
 def subject(job: Job, chosen: Chosen) -> dict[str, Any] | None:

@@ -63,16 +63,23 @@ class Source(Section, frozen=True, kw_only=True):
 class Cut(Section, frozen=True, kw_only=True):
     """A place where the path from parameters to the loss ends, or their gradient becomes 0."""
 
-    kind: Literal["detached", "number", "no_grad", "indices", "constant", "unused", "zero"]
+    kind: Literal[
+        "detached", "number", "no_grad", "indices", "constant", "unused", "zero", "replaced", "hook"
+    ]
     """The function removes the graph, returns numbers, runs under no_grad, returns integers or
     booleans, or another result without graph; no further function was seen to read its result; its
-    backward pass turns a gradient into zeros."""
+    backward pass turns a gradient into zeros; the forward pass replaces the parameter by another
+    one; a hook is registered on a parameter that gets zeros."""
     name: str
     """As torch names it: "detach", "argmax"; of a zero, the operation's in autograd:
     "RoundBackward0"."""
     place: str = ""
     """The user's line: "train.py, line 12"."""
     code: str = ""
+    module: str = ""
+    """The module of torch that called it: "2 (Dropout)"."""
+    remark: str = ""
+    """What makes it so whatever the values are: "over a dimension of 1 value"."""
     parameters: tuple[str, ...] = ()
 
 

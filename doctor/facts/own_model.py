@@ -19,10 +19,14 @@ class Misuse(Section, frozen=True, kw_only=True):
 
     function: str
     """As in torch.nn.functional: "cross_entropy"."""
-    kind: Literal["softmax", "sigmoid", "no log-probabilities", "broadcast", "negated", "targets"]
+    kind: Literal[
+        "softmax", "sigmoid", "no log-probabilities", "broadcast", "negated", "targets",
+        "positive", "signs",
+    ]  # fmt: skip
     """The activation that was applied before and that the loss applies itself; exponentials of the
     input of nll_loss that do not sum to 1; shapes that broadcast to a larger one than either; a
-    loss that is the negative of the only function that it is made of; targets outside of [0, 1]."""
+    loss that is the negative of the only function that it is made of; targets outside of [0, 1];
+    values above 0 where logarithms of probabilities are expected; targets other than -1 and 1."""
     shapes: tuple[tuple[int, ...], ...] = ()
     """Of the input and the target."""
 
@@ -39,6 +43,8 @@ class Trend(Section, frozen=True, kw_only=True):
     """Losses of a prediction and a target in the step: "cross_entropy", "mse_loss"."""
     reached: tuple[str, ...] = ()
     """Parameters that got a gradient in one of the further steps."""
+    moved: tuple[str, ...] = ()
+    """Parameters that the judged steps left as they were and a further step changed."""
     created: tuple[tuple[int, ...], ...] = ()
     """Shapes of parameters that each forward pass creates anew."""
     resident: tuple[int, ...] = ()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+import sys
 import textwrap
 from collections.abc import Iterable, Iterator
 
@@ -52,13 +54,23 @@ def cited(id: str) -> Iterator[str]:
         yield from wrapped(f"correction: {source.correction}", "    ")
 
 
-def wrapped(text: str, prefix: str, indent: int | None = None, width: int = WIDTH) -> Iterator[str]:
-    """Lines of at most `width` columns; later ones are indented, by the prefix's width if None."""
+def columns() -> int:
+    """Columns of a text: `WIDTH`, or those of a narrower terminal."""
+    if not sys.stdout.isatty():
+        return WIDTH
+    return min(WIDTH, shutil.get_terminal_size((WIDTH, 24)).columns)
+
+
+def wrapped(
+    text: str, prefix: str, indent: int | None = None, width: int | None = None
+) -> Iterator[str]:
+    """Lines of at most `width` columns, those of the terminal if None; later ones are indented, by
+    the prefix's width if None."""
     margin = " " * (len(prefix) if indent is None else indent)
     for number, paragraph in enumerate(text.splitlines()):
         yield textwrap.fill(
             paragraph,
-            width,
+            width or columns(),
             initial_indent=margin if number else prefix,
             subsequent_indent=margin,
             break_long_words=False,

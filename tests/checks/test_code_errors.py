@@ -22,6 +22,40 @@ MESSAGES = {
     "ImportError: attempted relative import with no known parent package": "__init__.py",
     "ValueError: Error initializing torch.distributed using env:// rendezvous: environment "
     "variable RANK expected, but not set": "WORLD_SIZE=1",
+    "RuntimeError: Error(s) in loading state_dict for Sequential: size mismatch for 2.weight: "
+    "copying a param with shape torch.Size([5, 16]) from checkpoint": "model that wrote it",
+    "UnpicklingError: Weights only load failed. In PyTorch 2.6, we changed": "add_safe_globals",
+    "RuntimeError: One of the differentiated Tensors does not require grad": "requires_grad_()",
+    "RuntimeError: element 0 of tensors does not require grad and does not have": "trainable",
+    "EOFError: EOF when reading a line": "read from the terminal",
+    "EOFError: Ran out of input": "cut off",
+    "RuntimeError: Expected size for first two dimensions of batch2 tensor to be: [2, 8] but got: "
+    "[2, 5].": "transpose",
+    "RuntimeError: The size of tensor a (3) must match the size of tensor b (4) at non-singleton "
+    "dimension 1": "residual connection",
+    "RuntimeError: view size is not compatible with input tensor's size and stride (at least one "
+    "dimension spans across two contiguous subspaces)": "reshape instead of view",
+    "RuntimeError: DataLoader worker (pid 7) is killed by signal: Killed.": "/dev/shm",
+    "RuntimeError: DataLoader worker (pid(s) 7) exited unexpectedly": "/dev/shm",
+    "PicklingError: Can't pickle <function <lambda>>: attribute lookup failed": "lambdas",
+    "ImportError: cannot import name 'AdamW' from 'transformers'": "installed version",
+    "ModuleNotFoundError: No module named 'flash_attn'": "Install the package",
+    "RuntimeError: value cannot be converted to type at::Half without overflow": "torch.finfo",
+    "TypeError: object of type 'NoneType' has no len()": "__getitem__ returns None",
+    "AttributeError: 'tuple' object has no attribute 'shape'": "nn.LSTM",
+    "TypeError: linear(): argument 'input' (position 1) must be Tensor, not str": "as_tensor",
+    "RuntimeError: Expected 3D (unbatched) or 4D (batched) input to conv2d, but got input of size: "
+    "[3]": "unsqueeze",
+    "RuntimeError: 0D or 1D target tensor expected, multi-target not supported": "argmax(1)",
+    "RuntimeError: Expected target size [4, 3], got [4, 10]": "transpose(1, 2)",
+    "RuntimeError: Expected hidden[0] size (1, 2, 5), got [1, 7, 5]": "x.size(0)",
+    "RuntimeError: a Tensor with 3 elements cannot be converted to Scalar": "torch.stack",
+    "RuntimeError: where expected condition to be a boolean tensor, but got a tensor with dtype "
+    "Float": "mask.bool()",
+    "NotImplementedError: Cannot copy out of meta tensor; no data! Please use": "to_empty",
+    "ValueError: num_samples should be a positive integer value, but got num_samples=0": "path",
+    "IndexError: list index out of range": "length of that list",
+    "IndexError: Dimension out of range (expected to be in range of [-1, 0], but got 1)": "squeeze",
 }
 
 
@@ -49,6 +83,8 @@ def test_every_cause_has_texts_and_a_fix() -> None:
     ("message", "own"),
     [
         ("KeyError: 'input'", True),
+        ("IndexError: Target 7 is out of bounds.", False),
+        ("IndexError: index out of range in self", False),
         ("ValueError: batch_norm eps must be positive", True),
         (
             "ValueError: Expected parameter logits to satisfy Real(), but found invalid values",

@@ -25,7 +25,8 @@ from doctor.checks.training import compiled
 from doctor.checks.training import own_model as checks
 from doctor.collect import own_training
 from doctor.collect.children import Children
-from doctor.collect.own_training import collect_in, collect_own, factory_of, find_directory
+from doctor.collect.own_names import factory_of, find_directory
+from doctor.collect.own_training import collect_in, collect_own
 from doctor.collect.torch_child import TorchChild
 from doctor.facts.facts import decode
 from doctor.facts.machine import Place

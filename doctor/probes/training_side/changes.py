@@ -105,7 +105,7 @@ def varied(plan: Plan, change: str, undo: contextlib.ExitStack) -> Tuple[Callabl
         return lambda: _with_lower_rate(plan, factor), plan._replace(lr=plan.lr * factor)
     if change in REPAIRS:
         repair = getattr(wire.sibling("repairs"), REPAIRS[change])
-        return lambda: repair(plan.build(), plan.subject.get("seed", OTHER_BATCH)), plan
+        return lambda: repair(plan.build(), plan.subject), plan
     builds: Dict[str, Dict[str, Any]] = {
         "repeat": {},
         "eager": {"eager": True},

@@ -16,6 +16,7 @@ from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Tuple
 
 import torch
 import wire
+from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
 inspect_inputs = wire.sibling("inspect_inputs")
@@ -26,6 +27,9 @@ PROBES = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 LIBRARIES = tuple(
     os.path.realpath(sysconfig.get_path(name)) for name in ("stdlib", "purelib", "platlib")
 )
+COMPUTING = tuple(os.path.join(TORCH, name, "") for name in ("nn", "distributions"))
+CALLERS = ("functional.py", "module.py", "container.py")
+"""Files there that pass a call on."""
 MASKING = ("masked_fill", "where", "full", "fill", "triu", "tril", "scalar_tensor", "clone", "copy",
            "_to_copy", "lift_fresh", "add", "cat", "index_put", "new_full", "scatter", "zeros_like",
            "expand", "constant_pad_nd", "masked_scatter", "topk", "detach", "repeat", "stack",
@@ -57,6 +61,21 @@ class Operation(NamedTuple):
     """It belongs to the backward pass."""
 
 
+class Called(TorchFunctionMode):
+    """The function of torch that is being called from outside of it."""
+
+    name = ""
+
+    def __torch_function__(
+        self, func: Any, types: Any, args: Any = (), kwargs: Optional[Dict[str, Any]] = None
+    ) -> Any:
+        self.name = getattr(func, "__name__", "")
+        try:
+            return func(*args, **(kwargs or {}))
+        finally:
+            self.name = ""
+
+
 class Follow(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """Follows values that are not finite from the operation that made them."""
 
@@ -65,6 +84,7 @@ class Follow(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self.origins: List[Operation] = []
         self.backward = False
         """Whether the backward pass has begun."""
+        self.called = Called()
         self._by_storage: Dict[int, Tuple[int, torch.Tensor]] = {}
         """Address of a storage -> its origin's index, and a tensor that keeps it in memory."""
 
@@ -86,13 +106,16 @@ class Follow(TorchDispatchMode):  # type: ignore[no-untyped-call]
         if address is None:
             return
         passed_on = origin is not None and not is_finite(tensor)
-        if not passed_on and not is_fault(tensor, name.rstrip("_")):
+        masked = not passed_on and passes_mask_on(tensor, (args, options))
+        if not passed_on and (masked or not is_fault(tensor, name.rstrip("_"))):
             if name.rstrip("_") not in ("detach", "alias", "view", "slice", "select"):
                 self._by_storage.pop(address, None)
             return
         if origin is None:
             if len(self.origins) >= MAX_ORIGINS:
                 return
+            if self.called.name in inspect_inputs.COMPOSITES:
+                name = self.called.name
             origin = len(self.origins)
             self.origins.append(operation(name, tensor, args, options, self.backward))
         self._by_storage[address] = origin, tensor
@@ -126,6 +149,18 @@ def is_fault(tensor: torch.Tensor, name: str) -> bool:
     return bool(torch.isnan(tensor).any()) or bool((tensor == float("inf")).any())
 
 
+def passes_mask_on(tensor: torch.Tensor, inputs: Any) -> bool:
+    """Whether a result holds -inf only, and an input does too: a mask that is passed on."""
+    if is_finite(tensor) or tensor.is_complex():
+        return False
+    if bool(torch.isnan(tensor).any()) or bool((tensor == float("inf")).any()):
+        return False
+    floats = (each for each in _tensors(inputs) if each.is_floating_point())
+    return any(
+        each.layout == torch.strided and bool((each == -float("inf")).any()) for each in floats
+    )
+
+
 def operation(
     name: str, result: torch.Tensor, args: Any, options: Any, backward: bool
 ) -> Operation:
@@ -136,14 +171,21 @@ def operation(
 
 
 def places() -> Tuple[Tuple[str, str], str]:
-    """The innermost line of the user's files, and the one of a library that it called."""
+    """The innermost line of the user's files, and the one of a library that it called; torch
+    itself counts as one where a module of it computes something, as a parametrization does."""
     frame: Any = sys._getframe(1)
     library: Optional[Any] = None
+    inside: Optional[Any] = None
     while frame is not None:
         file = frame.f_code.co_filename
-        if not (file.startswith((TORCH, PROBES, "<")) or file == __file__):
+        if file.startswith(TORCH):
+            computes = file.startswith(COMPUTING) and os.path.basename(file) not in CALLERS
+            if inside is None and computes:
+                inside = frame
+        elif not (file.startswith((PROBES, "<")) or file == __file__):
             if not os.path.realpath(file).startswith(LIBRARIES):
-                return _line(frame), "" if library is None else _line(library)[0]
+                through = library or inside
+                return _line(frame), "" if through is None else _line(through)[0]
             if library is None:
                 library = frame
         frame = frame.f_back
@@ -188,7 +230,7 @@ def trace(plan: Any, stage: Any, number: int) -> Dict[str, Any]:
         for weight in training.weights.values():
             weight.grad = None
         with Follow() as follow:
-            with training.autocast():
+            with training.autocast(), follow.called:
                 loss = training.subject.loss(training.subject.module, training.subject.batch)
             forward = not _finite(loss)
             if forward:

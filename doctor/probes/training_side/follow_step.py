@@ -20,7 +20,10 @@ nonfinite, nonfinite_and_not_mask = inspect_step.nonfinite, inspect_step.nonfini
 
 MAX_NAMES = 8
 FRAME = re.compile(r'^\s*File "(?P<file>.*)", line (?P<line>\d+), in .*\n\s*(?P<code>\S.*)?')
-HIDDEN_DIRECTORIES = (os.path.dirname(torch.__file__), os.path.dirname(os.path.abspath(__file__)))
+HIDDEN_DIRECTORIES = (
+    os.path.dirname(torch.__file__),
+    os.path.dirname(os.path.dirname(os.path.abspath(__file__))),
+)
 
 
 class Hooks:
@@ -183,7 +186,7 @@ def _describe(node: Any) -> str:
 def line_of(node: Any) -> Tuple[str, str]:
     """The code and the place of the innermost visible line that called an operation."""
     frames = [FRAME.match(line) for line in node.metadata.get("traceback_", ())]
-    visible = [f for f in frames if f and not f["file"].startswith(HIDDEN_DIRECTORIES)]
+    visible = [f for f in frames if f and not f["file"].startswith((*HIDDEN_DIRECTORIES, "<"))]
     if not visible:
         return "", ""
     frame = visible[-1]

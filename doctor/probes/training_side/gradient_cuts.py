@@ -9,6 +9,7 @@ a hook on each operation, which sees a gradient that comes in and a gradient of 
 from __future__ import annotations
 
 import contextlib
+import os
 from typing import Any, Dict, Iterator, List, Optional, Sequence, Set, Tuple
 
 import torch
@@ -25,18 +26,63 @@ MOST = 3
 """Places per parameter."""
 MOST_ZEROS = 200
 
-Key = Tuple[str, str, str, str]
-"""Kind, name, place and code of a doctor.facts.diagnosis.Cut."""
+Key = Tuple[str, str, str, str, str, str]
+"""Kind, name, place, code, module and remark of a doctor.facts.diagnosis.Cut."""
+
+
+class Modules:
+    """The module of torch.nn that is being called, and those whose results have a graph."""
+
+    def __init__(self, module: torch.nn.Module) -> None:
+        self.inside: List[str] = []
+        self.of_node: Dict[Any, str] = {}
+        self._handles: List[Any] = []
+        for name, each in module.named_modules():
+            label = "%s (%s)" % (name, type(each).__name__) if name else ""
+            of_torch = type(each).__module__.startswith("torch.")
+            self._handles.append(each.register_forward_pre_hook(self._enter(label * of_torch)))
+            self._handles.append(each.register_forward_hook(self._leave()))
+
+    def __enter__(self) -> Modules:
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        for handle in self._handles:
+            handle.remove()
+
+    @property
+    def current(self) -> str:
+        return self.inside[-1] if self.inside else ""
+
+    def _enter(self, label: str) -> Any:
+        def hook(module: Any, args: Any) -> None:
+            self.inside.append(label)
+
+        return hook
+
+    def _leave(self) -> Any:
+        def hook(module: Any, args: Any, output: Any) -> None:
+            label = self.inside.pop() if self.inside else ""
+            for each in tensors(output):
+                if label and each.grad_fn is not None:
+                    self.of_node.setdefault(each.grad_fn, label)
+
+        return hook
 
 
 class Paths(TorchFunctionMode):
     """Follows parameters from function to function as long as the results have a graph."""
 
-    def __init__(self, weights: Dict[str, torch.Tensor]) -> None:
+    def __init__(self, weights: Dict[str, torch.Tensor], modules: Modules) -> None:
         super().__init__()
+        self._modules = modules
         self.cuts: Dict[Key, Set[str]] = {}
         self.last: Dict[str, Key] = {}
         """Parameter -> the last function whose result depends on it and has a graph."""
+        self.choices: Dict[str, Key] = {}
+        """Parameter -> the last function that returned indices beside values with a graph."""
+        self._detached: Dict[int, Key] = {}
+        """Id of a detached tensor -> the cut that it comes from."""
         self._live: Dict[int, Set[str]] = {id(each): {name} for name, each in weights.items()}
         self._held: List[torch.Tensor] = list(weights.values())
         """Tensors that are kept, so that no other gets the same id."""
@@ -49,13 +95,30 @@ class Paths(TorchFunctionMode):
         options = kwargs or {}
         live = self.names_in((args, options))
         result = func(*args, **options)
+        name = getattr(func, "__name__", "")
+        if name == "__get__":
+            name = getattr(func.__self__, "__name__", name)
+        results = list(tensors(result))
         if live:
-            name = getattr(func, "__name__", "")
-            if name == "__get__":
-                name = getattr(func.__self__, "__name__", name)
-            results = list(tensors(result))
             self.follow(name, live, [*results, args[0]] if name == "__setitem__" else results)
+        elif self._detached:
+            self._follow_detached(name, (args, options), results)
         return result
+
+    def _follow_detached(self, name: str, inputs: Any, results: Sequence[torch.Tensor]) -> None:
+        """A detached value that becomes an array is cut by the array."""
+        known = [self._detached.get(id(each)) for each in tensors(inputs)]
+        key = next(filter(None, known), None)
+        if key is None:
+            return
+        if name in READERS and key in self.cuts:
+            array = ("number", name, *key[2:])
+            self.cuts[array] = self.cuts.pop(key) | self.cuts.get(array, set())
+        self._note_detached(key, results)
+
+    def _note_detached(self, key: Key, results: Sequence[torch.Tensor]) -> None:
+        self._detached.update((id(each), key) for each in results)
+        self._held += results
 
     def names_in(self, inputs: Any) -> Set[str]:
         """The parameters that these inputs depend on, through a graph."""
@@ -77,11 +140,16 @@ class Paths(TorchFunctionMode):
         if not with_graph and not results and name not in READERS:
             return
         (place, code), _ = first_nonfinite.places()
+        where = name, place, code, self._modules.current, ""
         if with_graph:
-            self.last.update(dict.fromkeys(live, ("unused", name, place, code)))
+            self.last.update(dict.fromkeys(live, ("unused", *where)))
+            if any(not each.is_floating_point() for each in results):
+                self.choices.update(dict.fromkeys(live, ("indices", *where)))
         else:
-            key = kind_of(name, results), name, place, code
+            key = (kind_of(name, results), *where)
             self.cuts.setdefault(key, set()).update(live)
+            if key[0] == "detached":
+                self._note_detached(key, results)
 
     @contextlib.contextmanager
     def with_functions(self) -> Iterator[None]:
@@ -137,16 +205,20 @@ def cuts(plan: Any, stage: Any, names: Sequence[str]) -> Dict[str, Any]:
         training = plan.training(plan.build())
     subject = training.subject
     wanted = {name: each for name, each in training.weights.items() if name in names}
-    paths = Paths(wanted)
+    modules = Modules(subject.module)
+    paths = Paths(wanted, modules)
     with stage("function by function"), torch.autograd.detect_anomaly(check_nan=False):
-        with training.autocast(), paths.with_functions(), paths:
+        with training.autocast(), modules, paths.with_functions(), paths:
             loss = subject.loss(subject.module, subject.batch)
         in_graph = {id(each) for each in leaves(loss.grad_fn)}
         computed = {name for name, each in wanted.items() if id(each) in in_graph}
-        found = ends(paths, set(wanted) - computed)
+        now = dict(subject.module.named_parameters())
+        gone = {name for name in wanted if now.get(name) is not wanted[name]}
+        found = records({("replaced", "", "", "", "", ""): gone}) if gone else []
+        found += ends(paths, set(wanted) - computed - gone)
         wire.send(note={"cuts": {"cuts": found}})
         if computed:
-            found += zeros(training, loss, {name: wanted[name] for name in computed})
+            found += zeros(training, loss, {name: wanted[name] for name in computed}, modules)
     return {"cuts": found}
 
 
@@ -157,24 +229,29 @@ def ends(paths: Paths, names: Set[str]) -> List[Dict[str, Any]]:
         keys = [key for key, held in paths.cuts.items() if name in held]
         certain = [key for key in keys if key[0] != "indices"] or keys
         if not keys and name in paths.last:
-            certain = [paths.last[name]]
+            last, choice = paths.last[name], paths.choices.get(name)
+            certain = [choice if choice and choice[1:] == last[1:] else last]
         for key in certain[:MOST]:
             places.setdefault(key, set()).add(name)
     return records(places)
 
 
 def records(places: Dict[Key, Set[str]]) -> List[Dict[str, Any]]:
-    fields = ("kind", "name", "place", "code")
+    fields = ("kind", "name", "place", "code", "module", "remark")
     return [dict(zip(fields, key), parameters=sorted(names)) for key, names in places.items()]
 
 
 # Gradients of zeros
 
 
-def zeros(training: Any, loss: Any, weights: Dict[str, torch.Tensor]) -> List[Dict[str, Any]]:
+def zeros(
+    training: Any, loss: Any, weights: Dict[str, torch.Tensor], modules: Modules
+) -> List[Dict[str, Any]]:
     """The operations nearest to the loss that turn the gradients of these parameters to 0."""
     edges: List[Tuple[Any, Any]] = []
+    remarks = {}
     for node in follow_step.nodes(loss.grad_fn):
+        remarks[node] = remark(node)  # the backward pass frees what the node holds
         node.register_hook(recorder(node, edges))
     (training.scaler.scale(loss) if training.scaler else loss).backward()
     places: Dict[Key, Set[str]] = {}
@@ -183,9 +260,30 @@ def zeros(training: Any, loss: Any, weights: Dict[str, torch.Tensor]) -> List[Di
         reached = {missing[id(leaf)] for leaf in leaves(following) if id(leaf) in missing}
         if reached:
             code, place = follow_step.line_of(node)
-            places.setdefault(("zero", node.name(), place, code), set()).update(reached)
+            key = "zero", node.name(), place, code, modules.of_node.get(node, ""), remarks[node]
+            places.setdefault(key, set()).update(reached)
             missing = {key: name for key, name in missing.items() if name not in reached}
+    for name in missing.values():
+        for hook in (getattr(weights[name], "_backward_hooks", None) or {}).values():
+            places.setdefault(("hook", *line_of_function(hook), "", "", ""), set()).add(name)
     return records(places)
+
+
+def remark(node: Any) -> str:
+    """What makes the gradient 0 whatever the inputs are: a softmax over one value."""
+    if not node.name().startswith(("SoftmaxBackward", "LogSoftmaxBackward")):
+        return ""
+    result, dim = node._saved_result, node._saved_dim
+    dim = dim - (1 << 64) if dim >= 1 << 63 else dim
+    return "over a dimension of 1 value" if result.dim() and result.shape[dim] == 1 else ""
+
+
+def line_of_function(function: Any) -> Tuple[str, str]:
+    """Name and place of a function of Python."""
+    code = getattr(function, "__code__", None)
+    if code is None:
+        return type(function).__name__, ""
+    return code.co_name, "%s, line %d" % (os.path.basename(code.co_filename), code.co_firstlineno)
 
 
 def recorder(node: Any, edges: List[Tuple[Any, Any]]) -> Any:

@@ -19,6 +19,8 @@ def remarks(
 
     Never raises.
     """
+    if name in COMPOSITES:
+        return [COMPOSITES[name]], True
     rule = RULES.get(name.rstrip("_"))
     first = args[0] if args and isinstance(args[0], torch.Tensor) else None
     try:
@@ -76,6 +78,17 @@ def attention(x: torch.Tensor, args: Any, options: Dict[str, Any]) -> List[str]:
     return []
 
 
+def counted(x: torch.Tensor, args: Any, options: Dict[str, Any]) -> List[str]:
+    """For the mean of a cross entropy: labels that all are ignored, or have a weight of 0."""
+    target, weight, ignored = args[1], args[2], args[4]
+    kept = target[target != ignored]
+    if not kept.numel():
+        return ["all %d labels are ignored" % target.numel()]
+    if weight is not None and not bool(weight[kept].any()):
+        return ["the weights of all %d labels that count are 0" % kept.numel()]
+    return []
+
+
 def product(x: torch.Tensor, args: Any, options: Dict[str, Any]) -> List[str]:
     other = args[1] if len(args) > 1 else None
     if isinstance(other, (int, float)):
@@ -127,6 +140,8 @@ def norm(x: torch.Tensor, args: Any, options: Dict[str, Any]) -> List[str]:
     return lines
 
 
+COMPOSITES = {"logdet": "the determinant of the matrix is negative, or 0"}
+"""Functions that make a NaN or -inf of their own for some inputs -> those inputs."""
 RULES: Dict[str, Rule] = {
     "div": divisor,
     "true_divide": divisor,
@@ -148,6 +163,8 @@ RULES: Dict[str, Rule] = {
     "lgamma": outside(lambda x: (x <= 0) & (x == x.floor()), "are whole numbers of 0 or less"),
     "digamma": outside(lambda x: (x <= 0) & (x == x.floor()), "are whole numbers of 0 or less"),
     "mul": product,
+    "nll_loss_forward": counted,
+    "nll_loss2d_forward": counted,
     "pow": power,
     "exp": exponential,
     "exp2": exponential,

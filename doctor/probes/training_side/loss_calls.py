@@ -16,6 +16,12 @@ ELEMENTWISE = ("mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss")
 """Losses of two tensors of the same shape, which torch broadcasts otherwise."""
 TO_MINIMIZE = ("cross_entropy", "nll_loss", *ELEMENTWISE)
 """Losses that a training minimizes; those of an adversary may be negated."""
+OF_LOGARITHMS = ("kl_div", "ctc_loss")
+"""Losses whose input is the logarithm of probabilities."""
+OF_SIGNS = ("soft_margin_loss", "hinge_embedding_loss")
+"""Losses whose targets are -1 and 1."""
+POSITIVE = 0.01
+"""A logarithm of a probability in half precision may be that far above 0."""
 ACTIVATIONS = {
     "cross_entropy": ("SoftmaxBackward0", "softmax"),
     "binary_cross_entropy_with_logits": ("SigmoidBackward0", "sigmoid"),
@@ -79,6 +85,10 @@ def misuse(name: str, value: torch.Tensor, target: torch.Tensor) -> str:
     if name == "nll_loss" and value.dim() > 1 and value.is_floating_point():
         sums = value.detach()[:ROWS].float().exp().sum(1)
         return "no log-probabilities" if bool(((sums - 1).abs() > TOLERANCE).any()) else ""
+    if name in OF_LOGARITHMS and value.is_floating_point():
+        return "positive" if bool((value > POSITIVE).any()) else ""
+    if name in OF_SIGNS:
+        return "" if bool((target.abs() == 1).all()) else "signs"
     if name in ELEMENTWISE:
         larger = broadcast_size(value.shape, target.shape) > max(value.numel(), target.numel())
         return "broadcast" if larger else ""

@@ -37,6 +37,9 @@ def trend(
     if any(isinstance(loss, str) or step["skipped"] for loss, step in zip(losses, smoke["steps"])):
         return None
     resident: List[int] = []
+    fingerprint = training_step.fingerprint
+    unmoved = {each["name"] for each in smoke["parameters"] if not each["moved"]}
+    still = {name: fingerprint(w) for name, w in subject.weights.items() if name in unmoved}
     deadline = time.monotonic() + SECONDS
     calls, created = loss_calls.LossCalls(), unregistered.Created(subject)
     try:
@@ -64,6 +67,11 @@ def trend(
         "resident": resident,
         "reached": [name for name, reached in training.reached.items() if reached],
         "created": created.shapes,
+        "moved": [
+            name
+            for name, value in still.items()
+            if not training_step.equal(value, fingerprint(subject.weights[name]))
+        ],
     }
 
 

@@ -22,6 +22,10 @@ ADAMW = {
 """Keyword arguments of torch.optim.adamw.adamw, which is no public interface."""
 
 
+COMPARED = 1 << 16
+"""Elements of a parameter whose update is computed beforehand: the device may be nearly full."""
+
+
 class Update(NamedTuple):
     """How the user updates the weights."""
 
@@ -41,19 +45,23 @@ class Update(NamedTuple):
             highest[index] = max(float(group["lr"]), highest.get(index, 0.0))
 
     def would_change(self, weights: Dict[str, torch.Tensor]) -> Set[str]:
-        """Parameters that differ after a plain step of the learning rate along the gradient."""
+        """Parameters whose first elements differ after a plain step of the learning rate along the
+        gradient."""
         rates = {
             id(weight): float(group["lr"])
             for group in self.optimizer.param_groups
             for weight in group["params"]
         }
-        with torch.no_grad():
-            return {
-                name
-                for name, weight in weights.items()
-                if weight.grad is not None and weight.grad.layout == torch.strided
-                if bool((weight - rates.get(id(weight), 0.0) * weight.grad != weight).any())
-            }
+        names = set()
+        for name, weight in weights.items():
+            if weight.grad is None or weight.grad.layout != torch.strided:
+                continue
+            value, gradient = (
+                each.detach().reshape(-1)[:COMPARED] for each in (weight, weight.grad)
+            )
+            if bool((value - rates.get(id(weight), 0.0) * gradient != value).any()):
+                names.add(name)
+        return names
 
     def scale(self, factor: float) -> None:
         """Multiply every learning rate."""

@@ -20,7 +20,7 @@ LOWEST, HIGHEST = 0.5, 1.5
 """Factors of perturbed vectors; none changes a sign, and 0 stays 0."""
 
 
-def with_valid_batch(subject: Any, seed: int) -> Any:
+def with_valid_batch(subject: Any, spec: Dict[str, Any]) -> Any:
     """The subject with zeros for the values of its batch that are not finite, and with indices
     and labels inside their tables."""
     named = subjects.tensors(subject.batch).items()
@@ -36,7 +36,7 @@ def with_valid_batch(subject: Any, seed: int) -> Any:
     return subject._replace(batch=subjects.mapped(subject.batch, finite), loss=loss)
 
 
-def with_finite_weights(subject: Any, seed: int) -> Any:
+def with_finite_weights(subject: Any, spec: Dict[str, Any]) -> Any:
     """The subject with small random numbers for parameters that are not finite, 1 in buffers."""
     module = subject.module
     with torch.no_grad():
@@ -48,15 +48,18 @@ def with_finite_weights(subject: Any, seed: int) -> Any:
     return subject
 
 
-def with_other_weights(subject: Any, seed: int) -> Any:
+def with_other_weights(subject: Any, spec: Dict[str, Any]) -> Any:
     """The subject with matrices of random numbers of their own mean and spread, and vectors scaled
     at random, so that a routing by values takes other ways; constant matrices stay as they are.
 
-    The numbers depend on the seed alone: the factory may have set one of its own.
+    Only those named in spec["perturbed"] change: weights that get a gradient, so that training can
+    reach the others. The numbers depend on spec["seed"] alone: the factory may have set its own.
     """
-    draw = torch.Generator().manual_seed(seed)
+    draw = torch.Generator().manual_seed(spec["seed"])
     with torch.no_grad():
-        for weight in subject.weights.values():
+        for name, weight in subject.weights.items():
+            if name not in spec["perturbed"]:
+                continue
             if weight.dim() > 1 and weight.numel() > 1:
                 mean, spread = float(weight.float().mean()), float(weight.float().std())
                 weight.copy_(torch.randn(weight.shape, generator=draw) * spread + mean)

@@ -16,6 +16,7 @@ import wire
 
 optimizers = wire.sibling("optimizers")
 fingerprints = wire.sibling("fingerprints")
+Timed: Any = wire.sibling("timed").Timed
 
 Update, optimizer_of, dense = optimizers.Update, optimizers.optimizer_of, optimizers.dense
 fingerprint, equal = fingerprints.fingerprint, fingerprints.equal
@@ -45,30 +46,6 @@ class Subject(NamedTuple):
     def weights(self) -> Dict[str, torch.Tensor]:
         """The trainable parameters; a tied one under its first name."""
         return {n: p for n, p in self.module.named_parameters() if p.requires_grad}
-
-
-class Timed:
-    """Times of the stages, summed over the steps; the device finishes inside its stage."""
-
-    def __init__(self, device: torch.device) -> None:
-        self.seconds: Dict[str, float] = {}
-        self.inside = "allocate"
-        self._device = device
-
-    @contextlib.contextmanager
-    def __call__(self, name: str) -> Iterator[None]:
-        self.inside = name
-        started = time.perf_counter()
-        with wire.stage(name):
-            yield
-            self._finish()
-        self.seconds[name] = self.seconds.get(name, 0.0) + time.perf_counter() - started
-
-    def _finish(self) -> None:
-        if self._device.type == "cuda":
-            torch.cuda.synchronize(self._device)
-        elif self._device.type == "mps":
-            torch.mps.synchronize()
 
 
 def scaler_of(device: torch.device) -> Any:
@@ -270,7 +247,7 @@ def peak_bytes(device: torch.device) -> Optional[int]:
 
 
 def run(
-    stage: Timed,
+    stage: Any,
     make: Callable[[], Subject],
     device: torch.device,
     precision: str,
