@@ -54,7 +54,12 @@ ERRORS = (
         Owner.JOB,
     ),
     ErrorPattern(
-        ("not positive-definite", "matrix is singular", "is zero, the inversion", "ill-conditioned"),
+        (
+            "not positive-definite",
+            "matrix is singular",
+            "is zero, the inversion",
+            "ill-conditioned",
+        ),
         "Add a small multiple of the identity before this operation, x + 1e-4 * torch.eye(n), and "
         "compute it in fp32 or fp64: the matrix has an eigenvalue of 0 or less.",
         Owner.JOB,
