@@ -147,6 +147,13 @@ CODE_FIXES = {
     "binary_cross_entropy needs probabilities between 0 and 1.",
     "unsafe under autocast": "Use binary_cross_entropy_with_logits (BCEWithLogitsLoss) and omit "
     "the sigmoid: binary_cross_entropy is not allowed under autocast.",
+    "dimensions of an initialization": "Initialize matrices only, if p.dim() > 1: biases and the "
+    "weights of norms have one dimension.",
+    "recursion": "Look for a function that calls itself: a forward that calls self(x), or a "
+    "__getattr__ that reads an attribute which is not there yet (nn.Module needs "
+    "super().__getattr__(name)).",
+    "an expanded tensor": "Call clone() on the tensor before it is written to: expand and "
+    "broadcast_to make views in which many elements share one place in memory.",
     "numpy in half precision": "Call .float() before .numpy(): numpy has no bfloat16, which autocast "
     "returns.",
     "numpy": "Call detach().cpu() before numpy(), and do not compute a part of the loss in numpy: no "
@@ -190,7 +197,8 @@ CODE_FIXES = {
     "a missing file": "Check the path: it is relative to the directory in which the doctor was "
     "started. Build it from Path(__file__).parent to be independent of that.",
     "no parameters": "Pass model.parameters() to the optimizer after the layers were created: "
-    "modules in a plain list or dict are not registered, nn.ModuleList and nn.ModuleDict are.",
+    "modules in a plain list or dict are not registered, nn.ModuleList and nn.ModuleDict are. "
+    "parameters() is a generator, which is empty once it was used: list(model.parameters()).",
     "heads": "Choose a width that is a multiple of the number of heads.",
     "an ambiguous truth": "Compare tensors with torch.equal, or reduce the condition by .any() or "
     ".all().",

@@ -94,8 +94,8 @@ REMARK_FIXES = (
     ("hide every key", _MASK),
     (
         "0 * inf",
-        "Do not multiply a mask of -inf: 0 * inf is NaN. Use torch.where or masked_fill, or a "
-        "finite number such as torch.finfo(x.dtype).min",
+        "Do not multiply a mask of -inf: 0 * inf is NaN. Use torch.where or masked_fill, a finite "
+        "number such as torch.finfo(x.dtype).min, or torch.xlogy(p, p) for p * log(p)",
     ),
     (
         " already",

@@ -59,6 +59,13 @@ ZEROS = (
         "Relu|Threshold|Softplus|Gelu|Silu|Elu",
         "its inputs are all on its flat side: check the bias and the initialization before it",
     ),
+    ("Embedding", "every index is padding_idx, whose row gets no gradient: check the batch"),
+    (
+        "Where|MaskedFill|MaskedSelect|Index|IndexSelect|Gather|Select|Slice|Max|Amax|Maximum|Min"
+        "|Amin|Minimum|MaxPool.*",
+        "nothing of its input is selected: look at the condition, the mask or the padding that "
+        "takes its place",
+    ),
     ("Mul|Div|Mm|Addmm|Bmm", "the other factor is 0: check its initialization, or the mask"),
 )
 """Operations of autograd -> why their gradient is 0, and what to do; after "Look at PLACE: "."""

@@ -170,6 +170,13 @@ def gradients_reach_all(smoke: Smoke) -> Verdict:
     if without:
         count = f"{len(without)} of {total} parameters had no non-zero gradient"
         return fail(f"{count}: {_names(without)}; required: all have one")
+    zeros = sum(not parameter.had_gradient for parameter in smoke.parameters)
+    if zeros:
+        return ok(
+            f"{total - zeros} of {total} trainable parameters had a non-zero gradient; the other "
+            f"{'is a bias' if zeros == 1 else f'{zeros} are biases'} whose shift does not change "
+            "the loss"
+        )
     return ok(f"all {total} trainable parameters had a non-zero gradient")
 
 

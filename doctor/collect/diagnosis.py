@@ -175,7 +175,7 @@ class _Bisection:
         everything = source is None or not source.certain or "attention" in source.name
         first = fault_of_step(self._smoke.steps[0]) if self._smoke.steps else self._fault
         excluded: tuple[str, ...] = RATES if first and self._fault != "no gradient" else ()
-        if any(each.kind == "zero" for each in diagnosis.cuts):
+        if any(each.kind in ("zero", "hook") for each in diagnosis.cuts):
             return PRECISIONS
         if diagnosis.attention is False and self._subject["kind"] != "small":
             excluded += SWITCHES

@@ -249,6 +249,9 @@ CODE = {
     ),
     "probabilities": ("all elements of input should be between 0 and 1",),
     "unsafe under autocast": ("are unsafe to autocast",),
+    "dimensions of an initialization": ("Fan in and fan out can not be computed",),
+    "recursion": ("maximum recursion depth exceeded",),
+    "an expanded tensor": ("refers to a single memory location",),
     "numpy in half precision": ("unsupported ScalarType BFloat16",),
     "numpy": (
         "Can't call numpy() on Tensor that requires grad",

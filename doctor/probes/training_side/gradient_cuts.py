@@ -249,7 +249,9 @@ def zeros(
 ) -> List[Dict[str, Any]]:
     """The operations nearest to the loss that turn the gradients of these parameters to 0."""
     edges: List[Tuple[Any, Any]] = []
+    remarks = {}
     for node in follow_step.nodes(loss.grad_fn):
+        remarks[node] = remark(node)  # the backward pass frees what the node holds
         node.register_hook(recorder(node, edges))
     (training.scaler.scale(loss) if training.scaler else loss).backward()
     places: Dict[Key, Set[str]] = {}
@@ -258,7 +260,7 @@ def zeros(
         reached = {missing[id(leaf)] for leaf in leaves(following) if id(leaf) in missing}
         if reached:
             code, place = follow_step.line_of(node)
-            key = "zero", node.name(), place, code, modules.of_node.get(node, ""), remark(node)
+            key = "zero", node.name(), place, code, modules.of_node.get(node, ""), remarks[node]
             places.setdefault(key, set()).update(reached)
             missing = {key: name for key, name in missing.items() if name not in reached}
     for name in missing.values():
