@@ -40,33 +40,29 @@ def guard_seconds(clip: bool, steps: int = 400) -> tuple[float, float, float]:
     optimizer = torch.optim.SGD(parameters, lr=1e-3)
     norm = torch.tensor(1.0)
     loss = torch.ones((), requires_grad=True)
-
-    def take(guard: Any) -> list[float]:
-        """The seconds of the hooks alone: backward() has nothing to do, step() is not called."""
-        before = list(optimizers._global_optimizer_pre_hooks.values())
-        after = list(optimizers._global_optimizer_post_hooks.values())
-        times: list[float] = []
+    original = torch.autograd.backward
+    torch.autograd.backward = lambda *arguments: None  # below the guard's wrapper
+    times: list[float] = []
+    with tempfile.TemporaryDirectory() as out:
+        guard = doctor.guard.watch(out=out)
+        steady = guard._session.watch.steady
+        (before,) = optimizers._global_optimizer_pre_hooks.values()
+        (after,) = optimizers._global_optimizer_post_hooks.values()
         for _ in range(steps):
             begin = time.thread_time()
-            loss.backward()
+            torch.autograd.backward(loss)
             middle = time.thread_time()
             for parameter in parameters:
                 parameter.grad = torch.ones_like(parameter)
             again = time.thread_time()
-            if clip and guard is not None:
-                steady = guard._session.watch.steady
+            if clip:
                 steady.norm, steady.norm_count = norm, TENSORS
-            for hook in (*before, *after):
-                hook(optimizer, (optimizer,), {})
+            before(optimizer, (optimizer,), {})
+            after(optimizer, (optimizer,), {})
             times.append(time.thread_time() - again + middle - begin)
             optimizer.zero_grad()
-        return times
-
-    plain = statistics.median(take(None))
-    with tempfile.TemporaryDirectory() as out:
-        guard = doctor.guard.watch(out=out)
-        times = [seconds - plain for seconds in take(guard)]
         guard.close()
+    torch.autograd.backward = original
     looks = [times[step - 1] for step in thresholds.LOOKS if 1 < step <= steps]
     ordinary = [t for step, t in enumerate(times, 1) if step not in thresholds.LOOKS]
     return statistics.median(ordinary), statistics.median(looks), times[0]
@@ -173,8 +169,7 @@ class Turns:
             arms = arms[turn % 3 :] + arms[: turn % 3]
             times = list(map(self._step, arms))
             guarded = times.pop(arms.index(True))
-            (one,) = self.watch.watches.values()
-            group = self.read if one.armed.read_at == one.steps else self.unread
+            group = self.read if was_read(self.watch) else self.unread
             group.append(guarded - sum(times) / 2)
             self.control.append((times[0] - times[1]) * (-1) ** turn)
             self.plain += times
@@ -186,6 +181,108 @@ class Turns:
         return self.training.seconds(1)
 
 
+def was_read(watch: Any) -> bool:
+    """Whether the numbers of the last step were read."""
+    (one,) = watch.watches.values()
+    return bool(one.armed.read_at == one.steps)
+
+
+class Stamps:
+    """The time that a real step spends between the entry of a guard's hook and its end.
+
+    What the hooks wrap is left out. Without a guard it is the time of the stamps themselves.
+    """
+
+    def __init__(self) -> None:
+        self.sum = 0.0
+        self._calls = [0.0, 0.0]
+        self._originals = [
+            (vars(torch.autograd), "backward"),
+            (vars(torch.nn.utils.clip_grad), "_get_total_norm"),
+        ]
+        self._undo = [(home, name, home[name]) for home, name in self._originals]
+        for home, name in self._originals:
+            home[name] = self._inner(home[name])
+
+    def outside(self) -> None:
+        """Once the guard is there, if there is one: stamps around its hooks."""
+        self._within = [(home, name, home[name]) for home, name in self._originals]
+        for home, name, value in self._within:
+            home[name] = self._outer(value)
+        for home in (
+            optimizers._global_optimizer_pre_hooks,
+            optimizers._global_optimizer_post_hooks,
+        ):
+            ((name, value),) = list(home.items()) or [(-1, lambda *arguments: None)]
+            self._within.append((home, name, home.get(name)))
+            home[name] = self._hook(value)
+
+    def remove(self) -> None:
+        """Before the guard is closed: its own hooks are in their places again."""
+        for home, name, value in self._within:
+            if value is None:
+                del home[name]
+            else:
+                home[name] = value
+
+    def restore(self) -> None:
+        """At the end."""
+        for home, name, value in self._undo:
+            home[name] = value
+
+    def _inner(self, function: Any) -> Any:
+        calls, clock = self._calls, time.perf_counter
+
+        def inner(*args: Any, **kwargs: Any) -> Any:
+            calls[0] = clock()
+            result = function(*args, **kwargs)
+            calls[1] = clock()
+            return result
+
+        return inner
+
+    def _outer(self, function: Any) -> Any:
+        calls, clock = self._calls, time.perf_counter
+
+        def outer(*args: Any, **kwargs: Any) -> Any:
+            begin = clock()
+            result = function(*args, **kwargs)
+            self.sum += clock() - calls[1] + calls[0] - begin
+            return result
+
+        return outer
+
+    def _hook(self, function: Any) -> Any:
+        clock = time.perf_counter
+
+        def hook(*args: Any) -> None:
+            begin = clock()
+            function(*args)
+            self.sum += clock() - begin
+
+        return hook
+
+
+def within(training: Training, steps: int, guarded: bool) -> dict[bool, list[float]]:
+    """Seconds between the stamps of steps that were read, and of those that were not."""
+    times: dict[bool, list[float]] = {True: [], False: []}
+    stamps = Stamps()
+    with tempfile.TemporaryDirectory() as out:
+        guard = doctor.guard.watch(out=out) if guarded else None
+        stamps.outside()
+        if guard is not None:
+            guard._session.watch.steady.clock = time.thread_time
+        for _ in range(steps):
+            stamps.sum = 0.0
+            training.seconds(1)
+            times[guard is None or was_read(guard._session.watch)].append(stamps.sum)
+        stamps.remove()
+        if guard is not None:
+            guard.close()
+    stamps.restore()
+    return times
+
+
 def middle(values: list[float]) -> tuple[float, float, float]:
     """The median, and the interval that contains 95 % of such medians."""
     values = sorted(values)
@@ -193,40 +290,47 @@ def middle(values: list[float]) -> tuple[float, float, float]:
     return values[half], values[max(0, half - margin)], values[min(len(values) - 1, half + margin)]
 
 
-def step_share(clip: bool, rounds: int = 400) -> None:
+def step_share(clip: bool, rounds: int) -> None:
     """What the guard adds to a step of about 8 ms while it reads all, and after 500 steps."""
     training = Training(clip)
-    thresholds.READ_ALL = 10**9
     with tempfile.TemporaryDirectory() as out:
         guard = doctor.guard.watch(out=out)
         watch = guard._session.watch
         switch = Switch(guard)
-        training.seconds(10)  # the first steps compare the parameters
         turns = Turns(training, switch, watch)
+        thresholds.READ_ALL = 10**9
+        training.seconds(10)  # the first steps compare the parameters
         turns.take(rounds)
         thresholds.READ_ALL = 50
         training.seconds(50)
         turns.take(rounds)
         every, judging = watch.steady.every, switch.judging / watch.steps
         guard.close()
+    empty = statistics.median(within(training, 200, guarded=False)[True])
+    stamped = within(training, 600, guarded=True)
     step = statistics.median(turns.plain)
     loop = "clips" if clip else "does not clip"
     print(f"a step of {step * 1e3:.1f} ms, the loop {loop}; load {os.getloadavg()[0]:.1f}:")
     groups = {
-        "control: two steps without the guard": turns.control,
-        "a step that is read": turns.read,
-        "a step that is not read": turns.unread or [0.0],
+        "in turns, control: nothing changed": turns.control,
+        "in turns, a step that is read": turns.read,
+        "in turns, a step that is not read": turns.unread,
+        "within hooks, a step that is read": [t - empty for t in stamped[True]],
+        "within hooks, a step that is not read": [t - empty for t in stamped[False]],
     }
+    medians = {}
     for name, values in groups.items():
-        median, low, high = (1e6 * value for value in middle(values))
-        print(f"  {name:42} {median:8.1f} us  ({low:.1f} to {high:.1f}, {len(values)} rounds)")
+        median, low, high = (1e6 * value for value in middle(values or [0.0]))
+        medians[name] = median / 1e6
+        print(f"  {name:42} {median:8.1f} us  ({low:.1f} to {high:.1f}, {len(values)} steps)")
     print(f"  {'judging and writing, per step':42} {1e6 * judging:8.1f} us")
-    read, unread = middle(turns.read)[0], middle(turns.unread or [0.0])[0]
-    for name, seconds in (
-        ("share while every step is read", read),
-        (f"share when 1 step of {every} is read", (read + (every - 1) * unread) / every),
-    ):
-        print(f"  {name:42} {(seconds + judging) / step:8.2%}     target 0.5%")
+    for how in ("in turns", "within hooks"):
+        read, unread = (medians[f"{how}, a step that is {what}"] for what in ("read", "not read"))
+        mean = (read + (every - 1) * unread) / every
+        print(
+            f"  {'share, ' + how:42} {(read + judging) / step:8.2%}  all steps read\n"
+            f"  {'':42} {(mean + judging) / step:8.2%}  1 step of {every} read; target 0.5%"
+        )
 
 
 def start_seconds(code: str) -> tuple[float, float]:
@@ -252,7 +356,7 @@ def report(name: str, seconds: float, target: float) -> None:
     print(f"{name:44} {seconds * factor:8.1f} {unit}  target {target * factor:g} {unit}  {verdict}")
 
 
-def main() -> None:
+def main(rounds: int = 400) -> None:
     torch.set_num_threads(1)
     measure: Callable[..., Any] = guard_seconds
     for clip, target in ((True, 30e-6), (False, 80e-6)):
@@ -262,11 +366,11 @@ def main() -> None:
         report("  a step that compares the parameters", look, 2e-3)
         report("  the first step", first, 10e-3)
     for clip in (True, False):
-        step_share(clip)
+        step_share(clip, rounds)
     for name, code in (("without torch", "pass"), ("with torch", "import torch")):
         under, plain = start_seconds(code)
         report(f"start of a program {name}, CPU time added", under - plain, 50e-3)
 
 
 if __name__ == "__main__":
-    main()
+    main(*map(int, sys.argv[1:]))

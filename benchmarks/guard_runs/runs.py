@@ -59,6 +59,7 @@ def run_one(name: str) -> None:
 def run_apart(name: str, out: Path) -> None:
     """`run_one` in a forked process: what it prints goes to files beside the records."""
     os.environ["GUARD_OUT"] = str(out)
+    multiprocessing.set_start_method("fork", force=True)  # as in a program of its own
     for number, file in ((1, OUTPUT), (2, ERRORS)):
         with (out / file).open("w") as stream:
             os.dup2(stream.fileno(), number)

@@ -15,15 +15,17 @@ FINITE = Check(
     "moments. Without a loss scaler nothing skips such a step.",
     passes=("the gradient norm of every applied step is finite",),
     fails=("a step was applied whose gradient norm is NaN or Inf",),
-    fix="Restart from the last checkpoint before this step. Find the operation with "
-    "`doctor run --model` on the batch in the records. Until it is fixed, skip such steps: "
-    "protect=True in doctor.guard.watch() does so for fused optimizers.",
+    fix="Restart from the last checkpoint before this step, or from the start without one. "
+    "`doctor run --model` with doctor.guard.replay, which returns the recorded batch, names the "
+    "operation that is not finite. Until it is fixed, skip such steps: protect=True in "
+    "doctor.guard.watch() does so for fused optimizers.",
     owner=Owner.JOB,
     judge=observed(
         "GRD002", enough("norms", 1, "{n} gradient norms are finite", READ), origin=True
     ),
     limits="that no single gradient was not finite, where the loop does not clip: then the norm of "
-    "the smallest 16 tensors is read at every step, that of all at the comparisons.",
+    "the smallest 16 tensors is read, that of all at the comparisons; and nothing of steps that "
+    "were not read (see the report's notes).",
     sources=("ps-P8", "ps-P9", "ps-P13", "ps-P18"),
 )
 

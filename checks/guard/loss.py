@@ -42,9 +42,10 @@ FINITE = Check(
         "a loss is not finite and so are its gradients, or they could not be read",
         "under a loss scaler: ten steps in a row",
     ),
-    fix="Restart from the last checkpoint before this step: the weights since then are not usable. "
-    "The records hold the batch's indices and the random state. Run `doctor run --model` on that "
-    "batch for the operation that is not finite, and set logging_nan_inf_filter=False.",
+    fix="Restart from the last checkpoint before this step, or from the start without one: the "
+    "weights since then are not usable. The records hold the batch's indices and the random state: "
+    "`doctor run --model` with doctor.guard.replay names the operation that is not finite. Set "
+    "logging_nan_inf_filter=False.",
     owner=Owner.JOB,
     judge=observed(
         "GRD001",
@@ -58,7 +59,8 @@ FINITE = Check(
         },
         origin=True,
     ),
-    limits="that the loss means what it should.",
+    limits="that the loss means what it should, nor the losses of steps that were not read (see the "
+    "report's notes).",
     sources=("ps-P8", "ps-P9", "ps-P11", "cbl-verification", "trl-6702"),
 )
 
@@ -129,7 +131,7 @@ FALLS = Check(
     "labels that do not belong to the inputs, shifted twice, or random.",
     passes=("the mean loss of some 50 steps is more than 0.05 below ln(vocabulary)",),
     warns=(
-        "the loss starts within 2 % of ln(vocabulary) and no mean of 50 steps is 0.05 lower after "
+        "the loss starts within 0.25 of ln(vocabulary) and no mean of 50 steps is 0.05 lower after "
         "300 steps of an adaptive optimizer whose learning rates add up to at least 0.01",
     ),
     fix="Decode a batch, inputs beside labels: transformers' models shift the labels themselves. "

@@ -8,6 +8,7 @@ from packaging.version import InvalidVersion, Version
 
 from doctor._util.records import Unknown
 from doctor.checks.numerics.attention_bugs import Bug, Suspicion, covers, suspect
+from doctor.checks.numerics.attention_ended import hardware_fault, with_killed, without_killed
 from doctor.checks.numerics.attention_order import (
     CUDNN,
     NAMES,
@@ -80,12 +81,14 @@ def cudnn_sdpa(
     if isinstance(attention, Attention):
         suspicion = suspicion or Suspicion(f"torch {torch.version} on {attention.device}")
         capability = job_gpus.gpus[0].capability if isinstance(job_gpus, JobGpus) else None
+        finished, killed = without_killed(attention)
         candidates = suspicion.hits + suspicion.unsure
-        sure = {bug for bug in candidates if covers(attention, capability, bug)}
+        sure = {bug for bug in candidates if covers(finished, capability, bug)}
         last = deprioritized(host, version)
-        results = evaluate(attention, version, precision, switches, cudnn_last=last)
-        verdict = _observed(suspicion, sure, results, version)
-        return with_others(verdict, attention, version, precision, job_gpus)
+        results = evaluate(finished, version, precision, switches, cudnn_last=last)
+        verdict = with_killed(_observed(suspicion, sure, results, version), attention, killed)
+        verdict = with_others(verdict, finished, version, precision, job_gpus)
+        return hardware_fault(attention) or verdict
     if suspicion:
         return _suspected(suspicion, version, attention)
     if attention is None:
@@ -280,6 +283,7 @@ SDPA = Check(
         "or on the shape of --attention, in the job's precision",
         "causal attention is wrong on another GPU of the job and correct on the first: if both are "
         "of one model, return the machine",
+        "a trial ends with an error of the hardware, such as an uncorrectable ECC error",
     ),
     fix=f"Upgrade to a version without the bug, or call this at the start of the script:\n"
     f"{CALLS[Switch.CUDNN_SDP]}",

@@ -142,7 +142,7 @@ def _avoided(trial: Trial, switches: Switches, *, cudnn_last: bool) -> str:
 
 def untested(attention: Attention, precision: Precision | None, switches: Switches) -> str:
     """Why the trial does not cover the attention that the job needs, "" if it does."""
-    ran: dict[tuple[str, str], str | None] = {
+    ran: dict[tuple[str, str | None], str | None] = {
         (_group(t), t.backend): t.refused for t in attention.trials
     }
     for case in filter(ordinary, attention.cases):
@@ -156,9 +156,14 @@ def untested(attention: Attention, precision: Precision | None, switches: Switch
             unnamed = tested and group not in attention.defaults  # whichever it is, it was tested
             default = default_of(attention, group, switches)
             if default not in tested and not unnamed:
-                reason = _reason(attention, group, default, ran.get((group, default or "")))
+                refusals = [ran.get((group, default))] if default else _refusals(attention, group)
+                reason = _reason(attention, group, default, next(iter(refusals), None))
                 return f"{case.name} in {dtype} was not tested: {reason}"
     return ""
+
+
+def _refusals(attention: Attention, group: str) -> list[str | None]:
+    return [each.refused for each in attention.trials if _group(each) == group and each.refused]
 
 
 def _reason(attention: Attention, group: str, default: str | None, refused: str | None) -> str:

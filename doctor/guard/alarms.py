@@ -57,7 +57,8 @@ class Alarms:
             self.stop_wanted = True
             self.watch.steady.disarm()  # what is logged does not stop
             if self.watch.writer.first(STOP):
-                say(f"{alarm.code}: asking the job to stop (--stop)")
+                option = "--stop" if settings.parent else "stop=True"
+                say(f"{alarm.code}: asking the job to stop ({option})")
 
     def _record(self, alarm: Alarm, names: list[str], count: int) -> None:
         self.watch.writer.write(

@@ -22,10 +22,15 @@ def install(hooks: Hooks) -> None:
 
 
 def _next(hooks: Hooks, original: Any) -> Any:
+    fetched = hooks.watch.batches.batch_fetched
+
     def __next__(iterator: Any) -> Any:
         data = original(iterator)
         if hooks.active:
-            hooks.safely(hooks.watch.batches.batch_fetched, iterator, data)
+            try:
+                fetched(iterator, data)
+            except Exception as error:
+                hooks.fail(error)
         return data
 
     return __next__
@@ -45,10 +50,15 @@ def _timed_next(hooks: Hooks, original: Any) -> Any:
 
 
 def _next_index(hooks: Hooks, original: Any) -> Any:
+    drawn = hooks.watch.batches.index_drawn
+
     def _next_index(iterator: Any) -> Any:
         indices = original(iterator)
         if hooks.active:
-            hooks.safely(hooks.watch.batches.index_drawn, iterator, indices)
+            try:
+                drawn(iterator, indices)
+            except Exception as error:
+                hooks.fail(error)
         return indices
 
     return _next_index

@@ -10,13 +10,19 @@ import hashlib
 import math
 import weakref
 from collections import deque
-from typing import Any, Iterator
+from typing import Any, Iterator, Tuple
 
-KEPT = 3
-"""Batches; accelerate fetches one ahead."""
+from .thresholds import READ_EVERY
+
+KEPT = 2 + READ_EVERY[-1]
+"""Batches: of the steps that were not read before one that is, and one that is fetched ahead."""
 MOST_LEAVES = 16
 MOST_HASHED = 2**26
 MOST_INDICES = 1024
+
+
+Leaf = Tuple[Any, Any, Any, Any]
+"""Name or position of a tensor, a weak reference to it, its shape and dtype."""
 
 
 class Batches:
@@ -25,27 +31,35 @@ class Batches:
     def __init__(self, torch: Any) -> None:
         self.torch = torch
         self.fetched = 0
-        self._last: deque[dict[str, Any]] = deque(maxlen=KEPT)
+        self._last: deque[tuple[int, Any, list[Leaf], Any]] = deque(maxlen=KEPT)
         self._indices: weakref.WeakKeyDictionary[Any, deque[Any]] = weakref.WeakKeyDictionary()
+        self._iterator: Any = lambda: None
+        self._queue: deque[Any] = deque()
+        self._random_state = torch.default_generator.get_state
 
     def index_drawn(self, iterator: Any, indices: Any) -> None:
         """The sampler gave the indices of a batch, which is fetched later, in this order."""
-        self._indices.setdefault(iterator, deque(maxlen=1024)).append(indices)
+        if self._iterator() is not iterator:
+            self._iterator = weakref.ref(iterator)
+            self._queue = self._indices.setdefault(iterator, deque(maxlen=1024))
+        self._queue.append(indices)
 
     def batch_fetched(self, iterator: Any, data: Any) -> None:
         """The iterator returned a batch."""
-        queue = self._indices.get(iterator)
-        leaves = [
-            (name, weakref.ref(t), list(t.shape), str(t.dtype)) for name, t in self.tensors(data)
-        ]
-        self._last.append(
-            {
-                "batch": self.fetched,
-                "indices": queue.popleft() if queue else None,
-                "leaves": leaves,
-                "rng": self.torch.get_rng_state(),
-            }
-        )
+        queue = self._queue if self._iterator() is iterator else self._indices.get(iterator)
+        kind, tensor = type(data), self.torch.Tensor
+        pairs = enumerate(data) if kind is list or kind is tuple else ()
+        pairs = data.items() if kind is dict else pairs
+        leaves: list[Leaf] = []
+        for name, value in pairs:
+            if type(value) is not tensor or len(leaves) == MOST_LEAVES:
+                leaves = []
+                break
+            leaves.append((name, weakref.ref(value), value.shape, value.dtype))
+        if not leaves:
+            leaves = [(n, weakref.ref(t), t.shape, t.dtype) for n, t in self.tensors(data)]
+        indices = queue.popleft() if queue else None
+        self._last.append((self.fetched, indices, leaves, self._random_state()))
         self.fetched += 1
 
     def tensors(self, data: Any, name: str = "") -> Iterator[tuple[str, Any]]:
@@ -61,26 +75,27 @@ class Batches:
 
     def elements(self) -> int:
         """Elements of the first tensor of the last batch; 0 without one."""
-        leaves = self._last[-1]["leaves"] if self._last else ()
+        leaves = self._last[-1][2] if self._last else ()
         return math.prod(leaves[0][2]) if leaves else 0
 
     def describe(self) -> list[dict[str, Any]]:
         """The last batches, oldest first, as JSON."""
         return [self._describe(batch) for batch in self._last]
 
-    def _describe(self, batch: dict[str, Any]) -> dict[str, Any]:
+    def _describe(self, batch: tuple[int, Any, list[Leaf], Any]) -> dict[str, Any]:
+        number, indices, leaves, random_state = batch
         tensors = {}
-        for name, reference, shape, dtype in batch["leaves"]:
+        for name, reference, shape, dtype in leaves:
             tensor = reference()
-            about = {"shape": shape, "dtype": dtype}
+            about = {"shape": list(shape), "dtype": str(dtype)}
             if tensor is not None:
                 about.update(self._content(tensor))
-            tensors[name] = about
+            tensors[str(name)] = about
         return {
-            "batch": batch["batch"],
-            "indices": _indices(batch["indices"]),
+            "batch": number,
+            "indices": _indices(indices),
             "tensors": tensors,
-            "torch_rng": base64.b64encode(bytes(batch["rng"].tolist())).decode(),
+            "torch_rng": base64.b64encode(bytes(random_state.tolist())).decode(),
         }
 
     def _content(self, tensor: Any) -> dict[str, Any]:
@@ -94,7 +109,7 @@ class Batches:
     def non_finite(self) -> str:
         """The name of a tensor of the last batches with NaN or Inf, "" for none."""
         for batch in self._last:
-            for name, reference, _, _ in batch["leaves"]:
+            for name, reference, _, _ in batch[2]:
                 tensor = reference()
                 if tensor is not None and self._content(tensor).get("finite") is False:
                     return str(name)

@@ -72,7 +72,7 @@ class Diagnosis:
                 "norm": plain(s.norm),
                 "rate": plain(s.rate),
             }
-            for s in self.watch.history
+            for s in self.watch.recent()
         ]
         writer.write("history", steps=steps)
         writer.write("batches", batches=self.watch.batches.describe())
@@ -96,8 +96,9 @@ class Diagnosis:
 
     def _origin(self, optimizer: OptimizerWatch | None) -> tuple[str, str]:
         """Where the first non-finite value comes from: one word, and a sentence."""
-        first = _first_bad(self.watch.history)
-        current = self.watch.history[-1] if self.watch.history else None
+        history = self.watch.recent()
+        first = _first_bad(history)
+        current = history[-1] if history else None
         if first is not None and current is not None and first.step < current.step:
             return "earlier", f"first non-finite value: step {first.step}"
         if name := self.watch.batches.non_finite():

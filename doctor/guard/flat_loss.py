@@ -48,7 +48,7 @@ class FlatLoss:
         self._sum += loss
         if self.steps == limit.FLAT_FIRST:
             mean = self._sum / limit.FLAT_FIRST
-            self.near = abs(mean - self.start) <= limit.FLAT_NEAR * self.start
+            self.near = abs(mean - self.start) <= limit.FLAT_NEAR
         if self.steps % limit.FLAT_WINDOW == 0:
             self.lowest = min(self.lowest, self._sum / limit.FLAT_WINDOW)
             self._sum = 0.0

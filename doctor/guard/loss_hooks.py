@@ -38,30 +38,44 @@ def _backward(hooks: Hooks, original: Any) -> Any:  # noqa: C901 - one function
     def backward(*args: Any, **kwargs: Any) -> Any:  # noqa: C901 - one frame: a call costs 1 us
         if steady.depth:
             return original(*args, **kwargs)
+        if (
+            steady.skips is not None
+            and steady.stepping is None
+            and steady.backwards - steady.stepped_at < most
+        ):
+            steady.backwards += 1
+            steady.depth = 1
+            try:
+                return original(*args, **kwargs)
+            finally:
+                steady.depth = 0
         root: Any = args[0] if args else kwargs.get("tensors")
         logged = outermost = False
         try:
-            if armed and steady.stepping is None and steady.backwards - steady.stepped_at < most:
-                if not steady.reads:
-                    logged = True
-                elif type(root) is tensor and root.is_cpu:
-                    logged = True
-                    for clearing in steady.uncleared:
-                        if clearing.sample().grad is not None:
-                            logged = False
-                    loss = root.item() if logged else None
-                    if type(loss) is float and -inf < loss < inf:
-                        steady.losses.append(loss)
-                        steady.losses_read += 1
-                    else:
+            if (
+                armed
+                and steady.stepping is None
+                and steady.backwards - steady.stepped_at < most
+                and type(root) is tensor
+                and root.is_cpu
+            ):
+                logged = True
+                for clearing in steady.uncleared:
+                    if clearing.sample().grad is not None:
                         logged = False
+                loss = root.item() if logged else None
+                if type(loss) is float and -inf < loss < inf:
+                    steady.losses.append(loss)
+                    steady.losses_read += 1
+                else:
+                    logged = False
         except Exception:  # the complete way handles it, or raises it again
             logged = False
         if not logged:
             outermost = (begin if tracing() is None else untraced_begin)(root)
         else:
             steady.backwards += 1
-            if steady.reads and steady.uncleared:
+            if steady.uncleared:
                 for clearing in steady.uncleared:
                     clearing.cleared = clearing.set_to_none = True
                 steady.uncleared = []
@@ -110,7 +124,7 @@ def _total_norm(hooks: Hooks, original: Any) -> Any:
         if inlining():
             return original(tensors, *args, **kwargs)
         norm = original(tensors, *args, **kwargs)
-        if not steady.reads:
+        if steady.skips is not None:
             return norm
         if type(tensors) is list and type(norm) is tensor and norm.is_cpu:
             steady.norm, steady.norm_count = norm, len(tensors)

@@ -41,11 +41,11 @@ class OptimizerWatch:
         self.index = index
         self.name = type(optimizer).__name__
         self.adaptive = bool(ADAPTIVE.search(self.name))
-        quick, key = watch.steady.armed, id(optimizer)
-        self.optimizer = weakref.ref(optimizer, lambda dead: quick.pop(key, None))
+        steady, key = watch.steady, id(optimizer)
+        self.optimizer = weakref.ref(optimizer, lambda dead: steady.disarm(key))
         self.rules = StepRules(index, watch.rules, all_codes=watch.settings.all)
         self.clearing = Clearing()
-        self.armed = Armed(self, self.clearing)
+        self.armed = Armed(self, key, self.clearing)
         self.stepped = False
         """Set by step(), cleared by a loss scaler before it calls step() or does not."""
         self.whole_norm = True
@@ -87,6 +87,9 @@ class OptimizerWatch:
     @property
     def may_thin(self) -> bool:
         """Whether some steps need not be read: nothing has been unusual for long."""
+        watch = self.watch
+        if watch.settings.all or watch.several:
+            return False
         return self.rules.healthy >= limit.READ_ALL and self.clearing.set_to_none
 
     @property
@@ -158,7 +161,7 @@ class OptimizerWatch:
         armed.until = armed.steps + min(self.next_look - self.effective, COUNT_EVERY)
         armed.groups = len(optimizer.param_groups)
         armed.few = [] if self.whole_norm else self.norms.copied
-        watch.steady.arm(optimizer, armed)
+        watch.steady.arm(armed)
 
     def _step(self, optimizer: Any, without: int, parameters: int) -> Step:
         watch = self.watch
@@ -170,7 +173,7 @@ class OptimizerWatch:
         step.moment = time.time()
         step.losses = steady.take_losses()
         step.unread = armed.steps - 1 - armed.read_at
-        armed.read_at = armed.steps
+        armed.read_at = armed.judged = armed.steps
         self.rates_now = step.rates
         armed.backwards = steady.backwards
         armed.bad_losses = steady.bad_losses
@@ -220,7 +223,7 @@ class OptimizerWatch:
 
     def applied(self, optimizer: Any) -> None:
         """After the step: compare the parameters, at some steps."""
-        self.watch.steady.armed.pop(id(optimizer), None)
+        self.watch.steady.disarm(id(optimizer))
         self.rates.change(self.rates_now, self.applied_steps + 1)
         if self.rates.largest == 0.0:
             return

@@ -21,6 +21,11 @@ def local(tensor: Any) -> Any:
     return getattr(tensor, "_local_tensor", tensor).detach()
 
 
+def part(tensor: Any) -> Any:
+    """The same, where no graph is recorded anyway."""
+    return getattr(tensor, "_local_tensor", tensor)
+
+
 def is_vector(parameter: Any) -> bool:
     """Whether it has one dimension, as norms and biases do; FSDP's flat parameters do not count."""
     return parameter.dim() <= 1 and type(parameter).__name__ != "FlatParameter"
@@ -67,48 +72,51 @@ class Block:
         for tracked, ones, zeros in zip(self.tracked, *values):
             tracked.start = "ones" if ones == 0.0 else "zeros" if zeros == 0.0 else "other"
 
-    def read(self, parameters: list[Any]) -> tuple[list[Any], list[int]]:
-        """How far the parameters are from their start, how large their gradients are.
+    def read(self, parameters: list[Any]) -> tuple[list[Any], list[Tracked], list[Tracked]]:
+        """Distances of parameters from their start, and sizes of gradients, as vectors.
 
-        Also the positions that have a gradient, for `update`.
+        Also whose they are, for `update`: those that have not moved yet, and those without a
+        gradient so far that have one now. To be called without recording a graph.
         """
-        now, gradients, positions = [], [], []
-        for position, tracked in enumerate(self.tracked):
+        still, now, saved, reached, gradients = [], [], [], [], []
+        for tracked, whole, start in zip(self.tracked, self.whole, self.saved):
             parameter = parameters[tracked.index]
-            whole = self.whole[position]
-            now.append(view(self.torch, local(parameter), whole))
-            if parameter.grad is not None:
-                gradients.append(view(self.torch, local(parameter.grad), whole))
-                positions.append(position)
-        vectors = [self.norms(self.torch._foreach_sub(now, self.saved))]
-        gradients = [g for g in gradients if g.numel()]
-        if len(gradients) == len(positions) and gradients:
-            vectors += self._gradient_norms(gradients)
-        else:
-            positions = []
-        return vectors, positions
+            if not tracked.moved:
+                still.append(tracked)
+                now.append(view(self.torch, part(parameter), whole))
+                saved.append(start)
+            if not tracked.gradient and parameter.grad is not None:
+                gradient = view(self.torch, part(parameter.grad), whole)
+                if gradient.numel():
+                    reached.append(tracked)
+                    gradients.append(gradient)
+        vectors = [self.norms(self.torch._foreach_sub(now, saved))] if still else []
+        if reached:
+            vectors.append(self._gradient_norms(gradients))
+        return vectors, still, reached
 
-    def _gradient_norms(self, gradients: list[Any]) -> list[Any]:
+    def _gradient_norms(self, gradients: list[Any]) -> Any:
         if len({gradient.dtype for gradient in gradients}) == 1:
-            return [self.norms(gradients)]
-        return [self.norms([gradient.float() for gradient in gradients])]
+            return self.norms(gradients)
+        return self.norms([gradient.float() for gradient in gradients])
 
     def distance(self, parameters: list[Any]) -> Any:
         """The largest distance of any parameter from its start, as a scalar."""
         now = [
-            view(self.torch, local(parameters[tracked.index]), whole)
+            view(self.torch, part(parameters[tracked.index]), whole)
             for tracked, whole in zip(self.tracked, self.whole)
         ]
         return self.norms(self.torch._foreach_sub(now, self.saved)).max()
 
-    def update(self, values: list[Any], positions: list[int]) -> None:
+    @staticmethod
+    def update(values: list[Any], still: list[Tracked], reached: list[Tracked]) -> None:
         """Fill in `moved` and `gradient`; NaN has moved."""
-        if values[0] is None:
+        if None in values:
             return
-        for tracked, distance in zip(self.tracked, values[0]):
+        for tracked, distance in zip(still, values[0] if still else ()):
             tracked.moved = tracked.moved or distance != 0.0
-        for position, size in zip(positions, values[1] if positions else ()):
-            self.tracked[position].gradient = self.tracked[position].gradient or size != 0.0
+        for tracked, size in zip(reached, values[-1] if reached else ()):
+            tracked.gradient = tracked.gradient or size != 0.0
 
 
 class Parameters:
@@ -156,15 +164,15 @@ class Parameters:
         """Compare with the start, then call `done`."""
         blocks = list(self.blocks.values())
         for position, block in enumerate(blocks):
-            vectors, positions = block.read(parameters)
+            vectors, still, reached = block.read(parameters)
 
             def deliver(
                 values: list[Any],
-                block: Block = block,
-                positions: list[int] = positions,
+                still: list[Tracked] = still,
+                reached: list[Tracked] = reached,
                 last: bool = position == len(blocks) - 1,
             ) -> None:
-                block.update(values, positions)
+                Block.update(values, still, reached)
                 if last:
                     done()
 
@@ -172,10 +180,11 @@ class Parameters:
 
     def fit(self, parameters: list[Any]) -> bool:
         """Whether the parameters still have the devices and shapes of the start."""
-        return all(
-            local(parameters[tracked.index]).device == saved.device
-            and (not whole or parameters[tracked.index].shape == saved.shape)
-            and local(parameters[tracked.index]).numel() >= saved.numel()
-            for block in self.blocks.values()
-            for tracked, whole, saved in zip(block.tracked, block.whole, block.saved)
-        )
+        for block in self.blocks.values():
+            for tracked, whole, saved in zip(block.tracked, block.whole, block.saved):
+                parameter = part(parameters[tracked.index])
+                if parameter.device != saved.device or parameter.numel() < saved.numel():
+                    return False
+                if whole and parameters[tracked.index].shape != saved.shape:
+                    return False
+        return True

@@ -46,9 +46,10 @@ def batch(
 ) -> Any:
     """The batch, from the dataset, and torch's CPU random state as it was before its step.
 
-    `which` selects one of the last three: -1 the last that was fetched; accelerate fetches one
-    ahead. One line on stderr says where the content differs from the recorded one. Raises
-    LookupError where there is no record, or none of the sampler's indices.
+    `which` selects one of the last ten: -1 the last that was fetched; accelerate fetches one
+    ahead, and an alarm names the steps before it that were not read. One line on stderr says where
+    the content differs from the recorded one. Raises LookupError where there is no record, or none
+    of the sampler's indices.
     """
     import torch
 

@@ -40,17 +40,13 @@ class StepRules:
     def judge(self, step: Step) -> List[Alarm]:
         """The alarms of this step; none if its numbers were not read."""
         if not step.read:
-            self.applied += 1
+            self.logged(read=False)
             return []
         spikes = self._spikes(step) if self.all_codes else []
-        healthy = self._healthy(step)
-        self.healthy = self.healthy + 1 if healthy else 0
-        if healthy:
-            self.had_gradients = self.had_rate = True
-            self.applied += 1
-            self.streak.clear()
-            self.unlabelled.append(False)
+        if self._healthy(step):
+            self.logged(read=True)
             return spikes
+        self.healthy = 0
         alarms = [
             *spikes,
             *self._gradients_present(step),
@@ -63,6 +59,16 @@ class StepRules:
         self.had_gradients |= step.without < step.parameters
         self.applied += not step.skipped
         return alarms
+
+    def logged(self, read: bool) -> None:
+        """A step of which no rule can say anything, or whose numbers were not read."""
+        self.applied += 1
+        if read:
+            self.healthy += 1
+            self.had_gradients = self.had_rate = True
+            self.unlabelled.append(False)
+            if self.streak:
+                self.streak.clear()
 
     @staticmethod
     def _healthy(step: Step) -> bool:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 MOST_LOGGED, LOGGED_SECONDS = 32, 0.25
 """Steps that are judged in one go."""
-FEW_LOGGED = 8
+FEW_LOGGED = 4
 """Steps whose time says nothing about the next ones."""
 
 
@@ -30,21 +30,24 @@ class Armed:
     `steps` counts its steps, `unapplied` those that were not applied or had a learning rate of 0.
     The steps before number `until` may be logged. `backwards` and `bad_losses` are those of the
     process at its last step. `present` are its gradients that are not None, `groups` its parameter
-    groups; `few` are group and position of the gradients whose norm is taken where the loop takes
-    none. `read_at` is the last step whose numbers were read.
+    groups and `rates` their learning rates; `few` are group and position of the gradients whose
+    norm is taken where the loop takes none. `read_at` is the last step whose numbers were read,
+    `next_read` the next one, `judged` the last one that was counted. `key` is the optimizer's id.
     """
 
     __slots__ = (
-        "backwards", "bad_losses", "clearing", "few", "groups", "optimizer", "present", "read_at",
-        "steps", "unapplied", "until", "watch",
+        "backwards", "bad_losses", "clearing", "few", "groups", "judged", "key", "next_read",
+        "optimizer", "present", "rates", "read_at", "steps", "unapplied", "until", "watch",
     )  # fmt: skip
 
-    def __init__(self, watch: OptimizerWatch, clearing: Clearing) -> None:
+    def __init__(self, watch: OptimizerWatch, key: int, clearing: Clearing) -> None:
         self.watch = watch
+        self.key = key
         self.optimizer = watch.optimizer
         self.clearing = clearing
         self.steps = self.unapplied = self.until = self.backwards = self.bad_losses = 0
-        self.present = self.groups = self.read_at = 0
+        self.present = self.groups = self.read_at = self.next_read = self.judged = 0
+        self.rates: List[Any] = []
         self.few: List[Tuple[int, int]] = []
 
 
@@ -61,15 +64,15 @@ class Steady:
     `running` its id if the step was logged. `backwards` counts backward passes, `stepped_at` those
     before the last step of any optimizer. `uncleared` are the optimizers of which a step, but no
     cleared gradient has been observed since. `norm` is that of the gradients that the loop took, of
-    `norm_count` tensors. `log` are steps that were not judged yet; `full`: it is time to. `reads`:
-    the numbers of the next step are read; one step of `every` is. `stepped` is called after each
-    step, unless it is None. `unread` steps were not read, `unread_from` was the first; `most_every`
-    is the largest `every` so far, chosen because a step took `step_seconds`.
+    `norm_count` tensors. `log` are steps that were not judged yet; `full`: it is time to. `skips`
+    is the only optimizer, if its next step is not read; one step of `every` is. `stepped` is called
+    after each step, unless it is None. `unread` steps were not read, `unread_from` was the first;
+    `most_every` is the largest `every` so far, chosen because a step took `step_seconds`.
     """
 
     __slots__ = (
         "armed", "backwards", "bad_losses", "clock", "depth", "every", "full", "last_losses", "log",
-        "losses", "losses_read", "most_every", "norm", "norm_count", "reads", "running",
+        "losses", "losses_read", "most_every", "norm", "norm_count", "running", "skips",
         "step_seconds", "stepped", "stepped_at", "stepping", "uncleared", "unread", "unread_from",
     )  # fmt: skip
 
@@ -86,7 +89,7 @@ class Steady:
         self.norm_count = -1
         self.log: list[Logged] = []
         self.full = False
-        self.reads = True
+        self.skips: Armed | None = None
         self.every = 1
         self.clock = time.monotonic
         self.stepped: Callable[[OptimizerWatch], None] | None = None
@@ -106,36 +109,49 @@ class Steady:
 
     def step_raised(self) -> None:
         """The step() that was running never ended: if it was logged, it is not any more."""
-        if self.running and self.log:
-            self.log.pop()[0].steps -= 1
+        armed = self.armed.get(self.running)
+        if armed is not None:
+            if self.log and self.log[-1][:2] == (armed, armed.steps):
+                self.log.pop()
+            armed.steps -= 1
         self.stepping, self.running = None, 0
 
-    def arm(self, optimizer: Any, armed: Armed) -> None:
+    def arm(self, armed: Armed) -> None:
         """The next steps of an optimizer may be logged; the first of them is read."""
-        self.armed[id(optimizer)] = armed
-        self.reads = True
+        self.armed[armed.key] = armed
+        self.skips = None
 
-    def disarm(self) -> None:
-        """The next step of every optimizer takes the complete way."""
-        self.armed.clear()
-        self.reads = True
+    def disarm(self, key: Optional[int] = None) -> None:
+        """The next step of the optimizer with this id, or of all, takes the complete way."""
+        self.skips = None
+        if key is None:
+            self.armed.clear()
+        else:
+            self.armed.pop(key, None)
 
-    def count_unread(self, number: int) -> None:
-        """The numbers of the step of this number were not read."""
-        self.unread += 1
+    def count_unread(self, number: int, count: int) -> None:
+        """The numbers of so many steps, from this one on, were not read."""
+        self.unread += count
         self.unread_from = self.unread_from or number
 
     def choose_every(self, log: list[Logged]) -> None:
         """Of how many steps one is read from now on, by the time that the logged ones took."""
-        seconds = sorted(log[i + 1][-1] - log[i][-1] for i in range(len(log) - 1))
+        times = [(entry[1], entry[-1]) for entry in log]
+        later = times[1:]
+        seconds = sorted((t - s) / (n - m) for (m, s), (n, t) in zip(times, later) if n > m)
+        if not seconds:
+            return
         median = seconds[len(seconds) // 2]
+        left = limit.SHARE * median - limit.HOOKS_SECONDS
         cost = limit.READ_SECONDS_CLIPPED if log[-1][0].watch.clips else limit.READ_SECONDS
-        cheap = (n for n in limit.READ_EVERY if cost <= n * limit.READ_SHARE * median)
-        self.every = next(cheap, limit.READ_EVERY[-1])
-        self.reads |= self.every == 1
+        if median >= limit.READ_ALL_SECONDS:
+            self.every = 1
+        else:
+            cheap = (n for n in limit.READ_EVERY if cost <= n * left)
+            self.every = next(cheap, limit.READ_EVERY[-1])
         if self.every > self.most_every:
             self.most_every, self.step_seconds = self.every, median
 
     def read_all(self) -> None:
         """From now on the numbers of every step are read."""
-        self.every, self.reads = 1, True
+        self.every, self.skips = 1, None

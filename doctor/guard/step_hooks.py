@@ -45,24 +45,49 @@ def _before_steady(hooks: Hooks) -> Any:  # noqa: C901 - one function
     norm_of, flatten = torch.linalg.vector_norm, gradient_norms.flatten(torch)
 
     def hook(optimizer: Any, args: Any, kwargs: Any) -> None:  # noqa: C901 - a call costs 1 us
-        one = armed.get(id(optimizer))
+        key, backwards, healthy = id(optimizer), steady.backwards, False
+        one = steady.skips
+        if one is not None:  # rates that are the same objects as before need no look
+            try:
+                healthy = (
+                    one.key == key
+                    and one.backwards != backwards
+                    and steady.stepping is None
+                    and not kwargs
+                    and len(args) == 1
+                    and not steady.losses
+                    and len(groups := optimizer.param_groups) == one.groups
+                )
+                if healthy:
+                    for group, rate in zip(groups, one.rates):
+                        if group["lr"] is not rate:
+                            healthy = False
+            except Exception:
+                healthy = False
+            if healthy:
+                one.steps = step = one.steps + 1
+                one.backwards = steady.stepped_at = backwards
+                if step + 1 >= one.next_read:
+                    steady.skips = None
+                steady.stepping, steady.running = one.optimizer, key
+                return
+        one = armed.get(key)
         if one is None or steady.stepping is not None or kwargs or len(args) != 1:
             before(optimizer, args, kwargs)
             return
-        step, backwards = one.steps + 1, steady.backwards - one.backwards
-        norm, rates, healthy = None, [], False
+        step, losses, norm = one.steps + 1, steady.losses, None
         try:
-            if step < one.until and backwards:
+            if step < one.until and one.backwards != backwards:
                 groups = optimizer.param_groups
                 healthy = len(groups) == one.groups
+                rates = []
                 for group in groups:
                     rate = group["lr"]
                     rates.append(rate)
                     if type(rate) is not float or not rate > 0.0:
                         healthy = False
-                losses: Any = steady.losses
-                if not steady.reads:
-                    healthy, losses = healthy and not losses, ()
+                if steady.skips is not None:
+                    healthy = healthy and not losses
                 elif healthy and one.clearing.cleared and one.bad_losses == steady.bad_losses:
                     total = steady.norm
                     if total is None:
@@ -87,24 +112,25 @@ def _before_steady(hooks: Hooks) -> Any:  # noqa: C901 - one function
             return
         now, log = steady.clock(), steady.log
         if norm is not None:
-            if losses:
-                steady.last_losses, steady.losses = losses, []
-            else:
-                losses = steady.last_losses
+            one.read_at = step
+            one.next_read = next_read = step + steady.every
+            if next_read > one.until:
+                one.next_read = one.until
             one.clearing.cleared = False
             steady.uncleared.append(one.clearing)
             steady.norm = None
-            one.read_at = step
+            if losses:
+                steady.last_losses, steady.losses = losses, []
             if not one.clearing.set_to_none:
                 steady.full = True  # what the step leaves must be noted
-        log.append((one, step, losses, norm, rates, backwards, now))
-        one.steps = step
-        one.backwards = steady.stepped_at = steady.backwards
-        if steady.every != 1:
-            steady.reads = step + 1 >= one.until or (step + 1) % steady.every == 0
+        numbers = () if norm is None else losses or steady.last_losses
+        log.append((one, step, numbers, norm, rates, backwards - one.backwards, now))
+        one.steps, one.rates = step, rates
+        one.backwards = steady.stepped_at = backwards
+        steady.skips = one if step + 1 < one.next_read else None
         if len(log) >= MOST_LOGGED or now - log[0][-1] > LOGGED_SECONDS:
             steady.full = True
-        steady.stepping, steady.running = one.optimizer, id(optimizer)
+        steady.stepping, steady.running = one.optimizer, key
 
     return dynamo.without_frame(torch, hook)
 

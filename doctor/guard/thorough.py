@@ -14,7 +14,8 @@ from .pace import Idle, Pace
 from .records import Alarm, Step
 from .replicas import Replicas
 from .settings import Settings
-from .watch import OPEN_RECORDS, Watch
+from .watch import Watch
+from .writer import OPEN_RECORDS
 
 
 class ThoroughWatch(Watch):
@@ -77,10 +78,10 @@ class ThoroughWatch(Watch):
         """What makes steps comparable: backward passes, gradients, elements of the batch."""
         return watch.rules.usual_backwards, watch.armed.present, self.batches.elements()
 
-    def _judge_step(
+    def judge(
         self, step_rules: rules.StepRules, step: Step, watch: OptimizerWatch | None, now: float
     ) -> None:
-        super()._judge_step(step_rules, step, watch, now)
+        super().judge(step_rules, step, watch, now)
         if watch is None or not watch.adaptive or step.loss is None:
             return
         flat = self._flat.get(watch.index)

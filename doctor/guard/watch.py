@@ -8,7 +8,7 @@ import time
 from collections import deque
 from typing import Any, Callable
 
-from . import rules
+from . import logged, rules
 from .alarms import Alarms
 from .batches import Batches
 from .counts import counts, rank_and_world
@@ -17,14 +17,12 @@ from .parameters import local
 from .records import WARN, Alarm, Step
 from .scaling import Scaling
 from .settings import Settings
-from .steady import FEW_LOGGED, LOGGED_SECONDS, MOST_LOGGED, Steady
+from .steady import Logged, Steady
 from .values import Values
 from .writer import Writer
 
 MOST_OPTIMIZERS = 64
 """Optimizers that are watched; with one per parameter there can be hundreds."""
-OPEN_RECORDS = 4
-"""Optimizers whose steps are written."""
 HISTORY = 200
 """Steps that are kept in memory for the first alarm."""
 STATE_SECONDS = 10.0
@@ -49,7 +47,7 @@ class Watch:
         self.steady = Steady()
         self.scaling = Scaling(self)
         self.rates_seen = 0
-        self.history: deque[Step] = deque(maxlen=HISTORY)
+        self.history: deque[Step | Logged] = deque(maxlen=HISTORY)
         self.watches: dict[int, OptimizerWatch] = {}
         self.follows_gradients = False
         """Gradients that nothing has cleared are noted after the next backward pass."""
@@ -109,15 +107,8 @@ class Watch:
         self.steady.stepped_at = self.steady.backwards
 
     def step_logged(self, optimizer: Any) -> None:
-        """A step was logged, and somebody waits for it: the log is full, or `steady.stepped`."""
-        steady, watch = self.steady, self.watches[id(optimizer)]
-        if not watch.clearing.set_to_none:
-            watch.clearing.step_ended()
-        if steady.stepped is not None:
-            steady.stepped(watch)
-        log = steady.log
-        if log and (len(log) >= MOST_LOGGED or log[-1][-1] - log[0][-1] > LOGGED_SECONDS):
-            self.judge_log()
+        """A step was logged, and somebody waits for it."""
+        logged.end_step(self, self.watches[id(optimizer)])
 
     def step_reported(self, loss: Any, rate: float | None) -> None:
         """A step of a loop without an optimizer of torch.optim."""
@@ -130,7 +121,7 @@ class Watch:
             step.losses = [float(value) for value in values if value is not None]
             self.steady.losses_read += len(step.losses)
             self.steady.bad_losses += sum(not math.isfinite(loss) for loss in step.losses)
-            self._judge_step(reported, step, None, time.monotonic())
+            self.judge(reported, step, None, time.monotonic())
 
         if tensor:
             self.values.submit([local(loss).reshape(())], deliver)
@@ -146,37 +137,24 @@ class Watch:
 
     def judge_log(self) -> None:
         """Judge and write the steps that were logged."""
-        steady = self.steady
-        log, steady.log, steady.full = steady.log, [], steady.stepped is not None
-        for armed, number, losses, norm, rates, backwards, now in log:
-            watch = armed.watch
-            watch.rates.change(rates, number - armed.unapplied)
-            watch.rules.usual_backwards = backwards
-            step = Step(watch.index, number, list(losses), norm, rates=rates, backwards=backwards)
-            step.parameters, step.read = watch.parameters.count, norm is not None
-            if not step.read:
-                steady.count_unread(number)
-            self._judge_step(watch.rules, step, watch, now)
-        if len(log) >= FEW_LOGGED:
-            thins = log[-1][0].watch.may_thin and not self.settings.all and not self.several
-            if thins:
-                steady.choose_every(log)
+        logged.judge(self)
 
     def judge_step(self, watch: OptimizerWatch, step: Step) -> None:
         """The values of a step have arrived."""
         self.judge_log()
-        self._judge_step(watch.rules, step, watch, time.monotonic())
+        self.judge(watch.rules, step, watch, time.monotonic())
 
-    def _judge_step(
+    def judge(
         self, step_rules: rules.StepRules, step: Step, watch: OptimizerWatch | None, now: float
     ) -> None:
+        """Count, write and judge a step."""
         self.steps += 1
         self.skipped += step.skipped
         self.norms += step.norm is not None
         self.rates_seen += step.rate is not None
         self.history.append(step)
         self.alarms.moment = step.moment
-        if step.optimizer < OPEN_RECORDS:
+        if self.writer.takes(step.optimizer, step.step):
             self.writer.step(step, self.scaling.scale, now - self.began)
         alarms = step_rules.judge(step)
         if not step_rules.healthy:
@@ -185,6 +163,10 @@ class Watch:
             if step.unread:
                 alarm.text += f"; the {step.unread} steps before it were not read"
             self.alarms.add(alarm, watch)
+        self.write_state_again(now)
+
+    def write_state_again(self, now: float) -> None:
+        """Write the counts, from time to time."""
         if now - self._state_at > STATE_SECONDS:
             self._state_at = now
             self.write_state()
@@ -230,6 +212,10 @@ class Watch:
             all=self.settings.all,
         )
 
+    def recent(self) -> list[Step]:
+        """The last steps."""
+        return [e if isinstance(e, Step) else logged.as_step(e) for e in self.history]
+
     def write_state(self) -> None:
         """Write the counts so far."""
         self.judge_log()
@@ -269,9 +255,9 @@ class Watch:
         """The watch of an optimizer, a new one for a new optimizer; None for one too many."""
         watch = self.known(optimizer)
         if watch is None:
+            self.judge_log()
             for key in [k for k, w in self.watches.items() if w.optimizer() is None]:
                 del self.watches[key]
-                self.steady.armed.pop(key, None)
             if len(self.watches) < MOST_OPTIMIZERS:
                 with self.torch.no_grad():
                     watch = OptimizerWatch(self, optimizer, len(self.rules))

@@ -17,6 +17,8 @@ MOST_BYTES = 16 * 2**20
 FLUSH_SECONDS = 1.0
 FULL_UNTIL = 1000
 """Steps that are all written; then one in 10 until ten times as many, one in 100, and so on."""
+OPEN_RECORDS = 4
+"""Optimizers whose steps are written."""
 STOP = "stop"
 """The file that asks `doctor guard` to end the job."""
 
@@ -56,9 +58,13 @@ class Writer:
         values = {name: plain(value) for name, value in fields.items()}
         self._line(json.dumps({"kind": kind, **values}), flush)
 
+    def takes(self, optimizer: int, step: int) -> bool:
+        """Whether this step of an optimizer is among those that are written."""
+        return optimizer < OPEN_RECORDS and step % _every(step) == 0
+
     def step(self, step: Step, scale: float | None, seconds: float) -> None:
-        """One line for a step, if it is among those that are written."""
-        if self._file is None or self._bytes > MOST_BYTES or step.step % _every(step.step):
+        """One line for a step."""
+        if self._file is None or self._bytes > MOST_BYTES:
             return
         parts = [f'{{"kind":"step","o":{step.optimizer},"s":{step.step},"t":{seconds:.3f}']
         values = (

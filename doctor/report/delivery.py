@@ -139,7 +139,10 @@ def deliver_on_stderr(report: Report, options: OutputOptions) -> None:
     """Write the files and print on stderr: stdout belongs to another program. Raises UserError."""
     final = finished(report, options)
     errors = _write_files(report, final, options)
-    terminal.write(render_plain(final, options.detail), sys.stderr)
+    if sys.stderr.isatty():
+        terminal.show(final, terminal.stderr_console(options.color), options.detail)
+    else:
+        terminal.write(render_plain(final, options.detail), sys.stderr)
     if errors:
         raise UserError("; ".join(map(str, errors)))
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import groupby
 from typing import Literal
 
@@ -221,8 +221,15 @@ def group_key(finding: Finding) -> tuple[Status, str] | None:
 
 def _folded(members: list[Finding]) -> Line:
     status = members[0].status
-    codes = f"{members[0].check.code}-{members[-1].check.code[3:]}"
-    return Line(f"  {WORDS[status]} {codes}  ", members[0].verdict.summary, STYLES[status])
+    head = f"  {WORDS[status]} {codes_of(members)}  "
+    return Line(head, members[0].verdict.summary, STYLES[status])
+
+
+def codes_of(members: Sequence[Finding]) -> str:
+    """ "GRD005-007", or "GRD005, GRD007" where the one between is not a member."""
+    first, *_, last = codes = [member.check.code for member in members]
+    complete = int(last[3:]) - int(first[3:]) == len(codes) - 1
+    return f"{first}-{last[3:]}" if complete else ", ".join(codes)
 
 
 def _finding(finding: Finding, detail: Detail, first: str) -> Iterator[Line]:

@@ -38,10 +38,20 @@ def stdout_console(color: Color) -> Console:
 
     Without colour it writes no escape sequences at all, neither for bold nor for dim.
     """
+    return _console(color, stderr=False)
+
+
+def stderr_console(color: Color) -> Console:
+    """The same on stderr, where stdout belongs to another program."""
+    return _console(color, stderr=True)
+
+
+def _console(color: Color, *, stderr: bool) -> Console:
     from rich.console import Console
 
     color = environment_color(os.environ) if color == "auto" else color
     return Console(
+        stderr=stderr,
         force_terminal=True if color == "always" else None,
         color_system=None if color == "never" else "auto",
         no_color=False if color == "always" else None,
@@ -84,10 +94,11 @@ def show_lines(lines: Iterable[Line], console: Console) -> None:
 def _print(line: Line, console: Console, width: int | None) -> None:
     from rich.text import Text
 
+    stream = sys.stderr if console.stderr else sys.stdout
     for number, part in enumerate(line.wrapped(width)):
         indent = " " * line.indent_at(width)
-        prefix = indent if number else encodable(line.prefix, sys.stdout)
-        body = encodable(part, sys.stdout)
+        prefix = indent if number else encodable(line.prefix, stream)
+        body = encodable(part, stream)
         text = Text.assemble((prefix, line.style), (body, line.body_style))
         text.rstrip()
         console.print(text, soft_wrap=True, highlight=False)

@@ -129,6 +129,33 @@ def test_every_bug_matches_and_its_remedy_names_the_condition(bug: Bug) -> None:
     assert bug.symptom not in fixed.summary
 
 
+@pytest.mark.parametrize(
+    ("case", "wrong", "status"),
+    [
+        ("causal", False, Status.UNKNOWN),
+        ("boolean mask", False, Status.UNKNOWN),
+        ("boolean mask", True, Status.WARN),
+    ],
+)
+def test_a_killed_trial_shows_nothing_about_its_kernel(
+    case: str, wrong: bool, status: Status
+) -> None:
+    killed = Ended(how="signal", detail="SIGKILL inside a call", code=9)
+    faults: dict[recorded_attention.Key, dict[str, Any]] = {
+        (case, "bf16", "flash" if case == "causal" else "mem_efficient"): {
+            "ended": killed,
+            "errors": {},
+        }
+    }
+    if wrong:
+        faults["no mask", "bf16", "math"] = {"errors": {"dq": 0.5}}
+    trial = recorded_attention.attention(faults=faults)
+    verdict = judge("2.13.0", 92000, A100, order=FLASH_FIRST, trial=trial)
+    assert verdict.status is status
+    if status is Status.UNKNOWN:
+        assert "killed from outside" in verdict.summary
+
+
 @pytest.mark.parametrize("bug", BUGS, ids=lambda bug: bug.source)
 def test_cudnn_is_tried_wherever_a_case_can_show_a_known_bug(bug: Bug) -> None:
     triggered = {case.name for case in recorded_attention.cases() if case.trigger == bug.source}

@@ -126,6 +126,20 @@ def test_what_another_gpu_has_wrong_is_repeated_on_the_first(
     assert "correct on cpu with the same software" in finding.verdict.summary
 
 
+def test_a_gpu_of_another_model_tries_the_first_case_alone(
+    first: Counting, children: Children
+) -> None:
+    other = Counting(children, preloaded.python())
+    workers = [Worker("cpu", None, "another model", other)]
+    first.trials = Counter()
+    attention = try_on_gpus(first, facts(), "cpu", BF16, lambda stage: None, workers)
+    other.end()
+    assert isinstance(attention, Attention)
+    assert {case for case, _, _ in other.trials} == {"causal"}
+    assert len(first.trials) == len(attention.trials) == (len(attention.cases) + 1) * 4
+    assert "the other cases" not in judged(attention).verdict.summary
+
+
 def test_a_gpu_that_dies_leaves_its_part_to_the_first(
     first: Counting, children: Children, tmp_path: Path
 ) -> None:

@@ -29,7 +29,7 @@ from doctor.facts.load import Attention, Implementation, Trial
 from doctor.job.job import Chosen
 from doctor.job.run_options import RunOptions
 from doctor.judge.attention_gates import GATES
-from doctor.judge.check import Finding, Status
+from doctor.judge.check import Finding, Owner, Status
 from doctor.judge.engine import examine
 
 pytestmark = pytest.mark.slow
@@ -517,6 +517,34 @@ def test_an_error_that_sticks_to_the_process_loses_one_trial(
     assert "illegal memory access" in bad[0].ended.detail
     assert len(attention.trials) == (len(attention.cases) + 1) * 4
     assert judged(facts, attention).status is Status.WARN
+
+
+@pytest.mark.parametrize(
+    ("text", "status"),
+    [
+        ("CUDA error: uncorrectable ECC error encountered", Status.FAIL),
+        ("CUDA out of memory. Tried to allocate 1.00 GiB", Status.UNKNOWN),
+        ("a message that nobody has seen before", Status.UNKNOWN),
+    ],
+)
+def test_an_error_of_the_reference(
+    text: str, status: Status, interpret: Interpret, children: Children
+) -> None:
+    """An error of the GPU is no reason to leave a case out in silence."""
+    broken = f"""
+    import wire
+    cases = wire.sibling("attention_cases")
+
+    def reference(case, tensors):
+        raise RuntimeError({text!r})
+
+    cases.reference = reference
+    """
+    facts = on_cpu(interpret(broken), quick=True)
+    finding = judged(facts, tried(children, facts))
+    assert finding.status is status, finding.verdict.summary
+    assert text in finding.verdict.summary
+    assert (finding.owner is Owner.MACHINE) == (status is Status.FAIL)
 
 
 def test_the_rest_is_left_out_when_time_is_up(

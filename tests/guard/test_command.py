@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import json
 import os
+import pty
 import signal
+import struct
 import subprocess
 import sys
+import termios
 import time
 from pathlib import Path
 from typing import Any
 
 import pytest
-from command import TIMEOUT, doctor
+from command import TIMEOUT, doctor, program
 
 from doctor.collect.guarded_command import bootstrap
 
@@ -61,6 +66,27 @@ def test_a_program_that_does_not_exist_is_a_usage_error(tmp_path: Path) -> None:
     assert ended.returncode == 2
     assert ended.stderr.count("\n") == 1
     assert guard(cwd=tmp_path).returncode == 2
+
+
+def test_the_report_is_wrapped_on_a_terminal(tmp_path: Path) -> None:
+    """stdout, which is the program's, goes elsewhere."""
+    reading, writing = pty.openpty()
+    fcntl.ioctl(writing, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
+    env = {name: value for name, value in os.environ.items() if name != "COLUMNS"}
+    command = [*program(), "guard", *python("print('x' * 100)")]
+    with subprocess.Popen(
+        command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=writing, env=env | {"NO_COLOR": "1"}
+    ) as process:
+        os.close(writing)
+        output = b""
+        with contextlib.suppress(OSError):  # Linux: the other side is closed
+            while chunk := os.read(reading, 65536):
+                output += chunk
+        assert process.communicate()[0] == b"x" * 100 + b"\n"
+    os.close(reading)
+    lines = output.decode().splitlines()
+    assert max(len(line) for line in lines if str(tmp_path) not in line) <= 80
+    assert "no training step was observed" in " ".join(line.strip() for line in lines)
 
 
 def test_records_of_an_earlier_run_are_not_mixed(tmp_path: Path) -> None:

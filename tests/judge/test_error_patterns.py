@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import msgspec
 import pytest
+import recorded_attention
 import recorded_own
 from error_texts import TEXTS
 from recorded import STAGES, stopped
@@ -13,7 +14,7 @@ from recorded_load import copies, loaded, reduction, two_a100
 
 from doctor._util.records import Ended, Unknown
 from doctor.facts.facts import Facts
-from doctor.facts.load import Peers
+from doctor.facts.load import Implementation, Peers
 from doctor.facts.machine import Cuda, Driver, Libraries
 from doctor.facts.training import Stage
 from doctor.judge.catalog import CHECKS
@@ -94,6 +95,18 @@ def libraries(ended: Ended) -> Facts:
     return BASE.with_(libraries=replace(BASE.libraries, used=ended))
 
 
+def attention(case: str, backend: str, *, on_other: bool = False) -> Callable[[Ended], Facts]:
+    """The default backend's trial of a case ends so, on the first GPU or on the other."""
+
+    def inject(ended: Ended) -> Facts:
+        fault = {(case, "bf16", backend): {"ended": ended, "errors": {}}}
+        first = recorded_attention.attention(faults={} if on_other else fault)
+        other = recorded_attention.attention("cuda:1", faults=fault if on_other else {})
+        return BASE.with_(attention=replace(first, others=(other,)))
+
+    return inject
+
+
 def _inside(ended: Ended, call: str) -> Ended:
     return (
         replace(ended, detail=f"{ended.detail} inside {call}") if ended.how == "signal" else ended
@@ -113,6 +126,9 @@ JUDGED_BY: dict[str, tuple[str, Callable[[Ended], Facts]]] = {
     "NVML": ("DRV001", nvml),
     "cuInit": ("DRV001", cuda_init),
     "libraries": ("TOR004", libraries),
+    "attention": ("NUM003", attention("causal", "flash")),
+    "attention with a mask": ("NUM003", attention("boolean mask", "mem_efficient")),
+    "attention on another GPU": ("NUM003", attention("causal", "flash", on_other=True)),
 }
 
 
@@ -197,6 +213,16 @@ def test_hardware_that_two_gpus_report_differently_returns_the_machine() -> None
         )
         facts = BASE.with_(load=loads)
         assert Report(facts, examine(CHECKS, facts)).outcome is Outcome.RETURN
+
+
+def test_hardware_that_fails_under_transformers_condemns_the_machine() -> None:
+    outcomes = {}
+    for text in ("CUDA error: uncorrectable ECC error encountered", "CUDA error: invalid argument"):
+        failed = (Implementation(name="sdpa", ended=error(text)),)
+        trial = replace(recorded_attention.attention(), implementations=failed)
+        facts = BASE.with_(attention=trial)
+        outcomes[text] = Report(facts, examine(CHECKS, facts)).outcome
+    assert [*outcomes.values()] == [Outcome.RETURN, Outcome.READY]
 
 
 def own_step(detail: str) -> Facts:

@@ -41,6 +41,8 @@ DTYPES = {"bf16": torch.bfloat16, "fp16": torch.float16}
 REFUSALS = ("No available kernel", "No viable backend")
 """How torch's message begins when no enabled backend accepts the call."""
 MEMORY = ("out of memory", "can't allocate memory", "not enough memory")
+OF_GPU = ("CUDA error", "CUDA driver error", "HIP error")
+"""How torch names an error that the GPU or its driver reported."""
 
 
 class BackendUnavailable(Exception):
@@ -202,8 +204,7 @@ def run_group(
             group = prepare(case, dtype, device)
         except Exception as error:
             for backend in backends:
-                reason = "no reference: " + wire.describe(error)[:400]
-                wire.send(note={"trial": refused(case, dtype, backend, reason)})
+                wire.send(note={"trial": without_reference(case, dtype, backend, error)})
             exit_if_broken(device)
             return ""
     with wire.stage(name + "/choice"):
@@ -231,6 +232,15 @@ def refused(case: Any, dtype: str, backend: str, reason: str) -> Dict[str, Any]:
     """The doctor.facts.load.Trial of a backend that did not run."""
     record = {"backend": backend, "dtype": dtype, "case": case.name}
     return dict(record, ended={"how": "ok"}, refused=reason)
+
+
+def without_reference(case: Any, dtype: str, backend: str, error: Exception) -> Dict[str, Any]:
+    """The doctor.facts.load.Trial without the reference. An error of the GPU is a failed trial."""
+    reason = "no reference: " + wire.describe(error)[:400]
+    record = refused(case, dtype, backend, reason)
+    if any(words in reason for words in MEMORY) or not any(words in reason for words in OF_GPU):
+        return record
+    return dict(record, ended={"how": "error", "detail": reason}, refused=None)
 
 
 def plan(

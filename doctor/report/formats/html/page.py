@@ -20,7 +20,7 @@ from doctor.judge.sources import SOURCES, Source, short_section
 from doctor.report.formats.html import charts
 from doctor.report.formats.html.curves import curves, logged_curves
 from doctor.report.formats.html.markup import Child, Markup, el, joined
-from doctor.report.lines import group_key, header_parts
+from doctor.report.lines import codes_of, group_key, header_parts
 from doctor.report.phrases import conditions, fix_owner, limitations, summary
 from doctor.report.report import Outcome, Report
 
@@ -229,7 +229,7 @@ def _folded(members: list[Finding]) -> Markup:
     rows = (el("li", f"{f.check.code} {f.check.slug}: {f.check.title}") for f in members)
     return el(
         "details",
-        _summary(first, f"{first.check.code}-{members[-1].check.code[3:]}"),
+        _summary(first, codes_of(members)),
         el("ul", rows, class_="inside"),
         class_=_css(first),
     )
