@@ -36,6 +36,8 @@ SAMPLE = (
     "mistakes:layers_in_a_list",
     "mistakes:sigmoids_all_the_way",
     "mistakes:an_unlucky_seed",
+    "reported_gradients:helper_without_grad",
+    "reported_weights:gradients_cleared_before_the_step",
 )
 
 
