@@ -43,6 +43,7 @@ class Watch:
         self.rules: dict[int, rules.StepRules] = {}
         self.started = False
         self.rank, self.world = 0, 1
+        self._judging_log = False
         self.steps = self.norms = self.looks = self.skipped = 0
         self.steady = Steady()
         self.scaling = Scaling(self)
@@ -137,7 +138,12 @@ class Watch:
 
     def judge_log(self) -> None:
         """Judge and write the steps that were logged."""
-        logged.judge(self)
+        if not self._judging_log:
+            self._judging_log = True
+            try:
+                logged.judge(self)
+            finally:
+                self._judging_log = False
 
     def judge_step(self, watch: OptimizerWatch, step: Step) -> None:
         """The values of a step have arrived."""
