@@ -403,6 +403,7 @@ def sound(data: bytes, shard: Shard) -> None:
             assert 0 <= found.begin <= found.end <= len(data)
 
 
+@pytest.mark.slow
 @kinds
 def test_cut_anywhere(tmp_path: Path, kind: str) -> None:
     data = real(tmp_path / "m.pt", kind)
@@ -412,6 +413,7 @@ def test_cut_anywhere(tmp_path: Path, kind: str) -> None:
         assert shard.problems
 
 
+@pytest.mark.slow
 @kinds
 def test_bytes_that_flip(tmp_path: Path, kind: str) -> None:
     data = real(tmp_path / "m.pt", kind)

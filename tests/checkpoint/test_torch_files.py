@@ -362,6 +362,7 @@ def test_tensors_with_attributes(tmp_path: Path) -> None:
     compare(path, saved(state, path), state)
 
 
+@pytest.mark.slow
 def test_a_training_file_of_many_objects(tmp_path: Path) -> None:
     transformers = pytest.importorskip("transformers")
     arguments = transformers.TrainingArguments(output_dir=str(tmp_path), report_to=[])

@@ -239,6 +239,7 @@ def test_addresses_stay_whole_where_the_output_is_no_terminal() -> None:
     assert max(map(len, lines)) > 100
 
 
+@pytest.mark.slow
 def test_an_ascii_stream_gets_ascii() -> None:
     env = {"PYTHONIOENCODING": "ascii", "PYTHONUTF8": "0", "LC_ALL": "C"}
     for format in ("console", "plain", "json"):
@@ -253,6 +254,7 @@ def test_no_colour_without_a_terminal_and_colour_when_asked() -> None:
     assert "\x1b[" not in replay("v100_torch2.11", "--color", "never").stdout
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("arguments", "code"),
     [

@@ -367,6 +367,7 @@ class Recorder:
         return Answer(OK, {"kernel": {"how": "ok"}})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("processes", "by"), [("abc", "abc"), ("a", "aaa")])
 def test_a_gpu_is_touched_by_the_process_that_works_on_it_alone(processes: str, by: str) -> None:
     """In exclusive compute mode a second process is refused."""

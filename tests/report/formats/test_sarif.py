@@ -18,6 +18,7 @@ from doctor.report.report import Report
 OASIS = json.loads((TESTS / "schemas" / "sarif-2.1.0-rtm.5.schema.json").read_text())
 
 
+@pytest.mark.slow
 def test_sarif_is_valid_and_contains_the_findings_about_files() -> None:
     validator = jsonschema.Draft4Validator(OASIS)
     for name, judged in every_report().items():
