@@ -30,7 +30,7 @@ def end_step(watch: Watch, optimizer: OptimizerWatch) -> None:
         steady.stepped(optimizer)
     log = steady.log
     if log and (len(log) >= MOST_LOGGED or log[-1][-1] - log[0][-1] > LOGGED_SECONDS):
-        judge(watch)
+        watch.judge_log()
 
 
 def judge(watch: Watch) -> None:

@@ -33,7 +33,7 @@ def timed(out: Path, step_seconds: float, **settings: Any) -> Iterator[Any]:
     """A guard whose clock says that each step takes so long."""
     with guarded(out, **settings) as guard:
         steady = guard._session.watch.steady
-        steady.clock = itertools.count(0.0, step_seconds).__next__
+        steady.clock = itertools.count(guard._session.watch.began, step_seconds).__next__
         yield steady
 
 
@@ -92,11 +92,13 @@ def test_how_many_steps_are_read_follows_from_their_time(
 
 
 @pytest.mark.usefixtures("soon")
-def test_with_all_codes_every_step_is_read(tmp_path: Path) -> None:
+@pytest.mark.parametrize("seconds", [0.001, 0.2])  # the counts are written amid a log, too
+def test_with_all_codes_every_step_is_read(seconds: float, tmp_path: Path) -> None:
     module = model()
-    with timed(tmp_path, 0.001, all=True):
+    with timed(tmp_path, seconds, all=True):
         train(module, adamw(module), 160)
-    assert state(tmp_path)["unread"] == 0
+    counts = state(tmp_path)
+    assert (counts["unread"], counts["steps"]) == (0, 160)
 
 
 @pytest.mark.usefixtures("soon")
