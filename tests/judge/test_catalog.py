@@ -74,28 +74,22 @@ def recorded_statuses() -> dict[str, set[Status]]:
 
 @OF_MACHINES
 def test_the_machines_make_a_check_pass_warn_or_fail_and_be_unknown(check: Check) -> None:
+    """And the conditions of each status are documented."""
     assert Status.PASS in recorded_statuses()[check.code]
     assert recorded_statuses()[check.code] & {Status.WARN, Status.FAIL}
     assert Status.UNKNOWN in recorded_statuses()[check.code]
-
-
-@OF_MACHINES
-def test_the_conditions_of_every_recorded_status_are_documented(check: Check) -> None:
     assert check.warns or Status.WARN not in recorded_statuses()[check.code]
     assert check.fails or Status.FAIL not in recorded_statuses()[check.code]
 
 
 @EACH
-def test_a_check_has_conditions_a_reason_and_a_fix(check: Check) -> None:
+def test_a_check_has_conditions_a_short_reason_and_a_fix(check: Check) -> None:
     assert check.passes
-    assert check.why
+    assert 0 < len(check.why.split()) <= 60
     assert check.fix
     assert check.notes or check.warns or check.fails
-
-
-@EACH
-def test_the_reason_for_a_check_has_at_most_sixty_words(check: Check) -> None:
-    assert len(check.why.split()) <= 60
+    # completes "A pass is no proof "
+    assert not check.limits or (check.limits.startswith("that ") and check.limits.endswith("."))
 
 
 def test_codes_and_slugs_are_unique_well_formed_and_never_reused() -> None:
@@ -125,18 +119,6 @@ def test_a_family_is_judged_in_the_order_of_its_numbers() -> None:
     assert shown == sorted(shown, key=lambda code: (order.index(code[:3]), code))
 
 
-@EACH
-def test_limits_complete_their_sentence(check: Check) -> None:
-    """A pass is no proof "that ..."."""
-    assert not check.limits or (check.limits.startswith("that ") and check.limits.endswith("."))
-
-
-@EACH
-def test_dependencies_and_targets_exist(check: Check) -> None:
-    assert set(check.after) <= {each.code for each in catalog.CHECKS} - {check.code}
-    assert set(check.targets) <= set(EVERYWHERE)
-
-
 def members(annotation: Any) -> set[Any]:
     """The alternatives of a union."""
     if get_origin(annotation) in (Union, UnionType):
@@ -144,6 +126,7 @@ def members(annotation: Any) -> set[Any]:
     return {annotation}
 
 
+@cache
 def sections() -> dict[str, set[Any]]:
     """Field or view of Facts -> what it may be."""
     fields = {name: members(kind) for name, kind in get_type_hints(Facts).items()}
@@ -164,7 +147,9 @@ def test_a_judge_asks_for_sections_of_the_facts_with_their_types(check: Check) -
 
 
 @EACH
-def test_every_source_exists_and_the_demanded_sections_are_cited(check: Check) -> None:
+def test_what_a_check_refers_to_exists_and_the_demanded_sections_are_cited(check: Check) -> None:
+    assert set(check.after) <= {each.code for each in catalog.CHECKS} - {check.code}
+    assert set(check.targets) <= set(EVERYWHERE)
     assert set(check.sources) <= set(SOURCES)
     assert CITES.get(check.code, set()) <= set(check.sources)
     assert len(set(check.sources)) == len(check.sources)
