@@ -120,6 +120,7 @@ def under(code: str, tmp_path: Path, *options: str, path: str = "") -> str:
     return ended.stdout
 
 
+@pytest.mark.slow
 def test_the_users_own_sitecustomize_still_runs(tmp_path: Path) -> None:
     (tmp_path / "sitecustomize.py").write_text("import builtins; builtins.mine = __name__")
     code = "import sitecustomize; print(mine, sitecustomize.__file__)"
@@ -128,6 +129,7 @@ def test_the_users_own_sitecustomize_still_runs(tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.slow
 def test_nothing_is_imported_before_the_program_imports_torch(tmp_path: Path) -> None:
     code = "import sys; print(*sorted(sys.modules))"
     plain = subprocess.run(
@@ -159,6 +161,7 @@ def test_a_false_torch_in_the_users_directory_is_one_line(tmp_path: Path) -> Non
     assert "Traceback" not in ended.stderr
 
 
+@pytest.mark.slow
 def test_a_signal_reaches_the_program(tmp_path: Path) -> None:
     code = (
         "import signal, sys, time\n"
@@ -219,6 +222,7 @@ def test_a_killed_training_with_two_guards_has_records(tmp_path: Path) -> None:
     assert not (tmp_path / "second").exists()
 
 
+@pytest.mark.slow
 def test_a_guard_under_a_guard_watches_once(tmp_path: Path) -> None:
     inner = ["--", sys.executable, "-P", "-m", "doctor", "guard", *python("print('ran')")]
     ended = guard(*inner, cwd=tmp_path)

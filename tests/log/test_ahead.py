@@ -50,6 +50,7 @@ def processes_of(log: Log) -> set[str]:
     return set(Path(f"/proc/self/task/{os.getpid()}/children").read_text().split())
 
 
+@pytest.mark.slow
 def test_the_log_is_the_same_with_two_processes(tmp_path: Path) -> None:
     paths = [write(tmp_path / f"rank_{rank}.log", rank) for rank in range(3)]
     assert all(len(parts_of(path)) > 3 for path in paths)
@@ -61,6 +62,7 @@ def test_the_log_is_the_same_with_two_processes(tmp_path: Path) -> None:
     assert processes_of(alone) <= before
 
 
+@pytest.mark.slow
 def test_a_file_that_is_named_twice_is_read_once(tmp_path: Path) -> None:
     """Its parts once counted twice, and the reader waited for rows that nobody was to send."""
     path = write(tmp_path / "train.log")
@@ -69,6 +71,7 @@ def test_a_file_that_is_named_twice_is_read_once(tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.slow
 def test_a_process_that_dies_costs_time_and_nothing_else(tmp_path: Path) -> None:
     parts = parts_of(write(tmp_path / "train.log"))
     scanning = Ahead(parts, SCANNER, 1)
@@ -82,6 +85,7 @@ def test_a_process_that_dies_costs_time_and_nothing_else(tmp_path: Path) -> None
     assert process._process.returncode is not None
 
 
+@pytest.mark.slow
 def test_no_process_is_left_after_ctrl_c(tmp_path: Path) -> None:
     path = write(tmp_path / "train.log")
     before = processes_of(alone := read_logs([path], line_patterns(), processes=1))
@@ -95,6 +99,7 @@ def test_no_process_is_left_after_ctrl_c(tmp_path: Path) -> None:
     assert processes_of(alone) <= before
 
 
+@pytest.mark.slow
 def test_a_process_ends_with_the_one_that_started_it() -> None:
     process = ScanProcess(SCANNER.grams)
     process._requests.close()
@@ -102,6 +107,7 @@ def test_a_process_ends_with_the_one_that_started_it() -> None:
     process.close()
 
 
+@pytest.mark.slow
 def test_a_file_that_was_cut_after_its_scan_is_scanned_again(tmp_path: Path) -> None:
     path = Path(write(tmp_path / "train.log"))
     parts = parts_of(str(path))
