@@ -69,8 +69,8 @@ CODE_FIXES = {
     ),
     "a state of another batch": (
         "Create the hidden state for the batch at hand, torch.zeros(layers, x.size(0), hidden), "
-        "or omit it: the last batch of a DataLoader is smaller, and batch_first=True does not "
-        "change the order of the state's dimensions."
+        "whose dimensions batch_first=True does not change. If the batch is the first dimension of "
+        "the input, give the layer batch_first=True. The last batch of a DataLoader is smaller."
     ),
     "statistics of a norm": ("Match num_features of the batch norm to the channels of its input."),
     "one element": (
@@ -84,7 +84,7 @@ CODE_FIXES = {
     ),
     "another type than a tensor": (
         "Pass a tensor there: torch.as_tensor(x) for arrays, lists and numbers, and the encoded "
-        "ids for a text."
+        "ids for a text. A NoneType comes from a function without return, such as a forward."
     ),
     "a wrapped model": (
         "Ask the model inside the wrapper: model.module for DataParallel and DDP, model._orig_mod "
@@ -225,9 +225,7 @@ CODE_FIXES = {
         "them. Prediction and target of a regression need equal shapes, as squeeze(-1) makes "
         "them; a residual connection needs a branch that keeps the shape."
     ),
-    "shapes": (
-        "Print the shapes before that line: the sizes do not fit. The line is in the traceback."
-    ),
+    "shapes": ("Print the shapes before that line: the sizes do not fit."),
     "unequal samples": (
         "Pad the samples of a batch to one length in collate_fn (for example "
         "torch.nn.utils.rnn.pad_sequence, or transformers' DataCollatorWithPadding)."

@@ -40,8 +40,8 @@ OPERATION_FIXES = {
     "true_divide": "Add an epsilon to the divisor, or clamp it",
     "reciprocal": "Add an epsilon: 1 / (x + 1e-8)",
     "log": "Use a fused form (log_softmax, torch.logsumexp for the log of a sum of exponentials, "
-    "cross_entropy, binary_cross_entropy_with_logits, torch.special.xlogy), or add an epsilon, "
-    "torch.log(x + 1e-7)",
+    "cross_entropy, binary_cross_entropy_with_logits, torch.special.xlogy), or make the input "
+    "positive: torch.log(x + 1e-7) where it can be 0, softplus or exp where it can be negative",
     "log2": "Clamp the input before the logarithm",
     "log10": "Clamp the input before the logarithm",
     "log1p": "Clamp the input above -1",
@@ -54,6 +54,7 @@ OPERATION_FIXES = {
     "(1 - 1e-6)): at 1 itself the gradient is infinite",
     "asin": "Clamp the input to [-1, 1] and scale it, torch.asin(x.float().clamp(-1, 1) * "
     "(1 - 1e-6)): at 1 itself the gradient is infinite",
+    "atanh": "Clamp the input inside (-1, 1), torch.atanh(x.float().clamp(-1 + 1e-6, 1 - 1e-6))",
     "softmax": _MASK,
     "log_softmax": _MASK,
     "safe_softmax": _MASK,

@@ -25,6 +25,7 @@ from doctor.checks.training.own_failures import (
     known_errors,
 )
 from doctor.checks.training.own_parameters import (
+    NEGATIVE_RATE_FIX,
     SILENT_FIX,
     adapters_frozen,
     kinds,
@@ -41,7 +42,7 @@ from doctor.checks.training.own_steps import GROWTH_FIX, memory_growth, over_the
 from doctor.facts.own_model import OwnModel
 from doctor.facts.training import Parameter, Smoke, without_gradient
 from doctor.job.job import Job
-from doctor.judge.check import Check, Owner, Status, Verdict, ok, unknown, warn
+from doctor.judge.check import Check, Owner, Status, Verdict, fail, ok, unknown, warn
 
 SmallModel = Smoke | Unknown | None
 
@@ -269,6 +270,9 @@ def weights_move(own: OwnModel, job: Job) -> Verdict:
     reached = [each for each in required if each.had_gradient]
     if not reached:
         return unknown("no parameter got a gradient that is not 0: see SMK007")
+    if negative := [step.lr for step in steps.steps if step.lr < 0]:
+        summary = f"{own.description}: the learning rate is {negative[0]:g} in a step"
+        return fail(f"{summary}; required: at least 0", fix=NEGATIVE_RATE_FIX)
     verdict = judged.weights_move(_only(reached, steps))
     if verdict.status is Status.FAIL and vanishing(required):
         return unknown("gradients vanish with depth, too small to change a weight: see SMK007")
@@ -296,6 +300,7 @@ WEIGHTS_MOVE = replace(
     fails=(
         *judged.WEIGHTS_MOVE.fails,
         "a matrix has its initial values again after the next forward pass",
+        "the learning rate of a step is below 0",
     ),
     fix="Load the weights with dtype=torch.float32 and compute in bf16 under autocast (bf16=True), "
     "or use an optimizer that compensates for rounding: Kahan summation or stochastic rounding. A "

@@ -264,6 +264,10 @@ RATE_FIX = (
     "Let the schedule start above 0, step it after every batch and not after every epoch, and "
     "check the number of its warm-up and total steps."
 )
+NEGATIVE_RATE_FIX = (
+    "Compute the schedule again: below 0 each step raises the loss. A cosine from 1 to 0 is "
+    "(1 + cos(pi * step / steps)) / 2, and a linear one max(0, 1 - step / steps)."
+)
 RESTING_FIX = (
     "Set a learning rate above 0 in that group of the optimizer. For parameters that must not "
     "train, call requires_grad_(False)."

@@ -109,7 +109,7 @@ CODE = {
     ),
     "targets with channels": ("only batches of spatial targets supported",),
     "one-hot targets": ("multi-target not supported",),
-    "classes in the second place": ("Expected target size",),
+    "classes in the second place": ("Expected target size", "size mismatch (got input"),
     "a state of another batch": (
         "Expected hidden[0] size",
         "Expected hidden size",

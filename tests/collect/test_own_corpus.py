@@ -38,6 +38,7 @@ SAMPLE = (
     "mistakes:an_unlucky_seed",
     "reported_gradients:helper_without_grad",
     "reported_weights:gradients_cleared_before_the_step",
+    "everyday_training:half_a_cosine",
 )
 
 
@@ -95,11 +96,13 @@ def test_a_planted_fault_is_named(fault: str, judge: Judge) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "name",
-    ["logits_and_loss", "a_warm_up_from_zero", "sparse_embedding", "group_relative",
-     "lightning_style", "several_losses", "an_unused_log_of_zero"],
+    ["healthy:logits_and_loss", "healthy:a_warm_up_from_zero", "healthy:sparse_embedding",
+     "healthy:group_relative", "healthy:lightning_style", "healthy:several_losses",
+     "healthy:an_unused_log_of_zero", "healthy_everyday:schedule_that_waits_for_a_plateau"],
 )  # fmt: skip
 def test_a_healthy_training_passes(name: str, judge: Judge) -> None:
-    verdicts = judge(f"healthy.py:{name}")
+    file, _, function = name.partition(":")
+    verdicts = judge(f"{file}.py:{function}")
     assert {code: v.summary for code, v in verdicts.items() if v.status is not Status.PASS} == {}
 
 

@@ -118,7 +118,7 @@ class Training:
             self._record(norms)
             if self.updated is None and self.before:
                 self.updated = {name: fingerprint(value) for name, value in self.weights.items()}
-        self._advance(skipped)
+        self._advance(skipped, value)
         total = sum(norm * norm for norm in norms.values() if norm is not None) ** 0.5
         return {
             "loss": wire.number(value),
@@ -184,10 +184,14 @@ class Training:
         self.scaler.update()
         return float(self.scaler.get_scale()) < scale, scale
 
-    def _advance(self, skipped: bool) -> None:
+    def _advance(self, skipped: bool, loss: float) -> None:
         """Step the user's schedule, as a training script does after its optimizer."""
         scheduler = None if self.update is None else self.update.scheduler
-        if scheduler is not None and not skipped:
+        if scheduler is None or skipped:
+            return
+        if isinstance(scheduler, torch.optim.lr_scheduler.ReduceLROnPlateau):
+            scheduler.step(loss)
+        else:
             scheduler.step()
 
     def _record(self, norms: Dict[str, Optional[float]]) -> None:
