@@ -147,6 +147,11 @@ SMALL = ATTENTION | {
     ),
 }
 
+LOWER_LR = (
+    "Lower the learning rate, warm it up from 0 over the first steps, and clip the gradients.\n"
+    "torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)\n"
+    "Inputs of a scale far from 1 have the same effect: normalize them."
+)
 OWN = ATTENTION | {
     "eager": Remedy(
         ("with eager attention", "with the model's own attention implementation"),
@@ -180,20 +185,14 @@ OWN = ATTENTION | {
     "lower-lr": Remedy(
         ("at a tenth of the learning rate", "at {lr}"),
         "the learning rate is too high for these first steps",
-        "Lower the learning rate, warm it up from 0 over the first steps, and clip the "
-        "gradients.\n"
-        "torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)\n"
-        "Inputs of a scale far from 1 have the same effect: normalize them.",
+        LOWER_LR,
         JOB,
         ("ps-P12", "ps-P13", "ps-P18"),
     ),
     "lowest-lr": Remedy(
         ("at a ten-thousandth of the learning rate", "at {lr}"),
         "the learning rate is too high for these first steps",
-        "Lower the learning rate, warm it up from 0 over the first steps, and clip the "
-        "gradients.\n"
-        "torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)\n"
-        "Inputs of a scale far from 1 have the same effect: normalize them.",
+        LOWER_LR,
         JOB,
         ("ps-P12", "ps-P13", "ps-P18"),
     ),

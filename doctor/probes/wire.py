@@ -12,6 +12,7 @@ import json
 import math
 import os
 import queue
+import select
 import sys
 import threading
 import time
@@ -95,3 +96,12 @@ def requests() -> Iterator[Dict[str, Any]]:
     threading.Thread(target=read, daemon=True).start()
     while True:
         yield received.get()
+
+
+def stopped(seconds: float) -> bool:
+    """Wait at most that long for a request; the end of stdin ends the probe."""
+    if not select.select([sys.stdin.buffer], [], [], seconds)[0]:
+        return False
+    if not sys.stdin.buffer.readline():
+        sys.exit()
+    return True

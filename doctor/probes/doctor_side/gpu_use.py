@@ -9,7 +9,6 @@ in MIG mode is not sampled.
 from __future__ import annotations
 
 import contextlib
-import select
 import sys
 from typing import Any, Dict, Iterator, List, Optional
 
@@ -139,15 +138,6 @@ class Use:
         return {"uuid": self._uuid, "samples": 0, "mask": 0, "use": use}
 
 
-def stopped(seconds: float) -> bool:
-    """Wait at most that long for a request; the end of stdin ends the probe."""
-    if not select.select([sys.stdin.buffer], [], [], seconds)[0]:
-        return False
-    if not sys.stdin.buffer.readline():
-        sys.exit()
-    return True
-
-
 def main(every: float, mark: str, uuids: List[str]) -> None:
     with wire.stage("nvmlInit"):
         try:
@@ -157,7 +147,7 @@ def main(every: float, mark: str, uuids: List[str]) -> None:
             return
     gpus = [Use(uuid, mark, every) for uuid in uuids]
     wire.send(answer={"ready": True})
-    while not stopped(every):
+    while not wire.stopped(every):
         for gpu in gpus:
             gpu.sample()
     wire.send(answer={"watched": [gpu.record() for gpu in gpus]})

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import ctypes
 import functools
-import select
 import sys
 from typing import Any, Callable, Dict, List, Optional
 
@@ -218,15 +217,6 @@ class Events:
         self._by_address = {}
 
 
-def stopped(seconds: float) -> bool:
-    """Wait at most that long for a request; the end of stdin ends the probe."""
-    if not select.select([sys.stdin.buffer], [], [], seconds)[0]:
-        return False
-    if not sys.stdin.buffer.readline():
-        sys.exit()
-    return True
-
-
 def main(every: float, uuids: List[str]) -> None:
     """Counters, then samples with `every` seconds between them, then the counters again."""
     with wire.stage("nvmlInit"):
@@ -239,7 +229,7 @@ def main(every: float, uuids: List[str]) -> None:
         watched = [Watched(uuid) for uuid in uuids]
         events = Events(watched)
     wire.send(answer={"ready": True})
-    while not stopped(every):
+    while not wire.stopped(every):
         for gpu in watched:
             gpu.sample()
         events.read()
