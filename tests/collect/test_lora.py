@@ -27,7 +27,7 @@ from doctor.facts.own_model import LoraOrder, OwnModel
 from doctor.job.job import Chosen, Job, Target
 from doctor.judge.check import Owner, Status, Verdict
 
-PRELOADED = functools.partial(preloaded.python, preloaded.TRAINER, **preloaded.OFFLINE)
+PRELOADED = functools.partial(preloaded.python, preloaded.TRAINER)
 """An interpreter that has imported transformers and peft."""
 OK = Ended(how="ok", seconds=0.1)
 FIELDS = {

@@ -50,7 +50,7 @@ QUIET = "import sys, warnings\nwarnings.simplefilter('ignore')\nexec(sys.stdin.r
 def run(code: str, modules: tuple[str, ...] = preloaded.TORCH, **env: str) -> str:
     """What a script prints, in an interpreter that has imported the modules."""
     done = subprocess.run(
-        [preloaded.python(modules, **preloaded.OFFLINE), "-c", QUIET],
+        [preloaded.python(modules), "-c", QUIET],
         input=code,
         capture_output=True,
         text=True,
@@ -275,7 +275,7 @@ def test_accelerate_launch_trains_with_its_form(tmp_path: Path) -> None:
     launch = f"""
 import sys
 from accelerate.commands.launch import main
-sys.executable = {preloaded.python(preloaded.TRAINER, **preloaded.OFFLINE)!r}
+sys.executable = {preloaded.python(preloaded.TRAINER)!r}
 sys.argv = ["launch", "--config_file", {str(file)!r}, {str(script)!r}]
 main()
 """
