@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 from pathlib import Path
 
@@ -71,17 +70,17 @@ print("trained")
 
 
 def test_lora_with_checkpointing_trains_in_transformers_4_and_5(
-    tmp_path: Path, transformers_4: Path
+    tmp_path: Path, transformers_4: str
 ) -> None:
     original, path = tmp_path / "original.py", tmp_path / "train.py"
     original.write_text(PEFT)
     path.write_text(PEFT)
     doctor("lint", path, "--fix", cwd=tmp_path)
     assert 'gradient_checkpointing_kwargs={"use_reentrant": False}' in path.read_text()
-    failed, *trained = ended(original, path, PYTHONPATH=str(transformers_4))
+    failed, *trained = ended(transformers_4, original, path)
     assert "element 0 of tensors does not require grad" in failed
     assert trained == ["trained"]
-    assert ended(path, modules=preloaded.TRAINER) == ["trained"]
+    assert ended(preloaded.python(preloaded.TRAINER), path) == ["trained"]
 
 
 ONE_AFTER_THE_OTHER = """
@@ -94,13 +93,8 @@ for path in sys.argv[1:]:
 """
 
 
-def ended(*paths: Path, modules: tuple[str, ...] = preloaded.TORCH, **variables: str) -> list[str]:
-    """The line that each script writes, or its error, in one process that imports once."""
-    done = subprocess.run(
-        [preloaded.python(modules), "-c", ONE_AFTER_THE_OTHER, *map(str, paths)],
-        stdout=subprocess.PIPE,
-        text=True,
-        env=os.environ | variables,
-        check=True,
-    )
+def ended(python: str, *paths: Path) -> list[str]:
+    """The line that each script writes, or its error, in one process."""
+    command = [python, "-c", ONE_AFTER_THE_OTHER, *map(str, paths)]
+    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
     return done.stdout.splitlines()
