@@ -33,10 +33,14 @@ from pathlib import Path
 AT_START = ("PYTHON", "LD_", "OMP_", "MKL_", "KMP_", "GOMP_", "OPENBLAS_", "TORCH", "PYTORCH",
             "CUDA", "NVIDIA", "CUBLAS")  # fmt: skip
 """Prefixes of variables that are read at the start or while torch is imported."""
-LATER = ("PYTHONPATH", "TORCHINDUCTOR_CACHE_DIR", "PYTORCH_NVML_BASED_CUDA_CHECK")
+LATER = (
+    *("PYTHONPATH", "TORCHINDUCTOR_CACHE_DIR", "PYTORCH_NVML_BASED_CUDA_CHECK"),
+    *("KMP_AFFINITY", "KMP_BLOCKTIME"),
+)
 """Variables that a fork follows although they begin with such a prefix.
 
-transformers and Lightning set the last two in the process that imports them.
+transformers and Lightning set the second and third in the process that imports them, accelerate
+sets the last two for Intel's OpenMP, which the wheels of torch do not use.
 """
 FOR_CHILDREN = ("LD_LIBRARY_PATH",)
 """Is read by the children alone where a fork has no torch, which could look for a driver."""
