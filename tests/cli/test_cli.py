@@ -13,6 +13,7 @@ import zipfile
 from pathlib import Path
 
 import command
+import preloaded
 import pytest
 from recorded import machine_file
 
@@ -311,7 +312,8 @@ def test_a_signal_during_the_run_is_the_exit_code(
 @pytest.mark.parametrize("closed", ["<&-", "2>&-", "<&- >&- 2>&-"])
 @pytest.mark.slow
 def test_closed_streams_change_no_verdict(closed: str) -> None:
-    command = f"{sys.executable} -m doctor run --device cpu --no-smoke {closed}"
+    flags = f"--device cpu --no-smoke --python {preloaded.python()}"
+    command = f"{sys.executable} -m doctor run {flags} {closed}"
     done = subprocess.run(["bash", "-c", command], capture_output=True, timeout=120, check=False)
     assert done.returncode == 0, done.stderr
 
