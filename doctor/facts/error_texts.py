@@ -9,6 +9,23 @@ import re
 
 from doctor._util.records import Ended
 
+ALLOCATOR_OPTIONS = (
+    "allocator config",
+    "ConfigTokenizer",
+    "CachingAllocator option",
+    "Error parsing CachingAllocator settings",
+    "Error, expecting max_split_size_mb",
+    "Error, expecting max_non_split_rounding_mb",
+    "Error, expecting garbage_collection_threshold",
+    "Error, expecting roundup_power2_divisions",
+    "Error, expecting backend value",
+    "True/False argument for expandable_segments",
+    "garbage_collect_threshold",
+    "For roundups, the",
+    "Unknown allocator backend",
+    "Allocator backend parsed at runtime",
+)
+"""What torch 2.1 to 2.15 raise about the value of PYTORCH_CUDA_ALLOC_CONF, when CUDA starts."""
 NO_GPU_CODE = (
     "no kernel image is available",
     "invalid device function",
@@ -54,7 +71,15 @@ NO_SUCH_PRECISION = (
 """This torch does not have the precision on this device: fp32 works, and that shows nothing."""
 
 FINAL = (
-    *(*NO_GPU_CODE, *GPU_TAKEN, *MIXED_CUDNN, *REFUSES_DEVICE, *BROKEN_GPU, *KILLED),
+    *(
+        *ALLOCATOR_OPTIONS,
+        *NO_GPU_CODE,
+        *GPU_TAKEN,
+        *MIXED_CUDNN,
+        *REFUSES_DEVICE,
+        *BROKEN_GPU,
+        *KILLED,
+    ),
     *NO_SUCH_PRECISION,
 )
 

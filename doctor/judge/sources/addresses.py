@@ -61,6 +61,17 @@ ADDRESSES = (
         "#48",
         "https://github.com/NVIDIA/nvidia-container-toolkit/issues/48",
     ),
+    _thread("ggml-org/llama.cpp", 7218, "CUDA: unknown error until nvidia_uvm is loaded"),
+    _thread("NVIDIA/nvidia-docker", 396, "nvidia-modprobe loads the UVM module"),
+    Source(
+        "cuda-environment",
+        "CUDA Programming Guide",
+        "CUDA Environment Variables",
+        "https://docs.nvidia.com/cuda/cuda-programming-guide/05-appendices/"
+        "environment-variables.html",
+        checked="2026-11-22",
+    ),
+    _thread("pytorch/pytorch", 123505, "Unrecognized CachingAllocator option"),
     Source(
         "driver-mismatch",
         "Runbook: driver module load failure",
