@@ -59,8 +59,8 @@ MISMATCHED_IMAGE = replace(
 NODES = ErrorPattern(
     (),
     "CUDA needs this device node. In a container: create the container anew with the GPUs (docker "
-    "run --gpus all, or --device), as it keeps the nodes of its start. On the host: load the module "
-    "nvidia_uvm and create the nodes with nvidia-modprobe, as root.",
+    "run --gpus all, or --device), as it keeps the nodes of its start. On the host: load the "
+    "module nvidia_uvm and create the nodes with nvidia-modprobe, as root.",
     commands=("sudo nvidia-modprobe -u -c 0", "ls -l /dev/nvidia*", "grep nvidia /proc/devices"),
     sources=("nvidia-docker-396", "llama.cpp-7218"),
     cause="a device node of the driver cannot be used",

@@ -451,7 +451,7 @@ def test_cuda_error_is_read_and_judged(ask: Ask, code: int, said: str, owner: Ow
 
 
 def root_with(directory: Path, devices: str, *nodes: str) -> Path:
-    """A root directory: /proc/devices, and device nodes that are links to real character devices."""
+    """A root directory: /proc/devices, and device nodes that are links to /dev/null."""
     (directory / "proc").mkdir(parents=True)
     (directory / "dev").mkdir()
     (directory / "proc/devices").write_text(devices)
