@@ -17,7 +17,7 @@ from unittest.mock import ANY
 
 import pretend
 import pytest
-from gpu_seconds import estimate
+from gpu_seconds import MEASURED, estimate
 from pretend import PROFILES, Counts, counted
 
 from doctor.judge.engine import BROKEN
@@ -172,7 +172,8 @@ def test_one_gpu_with_a_model_of_the_user(libraries: Path, tmp_path: Path) -> No
     assert run.counts.plans == 6
     assert run.counts.calls <= 21
     assert run.counts.serial <= 121  # of the process with the model
-    assert estimate(run.counts, 1, quick=False)[1] <= 10.0
+    highest = estimate(run.counts, 1, quick=False)[1]
+    assert max(MEASURED[1, False].warm) <= (MEASURED[1, False].cold or 0) <= highest <= 10.0
     summary = run.findings["NUM003"]["summary"]
     assert 'not tried: cudnn in bf16 for "one query", "dropout"; cudnn in fp16 for' in summary
 
