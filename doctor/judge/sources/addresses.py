@@ -71,6 +71,13 @@ ADDRESSES = (
         "environment-variables.html",
         checked="2026-11-22",
     ),
+    Source(
+        "bash-exit-status",
+        "Bash Reference Manual",
+        "Exit Status",
+        "https://www.gnu.org/software/bash/manual/html_node/Exit-Status.html",
+        checked="2026-11-22",
+    ),
     _thread("pytorch/pytorch", 123505, "Unrecognized CachingAllocator option"),
     Source(
         "driver-mismatch",
