@@ -134,7 +134,11 @@ CODE = {
     ),
     "targets with channels": ("only batches of spatial targets supported",),
     "one-hot targets": ("multi-target not supported",),
-    "classes in the second place": ("Expected target size", "size mismatch (got input"),
+    "classes in the second place": (
+        "Expected target size",
+        "size mismatch (got input",
+        "input and target batch or spatial sizes don't match",
+    ),
     "a state of another batch": (
         "Expected hidden[0] size",
         "Expected hidden size",
@@ -378,5 +382,28 @@ def is_codes_own(ended: Ended) -> bool:
 
 def is_index(ended: Ended) -> bool:
     """Whether an index exceeds its table, which the values of the batch show."""
+    return not ended.ok and names_index(ended.detail)
+
+
+def names_index(detail: str) -> bool:
+    """Whether an error names an index that exceeds its table."""
+    lower = detail.casefold()
+    return any(text.casefold() in lower for text in INDEX)
+
+
+ASYNCHRONOUS = (
+    "device-side assert",
+    "illegal memory access",
+    "illegal instruction was encountered",
+    "unspecified launch failure",
+    "misaligned address",
+    "invalid program counter",
+    "hardware stack error",
+)
+"""Errors of a kernel, in small letters, that a later call raises: its line may be another one."""
+
+
+def is_of_kernel(ended: Ended) -> bool:
+    """Whether a kernel failed before the call that raised."""
     lower = ended.detail.casefold()
-    return not ended.ok and any(text.casefold() in lower for text in INDEX)
+    return not ended.ok and any(text in lower for text in ASYNCHRONOUS)
