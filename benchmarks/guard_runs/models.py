@@ -58,7 +58,7 @@ def lm(dtype: Any = None, tie: bool = False, vocab: int = 48, width: int = 24) -
 def batches(steps: int = 0, vocab: int = 48) -> Iterator[tuple[Any, Any]]:
     import torch
 
-    generator = torch.Generator().manual_seed(1)
+    generator = torch.Generator(torch.get_default_device()).manual_seed(1)
     for _ in range(steps or STEPS):
         x = torch.randint(0, vocab, (4, 12), generator=generator)
         yield x, (x * 7 + 3) % vocab
