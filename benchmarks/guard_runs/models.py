@@ -97,12 +97,17 @@ def train(
 
 
 def start_guard() -> Any:
-    """The guard of this process, as GUARD (off), GUARD_OUT and GUARD_ALL say."""
+    """The guard of this process, as GUARD (off), GUARD_OUT, GUARD_ALL and GUARD_LATE say.
+
+    GUARD_LATE: numbers arrive late, as from a GPU.
+    """
     import doctor.guard
 
     if os.environ.get("GUARD") == "off":
         return None
-    return doctor.guard.watch(out=os.environ["GUARD_OUT"], all=bool(os.environ.get("GUARD_ALL")))
+    guard = doctor.guard.watch(out=os.environ["GUARD_OUT"], all=bool(os.environ.get("GUARD_ALL")))
+    guard._session.watch.values.late = bool(os.environ.get("GUARD_LATE"))
+    return guard
 
 
 def adamw(model: Any, lr: float = 1e-3, **options: Any) -> Any:
