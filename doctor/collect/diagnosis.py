@@ -141,7 +141,8 @@ class _Bisection:
         self._subject = dict(subject)
         self._attempts: list[Attempt] = []
         self._deadline = 0.0
-        self._of_kernel = smoke.device != "cpu" and any(is_of_kernel(s.ended) for s in smoke.stages)
+        of_user = subject["kind"] != "small" and smoke.device != "cpu"
+        self._of_kernel = of_user and any(is_of_kernel(stage.ended) for stage in smoke.stages)
         self._index_on_cpu = False
 
     def run(self, deadline: float) -> Diagnosis:
