@@ -190,7 +190,6 @@ RESPONDS = Check(
     sources=(
         "ps-U28",
         "toolkit-48",
-        "nvidia-docker-396",
         "pytorch-35710",
         "driver-mismatch",
         "driver-persistence",
