@@ -89,7 +89,12 @@ def is_conclusive(diagnosis: Diagnosis) -> bool:
 def _is_explained(diagnosis: Diagnosis) -> bool:
     """Whether the operation is known, its line, and what is wrong in its inputs."""
     source = diagnosis.source
-    known = source and (source.place or (source.backward and diagnosis.operation))
+    known = source and (
+        source.place
+        or source.module
+        or source.function
+        or (source.backward and diagnosis.operation)
+    )
     return bool(source and source.certain and known)
 
 
@@ -133,6 +138,8 @@ def _inconclusive(diagnosis: Diagnosis, remedy: Remedy) -> str:
         return "the inputs of one operation are the cause"
     if diagnosis.cuts:
         return ""
+    if diagnosis.source and diagnosis.source.remarks:
+        return "no change that was tried fixes it"
     if not changes:
         return "" if diagnosis.fault == "no gradient" else "no change was tried to find the cause"
     if any(each.detail == LEFT_OUT for each in diagnosis.attempts):
@@ -188,7 +195,7 @@ def remedy_for(diagnosis: Diagnosis, smoke: Smoke, *, own: bool) -> Remedy:
     remedy = remedies["nothing"]
     if not own:
         return remedy
-    first = "" if _is_explained(diagnosis) else remedy.fix
+    first = "" if diagnosis.source and diagnosis.source.remarks else remedy.fix
     fix = " ".join(filter(None, (first, _evidence(diagnosis))))
     return remedy._replace(fix=fix_by_location(diagnosis, fix))
 

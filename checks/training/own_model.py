@@ -5,6 +5,7 @@ The judgement of the steps and most conditions are those of the small model in `
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 from fnmatch import fnmatchcase
@@ -24,16 +25,19 @@ from doctor.checks.training.own_failures import (
     failed_step,
     known_errors,
 )
-from doctor.checks.training.own_parameters import (
+from doctor.checks.training.own_optimizer import (
     NEGATIVE_RATE_FIX,
+    over_schedule,
+    set_back,
+    unchanged,
+)
+from doctor.checks.training.own_parameters import (
     SILENT_FIX,
     adapters_frozen,
     kinds,
     no_gradient_fix,
     reached_unevenly,
-    set_back,
     uncalled,
-    unchanged,
     used,
     without_idle,
 )
@@ -179,6 +183,8 @@ def gradients_reach_all(own: OwnModel, smoke: SmallModel, job: Job) -> Verdict:
     if unused := [glob for glob in job.expect_no_grad if not _matches(glob, expected)]:
         note += f"; no parameter matches --expect-no-grad {', '.join(unused)}"
     verdict = judged.gradients_reach_all(_only(required, steps))
+    counted = _of_all(verdict.summary, len(required), len(steps.parameters))
+    verdict = replace(verdict, summary=counted)
     if verdict.status is not Status.FAIL:
         verdict = reached_unevenly(own, required, verdict)
         return _about(own, smoke, replace(verdict, summary=f"{verdict.summary}{note}"))
@@ -201,7 +207,8 @@ def _of_all(summary: str, some: int, total: int) -> str:
     """The summary of a judge that saw `some` of `total` parameters."""
     if some == total:
         return summary
-    return summary.replace(f"all {some} trainable", f"{some} of {total} trainable", 1)
+    summary = summary.replace(f"all {some} trainable", f"{some} of {total} trainable", 1)
+    return re.sub(rf"(?<=\d of ){some}(?= (?:trainable )?parameters)", str(total), summary, count=1)
 
 
 def _with_finite_gradients(own: OwnModel) -> Smoke | None:
@@ -269,23 +276,29 @@ def weights_move(own: OwnModel, job: Job) -> Verdict:
         return ok(f"{own.description}: all parameters match --expect-no-grad")
     reached = [each for each in required if each.had_gradient]
     if not reached:
-        return unknown("no parameter got a gradient that is not 0: see SMK007")
+        verdict = unknown("no parameter got a gradient that is not 0: see SMK007")
+        return replace(verdict, fix=AFTER_GRADIENTS)
     if negative := [step.lr for step in steps.steps if step.lr < 0]:
         summary = f"{own.description}: the learning rate is {negative[0]:g} in a step"
         return fail(f"{summary}; required: at least 0", fix=NEGATIVE_RATE_FIX)
     verdict = judged.weights_move(_only(reached, steps))
     if verdict.status is Status.FAIL and vanishing(required):
-        return unknown("gradients vanish with depth, too small to change a weight: see SMK007")
+        verdict = unknown("gradients vanish with depth, too small to change a weight: see SMK007")
+        return replace(verdict, fix=AFTER_GRADIENTS)
     if verdict.status is Status.FAIL:
         later = own.trend.moved if own.trend else ()
         verdict = unchanged(steps, [each for each in reached if not each.moved], verdict, later)
     else:
-        verdict = set_back(_only(reached, steps), verdict)
+        verdict = set_back(_only(reached, steps), verdict, own.trend)
+    if verdict.status is Status.PASS:
+        verdict = over_schedule(steps, verdict, own.trend)
     missing = len(required) - len(reached)
     note = f"; {missing} got no gradient: see SMK007" if missing else ""
-    counted = _of_all(verdict.summary, len(reached), len(required))
+    counted = _of_all(verdict.summary, len(reached), len(steps.parameters))
     return replace(verdict, summary=f"{own.description}: {counted}{note}")
 
+
+AFTER_GRADIENTS = "Fix SMK007 first: without gradients nothing can be said about the updates."
 
 WEIGHTS_MOVE = replace(
     judged.WEIGHTS_MOVE,

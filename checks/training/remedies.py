@@ -224,9 +224,10 @@ OWN = ATTENTION | {
     "finite-weights": Remedy(
         ("with these values replaced", "with them"),
         "the weights are the cause",
-        "Load or initialize the weights again. --checkpoint PATH finds such values in the files "
-        "(CKP005). A parameter from torch.empty, or materialized from the meta device, contains "
-        "uninitialized memory.",
+        "Look at the code that computes or loads these values. A buffer is computed in the "
+        "constructor: look for a division by 0 or a log of 0 there. A parameter from torch.empty, "
+        "or materialized from the meta device, contains uninitialized memory. --checkpoint PATH "
+        "finds such values in files (CKP005).",
         JOB,
         ("ps-P8",),
     ),

@@ -44,6 +44,8 @@ alone change the inputs of an operation outside attention."""
 TOTAL_SECONDS = 180.0
 ATTEMPT_SECONDS = 20.0
 """For one attempt with the small model, once torch is imported."""
+TINY = 1e-8
+"""A gradient norm beside which the epsilon of Adam leaves no update."""
 REPEATS = 3
 """Repetitions with nothing changed, if the first one shows no fault."""
 MOST_SKIPPED = 10
@@ -120,6 +122,21 @@ def diagnose(
     return bisection.run(time.monotonic() + total_seconds)
 
 
+def locate_small_gradients(
+    child: TorchChild, subject: Mapping[str, Any], smoke: Smoke, *, seconds: float = ATTEMPT_SECONDS
+) -> Diagnosis | None:
+    """Where the gradients of parameters that did not change become tiny; None if none do."""
+    names = [
+        each.name
+        for each in smoke.parameters
+        if each.had_gradient and not each.moved and float(each.grad_norm or TINY) < TINY
+    ]
+    if not names:
+        return None
+    bisection = _Bisection(child, subject, smoke, lambda stage: None, "no gradient", (), seconds)
+    return bisection.locate_small(names, time.monotonic() + seconds)
+
+
 class _Bisection:
     """One bisection and its attempts so far."""
 
@@ -146,11 +163,17 @@ class _Bisection:
         if self._fault == "no gradient" and self._subject["kind"] == "factory":
             diagnosis = self._find_cuts(diagnosis)
         self._try_changes([REPAIRS[name] for name in REPAIRS if getattr(diagnosis, name)])
-        if not (self._is_fixed() or self._is_settled()) and self._is_reproducible():
+        if not (self._is_fixed() or self._is_settled(diagnosis)) and self._is_reproducible():
             diagnosis = self._locate(diagnosis)
             self._try_changes(self._changes(diagnosis))
         seconds = time.monotonic() - started
         return msgspec.structs.replace(diagnosis, attempts=tuple(self._attempts), seconds=seconds)
+
+    def locate_small(self, names: Sequence[str], deadline: float) -> Diagnosis:
+        """The operations that make the gradients of these parameters tiny."""
+        self._deadline = deadline
+        found = _content(self._request("cuts", names=names, small=True), "cuts")
+        return self._decode(found)
 
     def _is_reproducible(self) -> bool:
         """Whether the fault returns with nothing changed; if not, up to REPEATS attempts."""
@@ -162,12 +185,16 @@ class _Bisection:
     def _is_fixed(self) -> bool:
         return any(each.outcome == "fixed" for each in self._attempts)
 
-    def _is_settled(self) -> bool:
+    def _is_settled(self, diagnosis: Diagnosis) -> bool:
         """Whether the graph, or an index, shows a cause that no change of numbers avoids."""
         if any(is_index(stage.ended) for stage in self._smoke.stages):
             return True
-        without = without_gradient(self._smoke.parameters)
-        return self._fault == "no gradient" and all(each.computed is False for each in without)
+        if self._fault != "no gradient":
+            return False
+        names = {each.name for each in without_gradient(self._smoke.parameters)}
+        absent = all(p.computed is False for p in self._smoke.parameters if p.name in names)
+        explained = {name for cut in diagnosis.cuts if cut.certain for name in cut.parameters}
+        return absent or names <= explained
 
     def _changes(self, diagnosis: Diagnosis) -> tuple[str, ...]:
         """The changes that can avoid the fault."""

@@ -47,6 +47,18 @@ class Trend(Section, frozen=True, kw_only=True):
     """Parameters that the judged steps left as they were and a further step changed."""
     created: tuple[tuple[int, ...], ...] = ()
     """Shapes of parameters that each forward pass creates anew."""
+    rates: tuple[float, ...] = ()
+    """The highest learning rate in each step, the judged ones included."""
+    norms: tuple[Number, ...] = ()
+    """The norm of all gradients in each step, the judged ones included."""
+    norm_in_fp32: Number | None = None
+    """That norm without autocast, if the loss is the same in all steps; None: not tried."""
+    writes: tuple[str, ...] = ()
+    """Where a forward pass writes parameters whose update it undoes: "copy_ in train.py, line 12".
+    """
+    constant_norms: tuple[str, ...] = ()
+    """Norms whose every statistic is that of one value: "layer_norm in train.py, line 12, of what
+    0.weight, 0.bias compute"."""
     resident: tuple[int, ...] = ()
     """Bytes of memory after each of the last steps: the device's allocator, on a CPU the
     process."""

@@ -10,7 +10,10 @@ import math
 from typing import Any, Dict, List, Optional, Sequence, Tuple
 
 import torch
+import wire
 from torch.overrides import TorchFunctionMode
+
+norm_calls = wire.sibling("norm_calls")
 
 ELEMENTWISE = ("mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss")
 """Losses of two tensors of the same shape, which torch broadcasts otherwise."""
@@ -40,13 +43,16 @@ TOLERANCE = 0.1
 class LossCalls(TorchFunctionMode):
     """The number of classes of every cross entropy, and what is wrong in the inputs of a loss."""
 
-    def __init__(self) -> None:
+    def __init__(self, module: torch.nn.Module) -> None:
         super().__init__()
+        self._module = module
         self.classes: List[int] = []
         self.misused: Dict[str, Dict[str, Any]] = {}
         """Function -> a doctor.facts.own_model.Misuse."""
         self.results: List[Tuple[str, float]] = []
         """Each call of a function in `TO_MINIMIZE` with a scalar result."""
+        self.constant_norms: List[str] = []
+        """Calls of norms over one value."""
 
     def __torch_function__(
         self, func: Any, types: Any, args: Any = (), kwargs: Optional[Dict[str, Any]] = None
@@ -61,6 +67,8 @@ class LossCalls(TorchFunctionMode):
             if kind := misuse(name, *inputs):
                 shapes = [list(each.shape) for each in inputs]
                 self.misused[name] = {"function": name, "kind": kind, "shapes": shapes}
+        if constant := norm_calls.over_one_value(name, args, options, self._module):
+            self.constant_norms.append(constant)
         result = func(*args, **options)
         if name in TO_MINIMIZE and isinstance(result, torch.Tensor) and result.numel() == 1:
             self.results.append((name, float(result.detach())))
