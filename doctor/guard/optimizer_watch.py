@@ -142,6 +142,7 @@ class OptimizerWatch:
         self.armed.present = len(flat) - without
 
         def deliver(values: list[Any]) -> None:
+            self.watch.take_arrived(step.losses)
             self._judge(step, values[: len(norms)], values[len(norms) :])
 
         self.watch.values.submit(norms + extra, deliver)
@@ -152,7 +153,6 @@ class OptimizerWatch:
         if (
             self.unreached
             or watch.scaling.active
-            or watch.values.pending
             or watch.settings.protect
             or clearing.position is None
             or "found_inf" in optimizer.__dict__
@@ -219,7 +219,12 @@ class OptimizerWatch:
         step = self._step(optimizer, 0, len(self.flat))
         step.skipped = step.scaled = True
         self.watch.steady.take_norm(-1)
-        self.watch.values.submit([], lambda values: self.watch.judge_step(self, step))
+
+        def deliver(values: list[Any]) -> None:
+            self.watch.take_arrived(step.losses)
+            self.watch.judge_step(self, step)
+
+        self.watch.values.submit([], deliver)
 
     def applied(self, optimizer: Any) -> None:
         """After the step: compare the parameters, at some steps."""
