@@ -22,6 +22,7 @@ CHANGE_NAMES = {
     "fp32": "everything in fp32",
     "lower-lr": "a tenth of the learning rate",
     "lowest-lr": "a ten-thousandth of the learning rate",
+    "no-lr": "a learning rate of 0",
     "other-batch": "another batch",
     "valid-batch": "invalid values of the batch replaced",
     "finite-weights": "non-finite weights replaced",
@@ -41,7 +42,7 @@ CONTRASTS: dict[Fault, tuple[str, str]] = {
 }
 """Fault -> the training without it, and with it."""
 
-RATES, NUMBERS = ("lower-lr", "lowest-lr"), ("fp32", "fp32-weights")
+RATES, NUMBERS = ("lower-lr", "lowest-lr", "no-lr"), ("fp32", "fp32-weights")
 LINE = 160
 """Columns of an attempt's result; the message of an exception may be longer."""
 

@@ -92,7 +92,28 @@ _LOG_SOFTMAX = (
     "Use torch.nn.functional.log_softmax(x, dim) in place of log(softmax(x)), or cross_entropy on "
     "the logits: in fp32 a probability below 1e-45 is 0"
 )
+_DEVIATION = (
+    "Add an epsilon to the deviation, (x - mean) / (std + 1e-8): it is 0 where all values are the "
+    "same, as in a constant column or row"
+)
+_NORMALIZE = (
+    "Use torch.nn.functional.normalize(x, dim=...), which has an epsilon: the norm of a vector of "
+    "zeros is 0"
+)
+_COUNT = (
+    "Clamp the count or the sum, a / b.clamp(min=1) for a count, a / (b + 1e-8) for other sums: it "
+    "is 0 where a mask, a class or a neighbourhood is empty"
+)
+_LARGEST = "Clamp the largest value, a / b.clamp(min=1e-8): it is 0 where all values are 0"
+DIVISORS = {
+    **dict.fromkeys(("std", "var", "std_mean", "var_mean"), _DEVIATION),
+    **dict.fromkeys(("norm", "vector_norm", "linalg_vector_norm", "linalg_norm"), _NORMALIZE),
+    **dict.fromkeys(("sum", "index_add", "scatter_add", "bincount", "count_nonzero"), _COUNT),
+    **dict.fromkeys(("amax", "max", "abs"), _LARGEST),
+}
+"""Function whose result is a divisor -> the remedy."""
 MADE_BY_FIXES = {
+    **{("div", name): remedy for name, remedy in DIVISORS.items()},
     ("log", "softmax"): _LOG_SOFTMAX,
     ("log", "sigmoid"): _LOGSIGMOID,
     ("log", "rsub"): _LOGSIGMOID + "; for another probability torch.log1p(-p.clamp(max=1 - 1e-6))",
@@ -102,6 +123,18 @@ MADE_BY_FIXES = {
     "torch.log(x + 1e-7)",
 }
 """Operation, and the function that made its inputs -> the remedy."""
+ORIGIN_FIXES = {
+    "div": (
+        (
+            "the parameter",
+            "Initialize that parameter away from 0, or divide by its exponential or softplus, "
+            "which is never 0",
+        ),
+        ("the buffer", "Look at how that buffer is computed, and clamp it there (min=1e-8)"),
+        ("of the batch", "The data hold 0 there: leave these values out, or add an epsilon"),
+    ),
+}
+"""Operation -> part of what its inputs are, and the remedy."""
 SPECTRAL_FIX = (
     "Initialize the weight with random numbers before spectral_norm is applied to it: it is "
     "divided by its largest singular value, which is 0 for a weight of zeros"

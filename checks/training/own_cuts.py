@@ -24,12 +24,13 @@ CLAUSES = {
     "small": "the gradient shrinks in {name}, of {where}",
     "replaced": "the forward pass replaces it by a new parameter",
     "hook": "a hook is registered on it: {name} in {where}",
+    "result hook": "a hook on the result of {where} makes it 0: {name}",
 }
 """Kind of a cut -> what was observed."""
 
 FIXES = {
-    "detached": "Let the gradient pass {place}: remove {name} there, or detach the other part (a "
-    "straight-through estimator is x + (f(x) - x).detach())",
+    "detached": "Let the gradient pass {place}: remove {name} there, or detach only what must not "
+    "train",
     "number": "Keep the value a tensor in {place}: {numbers}. If the number is for logging only, "
     "nothing else uses the value",
     "no_grad": "Run {place} outside of torch.no_grad(), which is a block or a decorator around it",
@@ -38,11 +39,17 @@ FIXES = {
     "replaced": "Change the values in place under torch.no_grad(), weight.mul_(0.999), instead of "
     "assigning a new nn.Parameter: the optimizer holds the first one",
     "hook": "Look at what the hook {name} in {place} returns: it takes the place of the gradient",
+    "result hook": "Look at what the hook {name} returns: it takes the place of the gradient",
     "unused": "Use the result of {place}, or remove the part that computes it",
     "none": "Return a gradient for each input of forward() that trains, in the order of forward's "
     "arguments, in backward() of {name}",
 }
 NUMBERS = (
+    (
+        "__int__|__index__",
+        "a whole number has no gradient; sample at the fractional position "
+        "(torch.nn.functional.grid_sample, torch.lerp)",
+    ),
     ("tolist", "torch.stack instead of a list of numbers"),
     ("numpy|__array__", "write it with operations of torch instead of those of numpy"),
     (".*", "use it without float() and .item(), and torch.stack instead of torch.tensor([...])"),
@@ -136,6 +143,13 @@ REMARKS = (
     (", the parameter", "initialize that parameter with random numbers, or one of the two factors"),
     ("the other factor", "look at what computes that factor: a mask, a schedule, or a weight"),
     ("its backward() returns zeros", "look at what it multiplies the gradient by"),
+    *(
+        (
+            f"leaves this part out: {name}",
+            "another branch is chosen everywhere: look at the scale of both",
+        )
+        for name in ("Max", "Amax", "Min", "Amin", "Where")
+    ),
     ("leaves this part out", "use this part too, or remove what computes it: look at the slice"),
 )
 """Part of a remark -> what to do; after "Look at PLACE: "."""
@@ -144,6 +158,9 @@ SAMPLED = (
     "without rsample() (Categorical, Bernoulli) needs log_prob() times the reward, or "
     "torch.nn.functional.gumbel_softmax"
 )
+
+
+NO_LINE = "a library"
 
 
 def clause(cuts: Sequence[Cut]) -> str:
@@ -162,10 +179,12 @@ def clause(cuts: Sequence[Cut]) -> str:
 def _where(cut: Cut) -> str:
     """The line with its code, and the module of torch that it calls."""
     line = f"{cut.place}{f' (`{cut.code}`)' if cut.code else ''}"
-    return ", in ".join(filter(None, (line, cut.module))) or "a library"
+    return ", in ".join(filter(None, (line, cut.module))) or NO_LINE
 
 
 def _sentence(kind: str, where: str, names: Sequence[str], remarks: Sequence[str]) -> str:
+    if kind == "result hook" and where == NO_LINE:
+        return f"a hook on the backward pass makes it 0: {', '.join(names)}"
     observed = f": {', '.join(remarks)}" if remarks else ""
     return f"{CLAUSES[kind].format(name=', '.join(names), where=where)}{observed}"
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from doctor._util.median import median
 from doctor.checks.training import own_cuts
 from doctor.checks.training import smoke as judged
 from doctor.facts.own_model import Trend
@@ -87,19 +88,50 @@ def _tiny_gradients(steps: Smoke, unchanged: Sequence[Parameter]) -> tuple[str, 
 
 
 def set_back(steps: Smoke, verdict: Verdict, trend: Trend | None) -> Verdict:
-    """The verdict on parameters that all differ at the end; a failure if matrices are set back."""
-    undone = [each for each in steps.parameters if each.undone or each.set_back]
-    if not any((each.dimensions or 0) > 1 for each in undone):
+    """The verdict on parameters that all differ at the end; a failure if the forward pass discards
+    the updates of matrices."""
+    discarded = trend.discarded if trend else ()
+    lost = [p for p in steps.parameters if p.undone or p.set_back or p.name in discarded]
+    if not any((each.dimensions or 0) > 1 for each in lost):
         return verdict
-    initial = all(each.set_back for each in undone)
-    values = "their initial values" if initial else "the values that they had before the update"
     writes = trend.writes if trend else ()
     where = f"; the forward pass overwrites them: {', '.join(writes)}" if writes else ""
     return fail(
-        f"{len(undone)} of {len(steps.parameters)} parameters have {values} again after the next "
-        f"forward pass: {_listed([each.name for each in undone])}{where}; required: updates stay",
+        f"{len(lost)} of {len(steps.parameters)} parameters {_lost(lost)}: "
+        f"{_listed([each.name for each in lost])}{where}; required: updates stay",
         fix=_writer_fix(writes) if writes else SET_BACK_FIX,
     )
+
+
+def _lost(parameters: Sequence[Parameter]) -> str:
+    """How the forward pass discards updates."""
+    if all(each.set_back for each in parameters):
+        return "have their initial values again after the next forward pass"
+    if all(each.undone or each.set_back for each in parameters):
+        return "have the values from before the update again after the next forward pass"
+    return "get values in each forward pass that do not depend on their updates"
+
+
+def too_long(steps: Smoke, verdict: Verdict) -> Verdict:
+    """The verdict on weights that change; a warning if the first update is far larger than they."""
+    changes = [
+        float(each.change)
+        for each in steps.parameters
+        if (each.dimensions or 0) > 1 and each.change is not None
+    ]
+    if not changes or (middle := median(changes)) < FAR:
+        return verdict
+    optimizer = steps.optimizer.name if steps.optimizer else "AdamW"
+    return warn(
+        f"{verdict.summary}; the first update is {middle:.3g} times as large as the weights "
+        f"(median of {len(changes)} matrices), at a learning rate of {steps.steps[0].lr:g} of "
+        f"{optimizer}; required: less than {FAR:g} times",
+        fix="Lower the learning rate: 1e-5 to 1e-3 is usual for Adam, 1e-3 to 1e-1 for SGD.",
+    )
+
+
+FAR = 10.0
+"""Our own number: usual first updates are a hundredth of the weights."""
 
 
 def _writer_fix(writes: Sequence[str]) -> str:
@@ -119,8 +151,9 @@ def over_schedule(steps: Smoke, verdict: Verdict, trend: Trend | None) -> Verdic
         return verdict
     rates = trend.rates if trend else ()
     first = rates[: len(steps.steps)]
-    fallen = next((n for n, rate in enumerate(first) if rate < FALLEN * max(first)), None)
-    if fallen and len(rates) >= FEWEST and max(rates[fallen:]) < FALLEN * max(first):
+    least = FALLEN * max(first, default=0.0)
+    fallen = next((n for n, rate in enumerate(first) if rate < least), None)
+    if fallen and len(rates) >= FEWEST and max(rates[fallen:]) < least:
         schedule = f" with {optimizer.schedule}" if optimizer.schedule else ""
         return warn(
             f"{verdict.summary}; the learning rate falls from {max(first):g} to {rates[fallen]:g} "
@@ -128,6 +161,13 @@ def over_schedule(steps: Smoke, verdict: Verdict, trend: Trend | None) -> Verdic
             f"{len(rates) - fallen} steps from there; required: it lasts longer than {fallen} "
             f"{'step' if fallen == 1 else 'steps'}",
             fix=SCHEDULE_FIX,
+        )
+    if len(rates) >= FEWEST and 0.0 < max(rates) < TINY_RATE and rates[-1] <= rates[0]:
+        schedule = f" with {optimizer.schedule}" if optimizer.schedule else ""
+        return warn(
+            f"{verdict.summary}; the learning rate is at most {max(rates):g} in {len(rates)} steps"
+            f"{schedule}, and does not rise; required: at least {TINY_RATE:g}",
+            fix=f"{TINY_RATE_FIX} A LambdaLR returns a factor of the rate, not the rate.",
         )
     if optimizer.epsilon and optimizer.max_norm and optimizer.max_norm < optimizer.epsilon:
         return warn(
@@ -147,13 +187,13 @@ def growth_cause(steps: Smoke, trend: Trend | None) -> tuple[str, str]:
     if optimizer.momentum >= 1.0:
         text = f"momentum={optimizer.momentum:g} multiplies the previous update in each step"
         return text, MOMENTUM_FIX
-    if optimizer.decay > 2.0:
+    rates = [rate for rate in (trend.rates if trend else ()) if rate > 0]
+    if optimizer.decay > 2.0 and max(rates, default=0.0) < 1.0:
         factor = 1 - optimizer.decay
         text = "learning rate times weight decay is"
         return f"{text} {optimizer.decay:g}, so each step multiplies the weights by {factor:g}", (
             DECAY_FIX
         )
-    rates = [rate for rate in (trend.rates if trend else ()) if rate > 0]
     if rates and optimizer.schedule and max(rates) > RISEN * rates[0] and max(rates) > HIGH:
         text = f"the learning rate rises from {rates[0]:g} to {max(rates):g}"
         return f"{text} with {optimizer.schedule}", RISING_FIX
@@ -177,7 +217,7 @@ EPSILON = 1e-8
 USUAL_EPSILON = 1e-3
 """Our own number: some reinforcement learning uses 1e-5, Inception 1.0 with large gradients."""
 EPSILON_FIX = "Lower eps of the optimizer: 1e-8 is usual, and it is added to the gradient's norm."
-FALLEN, FEWEST = 1e-4, 10
+FALLEN, FEWEST = 1.01e-4, 10
 """Our own numbers: a fall of the learning rate that ends the training, and the steps to see it."""
 RISEN, HIGH = 10.0, 0.01
 """Times the first learning rate, and a high one for any optimizer."""

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import itertools
+import re
 from collections import Counter
 from collections.abc import Sequence
+from fnmatch import fnmatchcase
+
+import msgspec
 
 from doctor.checks.training.own_depth import (
     EXPLODING_FIX,
@@ -14,7 +18,37 @@ from doctor.checks.training.own_depth import (
 )
 from doctor.facts.own_model import OwnModel
 from doctor.facts.training import Parameter, Smoke
+from doctor.job.job import Job
 from doctor.judge.check import Verdict, fail, warn
+
+
+def of_all(summary: str, some: int, total: int) -> str:
+    """The summary of a judge that saw `some` of `total` parameters."""
+    if some == total:
+        return summary
+    summary = summary.replace(f"all {some} trainable", f"{some} of {total} trainable", 1)
+    return re.sub(rf"(?<=\d of ){some}(?= (?:trainable )?parameters)", str(total), summary, count=1)
+
+
+def with_finite_gradients(own: OwnModel) -> Smoke | None:
+    """The steps, if parameters were recorded and all gradients are finite."""
+    if own.smoke is None or not own.smoke.parameters:
+        return None
+    return own.smoke if all(each.finite for each in own.smoke.parameters) else None
+
+
+def only(parameters: Sequence[Parameter], smoke: Smoke) -> Smoke:
+    return msgspec.structs.replace(smoke, parameters=tuple(parameters))
+
+
+def partition(parameters: Sequence[Parameter], job: Job) -> tuple[list[Parameter], list[Parameter]]:
+    """Parameters that need a gradient, and those that --expect-no-grad matches."""
+    matched = [p for p in parameters if any(matches(g, (p,)) for g in job.expect_no_grad)]
+    return [p for p in parameters if p not in matched], matched
+
+
+def matches(glob: str, parameters: Sequence[Parameter]) -> bool:
+    return any(fnmatchcase(each.name, glob) for each in parameters)
 
 
 def used(required: Sequence[Parameter]) -> tuple[list[Parameter], str]:

@@ -79,7 +79,8 @@ def _is_constant(trend: Trend, steps: Smoke, losses: list[float]) -> tuple[str, 
     if len(losses) < RISING_STEPS or trend.norm_in_fp32 is None:
         return None
     limit, norm = ROUNDING * abs(losses[0]), float(trend.norm_in_fp32)
-    if max(losses) - min(losses) > limit or norm > limit:
+    moved = all(each.moved for each in steps.parameters if each.had_gradient)
+    if max(losses) - min(losses) > limit or not 0.0 < norm <= limit or not moved:
         return None
     return (
         f"the loss is {losses[0]:.7g} in each of {len(losses)} steps on the same batch, and the "

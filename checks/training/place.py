@@ -8,6 +8,7 @@ from doctor.checks.training.operation_fixes import (
     MADE_BY_FIXES,
     NAN_SOURCES,
     OPERATION_FIXES,
+    ORIGIN_FIXES,
     REMARK_FIXES,
     SPECTRAL_FIX,
     STABLE_FORMS,
@@ -130,6 +131,9 @@ def _stable_form(source: Source) -> str | None:
     name = source.name.strip("_")
     if fix := MADE_BY_FIXES.get((name, source.made_by)):
         return fix
+    for text, remedy in ORIGIN_FIXES.get(name, ()):
+        if not source.made_by and text in source.origin:
+            return remedy
     if "SpectralNorm" in (source.module or "") or source.library.startswith("spectral_norm.py"):
         return SPECTRAL_FIX
     for text, remedy in REMARK_FIXES:

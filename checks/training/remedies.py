@@ -106,6 +106,14 @@ SMALL = ATTENTION | {
         ENVIRONMENT,
         ("ps-P12", "ps-P18"),
     ),
+    "no-lr": Remedy(
+        ("at a learning rate of 0", "at {lr}"),
+        "the update is the cause",
+        REINSTALL + " This model trains at {lr} on a sound machine, so an optimizer kernel is "
+        "wrong.",
+        ENVIRONMENT,
+        ("ps-P12", "ps-P18"),
+    ),
     "other-batch": Remedy(
         ("on another batch", "on this one"),
         "the batch is the cause",
@@ -192,6 +200,13 @@ OWN = ATTENTION | {
     "lowest-lr": Remedy(
         ("at a ten-thousandth of the learning rate", "at {lr}"),
         "the learning rate is too high for these first steps",
+        LOWER_LR,
+        JOB,
+        ("ps-P12", "ps-P13", "ps-P18"),
+    ),
+    "no-lr": Remedy(
+        ("at a learning rate of 0", "at {lr}"),
+        "the update makes it so, at a ten-thousandth of that rate too",
         LOWER_LR,
         JOB,
         ("ps-P12", "ps-P13", "ps-P18"),

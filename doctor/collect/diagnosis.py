@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import Mapping, Sequence
 from fnmatch import fnmatchcase
@@ -12,10 +11,11 @@ import msgspec
 
 from doctor.collect.child_messages import Answer
 from doctor.collect.children import fit
+from doctor.collect.faults import fault_of, fault_of_step
 from doctor.collect.torch_child import ReportProgress, TorchChild, cut_short
 from doctor.facts.diagnosis import LEFT_OUT, Attempt, Diagnosis, Fault
 from doctor.facts.error_texts import is_codes_own, is_final, is_index
-from doctor.facts.training import Smoke, Step, without_gradient
+from doctor.facts.training import Smoke, without_gradient
 
 CHANGES = (
     "cudnn-off",
@@ -26,6 +26,7 @@ CHANGES = (
     "fp32",
     "lower-lr",
     "lowest-lr",
+    "no-lr",
     "other-batch",
 )
 """In the order of the attempts, after "repeat": the unchanged training."""
@@ -35,7 +36,7 @@ PRECISIONS = ("fp32-weights", "fp32")
 """The changes that are tried where the operation is known whose gradient becomes 0."""
 SWITCHES = ("cudnn-off", "flash-off", "math")
 """The changes that affect torch's attention only."""
-RATES = ("lower-lr", "lowest-lr")
+RATES = ("lower-lr", "lowest-lr", "no-lr")
 """The changes that are tried where a step was completed before the fault."""
 NUMBERS = ("fp32", *RATES)
 """The changes that are tried where an operation and what is wrong in its inputs are known: they
@@ -48,49 +49,6 @@ TINY = 1e-8
 """A gradient norm beside which the epsilon of Adam leaves no update."""
 REPEATS = 3
 """Repetitions with nothing changed, if the first one shows no fault."""
-MOST_SKIPPED = 10
-"""Steps that an fp16 GradScaler may skip while it calibrates."""
-
-
-def fault_of(smoke: Smoke, expect_no_grad: Sequence[str] = ()) -> Fault | None:
-    """The fault, by the same rules as SMK001 to SMK003; None if there is none.
-
-    `expect_no_grad` are patterns of parameters that need no gradient.
-    """
-    if ended := next((stage.ended for stage in smoke.stages if not stage.ended.ok), None):
-        if ended.how == "budget":
-            return None
-        earlier = (fault_of_step(step) for step in smoke.steps)
-        if fault := next((f for f in earlier if f and f.startswith("non-finite")), None):
-            return fault
-        faults: dict[str, Fault] = {"signal": "crashed", "timeout": "hung"}
-        return faults.get(ended.how, "raised")
-    in_steps = (fault_of_step(step) for step in smoke.steps)
-    fault = next((fault for fault in in_steps if fault is not None), None)
-    return fault or _fault_of_gradients(smoke, expect_no_grad)
-
-
-def fault_of_step(step: Step) -> Fault | None:
-    """The fault in the numbers of one step; None if there is none."""
-    if not math.isfinite(float(step.loss)):
-        return "non-finite loss"
-    if float(step.loss) == 0.0 == float(step.grad_norm):
-        return "zero loss"
-    if not step.skipped and not math.isfinite(float(step.grad_norm)):
-        return "non-finite gradient"
-    return None
-
-
-def _fault_of_gradients(smoke: Smoke, expect_no_grad: Sequence[str]) -> Fault | None:
-    skipped = sum(step.skipped for step in smoke.steps)
-    if smoke.steps and (skipped == len(smoke.steps) or skipped > MOST_SKIPPED):
-        return "non-finite gradient"
-    if not all(parameter.finite for parameter in smoke.parameters):
-        return "non-finite gradient"
-    without = (each.name for each in without_gradient(smoke.parameters))
-    if any(not any(fnmatchcase(name, glob) for glob in expect_no_grad) for name in without):
-        return "no gradient"
-    return None
 
 
 def diagnose(

@@ -12,7 +12,8 @@ from doctor._util.records import Ended, Unknown
 from doctor.collect.child_messages import Answer
 from doctor.collect.child_output import in_torch, last_lines, python_stack
 from doctor.collect.children import Children, fit, unless_cut_off
-from doctor.collect.diagnosis import diagnose, fault_of, locate_small_gradients
+from doctor.collect.diagnosis import diagnose, locate_small_gradients
+from doctor.collect.faults import fault_of
 from doctor.collect.other_seed import (
     SEEDS,
     TRAINING,

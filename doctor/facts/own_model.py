@@ -53,9 +53,11 @@ class Trend(Section, frozen=True, kw_only=True):
     """The norm of all gradients in each step, the judged ones included."""
     norm_in_fp32: Number | None = None
     """That norm without autocast, if the loss is the same in all steps; None: not tried."""
+    discarded: tuple[str, ...] = ()
+    """Parameters that the forward pass overwrites with values that do not depend on theirs."""
     writes: tuple[str, ...] = ()
-    """Where a forward pass writes parameters whose update it undoes: "copy_ in train.py, line 12".
-    """
+    """Where a forward pass writes parameters whose updates it discards: "copy_ in train.py, line
+    12"."""
     constant_norms: tuple[str, ...] = ()
     """Norms whose every statistic is that of one value: "layer_norm in train.py, line 12, of what
     0.weight, 0.bias compute"."""

@@ -59,6 +59,11 @@ class Parameter(Section, frozen=True, kw_only=True):
     """The forward pass after the first update sets it back to its initial value."""
     undone: bool = False
     """That pass undoes the update: it sets it back to a value that it had before, in general."""
+    rewritten: bool = False
+    """That pass changes it in another way, as a clipping of weights does."""
+    change: Number | None = None
+    """The norm of the first update as a share of that of the parameter; None: 0, or too large to
+    be compared."""
     clipped: bool = False
     """A plain step along the gradient would change it, and not once the gradient is clipped."""
     steerable: bool | None = None

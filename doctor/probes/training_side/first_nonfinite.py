@@ -160,7 +160,7 @@ class Follow(TorchDispatchMode):  # type: ignore[no-untyped-call]
         if not certain and name in PRODUCTS:
             remarks = remarks + self._growth()
         origin = None
-        if certain and called.name and inner is not None:
+        if remarks and called.name and inner is not None:
             outside = called.outer(inner)
             origin = None if outside is None else called.of(outside)
         return Operation(

@@ -9,6 +9,7 @@ backward pass.
 from __future__ import annotations
 
 import contextlib
+import re
 from typing import Any, Dict, Iterator, List, Optional, Sequence, Set, Tuple
 
 import torch
@@ -24,6 +25,8 @@ tensors = wire.sibling("value_origins").tensors
 DETACHING = ("detach", "detach_", "data")
 READERS = ("item", "tolist", "numpy", "__float__", "__int__", "__array__", "__index__")
 """Functions whose result is a number or an array."""
+SHAPED_ALIKE = re.compile(r"(zeros|ones|rand|randn|randint|empty|full)_like|new_\w+|size|dim|shape")
+"""Functions that read the shape of their input only."""
 MOST = 3
 """Places per parameter."""
 
@@ -49,6 +52,8 @@ class Paths(TorchFunctionMode):
         self._live: Dict[int, Set[str]] = {id(each): {name} for name, each in weights.items()}
         self._held: List[torch.Tensor] = list(weights.values())
         """Tensors that are kept, so that no other gets the same id."""
+        self.hooks: Dict[Any, str] = {}
+        """Operation -> the hook that the code registers on its result."""
         self._inside: List[Set[str]] = []
         """What the calls of autograd functions that are being run have used."""
 
@@ -62,6 +67,8 @@ class Paths(TorchFunctionMode):
         if name == "__get__":
             name = getattr(func.__self__, "__name__", name)
         results = list(tensors(result))
+        if name == "register_hook" and args[0].grad_fn is not None:
+            self.hooks[args[0].grad_fn] = " in ".join(gradient_zeros.line_of_function(args[1]))
         if live:
             self.follow(name, live, [*results, args[0]] if name == "__setitem__" else results)
         elif self._detached:
@@ -101,6 +108,8 @@ class Paths(TorchFunctionMode):
             self._live[id(each)] = self._live.get(id(each), set()) | live
             self._held.append(each)
         if not with_graph and not results and name not in READERS:
+            return
+        if SHAPED_ALIKE.fullmatch(name):
             return
         (place, code), _ = places.innermost()
         sampled = "sample()" * (not with_graph and places.in_sample())
@@ -172,7 +181,7 @@ def cuts(plan: Any, stage: Any, names: Sequence[str], small: bool = False) -> Di
         wire.send(note={"cuts": {"cuts": found}})
         if computed:
             held = {name: wanted[name] for name in computed}
-            found += gradient_zeros.zeros(training, loss, held, modules, small)
+            found += gradient_zeros.zeros(training, loss, held, modules, paths.hooks, small)
     return {"cuts": found}
 
 

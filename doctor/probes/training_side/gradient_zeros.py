@@ -48,26 +48,35 @@ class Recorder:
         self._names = {id(each): name for name, each in weights.items()}
         nodes = list(follow_step.nodes(root))
         self._parents = zero_reasons.parents_of(nodes)
+        self._reached: Set[Any] = set()
+        """Operations that another one gave a gradient other than 0."""
         for node in nodes:
             node.register_hook(self._hook(node))
 
     def _hook(self, node: Any) -> Any:
         def hook(outgoing: Any, incoming: Any) -> None:
-            if len(self.edges) >= MOST_ZEROS or all(
-                each is None or is_zero(each) for each in incoming
-            ):
+            if len(self.edges) >= MOST_ZEROS:
                 return
-            largest = max(peak(each) for each in incoming if each is not None)
-            pairs = enumerate(zip(node.next_functions, outgoing))
-            for index, ((following, _), gradient) in pairs:
-                if following is None:
-                    continue
-                if gradient is None:
-                    self._add("none", node, zero_reasons.NOTHING, following)
-                elif gradient.numel() and peak(gradient) <= self._smallest * largest:
-                    self._add(*self._explained(node, index, gradient, largest), following=following)
+            arrived = [each for each in incoming if each is not None and not is_zero(each)]
+            if arrived:
+                self._compare(node, max(map(peak, arrived)), outgoing)
+            elif node in self._reached:
+                self._add("result hook", node, zero_reasons.NOTHING, node)
 
         return hook
+
+    def _compare(self, node: Any, largest: float, outgoing: Any) -> None:
+        """Record the edges on which nothing leaves an operation, or far less than arrived."""
+        for index, ((following, _), gradient) in enumerate(zip(node.next_functions, outgoing)):
+            if following is None:
+                continue
+            if gradient is None:
+                self._add("none", node, zero_reasons.NOTHING, following)
+                continue
+            if gradient.numel() and peak(gradient) <= self._smallest * largest:
+                self._add(*self._explained(node, index, gradient, largest), following=following)
+            if not is_zero(gradient):
+                self._reached.add(following)
 
     def _explained(
         self, node: Any, index: int, gradient: Any, largest: float
@@ -90,27 +99,57 @@ def peak(gradient: torch.Tensor) -> float:
 
 
 def zeros(
-    training: Any, loss: Any, weights: Dict[str, torch.Tensor], modules: Any, small: bool
+    training: Any,
+    loss: Any,
+    weights: Dict[str, torch.Tensor],
+    modules: Any,
+    hooks: Dict[Any, str],
+    small: bool,
 ) -> List[Dict[str, Any]]:
     """The operations nearest to the loss that turn the gradients of these parameters to 0; with
-    `small`, those that make them far smaller."""
+    `small`, those that make them far smaller. `hooks` are those on results of operations."""
     recorder = Recorder(loss.grad_fn, training.weights, SMALL if small else 0.0)
     (training.scaler.scale(loss) if training.scaler else loss).backward()
     places: Dict[Key, Set[str]] = {}
     missing = {id(each): name for name, each in weights.items() if small or is_gone(each.grad)}
-    for kind, node, following, reason in recorder.edges:
-        reached = {missing[id(leaf)] for leaf in leaves(following) if id(leaf) in missing}
+    for edge in recorder.edges:
+        reached = {missing[id(leaf)] for leaf in leaves(edge.following) if id(leaf) in missing}
         if reached:
-            code, place = follow_step.line_of(node)
-            name, own = node.name(), line_of_backward(node)
-            text = "%s, at %s" % (reason.text, own) if own and reason.text else reason.text or own
-            key = kind, name, place, code, modules.of_node.get(node, ""), text, reason.certain
+            key = described(
+                edge, modules.of_node.get(edge.node, ""), hooks, training.subject.module
+            )
             places.setdefault(key, set()).update(reached)
             missing = {key: name for key, name in missing.items() if name not in reached}
     for name in missing.values():
         for hook in (getattr(weights[name], "_backward_hooks", None) or {}).values():
             places.setdefault(("hook", *line_of_function(hook), "", "", "", True), set()).add(name)
     return records(places)
+
+
+def described(edge: Zero, inside: str, hooks: Dict[Any, str], module: torch.nn.Module) -> Key:
+    kind, node, _, reason = edge
+    code, place = follow_step.line_of(node)
+    if kind == "result hook":
+        return kind, hooks.get(node, "a hook"), place, code, inside, "", True
+    if node.name().startswith(MODULE_HOOK):
+        return "result hook", ", ".join(module_hooks(module)), place, code, inside, "", True
+    own = line_of_backward(node)
+    text = "%s, at %s" % (reason.text, own) if own and reason.text else reason.text or own
+    return kind, node.name(), place, code, inside, text, reason.certain
+
+
+MODULE_HOOK = "BackwardHookFunction"
+"""The operation by which torch calls the hooks of register_full_backward_hook."""
+
+
+def module_hooks(module: torch.nn.Module) -> List[str]:
+    """The hooks on the backward pass of modules: "zeroed in train.py, line 12 (of encoder)"."""
+    return [
+        "%s (of %s)" % (" in ".join(line_of_function(hook)), name or "the model")
+        for name, part in module.named_modules()
+        for hooks in (part._backward_hooks, getattr(part, "_backward_pre_hooks", {}))
+        for hook in hooks.values()
+    ]
 
 
 def line_of_backward(node: Any) -> str:

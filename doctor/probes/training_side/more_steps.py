@@ -17,6 +17,7 @@ training_step = wire.sibling("training_step")
 memory_points = wire.sibling("memory_points")
 loss_calls = wire.sibling("loss_calls")
 unregistered = wire.sibling("unregistered")
+weight_writes = wire.sibling("weight_writes")
 
 STEPS = 20
 """Steps in all, the judged ones included."""
@@ -43,9 +44,9 @@ def trend(
     unmoved = {each["name"] for each in smoke["parameters"] if not each["moved"]}
     still = {name: fingerprint(w) for name, w in subject.weights.items() if name in unmoved}
     deadline = time.monotonic() + SECONDS
-    undone = [each["name"] for each in smoke["parameters"] if each["undone"]]
+    undone = [p["name"] for p in smoke["parameters"] if p["undone"] or p["rewritten"]]
     calls, created = loss_calls.LossCalls(subject.module), unregistered.Created(subject)
-    writes = wire.sibling("weight_writes").Writes({n: subject.weights[n] for n in undone})
+    writes = weight_writes.Writes({n: subject.weights[n] for n in undone})
     try:
         training = training_step.Training(created.subject, device, precision, recipe)
         if undone:
@@ -61,6 +62,7 @@ def trend(
                 gc.collect()
             if len(steps) > STEPS - WATCHED:
                 resident.append(in_use(device))
+        overwritten = weight_writes.discarded(subject, undone, reseeded) if undone else []
         norm_in_fp32 = in_fp32(training) if is_constant(steps) else None
     except Exception:
         return None
@@ -72,6 +74,7 @@ def trend(
         "rates": [step["lr"] for step in steps],
         "norms": [step["grad_norm"] for step in steps],
         "norm_in_fp32": norm_in_fp32,
+        "discarded": overwritten,
         "writes": writes.lines,
         "constant_norms": calls.constant_norms,
         "classes": calls.classes[0] if len(calls.classes) == 1 else None,
@@ -103,6 +106,10 @@ def in_fp32(training: Any) -> Any:
     training.subject.loss(training.subject.module, training.subject.batch).backward()
     squares = [float(w.grad.float().norm()) ** 2 for w in weights if w.grad is not None]
     return wire.number(sum(squares) ** 0.5)
+
+
+def reseeded() -> None:
+    wire.sibling("subjects").seed_generators(wire.sibling("subjects").SEED)
 
 
 def stage(name: str) -> Any:

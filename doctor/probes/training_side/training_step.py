@@ -221,7 +221,9 @@ class Training:
                 "rows_alike": name in self.alike and rows_alike(value),
                 "undone": name in self.undone.names,
                 "set_back": name in self.undone.initial,
+                "rewritten": name in self.undone.rewritten,
                 "clipped": name in self.clipped,
+                "change": self.undone.changes.get(name),
                 "copied": name in copies,
                 "steerable": name in self.steerable if self.update is not None else None,
             }

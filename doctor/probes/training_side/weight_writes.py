@@ -52,6 +52,34 @@ class Writes:
         return id(value) in self._ids
 
 
+def discarded(subject: Any, names: List[str], seeded: Any) -> List[str]:
+    """Those of these parameters whose value after a forward pass is the same whatever it was
+    before. `seeded` sets the random number generators."""
+    weights = subject.weights
+    kept = {name: weights[name].detach().clone() for name in names}
+    ends: List[Dict[str, torch.Tensor]] = []
+    try:
+        for factor in FACTORS:
+            with torch.no_grad():
+                for name in names:
+                    weights[name].copy_(kept[name] * factor + (1.0 - factor))
+            seeded()
+            subject.loss(subject.module, subject.batch)
+            ends.append({name: weights[name].detach().clone() for name in names})
+    except Exception:  # not with these values
+        return []
+    finally:
+        with torch.no_grad():
+            for name in names:
+                weights[name].copy_(kept[name])
+    return [name for name in names if bool((ends[0][name] == ends[1][name]).all())]
+
+
+FACTORS = (1.0, 1.0 - 2**-6)
+"""By which parameters are multiplied, beside an offset that changes those of 0, to compare what a
+forward pass makes of them."""
+
+
 class InPlace(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """Operations that write into the memory of a parameter."""
 
