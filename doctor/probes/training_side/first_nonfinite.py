@@ -157,7 +157,7 @@ class Follow(TorchDispatchMode):  # type: ignore[no-untyped-call]
         if not certain and called.name:
             outer = function_inputs.remarks(called)
             remarks, certain = outer if outer[0] else (remarks, certain)
-        if not certain and name in PRODUCTS:
+        if any("holds up to" in each for each in remarks):
             remarks = remarks + self._growth()
         origin = None
         if remarks and called.name and inner is not None:
