@@ -105,11 +105,16 @@ _COUNT = (
     "is 0 where a mask, a class or a neighbourhood is empty"
 )
 _LARGEST = "Clamp the largest value, a / b.clamp(min=1e-8): it is 0 where all values are 0"
+_DIFFERENCE = (
+    "Clamp the difference, a / (b - c).clamp(min=1e-8) where it is not negative: it is 0 where "
+    "both are equal"
+)
 DIVISORS = {
     **dict.fromkeys(("std", "var", "std_mean", "var_mean"), _DEVIATION),
     **dict.fromkeys(("norm", "vector_norm", "linalg_vector_norm", "linalg_norm"), _NORMALIZE),
     **dict.fromkeys(("sum", "index_add", "scatter_add", "bincount", "count_nonzero"), _COUNT),
     **dict.fromkeys(("amax", "max", "abs"), _LARGEST),
+    **dict.fromkeys(("sub", "rsub"), _DIFFERENCE),
 }
 """Function whose result is a divisor -> the remedy."""
 MADE_BY_FIXES = {
@@ -133,6 +138,12 @@ ORIGIN_FIXES = {
         ("the buffer", "Look at how that buffer is computed, and clamp it there (min=1e-8)"),
         ("of the batch", "The data hold 0 there: leave these values out, or add an epsilon"),
     ),
+    "exp": (
+        (
+            "the parameter",
+            "Initialize that parameter smaller, or clamp it (a logarithmic scale to math.log(100))",
+        ),
+    ),
 }
 """Operation -> part of what its inputs are, and the remedy."""
 SPECTRAL_FIX = (
@@ -140,6 +151,15 @@ SPECTRAL_FIX = (
     "divided by its largest singular value, which is 0 for a weight of zeros"
 )
 REMARK_FIXES = (
+    (
+        "in float16 an epsilon",
+        "Compute this line in fp32 (.float()), or use an epsilon that float16 has, such as 1e-4",
+    ),
+    (
+        "on the diagonal",
+        "Leave out the pairs of each element with itself: set the diagonal to 1 or to inf before "
+        "(masked_fill with torch.eye), or add an epsilon",
+    ),
     (
         "the tensor has no values",
         "Guard the empty selection: divide the sum by count.clamp(min=1), or leave this part out "

@@ -150,6 +150,11 @@ REMARKS = (
         )
         for name in ("Max", "Amax", "Min", "Amin", "Where")
     ),
+    (
+        "an assignment overwrites",
+        "an assignment such as x[mask] = 0 replaces all of its values: look at the index",
+    ),
+    ("gives zeros to this part", "look whether a mask or a slice there hides it"),
     ("leaves this part out", "use this part too, or remove what computes it: look at the slice"),
 )
 """Part of a remark -> what to do; after "Look at PLACE: "."""
@@ -190,8 +195,12 @@ def _sentence(kind: str, where: str, names: Sequence[str], remarks: Sequence[str
 
 
 def fix(cuts: Sequence[Cut]) -> str:
-    """The remedy for the first kinds of cuts, as sentences; "" if there are none."""
-    return " ".join(dict.fromkeys(f"{_fix(each)}." for each in cuts[:MOST]))
+    """The remedy for the first kinds of cuts, as sentences; "" if there are none.
+
+    A factor of 0 that
+    another operation made follows from it."""
+    causes = [each for each in cuts if ", the result of" not in each.remark] or cuts
+    return " ".join(dict.fromkeys(f"{_fix(each)}." for each in causes[:MOST]))
 
 
 def _fix(cut: Cut) -> str:

@@ -38,6 +38,7 @@ from doctor.checks.training.own_parameters import (
     partition,
     reached_unevenly,
     uncalled,
+    uncalled_fix,
     used,
     with_finite_gradients,
     without_idle,
@@ -156,6 +157,7 @@ LOSS_FINITE = replace(
         "targets of binary_cross_entropy_with_logits are outside of [0, 1], or the loss is the "
         "negative of cross_entropy or of an elementwise loss",
         "the loss of a prediction rises, or is exactly the same, in each of 20 steps",
+        "the loss is the same in each of 20 steps, with gradients of rounding errors",
     ),
     fix="Inspect the batch first (labels, NaN, padding), then the weights, and repeat the run in "
     "fp32.\n"
@@ -191,13 +193,14 @@ def gradients_reach_all(own: OwnModel, smoke: SmallModel, job: Job) -> Verdict:
         return _about(own, smoke, replace(verdict, summary=f"{verdict.summary}{note}"))
     without = without_gradient(required)
     cuts = own_cuts.of(steps.diagnosis.cuts if steps.diagnosis else (), without)
-    fix = no_gradient_fix(without, own_cuts.fix(cuts), exempt=len(without) < len(required))
+    idle = uncalled(steps, without)
+    observed = own_cuts.fix(cuts) or uncalled_fix(idle, without)
+    fix = no_gradient_fix(without, observed, exempt=len(without) < len(required))
     if adapters_frozen(required):
         fix = SILENT_FIX
     if fading := vanishing(required):
         note, fix = f"; {fading}{note}", VANISHING_FIX
     summary = verdict.summary.replace("had no non-zero gradient", kinds(without), 1)
-    idle = uncalled(steps, without)
     called = f"; never called: {', '.join(idle)}" if idle else ""
     where = "".join(f"; {text}" for text in [own_cuts.clause(cuts)] if text)
     verdict = replace(verdict, summary=f"{summary}{called}{where}{note}", fix=fix)
@@ -226,6 +229,7 @@ GRADIENTS_REACH_ALL = replace(
         "parameter of the model",
         "each forward pass creates parameters anew",
         "the rows of a matrix are all the same, before the first step and after the last one",
+        "a norm over one value, whose result does not depend on its input",
     ),
     fix="Look for detach, no_grad and unused modules between these parameters and the loss. For "
     "parameters that are frozen on purpose, call requires_grad_(False), or exempt them with "
@@ -292,8 +296,14 @@ WEIGHTS_MOVE = replace(
     passes=(*judged.WEIGHTS_MOVE.passes, "parameters that match --expect-no-grad are exempt"),
     fails=(
         *judged.WEIGHTS_MOVE.fails,
-        "a matrix has its initial values again after the next forward pass",
+        "the next forward pass undoes the update of a matrix, or overwrites it",
         "the learning rate of a step is below 0",
+    ),
+    warns=(
+        "the learning rate of a group is 0",
+        "the learning rate falls to a ten-thousandth within three steps, or stays below 1e-8",
+        "clipping below the epsilon of the optimizer, or a learning rate times weight decay of 0.5",
+        "the first update is ten times as large as the weights",
     ),
     fix="Load the weights with dtype=torch.float32 and compute in bf16 under autocast (bf16=True), "
     "or use an optimizer that compensates for rounding: Kahan summation or stochastic rounding. A "

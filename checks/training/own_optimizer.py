@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from doctor._util.median import median
 from doctor.checks.training import own_cuts
 from doctor.checks.training import smoke as judged
 from doctor.facts.own_model import Trend
@@ -114,12 +113,13 @@ def _lost(parameters: Sequence[Parameter]) -> str:
 
 def too_long(steps: Smoke, verdict: Verdict) -> Verdict:
     """The verdict on weights that change; a warning if the first update is far larger than they."""
-    changes = [
+    changes = sorted(
         float(each.change)
         for each in steps.parameters
         if (each.dimensions or 0) > 1 and each.change is not None
-    ]
-    if not changes or (middle := median(changes)) < FAR:
+    )
+    middle = changes[(len(changes) - 1) // 2] if changes else 0.0
+    if middle < FAR or not steps.steps or steps.steps[0].lr <= HIGHEST:
         return verdict
     optimizer = steps.optimizer.name if steps.optimizer else "AdamW"
     return warn(
@@ -130,8 +130,9 @@ def too_long(steps: Smoke, verdict: Verdict) -> Verdict:
     )
 
 
-FAR = 10.0
-"""Our own number: usual first updates are a hundredth of the weights."""
+FAR, HIGHEST = 10.0, 0.1
+"""Our own numbers: usual first updates are a hundredth of the weights, and usual learning rates are
+lower; weights that start near 0 change much at those too."""
 
 
 def _writer_fix(writes: Sequence[str]) -> str:
@@ -161,6 +162,13 @@ def over_schedule(steps: Smoke, verdict: Verdict, trend: Trend | None) -> Verdic
             f"{len(rates) - fallen} steps from there; required: it lasts longer than {fallen} "
             f"{'step' if fallen == 1 else 'steps'}",
             fix=SCHEDULE_FIX,
+        )
+    if optimizer.decay >= LARGE_DECAY:
+        return warn(
+            f"{verdict.summary}; learning rate times weight decay is {optimizer.decay:g}, so each "
+            f"step multiplies the weights by {1 - optimizer.decay:.3g}; required: below "
+            f"{LARGE_DECAY:g}",
+            fix=DECAY_FIX,
         )
     if len(rates) >= FEWEST and 0.0 < max(rates) < TINY_RATE and rates[-1] <= rates[0]:
         schedule = f" with {optimizer.schedule}" if optimizer.schedule else ""
@@ -219,6 +227,8 @@ USUAL_EPSILON = 1e-3
 EPSILON_FIX = "Lower eps of the optimizer: 1e-8 is usual, and it is added to the gradient's norm."
 FALLEN, FEWEST = 1.01e-4, 10
 """Our own numbers: a fall of the learning rate that ends the training, and the steps to see it."""
+LARGE_DECAY = 0.5
+"""Our own number: usual products are 1e-6 to 1e-3."""
 RISEN, HIGH = 10.0, 0.01
 """Times the first learning rate, and a high one for any optimizer."""
 SCHEDULE_FIX = (

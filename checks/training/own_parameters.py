@@ -109,6 +109,13 @@ def uncalled(steps: Smoke, without: Sequence[Parameter]) -> list[str]:
     return [name for name in uncalled if any(p.name.startswith(f"{name}.") for p in without)]
 
 
+def uncalled_fix(names: Sequence[str], without: Sequence[Parameter]) -> str:
+    """The remedy if modules that are not called hold all of these parameters, else ""."""
+    if not all(any(each.name.startswith(f"{name}.") for name in names) for each in without):
+        return ""
+    return f"Call {', '.join(names)} in the forward pass, or remove it from the model."
+
+
 def no_gradient_fix(without: Sequence[Parameter], observed: str, *, exempt: bool) -> str:
     """The remedy; `observed` is that of the places where paths end, "" if none was seen.
 

@@ -201,6 +201,11 @@ MISUSES = {
         "Apply log_softmax to the logits first (torch.log to probabilities); kl_div takes "
         "probabilities as its target only, or log-probabilities with log_target=True.",
     ),
+    "no log target": (
+        "{function} gets log_target=True and a target with values above 0, which no logarithm of a "
+        "probability has; required: log-probabilities",
+        "Omit log_target=True for a target of probabilities, or give their logarithm.",
+    ),
     "signs": (
         "{function} gets targets other than -1 and 1; required: signs",
         "Map labels of 0 and 1 to signs: 2 * labels - 1.",

@@ -129,14 +129,14 @@ def _stable(source: Source) -> str:
 def _stable_form(source: Source) -> str | None:
     """The same without a default: by what made the inputs, the remarks or the operation."""
     name = source.name.strip("_")
-    if fix := MADE_BY_FIXES.get((name, source.made_by)):
-        return fix
+    for text, remedy in REMARK_FIXES:
+        if any(text in each for each in source.remarks):
+            return remedy
+    if made_by := MADE_BY_FIXES.get((name, source.made_by)):
+        return made_by
     for text, remedy in ORIGIN_FIXES.get(name, ()):
         if not source.made_by and text in source.origin:
             return remedy
     if "SpectralNorm" in (source.module or "") or source.library.startswith("spectral_norm.py"):
         return SPECTRAL_FIX
-    for text, remedy in REMARK_FIXES:
-        if any(text in each for each in source.remarks):
-            return remedy
     return OPERATION_FIXES.get(name) if source.remarks else None

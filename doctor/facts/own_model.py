@@ -21,12 +21,13 @@ class Misuse(Section, frozen=True, kw_only=True):
     """As in torch.nn.functional: "cross_entropy"."""
     kind: Literal[
         "softmax", "sigmoid", "no log-probabilities", "broadcast", "negated", "targets",
-        "positive", "signs",
+        "positive", "signs", "no log target",
     ]  # fmt: skip
     """The activation that was applied before and that the loss applies itself; exponentials of the
     input of nll_loss that do not sum to 1; shapes that broadcast to a larger one than either; a
     loss that is the negative of the only function that it is made of; targets outside of [0, 1];
-    values above 0 where logarithms of probabilities are expected; targets other than -1 and 1."""
+    values above 0 where logarithms of probabilities are expected; targets other than -1 and 1;
+    values above 0 in a target of kl_div with log_target=True."""
     shapes: tuple[tuple[int, ...], ...] = ()
     """Of the input and the target."""
 

@@ -24,10 +24,10 @@ watched_modules = wire.sibling("watched_modules")
 tensors = value_origins.tensors
 
 MASKING = ("masked_fill", "where", "full", "fill", "triu", "tril", "scalar_tensor", "clone", "copy",
-           "logsumexp", "_to_copy", "lift_fresh", "add", "cat", "index_put", "new_full", "scatter",
-           "zeros_like", "expand", "constant_pad_nd", "masked_scatter", "topk", "detach", "repeat",
-           "stack", "select_scatter", "slice_scatter", "neg", "rsub", "sub", "full_like", "baddbmm",
-           "max", "amax", "view", "_unsafe_view", "mul")  # fmt: skip
+           "log", "logsumexp", "_to_copy", "lift_fresh", "add", "cat", "index_put", "new_full",
+           "scatter", "zeros_like", "expand", "constant_pad_nd", "masked_scatter", "topk", "detach",
+           "repeat", "stack", "select_scatter", "slice_scatter", "neg", "rsub", "sub", "full_like",
+           "baddbmm", "max", "amax", "view", "_unsafe_view", "mul")  # fmt: skip
 """Operations that make or pass on a mask of -inf on purpose: -inf alone is no fault of theirs."""
 EMPTIED = ("logsumexp",)
 """Operations whose result is -inf where everything is masked."""
@@ -131,8 +131,8 @@ class Follow(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self._masks.pop(address, None)
         if is_finite(tensor) or name in UNINITIALIZED or self.backward:
             return
-        emptied = name in EMPTIED and bool(inspect_inputs.remarks(name, tensor, args, options)[0])
-        if known is None or (emptied and known.name not in EMPTIED):
+        emptied = name in EMPTIED and inspect_inputs.remarks(name, tensor, args, options)[1]
+        if known is None or (emptied and not known.certain):
             known = self._operation(name, tensor, args, options)
         self._masks[address] = known, tensor
 
@@ -141,10 +141,12 @@ class Follow(TorchDispatchMode):  # type: ignore[no-untyped-call]
         to select."""
         operation = self._operation(name, tensor, args, options)
         mask = self._mask_of((args, options))
-        if operation.certain or mask is None:
+        if mask is None or any("-inf throughout" in each for each in operation.remarks):
             return operation
-        if mask.name in EMPTIED:
+        if mask.certain:
             return mask
+        if operation.certain:
+            return operation
         origin = "the result of %s in %s" % (mask.name.strip("_"), mask.place or "the loss")
         return operation._replace(made_by=mask.name.strip("_"), made_of=origin)
 

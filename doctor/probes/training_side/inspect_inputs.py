@@ -44,6 +44,9 @@ LISTED = 3
 def positions(condition: torch.Tensor) -> str:
     """ ", at [3, 0]": the indices of the few values for which it holds, else ""."""
     bad, total = count(condition)
+    square = condition.dim() > 1 and condition.shape[-1] == condition.shape[-2]
+    if square and condition.shape[-1] == bad > 1 and bool(condition.diagonal(0, -2, -1).all()):
+        return ", on the diagonal"
     if not condition.dim() or total == 1 or not 0 < bad <= LISTED or bad == total:
         return ""
     return ", at %s" % " and ".join(map(str, condition.nonzero().tolist()))
@@ -72,7 +75,9 @@ def outside(condition: Callable[[torch.Tensor], torch.Tensor], text: str) -> Rul
 def divisor(x: torch.Tensor, args: Any, options: Dict[str, Any]) -> List[str]:
     other = args[1] if len(args) > 1 else None
     if isinstance(other, torch.Tensor):
-        return values(other == 0, "of the divisor are 0")
+        lines = values(other == 0, "of the divisor are 0")
+        half = bool(lines) and other.dtype == torch.float16
+        return lines + ["in float16 an epsilon below 3e-8 is 0"] * half
     return ["the divisor is 0"] if other == 0 else []
 
 
@@ -122,6 +127,10 @@ def product(x: torch.Tensor, args: Any, options: Dict[str, Any]) -> List[str]:
 
 def power(x: torch.Tensor, args: Any, options: Dict[str, Any]) -> List[str]:
     exponent = args[1] if len(args) > 1 else None
+    if isinstance(exponent, torch.Tensor):
+        fractional = exponent != exponent.round()
+        lines = values((x < 0) & fractional, "are negative, raised to a fractional power")
+        return lines or values((x == 0) & (exponent < 0), "are 0, raised to a negative power")
     if isinstance(exponent, (int, float)):
         if exponent < 0 and bool((x == 0).any()):
             return values(x == 0, "are 0, raised to the power %g" % exponent)

@@ -64,7 +64,7 @@ class LossCalls(TorchFunctionMode):
             if name == "cross_entropy":
                 shape = inputs[0].shape
                 self.classes.append(int(shape[1] if len(shape) > 1 else shape[0]))
-            if kind := misuse(name, *inputs):
+            if kind := misuse(name, *inputs, log_target=bool(options.get("log_target"))):
                 shapes = [list(each.shape) for each in inputs]
                 self.misused[name] = {"function": name, "kind": kind, "shapes": shapes}
         if constant := norm_calls.over_one_value(name, args, options, self._module):
@@ -82,7 +82,9 @@ class LossCalls(TorchFunctionMode):
                 self.misused[name] = {"function": name, "kind": "negated", "shapes": []}
 
 
-def misuse(name: str, value: torch.Tensor, target: torch.Tensor) -> str:
+def misuse(
+    name: str, value: torch.Tensor, target: torch.Tensor, *, log_target: bool = False
+) -> str:
     """What is wrong in the two inputs of this loss, as Misuse.kind; "" if nothing is."""
     if name in ACTIVATIONS:
         node, activation = ACTIVATIONS[name]
@@ -94,7 +96,8 @@ def misuse(name: str, value: torch.Tensor, target: torch.Tensor) -> str:
         sums = value.detach()[:ROWS].float().exp().sum(1)
         return "no log-probabilities" if bool(((sums - 1).abs() > TOLERANCE).any()) else ""
     if name in OF_LOGARITHMS and value.is_floating_point():
-        return "positive" if bool((value > POSITIVE).any()) else ""
+        wrong = log_target and bool((target > POSITIVE).any())
+        return "positive" if bool((value > POSITIVE).any()) else "no log target" * wrong
     if name in OF_SIGNS:
         return "" if bool((target.abs() == 1).all()) else "signs"
     if name in ELEMENTWISE:

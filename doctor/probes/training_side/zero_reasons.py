@@ -30,7 +30,7 @@ def reason(node: Any, index: int, names: Dict[int, str]) -> Reason:
 
     `names` are those of the parameters by their ids.
     """
-    operation = re.sub(r"Backward\d*$", "", node.name())
+    operation = re.sub(r"^torch::autograd::|Backwards?\d*$", "", node.name())
     if hasattr(node, "_forward_cls"):
         return Reason("its backward() returns zeros", True)
     rule = RULES.get(operation)
@@ -158,6 +158,10 @@ def zero_input(node: Any, index: int, names: Dict[int, str]) -> Reason:
     return share(node._saved_self == 0, "inputs are exactly 0")
 
 
+def overwritten(node: Any, index: int, names: Dict[int, str]) -> Reason:
+    return Reason("an assignment overwrites its values")
+
+
 FLAT = ("Round", "Floor", "Ceil", "Trunc", "Sign", "Heaviside", "Bernoulli", "FloorDivide")
 """Operations whose derivative is 0 everywhere."""
 RULES: Dict[str, Rule] = {
@@ -167,6 +171,10 @@ RULES: Dict[str, Rule] = {
          "ScaledDotProductEfficientAttention", "ScaledDotProductCudnnAttention"), attention,
     ),
     "Where": where,
+    **dict.fromkeys(
+        ("IndexPut", "IndexFill", "Copy", "CopySlices", "SliceScatter", "SelectScatter"),
+        overwritten,
+    ),
     "MaskedFill": masked,
     **dict.fromkeys(("Maximum", "Minimum"), larger),
     **dict.fromkeys(("Clamp", "ClampMin", "ClampMax", "Hardtanh"), clamped),
@@ -231,8 +239,12 @@ def unread(node: Any, parents: Dict[Any, List[Any]], line_of: Any) -> Reason:
         place = line_of(each)[1]
         seen[re.sub(r"Backward\d*$", "", each.name()), place] = None
     names = ["%s%s" % (name, " in %s" % place if place else "") for name, place in list(seen)[:2]]
-    return (
-        Reason("what reads its result leaves this part out: %s" % ", ".join(names))
-        if names
-        else NOTHING
-    )
+    if not names:
+        return NOTHING
+    choosing = all(CHOOSING.fullmatch(name) for name, _ in list(seen)[:2])
+    text = "leaves this part out" if choosing else "gives zeros to this part"
+    return Reason("what reads its result %s: %s" % (text, ", ".join(names)))
+
+
+CHOOSING = re.compile("Slice|Select|Index|IndexSelect|Gather|Narrow|Max|Amax|Min|Amin|Where")
+"""Operations that read a part of their input."""
