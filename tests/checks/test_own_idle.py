@@ -69,7 +69,7 @@ def test_another_parameter_without_a_gradient_still_fails() -> None:
     record = own(steps(HEAD, EXPERT, lost), routed=("experts.1.weight",))
     verdict = own_model.gradients_reach_all(record, None, Job())
     assert verdict.status is Status.FAIL
-    assert "1 of 2 parameters got no gradient: encoder.weight" in verdict.summary
+    assert "1 of 3 parameters got no gradient: encoder.weight" in verdict.summary
 
 
 def test_an_expert_that_only_the_first_seed_chose_is_no_fault_of_the_second() -> None:
