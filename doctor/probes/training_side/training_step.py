@@ -118,7 +118,9 @@ class Training:
             self._record(norms)
             if self.updated is None and self.before:
                 self.updated = {name: fingerprint(value) for name, value in self.weights.items()}
-        self._advance(skipped, value)
+        if self.update is not None and self.update.scheduler is not None and not skipped:
+            with stage("scheduler"):
+                self._advance(value)
         total = sum(norm * norm for norm in norms.values() if norm is not None) ** 0.5
         return {
             "loss": wire.number(value),
@@ -184,11 +186,9 @@ class Training:
         self.scaler.update()
         return float(self.scaler.get_scale()) < scale, scale
 
-    def _advance(self, skipped: bool, loss: float) -> None:
+    def _advance(self, loss: float) -> None:
         """Step the user's schedule, as a training script does after its optimizer."""
         scheduler = None if self.update is None else self.update.scheduler
-        if scheduler is None or skipped:
-            return
         if isinstance(scheduler, torch.optim.lr_scheduler.ReduceLROnPlateau):
             scheduler.step(loss)
         else:
@@ -257,6 +257,7 @@ def run(
     precision: str,
     recipe: str,
     lr: float = LR,
+    on_start: Callable[[Training], Any] = lambda training: None,
 ) -> Dict[str, Any]:
     """A few steps of the subject from `make`, as a Smoke record. Raises what a stage raises."""
     started = time.perf_counter()
@@ -265,6 +266,7 @@ def run(
         if device.type == "cpu" and sum(w.numel() for w in subject.weights.values()) < SMALL:
             torch.set_num_threads(THREADS)
         training = Training(subject, device, precision, recipe, lr)
+        on_start(training)
     steps: List[Dict[str, Any]] = []
     while sum(not step["skipped"] for step in steps) < STEPS:
         steps.append(training.step(stage))
