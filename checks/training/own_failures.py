@@ -8,8 +8,10 @@ from pathlib import PurePath
 
 from doctor._util.records import Ended
 from doctor.checks.training import smoke_errors
-from doctor.checks.training.code_errors import find_fix
-from doctor.facts.error_texts import INDEX, code_error
+from doctor.checks.training.errors.explain import describe, explain
+from doctor.checks.training.errors.fixes import find_fix
+from doctor.facts.code_errors import code_error
+from doctor.facts.error_texts import INDEX
 from doctor.facts.own_model import OwnModel
 from doctor.facts.training import NO_LOSS
 from doctor.judge.check import Owner, Verdict, fail, unknown
@@ -109,16 +111,23 @@ def failed_step(own: OwnModel, verdict: Verdict, last: Ended, *, sound: bool) ->
     """
     if last.how == "timeout" and own.busy:
         return unknown(f"{verdict.summary.partition('; ')[0]}; {MORE_TIME}{_where(own)}")
-    verdict = replace(verdict, summary=f"{verdict.summary}{_where(own)}")
+    verdict = replace(verdict, summary=f"{verdict.summary}{_where(own)}{describe(own)}")
     if own.computed_once and code_error(last.detail) == "several losses in the graph":
         names = ", ".join(own.computed_once)
         clause = f"{names} has a graph, and was computed before the first step"
         fix = f"Compute {names} in forward: backward() frees its graph, which is made only once."
         return replace(verdict, summary=f"{verdict.summary}; {clause}", fix=fix, owner=Owner.JOB)
+    if last.how == "error" and (explanation := explain(own)):
+        return replace(
+            verdict,
+            summary="; ".join(filter(None, (verdict.summary, explanation.cause))),
+            fix=explanation.fix,
+            owner=explanation.owner,
+        )
     if last.how == "error" and (pattern := find_fix(last.detail)):
         return replace(verdict, fix=pattern.fix, owner=pattern.owner, sources=pattern.sources)
     if last.how == "error" and verdict.fix is None:
-        verdict = replace(verdict, fix=f"Fix the error that was raised: {_message(last.detail)}")
+        verdict = replace(verdict, fix=_look(own, last.detail))
     if last.how == "timeout" and not (sound or own.stack):
         verdict = replace(verdict, fix=smoke_errors.HUNG, owner=None)
     if last.how == "signal" and "SIGKILL" not in last.detail and (sound or own.stack):
@@ -131,6 +140,9 @@ def _where(own: OwnModel) -> str:
     """The innermost line of the user's files, as a clause."""
     if own.stack:
         return f"; in {own.stack[0]}"
+    if own.raised is not None and own.raised.place:
+        code = f" (`{own.raised.code}`)" if own.raised.code else ""
+        return f"; in {own.raised.place}{code}"
     frames = [each for each in FRAME.finditer(own.traceback) if not LIBRARY.search(each["file"])]
     last = frames[-1] if frames else None
     return f"; in {PurePath(last['file']).name}, line {last['line']}" if last else ""
@@ -142,17 +154,28 @@ LIBRARY = re.compile(r"[/\\](site-packages|dist-packages|lib[/\\]python3[^/\\]*)
 
 def build_failure(own: OwnModel) -> Verdict:
     how = {"signal": "crashed", "timeout": "hung"}.get(own.built.how, "could not be built")
-    summary = f"{how}: {own.built.detail or 'no message'}{_where(own)}"
+    summary = f"{how}: {own.built.detail or 'no message'}{_where(own)}{describe(own)}"
     seconds = own.built.seconds
     if own.built.how == "timeout" and own.busy:
         return unknown(f"{own.built.detail}; {MORE_TIME}{_where(own)}", seconds=seconds)
     if own.built.how == "timeout":
         return fail(summary, fix=HUNG, owner=Owner.JOB, seconds=seconds)
+    if own.built.how == "error" and (explanation := explain(own)):
+        summary = "; ".join(filter(None, (summary, explanation.cause)))
+        return fail(summary, fix=explanation.fix, owner=explanation.owner, seconds=seconds)
     pattern = match_error(own.built.detail, BUILD_ERRORS) or find_fix(own.built.detail)
     if pattern := pattern or match_error(own.built.detail, known_errors(own.built.detail)):
         return fail(summary, fix=pattern.fix, owner=pattern.owner, seconds=seconds)
-    fix = f"Fix the error that was raised: {_message(own.built.detail)}"
-    return fail(summary, fix=fix if own.built.how == "error" else None, seconds=seconds)
+    fix = _look(own, own.built.detail) if own.built.how == "error" else None
+    return fail(summary, fix=fix, seconds=seconds)
+
+
+def _look(own: OwnModel, detail: str) -> str:
+    """The fix of an error that is not known: the place, or the message again."""
+    if own.raised is None or not own.raised.place:
+        return f"Fix the error that was raised: {_message(detail)}"
+    given = ", with the arguments that the summary lists" if describe(own) else ""
+    return f"Fix the error in {own.raised.place}{given}: {_message(detail)}"
 
 
 def _message(detail: str) -> str:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from doctor._util.records import Ended
-from doctor.checks.training.code_errors import CODE_FIXES, find_fix
-from doctor.facts.error_texts import ALL_TEXTS, CODE, code_error, is_codes_own
+from doctor.checks.training.errors.fixes import CODE_FIXES, find_fix
+from doctor.facts.code_errors import ALL_TEXTS, CODE, code_error, is_codes_own
 
 MESSAGES = {
     "RuntimeError: Trying to backward through the graph a second time": "before backward() is",

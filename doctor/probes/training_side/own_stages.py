@@ -265,7 +265,6 @@ FILE = re.compile(r'^ +File "([^"]*)", line \d+')
 MESSAGE_LINES = 6
 
 
-
 def without_secrets(text: str) -> str:
     for name, value in os.environ.items():
         if len(value) >= 8 and SECRET.search(name):

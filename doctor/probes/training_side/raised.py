@@ -96,7 +96,11 @@ def frames_of(error: BaseException) -> List[Frame]:
 def scene(error: BaseException, model: Optional[torch.nn.Module] = None) -> Dict[str, Any]:
     """The fields of doctor.facts.raised.Raised that the traceback shows."""
     frames = frames_of(error)
-    fields: Dict[str, Any] = {"type": "Raised", "error": type(error).__name__, "message": str(error)[:MESSAGE]}
+    fields: Dict[str, Any] = {
+        "type": "Raised",
+        "error": type(error).__name__,
+        "message": str(error)[:MESSAGE],
+    }
     used = [index for index, frame in enumerate(frames) if not frame.library]
     inner = frames[used[-1] + 1 :] if used else frames
     if used:
@@ -134,7 +138,9 @@ def shown(module: torch.nn.Module) -> str:
         text = "%s(%s)" % (type(module).__name__, module.extra_repr())
     except Exception:
         return type(module).__name__
-    return text if len(text) <= VALUE + 40 and not list(module.children()) else type(module).__name__
+    return (
+        text if len(text) <= VALUE + 40 and not list(module.children()) else type(module).__name__
+    )
 
 
 # Arguments

@@ -28,9 +28,7 @@ SIGNATURE = re.compile(
 )
 
 
-def observe(
-    error: BaseException, frames: List[Any], user: Optional[Any], model: Any
-) -> Observed:
+def observe(error: BaseException, frames: List[Any], user: Optional[Any], model: Any) -> Observed:
     """Everything that the observers see; an observer that fails itself sees nothing."""
     observed: Observed = {}
     for observer in OBSERVERS:

@@ -1,0 +1,311 @@
+"""Errors that a name, a key, a sample or a place explains which was observed beside them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+from doctor.checks.training import own_cuts
+from doctor.checks.training.errors.explanation import Explanation, module
+from doctor.facts.raised import Raised
+
+
+def explain(raised: Raised) -> Explanation | None:
+    return next(filter(None, (explainer(raised) for explainer in EXPLAINERS)), None)
+
+
+def nothing(raised: Raised) -> Explanation | None:
+    """A value that is None, and where it comes from."""
+    seen = raised.observed
+    if "NoneType" not in raised.message:
+        return None
+    if returned := seen.get("returned None"):
+        name, kind = returned.split(", ")[-1].rstrip(")").split(" (", 1)
+        return Explanation(
+            f"{returned} returned None",
+            f"Return the result at the end of forward of {kind} ({name}): without a return it is "
+            "None.",
+        )
+    names = seen.get("none")
+    if not names:
+        return None
+    if function := seen.get("argument of"):
+        first = names.partition(",")[0]
+        return Explanation(
+            f"{first} is None in {function}",
+            f"Pass {first} to {function}, or handle that it is None before that line "
+            f"(if {first} is not None).",
+        )
+    return Explanation(
+        f"None: {names}",
+        f"Look at where {names} is assigned: a function without return, dict.get of an absent key, "
+        "or a layer that __init__ left out.",
+    )
+
+
+def attribute(raised: Raised) -> Explanation | None:
+    seen = raised.observed
+    if "lacks" not in seen:
+        return None
+    name, owner, close = seen["lacks"], seen["owner"], seen.get("similar", "")
+    if owner == "AttributeDict":
+        return None
+    members = seen.get("members", "")
+    if close:
+        best = close.partition(",")[0]
+        return Explanation(
+            f"{owner} has {close}",
+            f"Write {best} for {name} in that line, or give {owner} a {name} in __init__.",
+        )
+    if not members:
+        return None
+    return Explanation(
+        f"{owner} has {members}",
+        f"Create {name} in __init__ of {owner}, or use one of these names.",
+    )
+
+
+def key(raised: Raised) -> Explanation | None:
+    seen = raised.observed
+    if raised.error != "KeyError" or "keys" not in seen or "sample" in seen:
+        return None
+    close = seen.get("similar", "").partition(",")[0]
+    first = f"Write '{close}' for {raised.message}" if close else "Use one of these keys"
+    return Explanation(
+        f"{seen['container']} has the keys {seen['keys']}",
+        f"{first}, or add the field where {seen['container']} is made.",
+    )
+
+
+def parts(raised: Raised) -> Explanation | None:
+    seen = raised.observed
+    if "parts" not in seen:
+        return None
+    name, count = seen["container"], seen["count"]
+    cause = f"{name} has {count} parts: {seen['parts']}"
+    if "indices must be" in raised.message:
+        return Explanation(
+            cause, f"Use positions, {name}[0], or let the loader return a dict: {name} is a list or "
+            "tuple."
+        )  # fmt: skip
+    return Explanation(
+        cause, f"Assign as many names as {name} has parts, {count}; _ takes one that is not needed."
+    )
+
+
+def arguments(raised: Raised) -> Explanation | None:
+    """A call with wrong arguments: what the function accepts."""
+    seen = raised.observed
+    if "accepts" not in seen:
+        return None
+    if "of the model" in seen:
+        return _arguments_of_model(raised)
+    keyword, close = seen.get("keyword", ""), seen.get("similar", "")
+    renamed = RENAMED.get(keyword, "")
+    if keyword and (renamed in seen["accepts"].split(", ") or close):
+        name = renamed or close.partition(",")[0]
+        return Explanation(f"it accepts {seen['accepts']}", f"Write {name}= for {keyword}=.")
+    cause = f"it accepts {seen['accepts']}" + (f", and needs {seen['needs']}" * bool(seen["needs"]))
+    return Explanation(
+        cause,
+        "Pass these arguments in that line. If the code was written for another version of the "
+        "library, compare with the one that is installed (pip show).",
+    )
+
+
+RENAMED = {
+    "evaluation_strategy": "eval_strategy",
+    "tokenizer": "processing_class",
+    "torch_dtype": "dtype",
+    "hidden_size": "dim_feedforward",
+    "dim_model": "d_model",
+    "num_heads": "nhead",
+}
+"""Keyword -> its other name in torch or transformers, where the function accepts that."""
+
+
+def _arguments_of_model(raised: Raised) -> Explanation:
+    seen = raised.observed
+    accepts, needs = seen["accepts"], seen["needs"]
+    cause = f"forward accepts {accepts}"
+    if seen.get("keyword") and accepts and ", " not in accepts:
+        return Explanation(
+            cause,
+            f"Return a loss as the third value, (module, batch, loss): forward takes the whole batch "
+            f"as its one argument {accepts}, and a dict is passed as module(**batch).\n"
+            "return model, batch, lambda model, batch: model(batch)['loss']",
+        )
+    if keyword := seen.get("keyword"):
+        return Explanation(
+            f"{cause}; the batch has {keyword}",
+            f"Rename {keyword} in the batch to one of {accepts}, or return (module, batch, loss) "
+            "with a loss that picks the fields: a dict is passed as module(**batch).",
+        )
+    return Explanation(
+        f"{cause}, and needs {needs}" if needs else cause,
+        "Fit the batch to the forward pass: a tuple or list is passed as module(*batch), a dict as "
+        "module(**batch), a tensor as module(batch). For a batch of (inputs, labels) return the "
+        "criterion as the third value, (module, batch, nn.CrossEntropyLoss()), or a function "
+        "loss(module, batch).",
+    )
+
+
+def forward(raised: Raised) -> Explanation | None:
+    owner = raised.observed.get("owner")
+    if raised.error != "NotImplementedError" or not owner:
+        return None
+    if owner in ("ModuleList", "ModuleDict"):
+        loop = "for layer in self.layers: x = layer(x)"
+        return Explanation(
+            f"{module(raised)} only holds layers",
+            f"Call the layers one by one ({loop}), or hold them in nn.Sequential: {owner} has no "
+            "forward.",
+        )
+    if close := raised.observed.get("similar"):
+        return Explanation(f"{owner} has {close}", f"Rename {close} to forward in {owner}.")
+    return Explanation("", f"Define forward in {owner}, at the indentation of its __init__.")
+
+
+def sample(raised: Raised) -> Explanation | None:
+    """What differs between the samples of a batch, or the sample that does not exist."""
+    seen = raised.observed
+    if incomplete := seen.get("incomplete"):
+        return Explanation(
+            incomplete,
+            "Return the same keys from __getitem__ for every sample, with a default where there is "
+            "no value: torch's collate function takes the keys of the first sample.",
+        )
+    if none := seen.get("none in"):
+        return Explanation(
+            f"None in {none}",
+            "Let __getitem__ return a value for every sample, or leave such samples out in "
+            "collate_fn.",
+        )
+    if unequal := seen.get("unequal"):
+        return Explanation(
+            unequal,
+            "Pad or resize the samples of a batch to one size in collate_fn "
+            "(torch.nn.utils.rnn.pad_sequence for sequences, a transform for images, a data "
+            "collator of transformers for texts).",
+        )
+    if "sample" not in seen or raised.error not in ("IndexError", "KeyError"):
+        return None
+    number, dataset, length = seen["sample"], seen["dataset"], seen.get("length")
+    claims = f", whose __len__ is {length}," if length else ""
+    cause = f"sample {number} of {dataset}{claims} does not exist"
+    if raised.error == "KeyError":
+        return Explanation(
+            cause,
+            "Read the rows by position in __getitem__: numbers from 0 to len - 1 are asked for. A "
+            "DataFrame gives rows by .iloc[index], or reset_index(drop=True) after a filter; of a "
+            "dict, list(rows)[index] is a key.",
+        )
+    return Explanation(
+        cause,
+        f"Let __len__ of {dataset} return the number of samples that __getitem__ can read: sample "
+        f"{number} fails, so it is at most {number}.",
+    )
+
+
+def overwritten(raised: Raised) -> Explanation | None:
+    """A value that autograd needs and that was changed after it was saved."""
+    seen = raised.observed
+    if "saved" not in seen:
+        return None
+    operation = re.sub(r"Backward\d*$", "", seen["operation"])
+    saved, changed = seen["saved"], seen.get("changed")
+    if not changed:
+        return Explanation(
+            f"the backward pass of {operation} in {saved} needs a value that was changed since",
+            "Look for what changes a value of that line in place after it (x += y, x[i] = y, relu_, "
+            "an embedding with max_norm, optimizer.step()), and make it return a new tensor.",
+        )
+    cause = f"the backward pass of {operation} in {saved} needs a value that {changed} changes"
+    if names := seen.get("parameters"):
+        return Explanation(
+            f"{cause}; parameters that it changes: {names}",
+            "Do not change parameters between a forward pass and its backward pass. If an "
+            "optimizer does, call backward() for every loss first and step the optimizers then, or "
+            "compute the second loss with a new forward pass. A renormalized embedding (max_norm) "
+            "must be called before its table is used, on a clone of the weight.",
+        )
+    return Explanation(
+        cause,
+        f"Write the line that changes it ({changed.partition(' (')[0]}) without changing in place: "
+        "x = x + y for x += y, torch.cat, torch.stack or torch.where for x[i] = y, or work on "
+        "x.clone().",
+    )
+
+
+def no_graph(raised: Raised) -> Explanation | None:
+    if not raised.cuts or "does not require grad" not in raised.message:
+        return None
+    return Explanation(own_cuts.clause(raised.cuts), own_cuts.fix(raised.cuts))
+
+
+def hook(raised: Raised) -> Explanation | None:
+    if not (hooks := raised.observed.get("hooks")):
+        return None
+    return Explanation(
+        f"a hook is registered on {hooks}",
+        "Return a gradient of the same shape from the hook, or None to leave it as it is.",
+    )
+
+
+def layout(raised: Raised) -> Explanation | None:
+    """A layer that takes the first dimension for time although the batch comes first."""
+    seen = raised.observed
+    if seen.get("batch_first") != "False":
+        return None
+    shapes = {
+        name: [int(each) for each in sizes.split(",") if each.strip()]
+        for name, sizes in re.findall(r"(\w+) \[([\d, ]*)\]", seen.get("inputs", ""))
+    }
+    x = next((sizes for name, sizes in shapes.items() if len(sizes) == 3), None)
+    mask = next((sizes for name, sizes in shapes.items() if "padding_mask" in name), None)
+    if x is None or mask != x[:2] or mask == [x[1], x[0]]:
+        return None
+    where = raised.module or "the layer"
+    return Explanation(
+        f"{where} takes {x} as [time, batch, features], and the mask {mask} as [batch, time]",
+        "Pass batch_first=True to the layer (nn.MultiheadAttention, nn.TransformerEncoderLayer): the "
+        "batch is the first dimension of the input.",
+    )
+
+
+def copied(raised: Raised) -> Explanation | None:
+    if not (names := raised.observed.get("with graph")):
+        return None
+    return Explanation(
+        f"attributes with a graph: {names}",
+        f"Detach what the model keeps ({names} = value.detach()), or copy it before its first "
+        "forward pass.",
+    )
+
+
+def adapters(raised: Raised) -> Explanation | None:
+    if not (names := raised.observed.get("linear")):
+        return None
+    return Explanation(
+        f"linear modules of this model: {names}",
+        f"Choose target_modules among {names}, or pass target_modules='all-linear'.",
+    )
+
+
+def created(raised: Raised) -> Explanation | None:
+    """A criterion that gets prediction and target when it is created."""
+    if "is ambiguous" not in raised.message:
+        return None
+    name = re.search(r"\b((?:nn\.)?\w*Loss)\(", raised.code)
+    if not name or f"{name[1]}()" in raised.code:
+        return None
+    return Explanation(
+        f"{name[1]} gets the tensors where it is created",
+        f"Create the criterion first, then call it: {name[1]}()(prediction, target).",
+    )
+
+
+EXPLAINERS: tuple[Callable[[Raised], Explanation | None], ...] = (
+    nothing, attribute, key, parts, arguments, forward, sample, overwritten, no_graph, hook, layout,
+    copied, adapters, created,
+)  # fmt: skip

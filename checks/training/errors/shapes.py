@@ -1,0 +1,379 @@
+"""Sizes that do not fit, by the arguments of torch's function that refused them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+from doctor.checks.training.errors.explanation import (
+    Explanation,
+    Shape,
+    broadcast,
+    count,
+    module,
+    shape,
+    tensors,
+    text,
+)
+from doctor.facts.raised import Operand, Raised
+
+INVALID = re.compile(r"shape '\[([-\d, ]*)\]' is invalid for input of size (\d+)")
+PERMUTED = {3: "transpose(1, 2)", 4: "permute(0, 3, 1, 2)", 5: "permute(0, 4, 1, 2, 3)"}
+"""Dimensions of a batch with channels last -> what puts them second."""
+
+
+def explain(raised: Raised) -> Explanation | None:
+    """The sizes that differ and what makes them fit; None if the call is not known."""
+    explainer = next((f for names, f in FUNCTIONS if re.fullmatch(names, raised.function)), None)
+    return explainer(raised) if explainer else None
+
+
+def linear(raised: Raised) -> Explanation | None:
+    x, weight = raised.operand("input"), raised.operand("weight")
+    if x is None or weight is None or len(shape(weight)) != 2 or not shape(x):
+        return None
+    outputs, inputs = shape(weight)
+    sizes = shape(x)
+    if sizes[-1] == inputs:
+        return None
+    where = module(raised)
+    cause = f"{where} takes {inputs} features, the last dimension of its input has {sizes[-1]}"
+    change = f"Set in_features={sizes[-1]} in {where} (nn.Linear({sizes[-1]}, {outputs}))"
+    if len(sizes) > 2 and count(sizes[1:]) == inputs:
+        return Explanation(cause, f"Call flatten(1) on the input of {where}: {text(sizes)} becomes "
+                           f"[{sizes[0]}, {inputs}].")  # fmt: skip
+    if len(sizes) == 3 and sizes[1] == inputs:
+        return Explanation(cause, f"Call transpose(1, 2) on the input of {where}: the layer works "
+                           f"on the last dimension, and dimension 1 has the {inputs}.")  # fmt: skip
+    return Explanation(
+        cause,
+        f"{change}, or change what comes before it so that its input has {inputs} in the last "
+        "dimension.",
+    )
+
+
+def product(raised: Raised) -> Explanation | None:
+    pair = tensors(raised)[-2:]
+    if len(pair) < 2 or min(len(shape(each)) for each in pair) < 2:
+        return None
+    first, second = (shape(each) for each in pair)
+    if first[-1] == second[-2]:
+        return None
+    cause = f"the inner sizes are {first[-1]} and {second[-2]}"
+    if first[-1] == second[-1]:
+        return Explanation(
+            cause,
+            f"Transpose the second factor, a @ b.transpose(-2, -1): {text(first)} with "
+            f"{text((*second[:-2], second[-1], second[-2]))} fits.",
+        )
+    if first[-2] == second[-2]:
+        return Explanation(
+            cause,
+            f"Transpose the first factor, a.transpose(-2, -1) @ b: "
+            f"{text((*first[:-2], first[-1], first[-2]))} with {text(second)} fits.",
+        )
+    return Explanation(
+        cause,
+        f"Make the last size of the first factor, {first[-1]}, equal to the last but one of the "
+        f"second, {second[-2]}: {text(first)} @ {text(second)}.",
+    )
+
+
+def convolution(raised: Raised) -> Explanation | None:
+    x, weight = raised.operand("input"), raised.operand("weight")
+    groups = re.search(r"groups=(\d+)", raised.message)
+    if x is None or weight is None or len(shape(weight)) < 3:
+        return None
+    sizes, dimensions = shape(x), len(shape(weight))
+    channels = shape(weight)[1] * (int(groups[1]) if groups else 1)
+    where = module(raised)
+    order = "[batch, channels, " + ", ".join(("depth", "height", "width")[5 - dimensions :]) + "]"
+    if dimensions == 3:
+        order = "[batch, channels, time]"
+    if len(sizes) == dimensions - 1 and channels == 1:
+        return Explanation(
+            f"{where} takes {order}, its input is {text(sizes)}",
+            f"Call unsqueeze(1) on the input of {where}: {text(sizes)} has no dimension for the one "
+            f"channel, and becomes {text((sizes[0], 1, *sizes[1:]))}.",
+        )
+    if len(sizes) != dimensions or sizes[1] == channels:
+        return None
+    cause = f"{where} takes {channels} channels, dimension 1 of its input has {sizes[1]}"
+    if sizes[-1] == channels:
+        return Explanation(
+            cause,
+            f"Call {PERMUTED[dimensions]} on the input of {where}: its {channels} channels come "
+            f"last ({text(sizes)}), and the layer takes {order}.",
+        )
+    fitting = f"set in_channels={sizes[1]} in {where}"
+    colours = {
+        (4, 3): "Leave the transparency out, x[:, :3] or image.convert('RGB')",
+        (1, 3): "Repeat the gray channel, x.expand(-1, 3, -1, -1) or image.convert('RGB')",
+        (3, 1): "Convert the images to gray, x.mean(1, keepdim=True) or image.convert('L')",
+    }
+    if dimensions == 4 and (colour := colours.get((sizes[1], channels))):
+        return Explanation(cause, f"{colour}, or {fitting}.")
+    return Explanation(
+        cause, f"S{fitting[1:]}, or pass it {channels} channels in dimension 1 of {order}."
+    )
+
+
+def batch_norm(raised: Raised) -> Explanation | None:
+    x = raised.operand("input")
+    known = raised.operand("running_mean") or raised.operand("weight")
+    if x is None or known is None or len(shape(x)) < 2 or not shape(known):
+        return None
+    sizes, features = shape(x), shape(known)[0]
+    if sizes[1] == features:
+        return None
+    where = module(raised, "the norm")
+    cause = f"{where} normalizes {features} channels, dimension 1 of its input has {sizes[1]}"
+    if len(sizes) == 3 and sizes[2] == features:
+        return Explanation(
+            cause,
+            f"Call transpose(1, 2) on the input of {where}, and again on its output: the channels "
+            f"come second there, and in {text(sizes)} they come last.",
+        )
+    return Explanation(cause, f"Set num_features={sizes[1]} in {where}, or move it to a place with "
+                       f"{features} channels.")  # fmt: skip
+
+
+def layer_norm(raised: Raised) -> Explanation | None:
+    x, weight = raised.operand("input"), raised.operand("normalized_shape")
+    if x is None or weight is None or not shape(x):
+        return None
+    sizes = shape(x)
+    normalized = tuple(map(int, re.findall(r"\d+", weight.value)))
+    if not normalized or sizes[-len(normalized) :] == normalized:
+        return None
+    where = module(raised, "the norm")
+    cause = f"{where} normalizes {text(normalized)}, the last size of its input is {sizes[-1]}"
+    if len(normalized) == 1 and len(sizes) > 2 and sizes[1] == normalized[0]:
+        return Explanation(
+            cause,
+            f"Normalize the channels, which come second in {text(sizes)}, with nn.GroupNorm(1, "
+            f"{normalized[0]}) in {where}, or move them to the end before it: a LayerNorm works on "
+            "the last dimensions.",
+        )
+    return Explanation(
+        cause,
+        f"Write nn.LayerNorm({sizes[-1]}) for {where}, or place it where the last dimension has "
+        f"{text(normalized)}.",
+    )
+
+
+def view(raised: Raised) -> Explanation | None:
+    match = INVALID.search(raised.message)
+    operand = next(iter(tensors(raised)), None)
+    if match is None or operand is None:
+        return None
+    target = tuple(int(each) for each in match[1].split(",") if each.strip())
+    sizes, total = shape(operand), int(match[2])
+    known = count(tuple(each for each in target if each != -1))
+    cause = f"{text(sizes)} has {total:,} values, {text(target)} "
+    cause += f"needs a multiple of {known:,}" if -1 in target else f"needs {known:,}"
+    rest = count(target[1:])
+    if sizes and -1 not in target and sizes[0] != target[0] and rest and total % rest == 0:
+        return Explanation(
+            cause,
+            f"Do not write the batch size down: the first size is {target[0]} there, and "
+            f"{total // rest} fits. Write x.size(0) or -1 for it, or x.flatten(1).",
+        )
+    prefix = next((n for n, (a, b) in enumerate(zip(sizes, target, strict=False)) if a != b), 0)
+    if prefix and len(sizes) == prefix + 1 and len(target) == prefix + 2 and -1 not in target:
+        return Explanation(
+            cause,
+            f"Choose numbers whose product is {sizes[-1]}: {target[-2]} * {target[-1]} is "
+            f"{target[-2] * target[-1]}. A width is divided into heads only if it is a multiple of "
+            "their number.",
+        )
+    return Explanation(
+        cause, f"Choose sizes whose product is {total:,} in that line, with -1 for one of them."
+    )
+
+
+def joined(raised: Raised) -> Explanation | None:
+    parts = tensors(raised)
+    if len(parts) < 2:
+        return None
+    sizes = [shape(each) for each in parts]
+    if len({len(each) for each in sizes}) > 1:
+        few = min(sizes, key=len)
+        return Explanation(
+            f"they have {' and '.join(sorted({str(len(each)) for each in sizes}))} dimensions",
+            f"Give all of them the same number of dimensions: unsqueeze adds one to {text(few)}.",
+        )
+    dimension = raised.operand("dim")
+    given = int(dimension.value) if dimension and re.fullmatch(r"-?\d+", dimension.value) else 0
+    if not sizes[0]:
+        return None
+    given %= len(sizes[0])
+    first, other = sizes[0], next((each for each in sizes if not _fits(each, sizes[0], given)), ())
+    differing = [n for n, (a, b) in enumerate(zip(first, other, strict=False)) if a != b]
+    wrong = [n for n in differing if n != given]
+    if not wrong:
+        return None
+    cause = f"they may differ in dimension {given} only, and differ in {_list(wrong)}"
+    spatial = [n for n in wrong if n >= 2]
+    if len(first) > 3 and spatial == wrong and all(abs(first[n] - other[n]) <= 3 for n in wrong):
+        large = max(first[wrong[0]], other[wrong[0]])
+        return Explanation(
+            cause,
+            f"Make both images the same size: {large} is halved and doubled to another number. Use "
+            "images whose sides are multiples of 2 for each halving (F.pad), or resize: "
+            "F.interpolate(deep, size=skip.shape[-2:]).",
+        )
+    if len(wrong) == 1 and differing == wrong:
+        return Explanation(
+            cause,
+            f"Join along the dimension that differs, dim={wrong[0]}, or make it equal: "
+            f"{first[wrong[0]]} and {other[wrong[0]]}.",
+        )
+    return Explanation(cause, f"Make the sizes in {_list(wrong)} equal: {text(first)} and "
+                       f"{text(other)}.")  # fmt: skip
+
+
+def _fits(sizes: Shape, first: Shape, dimension: int) -> bool:
+    return all(a == b or n == dimension for n, (a, b) in enumerate(zip(sizes, first, strict=True)))
+
+
+def _list(dimensions: list[int]) -> str:
+    return f"dimension{'s' * (len(dimensions) > 1)} {', '.join(map(str, dimensions))}"
+
+
+def elementwise(raised: Raised) -> Explanation | None:
+    pair = tensors(raised)[:2]
+    if len(pair) < 2:
+        return None
+    first, second = pair
+    together = broadcast(shape(first), shape(second))
+    if together is not None:
+        if "allocate" not in raised.message or count(together) <= 4 * count(shape(first)):
+            return None
+        return Explanation(
+            f"{text(shape(first))} and {text(shape(second))} broadcast to {text(together)}, "
+            f"{count(together):,} values",
+            "Give both tensors the same shape (squeeze, or unsqueeze the other one too): they are "
+            "combined pair by pair. If all pairs are wanted, compute them in chunks.",
+        )
+    long, short = sorted(pair, key=lambda each: -len(shape(each)))
+    if len(shape(short)) < len(shape(long)) and (index := _inserted(shape(long), shape(short))):
+        name = short.name.strip()
+        return Explanation(
+            f"{text(shape(short))} is aligned with the last dimensions of {text(shape(long))}",
+            f"Add dimensions to the {name or 'tensor'} of shape {text(shape(short))}: x[{index}] "
+            f"fits {text(shape(long))}.",
+        )
+    return _unequal(first, second)
+
+
+def _inserted(long: Shape, short: Shape) -> str:
+    """The index that gives the short shape dimensions in its middle, so that both fit."""
+    missing = len(long) - len(short)
+    for before in range(1, len(short) + 1):
+        candidate = short[:before] + (1,) * missing + short[before:]
+        if broadcast(long, candidate) is not None:
+            return ", ".join([":"] * before + ["None"] * missing)
+    return ""
+
+
+def _unequal(first: Operand, second: Operand) -> Explanation | None:
+    """Two shapes of the same number of dimensions that differ in some of them."""
+    a, b = shape(first), shape(second)
+    if len(a) != len(b):
+        return Explanation(
+            "", f"Give both the same dimensions: {text(a)} and {text(b)} are aligned at the end."
+        )
+    differing = [n for n, (x, y) in enumerate(zip(a, b, strict=True)) if x != y and 1 not in (x, y)]
+    sizes = " and ".join(f"{a[n]} against {b[n]}" for n in differing)
+    cause = f"{_list(differing)}: {sizes}"
+    table = next((each for each in (first, second) if each.parameter), None)
+    if table is not None and len(differing) == 1:
+        other = second if table is first else first
+        n = differing[0]
+        have, need = shape(table)[n], shape(other)[n]
+        return Explanation(
+            cause,
+            f"Make {table.parameter} larger in dimension {n} (it has {have}, the other {need}), or "
+            f"shorten the input to {have}."
+            if need > have
+            else f"Cut {table.parameter} to the {need} of the other: it has {have} in dimension "
+            f"{n}, as in table.narrow({n}, 0, {need}).",
+        )
+    if len(a) == 4 and differing and all(n >= 2 for n in differing):
+        ratios = {max(a[n], b[n]) / min(a[n], b[n]) for n in differing if min(a[n], b[n])}
+        if ratios and min(ratios) > 1.5:
+            return Explanation(
+                cause,
+                "Give both branches the same stride: one of them makes the image smaller (a stride "
+                "or a pooling). A shortcut gets a convolution of kernel size 1 with that stride.",
+            )
+    if a[:-2] == b[:-2] and a[-2:] == b[-2:][::-1]:
+        return Explanation(cause, "Transpose one of them: x.transpose(-2, -1).")
+    return Explanation(
+        cause, f"Make {_list(differing)} equal, or 1 in one of them: {text(a)} and {text(b)}."
+    )
+
+
+def indexed(raised: Raised) -> Explanation | None:
+    pair = tensors(raised)
+    if len(pair) < 2 or pair[-1].dtype not in ("bool", "uint8"):
+        return None
+    sizes, mask = shape(pair[0]), shape(pair[-1])
+    wrong = [n for n, (a, b) in enumerate(zip(sizes, mask, strict=False)) if a != b]
+    if not wrong:
+        return None
+    n = wrong[0]
+    return Explanation(
+        f"the mask has {mask[n]} in dimension {n}, the tensor {sizes[n]}",
+        f"Cut the mask as the tensor was cut: its {text(mask)} must begin like {text(sizes)}. Where "
+        f"tokens are shifted, mask[:, 1:] belongs to the targets ids[:, 1:].",
+    )
+
+
+def gathered(raised: Raised) -> Explanation | None:
+    pair = tensors(raised)
+    if len(pair) < 2 or len(shape(pair[0])) == len(shape(pair[-1])):
+        return None
+    sizes, index = shape(pair[0]), shape(pair[-1])
+    cause = f"the index has {len(index)} dimensions, the tensor {len(sizes)}"
+    if index == sizes[:-1]:
+        return Explanation(
+            cause,
+            "Give the index the dimension that it selects from: "
+            "x.gather(-1, index.unsqueeze(-1)).squeeze(-1).",
+        )
+    return Explanation(cause, f"Give the index {len(sizes)} dimensions (unsqueeze): {text(sizes)}, "
+                       f"index {text(index)}.")  # fmt: skip
+
+
+def subscripts(raised: Raised) -> Explanation | None:
+    match = re.search(r"subscripts in the equation \((\d+)\).*dimensions \((\d+)\) for operand (\d+)",
+                      raised.message)  # fmt: skip
+    if not match:
+        return None
+    number = int(match[3])
+    operands = tensors(raised)
+    sizes = f", which is {text(shape(operands[number]))}" if number < len(operands) else ""
+    return Explanation(
+        f"operand {number}{sizes} has {match[2]} dimensions, and the equation names {match[1]}",
+        f"Write one letter for each dimension of operand {number}, or ... for those in front, as in "
+        "'...i,ij->...j'.",
+    )
+
+
+FUNCTIONS: tuple[tuple[str, Callable[[Raised], Explanation | None]], ...] = (
+    ("linear", linear),
+    (r"(__)?r?matmul(__)?|bmm|mm|addmm|baddbmm|mv", product),
+    ("conv[123]d", convolution),
+    ("batch_norm", batch_norm),
+    ("layer_norm", layer_norm),
+    ("view|reshape|_unsafe_view|unflatten", view),
+    ("cat|concat|concatenate|hstack|vstack|stack", joined),
+    (r"(__)?[ir]?(add|sub|mul|div|truediv|pow|and|or|gt|lt|ge|le|eq|ne)_?(__)?|masked_fill_?|where|"
+     "maximum|minimum|true_divide|lerp_?|addcmul_?|mse_loss|l1_loss", elementwise),
+    ("__getitem__|__setitem__", indexed),
+    ("gather|scatter_?|scatter_add_?|take_along_dim", gathered),
+    ("einsum", subscripts),
+)  # fmt: skip
+"""Pattern of a function's name -> what explains its sizes."""

@@ -1,0 +1,135 @@
+"""Values of another dtype, device or type than the call expects."""
+
+from __future__ import annotations
+
+import re
+
+from doctor.checks.training.errors.explanation import Explanation, named, tensors
+from doctor.facts.raised import Operand, Raised
+
+DTYPES = re.compile(
+    r"same dtype|same scalar type|expected scalar type|should be the same|Found dtype"
+    r"|scalar types: Long, Int|m1 and m2 to have|dtype to be equal",
+    re.IGNORECASE,
+)
+DEVICES = re.compile(r"same device|expected device|two devices|tensor is on", re.IGNORECASE)
+HALVES = ("float16", "bfloat16")
+FLOATS = (*HALVES, "float32")
+
+
+def explain(raised: Raised) -> Explanation | None:
+    """The argument whose dtype, device or type differs, and its conversion."""
+    if DEVICES.search(raised.message):
+        return _devices(raised)
+    if DTYPES.search(raised.message):
+        return _dtypes(raised)
+    if raised.function == "add_" and "desired output type" in raised.message:
+        return _in_place(raised)
+    return _outputs(raised)
+
+
+def _dtypes(raised: Raised) -> Explanation | None:
+    floating = [each for each in tensors(raised) if each.dtype not in ("int64", "bool")]
+    first = tensors(raised)[0] if raised.operands and tensors(raised) else None
+    if first is None:
+        return None
+    if raised.function == "embedding":
+        return Explanation(
+            f"the ids are {first.dtype}",
+            "Pass the ids as int64, as the tokenizer returns them: ids.long(), before anything "
+            "scales or normalizes them.",
+        )
+    if first.dtype == "uint8":
+        return Explanation(
+            "the input is uint8",
+            "Convert the images to floats, images.float() / 255, or let a transform do it "
+            "(ToTensor, ConvertImageDtype).",
+        )
+    kinds = sorted({each.dtype for each in floating})
+    parameters = [each for each in floating if each.parameter]
+    inputs = [each for each in floating if not each.parameter]
+    cause = ", ".join(f"{named(each, 'the other')} is {each.dtype}" for each in floating[:3])
+    if len(kinds) < 2:
+        integers = next((each for each in tensors(raised) if each.dtype == "int64"), None)
+        if integers is not None and floating:
+            return Explanation(
+                f"{named(integers, 'one argument')} is int64",
+                f"Convert {named(integers, 'it')} with .float().",
+            )
+        return None
+    if any(each.dtype == "float64" for each in inputs):
+        return Explanation(
+            cause,
+            "Convert the input with x.float(): arrays of numpy are float64, and "
+            "torch.from_numpy keeps that.",
+        )
+    half = [each for each in parameters if each.dtype in HALVES]
+    if half and any(each.dtype == "float32" for each in inputs):
+        return Explanation(
+            cause,
+            f"Leave the weights in fp32 (no .half() or .bfloat16(), dtype=torch.float32 for "
+            f"from_pretrained) and compute under autocast (--recipe amp), or convert the input: "
+            f"x.to({half[0].dtype}).",
+        )
+    return Explanation(
+        cause,
+        "Give both one dtype, other.to(x.dtype). Under autocast linear layers and matrix products "
+        f"return {next((k for k in kinds if k in HALVES), 'half precision')}; tensors from "
+        "torch.zeros are float32 unless they get dtype=.",
+    )
+
+
+def _in_place(raised: Raised) -> Explanation | None:
+    changed, other = (*tensors(raised), None, None)[:2]
+    if changed is None or other is None:
+        return None
+    return Explanation(
+        f"a tensor of {changed.dtype} is to hold a result of {other.dtype}",
+        "Create the tensor that is changed in place as floats, torch.zeros(n), instead of integers.",
+    )
+
+
+def _devices(raised: Raised) -> Explanation | None:
+    by_device: dict[str, list[Operand]] = {}
+    for each in tensors(raised):
+        by_device.setdefault(each.device, []).append(each)
+    if len(by_device) < 2:
+        return None
+    cause = ", ".join(
+        f"{' and '.join(named(each, 'a tensor') for each in members[:2])} on {device}"
+        for device, members in by_device.items()
+    )
+    on_cpu = by_device.get("cpu", [])
+    weights = [each.name for each in on_cpu if each.name in ("weight", "bias")]
+    if weights and not any(each.parameter for each in on_cpu):
+        return Explanation(
+            cause,
+            "Register the layer, so that the model's .to(device) moves it: assign it to an "
+            "attribute, or put it into nn.ModuleList or nn.ModuleDict instead of a plain list or "
+            "dict.",
+        )
+    return Explanation(
+        cause,
+        "Create new tensors on the device of the inputs (torch.arange(n, device=x.device)), "
+        "register constants with register_buffer, and move nothing by hand: the doctor moves the "
+        "model and the batch to the job's device.",
+    )
+
+
+OUTPUT = re.compile(
+    r"must be Tensor, not (\w*(?:Output\w*|BatchEncoding))|'(\w+Output\w*)' object has"
+)
+
+
+def _outputs(raised: Raised) -> Explanation | None:
+    """A record of outputs in the place of a tensor, as models of transformers return it."""
+    match = OUTPUT.search(raised.message)
+    if not match:
+        return None
+    record = next((each for each in raised.operands if each.value.startswith("{")), None)
+    fields = record.value.strip("{}").replace("'", "") if record else "its fields"
+    first = fields.partition(",")[0] if record else "logits"
+    return Explanation(
+        f"{match[1] or match[2]} is a record with {fields}",
+        f"Take the tensor out of the record: model(...).{first}.",
+    )
