@@ -209,10 +209,27 @@ BUILD_ERRORS = (
         Owner.JOB,
     ),
     ErrorPattern(
-        ("; return (module, batch)", "the factory returned", "the factory's batch"),
+        ("; return (module, batch)", "the factory returned", "the factory's batch is"),
         "Return the module with a batch, or with a batch and a loss.\n"
         "return model, batch, lambda model, batch: criterion(model(batch['x']), batch['y'])\n"
         f"{CONTRACT}",
+        Owner.JOB,
+    ),
+    ErrorPattern(
+        ("its collate_fn returned nothing",),
+        "Return the batch at the end of the loader's collate_fn: without a return it is None.",
+        Owner.JOB,
+    ),
+    ErrorPattern(
+        ("drop_last=True",),
+        "Choose a batch_size of at most the number of samples, or omit drop_last=True, which leaves "
+        "out a batch that is not full.",
+        Owner.JOB,
+    ),
+    ErrorPattern(
+        ("has no batch",),
+        "Check the path and the filter of the data: the loader gives no batch, or the iterator was "
+        "used before.",
         Owner.JOB,
     ),
     ErrorPattern(

@@ -43,7 +43,6 @@ CODE = {
     "a sampler and shuffle": ("mutually exclusive with shuffle",),
     "tensors of a dataset": ("Size mismatch between tensors",),
     "a split": ("Sum of input lengths does not equal",),
-    "a dataset without length": ("has no len()",),
     "a slow loader": ("DataLoader timed out",),
     "prefetching": ("prefetch_factor option could only be specified",),
     "no training data": ("training requires a train_dataset",),

@@ -5,7 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
-from doctor.checks.training.errors import losses, observations, shapes, types, updates
+from doctor.checks.training.errors import (
+    losses,
+    no_loss,
+    observations,
+    shapes,
+    types,
+    updates,
+)
 from doctor.checks.training.errors.explanation import Explanation
 from doctor.facts.own_model import OwnModel
 from doctor.facts.raised import Operand, Raised
@@ -26,6 +33,8 @@ def explain(own: OwnModel) -> Explanation | None:
     """What the first explainer says about the error; None if it is not explained."""
     if own.raised is None:
         return None
+    if explanation := no_loss.explain(own):
+        return explanation
     for explainer in EXPLAINERS:
         if explanation := explainer(own.raised):
             return explanation

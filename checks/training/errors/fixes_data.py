@@ -134,16 +134,13 @@ FIXES = {
         "Let the lengths add up to len(dataset), [n, len(dataset) - n], or pass fractions, "
         "[0.8, 0.2]."
     ),
-    "a dataset without length": (
-        "Define __len__ in the dataset, or make it an IterableDataset, which needs none."
-    ),
     "a slow loader": (
         "Find out why a batch takes longer than the timeout of the DataLoader: with "
         "num_workers=0 the stack shows where __getitem__ waits. A larger timeout= only waits "
         "longer."
     ),
     "prefetching": ("Omit prefetch_factor, or set num_workers to 1 or more."),
-    "no training data": ("Pass train_dataset= to the Trainer."),
+    "no training data": ("Pass the data to the Trainer: Trainer(train_dataset=...)."),
     "numpy of another version": (
         "Install a numpy that this torch was built for: numpy<2 for torch before 2.3.\n"
         "pip install 'numpy<2'"

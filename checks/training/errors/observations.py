@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 from doctor.checks.training import own_cuts
 from doctor.checks.training.errors.explanation import Explanation, module
+from doctor.checks.training.errors.fixes import FORWARD_FIX
 from doctor.facts.raised import Raised
 
 
@@ -143,10 +144,7 @@ def _arguments_of_model(raised: Raised) -> Explanation:
         )
     return Explanation(
         f"{cause}, and needs {needs}" if needs else cause,
-        "Fit the batch to the forward pass: a tuple or list is passed as module(*batch), a dict as "
-        "module(**batch), a tensor as module(batch). For a batch of (inputs, labels) return the "
-        "criterion as the third value, (module, batch, nn.CrossEntropyLoss()), or a function "
-        "loss(module, batch).",
+        FORWARD_FIX,
     )
 
 
@@ -240,7 +238,11 @@ def overwritten(raised: Raised) -> Explanation | None:
 def no_graph(raised: Raised) -> Explanation | None:
     if not raised.cuts or "does not require grad" not in raised.message:
         return None
-    return Explanation(own_cuts.clause(raised.cuts), own_cuts.fix(raised.cuts))
+    fix = own_cuts.fix(raised.cuts)
+    if function := raised.observed.get("decorated"):
+        fix = f"Remove the decorator that runs {function} without gradients (torch.no_grad(), or "
+        fix += "torch.inference_mode()): the loss is computed there."
+    return Explanation(own_cuts.clause(raised.cuts), fix)
 
 
 def hook(raised: Raised) -> Explanation | None:
@@ -294,18 +296,40 @@ def adapters(raised: Raised) -> Explanation | None:
 
 def created(raised: Raised) -> Explanation | None:
     """A criterion that gets prediction and target when it is created."""
-    if "is ambiguous" not in raised.message:
-        return None
-    name = re.search(r"\b((?:nn\.)?\w*Loss)\(", raised.code)
-    if not name or f"{name[1]}()" in raised.code:
+    name = re.fullmatch(r"(\w*Loss)\.__init__", raised.observed.get("through", ""))
+    if not name or "is ambiguous" not in raised.message:
         return None
     return Explanation(
         f"{name[1]} gets the tensors where it is created",
-        f"Create the criterion first, then call it: {name[1]}()(prediction, target).",
+        f"Create the criterion first, then call it: nn.{name[1]}()(prediction, target).",
+    )
+
+
+def leaf(raised: Raised) -> Explanation | None:
+    """A parameter that the forward pass changes in place."""
+    if "leaf Variable that requires grad" not in raised.message:
+        return None
+    name = next((each.parameter for each in raised.operands if each.parameter), "the parameter")
+    return Explanation(
+        f"{raised.function} changes {name} in place" if raised.function else "",
+        f"Change {name} under torch.no_grad() (with torch.no_grad(): ...), after optimizer.step() "
+        f"rather than in forward. To compute with changed values, make a new tensor: clamp for "
+        "clamp_, x + y for x += y.",
+    )
+
+
+def length(raised: Raised) -> Explanation | None:
+    match = re.search(r"object of type '(\w+)' has no len\(\)", raised.message)
+    if not match or not re.match("DataLoader|random_split|.*Sampler", raised.function):
+        return None
+    return Explanation(
+        "",
+        f"Define __len__ in {match[1]}, the number of samples, which shuffling needs; a stream "
+        "without a length is an IterableDataset.",
     )
 
 
 EXPLAINERS: tuple[Callable[[Raised], Explanation | None], ...] = (
     nothing, attribute, key, parts, arguments, forward, sample, overwritten, no_graph, hook, layout,
-    copied, adapters, created,
+    copied, adapters, created, leaf, length,
 )  # fmt: skip

@@ -33,7 +33,7 @@ def _state_dict(message: str) -> Explanation | None:
         name, there, here = other[0]
         return Explanation(
             f"of another shape in the file: {listed} ({name} is {there} there, {here} here)",
-            "Build the model with the sizes of the file, or leave these tensors out, as for a new "
+            "Build the model with the sizes of the file, or leave out these tensors, as for a new "
             "head; strict=False alone does not do it:\n"
             "own = model.state_dict()\n"
             "state = {k: v for k, v in state.items() if k in own and v.shape == own[k].shape}\n"

@@ -117,7 +117,7 @@ def signatures(error: Any, frames: List[Any], user: Any, model: Any) -> Observed
         if each.default is each.empty and each.kind not in (each.VAR_POSITIONAL, each.VAR_KEYWORD)
     ]
     observed = {"accepts": listed(names), "needs": ", ".join(needed)}
-    if name == "forward" and function is getattr(model, "forward", None):
+    if name == "forward" and function == getattr(model, "forward", None):
         observed["of the model"] = "yes"
     if match["keyword"]:
         observed["keyword"] = match["keyword"]

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import inspect
 import re
+import sys
 import threading
 import warnings
 from typing import Any, Callable, Dict, Iterator, List, Optional, Set, Tuple
@@ -35,6 +36,7 @@ NAMES = {
 BACKWARD = re.compile(r"Error detected in (\w+)")
 FORWARD_LINE = re.compile(r'File "(?P<file>[^"]*)", line (?P<line>\d+), in .*\n\s*(?P<code>.*)')
 MOST = 3
+VARIABLE = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 
 
 def observe(training: Any, stage: str, error: BaseException) -> Dict[str, Any]:
@@ -132,9 +134,10 @@ def bound(function: Any, args: Any, kwargs: Dict[str, Any]) -> Dict[str, Any]:
     names = NAMES.get(getattr(function, "__name__", ""), ())
     try:
         if not names:
-            arguments.update(inspect.signature(function).bind(*args, **kwargs).arguments)
+            signature = inspect.signature(function)
+            arguments.update(signature.bind(*args, **kwargs).arguments)
             arguments.pop("_stacklevel", None)
-            return flat(arguments)
+            return flat(arguments, signature)
     except (TypeError, ValueError):
         pass
     for number, value in enumerate(args):
@@ -142,10 +145,14 @@ def bound(function: Any, args: Any, kwargs: Dict[str, Any]) -> Dict[str, Any]:
     return flat(dict(arguments, **kwargs))
 
 
-def flat(arguments: Dict[str, Any]) -> Dict[str, Any]:
-    """The arguments, lists of tensors member by member."""
+def flat(arguments: Dict[str, Any], signature: Any = None) -> Dict[str, Any]:
+    """The arguments, lists of tensors member by member, and those of *args."""
     result: Dict[str, Any] = {}
     for name, value in arguments.items():
+        if signature is not None and signature.parameters[name].kind in VARIABLE:
+            members = value.values() if isinstance(value, dict) else value
+            result.update((" " * n, each) for n, each in enumerate(members))
+            continue
         if (
             isinstance(value, (list, tuple))
             and value
@@ -253,12 +260,45 @@ def without_graph(training: Any) -> Dict[str, Any]:
     """Where the paths from the parameters to the loss end, and the decorator that ends them."""
     modules = gradient_cuts.Modules(training.subject.module)
     paths = gradient_cuts.Paths(training.weights, modules)
-    with modules, paths.with_functions(), paths:
+    without = WithoutGrad()
+    with modules, paths.with_functions(), paths, without:
         loss = loss_of(training)
     if loss.requires_grad:
         return {}
-    cuts = gradient_cuts.ends(paths, set(training.weights))
-    return {"cuts": sorted(cuts, key=lambda cut: -len(cut["parameters"]))[:MOST]}
+    places: Dict[Tuple[str, str], Dict[str, Any]] = {}
+    for cut in gradient_cuts.ends(paths, set(training.weights)):
+        places.setdefault((cut["kind"], cut["place"]), cut)
+    cuts = sorted(places.values(), key=lambda cut: -len(cut["parameters"]))[:MOST]
+    observed = {"decorated": without.function} if without.function else {}
+    return {"cuts": cuts, "observed": observed}
+
+
+class WithoutGrad(TorchFunctionMode):
+    """Remembers the first function of the user that a decorator runs without gradients."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.function = ""
+
+    def __torch_function__(
+        self, func: Any, types: Any, args: Any = (), kwargs: Optional[Dict[str, Any]] = None
+    ) -> Any:
+        if not self.function and not torch.is_grad_enabled():
+            self.function = decorated()
+        return func(*args, **(kwargs or {}))
+
+
+def decorated() -> str:
+    """The innermost function that runs inside a context manager used as a decorator."""
+    frame: Any = sys._getframe(2)
+    while frame is not None:
+        if frame.f_code.co_name == "decorate_context" and "func" in frame.f_locals:
+            function = frame.f_locals["func"]
+            name, place = gradient_cuts.line_of_function(function)
+            if place and not _hidden(getattr(function, "__code__").co_filename):  # noqa: B009
+                return "%s in %s" % (name, place)
+        frame = frame.f_back
+    return ""
 
 
 def hooks(training: Any) -> Dict[str, str]:
