@@ -124,7 +124,7 @@ def failed_step(own: OwnModel, verdict: Verdict, last: Ended, *, sound: bool) ->
             fix=explanation.fix,
             owner=explanation.owner,
         )
-    if last.how == "error" and (pattern := find_fix(last.detail)):
+    if last.how == "error" and (pattern := _known_fix(own, last.detail)):
         return replace(verdict, fix=pattern.fix, owner=pattern.owner, sources=pattern.sources)
     if last.how == "error" and verdict.fix is None:
         verdict = replace(verdict, fix=_look(own, last.detail))
@@ -163,11 +163,16 @@ def build_failure(own: OwnModel) -> Verdict:
     if own.built.how == "error" and (explanation := explain(own)):
         summary = "; ".join(filter(None, (summary, explanation.cause)))
         return fail(summary, fix=explanation.fix, owner=explanation.owner, seconds=seconds)
-    pattern = match_error(own.built.detail, BUILD_ERRORS) or find_fix(own.built.detail)
+    pattern = match_error(own.built.detail, BUILD_ERRORS) or _known_fix(own, own.built.detail)
     if pattern := pattern or match_error(own.built.detail, known_errors(own.built.detail)):
         return fail(summary, fix=pattern.fix, owner=pattern.owner, seconds=seconds)
     fix = _look(own, own.built.detail) if own.built.how == "error" else None
     return fail(summary, fix=fix, seconds=seconds)
+
+
+def _known_fix(own: OwnModel, detail: str) -> ErrorPattern | None:
+    """By the last line of the error, else by its whole message."""
+    return find_fix(detail) or (find_fix(own.raised.message) if own.raised else None)
 
 
 def _look(own: OwnModel, detail: str) -> str:
@@ -213,6 +218,14 @@ BUILD_ERRORS = (
         "Return the module with a batch, or with a batch and a loss.\n"
         "return model, batch, lambda model, batch: criterion(model(batch['x']), batch['y'])\n"
         f"{CONTRACT}",
+        Owner.JOB,
+    ),
+    ErrorPattern(
+        ("the LightningModule gives no batch",),
+        "Return the module with a loader: the train_dataloader of its data module, after "
+        "prepare_data() and setup('fit').\n"
+        "data.setup('fit')\n"
+        "return module, data.train_dataloader()",
         Owner.JOB,
     ),
     ErrorPattern(

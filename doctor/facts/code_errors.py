@@ -10,6 +10,14 @@ import re
 from doctor._util.records import Ended
 
 CODE = {
+    "a view of several": ("is the output of a function that returns multiple views",),
+    "no compiler": (
+        "No working C++ compiler",
+        "Failed to find C compiler",
+        "Failed to find a C compiler",
+        "CppCompileError",
+        "InvalidCxxCompiler",
+    ),
     "lists of other lengths": ("expected sequence of length",),
     "a mean of integers": ("could not infer output dtype",),
     "arithmetic with a mask": (

@@ -17,16 +17,35 @@ from doctor.checks.training.errors.explanation import Explanation
 from doctor.facts.own_model import OwnModel
 from doctor.facts.raised import Operand, Raised
 
+MOST, COLUMNS = 5, 80
+"""Arguments in a summary, and characters of one."""
+LOSSES = re.compile(r"loss|entropy")
+
+
+CALLED = (
+    "Give the third value of the factory the arguments that it is called with: a function is "
+    "called as loss(module, batch), an instance of nn.Module or a function of "
+    "torch.nn.functional as criterion(output, target)."
+)
+ARGUMENTS = re.compile(r"positional arguments? but|required positional|unexpected keyword argument")
+
+
+def _loss_arguments(raised: Raised) -> Explanation | None:
+    """A loss of the factory whose parameters are others, so that no line of it ran."""
+    outside = not raised.place and raised.module is None and not raised.module_type
+    if raised.error != "TypeError" or not outside or not ARGUMENTS.search(raised.message):
+        return None
+    return Explanation("", CALLED)
+
+
 EXPLAINERS: tuple[Callable[[Raised], Explanation | None], ...] = (
+    _loss_arguments,
     observations.explain,
     updates.explain,
     types.explain,
     losses.explain,
     shapes.explain,
 )
-MOST = 5
-"""Arguments in a summary."""
-LOSSES = re.compile(r"loss|entropy")
 
 
 def explain(own: OwnModel) -> Explanation | None:
@@ -60,26 +79,24 @@ def _module(raised: Raised) -> str:
 
 
 def _call(raised: Raised) -> str:
-    """The function with its arguments, without those that say nothing."""
-    if not raised.function:
-        return ""
+    """The function with its arguments, without those that say nothing; else the line's values."""
     of_torch = any(each.shape is not None for each in raised.operands)
     telling = [
         each
         for each in raised.operands
-        if (each.shape is not None if of_torch else each.value not in ("None", ""))
+        if (each.shape is not None if of_torch else each.value)
         and each.name not in ("bias", "memo", "_nil", "args", "kwargs")
     ]
-    if not telling:
-        return ""
     function = raised.function.removesuffix(".__init__").removesuffix(".forward")
+    if not telling or "__getattr__" in function:
+        return f"there {values}" if (values := raised.observed.get("values")) else ""
     return f"{function} got {', '.join(show(each) for each in telling[:MOST])}"
 
 
 def show(operand: Operand) -> str:
     """ "weight [5, 1568] float32 (head.weight)"."""
     name = operand.name.strip()
-    value = operand.value or operand.kind
+    value = operand.value[:COLUMNS] or operand.kind
     if operand.shape is not None:
         value = f"{list(operand.shape)} {operand.dtype}"
     parameter = operand.parameter if operand.parameter.rpartition(".")[2] != name else ""

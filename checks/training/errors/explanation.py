@@ -38,8 +38,9 @@ def named(operand: Operand, other: str) -> str:
 
 
 def module(raised: Raised, other: str = "the layer") -> str:
-    """The module that was running, by its path."""
-    return raised.module or (raised.module_type.partition("(")[0] or other)
+    """The module that was running, by its path; "module 0" if that is a number."""
+    path = raised.module or raised.module_type.partition("(")[0] or other
+    return f"module {path}" if path.rpartition(".")[2].isdigit() else path
 
 
 def broadcast(first: Shape, second: Shape) -> Shape | None:

@@ -12,7 +12,8 @@ from doctor.judge.error_patterns import ErrorPattern
 CODE_FIXES = fixes_tensors.FIXES | fixes_data.FIXES | fixes_training.FIXES
 """Cause of `doctor.facts.code_errors.CODE` -> its remedy, where nothing else was observed."""
 OWNERS = dict.fromkeys(
-    ("a missing package", "numpy of another version", "no accelerate"), Owner.ENVIRONMENT
+    ("a missing package", "numpy of another version", "no accelerate", "no compiler"),
+    Owner.ENVIRONMENT,
 )
 
 

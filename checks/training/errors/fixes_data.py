@@ -21,8 +21,9 @@ FIXES = {
         "worker of the DataLoader cannot stack the others."
     ),
     "unequal samples": (
-        "Pad the samples of a batch to one length in collate_fn (for example "
-        "torch.nn.utils.rnn.pad_sequence, or transformers' DataCollatorWithPadding)."
+        "Pad or resize the samples of a batch to one size before they are stacked, in collate_fn "
+        "or __getitem__: torch.nn.utils.rnn.pad_sequence for sequences, a transform (Resize, "
+        "CenterCrop) for images, a data collator of transformers for texts."
     ),
     "a killed worker": (
         "Look at why the worker process ended: memory (MEM002) or shared memory (/dev/shm, "

@@ -26,8 +26,17 @@ FIXES = {
         "outside of torch.device('meta') and without init_empty_weights."
     ),
     "no labels": (
-        "Pass labels in the batch: the model computes a loss only if it gets them. Columns that "
-        "forward does not name are removed unless remove_unused_columns=False."
+        "Pass labels in the batch: the model computes a loss only if it gets labels=. For a causal "
+        "language model DataCollatorForLanguageModeling(tokenizer, mlm=False) makes them. Columns "
+        "that forward does not name are removed unless remove_unused_columns=False."
+    ),
+    "a view of several": (
+        "Write that line with a new tensor, x = x * y for x *= y: results of chunk, split, unbind "
+        "and of iterating over a tensor cannot be changed in place."
+    ),
+    "no compiler": (
+        "Install a C++ compiler for torch.compile (apt install g++), and the headers of Python "
+        "(python3-dev), or train without torch.compile."
     ),
     "an RNN in eval mode": (
         "Call model.train() before the forward pass: cuDNN keeps no state for the backward pass "

@@ -44,6 +44,61 @@ def nothing(raised: Raised) -> Explanation | None:
     )
 
 
+def undefined(raised: Raised) -> Explanation | None:
+    seen = raised.observed
+    if "undefined" not in seen:
+        return None
+    close = seen.get("similar", "").partition(",")[0]
+    name = seen["undefined"]
+    if close:
+        return Explanation(f"there is {seen['similar']}", f"Write {close} for {name} in that line.")
+    return Explanation("", f"Import {name}, or assign it before that line.")
+
+
+def model_as_output(raised: Raised) -> Explanation | None:
+    """A criterion of the user's own, which got the module where it expects the output."""
+    if not (name := raised.observed.get("is the model")) or raised.error != "TypeError":
+        return None
+    return Explanation(
+        f"{name} is the model",
+        "Call the model in the loss: a function is called as loss(module, batch). Only an instance "
+        "of nn.Module or a function of torch.nn.functional gets (output, target).\n"
+        "return model, batch, lambda model, batch: criterion(model(batch[0]), batch[1])",
+    )
+
+
+def recurrent(raised: Raised) -> Explanation | None:
+    """The size of the features or of the state that nn.RNN, nn.LSTM or nn.GRU got."""
+    layer = re.match(r"(LSTM|GRU|RNN)\((\d+), (\d+)", raised.module_type)
+    if not layer:
+        return None
+    sizes = dict(re.findall(r"(\w+) \[([\d, ]*)\]", raised.observed.get("inputs", "")))
+    x = [int(each) for each in sizes.get("input", "").split(",") if each.strip()]
+    where = module(raised)
+    if "input_size" in raised.message and x:
+        return Explanation(
+            f"{where} takes {layer[2]} features, the last dimension of its input has {x[-1]}",
+            f"Set input_size={x[-1]} in {where}, or give it an input with {layer[2]} in the last "
+            "dimension.",
+        )
+    state = re.search(r"Expected hidden(?:\[\d\])? size \((\d+), (\d+), (\d+)\), got \[(\d+), (\d+)",
+                      raised.message)  # fmt: skip
+    if not state or len(x) != 3:
+        return None
+    expected, got = int(state[2]), int(state[5])
+    if raised.observed.get("batch_first") == "False" and got == x[0] != x[1]:
+        return Explanation(
+            f"{where} takes the input {x} as [time, batch, features], the state is for {got} samples",
+            f"Pass batch_first=True to {where}: the batch is the first dimension of its input.",
+        )
+    return Explanation(
+        f"the state is for {got} samples, the batch has {expected}",
+        f"Create the state for the batch at hand, with {expected} in its second dimension "
+        "(x.size(0) with batch_first=True), or pass none: it is zeros then. The last batch of a "
+        "DataLoader is smaller.",
+    )
+
+
 def attribute(raised: Raised) -> Explanation | None:
     seen = raised.observed
     if "lacks" not in seen:
@@ -134,13 +189,17 @@ def _arguments_of_model(raised: Raised) -> Explanation:
             cause,
             f"Return a loss as the third value, (module, batch, loss): forward takes the whole batch "
             f"as its one argument {accepts}, and a dict is passed as module(**batch).\n"
-            "return model, batch, lambda model, batch: model(batch)['loss']",
+            "return model, batch, lambda model, batch: model(batch)",
         )
     if keyword := seen.get("keyword"):
+        passed = seen.get("passed", keyword)
+        free = [each for each in accepts.split(", ") if each not in passed.split(", ")]
+        name = seen.get("similar") or ", ".join(free)
+        first = f"Rename {keyword} in the batch to {name}" if name else f"Remove {keyword}"
         return Explanation(
-            f"{cause}; the batch has {keyword}",
-            f"Rename {keyword} in the batch to one of {accepts}, or return (module, batch, loss) "
-            "with a loss that picks the fields: a dict is passed as module(**batch).",
+            f"{cause}; the batch has {passed}",
+            f"{first}, or return (module, batch, loss) with a loss that picks the fields: a dict "
+            "is passed as module(**batch).",
         )
     return Explanation(
         f"{cause}, and needs {needs}" if needs else cause,
@@ -189,8 +248,8 @@ def sample(raised: Raised) -> Explanation | None:
     if "sample" not in seen or raised.error not in ("IndexError", "KeyError"):
         return None
     number, dataset, length = seen["sample"], seen["dataset"], seen.get("length")
-    claims = f", whose __len__ is {length}," if length else ""
-    cause = f"sample {number} of {dataset}{claims} does not exist"
+    claims = f" has {length} samples by its __len__, and" if length else ":"
+    cause = f"{dataset}{claims} sample {number} raises {raised.error}"
     if raised.error == "KeyError":
         return Explanation(
             cause,
@@ -220,12 +279,15 @@ def overwritten(raised: Raised) -> Explanation | None:
         )
     cause = f"the backward pass of {operation} in {saved} needs a value that {changed} changes"
     if names := seen.get("parameters"):
+        stepped = "Do not change parameters between a forward pass and its backward pass: call "
+        stepped += "backward() for every loss first and step the optimizers then, or compute the "
+        stepped += "second loss with a new forward pass."
+        renewed = f"Do not change {names} between a forward pass and its backward pass. An "
+        renewed += "nn.Embedding with max_norm renormalizes its table at each call: use "
+        renewed += "weight.clone() where the table itself is used."
         return Explanation(
             f"{cause}; parameters that it changes: {names}",
-            "Do not change parameters between a forward pass and its backward pass. If an "
-            "optimizer does, call backward() for every loss first and step the optimizers then, or "
-            "compute the second loss with a new forward pass. A renormalized embedding (max_norm) "
-            "must be called before its table is used, on a clone of the weight.",
+            stepped if ".step(" in changed else renewed,
         )
     return Explanation(
         cause,
@@ -330,6 +392,6 @@ def length(raised: Raised) -> Explanation | None:
 
 
 EXPLAINERS: tuple[Callable[[Raised], Explanation | None], ...] = (
-    nothing, attribute, key, parts, arguments, forward, sample, overwritten, no_graph, hook, layout,
-    copied, adapters, created, leaf, length,
+    nothing, model_as_output, undefined, attribute, key, parts, arguments, forward, sample,
+    overwritten, no_graph, hook, layout, recurrent, copied, adapters, created, leaf, length,
 )  # fmt: skip

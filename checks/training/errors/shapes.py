@@ -207,7 +207,14 @@ def joined(raised: Raised) -> Explanation | None:
     given = int(dimension.value) if dimension and re.fullmatch(r"-?\d+", dimension.value) else 0
     if not sizes[0]:
         return None
-    given %= len(sizes[0])
+    given %= len(sizes[0]) + (raised.function == "stack")
+    if raised.function == "stack":
+        other = next((each for each in sizes if each != sizes[0]), sizes[0])
+        return Explanation(
+            f"{text(sizes[0])} and {text(other)} differ",
+            "Pad or cut them to one shape before torch.stack, or join them along the dimension that "
+            "differs with torch.cat.",
+        )
     first, other = sizes[0], next((each for each in sizes if not _fits(each, sizes[0], given)), ())
     differing = [n for n, (a, b) in enumerate(zip(first, other, strict=False)) if a != b]
     wrong = [n for n in differing if n != given]
@@ -326,8 +333,8 @@ def indexed(raised: Raised) -> Explanation | None:
     n = wrong[0]
     return Explanation(
         f"the mask has {mask[n]} in dimension {n}, the tensor {sizes[n]}",
-        f"Cut the mask as the tensor was cut: its {text(mask)} must begin like {text(sizes)}. Where "
-        f"tokens are shifted, mask[:, 1:] belongs to the targets ids[:, 1:].",
+        f"Cut the mask as the tensor was cut, to {text(sizes[: len(mask)])}: where tokens are "
+        "shifted, mask[:, 1:] belongs to the targets ids[:, 1:].",
     )
 
 
@@ -345,6 +352,58 @@ def gathered(raised: Raised) -> Explanation | None:
         )
     return Explanation(cause, f"Give the index {len(sizes)} dimensions (unsqueeze): {text(sizes)}, "
                        f"index {text(index)}.")  # fmt: skip
+
+
+def attention(raised: Raised) -> Explanation | None:
+    """A mask that does not fit the scores [..., queries, keys]."""
+    query, key = raised.operand("query"), raised.operand("key")
+    mask = raised.operand("attn_mask")
+    if query is None or key is None or mask is None or len(shape(query)) < 2 or not shape(key):
+        return None
+    scores = (*shape(query)[:-1], shape(key)[-2])
+    if broadcast(scores, shape(mask)) is not None:
+        return None
+    cause = f"attn_mask is {text(shape(mask))}, the scores are {text(scores)}"
+    if len(shape(mask)) < len(scores) and (index := _inserted(scores, shape(mask))):
+        return Explanation(cause, f"Add dimensions to the mask: mask[{index}] fits the scores.")
+    return Explanation(cause, f"Give the mask a shape that broadcasts to {text(scores)}.")
+
+
+def expanded(raised: Raised) -> Explanation | None:
+    operand = next(iter(tensors(raised)), None)
+    match = re.search(r"Target sizes: \[([-\d, ]*)\]", raised.message)
+    if operand is None or match is None:
+        return None
+    target = tuple(int(each) for each in match[1].split(",") if each.strip())
+    sizes = shape(operand)
+    cause = f"{text(sizes)} does not expand to {text(target)}"
+    if len(sizes) < len(target) and (index := _inserted(target, sizes)):
+        return Explanation(cause, f"Add the new dimensions first: x[{index}].expand(...).")
+    return Explanation(
+        cause, "Expand dimensions of size 1 only, repeat the others (x.repeat, repeat_interleave)."
+    )
+
+
+def pieces(raised: Raised) -> Explanation | None:
+    match = re.search(r"sum exactly to (\d+).*dimension (-?\d+)\), but got split_sizes=(\[[\d, ]*\])",
+                      raised.message)  # fmt: skip
+    if not match:
+        return None
+    return Explanation(
+        f"dimension {match[2]} has {match[1]}, the pieces {match[3]}",
+        f"Choose pieces that add up to {match[1]}; chunk(n) cuts into n equal ones.",
+    )
+
+
+def ordered(raised: Raised) -> Explanation | None:
+    operand = next(iter(tensors(raised)), None)
+    if operand is None or "desired ordering of dimensions" not in raised.message:
+        return None
+    count_ = len(shape(operand))
+    return Explanation(
+        f"the tensor has {count_} dimensions, {text(shape(operand))}",
+        f"Name all {count_} dimensions in permute, or add the missing one before (unsqueeze).",
+    )
 
 
 def subscripts(raised: Raised) -> Explanation | None:
@@ -375,5 +434,9 @@ FUNCTIONS: tuple[tuple[str, Callable[[Raised], Explanation | None]], ...] = (
     ("__getitem__|__setitem__", indexed),
     ("gather|scatter_?|scatter_add_?|take_along_dim", gathered),
     ("einsum", subscripts),
+    ("scaled_dot_product_attention", attention),
+    ("expand|broadcast_to", expanded),
+    ("split|split_with_sizes", pieces),
+    ("permute", ordered),
 )  # fmt: skip
 """Pattern of a function's name -> what explains its sizes."""

@@ -25,7 +25,7 @@ def explain(raised: Raised) -> Explanation | None:
         return _dtypes(raised)
     if raised.function == "add_" and "desired output type" in raised.message:
         return _in_place(raised)
-    return _outputs(raised)
+    return _outputs(raised) or _kinds(raised)
 
 
 def _dtypes(raised: Raised) -> Explanation | None:
@@ -48,7 +48,9 @@ def _dtypes(raised: Raised) -> Explanation | None:
     kinds = sorted({each.dtype for each in floating})
     parameters = [each for each in floating if each.parameter]
     inputs = [each for each in floating if not each.parameter]
-    cause = ", ".join(f"{named(each, 'the other')} is {each.dtype}" for each in floating[:3])
+    cause = ", ".join(f"{named(each, '')} is {each.dtype}" for each in floating[:3])
+    if not all(each.name.strip() or each.parameter for each in floating[:3]):
+        cause = f"{' and '.join(kinds)} are mixed"
     if len(kinds) < 2:
         integers = next((each for each in tensors(raised) if each.dtype == "int64"), None)
         if integers is not None and floating:
@@ -69,7 +71,7 @@ def _dtypes(raised: Raised) -> Explanation | None:
             cause,
             f"Leave the weights in fp32 (no .half() or .bfloat16(), dtype=torch.float32 for "
             f"from_pretrained) and compute under autocast (--recipe amp), or convert the input: "
-            f"x.to({half[0].dtype}).",
+            f"x.to(torch.{half[0].dtype}).",
         )
     return Explanation(
         cause,
@@ -114,6 +116,22 @@ def _devices(raised: Raised) -> Explanation | None:
         "register constants with register_buffer, and move nothing by hand: the doctor moves the "
         "model and the batch to the job's device.",
     )
+
+
+KINDS = {
+    "numpy.ndarray": "Convert the array with torch.from_numpy(x), best where the batch is made: no "
+    "gradient flows through a computation in numpy.",
+    "float": "Make it a tensor, torch.tensor(x), or calculate with the number itself.",
+    "int": "Make it a tensor, torch.tensor(x), or calculate with the number itself.",
+    "str": "Encode the text first: the layer takes numbers, such as the ids of a tokenizer.",
+    "dict": "Take the tensor out of the dict by its key.",
+}
+"""Type in the place of a tensor -> what to do."""
+
+
+def _kinds(raised: Raised) -> Explanation | None:
+    match = re.search(r"must be Tensor, not ([\w.]+)", raised.message)
+    return Explanation("", KINDS[match[1]]) if match and match[1] in KINDS else None
 
 
 OUTPUT = re.compile(

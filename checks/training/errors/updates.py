@@ -122,10 +122,10 @@ def _state(raised: Raised) -> Explanation | None:
             "parameters a group has, not their shapes. To go on without it, start a new optimizer.",
         )
     if absent := seen.get("absent"):
-        instead = f", but {seen['instead']}," * bool(seen.get("instead"))
+        instead = f" and have {seen['instead']}" * bool(seen.get("instead"))
         return Explanation(
-            f"the groups of {seen['optimizer']} have no {absent}{instead} after load_state_dict",
-            f"Load a state that {seen['optimizer']} saved: this one is of another optimizer. To "
-            "change the optimizer, start it without the old state.",
+            f"the groups of {seen['optimizer']} lack {absent}{instead}",
+            f"Load a state that {seen['optimizer']} saved: load_state_dict took these groups from "
+            "another optimizer. To change the optimizer, start it without the old state.",
         )
     return None

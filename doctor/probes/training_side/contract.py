@@ -149,9 +149,22 @@ def first_of(batch: Any) -> Any:
         except NotAFactory:
             raise
         except Exception as error:
+            if "in DataLoader worker" in str(error):
+                repeat_here(batch, error)
             error.doctor_place = " (in the first batch of the loader)"  # type: ignore[attr-defined]
             raise
     raise NotAFactory("the factory's %s has no batch%s" % (type(batch).__name__, _size(batch)))
+
+
+def repeat_here(loader: Any, error: Exception) -> None:
+    """Make the batch of a failed worker in this process: an error of the same type shows more."""
+    try:
+        numbers = next(iter(loader.batch_sampler))
+        loader.collate_fn([loader.dataset[number] for number in numbers])
+    except Exception as again:
+        if type(again) is type(error):
+            again.doctor_place = " (in the first batch of the loader)"  # type: ignore[attr-defined]
+            raise again from None
 
 
 def _size(loader: Any) -> str:

@@ -192,6 +192,7 @@ def explained(error: BaseException) -> str:
     inner = of_worker(error)
     text = "%s (in a worker of the DataLoader)" % inner[-1] if inner else wire.describe(error)
     place = getattr(error, "doctor_place", "")
+    text = text.partition(ANOMALY)[0]
     return without_secrets(str(error) if complete else text + place)
 
 
@@ -263,6 +264,8 @@ def users(lines: List[str]) -> List[str]:
 
 
 ORIGINAL = "Original Traceback"
+ANOMALY = " Hint: enable anomaly detection"
+"""What repeat_step.py has done already."""
 FILE = re.compile(r'^ +File "([^"]*)", line \d+')
 MESSAGE_LINES = 6
 

@@ -6,6 +6,7 @@ signatures and representations; `scene` returns the fields of doctor.facts.raise
 
 from __future__ import annotations
 
+import inspect
 import itertools
 import linecache
 import os
@@ -77,6 +78,30 @@ class Frame:
         names = list(code.co_varnames[: count + bool(code.co_flags & 4)])
         return {name: self.locals[name] for name in names if name in self.locals}
 
+    def passed(self) -> Dict[str, Any]:
+        """The same without those that have their default."""
+        defaults = self._defaults()
+        return {
+            name: value
+            for name, value in self.arguments().items()
+            if name not in defaults or not _same(value, defaults[name])
+        }
+
+    def _defaults(self) -> Dict[str, Any]:
+        owner = self.locals.get("self")
+        function = self.frame.f_globals.get(self.name)
+        function = function if owner is None else getattr(type(owner), self.name, None)
+        try:
+            parameters = inspect.signature(function).parameters.values()  # type: ignore[arg-type]
+        except (TypeError, ValueError):
+            return {}
+        return {each.name: each.default for each in parameters if each.default is not each.empty}
+
+
+def _same(value: Any, default: Any) -> bool:
+    plain = (bool, int, float, str, tuple, type(None))
+    return value is default or (isinstance(value, plain) and bool(value == default))
+
 
 def is_library(file: str) -> bool:
     """Whether a file belongs to Python or an installed package."""
@@ -108,7 +133,7 @@ def scene(error: BaseException, model: Optional[torch.nn.Module] = None) -> Dict
     fields.update(module_fields(frames, model))
     called = [frame for frame in inner if frame.name not in CALLERS]
     if called and used:
-        fields.update(function=called[0].qualified, operands=operands(called[0].arguments()))
+        fields.update(function=called[0].qualified, operands=operands(called[0].passed()))
     user = frames[used[-1]] if used else None
     observe = wire.sibling("raised_observations").observe
     fields["observed"] = observe(error, frames, user, model)

@@ -6,6 +6,7 @@ looks at one kind of error and returns texts by their kind, {} if it has nothing
 
 from __future__ import annotations
 
+import builtins
 import difflib
 import inspect
 import re
@@ -17,7 +18,7 @@ import wire
 raised = wire.sibling("raised")
 
 Observed = Dict[str, str]
-MOST = 12
+MOST, MOST_VALUES = 12, 5
 COLLATE, FETCH = "torch/utils/data/_utils/collate.py", "torch/utils/data/_utils/fetch.py"
 NONE = re.compile(r"NoneType")
 UNPACKING = re.compile(r"values to unpack|cannot unpack")
@@ -37,6 +38,31 @@ def observe(error: BaseException, frames: List[Any], user: Optional[Any], model:
         except Exception as failure:  # the user's objects may do anything
             observed["failed"] = type(failure).__name__
     return observed
+
+
+def values(error: Any, frames: List[Any], user: Any, model: Any) -> Observed:
+    """The variables of the user's expression, where the user's line itself raised."""
+    if user is None or frames[-1] is not user:
+        return {}
+    shown = [
+        "%s is %s" % (name, raised.short(value))
+        for name, value in raised.values_in(user, user.expression)
+        if not callable(value) or isinstance(value, torch.nn.Module)
+    ]
+    observed = {"values": ", ".join(shown[:MOST_VALUES])} if shown else {}
+    for name, value in raised.values_in(user, user.expression):
+        if value is model and model is not None and type(model).__name__ in str(error):
+            observed["is the model"] = name
+    return observed
+
+
+def undefined(error: Any, frames: List[Any], user: Any, model: Any) -> Observed:
+    """The names that are spelled like one that is not defined."""
+    name = re.search(r"name '(\w+)' is not defined", str(error))
+    if not isinstance(error, NameError) or not name or user is None:
+        return {}
+    known = [*user.locals, *user.frame.f_globals, *dir(builtins)]
+    return {"undefined": name[1], "similar": similar(name[1], known)}
 
 
 def names_that_are_none(error: Any, frames: List[Any], user: Any, model: Any) -> Observed:
@@ -117,6 +143,8 @@ def signatures(error: Any, frames: List[Any], user: Any, model: Any) -> Observed
         if each.default is each.empty and each.kind not in (each.VAR_POSITIONAL, each.VAR_KEYWORD)
     ]
     observed = {"accepts": listed(names), "needs": ", ".join(needed)}
+    if isinstance(passed := frames[-1].locals.get("kwargs"), dict) and name == "forward":
+        observed["passed"] = listed(list(passed))
     if name == "forward" and function == getattr(model, "forward", None):
         observed["of the model"] = "yes"
     if match["keyword"]:
@@ -266,6 +294,6 @@ def listed(names: List[str]) -> str:
 
 
 OBSERVERS: List[Callable[..., Observed]] = [
-    names_that_are_none, attributes, keys, parts, signatures, forwards, samples, fetched, groups,
+    values, undefined, names_that_are_none, attributes, keys, parts, signatures, forwards, samples, fetched, groups,
     copied, targets, layout,
 ]  # fmt: skip

@@ -150,8 +150,8 @@ def flat(arguments: Dict[str, Any], signature: Any = None) -> Dict[str, Any]:
     result: Dict[str, Any] = {}
     for name, value in arguments.items():
         if signature is not None and signature.parameters[name].kind in VARIABLE:
-            members = value.values() if isinstance(value, dict) else value
-            result.update((" " * n, each) for n, each in enumerate(members))
+            members = value if isinstance(value, dict) else dict(_numbered(value, " "))
+            result.update(members)
             continue
         if (
             isinstance(value, (list, tuple))
@@ -163,6 +163,11 @@ def flat(arguments: Dict[str, Any], signature: Any = None) -> Dict[str, Any]:
         else:
             result[name] = value
     return result
+
+
+def _numbered(values: Any, unit: str) -> Iterator[Tuple[str, Any]]:
+    """Names of blanks, as many as the position: the argument has no name."""
+    return ((unit * n, each) for n, each in enumerate(values))
 
 
 # The backward pass
