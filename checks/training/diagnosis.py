@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Callable, Iterable
 
 from doctor.checks.training.place import fix_by_location, location
-from doctor.checks.training.remedies import OWN, SMALL, Remedy
+from doctor.checks.training.remedies import INVALID, OWN, SMALL, Remedy
 from doctor.facts.diagnosis import LEFT_OUT, Attempt, Diagnosis, Fault
 from doctor.facts.error_texts import is_final
 from doctor.facts.training import Smoke
@@ -182,6 +182,11 @@ def remedy_for(diagnosis: Diagnosis, smoke: Smoke, *, own: bool) -> Remedy:
         if change in RATES and _left_a_domain(diagnosis):
             change = "lower-lr and a domain"
         remedy = _filled(remedies[change], smoke)
+        if change == "valid-batch":
+            first = [
+                text for name, text in INVALID.items() if name in " ".join(diagnosis.bad_batch)
+            ]
+            return remedy._replace(fix=" ".join((*first, remedy.fix)))
         if change not in ("lower-lr and a domain", *NUMBERS) or not _is_explained(diagnosis):
             return remedy
         return remedy._replace(fix=fix_by_location(diagnosis, remedy.fix))

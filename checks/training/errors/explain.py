@@ -89,7 +89,9 @@ def _call(raised: Raised) -> str:
     ]
     function = raised.function.removesuffix(".__init__").removesuffix(".forward")
     if not telling or "__getattr__" in function:
-        return f"there {values}" if (values := raised.observed.get("values")) else ""
+        told = {"keys", "parts"} & set(raised.observed)
+        values = "" if told else raised.observed.get("values", "")
+        return f"there {values}" if values else ""
     return f"{function} got {', '.join(show(each) for each in telling[:MOST])}"
 
 

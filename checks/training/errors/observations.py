@@ -44,6 +44,58 @@ def nothing(raised: Raised) -> Explanation | None:
     )
 
 
+def tuples(raised: Raised) -> Explanation | None:
+    """A layer that returns more than its output."""
+    kind = re.search(
+        r"must be Tensor, not (tuple|list)|'(tuple|list)' object has no", raised.message
+    )
+    if not kind or not (layer := raised.observed.get(f"returned {kind[1] or kind[2]}")):
+        return None
+    name = kind[1] or kind[2]
+    return Explanation(
+        f"{layer} returns a {name}",
+        f"Take the tensor out of the {name} that {layer.partition(' (')[0]} returns: nn.LSTM and "
+        "nn.GRU return (output, state), nn.MultiheadAttention (output, weights). In nn.Sequential "
+        "that needs a module of its own, whose forward returns x[0].",
+    )
+
+
+def twice(raised: Raised) -> Explanation | None:
+    """A graph that was freed: by the code's own backward(), or by the step before."""
+    seen = raised.observed
+    if "a second time" not in raised.message:
+        return None
+    if place := seen.get("calls backward"):
+        return Explanation(
+            f"the code calls backward() in {place}",
+            f"Return the loss before backward() is called: leave out {place.partition(' (')[0]}, the "
+            "doctor calls it. If the code needs a gradient there on purpose, pass "
+            "retain_graph=True, or compute the loss that it returns with a new forward pass.",
+        )
+    if kept := seen.get("kept"):
+        first = kept.partition(",")[0]
+        return Explanation(
+            f"kept from step to step with its graph: {kept}",
+            f"Detach {first} where it is kept, {first} = {first}.detach(): backward() of the step "
+            "that made it has freed its graph. What is computed once from parameters belongs into "
+            "forward.",
+        )
+    return None
+
+
+def used_up(raised: Raised) -> Explanation | None:
+    """A generator of parameters that is empty although the model has some."""
+    models = raised.observed.get("models", "")
+    if "empty parameter list" not in raised.message or not re.search(r"has [1-9]", models):
+        return None
+    return Explanation(
+        f"{models} parameters",
+        "Call model.parameters() again for the optimizer, or keep list(model.parameters()): it is "
+        "a generator, which is empty after a loop or a sum over it. A filter may also leave "
+        "nothing (requires_grad).",
+    )
+
+
 def undefined(raised: Raised) -> Explanation | None:
     seen = raised.observed
     if "undefined" not in seen:
@@ -234,7 +286,7 @@ def sample(raised: Raised) -> Explanation | None:
         )
     if none := seen.get("none in"):
         return Explanation(
-            f"None in {none}",
+            f"{none} is None",
             "Let __getitem__ return a value for every sample, or leave such samples out in "
             "collate_fn.",
         )
@@ -291,7 +343,7 @@ def overwritten(raised: Raised) -> Explanation | None:
         )
     return Explanation(
         cause,
-        f"Write the line that changes it ({changed.partition(' (')[0]}) without changing in place: "
+        f"Write {changed.partition(' (')[0]} without an in-place change: "
         "x = x + y for x += y, torch.cat, torch.stack or torch.where for x[i] = y, or work on "
         "x.clone().",
     )
@@ -371,6 +423,12 @@ def leaf(raised: Raised) -> Explanation | None:
     """A parameter that the forward pass changes in place."""
     if "leaf Variable that requires grad" not in raised.message:
         return None
+    if "a view of a leaf" in raised.message:
+        return Explanation(
+            "the tensor that is written to is a view of a parameter (expand, a slice, view)",
+            "Call clone() on the view before it is written to, as in x = parameter.expand(n, -1)"
+            ".clone(): a new tensor passes the gradient on.",
+        )
     name = next((each.parameter for each in raised.operands if each.parameter), "the parameter")
     return Explanation(
         f"{raised.function} changes {name} in place" if raised.function else "",
@@ -392,6 +450,6 @@ def length(raised: Raised) -> Explanation | None:
 
 
 EXPLAINERS: tuple[Callable[[Raised], Explanation | None], ...] = (
-    nothing, model_as_output, undefined, attribute, key, parts, arguments, forward, sample,
+    nothing, tuples, twice, used_up, model_as_output, undefined, attribute, key, parts, arguments, forward, sample,
     overwritten, no_graph, hook, layout, recurrent, copied, adapters, created, leaf, length,
 )  # fmt: skip

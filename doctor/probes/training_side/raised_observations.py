@@ -206,7 +206,8 @@ def samples(error: Any, frames: List[Any], user: Any, model: Any) -> Observed:
     for name, values in fields:
         if any(each is None for each in values):
             nones = [str(n) for n, each in enumerate(values) if each is None]
-            observed["none in"] = "%s of sample %s" % (name, listed(nones))
+            of = "" if name == "the sample" else name + " of "
+            observed["none in"] = "%ssample %s" % (of, listed(nones))
         shapes = [list(getattr(each, "shape", ())) for each in values]
         if any(shape != shapes[0] for shape in shapes):
             observed["unequal"] = "%s: %s" % (name, listed([str(shape) for shape in shapes]))
@@ -231,6 +232,13 @@ def fetched(error: Any, frames: List[Any], user: Any, model: Any) -> Observed:
 
 def groups(error: Any, frames: List[Any], user: Any, model: Any) -> Observed:
     """Parameters that two groups of an optimizer share, by their names."""
+    if "empty parameter list" in str(error) and user is not None:
+        counts = {
+            name: len(list(value.parameters()))
+            for name, value in user.locals.items()
+            if isinstance(value, torch.nn.Module)
+        }
+        return {"models": ", ".join("%s has %d" % each for each in counts.items())}
     adding = [frame for frame in frames if frame.name == "add_param_group"]
     if not adding or "more than one parameter group" not in str(error) or user is None:
         return {}

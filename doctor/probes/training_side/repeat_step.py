@@ -7,6 +7,7 @@ limit of its own, and counts only if it raises the same error.
 
 from __future__ import annotations
 
+import functools
 import inspect
 import re
 import sys
@@ -95,9 +96,9 @@ class Calls(TorchFunctionMode):
 def forward(training: Any, error: BaseException) -> Dict[str, Any]:
     """The function of torch that raised, with its arguments; the module that returned None."""
     calls, module = Calls(), training.subject.module
-    nothing: List[str] = []
+    returned: Dict[str, str] = {}
     handles = [
-        each.register_forward_hook(_note_none(name or "the model", nothing))
+        each.register_forward_hook(_note_result(name or "the model", returned))
         for name, each in module.named_modules()
     ]
     try:
@@ -106,8 +107,7 @@ def forward(training: Any, error: BaseException) -> Dict[str, Any]:
     except Exception as again:
         if not same(again, error):
             return {}
-        observed = {"returned None": ", ".join(nothing)} if nothing else {}
-        fields: Dict[str, Any] = {"observed": observed}
+        fields: Dict[str, Any] = {"observed": returned}
         if calls.error is again:
             names = {id(weight): name for name, weight in module.named_parameters()}
             function, args, kwargs = calls.call
@@ -120,10 +120,13 @@ def forward(training: Any, error: BaseException) -> Dict[str, Any]:
     return {}
 
 
-def _note_none(name: str, nothing: List[str]) -> Any:
+def _note_result(name: str, returned: Dict[str, str]) -> Any:
+    """Notes the last module that returned None, and the last that returned a tuple."""
+
     def hook(module: Any, args: Any, output: Any) -> None:
-        if output is None:
-            nothing.append("%s (%s)" % (name, type(module).__name__))
+        if output is None or isinstance(output, (tuple, list)):
+            kind = "None" if output is None else type(output).__name__
+            returned["returned " + kind] = "%s (%s)" % (name, type(module).__name__)
 
     return hook
 
@@ -178,6 +181,8 @@ def backward(training: Any, error: BaseException) -> Dict[str, Any]:
         return {"observed": overwritten(training, error)}
     if NO_GRAPH in str(error):
         return without_graph(training)
+    if "a second time" in str(error):
+        return {"observed": twice(training)}
     if "has changed the size of value" in str(error) or "hook" in str(error):
         return {"observed": hooks(training)}
     return {}
@@ -255,6 +260,53 @@ def overwritten(training: Any, error: BaseException) -> Dict[str, str]:
     if parameters:
         observed["parameters"] = ", ".join(parameters[:MOST])
     return observed
+
+
+class Backwards(TorchFunctionMode):
+    """The user's lines that call backward()."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.places: List[str] = []
+
+    def __torch_function__(
+        self, func: Any, types: Any, args: Any = (), kwargs: Optional[Dict[str, Any]] = None
+    ) -> Any:
+        if getattr(func, "__name__", "") == "backward":
+            self.places.append("%s (`%s`)" % first_nonfinite.places()[0])
+        return func(*args, **(kwargs or {}))
+
+
+def twice(training: Any) -> Dict[str, str]:
+    """The user's own call of backward(), and what is kept of a step with its graph."""
+    subject, observed = training.subject, {}
+    kept = wire.sibling("unregistered").with_graph(subject.module)
+    function = subject.loss
+    while isinstance(function, functools.partial):
+        function = function.args[0] if function.args else function.func
+    names = getattr(getattr(function, "__code__", None), "co_freevars", ())
+    for name, cell in zip(names, getattr(function, "__closure__", None) or ()):
+        members = gradient_cuts.tensors(_content(cell))
+        if any(each.grad_fn is not None for each in members):
+            kept.append(name)
+    if kept:
+        observed["kept"] = ", ".join(kept[:MOST])
+    calls = Backwards()
+    try:
+        with calls:
+            loss_of(training)
+    except RuntimeError:
+        pass
+    if calls.places:
+        observed["calls backward"] = calls.places[0]
+    return observed
+
+
+def _content(cell: Any) -> Any:
+    try:
+        return cell.cell_contents
+    except ValueError:  # not assigned yet
+        return None
 
 
 def _hidden(file: str) -> bool:
