@@ -183,10 +183,9 @@ def remedy_for(diagnosis: Diagnosis, smoke: Smoke, *, own: bool) -> Remedy:
             change = "lower-lr and a domain"
         remedy = _filled(remedies[change], smoke)
         if change == "valid-batch":
-            first = [
-                text for name, text in INVALID.items() if name in " ".join(diagnosis.bad_batch)
-            ]
-            return remedy._replace(fix=" ".join((*first, remedy.fix)))
+            invalid = " ".join(diagnosis.bad_batch)
+            special = [text for name, text in INVALID.items() if name in invalid]
+            return remedy._replace(fix=" ".join((*special, remedy.fix)))
         if change not in ("lower-lr and a domain", *NUMBERS) or not _is_explained(diagnosis):
             return remedy
         return remedy._replace(fix=fix_by_location(diagnosis, remedy.fix))

@@ -235,8 +235,8 @@ BUILD_ERRORS = (
     ),
     ErrorPattern(
         ("drop_last=True",),
-        "Choose a batch_size of at most the number of samples, or omit drop_last=True, which leaves "
-        "out a batch that is not full.",
+        "Choose a batch_size of at most the number of samples, or omit drop_last=True, which "
+        "leaves out a batch that is not full.",
         Owner.JOB,
     ),
     ErrorPattern(

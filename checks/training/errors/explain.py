@@ -6,9 +6,13 @@ import re
 from collections.abc import Callable
 
 from doctor.checks.training.errors import (
+    broadcasts,
+    graph,
+    layers,
     losses,
+    names,
     no_loss,
-    observations,
+    samples,
     shapes,
     types,
     updates,
@@ -40,11 +44,15 @@ def _loss_arguments(raised: Raised) -> Explanation | None:
 
 EXPLAINERS: tuple[Callable[[Raised], Explanation | None], ...] = (
     _loss_arguments,
-    observations.explain,
+    names.explain,
+    samples.explain,
+    graph.explain,
+    layers.explain,
     updates.explain,
     types.explain,
     losses.explain,
     shapes.explain,
+    broadcasts.explain,
 )
 
 

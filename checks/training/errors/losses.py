@@ -95,8 +95,8 @@ def _probabilities(prediction: Operand, target: Operand) -> Explanation | None:
     if len(labels) == 1 and len(values) == 2 and labels[0] == values[0]:
         return Explanation(
             f"{values[1]} values for each sample, one label",
-            "Use cross_entropy for one class of several, with labels.long(), or give the last layer "
-            "one output for yes or no.",
+            "Use cross_entropy for one class of several, with labels.long(), or give the last "
+            "layer one output for yes or no.",
         )
     return None
 

@@ -17,7 +17,7 @@ def explain(own: OwnModel) -> Explanation | None:
         return None
     source, kind, names = match[1], match[2], match[3] or ""
     fields = [each.name for each in own.batch]
-    if kind == "NoneType" or kind == "None":
+    if kind == "NoneType":
         return Explanation(
             "", f"Return the loss at the end of {source}: without a return statement it is None."
         )
@@ -43,6 +43,7 @@ def _record(source: str, names: str, fields: list[str]) -> Explanation | None:
     rename = f"Rename {close} to labels in the batch" if close else "Add labels to the batch"
     return Explanation(
         f"the batch has {', '.join(fields)}",
-        f"{rename}: a model of transformers computes its loss only if it gets labels=. For a causal "
-        "language model they are a copy of input_ids, with -100 where nothing is to be learned.",
+        f"{rename}: a model of transformers computes its loss only if it gets labels=. For a "
+        "causal language model they are a copy of input_ids, with -100 where nothing is to be "
+        "learned.",
     )

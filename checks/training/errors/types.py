@@ -14,7 +14,6 @@ DTYPES = re.compile(
 )
 DEVICES = re.compile(r"same device|expected device|two devices|tensor is on", re.IGNORECASE)
 HALVES = ("float16", "bfloat16")
-FLOATS = (*HALVES, "float32")
 
 
 def explain(raised: Raised) -> Explanation | None:
@@ -29,8 +28,7 @@ def explain(raised: Raised) -> Explanation | None:
 
 
 def _dtypes(raised: Raised) -> Explanation | None:
-    floating = [each for each in tensors(raised) if each.dtype not in ("int64", "bool")]
-    first = tensors(raised)[0] if raised.operands and tensors(raised) else None
+    first = next(iter(tensors(raised)), None)
     if first is None:
         return None
     if raised.function == "embedding":
@@ -45,33 +43,36 @@ def _dtypes(raised: Raised) -> Explanation | None:
             "Convert the images to floats, images.float() / 255, or let a transform do it "
             "(ToTensor, ConvertImageDtype).",
         )
+    floating = [each for each in tensors(raised) if each.dtype not in ("int64", "bool")]
+    if len({each.dtype for each in floating}) > 1:
+        return _mixed(floating)
+    integers = next((each for each in tensors(raised) if each.dtype == "int64"), None)
+    if integers is None or not floating:
+        return None
+    name = named(integers, "one argument")
+    return Explanation(f"{name} is int64", f"Convert {name} with .float().")
+
+
+def _mixed(floating: list[Operand]) -> Explanation:
+    """Arguments of two dtypes, parameters among them or not."""
     kinds = sorted({each.dtype for each in floating})
-    parameters = [each for each in floating if each.parameter]
-    inputs = [each for each in floating if not each.parameter]
+    inputs = [each.dtype for each in floating if not each.parameter]
+    half = next((each.dtype for each in floating if each.parameter and each.dtype in HALVES), "")
     cause = ", ".join(f"{named(each, '')} is {each.dtype}" for each in floating[:3])
     if not all(each.name.strip() or each.parameter for each in floating[:3]):
         cause = f"{' and '.join(kinds)} are mixed"
-    if len(kinds) < 2:
-        integers = next((each for each in tensors(raised) if each.dtype == "int64"), None)
-        if integers is not None and floating:
-            return Explanation(
-                f"{named(integers, 'one argument')} is int64",
-                f"Convert {named(integers, 'it')} with .float().",
-            )
-        return None
-    if any(each.dtype == "float64" for each in inputs):
+    if "float64" in inputs:
         return Explanation(
             cause,
             "Convert the input with x.float(): arrays of numpy are float64, and "
             "torch.from_numpy keeps that.",
         )
-    half = [each for each in parameters if each.dtype in HALVES]
-    if half and any(each.dtype == "float32" for each in inputs):
+    if half and "float32" in inputs:
         return Explanation(
             cause,
-            f"Leave the weights in fp32 (no .half() or .bfloat16(), dtype=torch.float32 for "
-            f"from_pretrained) and compute under autocast (--recipe amp), or convert the input: "
-            f"x.to(torch.{half[0].dtype}).",
+            "Leave the weights in fp32 (no .half() or .bfloat16(), dtype=torch.float32 for "
+            "from_pretrained) and compute under autocast (--recipe amp), or convert the input: "
+            f"x.to(torch.{half}).",
         )
     return Explanation(
         cause,
@@ -87,7 +88,8 @@ def _in_place(raised: Raised) -> Explanation | None:
         return None
     return Explanation(
         f"a tensor of {changed.dtype} is to hold a result of {other.dtype}",
-        "Create the tensor that is changed in place as floats, torch.zeros(n), instead of integers.",
+        "Create the tensor that is changed in place as floats, torch.zeros(n), instead of "
+        "integers.",
     )
 
 

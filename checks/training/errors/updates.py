@@ -20,7 +20,8 @@ MOST = 4
 def explain(raised: Raised) -> Explanation | None:
     if "loading state_dict" in raised.message:
         return _state_dict(raised.message)
-    return _parameters(raised) or _rate(raised) or _state(raised)
+    found = _parameters(raised) or _used_up(raised)
+    return found or _rate(raised) or _state(raised)
 
 
 def _state_dict(message: str) -> Explanation | None:
@@ -33,7 +34,7 @@ def _state_dict(message: str) -> Explanation | None:
         name, there, here = other[0]
         return Explanation(
             f"of another shape in the file: {listed} ({name} is {there} there, {here} here)",
-            "Build the model with the sizes of the file, or leave out these tensors, as for a new "
+            "Load the file into the model that wrote it, or leave out these tensors, as for a new "
             "head; strict=False alone does not do it:\n"
             "own = model.state_dict()\n"
             "state = {k: v for k, v in state.items() if k in own and v.shape == own[k].shape}\n"
@@ -97,6 +98,19 @@ def _parameters(raised: Raised) -> Explanation | None:
     return Explanation(
         f"params is {params.value or params.kind}",
         "Pass model.parameters() to the optimizer instead of the model.",
+    )
+
+
+def _used_up(raised: Raised) -> Explanation | None:
+    """A generator of parameters that is empty although the model has some."""
+    models = raised.observed.get("models", "")
+    if "empty parameter list" not in raised.message or not re.search(r"has [1-9]", models):
+        return None
+    return Explanation(
+        f"{models} parameters",
+        "Call model.parameters() again for the optimizer, or keep list(model.parameters()): it is "
+        "a generator, which is empty after a loop or a sum over it. A filter may also leave "
+        "nothing (requires_grad).",
     )
 
 

@@ -192,7 +192,7 @@ def _check_labels(logits: torch.Tensor, labels: torch.Tensor, options: Dict[str,
 
 def _values_outside(values: torch.Tensor, end: int) -> str:
     values = values.detach().cpu()
-    found = values[(values < 0) | (values >= end)].unique().tolist()
+    found = sorted(set(values[(values < 0) | (values >= end)].tolist()))
     return ", ".join(map(str, found[:3])) + ", ..." * (len(found) > 3)
 
 

@@ -56,6 +56,7 @@ def own(request: Dict[str, Any]) -> Optional[Dict[str, Any]]:
         note(scalers=scalers(request["subject"], subject, device))
     stage = training_step.Timed(device)
     training: List[Any] = []
+    begun = time.perf_counter()
     try:
         smoke = training_step.run(
             stage, lambda: subject, device, precision, recipe, on_start=training.append
@@ -65,7 +66,9 @@ def own(request: Dict[str, Any]) -> Optional[Dict[str, Any]]:
         fields = scene(error, subject.module)
         note(raised=fields)  # a repetition may crash
         if training and fields:
-            more = wire.sibling("repeat_step").observe(training[0], stage.inside, error)
+            more = wire.sibling("repeat_step").observe(
+                training[0], stage.inside, error, time.perf_counter() - begun
+            )
             note(raised=joined(fields, more))
         wire.send(error="%s: %s" % (stage.inside, explained(error)))
         exit_unless_cpu(device)

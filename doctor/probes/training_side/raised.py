@@ -49,26 +49,24 @@ class Frame:
     @property
     def expression(self) -> str:
         """The part of the line that was being computed, the whole line before Python 3.11."""
-        positions = getattr(self.frame.f_code, "co_positions", None)
+        positions: Any = getattr(self.frame.f_code, "co_positions", None)
         if positions is None:
             return self.code
-        at = next(itertools.islice(positions(), self._instruction // 2, None), None)
+        at: Any = next(itertools.islice(positions(), self._instruction // 2, None), None)
         if at is None or None in at:
             return self.code
         first, last, start, end = at
         if first == last:
             line = linecache.getline(self.file, first).encode()
-            return line[start:end].decode(errors="replace").strip()
+            return str(line[start:end].decode(errors="replace").strip())
         lines = [linecache.getline(self.file, number) for number in range(first, last + 1)]
         return " ".join(line.strip() for line in lines)
 
     @property
     def qualified(self) -> str:
         """The function's name with its class: "AdamW.__init__"."""
-        owner = next(iter(self.locals.values()), None) if "self" in self.locals else None
         if "self" in self.locals:
-            owner = self.locals["self"]
-            return "%s.%s" % (type(owner).__name__, self.name)
+            return "%s.%s" % (type(self.locals["self"]).__name__, self.name)
         return self.name
 
     def arguments(self) -> Dict[str, Any]:

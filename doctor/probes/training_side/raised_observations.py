@@ -19,7 +19,8 @@ raised = wire.sibling("raised")
 
 Observed = Dict[str, str]
 MOST, MOST_VALUES = 12, 5
-COLLATE, FETCH = "torch/utils/data/_utils/collate.py", "torch/utils/data/_utils/fetch.py"
+COLLATE = ("torch/utils/data/_utils/collate.py", "transformers/data/data_collator.py")
+FETCH = "torch/utils/data/_utils/fetch.py"
 NONE = re.compile(r"NoneType")
 UNPACKING = re.compile(r"values to unpack|cannot unpack")
 INDEXING = re.compile(r"(list|tuple) indices must be integers or slices, not str")
@@ -186,32 +187,46 @@ def forwards(error: Any, frames: List[Any], user: Any, model: Any) -> Observed:
 
 def samples(error: Any, frames: List[Any], user: Any, model: Any) -> Observed:
     """What differs between the samples that torch's collate function was joining."""
-    joining = [frame for frame in frames if frame.file.replace("\\", "/").endswith(COLLATE)]
-    batch = joining[0].locals.get("batch") if joining else None
+    files = [frame.file.replace("\\", "/") for frame in frames]
+    joining = [frame for frame, file in zip(frames, files) if file.endswith(COLLATE)]
+    batch = joining[0].locals.get("batch", joining[0].locals.get("features")) if joining else None
     if not isinstance(batch, (list, tuple)) or not batch:
         return {}
-    observed = {}
     if all(isinstance(each, dict) for each in batch):
         every = {key for each in batch for key in each}
         for number, each in enumerate(batch):
             if missing := [str(key) for key in every if key not in each]:
                 return {"incomplete": "sample %d lacks %s" % (number, listed(sorted(missing)))}
-        fields = [(repr(key), [each[key] for each in batch]) for key in batch[0]]
-    elif all(isinstance(each, (list, tuple)) for each in batch):
-        if len({len(each) for each in batch}) > 1:
-            return {"unequal": "samples of %s parts" % listed([str(len(each)) for each in batch])}
-        fields = [("part %d" % number, list(values)) for number, values in enumerate(zip(*batch))]
-    else:
-        fields = [("the sample", list(batch))]
+        return unequal([(repr(key) + " of ", [each[key] for each in batch]) for key in batch[0]])
+    if not all(isinstance(each, (list, tuple)) for each in batch):
+        return unequal([("", list(batch))])
+    if len({len(each) for each in batch}) > 1:
+        return {"unequal": "samples of %s parts" % listed([str(len(each)) for each in batch])}
+    parts = enumerate(zip(*batch))
+    return unequal([("part %d of " % number, list(values)) for number, values in parts])
+
+
+def unequal(fields: List[Any]) -> Observed:
+    """Fields of the samples that are None or of different sizes."""
+    observed = {}
     for name, values in fields:
         if any(each is None for each in values):
             nones = [str(n) for n, each in enumerate(values) if each is None]
-            of = "" if name == "the sample" else name + " of "
-            observed["none in"] = "%ssample %s" % (of, listed(nones))
-        shapes = [list(getattr(each, "shape", ())) for each in values]
-        if any(shape != shapes[0] for shape in shapes):
-            observed["unequal"] = "%s: %s" % (name, listed([str(shape) for shape in shapes]))
+            observed["none in"] = "%ssample %s" % (name, listed(nones))
+        sizes = [size_of(each) for each in values]
+        if any(size != sizes[0] for size in sizes):
+            observed["unequal"] = "%sthe samples: %s" % (
+                name,
+                listed([str(size) for size in sizes]),
+            )
     return observed
+
+
+def size_of(value: Any) -> List[int]:
+    """The shape of a tensor or an array, the length of a list."""
+    if isinstance(value, (list, tuple)):
+        return [len(value)]
+    return list(getattr(value, "shape", ()))
 
 
 def fetched(error: Any, frames: List[Any], user: Any, model: Any) -> Observed:
@@ -302,6 +317,6 @@ def listed(names: List[str]) -> str:
 
 
 OBSERVERS: List[Callable[..., Observed]] = [
-    values, undefined, names_that_are_none, attributes, keys, parts, signatures, forwards, samples, fetched, groups,
-    copied, targets, layout,
+    values, undefined, names_that_are_none, attributes, keys, parts, signatures, forwards,
+    samples, fetched, groups, copied, targets, layout,
 ]  # fmt: skip

@@ -177,7 +177,8 @@ def loss_in(output: Any, source: str = "the forward pass") -> torch.Tensor:
 def described(output: Any) -> str:
     """What is in the place of a loss: "None", "a dict with logits"."""
     if output is None or isinstance(output, (int, float, str)):
-        return "None" if output is None else "%s %.40r" % (type(output).__name__, output)
+        number = "" if output is None else " %.40r" % (output,)
+        return type(output).__name__ + number
     if hasattr(output, "keys"):
         names = ", ".join(map(str, list(output.keys())[:8])) or "no keys"
         return "%s with %s" % (type(output).__name__, names)

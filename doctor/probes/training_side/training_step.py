@@ -118,9 +118,10 @@ class Training:
             self._record(norms)
             if self.updated is None and self.before:
                 self.updated = {name: fingerprint(value) for name, value in self.weights.items()}
-        if self.update is not None and self.update.scheduler is not None and not skipped:
+        scheduler = None if self.update is None else self.update.scheduler
+        if scheduler is not None and not skipped:
             with stage("scheduler"):
-                self._advance(value)
+                advance(scheduler, value)
         total = sum(norm * norm for norm in norms.values() if norm is not None) ** 0.5
         return {
             "loss": wire.number(value),
@@ -186,14 +187,6 @@ class Training:
         self.scaler.update()
         return float(self.scaler.get_scale()) < scale, scale
 
-    def _advance(self, loss: float) -> None:
-        """Step the user's schedule, as a training script does after its optimizer."""
-        scheduler = None if self.update is None else self.update.scheduler
-        if isinstance(scheduler, torch.optim.lr_scheduler.ReduceLROnPlateau):
-            scheduler.step(loss)
-        else:
-            scheduler.step()
-
     def _record(self, norms: Dict[str, Optional[float]]) -> None:
         for name, norm in norms.items():
             if norm is not None:
@@ -228,6 +221,14 @@ class Training:
             }
             for (name, value), changed in zip(self.weights.items(), changes)
         ]
+
+
+def advance(scheduler: Any, loss: float) -> None:
+    """Step the user's schedule, as a training script does after its optimizer."""
+    if isinstance(scheduler, torch.optim.lr_scheduler.ReduceLROnPlateau):
+        scheduler.step(loss)
+    else:
+        scheduler.step()
 
 
 def _number(value: Optional[float]) -> Any:

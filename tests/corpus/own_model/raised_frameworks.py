@@ -2,31 +2,10 @@
 
 from __future__ import annotations
 
-import tempfile
-
 import torch
-from blocks import CLASSES, MLP, points
+from blocks import CLASSES, points
+from raised_parts import SMALL, causal, classifier, lightning, trainer, words
 from torch import nn
-
-
-def causal(**changes):
-    from transformers import LlamaConfig, LlamaForCausalLM
-
-    return LlamaForCausalLM(LlamaConfig(**SMALL, **changes))
-
-
-SMALL = {"vocab_size": 61, "hidden_size": 16, "intermediate_size": 32, "num_hidden_layers": 2,
-         "num_attention_heads": 2, "num_key_value_heads": 2}  # fmt: skip
-
-
-def classifier(**changes):
-    from transformers import LlamaConfig, LlamaForSequenceClassification
-
-    return LlamaForSequenceClassification(LlamaConfig(**SMALL, **changes))
-
-
-def words(samples=2, length=7):
-    return torch.randint(61, (samples, length))
 
 
 def label_for_a_language_model():
@@ -67,15 +46,6 @@ def labels_of_another_length():
     return causal(), {"input_ids": words(), "labels": words(length=5)}
 
 
-def trainer(model, rows, **others):
-    from transformers import Trainer, TrainingArguments
-
-    directory = tempfile.mkdtemp(prefix="doctor-corpus-")
-    arguments = TrainingArguments(directory, per_device_train_batch_size=2, report_to=[],
-                                  use_cpu=True, **others)  # fmt: skip
-    return Trainer(model=model, args=arguments, train_dataset=rows)
-
-
 def trainer_without_labels():
     return trainer(causal(), [{"input_ids": each} for each in words(4)])
 
@@ -102,26 +72,6 @@ def flash_attention_that_is_not_installed():
     config = LlamaConfig(**SMALL)
     model = AutoModelForCausalLM.from_config(config, attn_implementation="flash_attention_2")
     return model, {"input_ids": words(), "labels": words()}
-
-
-def lightning(**methods):
-    import pytorch_lightning
-
-    def init(self):
-        pytorch_lightning.LightningModule.__init__(self)
-        self.net = MLP()
-
-    def training_step(self, batch, index):
-        x, y = batch
-        return nn.functional.cross_entropy(self.net(x), y)
-
-    defaults = {
-        "__init__": init,
-        "training_step": training_step,
-        "train_dataloader": lambda self: [points()],
-        "configure_optimizers": lambda self: torch.optim.AdamW(self.parameters(), lr=1e-3),
-    }
-    return type("Lit", (pytorch_lightning.LightningModule,), defaults | methods)()
 
 
 def step_that_returns_nothing():

@@ -2,23 +2,11 @@
 
 from __future__ import annotations
 
-import io
-
 import torch
-from blocks import CLASSES, MLP, WIDTH, classify, four_classes, points, small_mlp
+from blocks import CLASSES, MLP, WIDTH, four_classes, points, small_mlp
+from raised_parts import saved, trained
 from torch import nn
 from torch.optim import SGD, AdamW, lr_scheduler
-
-
-def trained(model, optimizer=None, **others):
-    return {"model": model, "batch": points(), "loss": classify, "optimizer": optimizer, **others}
-
-
-def saved(value):
-    file = io.BytesIO()
-    torch.save(value, file)
-    file.seek(0)
-    return file
 
 
 def model_instead_of_its_parameters():
