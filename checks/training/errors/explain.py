@@ -43,8 +43,8 @@ def _loss_arguments(raised: Raised) -> Explanation | None:
 
 
 EXPLAINERS: tuple[Callable[[Raised], Explanation | None], ...] = (
-    _loss_arguments,
     names.explain,
+    _loss_arguments,
     samples.explain,
     graph.explain,
     layers.explain,

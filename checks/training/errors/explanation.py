@@ -49,7 +49,7 @@ def broadcast(first: Shape, second: Shape) -> Shape | None:
     pairs = zip(
         (1,) * (length - len(first)) + first, (1,) * (length - len(second)) + second, strict=True
     )
-    sizes = [max(a, b) if 1 in (a, b) else a if a == b else -1 for a, b in pairs]
+    sizes = [b if a == 1 else a if b in (1, a) else -1 for a, b in pairs]
     return None if -1 in sizes else tuple(sizes)
 
 

@@ -32,7 +32,9 @@ class Frame:
 
     def __init__(self, entry: Any) -> None:
         code = entry.tb_frame.f_code
-        self.file, self.line, self.name = code.co_filename, entry.tb_lineno, code.co_name
+        self.file: str = code.co_filename
+        self.line: int = entry.tb_lineno
+        self.name: str = code.co_name
         self.frame = entry.tb_frame
         self.locals: Dict[str, Any] = dict(entry.tb_frame.f_locals)
         self.library = is_library(self.file)
