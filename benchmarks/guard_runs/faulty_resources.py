@@ -15,7 +15,7 @@ def labels_of_other_samples() -> None:
     import torch
 
     model = lm(vocab=2000)
-    generator = torch.Generator().manual_seed(2)
+    generator = torch.Generator(torch.get_default_device()).manual_seed(2)
 
     def loss(model: Any, x: Any, y: Any) -> Any:
         other = torch.randint(0, 2000, y.shape, generator=generator)

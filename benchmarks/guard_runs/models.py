@@ -58,7 +58,7 @@ def lm(dtype: Any = None, tie: bool = False, vocab: int = 48, width: int = 24) -
 def batches(steps: int = 0, vocab: int = 48) -> Iterator[tuple[Any, Any]]:
     import torch
 
-    generator = torch.Generator().manual_seed(1)
+    generator = torch.Generator(torch.get_default_device()).manual_seed(1)
     for _ in range(steps or STEPS):
         x = torch.randint(0, vocab, (4, 12), generator=generator)
         yield x, (x * 7 + 3) % vocab
@@ -97,12 +97,17 @@ def train(
 
 
 def start_guard() -> Any:
-    """The guard of this process, as GUARD (off), GUARD_OUT and GUARD_ALL say."""
+    """The guard of this process, as GUARD (off), GUARD_OUT, GUARD_ALL and GUARD_LATE say.
+
+    GUARD_LATE: numbers arrive late, as from a GPU.
+    """
     import doctor.guard
 
     if os.environ.get("GUARD") == "off":
         return None
-    return doctor.guard.watch(out=os.environ["GUARD_OUT"], all=bool(os.environ.get("GUARD_ALL")))
+    guard = doctor.guard.watch(out=os.environ["GUARD_OUT"], all=bool(os.environ.get("GUARD_ALL")))
+    guard._session.watch.values.late = bool(os.environ.get("GUARD_LATE"))
+    return guard
 
 
 def adamw(model: Any, lr: float = 1e-3, **options: Any) -> Any:

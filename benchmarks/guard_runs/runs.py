@@ -47,6 +47,8 @@ def run_one(name: str) -> None:
     import torch
 
     torch.set_num_threads(1)
+    if device := os.environ.get("GUARD_DEVICE"):
+        torch.set_default_device(device)
     run = CLEAN.get(name) or OTHERS.get(name) or FAULTS[name][1]
     guard = start_guard() if name not in RANKS else None
     torch.manual_seed(0)

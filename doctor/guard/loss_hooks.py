@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from . import dynamo
 from .rules import LEAST_BACKWARDS
+from .values import Scalar
 
 if TYPE_CHECKING:
     from .hooks import Hooks
@@ -28,6 +29,7 @@ def _backward(hooks: Hooks, original: Any) -> Any:  # noqa: C901 - one function
     torch, watch, steady = hooks.torch, hooks.watch, hooks.watch.steady
     armed, tensor, most = steady.armed, torch.Tensor, LEAST_BACKWARDS - 1
     begin, tracing = _begin(hooks), dynamo.tracing(torch)
+    values, hold_steady = watch.values, watch.values.hold_steady
 
     def end() -> None:
         hooks.safely(watch.backward_ends)
@@ -57,16 +59,20 @@ def _backward(hooks: Hooks, original: Any) -> Any:  # noqa: C901 - one function
                 and steady.stepping is None
                 and steady.backwards - steady.stepped_at < most
                 and type(root) is tensor
-                and root.is_cpu
             ):
                 logged = True
                 for clearing in steady.uncleared:
                     if clearing.sample().grad is not None:
                         logged = False
-                loss = root.item() if logged else None
+                loss = None
+                if logged:
+                    on_cpu = root.is_cpu and not values.late
+                    loss = root.item() if on_cpu else hold_steady(root)
                 if type(loss) is float and -inf < loss < inf:
                     steady.losses.append(loss)
                     steady.losses_read += 1
+                elif type(loss) is Scalar:
+                    steady.losses.append(loss)
                 else:
                     logged = False
         except Exception:  # the complete way handles it, or raises it again

@@ -28,8 +28,9 @@ ADAPTIVE = re.compile(
     re.IGNORECASE,
 )
 """Names of optimizers whose steps do not shrink with the gradient."""
-COUNT_EVERY = 50
-"""Steps after which the gradients that are None are counted again, although one is present."""
+COUNT_EVERY, COUNT_EVERY_LATER = 50, 200
+"""Steps after which the gradients that are None are counted again, although one is present; and
+where nothing has been unusual for long."""
 
 
 class OptimizerWatch:
@@ -142,8 +143,10 @@ class OptimizerWatch:
         self.armed.present = len(flat) - without
 
         def deliver(values: list[Any]) -> None:
+            self.watch.take_arrived(step.losses)
             self._judge(step, values[: len(norms)], values[len(norms) :])
 
+        self.watch.fetch(step.losses)
         self.watch.values.submit(norms + extra, deliver)
 
     def _arm(self, optimizer: Any) -> None:
@@ -152,13 +155,13 @@ class OptimizerWatch:
         if (
             self.unreached
             or watch.scaling.active
-            or watch.values.pending
             or watch.settings.protect
             or clearing.position is None
             or "found_inf" in optimizer.__dict__
         ):
             return
-        armed.until = armed.steps + min(self.next_look - self.effective, COUNT_EVERY)
+        count_every = COUNT_EVERY_LATER if self.may_thin else COUNT_EVERY
+        armed.until = armed.steps + min(self.next_look - self.effective, count_every)
         armed.groups = len(optimizer.param_groups)
         armed.few = [] if self.whole_norm else self.norms.copied
         watch.steady.arm(armed)
@@ -219,7 +222,13 @@ class OptimizerWatch:
         step = self._step(optimizer, 0, len(self.flat))
         step.skipped = step.scaled = True
         self.watch.steady.take_norm(-1)
-        self.watch.values.submit([], lambda values: self.watch.judge_step(self, step))
+
+        def deliver(values: list[Any]) -> None:
+            self.watch.take_arrived(step.losses)
+            self.watch.judge_step(self, step)
+
+        self.watch.fetch(step.losses)
+        self.watch.values.submit([], deliver)
 
     def applied(self, optimizer: Any) -> None:
         """After the step: compare the parameters, at some steps."""

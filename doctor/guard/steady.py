@@ -10,7 +10,8 @@ by the same rules later, in one go. Everything else takes the complete way throu
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Any, Callable, List, Optional, Sequence, Tuple
+from math import isfinite
+from typing import TYPE_CHECKING, Any, Callable, List, Optional, Tuple
 
 from . import thresholds as limit
 
@@ -51,9 +52,9 @@ class Armed:
         self.few: List[Tuple[int, int]] = []
 
 
-Logged = Tuple[Armed, int, Sequence[float], Optional[float], List[Any], int, float]
+Logged = Tuple[Armed, int, List[Any], Any, List[Any], int, float]
 """Optimizer, number of its step, losses, gradient norm (None: not read), learning rates, backward
-passes since the step before, monotonic seconds."""
+passes since the step before, monotonic seconds. Losses and norm of a GPU are `Scalar`s."""
 
 
 class Steady:
@@ -82,8 +83,8 @@ class Steady:
         self.stepping: Any = None
         self.backwards = self.stepped_at = 0
         self.uncleared: list[Clearing] = []
-        self.losses: list[float] = []
-        self.last_losses: list[float] = []
+        self.losses: list[Any] = []
+        self.last_losses: list[Any] = []
         self.losses_read = self.bad_losses = 0
         self.norm: Any = None
         self.norm_count = -1
@@ -96,7 +97,12 @@ class Steady:
         self.unread = self.unread_from = 0
         self.most_every, self.step_seconds = 1, 0.0
 
-    def take_losses(self) -> list[float]:
+    def count_loss(self, value: float) -> None:
+        """A loss was read."""
+        self.losses_read += 1
+        self.bad_losses += not isfinite(value)
+
+    def take_losses(self) -> list[Any]:
         """The losses since the last step; a second optimizer gets the same again."""
         if self.losses:
             self.last_losses, self.losses = self.losses, []

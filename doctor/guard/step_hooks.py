@@ -43,6 +43,8 @@ def _before_steady(hooks: Hooks) -> Any:  # noqa: C901 - one function
     torch, steady, before = hooks.torch, hooks.watch.steady, _untraced(hooks, _before(hooks))
     armed, tensor, fp32 = steady.armed, torch.Tensor, torch.float32
     norm_of, flatten = torch.linalg.vector_norm, gradient_norms.flatten(torch)
+    values = hooks.watch.values
+    pending, hold_steady = values.pending, values.hold_steady
 
     def hook(optimizer: Any, args: Any, kwargs: Any) -> None:  # noqa: C901 - a call costs 1 us
         key, backwards, healthy = id(optimizer), steady.backwards, False
@@ -94,15 +96,13 @@ def _before_steady(hooks: Hooks) -> Any:  # noqa: C901 - one function
                         gradients = []
                         for place, index in one.few:
                             gradients.append(groups[place]["params"][index].grad)
-                        norm = norm_of(flatten(gradients), dtype=fp32).item()
-                    elif (
-                        type(total) is tensor
-                        and total.is_cpu
-                        and steady.norm_count == one.present
-                        and one.clearing.sample().grad is not None
-                    ):
-                        norm = total.item()
-                    healthy = norm is not None and 0.0 < norm < inf
+                        total = norm_of(flatten(gradients), dtype=fp32)
+                    elif steady.norm_count != one.present or one.clearing.sample().grad is None:
+                        total = None
+                    if type(total) is tensor:
+                        on_cpu = total.is_cpu and not values.late
+                        norm = total.item() if on_cpu else hold_steady(total)
+                    healthy = norm is not None and (type(norm) is not float or 0.0 < norm < inf)
                 else:
                     healthy = False
         except Exception:  # the complete way handles it, or raises it again
@@ -123,12 +123,12 @@ def _before_steady(hooks: Hooks) -> Any:  # noqa: C901 - one function
                 steady.last_losses, steady.losses = losses, []
             if not one.clearing.set_to_none:
                 steady.full = True  # what the step leaves must be noted
-        numbers = () if norm is None else losses or steady.last_losses
+        numbers = [] if norm is None else losses or steady.last_losses
         log.append((one, step, numbers, norm, rates, backwards - one.backwards, now))
         one.steps, one.rates = step, rates
         one.backwards = steady.stepped_at = backwards
         steady.skips = one if step + 1 < one.next_read else None
-        if len(log) >= MOST_LOGGED or now - log[0][-1] > LOGGED_SECONDS:
+        if pending or len(log) >= MOST_LOGGED or now - log[0][-1] > LOGGED_SECONDS:
             steady.full = True
         steady.stepping, steady.running = one.optimizer, key
 

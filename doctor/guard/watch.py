@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import os
 import time
 from collections import deque
@@ -18,7 +17,7 @@ from .records import WARN, Alarm, Step
 from .scaling import Scaling
 from .settings import Settings
 from .steady import Logged, Steady
-from .values import Values
+from .values import Scalar, Values
 from .writer import Writer
 
 MOST_OPTIMIZERS = 64
@@ -75,12 +74,11 @@ class Watch:
             return
         if self.scaling.unscaled is not None:
             loss = self.scaling.loss_before(loss)
-        if type(loss) is self.torch.Tensor and loss.is_cpu and not self.values.pending:
-            self._take_loss(loss.item())
-        else:
-            self.values.submit([local(loss).reshape(())], lambda values: self._take_loss(*values))
-            if self.values.pending:
-                steady.disarm()
+        value = self.values.hold(local(loss).reshape(()))
+        if value is not None:
+            steady.losses.append(value)
+        if type(value) is float:
+            steady.count_loss(value)
 
     def backward_ends(self) -> None:
         """The outermost backward() returned; called if `follows_gradients`."""
@@ -120,8 +118,8 @@ class Watch:
 
         def deliver(values: list[Any]) -> None:
             step.losses = [float(value) for value in values if value is not None]
-            self.steady.losses_read += len(step.losses)
-            self.steady.bad_losses += sum(not math.isfinite(loss) for loss in step.losses)
+            for value in step.losses:
+                self.steady.count_loss(value)
             self.judge(reported, step, None, time.monotonic())
 
         if tensor:
@@ -144,6 +142,19 @@ class Watch:
                 logged.judge(self)
             finally:
                 self._judging_log = False
+
+    def fetch(self, losses: list[Any]) -> None:
+        """Read the losses of a GPU."""
+        self.values.fetch([loss for loss in losses if type(loss) is Scalar])
+
+    def take_arrived(self, losses: list[Any]) -> None:
+        """Put numbers in the place of losses that have arrived; those that were lost go."""
+        if any([type(loss) is Scalar for loss in losses]):
+            numbers = [self.values.number(loss) for loss in losses]
+            for loss, value in zip(losses, numbers):
+                if type(loss) is Scalar and value is not None:
+                    self.steady.count_loss(value)
+            losses[:] = [value for value in numbers if value is not None]
 
     def judge_step(self, watch: OptimizerWatch, step: Step) -> None:
         """The values of a step have arrived."""
@@ -236,6 +247,7 @@ class Watch:
         if not self.started:
             return
         self.judge_log()
+        self.fetch(self.steady.losses)
         self.values.finish()
         self._pending_losses()
         self.write_state()
@@ -244,6 +256,7 @@ class Watch:
 
     def _pending_losses(self) -> None:
         """The losses after the last step: the program may have ended because of them."""
+        self.take_arrived(self.steady.losses)
         step = Step(
             0, self.steps + 1, losses=self.steady.losses, skipped=True, scaled=self.scaling.active
         )
@@ -277,12 +290,6 @@ class Watch:
         if isinstance(root, (list, tuple)) and len(root) == 1:
             root = root[0]
         return root if isinstance(root, self.torch.Tensor) else None
-
-    def _take_loss(self, value: Any) -> None:
-        if type(value) is float:
-            self.steady.losses_read += 1
-            self.steady.bad_losses += not math.isfinite(value)
-            self.steady.losses.append(value)
 
     def _without_step(self) -> None:
         """Far more backward passes than usual since any optimizer stepped."""

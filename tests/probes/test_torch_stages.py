@@ -461,7 +461,10 @@ def test_smoke_step_does_not_import_dynamo() -> None:
         "print([name for name in ('torch._dynamo', 'sympy') if name in sys.modules])\n"
     )
     done = subprocess.run(
-        [preloaded.python(), "-c", code, "2"], capture_output=True, text=True, timeout=SECONDS
+        [preloaded.python(preloaded.BARE), "-c", code, "2"],
+        capture_output=True,
+        text=True,
+        timeout=SECONDS,
     )
     assert done.stdout.strip() == "[]", done.stderr
 
