@@ -85,8 +85,7 @@ MESSAGES = {
     "error: the package flash_attn seems to be not installed.": "sdpa",
     "AttributeError: 'AttributeDict' object has no attribute 'lr'": "save_hyperparameters",
     "InductorError: InvalidCxxCompiler: No working C++ compiler found": "g++",
-    "ValueError: The model did not return a loss from the inputs": "
-    ""DataCollatorForLanguageModeling",
+    "ValueError: The model did not return a loss from the inputs": "DataCollatorForLanguage",
     "IndexError: Dimension out of range (expected to be in range of [-1, 0], but got 1)": "squeeze",
 }
 

@@ -90,7 +90,7 @@ def test_sizes_and_dtypes_of_a_call_are_explained(call: tuple[str, ...]) -> None
 
 MESSAGES = {
     ("view", "shape '[32, 144]' is invalid for input of size 1440", "[10, 4, 6, 6]"): "x.size(0)",
-    ("view", "shape '[4, 7, 3, 5]' is invalid for input of size 448", "[4, 7, 16]"): "product is 16",
+    ("view", "shape '[4, 7, 3, 5]' is invalid for input of size 448", "[4, 7, 16]"): "is 16:",
     ("reshape", "shape '[-1, 7]' is invalid for input of size 40", "[4, 10]"): "product is 40",
     ("einsum", "einsum(): the number of subscripts in the equation (2) does not match the number "
      "of dimensions (3) for operand 0", "[4, 7, 8]"): "operand 0",
