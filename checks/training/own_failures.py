@@ -187,7 +187,7 @@ def _message(detail: str) -> str:
     """The error without the stage that raised it, as a sentence."""
     stage, colon, rest = detail.partition(": ")
     text = rest if colon and " " not in stage and stage.islower() else detail
-    return f"{text.rstrip('.')}."
+    return f"{text.rstrip('.: ')}."
 
 
 BUILD_ERRORS = (

@@ -10,6 +10,19 @@ import re
 from doctor._util.records import Ended
 
 CODE = {
+    "one-hot of floats": ("one_hot is only applicable to index tensor",),
+    "a kernel for integers": (
+        "not implemented for 'Long'",
+        "not implemented for 'Int'",
+        "not implemented for 'Bool'",
+        "not implemented for 'Byte'",
+    ),
+    "a mode of a schedule": ("mode ", "is unknown!"),
+    "a variable of a branch": (
+        "cannot access local variable",
+        "cannot access free variable",
+        "referenced before assignment",
+    ),
     "a view of several": ("is the output of a function that returns multiple views",),
     "no compiler": (
         "No working C++ compiler",
@@ -350,7 +363,7 @@ CODE = {
 }
 """Errors of the code itself, by their cause: `doctor.checks.training.errors.fixes` has their fixes.
 All of a row's texts must be there if it is in `ALL_TEXTS`, else one of them."""
-ALL_TEXTS = ("channels", "a constant beyond the dtype")
+ALL_TEXTS = ("channels", "a mode of a schedule", "a constant beyond the dtype")
 CODE_TYPES = (
     "TypeError", "AttributeError", "NameError", "UnboundLocalError", "KeyError", "ImportError",
     "ModuleNotFoundError", "FileNotFoundError", "SyntaxError", "PickleError", "PicklingError",

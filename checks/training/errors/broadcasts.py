@@ -155,6 +155,13 @@ def _unequal(first: Operand, second: Operand) -> Explanation | None:
 
 def indexed(raised: Raised) -> Explanation | None:
     pair = tensors(raised)
+    if pair and "too many indices" in raised.message:
+        sizes = shape(pair[0])
+        return Explanation(
+            f"the tensor is {text(sizes)}",
+            f"Index at most {len(sizes)} dimensions in that line, or keep the one that is missing: "
+            "squeeze() and an index remove one, unsqueeze adds one.",
+        )
     if len(pair) < 2 or pair[-1].dtype not in ("bool", "uint8"):
         return None
     sizes, mask = shape(pair[0]), shape(pair[-1])
@@ -208,6 +215,14 @@ def expanded(raised: Raised) -> Explanation | None:
     target = tuple(int(each) for each in match[1].split(",") if each.strip())
     sizes = shape(operand)
     cause = f"{text(sizes)} does not expand to {text(target)}"
+    longer = sizes[-1:] and target[-1:] and 1 < sizes[-1] < target[-1]
+    if longer and (raised.module or "").endswith("embeddings"):
+        return Explanation(
+            f"the model has {sizes[-1]} positions, the samples {target[-1]} tokens",
+            f"Truncate the samples to {sizes[-1]} tokens (truncation=True, "
+            f"max_length={sizes[-1]}), or build the model with more positions "
+            "(max_position_embeddings).",
+        )
     if len(sizes) < len(target) and (index := _inserted(target, sizes)):
         return Explanation(cause, f"Add the new dimensions first: x[{index}].expand(...).")
     return Explanation(

@@ -92,7 +92,7 @@ def _call(raised: Raised) -> str:
     telling = [
         each
         for each in raised.operands
-        if (each.shape is not None if of_torch else each.value)
+        if (each.shape is not None or _is_named(each, raised) if of_torch else each.value)
         and each.name not in ("bias", "memo", "_nil", "args", "kwargs")
     ]
     function = raised.function.removesuffix(".__init__").removesuffix(".forward")
@@ -101,6 +101,11 @@ def _call(raised: Raised) -> str:
         values = "" if told else raised.observed.get("values", "")
         return f"there {values}" if values else ""
     return f"{function} got {', '.join(show(each) for each in telling[:MOST])}"
+
+
+def _is_named(operand: Operand, raised: Raised) -> bool:
+    """Whether the message names this argument as the wrong one."""
+    return f"argument '{operand.name}'" in raised.message and operand.value != "None"
 
 
 def show(operand: Operand) -> str:

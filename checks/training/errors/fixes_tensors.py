@@ -6,6 +6,11 @@ Cause of `doctor.facts.code_errors.CODE` -> its remedy.
 from __future__ import annotations
 
 FIXES = {
+    "one-hot of floats": "Convert the labels first: F.one_hot(labels.long(), classes).",
+    "a kernel for integers": (
+        "Convert the tensor with .float(): this operation is for floats, and it got integers or "
+        "booleans."
+    ),
     "text as a tensor": (
         "Convert texts and objects to numbers first: class names to indices with a dict, texts "
         "with a tokenizer, columns of a table with astype(float)."

@@ -6,6 +6,11 @@ Cause of `doctor.facts.code_errors.CODE` -> its remedy.
 from __future__ import annotations
 
 FIXES = {
+    "a mode of a schedule": "Pass mode='min' or 'max', and threshold_mode='rel' or 'abs'.",
+    "a variable of a branch": (
+        "Assign the variable on every path to that line: it is assigned in a branch or a loop that "
+        "did not run, or further below in the same function."
+    ),
     "a wrapped model": (
         "Ask the model inside the wrapper: model.module for DataParallel and DDP, model._orig_mod "
         "for torch.compile."

@@ -48,6 +48,11 @@ def recurrent(raised: Raised) -> Explanation | None:
             f"Set input_size={x[-1]} in {where}, or give it an input with {layer[2]} in the last "
             "dimension.",
         )
+    if layer[1] == "LSTM" and "hx" in sizes:
+        return Explanation(
+            f"{where} got one tensor as its state",
+            f"Pass a tuple of two states to {where}, (h, c), or none: they are zeros then.",
+        )
     state = re.search(
         r"Expected hidden(?:\[\d\])? size \(\d+, (\d+), \d+\), got \[\d+, (\d+)", raised.message
     )

@@ -16,6 +16,11 @@ def explain(raised: Raised) -> Explanation | None:
     prediction, target = raised.operand("input"), raised.operand("target")
     if prediction is None or target is None or None in (prediction.shape, target.shape):
         return None
+    if prediction.dtype in INTEGERS and target.dtype not in INTEGERS:
+        return Explanation(
+            f"the first argument is {prediction.dtype}, the second {target.dtype}",
+            f"Exchange the arguments: {raised.function}(prediction, target).",
+        )
     if raised.function in CLASSES:
         return _classes(prediction, target, raised.function)
     if raised.function in PROBABILITIES:

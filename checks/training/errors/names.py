@@ -89,6 +89,10 @@ def attribute(raised: Raised) -> Explanation | None:
     name, owner, close = seen["lacks"], seen["owner"], seen.get("similar", "")
     if owner == "AttributeDict":
         return None
+    if container := seen.get("dict"):
+        return Explanation(
+            f"{container} is a dict", f"Write {container}['{name}'] for {container}.{name}."
+        )
     members = seen.get("members", "")
     if close:
         best = close.partition(",")[0]
@@ -144,6 +148,10 @@ def arguments(raised: Raised) -> Explanation | None:
     if keyword and (renamed in seen["accepts"].split(", ") or close):
         name = renamed or close.partition(",")[0]
         return Explanation(f"it accepts {seen['accepts']}", f"Write {name}= for {keyword}=.")
+    if missing := re.findall(r"'(\w+)'", raised.message.partition("required")[2]):
+        return Explanation(
+            f"it needs {seen['needs']}", f"Pass {' and '.join(missing)} in that line."
+        )
     cause = f"it accepts {seen['accepts']}" + (f", and needs {seen['needs']}" * bool(seen["needs"]))
     return Explanation(
         cause,
@@ -217,15 +225,16 @@ def created(raised: Raised) -> Explanation | None:
     )
 
 
+def shadowed(raised: Raised) -> Explanation | None:
+    if not (name := raised.observed.get("shadows")):
+        return None
+    return Explanation(
+        f"an attribute hides a method of torch.nn.Module: {name}",
+        f"Give the attribute {name} another name: nn.Module has methods of that name.",
+    )
+
+
 EXPLAINERS: tuple[Callable[[Raised], Explanation | None], ...] = (
-    nothing,
-    tuples,
-    model_as_output,
-    undefined,
-    attribute,
-    key,
-    parts,
-    arguments,
-    forward,
-    created,
-)
+    nothing, tuples, model_as_output, undefined, attribute, key, parts, arguments, forward, created,
+    shadowed,
+)  # fmt: skip

@@ -31,9 +31,10 @@ def sample(raised: Raised) -> Explanation | None:
     if unequal := seen.get("unequal"):
         return Explanation(
             unequal,
-            "Pad or resize the samples of a batch to one size in collate_fn "
-            "(torch.nn.utils.rnn.pad_sequence for sequences, a transform for images, a data "
-            "collator of transformers for texts).",
+            "Pad or resize the samples of a batch to one size in collate_fn: "
+            "torch.nn.utils.rnn.pad_sequence for sequences, a transform for images, for texts "
+            "DataCollatorWithPadding, or with labels of tokens DataCollatorForSeq2Seq (as "
+            "data_collator of the Trainer).",
         )
     if "sample" not in seen or raised.error not in ("IndexError", "KeyError"):
         return None

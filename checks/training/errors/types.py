@@ -125,17 +125,26 @@ KINDS = {
     "gradient flows through a computation in numpy.",
     "float": "Make it a tensor, torch.tensor(x), or calculate with the number itself.",
     "int": "Make it a tensor, torch.tensor(x), or calculate with the number itself.",
-    "str": "Encode the text first: the layer takes numbers, such as the ids of a tokenizer.",
+    "str": "Encode the texts as numbers first: the ids of a tokenizer, or class names as indices "
+    "(names.index(name), int64).",
     "dict": "Take the tensor out of the dict by its key.",
 }
 """Type in the place of a tensor -> what to do."""
 
 
 def _kinds(raised: Raised) -> Explanation | None:
+    texts = [each for each in raised.operands if TEXTS.match(each.value)]
+    wrong = re.search(r"must be Tensor, not (tuple|list)|'(tuple|list)' object has", raised.message)
+    if texts and wrong:
+        return Explanation(
+            f"{texts[0].name.strip() or 'an argument'} is {texts[0].value[:60]}", KINDS["str"]
+        )
     match = re.search(r"must be Tensor, not ([\w.]+)", raised.message)
     return Explanation("", KINDS[match[1]]) if match and match[1] in KINDS else None
 
 
+TEXTS = re.compile(r"[\[(]['\"]")
+"""A list or tuple of texts."""
 OUTPUT = re.compile(
     r"must be Tensor, not (\w*(?:Output\w*|BatchEncoding))|'(\w+Output\w*)' object has"
 )

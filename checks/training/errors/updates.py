@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from doctor.checks.training.errors import fixes_training
 from doctor.checks.training.errors.explanation import Explanation
 from doctor.facts.raised import Raised
 
@@ -20,7 +21,7 @@ MOST = 4
 def explain(raised: Raised) -> Explanation | None:
     if "loading state_dict" in raised.message:
         return _state_dict(raised.message)
-    found = _parameters(raised) or _used_up(raised)
+    found = _parameters(raised) or _used_up(raised) or _schedule(raised)
     return found or _rate(raised) or _state(raised)
 
 
@@ -51,6 +52,18 @@ def _state_dict(message: str) -> Explanation | None:
             f"the keys of the file begin with {prefix}",
             f"Remove the prefix: {{key.removeprefix('{prefix}'): value for key, value in "
             "state.items()}.",
+        )
+    if missing and not unexpected:
+        return Explanation(
+            f"the file lacks {', '.join(missing[:MOST])}",
+            "If these layers are new, load with strict=False, which leaves them as they are "
+            "initialized; else load the file into the model that wrote it.",
+        )
+    if unexpected and not missing:
+        return Explanation(
+            f"the model has no {', '.join(unexpected[:MOST])}",
+            "If these layers were removed on purpose, load with strict=False; else build the model "
+            "that wrote the file.",
         )
     if prefix := _prefix(missing, unexpected):
         return Explanation(
@@ -106,8 +119,15 @@ def _used_up(raised: Raised) -> Explanation | None:
     models = raised.observed.get("models", "")
     if "empty parameter list" not in raised.message or not re.search(r"has [1-9]", models):
         return None
+    params = raised.operand("params")
+    if params is not None and params.kind == "list":
+        return Explanation(
+            f"the list of parameters is empty; {models}",
+            "Look at the filter that makes the list: nothing passes it. If all parameters are "
+            "frozen (0 trainable), call requires_grad_(True) on what is to train before that line.",
+        )
     return Explanation(
-        f"{models} parameters",
+        f"{models}",
         "Call model.parameters() again for the optimizer, or keep list(model.parameters()): it is "
         "a generator, which is empty after a loop or a sum over it. A filter may also leave "
         "nothing (requires_grad).",
@@ -124,6 +144,20 @@ def _rate(raised: Raised) -> Explanation | None:
         f"{name} is the text {value}",
         f"Convert it, {name}=float(...). In YAML write 1.0e-4: without the point, 1e-4 is a text.",
     )
+
+
+def _schedule(raised: Raised) -> Explanation | None:
+    """The numbers of a schedule that cannot be stepped."""
+    if not (text := raised.observed.get("schedule")):
+        return None
+    if raised.error == "ZeroDivisionError":
+        return Explanation(
+            text,
+            "Give the schedule a number of steps above 0: T_max, step_size or total_steps is 0.",
+        )
+    if "total number of steps" in raised.message or "total steps" in raised.message:
+        return Explanation(text, fixes_training.FIXES["the end of a schedule"])
+    return None
 
 
 def _state(raised: Raised) -> Explanation | None:

@@ -108,6 +108,15 @@ def is_library(file: str) -> bool:
     return file.startswith("<") or os.path.realpath(file).startswith(LIBRARIES)
 
 
+def all_frames(error: BaseException) -> List[Any]:
+    """The frame objects of a traceback, those of the doctor included."""
+    entry, frames = error.__traceback__, []
+    while entry is not None:
+        frames.append(entry.tb_frame)
+        entry = entry.tb_next
+    return frames
+
+
 def frames_of(error: BaseException) -> List[Frame]:
     """The frames of a traceback without those of the doctor, the innermost last."""
     entry, frames = error.__traceback__, []
@@ -244,8 +253,6 @@ def resolved(frame: Frame, parts: List[str]) -> Tuple[bool, Any]:
         return False, None
     value = frame.locals[parts[0]]
     for part in parts[1:]:
-        if not isinstance(value, torch.nn.Module):
-            return False, None
         value = _attribute(value, part)
         if value is _ABSENT:
             return False, None
@@ -255,12 +262,15 @@ def resolved(frame: Frame, parts: List[str]) -> Tuple[bool, Any]:
 _ABSENT = object()
 
 
-def _attribute(module: torch.nn.Module, name: str) -> Any:
-    """An attribute of a module as it is stored: no property runs."""
-    for store in (vars(module), *(vars(module).get(each, {}) for each in STORES)):
-        if name in store:
-            return store[name]
-    return _ABSENT
+def _attribute(owner: Any, name: str) -> Any:
+    """An attribute of an object as it is stored: no property runs."""
+    stored = getattr(owner, "__dict__", None)
+    if not isinstance(stored, dict):
+        return _ABSENT
+    stores = [stored]
+    if isinstance(owner, torch.nn.Module):
+        stores += [stored.get(each, {}) for each in STORES]
+    return next((store[name] for store in stores if name in store), _ABSENT)
 
 
 STORES = ("_parameters", "_buffers", "_modules")

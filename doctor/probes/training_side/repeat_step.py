@@ -198,8 +198,21 @@ def states(optimizer: Any, names: Dict[int, str]) -> Iterator[Tuple[str, str, to
                     yield names[id(weight)], key, value
 
 
+def scheduler(training: Any, error: BaseException) -> Dict[str, Any]:
+    """The schedule with its numbers; it is not stepped again."""
+    schedule = training.update.scheduler
+    numbers = {
+        name: value
+        for name, value in vars(schedule).items()
+        if isinstance(value, (int, float)) and not name.startswith("_")
+    }
+    text = ", ".join("%s=%s" % each for each in numbers.items())
+    return {"observed": {"schedule": "%s with %s" % (type(schedule).__name__, text)}}
+
+
 OBSERVERS: Dict[str, Callable[[Any, BaseException], Dict[str, Any]]] = {
     "forward": forward,
     "backward": repeat_backward.backward,
     "optimizer": optimizer,
+    "scheduler": scheduler,
 }

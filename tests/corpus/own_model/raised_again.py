@@ -74,6 +74,7 @@ def variable_with_a_typo():
     class Typo(MLP):
         def forward(self, x):
             hidden = self.first(x).relu()
+            hidden = hidden + hidden.mean()
             return self.second(hiden)  # noqa: F821
 
     return Typo(), points(), nn.CrossEntropyLoss()
