@@ -21,6 +21,11 @@ HUNG = (
     "Look at the line where it waited: a lock, a download, input(), a DataLoader worker, or a "
     "collective without its other ranks. num_workers=0 excludes the workers."
 )
+HUNG_WORKER = (
+    "Look at what __getitem__ and collate_fn wait for: the loader waits for a worker that does not "
+    "answer. With num_workers=0 the stack shows the line. Locks, threads and open connections that "
+    "were made before the workers start do not work in them; neither does CUDA."
+)
 CRASHED = (
     "Look at the line where it crashed: a library called there was not built for this environment, "
     "or was passed invalid memory. The doctor's small model trains here, so torch itself works."
@@ -136,6 +141,12 @@ def failed_step(own: OwnModel, verdict: Verdict, last: Ended, *, sound: bool) ->
     return verdict
 
 
+def _hung(own: OwnModel) -> str:
+    """The remedy of a hang, by the stack."""
+    waits = any(each.startswith("dataloader.py") for each in own.stack)
+    return HUNG_WORKER if waits else HUNG
+
+
 def _where(own: OwnModel) -> str:
     """The innermost line of the user's files, as a clause."""
     if own.stack:
@@ -159,7 +170,7 @@ def build_failure(own: OwnModel) -> Verdict:
     if own.built.how == "timeout" and own.busy:
         return unknown(f"{own.built.detail}; {MORE_TIME}{_where(own)}", seconds=seconds)
     if own.built.how == "timeout":
-        return fail(summary, fix=HUNG, owner=Owner.JOB, seconds=seconds)
+        return fail(summary, fix=_hung(own), owner=Owner.JOB, seconds=seconds)
     if own.built.how == "error" and (explanation := explain(own)):
         summary = "; ".join(filter(None, (summary, explanation.cause)))
         return fail(summary, fix=explanation.fix, owner=explanation.owner, seconds=seconds)
@@ -214,18 +225,28 @@ BUILD_ERRORS = (
         Owner.JOB,
     ),
     ErrorPattern(
+        ("the LightningModule gives no batch",),
+        "Return the module with a loader: its own after module.setup('fit'), or that of its data "
+        "module.\n"
+        "data.setup('fit')\n"
+        "return module, data.train_dataloader()",
+        Owner.JOB,
+    ),
+    ErrorPattern(
+        ("the factory's batch is ndarray",),
+        "Convert the array, torch.from_numpy(batch), and return tensors as the batch.",
+        Owner.JOB,
+    ),
+    ErrorPattern(
+        ("the factory's optimizer is",),
+        "Return an instance: torch.optim.AdamW(model.parameters(), lr=1e-3), with parentheses.",
+        Owner.JOB,
+    ),
+    ErrorPattern(
         ("; return (module, batch)", "the factory returned", "the factory's batch is"),
         "Return the module with a batch, or with a batch and a loss.\n"
         "return model, batch, lambda model, batch: criterion(model(batch['x']), batch['y'])\n"
         f"{CONTRACT}",
-        Owner.JOB,
-    ),
-    ErrorPattern(
-        ("the LightningModule gives no batch",),
-        "Return the module with a loader: the train_dataloader of its data module, after "
-        "prepare_data() and setup('fit').\n"
-        "data.setup('fit')\n"
-        "return module, data.train_dataloader()",
         Owner.JOB,
     ),
     ErrorPattern(

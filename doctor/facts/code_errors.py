@@ -10,6 +10,10 @@ import re
 from doctor._util.records import Ended
 
 CODE = {
+    "mps": ("not linked with support for mps", "MPS backend is supported on"),
+    "the name of a device": ("device type at start of device string", "Invalid device string"),
+    "weights of classes": ("weight tensor should be defined either for all",),
+    "a slice of floats": ("slice indices must be integers",),
     "one-hot of floats": ("one_hot is only applicable to index tensor",),
     "a kernel for integers": (
         "not implemented for 'Long'",
@@ -352,9 +356,16 @@ CODE = {
         "unexpected end of file",
         "unexpected EOF",
     ),
-    "None": ("'NoneType' object", "object of type 'NoneType'", "<class 'NoneType'>"),
+    "None": (
+        "and 'NoneType'",
+        "'NoneType' and",
+        "'NoneType' object",
+        "object of type 'NoneType'",
+        "<class 'NoneType'>",
+    ),
     "a dimension": ("Dimension out of range", "too many indices for tensor"),
     "a Python index": (
+        "is out of range",
         "list index out of range",
         "tuple index out of range",
         "string index out of range",

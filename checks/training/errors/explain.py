@@ -42,6 +42,13 @@ def _loss_arguments(raised: Raised) -> Explanation | None:
     return Explanation("", CALLED)
 
 
+FACTORY = (
+    "Name a factory without parameters, a function around it: it is called without arguments.\n"
+    "def make():\n"
+    "    return build(config)"
+)
+
+
 EXPLAINERS: tuple[Callable[[Raised], Explanation | None], ...] = (
     names.explain,
     _loss_arguments,
@@ -62,6 +69,8 @@ def explain(own: OwnModel) -> Explanation | None:
         return None
     if explanation := no_loss.explain(own):
         return explanation
+    if not (own.built.ok or own.raised.observed) and _loss_arguments(own.raised):
+        return Explanation("", FACTORY)
     for explainer in EXPLAINERS:
         if explanation := explainer(own.raised):
             return explanation
@@ -96,7 +105,7 @@ def _call(raised: Raised) -> str:
         and each.name not in ("bias", "memo", "_nil", "args", "kwargs")
     ]
     function = raised.function.removesuffix(".__init__").removesuffix(".forward")
-    if not telling or "__getattr__" in function:
+    if not telling or (re.search("__get(attr|item)__$", function) and not of_torch):
         told = {"keys", "parts"} & set(raised.observed)
         values = "" if told else raised.observed.get("values", "")
         return f"there {values}" if values else ""

@@ -6,6 +6,16 @@ Cause of `doctor.facts.code_errors.CODE` -> its remedy.
 from __future__ import annotations
 
 FIXES = {
+    "mps": (
+        "Choose the device by what is there: 'mps' is for PyTorch on a Mac. The doctor moves the "
+        "model to the job's device."
+    ),
+    "the name of a device": "Write the device as 'cuda', 'cuda:0', 'mps' or 'cpu'.",
+    "weights of classes": (
+        "Give weight= one value for each class, in the order of the classes: as many as the last "
+        "layer has outputs."
+    ),
+    "a slice of floats": "Write // for / where the index is computed: it must be a whole number.",
     "one-hot of floats": "Convert the labels first: F.one_hot(labels.long(), classes).",
     "a kernel for integers": (
         "Convert the tensor with .float(): this operation is for floats, and it got integers or "

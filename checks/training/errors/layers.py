@@ -34,6 +34,18 @@ def layout(raised: Raised) -> Explanation | None:
     )
 
 
+def hook(raised: Raised) -> Explanation | None:
+    """A hook of a module whose parameters are others."""
+    if not (owner := raised.observed.get("hook of")):
+        return None
+    return Explanation(
+        f"{raised.observed['hook']} is a hook of {owner}",
+        "Give the hook the parameters that it is called with: (module, args, output) for "
+        "register_forward_hook, (module, args) for register_forward_pre_hook, (module, grad_input, "
+        "grad_output) for register_full_backward_hook.",
+    )
+
+
 def recurrent(raised: Raised) -> Explanation | None:
     """The size of the features or of the state that nn.RNN, nn.LSTM or nn.GRU got."""
     layer = re.match(r"(LSTM|GRU|RNN)\((\d+), (\d+)", raised.module_type)
@@ -83,6 +95,7 @@ def adapters(raised: Raised) -> Explanation | None:
 
 
 EXPLAINERS: tuple[Callable[[Raised], Explanation | None], ...] = (
+    hook,
     layout,
     recurrent,
     adapters,

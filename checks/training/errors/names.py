@@ -98,7 +98,8 @@ def attribute(raised: Raised) -> Explanation | None:
         best = close.partition(",")[0]
         return Explanation(
             f"{owner} has {close}",
-            f"Write {best} for {name} in that line, or give {owner} a {name} in __init__.",
+            f"Write {best} for {name} in that line"
+            + (f", or give {owner} a {name} in __init__." if "members" in seen else "."),
         )
     if not members:
         return None

@@ -10,8 +10,19 @@ from doctor.facts.own_model import OwnModel
 RETURNED = re.compile(r"^([\w ]+) returned no loss but (\w+)(?: with ([\w, ]+))?")
 
 
+SHAPE = re.compile(r"^the loss has the shape .* and is not a scalar")
+EXAMPLE = "return model, batch, lambda model, batch: criterion(model(batch['x']), batch['y'])"
+SEVERAL = (
+    "Reduce a loss of several values: loss.mean(), or reduction='mean' of the criterion. If it is "
+    "the output of the model and not a loss, return (module, batch, loss) from the factory.\n"
+    f"{EXAMPLE}\ndoctor explain model"
+)
+
+
 def explain(own: OwnModel) -> Explanation | None:
     """What to return instead; None if the doctor's own message names no reason."""
+    if own.raised and SHAPE.search(own.raised.message):
+        return Explanation("", SEVERAL)
     match = RETURNED.match(own.raised.message if own.raised else "")
     if not match:
         return None
@@ -25,9 +36,10 @@ def explain(own: OwnModel) -> Explanation | None:
         return Explanation(
             "",
             "Return the tensor itself, without .item() or float(): a number has no graph for "
-            "backward().\n"
-            "return model, batch, lambda model, batch: criterion(model(batch['x']), batch['y'])",
+            "backward().\n" + EXAMPLE,
         )
+    if kind == "generator":
+        return Explanation("", f"Return the loss: {source} contains yield, so it is a generator.")
     if kind.endswith("Output") or "Output" in kind:
         return _record(source, names, fields)
     if names and source == "training_step":

@@ -116,6 +116,21 @@ def convolution(raised: Raised) -> Explanation | None:
     )
 
 
+def transposed_convolution(raised: Raised) -> Explanation | None:
+    """Its weight is [in_channels, out_channels / groups, ...]."""
+    pair = tensors(raised)[:2]
+    if len(pair) < 2 or len(shape(pair[0])) != len(shape(pair[1])):
+        return None
+    sizes, channels = shape(pair[0]), shape(pair[1])[0]
+    if len(sizes) < 3 or sizes[1] == channels:
+        return None
+    where = module(raised)
+    return Explanation(
+        f"{where} takes {channels} channels, dimension 1 of its input has {sizes[1]}",
+        f"Set in_channels={sizes[1]} in {where}, or pass it {channels} channels in dimension 1.",
+    )
+
+
 def batch_norm(raised: Raised) -> Explanation | None:
     x = raised.operand("input")
     known = raised.operand("running_mean") or raised.operand("weight")
@@ -194,6 +209,7 @@ FUNCTIONS: tuple[tuple[str, Callable[[Raised], Explanation | None]], ...] = (
     ("linear", linear),
     (r"(__)?r?matmul(__)?|bmm|mm|addmm|baddbmm|mv", product),
     ("conv[123]d", convolution),
+    ("conv_transpose[123]d", transposed_convolution),
     ("batch_norm", batch_norm),
     ("layer_norm", layer_norm),
     ("view|reshape|_unsafe_view|unflatten", view),

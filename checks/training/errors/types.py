@@ -127,7 +127,7 @@ KINDS = {
     "int": "Make it a tensor, torch.tensor(x), or calculate with the number itself.",
     "str": "Encode the texts as numbers first: the ids of a tokenizer, or class names as indices "
     "(names.index(name), int64).",
-    "dict": "Take the tensor out of the dict by its key.",
+    "dict": "Pass the fields of the dict by name, model(**batch), or the tensor in it, batch['x'].",
 }
 """Type in the place of a tensor -> what to do."""
 

@@ -211,6 +211,8 @@ def update_of(fields: Dict[str, Any]) -> Tuple[Optional[Any], Tuple[str, ...]]:
     """The user's training_step.Update, and a note if the doctor cannot use it."""
     optimizer, scheduler = fields.get("optimizer"), fields.get("scheduler")
     notes = tuple(fields.get("notes", ()))
+    if isinstance(scheduler, dict):  # as Lightning takes it
+        scheduler = scheduler.get("scheduler")
     if optimizer is None:
         return None, notes
     if not hasattr(optimizer, "param_groups") or not hasattr(optimizer, "step"):

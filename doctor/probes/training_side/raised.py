@@ -210,7 +210,8 @@ def short(value: Any) -> str:
     if isinstance(value, torch.Tensor):
         return "%s %s" % (list(value.shape), str(value.dtype).replace("torch.", ""))
     if isinstance(value, torch.nn.Module):
-        return type(value).__name__
+        several = isinstance(value, (torch.nn.ModuleList, torch.nn.Sequential))
+        return type(value).__name__ + (" of %d" % len(value) if several else "")  # type: ignore[arg-type]
     if hasattr(value, "shape") and hasattr(value, "dtype"):
         return "%s %s %s" % (type(value).__name__, list(value.shape), value.dtype)
     if isinstance(value, (list, tuple)):

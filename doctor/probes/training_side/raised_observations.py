@@ -44,7 +44,7 @@ def observe(error: BaseException, frames: List[Any], user: Optional[Any], model:
 
 def values(error: Any, frames: List[Any], user: Any, model: Any) -> Observed:
     """The variables of the user's expression, where the user's line itself raised."""
-    if user is None or frames[-1] is not user:
+    if user is None:
         return {}
     shown = [
         "%s is %s" % (name, raised.short(value))
@@ -113,12 +113,13 @@ def attributes(error: Any, frames: List[Any], user: Any, model: Any) -> Observed
         names = [each for each, value in raised.values_in(user, user.code) if value is owner]
         return {"dict": names[0] if names else "it", "lacks": name, "owner": "dict"}
     close = similar(name, dir(owner))
-    return {"owner": type(owner).__name__, "lacks": name, "similar": close} if close else {}
+    kind = getattr(owner, "__name__", "") if inspect.ismodule(owner) else type(owner).__name__
+    return {"owner": kind, "lacks": name, "similar": close} if close else {}
 
 
 def keys(error: Any, frames: List[Any], user: Any, model: Any) -> Observed:
     """The keys that the dict of a KeyError has."""
-    if not isinstance(error, KeyError) or user is None or frames[-1].library:
+    if not isinstance(error, KeyError) or user is None:
         return {}
     key = error.args[0] if error.args else None
     for name, value in raised.values_in(user, user.code):
@@ -150,12 +151,24 @@ def signatures(error: Any, frames: List[Any], user: Any, model: Any) -> Observed
     name = match["name"].rpartition(".")[2]
     modules = raised.running_modules(frames)
     function: Any = None
+    if frames and frames[-1].name in ("_call_impl", "inner") and modules and name != "forward":
+        return {"hook of": type(modules[-1]).__name__, "hook": name}
     if frames and frames[-1].name == "_call_impl" and modules and name == "forward":
         function = modules[-1].forward
     elif user is not None:
         function = called(user, match["name"])
     if function is None:
         return {}
+    observed = accepted_by(function, match["keyword"])
+    if isinstance(passed := frames[-1].locals.get("kwargs"), dict) and name == "forward":
+        observed["passed"] = listed(list(passed))
+    if name == "forward" and function == getattr(model, "forward", None):
+        observed["of the model"] = "yes"
+    return observed
+
+
+def accepted_by(function: Any, keyword: Optional[str]) -> Observed:
+    """The parameters of a function, and those that are named like the wrong keyword."""
     accepted = [
         each
         for each in inspect.signature(function).parameters.values()
@@ -168,15 +181,10 @@ def signatures(error: Any, frames: List[Any], user: Any, model: Any) -> Observed
         if each.default is each.empty and each.kind not in (each.VAR_POSITIONAL, each.VAR_KEYWORD)
     ]
     observed = {"accepts": listed(names), "needs": ", ".join(needed)}
-    if isinstance(passed := frames[-1].locals.get("kwargs"), dict) and name == "forward":
-        observed["passed"] = listed(list(passed))
-    if name == "forward" and function == getattr(model, "forward", None):
-        observed["of the model"] = "yes"
-    if match["keyword"]:
-        observed["keyword"] = match["keyword"]
-        observed["similar"] = similar(match["keyword"], names)
-        related = [each for each in names if set(each.split("_")) & set(words(match["keyword"]))]
-        observed["similar"] = observed["similar"] or ", ".join(related[:3])
+    if keyword:
+        related = [each for each in names if set(each.split("_")) & set(words(keyword))]
+        observed["keyword"] = keyword
+        observed["similar"] = similar(keyword, names) or ", ".join(related[:3])
     return observed
 
 
@@ -212,6 +220,7 @@ def forwards(error: Any, frames: List[Any], user: Any, model: Any) -> Observed:
 def similar(name: str, names: List[str]) -> str:
     """The names that are spelled like this one, the most similar first."""
     close = difflib.get_close_matches(name.lower(), [each.lower() for each in names], 3, 0.7)
+    close.sort(key=lambda each: not each.startswith(name.lower()))
     return ", ".join(dict.fromkeys(n for each in close for n in names if n.lower() == each))
 
 
