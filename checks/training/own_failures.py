@@ -116,29 +116,36 @@ def failed_step(own: OwnModel, verdict: Verdict, last: Ended, *, sound: bool) ->
     """
     if last.how == "timeout" and own.busy:
         return unknown(f"{verdict.summary.partition('; ')[0]}; {MORE_TIME}{_where(own)}")
-    verdict = replace(verdict, summary=f"{verdict.summary}{_where(own)}{describe(own)}")
-    if own.computed_once and code_error(last.detail) == "several losses in the graph":
-        names = ", ".join(own.computed_once)
-        clause = f"{names} has a graph, and was computed before the first step"
-        fix = f"Compute {names} in forward: backward() frees its graph, which is made only once."
-        return replace(verdict, summary=f"{verdict.summary}; {clause}", fix=fix, owner=Owner.JOB)
-    if last.how == "error" and (explanation := explain(own)):
-        return replace(
-            verdict,
-            summary="; ".join(filter(None, (verdict.summary, explanation.cause))),
-            fix=explanation.fix,
-            owner=explanation.owner,
-        )
-    if last.how == "error" and (pattern := _known_fix(own, last.detail)):
-        return replace(verdict, fix=pattern.fix, owner=pattern.owner, sources=pattern.sources)
-    if last.how == "error" and verdict.fix is None:
-        verdict = replace(verdict, fix=_look(own, last.detail))
+    if last.how == "error":
+        return _raised_step(own, verdict, last.detail)
+    verdict = replace(verdict, summary=f"{verdict.summary}{_where(own)}")
     if last.how == "timeout" and not (sound or own.stack):
         verdict = replace(verdict, fix=smoke_errors.HUNG, owner=None)
     if last.how == "signal" and "SIGKILL" not in last.detail and (sound or own.stack):
         fix = CRASHED if sound else CRASHED.rpartition(". The ")[0] + "."
         verdict = replace(verdict, fix=fix, owner=Owner.JOB)
     return verdict
+
+
+def _raised_step(own: OwnModel, verdict: Verdict, detail: str) -> Verdict:
+    """The failure of a step that raised, with the call, the cause and the remedy."""
+    summary = verdict.summary.partition("; completed before: ")[0]
+    verdict = replace(verdict, summary=f"{summary}{_where(own)}{describe(own)}")
+    if own.computed_once and code_error(detail) == "several losses in the graph":
+        names = ", ".join(own.computed_once)
+        clause = f"{names} has a graph, and was computed before the first step"
+        fix = f"Compute {names} in forward: backward() frees its graph, which is made only once."
+        return replace(verdict, summary=f"{verdict.summary}; {clause}", fix=fix, owner=Owner.JOB)
+    if explanation := explain(own):
+        return replace(
+            verdict,
+            summary="; ".join(filter(None, (verdict.summary, explanation.cause))),
+            fix=explanation.fix,
+            owner=explanation.owner,
+        )
+    if pattern := _known_fix(own, detail):
+        return replace(verdict, fix=pattern.fix, owner=pattern.owner, sources=pattern.sources)
+    return verdict if verdict.fix else replace(verdict, fix=_look(own, detail))
 
 
 def _hung(own: OwnModel) -> str:

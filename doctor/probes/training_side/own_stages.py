@@ -25,6 +25,8 @@ subjects = wire.sibling("subjects")
 raised = wire.sibling("raised")
 
 HIDDEN, is_library = raised.HIDDEN, raised.is_library
+CALLERS = ("_call_impl", "_wrapped_call_impl")
+"""Functions of torch through which every module is called."""
 USER_FRAMES, LIBRARY_FRAMES = 8, 2
 """Frames of a traceback to report: of the user's files, and the last ones of libraries."""
 SECRET = re.compile("TOKEN|SECRET|PASSWORD|CREDENTIAL|KEY", re.IGNORECASE)
@@ -246,7 +248,11 @@ def tail(error: BaseException) -> str:
     if inner := of_worker(error):
         return without_secrets("\n".join(["Traceback (most recent call last):", *users(inner)]))
     whole = traceback.TracebackException.from_exception(error, limit=None)
-    frames = [frame for frame in whole.stack if not frame.filename.startswith(HIDDEN)]
+    frames = [
+        frame
+        for frame in whole.stack
+        if not (frame.filename.startswith(HIDDEN) or frame.name in CALLERS)
+    ]
     used = [index for index, frame in enumerate(frames) if not is_library(frame.filename)]
     shown = set(used[-USER_FRAMES:]) | set(range(len(frames))[-LIBRARY_FRAMES:])
     if not used:

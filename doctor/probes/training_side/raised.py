@@ -27,6 +27,10 @@ CALLERS = ("_call_impl", "_wrapped_call_impl", "decorate_context", "inner", "wra
 MESSAGE, VALUE, CODE, ITEMS, ARGUMENTS = 4000, 80, 160, 12, 8
 
 
+SECRET = re.compile("token|secret|password|credential|api_?key", re.IGNORECASE)
+"""Names of arguments and variables whose values are not shown."""
+
+
 class Frame:
     """One entry of a traceback."""
 
@@ -199,7 +203,7 @@ def operand(value: Any, name: str = "", names: Optional[Dict[int, str]] = None) 
     elif isinstance(shape, tuple) and hasattr(value, "dtype"):
         record["dtype"] = str(value.dtype)
     else:
-        record["value"] = short(value)
+        record["value"] = "***" if SECRET.search(name) else short(value)
         return record
     record["shape"] = [int(size) for size in shape]  # type: ignore[union-attr]
     return record

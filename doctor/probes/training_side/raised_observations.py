@@ -47,7 +47,7 @@ def values(error: Any, frames: List[Any], user: Any, model: Any) -> Observed:
     if user is None:
         return {}
     shown = [
-        "%s is %s" % (name, raised.short(value))
+        "%s is %s" % (name, "***" if raised.SECRET.search(name) else raised.short(value))
         for name, value in raised.values_in(user, user.expression)
         if not callable(value) or isinstance(value, torch.nn.Module)
     ]
