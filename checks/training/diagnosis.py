@@ -134,7 +134,8 @@ def _inconclusive(diagnosis: Diagnosis, remedy: Remedy) -> str:
     if diagnosis.cuts:
         return ""
     if not changes:
-        return "" if diagnosis.fault == "no gradient" else "no change was tried to find the cause"
+        silent = diagnosis.fault in ("no gradient", "raised")
+        return "" if silent else "no change was tried to find the cause"
     if any(each.detail == LEFT_OUT for each in diagnosis.attempts):
         return f"cause unknown: none of {changes} changes fixes it, the others were left out"
     tried = (

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
+import msgspec
 import pytest
 
 from doctor._util.records import Ended
@@ -89,6 +90,25 @@ def test_sizes_and_dtypes_of_a_call_are_explained(call: tuple[str, ...]) -> None
 
 
 MESSAGES = {
+    ("linear", "mat1 and mat2", "input [3, 8]", "weight [8, 4]"): "in_features=8",
+    ("multi_head_attention_forward", "mat1 and mat2", "query [3, 4, 16]", "key [5, 4, 32]",
+     "in_proj_weight [48, 16]"): "kdim=32",
+    ("multi_head_attention_forward", "The shape of the 2D attn_mask is torch.Size([10, 10]), but "
+     "should be (7, 7).", "query [7, 4, 16]"): "mask[:7, :7]",
+    ("conv_transpose2d", "Given transposed=1", "[2, 8, 8, 8]", "[4, 8, 2, 2]"): "in_channels=8",
+    ("affine_grid", "Expected size for first two dimensions of batch2 tensor to be: [4, 3] but "
+     "got: [3, 3].", "theta [3, 2, 3]"): "same number of samples",
+    ("__setitem__", "index 6 is out of bounds for dimension 0 with size 6", "self [6]"): "0 to 5",
+    ("__setitem__", "The expanded size of the tensor (3) must match the existing size (6) at "
+     "non-singleton dimension 0.  Target sizes: [3, 5].  Tensor sizes: [6, 5]", "self [6, 5]"):
+        "larger place",
+    ("__getitem__", "too many indices for tensor of dimension 2", "self [6, 8]"): "at most 2",
+    ("expand", "The expanded size of the tensor (20) must match the existing size (16) at "
+     "non-singleton dimension 1.  Target sizes: [2, 20].  Tensor sizes: [1, 16]", "[1, 16]"):
+        "size 1 only",
+    ("cross_entropy", "not implemented for 'Long'", "input [6] int64", "target [6, 5]"): "Exchange",
+    ("binary_cross_entropy_with_logits", "Target size", "input [6, 5]", "target [6, 4]"):
+        "out_features=4",
     ("view", "shape '[32, 144]' is invalid for input of size 1440", "[10, 4, 6, 6]"): "x.size(0)",
     ("view", "shape '[4, 7, 3, 5]' is invalid for input of size 448", "[4, 7, 16]"): "is 16:",
     ("reshape", "shape '[-1, 7]' is invalid for input of size 40", "[4, 10]"): "product is 40",
@@ -172,6 +192,24 @@ OBSERVED: dict[str, tuple[dict[str, str], str]] = {
         {"owner": "Net", "similar": "foward"}, "Rename foward"),
     "RuntimeError: Boolean value of Tensor with more than one value is ambiguous": (
         {"through": "MSELoss.__init__"}, "nn.MSELoss()(prediction, target)"),
+    'NotImplementedError: Module [G] is missing the required "forward" function': (
+        {"owner": "G", "of the base": "yes"}, "super().forward()"),
+    "AttributeError: 'dict' object has no attribute 'width'": (
+        {"owner": "dict", "lacks": "width", "dict": "config"}, "config['width']"),
+    "TypeError: Linear.__init__() missing 1 required positional argument: 'out_features'": (
+        {"accepts": "in_features, out_features", "needs": "in_features, out_features"},
+        "Pass out_features"),
+    "TypeError: 'bool' object is not callable": ({"shadows": "train"}, "another name"),
+    "TypeError: make.<locals>.<lambda>() takes 2 positional arguments but 3 were given": (
+        {"hook of": "Linear", "hook": "<lambda>"}, "(module, args, output)"),
+    "TypeError: cross_entropy_loss(): argument 'input' (position 1) must be Tensor, not list": (
+        {"returned list": "the model (Net)"}, "output[0]"),
+    "TypeError: cross_entropy_loss(): argument 'input' (position 1) must be Tensor, not Net": (
+        {"is the model": "output"}, "loss(module, batch)"),
+    "ZeroDivisionError: integer modulo by zero": (
+        {"schedule": "CosineAnnealingLR with T_max=0"}, "T_max"),
+    "RuntimeError: Trying to backward through the graph a second time  ": (
+        {"calls backward": "a.py, line 9 (`d.backward()`)", "another loss": "yes"}, "detach()"),
     "KeyError: 'mask'": ({"incomplete": "sample 2 lacks mask"}, "same keys"),
     "RuntimeError: stack expects each tensor to be equal size, but got [3] and [4]": (
         {"unequal": "'words' of the samples: [3], [4]"}, "collate_fn"),
@@ -334,3 +372,34 @@ def test_shapes_broadcast_as_torch_does_it() -> None:
     assert broadcast((4, 3), (4,)) is None
     assert broadcast((), (2, 3)) == (2, 3)
     assert broadcast((0, 3), (1, 3)) == (0, 3)
+
+
+def test_positions_of_a_library_model_are_named() -> None:
+    message = (
+        "The expanded size of the tensor (20) must match the existing size (16) at non-singleton "
+        "dimension 1.  Target sizes: [2, 20].  Tensor sizes: [1, 16]"
+    )
+    fields = {"function": "expand", "module": "bert.embeddings", "operands": (tensor("[1, 16]"),)}
+    explanation = explain(own(message, **fields))
+    assert explanation
+    assert "max_length=16" in explanation.fix
+
+
+def test_rows_that_are_a_part_of_the_batch_are_named() -> None:
+    operands = (tensor("input [3, 8]"), tensor("weight [8, 4]"))
+    explanation = explain(
+        own("mat1", function="linear", operands=operands, observed={"samples": "6"})
+    )
+    assert explanation
+    assert "3 rows, the batch 6 samples" in explanation.cause
+    assert "dim=-1" in explanation.fix
+
+
+@pytest.mark.parametrize("built", [True, False])
+def test_a_factory_or_a_loss_with_other_parameters(built: bool) -> None:
+    record = own("TypeError: make() missing 1 required positional argument: 'config'")
+    if built:
+        record = msgspec.structs.replace(record, built=Ended(how="ok"))
+    explanation = explain(record)
+    assert explanation
+    assert ("loss(module, batch)" if built else "def make():") in explanation.fix

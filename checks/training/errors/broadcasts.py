@@ -20,7 +20,22 @@ from doctor.facts.raised import Operand, Raised
 def explain(raised: Raised) -> Explanation | None:
     """The sizes that differ and what makes them fit; None if the call is not known."""
     explainer = next((f for names, f in FUNCTIONS if re.fullmatch(names, raised.function)), None)
-    return explainer(raised) if explainer else None
+    return _beyond(raised) or (explainer(raised) if explainer else None)
+
+
+def _beyond(raised: Raised) -> Explanation | None:
+    """An index that its dimension does not have; -100 has a remedy of its own."""
+    match = re.search(r"index (-?\d+) is out of bounds for dimension (\d+) with size (\d+)",
+                      raised.message)  # fmt: skip
+    operand = next(iter(tensors(raised)), None)
+    if not match or operand is None or match[1] == "-100":
+        return None
+    size = int(match[3])
+    return Explanation(
+        f"an index is {match[1]}, dimension {match[2]} of {text(shape(operand))} has {size}",
+        f"Check where the index is made: 0 to {size - 1} are valid there. Numbers that count from "
+        f"1 need index - 1; more items need a larger dimension.",
+    )
 
 
 def joined(raised: Raised) -> Explanation | None:
@@ -161,6 +176,12 @@ def indexed(raised: Raised) -> Explanation | None:
             f"the tensor is {text(sizes)}",
             f"Index at most {len(sizes)} dimensions in that line, or keep the one that is missing: "
             "squeeze() and an index remove one, unsqueeze adds one.",
+        )
+    place = re.search(r"Target sizes: \[([\d, ]*)\].*Tensor sizes: \[([\d, ]*)\]", raised.message)
+    if place and raised.function == "__setitem__":
+        return Explanation(
+            f"the place has the shape [{place[1]}], the value [{place[2]}]",
+            "Index the value like the place that it is written to, or write to a larger place.",
         )
     if len(pair) < 2 or pair[-1].dtype not in ("bool", "uint8"):
         return None

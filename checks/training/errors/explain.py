@@ -36,7 +36,7 @@ ARGUMENTS = re.compile(r"positional arguments? but|required positional|unexpecte
 
 def _loss_arguments(raised: Raised) -> Explanation | None:
     """A loss of the factory whose parameters are others, so that no line of it ran."""
-    outside = not raised.place and raised.module is None and not raised.module_type
+    outside = not (raised.place or raised.module_type or raised.observed)
     if raised.error != "TypeError" or not outside or not ARGUMENTS.search(raised.message):
         return None
     return Explanation("", CALLED)
@@ -69,7 +69,7 @@ def explain(own: OwnModel) -> Explanation | None:
         return None
     if explanation := no_loss.explain(own):
         return explanation
-    if not (own.built.ok or own.raised.observed) and _loss_arguments(own.raised):
+    if not own.built.ok and _loss_arguments(own.raised):
         return Explanation("", FACTORY)
     for explainer in EXPLAINERS:
         if explanation := explainer(own.raised):

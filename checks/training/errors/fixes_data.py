@@ -6,6 +6,10 @@ Cause of `doctor.facts.code_errors.CODE` -> its remedy.
 from __future__ import annotations
 
 FIXES = {
+    "a number of another type": (
+        "Convert the number where it is read: int(...) for a text of a configuration or the "
+        "command line, // instead of / for a division."
+    ),
     "an empty dataset": "Check the path and the filter of the dataset: it has no samples.",
     "files of workers": (
         "Raise the limit of open files (ulimit -n 65536), call "

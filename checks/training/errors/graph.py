@@ -72,6 +72,14 @@ def twice(raised: Raised) -> Explanation | None:
     seen = raised.observed
     if "a second time" not in raised.message:
         return None
+    if (place := seen.get("calls backward")) and "another loss" in seen:
+        return Explanation(
+            f"the code calls backward() on another loss in {place}, which frees a graph that the "
+            "returned loss uses too",
+            "Detach what the first loss does not train before it is computed, as in "
+            "critic(fake.detach()), compute that part again for the second loss, or pass "
+            f"retain_graph=True in {place.partition(' (')[0]}.",
+        )
     if place := seen.get("calls backward"):
         return Explanation(
             f"the code calls backward() in {place}",

@@ -92,6 +92,8 @@ def _probabilities(prediction: Operand, target: Operand) -> Explanation | None:
             f"the target has one column, {text(labels)}, the prediction none, {text(values)}",
             f"Remove the column: labels.squeeze(1){cast}.",
         )
+    if len(values) == len(labels) and values[:-1] == labels[:-1] and values != labels:
+        return _columns(prediction, target)
     if values == labels and target.dtype in INTEGERS:
         return Explanation(
             f"the target is {target.dtype}",
@@ -116,7 +118,17 @@ def _values(prediction: Operand, target: Operand) -> Explanation | None:
             "For a regression give the last layer one output (out_features=1) and compare "
             "prediction.squeeze(1); for classes use CrossEntropyLoss with labels.long().",
         )
+    if len(values) == len(labels) and values[:-1] == labels[:-1]:
+        return _columns(prediction, target)
     return Explanation(
         f"the prediction is {text(values)}, the target {text(labels)}",
         "Give both the same shape: a loss of values compares them one by one.",
+    )
+
+
+def _columns(prediction: Operand, target: Operand) -> Explanation:
+    have, want = shape(prediction)[-1], shape(target)[-1]
+    return Explanation(
+        f"{have} values for each sample, {want} targets",
+        f"Give the last layer {want} outputs (out_features={want}), as many as the targets have.",
     )

@@ -51,6 +51,12 @@ def tuples(raised: Raised) -> Explanation | None:
     if not kind or not (layer := raised.observed.get(f"returned {kind[1] or kind[2]}")):
         return None
     name = kind[1] or kind[2]
+    if not re.search(r"LSTM|GRU|RNN|MultiheadAttention", layer):
+        return Explanation(
+            f"{layer} returns a {name}",
+            f"Return the tensor alone from that forward, or take it out of the {name}, output[0]; "
+            "for a criterion that needs a function loss(module, batch).",
+        )
     return Explanation(
         f"{layer} returns a {name}",
         f"Take the tensor out of the {name} that {layer.partition(' (')[0]} returns: nn.LSTM and "
@@ -209,6 +215,11 @@ def forward(raised: Raised) -> Explanation | None:
             f"{module(raised)} only holds layers",
             f"Call the layers one by one ({loop}), or hold them in nn.Sequential: {owner} has no "
             "forward.",
+        )
+    if "of the base" in raised.observed:
+        return Explanation(
+            f"the base class of {owner} has no forward",
+            "Leave out super().forward() in that line: nn.Module defines no forward.",
         )
     if close := raised.observed.get("similar"):
         return Explanation(f"{owner} has {close}", f"Rename {close} to forward in {owner}.")

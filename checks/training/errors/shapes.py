@@ -16,6 +16,9 @@ from doctor.checks.training.errors.explanation import (
 from doctor.facts.raised import Raised
 
 INVALID = re.compile(r"shape '\[([-\d, ]*)\]' is invalid for input of size (\d+)")
+BATCHES = re.compile(
+    r"first two dimensions of batch2 tensor to be: \[(\d+), \d+\] but got: \[(\d+),"
+)
 PERMUTED = {3: "transpose(1, 2)", 4: "permute(0, 3, 1, 2)", 5: "permute(0, 4, 1, 2, 3)"}
 """Dimensions of a batch with channels last -> what puts them second."""
 
@@ -23,7 +26,44 @@ PERMUTED = {3: "transpose(1, 2)", 4: "permute(0, 3, 1, 2)", 5: "permute(0, 4, 1,
 def explain(raised: Raised) -> Explanation | None:
     """The sizes that differ and what makes them fit; None if the call is not known."""
     explainer = next((f for names, f in FUNCTIONS if re.fullmatch(names, raised.function)), None)
-    return explainer(raised) if explainer else None
+    return (explainer(raised) if explainer else None) or _batches(raised)
+
+
+def _batches(raised: Raised) -> Explanation | None:
+    """Two numbers of samples in a product that a function of torch makes."""
+    match = BATCHES.search(raised.message)
+    if not match or match[1] == match[2]:
+        return None
+    return Explanation(
+        f"{match[1]} samples against {match[2]}",
+        "Give both arguments the same number of samples, their first dimension.",
+    )
+
+
+def attention(raised: Raised) -> Explanation | None:
+    """Keys of another width than the queries, or a mask of other lengths."""
+    key, weight = raised.operand("key"), raised.operand("in_proj_weight")
+    query = raised.operand("query")
+    mask = re.search(r"attn_mask is torch.Size\((\[[\d, ]*\])\), but should be \(([\d, ]*)\)",
+                     raised.message)  # fmt: skip
+    if mask:
+        length = mask[2].rpartition(", ")[2]
+        return Explanation(
+            f"attn_mask is {mask[1]}, the lengths of the queries and keys are ({mask[2]})",
+            f"Make the mask for the length of this batch, {length}: "
+            "generate_square_subsequent_mask(x.size(1)) with batch_first=True, or cut it, "
+            f"mask[:{length}, :{length}].",
+        )
+    if key is None or weight is None or query is None or not (shape(key) and shape(weight)):
+        return None
+    width, got = shape(weight)[-1], shape(key)[-1]
+    where = module(raised)
+    if got == width or shape(query)[-1] != width:
+        return None
+    return Explanation(
+        f"{where} takes keys and values of {width} features, they have {got}",
+        f"Pass kdim={got} and vdim={got} to {where}, or project keys and values to {width} first.",
+    )
 
 
 def linear(raised: Raised) -> Explanation | None:
@@ -43,6 +83,13 @@ def linear(raised: Raised) -> Explanation | None:
     if len(sizes) == 3 and sizes[1] == inputs:
         return Explanation(cause, f"Call transpose(1, 2) on the input of {where}: the layer works "
                            f"on the last dimension, and dimension 1 has the {inputs}.")  # fmt: skip
+    samples = int(raised.observed.get("samples", 0))
+    if len(sizes) == 2 and samples > sizes[0] > 0 == samples % sizes[0]:
+        return Explanation(
+            f"{cause}; it has {sizes[0]} rows, the batch {samples} samples",
+            "If a chunk, a split or an index before that line was meant for the features, pass "
+            f"dim=-1: dimension 0 is the batch. Otherwise s{change[1:]}.",
+        )
     return Explanation(
         cause,
         f"{change}, or change what comes before it so that its input has {inputs} in the last "
@@ -210,6 +257,7 @@ FUNCTIONS: tuple[tuple[str, Callable[[Raised], Explanation | None]], ...] = (
     (r"(__)?r?matmul(__)?|bmm|mm|addmm|baddbmm|mv", product),
     ("conv[123]d", convolution),
     ("conv_transpose[123]d", transposed_convolution),
+    ("multi_head_attention_forward", attention),
     ("batch_norm", batch_norm),
     ("layer_norm", layer_norm),
     ("view|reshape|_unsafe_view|unflatten", view),

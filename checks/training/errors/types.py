@@ -9,7 +9,7 @@ from doctor.facts.raised import Operand, Raised
 
 DTYPES = re.compile(
     r"same dtype|same scalar type|expected scalar type|should be the same|Found dtype"
-    r"|scalar types: Long, Int|m1 and m2 to have|dtype to be equal",
+    r"|dtypes match|scalar types: Long, Int|m1 and m2 to have|dtype to be equal",
     re.IGNORECASE,
 )
 DEVICES = re.compile(r"same device|expected device|two devices|tensor is on", re.IGNORECASE)

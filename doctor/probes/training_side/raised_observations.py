@@ -214,6 +214,8 @@ def forwards(error: Any, frames: List[Any], user: Any, model: Any) -> Observed:
     if not isinstance(error, NotImplementedError) or not modules:
         return {}
     own = [name for name, value in vars(type(modules[-1])).items() if callable(value)]
+    if "forward" in own:
+        return {"owner": type(modules[-1]).__name__, "of the base": "yes"}
     return {"owner": type(modules[-1]).__name__, "similar": similar("forward", own)}
 
 

@@ -124,12 +124,15 @@ class Backwards(TorchFunctionMode):
     def __init__(self) -> None:
         super().__init__()
         self.places: List[str] = []
+        self.roots: List[Any] = []
+        """The nodes of the graph from which they start."""
 
     def __torch_function__(
         self, func: Any, types: Any, args: Any = (), kwargs: Optional[Dict[str, Any]] = None
     ) -> Any:
         if getattr(func, "__name__", "") == "backward":
             self.places.append("%s (`%s`)" % first_nonfinite.places()[0])
+            self.roots.append(getattr(args[0], "grad_fn", None))
         return func(*args, **(kwargs or {}))
 
 
@@ -142,17 +145,25 @@ def twice(training: Any) -> Dict[str, str]:
         loss = loss.args[0] if loss.args else loss.func
     forwards = {type(each).forward for each in subject.module.modules()}
     kept += {name for function in (loss, *forwards) for name in enclosed(function)}
+    kept += [name for name, each in subject.module.named_buffers() if each.grad_fn is not None]
     if kept:
         observed["kept"] = ", ".join(kept[:MOST])
     calls = Backwards()
     try:
         with calls:
-            loss_of(training)
+            loss = loss_of(training)
     except RuntimeError:  # a second backward pass of the user's own
-        pass
+        loss = None
     if calls.places:
         observed["calls backward"] = calls.places[0]
+        ends = [] if loss is None else [loss.grad_fn, *_before(loss.grad_fn)]
+        if loss is not None and calls.roots[0] not in ends:
+            observed["another loss"] = "yes"
     return observed
+
+
+def _before(node: Any) -> List[Any]:
+    return [each for each, _ in getattr(node, "next_functions", ())]
 
 
 def enclosed(function: Any) -> Iterator[str]:

@@ -99,6 +99,9 @@ def forward(training: Any, error: BaseException) -> Dict[str, Any]:
     except Exception as again:
         if not same(again, error):
             return {}
+        samples = subjects.first_dimension(training.subject.batch)
+        if samples:
+            returned["samples"] = str(samples)
         fields: Dict[str, Any] = {"observed": returned}
         if calls.error is again:
             names = {id(weight): name for name, weight in module.named_parameters()}
