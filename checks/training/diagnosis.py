@@ -134,7 +134,7 @@ def _inconclusive(diagnosis: Diagnosis, remedy: Remedy) -> str:
     if diagnosis.cuts:
         return ""
     if not changes:
-        silent = diagnosis.fault in ("no gradient", "raised")
+        silent = diagnosis.fault in ("no gradient", "raised") or diagnosis.index_on_cpu
         return "" if silent else "no change was tried to find the cause"
     if any(each.detail == LEFT_OUT for each in diagnosis.attempts):
         return f"cause unknown: none of {changes} changes fixes it, the others were left out"

@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import PurePath
 
 from doctor._util.records import Ended
-from doctor.checks.training import smoke_errors
+from doctor.checks.training import kernel_errors, smoke_errors
 from doctor.checks.training.errors.explain import describe, explain
 from doctor.checks.training.errors.fixes import find_fix
 from doctor.facts.code_errors import code_error
@@ -33,6 +33,14 @@ CRASHED = (
 MORE_TIME = "it computes and does not wait; a first torch.compile takes minutes on a busy machine"
 CONTRACT = "doctor explain model"
 """The command that lists what a factory may return."""
+INDEX_ERROR = ErrorPattern(
+    (*INDEX, "device-side assert", "Class values must be"),
+    "Fix the index that exceeds its table: a token beyond the rows of the embedding (call "
+    "resize_token_embeddings after adding tokens), a label outside the classes, a position "
+    "beyond the model's length, or an index into a tensor. CUDA_LAUNCH_BLOCKING=1 names the "
+    "call on a GPU.",
+    Owner.JOB,
+)
 ERRORS = (
     ErrorPattern(
         ("is not installed in this interpreter",),
@@ -78,20 +86,20 @@ ERRORS = (
         "input, a weight or a division before this line.",
         Owner.JOB,
     ),
-    ErrorPattern(
-        (*INDEX, "device-side assert", "Class values must be"),
-        "Fix the index that exceeds its table: a token beyond the rows of the embedding (call "
-        "resize_token_embeddings after adding tokens), a label outside the classes, a position "
-        "beyond the model's length, or an index into a tensor. CUDA_LAUNCH_BLOCKING=1 names the "
-        "call on a GPU.",
-        Owner.JOB,
-    ),
+    INDEX_ERROR,
     ErrorPattern(
         ("_amp_foreach_non_finite_check", "Attempting to unscale FP16 gradients"),
         "Load the weights with dtype=torch.float32, or train in bf16 without a GradScaler: a "
         "GradScaler does not work with half-precision weights, see NUM005.",
         Owner.JOB,
         ("titan-why", "pytorch-127176"),
+    ),
+    ErrorPattern(
+        ("not implemented for 'BFloat16'", "not implemented for 'Half'"),
+        "Compute this operation in fp32: torch has no kernel for it in half precision, and "
+        "autocast does not convert its input. Call it with x.float():\n"
+        "with torch.autocast('cuda', enabled=False):",
+        Owner.JOB,
     ),
     *smoke_errors.ERRORS,
 )
@@ -130,6 +138,8 @@ def failed_step(own: OwnModel, verdict: Verdict, last: Ended, *, sound: bool) ->
 def _raised_step(own: OwnModel, verdict: Verdict, detail: str) -> Verdict:
     """The failure of a step that raised, with the call, the cause and the remedy."""
     summary = verdict.summary.partition("; completed before: ")[0]
+    if kernel_errors.raised_later(detail):
+        return _of_kernel(own, replace(verdict, summary=f"{summary}{_where(own)}"))
     verdict = replace(verdict, summary=f"{summary}{_where(own)}{describe(own)}")
     if own.computed_once and code_error(detail) == "several losses in the graph":
         names = ", ".join(own.computed_once)
@@ -152,6 +162,16 @@ def _hung(own: OwnModel) -> str:
     """The remedy of a hang, by the stack."""
     waits = any(each.startswith("dataloader.py") for each in own.stack)
     return HUNG_WORKER if waits else HUNG
+
+
+def _of_kernel(own: OwnModel, verdict: Verdict) -> Verdict:
+    """The failure of a kernel with what it printed, and the error of the same step on the CPU."""
+    verdict = replace(verdict, summary=f"{verdict.summary}{kernel_errors.observed(own)}")
+    on_cpu = kernel_errors.error_on_cpu(own)
+    found = match_error(on_cpu, ERRORS) if on_cpu else None
+    specific = found if found is not INDEX_ERROR else None
+    pattern = specific or kernel_errors.by_assertion(own) or found
+    return replace(verdict, fix=pattern.fix, owner=pattern.owner) if pattern else verdict
 
 
 def _where(own: OwnModel) -> str:

@@ -161,7 +161,11 @@ CODE = {
     ),
     "targets with channels": ("only batches of spatial targets supported",),
     "one-hot targets": ("multi-target not supported",),
-    "classes in the second place": ("Expected target size", "size mismatch (got input"),
+    "classes in the second place": (
+        "Expected target size",
+        "size mismatch (got input",
+        "input and target batch or spatial sizes don't match",
+    ),
     "a state of another batch": (
         "Expected hidden[0] size",
         "Expected hidden size",

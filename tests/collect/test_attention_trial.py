@@ -31,6 +31,7 @@ from doctor.job.run_options import RunOptions
 from doctor.judge.attention_gates import GATES
 from doctor.judge.check import Finding, Owner, Status
 from doctor.judge.engine import examine
+from doctor.judge.switches import Switch
 
 pytestmark = pytest.mark.slow
 
@@ -690,5 +691,5 @@ def test_nan_in_dq_on_hopper(children: Children) -> None:
         assert not trials["causal", dtype, "cudnn"].nonfinite
     finding = judged(facts, attention)
     assert finding.status is Status.WARN
-    assert "cudnn (used by default)" in finding.verdict.summary
-    assert "known as pytorch#196678" in finding.verdict.summary
+    assert finding.verdict.sources == ("pytorch-196678",)
+    assert Switch.CUDNN_SDP in finding.verdict.switches_off

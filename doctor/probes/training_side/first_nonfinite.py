@@ -20,6 +20,7 @@ from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
 inspect_inputs = wire.sibling("inspect_inputs")
+lengths = wire.sibling("lengths")
 subjects = wire.sibling("subjects")
 
 TORCH = os.path.dirname(torch.__file__)
@@ -230,7 +231,7 @@ def trace(plan: Any, stage: Any, number: int) -> Dict[str, Any]:
         for weight in training.weights.values():
             weight.grad = None
         with Follow() as follow:
-            with training.autocast(), follow.called:
+            with training.autocast(), follow.called, lengths.ListedLengths():
                 loss = training.subject.loss(training.subject.module, training.subject.batch)
             forward = not _finite(loss)
             if forward:
