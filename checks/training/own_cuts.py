@@ -25,6 +25,7 @@ CLAUSES = {
     "replaced": "the forward pass replaces it by a new parameter",
     "hook": "a hook is registered on it: {name} in {where}",
     "result hook": "a hook on the result of {where} makes it 0: {name}",
+    "cancelled": "gradients that are not 0 add up to 0 in {name}, of {where}",
 }
 """Kind of a cut -> what was observed."""
 
@@ -40,6 +41,8 @@ FIXES = {
     "assigning a new nn.Parameter: the optimizer holds the first one",
     "hook": "Look at what the hook {name} in {place} returns: it takes the place of the gradient",
     "result hook": "Look at what the hook {name} returns: it takes the place of the gradient",
+    "cancelled": "Look at {place}: terms of the loss with opposite gradients cancel; check "
+    "their signs",
     "unused": "Use the result of {place}, or remove the part that computes it",
     "none": "Return a gradient for each input of forward() that trains, in the order of forward's "
     "arguments, in backward() of {name}",

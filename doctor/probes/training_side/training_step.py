@@ -199,6 +199,7 @@ class Training:
             torch.stack([(now != then).any() for now, then in pairs]).tolist() if pairs else []
         )
         copies = fingerprints.copies(self.before, self.reached)
+        rates = {} if self.update is None else self.update.rates_by_weight(self.rates)
         return [
             {
                 "name": name,
@@ -219,6 +220,7 @@ class Training:
                 "change": self.undone.changes.get(name),
                 "copied": name in copies,
                 "steerable": name in self.steerable if self.update is not None else None,
+                "rate": rates.get(id(value)),
             }
             for (name, value), changed in zip(self.weights.items(), changes)
         ]
