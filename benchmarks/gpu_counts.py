@@ -1,9 +1,9 @@
-"""What `doctor run` costs on GPUs: counts that no load on this machine changes, and an estimate.
+"""What `doctor run` costs on GPUs: counts that no load on this machine changes, and seconds.
 
 The GPUs are pretended (tests/support/pretend.py): the counts are those of the code, and a machine
 with such GPUs may differ where a process dies or a deadline passes. The seconds beyond
-`import torch` are an estimate from the counts (tests/support/gpu_seconds.py), no measurement. Needs
-gcc, g++ and torch.
+`import torch` are an estimate from the counts, and beside it what was measured on such a machine
+(tests/support/gpu_seconds.py; "-": not measured). Needs gcc, g++ and torch.
 
     python benchmarks/gpu_counts.py [--units]
 
@@ -18,18 +18,18 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests" / "support"))
 
-from gpu_seconds import UNITS, estimate
+from gpu_seconds import MEASURED, UNITS, estimate
 from pretend import MISSING, PROFILES, build, counted, machine
 
 RUNS = ((1, ()), (1, ("--quick",)), (8, ()), (8, ("--quick",)))
-ROW = "{:<16} {:>7} {:>15} {:>11} {:>15} {:>6} {:>13} {:>13}"
+ROW = "{:<16} {:>7} {:>15} {:>11} {:>15} {:>6} {:>13} {:>13} {:>20}"
 HEADS = ("imports", "contexts by GPU", "cuDNN plans", "attention calls", "stages", "serial stages")
 
 
 def main() -> None:
     if MISSING:
         sys.exit(MISSING)
-    print(ROW.format("doctor run", *HEADS, "estimate in s"))
+    print(ROW.format("doctor run", *HEADS, "estimate in s", "measured in s"))
     with tempfile.TemporaryDirectory() as name:
         top = Path(name)
         libraries = build(top)
@@ -50,6 +50,7 @@ def main() -> None:
                     costs.stages,
                     costs.serial,
                     f"{low:.1f} - {high:.1f}",
+                    str(MEASURED.get((count, "--quick" in options), "-")),
                 ),
                 flush=True,
             )

@@ -65,15 +65,16 @@ def score_fault(
     complaints = {c: v for c, v in verdicts.items() if v.status in (Status.FAIL, Status.WARN)}
     if not complaints:
         return "missed", "; ".join(f"{c} {v.status}" for c, v in verdicts.items())
-    verdict = complaints.get(label["code"])
-    if verdict is None:
+    codes = [code for code in (label["code"], *label.get("accept", ())) if code in complaints]
+    if not codes:
         return "wrong", f"not {label['code']} but {', '.join(complaints)}"
+    verdict = complaints[codes[0]]
     fixes = {check.code: check.fix for check in own_model.CHECKS}
     summary = verdict.summary.replace(model, "")  # the item's name often contains the cause
-    text = f"{summary}\n{verdict.fix or fixes[label['code']]}"
+    text = f"{summary}\n{verdict.fix or fixes[codes[0]]}".partition("\nTraceback, ")[0]
     absent = [name for name in label["names"] if not re.search(name, text, re.IGNORECASE)]
     if not absent:
-        extra = [code for code in complaints if code != label["code"]]
+        extra = [code for code in complaints if code != codes[0]]
         return "right", f"also {', '.join(extra)}" if extra else ""
     found = own.smoke.diagnosis if own.smoke else None
     confident = found is not None and diagnosis.is_conclusive(found)
@@ -91,10 +92,10 @@ def main(names: list[str]) -> int:
     os.chdir(CORPUS)
     own_training.OWN_SECONDS = HANG_SECONDS
     own_training.BUSY_SECONDS = 300.0
-    faults = tomllib.loads((CORPUS / "faults.toml").read_text("utf-8"))
     items = [
         (f"{file}.py:{name}", label)
-        for file, part in faults.items()
+        for labels in sorted(CORPUS.glob("*.toml"))
+        for file, part in tomllib.loads(labels.read_text("utf-8")).items()
         for name, label in part.items()
     ]
     for file in sorted(CORPUS.glob("healthy*.py")):

@@ -5,7 +5,6 @@ from __future__ import annotations
 import gc
 import os
 import sys
-from pathlib import Path
 
 import older
 import pytest
@@ -27,8 +26,8 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "quick"))
 
 
 @pytest.fixture(scope="session")
-def transformers_4(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder for PYTHONPATH with transformers 4.57.6 and its peft."""
+def transformers_4(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """An interpreter that has transformers 4.57.6 and its peft imported already."""
     return older.transformers_4(tmp_path_factory, os.environ.get("PYTEST_XDIST_WORKER", ""))
 
 

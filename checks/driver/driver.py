@@ -15,9 +15,11 @@ from doctor.checks.driver.errors import (
     NO_DEVICE,
     NO_HARDWARE,
     NO_LIBRARY,
+    NODES,
     NVML_REMEDIES,
     OTHER,
     PERSISTENCE,
+    STALE_UVM,
     UNKNOWN_ERROR,
 )
 from doctor.facts.machine import Driver, Gpu, Host
@@ -28,6 +30,8 @@ from doctor.judge.error_patterns.driver import IN_CONTAINER, LIBRARY, MISMATCHED
 REQUIRED = "NVML and cuInit must respond"
 SLOW_SECONDS = 8.0
 """The driver's start should take less: 1 to 3 s per GPU without persistence mode."""
+NODE_ERRORS = (NO_DEVICE, 304, UNKNOWN_ERROR)
+"""Codes of cuInit where a device node is missing or cannot be opened."""
 SYSTEM_DIRECTORIES = ("/usr/lib", "/lib")
 """Where the host's own driver libraries are."""
 
@@ -85,7 +89,10 @@ def _broken(host: Host | Unknown, driver: Driver, errors: str) -> Verdict:
         return fail_by(KILLED, errors)
     if any(_inside(ended, "signal") for ended in both):
         return fail_by(CRASHES, f"{errors}; {REQUIRED}")
-    remedy = _nvml_remedy(host, driver) or _cuda_remedy(driver.cuda)
+    if driver.nvml.ok and driver.cuda.code in NODE_ERRORS and driver.unusable_nodes:
+        nodes = ", ".join(f"{node}: {why}" for node, why in driver.unusable_nodes.items())
+        return fail_by(NODES, f"{errors}; {nodes}; {REQUIRED}")
+    remedy = _nvml_remedy(host, driver) or _cuda_remedy(driver)
     if remedy is None:
         return unknown(f"whether the driver responds is unknown: {errors}")
     described = (NOT_LOADED, LIBRARY, MISMATCHED, MISMATCHED_HOST, MISMATCHED_IMAGE)
@@ -113,9 +120,12 @@ def _whose_library(host: Host | Unknown, driver: Driver) -> ErrorPattern:
     return MISMATCHED_HOST if system else MISMATCHED_IMAGE
 
 
-def _cuda_remedy(ended: Ended) -> ErrorPattern | None:
+def _cuda_remedy(driver: Driver) -> ErrorPattern | None:
+    ended = driver.cuda
     if ended.code is None:
         return find_pattern(ended) if ended.how == "error" else None
+    if ended.code == UNKNOWN_ERROR and driver.unusable_nodes == {}:
+        return STALE_UVM
     return CUDA_REMEDIES.get(ended.code, OTHER)
 
 

@@ -56,6 +56,24 @@ MISMATCHED_IMAGE = replace(
     "LD_LIBRARY_PATH. The host provides the right one (docker run --gpus all).",
 )
 """The library that was loaded belongs to the image or environment."""
+NODES = ErrorPattern(
+    (),
+    "CUDA needs this device node. In a container: create the container anew with the GPUs (docker "
+    "run --gpus all, or --device), as it keeps the nodes of its start. On the host: load the "
+    "module nvidia_uvm and create the nodes with nvidia-modprobe, as root.",
+    commands=("sudo nvidia-modprobe -u -c 0", "ls -l /dev/nvidia*", "grep nvidia /proc/devices"),
+    sources=("nvidia-docker-396", "llama.cpp-7218"),
+    cause="a device node of the driver cannot be used",
+)
+STALE_UVM = ErrorPattern(
+    (),
+    "The device nodes can be opened. A module nvidia_uvm that a suspend or an upgrade of the "
+    "driver left behind is a frequent cause: load it anew while no program uses the GPU, or "
+    "reboot. In a container: do so on the host, then restart the container.",
+    commands=("sudo rmmod nvidia_uvm && sudo modprobe nvidia_uvm", *KERNEL_LOG),
+    sources=("llama.cpp-7218",),
+    cause="an unknown error of the driver",
+)
 LOST = replace(BROKEN_GPU, fix="A GPU is lost or requires a reset. " + RETURN)
 OTHER = ErrorPattern(
     (),

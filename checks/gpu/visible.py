@@ -11,7 +11,13 @@ from doctor.facts.machine import Cuda, Gpu, Host
 from doctor.facts.views import JobGpu, JobGpus, visible_gpus
 from doctor.job.job import Job, Target
 from doctor.judge.check import Check, Owner, Verdict, fail, ok, unknown, warn
-from doctor.judge.error_patterns import KERNEL_LOG, fail_by, find_pattern
+from doctor.judge.error_patterns import (
+    ALLOCATOR_OPTIONS,
+    ALLOCATOR_VARIABLES,
+    KERNEL_LOG,
+    fail_by,
+    find_pattern,
+)
 from doctor.judge.error_patterns.driver import GPU_NOT_STARTED
 
 VARIABLE = "CUDA_VISIBLE_DEVICES"
@@ -25,6 +31,8 @@ NOT_STARTED = (
     "LD_LIBRARY_PATH, a device node that is missing in the container, and variables that torch "
     "reads. If nothing differs, restart the container, then the host."
 )
+NUMBER = re.compile(r"ValueError: sto(ull|ul|ll|l|i|d|f)")
+"""The whole message of torch about an allocator's option whose value is no number."""
 NO_GPUS = re.compile(r"No (CUDA|HIP) GPUs are available")
 
 
@@ -45,7 +53,7 @@ def visible(
         _hidden(selection, gpus, torch_count)
         or _lost(listed)
         or _occupied(job_gpus, cuda)
-        or _not_started(cuda)
+        or _not_started(cuda, host)
     )
     if problem:
         return problem
@@ -74,7 +82,7 @@ def _torch_count(cuda: Cuda | Unknown | None) -> int | None:
     return 0 if NO_GPUS.search(cuda.started.detail) else None
 
 
-def _not_started(cuda: Cuda | Unknown | None) -> Verdict | None:
+def _not_started(cuda: Cuda | Unknown | None, host: Host | Unknown) -> Verdict | None:
     """A failure if torch.cuda.init raised, crashed or hung; cuInit did not, as DRV001 passes."""
     if not isinstance(cuda, Cuda) or _torch_count(cuda) is not None:
         return None
@@ -83,7 +91,24 @@ def _not_started(cuda: Cuda | Unknown | None) -> Verdict | None:
         return None
     summary = f"CUDA does not start in torch: {started.detail or started.how}"
     pattern = find_pattern(started)
+    if pattern is ALLOCATOR_OPTIONS or NUMBER.fullmatch(started.detail):
+        options = _allocator_options(host)
+        if options:
+            values = ", ".join(f"{name}={value[:80]!r}" for name, value in options.items())
+            return fail(
+                f"{summary} ({values})",
+                f"unset {' '.join(options)}",
+                fix=f"Correct or unset {' and '.join(options)}: this torch does not accept an "
+                "option or a value in it. Options are written as name:value, separated by commas.",
+                sources=ALLOCATOR_OPTIONS.sources,
+            )
     return fail_by(pattern, summary) if pattern else fail(summary, *WHERE_FROM, fix=NOT_STARTED)
+
+
+def _allocator_options(host: Host | Unknown) -> dict[str, str]:
+    """The variables with options of torch's allocator that are set."""
+    env = host.env if isinstance(host, Host) else {}
+    return {name: env[name] for name in ALLOCATOR_VARIABLES if env.get(name)}
 
 
 def _torch_reason(cuda: Cuda | Unknown | None) -> str:
@@ -217,7 +242,8 @@ VISIBLE = Check(
         "fewer GPUs are visible",
         "CUDA_VISIBLE_DEVICES is empty or names no existing GPU",
         "a GPU is lost",
-        "CUDA does not start in torch, although the driver starts it in another process",
+        "CUDA does not start in torch, although the driver starts it in another process, as with "
+        "an option in PYTORCH_CUDA_ALLOC_CONF that this torch does not know",
         "a GPU's compute mode is prohibited, or exclusive with another process on it",
     ),
     fix="Request the missing GPUs: the container's --gpus or the scheduler's request decides which "

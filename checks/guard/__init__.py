@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from doctor.checks.guard import gpus, gradients, loss, parameters, resources, steps
+from doctor.checks.guard import ending, gpus, gradients, loss, parameters, resources, steps
 
 CHECKS = (
     *(*loss.CHECKS, *gradients.CHECKS, *parameters.CHECKS, *steps.CHECKS),
-    *(*resources.CHECKS, *gpus.CHECKS),
+    *(*resources.CHECKS, *gpus.CHECKS, *ending.CHECKS),
 )

@@ -26,9 +26,12 @@ SET = frozenset({""})
 """For variables that name a file or a mode, where "0" has a meaning."""
 _PROFILER = "starts the CUDA command-line profiler"
 _INJECTION = "loads that library into every CUDA process, as profilers do"
+_FORCED_JIT = "ignores machine code: compiles it from PTX at each start, or no kernel runs"
 
 LEFTOVERS = (
     Leftover("CUDA_LAUNCH_BLOCKING", "waits for every kernel: slow, and hides races"),
+    Leftover("CUDA_FORCE_PTX_JIT", _FORCED_JIT),
+    Leftover("CUDA_FORCE_JIT", _FORCED_JIT),
     Leftover("CUDA_PROFILE", _PROFILER),
     Leftover("COMPUTE_PROFILE", _PROFILER),
     Leftover("OPENCL_PROFILE", "starts the OpenCL profiler"),
@@ -104,7 +107,7 @@ CLEAN = Check(
     limits="that no variable outside the list matters, or that the script sets none itself.",
     owner=Owner.ENVIRONMENT,
     judge=environment_clean,
-    sources=("torch-cuda-semantics",),
+    sources=("torch-cuda-semantics", "cuda-environment"),
 )
 
 CHECKS = (CLEAN,)

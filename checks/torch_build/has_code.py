@@ -13,6 +13,11 @@ from doctor.facts.views import JobGpu, JobGpus
 from doctor.judge.check import Check, Owner, Status, Verdict, fail, ok, unknown, warn
 from doctor.judge.error_patterns import BROKEN_GPU, NO_GPU_CODE, fail_by, find_pattern
 
+FORCED = ("CUDA_FORCE_PTX_JIT", "CUDA_FORCE_JIT")
+"""Set to 1, the driver ignores machine code and compiles PTX, which most wheels do not contain."""
+DISABLED = ("CUDA_DISABLE_PTX_JIT", "CUDA_DISABLE_JIT")
+"""Set to 1, the driver compiles no PTX."""
+
 _WORST_FIRST = (Status.FAIL, Status.UNKNOWN, Status.WARN, Status.PASS)
 
 
@@ -27,7 +32,10 @@ def has_gpu_code(
     if not job_gpus.gpus:
         return unknown("no GPU of the job is visible")
     wheel = replace_torch(torch, driver, job_gpus, host, interpreter)
-    verdicts = [(_code_for(torch, gpu, wheel), _kernel_ran(gpu)) for gpu in job_gpus.gpus]
+    verdicts = [
+        (_code_for(torch, gpu, _hiding(host, torch, gpu), wheel), _kernel_ran(gpu))
+        for gpu in job_gpus.gpus
+    ]
     worst, _ = min(
         verdicts,
         key=lambda pair: (
@@ -46,7 +54,17 @@ def _kernel_ran(gpu: JobGpu) -> bool:
     return kernel is not None and kernel.ok
 
 
-def _code_for(torch: Torch, gpu: JobGpu, wheel: Replacement) -> Verdict:
+def _hiding(host: Host | Unknown, torch: Torch, gpu: JobGpu) -> tuple[str, ...]:
+    """Variables because of which the driver does not use the code that the build has for it."""
+    if not isinstance(host, Host) or torch.hip or gpu.capability is None:
+        return ()
+    native = cubins(torch.archs, gpu.capability)
+    compiled = ptx(torch.archs, gpu.capability) or may_hide_ptx(torch.cuda, gpu.capability)
+    names = FORCED if native else DISABLED if compiled else ()
+    return tuple(name for name in names if host.env.get(name) == "1")
+
+
+def _code_for(torch: Torch, gpu: JobGpu, hiding: tuple[str, ...], wheel: Replacement) -> Verdict:
     kernel = gpu.torch.kernel if gpu.torch else None
     capability = gpu.capability
     code = f"torch {torch.version} has {' '.join(torch.archs) or 'no list of its GPU code'}"
@@ -56,12 +74,32 @@ def _code_for(torch: Torch, gpu: JobGpu, wheel: Replacement) -> Verdict:
         return ok(f"{label}: a kernel ran and its result was read back; {code}")
     if kernel is not None:
         summary = f"{label}: the kernel {how(kernel)}; {code}"
+        if hiding and find_pattern(kernel) is NO_GPU_CODE:
+            return _hidden(summary, hiding)
         return _kernel_failed(summary, kernel, torch, _for_rocm(gpu) if torch.hip else wheel)
     if torch.hip:
         return _by_gfx(f"{label}: no kernel was run", torch, gpu)
     if capability is None:
         return unknown(f"{label}: the compute capability could not be read; {code}")
-    return _by_table(f"{label}: no kernel was run; {code}", torch, capability, wheel)
+    summary = f"{label}: no kernel was run; {code}"
+    if hiding:
+        return unknown(f"{summary}; whether it is used with {_assigned(hiding)} is not known")
+    return _by_table(summary, torch, capability, wheel)
+
+
+def _hidden(summary: str, hiding: tuple[str, ...]) -> Verdict:
+    """The build has code for the GPU, and the environment forbids the driver to use it."""
+    return fail(
+        f"{summary}; {_assigned(hiding)} is set",
+        f"unset {' '.join(hiding)}",
+        fix=f"Unset {' and '.join(hiding)}: with it the driver does not use the code that this "
+        "build has for the GPU. Another build is not needed.",
+        sources=("cuda-environment",),
+    )
+
+
+def _assigned(names: tuple[str, ...]) -> str:
+    return ", ".join(f"{name}=1" for name in names)
 
 
 def _kernel_failed(summary: str, kernel: Ended, torch: Torch, wheel: Replacement) -> Verdict:
@@ -143,7 +181,11 @@ HAS_GPU_CODE = Check(
         "name",
     ),
     warns=("no kernel was run, and only PTX matches",),
-    fails=("the kernel failed", "no kernel was run, and no code matches"),
+    fails=(
+        "the kernel failed, for want of code or because a variable such as CUDA_FORCE_PTX_JIT "
+        "forbids the driver to use it",
+        "no kernel was run, and no code matches",
+    ),
     fix="Install a torch build with machine code for this GPU; compared with PTX it also avoids "
     "the compilation.",
     limits="that extensions built separately from torch (flash-attn, bitsandbytes, apex) have code "

@@ -142,7 +142,8 @@ def _inconclusive(diagnosis: Diagnosis, remedy: Remedy) -> str:
     if diagnosis.source and diagnosis.source.remarks:
         return "no change that was tried fixes it"
     if not changes:
-        return "" if diagnosis.fault == "no gradient" else "no change was tried to find the cause"
+        silent = diagnosis.fault == "no gradient" or diagnosis.index_on_cpu
+        return "" if silent else "no change was tried to find the cause"
     if any(each.detail == LEFT_OUT for each in diagnosis.attempts):
         return f"cause unknown: none of {changes} changes fixes it, the others were left out"
     tried = (

@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import PurePath
 
 from doctor._util.records import Ended
-from doctor.checks.training import smoke_errors
+from doctor.checks.training import kernel_errors, smoke_errors
 from doctor.checks.training.code_errors import find_fix
 from doctor.facts.error_texts import INDEX, code_error
 from doctor.facts.own_model import OwnModel
@@ -26,6 +26,14 @@ CRASHED = (
 MORE_TIME = "it computes and does not wait; a first torch.compile takes minutes on a busy machine"
 CONTRACT = "doctor explain model"
 """The command that lists what a factory may return."""
+INDEX_ERROR = ErrorPattern(
+    (*INDEX, "device-side assert", "Class values must be"),
+    "Fix the index that exceeds its table: a token beyond the rows of the embedding (call "
+    "resize_token_embeddings after adding tokens), a label outside the classes, a position "
+    "beyond the model's length, or an index into a tensor. CUDA_LAUNCH_BLOCKING=1 names the "
+    "call on a GPU.",
+    Owner.JOB,
+)
 ERRORS = (
     ErrorPattern(
         ("is not installed in this interpreter",),
@@ -71,20 +79,20 @@ ERRORS = (
         "input, a weight or a division before this line.",
         Owner.JOB,
     ),
-    ErrorPattern(
-        (*INDEX, "device-side assert", "Class values must be"),
-        "Fix the index that exceeds its table: a token beyond the rows of the embedding (call "
-        "resize_token_embeddings after adding tokens), a label outside the classes, a position "
-        "beyond the model's length, or an index into a tensor. CUDA_LAUNCH_BLOCKING=1 names the "
-        "call on a GPU.",
-        Owner.JOB,
-    ),
+    INDEX_ERROR,
     ErrorPattern(
         ("_amp_foreach_non_finite_check", "Attempting to unscale FP16 gradients"),
         "Load the weights with dtype=torch.float32, or train in bf16 without a GradScaler: a "
         "GradScaler does not work with half-precision weights, see NUM005.",
         Owner.JOB,
         ("titan-why", "pytorch-127176"),
+    ),
+    ErrorPattern(
+        ("not implemented for 'BFloat16'", "not implemented for 'Half'"),
+        "Compute this operation in fp32: torch has no kernel for it in half precision, and "
+        "autocast does not convert its input. Call it with x.float():\n"
+        "with torch.autocast('cuda', enabled=False):",
+        Owner.JOB,
     ),
     *smoke_errors.ERRORS,
 )
@@ -110,6 +118,8 @@ def failed_step(own: OwnModel, verdict: Verdict, last: Ended, *, sound: bool) ->
     if last.how == "timeout" and own.busy:
         return unknown(f"{verdict.summary.partition('; ')[0]}; {MORE_TIME}{_where(own)}")
     verdict = replace(verdict, summary=f"{verdict.summary}{_where(own)}")
+    if last.how == "error" and kernel_errors.raised_later(last.detail):
+        return _of_kernel(own, verdict)
     if own.computed_once and code_error(last.detail) == "several losses in the graph":
         names = ", ".join(own.computed_once)
         clause = f"{names} has a graph, and was computed before the first step"
@@ -125,6 +135,16 @@ def failed_step(own: OwnModel, verdict: Verdict, last: Ended, *, sound: bool) ->
         fix = CRASHED if sound else CRASHED.rpartition(". The ")[0] + "."
         verdict = replace(verdict, fix=fix, owner=Owner.JOB)
     return verdict
+
+
+def _of_kernel(own: OwnModel, verdict: Verdict) -> Verdict:
+    """The failure of a kernel with what it printed, and the error of the same step on the CPU."""
+    verdict = replace(verdict, summary=f"{verdict.summary}{kernel_errors.observed(own)}")
+    on_cpu = kernel_errors.error_on_cpu(own)
+    found = match_error(on_cpu, ERRORS) if on_cpu else None
+    specific = found if found is not INDEX_ERROR else None
+    pattern = specific or kernel_errors.by_assertion(own) or found
+    return replace(verdict, fix=pattern.fix, owner=pattern.owner) if pattern else verdict
 
 
 def _where(own: OwnModel) -> str:

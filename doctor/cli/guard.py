@@ -6,6 +6,7 @@ import dataclasses
 import datetime
 import os
 import shutil
+import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from typing import Any
 from doctor._util.errors import UserError
 from doctor._util.records import Unknown
 from doctor._util.units import printable, shown
+from doctor.checks.guard import ending
 from doctor.cli.inputs import policy_of, read_job_file
 from doctor.cli.options import ConfigFlags
 from doctor.collect.guard_records import FILE, read_gpus, read_records
@@ -134,7 +136,7 @@ def _judged(guarded: Guarded | Unknown) -> tuple[Check, ...]:
 
 
 def _ordered(findings: Sequence[Finding], guarded: Guarded | Unknown) -> tuple[Finding, ...]:
-    """Failures and warnings first, the earliest step first; then the order of the codes."""
+    """Failures and warnings first, the earliest step and the end last; then by code."""
 
     def order(finding: Finding) -> tuple[int, int]:
         if not finding.is_problem:
@@ -149,6 +151,8 @@ def _first_step(guarded: Guarded | Unknown, code: str, status: Status) -> int:
     """The first step with an alarm of this status; 0 where none has a step."""
     if isinstance(guarded, Unknown):
         return 0
+    if code == ending.CODE:
+        return sys.maxsize  # after every alarm
     alarms = [alarm for process in guarded.processes for alarm in process.alarms]
     return min((a.step for a in alarms if a.code == code and a.status == status), default=0)
 

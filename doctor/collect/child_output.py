@@ -41,6 +41,21 @@ def python_stack(output: str) -> tuple[str, ...]:
     )
 
 
+ASSERTION = re.compile(
+    r"(?P<file>[\w.-]+\.(?:cu|cuh|hip|h)):(?P<line>\d+): (?P<kernel>[^\n]{1,200}?): block: "
+    r"\[[\d,]+\], thread: \[[\d,]+\] Assertion `(?P<text>[^`\n]{1,300})` failed"
+)
+"""What a kernel prints for each thread whose assertion fails."""
+
+
+def kernel_assertion(output: str) -> str:
+    """The first assertion that failed in a kernel, "" if none did."""
+    found = ASSERTION.search(output)
+    if found is None:
+        return ""
+    return f"{found['file']}:{found['line']}, {found['kernel']}: `{found['text']}` failed"
+
+
 def in_torch(output: str) -> bool:
     """Whether the innermost line of that stack is one of torch."""
     starts = list(STACK.finditer(output))

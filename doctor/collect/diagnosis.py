@@ -14,7 +14,7 @@ from doctor.collect.children import fit
 from doctor.collect.faults import fault_of, fault_of_step
 from doctor.collect.torch_child import ReportProgress, TorchChild, cut_short
 from doctor.facts.diagnosis import LEFT_OUT, Attempt, Diagnosis, Fault
-from doctor.facts.error_texts import is_codes_own, is_final, is_index
+from doctor.facts.error_texts import is_codes_own, is_final, is_index, is_of_kernel, names_index
 from doctor.facts.training import Smoke, without_gradient
 
 CHANGES = (
@@ -38,6 +38,8 @@ SWITCHES = ("cudnn-off", "flash-off", "math")
 """The changes that affect torch's attention only."""
 RATES = ("lower-lr", "lowest-lr", "no-lr")
 """The changes that are tried where a step was completed before the fault."""
+NOT_IMPLEMENTED = " not implemented for '"
+"""In an error of a kernel that does not exist in this dtype, which another dtype alone avoids."""
 NUMBERS = ("fp32", *RATES)
 """The changes that are tried where an operation and what is wrong in its inputs are known: they
 alone change the inputs of an operation outside attention."""
@@ -114,6 +116,9 @@ class _Bisection:
         self._subject = dict(subject)
         self._attempts: list[Attempt] = []
         self._deadline = 0.0
+        of_user = subject["kind"] != "small" and smoke.device != "cpu"
+        self._of_kernel = of_user and any(is_of_kernel(stage.ended) for stage in smoke.stages)
+        self._index_on_cpu = False
 
     def run(self, deadline: float) -> Diagnosis:
         started, self._deadline = time.monotonic(), deadline
@@ -145,7 +150,7 @@ class _Bisection:
 
     def _is_settled(self, diagnosis: Diagnosis) -> bool:
         """Whether the graph, or an index, shows a cause that no change of numbers avoids."""
-        if any(is_index(stage.ended) for stage in self._smoke.stages):
+        if self._index_on_cpu or any(is_index(stage.ended) for stage in self._smoke.stages):
             return True
         if self._fault != "no gradient":
             return False
@@ -162,8 +167,10 @@ class _Bisection:
         excluded: tuple[str, ...] = RATES if first and self._fault != "no gradient" else ()
         if any(each.kind in ("zero", "hook") for each in diagnosis.cuts):
             return PRECISIONS
+        if any(NOT_IMPLEMENTED in stage.ended.detail for stage in self._smoke.stages):
+            return PRECISIONS
         if diagnosis.attention is False and self._subject["kind"] != "small":
-            excluded += SWITCHES
+            excluded += (*SWITCHES, *(("eager",) if self._of_kernel else ()))
         return tuple(
             each for each in CHANGES if (everything or each in NUMBERS) and each not in excluded
         )
@@ -212,10 +219,29 @@ class _Bisection:
         return "same" if fault == self._fault else "other"
 
     def _inspect(self) -> Diagnosis:
-        """Batch and weights, before a kernel reads them."""
-        answer = self._request("look")
-        partial: Any = next((note["look"] for note in answer.notes if "look" in note), {})
-        return self._decode(_content(answer, "look") or partial)
+        """Batch and weights, before a kernel reads them; first on the CPU where a kernel failed."""
+        if not self._of_kernel:
+            return self._decode(self._look()[0])
+        noted, error = self._look(device="cpu")
+        self._child.end()  # the next request is for the GPU again
+        self._index_on_cpu = names_index(error)
+        if not error and "attention" in noted:
+            noted |= {"on_cpu": "completes"}
+        elif error:
+            noted |= {"on_cpu": f"raises {error}", "index_on_cpu": self._index_on_cpu}
+        if self._index_on_cpu or noted.get("bad_batch") or not error:
+            return self._decode(noted)
+        return self._decode(noted | self._look()[0])
+
+    def _look(self, **request: Any) -> tuple[dict[str, Any], str]:
+        """What the probe noted, and the error of the forward pass with its line, "" for none."""
+        answer = self._request("look", **request)
+        noted: dict[str, Any] = {}
+        for note in answer.notes:
+            part = note.get("look")
+            noted |= part if isinstance(part, dict) else {}
+        error = str(noted.pop("raised", ""))
+        return noted | _content(answer, "look"), error
 
     def _locate(self, diagnosis: Diagnosis) -> Diagnosis:
         """Where values stop being finite; the operation in an attempt of its own."""
@@ -266,10 +292,9 @@ class _Bisection:
             lambda stage: self._report_progress(f"finding the cause ({label}): {stage}"),
             stage=name,
             subject=self._subject,
-            device=self._smoke.device,
             precision=self._smoke.precision,
             recipe=self._smoke.recipe,
-            **request,
+            **{"device": self._smoke.device, **request},
         )
 
 

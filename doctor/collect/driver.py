@@ -44,6 +44,9 @@ def read_driver(children: Children, seconds: float) -> Sections:
             "cuda": cuda.ended,
             "version": versions.get("version"),
             "cuda_version": version,
+            "unusable_nodes": next(
+                (note["unusable_nodes"] for note in cuda.notes if "unusable_nodes" in note), None
+            ),
             **{name: versions.get(name) for name in FROM_NVML},
         },
         Driver,

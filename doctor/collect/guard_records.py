@@ -99,6 +99,7 @@ class _Other(msgspec.Struct):
 class _Run(msgspec.Struct):
     command: tuple[Text, ...] = ()
     exit_code: int | None = None
+    signal: Text = ""
     stopped: bool = False
     checkpoint: EarlierCheckpoint | None = None
 
@@ -127,6 +128,7 @@ def read_records(directory: Path) -> Guarded | Unknown:
         restarts=restarts,
         command=run.command,
         exit_code=run.exit_code,
+        signal=run.signal,
         stopped=run.stopped,
         checkpoint=run.checkpoint,
     )

@@ -30,6 +30,8 @@ STOP = "stop"
 POLL_SECONDS = 0.2
 GRACE_SECONDS = 30.0
 """Between SIGTERM and SIGKILL."""
+ENDING = ("SIGTERM", "SIGHUP", "SIGQUIT", "SIGINT")
+"""Signals that end a training from outside."""
 FORWARDED = ("SIGTERM", "SIGHUP", "SIGQUIT", "SIGUSR1", "SIGUSR2", "SIGINT")
 
 
@@ -40,6 +42,8 @@ class CommandEnd:
     code: int
     stopped: bool
     """By the guard, after a failure."""
+    signal: str
+    """The last of ENDING that the guard received, "" for none."""
 
 
 def bootstrap() -> Path:
@@ -70,11 +74,12 @@ def run_command(command: Sequence[str], settings: Mapping[str, Any], out: Path) 
         raise UserError(f"{command[0]}: {error.strerror or error}") from None
     sampler = GpuSampler(json.dumps(str(out)) if settings.get("all") else "")
     try:
-        with _forwarding(child):
+        with _forwarding(child) as received:
             stopped = _wait(child, out, stop=bool(settings.get("stop")))
     finally:
         gpus = sampler.stop()
-    end = CommandEnd(child.returncode if child.returncode >= 0 else 128 - child.returncode, stopped)
+    code = child.returncode if child.returncode >= 0 else 128 - child.returncode
+    end = CommandEnd(code, stopped, received[-1] if received else "")
     _write_end(out, command, end, gpus)
     return end
 
@@ -128,10 +133,15 @@ def _is_guarded(pid: int, out: Path) -> bool:
 
 
 @contextlib.contextmanager
-def _forwarding(child: subprocess.Popen[bytes]) -> Iterator[None]:
-    """Pass signals on to the command. Ctrl-C in a terminal reaches it without this."""
+def _forwarding(child: subprocess.Popen[bytes]) -> Iterator[list[str]]:
+    """Pass signals on to the command. Ctrl-C in a terminal reaches it without this.
+
+    The list gets the names of those received that end a training.
+    """
+    received: list[str] = []
 
     def forward(number: int, frame: FrameType | None) -> None:
+        received.extend({signal.Signals(number).name} & {*ENDING})
         if number == signal.SIGINT and _in_foreground():
             return
         with contextlib.suppress(OSError):
@@ -144,7 +154,7 @@ def _forwarding(child: subprocess.Popen[bytes]) -> Iterator[None]:
         if signal.getsignal(number) is not signal.SIG_IGN
     }
     try:
-        yield
+        yield received
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
@@ -164,6 +174,7 @@ def _write_end(out: Path, command: Sequence[str], end: CommandEnd, gpus: Trainin
     record = {
         "command": list(command),
         "exit_code": end.code,
+        "signal": end.signal,
         "stopped": end.stopped,
         "checkpoint": checkpoint and msgspec.to_builtins(checkpoint),
     }

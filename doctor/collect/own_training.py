@@ -10,7 +10,7 @@ import msgspec
 
 from doctor._util.records import Ended, Unknown
 from doctor.collect.child_messages import Answer
-from doctor.collect.child_output import in_torch, last_lines, python_stack
+from doctor.collect.child_output import in_torch, kernel_assertion, last_lines, python_stack
 from doctor.collect.children import Children, fit, unless_cut_off
 from doctor.collect.diagnosis import diagnose, locate_small_gradients
 from doctor.collect.faults import fault_of
@@ -147,6 +147,7 @@ def _with_output(own: OwnModel, answer: Answer, output: str, before: str) -> Own
         own,
         printed=last_lines(output, os.environ, before),
         stack=python_stack(output) if answer.ended.how in ("signal", "timeout") else (),
+        assertion=kernel_assertion(output),
         busy=answer.busy,
     )
 

@@ -123,6 +123,12 @@ class Diagnosis(Section, frozen=True, kw_only=True):
     attention: bool | None = None
     """The forward pass calls one of torch's attention functions, or hides what it calls; None: not
     observed."""
+    on_cpu: str = ""
+    """How the same forward pass ended on the CPU after an error of a GPU's kernel: "raises
+    IndexError: index 25 is out of bounds for dimension 2 with size 32 in train.py, line 27",
+    "completes"; "" if it was not tried."""
+    index_on_cpu: bool = False
+    """That error names an index that exceeds its table."""
     bad_batch: tuple[str, ...] = ()
     """Errors in the batch: "labels: 3 of 64 values outside [0, 256)"."""
     remarks: tuple[str, ...] = msgspec.field(name="noted", default=())

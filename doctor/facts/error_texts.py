@@ -9,6 +9,23 @@ import re
 
 from doctor._util.records import Ended
 
+ALLOCATOR_OPTIONS = (
+    "allocator config",
+    "ConfigTokenizer",
+    "CachingAllocator option",
+    "Error parsing CachingAllocator settings",
+    "Error, expecting max_split_size_mb",
+    "Error, expecting max_non_split_rounding_mb",
+    "Error, expecting garbage_collection_threshold",
+    "Error, expecting roundup_power2_divisions",
+    "Error, expecting backend value",
+    "True/False argument for expandable_segments",
+    "garbage_collect_threshold",
+    "For roundups, the",
+    "Unknown allocator backend",
+    "Allocator backend parsed at runtime",
+)
+"""What torch 2.1 to 2.15 raise about the value of PYTORCH_CUDA_ALLOC_CONF, when CUDA starts."""
 NO_GPU_CODE = (
     "no kernel image is available",
     "invalid device function",
@@ -54,7 +71,15 @@ NO_SUCH_PRECISION = (
 """This torch does not have the precision on this device: fp32 works, and that shows nothing."""
 
 FINAL = (
-    *(*NO_GPU_CODE, *GPU_TAKEN, *MIXED_CUDNN, *REFUSES_DEVICE, *BROKEN_GPU, *KILLED),
+    *(
+        *ALLOCATOR_OPTIONS,
+        *NO_GPU_CODE,
+        *GPU_TAKEN,
+        *MIXED_CUDNN,
+        *REFUSES_DEVICE,
+        *BROKEN_GPU,
+        *KILLED,
+    ),
     *NO_SUCH_PRECISION,
 )
 
@@ -109,7 +134,11 @@ CODE = {
     ),
     "targets with channels": ("only batches of spatial targets supported",),
     "one-hot targets": ("multi-target not supported",),
-    "classes in the second place": ("Expected target size", "size mismatch (got input"),
+    "classes in the second place": (
+        "Expected target size",
+        "size mismatch (got input",
+        "input and target batch or spatial sizes don't match",
+    ),
     "a state of another batch": (
         "Expected hidden[0] size",
         "Expected hidden size",
@@ -353,5 +382,28 @@ def is_codes_own(ended: Ended) -> bool:
 
 def is_index(ended: Ended) -> bool:
     """Whether an index exceeds its table, which the values of the batch show."""
+    return not ended.ok and names_index(ended.detail)
+
+
+def names_index(detail: str) -> bool:
+    """Whether an error names an index that exceeds its table."""
+    lower = detail.casefold()
+    return any(text.casefold() in lower for text in INDEX)
+
+
+ASYNCHRONOUS = (
+    "device-side assert",
+    "illegal memory access",
+    "illegal instruction was encountered",
+    "unspecified launch failure",
+    "misaligned address",
+    "invalid program counter",
+    "hardware stack error",
+)
+"""Errors of a kernel, in small letters, that a later call raises: its line may be another one."""
+
+
+def is_of_kernel(ended: Ended) -> bool:
+    """Whether a kernel failed before the call that raised."""
     lower = ended.detail.casefold()
-    return not ended.ok and any(text.casefold() in lower for text in INDEX)
+    return not ended.ok and any(text in lower for text in ASYNCHRONOUS)

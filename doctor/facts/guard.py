@@ -165,6 +165,8 @@ class Guarded(Section, frozen=True, kw_only=True):
     command: tuple[Text, ...] = ()
     exit_code: int | None = None
     """Of the command; None where the guard was not its parent."""
+    signal: Text = ""
+    """SIGINT, SIGTERM, SIGHUP or SIGQUIT, if the guard received it and passed it on."""
     stopped: bool = False
     """Ended by --stop."""
     checkpoint: EarlierCheckpoint | None = None

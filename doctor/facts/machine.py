@@ -96,6 +96,10 @@ class Driver(Section, frozen=True, kw_only=True):
     """1000 * major + 10 * minor, as NVML and cuDriverGetVersion give it."""
     confidential: bool | None = None
     """Confidential computing is on: the driver starts slowly, and copies are encrypted."""
+    unusable_nodes: dict[str, str] | None = None
+    """/dev/nvidiactl and /dev/nvidia-uvm -> why this process cannot use them; {} if it can, None if
+    it was not tried: only where cuInit returned an error.
+    """
     nvml_library: str | None = None
     """The libnvidia-ml that was loaded, links resolved; recorded if its version does not match."""
     nvml_mounted: bool | None = None

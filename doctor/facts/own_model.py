@@ -158,6 +158,9 @@ class OwnModel(Section, frozen=True, kw_only=True):
     """Lines of Python that it was in when it crashed or hung, the innermost first."""
     printed: tuple[str, ...] = ()
     """The last lines that it printed before it failed."""
+    assertion: str = ""
+    """The first assertion that failed in a kernel of the GPU, as it was printed: "Loss.cu:245,
+    nll_loss_forward_reduce_cuda_kernel_2d: `t >= 0 && t < n_classes` failed"."""
     busy: bool | None = None
     """Whether it computed when its time was over, rather than waiting; None: it ended in time."""
     versions: dict[str, str] = {}

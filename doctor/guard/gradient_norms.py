@@ -10,7 +10,7 @@ from .parameters import local
 TENSORS, ELEMENTS = 16, 2**20
 """The gradients whose norm is taken at every step where the loop does not clip."""
 COPIED = 2**16
-"""Elements up to which they are copied into one tensor: three operations for all."""
+"""Elements up to which they are copied into one tensor on a CPU: three operations for all."""
 
 
 def flatten(torch: Any) -> Any:
@@ -36,9 +36,10 @@ class GradientNorms:
         self._all = _by_kind(parameters, range(len(parameters)))
         self._few = _by_kind(parameters, chosen)
         self.copied: list[tuple[int, int]] = []
-        if flatten(torch) and not self._local and len(self._few) == 1 and elements <= COPIED:
+        if flatten(torch) and not self._local and len(self._few) == 1:
             places = [(g, i) for g, group in enumerate(groups) for i in range(len(group))]
-            if parameters[chosen[0]].is_cpu or parameters[chosen[0]].is_cuda:
+            first = parameters[chosen[0]]
+            if first.is_cuda or (first.is_cpu and elements <= COPIED):
                 self.copied = [places[position] for position in chosen]
         self.few_are_all = len(chosen) == sum(size > 0 for size, _ in sizes)
 

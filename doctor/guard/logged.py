@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, List, Tuple
 
 from .records import Step
 from .steady import FEW_LOGGED, LOGGED_SECONDS, MOST_LOGGED, Armed, Logged
+from .values import Scalar
 
 if TYPE_CHECKING:
     from .optimizer_watch import OptimizerWatch
@@ -50,6 +51,8 @@ def judge(watch: Watch) -> None:
     if not log:
         return
     entries = list(zip(log, unread))
+    scalars = {id(v): v for e in log for v in (*e[2], e[3]) if type(v) is Scalar}
+    watch.values.fetch(list(scalars.values()))
     watch.values.submit([], lambda values: _judge(watch, entries))
     if len(log) >= FEW_LOGGED and log[-1][0].watch.may_thin:
         steady.choose_every(log)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from . import dynamo
 from .rules import LEAST_BACKWARDS
+from .values import Scalar
 
 if TYPE_CHECKING:
     from .hooks import Hooks
@@ -28,7 +29,7 @@ def _backward(hooks: Hooks, original: Any) -> Any:  # noqa: C901 - one function
     torch, watch, steady = hooks.torch, hooks.watch, hooks.watch.steady
     armed, tensor, most = steady.armed, torch.Tensor, LEAST_BACKWARDS - 1
     begin, tracing = _begin(hooks), dynamo.tracing(torch)
-    values, put_steady = watch.values, watch.values.put_steady
+    values, hold_steady = watch.values, watch.values.hold_steady
 
     def end() -> None:
         hooks.safely(watch.backward_ends)
@@ -66,11 +67,11 @@ def _backward(hooks: Hooks, original: Any) -> Any:  # noqa: C901 - one function
                 loss = None
                 if logged:
                     on_cpu = root.is_cpu and not values.late
-                    loss = root.item() if on_cpu else put_steady(root)
+                    loss = root.item() if on_cpu else hold_steady(root)
                 if type(loss) is float and -inf < loss < inf:
                     steady.losses.append(loss)
                     steady.losses_read += 1
-                elif type(loss) is tensor:
+                elif type(loss) is Scalar:
                     steady.losses.append(loss)
                 else:
                     logged = False

@@ -28,8 +28,9 @@ ADAPTIVE = re.compile(
     re.IGNORECASE,
 )
 """Names of optimizers whose steps do not shrink with the gradient."""
-COUNT_EVERY = 50
-"""Steps after which the gradients that are None are counted again, although one is present."""
+COUNT_EVERY, COUNT_EVERY_LATER = 50, 200
+"""Steps after which the gradients that are None are counted again, although one is present; and
+where nothing has been unusual for long."""
 
 
 class OptimizerWatch:
@@ -145,6 +146,7 @@ class OptimizerWatch:
             self.watch.take_arrived(step.losses)
             self._judge(step, values[: len(norms)], values[len(norms) :])
 
+        self.watch.fetch(step.losses)
         self.watch.values.submit(norms + extra, deliver)
 
     def _arm(self, optimizer: Any) -> None:
@@ -158,7 +160,8 @@ class OptimizerWatch:
             or "found_inf" in optimizer.__dict__
         ):
             return
-        armed.until = armed.steps + min(self.next_look - self.effective, COUNT_EVERY)
+        count_every = COUNT_EVERY_LATER if self.may_thin else COUNT_EVERY
+        armed.until = armed.steps + min(self.next_look - self.effective, count_every)
         armed.groups = len(optimizer.param_groups)
         armed.few = [] if self.whole_norm else self.norms.copied
         watch.steady.arm(armed)
@@ -224,6 +227,7 @@ class OptimizerWatch:
             self.watch.take_arrived(step.losses)
             self.watch.judge_step(self, step)
 
+        self.watch.fetch(step.losses)
         self.watch.values.submit([], deliver)
 
     def applied(self, optimizer: Any) -> None:

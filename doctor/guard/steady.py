@@ -54,8 +54,7 @@ class Armed:
 
 Logged = Tuple[Armed, int, List[Any], Any, List[Any], int, float]
 """Optimizer, number of its step, losses, gradient norm (None: not read), learning rates, backward
-passes since the step before, monotonic seconds. Losses and norm of a GPU are scalars that arrive
-later (`Values.put`)."""
+passes since the step before, monotonic seconds. Losses and norm of a GPU are `Scalar`s."""
 
 
 class Steady:

@@ -44,7 +44,7 @@ def _before_steady(hooks: Hooks) -> Any:  # noqa: C901 - one function
     armed, tensor, fp32 = steady.armed, torch.Tensor, torch.float32
     norm_of, flatten = torch.linalg.vector_norm, gradient_norms.flatten(torch)
     values = hooks.watch.values
-    pending, put_steady = values.pending, values.put_steady
+    pending, hold_steady = values.pending, values.hold_steady
 
     def hook(optimizer: Any, args: Any, kwargs: Any) -> None:  # noqa: C901 - a call costs 1 us
         key, backwards, healthy = id(optimizer), steady.backwards, False
@@ -101,7 +101,7 @@ def _before_steady(hooks: Hooks) -> Any:  # noqa: C901 - one function
                         total = None
                     if type(total) is tensor:
                         on_cpu = total.is_cpu and not values.late
-                        norm = total.item() if on_cpu else put_steady(total)
+                        norm = total.item() if on_cpu else hold_steady(total)
                     healthy = norm is not None and (type(norm) is not float or 0.0 < norm < inf)
                 else:
                     healthy = False

@@ -1,7 +1,8 @@
 """Small tensors as numbers, without ever waiting for a device.
 
 On a CPU they are read at once. On CUDA they are copied into pinned memory on the current stream,
-and read when an event recorded behind the copies is done, usually one step later. Other devices
+and read when an event recorded behind the copies is done, usually one step later. Scalars are held
+until many are copied in one go: an operation for each would cost more than all else. Other devices
 have no such copies: values are read ten calls late in one go.
 """
 
@@ -9,7 +10,7 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from typing import Any, Callable, List, Optional
+from typing import Any, Callable, List, Optional, Union
 
 Deliver = Callable[[List[Any]], None]
 
@@ -18,12 +19,29 @@ MOST_PENDING = 64
 READ_EVERY = 10
 SIZES = (8, 2048)
 """Elements of the pinned buffers."""
-SCALARS = 256
-"""Scalars of one piece of pinned memory."""
+MOST_HELD = 4096
+"""Bytes of memory that a scalar may hold."""
 FINISH_SECONDS = 2.0
 """At the end: what has not arrived by then is not waited for."""
 NO_EVENT = object()
 """The device has no events: what it computed is read after ten calls."""
+
+
+class Scalar:
+    """A scalar of a GPU: `value` is None until it has arrived, or if it is lost.
+
+    `version` is the tensor's when it was held: after an operation in place it is another number.
+    """
+
+    __slots__ = ("tensor", "value", "version")
+
+    def __init__(self, tensor: Any) -> None:
+        self.tensor = tensor
+        self.version = tensor._version
+        self.value: Optional[float] = None
+
+
+Value = Union[float, Scalar]
 
 
 class Values:
@@ -42,45 +60,60 @@ class Values:
         self.lost = False
         self.pending: deque[tuple[Any, list[Any], Deliver, Any]] = deque()
         self._free: dict[int, list[Any]] = {size: [] for size in SIZES}
-        self._scalars: list[Any] = []
         self._polling = False
-        self._copied_from: Any = None
-        """The device of scalars that were copied behind the last event."""
+        self._copies = False
+        """Scalars that are held change: they are copied at once."""
 
-    def put(self, tensor: Any) -> Any:
-        """A scalar without a graph: a float, or a tensor of the CPU that will hold its value.
-
-        It holds it when the next call of `submit` is delivered. None if it cannot be read.
-        """
+    def hold(self, tensor: Any) -> Optional[Value]:
+        """A scalar without a graph, to be read: at once, or by `fetch`. None if it cannot be."""
         if tensor.is_cpu and not self.late:
-            return tensor.item()
-        if tensor.device.type == "mps":
-            self._copied_from = tensor.device
-            return tensor.clone()
-        if not (tensor.is_cuda or self.late):
+            value: float = tensor.item()
+            return value
+        if not (tensor.is_cuda or tensor.device.type == "mps" or self.late):
             return None
-        if self.lost or len(self.pending) >= MOST_PENDING:
-            self.dropped += 1
-            return None
-        if not self._scalars:
-            self._scalars = list(self._pinned(SCALARS).unbind())
-        scalar = self._scalars.pop()
-        scalar.copy_(tensor, non_blocking=True)
-        self._copied_from = tensor.device
-        return scalar
+        return self._held(tensor)
 
-    def put_steady(self, tensor: Any) -> Any:
+    def hold_steady(self, tensor: Any) -> Optional[Scalar]:
         """The same for any tensor: None if it is no scalar of a GPU, or a graph is captured."""
         if tensor.dim() or not (tensor.is_cuda or self.late):
             return None
-        cuda = self.torch.cuda
-        if tensor.is_cuda and cuda.is_current_stream_capturing():
+        if tensor.is_cuda and self.torch.cuda.is_current_stream_capturing():
             return None
-        return self.put(tensor.detach())
+        return self._held(tensor.detach())
+
+    def _held(self, tensor: Any) -> Scalar:
+        # a part of a larger tensor would hold all of its memory
+        part = tensor.untyped_storage().nbytes() > MOST_HELD
+        return Scalar(tensor.clone() if part or self._copies else tensor)
+
+    def fetch(self, scalars: list[Scalar]) -> None:
+        """Read them; they have their values when the next call of `submit` is delivered."""
+        held = [s for s in scalars if s.tensor is not None and s.tensor._version == s.version]
+        for begin in range(0, len(held), SIZES[-1]):
+            self._fetch(held[begin : begin + SIZES[-1]])
+
+    def _fetch(self, held: list[Scalar]) -> None:
+        def deliver(values: list[Any]) -> None:
+            numbers = values[0] or [None] * len(held)
+            for scalar, number in zip(held, numbers):
+                scalar.value, scalar.tensor = number, None
+
+        try:
+            stacked = self.torch.stack([scalar.tensor for scalar in held])
+        except RuntimeError:  # on several devices, or of a CUDA graph that has run again since
+            self._copies = True
+            self.dropped += 1
+            return
+        self.submit([stacked], deliver)
+
+    @staticmethod
+    def number(value: Optional[Value]) -> Optional[float]:
+        """What `hold` returned, once it has arrived; None if it is lost."""
+        return value.value if isinstance(value, Scalar) else value
 
     def submit(self, tensors: list[Any], deliver: Deliver) -> None:
         """Call `deliver` with a float or a list of floats for each tensor, now or later."""
-        late = self.late or self._copied_from is not None or bool(self.pending)
+        late = bool(self.pending) or (self.late and bool(tensors))
         if not late and all([tensor.is_cpu for tensor in tensors]):
             deliver([tensor.tolist() for tensor in tensors])
             return
@@ -102,7 +135,7 @@ class Values:
     def _copy(self, tensors: list[Any], deliver: Deliver) -> None:
         self.poll()
         elements = sum(tensor.numel() for tensor in tensors)
-        device = next((t.device for t in tensors if t.is_cuda), self._copied_from)
+        device = next((t.device for t in tensors if t.is_cuda), None)
         slots, begin, buffer = [], 0, None
         if len(self.pending) >= MOST_PENDING or elements > SIZES[-1]:
             self.dropped += 1
@@ -115,14 +148,11 @@ class Values:
                 slots.append(slot)
                 begin += tensor.numel()
         self.pending.append((self._event(device), slots, deliver, buffer))
-        self._copied_from = None
 
     def _event(self, device: Any) -> Any:
         """What is done once the copies so far are."""
-        if device is None or device.type == "cpu":
+        if device is None:
             return Later() if self.late else None
-        if device.type != "cuda":
-            return NO_EVENT
         event = self.torch.cuda.Event()
         event.record(self.torch.cuda.current_stream(device))
         return event
@@ -175,16 +205,8 @@ class Values:
             self.pending.clear()
             return False
 
-    def number(self, value: Any) -> Optional[float]:
-        """What `put` returned, once it has arrived."""
-        if value is None or type(value) is float:
-            return value
-        return None if self.lost else float(value)
-
     def finish(self) -> None:
         """At the end: deliver what arrives soon."""
-        if self._copied_from is not None:
-            self.submit([], lambda values: None)
         until = time.monotonic() + FINISH_SECONDS
         self.poll(last=True)
         while self.pending and time.monotonic() < until:

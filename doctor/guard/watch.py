@@ -17,7 +17,7 @@ from .records import WARN, Alarm, Step
 from .scaling import Scaling
 from .settings import Settings
 from .steady import Logged, Steady
-from .values import Values
+from .values import Scalar, Values
 from .writer import Writer
 
 MOST_OPTIMIZERS = 64
@@ -74,8 +74,9 @@ class Watch:
             return
         if self.scaling.unscaled is not None:
             loss = self.scaling.loss_before(loss)
-        value = self.values.put(local(loss).reshape(()))
-        steady.losses.append(value)
+        value = self.values.hold(local(loss).reshape(()))
+        if value is not None:
+            steady.losses.append(value)
         if type(value) is float:
             steady.count_loss(value)
 
@@ -142,12 +143,16 @@ class Watch:
             finally:
                 self._judging_log = False
 
+    def fetch(self, losses: list[Any]) -> None:
+        """Read the losses of a GPU."""
+        self.values.fetch([loss for loss in losses if type(loss) is Scalar])
+
     def take_arrived(self, losses: list[Any]) -> None:
         """Put numbers in the place of losses that have arrived; those that were lost go."""
-        if any(type(loss) is not float for loss in losses):
+        if any([type(loss) is Scalar for loss in losses]):
             numbers = [self.values.number(loss) for loss in losses]
             for loss, value in zip(losses, numbers):
-                if type(loss) is not float and value is not None:
+                if type(loss) is Scalar and value is not None:
                     self.steady.count_loss(value)
             losses[:] = [value for value in numbers if value is not None]
 
@@ -242,9 +247,9 @@ class Watch:
         if not self.started:
             return
         self.judge_log()
+        self.fetch(self.steady.losses)
         self.values.finish()
-        if not self.values.pending:
-            self._pending_losses()
+        self._pending_losses()
         self.write_state()
         self.writer.write("end", how=how)
         self.writer.close()

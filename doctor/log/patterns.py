@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cache
 from re import _constants as opcodes  # type: ignore[attr-defined]
 from re import _parser as parser  # type: ignore[attr-defined]
 from typing import Any
@@ -86,13 +87,14 @@ class Gate:
         return self._compiled[expression]
 
 
-def literals_of(expression: str) -> list[str]:
+@cache
+def literals_of(expression: str) -> tuple[str, ...]:
     """Texts of which every matching line contains one. Raises ValueError if one is too short."""
     parsed = parser.parse(expression)
     literals = _required(parsed)
     if not literals or _shortest(literals) < SHORTEST or parsed.state.flags & re.IGNORECASE:
         raise ValueError(f"the expression requires no literal of {SHORTEST} letters: {expression}")
-    return literals
+    return tuple(literals)
 
 
 def cues_of(expression: str) -> tuple[bytes, ...]:

@@ -94,6 +94,29 @@ def test_driver_that_does_not_respond_fails_with_its_remedy(
     assert (verdict.commands, verdict.sources) == (remedy.commands, remedy.sources)
 
 
+@pytest.mark.parametrize(
+    ("code", "nodes", "remedy"),
+    [
+        (999, {"/dev/nvidia-uvm": "belongs to device 1, the driver's is 511"}, errors.NODES),
+        (100, {"/dev/nvidia-uvm": "No such file or directory (2)"}, errors.NODES),
+        (304, {"/dev/nvidiactl": "Operation not permitted (1)"}, errors.NODES),
+        (802, {"/dev/nvidia-uvm": "No such file or directory (2)"}, rows.FABRIC),
+        (999, {}, errors.STALE_UVM),
+        (100, {}, CUDA_REMEDIES[100]),
+        (999, None, errors.OTHER),
+    ],
+)
+def test_a_device_node_is_named_only_if_it_was_observed_to_be_unusable(
+    code: int, nodes: dict[str, str] | None, remedy: ErrorPattern
+) -> None:
+    driver = Driver(nvml=OK, cuda=error("x", code), unusable_nodes=nodes)
+    verdict = RESPONDS.judge(host=HOST, driver=driver, gpus=None)
+    assert (verdict.status, verdict.fix) == (Status.FAIL, remedy.fix)
+    named = remedy is errors.NODES
+    for node, why in (nodes or {}).items():
+        assert (f"{node}: {why}" in verdict.summary) is named
+
+
 def test_who_can_fix_a_driver_that_does_not_respond() -> None:
     machine = {errors.HANGS, errors.LOST, errors.MISMATCHED_HOST, rows.FABRIC}
     assert {remedy.owner for remedy in machine} == {Owner.MACHINE}

@@ -142,6 +142,32 @@ def test_cuda_that_does_not_start_in_torch_fails() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("detail", "env", "named"),
+    [
+        ("ValueError: Unrecognized key 'foo' in CUDA allocator config.",
+         {"PYTORCH_CUDA_ALLOC_CONF": "foo:bar"}, True),
+        ("RuntimeError: Unrecognized CachingAllocator option: expandable_segments",
+         {"PYTORCH_HIP_ALLOC_CONF": "expandable_segments:True"}, True),
+        ("ValueError: stoull", {"PYTORCH_ALLOC_CONF": "max_split_size_mb:many"}, True),
+        ("ValueError: stoull", {}, False),
+        ("RuntimeError: CUDA error: unknown error",
+         {"PYTORCH_ALLOC_CONF": "expandable_segments:True"}, False),
+    ],
+)  # fmt: skip
+def test_an_option_of_the_allocator_is_named_where_it_stops_cuda(
+    detail: str, env: dict[str, str], named: bool
+) -> None:
+    host, cuda = Host(system="Linux", nvidia_devices=2, env=env), not_started(detail)
+    verdict = VISIBLE.judge(
+        job=Job(), host=host, gpus=TWO, cuda=cuda, job_gpus=match_gpus(host, TWO, cuda),
+        target=Target("nvidia", ""),
+    )  # fmt: skip
+    assert verdict.status is Status.FAIL
+    unset = f"unset {' '.join(env)}"
+    assert (unset in verdict.commands) is named
+
+
 def test_lost_gpu_is_the_machines_fault() -> None:
     verdict = visible((nvml(0), nvml(1, lost="GPU is lost (15)")), by_torch(0))
     assert (verdict.status, verdict.owner) == (Status.FAIL, Owner.MACHINE)

@@ -23,6 +23,7 @@ HEALTHY: dict[str, Any] = {
     "effective": 300, "tracked": 21, "gradients": 21, "moved": 21, "ones": 5, "zeros": 2,
     "zeros_moved": 2, "vectors": 7, "vectors_moved": 7, "scaled": True,
     "vocabulary": 32000, "flat_steps": 300, "timed": 200, "batches": 300, "memory_windows": 12,
+    "seconds": 600.0,
 }  # fmt: skip
 
 
@@ -61,12 +62,12 @@ def facts(guard: Guarded | Unknown, watched: Any = None) -> Facts:
 
 
 def findings(*processes: GuardedProcess, watched: Any = None) -> dict[str, Finding]:
-    examined = examine(CHECKS, facts(Guarded(processes=processes), watched))
+    examined = examine(CHECKS, facts(Guarded(processes=processes, exit_code=0), watched))
     return {finding.check.code: finding for finding in examined}
 
 
 ALL = [check.code for check in CHECKS]
-IN_PROCESS = [code for code in ALL if code != "GRD021"]
+IN_PROCESS = [code for code in ALL if code not in ("GRD021", "GRD022")]
 """Codes for which the training's own process raises the alarm."""
 
 
@@ -197,6 +198,7 @@ def test_a_guard_that_switched_itself_off_leaves_everything_unknown(code: str) -
         ("GRD016", {"effective": 99}),
         ("GRD017", {"batches": 69, "all": True}),
         ("GRD018", {"timed": 49, "all": True}),
+        ("GRD018", {"seconds": 59.0, "all": True}),
         ("GRD019", {"memory_windows": 5, "all": True}),
     ],
 )
@@ -226,6 +228,30 @@ def test_too_little_was_observed(code: str, fields: dict[str, Any]) -> None:
 )
 def test_not_applicable(code: str, fields: dict[str, Any]) -> None:
     assert findings(process(**fields))[code].status is Status.SKIP
+
+
+@pytest.mark.parametrize(
+    ("fields", "ended", "status", "word"),
+    [
+        ({"exit_code": 0}, "exit", Status.PASS, "exit code 0"),
+        ({"exit_code": 1}, "exit", Status.FAIL, "exit code 1 after 300 steps"),
+        ({"exit_code": 134}, "", Status.FAIL, "SIGABRT"),
+        ({"exit_code": 137}, "", Status.FAIL, "SIGKILL"),
+        ({"exit_code": 255}, "exit", Status.FAIL, "exit code 255 after"),
+        ({"exit_code": 143}, "", Status.UNKNOWN, "SIGTERM"),
+        ({"exit_code": 1, "signal": "SIGINT"}, "exit", Status.UNKNOWN, "SIGINT"),
+        ({"exit_code": 143, "stopped": True}, "exit", Status.SKIP, "--stop"),
+        ({}, "exit", Status.SKIP, "did not start"),
+        ({}, "", Status.UNKNOWN, "no end was recorded"),
+    ],
+)
+def test_how_the_training_ended(
+    fields: dict[str, Any], ended: str, status: Status, word: str
+) -> None:
+    guard = Guarded(processes=(process(ended=ended),), **fields)
+    found = {each.check.code: each for each in examine(CHECKS, facts(guard))}["GRD022"]
+    assert found.status is status
+    assert word in found.verdict.summary
 
 
 @pytest.mark.parametrize("code", ["GRD005", "GRD007", "GRD013"])

@@ -210,13 +210,17 @@ def gpu(on: Capability | None, kernel: Ended | None = None, index: int = 0) -> J
 
 
 def code(
-    torch: Torch, *gpus: JobGpu, driver: Driver | None = DRIVER_580, arch: str = "x86_64"
+    torch: Torch,
+    *gpus: JobGpu,
+    driver: Driver | None = DRIVER_580,
+    arch: str = "x86_64",
+    **env: str,
 ) -> Verdict:
     verdict = has_gpu_code(
         torch=torch,
         job_gpus=JobGpus(gpus=gpus, by="torch"),
         driver=driver,
-        host=Host(system="Linux", arch=arch),
+        host=Host(system="Linux", arch=arch, env=env),
         interpreter=interpreter(RAN),
     )
     assert isinstance(verdict, Verdict)
@@ -359,6 +363,33 @@ def test_a_kernel_that_failed_overrides_the_table(
     assert verdict.owner is owner
     assert verdict.fix
     assert pattern is None or verdict.fix == pattern.fix
+
+
+NO_IMAGE = error("AcceleratorError: CUDA error: no kernel image is available for execution")
+
+
+@pytest.mark.parametrize(
+    ("torch", "on", "kernel", "env", "status", "command"),
+    [
+        (V2_11, (9, 0), NO_IMAGE, {"CUDA_FORCE_PTX_JIT": "1"}, FAIL, "unset CUDA_FORCE_PTX_JIT"),
+        (V2_11, (9, 0), NO_IMAGE, {"CUDA_FORCE_PTX_JIT": "0"}, FAIL, "pip install"),
+        (V2_11, (7, 0), NO_IMAGE, {"CUDA_FORCE_PTX_JIT": "1"}, FAIL, "pip install"),
+        (V2_11, (9, 0), NO_IMAGE, {"CUDA_DISABLE_PTX_JIT": "1"}, FAIL, "pip install"),
+        (built("compute_80"), (9, 0), NO_IMAGE, {"CUDA_DISABLE_PTX_JIT": "1"}, FAIL,
+         "unset CUDA_DISABLE_PTX_JIT"),
+        (V2_11, (9, 0), None, {"CUDA_FORCE_PTX_JIT": "1"}, UNKNOWN, ""),
+        (V2_11, (9, 0), RAN, {"CUDA_FORCE_PTX_JIT": "1"}, PASS, ""),
+        (V2_11, (9, 0), error("RuntimeError: CUDA error: out of memory"),
+         {"CUDA_FORCE_PTX_JIT": "1"}, FAIL, "nvidia-smi"),
+    ],
+)  # fmt: skip
+def test_a_variable_that_hides_code_is_named_instead_of_another_build(
+    torch: Torch, on: Capability, kernel: Ended | None, env: dict[str, str], status: Status,
+    command: str,
+) -> None:  # fmt: skip
+    verdict = code(torch, gpu(on, kernel), **env)
+    assert verdict.status is status
+    assert command in "\n".join(verdict.commands)
 
 
 def test_several_gpus() -> None:

@@ -9,7 +9,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from command import doctor
+from command import doctor, program
 
 from doctor.script.fixes.differences import only_touched
 from doctor.script.fixes.edits import Edit, Module, apply
@@ -285,7 +285,8 @@ def test_killed_at_any_operation_the_file_is_the_old_or_the_new_one(tmp_path: Pa
             "HERE": str(here),
             "KILL_AT": str(killed + 1),
         }
-        result = doctor("lint", "train.py", "--fix", "--no-config", cwd=here, env=environment)
+        command = [*program(), "lint", "train.py", "--fix", "--no-config"]
+        result = subprocess.run(command, cwd=here, env=environment, check=False)
         text = (here / "train.py").read_text()
         assert text in (SCALED, wanted)
         assert all(copy.read_text() == SCALED for copy in here.glob("*.orig*"))

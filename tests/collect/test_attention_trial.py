@@ -31,6 +31,7 @@ from doctor.job.run_options import RunOptions
 from doctor.judge.attention_gates import GATES
 from doctor.judge.check import Finding, Owner, Status
 from doctor.judge.engine import examine
+from doctor.judge.switches import Switch
 
 pytestmark = pytest.mark.slow
 
@@ -267,13 +268,13 @@ def test_the_users_own_shape_comes_second(warm: TorchChild) -> None:
     assert judged(facts, attention).status is Status.PASS
 
 
-def probe(code: str) -> Any:
+def probe(code: str, modules: tuple[str, ...] = preloaded.TORCH) -> Any:
     """What a script prints as JSON that has the cases of the probe at hand."""
     head = (
         f"import json, sys\nsys.path.insert(0, {str(PROBES)!r})\n"
         "import wire, torch\ncases = wire.sibling('attention_cases')\ncpu = torch.device('cpu')\n"
     )
-    command = [preloaded.python(), "-c", head + textwrap.dedent(code), "2"]
+    command = [preloaded.python(modules), "-c", head + textwrap.dedent(code), "2"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
@@ -650,13 +651,13 @@ def test_an_interpreter_without_transformers_says_so(
 
 
 def test_the_trial_imports_no_dynamo() -> None:
-    heavy = probe("""
+    code = """
         run = wire.sibling("attention_trial").run
         run({"device": "cpu", "shape": None, "precision": "bf16", "within": 60, "done": []})
         heavy = ("torch._dynamo", "sympy", "torch.fx.experimental.symbolic_shapes")
         print(json.dumps([name for name in heavy if name in sys.modules]))
-    """)
-    assert heavy == []
+    """
+    assert probe(code, preloaded.BARE) == []
 
 
 # On a real GPU
@@ -690,5 +691,5 @@ def test_nan_in_dq_on_hopper(children: Children) -> None:
         assert not trials["causal", dtype, "cudnn"].nonfinite
     finding = judged(facts, attention)
     assert finding.status is Status.WARN
-    assert "cudnn (used by default)" in finding.verdict.summary
-    assert "known as pytorch#196678" in finding.verdict.summary
+    assert finding.verdict.sources == ("pytorch-196678",)
+    assert Switch.CUDNN_SDP in finding.verdict.switches_off

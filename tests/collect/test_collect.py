@@ -15,6 +15,7 @@ from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
 
+import command
 import preloaded
 import pytest
 import shims
@@ -51,17 +52,20 @@ def mark() -> Iterator[dict[str, str]]:
 
 
 def run(
-    env: dict[str, str], *flags: str, command: list[str] = DOCTOR, **options: Any
+    env: dict[str, str], *flags: str, program: list[str] | None = None
 ) -> tuple[int, dict[str, Any]]:
-    done = subprocess.run(
-        [*command, "--format", "json", *flags],
-        capture_output=True,
-        text=True,
-        env=env,
-        timeout=200,
-        check=False,
-        **options,
-    )
+    """Exit code and report of a run, in a fork or in a process of its own with `program`."""
+    if program:
+        done = subprocess.run(
+            [*program, "--format", "json", *flags],
+            capture_output=True,
+            text=True,
+            env=env,
+            timeout=200,
+            check=False,
+        )
+    else:
+        done = command.doctor("run", "--format", "json", *flags, env=env)
     assert "Traceback" not in done.stderr, done.stderr
     return done.returncode, json.loads(done.stdout)
 
@@ -84,7 +88,7 @@ def test_a_machine_without_a_gpu_is_ready_for_a_job_on_the_cpu(
     tmp_path: Path, mark: dict[str, str]
 ) -> None:
     facts_file = tmp_path / "facts.json"
-    code, report = run(mark, "--device", "cpu", "--save-facts", str(facts_file))
+    code, report = run(mark, "--device", "cpu", "--save-facts", str(facts_file), program=DOCTOR)
     assert (code, report["verdict"]) == (0, "ready")
     for wanted in ("TOR001", "NUM001", "SMK001", "SMK002", "SMK003", "SMK004"):
         assert status(report, wanted) == "pass"
@@ -160,7 +164,7 @@ def test_a_driver_that_hangs_is_named(
         tmp_path / "python",
         f'#!/bin/sh\nunset LD_LIBRARY_PATH\nexec {preloaded.python()} "$@"\n',
     )
-    code, report = run(env, "--python", python, "--save-facts", str(saved), command=IMPATIENT)
+    code, report = run(env, "--python", python, "--save-facts", str(saved), program=IMPATIENT)
     assert (code, report["verdict"]) == (1, "return")
     driver = decode(saved.read_bytes()).driver
     assert isinstance(driver, Driver)

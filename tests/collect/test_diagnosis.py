@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import re
 import subprocess
-import sys
 import textwrap
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -13,7 +13,6 @@ from typing import Any, get_args
 import msgspec
 import preloaded
 import pytest
-from runs import llama
 
 from doctor._util.records import Ended
 from doctor.checks.training import smoke as judged
@@ -760,8 +759,20 @@ def test_fault_that_the_users_own_code_plants_in_torch(
     assert "mul in plants.py, line 8" in _cause(smoke, own=True)
 
 
+LLAMA = {
+    "architectures": ["LlamaForCausalLM"],
+    "model_type": "llama",
+    "hidden_size": 32,
+    "intermediate_size": 64,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 2,
+    "num_key_value_heads": 2,
+    "vocab_size": 64,
+}
+
+
 def test_attention_of_a_transformers_model(train_planted: Train, tmp_path: Path) -> None:
-    llama().config.save_pretrained(tmp_path)
+    (tmp_path / "config.json").write_text(json.dumps(LLAMA), "utf-8")
     subject = {"kind": "hf", "directory": str(tmp_path), "layers": 1, "weights": False,
                "lora": None, "dtype": None, "batch": 2, "length": 16}  # fmt: skip
     smoke = train_planted(ATTENTION.format(wrong="True"), changes=("eager",), subject=subject)
@@ -771,12 +782,13 @@ def test_attention_of_a_transformers_model(train_planted: Train, tmp_path: Path)
     assert _diagnosis(smoke).first_module == "model.layers.0.self_attn"
 
 
-def test_scaler_that_skips_every_step(train_planted: Train) -> None:
+def test_scaler_that_skips_every_step(train_planted: Train, tmp_path: Path) -> None:
     prelude = """
         import functools, torch
         torch.amp.GradScaler = functools.partial(torch.amp.GradScaler, init_scale=2.0**60)
     """
-    smoke = train_planted(prelude, precision="fp16", changes=("fp32",))
+    subject = _factory(tmp_path / "planted.py", CLASSIFIER.format(plant=""))
+    smoke = train_planted(prelude, precision="fp16", changes=("fp32",), subject=subject)
     assert (_diagnosis(smoke).fault, _diagnosis(smoke).origin) == (
         "non-finite gradient",
         "gradient",
@@ -813,9 +825,8 @@ def test_a_whole_run_names_the_cause(tmp_path: Path, monkeypatch: pytest.MonkeyP
     (tmp_path / "sitecustomize.py").write_text(PLANTED_BY_THE_ENVIRONMENT, "utf-8")
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     messages: list[str] = []
-    facts = collect(
-        Job(device="cpu", python=sys.executable), RunOptions(quick=True), Expect(), messages.append
-    )
+    job = Job(device="cpu", python=preloaded.python())
+    facts = collect(job, RunOptions(quick=True), Expect(), messages.append)
     findings = {finding.check.code: finding for finding in examine(CHECKS, facts)}
     assert findings["SMK001"].status is Status.PASS
     assert findings["SMK002"].status is Status.FAIL
@@ -956,7 +967,7 @@ def test_positions_are_told_from_tokens() -> None:
         "  except step.InvalidInput as error: print(error)\n"
     )
     done = subprocess.run(
-        [sys.executable, "-c", code, "2"],
+        [preloaded.python(), "-c", code, "2"],
         cwd=PROBES / "training_side",
         capture_output=True,
         text=True,

@@ -27,7 +27,7 @@ from doctor.facts.own_model import LoraOrder, OwnModel
 from doctor.job.job import Chosen, Job, Target
 from doctor.judge.check import Owner, Status, Verdict
 
-PRELOADED = functools.partial(preloaded.python, preloaded.TRAINER, **preloaded.OFFLINE)
+PRELOADED = functools.partial(preloaded.python, preloaded.TRAINER)
 """An interpreter that has imported transformers and peft."""
 OK = Ended(how="ok", seconds=0.1)
 FIELDS = {
@@ -434,21 +434,11 @@ def command(directory: Path, *arguments: str) -> tuple[dict[str, Any], Facts]:
 # transformers 4.57: the reentrant order that raises, and the one that is silent
 
 
-@pytest.fixture
-def old_python(transformers_4: Path, tmp_path: Path) -> str:
-    """An interpreter with older libraries over the torch of this environment."""
-    program = tmp_path / "python"
-    lines = f'#!/bin/sh\nPYTHONPATH={transformers_4} exec {preloaded.python()} "$@"\n'
-    program.write_text(lines)
-    program.chmod(0o755)
-    return str(program)
-
-
 @pytest.mark.slow
 def test_the_order_that_raises_and_the_silent_one(
-    old_python: str, directory: Path, children: Children
+    transformers_4: str, directory: Path, children: Children
 ) -> None:
-    own = train(children, python=old_python, hf=str(directory), lora=4)
+    own = train(children, python=transformers_4, hf=str(directory), lora=4)
     assert own.versions["transformers"] == "4.57.6"
     fine, raising, silent = own.lora[:3], own.lora[3], own.lora[4]
     assert all(order.ended.ok and not order.without_gradient for order in fine)

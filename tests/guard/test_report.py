@@ -13,6 +13,7 @@ from doctor.cli.guard import CHECKS, report_directory
 from doctor.cli.options import ConfigFlags
 from doctor.collect.earlier_checkpoint import find_before, places
 from doctor.report.formats import plain
+from doctor.report.report import Outcome
 
 META = {"kind": "meta", "rank": 0, "world": 1, "pid": 5, "started": 100, "torch": "2.13"}
 STEP = {"kind": "step", "o": 0, "s": 1, "t": 0.1, "loss": 2.0, "norm": 1.0}
@@ -40,6 +41,19 @@ def test_the_earliest_failure_is_named_first(
     write(tmp_path, *alarms)
     report = report_directory(tmp_path, {}, ConfigFlags(no_config=True), fail_on="fail")
     assert report.verdict_line.startswith(f"FIX: {first}:")
+
+
+def test_a_training_that_died_is_not_ready_and_its_end_comes_after_what_failed_before(
+    tmp_path: Path,
+) -> None:
+    write(tmp_path)
+    (tmp_path / "run.json").write_text(json.dumps({"command": ["python"], "exit_code": 134}))
+    report = report_directory(tmp_path, {}, ConfigFlags(no_config=True), fail_on="fail")
+    assert (report.outcome, report.exit_code) == (Outcome.FIX, 1)
+    assert report.verdict_line.startswith("FIX: GRD022:")
+    write(tmp_path, alarm("GRD001", 9))
+    report = report_directory(tmp_path, {}, ConfigFlags(no_config=True), fail_on="fail")
+    assert report.verdict_line.startswith("FIX: GRD001:")
 
 
 def test_a_program_without_a_step_has_one_reason(tmp_path: Path) -> None:

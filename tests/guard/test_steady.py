@@ -17,15 +17,7 @@ from trainings import adamw, alarms, batches, guarded, loss_of, model, records, 
 
 from doctor.guard import thresholds as limit  # noqa: E402
 
-pytestmark = pytest.mark.slow
-
-
-@pytest.fixture(autouse=True, scope="module")
-def one_thread() -> Iterator[None]:
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("one_thread")]
 
 
 @contextmanager

@@ -8,10 +8,10 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import preloaded
 import pytest
 
 from doctor.guard import thresholds as limit
@@ -19,6 +19,8 @@ from doctor.guard.flat_loss import FlatLoss
 from doctor.guard.lost_updates import lost_alarm
 from doctor.guard.memory import Growth, free_host_bytes, private_bytes
 from doctor.guard.pace import Pace
+
+pytestmark = pytest.mark.usefixtures("one_thread")
 
 MIB = 2**20
 WORK = (1, 0, 8)
@@ -131,14 +133,6 @@ def test_lost_updates(lost: int, expected: list[str]) -> None:
 torch = pytest.importorskip("torch")
 
 from trainings import adamw, alarms, batches, guarded, loss_of, model, records, train  # noqa: E402
-
-
-@pytest.fixture(autouse=True, scope="module")
-def one_thread() -> Iterator[None]:
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
 
 
 def state(out: Path) -> dict[str, Any]:
@@ -254,7 +248,7 @@ def test_replicas_that_differ(tmp_path: Path) -> None:
     arguments = [str(support), str(tmp_path / "out")]
     children = [
         subprocess.Popen(
-            [sys.executable, "-c", RANK, *arguments, str(rank), str(tmp_path / "store")],
+            [preloaded.python(), "-c", RANK, *arguments, str(rank), str(tmp_path / "store")],
             env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
         )
         for rank in range(2)

@@ -7,7 +7,6 @@ import gc
 import math
 import os
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -21,18 +20,7 @@ import doctor.guard  # noqa: E402
 from doctor.collect.guard_records import read_records  # noqa: E402
 from doctor.facts.guard import Guarded  # noqa: E402
 
-pytestmark = pytest.mark.slow
-
-
-@pytest.fixture(autouse=True, scope="module")
-def one_thread() -> Iterator[None]:
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    gc.collect()
-    gc.freeze()  # the guard looks for the model among all objects: here only among new ones
-    yield
-    gc.unfreeze()
-    torch.set_num_threads(threads)
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("one_thread")]
 
 
 def run(out: Path, prepare: Any, **settings: Any) -> dict[tuple[str, str], int]:

@@ -47,10 +47,10 @@ def prescribed(
 QUIET = "import sys, warnings\nwarnings.simplefilter('ignore')\nexec(sys.stdin.read())"
 
 
-def run(code: str, modules: tuple[str, ...] = preloaded.TORCH, **env: str) -> str:
-    """What a script prints, in an interpreter that has imported the modules."""
+def run(code: str, python: str = "", **env: str) -> str:
+    """What a script prints; the interpreter, if none is given, has torch imported."""
     done = subprocess.run(
-        [preloaded.python(modules, **preloaded.OFFLINE), "-c", QUIET],
+        [python or preloaded.python(), "-c", QUIET],
         input=code,
         capture_output=True,
         text=True,
@@ -213,10 +213,10 @@ print(json.dumps([transformers.__version__, arguments.bf16, sorted(known)]))
 """
 
 
-def check_trainer_forms(modules: tuple[str, ...], **env: str) -> str:
+def check_trainer_forms(python: str) -> str:
     """Make the real TrainingArguments of the CPU's form; the others name arguments it has."""
     text = prescribed(MACHINES["cpu_only"], "trainer")
-    version, bf16, known = json.loads(run(LOAD.format(text=text), modules, **env).splitlines()[-1])
+    version, bf16, known = json.loads(run(LOAD.format(text=text), python).splitlines()[-1])
     assert bf16 is True
     assert (keywords(text)["warmup_steps"], keywords(text)["max_grad_norm"]) == (100, 1.0)
     for trainer in TRAINERS:
@@ -226,13 +226,12 @@ def check_trainer_forms(modules: tuple[str, ...], **env: str) -> str:
 
 @pytest.mark.slow
 def test_the_trainer_form_loads_in_transformers_5() -> None:
-    assert check_trainer_forms(preloaded.TRAINER).startswith("5.")
+    assert check_trainer_forms(preloaded.python(preloaded.TRAINER)).startswith("5.")
 
 
 @pytest.mark.slow
-def test_the_trainer_form_loads_in_transformers_4(transformers_4: Path) -> None:
-    version = check_trainer_forms(preloaded.TORCH, PYTHONPATH=str(transformers_4))
-    assert version == "4.57.6"
+def test_the_trainer_form_loads_in_transformers_4(transformers_4: str) -> None:
+    assert check_trainer_forms(transformers_4) == "4.57.6"
 
 
 @pytest.mark.slow
@@ -248,7 +247,7 @@ def test_accelerate_loads_its_form(tmp_path: Path) -> None:
         )
     backend = "{'dynamo_backend': 'NO'}"
     rows = ("bf16 False", "bf16 True", "fp16 False")
-    printed = run(code, preloaded.TRAINER).splitlines()
+    printed = run(code, preloaded.python(preloaded.TRAINER)).splitlines()
     assert printed == [f"{row} {backend}" for row in rows]
 
 
@@ -275,11 +274,15 @@ def test_accelerate_launch_trains_with_its_form(tmp_path: Path) -> None:
     launch = f"""
 import sys
 from accelerate.commands.launch import main
-sys.executable = {preloaded.python(preloaded.TRAINER, **preloaded.OFFLINE)!r}
+sys.executable = {preloaded.python(preloaded.TRAINER)!r}
 sys.argv = ["launch", "--config_file", {str(file)!r}, {str(script)!r}]
 main()
 """
-    assert run(launch, preloaded.TRAINER).split() == ["bf16", "cpu", "torch.float32"]
+    assert run(launch, preloaded.python(preloaded.TRAINER)).split() == [
+        "bf16",
+        "cpu",
+        "torch.float32",
+    ]
 
 
 LOOPS = """

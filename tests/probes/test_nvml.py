@@ -450,6 +450,48 @@ def test_cuda_error_is_read_and_judged(ask: Ask, code: int, said: str, owner: Ow
     assert said in verdict.summary
 
 
+def root_with(directory: Path, devices: str, *nodes: str) -> Path:
+    """A root directory: /proc/devices, and device nodes that are links to /dev/null."""
+    (directory / "proc").mkdir(parents=True)
+    (directory / "dev").mkdir()
+    (directory / "proc/devices").write_text(devices)
+    for node in nodes:
+        (directory / "dev" / node).symlink_to("/dev/null")
+    return directory
+
+
+NULL = "Character devices:\n  1 nvidia-uvm\n195 nvidia\n"
+"""The UVM module has the major number of /dev/null here."""
+
+
+@pytest.mark.parametrize(
+    ("devices", "nodes", "unusable"),
+    [
+        (NULL, ("nvidia0", "nvidiactl", "nvidia-uvm"), {}),
+        (NULL, ("nvidia0", "nvidiactl"), {"/dev/nvidia-uvm": "No such file or directory (2)"}),
+        (
+            "Character devices:\n234 nvidia-uvm\n",
+            ("nvidia0", "nvidiactl", "nvidia-uvm"),
+            {"/dev/nvidia-uvm": "belongs to device 1, the driver's is 234"},
+        ),
+        ("", ("nvidia0", "nvidiactl", "nvidia-uvm"), {}),
+        ("", ("dxg",), None),
+    ],
+)
+def test_an_error_of_cuinit_comes_with_the_nodes_that_cannot_be_used(
+    drivers: Path, tmp_path: Path, devices: str, nodes: tuple[str, ...],
+    unusable: dict[str, str] | None,
+) -> None:  # fmt: skip
+    root = root_with(tmp_path / "root", devices, *nodes)
+    child = begin(drivers / "new", "cuda_init", str(root), CUDA_INIT="999")
+    try:
+        answer = child.wait(100)
+    finally:
+        child.kill()
+    assert answer.ended.code == 999
+    assert answer.notes == ({"unusable_nodes": unusable},)
+
+
 def test_cuda_answers_with_version_and_count(ask: Ask) -> None:
     assert ask("cuda_init").answer == {"driver_version": 13000, "devices": 2}
     counted = ask("cuda_init", CUDA_COUNT="3")

@@ -40,12 +40,10 @@ def start(tmp_path: Path) -> Iterator[Start]:
     children: list[Child] = []
 
     def begin(prelude: str = "", python: str = "", **env: str) -> Child:
-        command = probe_command(python or sys.executable, "training_side/torch_stages")
+        python = python or preloaded.python()
+        command = probe_command(python, "training_side/torch_stages")
         if prelude:
-            command = [
-                python or preloaded.python(),
-                str(_wrapped(tmp_path, textwrap.dedent(prelude))),
-            ]
+            command = [python, str(_wrapped(tmp_path, textwrap.dedent(prelude)))]
         children.append(Child(command, environment() | env))
         return children[-1]
 
@@ -71,7 +69,7 @@ def _ask(child: Child, seconds: float = SECONDS, **request: Any) -> Answer:
 @pytest.fixture(scope="module")
 def shared() -> Iterator[Child]:
     """One process for requests that leave it as it was; its import is done."""
-    child = Child(probe_command(sys.executable, "training_side/torch_stages"), environment())
+    child = Child(probe_command(preloaded.python(), "training_side/torch_stages"), environment())
     assert child.wait(SECONDS).ended.ok
     yield child
     child.kill()
@@ -88,7 +86,7 @@ def _smoke(child: Child, **changes: str) -> Smoke:
 
 
 def test_import_describes_torch(start: Start) -> None:
-    answer = start().wait(SECONDS)
+    answer = start(python=sys.executable).wait(SECONDS)
     assert answer.ended.ok
     assert answer.answer
     (interpreter,) = answer.notes
@@ -110,7 +108,7 @@ def test_working_directory_does_not_shadow_torch(
     for name in ("torch/__init__.py", "json.py", "training_step.py", "small_model.py"):
         (tmp_path / name).write_text("raise SystemExit('the wrong one')", "utf-8")
     monkeypatch.chdir(tmp_path)
-    assert _smoke(start(**env)).completed
+    assert _smoke(start(python=sys.executable, **env)).completed
 
 
 def test_torch_file_in_the_working_directory_is_not_imported(
@@ -119,7 +117,7 @@ def test_torch_file_in_the_working_directory_is_not_imported(
     (tmp_path / "torch.py").write_text("raise SystemExit('the wrong torch')", "utf-8")
     monkeypatch.chdir(tmp_path)
     for path in ("", "."):
-        assert start(PYTHONPATH=path).wait(SECONDS).ended.ok
+        assert start(python=sys.executable, PYTHONPATH=path).wait(SECONDS).ended.ok
 
 
 def test_interpreter_without_torch(start: Start, tmp_path: Path) -> None:
@@ -152,7 +150,7 @@ def test_broken_imports_are_distinguished(
     package.mkdir()
     (package / "__init__.py").write_text(source, "utf-8")
     (package / "version.py").touch()
-    answer = start(PYTHONPATH=str(tmp_path)).wait(SECONDS)
+    answer = start(python=sys.executable, PYTHONPATH=str(tmp_path)).wait(SECONDS)
     assert (answer.ended.how, answer.ended.detail) == (how, detail)
     assert answer.stages[-1][0] == "import torch"
     assert not answer.stages[-1][1].ok
@@ -172,7 +170,7 @@ def test_a_file_called_torch_is_named(
     stray = tmp_path / file
     stray.parent.mkdir(exist_ok=True)
     stray.write_text(source, "utf-8")
-    ended = start(PYTHONPATH=str(tmp_path)).wait(SECONDS).ended
+    ended = start(python=sys.executable, PYTHONPATH=str(tmp_path)).wait(SECONDS).ended
     assert ended.how == "error"
     assert ended.detail.startswith(first.format(file=stray))
     assert ended.detail.endswith(f"{stray} is not an installed PyTorch")
@@ -193,10 +191,8 @@ def test_a_directory_called_torch_is_no_torch(start: Start, tmp_path: Path) -> N
 
 
 def _without_cuda() -> None:
-    import torch
-
-    if torch.cuda.is_available():
-        pytest.skip("this machine has a GPU that torch can use")
+    if Path("/dev/nvidiactl").exists():
+        pytest.skip("this machine has an NVIDIA GPU")
 
 
 def test_stages_without_a_gpu_answer_why(start: Start) -> None:
@@ -327,6 +323,8 @@ training = wire.sibling("training_step")
 dtypes = (torch.float32, torch.bfloat16, torch.float64, torch.complex64, torch.complex128)
 for dtype in dtypes:
     for size in (3, 1 << 16, (1 << 16) + 1, (1 << 22) + 5, 1 << 23):
+        if size == 1 << 23 and dtype != torch.float32:
+            continue
         value = torch.linspace(-1, 1, size, dtype=dtype)
         before = training.fingerprint(value)
         assert (training.fingerprint(value) == before).all()
@@ -461,7 +459,10 @@ def test_smoke_step_does_not_import_dynamo() -> None:
         "print([name for name in ('torch._dynamo', 'sympy') if name in sys.modules])\n"
     )
     done = subprocess.run(
-        [preloaded.python(), "-c", code, "2"], capture_output=True, text=True, timeout=SECONDS
+        [preloaded.python(preloaded.BARE), "-c", code, "2"],
+        capture_output=True,
+        text=True,
+        timeout=SECONDS,
     )
     assert done.stdout.strip() == "[]", done.stderr
 

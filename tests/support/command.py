@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 TIMEOUT = 240.0
-AT_START = ("PYTHON", "LC_", "LANG", "LD_")
+AT_START = ("PYTHON", "LC_", "LANG", "LD_PRELOAD")
 """Prefixes of variables that are read before any code runs."""
 PRELOADED = (
     *("doctor.__main__", "doctor.cli.app", "doctor.cli.run", "doctor.report.delivery"),

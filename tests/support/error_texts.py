@@ -6,6 +6,12 @@ The messages are those of the libraries' own tables of errors and of public thre
 from __future__ import annotations
 
 TEXTS: dict[str, tuple[str, ...]] = {
+    "an option of torch's memory allocator": (
+        "ValueError: Unrecognized key 'foo' in CUDA allocator config.",
+        "RuntimeError: Unrecognized CachingAllocator option: expandable_segments",
+        "RuntimeError: Error, expecting max_split_size_mb value",
+        "ValueError: Expected 'True' or 'False' at index 2 in ConfigTokenizer but got 'true'",
+    ),
     "no code for this GPU in the build": (
         "RuntimeError: CUDA error: no kernel image is available for execution on the device",
         "RuntimeError: HIP error: invalid device function",

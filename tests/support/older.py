@@ -19,8 +19,8 @@ PACKAGES = (
 )
 
 
-def transformers_4(tmp_path_factory: pytest.TempPathFactory, worker: str) -> Path:
-    """A folder for PYTHONPATH, over the torch of this environment; skips where pip cannot."""
+def transformers_4(tmp_path_factory: pytest.TempPathFactory, worker: str) -> str:
+    """An interpreter with it, over the torch of this environment; skips where pip cannot."""
     base = tmp_path_factory.getbasetemp()
     folder = (base.parent if worker else base) / "transformers-4"
     folder.mkdir(exist_ok=True)
@@ -30,7 +30,7 @@ def transformers_4(tmp_path_factory: pytest.TempPathFactory, worker: str) -> Pat
             failure.write_text(_install(folder))
     if why := failure.read_text():
         pytest.skip(f"{' '.join(PACKAGES)} could not be installed: {why}")
-    return folder
+    return preloaded.python(preloaded.TRAINER, PYTHONPATH=str(folder))
 
 
 def _install(folder: Path) -> str:

@@ -17,8 +17,8 @@ import gc
 import hashlib
 import importlib
 import json
+import marshal
 import os
-import resource
 import runpy
 import selectors
 import signal
@@ -33,21 +33,30 @@ from pathlib import Path
 AT_START = ("PYTHON", "LD_", "OMP_", "MKL_", "KMP_", "GOMP_", "OPENBLAS_", "TORCH", "PYTORCH",
             "CUDA", "NVIDIA", "CUBLAS")  # fmt: skip
 """Prefixes of variables that are read at the start or while torch is imported."""
-LATER = ("PYTHONPATH", "TORCHINDUCTOR_CACHE_DIR", "PYTORCH_NVML_BASED_CUDA_CHECK")
+LATER = (
+    *("PYTHONPATH", "TORCHINDUCTOR_CACHE_DIR", "PYTORCH_NVML_BASED_CUDA_CHECK"),
+    *("KMP_AFFINITY", "KMP_BLOCKTIME"),
+)
 """Variables that a fork follows although they begin with such a prefix.
 
-transformers and Lightning set the last two in the process that imports them.
+transformers and Lightning set the second and third in the process that imports them, accelerate
+sets the last two for Intel's OpenMP, which the wheels of torch do not use.
 """
+FOR_CHILDREN = ("LD_LIBRARY_PATH",)
+"""Is read by the children alone where a fork has no torch, which could look for a driver."""
 HIGH = 500
 """Descriptors from here on are free for a moment."""
 TEMPORARY = tempfile.gettempdir()
 """As it is while this module is imported: a test may set another."""
 MESSAGE = 1 << 18
+FORKED = Path(__file__).with_name("forked.py")
 STAY = b"stay"
 """The message of a process that uses the server for as long as its connection is open."""
 
 
-TORCH = ("numpy", "torch")
+BARE = ("numpy", "numpy.random", "torch")
+TORCH = (*BARE, "torch._dynamo")
+"""With what the first optimizer of torch.optim imports, in as much time as torch itself."""
 TRAINER = (
     *TORCH,
     *("transformers.models.auto.modeling_auto", "transformers.models.llama.modeling_llama"),
@@ -68,16 +77,14 @@ def python(modules: tuple[str, ...] = TORCH, **variables: str) -> str:
 
     `variables` are read when Python or torch starts; those of this process are set as well.
     """
-    variables = {"PYTHONPATH": os.environ.get("PYTHONPATH", "")} | variables
+    variables = {"PYTHONPATH": os.environ.get("PYTHONPATH", "")} | OFFLINE | variables
     folder = _folder(json.dumps([modules, variables]))
     address, program = folder / "socket", folder / "python"
     with alone(folder):
         if not _connect(address):
             address.unlink(missing_ok=True)
             _start(address, modules, at_start(os.environ) | variables)
-            program.write_text(
-                f'#!/bin/sh\nexec {sys.executable} -I -S {__file__} run {address} "$@"\n'
-            )
+            program.write_text(f'#!/bin/sh\nexec {sys.executable} -I -S {FORKED} {address} "$@"\n')
             program.chmod(0o755)
     return str(program)
 
@@ -119,7 +126,7 @@ def _start(address: Path, modules: tuple[str, ...], variables: dict[str, str]) -
     """Start a server without any variable by which a test finds its own processes."""
     reading, writing = os.pipe()
     os.set_inheritable(writing, True)
-    command = [sys.executable, "-P", __file__, "serve", str(address), str(writing), *modules]
+    command = [sys.executable, "-P", __file__, str(address), str(writing), *modules]
     os.posix_spawn(sys.executable, command, variables, setsid=True)
     os.close(writing)
     ready = os.read(reading, 1)
@@ -128,49 +135,20 @@ def _start(address: Path, modules: tuple[str, ...], variables: dict[str, str]) -
         raise RuntimeError("the server ended before it was ready")
 
 
-def at_start(variables: Mapping[str, str]) -> dict[str, str]:
+def at_start(variables: Mapping[str, str], later: tuple[str, ...] = LATER) -> dict[str, str]:
     return {
         name: value
         for name, value in variables.items()
-        if name.startswith(AT_START) and name not in LATER
+        if name.startswith(AT_START) and name not in later
     }
-
-
-def run(address: str, arguments: list[str]) -> None:
-    """Be the script's process: pass everything on, and end as the fork ends."""
-    connection = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    connection.connect(address)
-    expected = json.loads(connection.recv(MESSAGE))
-    is_script = arguments and (arguments[0] == "-c" or not arguments[0].startswith("-"))
-    if not is_script or at_start(os.environ) != expected:
-        os.execv(sys.executable, [sys.executable, *arguments])
-    numbers = [int(name) for name in os.listdir("/dev/fd")]
-    numbers = [number for number in numbers if number != connection.fileno() and is_open(number)]
-    request = {"argv": arguments, "cwd": os.getcwd(), "env": dict(os.environ), "numbers": numbers}
-    socket.send_fds(connection, [json.dumps(request).encode()], numbers)
-    for number in numbers:
-        os.close(number)
-    status = int(connection.recv(64) or 256)
-    if os.WIFSIGNALED(status):
-        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-        signal.signal(os.WTERMSIG(status), signal.SIG_DFL) if status & 127 != signal.SIGKILL else 0
-        os.kill(os.getpid(), os.WTERMSIG(status))
-    os._exit(os.waitstatus_to_exitcode(status))
-
-
-def is_open(number: int) -> bool:
-    try:
-        os.fstat(number)
-    except OSError:
-        return False
-    return True
 
 
 def serve(address: str, ready: int, modules: list[str]) -> dict[str, object]:
     """Fork for every request; in a fork, return it. Ends when nobody stays."""
-    start = json.dumps(at_start(os.environ)).encode()
     for module in modules:
         importlib.import_module(module)
+    later = LATER if "torch" in sys.modules else LATER + FOR_CHILDREN
+    start = marshal.dumps((AT_START, later, at_start(os.environ, later)))
     gc.freeze()
     listening = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     listening.bind(address)
@@ -208,7 +186,7 @@ def serve(address: str, ready: int, modules: list[str]) -> dict[str, object]:
                     selector.close()
                     listening.close()
                     connection.close()
-                    return {**json.loads(message), "descriptors": descriptors}
+                    return {**marshal.loads(message), "descriptors": descriptors}
                 for descriptor in descriptors:
                     os.close(descriptor)
                 selector.register(
@@ -286,9 +264,7 @@ def end(script: str) -> int:
 
 
 def main() -> None:
-    if sys.argv[1] == "run":
-        run(sys.argv[2], sys.argv[3:])
-    code = end(become(serve(sys.argv[2], int(sys.argv[3]), sys.argv[4:])))
+    code = end(become(serve(sys.argv[1], int(sys.argv[2]), sys.argv[3:])))
     atexit._run_exitfuncs()
     sys.stdout.flush()
     sys.stderr.flush()

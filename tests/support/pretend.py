@@ -18,8 +18,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import command
 import preloaded
-from paths import FAKES, ROOT
+from paths import FAKES
 
 SOURCES = Path(__file__).parent / "pretend_cuda"
 CU130 = ("sm_75", "sm_80", "sm_86", "sm_90", "sm_100", "sm_120", "compute_120")
@@ -138,7 +139,7 @@ def build(folder: Path) -> Path:
 def interpreter(libraries: Path) -> str:
     """One that has torch imported on top of the accelerator; each process makes its own GPUs."""
     return preloaded.python(
-        ("pretend_accelerator", *preloaded.TORCH),
+        ("pretend_accelerator", *preloaded.TORCH, "torch.distributed.tensor"),
         LD_LIBRARY_PATH=str(libraries),
         PRETEND_LIBRARY=str(libraries / "accelerator.so"),
         PYTHONPATH=str(SOURCES),
@@ -160,18 +161,10 @@ class Machine:
     def facts(self) -> Path:
         return self.folder / "facts.json"
 
-    def doctor(self, *options: str, seconds: float = 300.0) -> subprocess.CompletedProcess[str]:
+    def doctor(self, *options: str) -> subprocess.CompletedProcess[str]:
         """`doctor run` on this machine, its facts saved."""
-        line = (*("run", "--no-config", "--save-facts", str(self.facts), "--python", self.python),)
-        return subprocess.run(
-            [sys.executable, "-m", "doctor", *line, *options],
-            env=self.env,
-            cwd=self.folder,
-            capture_output=True,
-            text=True,
-            timeout=seconds,
-            check=False,
-        )
+        line = ("run", "--no-config", "--save-facts", str(self.facts), "--python", self.python)
+        return command.doctor(*line, *options, cwd=self.folder, env=self.env)
 
     def record(self) -> list[dict[str, Any]]:
         """Everything that the processes recorded, each line as pretend_record.py describes it."""
@@ -208,7 +201,6 @@ def machine(
         "FAKE_CONTEXTS": record,
         "LD_LIBRARY_PATH": str(libraries),
         "PRETEND_CUDA": json.dumps(config),
-        "PYTHONPATH": str(ROOT),
     }
     if profile.refused:
         fakes["FAKE_FAIL"] = ",".join(f"{name}:3" for name in profile.refused)

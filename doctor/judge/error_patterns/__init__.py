@@ -10,6 +10,8 @@ from doctor.judge.check import Verdict, fail, unknown
 from doctor.judge.error_patterns.communication import KILLED, NCCL, SIGNALS
 from doctor.judge.error_patterns.driver import DRIVER
 from doctor.judge.error_patterns.gpu import (
+    ALLOCATOR_OPTIONS,
+    ALLOCATOR_VARIABLES,
     BROKEN_GPU,
     CUDA,
     GPU_TAKEN,
@@ -21,6 +23,8 @@ from doctor.judge.error_patterns.gpu import (
 from doctor.judge.error_patterns.pattern import KERNEL_LOG, ErrorPattern, match_error
 
 __all__ = [
+    "ALLOCATOR_OPTIONS",
+    "ALLOCATOR_VARIABLES",
     "BROKEN_GPU",
     "GPU_TAKEN",
     "KERNEL_LOG",

@@ -45,7 +45,20 @@ BROKEN_GPU = ErrorPattern(
     cause="the GPU is at fault",
 )
 
+ALLOCATOR_VARIABLES = ("PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_HIP_ALLOC_CONF")
+"""Options of torch's allocator of GPU memory; releases before 2.9 read only the last two."""
+ALLOCATOR_OPTIONS = ErrorPattern(
+    error_texts.ALLOCATOR_OPTIONS,
+    "Correct or unset PYTORCH_ALLOC_CONF, PYTORCH_CUDA_ALLOC_CONF and PYTORCH_HIP_ALLOC_CONF: this "
+    "torch does not accept an option or a value of the one that is set. Options are written as "
+    "name:value, separated by commas; expandable_segments exists since torch 2.1.",
+    sources=("torch-cuda-semantics", "pytorch-123505"),
+    commands=("env | grep ALLOC_CONF",),
+    cause="an option of torch's memory allocator",
+)
+
 CUDA = (
+    ALLOCATOR_OPTIONS,
     NO_GPU_CODE,
     ErrorPattern(
         ("PTX was compiled with an unsupported toolchain", "UNSUPPORTED_PTX_VERSION"),

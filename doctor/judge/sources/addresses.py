@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from doctor.judge.sources.source import Source
+from doctor.judge.sources.source import CHECKED, Source
 
 
-def _thread(repository: str, number: int, title: str) -> Source:
+def _thread(repository: str, number: int, title: str, checked: str = CHECKED) -> Source:
     name = repository.split("/")[1]
-    return Source(
-        f"{name}-{number}", title, f"#{number}", f"https://github.com/{repository}/issues/{number}"
-    )
+    address = f"https://github.com/{repository}/issues/{number}"
+    return Source(f"{name}-{number}", title, f"#{number}", address, checked=checked)
 
 
 ADDRESSES = (
@@ -61,6 +60,26 @@ ADDRESSES = (
         "#48",
         "https://github.com/NVIDIA/nvidia-container-toolkit/issues/48",
     ),
+    _thread(
+        "ggml-org/llama.cpp", 7218, "CUDA: unknown error until nvidia_uvm is loaded", "2026-11-22"
+    ),
+    _thread("NVIDIA/nvidia-docker", 396, "nvidia-modprobe loads the UVM module", "2026-11-22"),
+    Source(
+        "cuda-environment",
+        "CUDA Programming Guide",
+        "CUDA Environment Variables",
+        "https://docs.nvidia.com/cuda/cuda-programming-guide/05-appendices/"
+        "environment-variables.html",
+        checked="2026-11-22",
+    ),
+    Source(
+        "bash-exit-status",
+        "Bash Reference Manual",
+        "Exit Status",
+        "https://www.gnu.org/software/bash/manual/html_node/Exit-Status.html",
+        checked="2026-11-22",
+    ),
+    _thread("pytorch/pytorch", 123505, "Unrecognized CachingAllocator option", "2026-11-22"),
     Source(
         "driver-mismatch",
         "Runbook: driver module load failure",

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import ctypes
+import os
+import stat
+import sys
 from typing import Any
 
 import wire
@@ -22,6 +25,60 @@ NAMES = {
     804: "CUDA_ERROR_COMPAT_NOT_SUPPORTED_ON_DEVICE",
     999: "CUDA_ERROR_UNKNOWN",
 }
+
+
+NODES = ("nvidiactl", "nvidia-uvm")
+"""Device nodes that cuInit opens besides those of the GPUs, which a scheduler may forbid one by
+one.
+"""
+UVM = "nvidia-uvm"
+
+
+def unusable_nodes(root: str) -> dict[str, str] | None:
+    """Device node -> why this process cannot use it; None where the driver has none (WSL).
+
+    A node of the UVM module that was made for another major number opens another device: the
+    number is new at each load of the module, and a container keeps its node.
+    """
+    dev = os.path.join(root, "dev")
+    try:
+        names = os.listdir(dev)
+    except OSError:
+        return None
+    if not any(name.startswith("nvidia") and name[6:] in ("0", "ctl") for name in names):
+        return None
+    reasons = {
+        "/dev/" + name: reason(os.path.join(dev, name), uvm_major(root) if name == UVM else None)
+        for name in NODES
+    }
+    return {node: why for node, why in reasons.items() if why}
+
+
+def reason(path: str, major: int | None) -> str:
+    """Why the node cannot be used; "" if it can. `major` is that of the driver, None: not known."""
+    try:
+        found = os.stat(path)
+        if not stat.S_ISCHR(found.st_mode):
+            return "is not a device node"
+        if major is not None and os.major(found.st_rdev) != major:
+            return "belongs to device %d, the driver's is %d" % (os.major(found.st_rdev), major)
+        os.close(os.open(path, os.O_RDWR | getattr(os, "O_CLOEXEC", 0)))
+    except OSError as error:
+        return "%s (%s)" % (os.strerror(error.errno or 0), error.errno)
+    return ""
+
+
+def uvm_major(root: str) -> int | None:
+    """The major number that the kernel gave to nvidia_uvm; None: it lists no such device."""
+    try:
+        with open(os.path.join(root, "proc/devices"), encoding="utf-8", errors="replace") as file:
+            for line in file:
+                number, _, name = line.strip().partition(" ")
+                if name == UVM and number.isdecimal():
+                    return int(number)
+    except OSError:
+        pass
+    return None
 
 
 def query(library: Any, function: str, code: int) -> str:
@@ -52,8 +109,8 @@ def integer(library: Any, call: str) -> int:
     return value.value
 
 
-def main() -> None:
-    """Load, start, count."""
+def main(root: str) -> None:
+    """Load, start, count. `root` is / but in tests."""
     try:
         with wire.stage("dlopen " + LIBRARY):
             library = ctypes.CDLL(LIBRARY)
@@ -63,6 +120,8 @@ def main() -> None:
     with wire.stage("cuInit"):
         code = library.cuInit(0)
     if code != 0:
+        with wire.stage("open of the device nodes"):
+            wire.send(note={"unusable_nodes": unusable_nodes(root)})
         wire.send(error=describe(library, "cuInit", code), code=code)
         return
     try:
@@ -75,4 +134,4 @@ def main() -> None:
         wire.send(error=error.strerror, code=error.errno)
 
 
-main()
+main(sys.argv[2] if len(sys.argv) > 2 else "/")

@@ -17,6 +17,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 inspect_inputs = wire.sibling("inspect_inputs")
 function_inputs = wire.sibling("function_inputs")
+lengths = wire.sibling("lengths")
 places = wire.sibling("places")
 value_origins = wire.sibling("value_origins")
 watched_modules = wire.sibling("watched_modules")
@@ -252,7 +253,7 @@ def trace(plan: Any, stage: Any, number: int) -> Dict[str, Any]:
         for weight in training.weights.values():
             weight.grad = None
         with watched_modules.Modules(subject.module) as modules, Follow(called, modules) as follow:
-            with training.autocast(), called:
+            with training.autocast(), called, lengths.ListedLengths():
                 loss = subject.loss(subject.module, subject.batch)
             forward = not _finite(loss)
             if forward:

@@ -6,7 +6,9 @@ Values are inspected on the CPU before a kernel reads them: a bad label kills a 
 
 from __future__ import annotations
 
+import os
 import re
+import traceback
 from typing import Any, Dict, List, Optional, Set, Tuple
 
 import torch
@@ -48,10 +50,27 @@ def look(plan: Any, stage: Any) -> Dict[str, Any]:
             subject.loss(subject.module, subject.batch)
     except InvalidInput as error:
         result["bad_batch"].append(str(error))
+    except Exception as error:
+        hidden = guard.attention or subjects.is_compiled(subject.module)
+        wire.send(note={"look": {"attention": hidden, "raised": raised(error)}})
+        raise
     else:
         result["uncalled"] = calls.missing(guard.weights)
         result["attention"] = guard.attention or subjects.is_compiled(subject.module)
     return result
+
+
+def raised(error: Exception) -> str:
+    """The error, and the user's line that it comes from."""
+    own_stages = wire.sibling("own_stages")
+    frames = traceback.extract_tb(error.__traceback__)
+    hidden = own_stages.HIDDEN
+    users = [frame for frame in frames if not frame.filename.startswith(hidden)]
+    users = [frame for frame in users if not own_stages.is_library(frame.filename)]
+    text = own_stages.without_secrets(wire.describe(error))
+    if not users:
+        return str(text)
+    return "%s in %s, line %s" % (text, os.path.basename(users[-1].filename), users[-1].lineno)
 
 
 class Calls:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import ctypes
 import gc
 import time
-from typing import Any, Dict, List, Optional
+from typing import Any, Callable, Dict, List, Optional
 
 import torch
 import wire
@@ -27,6 +27,11 @@ ROUNDING = 1e-6
 """Of the loss; float32 has 6e-8 beside 1."""
 WATCHED = 10
 """Memory is read after each of the last steps only: the first ones fill caches."""
+
+STREAMS = 32
+"""Streams in torch's pool; after them `torch.cuda.Stream()` returns the first ones again."""
+WORKSPACES = 128 * 2**20
+"""Bytes; cuBLAS and cuBLASLt take up to 32 MiB each for a stream. Our own number."""
 
 
 def trend(
@@ -49,8 +54,7 @@ def trend(
     writes = weight_writes.Writes({n: subject.weights[n] for n in undone})
     try:
         training = training_step.Training(created.subject, device, precision, recipe)
-        if undone:
-            training.subject = writes.around(training.subject)
+        training.subject = writes.around(training.subject)
         training.before.clear()
         training.undone.stop()
         with calls:
@@ -62,8 +66,12 @@ def trend(
                 gc.collect()
             if len(steps) > STEPS - WATCHED:
                 resident.append(in_use(device))
-        overwritten = weight_writes.discarded(subject, undone, reseeded) if undone else []
-        norm_in_fp32 = in_fp32(training) if is_constant(steps) else None
+        if device.type == "cuda" and may_be_workspaces(resident):
+            resident = after_streams(
+                lambda: training.step(stage), lambda: in_use(device), resident, SECONDS
+            )
+        overwritten = weight_writes.discarded(subject, undone, reseeded)
+        norm_in_fp32 = in_fp32(training, steps)
     except Exception:
         return None
     finally:
@@ -97,9 +105,13 @@ def is_constant(steps: List[Dict[str, Any]]) -> bool:
     return max(losses) - min(losses) <= ROUNDING * abs(losses[0])
 
 
-def in_fp32(training: Any) -> Any:
-    """The norm of all gradients without autocast: of a loss that depends on no weight, the
-    gradients are rounding errors, which are far smaller there."""
+def in_fp32(training: Any, steps: List[Dict[str, Any]]) -> Any:
+    """The norm of all gradients without autocast, if the loss is the same in all steps; else None.
+
+    Of a loss that depends on no weight, the gradients are rounding errors, far smaller there.
+    """
+    if not is_constant(steps):
+        return None
     weights = list(training.weights.values())
     for weight in weights:
         weight.grad = None
@@ -116,9 +128,40 @@ def stage(name: str) -> Any:
     return wire.stage("%s in more steps" % name)
 
 
+def may_be_workspaces(resident: List[int]) -> bool:
+    """Whether memory grew in each step by no more than a new stream's workspaces of cuBLAS."""
+    rises = [resident[n + 1] - resident[n] for n in range(len(resident) - 1)]
+    return len(rises) == WATCHED - 1 and min(rises) >= 0 < max(rises) <= WORKSPACES
+
+
+def after_streams(
+    step: Callable[[], Any], measure: Callable[[], int], before: List[int], seconds: float
+) -> List[int]:
+    """The same once the pool of streams is used up: from then on, a new stream is an old one.
+
+    `before` where there is no time for it, or a step raises, as where the memory is full.
+    """
+    deadline = time.monotonic() + seconds
+    resident: List[int] = []
+    try:
+        for number in range(STREAMS + WATCHED):
+            if time.monotonic() > deadline:
+                return before
+            step()
+            if number >= STREAMS:
+                resident.append(measure())
+    except Exception:
+        return before
+    return resident
+
+
 def in_use(device: torch.device) -> int:
-    """Bytes that the device's allocator holds; on a CPU those of the process, 0 if unknown."""
+    """Bytes that the device's allocator holds; on a CPU those of the process, 0 if unknown.
+
+    Without the workspaces of cuBLAS, of which each stream gets its own: they are no leak.
+    """
     if device.type == "cuda":
+        getattr(torch._C, "_cuda_clearCublasWorkspaces", lambda: None)()
         return int(torch.cuda.memory_allocated(device))
     try:
         ctypes.CDLL(None).malloc_trim(0)

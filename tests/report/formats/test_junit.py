@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import cache
 from typing import Any
 from xml.etree import ElementTree as ET
 
 import junitparser
 import pytest
-import xmlschema
 from paths import TESTS
 from reports import about, every_report, finding, report
 
@@ -16,7 +16,12 @@ from doctor.judge.check import Status
 from doctor.report.formats import junit
 from doctor.report.report import Report
 
-XUNIT = xmlschema.XMLSchema(str(TESTS / "schemas" / "junit-10.xsd"))
+
+@cache
+def xunit() -> Any:
+    import xmlschema  # takes half a second, which every worker would spend on collecting the tests
+
+    return xmlschema.XMLSchema(str(TESTS / "schemas" / "junit-10.xsd"))
 
 
 def test_junit_is_valid_and_its_counts_are_those_of_the_report() -> None:
@@ -28,7 +33,7 @@ def test_junit_is_valid_and_its_counts_are_those_of_the_report() -> None:
 
 def agrees(judged: Report) -> None:
     text = junit.render(judged)
-    XUNIT.validate(text)
+    xunit().validate(text)
     suite = next(iter(junitparser.JUnitXml.fromstring(text.encode())))
     counts = judged.counts
     failures = counts["fail"] + (counts["warn"] if judged.fail_on == "warn" else 0)
@@ -41,7 +46,7 @@ def agrees(judged: Report) -> None:
 
 def cases(judged: Report) -> list[Any]:
     text = junit.render(judged)
-    XUNIT.validate(text)
+    xunit().validate(text)
     return list(next(iter(junitparser.JUnitXml.fromstring(text.encode()))))
 
 
@@ -86,5 +91,5 @@ def test_what_xml_cannot_hold_is_written_out() -> None:
 
 
 def test_a_suite_with_no_case_is_valid() -> None:
-    XUNIT.validate(junit.render(report()))
+    xunit().validate(junit.render(report()))
     assert ET.fromstring(junit.render(report())).attrib["tests"] == "0"

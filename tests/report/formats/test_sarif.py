@@ -21,13 +21,19 @@ OASIS = json.loads((TESTS / "schemas" / "sarif-2.1.0-rtm.5.schema.json").read_te
 @pytest.mark.slow
 def test_sarif_is_valid_and_contains_the_findings_about_files() -> None:
     validator = jsonschema.Draft4Validator(OASIS)
+    driver = None
     for name, judged in every_report().items():
         with about(name):
             log = json.loads(sarif.render(judged))
-            validator.validate(log)
             (run,) = log["runs"]
             rules = [rule["id"] for rule in run["tool"]["driver"]["rules"]]
             assert rules == [check.code for check in catalog.CHECKS]
+            if driver is None:
+                driver = run["tool"]["driver"]
+            else:  # the rules are the same in every report, and were validated in the first
+                assert run["tool"]["driver"] == driver
+                run["tool"] = {"driver": {"name": driver["name"]}}
+            validator.validate(log)
             assert all(rules[result["ruleIndex"]] == result["ruleId"] for result in run["results"])
             assert [result["ruleId"] for result in run["results"]] == about_files(judged)
 

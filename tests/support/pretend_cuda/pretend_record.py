@@ -76,6 +76,14 @@ def fail(index: int | None, error: type[Exception]) -> None:
             raise error(each["text"])
 
 
+def fail_kernel(line: str, error: type[Exception]) -> None:
+    """Raise what a failed assertion of a kernel raises, from now on in every call."""
+    global _broken
+    _broken = "CUDA error: device-side assert triggered"
+    os.write(2, line.encode() + b"\n")
+    raise error(_broken)
+
+
 def _first(each: dict[str, Any]) -> bool:
     """Whether an error is raised again, or here for the only time."""
     if not each.get("once"):

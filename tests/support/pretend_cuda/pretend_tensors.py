@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import ctypes
 import math
+import re
 import weakref
 from typing import Any
 
@@ -28,6 +29,12 @@ from torch.utils._pytree import tree_flatten, tree_map, tree_unflatten  # noqa: 
 CONFIG = pretend_record.CONFIG
 COUNT = int(CONFIG["count"])
 HOLLOW, WORK = 1 << 23, 1 << 31
+OUT_OF_RANGE = re.compile(r"out of bounds|index out of range in self")
+"""In the error of the CPU, where a kernel of a GPU ends the context."""
+ASSERTION = (
+    "/pytorch/aten/src/ATen/native/cuda/Kernels.cu:16: %s: block: [0,0,0], thread: [0,0,0] "
+    "Assertion `ind >=0 && ind < ind_dim_size` failed."
+)
 LAUNCH = 3e-6
 """Pretended seconds of the smallest kernel."""
 RESERVED = 1 << 29
@@ -199,7 +206,12 @@ class Pretend(torch.Tensor):
         made_args, made_kwargs = tree_unflatten(run, spec)
         if hollow and target is not None:
             made_kwargs["device"] = torch.device("meta")
-        result = func(*made_args, **made_kwargs)
+        try:
+            result = func(*made_args, **made_kwargs)
+        except (IndexError, RuntimeError) as error:
+            if index is None or not OUT_OF_RANGE.search(str(error)):
+                raise
+            pretend_record.fail_kernel(ASSERTION % name_of(func), torch.AcceleratorError)
         if hollow and func._schema.is_mutable:
             return changed(func, args, kwargs)
 

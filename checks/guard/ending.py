@@ -1,0 +1,68 @@
+"""How the training ended."""
+
+from __future__ import annotations
+
+import signal
+
+from doctor.checks.guard.observed import any_process
+from doctor.facts.guard import Guarded
+from doctor.judge.check import Check, Owner, Verdict, fail, ok, skip, unknown
+
+CODE = "GRD022"
+FROM_OUTSIDE = ("SIGINT", "SIGTERM", "SIGHUP", "SIGQUIT")
+"""Signals of a user or a scheduler; a training does not end itself with them."""
+KILLED = (
+    "Another process ended it, most often the kernel's out-of-memory killer or the scheduler: give "
+    "the job more host memory (MEM002) or time, and look at the kernel log."
+)
+READ_LOG = (
+    "Save what the training prints (COMMAND 2>&1 | tee train.log) and run doctor triage train.log: "
+    "it names the first cause and its fix."
+)
+
+
+def ended(guard: Guarded) -> Verdict:
+    code, steps = guard.exit_code, f"after {guard.steps:,} steps"
+    if guard.stopped:
+        return skip(f"the guard ended the training {steps}: --stop")
+    if guard.signal:
+        return unknown(f"{guard.signal} from outside ended the training {steps}")
+    if code is None:
+        if any_process(guard, lambda process: not process.ended):
+            return unknown(f"no end was recorded {steps}: killed, or still running")
+        return skip("the guard did not start the training, which has no exit code here")
+    if code == 0:
+        return ok(f"exit code 0 {steps}")
+    name = _signal(code)
+    if name in FROM_OUTSIDE:
+        return unknown(f"{name} from outside ended the training {steps}")
+    summary = f"exit code {code}{f' ({name})' if name else ''} {steps}; 0 required"
+    if name == "SIGKILL":
+        return fail(summary, "sudo dmesg | grep -i 'killed process'", fix=KILLED)
+    return fail(summary, "doctor triage train.log")
+
+
+def _signal(code: int) -> str:
+    """The signal that a shell reports with this exit code, "" for none."""
+    try:
+        return signal.Signals(code - 128).name
+    except ValueError:
+        return ""
+
+
+ENDED = Check(
+    code=CODE,
+    slug="training-ended",
+    title="The training ends without an error",
+    why="A training can be healthy to its last step and then stop: out of memory, an assertion on "
+    "the GPU, a full disk. The steps alone do not show it.",
+    passes=("the command's exit code is 0",),
+    fails=("the exit code is not 0, and no signal from outside ended it",),
+    fix=READ_LOG,
+    owner=Owner.JOB,
+    judge=ended,
+    limits="that all the steps that were planned were done: only the exit code is known.",
+    sources=("bash-exit-status",),
+)
+
+CHECKS = (ENDED,)
