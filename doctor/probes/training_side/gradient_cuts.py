@@ -42,6 +42,7 @@ class Paths(TorchFunctionMode):
     def __init__(self, weights: Dict[str, torch.Tensor], modules: Any) -> None:
         super().__init__()
         self._modules = modules
+        self._names = {id(each): name for name, each in weights.items()}
         self.cuts: Dict[Key, Set[str]] = {}
         self.last: Dict[str, Key] = {}
         """Parameter -> the last function whose result depends on it and has a graph."""
@@ -95,8 +96,14 @@ class Paths(TorchFunctionMode):
         names: Set[str] = set()
         for each in tensors(inputs):
             if each.requires_grad:
-                names |= self._live.get(id(each), set())
+                if id(each) not in self._live:  # made by what no function mode sees, as a script is
+                    self._live[id(each)] = self._in_graph(each)
+                    self._held.append(each)
+                names |= self._live[id(each)]
         return names
+
+    def _in_graph(self, value: torch.Tensor) -> Set[str]:
+        return {self._names[id(leaf)] for leaf in leaves(value.grad_fn) if id(leaf) in self._names}
 
     def follow(self, name: str, live: Set[str], results: Sequence[torch.Tensor]) -> None:
         """Note what became of the parameters that the inputs of this function depend on."""

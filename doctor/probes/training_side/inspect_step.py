@@ -81,6 +81,7 @@ class Calls:
             name: each
             for name, each in module.named_modules()
             if name and any(weight.requires_grad for weight in each.parameters())
+            if not isinstance(each, torch.jit.ScriptModule)  # it takes no hooks
         }
         self._called: Set[str] = set()
         self._handles: List[Any] = []

@@ -53,16 +53,15 @@ def trend(
     writes = weight_writes.Writes({n: subject.weights[n] for n in undone})
     try:
         training = training_step.Training(created.subject, device, precision, recipe)
-        if undone:
-            training.subject = writes.around(training.subject)
+        training.subject = writes.around(training.subject)
         training.before.clear()
         training.undone.stop()
         with calls:
             steps.append(training.step(stage))
         calls.compare(float(steps[-1]["loss"]))
         resident = take(training, device, steps, deadline)
-        overwritten = weight_writes.discarded(subject, undone, reseeded) if undone else []
-        norm_in_fp32 = in_fp32(training) if is_constant(steps) else None
+        overwritten = weight_writes.discarded(subject, undone, reseeded)
+        norm_in_fp32 = in_fp32(training, steps)
     except Exception:
         return None
     finally:
@@ -114,9 +113,13 @@ def is_constant(steps: List[Dict[str, Any]]) -> bool:
     return max(losses) - min(losses) <= ROUNDING * abs(losses[0])
 
 
-def in_fp32(training: Any) -> Any:
-    """The norm of all gradients without autocast: of a loss that depends on no weight, the
-    gradients are rounding errors, which are far smaller there."""
+def in_fp32(training: Any, steps: List[Dict[str, Any]]) -> Any:
+    """The norm of all gradients without autocast, if the loss is the same in all steps; else None.
+
+    Of a loss that depends on no weight, the gradients are rounding errors, far smaller there.
+    """
+    if not is_constant(steps):
+        return None
     weights = list(training.weights.values())
     for weight in weights:
         weight.grad = None

@@ -21,6 +21,8 @@ class Modules:
         self.of_node: Dict[Any, str] = {}
         self._handles: List[Any] = []
         for name, each in module.named_modules():
+            if isinstance(each, torch.jit.ScriptModule):  # it takes no hooks
+                continue
             label = "%s (%s)" % (name, type(each).__name__) if name else ""
             of_torch = type(each).__module__.startswith("torch.")
             self._handles.append(each.register_forward_pre_hook(self._enter(label * of_torch)))

@@ -26,7 +26,9 @@ class Writes:
         self._ids = {id(each) for each in weights.values()}
 
     def around(self, subject: Any) -> Any:
-        """The subject, with its forward pass and loss watched."""
+        """The subject, with its forward pass and loss watched if there is something to watch."""
+        if not self._ids:
+            return subject
 
         def loss(module: Any, batch: Any) -> Any:
             with InPlace(self), Assigned(self):
@@ -55,6 +57,8 @@ class Writes:
 def discarded(subject: Any, names: List[str], seeded: Any) -> List[str]:
     """Those of these parameters whose value after a forward pass is the same whatever it was
     before. `seeded` sets the random number generators."""
+    if not names:
+        return []
     weights = subject.weights
     kept = {name: weights[name].detach().clone() for name in names}
     ends: List[Dict[str, torch.Tensor]] = []
