@@ -207,7 +207,7 @@ def answer(stage: str, name: str, child: TorchChild, file: Path, **more: Any) ->
         ("smoothed", "neg", "8 of 32 values of its input are -inf, and label_smoothing=0.1", "",
          "Omit label_smoothing"),
         ("too_short", "_ctc_loss", "1 of 2 samples are too short for their labels: sample 1 has 8 "
-         "frames, and its 5 labels need 9", "the result of log_softmax", "as many frames"),
+         "frames, and its 5 labels need 9", "", "as many frames"),
         ("swapped", "xlogy", "input and target are swapped", "", "Exchange the arguments"),
         ("weighted", "binary_cross_entropy_with_logits", "its pos_weight are inf already, at [1]",
          "", "how pos_weight is computed"),
