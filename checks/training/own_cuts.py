@@ -40,6 +40,11 @@ FIXES = {
     "hook": "Look at what the hook {name} in {place} returns: it takes the place of the gradient",
     "unused": "Use the result of {place}, or remove the part that computes it",
 }
+REENTRANT = (
+    "Pass use_reentrant=False to checkpoint (gradient_checkpointing_kwargs={'use_reentrant': "
+    "False} in transformers), or call model.enable_input_require_grads(): reentrant checkpointing "
+    "has no gradient where the inputs of the segment need none"
+)
 ZEROS = (
     (
         "Round|Floor|Ceil|Trunc|Sign|Heaviside|Frac",
@@ -99,6 +104,8 @@ def fix(cuts: Sequence[Cut]) -> str:
 
 def _fix(cut: Cut) -> str:
     place = cut.module or cut.place or "the library"
+    if cut.name == "CheckpointFunction":
+        return REENTRANT
     if cut.kind != "zero":
         return FIXES[cut.kind].format(name=cut.name, place=cut.place or place)
     operation = re.sub(r"Backward\d*$", "", cut.name)
