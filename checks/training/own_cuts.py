@@ -82,6 +82,11 @@ OWN_LOSS = (
     "loss of its own for what computes the other part in {place} (a codebook has "
     "mse_loss(codes, z.detach()))"
 )
+REENTRANT = (
+    "Pass use_reentrant=False to checkpoint (gradient_checkpointing_kwargs={'use_reentrant': "
+    "False} in transformers), or call model.enable_input_require_grads(): reentrant checkpointing "
+    "has no gradient where the inputs of the segment need none"
+)
 ZEROS = (
     (
         "Round|Floor|Ceil|Trunc|Sign|Heaviside|FloorDivide",
@@ -208,6 +213,8 @@ def fix(cuts: Sequence[Cut]) -> str:
 
 def _fix(cut: Cut) -> str:
     place = cut.module or cut.place or "the library"
+    if cut.name == "CheckpointFunction":
+        return REENTRANT
     operation = re.sub(r"Backward\d*$", "", cut.name)
     if cut.remark == "sample()":
         return SAMPLED.format(place=cut.place or place)

@@ -10,6 +10,7 @@ import re
 from doctor._util.records import Ended
 
 CODE = {
+    "the size of images": ("doesn't match model (",),
     "a number of another type": ("object cannot be interpreted as an integer",),
     "mps": ("not linked with support for mps", "MPS backend is supported on"),
     "the name of a device": ("device type at start of device string", "Invalid device string"),

@@ -79,6 +79,7 @@ CALLS = {
     ("binary_cross_entropy_with_logits", "input [6]", "target [6, 1]"): "labels.squeeze(1)",
     ("binary_cross_entropy_with_logits", "input [6, 1]", "target [6, 1] int64"): ".float()",
     ("binary_cross_entropy", "input [6, 5]", "target [6]"): "cross_entropy",
+    ("cross_entropy", "input [32, 10]", "target [8] int64"): "flatten(1)",
     ("mse_loss", "input [6, 5]", "target [6]"): "out_features=1",
     ("l1_loss", "input [6, 5]", "target [4, 3]"): "same shape",
 }  # fmt: skip
@@ -210,6 +211,12 @@ OBSERVED: dict[str, tuple[dict[str, str], str]] = {
         {"schedule": "CosineAnnealingLR with T_max=0"}, "T_max"),
     "RuntimeError: Trying to backward through the graph a second time  ": (
         {"calls backward": "a.py, line 9 (`d.backward()`)", "another loss": "yes"}, "detach()"),
+    "ValueError: too many values to unpack (expected 2) ": (
+        {"container": "edges", "rows": "90", "shape": "[90, 2]"}, "edges.t()"),
+    "TypeError: 'tuple' object is not callable": ({"a tuple": "self.out"}, "the comma"),
+    "AttributeError: 'LoRA' object has no attribute 'weight'": (
+        {"owner": "LoRA", "lacks": "weight", "members": "a, b", "read by": "activation.py, line 9"},
+        "a property weight"),
     "KeyError: 'mask'": ({"incomplete": "sample 2 lacks mask"}, "same keys"),
     "RuntimeError: stack expects each tensor to be equal size, but got [3] and [4]": (
         {"unequal": "'words' of the samples: [3], [4]"}, "collate_fn"),

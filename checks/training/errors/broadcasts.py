@@ -49,8 +49,8 @@ def joined(raised: Raised) -> Explanation | None:
             f"they have {' and '.join(sorted({str(len(each)) for each in sizes}))} dimensions",
             f"Give all of them the same number of dimensions: unsqueeze adds one to {text(few)}.",
         )
-    dimension = raised.operand("dim")
-    given = int(dimension.value) if dimension and re.fullmatch(r"-?\d+", dimension.value) else 0
+    numbers = [each.value for each in raised.operands if re.fullmatch(r"-?\d+", each.value)]
+    given = int(numbers[0]) if numbers else 0
     if not sizes[0]:
         return None
     given %= len(sizes[0]) + (raised.function == "stack")

@@ -6,6 +6,10 @@ Cause of `doctor.facts.code_errors.CODE` -> its remedy.
 from __future__ import annotations
 
 FIXES = {
+    "the size of images": (
+        "Resize the images to the image_size of the model's configuration, as its image processor "
+        "does, or pass interpolate_pos_encoding=True to the forward pass."
+    ),
     "mps": (
         "Choose the device by what is there: 'mps' is for PyTorch on a Mac. The doctor moves the "
         "model to the job's device."

@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
-from doctor.checks.training.errors.explanation import Explanation, broadcast, count, shape, text
+from doctor.checks.training.errors.explanation import (
+    Explanation,
+    Shape,
+    broadcast,
+    count,
+    shape,
+    text,
+)
 from doctor.facts.raised import Operand, Raised
 
 CLASSES = ("cross_entropy", "nll_loss")
@@ -30,19 +37,22 @@ def explain(raised: Raised) -> Explanation | None:
 
 def _classes(prediction: Operand, target: Operand, function: str) -> Explanation | None:
     """Logits [N, C, ...] with class indices [N, ...] of int64."""
+    return _kind_of_classes(prediction, target) or _order_of_classes(
+        shape(prediction), shape(target), function
+    )
+
+
+def _kind_of_classes(prediction: Operand, target: Operand) -> Explanation | None:
     logits, labels = shape(prediction), shape(target)
     integers = target.dtype in INTEGERS
-    right = len(logits) > 1 and labels == (logits[0], *logits[2:])
-    if right and integers and target.dtype not in ("int64", "uint8"):
+    if len(logits) > 1 and labels == (logits[0], *logits[2:]):
+        if target.dtype in ("int64", "uint8"):
+            return None
+        other = "" if integers else " For values that are no classes use mse_loss."
+        shaped = "" if integers else " and has the shape of class indices"
         return Explanation(
-            f"the target is {target.dtype}",
-            "Convert the labels with labels.long(): class indices are int64.",
-        )
-    if right and not integers:
-        return Explanation(
-            f"the target is {target.dtype} and has the shape of class indices",
-            "Convert the labels with labels.long(): class indices are int64. For values that are "
-            "no classes use mse_loss.",
+            f"the target is {target.dtype}{shaped}",
+            f"Convert the labels with labels.long(): class indices are int64.{other}",
         )
     if labels == logits and integers:
         return Explanation(
@@ -50,6 +60,10 @@ def _classes(prediction: Operand, target: Operand, function: str) -> Explanation
             "Pass class indices, labels.argmax(1), or make the one-hot labels probabilities, "
             "labels.float().",
         )
+    return None
+
+
+def _order_of_classes(logits: Shape, labels: Shape, function: str) -> Explanation | None:
     if len(labels) == len(logits) > 1 and labels[1] == 1 and labels[2:] == logits[2:]:
         return Explanation(
             f"the target has a dimension of 1 too many, {text(labels)}",
@@ -64,18 +78,35 @@ def _classes(prediction: Operand, target: Operand, function: str) -> Explanation
             f"Put the classes into the second dimension, logits.{order}, which gives "
             f"{text(moved)}, or flatten both: logits.flatten(0, -2) with labels.flatten().",
         )
-    if len(logits) == 2 and len(labels) > 1 and count(labels) == logits[0]:
+    return _numbers(logits, labels, function) if len(logits) == 2 else None
+
+
+def _numbers(logits: Shape, labels: Shape, function: str) -> Explanation | None:
+    """Another number of predictions than of labels."""
+    if len(labels) > 1 and count(labels) == logits[0]:
         return Explanation(
             f"the logits are flattened to {text(logits)}, the target is {text(labels)}",
             "Flatten the target too: labels.flatten().",
         )
-    if len(logits) == 2 and len(labels) == 1 and labels[0] != logits[0]:
-        return Explanation(
-            f"{logits[0]} predictions against {labels[0]} labels",
-            f"Make the numbers equal: {function} needs one label for each prediction. Compare the "
-            "length of the labels with that of the inputs, and cut or shift both alike.",
-        )
-    return None
+    if len(labels) != 1 or labels[0] == logits[0]:
+        return None
+    if labels[0] and logits[0] > labels[0] and logits[0] % labels[0] == 0:
+        return _rows(logits[0], labels[0])
+    return Explanation(
+        f"{logits[0]} predictions against {labels[0]} labels",
+        f"Make the numbers equal: {function} needs one label for each prediction. Compare the "
+        "length of the labels with that of the inputs, and cut or shift both alike.",
+    )
+
+
+def _rows(rows: int, labels: int) -> Explanation:
+    """A whole number of predictions for each label."""
+    return Explanation(
+        f"{rows} predictions against {labels} labels, {rows // labels} for each",
+        "If each sample has one label, a view(-1, n) before the last layer has put a part of its "
+        "features into the batch: flatten(1) or view(len(x), -1) keeps the batch. If the model "
+        "predicts each token or pixel, pass one label for each of them.",
+    )
 
 
 def _probabilities(prediction: Operand, target: Operand) -> Explanation | None:

@@ -100,6 +100,8 @@ def attribute(raised: Raised) -> Explanation | None:
             f"{container} is a dict", f"Write {container}['{name}'] for {container}.{name}."
         )
     members = seen.get("members", "")
+    if "read by" in seen:
+        return _read_by_library(raised)
     if close:
         best = close.partition(",")[0]
         return Explanation(
@@ -112,6 +114,21 @@ def attribute(raised: Raised) -> Explanation | None:
     return Explanation(
         f"{owner} has {members}",
         f"Create {name} in __init__ of {owner}, or use one of these names.",
+    )
+
+
+def _read_by_library(raised: Raised) -> Explanation:
+    """A library that reads an attribute of a layer that took the place of its own."""
+    seen = raised.observed
+    name, owner = seen["lacks"], seen["owner"]
+    reason = ""
+    if raised.module_type.startswith("MultiheadAttention"):
+        reason = " nn.MultiheadAttention reads out_proj.weight and never calls out_proj, so an "
+        reason += "adapter there has no effect: adapt another layer."
+    return Explanation(
+        f"{seen['read by']} of a library reads {name} of {owner}, which has {seen['members']}",
+        f"Give {owner} a property {name} that returns that of the layer which it replaces, or keep "
+        f"that layer.{reason}",
     )
 
 
@@ -129,6 +146,12 @@ def key(raised: Raised) -> Explanation | None:
 
 def parts(raised: Raised) -> Explanation | None:
     seen = raised.observed
+    if "rows" in seen:
+        return Explanation(
+            f"{seen['container']} is a tensor of the shape {seen['shape']}",
+            f"Unpacking goes along the first dimension, {seen['rows']} rows: transpose it first "
+            f"({seen['container']}.t()), or unbind the dimension that is meant, .unbind(-1).",
+        )
     if "parts" not in seen:
         return None
     name, count = seen["container"], seen["count"]
@@ -238,6 +261,11 @@ def created(raised: Raised) -> Explanation | None:
 
 
 def shadowed(raised: Raised) -> Explanation | None:
+    if tuple_name := raised.observed.get("a tuple"):
+        return Explanation(
+            f"{tuple_name} is a tuple with one member",
+            f"Remove the comma at the end of the line that assigns {tuple_name}: it makes a tuple.",
+        )
     if not (name := raised.observed.get("shadows")):
         return None
     return Explanation(

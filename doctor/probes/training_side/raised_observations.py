@@ -68,6 +68,9 @@ def shadowed(error: Any, frames: List[Any], user: Any, model: Any) -> Observed:
         return {}
     held = [each for frame in raised.all_frames(error) for each in frame.f_locals.values()]
     modules = held + [member for each in held if isinstance(each, tuple) for member in each]
+    if user is not None and "'tuple' object" in str(error):
+        values = raised.values_in(user, user.expression)
+        return {"a tuple": ", ".join(n for n, v in values if isinstance(v, tuple) and len(v) == 1)}
     names = {
         name
         for each in modules
@@ -107,14 +110,21 @@ def attributes(error: Any, frames: List[Any], user: Any, model: Any) -> Observed
         return {}
     if isinstance(owner, torch.nn.Module):
         own = [each for store in raised.STORES for each in vars(owner).get(store, {})]
+        library = {"read by": frames[-1].place} if frames and reads_itself(frames) else {}
         return {"owner": type(owner).__name__, "lacks": name, "members": listed(own),
-                "similar": similar(name, [*own, *dir(type(owner))])}  # fmt: skip
+                "similar": similar(name, [*own, *dir(type(owner))]), **library}  # fmt: skip
     if isinstance(owner, dict) and name in owner:
         names = [each for each, value in raised.values_in(user, user.code) if value is owner]
         return {"dict": names[0] if names else "it", "lacks": name, "owner": "dict"}
     close = similar(name, dir(owner))
     kind = getattr(owner, "__name__", "") if inspect.ismodule(owner) else type(owner).__name__
     return {"owner": kind, "lacks": name, "similar": close} if close else {}
+
+
+def reads_itself(frames: List[Any]) -> bool:
+    """Whether a library reads the attribute, which nn.Module looks up in its __getattr__."""
+    others = [frame for frame in frames if frame.name != "__getattr__"]
+    return bool(others) and others[-1].library
 
 
 def keys(error: Any, frames: List[Any], user: Any, model: Any) -> Observed:
@@ -135,6 +145,9 @@ def parts(error: Any, frames: List[Any], user: Any, model: Any) -> Observed:
     text = str(error)
     if user is None or not (UNPACKING.search(text) or INDEXING.search(text)):
         return {}
+    for name, value in reversed(list(raised.values_in(user, user.code))):
+        if isinstance(value, torch.Tensor) and value.dim() and UNPACKING.search(text):
+            return {"container": name, "rows": str(len(value)), "shape": str(list(value.shape))}
     for name, value in reversed(list(raised.values_in(user, user.code))):
         if isinstance(value, (list, tuple, dict)):
             members = list(value) if isinstance(value, dict) else value
