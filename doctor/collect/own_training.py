@@ -12,7 +12,8 @@ from doctor._util.records import Ended, Unknown
 from doctor.collect.child_messages import Answer
 from doctor.collect.child_output import in_torch, kernel_assertion, last_lines, python_stack
 from doctor.collect.children import Children, fit, unless_cut_off
-from doctor.collect.diagnosis import diagnose, fault_of
+from doctor.collect.diagnosis import diagnose, locate_small_gradients
+from doctor.collect.faults import fault_of
 from doctor.collect.other_seed import (
     SEEDS,
     TRAINING,
@@ -23,6 +24,7 @@ from doctor.collect.own_names import file_of
 from doctor.collect.own_variants import try_compiled, try_orders
 from doctor.collect.torch_child import ReportProgress, TorchChild, cut_short
 from doctor.facts.own_model import OwnModel
+from doctor.facts.raised import Raised
 from doctor.facts.training import NO_LOSS, Smoke
 from doctor.job.job import Chosen, Job
 
@@ -190,6 +192,10 @@ def _with_diagnosis(
         attempt_seconds=ATTEMPT_SECONDS,
         expect_no_grad=_exempt(own, job),
     )
+    if diagnosis is None and job.model is not None:
+        diagnosis = locate_small_gradients(
+            child, request["subject"], own.smoke, seconds=ATTEMPT_SECONDS
+        )
     smoke = msgspec.structs.replace(own.smoke, diagnosis=diagnosis)
     return msgspec.structs.replace(own, smoke=smoke)
 
@@ -241,6 +247,8 @@ def _read_own(answer: Answer, name: str, request: dict[str, Any]) -> OwnModel | 
         part = note.get("own")
         fields |= part if isinstance(part, dict) else {}
     own = fit({"type": "OwnModel", **fields}, OwnModel)
+    if isinstance(own, OwnModel) and own.raised is not None:
+        answer = _without_repetition(answer, own.raised)
     if isinstance(own, Unknown) or not own.built.ok or answer.ended.ok:
         return own
     if own.smoke is None:
@@ -249,6 +257,16 @@ def _read_own(answer: Answer, name: str, request: dict[str, Any]) -> OwnModel | 
         reason = Unknown(reason=answer.ended.detail or answer.ended.how)
         return msgspec.structs.replace(own, points=reason)
     return own
+
+
+def _without_repetition(answer: Answer, raised: Raised) -> Answer:
+    """The answer that ends with the error, if the process died or hung while it was repeated."""
+    if answer.ended.how not in ("signal", "timeout"):
+        return answer
+    detail = f"{raised.error}: {raised.message.partition(chr(10))[0]}"
+    ended = Ended(how="error", detail=detail, seconds=answer.ended.seconds)
+    stages = tuple((name, how if how.ok else ended) for name, how in answer.stages)
+    return Answer(ended, None, answer.notes, stages)
 
 
 def _built(answer: Answer) -> Ended:

@@ -22,6 +22,8 @@ IGNORED = -100
 LABELS = re.compile(r"(^|[._])(labels?|targets?|y)$")
 MASK = re.compile("mask|bias")
 MAX_PARAMETERS = 8
+LISTED = 3
+"""Positions of values in a remark."""
 
 
 class InvalidInput(Exception):
@@ -79,6 +81,7 @@ class Calls:
             name: each
             for name, each in module.named_modules()
             if name and any(weight.requires_grad for weight in each.parameters())
+            if not isinstance(each, torch.jit.ScriptModule)  # it takes no hooks
         }
         self._called: Set[str] = set()
         self._handles: List[Any] = []
@@ -118,9 +121,14 @@ def bad_weights(module: torch.nn.Module) -> List[str]:
     result = []
     parameters = [(name, each) for name, each in module.named_parameters() if nonfinite(each)]
     buffers = [each for each in module.named_buffers() if nonfinite_and_not_mask(*each)]
+    own = {name for name, _ in buffers}
     for name, tensor in (*parameters, *buffers):
-        bad = int((~torch.isfinite(tensor.detach())).sum())
-        result.append("%s: %d of %d values not finite" % (name, bad, tensor.numel()))
+        bad = ~torch.isfinite(tensor.detach())
+        number = int(bad.sum())
+        text = "%s: %d of %d values not finite" % (name, number, tensor.numel())
+        if tensor.dim() and number <= LISTED and number < tensor.numel():
+            text += ", at %s" % " and ".join(map(str, bad.nonzero().tolist()))
+        result.append(text + " (a buffer)" * (name in own))
     return result[:MAX_PARAMETERS]
 
 
@@ -184,6 +192,8 @@ def _check_tokens(tokens: torch.Tensor, weight: torch.Tensor, options: Dict[str,
         message = "tokens: %d of %d values outside the vocabulary [0, %d)"
         if _are_positions(tokens):
             message = "positions: %d of %d beyond the model's length, it has %d"
+        else:
+            message += ": " + _values_outside(tokens, weight.shape[0])
         raise InvalidInput(message % (bad, tokens.numel(), weight.shape[0]))
 
 
@@ -199,11 +209,18 @@ def _check_labels(logits: torch.Tensor, labels: torch.Tensor, options: Dict[str,
     counted = labels[labels != ignored]
     classes = logits.shape[1] if logits.dim() > 1 else logits.shape[0]
     if bad := _outside(counted, classes):
-        message = "labels: %d of %d values outside [0, %d)"
-        raise InvalidInput(message % (bad, labels.numel(), classes))
+        message = "labels: %d of %d values outside [0, %d): %s"
+        values = _values_outside(counted, classes)
+        raise InvalidInput(message % (bad, labels.numel(), classes, values))
     if not counted.numel() and options.get("reduction", "mean") == "mean":
         message = "labels: all %d are ignored (%d), so the loss is the mean of nothing"
         raise InvalidInput(message % (labels.numel(), ignored))
+
+
+def _values_outside(values: torch.Tensor, end: int) -> str:
+    values = values.detach().cpu()
+    found = sorted(set(values[(values < 0) | (values >= end)].tolist()))
+    return ", ".join(map(str, found[:3])) + ", ..." * (len(found) > 3)
 
 
 def _outside(values: torch.Tensor, end: int) -> int:
