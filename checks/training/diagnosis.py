@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Callable, Iterable
 
 from doctor.checks.training.place import fix_by_location, location
-from doctor.checks.training.remedies import OWN, SMALL, Remedy
+from doctor.checks.training.remedies import INVALID, OWN, SMALL, Remedy
 from doctor.facts.diagnosis import LEFT_OUT, Attempt, Diagnosis, Fault
 from doctor.facts.error_texts import is_final
 from doctor.facts.training import Smoke
@@ -142,7 +142,7 @@ def _inconclusive(diagnosis: Diagnosis, remedy: Remedy) -> str:
     if diagnosis.source and diagnosis.source.remarks:
         return "no change that was tried fixes it"
     if not changes:
-        silent = diagnosis.fault == "no gradient" or diagnosis.index_on_cpu
+        silent = diagnosis.fault in ("no gradient", "raised") or diagnosis.index_on_cpu
         return "" if silent else "no change was tried to find the cause"
     if any(each.detail == LEFT_OUT for each in diagnosis.attempts):
         return f"cause unknown: none of {changes} changes fixes it, the others were left out"
@@ -191,6 +191,10 @@ def remedy_for(diagnosis: Diagnosis, smoke: Smoke, *, own: bool) -> Remedy:
         if change in RATES and _left_a_domain(diagnosis):
             change = "lower-lr and a domain"
         remedy = _filled(remedies[change], smoke)
+        if change == "valid-batch":
+            invalid = " ".join(diagnosis.bad_batch)
+            special = [text for name, text in INVALID.items() if name in invalid]
+            return remedy._replace(fix=" ".join((*special, remedy.fix)))
         if change not in ("lower-lr and a domain", *NUMBERS) or not _is_explained(diagnosis):
             return remedy
         return remedy._replace(fix=fix_by_location(diagnosis, remedy.fix))

@@ -72,6 +72,10 @@ OPERATION_FIXES = {
     "weight above 0, or divide the sum by the count, clamped to 1",
     "nll_loss2d_forward": "Leave at least one label that is not ignored and whose class has a "
     "weight above 0",
+    "ctc_loss": "Give each sample at least as many frames as it has labels, and one more for each "
+    "label that repeats the one before it: a smaller stride in the encoder, longer inputs or "
+    "shorter labels. zero_infinity=True (ctc_zero_infinity in a config of transformers) leaves "
+    "out the loss of samples that are too short",
     "logdet": "Use torch.linalg.slogdet(x), whose second value is the logarithm of the absolute "
     "determinant, or parametrize the matrix so that its determinant is positive",
     "mm": _OVERFLOW,

@@ -25,6 +25,7 @@ CLAUSES = {
     "replaced": "the forward pass replaces it by a new parameter",
     "hook": "a hook is registered on it: {name} in {where}",
     "result hook": "a hook on the result of {where} makes it 0: {name}",
+    "cancelled": "gradients that are not 0 add up to 0 in {name}, of {where}",
 }
 """Kind of a cut -> what was observed."""
 
@@ -40,6 +41,8 @@ FIXES = {
     "assigning a new nn.Parameter: the optimizer holds the first one",
     "hook": "Look at what the hook {name} in {place} returns: it takes the place of the gradient",
     "result hook": "Look at what the hook {name} returns: it takes the place of the gradient",
+    "cancelled": "Look at {place}: terms of the loss with opposite gradients cancel; check "
+    "their signs",
     "unused": "Use the result of {place}, or remove the part that computes it",
     "none": "Return a gradient for each input of forward() that trains, in the order of forward's "
     "arguments, in backward() of {name}",
@@ -78,6 +81,11 @@ OWN_LOSS = (
     "A straight-through estimator gives its gradient to the part outside of detach() only: add a "
     "loss of its own for what computes the other part in {place} (a codebook has "
     "mse_loss(codes, z.detach()))"
+)
+REENTRANT = (
+    "Pass use_reentrant=False to checkpoint (gradient_checkpointing_kwargs={'use_reentrant': "
+    "False} in transformers), or call model.enable_input_require_grads(): reentrant checkpointing "
+    "has no gradient where the inputs of the segment need none"
 )
 ZEROS = (
     (
@@ -205,6 +213,8 @@ def fix(cuts: Sequence[Cut]) -> str:
 
 def _fix(cut: Cut) -> str:
     place = cut.module or cut.place or "the library"
+    if cut.name == "CheckpointFunction":
+        return REENTRANT
     operation = re.sub(r"Backward\d*$", "", cut.name)
     if cut.remark == "sample()":
         return SAMPLED.format(place=cut.place or place)

@@ -8,8 +8,10 @@ from pathlib import PurePath
 
 from doctor._util.records import Ended
 from doctor.checks.training import kernel_errors, smoke_errors
-from doctor.checks.training.code_errors import find_fix
-from doctor.facts.error_texts import INDEX, code_error
+from doctor.checks.training.errors.explain import describe, explain
+from doctor.checks.training.errors.fixes import find_fix
+from doctor.facts.code_errors import code_error
+from doctor.facts.error_texts import INDEX
 from doctor.facts.own_model import OwnModel
 from doctor.facts.training import NO_LOSS
 from doctor.judge.check import Owner, Verdict, fail, unknown
@@ -18,6 +20,11 @@ from doctor.judge.error_patterns import ErrorPattern, match_error
 HUNG = (
     "Look at the line where it waited: a lock, a download, input(), a DataLoader worker, or a "
     "collective without its other ranks. num_workers=0 excludes the workers."
+)
+HUNG_WORKER = (
+    "Look at what __getitem__ and collate_fn wait for: the loader waits for a worker that does not "
+    "answer. With num_workers=0 the stack shows the line. Locks, threads and open connections that "
+    "were made before the workers start do not work in them; neither does CUDA."
 )
 CRASHED = (
     "Look at the line where it crashed: a library called there was not built for this environment, "
@@ -117,24 +124,44 @@ def failed_step(own: OwnModel, verdict: Verdict, last: Ended, *, sound: bool) ->
     """
     if last.how == "timeout" and own.busy:
         return unknown(f"{verdict.summary.partition('; ')[0]}; {MORE_TIME}{_where(own)}")
+    if last.how == "error":
+        return _raised_step(own, verdict, last.detail)
     verdict = replace(verdict, summary=f"{verdict.summary}{_where(own)}")
-    if last.how == "error" and kernel_errors.raised_later(last.detail):
-        return _of_kernel(own, verdict)
-    if own.computed_once and code_error(last.detail) == "several losses in the graph":
-        names = ", ".join(own.computed_once)
-        clause = f"{names} has a graph, and was computed before the first step"
-        fix = f"Compute {names} in forward: backward() frees its graph, which is made only once."
-        return replace(verdict, summary=f"{verdict.summary}; {clause}", fix=fix, owner=Owner.JOB)
-    if last.how == "error" and (pattern := find_fix(last.detail)):
-        return replace(verdict, fix=pattern.fix, owner=pattern.owner, sources=pattern.sources)
-    if last.how == "error" and verdict.fix is None:
-        verdict = replace(verdict, fix=f"Fix the error that was raised: {_message(last.detail)}")
     if last.how == "timeout" and not (sound or own.stack):
         verdict = replace(verdict, fix=smoke_errors.HUNG, owner=None)
     if last.how == "signal" and "SIGKILL" not in last.detail and (sound or own.stack):
         fix = CRASHED if sound else CRASHED.rpartition(". The ")[0] + "."
         verdict = replace(verdict, fix=fix, owner=Owner.JOB)
     return verdict
+
+
+def _raised_step(own: OwnModel, verdict: Verdict, detail: str) -> Verdict:
+    """The failure of a step that raised, with the call, the cause and the remedy."""
+    summary = verdict.summary.partition("; completed before: ")[0]
+    if kernel_errors.raised_later(detail):
+        return _of_kernel(own, replace(verdict, summary=f"{summary}{_where(own)}"))
+    verdict = replace(verdict, summary=f"{summary}{_where(own)}{describe(own)}")
+    if own.computed_once and code_error(detail) == "several losses in the graph":
+        names = ", ".join(own.computed_once)
+        clause = f"{names} has a graph, and was computed before the first step"
+        fix = f"Compute {names} in forward: backward() frees its graph, which is made only once."
+        return replace(verdict, summary=f"{verdict.summary}; {clause}", fix=fix, owner=Owner.JOB)
+    if explanation := explain(own):
+        return replace(
+            verdict,
+            summary="; ".join(filter(None, (verdict.summary, explanation.cause))),
+            fix=explanation.fix,
+            owner=explanation.owner,
+        )
+    if pattern := _known_fix(own, detail):
+        return replace(verdict, fix=pattern.fix, owner=pattern.owner, sources=pattern.sources)
+    return verdict if verdict.fix else replace(verdict, fix=_look(own, detail))
+
+
+def _hung(own: OwnModel) -> str:
+    """The remedy of a hang, by the stack."""
+    waits = any(each.startswith("dataloader.py") for each in own.stack)
+    return HUNG_WORKER if waits else HUNG
 
 
 def _of_kernel(own: OwnModel, verdict: Verdict) -> Verdict:
@@ -151,6 +178,9 @@ def _where(own: OwnModel) -> str:
     """The innermost line of the user's files, as a clause."""
     if own.stack:
         return f"; in {own.stack[0]}"
+    if own.raised is not None and own.raised.place:
+        code = f" (`{own.raised.code}`)" if own.raised.code else ""
+        return f"; in {own.raised.place}{code}"
     frames = [each for each in FRAME.finditer(own.traceback) if not LIBRARY.search(each["file"])]
     last = frames[-1] if frames else None
     return f"; in {PurePath(last['file']).name}, line {last['line']}" if last else ""
@@ -162,24 +192,40 @@ LIBRARY = re.compile(r"[/\\](site-packages|dist-packages|lib[/\\]python3[^/\\]*)
 
 def build_failure(own: OwnModel) -> Verdict:
     how = {"signal": "crashed", "timeout": "hung"}.get(own.built.how, "could not be built")
-    summary = f"{how}: {own.built.detail or 'no message'}{_where(own)}"
+    summary = f"{how}: {own.built.detail or 'no message'}{_where(own)}{describe(own)}"
     seconds = own.built.seconds
     if own.built.how == "timeout" and own.busy:
         return unknown(f"{own.built.detail}; {MORE_TIME}{_where(own)}", seconds=seconds)
     if own.built.how == "timeout":
-        return fail(summary, fix=HUNG, owner=Owner.JOB, seconds=seconds)
-    pattern = match_error(own.built.detail, BUILD_ERRORS) or find_fix(own.built.detail)
+        return fail(summary, fix=_hung(own), owner=Owner.JOB, seconds=seconds)
+    if own.built.how == "error" and (explanation := explain(own)):
+        summary = "; ".join(filter(None, (summary, explanation.cause)))
+        return fail(summary, fix=explanation.fix, owner=explanation.owner, seconds=seconds)
+    pattern = match_error(own.built.detail, BUILD_ERRORS) or _known_fix(own, own.built.detail)
     if pattern := pattern or match_error(own.built.detail, known_errors(own.built.detail)):
         return fail(summary, fix=pattern.fix, owner=pattern.owner, seconds=seconds)
-    fix = f"Fix the error that was raised: {_message(own.built.detail)}"
-    return fail(summary, fix=fix if own.built.how == "error" else None, seconds=seconds)
+    fix = _look(own, own.built.detail) if own.built.how == "error" else None
+    return fail(summary, fix=fix, seconds=seconds)
+
+
+def _known_fix(own: OwnModel, detail: str) -> ErrorPattern | None:
+    """By the last line of the error, else by its whole message."""
+    return find_fix(detail) or (find_fix(own.raised.message) if own.raised else None)
+
+
+def _look(own: OwnModel, detail: str) -> str:
+    """The fix of an error that is not known: the place, or the message again."""
+    if own.raised is None or not own.raised.place:
+        return f"Fix the error that was raised: {_message(detail)}"
+    given = ", with the arguments that the summary lists" if describe(own) else ""
+    return f"Fix the error in {own.raised.place}{given}: {_message(detail)}"
 
 
 def _message(detail: str) -> str:
     """The error without the stage that raised it, as a sentence."""
     stage, colon, rest = detail.partition(": ")
     text = rest if colon and " " not in stage and stage.islower() else detail
-    return f"{text.rstrip('.')}."
+    return f"{text.rstrip('.: ')}."
 
 
 BUILD_ERRORS = (
@@ -206,10 +252,45 @@ BUILD_ERRORS = (
         Owner.JOB,
     ),
     ErrorPattern(
-        ("; return (module, batch)", "the factory returned", "the factory's batch"),
+        ("the LightningModule gives no batch",),
+        "Return the module with a loader: its own after module.setup('fit'), or that of its data "
+        "module.\n"
+        "data.setup('fit')\n"
+        "return module, data.train_dataloader()",
+        Owner.JOB,
+    ),
+    ErrorPattern(
+        ("the factory's batch is ndarray",),
+        "Convert the array, torch.from_numpy(batch), and return tensors as the batch.",
+        Owner.JOB,
+    ),
+    ErrorPattern(
+        ("the factory's optimizer is",),
+        "Return an instance: torch.optim.AdamW(model.parameters(), lr=1e-3), with parentheses.",
+        Owner.JOB,
+    ),
+    ErrorPattern(
+        ("; return (module, batch)", "the factory returned", "the factory's batch is"),
         "Return the module with a batch, or with a batch and a loss.\n"
         "return model, batch, lambda model, batch: criterion(model(batch['x']), batch['y'])\n"
         f"{CONTRACT}",
+        Owner.JOB,
+    ),
+    ErrorPattern(
+        ("its collate_fn returned nothing",),
+        "Return the batch at the end of the loader's collate_fn: without a return it is None.",
+        Owner.JOB,
+    ),
+    ErrorPattern(
+        ("drop_last=True",),
+        "Choose a batch_size of at most the number of samples, or omit drop_last=True, which "
+        "leaves out a batch that is not full.",
+        Owner.JOB,
+    ),
+    ErrorPattern(
+        ("has no batch",),
+        "Check the path and the filter of the data: the loader gives no batch, or the iterator was "
+        "used before.",
         Owner.JOB,
     ),
     ErrorPattern(

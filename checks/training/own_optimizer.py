@@ -60,6 +60,11 @@ def _left_by_the_optimizer(steps: Smoke, unchanged: Sequence[Parameter]) -> tupl
         return f"in no group of the optimizer: {_listed(omitted)}", OMITTED_FIX
     if max(rates) < TINY_RATE and not optimizer.schedule:
         return f"the learning rate is {max(rates):g}, and no schedule raises it", TINY_RATE_FIX
+    slow = [each for each in unchanged if each.rate is not None and each.rate < TINY_RATE]
+    if len(slow) == len(unchanged) and not optimizer.schedule:
+        largest = max(each.rate or 0.0 for each in slow)
+        names = _listed([each.name for each in slow])
+        return f"in groups whose learning rate is at most {largest:.1g}: {names}", SLOW_GROUP_FIX
     if all(each.clipped for each in unchanged):
         clause = f"a step of {max(rates):g} along the gradient changes them, and not once it is"
         return f"{clause} clipped to a norm of {optimizer.max_norm:g}", CLIP_FIX
@@ -270,6 +275,11 @@ RESTING_FIX = (
 TINY_RATE = 1e-8
 """Adam changes a weight by about the learning rate, and float32 resolves 6e-8 beside 1."""
 TINY_RATE_FIX = "Raise the learning rate: 1e-5 to 1e-3 is usual for Adam, 1e-3 to 1e-1 for SGD."
+SLOW_GROUP_FIX = (
+    "Raise the learning rate of these groups: a change of less than 6e-8 of a weight is lost in "
+    "fp32. With rates that decay from layer to layer, the factor is usually 0.65 to 0.95. Call "
+    "requires_grad_(False) on what must not train."
+)
 IDLE_STEP_FIX = (
     "Look at what step() of the optimizer does with the gradients: zero_grad() before they are "
     "used, a condition that leaves the step out, or parameters that were replaced by copies."

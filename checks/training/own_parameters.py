@@ -74,6 +74,7 @@ IDLE = {
     "with other weights": "more are reached with other weights only, as experts are",
     "copies": "more get none and start as copies of trained ones, as in a target network",
     "not optimized": "more get none and are in no group of the optimizer",
+    "cancelled": "more get gradients that add up to exactly 0 over the batch",
     "ignored": "more get zeros, because every label of their loss is ignored in this batch",
 }
 """Reason of `OwnModel.idle` -> in words."""
@@ -83,7 +84,12 @@ def without_idle(required: Sequence[Parameter], own: OwnModel) -> tuple[list[Par
     """The parameters that need a gradient in these steps, and a note about the others."""
     cuts = own.smoke.diagnosis.cuts if own.smoke and own.smoke.diagnosis else ()
     ignored = [cut for cut in cuts if cut.kind == "zero" and cut.name.startswith("NllLoss")]
-    idle = {name: "ignored" for cut in ignored for name in cut.parameters} | own.idle
+    idle = {name: "ignored" for cut in ignored for name in cut.parameters}
+    vectors = {
+        each.name for each in required if each.dimensions is not None and each.dimensions < 2
+    }
+    cancelled = {name for cut in cuts if cut.kind == "cancelled" for name in cut.parameters}
+    idle |= dict.fromkeys(cancelled & vectors, "cancelled") | own.idle
     counts = Counter(idle[each.name] for each in required if each.name in idle)
     note = "".join(f"; {count} {IDLE[reason]}" for reason, count in counts.items())
     return [each for each in required if each.name not in idle], note

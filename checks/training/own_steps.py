@@ -58,8 +58,10 @@ def _diverges(trend: Trend, steps: Smoke, losses: list[float]) -> tuple[str, str
     if bad:
         text = f"the loss is {losses[bad - 1]} in step {bad} on the same batch{cause}"
         return f"{text}; required: it stays finite", fix or DIVERGES_FIX
-    if losses and abs(losses[-1]) > DIVERGED * max(1.0, abs(losses[0])):
-        text = f"the loss grows from {losses[0]:.4g} to {losses[-1]:.4g} in {len(losses)} steps"
+    highest = max(losses, key=abs, default=0.0)
+    if losses and abs(highest) > DIVERGED * max(1.0, abs(losses[0])):
+        last = losses.index(highest) + 1
+        text = f"the loss grows from {losses[0]:.4g} to {highest:.4g} in {last} steps"
         required = f"required: it does not grow {DIVERGED:g}-fold"
         return f"{text} on the same batch{cause}; {required}", fix or DIVERGES_FIX
     return None

@@ -155,6 +155,15 @@ SMALL = ATTENTION | {
     ),
 }
 
+INVALID = {
+    "labels: ": "Count the classes from 0, or give the last layer as many outputs as there are "
+    "classes (num_labels), with -100 for what is to be ignored.",
+    "tokens: ": "Use the tokenizer of this model, and call resize_token_embeddings(len(tokenizer)) "
+    "after tokens were added.",
+    "positions: ": "Truncate the samples to the length of the model (max_length, truncation=True).",
+}
+"""Beginning of a remark on the batch -> its remedy, before the general one."""
+
 LOWER_LR = (
     "Lower the learning rate, warm it up from 0 over the first steps, and clip the gradients.\n"
     "torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)\n"

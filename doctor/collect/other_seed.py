@@ -19,7 +19,7 @@ from doctor.facts.training import Parameter, Smoke, without_gradient
 
 SEEDS = 67280421310721, 2
 """Of the first run, as in the probe `subjects.py`, and of the other one."""
-TRAINING = ("allocate", "forward", "loss", "backward", "optimizer", "compare")
+TRAINING = ("allocate", "forward", "loss", "backward", "optimizer", "scheduler", "compare")
 """Stages of the training itself; the others build the model or measure it."""
 AT_MOST = 10.0
 """Seconds that building and the first steps may have taken, to be repeated with the other seed."""

@@ -24,6 +24,7 @@ from doctor.collect.own_names import file_of
 from doctor.collect.own_variants import try_compiled, try_orders
 from doctor.collect.torch_child import ReportProgress, TorchChild, cut_short
 from doctor.facts.own_model import OwnModel
+from doctor.facts.raised import Raised
 from doctor.facts.training import NO_LOSS, Smoke
 from doctor.job.job import Chosen, Job
 
@@ -246,6 +247,8 @@ def _read_own(answer: Answer, name: str, request: dict[str, Any]) -> OwnModel | 
         part = note.get("own")
         fields |= part if isinstance(part, dict) else {}
     own = fit({"type": "OwnModel", **fields}, OwnModel)
+    if isinstance(own, OwnModel) and own.raised is not None:
+        answer = _without_repetition(answer, own.raised)
     if isinstance(own, Unknown) or not own.built.ok or answer.ended.ok:
         return own
     if own.smoke is None:
@@ -254,6 +257,16 @@ def _read_own(answer: Answer, name: str, request: dict[str, Any]) -> OwnModel | 
         reason = Unknown(reason=answer.ended.detail or answer.ended.how)
         return msgspec.structs.replace(own, points=reason)
     return own
+
+
+def _without_repetition(answer: Answer, raised: Raised) -> Answer:
+    """The answer that ends with the error, if the process died or hung while it was repeated."""
+    if answer.ended.how not in ("signal", "timeout"):
+        return answer
+    detail = f"{raised.error}: {raised.message.partition(chr(10))[0]}"
+    ended = Ended(how="error", detail=detail, seconds=answer.ended.seconds)
+    stages = tuple((name, how if how.ok else ended) for name, how in answer.stages)
+    return Answer(ended, None, answer.notes, stages)
 
 
 def _built(answer: Answer) -> Ended:

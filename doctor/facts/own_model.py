@@ -11,6 +11,7 @@ from typing import Literal
 import msgspec
 
 from doctor._util.records import Ended, Number, Section, Unknown
+from doctor.facts.raised import Raised
 from doctor.facts.training import Settings, Smoke, Step
 
 
@@ -154,6 +155,8 @@ class OwnModel(Section, frozen=True, kw_only=True):
     """The doctor does not support this kind of model, which is no error of the model."""
     traceback: str = ""
     """The frames of the user's files, and the last ones of libraries, if it raised."""
+    raised: Raised | None = None
+    """The error, if it raised one whose message is not the doctor's own."""
     stack: tuple[str, ...] = ()
     """Lines of Python that it was in when it crashed or hung, the innermost first."""
     printed: tuple[str, ...] = ()

@@ -69,6 +69,8 @@ class Parameter(Section, frozen=True, kw_only=True):
     steerable: bool | None = None
     """A plain step of the user's learning rate along some gradient would change it; None: the
     optimizer is the doctor's."""
+    rate: float | None = None
+    """The highest learning rate of its group in the steps; None: the optimizer is the doctor's."""
     copied: bool = False
     """It has no gradient and starts with the values of one that has, outside of its list of
     layers."""

@@ -59,7 +59,10 @@ def number(value: float) -> Union[float, str]:
 
 def describe(error: BaseException) -> str:
     """ "ValueError: first line of the message", and the next lines if that one is not complete."""
-    lines: List[str] = [line.strip() for line in str(error).strip().splitlines()] or [""]
+    message = str(error)
+    if isinstance(error, KeyError) and " " in str(error.args[:1]):  # its text is a repr
+        message = str(error.args[0])
+    lines: List[str] = [line.strip() for line in message.strip().splitlines()] or [""]
     count = 1
     while count < min(len(lines), MOST_LINES) and lines[count - 1].endswith(INCOMPLETE):
         count += 1

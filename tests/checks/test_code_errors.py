@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from doctor._util.records import Ended
-from doctor.checks.training.code_errors import CODE_FIXES, find_fix
-from doctor.facts.error_texts import ALL_TEXTS, CODE, code_error, is_codes_own
+from doctor.checks.training.errors.fixes import CODE_FIXES, find_fix
+from doctor.facts.code_errors import ALL_TEXTS, CODE, code_error, is_codes_own
 
 MESSAGES = {
     "RuntimeError: Trying to backward through the graph a second time": "before backward() is",
@@ -55,6 +55,37 @@ MESSAGES = {
     "NotImplementedError: Cannot copy out of meta tensor; no data! Please use": "to_empty",
     "ValueError: num_samples should be a positive integer value, but got num_samples=0": "path",
     "IndexError: list index out of range": "length of that list",
+    "ValueError: expected sequence of length 4 at dim 1 (got 2)": "pad",
+    "RuntimeError: mean(): could not infer output dtype. Input dtype must be either a floating "
+    "point or complex dtype. Got: Long": ".float().mean()",
+    "RuntimeError: Subtraction, the `-` operator, with a bool tensor is not supported.": "~mask",
+    "IndexError: tensors used as indices must be long, byte or bool tensors": ".long()",
+    "RuntimeError: stack expects a non-empty TensorList": "empty",
+    "RuntimeError: torch.cat(): expected a non-empty list of Tensors": "empty",
+    "TypeError: empty() received an invalid combination of arguments - got (tuple, dtype=NoneType, "
+    "device=NoneType)": "whole numbers",
+    "AttributeError: Can't pickle local object 'make.<locals>.<lambda>'": "level of the module",
+    "AttributeError: Can't get local object 'make.<locals>.<lambda>'": "level of the module",
+    "ValueError: DataLoader with IterableDataset: expected unspecified shuffle option, but got "
+    "shuffle=True": "Omit shuffle",
+    "RuntimeError: DataLoader timed out after 1 seconds": "__getitem__",
+    "RuntimeError: Numpy is not available": "numpy<2",
+    "RuntimeError: Inference tensors cannot be saved for backward.": "torch.no_grad()",
+    "RuntimeError: function ScaleBackward returned an incorrect number of gradients (expected 2, "
+    "got 1)": "one gradient for each argument",
+    "RuntimeError: Output 0 of SplitBackward0 is a view and is being modified inplace. This view "
+    "is the output of a function that returns multiple views.": "x = x * y",
+    "TypeError: torch.nn.modules.activation.ReLU is not a Module subclass": "nn.ReLU()",
+    "ValueError: Tried to step 3 times. The specified number of total steps is 2": "len(loader)",
+    "KeyError: param 'initial_lr' is not specified in param_groups[0] when resuming": "last_epoch",
+    "TypeError: MLP is not an Optimizer": "StepLR(optimizer",
+    "ValueError: Module 'MLP()' has no parameter or buffer with name 'weight'": "nn.Linear",
+    "ValueError: Cannot handle batch sizes > 1 if no padding token is defined.": "pad_token_id",
+    "ImportError: FlashAttention2 has been toggled on, but it cannot be used due to the following "
+    "error: the package flash_attn seems to be not installed.": "sdpa",
+    "AttributeError: 'AttributeDict' object has no attribute 'lr'": "save_hyperparameters",
+    "InductorError: InvalidCxxCompiler: No working C++ compiler found": "g++",
+    "ValueError: The model did not return a loss from the inputs": "DataCollatorForLanguage",
     "IndexError: Dimension out of range (expected to be in range of [-1, 0], but got 1)": "squeeze",
 }
 
@@ -83,6 +114,11 @@ def test_every_cause_has_texts_and_a_fix() -> None:
     ("message", "own"),
     [
         ("KeyError: 'input'", True),
+        ("RuntimeError: a message that nobody has seen", True),
+        ("RuntimeError: linalg.eigh: The algorithm failed to converge", False),
+        ("RuntimeError: No available kernel. Aborting execution.", False),
+        ("RuntimeError: Triton Error [CUDA]: device kernel image is invalid", False),
+        ("OverflowError: math range error: inf", False),
         ("IndexError: Target 7 is out of bounds.", False),
         ("IndexError: index out of range in self", False),
         ("ValueError: batch_norm eps must be positive", True),

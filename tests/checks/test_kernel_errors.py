@@ -13,8 +13,8 @@ from doctor.checks.training.own_failures import INDEX_ERROR
 from doctor.checks.training.own_model import STEP_COMPLETES
 from doctor.collect.child_output import kernel_assertion
 from doctor.collect.diagnosis import PRECISIONS, _Bisection
+from doctor.facts.code_errors import code_error
 from doctor.facts.diagnosis import Diagnosis
-from doctor.facts.error_texts import code_error
 from doctor.facts.own_model import OwnModel
 from doctor.facts.training import Stage
 from doctor.judge.check import Owner, Status, Verdict

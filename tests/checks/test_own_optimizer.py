@@ -154,6 +154,13 @@ def test_a_first_update_far_larger_than_the_weights_is_a_warning(
     assert ("40 times as large as the weights" in verdict.summary) is (status is Status.WARN)
 
 
+def test_a_loss_that_explodes_and_falls_again_is_a_warning() -> None:
+    record = own(SGD, Trend(losses=(2.3, 2.4, 8e15, 2.3), rates=(38.4,)), lr=38.4)
+    verdict = own_model.loss_finite(record, None)
+    assert verdict.status is Status.WARN
+    assert "grows from 2.3 to 8e+15 in 3 steps" in verdict.summary
+
+
 def test_a_divergence_is_reported_once() -> None:
     record = own(ADAM, Trend(losses=(1.0, "nan")), change=40.0, lr=30.0)
     assert own_model.loss_finite(record, None).status is Status.WARN

@@ -431,10 +431,13 @@ NONE_COUNTS = "labels: all 64 are ignored (-100), so the loss is the mean of not
     [
         ('batch["values"][1, 2:] = float("nan")', "values: 2 of 16 values not finite"),
         ('batch["values"][0, 0] = float("inf")', "values: 1 of 16 values not finite"),
-        ('batch["labels"][0, :3] = 10', "labels: 3 of 64 values outside [0, 10)"),
-        ('batch["labels"][0, 0] = -1', "labels: 1 of 64 values outside [0, 10)"),
+        ('batch["labels"][0, :3] = 10', "labels: 3 of 64 values outside [0, 10): 10"),
+        ('batch["labels"][0, 0] = -1', "labels: 1 of 64 values outside [0, 10): -1"),
         ('batch["labels"][:] = -100', NONE_COUNTS),
-        ('batch["tokens"][0, :2] = 50', "tokens: 2 of 64 values outside the vocabulary [0, 50)"),
+        (
+            'batch["tokens"][0, :2] = 50',
+            "tokens: 2 of 64 values outside the vocabulary [0, 50): 50",
+        ),
         ('batch["tokens"] = batch["tokens"][:, :0]', "tokens: empty, its shape is [4, 0]"),
         ("pass", ""),
         ('batch["labels"][0, 5:] = -100', ""),
@@ -455,7 +458,7 @@ def test_what_is_wrong_with_a_batch(
     ("plant", "text"),
     [
         ('batch["values"][1, 2:] = float("nan")', "values: 2 of 16 values not finite"),
-        ('batch["labels"][0, :3] = 10', "labels: 3 of 64 values outside [0, 10)"),
+        ('batch["labels"][0, :3] = 10', "labels: 3 of 64 values outside [0, 10): 10"),
         ('batch["labels"][:] = -100', NONE_COUNTS),
     ],
 )
@@ -975,7 +978,7 @@ def test_positions_are_told_from_tokens() -> None:
     )
     assert done.stdout.splitlines() == [
         "positions: 2 of 5 beyond the model's length, it has 3",
-        "tokens: 1 of 5 values outside the vocabulary [0, 3)",
+        "tokens: 1 of 5 values outside the vocabulary [0, 3): 7",
     ]
 
 

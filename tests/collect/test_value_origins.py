@@ -61,6 +61,13 @@ def rate():
 def negative():
     return made(lambda model, batch: (-model(batch["x"]).exp()).log().mean())
 
+def too_short():
+    def loss(model, batch):
+        scores = model(batch["x"]).log_softmax(1)[:, None].expand(8, 2, 4)
+        labels = torch.tensor([[1, 2, 3, 1, 2], [1, 1, 1, 1, 1]])
+        return F.ctc_loss(scores, labels, (8, 8), (5, 5))
+    return made(loss)
+
 def smoothed():
     mask = torch.tensor([False, False, False, True])
     def loss(model, batch):
@@ -199,6 +206,8 @@ def answer(stage: str, name: str, child: TorchChild, file: Path, **more: Any) ->
         ("negative", "log", "0 or less (all negative)", "the result of neg", "positive: softplus"),
         ("smoothed", "neg", "8 of 32 values of its input are -inf, and label_smoothing=0.1", "",
          "Omit label_smoothing"),
+        ("too_short", "_ctc_loss", "1 of 2 samples are too short for their labels: sample 1 has 8 "
+         "frames, and its 5 labels need 9", "", "as many frames"),
         ("swapped", "xlogy", "input and target are swapped", "", "Exchange the arguments"),
         ("weighted", "binary_cross_entropy_with_logits", "its pos_weight are inf already, at [1]",
          "", "how pos_weight is computed"),

@@ -8,6 +8,7 @@ library is imported.
 from __future__ import annotations
 
 import inspect
+import traceback
 from typing import Any, Callable, Dict, List, NamedTuple, Optional, Tuple
 
 import torch
@@ -142,11 +143,38 @@ def first_of(batch: Any) -> Any:
     with wire.stage("take the first batch of the loader"):
         try:
             for first in batch:
+                if first is None:
+                    raise NotAFactory("the first batch of the %s is None; its collate_fn returned "
+                                      "nothing" % type(batch).__name__)  # fmt: skip
                 return first
+        except NotAFactory:
+            raise
         except Exception as error:
+            if "in DataLoader worker" in str(error):
+                repeat_here(batch, error)
             error.doctor_place = " (in the first batch of the loader)"  # type: ignore[attr-defined]
             raise
-    raise NotAFactory("the factory's %s has no batch" % type(batch).__name__)
+    raise NotAFactory("the factory's %s has no batch%s" % (type(batch).__name__, _size(batch)))
+
+
+def repeat_here(loader: Any, error: Exception) -> None:
+    """Make the batch of a failed worker in this process: an error of the same type shows more."""
+    try:
+        numbers = next(iter(loader.batch_sampler))
+        loader.collate_fn([loader.dataset[number] for number in numbers])
+    except Exception as again:
+        if type(again) is type(error):
+            again.doctor_place = " (in the first batch of the loader)"  # type: ignore[attr-defined]
+            raise again from None
+
+
+def _size(loader: Any) -> str:
+    """The numbers that leave a DataLoader without a batch."""
+    try:
+        size = "; %d samples, batch_size=%s" % (len(loader.dataset), loader.batch_size)
+        return size + ", drop_last=True" * bool(loader.drop_last)
+    except (AttributeError, TypeError):  # a stream has no length, an iterator no dataset
+        return ""
 
 
 def is_criterion(loss: Any) -> bool:
@@ -184,6 +212,8 @@ def update_of(fields: Dict[str, Any]) -> Tuple[Optional[Any], Tuple[str, ...]]:
     """The user's training_step.Update, and a note if the doctor cannot use it."""
     optimizer, scheduler = fields.get("optimizer"), fields.get("scheduler")
     notes = tuple(fields.get("notes", ()))
+    if isinstance(scheduler, dict):  # as Lightning takes it
+        scheduler = scheduler.get("scheduler")
     if optimizer is None:
         return None, notes
     if not hasattr(optimizer, "param_groups") or not hasattr(optimizer, "step"):
@@ -235,11 +265,21 @@ def lightning_loss(module: Any, batch: Any) -> Any:
     return module.training_step(batch, 0) if len(names) > 1 else module.training_step(batch)
 
 
+lightning_loss.doctor_source = "training_step"  # type: ignore[attr-defined]
+
+
+FRAMEWORKS = ("lightning", "pytorch_lightning", "torch")
+EARLIER_HOOKS = ("setup", "prepare_data", "configure_model", "on_fit_start")
+"""What Lightning calls before configure_optimizers."""
+
+
 def lightning_optimizer(module: Any) -> Dict[str, Any]:
     """The single optimizer that configure_optimizers returns, with its schedule."""
     try:
         configured = module.configure_optimizers()
     except Exception as error:
+        if not needs_trainer(module, error):
+            raise
         note = "configure_optimizers raised %s, so AdamW was used" % wire.describe(error)
         return {"notes": (note,)}
     schedulers: List[Any] = []
@@ -250,9 +290,21 @@ def lightning_optimizer(module: Any) -> Dict[str, Any]:
     if isinstance(configured, dict):
         schedulers = [configured[name] for name in ("lr_scheduler",) if name in configured]
         configured = configured.get("optimizer")
+    if configured is None:
+        return {"notes": ("configure_optimizers returned None, so AdamW was used: Lightning trains "
+                          "nothing then",)}  # fmt: skip
     if not is_optimizer(configured):
         return {"notes": ("configure_optimizers returned several optimizers, so AdamW was used",)}
     return {"optimizer": configured, "scheduler": _per_step(schedulers)}
+
+
+def needs_trainer(module: Any, error: Exception) -> bool:
+    """Whether the code reads the Trainer, or may read what its hooks prepare."""
+    lines = [frame.line or "" for frame in traceback.extract_tb(error.__traceback__)]
+    if any("trainer" in line for line in lines):
+        return True
+    own = (base for base in type(module).__mro__ if base.__module__.split(".")[0] not in FRAMEWORKS)
+    return any(name in vars(base) for base in own for name in EARLIER_HOOKS)
 
 
 def _per_step(schedulers: List[Any]) -> Any:
@@ -278,6 +330,8 @@ def of_trainer(trainer: Any) -> Dict[str, Any]:
 
     def loss(module: Any, batch: Any) -> Any:
         return trainer.compute_loss(module, dict(batch))
+
+    loss.doctor_source = "compute_loss"  # type: ignore[attr-defined]
 
     return {
         "model": trainer.model,

@@ -49,8 +49,29 @@ def divergence(given: Dict[str, Any]) -> List[str]:
     return [*lines, "input and target are swapped"] if swapped else lines
 
 
+def alignment(given: Dict[str, Any]) -> List[str]:
+    """Samples of a CTC loss with more labels than frames: there is no alignment, so the loss is
+    inf. Between two labels that are the same there must be a blank."""
+    targets, begin, short = given["targets"].tolist(), 0, []
+    lengths = [list(map(int, given[name])) for name in ("input_lengths", "target_lengths")]
+    for sample, (frames, length) in enumerate(zip(*lengths)):
+        rows = isinstance(targets[0], list)
+        labels = targets[sample][:length] if rows else targets[begin : begin + length]
+        begin += length
+        needed = length + sum(a == b for a, b in zip(labels[1:], labels))
+        if needed > frames:
+            short.append("sample %d has %d frames, and its %d labels need %d"
+                         % (sample, frames, length, needed))  # fmt: skip
+    count = "%d of %d samples are too short for their labels" % (len(short), len(lengths[0]))
+    return ["%s: %s" % (count, short[0])] if short else []
+
+
 Rule = Callable[[Dict[str, Any]], List[str]]
-RULES: Dict[str, Rule] = {"cross_entropy": smoothing, "kl_div": divergence}
+RULES: Dict[str, Rule] = {
+    "cross_entropy": smoothing,
+    "kl_div": divergence,
+    "ctc_loss": alignment,
+}
 
 
 def _invalid(arguments: Dict[str, Any]) -> List[str]:

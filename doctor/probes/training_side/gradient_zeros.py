@@ -19,6 +19,18 @@ MOST_ZEROS = 200
 SMALL = 1e-6
 """An operation that makes a gradient smaller by this factor is reported for a tiny one."""
 
+SUMS = {
+    "AddmmBackward": (0,),
+    "AddBackward": (0, 1),
+    "ExpandBackward": (0,),
+    "ConvolutionBackward": (2,),
+    "NativeLayerNormBackward": (2,),
+    "NativeBatchNormBackward": (2,),
+    "CudnnBatchNormBackward": (2,),
+    "NativeGroupNormBackward": (2,),
+}
+"""Operations -> inputs whose gradient is a sum of the incoming one: 0 if its parts cancel."""
+
 Key = Tuple[str, str, str, str, str, str, bool]
 """Kind, name, place, code, module, remark and certain of a doctor.facts.diagnosis.Cut."""
 
@@ -48,8 +60,8 @@ class Recorder:
         self._names = {id(each): name for name, each in weights.items()}
         nodes = list(follow_step.nodes(root))
         self._parents = zero_reasons.parents_of(nodes)
-        self._reached: Set[Any] = set()
-        """Operations that another one gave a gradient other than 0."""
+        self._reached: Dict[Any, int] = {}
+        """Operations -> how many others gave them a gradient other than 0."""
         for node in nodes:
             node.register_hook(self._hook(node))
 
@@ -61,7 +73,8 @@ class Recorder:
             if arrived:
                 self._compare(node, max(map(peak, arrived)), outgoing)
             elif node in self._reached:
-                self._add("result hook", node, zero_reasons.NOTHING, node)
+                kind = "result hook" if self._reached[node] == 1 else "cancelled"
+                self._add(kind, node, zero_reasons.NOTHING, node)
 
         return hook
 
@@ -76,7 +89,7 @@ class Recorder:
             if gradient.numel() and peak(gradient) <= self._smallest * largest:
                 self._add(*self._explained(node, index, gradient, largest), following=following)
             if not is_zero(gradient):
-                self._reached.add(following)
+                self._reached[following] = self._reached.get(following, 0) + 1
 
     def _explained(
         self, node: Any, index: int, gradient: Any, largest: float
@@ -84,6 +97,8 @@ class Recorder:
         if peak(gradient) > 0.0:
             text = "from %.2g to %.2g" % (largest, peak(gradient))
             return "small", node, zero_reasons.Reason(text, True)
+        if index in SUMS.get(node.name().rstrip("0123456789"), ()):
+            return "cancelled", node, zero_reasons.NOTHING
         if zero_reasons.passes_on(node):
             return "zero", node, zero_reasons.unread(node, self._parents, follow_step.line_of)
         return "zero", node, zero_reasons.reason(node, index, self._names)

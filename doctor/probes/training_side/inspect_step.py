@@ -192,6 +192,8 @@ def _check_tokens(tokens: torch.Tensor, weight: torch.Tensor, options: Dict[str,
         message = "tokens: %d of %d values outside the vocabulary [0, %d)"
         if _are_positions(tokens):
             message = "positions: %d of %d beyond the model's length, it has %d"
+        else:
+            message += ": " + _values_outside(tokens, weight.shape[0])
         raise InvalidInput(message % (bad, tokens.numel(), weight.shape[0]))
 
 
@@ -207,11 +209,18 @@ def _check_labels(logits: torch.Tensor, labels: torch.Tensor, options: Dict[str,
     counted = labels[labels != ignored]
     classes = logits.shape[1] if logits.dim() > 1 else logits.shape[0]
     if bad := _outside(counted, classes):
-        message = "labels: %d of %d values outside [0, %d)"
-        raise InvalidInput(message % (bad, labels.numel(), classes))
+        message = "labels: %d of %d values outside [0, %d): %s"
+        values = _values_outside(counted, classes)
+        raise InvalidInput(message % (bad, labels.numel(), classes, values))
     if not counted.numel() and options.get("reduction", "mean") == "mean":
         message = "labels: all %d are ignored (%d), so the loss is the mean of nothing"
         raise InvalidInput(message % (labels.numel(), ignored))
+
+
+def _values_outside(values: torch.Tensor, end: int) -> str:
+    values = values.detach().cpu()
+    found = sorted(set(values[(values < 0) | (values >= end)].tolist()))
+    return ", ".join(map(str, found[:3])) + ", ..." * (len(found) > 3)
 
 
 def _outside(values: torch.Tensor, end: int) -> int:

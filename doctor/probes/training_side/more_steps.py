@@ -44,7 +44,6 @@ def trend(
     steps = list(smoke["steps"])
     if any(isinstance(step["loss"], str) or step["skipped"] for step in steps):
         return None
-    resident: List[int] = []
     fingerprint = training_step.fingerprint
     unmoved = {each["name"] for each in smoke["parameters"] if not each["moved"]}
     still = {name: fingerprint(w) for name, w in subject.weights.items() if name in unmoved}
@@ -60,16 +59,7 @@ def trend(
         with calls:
             steps.append(training.step(stage))
         calls.compare(float(steps[-1]["loss"]))
-        while len(steps) < STEPS and time.monotonic() < deadline:
-            steps.append(training.step(stage))
-            if len(steps) == STEPS - WATCHED:
-                gc.collect()
-            if len(steps) > STEPS - WATCHED:
-                resident.append(in_use(device))
-        if device.type == "cuda" and may_be_workspaces(resident):
-            resident = after_streams(
-                lambda: training.step(stage), lambda: in_use(device), resident, SECONDS
-            )
+        resident = take(training, device, steps, deadline)
         overwritten = weight_writes.discarded(subject, undone, reseeded)
         norm_in_fp32 = in_fp32(training, steps)
     except Exception:
@@ -97,6 +87,24 @@ def trend(
             if not training_step.equal(value, fingerprint(subject.weights[name]))
         ],
     }
+
+
+def take(
+    training: Any, device: torch.device, steps: List[Dict[str, Any]], deadline: float
+) -> List[int]:
+    """Add steps until there are STEPS; returns the bytes in use after each of the last ones."""
+    resident: List[int] = []
+    while len(steps) < STEPS and time.monotonic() < deadline:
+        steps.append(training.step(stage))
+        if len(steps) == STEPS - WATCHED:
+            gc.collect()
+        if len(steps) > STEPS - WATCHED:
+            resident.append(in_use(device))
+    if device.type == "cuda" and may_be_workspaces(resident):
+        return after_streams(
+            lambda: training.step(stage), lambda: in_use(device), resident, SECONDS
+        )
+    return resident
 
 
 def is_constant(steps: List[Dict[str, Any]]) -> bool:

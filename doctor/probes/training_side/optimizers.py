@@ -44,6 +44,14 @@ class Update(NamedTuple):
         for index, group in enumerate(self.optimizer.param_groups):
             highest[index] = max(float(group["lr"]), highest.get(index, 0.0))
 
+    def rates_by_weight(self, highest: Dict[int, float]) -> Dict[int, Optional[float]]:
+        """Id of a parameter -> the highest learning rate of its group."""
+        return {
+            id(weight): highest.get(index)
+            for index, group in enumerate(self.optimizer.param_groups)
+            for weight in group["params"]
+        }
+
     def would_change(self, weights: Dict[str, torch.Tensor]) -> Set[str]:
         """Parameters whose first elements differ after a plain step of the learning rate along the
         gradient."""

@@ -12,7 +12,6 @@ import faulthandler
 import os
 import re
 import sys
-import sysconfig
 import time
 import traceback
 from typing import Any, Dict, List, Optional
@@ -23,7 +22,11 @@ import wire
 training_step = wire.sibling("training_step")
 switches = wire.sibling("switches")
 subjects = wire.sibling("subjects")
+raised = wire.sibling("raised")
 
+HIDDEN, is_library = raised.HIDDEN, raised.is_library
+CALLERS = ("_call_impl", "_wrapped_call_impl")
+"""Functions of torch through which every module is called."""
 USER_FRAMES, LIBRARY_FRAMES = 8, 2
 """Frames of a traceback to report: of the user's files, and the last ones of libraries."""
 SECRET = re.compile("TOKEN|SECRET|PASSWORD|CREDENTIAL|KEY", re.IGNORECASE)
@@ -43,6 +46,7 @@ def own(request: Dict[str, Any]) -> Optional[Dict[str, Any]]:
     except Exception as error:
         ended = {"how": "error", "detail": explained(error)}
         note(built=dict(ended, seconds=time.perf_counter() - started), traceback=tail(error))
+        note(raised=scene(error))
         note(beyond=type(error).__name__ == "Unsupported")
         exit_unless_cpu(device)
         return {"done": True}
@@ -53,10 +57,21 @@ def own(request: Dict[str, Any]) -> Optional[Dict[str, Any]]:
     if precision == "fp16":
         note(scalers=scalers(request["subject"], subject, device))
     stage = training_step.Timed(device)
+    training: List[Any] = []
+    begun = time.perf_counter()
     try:
-        smoke = training_step.run(stage, lambda: subject, device, precision, recipe)
+        smoke = training_step.run(
+            stage, lambda: subject, device, precision, recipe, on_start=training.append
+        )
     except Exception as error:
         note(traceback=tail(error), settings=settings(subject.module))
+        fields = scene(error, subject.module)
+        note(raised=fields)  # a repetition may crash
+        if training and fields:
+            more = wire.sibling("repeat_step").observe(
+                training[0], stage.inside, error, time.perf_counter() - begun
+            )
+            note(raised=joined(fields, more))
         wire.send(error="%s: %s" % (stage.inside, explained(error)))
         exit_unless_cpu(device)
         return None
@@ -182,7 +197,34 @@ def explained(error: BaseException) -> str:
     inner = of_worker(error)
     text = "%s (in a worker of the DataLoader)" % inner[-1] if inner else wire.describe(error)
     place = getattr(error, "doctor_place", "")
+    text = text.partition(ANOMALY)[0]
     return without_secrets(str(error) if complete else text + place)
+
+
+def scene(error: BaseException, module: Any = None) -> Optional[Dict[str, Any]]:
+    """The error as a doctor.facts.raised.Raised; None if its message is complete."""
+    if type(error).__name__ in WRITTEN_FOR_THE_USER:
+        return None
+    return without_secrets_in(raised.scene(error, module))  # type: ignore[no-any-return]
+
+
+def joined(fields: Dict[str, Any], more: Dict[str, Any]) -> Any:
+    """The error with what its repetition showed."""
+    observed = {**fields["observed"], **more.get("observed", {})}
+    if "function" in more and fields.get("function"):
+        observed["through"] = fields["function"]
+    return without_secrets_in({**fields, **more, "observed": observed})
+
+
+def without_secrets_in(value: Any) -> Any:
+    """Nested lists and dicts whose texts have no secrets of the environment."""
+    if isinstance(value, str):
+        return without_secrets(value)
+    if isinstance(value, dict):
+        return {key: without_secrets_in(each) for key, each in value.items()}
+    if isinstance(value, list):
+        return [without_secrets_in(each) for each in value]
+    return value
 
 
 def of_worker(error: BaseException) -> List[str]:
@@ -206,7 +248,11 @@ def tail(error: BaseException) -> str:
     if inner := of_worker(error):
         return without_secrets("\n".join(["Traceback (most recent call last):", *users(inner)]))
     whole = traceback.TracebackException.from_exception(error, limit=None)
-    frames = [frame for frame in whole.stack if not frame.filename.startswith(HIDDEN)]
+    frames = [
+        frame
+        for frame in whole.stack
+        if not (frame.filename.startswith(HIDDEN) or frame.name in CALLERS)
+    ]
     used = [index for index, frame in enumerate(frames) if not is_library(frame.filename)]
     shown = set(used[-USER_FRAMES:]) | set(range(len(frames))[-LIBRARY_FRAMES:])
     if not used:
@@ -227,18 +273,10 @@ def users(lines: List[str]) -> List[str]:
 
 
 ORIGINAL = "Original Traceback"
+ANOMALY = " Hint: enable anomaly detection"
+"""What repeat_step.py has done already."""
 FILE = re.compile(r'^ +File "([^"]*)", line \d+')
-HIDDEN = (os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "<frozen")
-"""The doctor's own frames, and those of the import system."""
-LIBRARIES = tuple(
-    os.path.realpath(sysconfig.get_path(name)) for name in ("stdlib", "purelib", "platlib")
-)
 MESSAGE_LINES = 6
-
-
-def is_library(file: str) -> bool:
-    """Whether a file belongs to Python or an installed package."""
-    return os.path.realpath(file).startswith(LIBRARIES)
 
 
 def without_secrets(text: str) -> str:

@@ -156,8 +156,8 @@ def model_loss(module: Any, batch: Any) -> torch.Tensor:
     return loss_in(module(*batch))
 
 
-def loss_in(output: Any) -> torch.Tensor:
-    """The scalar loss in what a forward pass returned. Raises TypeError or ValueError."""
+def loss_in(output: Any, source: str = "the forward pass") -> torch.Tensor:
+    """The scalar loss in what `source` returned. Raises TypeError or ValueError."""
     loss = output
     if not isinstance(output, torch.Tensor):
         loss = getattr(output, "loss", None)
@@ -166,12 +166,28 @@ def loss_in(output: Any) -> torch.Tensor:
         if loss is None and isinstance(output, (list, tuple)) and output:
             loss = _in_sequence(output)
     if not isinstance(loss, torch.Tensor):
-        message = "the forward pass returned no loss but %s; " % type(output).__name__
+        message = "%s returned no loss but %s; " % (source, described(output))
         raise TypeError(message + CONTRACT)
     if loss.numel() != 1:
         message = "the loss has the shape %s and is not a scalar; " % list(loss.shape)
         raise ValueError(message + CONTRACT)
     return loss.reshape(())
+
+
+def described(output: Any) -> str:
+    """What is in the place of a loss: "None", "a dict with logits"."""
+    if output is None or isinstance(output, (int, float, str)):
+        number = "" if output is None else " %.40r" % (output,)
+        return type(output).__name__ + number
+    if hasattr(output, "keys"):
+        names = ", ".join(map(str, list(output.keys())[:8])) or "no keys"
+        return "%s with %s" % (type(output).__name__, names)
+    return type(output).__name__
+
+
+def source_of(loss: Any) -> str:
+    """What the user calls a function of module and batch."""
+    return str(getattr(loss, "doctor_source", "the loss function"))
 
 
 def _in_sequence(output: Any) -> Any:
@@ -192,12 +208,12 @@ def _is_scalar(value: Any) -> bool:
 
 def user_loss(loss: Callable[..., Any], module: Any, batch: Any) -> torch.Tensor:
     """The loss of the user's function of module and batch."""
-    return loss_in(loss(module, batch))
+    return loss_in(loss(module, batch), source_of(loss))
 
 
 def user_loss_without_batch(loss: Callable[..., Any], module: Any, batch: Any) -> torch.Tensor:
     """The loss of the user's function of the module alone, which has its own data."""
-    return loss_in(loss(module))
+    return loss_in(loss(module), source_of(loss))
 
 
 def criterion_loss(criterion: Callable[..., Any], module: Any, batch: Any) -> torch.Tensor:
@@ -208,11 +224,11 @@ def criterion_loss(criterion: Callable[..., Any], module: Any, batch: Any) -> to
             message = "the batch has none of the keys %s for the criterion; " % ", ".join(TARGETS)
             raise ValueError(message + CONTRACT)
         output = module(**{name: each for name, each in batch.items() if name != target})
-        return loss_in(criterion(_prediction(output), batch[target]))
+        return loss_in(criterion(_prediction(output), batch[target]), "the criterion")
     if isinstance(batch, torch.Tensor) or len(batch) < 2:
         raise ValueError("a criterion needs a batch of (inputs, target); " + CONTRACT)
     *inputs, last = batch
-    return loss_in(criterion(_prediction(module(*inputs)), last))
+    return loss_in(criterion(_prediction(module(*inputs)), last), "the criterion")
 
 
 TARGETS = ("labels", "label", "targets", "target", "y")

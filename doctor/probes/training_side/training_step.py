@@ -117,7 +117,10 @@ class Training:
         if not skipped:
             self._record(norms)
             self.undone.after_update()
-        self._advance(skipped, value)
+        scheduler = None if self.update is None else self.update.scheduler
+        if scheduler is not None and not skipped:
+            with stage("scheduler"):
+                advance(scheduler, value)
         total = sum(norm * norm for norm in norms.values() if norm is not None) ** 0.5
         return {
             "loss": wire.number(value),
@@ -181,16 +184,6 @@ class Training:
         self.steerable |= after
         self.clipped |= before - after
 
-    def _advance(self, skipped: bool, loss: float) -> None:
-        """Step the user's schedule, as a training script does after its optimizer."""
-        scheduler = None if self.update is None else self.update.scheduler
-        if scheduler is None or skipped:
-            return
-        if isinstance(scheduler, torch.optim.lr_scheduler.ReduceLROnPlateau):
-            scheduler.step(loss)
-        else:
-            scheduler.step()
-
     def _record(self, norms: Dict[str, Optional[float]]) -> None:
         for name, norm in norms.items():
             if norm is not None:
@@ -206,6 +199,7 @@ class Training:
             torch.stack([(now != then).any() for now, then in pairs]).tolist() if pairs else []
         )
         copies = fingerprints.copies(self.before, self.reached)
+        rates = {} if self.update is None else self.update.rates_by_weight(self.rates)
         return [
             {
                 "name": name,
@@ -226,9 +220,18 @@ class Training:
                 "change": _number(self.undone.changes.get(name)),
                 "copied": name in copies,
                 "steerable": name in self.steerable if self.update is not None else None,
+                "rate": rates.get(id(value)),
             }
             for (name, value), changed in zip(self.weights.items(), changes)
         ]
+
+
+def advance(scheduler: Any, loss: float) -> None:
+    """Step the user's schedule, as a training script does after its optimizer."""
+    if isinstance(scheduler, torch.optim.lr_scheduler.ReduceLROnPlateau):
+        scheduler.step(loss)
+    else:
+        scheduler.step()
 
 
 def _number(value: Optional[float]) -> Any:
@@ -258,6 +261,7 @@ def run(
     precision: str,
     recipe: str,
     lr: float = LR,
+    on_start: Callable[[Training], Any] = lambda training: None,
 ) -> Dict[str, Any]:
     """A few steps of the subject from `make`, as a Smoke record. Raises what a stage raises."""
     started = time.perf_counter()
@@ -266,6 +270,7 @@ def run(
         if device.type == "cpu" and sum(w.numel() for w in subject.weights.values()) < SMALL:
             torch.set_num_threads(THREADS)
         training = Training(subject, device, precision, recipe, lr)
+        on_start(training)
     steps: List[Dict[str, Any]] = []
     while sum(not step["skipped"] for step in steps) < STEPS:
         steps.append(training.step(stage))

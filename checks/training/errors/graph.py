@@ -1,0 +1,137 @@
+"""Errors of autograd: values that are overwritten, graphs that end or were freed."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+from doctor.checks.training import own_cuts
+from doctor.checks.training.errors.explanation import Explanation
+from doctor.facts.raised import Raised
+
+
+def explain(raised: Raised) -> Explanation | None:
+    return next(filter(None, (explainer(raised) for explainer in EXPLAINERS)), None)
+
+
+def overwritten(raised: Raised) -> Explanation | None:
+    """A value that autograd needs and that was changed after it was saved."""
+    seen = raised.observed
+    if "saved" not in seen:
+        return None
+    operation = re.sub(r"Backward\d*$", "", seen["operation"])
+    saved, changed = seen["saved"], seen.get("changed")
+    if not changed:
+        return Explanation(
+            f"the backward pass of {operation} in {saved} needs a value that was changed since",
+            "Look for what changes a value of that line in place after it (x += y, x[i] = y, "
+            "relu_, an embedding with max_norm, optimizer.step()), and make it return a new "
+            "tensor.",
+        )
+    cause = f"the backward pass of {operation} in {saved} needs a value that {changed} changes"
+    if names := seen.get("parameters"):
+        stepped = "Do not change parameters between a forward pass and its backward pass: call "
+        stepped += "backward() for every loss first and step the optimizers then, or compute the "
+        stepped += "second loss with a new forward pass."
+        renewed = f"Do not change {names} between a forward pass and its backward pass. An "
+        renewed += "nn.Embedding with max_norm renormalizes its table at each call: use "
+        renewed += "weight.clone() where the table itself is used."
+        return Explanation(
+            f"{cause}; parameters that it changes: {names}",
+            stepped if ".step(" in changed else renewed,
+        )
+    return Explanation(
+        cause,
+        f"Write {changed.partition(' (')[0]} without an in-place change: "
+        "x = x + y for x += y, torch.cat, torch.stack or torch.where for x[i] = y, or work on "
+        "x.clone().",
+    )
+
+
+def no_graph(raised: Raised) -> Explanation | None:
+    if not raised.cuts or "does not require grad" not in raised.message:
+        return None
+    fix = own_cuts.fix(raised.cuts)
+    if function := raised.observed.get("decorated"):
+        fix = f"Remove the decorator that runs {function} without gradients (torch.no_grad(), or "
+        fix += "torch.inference_mode()): the loss is computed there."
+    return Explanation(own_cuts.clause(raised.cuts), fix)
+
+
+def hook(raised: Raised) -> Explanation | None:
+    if not (hooks := raised.observed.get("hooks")):
+        return None
+    return Explanation(
+        f"a hook is registered on {hooks}",
+        "Return a gradient of the same shape from the hook, or None to leave it as it is.",
+    )
+
+
+def twice(raised: Raised) -> Explanation | None:
+    """A graph that was freed: by the code's own backward(), or by the step before."""
+    seen = raised.observed
+    if "a second time" not in raised.message:
+        return None
+    if (place := seen.get("calls backward")) and "another loss" in seen:
+        return Explanation(
+            f"the code calls backward() on another loss in {place}, which frees a graph that the "
+            "returned loss uses too",
+            "Detach what the first loss does not train before it is computed, as in "
+            "critic(fake.detach()), compute that part again for the second loss, or pass "
+            f"retain_graph=True in {place.partition(' (')[0]}.",
+        )
+    if place := seen.get("calls backward"):
+        return Explanation(
+            f"the code calls backward() in {place}",
+            f"Return the loss before backward() is called: leave out {place.partition(' (')[0]}, "
+            "the doctor calls it. If the code needs a gradient there on purpose, pass "
+            "retain_graph=True, or compute the loss that it returns with a new forward pass.",
+        )
+    if kept := seen.get("kept"):
+        first = kept.partition(",")[0]
+        return Explanation(
+            f"kept from step to step with its graph: {kept}",
+            f"Detach {first} where it is kept, {first} = {first}.detach(): backward() of the step "
+            "that made it has freed its graph. What is computed once from parameters belongs into "
+            "forward.",
+        )
+    return None
+
+
+def leaf(raised: Raised) -> Explanation | None:
+    """A parameter that the forward pass changes in place."""
+    if "leaf Variable that requires grad" not in raised.message:
+        return None
+    if "a view of a leaf" in raised.message:
+        return Explanation(
+            "the tensor that is written to is a view of a parameter (expand, a slice, view)",
+            "Call clone() on the view before it is written to, as in x = parameter.expand(n, -1)"
+            ".clone(): a new tensor passes the gradient on.",
+        )
+    name = next((each.parameter for each in raised.operands if each.parameter), "the parameter")
+    return Explanation(
+        f"{raised.function} changes {name} in place" if raised.function else "",
+        f"Change {name} under torch.no_grad() (with torch.no_grad(): ...), after optimizer.step() "
+        f"rather than in forward. To compute with changed values, make a new tensor: clamp for "
+        "clamp_, x + y for x += y.",
+    )
+
+
+def copied(raised: Raised) -> Explanation | None:
+    if not (names := raised.observed.get("with graph")):
+        return None
+    return Explanation(
+        f"attributes with a graph: {names}",
+        f"Detach what the model keeps ({names} = value.detach()), or copy it before its first "
+        "forward pass.",
+    )
+
+
+EXPLAINERS: tuple[Callable[[Raised], Explanation | None], ...] = (
+    overwritten,
+    no_graph,
+    hook,
+    twice,
+    leaf,
+    copied,
+)

@@ -1,0 +1,280 @@
+"""Names, keys and arguments: what is None, absent, or another than the call expects."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+from doctor.checks.training.errors.explanation import Explanation, module
+from doctor.checks.training.errors.fixes import FORWARD_FIX
+from doctor.facts.raised import Raised
+
+
+def explain(raised: Raised) -> Explanation | None:
+    return next(filter(None, (explainer(raised) for explainer in EXPLAINERS)), None)
+
+
+def nothing(raised: Raised) -> Explanation | None:
+    """A value that is None, and where it comes from."""
+    seen = raised.observed
+    if "NoneType" not in raised.message:
+        return None
+    if returned := seen.get("returned None"):
+        name, kind = returned.split(", ")[-1].rstrip(")").split(" (", 1)
+        return Explanation(
+            f"{returned} returned None",
+            f"Return the result at the end of forward of {kind} ({name}): without a return it is "
+            "None.",
+        )
+    names = seen.get("none")
+    if not names:
+        return None
+    if function := seen.get("argument of"):
+        first = names.partition(",")[0]
+        return Explanation(
+            f"{first} is None in {function}",
+            f"Pass {first} to {function}, or handle that it is None before that line "
+            f"(if {first} is not None).",
+        )
+    return Explanation(
+        f"None: {names}",
+        f"Look at where {names} is assigned: a function without return, dict.get of an absent key, "
+        "or a layer that __init__ left out.",
+    )
+
+
+def tuples(raised: Raised) -> Explanation | None:
+    """A layer that returns more than its output."""
+    kind = re.search(
+        r"must be Tensor, not (tuple|list)|'(tuple|list)' object has no", raised.message
+    )
+    if not kind or not (layer := raised.observed.get(f"returned {kind[1] or kind[2]}")):
+        return None
+    name = kind[1] or kind[2]
+    if not re.search(r"LSTM|GRU|RNN|MultiheadAttention", layer):
+        return Explanation(
+            f"{layer} returns a {name}",
+            f"Return the tensor alone from that forward, or take it out of the {name}, output[0]; "
+            "for a criterion that needs a function loss(module, batch).",
+        )
+    return Explanation(
+        f"{layer} returns a {name}",
+        f"Take the tensor out of the {name} that {layer.partition(' (')[0]} returns: nn.LSTM and "
+        "nn.GRU return (output, state), nn.MultiheadAttention (output, weights). In nn.Sequential "
+        "that needs a module of its own, whose forward returns x[0].",
+    )
+
+
+def model_as_output(raised: Raised) -> Explanation | None:
+    """A criterion of the user's own, which got the module where it expects the output."""
+    if not (name := raised.observed.get("is the model")) or raised.error != "TypeError":
+        return None
+    return Explanation(
+        f"{name} is the model",
+        "Call the model in the loss: a function is called as loss(module, batch). Only an instance "
+        "of nn.Module or a function of torch.nn.functional gets (output, target).\n"
+        "return model, batch, lambda model, batch: criterion(model(batch[0]), batch[1])",
+    )
+
+
+def undefined(raised: Raised) -> Explanation | None:
+    seen = raised.observed
+    if "undefined" not in seen:
+        return None
+    close = seen.get("similar", "").partition(",")[0]
+    name = seen["undefined"]
+    if close:
+        return Explanation(f"there is {seen['similar']}", f"Write {close} for {name} in that line.")
+    return Explanation("", f"Import {name}, or assign it before that line.")
+
+
+def attribute(raised: Raised) -> Explanation | None:
+    seen = raised.observed
+    if "lacks" not in seen:
+        return None
+    name, owner, close = seen["lacks"], seen["owner"], seen.get("similar", "")
+    if owner == "AttributeDict":
+        return None
+    if container := seen.get("dict"):
+        return Explanation(
+            f"{container} is a dict", f"Write {container}['{name}'] for {container}.{name}."
+        )
+    members = seen.get("members", "")
+    if "read by" in seen:
+        return _read_by_library(raised)
+    if close:
+        best = close.partition(",")[0]
+        return Explanation(
+            f"{owner} has {close}",
+            f"Write {best} for {name} in that line"
+            + (f", or give {owner} a {name} in __init__." if "members" in seen else "."),
+        )
+    if not members:
+        return None
+    return Explanation(
+        f"{owner} has {members}",
+        f"Create {name} in __init__ of {owner}, or use one of these names.",
+    )
+
+
+def _read_by_library(raised: Raised) -> Explanation:
+    """A library that reads an attribute of a layer that took the place of its own."""
+    seen = raised.observed
+    name, owner = seen["lacks"], seen["owner"]
+    reason = ""
+    if raised.module_type.startswith("MultiheadAttention"):
+        reason = " nn.MultiheadAttention reads out_proj.weight and never calls out_proj, so an "
+        reason += "adapter there has no effect: adapt another layer."
+    return Explanation(
+        f"{seen['read by']} of a library reads {name} of {owner}, which has {seen['members']}",
+        f"Give {owner} a property {name} that returns that of the layer which it replaces, or keep "
+        f"that layer.{reason}",
+    )
+
+
+def key(raised: Raised) -> Explanation | None:
+    seen = raised.observed
+    if raised.error != "KeyError" or "keys" not in seen or "sample" in seen:
+        return None
+    close = seen.get("similar", "").partition(",")[0]
+    first = f"Write '{close}' for {raised.message}" if close else "Use one of these keys"
+    return Explanation(
+        f"{seen['container']} has the keys {seen['keys']}",
+        f"{first}, or add the field where {seen['container']} is made.",
+    )
+
+
+def parts(raised: Raised) -> Explanation | None:
+    seen = raised.observed
+    if "rows" in seen:
+        return Explanation(
+            f"{seen['container']} is a tensor of the shape {seen['shape']}",
+            f"Unpacking goes along the first dimension, {seen['rows']} rows: transpose it first "
+            f"({seen['container']}.t()), or unbind the dimension that is meant, .unbind(-1).",
+        )
+    if "parts" not in seen:
+        return None
+    name, count = seen["container"], seen["count"]
+    cause = f"{name} has {count} parts: {seen['parts']}"
+    if "indices must be" in raised.message:
+        return Explanation(
+            cause,
+            f"Use positions, {name}[0], or let the loader return a dict: {name} is no dict.",
+        )
+    return Explanation(
+        cause, f"Assign as many names as {name} has parts, {count}; _ takes one that is not needed."
+    )
+
+
+def arguments(raised: Raised) -> Explanation | None:
+    """A call with wrong arguments: what the function accepts."""
+    seen = raised.observed
+    if "accepts" not in seen:
+        return None
+    if "of the model" in seen:
+        return _arguments_of_model(raised)
+    keyword, close = seen.get("keyword", ""), seen.get("similar", "")
+    renamed = RENAMED.get(keyword, "")
+    if keyword and (renamed in seen["accepts"].split(", ") or close):
+        name = renamed or close.partition(",")[0]
+        return Explanation(f"it accepts {seen['accepts']}", f"Write {name}= for {keyword}=.")
+    if missing := re.findall(r"'(\w+)'", raised.message.partition("required")[2]):
+        return Explanation(
+            f"it needs {seen['needs']}", f"Pass {' and '.join(missing)} in that line."
+        )
+    cause = f"it accepts {seen['accepts']}" + (f", and needs {seen['needs']}" * bool(seen["needs"]))
+    return Explanation(
+        cause,
+        "Pass these arguments in that line. If the code was written for another version of the "
+        "library, compare with the one that is installed (pip show).",
+    )
+
+
+RENAMED = {
+    "evaluation_strategy": "eval_strategy",
+    "tokenizer": "processing_class",
+    "torch_dtype": "dtype",
+    "hidden_size": "dim_feedforward",
+    "dim_model": "d_model",
+    "num_heads": "nhead",
+}
+"""Keyword -> its other name in torch or transformers, where the function accepts that."""
+
+
+def _arguments_of_model(raised: Raised) -> Explanation:
+    seen = raised.observed
+    accepts, needs = seen["accepts"], seen["needs"]
+    cause = f"forward accepts {accepts}"
+    if seen.get("keyword") and accepts and ", " not in accepts:
+        return Explanation(
+            cause,
+            f"Return a loss as the third value, (module, batch, loss): forward takes the whole "
+            f"batch as its one argument {accepts}, and a dict is passed as module(**batch).\n"
+            "return model, batch, lambda model, batch: model(batch)",
+        )
+    if keyword := seen.get("keyword"):
+        passed = seen.get("passed", keyword)
+        free = [each for each in accepts.split(", ") if each not in passed.split(", ")]
+        name = seen.get("similar") or ", ".join(free)
+        first = f"Rename {keyword} in the batch to {name}" if name else f"Remove {keyword}"
+        return Explanation(
+            f"{cause}; the batch has {passed}",
+            f"{first}, or return (module, batch, loss) with a loss that picks the fields: a dict "
+            "is passed as module(**batch).",
+        )
+    return Explanation(
+        f"{cause}, and needs {needs}" if needs else cause,
+        FORWARD_FIX,
+    )
+
+
+def forward(raised: Raised) -> Explanation | None:
+    owner = raised.observed.get("owner")
+    if raised.error != "NotImplementedError" or not owner:
+        return None
+    if owner in ("ModuleList", "ModuleDict"):
+        loop = "for layer in self.layers: x = layer(x)"
+        return Explanation(
+            f"{module(raised)} only holds layers",
+            f"Call the layers one by one ({loop}), or hold them in nn.Sequential: {owner} has no "
+            "forward.",
+        )
+    if "of the base" in raised.observed:
+        return Explanation(
+            f"the base class of {owner} has no forward",
+            "Leave out super().forward() in that line: nn.Module defines no forward.",
+        )
+    if close := raised.observed.get("similar"):
+        return Explanation(f"{owner} has {close}", f"Rename {close} to forward in {owner}.")
+    return Explanation("", f"Define forward in {owner}, at the indentation of its __init__.")
+
+
+def created(raised: Raised) -> Explanation | None:
+    """A criterion that gets prediction and target when it is created."""
+    name = re.fullmatch(r"(\w*Loss)\.__init__", raised.observed.get("through", ""))
+    if not name or "is ambiguous" not in raised.message:
+        return None
+    return Explanation(
+        f"{name[1]} gets the tensors where it is created",
+        f"Create the criterion first, then call it: nn.{name[1]}()(prediction, target).",
+    )
+
+
+def shadowed(raised: Raised) -> Explanation | None:
+    if tuple_name := raised.observed.get("a tuple"):
+        return Explanation(
+            f"{tuple_name} is a tuple with one member",
+            f"Remove the comma at the end of the line that assigns {tuple_name}: it makes a tuple.",
+        )
+    if not (name := raised.observed.get("shadows")):
+        return None
+    return Explanation(
+        f"an attribute hides a method of torch.nn.Module: {name}",
+        f"Give the attribute {name} another name: nn.Module has methods of that name.",
+    )
+
+
+EXPLAINERS: tuple[Callable[[Raised], Explanation | None], ...] = (
+    nothing, tuples, model_as_output, undefined, attribute, key, parts, arguments, forward, created,
+    shadowed,
+)  # fmt: skip

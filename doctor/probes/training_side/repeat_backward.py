@@ -1,0 +1,241 @@
+"""A backward pass that raised, repeated once: the line that overwrote a value, the place where the
+graph ends, the lines that call backward() themselves.
+
+Imported by repeat_step.py; standard library and torch only, Python 3.9.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+import sys
+import warnings
+from typing import Any, Dict, Iterator, List, Optional, Set, Tuple
+
+import torch
+import wire
+from torch.overrides import TorchFunctionMode
+
+raised = wire.sibling("raised")
+first_nonfinite = wire.sibling("first_nonfinite")
+gradient_cuts = wire.sibling("gradient_cuts")
+
+OVERWRITTEN, NO_GRAPH = "modified by an inplace operation", "does not require grad"
+BACKWARD = re.compile(r"Error detected in (\w+)")
+FORWARD_LINE = re.compile(r'File "(?P<file>[^"]*)", line (?P<line>\d+), in .*\n\s*(?P<code>.*)')
+MOST = 3
+
+
+def loss_of(training: Any) -> torch.Tensor:
+    with training.autocast():
+        subject = training.subject
+        return subject.loss(subject.module, subject.batch)  # type: ignore[no-any-return]
+
+
+def backward(training: Any, error: BaseException) -> Dict[str, Any]:
+    if OVERWRITTEN in str(error):
+        return {"observed": overwritten(training, error)}
+    if NO_GRAPH in str(error):
+        return without_graph(training)
+    if "a second time" in str(error):
+        return {"observed": twice(training)}
+    if "has changed the size of value" in str(error) or "hook" in str(error):
+        return {"observed": hooks(training)}
+    return {}
+
+
+class Changes(TorchFunctionMode):
+    """The calls that changed a tensor in place, and the memory that each line has used."""
+
+    def __init__(self, names: Dict[int, str]) -> None:
+        super().__init__()
+        self._names = names
+        self.changed: List[Tuple[str, str, int, str]] = []
+        """Place, code, memory and parameter of each change."""
+        self.used: Dict[str, Set[int]] = {}
+
+    def __torch_function__(
+        self, func: Any, types: Any, args: Any = (), kwargs: Optional[Dict[str, Any]] = None
+    ) -> Any:
+        options = kwargs or {}
+        before = [(each, version(each)) for each in gradient_cuts.tensors((args, options))]
+        result = func(*args, **options)
+        (place, code), _ = first_nonfinite.places()
+        memory = self.used.setdefault(place, set())
+        memory.update(address(each) for each in gradient_cuts.tensors((args, options, result)))
+        for each, number in before:
+            if version(each) != number:
+                self.changed.append((place, code, address(each), self._names.get(id(each), "")))
+        return result
+
+
+def version(tensor: torch.Tensor) -> int:
+    try:
+        return tensor._version
+    except RuntimeError:  # an inference tensor has none
+        return -1
+
+
+def address(tensor: torch.Tensor) -> int:
+    try:
+        return int(tensor.untyped_storage().data_ptr())
+    except Exception:
+        return 0
+
+
+def overwritten(training: Any, error: BaseException) -> Dict[str, str]:
+    """The forward line whose value autograd needed, and the lines that changed that memory."""
+    module = training.subject.module
+    changes = Changes({id(weight): name for name, weight in module.named_parameters()})
+    kept: List[Any] = []
+    with warnings.catch_warnings(record=True) as caught, torch.autograd.detect_anomaly(False):
+        warnings.simplefilter("always")
+        try:
+            with changes:
+                loss = loss_of(training)
+            kept.append(loss)
+            torch.autograd.backward(loss)
+            return {}
+        except RuntimeError as again:
+            if OVERWRITTEN not in str(again):
+                return {}
+    text = "\n".join(str(each.message) for each in caught)
+    name = BACKWARD.search(text)
+    lines = [m for m in FORWARD_LINE.finditer(text) if not _hidden(m["file"])]
+    if not name or not lines:
+        return {}
+    last = lines[-1]
+    place = "%s, line %s" % (last["file"].replace("\\", "/").rpartition("/")[2], last["line"])
+    observed = {"operation": name[1], "saved": "%s (`%s`)" % (place, last["code"].strip())}
+    memory = changes.used.get(place, set())
+    culprits = [each for each in changes.changed if each[2] in memory]
+    texts = ["%s (`%s`)" % each[:2] for each in culprits if each[0]]
+    if texts:
+        observed["changed"] = "; ".join(list(dict.fromkeys(texts))[:MOST])
+    parameters = list(dict.fromkeys(each[3] for each in culprits if each[3]))
+    if parameters:
+        observed["parameters"] = ", ".join(parameters[:MOST])
+    return observed
+
+
+class Backwards(TorchFunctionMode):
+    """The user's lines that call backward()."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.places: List[str] = []
+        self.roots: List[Any] = []
+        """The nodes of the graph from which they start."""
+
+    def __torch_function__(
+        self, func: Any, types: Any, args: Any = (), kwargs: Optional[Dict[str, Any]] = None
+    ) -> Any:
+        if getattr(func, "__name__", "") == "backward":
+            self.places.append("%s (`%s`)" % first_nonfinite.places()[0])
+            self.roots.append(getattr(args[0], "grad_fn", None))
+        return func(*args, **(kwargs or {}))
+
+
+def twice(training: Any) -> Dict[str, str]:
+    """The user's own call of backward(), and what is kept of a step with its graph."""
+    subject, observed = training.subject, {}
+    kept = wire.sibling("unregistered").with_graph(subject.module)
+    loss = subject.loss
+    while isinstance(loss, functools.partial):
+        loss = loss.args[0] if loss.args else loss.func
+    forwards = {type(each).forward for each in subject.module.modules()}
+    kept += {name for function in (loss, *forwards) for name in enclosed(function)}
+    kept += [name for name, each in subject.module.named_buffers() if each.grad_fn is not None]
+    if kept:
+        observed["kept"] = ", ".join(kept[:MOST])
+    calls = Backwards()
+    try:
+        with calls:
+            loss = loss_of(training)
+    except RuntimeError:  # a second backward pass of the user's own
+        loss = None
+    if calls.places:
+        observed["calls backward"] = calls.places[0]
+        ends = [] if loss is None else [loss.grad_fn, *_before(loss.grad_fn)]
+        if loss is not None and calls.roots[0] not in ends:
+            observed["another loss"] = "yes"
+    return observed
+
+
+def _before(node: Any) -> List[Any]:
+    return [each for each, _ in getattr(node, "next_functions", ())]
+
+
+def enclosed(function: Any) -> Iterator[str]:
+    """Variables around a function that hold a tensor with a graph."""
+    names = getattr(getattr(function, "__code__", None), "co_freevars", ())
+    for name, cell in zip(names, getattr(function, "__closure__", None) or ()):
+        members = gradient_cuts.tensors(_content(cell))
+        if any(each.grad_fn is not None for each in members):
+            yield name
+
+
+def _content(cell: Any) -> Any:
+    try:
+        return cell.cell_contents
+    except ValueError:  # not assigned yet
+        return None
+
+
+def _hidden(file: str) -> bool:
+    return bool(raised.is_library(file)) or file.startswith(raised.HIDDEN)
+
+
+def without_graph(training: Any) -> Dict[str, Any]:
+    """Where the paths from the parameters to the loss end, and the decorator that ends them."""
+    modules = gradient_cuts.Modules(training.subject.module)
+    paths = gradient_cuts.Paths(training.weights, modules)
+    without = WithoutGrad()
+    with modules, paths.with_functions(), paths, without:
+        loss = loss_of(training)
+    if loss.requires_grad:
+        return {}
+    places: Dict[Tuple[str, str], Dict[str, Any]] = {}
+    for cut in gradient_cuts.ends(paths, set(training.weights)):
+        places.setdefault((cut["kind"], cut["place"]), cut)
+    cuts = sorted(places.values(), key=lambda cut: -len(cut["parameters"]))[:MOST]
+    observed = {"decorated": without.function} if without.function else {}
+    return {"cuts": cuts, "observed": observed}
+
+
+class WithoutGrad(TorchFunctionMode):
+    """Remembers the first function of the user that a decorator runs without gradients."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.function = ""
+
+    def __torch_function__(
+        self, func: Any, types: Any, args: Any = (), kwargs: Optional[Dict[str, Any]] = None
+    ) -> Any:
+        if not self.function and not torch.is_grad_enabled():
+            self.function = decorated()
+        return func(*args, **(kwargs or {}))
+
+
+def decorated() -> str:
+    """The innermost function that runs inside a context manager used as a decorator."""
+    frame: Any = sys._getframe(2)
+    while frame is not None:
+        if frame.f_code.co_name == "decorate_context" and "func" in frame.f_locals:
+            function = frame.f_locals["func"]
+            name, place = gradient_cuts.line_of_function(function)
+            if place and not _hidden(getattr(function, "__code__").co_filename):  # noqa: B009
+                return "%s in %s" % (name, place)
+        frame = frame.f_back
+    return ""
+
+
+def hooks(training: Any) -> Dict[str, str]:
+    """The parameters with hooks on their gradients, and those hooks."""
+    found = []
+    for name, weight in training.weights.items():
+        for hook in (getattr(weight, "_backward_hooks", None) or {}).values():
+            function, place = gradient_cuts.line_of_function(hook)
+            found.append("%s: %s in %s" % (name, function, place or "a library"))
+    return {"hooks": "; ".join(found[:MOST])} if found else {}
