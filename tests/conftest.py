@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import os
 import sys
+from collections.abc import Generator
 
 import older
 import pytest
@@ -25,13 +26,35 @@ settings.register_profile("thorough", max_examples=100, deadline=None)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "quick"))
 
 
+LONGEST = (
+    *("test_budget.py", "test_collect.py", "test_docs.py", "test_lora.py", "test_nvml.py"),
+    *("test_own_model.py", "test_peers.py", "test_pretend_cuda.py"),
+)
+"""Files that take 20 s and more: they begin first, so that no worker is left with one alone."""
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """xdist keeps the order below; it would begin with the files of the most tests."""
+    config.option.loadscopereorder = False
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    items.sort(key=lambda item: item.path.name not in LONGEST)
+
+
 @pytest.fixture(scope="session")
 def transformers_4(tmp_path_factory: pytest.TempPathFactory) -> str:
     """An interpreter that has transformers 4.57.6 and its peft imported already."""
     return older.transformers_4(tmp_path_factory, os.environ.get("PYTEST_XDIST_WORKER", ""))
 
 
-def pytest_collection_finish() -> None:
-    """What is imported until here stays: collections of garbage need not examine it again."""
-    gc.collect()
-    gc.freeze()
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """What is imported here stays: collections of garbage need not examine it, now or later."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.collect()
+        gc.freeze()
+        gc.enable()

@@ -38,8 +38,7 @@ pytestmark = [
 def copy(tmp_path: Path) -> Path:
     for name in COPIED:
         if (ROOT / name).is_dir():
-            caches = shutil.ignore_patterns("__pycache__")
-            shutil.copytree(ROOT / name, tmp_path / name, symlinks=True, ignore=caches)
+            shutil.copytree(ROOT / name, tmp_path / name, symlinks=True)
         else:
             shutil.copy(ROOT / name, tmp_path)
     return tmp_path

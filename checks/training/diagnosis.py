@@ -22,6 +22,7 @@ CHANGE_NAMES = {
     "fp32": "everything in fp32",
     "lower-lr": "a tenth of the learning rate",
     "lowest-lr": "a ten-thousandth of the learning rate",
+    "no-lr": "a learning rate of 0",
     "other-batch": "another batch",
     "valid-batch": "invalid values of the batch replaced",
     "finite-weights": "non-finite weights replaced",
@@ -41,7 +42,7 @@ CONTRASTS: dict[Fault, tuple[str, str]] = {
 }
 """Fault -> the training without it, and with it."""
 
-RATES, NUMBERS = ("lower-lr", "lowest-lr"), ("fp32", "fp32-weights")
+RATES, NUMBERS = ("lower-lr", "lowest-lr", "no-lr"), ("fp32", "fp32-weights")
 LINE = 160
 """Columns of an attempt's result; the message of an exception may be longer."""
 
@@ -89,7 +90,12 @@ def is_conclusive(diagnosis: Diagnosis) -> bool:
 def _is_explained(diagnosis: Diagnosis) -> bool:
     """Whether the operation is known, its line, and what is wrong in its inputs."""
     source = diagnosis.source
-    known = source and (source.place or (source.backward and diagnosis.operation))
+    known = source and (
+        source.place
+        or source.module
+        or source.function
+        or (source.backward and diagnosis.operation)
+    )
     return bool(source and source.certain and known)
 
 
@@ -133,6 +139,8 @@ def _inconclusive(diagnosis: Diagnosis, remedy: Remedy) -> str:
         return "the inputs of one operation are the cause"
     if diagnosis.cuts:
         return ""
+    if diagnosis.source and diagnosis.source.remarks:
+        return "no change that was tried fixes it"
     if not changes:
         silent = diagnosis.fault in ("no gradient", "raised") or diagnosis.index_on_cpu
         return "" if silent else "no change was tried to find the cause"
@@ -193,7 +201,7 @@ def remedy_for(diagnosis: Diagnosis, smoke: Smoke, *, own: bool) -> Remedy:
     remedy = remedies["nothing"]
     if not own:
         return remedy
-    first = "" if _is_explained(diagnosis) else remedy.fix
+    first = "" if diagnosis.source and diagnosis.source.remarks else remedy.fix
     fix = " ".join(filter(None, (first, _evidence(diagnosis))))
     return remedy._replace(fix=fix_by_location(diagnosis, fix))
 

@@ -34,14 +34,18 @@ _OVERFLOW = (
     "Scale the inputs, compute this line in fp32 (torch.autocast(device, enabled=False) and "
     ".float()), and check the initialization if values grow from layer to layer"
 )
+_LOG_OF_0 = (
+    "Use a fused form where there is one (torch.logsumexp, log_softmax, torch.special.xlogy for "
+    "p * log(p)), or add an epsilon, torch.log(x + 1e-7)"
+)
 OPERATION_FIXES = {
     "div": "Add an epsilon to the divisor (a / (b + 1e-8)) or clamp it (b.clamp(min=1)), and look "
     "at why it is 0: an empty mask, a count of 0, a constant row",
     "true_divide": "Add an epsilon to the divisor, or clamp it",
+    "remainder": "Clamp the divisor above 0, and look at why it is 0",
+    "fmod": "Clamp the divisor above 0, and look at why it is 0",
     "reciprocal": "Add an epsilon: 1 / (x + 1e-8)",
-    "log": "Use a fused form (log_softmax, torch.logsumexp for the log of a sum of exponentials, "
-    "cross_entropy, binary_cross_entropy_with_logits, torch.special.xlogy), or make the input "
-    "positive: torch.log(x + 1e-7) where it can be 0, softplus or exp where it can be negative",
+    "log": _LOG_OF_0,
     "log2": "Clamp the input before the logarithm",
     "log10": "Clamp the input before the logarithm",
     "log1p": "Clamp the input above -1",
@@ -68,6 +72,10 @@ OPERATION_FIXES = {
     "weight above 0, or divide the sum by the count, clamped to 1",
     "nll_loss2d_forward": "Leave at least one label that is not ignored and whose class has a "
     "weight above 0",
+    "ctc_loss": "Give each sample at least as many frames as it has labels, and one more for each "
+    "label that repeats the one before it: a smaller stride in the encoder, longer inputs or "
+    "shorter labels. zero_infinity=True (ctc_zero_infinity in a config of transformers) leaves "
+    "out the loss of samples that are too short",
     "logdet": "Use torch.linalg.slogdet(x), whose second value is the logarithm of the absolute "
     "determinant, or parametrize the matrix so that its determinant is positive",
     "mm": _OVERFLOW,
@@ -80,7 +88,82 @@ OPERATION_FIXES = {
 }
 """Operation of the forward pass -> its remedy, without a full stop."""
 
+_LOGSIGMOID = (
+    "Use the logits: torch.nn.functional.logsigmoid(x) for log(sigmoid(x)), logsigmoid(-x) for "
+    "log(1 - sigmoid(x)), or binary_cross_entropy_with_logits"
+)
+_LOG_SOFTMAX = (
+    "Use torch.nn.functional.log_softmax(x, dim) in place of log(softmax(x)), or cross_entropy on "
+    "the logits: in fp32 a probability below 1e-45 is 0"
+)
+_DEVIATION = (
+    "Add an epsilon to the deviation, (x - mean) / (std + 1e-8): it is 0 where all values are the "
+    "same, as in a constant column or row"
+)
+_NORMALIZE = (
+    "Use torch.nn.functional.normalize(x, dim=...), which has an epsilon: the norm of a vector of "
+    "zeros is 0"
+)
+_COUNT = (
+    "Clamp the count or the sum, a / b.clamp(min=1) for a count, a / (b + 1e-8) for other sums: it "
+    "is 0 where a mask, a class or a neighbourhood is empty"
+)
+_LARGEST = "Clamp the largest value, a / b.clamp(min=1e-8): it is 0 where all values are 0"
+_DIFFERENCE = (
+    "Clamp the difference, a / (b - c).clamp(min=1e-8) where it is not negative: it is 0 where "
+    "both are equal"
+)
+DIVISORS = {
+    **dict.fromkeys(("std", "var", "std_mean", "var_mean"), _DEVIATION),
+    **dict.fromkeys(("norm", "vector_norm", "linalg_vector_norm", "linalg_norm"), _NORMALIZE),
+    **dict.fromkeys(("sum", "index_add", "scatter_add", "bincount", "count_nonzero"), _COUNT),
+    **dict.fromkeys(("amax", "max", "abs"), _LARGEST),
+    **dict.fromkeys(("sub", "rsub"), _DIFFERENCE),
+}
+"""Function whose result is a divisor -> the remedy."""
+MADE_BY_FIXES = {
+    **{("div", name): remedy for name, remedy in DIVISORS.items()},
+    ("log", "softmax"): _LOG_SOFTMAX,
+    ("log", "sigmoid"): _LOGSIGMOID,
+    ("log", "rsub"): _LOGSIGMOID + "; for another probability torch.log1p(-p.clamp(max=1 - 1e-6))",
+    ("log", "__rsub__"): _LOGSIGMOID
+    + "; for another probability torch.log1p(-p.clamp(max=1 - 1e-6))",
+    ("log", "relu"): "relu gives exact 0: use softplus or exp in its place, or add an epsilon, "
+    "torch.log(x + 1e-7)",
+}
+"""Operation, and the function that made its inputs -> the remedy."""
+ORIGIN_FIXES = {
+    "div": (
+        (
+            "the parameter",
+            "Initialize that parameter away from 0, or divide by its exponential or softplus, "
+            "which is never 0",
+        ),
+        ("the buffer", "Look at how that buffer is computed, and clamp it there (min=1e-8)"),
+        ("of the batch", "The data hold 0 there: leave these values out, or add an epsilon"),
+    ),
+    "exp": (
+        (
+            "the parameter",
+            "Initialize that parameter smaller, or clamp it (a logarithmic scale to math.log(100))",
+        ),
+    ),
+}
+"""Operation -> part of what its inputs are, and the remedy."""
+SPECTRAL_FIX = (
+    "Initialize the weight with random numbers before spectral_norm is applied to it: it is "
+    "divided by its largest singular value, which is 0 for a weight of zeros"
+)
 REMARK_FIXES = (
+    (
+        "in float16 an epsilon",
+        "Compute this line in fp32 (.float()), or use an epsilon that float16 has, such as 1e-4",
+    ),
+    (
+        "on the diagonal",
+        "Leave out the pairs of each element with itself: set the diagonal to 1 or to inf before "
+        "(masked_fill with torch.eye), or add an epsilon",
+    ),
     (
         "the tensor has no values",
         "Guard the empty selection: divide the sum by count.clamp(min=1), or leave this part out "
@@ -94,14 +177,57 @@ REMARK_FIXES = (
     ),
     ("hide every key", _MASK),
     (
+        "and label_smoothing",
+        "Omit label_smoothing where classes are masked with -inf, mask them with a finite number "
+        "(torch.finfo(x.dtype).min / 2), or smooth over the allowed classes by hand: a share of "
+        "the label times -inf is inf",
+    ),
+    (
+        "input and target are swapped",
+        "Exchange the arguments: kl_div(log-probabilities of the model, probabilities of the "
+        "target). The target may be log-probabilities too, with log_target=True",
+    ),
+    (
+        "of its target are negative",
+        "Give kl_div probabilities as its target (softmax), or log-probabilities with "
+        "log_target=True",
+    ),
+    (
+        "rows of the direction is 0",
+        "Initialize that weight with random numbers before weight_norm is applied to it: the "
+        "direction is divided by its norm. To start from 0, set the magnitude to 0 "
+        "(parametrizations.weight.original0, weight_g)",
+    ),
+    (
         "0 * inf",
         "Do not multiply a mask of -inf: 0 * inf is NaN. Use torch.where or masked_fill, a finite "
         "number such as torch.finfo(x.dtype).min, or torch.xlogy(p, p) for p * log(p)",
     ),
     (
+        "pos_weight are inf",
+        "Look at how pos_weight is computed: a class without positives gives a division by 0; "
+        "clamp the count, negatives / positives.clamp(min=1)",
+    ),
+    (
+        "are -inf already",
+        "Look at why the loss reads values that are masked with -inf: a label, an index or a "
+        "reduction that includes them. Leave them out, or mask with a finite number "
+        "(torch.finfo(x.dtype).min / 2)",
+    ),
+    (
         " already",
-        "Look at what is not finite before that line: a mask of -inf, a value of the batch, a "
-        "weight or a buffer",
+        "Look at where that value is made: in the constructor, in the factory or in the data",
+    ),
+    (
+        " negative)",
+        "Make the input positive: softplus or exp of the raw value. If it is a rate of "
+        "poisson_nll_loss, log_input=True does so",
+    ),
+    (
+        "matrix products before it grow",
+        "Let each product keep the scale of its input: initialize with torch.nn.init.orthogonal_ "
+        "or kaiming_normal_, or normalize between the products. A matrix that is applied many "
+        "times, as in a recurrent layer, must have no singular value above 1",
     ),
     ("holds up to", _OVERFLOW),
 )

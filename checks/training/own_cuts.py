@@ -20,36 +20,83 @@ CLAUSES = {
     "constant": "the path to the loss ends at {name} in {where}, whose result has no graph",
     "unused": "nothing was seen to use the result of {name} in {where}",
     "zero": "the gradient becomes 0 in {name}, of {where}",
+    "none": "the backward pass of {name}, of {where}, returns None for it",
+    "small": "the gradient shrinks in {name}, of {where}",
     "replaced": "the forward pass replaces it by a new parameter",
     "hook": "a hook is registered on it: {name} in {where}",
+    "result hook": "a hook on the result of {where} makes it 0: {name}",
+    "cancelled": "gradients that are not 0 add up to 0 in {name}, of {where}",
 }
 """Kind of a cut -> what was observed."""
 
 FIXES = {
-    "detached": "Let the gradient pass {place}: remove {name} there, or detach the other part (a "
-    "straight-through estimator is x + (f(x) - x).detach())",
-    "number": "Keep the value a tensor in {place}: torch.stack instead of .item() and numpy, and "
-    "operations of torch instead of those of numpy. If the number is for logging only, nothing "
-    "else uses the value",
+    "detached": "Let the gradient pass {place}: remove {name} there, or detach only what must not "
+    "train",
+    "number": "Keep the value a tensor in {place}: {numbers}. If the number is for logging only, "
+    "nothing else uses the value",
     "no_grad": "Run {place} outside of torch.no_grad(), which is a block or a decorator around it",
-    "indices": "Let the loss depend on the values too ({place}): multiply what is chosen by its "
-    "softmax weight, or use a straight-through estimator or torch.nn.functional.gumbel_softmax",
+    "indices": "Let the loss depend on the values too ({place}): {indices}",
     "constant": "Look at {name} in {place}: write it with operations that have a gradient",
     "replaced": "Change the values in place under torch.no_grad(), weight.mul_(0.999), instead of "
     "assigning a new nn.Parameter: the optimizer holds the first one",
     "hook": "Look at what the hook {name} in {place} returns: it takes the place of the gradient",
+    "result hook": "Look at what the hook {name} returns: it takes the place of the gradient",
+    "cancelled": "Look at {place}: terms of the loss with opposite gradients cancel; check "
+    "their signs",
     "unused": "Use the result of {place}, or remove the part that computes it",
+    "none": "Return a gradient for each input of forward() that trains, in the order of forward's "
+    "arguments, in backward() of {name}",
 }
 REENTRANT = (
     "Pass use_reentrant=False to checkpoint (gradient_checkpointing_kwargs={'use_reentrant': "
     "False} in transformers), or call model.enable_input_require_grads(): reentrant checkpointing "
     "has no gradient where the inputs of the segment need none"
 )
+NUMBERS = (
+    (
+        "__int__|__index__",
+        "a whole number has no gradient; sample at the fractional position "
+        "(torch.nn.functional.grid_sample, torch.lerp)",
+    ),
+    ("tolist", "torch.stack instead of a list of numbers"),
+    ("numpy|__array__", "write it with operations of torch instead of those of numpy"),
+    (".*", "use it without float() and .item(), and torch.stack instead of torch.tensor([...])"),
+)
+INDICES = (
+    (
+        "gt|lt|ge|le|eq|ne|__(gt|lt|ge|le|eq|ne)__|greater.*|less.*|logical.*|isclose|bool|where"
+        "|nonzero",
+        "a comparison has no gradient; use torch.sigmoid((x - threshold) / temperature), or a "
+        "straight-through estimator, soft + (hard - soft).detach()",
+    ),
+    (
+        "long|int|to|type|short|byte|bucketize|searchsorted|histc|round|floor",
+        "a whole number has no gradient; interpolate between the two neighbours (torch.lerp, "
+        "grid_sample), or weight them by softmax",
+    ),
+    (
+        ".*",
+        "multiply what is chosen by its softmax weight, or use a straight-through estimator or "
+        "torch.nn.functional.gumbel_softmax",
+    ),
+)
+"""Functions of a cut -> what to do."""
+THROUGH = re.compile(r"\+ *\(.*-.*\)\.detach\(\)")
+OWN_LOSS = (
+    "A straight-through estimator gives its gradient to the part outside of detach() only: add a "
+    "loss of its own for what computes the other part in {place} (a codebook has "
+    "mse_loss(codes, z.detach()))"
+)
 ZEROS = (
     (
-        "Round|Floor|Ceil|Trunc|Sign|Heaviside|Frac",
+        "Round|Floor|Ceil|Trunc|Sign|Heaviside|FloorDivide",
         "its derivative is 0 everywhere: use a straight-through estimator, "
         "x + (x.round() - x).detach()",
+    ),
+    (
+        "Bernoulli",
+        "a random draw has no gradient: use a straight-through estimator, "
+        "p + (torch.bernoulli(p) - p).detach(), or a relaxed distribution",
     ),
     (
         "Clamp|Hardtanh|HardtanhBackward|Hardsigmoid",
@@ -75,47 +122,127 @@ ZEROS = (
 )
 """Operations of autograd -> why their gradient is 0, and what to do; after "Look at PLACE: "."""
 ZERO = "its gradient is 0 for these inputs"
+REMARKS = (
+    (
+        "a dimension of 1 value",
+        "its result is the same for all inputs: use a sigmoid, or two outputs, or another dim",
+    ),
+    ("over 1 key", "its result is the same for all queries and keys: attend to more keys"),
+    (
+        "normalizes over 1 value",
+        "its result is its bias, whatever the input is: normalize over more values "
+        "(normalized_shape, num_groups, the size of the input), or leave the norm out",
+    ),
+    (
+        "values of its condition are True",
+        "no value of that branch is chosen: look at the condition and at the scale of what it "
+        "compares",
+    ),
+    ("of its mask are True", "the mask fills every value: look whether it is inverted"),
+    ("those of the other input", "the other input is chosen everywhere: look at its scale"),
+    ("beyond the bounds", "scale the inputs, use wider bounds, or a smooth function such as tanh"),
+    (
+        "inputs are 0 or less",
+        "no unit is active: look at the bias and the weights before it, and at the scale of the "
+        "input",
+    ),
+    ("results are exactly", "it is saturated: normalize its inputs, so that they are near 0"),
+    ("a probability of exactly 1", "it is saturated: divide its inputs by a temperature"),
+    (", the parameter", "initialize that parameter with random numbers, or one of the two factors"),
+    ("the other factor", "look at what computes that factor: a mask, a schedule, or a weight"),
+    ("its backward() returns zeros", "look at what it multiplies the gradient by"),
+    *(
+        (
+            f"leaves this part out: {name}",
+            "another branch is chosen everywhere: look at the scale of both",
+        )
+        for name in ("Max", "Amax", "Min", "Amin", "Where")
+    ),
+    (
+        "an assignment overwrites",
+        "an assignment such as x[mask] = 0 replaces all of its values: look at the index",
+    ),
+    ("gives zeros to this part", "look whether a mask or a slice there hides it"),
+    ("leaves this part out", "use this part too, or remove what computes it: look at the slice"),
+)
+"""Part of a remark -> what to do; after "Look at PLACE: "."""
+SAMPLED = (
+    "Call rsample() in place of sample() in {place}, which draws without a graph; a distribution "
+    "without rsample() (Categorical, Bernoulli) needs log_prob() times the reward, or "
+    "torch.nn.functional.gumbel_softmax"
+)
+
+
+NO_LINE = "a library"
 
 
 def clause(cuts: Sequence[Cut]) -> str:
     """What was observed about the parameters without a gradient, "" if nothing was."""
     names: dict[tuple[str, str], list[str]] = {}
+    remarks: dict[tuple[str, str], list[str]] = {}
     for cut in cuts:
-        together = names.setdefault((cut.kind, _where(cut)), [])
-        name = f"{cut.name} {cut.remark}" if cut.remark else cut.name
-        together += [] if name in together else [name]
-    return "; ".join(_sentence(*key, names[key]) for key in list(names)[:MOST])
+        key = cut.kind, _where(cut)
+        name = f"{cut.remark}, {cut.name}," if cut.remark == "sample()" else cut.name
+        for texts, text in ((names, name), (remarks, cut.remark.replace("sample()", ""))):
+            together = texts.setdefault(key, [])
+            together += [] if text in together or not text else [text]
+    return "; ".join(_sentence(*key, names[key], remarks[key]) for key in list(names)[:MOST])
 
 
 def _where(cut: Cut) -> str:
     """The line with its code, and the module of torch that it calls."""
     line = f"{cut.place}{f' (`{cut.code}`)' if cut.code else ''}"
-    return ", in ".join(filter(None, (line, cut.module))) or "a library"
+    return ", in ".join(filter(None, (line, cut.module))) or NO_LINE
 
 
-def _sentence(kind: str, where: str, names: Sequence[str]) -> str:
-    return CLAUSES[kind].format(name=", ".join(names), where=where)
+def _sentence(kind: str, where: str, names: Sequence[str], remarks: Sequence[str]) -> str:
+    if kind == "result hook" and where == NO_LINE:
+        return f"a hook on the backward pass makes it 0: {', '.join(names)}"
+    observed = f": {', '.join(remarks)}" if remarks else ""
+    return f"{CLAUSES[kind].format(name=', '.join(names), where=where)}{observed}"
 
 
 def fix(cuts: Sequence[Cut]) -> str:
-    """The remedy for the first kinds of cuts, as sentences; "" if there are none."""
-    return " ".join(dict.fromkeys(f"{_fix(each)}." for each in cuts[:MOST]))
+    """The remedy for the first kinds of cuts, as sentences; "" if there are none.
+
+    A factor of 0 that
+    another operation made follows from it."""
+    causes = [each for each in cuts if ", the result of" not in each.remark] or cuts
+    return " ".join(dict.fromkeys(f"{_fix(each)}." for each in causes[:MOST]))
 
 
 def _fix(cut: Cut) -> str:
     place = cut.module or cut.place or "the library"
     if cut.name == "CheckpointFunction":
         return REENTRANT
-    if cut.kind != "zero":
-        return FIXES[cut.kind].format(name=cut.name, place=cut.place or place)
     operation = re.sub(r"Backward\d*$", "", cut.name)
-    reason = next((text for names, text in ZEROS if re.fullmatch(f"(?:{names})", operation)), ZERO)
+    if cut.remark == "sample()":
+        return SAMPLED.format(place=cut.place or place)
+    if cut.kind == "small":
+        return f"Look at {place}: {_small(operation)}"
+    if cut.kind == "detached" and THROUGH.search(cut.code):
+        return OWN_LOSS.format(place=cut.place)
+    if cut.kind != "zero":
+        name = operation if cut.kind == "none" else cut.name
+        by_name = {
+            key: next(text for names, text in table if re.fullmatch(names, cut.name))
+            for key, table in (("numbers", NUMBERS), ("indices", INDICES))
+        }
+        return FIXES[cut.kind].format(name=name, place=cut.place or place, **by_name)
     if "Dropout" in cut.module:
-        reason = "its probability is 1, which drops everything"
-    if cut.remark:
-        reason = f"it is {cut.remark}, so its result is the same for all inputs: use a sigmoid, or "
-        reason += "two outputs, or another dim"
+        return f"Look at {place}: its probability is 1, which drops everything"
+    if reason := next((text for part, text in REMARKS if part in cut.remark), None):
+        return f"Look at {place}: {reason}"
+    reason = next((text for names, text in ZEROS if re.fullmatch(f"(?:{names})", operation)), ZERO)
     return f"Look at {place}: {reason}"
+
+
+def _small(operation: str) -> str:
+    """What to do about an operation that makes a gradient a million times smaller."""
+    saturating = "Sigmoid|Tanh|Softmax|LogSoftmax|Erf|Gelu|Silu|Softplus|Elu"
+    if re.fullmatch(saturating, operation):
+        return "it is saturated: normalize its inputs, so that they are near 0"
+    return "remove the tiny factor, or divide by the count once and not twice"
 
 
 def of(cuts: Sequence[Cut], parameters: Sequence[Parameter]) -> list[Cut]:

@@ -5,11 +5,7 @@ The judgement of the steps and most conditions are those of the small model in `
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
-from fnmatch import fnmatchcase
-
-import msgspec
 
 from doctor._util.records import Ended, Unknown
 from doctor._util.units import gib
@@ -24,23 +20,33 @@ from doctor.checks.training.own_failures import (
     failed_step,
     known_errors,
 )
-from doctor.checks.training.own_parameters import (
+from doctor.checks.training.own_optimizer import (
     NEGATIVE_RATE_FIX,
+    over_schedule,
+    set_back,
+    too_long,
+    unchanged,
+)
+from doctor.checks.training.own_parameters import (
     SILENT_FIX,
     adapters_frozen,
     kinds,
+    matches,
     no_gradient_fix,
+    of_all,
+    only,
+    partition,
     reached_unevenly,
-    set_back,
     uncalled,
-    unchanged,
+    uncalled_fix,
     used,
+    with_finite_gradients,
     without_idle,
 )
 from doctor.checks.training.own_seeds import with_other_seed
 from doctor.checks.training.own_steps import GROWTH_FIX, memory_growth, over_the_steps
 from doctor.facts.own_model import OwnModel
-from doctor.facts.training import Parameter, Smoke, without_gradient
+from doctor.facts.training import Smoke, without_gradient
 from doctor.job.job import Job
 from doctor.judge.check import Check, Owner, Status, Verdict, fail, ok, unknown, warn
 
@@ -151,6 +157,7 @@ LOSS_FINITE = replace(
         "targets of binary_cross_entropy_with_logits are outside of [0, 1], or the loss is the "
         "negative of cross_entropy or of an elementwise loss",
         "the loss of a prediction rises, or is exactly the same, in each of 20 steps",
+        "the loss is the same in each of 20 steps, with gradients of rounding errors",
     ),
     fix="Inspect the batch first (labels, NaN, padding), then the weights, and repeat the run in "
     "fp32.\n"
@@ -165,9 +172,9 @@ LOSS_FINITE = replace(
 
 @with_other_seed
 def gradients_reach_all(own: OwnModel, smoke: SmallModel, job: Job) -> Verdict:
-    if (steps := _with_finite_gradients(own)) is None:
+    if (steps := with_finite_gradients(own)) is None:
         return unknown("no parameter was recorded, or gradients are not finite: see SMK006")
-    required, expected = _partition(steps.parameters, job)
+    required, expected = partition(steps.parameters, job)
     if not required:
         return ok(f"{own.description}: all {len(expected)} parameters match --expect-no-grad")
     note = f"; {len(expected)} omitted by --expect-no-grad" if expected else ""
@@ -176,55 +183,28 @@ def gradients_reach_all(own: OwnModel, smoke: SmallModel, job: Job) -> Verdict:
         note += f"; the loss of this class does not use {unused_parts}" if unused_parts else ""
     required, idle_note = without_idle(required, own)
     note += idle_note
-    if unused := [glob for glob in job.expect_no_grad if not _matches(glob, expected)]:
+    if unused := [glob for glob in job.expect_no_grad if not matches(glob, expected)]:
         note += f"; no parameter matches --expect-no-grad {', '.join(unused)}"
-    verdict = judged.gradients_reach_all(_only(required, steps))
+    verdict = judged.gradients_reach_all(only(required, steps))
+    counted = of_all(verdict.summary, len(required), len(steps.parameters))
+    verdict = replace(verdict, summary=counted)
     if verdict.status is not Status.FAIL:
         verdict = reached_unevenly(own, required, verdict)
         return _about(own, smoke, replace(verdict, summary=f"{verdict.summary}{note}"))
     without = without_gradient(required)
     cuts = own_cuts.of(steps.diagnosis.cuts if steps.diagnosis else (), without)
-    fix = no_gradient_fix(without, own_cuts.fix(cuts), exempt=len(without) < len(required))
+    idle = uncalled(steps, without)
+    observed = own_cuts.fix(cuts) or uncalled_fix(idle, without)
+    fix = no_gradient_fix(without, observed, exempt=len(without) < len(required))
     if adapters_frozen(required):
         fix = SILENT_FIX
     if fading := vanishing(required):
         note, fix = f"; {fading}{note}", VANISHING_FIX
     summary = verdict.summary.replace("had no non-zero gradient", kinds(without), 1)
-    idle = uncalled(steps, without)
     called = f"; never called: {', '.join(idle)}" if idle else ""
     where = "".join(f"; {text}" for text in [own_cuts.clause(cuts)] if text)
     verdict = replace(verdict, summary=f"{summary}{called}{where}{note}", fix=fix)
     return _about(own, smoke, verdict)
-
-
-def _of_all(summary: str, some: int, total: int) -> str:
-    """The summary of a judge that saw `some` of `total` parameters."""
-    if some == total:
-        return summary
-    return summary.replace(f"all {some} trainable", f"{some} of {total} trainable", 1)
-
-
-def _with_finite_gradients(own: OwnModel) -> Smoke | None:
-    """The steps, if parameters were recorded and all gradients are finite."""
-    if own.smoke is None or not own.smoke.parameters:
-        return None
-    return own.smoke if all(each.finite for each in own.smoke.parameters) else None
-
-
-def _only(parameters: Sequence[Parameter], smoke: Smoke) -> Smoke:
-    return msgspec.structs.replace(smoke, parameters=tuple(parameters))
-
-
-def _partition(
-    parameters: Sequence[Parameter], job: Job
-) -> tuple[list[Parameter], list[Parameter]]:
-    """Parameters that need a gradient, and those that --expect-no-grad matches."""
-    matched = [p for p in parameters if any(_matches(g, (p,)) for g in job.expect_no_grad)]
-    return [p for p in parameters if p not in matched], matched
-
-
-def _matches(glob: str, parameters: Sequence[Parameter]) -> bool:
-    return any(fnmatchcase(each.name, glob) for each in parameters)
 
 
 GRADIENTS_REACH_ALL = replace(
@@ -249,6 +229,7 @@ GRADIENTS_REACH_ALL = replace(
         "parameter of the model",
         "each forward pass creates parameters anew",
         "the rows of a matrix are all the same, before the first step and after the last one",
+        "a norm over one value, whose result does not depend on its input",
     ),
     fix="Look for detach, no_grad and unused modules between these parameters and the loss. For "
     "parameters that are frozen on purpose, call requires_grad_(False), or exempt them with "
@@ -262,30 +243,46 @@ GRADIENTS_REACH_ALL = replace(
 
 @with_other_seed
 def weights_move(own: OwnModel, job: Job) -> Verdict:
-    if (steps := _with_finite_gradients(own)) is None:
+    if (steps := with_finite_gradients(own)) is None:
         return unknown("no parameter was recorded, or gradients are not finite: see SMK006")
-    required, _ = _partition(steps.parameters, job)
+    required, _ = partition(steps.parameters, job)
     if not required:
         return ok(f"{own.description}: all parameters match --expect-no-grad")
     reached = [each for each in required if each.had_gradient]
     if not reached:
-        return unknown("no parameter got a gradient that is not 0: see SMK007")
+        verdict = unknown("no parameter got a gradient that is not 0: see SMK007")
+        return replace(verdict, fix=AFTER_GRADIENTS)
     if negative := [step.lr for step in steps.steps if step.lr < 0]:
         summary = f"{own.description}: the learning rate is {negative[0]:g} in a step"
         return fail(f"{summary}; required: at least 0", fix=NEGATIVE_RATE_FIX)
-    verdict = judged.weights_move(_only(reached, steps))
+    verdict = judged.weights_move(only(reached, steps))
     if verdict.status is Status.FAIL and vanishing(required):
-        return unknown("gradients vanish with depth, too small to change a weight: see SMK007")
+        verdict = unknown("gradients vanish with depth, too small to change a weight: see SMK007")
+        return replace(verdict, fix=AFTER_GRADIENTS)
     if verdict.status is Status.FAIL:
         later = own.trend.moved if own.trend else ()
         verdict = unchanged(steps, [each for each in reached if not each.moved], verdict, later)
     else:
-        verdict = set_back(_only(reached, steps), verdict)
+        verdict = set_back(only(reached, steps), verdict, own.trend)
+    if verdict.status is Status.PASS:
+        verdict = _updates(own, steps, verdict)
     missing = len(required) - len(reached)
     note = f"; {missing} got no gradient: see SMK007" if missing else ""
-    counted = _of_all(verdict.summary, len(reached), len(required))
+    counted = of_all(verdict.summary, len(reached), len(steps.parameters))
     return replace(verdict, summary=f"{own.description}: {counted}{note}")
 
+
+def _updates(own: OwnModel, steps: Smoke, verdict: Verdict) -> Verdict:
+    """The verdict on weights that change, by how much and how long they do; a step that is too long
+    is a warning unless SMK006 shows it in the loss."""
+    verdict = over_schedule(steps, verdict, own.trend)
+    if own.trend is None or verdict.status is not Status.PASS:
+        return verdict
+    shown = over_the_steps(own, steps, ok("")).status is not Status.PASS
+    return verdict if shown else too_long(steps, verdict)
+
+
+AFTER_GRADIENTS = "Fix SMK007 first: without gradients nothing can be said about the updates."
 
 WEIGHTS_MOVE = replace(
     judged.WEIGHTS_MOVE,
@@ -299,8 +296,14 @@ WEIGHTS_MOVE = replace(
     passes=(*judged.WEIGHTS_MOVE.passes, "parameters that match --expect-no-grad are exempt"),
     fails=(
         *judged.WEIGHTS_MOVE.fails,
-        "a matrix has its initial values again after the next forward pass",
+        "the next forward pass undoes the update of a matrix, or overwrites it",
         "the learning rate of a step is below 0",
+    ),
+    warns=(
+        "the learning rate of a group is 0",
+        "the learning rate falls to a ten-thousandth within three steps, or stays below 1e-8",
+        "clipping below the epsilon of the optimizer, or a learning rate times weight decay of 0.5",
+        "the first update is ten times as large as the weights",
     ),
     fix="Load the weights with dtype=torch.float32 and compute in bf16 under autocast (bf16=True), "
     "or use an optimizer that compensates for rounding: Kahan summation or stochastic rounding. A "

@@ -1,13 +1,15 @@
-"""Parameters of the user's own training that get no gradient, or do not change."""
+"""Parameters of the user's own training that get no gradient, or uneven ones."""
 
 from __future__ import annotations
 
 import itertools
+import re
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import replace
+from fnmatch import fnmatchcase
 
-from doctor.checks.training import smoke as judged
+import msgspec
+
 from doctor.checks.training.own_depth import (
     EXPLODING_FIX,
     VANISHING_FIX,
@@ -15,8 +17,38 @@ from doctor.checks.training.own_depth import (
     vanishing,
 )
 from doctor.facts.own_model import OwnModel
-from doctor.facts.training import Optimizer, Parameter, Smoke
-from doctor.judge.check import Verdict, fail, ok, warn
+from doctor.facts.training import Parameter, Smoke
+from doctor.job.job import Job
+from doctor.judge.check import Verdict, fail, warn
+
+
+def of_all(summary: str, some: int, total: int) -> str:
+    """The summary of a judge that saw `some` of `total` parameters."""
+    if some == total:
+        return summary
+    summary = summary.replace(f"all {some} trainable", f"{some} of {total} trainable", 1)
+    return re.sub(rf"(?<=\d of ){some}(?= (?:trainable )?parameters)", str(total), summary, count=1)
+
+
+def with_finite_gradients(own: OwnModel) -> Smoke | None:
+    """The steps, if parameters were recorded and all gradients are finite."""
+    if own.smoke is None or not own.smoke.parameters:
+        return None
+    return own.smoke if all(each.finite for each in own.smoke.parameters) else None
+
+
+def only(parameters: Sequence[Parameter], smoke: Smoke) -> Smoke:
+    return msgspec.structs.replace(smoke, parameters=tuple(parameters))
+
+
+def partition(parameters: Sequence[Parameter], job: Job) -> tuple[list[Parameter], list[Parameter]]:
+    """Parameters that need a gradient, and those that --expect-no-grad matches."""
+    matched = [p for p in parameters if any(matches(g, (p,)) for g in job.expect_no_grad)]
+    return [p for p in parameters if p not in matched], matched
+
+
+def matches(glob: str, parameters: Sequence[Parameter]) -> bool:
+    return any(fnmatchcase(each.name, glob) for each in parameters)
 
 
 def used(required: Sequence[Parameter]) -> tuple[list[Parameter], str]:
@@ -42,6 +74,7 @@ IDLE = {
     "with other weights": "more are reached with other weights only, as experts are",
     "copies": "more get none and start as copies of trained ones, as in a target network",
     "not optimized": "more get none and are in no group of the optimizer",
+    "cancelled": "more get gradients that add up to exactly 0 over the batch",
     "ignored": "more get zeros, because every label of their loss is ignored in this batch",
 }
 """Reason of `OwnModel.idle` -> in words."""
@@ -51,7 +84,12 @@ def without_idle(required: Sequence[Parameter], own: OwnModel) -> tuple[list[Par
     """The parameters that need a gradient in these steps, and a note about the others."""
     cuts = own.smoke.diagnosis.cuts if own.smoke and own.smoke.diagnosis else ()
     ignored = [cut for cut in cuts if cut.kind == "zero" and cut.name.startswith("NllLoss")]
-    idle = {name: "ignored" for cut in ignored for name in cut.parameters} | own.idle
+    idle = {name: "ignored" for cut in ignored for name in cut.parameters}
+    vectors = {
+        each.name for each in required if each.dimensions is not None and each.dimensions < 2
+    }
+    cancelled = {name for cut in cuts if cut.kind == "cancelled" for name in cut.parameters}
+    idle |= dict.fromkeys(cancelled & vectors, "cancelled") | own.idle
     counts = Counter(idle[each.name] for each in required if each.name in idle)
     note = "".join(f"; {count} {IDLE[reason]}" for reason, count in counts.items())
     return [each for each in required if each.name not in idle], note
@@ -75,6 +113,13 @@ def uncalled(steps: Smoke, without: Sequence[Parameter]) -> list[str]:
     """Modules that the forward pass does not call and that hold one of these parameters."""
     uncalled = steps.diagnosis.uncalled if steps.diagnosis else ()
     return [name for name in uncalled if any(p.name.startswith(f"{name}.") for p in without)]
+
+
+def uncalled_fix(names: Sequence[str], without: Sequence[Parameter]) -> str:
+    """The remedy if modules that are not called hold all of these parameters, else ""."""
+    if not all(any(each.name.startswith(f"{name}.") for name in names) for each in without):
+        return ""
+    return f"Call {', '.join(names)} in the forward pass, or remove it from the model."
 
 
 def no_gradient_fix(without: Sequence[Parameter], observed: str, *, exempt: bool) -> str:
@@ -116,6 +161,13 @@ def reached_unevenly(own: OwnModel, required: Sequence[Parameter], verdict: Verd
             f"shapes {shapes}",
             fix=CREATED_FIX,
         )
+    if own.trend and own.trend.constant_norms:
+        norms = "; ".join(dict.fromkeys(own.trend.constant_norms))
+        return warn(
+            f"{verdict.summary}; a norm over 1 value, whose result does not depend on its input, "
+            f"so that what computes it gets rounding errors only: {norms}",
+            fix=ONE_VALUE_FIX,
+        )
     if alike := [each.name for each in required if each.rows_alike]:
         more = f" and {len(alike) - 4} more" if alike[4:] else ""
         return warn(
@@ -143,6 +195,10 @@ CREATED_FIX = (
     "Create the layers and parameters in __init__ and use them in forward: what forward creates "
     "starts from new random numbers in each step, and no optimizer holds it."
 )
+ONE_VALUE_FIX = (
+    "Normalize over more than one value (normalized_shape of LayerNorm, num_groups of GroupNorm, "
+    "the size of its input), or leave this norm out: the deviation of one value from its mean is 0."
+)
 ALIKE_FIX = (
     "Initialize these weights with random numbers (torch.nn.init.kaiming_uniform_, "
     "xavier_uniform_): units that start the same get the same gradient and stay the same."
@@ -161,131 +217,4 @@ SILENT_FIX = (
     "Pass gradient_checkpointing_kwargs={'use_reentrant': False}, or call "
     "model.enable_input_require_grads(): reentrant checkpointing cuts the graph, so only "
     "modules_to_save learn and the adapters do not, without an error."
-)
-
-
-def unchanged(
-    steps: Smoke, unchanged: Sequence[Parameter], verdict: Verdict, later: Sequence[str] = ()
-) -> Verdict:
-    """The verdict on parameters that got a gradient and did not change.
-
-    `later` are those that a further step changed, as an optimizer that accumulates does.
-    """
-    optimizer = steps.optimizer
-    verdict = replace(verdict, owner=None)
-    if largest := _below_epsilon(unchanged):
-        clause = f"their gradients are at most {largest:.1e}, and Adam's epsilon is {EPSILON:g}"
-        summary, *_ = verdict.summary.partition("; required")
-        return fail(f"{summary}; {clause}; required: all change", fix=SMALL_FIX)
-    if optimizer is None:
-        rounded = any(each.dtype in HALVES for each in unchanged)
-        return replace(verdict, fix=None if rounded else UNEXPLAINED_FIX)
-    summary, *_ = verdict.summary.partition("; required")
-    summary = summary.replace(f"at lr {steps.lr:g}", f"of your {optimizer.name}")
-    required = "; required: all change"
-    if cause := _left_by_the_optimizer(steps, optimizer, unchanged):
-        clause, fix = cause
-        return fail(f"{summary}; {clause}{required}", fix=fix)
-    if resting := _resting(optimizer, unchanged):
-        clause = f"in a group whose learning rate is 0: {_listed(resting)}"
-        return warn(f"{summary}; {clause}{required}", fix=RESTING_FIX)
-    if all(each.name in later for each in unchanged):
-        return ok(f"{summary}: changed in one of the following steps")
-    if steerable := [each for each in unchanged if each.steerable and each.dtype not in HALVES]:
-        norm = max(float(each.grad_norm or 0.0) for each in steerable)
-        rate = max(step.lr for step in steps.steps)
-        clause = f"although a step of {rate:g} along a gradient of norm {norm:.2g} changes them"
-        return fail(f"{summary}; {clause}{required}", fix=IDLE_STEP_FIX)
-    if any(each.dtype in HALVES for each in unchanged):
-        return replace(verdict, summary=f"{summary}{required}; {judged.ROUNDING}", fix=None)
-    rate = max(step.lr for step in steps.steps)
-    return ok(f"{summary}: updates at a learning rate of {rate:g} are below what float32 resolves")
-
-
-def _left_by_the_optimizer(
-    steps: Smoke, optimizer: Optimizer, unchanged: Sequence[Parameter]
-) -> tuple[str, str] | None:
-    """Why the user's optimizer leaves parameters as they are, and the fix; None: not known."""
-    schedule = f" with {optimizer.schedule}" if optimizer.schedule else ""
-    rates = [step.lr for step in steps.steps]
-    names = [each.name for each in unchanged]
-    if all(rate == 0.0 for rate in rates):
-        return f"the learning rate is 0 in every step{schedule}", RATE_FIX
-    if optimizer.max_norm == 0.0:
-        return "gradients are clipped to a norm of 0", CLIP_FIX
-    if omitted := [name for name in names if name in optimizer.omitted]:
-        return f"in no group of the optimizer: {_listed(omitted)}", OMITTED_FIX
-    if max(rates) < TINY_RATE and not optimizer.schedule:
-        return f"the learning rate is {max(rates):g}, and no schedule raises it", TINY_RATE_FIX
-    return None
-
-
-def _resting(optimizer: Optimizer, unchanged: Sequence[Parameter]) -> list[str]:
-    """The parameters of groups that no schedule wakes."""
-    names = [each.name for each in unchanged if each.name in optimizer.resting]
-    return [] if optimizer.schedule else names
-
-
-def _listed(names: Sequence[str]) -> str:
-    return ", ".join(names[:4]) + (f" and {len(names) - 4} more" if names[4:] else "")
-
-
-def set_back(steps: Smoke, verdict: Verdict) -> Verdict:
-    """The verdict on parameters that all differ at the end; a failure if matrices are set back."""
-    names = [each.name for each in steps.parameters if each.set_back and (each.dimensions or 0) > 1]
-    if not names:
-        return verdict
-    return fail(
-        f"{len(names)} of {len(steps.parameters)} parameters have their initial values again after "
-        f"the next forward pass: {_listed(names)}; required: updates stay",
-        fix=SET_BACK_FIX,
-    )
-
-
-def _below_epsilon(unchanged: Sequence[Parameter]) -> float:
-    """The largest gradient norm of these parameters, if it is below Adam's epsilon; else 0."""
-    norms = [float(each.grad_norm) for each in unchanged if each.grad_norm is not None]
-    largest = max(norms, default=0.0)
-    return largest if len(norms) == len(unchanged) and largest < EPSILON else 0.0
-
-
-EPSILON = 1e-8
-"""The default of torch.optim.Adam and AdamW, beside which smaller gradients give no update."""
-SMALL_FIX = (
-    "Scale the loss so that gradients are above 1e-8: remove a tiny factor, or take the mean where "
-    "it is divided by a count more than once."
-)
-HALVES = ("bfloat16", "float16")
-UNEXPLAINED_FIX = (
-    "Look at what the loss function does to these parameters after the update: the optimizer had a "
-    "gradient for them."
-)
-RATE_FIX = (
-    "Let the schedule start above 0, step it after every batch and not after every epoch, and "
-    "check the number of its warm-up and total steps."
-)
-NEGATIVE_RATE_FIX = (
-    "Compute the schedule again: below 0 each step raises the loss. A cosine from 1 to 0 is "
-    "(1 + cos(pi * step / steps)) / 2, and a linear one max(0, 1 - step / steps)."
-)
-RESTING_FIX = (
-    "Set a learning rate above 0 in that group of the optimizer. For parameters that must not "
-    "train, call requires_grad_(False)."
-)
-TINY_RATE = 1e-8
-"""Adam changes a weight by about the learning rate, and float32 resolves 6e-8 beside 1."""
-TINY_RATE_FIX = "Raise the learning rate: 1e-5 to 1e-3 is usual for Adam, 1e-3 to 1e-1 for SGD."
-IDLE_STEP_FIX = (
-    "Look at what step() of the optimizer does with the gradients: zero_grad() before they are "
-    "used, a condition that leaves the step out, or parameters that were replaced by copies."
-)
-SET_BACK_FIX = (
-    "Look for code in the forward pass or the loss that writes weights: load_state_dict, copy_, "
-    "reset_parameters or torch.nn.init. Call it once, before the first step."
-)
-CLIP_FIX = "Clip to a positive norm such as 1.0: a limit of 0 multiplies every gradient by 0."
-OMITTED_FIX = (
-    "Put every trainable parameter into a group of the optimizer; norms and biases belong into the "
-    "group without weight decay, not outside of all groups. Call requires_grad_(False) on what "
-    "must not train."
 )

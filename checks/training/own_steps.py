@@ -6,6 +6,7 @@ import math
 from dataclasses import replace
 from itertools import pairwise
 
+from doctor.checks.training.own_optimizer import growth_cause
 from doctor.facts.own_model import OwnModel, Trend
 from doctor.facts.training import Smoke
 from doctor.judge.check import Verdict, warn
@@ -41,51 +42,86 @@ DIVERGED = 100.0
 
 def over_the_steps(own: OwnModel, steps: Smoke, verdict: Verdict) -> Verdict:
     """The verdict on finite steps: a warning if they diverge, notes on what they show otherwise."""
-    losses = [float(loss) for loss in own.trend.losses] if own.trend else []
-    norms = [float(step.grad_norm) for step in steps.steps if not step.skipped]
-    bad = next((n for n, loss in enumerate(losses, 1) if not math.isfinite(loss)), None)
-    if bad:
-        return warn(
-            f"{verdict.summary}; the loss is {losses[bad - 1]} in step {bad} on the same batch; "
-            "required: it stays finite",
-            fix=DIVERGES_FIX,
-        )
-    if losses and abs(losses[-1]) > DIVERGED * max(1.0, abs(losses[0])):
-        return warn(
-            f"{verdict.summary}; the loss grows from {losses[0]:.4g} to {losses[-1]:.4g} in "
-            f"{len(losses)} steps on the same batch; required: it does not grow "
-            f"{DIVERGED:g}-fold",
-            fix=DIVERGES_FIX,
-        )
-    if own.trend and own.trend.misused:
-        misuse = own.trend.misused[0]
-        text, fix = MISUSES[misuse.kind]
-        shapes = [list(shape) for shape in misuse.shapes]
-        text = text.format(function=misuse.function, shapes=" and ".join(map(str, shapes)))
-        return warn(f"{verdict.summary}; {text}", fix=fix)
-    largest = max((abs(float(step.loss)) for step in steps.steps), default=0.0)
-    if own.trend and stands_still(own.trend, steps, losses):
-        return warn(
-            f"{verdict.summary}; the loss of {' and '.join(own.trend.supervised)} is exactly "
-            f"{losses[0]:.7g} in each of {len(losses)} steps on the same batch; required: it "
-            "changes as the weights do",
-            fix=STANDS_FIX,
-        )
-    if own.trend and rises(own.trend, losses):
-        optimizer = steps.optimizer
-        return warn(
-            f"{verdict.summary}; the loss of {' and '.join(own.trend.supervised)} rises in each of "
-            f"{len(losses)} steps on the same batch, from {losses[0]:.4g} to {losses[-1]:.4g}; "
-            "required: it falls",
-            fix=MAXIMIZES_FIX if optimizer and optimizer.maximize else RISES_FIX,
-        )
-    if norms and min(norms) > max(LARGE_NORM, SHARE_OF_LOSS * largest):
-        return warn(
-            f"{verdict.summary}; the gradient norm is {max(norms):.3g}; at most {LARGE_NORM:g} "
-            "expected",
-            fix=LARGE_NORM_FIX,
-        )
+    trend = own.trend or Trend()
+    losses = [float(loss) for loss in trend.losses]
+    for judge in (_diverges, _misused, _is_constant, _stands_still, _rises, _is_steep):
+        if found := judge(trend, steps, losses):
+            text, fix = found
+            return warn(f"{verdict.summary}; {text}", fix=fix)
     return replace(verdict, summary="; ".join([verdict.summary, *_notes(own, losses)]))
+
+
+def _diverges(trend: Trend, steps: Smoke, losses: list[float]) -> tuple[str, str] | None:
+    bad = next((n for n, loss in enumerate(losses, 1) if not math.isfinite(loss)), None)
+    cause, fix = growth_cause(steps, trend)
+    cause = f"; {cause}" if cause else ""
+    if bad:
+        text = f"the loss is {losses[bad - 1]} in step {bad} on the same batch{cause}"
+        return f"{text}; required: it stays finite", fix or DIVERGES_FIX
+    highest = max(losses, key=abs, default=0.0)
+    if losses and abs(highest) > DIVERGED * max(1.0, abs(losses[0])):
+        last = losses.index(highest) + 1
+        text = f"the loss grows from {losses[0]:.4g} to {highest:.4g} in {last} steps"
+        required = f"required: it does not grow {DIVERGED:g}-fold"
+        return f"{text} on the same batch{cause}; {required}", fix or DIVERGES_FIX
+    return None
+
+
+def _misused(trend: Trend, steps: Smoke, losses: list[float]) -> tuple[str, str] | None:
+    if not trend.misused:
+        return None
+    misuse = trend.misused[0]
+    text, fix = MISUSES[misuse.kind]
+    shapes = " and ".join(str(list(shape)) for shape in misuse.shapes)
+    return text.format(function=misuse.function, shapes=shapes), fix
+
+
+def _is_constant(trend: Trend, steps: Smoke, losses: list[float]) -> tuple[str, str] | None:
+    """A loss that is the same in every step, with gradients of rounding errors."""
+    if len(losses) < RISING_STEPS or trend.norm_in_fp32 is None:
+        return None
+    limit, norm = ROUNDING * abs(losses[0]), float(trend.norm_in_fp32)
+    moved = all(each.moved for each in steps.parameters if each.had_gradient)
+    if max(losses) - min(losses) > limit or not 0.0 < norm <= limit or not moved:
+        return None
+    return (
+        f"the loss is {losses[0]:.7g} in each of {len(losses)} steps on the same batch, and the "
+        f"norm of its gradients in fp32 is {norm:.1e}: it does not depend on the weights",
+        CONSTANT_FIX,
+    )
+
+
+def _stands_still(trend: Trend, steps: Smoke, losses: list[float]) -> tuple[str, str] | None:
+    if not stands_still(trend, steps, losses):
+        return None
+    names, classes = " and ".join(trend.supervised), trend.classes or 0
+    text = f"the loss of {names} is exactly {losses[0]:.7g} in each of {len(losses)} steps"
+    if classes > 1 and losses[0] > LARGE_LOSS * math.log(classes):
+        return (
+            f"{text}, uniform predictions of {classes} classes give {math.log(classes):.4g}: the "
+            "logits are so large that no step changes them; required: logits near 0 at the start",
+            LARGE_LOGITS_FIX,
+        )
+    return f"{text} on the same batch; required: it changes as the weights do", STANDS_FIX
+
+
+def _rises(trend: Trend, steps: Smoke, losses: list[float]) -> tuple[str, str] | None:
+    if not rises(trend, losses):
+        return None
+    text = f"the loss of {' and '.join(trend.supervised)} rises in each of {len(losses)} steps"
+    maximized = steps.optimizer and steps.optimizer.maximize
+    return (
+        f"{text} on the same batch, from {losses[0]:.4g} to {losses[-1]:.4g}; required: it falls",
+        MAXIMIZES_FIX if maximized else RISES_FIX,
+    )
+
+
+def _is_steep(trend: Trend, steps: Smoke, losses: list[float]) -> tuple[str, str] | None:
+    norms = [float(step.grad_norm) for step in steps.steps if not step.skipped]
+    largest = max((abs(float(step.loss)) for step in steps.steps), default=0.0)
+    if not norms or min(norms) <= max(LARGE_NORM, SHARE_OF_LOSS * largest):
+        return None
+    return f"the gradient norm is {max(norms):.3g}; at most {LARGE_NORM:g} expected", LARGE_NORM_FIX
 
 
 RISING_STEPS, RISE = 10, 1.05
@@ -111,6 +147,19 @@ def stands_still(trend: Trend, steps: Smoke, losses: list[float]) -> bool:
 
 USUAL_RATE = 1e-6
 """A smaller learning rate may leave a loss as it is for some steps, as in a warm-up."""
+ROUNDING = 1e-6
+"""Our own number: float32 has 6e-8 beside 1, and sums of many values have more."""
+CONSTANT_FIX = (
+    "Look for an output that is the same for all weights: a softmax that is summed over its own "
+    "dimension, a norm of what was normalized to length 1, a difference of equal values, or values "
+    "beyond a clamp."
+)
+LARGE_LOSS = 20.0
+"""Our own number. Times the loss of uniform predictions."""
+LARGE_LOGITS_FIX = (
+    "Initialize the weights smaller (torch.nn.init.kaiming_normal_, or a standard deviation of "
+    "0.02), or normalize the inputs. In bf16 a logit of 10,000 has a resolution of 64."
+)
 STANDS_FIX = (
     "Look for what undoes or bypasses the updates: weights that are copied or loaded again in the "
     "forward pass, a loss of another model than the one that is optimized, or an output that does "
@@ -153,6 +202,11 @@ MISUSES = {
         "required: log-probabilities",
         "Apply log_softmax to the logits first (torch.log to probabilities); kl_div takes "
         "probabilities as its target only, or log-probabilities with log_target=True.",
+    ),
+    "no log target": (
+        "{function} gets log_target=True and a target with values above 0, which no logarithm of a "
+        "probability has; required: log-probabilities",
+        "Omit log_target=True for a target of probabilities, or give their logarithm.",
     ),
     "signs": (
         "{function} gets targets other than -1 and 1; required: signs",

@@ -5,9 +5,12 @@ from __future__ import annotations
 import re
 
 from doctor.checks.training.operation_fixes import (
+    MADE_BY_FIXES,
     NAN_SOURCES,
     OPERATION_FIXES,
+    ORIGIN_FIXES,
     REMARK_FIXES,
+    SPECTRAL_FIX,
     STABLE_FORMS,
     STAGE_FIXES,
 )
@@ -37,6 +40,7 @@ def location(diagnosis: Diagnosis, optimizer: str) -> str:
 def _describe(source: Source, diagnosis: Diagnosis) -> str:
     """The operation with its line, what is wrong in its inputs, and the samples that do it."""
     name = source.name.strip("_")
+    called = f" of {source.function}" if source.function not in ("", name) else ""
     remarks = f": {'; '.join(source.remarks)}" if source.remarks else ""
     if source.backward and diagnosis.operation:
         where = f"the backward pass of {diagnosis.operation}"
@@ -47,10 +51,11 @@ def _describe(source: Source, diagnosis: Diagnosis) -> str:
         code = f" (`{source.code}`)" if source.code else ""
         library = f", through {source.library}" if source.library else ""
         place = f" in {source.place}" if source.place else ""
-        module = f" in {_module(diagnosis)}" if _is_inside(source, diagnosis) else ""
-        where = f"{name}{place}{code}{library}{',' if place and module else ''}{module}"
+        module = f" in {inside}" if (inside := _inside(source, diagnosis)) else ""
+        where = f"{name}{called}{place}{code}{library}{',' if place and module else ''}{module}"
         where += "" if place or module else " in the loss"
-    text = f"values stop being finite in {where}, in step {source.step}{remarks}"
+    origin = f"; that input is {source.origin}" if source.origin else ""
+    text = f"values stop being finite in {where}, in step {source.step}{remarks}{origin}"
     return f"{text}{_samples(source)}"
 
 
@@ -61,16 +66,20 @@ def _in_backward(operation: str, source: Source) -> str:
     count = re.match(r"\d+ of \d+", source.remarks[0])
     if poles and count:
         return f"{count[0]} of its inputs are {poles}"
-    return f"in its {source.name.strip('_')}, {'; '.join(source.remarks)}"
+    line = f" in {source.place} (`{source.code}`)" if source.place else ""
+    return f"in its {source.name.strip('_')}{line}, {'; '.join(source.remarks)}"
 
 
 POLES = {"Sqrt": "0", "Acos": "1 or -1", "Asin": "1 or -1", "Log": "0", "Rsqrt": "0"}
 """Operation in autograd -> the inputs where its derivative is infinite."""
 
 
-def _is_inside(source: Source, diagnosis: Diagnosis) -> bool:
-    """Whether the operation is called by a module of a library rather than by the user's line."""
-    return diagnosis.origin == "module" and bool(source.library or not source.place)
+def _inside(source: Source, diagnosis: Diagnosis) -> str:
+    """The module of a library that calls the operation rather than the user's line, "" if none."""
+    if source.module is not None:
+        return source.module if source.library or not source.place else ""
+    inside = diagnosis.origin == "module" and bool(source.library or not source.place)
+    return _module(diagnosis) if inside else ""
 
 
 def _samples(source: Source) -> str:
@@ -94,12 +103,11 @@ def _module(diagnosis: Diagnosis) -> str:
 def fix_by_location(diagnosis: Diagnosis, fix: str) -> str:
     """The fix if no change fixes the fault, with the place to start from first."""
     source = diagnosis.source
+    if source is not None and source.backward and source.place:
+        return f"Look at {source.place}, in your own backward pass. {_stable(source)}. {fix}"
     if source is not None and (source.place or source.remarks) and not source.backward:
-        stable = _stable_form(source)
-        in_fp32 = " (in fp32: fp16 has no 1e-8)" * ("1e-" in (stable or ""))
-        inside = _module(diagnosis) if _is_inside(source, diagnosis) else ""
-        place = " and ".join(filter(None, (source.place, inside))) or "the loss"
-        return f"Look at {place}. {stable or NAN_SOURCES}{in_fp32}. {fix}"
+        place = " and ".join(filter(None, (source.place, _inside(source, diagnosis))))
+        return f"Look at {place or 'the loss'}. {_stable(source)}. {fix}"
     operation = re.match(r"(\w+?)Backward", diagnosis.operation or "")
     stable = STABLE_FORMS.get(operation[1]) if operation else None
     if stable:
@@ -111,9 +119,24 @@ def fix_by_location(diagnosis: Diagnosis, fix: str) -> str:
     return " ".join(filter(None, (STAGE_FIXES.get(diagnosis.fault), fix)))
 
 
+def _stable(source: Source) -> str:
+    """The remedy for what is unusual in the inputs of the operation."""
+    stable = _stable_form(source) or NAN_SOURCES
+    in_fp32 = " (in fp32: fp16 has no 1e-8)" * ("1e-" in stable)
+    return f"{stable}{in_fp32}"
+
+
 def _stable_form(source: Source) -> str | None:
-    """The remedy for what is unusual in the inputs of the operation, None if nothing is."""
+    """The same without a default: by what made the inputs, the remarks or the operation."""
+    name = source.name.strip("_")
     for text, remedy in REMARK_FIXES:
         if any(text in each for each in source.remarks):
             return remedy
-    return OPERATION_FIXES.get(source.name.strip("_")) if source.remarks else None
+    if made_by := MADE_BY_FIXES.get((name, source.made_by)):
+        return made_by
+    for text, remedy in ORIGIN_FIXES.get(name, ()):
+        if not source.made_by and text in source.origin:
+            return remedy
+    if "SpectralNorm" in (source.module or "") or source.library.startswith("spectral_norm.py"):
+        return SPECTRAL_FIX
+    return OPERATION_FIXES.get(name) if source.remarks else None

@@ -106,6 +106,14 @@ SMALL = ATTENTION | {
         ENVIRONMENT,
         ("ps-P12", "ps-P18"),
     ),
+    "no-lr": Remedy(
+        ("at a learning rate of 0", "at {lr}"),
+        "the update is the cause",
+        REINSTALL + " This model trains at {lr} on a sound machine, so an optimizer kernel is "
+        "wrong.",
+        ENVIRONMENT,
+        ("ps-P12", "ps-P18"),
+    ),
     "other-batch": Remedy(
         ("on another batch", "on this one"),
         "the batch is the cause",
@@ -205,6 +213,13 @@ OWN = ATTENTION | {
         JOB,
         ("ps-P12", "ps-P13", "ps-P18"),
     ),
+    "no-lr": Remedy(
+        ("at a learning rate of 0", "at {lr}"),
+        "the update makes it so, at a ten-thousandth of that rate too",
+        LOWER_LR,
+        JOB,
+        ("ps-P12", "ps-P13", "ps-P18"),
+    ),
     "lower-lr and a domain": Remedy(
         ("at a lower learning rate", "at {lr}"),
         "an update moves the inputs of that operation out of its domain",
@@ -233,9 +248,10 @@ OWN = ATTENTION | {
     "finite-weights": Remedy(
         ("with these values replaced", "with them"),
         "the weights are the cause",
-        "Load or initialize the weights again. --checkpoint PATH finds such values in the files "
-        "(CKP005). A parameter from torch.empty, or materialized from the meta device, contains "
-        "uninitialized memory.",
+        "Look at the code that computes or loads these values. A buffer is computed in the "
+        "constructor: look for a division by 0 or a log of 0 there. A parameter from torch.empty, "
+        "or materialized from the meta device, contains uninitialized memory. --checkpoint PATH "
+        "finds such values in files (CKP005).",
         JOB,
         ("ps-P8",),
     ),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import Mapping, Sequence
 from fnmatch import fnmatchcase
@@ -12,11 +11,12 @@ import msgspec
 
 from doctor.collect.child_messages import Answer
 from doctor.collect.children import fit
+from doctor.collect.faults import fault_of, fault_of_step
 from doctor.collect.torch_child import ReportProgress, TorchChild, cut_short
 from doctor.facts.code_errors import is_codes_own
 from doctor.facts.diagnosis import LEFT_OUT, Attempt, Diagnosis, Fault
 from doctor.facts.error_texts import is_final, is_index, is_of_kernel, names_index
-from doctor.facts.training import Smoke, Step, without_gradient
+from doctor.facts.training import Smoke, without_gradient
 
 CHANGES = (
     "cudnn-off",
@@ -27,6 +27,7 @@ CHANGES = (
     "fp32",
     "lower-lr",
     "lowest-lr",
+    "no-lr",
     "other-batch",
 )
 """In the order of the attempts, after "repeat": the unchanged training."""
@@ -36,7 +37,7 @@ PRECISIONS = ("fp32-weights", "fp32")
 """The changes that are tried where the operation is known whose gradient becomes 0."""
 SWITCHES = ("cudnn-off", "flash-off", "math")
 """The changes that affect torch's attention only."""
-RATES = ("lower-lr", "lowest-lr")
+RATES = ("lower-lr", "lowest-lr", "no-lr")
 """The changes that are tried where a step was completed before the fault."""
 NOT_IMPLEMENTED = " not implemented for '"
 """In an error of a kernel that does not exist in this dtype, which another dtype alone avoids."""
@@ -47,51 +48,10 @@ alone change the inputs of an operation outside attention."""
 TOTAL_SECONDS = 180.0
 ATTEMPT_SECONDS = 20.0
 """For one attempt with the small model, once torch is imported."""
+TINY = 1e-8
+"""A gradient norm beside which the epsilon of Adam leaves no update."""
 REPEATS = 3
 """Repetitions with nothing changed, if the first one shows no fault."""
-MOST_SKIPPED = 10
-"""Steps that an fp16 GradScaler may skip while it calibrates."""
-
-
-def fault_of(smoke: Smoke, expect_no_grad: Sequence[str] = ()) -> Fault | None:
-    """The fault, by the same rules as SMK001 to SMK003; None if there is none.
-
-    `expect_no_grad` are patterns of parameters that need no gradient.
-    """
-    if ended := next((stage.ended for stage in smoke.stages if not stage.ended.ok), None):
-        if ended.how == "budget":
-            return None
-        earlier = (fault_of_step(step) for step in smoke.steps)
-        if fault := next((f for f in earlier if f and f.startswith("non-finite")), None):
-            return fault
-        faults: dict[str, Fault] = {"signal": "crashed", "timeout": "hung"}
-        return faults.get(ended.how, "raised")
-    in_steps = (fault_of_step(step) for step in smoke.steps)
-    fault = next((fault for fault in in_steps if fault is not None), None)
-    return fault or _fault_of_gradients(smoke, expect_no_grad)
-
-
-def fault_of_step(step: Step) -> Fault | None:
-    """The fault in the numbers of one step; None if there is none."""
-    if not math.isfinite(float(step.loss)):
-        return "non-finite loss"
-    if float(step.loss) == 0.0 == float(step.grad_norm):
-        return "zero loss"
-    if not step.skipped and not math.isfinite(float(step.grad_norm)):
-        return "non-finite gradient"
-    return None
-
-
-def _fault_of_gradients(smoke: Smoke, expect_no_grad: Sequence[str]) -> Fault | None:
-    skipped = sum(step.skipped for step in smoke.steps)
-    if smoke.steps and (skipped == len(smoke.steps) or skipped > MOST_SKIPPED):
-        return "non-finite gradient"
-    if not all(parameter.finite for parameter in smoke.parameters):
-        return "non-finite gradient"
-    without = (each.name for each in without_gradient(smoke.parameters))
-    if any(not any(fnmatchcase(name, glob) for glob in expect_no_grad) for name in without):
-        return "no gradient"
-    return None
 
 
 def diagnose(
@@ -123,6 +83,21 @@ def diagnose(
     return bisection.run(time.monotonic() + total_seconds)
 
 
+def locate_small_gradients(
+    child: TorchChild, subject: Mapping[str, Any], smoke: Smoke, *, seconds: float = ATTEMPT_SECONDS
+) -> Diagnosis | None:
+    """Where the gradients of parameters that did not change become tiny; None if none do."""
+    names = [
+        each.name
+        for each in smoke.parameters
+        if each.had_gradient and not each.moved and float(each.grad_norm or TINY) < TINY
+    ]
+    if not names:
+        return None
+    bisection = _Bisection(child, subject, smoke, lambda stage: None, "no gradient", (), seconds)
+    return bisection.locate_small(names, time.monotonic() + seconds)
+
+
 class _Bisection:
     """One bisection and its attempts so far."""
 
@@ -152,11 +127,17 @@ class _Bisection:
         if self._fault == "no gradient" and self._subject["kind"] == "factory":
             diagnosis = self._find_cuts(diagnosis)
         self._try_changes([REPAIRS[name] for name in REPAIRS if getattr(diagnosis, name)])
-        if not (self._is_fixed() or self._is_settled()) and self._is_reproducible():
+        if not (self._is_fixed() or self._is_settled(diagnosis)) and self._is_reproducible():
             diagnosis = self._locate(diagnosis)
             self._try_changes(self._changes(diagnosis))
         seconds = time.monotonic() - started
         return msgspec.structs.replace(diagnosis, attempts=tuple(self._attempts), seconds=seconds)
+
+    def locate_small(self, names: Sequence[str], deadline: float) -> Diagnosis:
+        """The operations that make the gradients of these parameters tiny."""
+        self._deadline = deadline
+        found = _content(self._request("cuts", names=names, small=True), "cuts")
+        return self._decode(found)
 
     def _is_reproducible(self) -> bool:
         """Whether the fault returns with nothing changed; if not, up to REPEATS attempts."""
@@ -168,12 +149,16 @@ class _Bisection:
     def _is_fixed(self) -> bool:
         return any(each.outcome == "fixed" for each in self._attempts)
 
-    def _is_settled(self) -> bool:
+    def _is_settled(self, diagnosis: Diagnosis) -> bool:
         """Whether the graph, or an index, shows a cause that no change of numbers avoids."""
         if self._index_on_cpu or any(is_index(stage.ended) for stage in self._smoke.stages):
             return True
-        without = without_gradient(self._smoke.parameters)
-        return self._fault == "no gradient" and all(each.computed is False for each in without)
+        if self._fault != "no gradient":
+            return False
+        names = {each.name for each in without_gradient(self._smoke.parameters)}
+        absent = all(p.computed is False for p in self._smoke.parameters if p.name in names)
+        explained = {name for cut in diagnosis.cuts if cut.certain for name in cut.parameters}
+        return absent or names <= explained
 
     def _changes(self, diagnosis: Diagnosis) -> tuple[str, ...]:
         """The changes that can avoid the fault."""

@@ -11,7 +11,8 @@ import msgspec
 from doctor._util.median import median
 from doctor.collect.child_messages import Answer
 from doctor.collect.children import fit
-from doctor.collect.diagnosis import diagnose, fault_of
+from doctor.collect.diagnosis import diagnose
+from doctor.collect.faults import fault_of
 from doctor.collect.torch_child import ReportProgress, TorchChild, cut_short
 from doctor.facts.own_model import OtherSeed, OwnModel
 from doctor.facts.training import Parameter, Smoke, without_gradient

@@ -12,7 +12,8 @@ from doctor._util.records import Ended, Unknown
 from doctor.collect.child_messages import Answer
 from doctor.collect.child_output import in_torch, kernel_assertion, last_lines, python_stack
 from doctor.collect.children import Children, fit, unless_cut_off
-from doctor.collect.diagnosis import diagnose, fault_of
+from doctor.collect.diagnosis import diagnose, locate_small_gradients
+from doctor.collect.faults import fault_of
 from doctor.collect.other_seed import (
     SEEDS,
     TRAINING,
@@ -191,6 +192,10 @@ def _with_diagnosis(
         attempt_seconds=ATTEMPT_SECONDS,
         expect_no_grad=_exempt(own, job),
     )
+    if diagnosis is None and job.model is not None:
+        diagnosis = locate_small_gradients(
+            child, request["subject"], own.smoke, seconds=ATTEMPT_SECONDS
+        )
     smoke = msgspec.structs.replace(own.smoke, diagnosis=diagnosis)
     return msgspec.structs.replace(own, smoke=smoke)
 

@@ -51,7 +51,16 @@ class Source(Section, frozen=True, kw_only=True):
     """The remarks alone explain the result: the operation is not defined for such inputs."""
     step: int = 1
     backward: bool = False
-    """It belongs to the backward pass, so `place` is that of no line."""
+    """It belongs to the backward pass: `place` is a line of the user's own backward(), or ""."""
+    function: str = ""
+    """The function of torch.nn.functional that called it, if its arguments explain the result:
+    "kl_div"."""
+    module: str | None = None
+    """The module of torch that called it: "2 (Softmax)"; None: not recorded."""
+    made_by: str = ""
+    """The function that made the values that explain the result: "relu"."""
+    origin: str = msgspec.field(name="made_of", default="")
+    """The same, with what they were computed from: "the result of norm of the parameter proto"."""
     samples: tuple[int, ...] = ()
     """Samples of the batch that make the loss non-finite each by itself."""
     more_samples: bool = False
@@ -64,12 +73,16 @@ class Cut(Section, frozen=True, kw_only=True):
     """A place where the path from parameters to the loss ends, or their gradient becomes 0."""
 
     kind: Literal[
-        "detached", "number", "no_grad", "indices", "constant", "unused", "zero", "replaced", "hook"
-    ]
+        "detached", "number", "no_grad", "indices", "constant", "unused", "zero", "none", "small",
+        "replaced", "hook", "result hook", "cancelled",
+    ]  # fmt: skip
     """The function removes the graph, returns numbers, runs under no_grad, returns integers or
     booleans, or another result without graph; no further function was seen to read its result; its
-    backward pass turns a gradient into zeros; the forward pass replaces the parameter by another
-    one; a hook is registered on a parameter that gets zeros."""
+    backward pass turns a gradient into zeros, returns none, or makes it smaller by a factor of a
+    million; the forward pass replaces the parameter by another one; a hook is registered on a
+    parameter that gets zeros, or on the result of an operation, whose gradient it makes 0;
+    gradients that are not 0 add up to exactly 0, as those of a bias over the samples of a batch
+    may."""
     name: str
     """As torch names it: "detach", "argmax"; of a zero, the operation's in autograd:
     "RoundBackward0"."""
@@ -79,7 +92,9 @@ class Cut(Section, frozen=True, kw_only=True):
     module: str = ""
     """The module of torch that called it: "2 (Dropout)"."""
     remark: str = ""
-    """What makes it so whatever the values are: "over a dimension of 1 value"."""
+    """What was observed: "64 of 64 inputs are 0 or less"."""
+    certain: bool = False
+    """It is so whatever the values are, so no change of numbers avoids it."""
     parameters: tuple[str, ...] = ()
 
 

@@ -22,12 +22,13 @@ class Misuse(Section, frozen=True, kw_only=True):
     """As in torch.nn.functional: "cross_entropy"."""
     kind: Literal[
         "softmax", "sigmoid", "no log-probabilities", "broadcast", "negated", "targets",
-        "positive", "signs",
+        "positive", "signs", "no log target",
     ]  # fmt: skip
     """The activation that was applied before and that the loss applies itself; exponentials of the
     input of nll_loss that do not sum to 1; shapes that broadcast to a larger one than either; a
     loss that is the negative of the only function that it is made of; targets outside of [0, 1];
-    values above 0 where logarithms of probabilities are expected; targets other than -1 and 1."""
+    values above 0 where logarithms of probabilities are expected; targets other than -1 and 1;
+    values above 0 in a target of kl_div with log_target=True."""
     shapes: tuple[tuple[int, ...], ...] = ()
     """Of the input and the target."""
 
@@ -48,6 +49,20 @@ class Trend(Section, frozen=True, kw_only=True):
     """Parameters that the judged steps left as they were and a further step changed."""
     created: tuple[tuple[int, ...], ...] = ()
     """Shapes of parameters that each forward pass creates anew."""
+    rates: tuple[float, ...] = ()
+    """The highest learning rate in each step, the judged ones included."""
+    norms: tuple[Number, ...] = ()
+    """The norm of all gradients in each step, the judged ones included."""
+    norm_in_fp32: Number | None = None
+    """That norm without autocast, if the loss is the same in all steps; None: not tried."""
+    discarded: tuple[str, ...] = ()
+    """Parameters that the forward pass overwrites with values that do not depend on theirs."""
+    writes: tuple[str, ...] = ()
+    """Where a forward pass writes parameters whose updates it discards: "copy_ in train.py, line
+    12"."""
+    constant_norms: tuple[str, ...] = ()
+    """Norms whose every statistic is that of one value: "layer_norm in train.py, line 12, of what
+    0.weight, 0.bias compute"."""
     resident: tuple[int, ...] = ()
     """Bytes of memory after each of the last steps: the device's allocator, on a CPU the
     process."""

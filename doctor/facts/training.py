@@ -57,9 +57,20 @@ class Parameter(Section, frozen=True, kw_only=True):
     """A matrix whose rows are all the same, before the first step and after the last one."""
     set_back: bool = False
     """The forward pass after the first update sets it back to its initial value."""
+    undone: bool = False
+    """That pass undoes the update: it sets it back to a value that it had before, in general."""
+    rewritten: bool = False
+    """That pass changes it in another way, as a clipping of weights does."""
+    change: Number | None = None
+    """The norm of the first update as a share of that of the parameter; None: 0, or too large to
+    be compared."""
+    clipped: bool = False
+    """A plain step along the gradient would change it, and not once the gradient is clipped."""
     steerable: bool | None = None
     """A plain step of the user's learning rate along some gradient would change it; None: the
     optimizer is the doctor's."""
+    rate: float | None = None
+    """The highest learning rate of its group in the steps; None: the optimizer is the doctor's."""
     copied: bool = False
     """It has no gradient and starts with the values of one that has, outside of its list of
     layers."""
@@ -107,6 +118,12 @@ class Optimizer(Section, frozen=True, kw_only=True):
     """Some group has maximize=True."""
     resting: tuple[str, ...] = ()
     """Trainable parameters of groups whose learning rate was 0 in every step."""
+    epsilon: float | None = None
+    """The largest `eps` of its groups; None: it has none, or they were not recorded."""
+    momentum: float = 0.0
+    """The largest `momentum` of its groups."""
+    decay: float = 0.0
+    """The largest product of learning rate and weight decay in the steps."""
 
 
 class Smoke(Section, frozen=True, kw_only=True):

@@ -50,8 +50,8 @@ pytestmark = pytest.mark.slow
 
 torch = pytest.importorskip("torch")
 
-FLIPS = 100 * settings.default.max_examples
-"""Damaged directories of each kind: 1,500, and 10,000 with the profile `thorough`."""
+FLIPS = 750 if settings.default.max_examples < 100 else 10_000
+"""Damaged directories of each kind: the most with the profile `thorough`."""
 TIMES = 2_000
 """A scan of a damaged directory takes at most so many times the CPU time of a typical one."""
 JUDGED = 50

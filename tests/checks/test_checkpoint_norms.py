@@ -214,7 +214,7 @@ def test_norms_behind_the_end_of_a_file_are_unread(tmp_path: Path) -> None:
 
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Two small Llamas, trained by transformers' Trainer for 200 steps and saved by it."""
+    """Two small Llamas, trained by transformers' Trainer for 100 steps and saved by it."""
     folder = tmp_path_factory.mktemp("trained")
     for dtype in ("bfloat16", "float32"):
         train(dtype, folder / dtype)
@@ -242,11 +242,11 @@ def train(dtype: str, folder: Path) -> None:
         model = LlamaForCausalLM(config).to(getattr(torch, dtype))
         arguments = TrainingArguments(
             output_dir=str(folder),
-            max_steps=200,
+            max_steps=100,
             learning_rate=3e-4,
             per_device_train_batch_size=8,
             logging_steps=20,
-            save_steps=200,
+            save_steps=100,
             report_to=[],
             use_cpu=True,
             disable_tqdm=True,
@@ -259,10 +259,10 @@ def train(dtype: str, folder: Path) -> None:
 
 @pytest.mark.slow
 def test_real_training_in_pure_bf16_fails(trained: Path) -> None:
-    found = scan(str(trained / "bfloat16" / "checkpoint-200"))
+    found = scan(str(trained / "bfloat16" / "checkpoint-100"))
     assert isinstance(found, Checkpoint)
     assert found.training.history is not None
-    assert (found.training.history.steps, found.training.history.covered) == (200, 200)
+    assert (found.training.history.steps, found.training.history.covered) == (100, 100)
     assert 1e-3 < math.sqrt(found.training.history.lr_squares) < 5e-3
     assert {norm.value for norm in found.contents.norms} == {"ones"}
     verdict = CHECK.judge(checkpoint=found)
@@ -272,7 +272,7 @@ def test_real_training_in_pure_bf16_fails(trained: Path) -> None:
 
 @pytest.mark.slow
 def test_real_training_with_fp32_weights_passes(trained: Path) -> None:
-    found = scan(str(trained / "float32" / "checkpoint-200"))
+    found = scan(str(trained / "float32" / "checkpoint-100"))
     assert isinstance(found, Checkpoint)
     assert len(found.contents.norms) == 5
     assert CHECK.judge(checkpoint=found).status is Status.PASS

@@ -369,26 +369,26 @@ def tiny_steps(folder: Path) -> Path:
 
 
 RUNS: dict[str, tuple[Callable[[Path], Path], Status, str | None]] = {
-    "bf16": (lambda at: train(llama("bfloat16"), at), Status.FAIL, causes.MASTER_FIX),
-    "fp32": (lambda at: train(llama(), at), Status.PASS, None),
+    "bf16": (lambda at: train(llama("bfloat16"), at, 40), Status.FAIL, causes.MASTER_FIX),
+    "fp32": (lambda at: train(llama(), at, 40), Status.PASS, None),
     "fp32, saved as bf16": (tiny_steps, Status.PASS, None),
     "frozen": (
-        lambda at: train(freeze_norms(llama()), at),
+        lambda at: train(freeze_norms(llama()), at, 40),
         Status.FAIL,
         causes.LEFT_OUT_FIX,
     ),
     "detached": (
-        lambda at: train(detach_norms(llama()), at),
+        lambda at: train(detach_norms(llama()), at, 40),
         Status.FAIL,
         causes.NO_GRADIENT_FIX,
     ),
     "detached in bf16": (
-        lambda at: train(detach_norms(llama("bfloat16")), at),
+        lambda at: train(detach_norms(llama("bfloat16")), at, 40),
         Status.FAIL,
         causes.NO_GRADIENT_FIX,
     ),
     "zero gradients": (
-        lambda at: train(zero_norm_gradients(llama()), at),
+        lambda at: train(zero_norm_gradients(llama()), at, 40),
         Status.FAIL,
         causes.NO_GRADIENT_FIX,
     ),

@@ -7,6 +7,7 @@ import pytest
 
 from doctor._util.records import Ended
 from doctor.checks.training import own_model
+from doctor.facts.diagnosis import Cut, Diagnosis
 from doctor.facts.own_model import Misuse, OtherSeed, OwnModel, Trend
 from doctor.facts.training import Optimizer, Parameter, Smoke, Stage, Step
 from doctor.job.job import Job
@@ -64,12 +65,43 @@ def test_parameters_that_need_no_gradient_here_are_a_note(record: OwnModel, reas
     assert own_model.weights_move(record, Job()).status is Status.PASS
 
 
+def cancelled(name: str, dimensions: int) -> OwnModel:
+    """Gradients of a parameter that add up to exactly 0 over the batch."""
+    each = parameter(name, reached=False, dimensions=dimensions)
+    cut = Cut(kind="cancelled", name="AddmmBackward0", place="train.py, line 9", parameters=(name,))
+    record = own(steps(HEAD, each))
+    diagnosis = Diagnosis(fault="no gradient", cuts=(cut,))
+    assert record.smoke is not None
+    smoke = msgspec.structs.replace(record.smoke, diagnosis=diagnosis)
+    return msgspec.structs.replace(record, smoke=smoke)
+
+
+def test_the_gradient_of_a_bias_may_cancel_and_that_of_a_matrix_may_not() -> None:
+    verdict = own_model.gradients_reach_all(cancelled("critic.bias", 1), None, Job())
+    assert verdict.status is Status.PASS
+    assert "1 more get gradients that add up to exactly 0 over the batch" in verdict.summary
+    verdict = own_model.gradients_reach_all(cancelled("critic.weight", 2), None, Job())
+    assert verdict.status is Status.FAIL
+    assert "add up to 0 in AddmmBackward0, of train.py, line 9" in verdict.summary
+    assert "check their signs" in (verdict.fix or "")
+
+
+def test_a_group_with_a_tiny_rate_fails_beside_others_that_train() -> None:
+    still = parameter("body.weight", moved=False, rate=1e-10)
+    smoke = steps(HEAD, still, optimizer=Optimizer(name="AdamW"), lr=1e-3)
+    verdict = own_model.weights_move(own(smoke), Job())
+    assert verdict.status is Status.FAIL
+    assert "in groups whose learning rate is at most 1e-10: body.weight" in verdict.summary
+    scheduled = steps(HEAD, still, optimizer=Optimizer(name="AdamW", schedule="OneCycleLR"))
+    assert own_model.weights_move(own(scheduled), Job()).status is Status.PASS
+
+
 def test_another_parameter_without_a_gradient_still_fails() -> None:
     lost = parameter("encoder.weight", reached=False)
     record = own(steps(HEAD, EXPERT, lost), routed=("experts.1.weight",))
     verdict = own_model.gradients_reach_all(record, None, Job())
     assert verdict.status is Status.FAIL
-    assert "1 of 2 parameters got no gradient: encoder.weight" in verdict.summary
+    assert "1 of 3 parameters got no gradient: encoder.weight" in verdict.summary
 
 
 def test_an_expert_that_only_the_first_seed_chose_is_no_fault_of_the_second() -> None:

@@ -13,6 +13,7 @@ import zipfile
 from pathlib import Path
 
 import command
+import preloaded
 import pytest
 from recorded import machine_file
 
@@ -311,7 +312,8 @@ def test_a_signal_during_the_run_is_the_exit_code(
 @pytest.mark.parametrize("closed", ["<&-", "2>&-", "<&- >&- 2>&-"])
 @pytest.mark.slow
 def test_closed_streams_change_no_verdict(closed: str) -> None:
-    command = f"{sys.executable} -m doctor run --device cpu --no-smoke {closed}"
+    flags = f"--device cpu --no-smoke --python {preloaded.python()}"
+    command = f"{sys.executable} -m doctor run {flags} {closed}"
     done = subprocess.run(["bash", "-c", command], capture_output=True, timeout=120, check=False)
     assert done.returncode == 0, done.stderr
 
@@ -418,13 +420,9 @@ def test_a_zip_archive_judges_and_does_not_examine(tmp_path: Path) -> None:
     assert spec is not None
     assert spec.origin is not None
     root = Path(spec.origin).parents[1]  # also where the sources are out of reach
-    with zipfile.ZipFile(archive, "w") as file:
+    with zipfile.PyZipFile(str(archive), "w") as file:
         file.writestr("__main__.py", "from doctor.__main__ import main; main()")
-        for folder, _, names in os.walk(root / "doctor", followlinks=True):
-            for name in names:
-                path = Path(folder, name)
-                if path.suffix in (".py", ".css"):
-                    file.write(path, path.relative_to(root))
+        file.writepy(str(root / "doctor"))
 
     def run(*flags: str) -> subprocess.CompletedProcess[str]:
         env = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}

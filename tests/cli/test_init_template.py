@@ -13,6 +13,7 @@ from typing import Any
 import command
 import jsonschema
 import msgspec
+import preloaded
 import pytest
 from recorded import A100, H100, T4, TORCH_2_15, box, gpu
 
@@ -134,6 +135,7 @@ def test_a_folder_that_takes_no_file_is_told(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_a_run_in_its_folder_uses_it_and_complains_of_nothing_new(tmp_path: Path) -> None:
     flags = ("run", "--device", "cpu", "--no-smoke", "--format", "json")
+    flags += ("--python", preloaded.python())
     before = json.loads(doctor(tmp_path, *flags).stdout)
     doctor(tmp_path, "init")
     after = json.loads(doctor(tmp_path, *flags).stdout)

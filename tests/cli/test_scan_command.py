@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import command
+import preloaded
 import pytest
 from checkpoints import checkpoint
 from shims import wait_until
@@ -269,6 +270,7 @@ def test_run_takes_the_same_addresses(web: Served, tmp_path: Path) -> None:
     done = doctor(
         "run",
         *("--device", "cpu", "--no-smoke", "--only", "CKP001,MEM002", "--format", "json"),
+        *("--python", preloaded.python()),
         *("--checkpoint", f"http://me:secret@{host}/after?token=secret", "--save-facts", facts),
     )
     assert done.returncode == 0, done.stdout + done.stderr

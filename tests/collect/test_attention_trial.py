@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import command
 import msgspec
 import preloaded
 import pytest
@@ -274,8 +275,8 @@ def probe(code: str, modules: tuple[str, ...] = preloaded.TORCH) -> Any:
         f"import json, sys\nsys.path.insert(0, {str(PROBES)!r})\n"
         "import wire, torch\ncases = wire.sibling('attention_cases')\ncpu = torch.device('cpu')\n"
     )
-    command = [preloaded.python(modules), "-c", head + textwrap.dedent(code), "2"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    line = [preloaded.python(modules), "-c", head + textwrap.dedent(code), "2"]
+    done = subprocess.run(line, capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
 
@@ -431,13 +432,8 @@ def test_a_wrong_gradient_fails_a_whole_run_though_the_smoke_step_trains(
 ) -> None:
     wrong = shimmed(WRONG_DQ, "backend == 'flash'")
     python, facts = interpret(wrong), tmp_path / "facts.json"
-    command = [sys.executable, "-m", "doctor", "run", "--device", "cpu", "--format", "json"]
-    done = subprocess.run(
-        [*command, "--python", python, "--save-facts", str(facts)],
-        capture_output=True,
-        text=True,
-        timeout=120,
-    )
+    flags = ("--device", "cpu", "--format", "json", "--python", python, "--save-facts", facts)
+    done = command.doctor("run", *flags)
     assert done.returncode == 1, done.stderr
     findings = {each["code"]: each for each in json.loads(done.stdout)["findings"]}
     assert findings["NUM003"]["status"] == "fail"
@@ -600,10 +596,8 @@ def test_a_probe_that_tells_nonsense(interpret: Interpret, children: Children) -
 
 def test_no_smoke_leaves_the_trial_out(tmp_path: Path) -> None:
     saved = tmp_path / "facts.json"
-    command = [sys.executable, "-m", "doctor", "run", "--device", "cpu", "--no-smoke", "--only"]
-    subprocess.run(
-        [*command, "NUM003", "--save-facts", str(saved)], capture_output=True, timeout=120
-    )
+    here = ("--device", "cpu", "--no-smoke", "--python", preloaded.python())
+    command.doctor("run", *here, "--only", "NUM003", "--save-facts", saved)
     facts = decode(saved.read_bytes())
     assert facts.attention is None
     (finding,) = examine(checks.CHECKS, facts)
@@ -665,10 +659,10 @@ def test_the_trial_imports_no_dynamo() -> None:
 
 @pytest.mark.gpu
 def test_nan_in_dq_on_hopper(children: Children) -> None:
+    if not Path("/dev/nvidiactl").exists():
+        pytest.skip("no NVIDIA GPU here: /dev/nvidiactl is missing")
     import torch
 
-    if not torch.cuda.is_available():
-        pytest.skip("torch sees no GPU here")
     version = tuple(map(int, torch.__version__.split("+")[0].split(".")[:2]))
     cudnn = torch.backends.cudnn.version() or 0
     affected = (2, 11) <= version <= (2, 14) and 91900 <= cudnn <= 92599

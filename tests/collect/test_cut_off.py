@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+import preloaded
 import pytest
 import shims
 from recorded import H100, TORCH_2_15, box
@@ -102,7 +103,8 @@ def test_a_run_that_is_cut_off_while_torch_is_imported_fails_nothing(tmp_path: P
 
 @pytest.mark.slow
 def test_a_whole_run_is_not_cut_off(tmp_path: Path) -> None:
-    facts = collect(Job(device="cpu"), RunOptions(quick=True, budget=600), Expect(), ignore)
+    job = Job(device="cpu", python=preloaded.python())
+    facts = collect(job, RunOptions(quick=True, budget=600), Expect(), ignore)
     assert isinstance(facts.smoke, Smoke)
     assert facts.smoke.completed
 

@@ -29,7 +29,8 @@ from doctor.collect.child import CUT_OFF, PROBES
 from doctor.collect.child_messages import Answer
 from doctor.collect.children import Children
 from doctor.collect.collect import collect
-from doctor.collect.diagnosis import CHANGES, MOST_SKIPPED, RATES, REPAIRS, diagnose, fault_of
+from doctor.collect.diagnosis import CHANGES, RATES, REPAIRS, diagnose
+from doctor.collect.faults import MOST_SKIPPED, fault_of
 from doctor.collect.torch_child import TorchChild, cut_short
 from doctor.facts.diagnosis import LEFT_OUT, Attempt, Diagnosis, Fault
 from doctor.facts.facts import decode, encode

@@ -1019,3 +1019,28 @@ def test_secrets_are_not_shown_in_arguments(own: Own) -> None:
     raised = raised_by(own(source))
     assert "api_key is ***" in raised.observed["values"]
     assert all("secret-value" not in each for each in raised.observed.values())
+
+
+LIGHTNING = """
+class Module(Net):
+    training_step = lambda self, batch, index: self(**batch)["loss"]
+    train_dataloader = lambda self: [batch()]
+    trainer = None
+
+    def configure_optimizers(self):
+        return torch.optim.SGD(self.parameters(), lr={rate})
+
+def make():
+    return Module()
+"""
+
+
+@pytest.mark.parametrize(
+    ("rate", "built"),
+    [("0.1", True), ("self.hparams['lr']", False), ("self.trainer.max_epochs", True)],
+)
+def test_an_optimizer_that_cannot_be_configured(rate: str, built: bool, own: Own) -> None:
+    """It is the code's fault, unless it needs the Trainer, which the doctor does not have."""
+    record = own(LIGHTNING.replace("{rate}", rate))
+    assert record.built.ok is built
+    assert ("AdamW was used" in record.description) is ("trainer" in rate)

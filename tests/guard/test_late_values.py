@@ -48,6 +48,35 @@ def test_a_healthy_training_is_counted_as_with_numbers_at_once(clip: bool, tmp_p
     assert counts[0] == counts[1]
 
 
+class InLumps:
+    """An event of a GPU that is behind in steps 110 to 149: five of them are done at a time."""
+
+    step = 0
+
+    def __init__(self) -> None:
+        step = InLumps.step
+        self._due = (step // 5 + 1) * 5 if 110 <= step < 150 else step
+
+    def query(self) -> bool:
+        return InLumps.step >= self._due
+
+
+def test_losses_that_arrive_together_are_no_spike(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def note(step: int, loss: Any) -> Any:
+        InLumps.step = step
+        return loss
+
+    monkeypatch.setattr(values, "Later", InLumps)
+    module = model()
+    with late(tmp_path, all=True):
+        losses = train(module, adamw(module), 150, change=note)
+    assert alarms(tmp_path) == {}
+    steps = [step["loss"] for step in records(tmp_path, "step")]
+    assert steps == pytest.approx(losses, rel=1e-5)
+
+
 @pytest.mark.parametrize("clip", [False, True])
 @pytest.mark.parametrize("spoil_step", [1, 5, 40, 77])
 def test_an_alarm_names_the_step_of_the_loss(clip: bool, spoil_step: int, tmp_path: Path) -> None:

@@ -6,10 +6,11 @@ import json
 import os
 import shutil
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
+import command
+import preloaded
 import pytest
 from recorded import H100, TORCH_2_15, box
 
@@ -100,15 +101,13 @@ def run(folder: Path, *flags: str) -> tuple[int, dict[str, Any], Facts]:
     for name in ("cuda", "nvidia-ml"):
         library = folder / f"lib{name}.so.1"
         subprocess.run(["gcc", "-shared", "-fPIC", "-o", library, source], check=True)
-    command = [sys.executable, "-m", "doctor", "run", "--format", "json"]
-    done = subprocess.run(
-        [*command, "--save-facts", str(saved), *flags],
-        capture_output=True,
-        text=True,
+    python = folder / "python"
+    python.write_text(f'#!/bin/sh\nunset LD_LIBRARY_PATH\nexec {preloaded.python()} "$@"\n')
+    python.chmod(0o755)
+    done = command.doctor(
+        *("run", "--format", "json", "--save-facts", saved, "--python", python, *flags),
         env={**os.environ, "LD_LIBRARY_PATH": str(folder)},
         cwd=folder,
-        timeout=300,
-        check=False,
     )
     assert done.stderr == ""
     return done.returncode, json.loads(done.stdout), decode(saved.read_bytes())

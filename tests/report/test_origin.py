@@ -9,6 +9,7 @@ from pathlib import Path
 from xml.etree import ElementTree as ET
 
 import command
+import preloaded
 import pytest
 from recorded import machine_file
 
@@ -75,7 +76,8 @@ def test_a_run_records_its_start_and_its_command_without_secrets(tmp_path: Path)
     address = f"https://anna:{SECRET}@localhost:1/x.safetensors?token={SECRET}"
     flags = ("--device", "cpu", "--no-smoke", "--no-config", "--checkpoint", address)
     outputs = ("--save-facts", "f.json", "--output", "json=r.json", "--no-redact")
-    command.doctor("run", *flags, "--only", "CKP", *outputs, cwd=tmp_path)
+    python = ("--python", preloaded.python())
+    command.doctor("run", *flags, *python, "--only", "CKP", *outputs, cwd=tmp_path)
     facts = decode((tmp_path / "f.json").read_bytes())
     report = json.loads((tmp_path / "r.json").read_text())
     assert facts.examination is not None

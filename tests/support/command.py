@@ -28,7 +28,10 @@ PRELOADED = (
     *("doctor.__main__", "doctor.cli.app", "doctor.cli.run", "doctor.report.delivery"),
     *("doctor.cli.replay", "doctor.cli.scan", "doctor.cli.triage", "doctor.cli.lint_command"),
     *("doctor.cli.guard", "doctor.report.explain", "doctor.report.lint", "rich.console"),
+    *("doctor.collect.collect", "doctor.cli.lint_arguments", "doctor.cli.lint_fix"),
+    *("doctor.report.scan", "doctor.report.triage", "doctor.log.ahead", "doctor.cli.init_template"),
     *("pydantic.type_adapter", "pydantic.fields", "importlib.metadata"),  # typer's first option
+    *("typer._adapters", "typer._click.decorators"),
 )
 """What the commands import, at once or when they are used."""
 MAIN = "import sys; sys.argv[0] = 'doctor'; from doctor.__main__ import main; main()"

@@ -18,7 +18,7 @@ subjects = wire.sibling("subjects")
 NotPossible = subjects.NotPossible
 
 OTHER_BATCH = 22
-RATES = {"lower-lr": 0.1, "lowest-lr": 1e-4}
+RATES = {"lower-lr": 0.1, "lowest-lr": 1e-4, "no-lr": 0.0}
 """Change -> the factor of the learning rate."""
 OFF: Dict[str, Tuple[str, ...]] = {
     "cudnn-off": ("cudnn",),

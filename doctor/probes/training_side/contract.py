@@ -8,6 +8,7 @@ library is imported.
 from __future__ import annotations
 
 import inspect
+import traceback
 from typing import Any, Callable, Dict, List, NamedTuple, Optional, Tuple
 
 import torch
@@ -267,12 +268,17 @@ def lightning_loss(module: Any, batch: Any) -> Any:
 lightning_loss.doctor_source = "training_step"  # type: ignore[attr-defined]
 
 
+FRAMEWORKS = ("lightning", "pytorch_lightning", "torch")
+EARLIER_HOOKS = ("setup", "prepare_data", "configure_model", "on_fit_start")
+"""What Lightning calls before configure_optimizers."""
+
+
 def lightning_optimizer(module: Any) -> Dict[str, Any]:
     """The single optimizer that configure_optimizers returns, with its schedule."""
     try:
         configured = module.configure_optimizers()
     except Exception as error:
-        if "rainer" not in str(error):  # a Trainer is what the doctor cannot give it
+        if not needs_trainer(module, error):
             raise
         note = "configure_optimizers raised %s, so AdamW was used" % wire.describe(error)
         return {"notes": (note,)}
@@ -290,6 +296,15 @@ def lightning_optimizer(module: Any) -> Dict[str, Any]:
     if not is_optimizer(configured):
         return {"notes": ("configure_optimizers returned several optimizers, so AdamW was used",)}
     return {"optimizer": configured, "scheduler": _per_step(schedulers)}
+
+
+def needs_trainer(module: Any, error: Exception) -> bool:
+    """Whether the code reads the Trainer, or may read what its hooks prepare."""
+    lines = [frame.line or "" for frame in traceback.extract_tb(error.__traceback__)]
+    if any("trainer" in line for line in lines):
+        return True
+    own = (base for base in type(module).__mro__ if base.__module__.split(".")[0] not in FRAMEWORKS)
+    return any(name in vars(base) for base in own for name in EARLIER_HOOKS)
 
 
 def _per_step(schedulers: List[Any]) -> Any:

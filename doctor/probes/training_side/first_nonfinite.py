@@ -8,39 +8,36 @@ is one that the loss, or a gradient, depends on: an unused log(0) is not blamed.
 
 from __future__ import annotations
 
-import os
-import sys
-import sysconfig
 import time
-from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Tuple
+from typing import Any, Dict, List, NamedTuple, Optional, Tuple
 
 import torch
 import wire
-from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
 inspect_inputs = wire.sibling("inspect_inputs")
+function_inputs = wire.sibling("function_inputs")
 lengths = wire.sibling("lengths")
-subjects = wire.sibling("subjects")
+places = wire.sibling("places")
+value_origins = wire.sibling("value_origins")
+watched_modules = wire.sibling("watched_modules")
 
-TORCH = os.path.dirname(torch.__file__)
-PROBES = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-LIBRARIES = tuple(
-    os.path.realpath(sysconfig.get_path(name)) for name in ("stdlib", "purelib", "platlib")
-)
-COMPUTING = tuple(os.path.join(TORCH, name, "") for name in ("nn", "distributions"))
-CALLERS = ("functional.py", "module.py", "container.py")
-"""Files there that pass a call on."""
+tensors = value_origins.tensors
+
 MASKING = ("masked_fill", "where", "full", "fill", "triu", "tril", "scalar_tensor", "clone", "copy",
-           "_to_copy", "lift_fresh", "add", "cat", "index_put", "new_full", "scatter", "zeros_like",
-           "expand", "constant_pad_nd", "masked_scatter", "topk", "detach", "repeat", "stack",
-           "select_scatter", "slice_scatter", "neg", "rsub", "sub", "full_like", "baddbmm", "max",
-           "amax", "view", "_unsafe_view", "mul")  # fmt: skip
+           "log", "logsumexp", "_to_copy", "lift_fresh", "add", "cat", "index_put", "new_full",
+           "scatter", "zeros_like", "expand", "constant_pad_nd", "masked_scatter", "topk", "detach",
+           "repeat", "stack", "select_scatter", "slice_scatter", "neg", "rsub", "sub", "full_like",
+           "baddbmm", "max", "amax", "view", "_unsafe_view", "mul")  # fmt: skip
 """Operations that make or pass on a mask of -inf on purpose: -inf alone is no fault of theirs."""
+EMPTIED = ("logsumexp",)
+"""Operations whose result is -inf where everything is masked."""
 UNINITIALIZED = ("empty", "empty_like", "empty_strided", "new_empty", "new_empty_strided",
                  "resize")  # fmt: skip
+PRODUCTS = ("mm", "addmm", "bmm", "baddbmm", "convolution", "mkldnn_rnn_layer", "linear")
+"""Operations whose largest results are recorded, to see values that grow."""
+FEWEST_PRODUCTS, GROWTH = 4, 1e6
 SAMPLE_SECONDS = 4.0
-MAX_SAMPLES = 8
 MAX_ORIGINS = 1000
 
 
@@ -60,34 +57,30 @@ class Operation(NamedTuple):
     """The operation is not defined for such inputs."""
     backward: bool
     """It belongs to the backward pass."""
-
-
-class Called(TorchFunctionMode):
-    """The function of torch that is being called from outside of it."""
-
-    name = ""
-
-    def __torch_function__(
-        self, func: Any, types: Any, args: Any = (), kwargs: Optional[Dict[str, Any]] = None
-    ) -> Any:
-        self.name = getattr(func, "__name__", "")
-        try:
-            return func(*args, **(kwargs or {}))
-        finally:
-            self.name = ""
+    function: str = ""
+    """The function of torch.nn.functional whose arguments explain the result."""
+    module: str = ""
+    """The module of torch that called it: "2 (Softmax)"."""
+    made_by: str = ""
+    """The function that made the values that explain the result: "relu"."""
+    made_of: str = ""
+    """The same with what they were computed from: "the result of norm of the parameter proto"."""
 
 
 class Follow(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """Follows values that are not finite from the operation that made them."""
 
-    def __init__(self) -> None:
+    def __init__(self, called: Any, modules: Any) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self.origins: List[Operation] = []
         self.backward = False
         """Whether the backward pass has begun."""
-        self.called = Called()
+        self._called, self._modules = called, modules
         self._by_storage: Dict[int, Tuple[int, torch.Tensor]] = {}
         """Address of a storage -> its origin's index, and a tensor that keeps it in memory."""
+        self._masks: Dict[int, Tuple[Operation, torch.Tensor]] = {}
+        """Address of a storage that holds -inf on purpose -> the operation that explains it."""
+        self._products: List[float] = []
 
     def __torch_dispatch__(
         self, func: Any, types: Any, args: Any = (), kwargs: Optional[Dict[str, Any]] = None
@@ -96,7 +89,7 @@ class Follow(TorchDispatchMode):  # type: ignore[no-untyped-call]
         origin = self._origin_of((args, options))
         result = func(*args, **options)
         name = str(func).split(".")[1] if "." in str(func) else str(func)
-        for tensor in _tensors(result):
+        for tensor in tensors(result):
             self._record(tensor, origin, name, args, options)
         return result
 
@@ -106,27 +99,104 @@ class Follow(TorchDispatchMode):  # type: ignore[no-untyped-call]
         address = _address(tensor)
         if address is None:
             return
+        if name in PRODUCTS and not self.backward and tensor.numel():
+            self._products.append(float(tensor.detach().abs().max()))
         passed_on = origin is not None and not is_finite(tensor)
         masked = not passed_on and passes_mask_on(tensor, (args, options))
         if not passed_on and (masked or not is_fault(tensor, name.rstrip("_"))):
             if name.rstrip("_") not in ("detach", "alias", "view", "slice", "select"):
                 self._by_storage.pop(address, None)
+            self._note_mask(address, tensor, masked, name, args, options)
             return
         if origin is None:
             if len(self.origins) >= MAX_ORIGINS:
                 return
-            if self.called.name in inspect_inputs.COMPOSITES:
-                name = self.called.name
+            if self._called.name in inspect_inputs.COMPOSITES:
+                name = self._called.name
             origin = len(self.origins)
-            self.origins.append(operation(name, tensor, args, options, self.backward))
+            self.origins.append(self._explained(name, tensor, args, options))
         self._by_storage[address] = origin, tensor
+
+    def _note_mask(
+        self,
+        address: int,
+        tensor: torch.Tensor,
+        passed_on: bool,
+        name: str,
+        args: Any,
+        options: Any,
+    ) -> None:
+        """Remember what explains a result with -inf that is no fault by itself: the first operation
+        that made it, or a later one that found nothing but -inf."""
+        known = self._mask_of((args, options))
+        self._masks.pop(address, None)
+        if is_finite(tensor) or name in UNINITIALIZED or self.backward:
+            return
+        emptied = name in EMPTIED and inspect_inputs.remarks(name, tensor, args, options)[1]
+        if known is None or (emptied and not known.certain):
+            known = self._operation(name, tensor, args, options)
+        self._masks[address] = known, tensor
+
+    def _explained(self, name: str, tensor: torch.Tensor, args: Any, options: Any) -> Operation:
+        """The operation; or, if its inputs hold -inf, the one that made them where nothing was left
+        to select."""
+        operation = self._operation(name, tensor, args, options)
+        mask = self._mask_of((args, options))
+        if mask is None or any("-inf throughout" in each for each in operation.remarks):
+            return operation
+        if mask.certain:
+            return mask
+        if operation.certain:
+            return operation
+        origin = "the result of %s in %s" % (mask.name.strip("_"), mask.place or "the loss")
+        return operation._replace(made_by=mask.name.strip("_"), made_of=origin)
+
+    def _operation(self, name: str, result: torch.Tensor, args: Any, options: Any) -> Operation:
+        """The operation with the line that called it and what is unusual in its inputs."""
+        user, library = places.innermost(self.backward)
+        remarks, certain = inspect_inputs.remarks(name, result, args, options)
+        called, inner = self._called, inspect_inputs.culprit(name, args)
+        outer: Tuple[List[str], bool] = [], False
+        if not certain and called.name:
+            outer = function_inputs.remarks(called)
+            remarks, certain = outer if outer[0] else (remarks, certain)
+        if any("holds up to" in each for each in remarks):
+            remarks = remarks + self._growth()
+        origin = None
+        if remarks and called.name and inner is not None:
+            outside = called.outer(inner)
+            origin = None if outside is None else called.of(outside)
+        return Operation(
+            name, user[0], user[1], library, remarks, certain, self.backward,
+            function=called.public() if outer[0] else "",
+            module="" if self.backward else self._modules.current,
+            made_by=origin.function if origin else "",
+            made_of=value_origins.described(origin, user[0]),
+        )  # fmt: skip
+
+    def _growth(self) -> List[str]:
+        """How the largest results of the matrix products grew up to an overflow."""
+        finite = [each for each in self._products if each - each == 0.0]
+        if len(finite) < FEWEST_PRODUCTS or finite[-1] < GROWTH * max(finite[0], 1e-30):
+            return []
+        text = "the largest values of the %d matrix products before it grow from %.3g to %.3g"
+        return [text % (len(finite), finite[0], finite[-1])]
 
     def _origin_of(self, inputs: Any) -> Optional[int]:
         """The first origin among the inputs that are not finite."""
         if not self._by_storage:
             return None
-        entries = [self._by_storage.get(_address(each) or 0) for each in _tensors(inputs)]
+        entries = [self._by_storage.get(_address(each) or 0) for each in tensors(inputs)]
         return min((entry[0] for entry in entries if entry is not None), default=None)
+
+    def _mask_of(self, inputs: Any) -> Optional[Operation]:
+        """What explains the -inf in the inputs."""
+        entries = [self._masks.get(_address(each) or 0) for each in tensors(inputs)]
+        return next((entry[0] for entry in entries if entry is not None), None)
+
+    def mask(self, tensor: torch.Tensor) -> Optional[Operation]:
+        """The operation that wrote the -inf that this value is."""
+        return self._mask_of((tensor,))
 
     def origin(self, tensor: Optional[torch.Tensor]) -> Optional[Operation]:
         """The operation that this value depends on, None if none was recorded."""
@@ -156,60 +226,10 @@ def passes_mask_on(tensor: torch.Tensor, inputs: Any) -> bool:
         return False
     if bool(torch.isnan(tensor).any()) or bool((tensor == float("inf")).any()):
         return False
-    floats = (each for each in _tensors(inputs) if each.is_floating_point())
+    floats = (each for each in tensors(inputs) if each.is_floating_point())
     return any(
         each.layout == torch.strided and bool((each == -float("inf")).any()) for each in floats
     )
-
-
-def operation(
-    name: str, result: torch.Tensor, args: Any, options: Any, backward: bool
-) -> Operation:
-    """The operation with the line that called it and what is unusual in its inputs."""
-    user, library = places()
-    remarks, certain = inspect_inputs.remarks(name, result, args, options)
-    return Operation(name, user[0], user[1], library, remarks, certain, backward)
-
-
-def places() -> Tuple[Tuple[str, str], str]:
-    """The innermost line of the user's files, and the one of a library that it called; torch
-    itself counts as one where a module of it computes something, as a parametrization does."""
-    frame: Any = sys._getframe(1)
-    library: Optional[Any] = None
-    inside: Optional[Any] = None
-    while frame is not None:
-        file = frame.f_code.co_filename
-        if file.startswith(TORCH):
-            computes = file.startswith(COMPUTING) and os.path.basename(file) not in CALLERS
-            if inside is None and computes:
-                inside = frame
-        elif not (file.startswith((PROBES, "<")) or file == __file__):
-            if not os.path.realpath(file).startswith(LIBRARIES):
-                through = library or inside
-                return _line(frame), "" if through is None else _line(through)[0]
-            if library is None:
-                library = frame
-        frame = frame.f_back
-    return (("", "") if library is None else _line(library)), ""
-
-
-def _line(frame: Any) -> Tuple[str, str]:
-    import linecache
-
-    file, number = frame.f_code.co_filename, frame.f_lineno
-    code = linecache.getline(file, number).strip()
-    return "%s, line %d" % (os.path.basename(file), number), code[:120]
-
-
-def _tensors(value: Any) -> Iterator[torch.Tensor]:
-    if isinstance(value, torch.Tensor):
-        yield value
-    elif isinstance(value, dict):
-        for each in value.values():
-            yield from _tensors(each)
-    elif isinstance(value, (list, tuple)):
-        for each in value:
-            yield from _tensors(each)
 
 
 def _address(tensor: torch.Tensor) -> Optional[int]:
@@ -227,15 +247,17 @@ def trace(plan: Any, stage: Any, number: int) -> Dict[str, Any]:
         training.step(stage)
     found: Optional[Operation] = None
     started = time.perf_counter()
+    subject = training.subject
+    called = value_origins.Called(subject.module, subject.batch)
     with stage("operation by operation"):
         for weight in training.weights.values():
             weight.grad = None
-        with Follow() as follow:
-            with training.autocast(), follow.called, lengths.ListedLengths():
-                loss = training.subject.loss(training.subject.module, training.subject.batch)
+        with watched_modules.Modules(subject.module) as modules, Follow(called, modules) as follow:
+            with training.autocast(), called, lengths.ListedLengths():
+                loss = subject.loss(subject.module, subject.batch)
             forward = not _finite(loss)
             if forward:
-                found = follow.origin(loss) or _first(follow)
+                found = follow.origin(loss) or _first(follow) or follow.mask(loss)
             else:
                 follow.backward = True
                 (training.scaler.scale(loss) if training.scaler else loss).backward()
@@ -247,7 +269,8 @@ def trace(plan: Any, stage: Any, number: int) -> Dict[str, Any]:
     if forward:
         seconds = max(SAMPLE_SECONDS, 20 * (time.perf_counter() - started))
         with stage("sample by sample"):
-            record.update(samples_of(training, min(seconds, 2 * SAMPLE_SECONDS)))
+            samples = wire.sibling("batch_samples").samples_of
+            record.update(samples(training, min(seconds, 2 * SAMPLE_SECONDS)))
     return {"source": record}
 
 
@@ -265,42 +288,3 @@ def _of_gradients(training: Any, follow: Follow) -> Optional[Operation]:
 
 def _finite(tensor: torch.Tensor) -> bool:
     return bool(torch.isfinite(tensor.detach()).all())
-
-
-# The samples of the batch
-
-
-def samples_of(training: Any, seconds: float) -> Dict[str, Any]:
-    """{"samples": indices, "batch": their number}: each makes the loss non-finite by itself.
-
-    The batch is cut in halves, and each half that still does it again. {} if the loss has no
-    batch, or does not work on a part of it.
-    """
-    count = subjects.first_dimension(training.subject.batch)
-    if not count or count < 2:
-        return {}
-    deadline, bad = time.monotonic() + seconds, []  # type: Tuple[float, List[int]]
-    pending = [(0, count)]
-    while pending and len(bad) < MAX_SAMPLES:
-        if time.monotonic() > deadline:
-            return {}
-        low, high = pending.pop(0)
-        if (low, high) != (0, count):
-            try:
-                if _finite(_loss_of_part(training, low, high)):
-                    continue
-            except Exception:
-                return {}
-        if high - low == 1:
-            bad.append(low)
-        else:
-            middle = (low + high) // 2
-            pending[:0] = [(low, middle), (middle, high)]
-    return {"samples": bad, "batch": count, "more_samples": bool(pending)}
-
-
-def _loss_of_part(training: Any, low: int, high: int) -> Any:
-    subject = training.subject
-    part = subjects.mapped(subject.batch, lambda each: each[low:high] if each.dim() else each)
-    with torch.no_grad(), training.autocast():
-        return subject.loss(subject.module, part)

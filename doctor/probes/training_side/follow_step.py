@@ -37,6 +37,8 @@ class Hooks:
         self._inside: List[Tuple[str, torch.nn.Module]] = []
         self._handles = []
         for name, each in module.named_modules():
+            if isinstance(each, torch.jit.ScriptModule):  # it takes no hooks
+                continue
             self._handles.append(
                 each.register_forward_pre_hook(self._before(name), with_kwargs=True)
             )

@@ -2,80 +2,47 @@
 
 Imported by torch_stages.py on demand; standard library and torch only, Python 3.9.
 One forward pass runs under a function mode, which sees each function of torch with its inputs and
-results: a result without graph of an input with one cuts the path. The backward pass then runs with
-a hook on each operation, which sees a gradient that comes in and a gradient of zeros that goes out.
+results: a result without graph of an input with one cuts the path. gradient_zeros.py then runs the
+backward pass.
 """
 
 from __future__ import annotations
 
 import contextlib
-import os
+import re
 from typing import Any, Dict, Iterator, List, Optional, Sequence, Set, Tuple
 
 import torch
 import wire
 from torch.overrides import TorchFunctionMode
 
-follow_step = wire.sibling("follow_step")
-first_nonfinite = wire.sibling("first_nonfinite")
+places = wire.sibling("places")
+gradient_zeros = wire.sibling("gradient_zeros")
+watched_modules = wire.sibling("watched_modules")
+
+tensors = wire.sibling("value_origins").tensors
 
 DETACHING = ("detach", "detach_", "data")
 READERS = ("item", "tolist", "numpy", "__float__", "__int__", "__array__", "__index__")
 """Functions whose result is a number or an array."""
+SHAPED_ALIKE = re.compile(r"(zeros|ones|rand|randn|randint|empty|full)_like|new_\w+|size|dim|shape")
+"""Functions that read the shape of their input only."""
 MOST = 3
 """Places per parameter."""
-MOST_ZEROS = 200
 
-Key = Tuple[str, str, str, str, str, str]
-"""Kind, name, place, code, module and remark of a doctor.facts.diagnosis.Cut."""
-
-
-class Modules:
-    """The module of torch.nn that is being called, and those whose results have a graph."""
-
-    def __init__(self, module: torch.nn.Module) -> None:
-        self.inside: List[str] = []
-        self.of_node: Dict[Any, str] = {}
-        self._handles: List[Any] = []
-        for name, each in module.named_modules():
-            label = "%s (%s)" % (name, type(each).__name__) if name else ""
-            of_torch = type(each).__module__.startswith("torch.")
-            self._handles.append(each.register_forward_pre_hook(self._enter(label * of_torch)))
-            self._handles.append(each.register_forward_hook(self._leave()))
-
-    def __enter__(self) -> Modules:
-        return self
-
-    def __exit__(self, *error: Any) -> None:
-        for handle in self._handles:
-            handle.remove()
-
-    @property
-    def current(self) -> str:
-        return self.inside[-1] if self.inside else ""
-
-    def _enter(self, label: str) -> Any:
-        def hook(module: Any, args: Any) -> None:
-            self.inside.append(label)
-
-        return hook
-
-    def _leave(self) -> Any:
-        def hook(module: Any, args: Any, output: Any) -> None:
-            label = self.inside.pop() if self.inside else ""
-            for each in tensors(output):
-                if label and each.grad_fn is not None:
-                    self.of_node.setdefault(each.grad_fn, label)
-
-        return hook
+Key = Tuple[str, str, str, str, str, str, bool]
+"""Kind, name, place, code, module, remark and certain of a doctor.facts.diagnosis.Cut."""
+leaves = gradient_zeros.leaves
+records: Any = gradient_zeros.records
 
 
 class Paths(TorchFunctionMode):
     """Follows parameters from function to function as long as the results have a graph."""
 
-    def __init__(self, weights: Dict[str, torch.Tensor], modules: Modules) -> None:
+    def __init__(self, weights: Dict[str, torch.Tensor], modules: Any) -> None:
         super().__init__()
         self._modules = modules
+        self._names = {id(each): name for name, each in weights.items()}
         self.cuts: Dict[Key, Set[str]] = {}
         self.last: Dict[str, Key] = {}
         """Parameter -> the last function whose result depends on it and has a graph."""
@@ -86,6 +53,8 @@ class Paths(TorchFunctionMode):
         self._live: Dict[int, Set[str]] = {id(each): {name} for name, each in weights.items()}
         self._held: List[torch.Tensor] = list(weights.values())
         """Tensors that are kept, so that no other gets the same id."""
+        self.hooks: Dict[Any, str] = {}
+        """Operation -> the hook that the code registers on its result."""
         self._inside: List[Set[str]] = []
         """What the calls of autograd functions that are being run have used."""
 
@@ -99,6 +68,8 @@ class Paths(TorchFunctionMode):
         if name == "__get__":
             name = getattr(func.__self__, "__name__", name)
         results = list(tensors(result))
+        if name == "register_hook" and args[0].grad_fn is not None:
+            self.hooks[args[0].grad_fn] = " in ".join(gradient_zeros.line_of_function(args[1]))
         if live:
             self.follow(name, live, [*results, args[0]] if name == "__setitem__" else results)
         elif self._detached:
@@ -112,7 +83,7 @@ class Paths(TorchFunctionMode):
         if key is None:
             return
         if name in READERS and key in self.cuts:
-            array = ("number", name, *key[2:])
+            array: Key = ("number", name, *key[2:])
             self.cuts[array] = self.cuts.pop(key) | self.cuts.get(array, set())
         self._note_detached(key, results)
 
@@ -125,8 +96,14 @@ class Paths(TorchFunctionMode):
         names: Set[str] = set()
         for each in tensors(inputs):
             if each.requires_grad:
-                names |= self._live.get(id(each), set())
+                if id(each) not in self._live:  # made by what no function mode sees, as a script is
+                    self._live[id(each)] = self._in_graph(each)
+                    self._held.append(each)
+                names |= self._live[id(each)]
         return names
+
+    def _in_graph(self, value: torch.Tensor) -> Set[str]:
+        return {self._names[id(leaf)] for leaf in leaves(value.grad_fn) if id(leaf) in self._names}
 
     def follow(self, name: str, live: Set[str], results: Sequence[torch.Tensor]) -> None:
         """Note what became of the parameters that the inputs of this function depend on."""
@@ -139,8 +116,11 @@ class Paths(TorchFunctionMode):
             self._held.append(each)
         if not with_graph and not results and name not in READERS:
             return
-        (place, code), _ = first_nonfinite.places()
-        where = name, place, code, self._modules.current, ""
+        if SHAPED_ALIKE.fullmatch(name):
+            return
+        (place, code), _ = places.innermost()
+        sampled = "sample()" * (not with_graph and places.in_sample())
+        where = name, place, code, self._modules.current, sampled, True
         if with_graph:
             self.last.update(dict.fromkeys(live, ("unused", *where)))
             if any(not each.is_floating_point() for each in results):
@@ -187,25 +167,14 @@ def kind_of(name: str, results: Sequence[torch.Tensor]) -> str:
     return "constant" if floating else "indices"
 
 
-def tensors(value: Any) -> Iterator[torch.Tensor]:
-    """The tensors in nested lists, tuples and dicts."""
-    if isinstance(value, torch.Tensor):
-        yield value
-    elif isinstance(value, dict):
-        for each in value.values():
-            yield from tensors(each)
-    elif isinstance(value, (list, tuple)):
-        for each in value:
-            yield from tensors(each)
-
-
-def cuts(plan: Any, stage: Any, names: Sequence[str]) -> Dict[str, Any]:
-    """{"cuts": [...]} of the parameters `names`, which got no gradient or zeros only."""
+def cuts(plan: Any, stage: Any, names: Sequence[str], small: bool = False) -> Dict[str, Any]:
+    """{"cuts": [...]} of the parameters `names`, which got no gradient or zeros only; with `small`,
+    tiny ones."""
     with stage("allocate"):
         training = plan.training(plan.build())
     subject = training.subject
     wanted = {name: each for name, each in training.weights.items() if name in names}
-    modules = Modules(subject.module)
+    modules = watched_modules.Modules(subject.module)
     paths = Paths(wanted, modules)
     with stage("function by function"), torch.autograd.detect_anomaly(check_nan=False):
         with training.autocast(), modules, paths.with_functions(), paths:
@@ -214,11 +183,12 @@ def cuts(plan: Any, stage: Any, names: Sequence[str]) -> Dict[str, Any]:
         computed = {name for name, each in wanted.items() if id(each) in in_graph}
         now = dict(subject.module.named_parameters())
         gone = {name for name in wanted if now.get(name) is not wanted[name]}
-        found = records({("replaced", "", "", "", "", ""): gone}) if gone else []
+        found = records({("replaced", "", "", "", "", "", True): gone}) if gone else []
         found += ends(paths, set(wanted) - computed - gone)
         wire.send(note={"cuts": {"cuts": found}})
         if computed:
-            found += zeros(training, loss, {name: wanted[name] for name in computed}, modules)
+            held = {name: wanted[name] for name in computed}
+            found += gradient_zeros.zeros(training, loss, held, modules, paths.hooks, small)
     return {"cuts": found}
 
 
@@ -233,79 +203,5 @@ def ends(paths: Paths, names: Set[str]) -> List[Dict[str, Any]]:
             certain = [choice if choice and choice[1:] == last[1:] else last]
         for key in certain[:MOST]:
             places.setdefault(key, set()).add(name)
-    return records(places)
-
-
-def records(places: Dict[Key, Set[str]]) -> List[Dict[str, Any]]:
-    fields = ("kind", "name", "place", "code", "module", "remark")
-    return [dict(zip(fields, key), parameters=sorted(names)) for key, names in places.items()]
-
-
-# Gradients of zeros
-
-
-def zeros(
-    training: Any, loss: Any, weights: Dict[str, torch.Tensor], modules: Modules
-) -> List[Dict[str, Any]]:
-    """The operations nearest to the loss that turn the gradients of these parameters to 0."""
-    edges: List[Tuple[Any, Any]] = []
-    remarks = {}
-    for node in follow_step.nodes(loss.grad_fn):
-        remarks[node] = remark(node)  # the backward pass frees what the node holds
-        node.register_hook(recorder(node, edges))
-    (training.scaler.scale(loss) if training.scaler else loss).backward()
-    places: Dict[Key, Set[str]] = {}
-    missing = {id(each): name for name, each in weights.items() if is_zero(each.grad)}
-    for node, following in edges:
-        reached = {missing[id(leaf)] for leaf in leaves(following) if id(leaf) in missing}
-        if reached:
-            code, place = follow_step.line_of(node)
-            key = "zero", node.name(), place, code, modules.of_node.get(node, ""), remarks[node]
-            places.setdefault(key, set()).update(reached)
-            missing = {key: name for key, name in missing.items() if name not in reached}
-    for name in missing.values():
-        for hook in (getattr(weights[name], "_backward_hooks", None) or {}).values():
-            places.setdefault(("hook", *line_of_function(hook), "", "", ""), set()).add(name)
-    return records(places)
-
-
-def remark(node: Any) -> str:
-    """What makes the gradient 0 whatever the inputs are: a softmax over one value."""
-    if not node.name().startswith(("SoftmaxBackward", "LogSoftmaxBackward")):
-        return ""
-    result, dim = node._saved_result, node._saved_dim
-    dim = dim - (1 << 64) if dim >= 1 << 63 else dim
-    return "over a dimension of 1 value" if result.dim() and result.shape[dim] == 1 else ""
-
-
-def line_of_function(function: Any) -> Tuple[str, str]:
-    """Name and place of a function of Python."""
-    code = getattr(function, "__code__", None)
-    if code is None:
-        return type(function).__name__, ""
-    return code.co_name, "%s, line %d" % (os.path.basename(code.co_filename), code.co_firstlineno)
-
-
-def recorder(node: Any, edges: List[Tuple[Any, Any]]) -> Any:
-    def hook(outgoing: Any, incoming: Any) -> None:
-        if len(edges) >= MOST_ZEROS or all(each is None or is_zero(each) for each in incoming):
-            return
-        for (following, _), gradient in zip(node.next_functions, outgoing):
-            if following is not None and gradient is not None and is_zero(gradient):
-                edges.append((node, following))
-
-    return hook
-
-
-def is_zero(gradient: Optional[torch.Tensor]) -> bool:
-    return gradient is not None and gradient.numel() > 0 and not bool(gradient.any())
-
-
-def leaves(root: Any) -> Iterator[torch.Tensor]:
-    """The leaf tensors of a graph."""
-    if root is None:
-        return
-    for node in follow_step.nodes(root):
-        leaf = getattr(node, "variable", None)
-        if leaf is not None:
-            yield leaf
+    found: List[Dict[str, Any]] = records(places)
+    return found

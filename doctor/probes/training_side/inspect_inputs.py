@@ -37,10 +37,32 @@ def count(condition: torch.Tensor) -> Tuple[int, int]:
     return int(condition.sum()), condition.numel()
 
 
-def values(condition: torch.Tensor, text: str) -> List[str]:
-    """["3 of 64 values TEXT"], [] if there are none."""
+LISTED = 3
+"""Positions in a remark, at most; of more values only the number is reported."""
+
+
+def positions(condition: torch.Tensor) -> str:
+    """ ", at [3, 0]": the indices of the few values for which it holds, else ""."""
     bad, total = count(condition)
-    return ["%d of %d values %s" % (bad, total, text)] if bad else []
+    square = condition.dim() > 1 and condition.shape[-1] == condition.shape[-2]
+    if square and condition.shape[-1] == bad > 1 and bool(condition.diagonal(0, -2, -1).all()):
+        return ", on the diagonal"
+    if not condition.dim() or total == 1 or not 0 < bad <= LISTED or bad == total:
+        return ""
+    return ", at %s" % " and ".join(map(str, condition.nonzero().tolist()))
+
+
+def values(condition: torch.Tensor, text: str) -> List[str]:
+    """["3 of 64 values TEXT, at [3, 0]"], [] if there are none."""
+    bad, total = count(condition)
+    return ["%d of %d values %s%s" % (bad, total, text, positions(condition))] if bad else []
+
+
+def not_positive(x: torch.Tensor, args: Any, options: Dict[str, Any]) -> List[str]:
+    """For a logarithm: whether its invalid inputs are 0 or negative."""
+    bad, negative = int((x <= 0).sum()), int((x < 0).sum())
+    kind = {0: "all 0", bad: "all negative"}.get(negative, "%d negative" % negative)
+    return values(x <= 0, "are 0 or less (%s)" % kind)
 
 
 Rule = Callable[[torch.Tensor, Any, Dict[str, Any]], List[str]]
@@ -53,16 +75,20 @@ def outside(condition: Callable[[torch.Tensor], torch.Tensor], text: str) -> Rul
 def divisor(x: torch.Tensor, args: Any, options: Dict[str, Any]) -> List[str]:
     other = args[1] if len(args) > 1 else None
     if isinstance(other, torch.Tensor):
-        return values(other == 0, "of the divisor are 0")
+        lines = values(other == 0, "of the divisor are 0")
+        half = bool(lines) and other.dtype == torch.float16
+        return lines + ["in float16 an epsilon below 3e-8 is 0"] * half
     return ["the divisor is 0"] if other == 0 else []
 
 
 def rows(x: torch.Tensor, args: Any, options: Dict[str, Any]) -> List[str]:
     """For a softmax: rows that are -inf throughout, as a mask of all keys makes them."""
     dim = args[1] if len(args) > 1 and isinstance(args[1], int) else -1
-    bad, total = count((x == -math.inf).all(dim))
+    empty = (x == -math.inf).all(dim)
+    bad, total = count(empty)
     if bad:
-        return ["%d of %d rows are -inf throughout: everything is masked there" % (bad, total)]
+        text = "%d of %d rows are -inf throughout: everything is masked there%s"
+        return [text % (bad, total, positions(empty))]
     return values(x == math.inf, "are +inf")
 
 
@@ -74,7 +100,8 @@ def attention(x: torch.Tensor, args: Any, options: Dict[str, Any]) -> List[str]:
             empty = ~mask if mask.dtype == torch.bool else mask == -math.inf
             bad, total = count(empty.all(-1))
             if bad:
-                return ["%d of %d rows of the mask hide every key" % (bad, total)]
+                text = "%d of %d rows of the mask hide every key%s"
+                return [text % (bad, total, positions(empty.all(-1)))]
     return []
 
 
@@ -100,6 +127,10 @@ def product(x: torch.Tensor, args: Any, options: Dict[str, Any]) -> List[str]:
 
 def power(x: torch.Tensor, args: Any, options: Dict[str, Any]) -> List[str]:
     exponent = args[1] if len(args) > 1 else None
+    if isinstance(exponent, torch.Tensor):
+        fractional = exponent != exponent.round()
+        lines = values((x < 0) & fractional, "are negative, raised to a fractional power")
+        return lines or values((x == 0) & (exponent < 0), "are 0, raised to a negative power")
     if isinstance(exponent, (int, float)):
         if exponent < 0 and bool((x == 0).any()):
             return values(x == 0, "are 0, raised to the power %g" % exponent)
@@ -128,6 +159,25 @@ def variance(x: torch.Tensor, args: Any, options: Dict[str, Any]) -> List[str]:
     return []
 
 
+def log_sum(x: torch.Tensor, args: Any, options: Dict[str, Any]) -> List[str]:
+    dims = args[1] if len(args) > 1 and isinstance(args[1], (list, tuple)) else [-1]
+    empty = x == -math.inf
+    for dim in sorted((each % max(x.dim(), 1) for each in dims), reverse=True):
+        empty = empty.all(dim)
+    bad, total = count(empty)
+    text = "%d of %d rows are -inf throughout: nothing is selected there%s"
+    return [text % (bad, total, positions(empty))] if bad else []
+
+
+def direction(x: torch.Tensor, args: Any, options: Dict[str, Any]) -> List[str]:
+    """For a weight norm: rows of the direction whose norm is 0, by which it divides."""
+    dim = args[2] if len(args) > 2 and isinstance(args[2], int) else 0
+    norms = torch.linalg.vector_norm(x.movedim(dim, 0).flatten(1), dim=1)
+    bad, total = count(norms == 0)
+    text = "the norm of %d of %d rows of the direction is 0, and it divides by it%s"
+    return [text % (bad, total, positions(norms == 0))] if bad else []
+
+
 def norm(x: torch.Tensor, args: Any, options: Dict[str, Any]) -> List[str]:
     """For a batch norm: constant channels without an epsilon, a running variance below 0."""
     eps = next((each for each in reversed(args) if isinstance(each, float)), None)
@@ -148,9 +198,9 @@ RULES: Dict[str, Rule] = {
     "remainder": divisor,
     "fmod": divisor,
     "reciprocal": outside(lambda x: x == 0, "are 0"),
-    "log": outside(lambda x: x <= 0, "are 0 or less"),
-    "log2": outside(lambda x: x <= 0, "are 0 or less"),
-    "log10": outside(lambda x: x <= 0, "are 0 or less"),
+    "log": not_positive,
+    "log2": not_positive,
+    "log10": not_positive,
     "log1p": outside(lambda x: x <= -1, "are -1 or less"),
     "sqrt": outside(lambda x: x < 0, "are negative"),
     "rsqrt": outside(lambda x: x <= 0, "are 0 or less"),
@@ -171,6 +221,9 @@ RULES: Dict[str, Rule] = {
     "expm1": exponential,
     "sinh": exponential,
     "cosh": exponential,
+    "logsumexp": log_sum,
+    "_weight_norm": direction,
+    "_weight_norm_interface": direction,
     "_softmax": rows,
     "_log_softmax": rows,
     "_safe_softmax": rows,
@@ -190,6 +243,14 @@ RULES: Dict[str, Rule] = {
     "_scaled_dot_product_cudnn_attention": attention,
     "_scaled_dot_product_fused_attention_overrideable": attention,
 }
+
+
+def culprit(name: str, args: Any) -> Optional[torch.Tensor]:
+    """The input whose values explain the result."""
+    second = name.rstrip("_") in ("div", "true_divide", "remainder", "fmod")
+    index = 1 if second else 0
+    each = args[index] if len(args) > index else None
+    return each if isinstance(each, torch.Tensor) else None
 
 
 def _constants(args: Any, options: Dict[str, Any]) -> List[str]:
@@ -221,7 +282,7 @@ def _overflow(result: torch.Tensor, args: Any) -> List[str]:
     largest = max(float(each.detach().abs().max()) for each in floats)
     name = str(result.dtype).replace("torch.", "")
     limit = torch.finfo(result.dtype).max
-    text = "the largest input is %.3g; %s holds up to %.3g" % (largest, name, limit)
+    text = "the largest input is %.5g; %s holds up to %.5g" % (largest, name, limit)
     if not math.isfinite(largest):
         return []
     return [text] if bool((result.abs() == math.inf).any()) or largest > limit**0.5 else []

@@ -22,6 +22,8 @@ IGNORED = -100
 LABELS = re.compile(r"(^|[._])(labels?|targets?|y)$")
 MASK = re.compile("mask|bias")
 MAX_PARAMETERS = 8
+LISTED = 3
+"""Positions of values in a remark."""
 
 
 class InvalidInput(Exception):
@@ -79,6 +81,7 @@ class Calls:
             name: each
             for name, each in module.named_modules()
             if name and any(weight.requires_grad for weight in each.parameters())
+            if not isinstance(each, torch.jit.ScriptModule)  # it takes no hooks
         }
         self._called: Set[str] = set()
         self._handles: List[Any] = []
@@ -118,9 +121,14 @@ def bad_weights(module: torch.nn.Module) -> List[str]:
     result = []
     parameters = [(name, each) for name, each in module.named_parameters() if nonfinite(each)]
     buffers = [each for each in module.named_buffers() if nonfinite_and_not_mask(*each)]
+    own = {name for name, _ in buffers}
     for name, tensor in (*parameters, *buffers):
-        bad = int((~torch.isfinite(tensor.detach())).sum())
-        result.append("%s: %d of %d values not finite" % (name, bad, tensor.numel()))
+        bad = ~torch.isfinite(tensor.detach())
+        number = int(bad.sum())
+        text = "%s: %d of %d values not finite" % (name, number, tensor.numel())
+        if tensor.dim() and number <= LISTED and number < tensor.numel():
+            text += ", at %s" % " and ".join(map(str, bad.nonzero().tolist()))
+        result.append(text + " (a buffer)" * (name in own))
     return result[:MAX_PARAMETERS]
 
 

@@ -10,7 +10,10 @@ import math
 from typing import Any, Dict, List, Optional, Sequence, Tuple
 
 import torch
+import wire
 from torch.overrides import TorchFunctionMode
+
+norm_calls = wire.sibling("norm_calls")
 
 ELEMENTWISE = ("mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss")
 """Losses of two tensors of the same shape, which torch broadcasts otherwise."""
@@ -40,13 +43,16 @@ TOLERANCE = 0.1
 class LossCalls(TorchFunctionMode):
     """The number of classes of every cross entropy, and what is wrong in the inputs of a loss."""
 
-    def __init__(self) -> None:
+    def __init__(self, module: torch.nn.Module) -> None:
         super().__init__()
+        self._module = module
         self.classes: List[int] = []
         self.misused: Dict[str, Dict[str, Any]] = {}
         """Function -> a doctor.facts.own_model.Misuse."""
         self.results: List[Tuple[str, float]] = []
         """Each call of a function in `TO_MINIMIZE` with a scalar result."""
+        self.constant_norms: List[str] = []
+        """Calls of norms over one value."""
 
     def __torch_function__(
         self, func: Any, types: Any, args: Any = (), kwargs: Optional[Dict[str, Any]] = None
@@ -58,9 +64,11 @@ class LossCalls(TorchFunctionMode):
             if name == "cross_entropy":
                 shape = inputs[0].shape
                 self.classes.append(int(shape[1] if len(shape) > 1 else shape[0]))
-            if kind := misuse(name, *inputs):
+            if kind := misuse(name, *inputs, log_target=bool(options.get("log_target"))):
                 shapes = [list(each.shape) for each in inputs]
                 self.misused[name] = {"function": name, "kind": kind, "shapes": shapes}
+        if constant := norm_calls.over_one_value(name, args, options, self._module):
+            self.constant_norms.append(constant)
         result = func(*args, **options)
         if name in TO_MINIMIZE and isinstance(result, torch.Tensor) and result.numel() == 1:
             self.results.append((name, float(result.detach())))
@@ -74,7 +82,9 @@ class LossCalls(TorchFunctionMode):
                 self.misused[name] = {"function": name, "kind": "negated", "shapes": []}
 
 
-def misuse(name: str, value: torch.Tensor, target: torch.Tensor) -> str:
+def misuse(
+    name: str, value: torch.Tensor, target: torch.Tensor, *, log_target: bool = False
+) -> str:
     """What is wrong in the two inputs of this loss, as Misuse.kind; "" if nothing is."""
     if name in ACTIVATIONS:
         node, activation = ACTIVATIONS[name]
@@ -86,7 +96,8 @@ def misuse(name: str, value: torch.Tensor, target: torch.Tensor) -> str:
         sums = value.detach()[:ROWS].float().exp().sum(1)
         return "no log-probabilities" if bool(((sums - 1).abs() > TOLERANCE).any()) else ""
     if name in OF_LOGARITHMS and value.is_floating_point():
-        return "positive" if bool((value > POSITIVE).any()) else ""
+        wrong = log_target and bool((target > POSITIVE).any())
+        return "positive" if bool((value > POSITIVE).any()) else "no log target" * wrong
     if name in OF_SIGNS:
         return "" if bool((target.abs() == 1).all()) else "signs"
     if name in ELEMENTWISE:

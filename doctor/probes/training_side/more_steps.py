@@ -17,11 +17,14 @@ training_step = wire.sibling("training_step")
 memory_points = wire.sibling("memory_points")
 loss_calls = wire.sibling("loss_calls")
 unregistered = wire.sibling("unregistered")
+weight_writes = wire.sibling("weight_writes")
 
 STEPS = 20
 """Steps in all, the judged ones included."""
 SECONDS = 2.0
 """No further step is started after this."""
+ROUNDING = 1e-6
+"""Of the loss; float32 has 6e-8 beside 1."""
 WATCHED = 10
 """Memory is read after each of the last steps only: the first ones fill caches."""
 
@@ -38,39 +41,41 @@ def trend(
 
     The weights go on from the judged steps, with the doctor's optimizer started again.
     """
-    losses = [step["loss"] for step in smoke["steps"]]
-    if any(isinstance(loss, str) or step["skipped"] for loss, step in zip(losses, smoke["steps"])):
+    steps = list(smoke["steps"])
+    if any(isinstance(step["loss"], str) or step["skipped"] for step in steps):
         return None
-    resident: List[int] = []
     fingerprint = training_step.fingerprint
     unmoved = {each["name"] for each in smoke["parameters"] if not each["moved"]}
     still = {name: fingerprint(w) for name, w in subject.weights.items() if name in unmoved}
     deadline = time.monotonic() + SECONDS
-    calls, created = loss_calls.LossCalls(), unregistered.Created(subject)
+    undone = [p["name"] for p in smoke["parameters"] if p["undone"] or p["rewritten"]]
+    calls, created = loss_calls.LossCalls(subject.module), unregistered.Created(subject)
+    writes = weight_writes.Writes({n: subject.weights[n] for n in undone})
     try:
         training = training_step.Training(created.subject, device, precision, recipe)
+        training.subject = writes.around(training.subject)
         training.before.clear()
+        training.undone.stop()
         with calls:
-            losses.append(training.step(stage)["loss"])
-        calls.compare(float(losses[-1]))
-        while len(losses) < STEPS and time.monotonic() < deadline:
-            losses.append(training.step(stage)["loss"])
-            if len(losses) == STEPS - WATCHED:
-                gc.collect()
-            if len(losses) > STEPS - WATCHED:
-                resident.append(in_use(device))
-        if device.type == "cuda" and may_be_workspaces(resident):
-            resident = after_streams(
-                lambda: training.step(stage), lambda: in_use(device), resident, SECONDS
-            )
+            steps.append(training.step(stage))
+        calls.compare(float(steps[-1]["loss"]))
+        resident = take(training, device, steps, deadline)
+        overwritten = weight_writes.discarded(subject, undone, reseeded)
+        norm_in_fp32 = in_fp32(training, steps)
     except Exception:
         return None
     finally:
         for weight in subject.weights.values():
             weight.grad = None
     return {
-        "losses": losses,
-        "classes": calls.classes[0] if len(set(calls.classes)) == 1 else None,
+        "losses": [step["loss"] for step in steps],
+        "rates": [step["lr"] for step in steps],
+        "norms": [step["grad_norm"] for step in steps],
+        "norm_in_fp32": norm_in_fp32,
+        "discarded": overwritten,
+        "writes": writes.lines,
+        "constant_norms": calls.constant_norms,
+        "classes": calls.classes[0] if len(calls.classes) == 1 else None,
         "misused": list(calls.misused.values()),
         "supervised": sorted({name for name, _ in calls.results}),
         "resident": resident,
@@ -82,6 +87,49 @@ def trend(
             if not training_step.equal(value, fingerprint(subject.weights[name]))
         ],
     }
+
+
+def take(
+    training: Any, device: torch.device, steps: List[Dict[str, Any]], deadline: float
+) -> List[int]:
+    """Add steps until there are STEPS; returns the bytes in use after each of the last ones."""
+    resident: List[int] = []
+    while len(steps) < STEPS and time.monotonic() < deadline:
+        steps.append(training.step(stage))
+        if len(steps) == STEPS - WATCHED:
+            gc.collect()
+        if len(steps) > STEPS - WATCHED:
+            resident.append(in_use(device))
+    if device.type == "cuda" and may_be_workspaces(resident):
+        return after_streams(
+            lambda: training.step(stage), lambda: in_use(device), resident, SECONDS
+        )
+    return resident
+
+
+def is_constant(steps: List[Dict[str, Any]]) -> bool:
+    """Whether the loss is the same in all steps, up to rounding."""
+    losses = [float(step["loss"]) for step in steps]
+    return max(losses) - min(losses) <= ROUNDING * abs(losses[0])
+
+
+def in_fp32(training: Any, steps: List[Dict[str, Any]]) -> Any:
+    """The norm of all gradients without autocast, if the loss is the same in all steps; else None.
+
+    Of a loss that depends on no weight, the gradients are rounding errors, far smaller there.
+    """
+    if not is_constant(steps):
+        return None
+    weights = list(training.weights.values())
+    for weight in weights:
+        weight.grad = None
+    training.subject.loss(training.subject.module, training.subject.batch).backward()
+    squares = [float(w.grad.float().norm()) ** 2 for w in weights if w.grad is not None]
+    return wire.number(sum(squares) ** 0.5)
+
+
+def reseeded() -> None:
+    wire.sibling("subjects").seed_generators(wire.sibling("subjects").SEED)
 
 
 def stage(name: str) -> Any:

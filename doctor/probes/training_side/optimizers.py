@@ -44,6 +44,14 @@ class Update(NamedTuple):
         for index, group in enumerate(self.optimizer.param_groups):
             highest[index] = max(float(group["lr"]), highest.get(index, 0.0))
 
+    def rates_by_weight(self, highest: Dict[int, float]) -> Dict[int, Optional[float]]:
+        """Id of a parameter -> the highest learning rate of its group."""
+        return {
+            id(weight): highest.get(index)
+            for index, group in enumerate(self.optimizer.param_groups)
+            for weight in group["params"]
+        }
+
     def would_change(self, weights: Dict[str, torch.Tensor]) -> Set[str]:
         """Parameters whose first elements differ after a plain step of the learning rate along the
         gradient."""
@@ -145,4 +153,22 @@ def facts_of(
         "omitted": omitted,
         "maximize": any(bool(group.get("maximize")) for group in groups),
         "resting": [name for name, weight in weights.items() if id(weight) in resting],
+        "epsilon": max((e for e in map(_epsilon, groups) if e is not None), default=None),
+        "momentum": max((_number(group, "momentum") for group in groups), default=0.0),
+        "decay": max(
+            (
+                highest.get(index, 0.0) * _number(group, "weight_decay")
+                for index, group in enumerate(groups)
+            ),
+            default=0.0,
+        ),
     }
+
+
+def _number(group: Dict[str, Any], name: str) -> float:
+    value = group.get(name)
+    return float(value) if isinstance(value, (int, float)) else 0.0
+
+
+def _epsilon(group: Dict[str, Any]) -> Optional[float]:
+    return _number(group, "eps") if isinstance(group.get("eps"), (int, float)) else None

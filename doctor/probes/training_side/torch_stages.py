@@ -135,7 +135,9 @@ def diagnose(torch: Any, request: Dict[str, Any]) -> Optional[Dict[str, Any]]:
         "look": lambda: follow.inspect_step.look(plan, stage),
         "walk": lambda: follow.walk(plan, stage),
         "anomaly": lambda: follow.anomaly(plan, stage, request["step"]),
-        "cuts": lambda: wire.sibling("gradient_cuts").cuts(plan, stage, request["names"]),
+        "cuts": lambda: wire.sibling("gradient_cuts").cuts(
+            plan, stage, request["names"], request.get("small", False)
+        ),
         "trace": lambda: wire.sibling("first_nonfinite").trace(plan, stage, request["step"]),
     }
     try:

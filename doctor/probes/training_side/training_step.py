@@ -85,9 +85,9 @@ class Training:
         self.rates: Dict[int, float] = {}
         self.steerable: Set[str] = set()
         self.alike = [name for name, value in self.weights.items() if rows_alike(value)]
-        self.updated: Optional[Dict[str, torch.Tensor]] = None
-        self.set_back: List[str] = []
-        """Parameters that the forward pass of the second step sets back to their first values."""
+        self.clipped: Set[str] = set()
+        """Parameters that a plain step along the gradient changes, and one that is clipped not."""
+        self.undone = wire.sibling("undone").Undone(self.weights, self.before)
 
     def autocast(self) -> Any:
         if not self.cast:
@@ -106,7 +106,7 @@ class Training:
             loss = self.subject.loss(self.subject.module, self.subject.batch)
         with stage("loss"):
             value = float(loss.detach())
-        self._compare_with_the_start()
+        self.undone.after_forward()
         with stage("backward"), self._order_recorded():
             (self.scaler.scale(loss) if self.scaler else loss).backward()
             if self.scaler:
@@ -116,8 +116,7 @@ class Training:
             skipped, scale = self._update()
         if not skipped:
             self._record(norms)
-            if self.updated is None and self.before:
-                self.updated = {name: fingerprint(value) for name, value in self.weights.items()}
+            self.undone.after_update()
         scheduler = None if self.update is None else self.update.scheduler
         if scheduler is not None and not skipped:
             with stage("scheduler"):
@@ -130,16 +129,6 @@ class Training:
             "skipped": skipped,
             "scale": None if scale is None else wire.number(scale),
         }
-
-    def _compare_with_the_start(self) -> None:
-        """Once, after the first update and a further forward pass: what that pass has undone."""
-        if not self.updated:
-            return
-        for name, value in self.weights.items():
-            start = self.before[name]
-            if not equal(self.updated[name], start) and equal(fingerprint(value), start):
-                self.set_back.append(name)
-        self.updated = {}
 
     @contextlib.contextmanager
     def _order_recorded(self) -> Iterator[None]:
@@ -175,10 +164,8 @@ class Training:
 
     def _update(self) -> Tuple[bool, Optional[float]]:
         """Step the optimizer; returns whether the scaler skipped it, and the scale before it."""
-        if self.update is not None and self.update.max_norm is not None:
-            torch.nn.utils.clip_grad_norm_(list(self.weights.values()), self.update.max_norm)
-        if self.update is not None and self.before:
-            self.steerable |= self.update.would_change(self.weights)
+        if self.update is not None:
+            self._clip(self.update)
         if self.scaler is None:
             self.optimizer.step()
             return False, None
@@ -186,6 +173,16 @@ class Training:
         self.scaler.step(self.optimizer)
         self.scaler.update()
         return float(self.scaler.get_scale()) < scale, scale
+
+    def _clip(self, update: Any) -> None:
+        """Clip the gradients as the user does, and note what a plain step would change."""
+        before = update.would_change(self.weights) if self.before else set()
+        after = before
+        if update.max_norm is not None:
+            torch.nn.utils.clip_grad_norm_(list(self.weights.values()), update.max_norm)
+            after = update.would_change(self.weights) if self.before else set()
+        self.steerable |= after
+        self.clipped |= before - after
 
     def _record(self, norms: Dict[str, Optional[float]]) -> None:
         for name, norm in norms.items():
@@ -202,6 +199,7 @@ class Training:
             torch.stack([(now != then).any() for now, then in pairs]).tolist() if pairs else []
         )
         copies = fingerprints.copies(self.before, self.reached)
+        rates = {} if self.update is None else self.update.rates_by_weight(self.rates)
         return [
             {
                 "name": name,
@@ -215,9 +213,14 @@ class Training:
                 "grad_norm": _number(self.largest.get(name)),
                 "order": self.order.get(name),
                 "rows_alike": name in self.alike and rows_alike(value),
-                "set_back": name in self.set_back,
+                "undone": name in self.undone.names,
+                "set_back": name in self.undone.initial,
+                "rewritten": name in self.undone.rewritten,
+                "clipped": name in self.clipped,
+                "change": self.undone.changes.get(name),
                 "copied": name in copies,
                 "steerable": name in self.steerable if self.update is not None else None,
+                "rate": rates.get(id(value)),
             }
             for (name, value), changed in zip(self.weights.items(), changes)
         ]

@@ -1,0 +1,54 @@
+"""The fault of a training, by its numbers: what a bisection looks for the cause of."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from fnmatch import fnmatchcase
+
+from doctor.facts.diagnosis import Fault
+from doctor.facts.training import Smoke, Step, without_gradient
+
+MOST_SKIPPED = 10
+"""Steps that an fp16 GradScaler may skip while it calibrates."""
+
+
+def fault_of(smoke: Smoke, expect_no_grad: Sequence[str] = ()) -> Fault | None:
+    """The fault, by the same rules as SMK001 to SMK003; None if there is none.
+
+    `expect_no_grad` are patterns of parameters that need no gradient.
+    """
+    if ended := next((stage.ended for stage in smoke.stages if not stage.ended.ok), None):
+        if ended.how == "budget":
+            return None
+        earlier = (fault_of_step(step) for step in smoke.steps)
+        if fault := next((f for f in earlier if f and f.startswith("non-finite")), None):
+            return fault
+        faults: dict[str, Fault] = {"signal": "crashed", "timeout": "hung"}
+        return faults.get(ended.how, "raised")
+    in_steps = (fault_of_step(step) for step in smoke.steps)
+    fault = next((fault for fault in in_steps if fault is not None), None)
+    return fault or _fault_of_gradients(smoke, expect_no_grad)
+
+
+def fault_of_step(step: Step) -> Fault | None:
+    """The fault in the numbers of one step; None if there is none."""
+    if not math.isfinite(float(step.loss)):
+        return "non-finite loss"
+    if float(step.loss) == 0.0 == float(step.grad_norm):
+        return "zero loss"
+    if not step.skipped and not math.isfinite(float(step.grad_norm)):
+        return "non-finite gradient"
+    return None
+
+
+def _fault_of_gradients(smoke: Smoke, expect_no_grad: Sequence[str]) -> Fault | None:
+    skipped = sum(step.skipped for step in smoke.steps)
+    if smoke.steps and (skipped == len(smoke.steps) or skipped > MOST_SKIPPED):
+        return "non-finite gradient"
+    if not all(parameter.finite for parameter in smoke.parameters):
+        return "non-finite gradient"
+    without = (each.name for each in without_gradient(smoke.parameters))
+    if any(not any(fnmatchcase(name, glob) for glob in expect_no_grad) for name in without):
+        return "no gradient"
+    return None

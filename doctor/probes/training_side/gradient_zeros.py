@@ -1,0 +1,200 @@
+"""The operations whose backward pass turns a gradient into zeros, or makes it far smaller.
+
+Imported by gradient_cuts.py; standard library and torch only, Python 3.9. The backward pass runs
+with a hook on each operation, which sees a gradient that comes in and one of zeros that goes out.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Set, Tuple
+
+import torch
+import wire
+
+follow_step = wire.sibling("follow_step")
+zero_reasons = wire.sibling("zero_reasons")
+
+MOST_ZEROS = 200
+SMALL = 1e-6
+"""An operation that makes a gradient smaller by this factor is reported for a tiny one."""
+
+SUMS = {
+    "AddmmBackward": (0,),
+    "AddBackward": (0, 1),
+    "ExpandBackward": (0,),
+    "ConvolutionBackward": (2,),
+    "NativeLayerNormBackward": (2,),
+    "NativeBatchNormBackward": (2,),
+    "CudnnBatchNormBackward": (2,),
+    "NativeGroupNormBackward": (2,),
+}
+"""Operations -> inputs whose gradient is a sum of the incoming one: 0 if its parts cancel."""
+
+Key = Tuple[str, str, str, str, str, str, bool]
+"""Kind, name, place, code, module, remark and certain of a doctor.facts.diagnosis.Cut."""
+
+
+def records(places: Dict[Key, Set[str]]) -> List[Dict[str, Any]]:
+    fields = ("kind", "name", "place", "code", "module", "remark", "certain")
+    return [dict(zip(fields, key), parameters=sorted(names)) for key, names in places.items()]
+
+
+class Zero(NamedTuple):
+    """An edge of the graph on which a gradient becomes 0, or is lost."""
+
+    kind: str
+    node: Any
+    following: Any
+    reason: Any
+    """A zero_reasons.Reason."""
+
+
+class Recorder:
+    """Hooks on the operations of a graph, for the edges where a gradient becomes 0."""
+
+    def __init__(self, root: Any, weights: Dict[str, torch.Tensor], smallest: float) -> None:
+        self.edges: List[Zero] = []
+        self._smallest = smallest
+        """Of the largest value of an incoming gradient: less counts as 0."""
+        self._names = {id(each): name for name, each in weights.items()}
+        nodes = list(follow_step.nodes(root))
+        self._parents = zero_reasons.parents_of(nodes)
+        self._reached: Dict[Any, int] = {}
+        """Operations -> how many others gave them a gradient other than 0."""
+        for node in nodes:
+            node.register_hook(self._hook(node))
+
+    def _hook(self, node: Any) -> Any:
+        def hook(outgoing: Any, incoming: Any) -> None:
+            if len(self.edges) >= MOST_ZEROS:
+                return
+            arrived = [each for each in incoming if each is not None and not is_zero(each)]
+            if arrived:
+                self._compare(node, max(map(peak, arrived)), outgoing)
+            elif node in self._reached:
+                kind = "result hook" if self._reached[node] == 1 else "cancelled"
+                self._add(kind, node, zero_reasons.NOTHING, node)
+
+        return hook
+
+    def _compare(self, node: Any, largest: float, outgoing: Any) -> None:
+        """Record the edges on which nothing leaves an operation, or far less than arrived."""
+        for index, ((following, _), gradient) in enumerate(zip(node.next_functions, outgoing)):
+            if following is None:
+                continue
+            if gradient is None:
+                self._add("none", node, zero_reasons.NOTHING, following)
+                continue
+            if gradient.numel() and peak(gradient) <= self._smallest * largest:
+                self._add(*self._explained(node, index, gradient, largest), following=following)
+            if not is_zero(gradient):
+                self._reached[following] = self._reached.get(following, 0) + 1
+
+    def _explained(
+        self, node: Any, index: int, gradient: Any, largest: float
+    ) -> Tuple[str, Any, Any]:
+        if peak(gradient) > 0.0:
+            text = "from %.2g to %.2g" % (largest, peak(gradient))
+            return "small", node, zero_reasons.Reason(text, True)
+        if index in SUMS.get(node.name().rstrip("0123456789"), ()):
+            return "cancelled", node, zero_reasons.NOTHING
+        if zero_reasons.passes_on(node):
+            return "zero", node, zero_reasons.unread(node, self._parents, follow_step.line_of)
+        return "zero", node, zero_reasons.reason(node, index, self._names)
+
+    def _add(self, kind: str, node: Any, reason: Any, following: Any) -> None:
+        self.edges.append(Zero(kind, node, following, reason))
+
+
+def peak(gradient: torch.Tensor) -> float:
+    """The largest absolute value."""
+    dense = gradient if gradient.layout == torch.strided else gradient.to_dense()
+    return float(dense.abs().max()) if dense.numel() else 0.0
+
+
+def zeros(
+    training: Any,
+    loss: Any,
+    weights: Dict[str, torch.Tensor],
+    modules: Any,
+    hooks: Dict[Any, str],
+    small: bool,
+) -> List[Dict[str, Any]]:
+    """The operations nearest to the loss that turn the gradients of these parameters to 0; with
+    `small`, those that make them far smaller. `hooks` are those on results of operations."""
+    recorder = Recorder(loss.grad_fn, training.weights, SMALL if small else 0.0)
+    (training.scaler.scale(loss) if training.scaler else loss).backward()
+    places: Dict[Key, Set[str]] = {}
+    missing = {id(each): name for name, each in weights.items() if small or is_gone(each.grad)}
+    for edge in recorder.edges:
+        reached = {missing[id(leaf)] for leaf in leaves(edge.following) if id(leaf) in missing}
+        if reached:
+            key = described(
+                edge, modules.of_node.get(edge.node, ""), hooks, training.subject.module
+            )
+            places.setdefault(key, set()).update(reached)
+            missing = {key: name for key, name in missing.items() if name not in reached}
+    for name in missing.values():
+        for hook in (getattr(weights[name], "_backward_hooks", None) or {}).values():
+            places.setdefault(("hook", *line_of_function(hook), "", "", "", True), set()).add(name)
+    return records(places)
+
+
+def described(edge: Zero, inside: str, hooks: Dict[Any, str], module: torch.nn.Module) -> Key:
+    kind, node, _, reason = edge
+    code, place = follow_step.line_of(node)
+    if kind == "result hook":
+        return kind, hooks.get(node, "a hook"), place, code, inside, "", True
+    if node.name().startswith(MODULE_HOOK):
+        return "result hook", ", ".join(module_hooks(module)), place, code, inside, "", True
+    own = line_of_backward(node)
+    text = "%s, at %s" % (reason.text, own) if own and reason.text else reason.text or own
+    return kind, node.name(), place, code, inside, text, reason.certain
+
+
+MODULE_HOOK = "BackwardHookFunction"
+"""The operation by which torch calls the hooks of register_full_backward_hook."""
+
+
+def module_hooks(module: torch.nn.Module) -> List[str]:
+    """The hooks on the backward pass of modules: "zeroed in train.py, line 12 (of encoder)"."""
+    return [
+        "%s (of %s)" % (" in ".join(line_of_function(hook)), name or "the model")
+        for name, part in module.named_modules()
+        for hooks in (part._backward_hooks, getattr(part, "_backward_pre_hooks", {}))
+        for hook in hooks.values()
+    ]
+
+
+def line_of_backward(node: Any) -> str:
+    """The place of the backward() of an autograd function of Python, "" of any other."""
+    function = getattr(getattr(node, "_forward_cls", None), "backward", None)
+    return line_of_function(function)[1] if function is not None else ""
+
+
+def line_of_function(function: Any) -> Tuple[str, str]:
+    """Name and place of a function of Python."""
+    code = getattr(function, "__code__", None)
+    if code is None:
+        return type(function).__name__, ""
+    return code.co_name, "%s, line %d" % (os.path.basename(code.co_filename), code.co_firstlineno)
+
+
+def is_zero(gradient: Optional[torch.Tensor]) -> bool:
+    return gradient is not None and gradient.numel() > 0 and not bool(gradient.any())
+
+
+def is_gone(gradient: Optional[torch.Tensor]) -> bool:
+    """Whether there is no gradient, or only zeros."""
+    return gradient is None or is_zero(gradient)
+
+
+def leaves(root: Any) -> Iterator[torch.Tensor]:
+    """The leaf tensors of a graph."""
+    if root is None:
+        return
+    for node in follow_step.nodes(root):
+        leaf = getattr(node, "variable", None)
+        if leaf is not None:
+            yield leaf

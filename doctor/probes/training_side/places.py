@@ -1,0 +1,91 @@
+"""The line of the user's files that is being executed, and the one of a library that it called.
+
+Imported by the probes that watch functions; standard library and torch only, Python 3.9.
+"""
+
+from __future__ import annotations
+
+import functools
+import linecache
+import os
+import sys
+import sysconfig
+from typing import Any, Optional, Tuple
+
+import torch
+
+TORCH = os.path.dirname(torch.__file__)
+PROBES = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+LIBRARIES = tuple(
+    os.path.realpath(sysconfig.get_path(name)) for name in ("stdlib", "purelib", "platlib")
+)
+COMPUTING = tuple(os.path.join(TORCH, name, "") for name in ("nn", "distributions"))
+CALLERS = ("functional.py", "module.py", "container.py")
+"""Files there that pass a call on."""
+ENGINE = "_engine_run_backward"
+WRAPPERS = ("__call__", "_call_impl", "_wrapped_call_impl", "inner", "wrapper", "decorate_context")
+SAMPLING = os.path.join(TORCH, "distributions", "")
+
+
+def innermost(inside_backward: bool = False) -> Tuple[Tuple[str, str], str]:
+    """The place and the code of the innermost line of the user's files, and the place in a library
+    that it called; torch itself counts as one where a module of it computes something, as a
+    parametrization does. Without such a line, those of the library.
+
+    `inside_backward`: only lines that backward() itself runs count."""
+    frame: Any = sys._getframe(1)
+    library: Optional[Any] = None
+    inside: Optional[Any] = None
+    while frame is not None:
+        file = frame.f_code.co_filename
+        if inside_backward and frame.f_code.co_name == ENGINE:
+            break
+        if file.startswith(TORCH):
+            computes = file.startswith(COMPUTING) and os.path.basename(file) not in CALLERS
+            if inside is None and computes:
+                inside = frame
+        elif not file.startswith((PROBES, "<")):
+            if not of_library(file):
+                through = library or inside
+                return line(frame), "" if through is None else line(through)[0]
+            if library is None:
+                library = frame
+        frame = frame.f_back
+    return (("", "") if library is None else line(library)), ""
+
+
+def called_in_torch() -> str:
+    """The function of torch that the user's innermost line called, "" if it is none in Python."""
+    frame: Any = sys._getframe(1)
+    name = ""
+    while frame is not None:
+        file = frame.f_code.co_filename
+        if file.startswith(TORCH):
+            name = frame.f_code.co_name
+        elif not file.startswith((PROBES, "<")):
+            break
+        frame = frame.f_back
+    return "" if name in WRAPPERS else name
+
+
+def in_sample() -> bool:
+    """Whether a distribution of torch draws a sample, which has no graph."""
+    frame: Any = sys._getframe(1)
+    while frame is not None:
+        if frame.f_code.co_filename.startswith(SAMPLING) and frame.f_code.co_name == "sample":
+            return True
+        frame = frame.f_back
+    return False
+
+
+@functools.lru_cache(maxsize=None)
+def of_library(file: str) -> bool:
+    """Whether a file belongs to Python or an installed package."""
+    return os.path.realpath(file).startswith(LIBRARIES)
+
+
+def line(frame: Any) -> Tuple[str, str]:
+    """ "train.py, line 12" and its code."""
+    file, number = frame.f_code.co_filename, frame.f_lineno
+    code = linecache.getline(file, number).strip()
+    return "%s, line %d" % (os.path.basename(file), number), code[:120]

@@ -1,0 +1,250 @@
+"""Why the backward pass of an operation turns a gradient into zeros: what its inputs were.
+
+Imported by gradient_cuts.py; standard library and torch only, Python 3.9. One rule per kind of
+operation. A node of the graph holds the inputs until its backward pass is over.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from typing import Any, Callable, Dict, List, NamedTuple, Optional, Tuple
+
+import torch
+
+
+class Reason(NamedTuple):
+    """What was observed in the inputs."""
+
+    text: str = ""
+    certain: bool = False
+    """The gradient is 0 whatever the values are."""
+
+
+Rule = Callable[[Any, int, Dict[int, str]], Reason]
+NOTHING = Reason()
+
+
+def reason(node: Any, index: int, names: Dict[int, str]) -> Reason:
+    """Why the gradient of the input with this index is 0. Never raises.
+
+    `names` are those of the parameters by their ids.
+    """
+    operation = re.sub(r"^torch::autograd::|Backwards?\d*$", "", node.name())
+    if hasattr(node, "_forward_cls"):
+        return Reason("its backward() returns zeros", True)
+    rule = RULES.get(operation)
+    try:
+        return rule(node, index, names) if rule else Reason("", operation in FLAT)
+    except Exception:
+        return NOTHING
+
+
+def share(condition: torch.Tensor, text: str) -> Reason:
+    return Reason("%d of %d %s" % (int(condition.sum()), condition.numel(), text))
+
+
+def softmax(node: Any, index: int, names: Dict[int, str]) -> Reason:
+    result, dim = node._saved_result, node._saved_dim
+    dim = dim - (1 << 64) if dim >= 1 << 63 else dim
+    if result.dim() and result.shape[dim] == 1:
+        return Reason("it is over a dimension of 1 value", True)
+    largest = result.amax(dim)
+    largest = largest.exp() if node.name().startswith("Log") else largest
+    return share(largest == 1, "rows have a probability of exactly 1")
+
+
+def attention(node: Any, index: int, names: Dict[int, str]) -> Reason:
+    return Reason("it is over 1 key", True) if node._saved_key.shape[-2] == 1 else NOTHING
+
+
+def where(node: Any, index: int, names: Dict[int, str]) -> Reason:
+    return share(node._saved_condition, "values of its condition are True")
+
+
+def masked(node: Any, index: int, names: Dict[int, str]) -> Reason:
+    return share(node._saved_mask, "values of its mask are True, and filled")
+
+
+def larger(node: Any, index: int, names: Dict[int, str]) -> Reason:
+    own, other = node._saved_self, node._saved_other
+    own, other = (own, other) if index == 0 else (other, own)
+    what = "below" if node.name().startswith("Max") else "above"
+    lost = own < other if what == "below" else own > other
+    return share(lost, "values are %s those of the other input" % what)
+
+
+def clamped(node: Any, index: int, names: Dict[int, str]) -> Reason:
+    x = node._saved_self
+    low = bound(node, "_saved_min", "_saved_min_val")
+    high = bound(node, "_saved_max", "_saved_max_val")
+    outside = torch.zeros_like(x, dtype=torch.bool)
+    if low is not None:
+        outside |= x <= low
+    if high is not None:
+        outside |= x >= high
+    limits = "[%s, %s]" % (
+        "-inf" if low is None else "%g" % low,
+        "inf" if high is None else "%g" % high,
+    )
+    span = "from %.4g to %.4g" % (float(x.min()), float(x.max()))
+    return share(outside, "inputs are at or beyond the bounds %s: they are %s" % (limits, span))
+
+
+def bound(node: Any, *names: str) -> Optional[float]:
+    values = [getattr(node, name, None) for name in names]
+    return next((float(each) for each in values if each is not None), None)
+
+
+def rectified(node: Any, index: int, names: Dict[int, str]) -> Reason:
+    x = node._saved_result if hasattr(node, "_saved_result") else node._saved_self
+    return share(x <= 0, "inputs are 0 or less")
+
+
+def saturated(node: Any, index: int, names: Dict[int, str]) -> Reason:
+    low = 0.0 if node.name().startswith("Sigmoid") else -1.0
+    result = node._saved_result
+    return share((result == low) | (result == 1), "results are exactly %g or 1" % low)
+
+
+def spanned(node: Any, index: int, names: Dict[int, str]) -> Reason:
+    x = node._saved_self
+    return Reason("its inputs are from %.4g to %.4g" % (float(x.min()), float(x.max())))
+
+
+def factor(*others: Tuple[str, int]) -> Rule:
+    """For a product: the attribute and the edge of the factor that the gradient of each input is
+    multiplied by."""
+
+    def rule(node: Any, index: int, names: Dict[int, str]) -> Reason:
+        attribute, edge = others[index]
+        other: Any = getattr(node, attribute, None)
+        zeros = other == 0
+        if not isinstance(zeros, torch.Tensor):
+            return Reason("the other factor is 0") if zeros else NOTHING
+        bad, total = int(zeros.sum()), zeros.numel()
+        if not bad:
+            return NOTHING
+        extent = "0" if not other.dim() else "0 throughout" if bad == total else "0 in part"
+        return Reason("the other factor%s is %s" % (computed_by(node, edge, names), extent))
+
+    return rule
+
+
+def computed_by(node: Any, edge: int, names: Dict[int, str]) -> str:
+    """ ", the parameter up.weight,": what computed an input of an operation; "" if unknown."""
+    following = node.next_functions[edge][0] if edge < len(node.next_functions) else None
+    while following is not None and passes_on(following):
+        following = following.next_functions[0][0]
+    if following is None:
+        return ""
+    leaf = getattr(following, "variable", None)
+    if leaf is not None:
+        name = names.get(id(leaf))
+        return ", the parameter %s," % name if name else ""
+    return ", the result of %s," % re.sub(r"Backward\d*$", "", following.name())
+
+
+def normalized(size: Callable[[Any], float]) -> Rule:
+    """For a norm: whether each statistic is that of one value."""
+
+    def rule(node: Any, index: int, names: Dict[int, str]) -> Reason:
+        return Reason("it normalizes over 1 value", True) if size(node) == 1 else NOTHING
+
+    return rule
+
+
+def zero_input(node: Any, index: int, names: Dict[int, str]) -> Reason:
+    return share(node._saved_self == 0, "inputs are exactly 0")
+
+
+def overwritten(node: Any, index: int, names: Dict[int, str]) -> Reason:
+    return Reason("an assignment overwrites its values")
+
+
+FLAT = ("Round", "Floor", "Ceil", "Trunc", "Sign", "Heaviside", "Bernoulli", "FloorDivide")
+"""Operations whose derivative is 0 everywhere."""
+RULES: Dict[str, Rule] = {
+    **dict.fromkeys(("Softmax", "LogSoftmax"), softmax),
+    **dict.fromkeys(
+        ("ScaledDotProductFlashAttentionForCpu", "ScaledDotProductFlashAttention",
+         "ScaledDotProductEfficientAttention", "ScaledDotProductCudnnAttention"), attention,
+    ),
+    "Where": where,
+    **dict.fromkeys(
+        ("IndexPut", "IndexFill", "Copy", "CopySlices", "SliceScatter", "SelectScatter"),
+        overwritten,
+    ),
+    "MaskedFill": masked,
+    **dict.fromkeys(("Maximum", "Minimum"), larger),
+    **dict.fromkeys(("Clamp", "ClampMin", "ClampMax", "Hardtanh"), clamped),
+    **dict.fromkeys(("Relu", "Threshold"), rectified),
+    **dict.fromkeys(("Tanh", "Sigmoid"), saturated),
+    **dict.fromkeys(
+        ("Gelu", "Silu", "Elu", "Softplus", "Erf", "Hardsigmoid", "Hardswish"), spanned
+    ),
+    "Mul": factor(("_saved_other", 1), ("_saved_self", 0)),
+    **dict.fromkeys(("Mm", "Bmm"), factor(("_saved_mat2", 1), ("_saved_self", 0))),
+    "Mv": factor(("_saved_vec", 1), ("_saved_self", 0)),
+    "Addmm": factor(("", 0), ("_saved_mat2", 2), ("_saved_mat1", 1)),
+    "Convolution": factor(("_saved_weight", 1), ("_saved_input", 0)),
+    "NativeLayerNorm": normalized(lambda node: math.prod(node._saved_normalized_shape)),
+    "NativeGroupNorm": normalized(
+        lambda node: node._saved_C // node._saved_group * node._saved_HxW
+    ),
+    **dict.fromkeys(("Abs", "LinalgVectorNorm", "Norm"), zero_input),
+}  # fmt: skip
+
+
+def passes_on(node: Any) -> bool:
+    """Whether it computes nothing: the zeros come from what reads its result."""
+    return bool(PASSING.fullmatch(node.name()))
+
+
+PASSING = re.compile(
+    r"(Cat|Stack|View|UnsafeView|ReshapeAlias|Add|Sub|Transpose|Permute|Expand|Clone|ToCopy|Squeeze|"
+    r"Unsqueeze|Split|SplitWithSizes|Chunk|Unbind|T|Alias|Repeat)Backward\d*"
+)
+
+
+def readers(node: Any, parents: Dict[Any, List[Any]]) -> List[Any]:
+    """The nearest operations that compute something and read the result of this one."""
+    pending, visited, found = list(parents.get(node, ())), {node}, []
+    while pending:
+        each = pending.pop()
+        if each in visited:
+            continue
+        visited.add(each)
+        if passes_on(each):
+            pending += parents.get(each, ())
+        else:
+            found.append(each)
+    return found
+
+
+def parents_of(nodes: Any) -> Dict[Any, List[Any]]:
+    """Node -> the nodes that its gradient comes from."""
+    parents: Dict[Any, List[Any]] = {}
+    for node in nodes:
+        for following, _ in node.next_functions:
+            if following is not None:
+                parents.setdefault(following, []).append(node)
+    return parents
+
+
+def unread(node: Any, parents: Dict[Any, List[Any]], line_of: Any) -> Reason:
+    """For an operation that only passes values on: what reads its result, and not this part."""
+    seen: Dict[Tuple[str, str], None] = {}
+    for each in readers(node, parents):
+        place = line_of(each)[1]
+        seen[re.sub(r"Backward\d*$", "", each.name()), place] = None
+    names = ["%s%s" % (name, " in %s" % place if place else "") for name, place in list(seen)[:2]]
+    if not names:
+        return NOTHING
+    choosing = all(CHOOSING.fullmatch(name) for name, _ in list(seen)[:2])
+    text = "leaves this part out" if choosing else "gives zeros to this part"
+    return Reason("what reads its result %s: %s" % (text, ", ".join(names)))
+
+
+CHOOSING = re.compile("Slice|Select|Index|IndexSelect|Gather|Narrow|Max|Amax|Min|Amin|Where")
+"""Operations that read a part of their input."""

@@ -1,0 +1,220 @@
+"""Weights that do not change, or change once: what the optimizer, its schedule and the forward pass
+do with the updates."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from doctor._util.records import Ended
+from doctor.checks.training import own_model
+from doctor.facts.diagnosis import Cut, Diagnosis
+from doctor.facts.own_model import OwnModel, Trend
+from doctor.facts.training import Optimizer, Parameter, Smoke, Stage, Step
+from doctor.job.job import Job
+from doctor.judge.check import Status, Verdict
+
+OK = Ended(how="ok")
+ADAM = Optimizer(name="Adam", epsilon=1e-8)
+SGD = Optimizer(name="SGD")
+FALLING = (1e-3, 1e-9, *[1e-15] * 18)
+
+
+def parameter(**fields: object) -> Parameter:
+    known = {"name": "head.weight", "dtype": "float32", "size": 16, "computed": True, "moved": True,
+             "had_gradient": True, "finite": True, "dimensions": 2, "grad_norm": 0.5}  # fmt: skip
+    return msgspec.convert({"type": "Parameter", **known, **fields}, Parameter)
+
+
+def own(
+    optimizer: Optimizer | None,
+    trend: Trend | None = None,
+    cuts: tuple[Cut, ...] = (),
+    lr: float = 1e-3,
+    **fields: Any,
+) -> OwnModel:
+    smoke = Smoke(
+        device="cpu",
+        precision="fp32",
+        recipe="amp",
+        lr=lr,
+        stages=(Stage(name="optimizer", ended=OK),),
+        steps=(Step(loss=1.0, grad_norm=1.0, lr=lr),) * 3,
+        parameters=(parameter(**fields),),
+        optimizer=optimizer,
+        diagnosis=Diagnosis(fault="no gradient", cuts=cuts) if cuts else None,
+    )
+    return OwnModel(description="train.py:make", built=OK, smoke=smoke, trend=trend)
+
+
+def judged(*record: Any, **fields: Any) -> Verdict:
+    return own_model.weights_move(own(*record, **fields), Job())
+
+
+def test_gradients_below_the_epsilon_name_what_shrinks_them() -> None:
+    cut = Cut(kind="small", name="DivBackward0", place="train.py, line 8", remark="from 1 to 1e-12",
+              parameters=("head.weight",))  # fmt: skip
+    verdict = judged(ADAM, None, (cut,), moved=False, grad_norm=1e-12)
+    assert verdict.status is Status.FAIL
+    assert "the epsilon of Adam is 1e-08; the gradient shrinks in DivBackward0" in verdict.summary
+    assert "Look at train.py, line 8: remove the tiny factor" in (verdict.fix or "")
+
+
+@pytest.mark.parametrize(
+    ("optimizer", "norm", "text", "fix"),
+    [
+        (SGD, 1e-12, "their gradients are at most 1.0e-12; required", "Scale the loss"),
+        (Optimizer(name="Adam", epsilon=1e8), 0.5, "the epsilon of Adam is 1e+08", "Lower eps"),
+        (None, 1e-12, "the epsilon of AdamW is 1e-08", "Scale the loss"),
+    ],
+)
+def test_gradients_that_are_too_small_for_the_optimizer(
+    optimizer: Optimizer | None, norm: float, text: str, fix: str
+) -> None:
+    verdict = judged(optimizer, moved=False, grad_norm=norm)
+    assert verdict.status is Status.FAIL
+    assert text in verdict.summary
+    assert fix in (verdict.fix or "")
+
+
+def test_clipping_that_leaves_no_update_fails() -> None:
+    clipped = Optimizer(name="SGD", max_norm=1e-12)
+    verdict = judged(clipped, moved=False, clipped=True)
+    assert verdict.status is Status.FAIL
+    assert "not once it is clipped to a norm of 1e-12" in verdict.summary
+
+
+@pytest.mark.parametrize(
+    ("optimizer", "trend", "text"),
+    [
+        (msgspec.structs.replace(ADAM, schedule="ExponentialLR"), Trend(rates=FALLING),
+         "falls from 0.001 to 1e-09 in step 2 with ExponentialLR"),
+        (SGD, Trend(rates=(1e-12,) * 20), "at most 1e-12 in 20 steps"),
+        (msgspec.structs.replace(ADAM, max_norm=1e-12), None, "clipped to a norm of 1e-12"),
+    ],
+)  # fmt: skip
+def test_updates_that_end_at_once_are_a_warning(
+    optimizer: Optimizer, trend: Trend | None, text: str
+) -> None:
+    verdict = judged(optimizer, trend)
+    assert verdict.status is Status.WARN
+    assert text in verdict.summary
+
+
+@pytest.mark.parametrize(
+    "rates",
+    [
+        (1e-3, 1e-9, *[1e-3, 1e-9] * 9),  # it returns
+        (1e-3, 9e-4, 8e-4, *[0.0] * 17),  # it ends after the judged steps
+        tuple(step * 1e-10 for step in range(20)),  # a warm-up
+        (1e-3, 1e-9),  # too few steps to tell
+    ],
+)
+def test_schedules_that_go_on_pass(rates: tuple[float, ...]) -> None:
+    assert judged(ADAM, Trend(rates=rates)).status is Status.PASS
+
+
+@pytest.mark.parametrize(
+    ("fields", "trend", "text", "fix"),
+    [
+        ({"undone": True, "set_back": True}, Trend(writes=("copy_ in train.py, line 3",)),
+         "initial values again after the next forward pass: head.weight; the forward pass "
+         "overwrites them: copy_ in train.py, line 3", "load_state_dict|overwrites weights"),
+        ({"undone": True}, None, "the values from before the update again", "load_state_dict"),
+        ({"rewritten": True}, Trend(discarded=("head.weight",)), "do not depend on their updates",
+         "load_state_dict"),
+        ({"undone": True}, Trend(writes=("embedding_renorm_ in train.py, line 3",)),
+         "embedding_renorm_", "Omit max_norm"),
+    ],
+)  # fmt: skip
+def test_updates_that_the_forward_pass_discards_fail(
+    fields: dict[str, bool], trend: Trend | None, text: str, fix: str
+) -> None:
+    verdict = judged(SGD, trend, **fields)
+    assert verdict.status is Status.FAIL
+    assert text in verdict.summary
+    assert any(part in (verdict.fix or "") for part in fix.split("|"))
+
+
+def test_a_weight_that_is_clipped_in_the_forward_pass_passes() -> None:
+    assert judged(SGD, Trend(), rewritten=True).status is Status.PASS
+
+
+@pytest.mark.parametrize(
+    ("change", "lr", "status"),
+    [(40.0, 30.0, Status.WARN), (0.1, 30.0, Status.PASS), (40.0, 1e-3, Status.PASS)],
+)
+def test_a_first_update_far_larger_than_the_weights_is_a_warning(
+    change: float, lr: float, status: Status
+) -> None:
+    verdict = judged(ADAM, Trend(), change=change, lr=lr)
+    assert verdict.status is status
+    assert ("40 times as large as the weights" in verdict.summary) is (status is Status.WARN)
+
+
+def test_a_loss_that_explodes_and_falls_again_is_a_warning() -> None:
+    record = own(SGD, Trend(losses=(2.3, 2.4, 8e15, 2.3), rates=(38.4,)), lr=38.4)
+    verdict = own_model.loss_finite(record, None)
+    assert verdict.status is Status.WARN
+    assert "grows from 2.3 to 8e+15 in 3 steps" in verdict.summary
+
+
+def test_a_divergence_is_reported_once() -> None:
+    record = own(ADAM, Trend(losses=(1.0, "nan")), change=40.0, lr=30.0)
+    assert own_model.loss_finite(record, None).status is Status.WARN
+    assert own_model.weights_move(record, Job()).status is Status.PASS
+
+
+@pytest.mark.parametrize(
+    ("optimizer", "rates", "text", "fix"),
+    [
+        (Optimizer(name="SGD", momentum=9.0), (0.1,), "momentum=9", "momentum below 1"),
+        (Optimizer(name="AdamW", decay=100.0), (0.01,), "the weights by -99", "weight_decay"),
+        (Optimizer(name="AdamW", decay=10.0), (1e3,), "learning rate of AdamW is 1000", "Lower"),
+        (Optimizer(name="AdamW", schedule="ExponentialLR"), (1e-3, 0.1, 10.0),
+         "rises from 0.001 to 10 with ExponentialLR", "factor"),
+        (None, (3e-4,), "the loss is nan in step 2", "Lower the learning rate"),
+    ],
+)  # fmt: skip
+def test_a_divergence_names_what_was_observed(
+    optimizer: Optimizer | None, rates: tuple[float, ...], text: str, fix: str
+) -> None:
+    record = own(optimizer, Trend(losses=(1.0, "nan"), rates=rates))
+    verdict = own_model.loss_finite(record, None)
+    assert verdict.status is Status.WARN
+    assert text in verdict.summary
+    assert fix in (verdict.fix or "")
+
+
+@pytest.mark.parametrize(
+    ("norm", "status"), [(5e-9, Status.WARN), (0.0, Status.PASS), (0.1, Status.PASS),
+                         (None, Status.PASS)]
+)  # fmt: skip
+def test_a_loss_that_depends_on_no_weight_is_a_warning(norm: float | None, status: Status) -> None:
+    record = own(None, Trend(losses=(1.0,) * 20, norm_in_fp32=norm))
+    verdict = own_model.loss_finite(record, None)
+    assert verdict.status is status
+    assert ("does not depend on the weights" in verdict.summary) is (status is Status.WARN)
+
+
+def test_logits_that_are_too_large_for_any_step_are_named() -> None:
+    trend = Trend(losses=(25688.0,) * 20, supervised=("cross_entropy",), classes=4)
+    verdict = own_model.loss_finite(own(None, trend), None)
+    assert verdict.status is Status.WARN
+    assert "uniform predictions of 4 classes give 1.386" in verdict.summary
+    assert "Initialize the weights smaller" in (verdict.fix or "")
+
+
+def test_a_norm_over_one_value_is_a_warning() -> None:
+    trend = Trend(constant_norms=("layer_norm in train.py, line 4, of what 0.weight compute",))
+    verdict = own_model.gradients_reach_all(own(None, trend), None, Job())
+    assert verdict.status is Status.WARN
+    assert "layer_norm in train.py, line 4, of what 0.weight compute" in verdict.summary
+
+
+def test_without_gradients_the_remedy_is_that_of_the_gradients() -> None:
+    verdict = judged(None, had_gradient=False)
+    assert verdict.status is Status.UNKNOWN
+    assert "Fix SMK007 first" in (verdict.fix or "")

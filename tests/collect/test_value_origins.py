@@ -1,0 +1,294 @@
+"""What a faulty step shows beside its place: values, what made them, what overwrites weights."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import preloaded
+import pytest
+
+from doctor.checks.training import place
+from doctor.collect.child_messages import Answer
+from doctor.collect.children import Children, fit
+from doctor.collect.torch_child import TorchChild
+from doctor.facts.diagnosis import Diagnosis, Source
+
+pytestmark = pytest.mark.slow
+
+FACTORIES = """
+import math
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+class Two(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first, self.second = nn.Linear(6, 8), nn.Linear(8, 4)
+        self.prototypes = nn.Parameter(torch.ones(4, 8))
+        self.register_buffer("deviation", torch.tensor([1.0, 2, 0, 1, 1, 3]))
+
+    def forward(self, x):
+        return self.second(self.first(x).relu())
+
+def made(loss, model=None):
+    return model or Two(), {"x": torch.randn(8, 6), "y": torch.randint(4, (8,))}, loss
+
+def neighbours():
+    def loss(model, batch):
+        count = torch.zeros(8).index_add(0, torch.tensor([0, 1, 2, 4, 5, 6, 7]), torch.ones(7))
+        return (model(batch["x"]) / count[:, None]).mean()
+    return made(loss)
+
+def prototypes():
+    def loss(model, batch):
+        with torch.no_grad():
+            model.prototypes[2] = 0
+        return (model.prototypes / model.prototypes.norm(dim=1, keepdim=True)).mean()
+    return made(loss)
+
+def buffer():
+    return made(lambda model, batch: model(batch["x"] / model.deviation).mean())
+
+def certain():
+    return made(lambda model, batch: (model(batch["x"]).float() * 1e4).softmax(1).log().mean())
+
+def rate():
+    return made(lambda model, batch: model(batch["x"]).relu().log().mean())
+
+def negative():
+    return made(lambda model, batch: (-model(batch["x"]).exp()).log().mean())
+
+def too_short():
+    def loss(model, batch):
+        scores = model(batch["x"]).log_softmax(1)[:, None].expand(8, 2, 4)
+        labels = torch.tensor([[1, 2, 3, 1, 2], [1, 1, 1, 1, 1]])
+        return F.ctc_loss(scores, labels, (8, 8), (5, 5))
+    return made(loss)
+
+def smoothed():
+    mask = torch.tensor([False, False, False, True])
+    def loss(model, batch):
+        logits = model(batch["x"]).masked_fill(mask, -math.inf)
+        return F.cross_entropy(logits, batch["y"] % 3, label_smoothing=0.1)
+    return made(loss)
+
+def swapped():
+    def loss(model, batch):
+        return F.kl_div(torch.full((8, 4), 0.25), model(batch["x"]).log_softmax(1))
+    return made(loss)
+
+def weighted():
+    weight = torch.ones(3) / torch.tensor([2.0, 0, 1])
+    def loss(model, batch):
+        logits = model(batch["x"])[:, :3]
+        return F.binary_cross_entropy_with_logits(logits, torch.ones(8, 3), pos_weight=weight)
+    return made(loss)
+
+def nothing_selected():
+    def loss(model, batch):
+        keep = torch.ones(8, 4, dtype=torch.bool)
+        keep[7] = False
+        return (1 - model(batch["x"]).masked_fill(~keep, -math.inf).logsumexp(1)).mean()
+    return made(loss)
+
+def growing():
+    def loss(model, batch):
+        state = torch.ones(8, 6)
+        for _ in range(40):
+            state = state @ (model.first.weight.t() @ model.first.weight) * 1e3
+        return state.mean()
+    return made(loss)
+
+def weight_norm():
+    model = Two()
+    nn.init.zeros_(model.second.weight)
+    model.second = nn.utils.parametrizations.weight_norm(model.second)
+    return made(lambda model, batch: model(batch["x"]).mean(), model)
+
+class Divided(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        return x.clone()
+    @staticmethod
+    def backward(ctx, gradient):
+        return gradient / torch.zeros(8, 1)
+
+def own_backward():
+    return made(lambda model, batch: Divided.apply(model(batch["x"])).mean())
+
+def other_data():
+    x = torch.zeros(8, 6)
+    return made(lambda model, batch: (x / x + model(x)[:, :1]).mean())
+
+# Steps that complete
+
+def classified(model):
+    return model, (torch.randn(8, 6), torch.randint(4, (8,))), nn.CrossEntropyLoss()
+
+def norm_over_one():
+    return classified(nn.Sequential(nn.Linear(6, 1), nn.LayerNorm(1), nn.Linear(1, 4)))
+
+class Overwritten(Two):
+    def forward(self, x):
+        with torch.no_grad():
+            self.first.weight.copy_(self.start)
+        return super().forward(x)
+
+def set_back():
+    model = Overwritten()
+    model.start = model.first.weight.detach().clone()
+    return classified(model)
+
+class Copied(Two):
+    def forward(self, x):
+        self.third.load_state_dict(self.second.state_dict())
+        return self.third(self.first(x).tanh()) + super().forward(x)
+
+def copied():
+    model = Copied()
+    model.third = nn.Linear(8, 4)
+    return classified(model)
+
+class Clipped(Two):
+    def forward(self, x):
+        self.first.weight.data.clamp_(-0.1, 0.1)
+        return super().forward(x)
+
+def clipped():
+    return classified(Clipped())
+
+def summed_softmax():
+    return made(lambda model, batch: model(batch["x"]).softmax(1).sum(1).mean())
+
+def ended():
+    model = Two()
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3, weight_decay=0.1, eps=1e-6)
+    scheduler = torch.optim.lr_scheduler.ExponentialLR(optimizer, 1e-6)
+    return dict(zip(("model", "batch", "loss"), classified(model)), optimizer=optimizer,
+                scheduler=scheduler, max_grad_norm=1e-15)
+"""
+
+
+@pytest.fixture(scope="module")
+def child() -> Iterator[TorchChild]:
+    running = TorchChild(Children(), preloaded.python())
+    yield running
+    running.end()
+
+
+@pytest.fixture(scope="module")
+def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("origins") / "faulty.py"
+    path.write_text(FACTORIES, "utf-8")
+    return path
+
+
+def answer(stage: str, name: str, child: TorchChild, file: Path, **more: Any) -> Answer:
+    place = {"file": file.name, "name": name, "directory": str(file.parent)}
+    subject = {"kind": "factory", **place, "batch": 2, "length": None}
+    how = {"device": "cpu", "precision": "bf16", "recipe": "amp"}
+    return child.request(60, stage=stage, subject=subject, **how, **more)
+
+
+@pytest.mark.parametrize(
+    ("name", "operation", "remark", "origin", "remedy"),
+    [
+        ("neighbours", "div", "1 of 8 values of the divisor are 0, at [3, 0]",
+         "the result of index_add in faulty.py, line 22", "Clamp the count"),
+        ("prototypes", "div", "are 0, at [2, 0]", "the result of norm of the parameter prototypes",
+         "functional.normalize"),
+        ("buffer", "div", "are 0, at [2]", "the buffer deviation", "that buffer is computed"),
+        ("certain", "log", "0 or less (all 0)", "the result of softmax", "log_softmax"),
+        ("rate", "log", "0 or less (all 0)", "the result of relu", "softplus"),
+        ("negative", "log", "0 or less (all negative)", "the result of neg", "positive: softplus"),
+        ("smoothed", "neg", "8 of 32 values of its input are -inf, and label_smoothing=0.1", "",
+         "Omit label_smoothing"),
+        ("too_short", "_ctc_loss", "1 of 2 samples are too short for their labels: sample 1 has 8 "
+         "frames, and its 5 labels need 9", "", "as many frames"),
+        ("swapped", "xlogy", "input and target are swapped", "", "Exchange the arguments"),
+        ("weighted", "binary_cross_entropy_with_logits", "its pos_weight are inf already, at [1]",
+         "", "how pos_weight is computed"),
+        ("nothing_selected", "logsumexp", "1 of 8 rows are -inf throughout: nothing is selected "
+         "there, at [7]", "the result of masked_fill", "that is not masked"),
+        ("growing", "mul", "matrix products before it grow from", "", "keep the scale"),
+        ("weight_norm", "_weight_norm_interface", "the norm of 4 of 4 rows of the direction is 0",
+         "the parameter second.parametrizations.weight.original1", "random numbers"),
+    ],
+)  # fmt: skip
+def test_the_values_and_what_made_them_are_named(
+    name: str, operation: str, remark: str, origin: str, remedy: str, child: TorchChild, file: Path
+) -> None:
+    traced = answer("trace", name, child, file, step=1)
+    assert traced.answer, traced.ended
+    source = fit({"type": "Source", **traced.answer["trace"]["source"]}, Source)
+    assert isinstance(source, Source)
+    assert source.name == operation
+    assert any(remark in each for each in source.remarks), source.remarks
+    assert origin in source.origin
+    diagnosis = Diagnosis(fault="non-finite loss", source=source)
+    assert remark in place.location(diagnosis, "AdamW")
+    assert remedy in place.fix_by_location(diagnosis, "")
+
+
+def test_the_line_of_the_users_own_backward_pass_is_named(child: TorchChild, file: Path) -> None:
+    traced = answer("trace", "own_backward", child, file, step=1)
+    source = (traced.answer or {})["trace"]["source"]
+    assert source["code"] == "return gradient / torch.zeros(8, 1)"
+    assert source["backward"] is True
+
+
+def test_samples_of_a_batch_that_the_loss_does_not_read_are_not_blamed(
+    child: TorchChild, file: Path
+) -> None:
+    source = (answer("trace", "other_data", child, file, step=1).answer or {})["trace"]["source"]
+    assert "samples" not in source
+
+
+def notes(name: str, child: TorchChild, file: Path) -> dict[str, Any]:
+    """What is noted about a training that completes."""
+    own: dict[str, Any] = {}
+    for note in answer("own", name, child, file).notes:
+        own |= note.get("own", {})
+    return own
+
+
+def test_a_norm_over_one_value_is_noted_with_what_computes_it(
+    child: TorchChild, file: Path
+) -> None:
+    trend = notes("norm_over_one", child, file)["trend"]
+    (norm,) = trend["constant_norms"]
+    assert norm.startswith("layer_norm in ")
+    assert norm.endswith("in 1 (LayerNorm), of what 0.weight, 0.bias compute")
+
+
+@pytest.mark.parametrize(
+    ("name", "discarded", "write"),
+    [
+        ("set_back", ["first.weight"], "copy_ in faulty.py, line"),
+        ("copied", ["third.weight"], "copy_ of load_state_dict in faulty.py, line"),
+        ("clipped", [], "clamp_ in faulty.py, line"),
+    ],
+)
+def test_writes_of_the_forward_pass_are_noted(
+    name: str, discarded: list[str], write: str, child: TorchChild, file: Path
+) -> None:
+    trend = notes(name, child, file)["trend"]
+    assert trend["discarded"] == discarded
+    assert trend["writes"][0].startswith(write)
+
+
+def test_a_constant_loss_has_tiny_gradients_in_fp32(child: TorchChild, file: Path) -> None:
+    assert 0.0 < notes("summed_softmax", child, file)["trend"]["norm_in_fp32"] < 1e-6
+    assert notes("clipped", child, file)["trend"]["norm_in_fp32"] is None
+
+
+def test_the_optimizer_and_its_rates_are_noted(child: TorchChild, file: Path) -> None:
+    own = notes("ended", child, file)
+    optimizer = own["smoke"]["optimizer"]
+    assert (optimizer["epsilon"], optimizer["momentum"]) == (1e-6, 0.0)
+    assert optimizer["decay"] == pytest.approx(1e-4)
+    assert own["trend"]["rates"][:2] == pytest.approx([1e-3, 1e-9])
+    assert any(each["clipped"] for each in own["smoke"]["parameters"])
