@@ -69,7 +69,7 @@ for child in children:
 
 @pytest.mark.slow
 def test_the_rank_that_stops_is_named_from_dumps_of_torch(tmp_path: Path) -> None:
-    command = [preloaded.python(preloaded.BARE, TORCH_FR_BUFFER_SIZE="100"), "-c", JOB]
+    command = [preloaded.python(TORCH_FR_BUFFER_SIZE="100"), "-c", JOB]
     variables = os.environ | {"TORCH_FR_BUFFER_SIZE": "100"}
     subprocess.run(
         command, cwd=tmp_path, env=variables, check=True, capture_output=True, timeout=240

@@ -10,7 +10,7 @@ import marshal
 import os
 import sys
 
-MESSAGE = 1 << 18
+MESSAGE = 1 << 18  # as in preloaded.py
 
 
 def main(address: str, arguments: list[str]) -> None:
