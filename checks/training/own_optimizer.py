@@ -60,7 +60,7 @@ def _left_by_the_optimizer(steps: Smoke, unchanged: Sequence[Parameter]) -> tupl
         return f"in no group of the optimizer: {_listed(omitted)}", OMITTED_FIX
     if max(rates) < TINY_RATE and not optimizer.schedule:
         return f"the learning rate is {max(rates):g}, and no schedule raises it", TINY_RATE_FIX
-    slow = [each for each in unchanged if each.rate is not None and each.rate < TINY_RATE]
+    slow = [each for each in unchanged if each.rate and each.rate < TINY_RATE]
     if len(slow) == len(unchanged) and not optimizer.schedule:
         largest = max(each.rate or 0.0 for each in slow)
         names = _listed([each.name for each in slow])
