@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -9,7 +10,7 @@ from doctor.checks.training import own_cuts
 from doctor.checks.training import smoke as judged
 from doctor.facts.own_model import Trend
 from doctor.facts.training import Optimizer, Parameter, Smoke
-from doctor.judge.check import Verdict, fail, ok, warn
+from doctor.judge.check import Status, Verdict, fail, ok, warn
 
 
 def unchanged(
@@ -194,6 +195,17 @@ def over_schedule(steps: Smoke, verdict: Verdict, trend: Trend | None) -> Verdic
     return verdict
 
 
+def with_finite_rates(steps: Smoke, verdict: Verdict) -> Verdict:
+    """The verdict on losses; a learning rate that is not finite comes before all other remedies."""
+    bad = next((n for n, step in enumerate(steps.steps, 1) if not math.isfinite(step.lr)), None)
+    if bad is None or verdict.status is Status.PASS:
+        return verdict
+    schedule = steps.optimizer.schedule if steps.optimizer else None
+    rate = f"the learning rate is {steps.steps[bad - 1].lr} in step {bad}"
+    summary = f"{verdict.summary}; {rate}{f' with {schedule}' if schedule else ''}"
+    return replace(verdict, summary=summary, fix=RATE_NOT_FINITE_FIX)
+
+
 def growth_cause(steps: Smoke, trend: Trend | None) -> tuple[str, str]:
     """What makes the weights grow in each step, and the fix; ("", "") if nothing was observed."""
     optimizer = steps.optimizer
@@ -269,6 +281,10 @@ RATE_FIX = (
 NEGATIVE_RATE_FIX = (
     "Compute the schedule again: below 0 each step raises the loss. A cosine from 1 to 0 is "
     "(1 + cos(pi * step / steps)) / 2, and a linear one max(0, 1 - step / steps)."
+)
+RATE_NOT_FINITE_FIX = (
+    "Compute the schedule again: one update with such a learning rate makes all weights NaN. A "
+    "warm-up of 0 steps divides by 0: max(1, warm_up_steps)."
 )
 RESTING_FIX = (
     "Set a learning rate above 0 in that group of the optimizer. For parameters that must not "

@@ -3,6 +3,7 @@ do with the updates."""
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import msgspec
@@ -153,6 +154,17 @@ def test_a_first_update_far_larger_than_the_weights_is_a_warning(
     verdict = judged(ADAM, Trend(), change=change, lr=lr)
     assert verdict.status is status
     assert ("40 times as large as the weights" in verdict.summary) is (status is Status.WARN)
+
+
+def test_a_learning_rate_that_is_not_finite_comes_first() -> None:
+    record = own(msgspec.structs.replace(ADAM, schedule="LambdaLR"), lr=1e-3)
+    assert record.smoke is not None
+    steps = (Step(loss=1.0, grad_norm=1.0, lr=math.nan), Step(loss="nan", grad_norm="nan", lr=1e-3))
+    smoke = msgspec.structs.replace(record.smoke, steps=steps)
+    verdict = own_model.loss_finite(msgspec.structs.replace(record, smoke=smoke), None)
+    assert verdict.status is Status.FAIL
+    assert "the learning rate is nan in step 1 with LambdaLR" in verdict.summary
+    assert "max(1, warm_up_steps)" in (verdict.fix or "")
 
 
 def test_a_loss_that_explodes_and_falls_again_is_a_warning() -> None:
