@@ -47,6 +47,11 @@ FIXES = {
     "none": "Return a gradient for each input of forward() that trains, in the order of forward's "
     "arguments, in backward() of {name}",
 }
+REENTRANT = (
+    "Pass use_reentrant=False to checkpoint (gradient_checkpointing_kwargs={'use_reentrant': "
+    "False} in transformers), or call model.enable_input_require_grads(): reentrant checkpointing "
+    "has no gradient where the inputs of the segment need none"
+)
 NUMBERS = (
     (
         "__int__|__index__",
@@ -81,11 +86,6 @@ OWN_LOSS = (
     "A straight-through estimator gives its gradient to the part outside of detach() only: add a "
     "loss of its own for what computes the other part in {place} (a codebook has "
     "mse_loss(codes, z.detach()))"
-)
-REENTRANT = (
-    "Pass use_reentrant=False to checkpoint (gradient_checkpointing_kwargs={'use_reentrant': "
-    "False} in transformers), or call model.enable_input_require_grads(): reentrant checkpointing "
-    "has no gradient where the inputs of the segment need none"
 )
 ZEROS = (
     (

@@ -60,7 +60,7 @@ def _left_by_the_optimizer(steps: Smoke, unchanged: Sequence[Parameter]) -> tupl
         return f"in no group of the optimizer: {_listed(omitted)}", OMITTED_FIX
     if max(rates) < TINY_RATE and not optimizer.schedule:
         return f"the learning rate is {max(rates):g}, and no schedule raises it", TINY_RATE_FIX
-    slow = [each for each in unchanged if each.rate is not None and each.rate < TINY_RATE]
+    slow = [each for each in unchanged if each.rate and each.rate < TINY_RATE]
     if len(slow) == len(unchanged) and not optimizer.schedule:
         largest = max(each.rate or 0.0 for each in slow)
         names = _listed([each.name for each in slow])
@@ -175,11 +175,13 @@ def over_schedule(steps: Smoke, verdict: Verdict, trend: Trend | None) -> Verdic
             f"{LARGE_DECAY:g}",
             fix=DECAY_FIX,
         )
-    if len(rates) >= FEWEST and 0.0 < max(rates) < TINY_RATE and rates[-1] <= rates[0]:
+    rises = bool(rates) and rates[-1] > rates[0]
+    required = TINY_WARM_UP if rises else TINY_RATE
+    if len(rates) >= FEWEST and 0.0 < max(rates) < required:
         schedule = f" with {optimizer.schedule}" if optimizer.schedule else ""
         return warn(
             f"{verdict.summary}; the learning rate is at most {max(rates):g} in {len(rates)} steps"
-            f"{schedule}, and does not rise; required: at least {TINY_RATE:g}",
+            f"{schedule}{'' if rises else ', and does not rise'}; required: at least {required:g}",
             fix=f"{TINY_RATE_FIX} A LambdaLR returns a factor of the rate, not the rate.",
         )
     if optimizer.epsilon and optimizer.max_norm and optimizer.max_norm < optimizer.epsilon:
@@ -274,6 +276,8 @@ RESTING_FIX = (
 )
 TINY_RATE = 1e-8
 """Adam changes a weight by about the learning rate, and float32 resolves 6e-8 beside 1."""
+TINY_WARM_UP = 1e-9
+"""A warm-up of 10,000 steps to 5e-7, the smallest rate that is usual, is above it in step 20."""
 TINY_RATE_FIX = "Raise the learning rate: 1e-5 to 1e-3 is usual for Adam, 1e-3 to 1e-1 for SGD."
 SLOW_GROUP_FIX = (
     "Raise the learning rate of these groups: a change of less than 6e-8 of a weight is lost in "

@@ -104,7 +104,9 @@ def fix_by_location(diagnosis: Diagnosis, fix: str) -> str:
     """The fix if no change fixes the fault, with the place to start from first."""
     source = diagnosis.source
     if source is not None and source.backward and source.place:
-        return f"Look at {source.place}, in your own backward pass. {_stable(source)}. {fix}"
+        return (
+            f"Look at {source.place}, in your own backward pass or hook. {_stable(source)}. {fix}"
+        )
     if source is not None and (source.place or source.remarks) and not source.backward:
         place = " and ".join(filter(None, (source.place, _inside(source, diagnosis))))
         return f"Look at {place or 'the loss'}. {_stable(source)}. {fix}"

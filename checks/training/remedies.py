@@ -215,7 +215,7 @@ OWN = ATTENTION | {
     ),
     "no-lr": Remedy(
         ("at a learning rate of 0", "at {lr}"),
-        "the update makes it so, at a ten-thousandth of that rate too",
+        "the update is the cause, at a ten-thousandth of that rate too",
         LOWER_LR,
         JOB,
         ("ps-P12", "ps-P13", "ps-P18"),

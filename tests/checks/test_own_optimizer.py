@@ -92,6 +92,7 @@ def test_clipping_that_leaves_no_update_fails() -> None:
         (msgspec.structs.replace(ADAM, schedule="ExponentialLR"), Trend(rates=FALLING),
          "falls from 0.001 to 1e-09 in step 2 with ExponentialLR"),
         (SGD, Trend(rates=(1e-12,) * 20), "at most 1e-12 in 20 steps"),
+        (SGD, Trend(rates=tuple(n * 1e-12 for n in range(20))), "at most 1.9e-11 in 20 steps"),
         (msgspec.structs.replace(ADAM, max_norm=1e-12), None, "clipped to a norm of 1e-12"),
     ],
 )  # fmt: skip

@@ -17,8 +17,11 @@ import wire
 from torch.overrides import TorchFunctionMode
 
 raised = wire.sibling("raised")
-first_nonfinite = wire.sibling("first_nonfinite")
 gradient_cuts = wire.sibling("gradient_cuts")
+gradient_zeros = wire.sibling("gradient_zeros")
+places = wire.sibling("places")
+value_origins = wire.sibling("value_origins")
+watched_modules = wire.sibling("watched_modules")
 
 OVERWRITTEN, NO_GRAPH = "modified by an inplace operation", "does not require grad"
 BACKWARD = re.compile(r"Error detected in (\w+)")
@@ -58,11 +61,11 @@ class Changes(TorchFunctionMode):
         self, func: Any, types: Any, args: Any = (), kwargs: Optional[Dict[str, Any]] = None
     ) -> Any:
         options = kwargs or {}
-        before = [(each, version(each)) for each in gradient_cuts.tensors((args, options))]
+        before = [(each, version(each)) for each in value_origins.tensors((args, options))]
         result = func(*args, **options)
-        (place, code), _ = first_nonfinite.places()
+        (place, code), _ = places.innermost()
         memory = self.used.setdefault(place, set())
-        memory.update(address(each) for each in gradient_cuts.tensors((args, options, result)))
+        memory.update(address(each) for each in value_origins.tensors((args, options, result)))
         for each, number in before:
             if version(each) != number:
                 self.changed.append((place, code, address(each), self._names.get(id(each), "")))
@@ -131,7 +134,7 @@ class Backwards(TorchFunctionMode):
         self, func: Any, types: Any, args: Any = (), kwargs: Optional[Dict[str, Any]] = None
     ) -> Any:
         if getattr(func, "__name__", "") == "backward":
-            self.places.append("%s (`%s`)" % first_nonfinite.places()[0])
+            self.places.append("%s (`%s`)" % places.innermost()[0])
             self.roots.append(getattr(args[0], "grad_fn", None))
         return func(*args, **(kwargs or {}))
 
@@ -170,7 +173,7 @@ def enclosed(function: Any) -> Iterator[str]:
     """Variables around a function that hold a tensor with a graph."""
     names = getattr(getattr(function, "__code__", None), "co_freevars", ())
     for name, cell in zip(names, getattr(function, "__closure__", None) or ()):
-        members = gradient_cuts.tensors(_content(cell))
+        members = value_origins.tensors(_content(cell))
         if any(each.grad_fn is not None for each in members):
             yield name
 
@@ -188,17 +191,17 @@ def _hidden(file: str) -> bool:
 
 def without_graph(training: Any) -> Dict[str, Any]:
     """Where the paths from the parameters to the loss end, and the decorator that ends them."""
-    modules = gradient_cuts.Modules(training.subject.module)
+    modules = watched_modules.Modules(training.subject.module)
     paths = gradient_cuts.Paths(training.weights, modules)
     without = WithoutGrad()
     with modules, paths.with_functions(), paths, without:
         loss = loss_of(training)
     if loss.requires_grad:
         return {}
-    places: Dict[Tuple[str, str], Dict[str, Any]] = {}
+    by_place: Dict[Tuple[str, str], Dict[str, Any]] = {}
     for cut in gradient_cuts.ends(paths, set(training.weights)):
-        places.setdefault((cut["kind"], cut["place"]), cut)
-    cuts = sorted(places.values(), key=lambda cut: -len(cut["parameters"]))[:MOST]
+        by_place.setdefault((cut["kind"], cut["place"]), cut)
+    cuts = sorted(by_place.values(), key=lambda cut: -len(cut["parameters"]))[:MOST]
     observed = {"decorated": without.function} if without.function else {}
     return {"cuts": cuts, "observed": observed}
 
@@ -224,7 +227,7 @@ def decorated() -> str:
     while frame is not None:
         if frame.f_code.co_name == "decorate_context" and "func" in frame.f_locals:
             function = frame.f_locals["func"]
-            name, place = gradient_cuts.line_of_function(function)
+            name, place = gradient_zeros.line_of_function(function)
             if place and not _hidden(getattr(function, "__code__").co_filename):  # noqa: B009
                 return "%s in %s" % (name, place)
         frame = frame.f_back
@@ -236,6 +239,6 @@ def hooks(training: Any) -> Dict[str, str]:
     found = []
     for name, weight in training.weights.items():
         for hook in (getattr(weight, "_backward_hooks", None) or {}).values():
-            function, place = gradient_cuts.line_of_function(hook)
+            function, place = gradient_zeros.line_of_function(hook)
             found.append("%s: %s in %s" % (name, function, place or "a library"))
     return {"hooks": "; ".join(found[:MOST])} if found else {}

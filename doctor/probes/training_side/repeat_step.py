@@ -92,6 +92,7 @@ def forward(training: Any, error: BaseException) -> Dict[str, Any]:
     handles = [
         each.register_forward_hook(_note_result(name or "the model", returned))
         for name, each in module.named_modules()
+        if not isinstance(each, torch.jit.ScriptModule)  # it takes no hooks
     ]
     try:
         with calls:

@@ -217,7 +217,7 @@ class Training:
                 "set_back": name in self.undone.initial,
                 "rewritten": name in self.undone.rewritten,
                 "clipped": name in self.clipped,
-                "change": self.undone.changes.get(name),
+                "change": _number(self.undone.changes.get(name)),
                 "copied": name in copies,
                 "steerable": name in self.steerable if self.update is not None else None,
                 "rate": rates.get(id(value)),
