@@ -196,7 +196,7 @@ def gradients_reach_all(own: OwnModel, smoke: SmallModel, job: Job) -> Verdict:
     idle = uncalled(steps, without)
     observed = own_cuts.fix(cuts) or uncalled_fix(idle, without)
     fix = no_gradient_fix(without, observed, exempt=len(without) < len(required))
-    if adapters_frozen(required):
+    if adapters_frozen(required) and not cuts:
         fix = SILENT_FIX
     if fading := vanishing(required):
         note, fix = f"; {fading}{note}", VANISHING_FIX

@@ -86,6 +86,21 @@ def test_the_gradient_of_a_bias_may_cancel_and_that_of_a_matrix_may_not() -> Non
     assert "check their signs" in (verdict.fix or "")
 
 
+@pytest.mark.parametrize(("observed", "fix"), [(True, "remove data"), (False, "use_reentrant")])
+def test_frozen_adapters_are_those_of_checkpointing_unless_their_path_ends_elsewhere(
+    observed: bool, fix: str
+) -> None:
+    name = "layers.0.lora_down.weight"
+    cut = Cut(kind="detached", name="data", place="train.py, line 9", parameters=(name,))
+    diagnosis = Diagnosis(fault="no gradient", cuts=(cut,) if observed else ())
+    smoke = msgspec.structs.replace(
+        steps(HEAD, parameter(name, reached=False)), diagnosis=diagnosis
+    )
+    verdict = own_model.gradients_reach_all(own(smoke), None, Job())
+    assert verdict.status is Status.FAIL
+    assert fix in (verdict.fix or "")
+
+
 def test_a_group_with_a_tiny_rate_fails_beside_others_that_train() -> None:
     still = parameter("body.weight", moved=False, rate=1e-10)
     smoke = steps(HEAD, still, optimizer=Optimizer(name="AdamW"), lr=1e-3)
