@@ -115,16 +115,12 @@ def _run(request: dict[str, Any], streams: list[int]) -> None:
     os.environ.clear()
     os.environ.update(request["env"])
     sys.argv = ["doctor", *request["argv"]]
-    code = 1
     try:
         main()
-        code = 0
     except SystemExit as ended:
-        code = ended.code if isinstance(ended.code, int) else int(ended.code is not None)
-        if isinstance(ended.code, str):
-            print(ended.code, file=sys.stderr)
-    except BaseException:
-        sys.excepthook(*sys.exc_info())
+        code = int(ended.code or 0)
+    else:
+        code = 0
     threading._shutdown()  # type: ignore[attr-defined]
     atexit._run_exitfuncs()
     sys.stdout.flush()
