@@ -82,8 +82,10 @@ class Values:
         return self._held(tensor.detach())
 
     def _held(self, tensor: Any) -> Scalar:
-        # a part of a larger tensor would hold all of its memory
-        part = tensor.untyped_storage().nbytes() > MOST_HELD
+        try:  # a part of a larger tensor would hold all of its memory
+            part = tensor.untyped_storage().nbytes() > MOST_HELD
+        except (NotImplementedError, RuntimeError):  # a subclass without memory of its own
+            part = True
         return Scalar(tensor.clone() if part or self._copies else tensor)
 
     def fetch(self, scalars: list[Scalar]) -> None:
