@@ -79,6 +79,7 @@ def test_the_rank_that_stops_is_named_from_dumps_of_torch(tmp_path: Path) -> Non
     assert all(is_dump(path.name, path.read_bytes()[:4096]) for path in paths)
     recorder = read_dumps(paths)
     assert isinstance(recorder, FlightRecorder)
-    assert [(each.rank, each.evidence) for each in recorder.stopped] == [(2, "not called")]
-    assert recorder.stopped[0].operation.name == "all_reduce"
-    assert recorder.stopped[0].waiting == (0, 1, 3)
+    # torch marks a call as completed some time after it returned, so a dump may be ahead of that
+    (stopped,) = [each for each in recorder.stopped if each.evidence == "not called"]
+    assert (stopped.rank, stopped.operation.name) == (2, "all_reduce")
+    assert stopped.waiting == (0, 1, 3)
