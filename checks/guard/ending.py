@@ -25,7 +25,7 @@ def ended(guard: Guarded) -> Verdict:
     code, steps = guard.exit_code, f"after {guard.steps:,} steps"
     if guard.stopped:
         return skip(f"the guard ended the training {steps}: --stop")
-    if guard.signal:
+    if guard.signal and code != 0:
         return unknown(f"{guard.signal} from outside ended the training {steps}")
     if code is None:
         if any_process(guard, lambda process: not process.ended):

@@ -79,7 +79,8 @@ def run_command(command: Sequence[str], settings: Mapping[str, Any], out: Path) 
     finally:
         gpus = sampler.stop()
     code = child.returncode if child.returncode >= 0 else 128 - child.returncode
-    end = CommandEnd(code, stopped, received[-1] if received else "")
+    ended_by = [name for name, at in received if time.monotonic() - at < GRACE_SECONDS]
+    end = CommandEnd(code, stopped, ended_by[-1] if ended_by else "")
     _write_end(out, command, end, gpus)
     return end
 
@@ -133,15 +134,16 @@ def _is_guarded(pid: int, out: Path) -> bool:
 
 
 @contextlib.contextmanager
-def _forwarding(child: subprocess.Popen[bytes]) -> Iterator[list[str]]:
+def _forwarding(child: subprocess.Popen[bytes]) -> Iterator[list[tuple[str, float]]]:
     """Pass signals on to the command. Ctrl-C in a terminal reaches it without this.
 
-    The list gets the names of those received that end a training.
+    The list gets the names of those received that end a training, and when (monotonic seconds).
     """
-    received: list[str] = []
+    received: list[tuple[str, float]] = []
 
     def forward(number: int, frame: FrameType | None) -> None:
-        received.extend({signal.Signals(number).name} & {*ENDING})
+        if (name := signal.Signals(number).name) in ENDING:
+            received.append((name, time.monotonic()))
         if number == signal.SIGINT and _in_foreground():
             return
         with contextlib.suppress(OSError):

@@ -223,7 +223,7 @@ OBSERVED: dict[str, tuple[dict[str, str], str]] = {
     "TypeError: default_collate: found <class 'NoneType'>": (
         {"none in": "part 0 of sample 3"}, "for every sample"),
     "IndexError: list index out of range": (
-        {"sample": "5", "dataset": "Rows", "length": "8"}, "__len__ of Rows"),
+        {"sample": "5", "dataset": "Rows", "length": "8"}, "let __len__ return their number"),
     "KeyError: 0": ({"sample": "0", "dataset": "Rows", "keys": "1, 2"}, ".iloc"),
     "ValueError: optimizer got an empty parameter list": (
         {"models": "model has 4"}, "list(model.parameters())"),

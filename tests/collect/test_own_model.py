@@ -1044,3 +1044,41 @@ def test_an_optimizer_that_cannot_be_configured(rate: str, built: bool, own: Own
     record = own(LIGHTNING.replace("{rate}", rate))
     assert record.built.ok is built
     assert ("AdamW was used" in record.description) is ("trainer" in rate)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "user, word = credentials",
+        "connect('host', 'alice', passwd=credentials[1])",
+        "connect(address, 'alice', None)",
+        "len(address, credentials)",
+    ],
+)
+def test_texts_of_secrets_are_not_shown(line: str, own: Own) -> None:
+    record = own(f"""
+    def connect(host, user, passwd):
+        raise ConnectionError("refused")
+
+    def make():
+        credentials = tuple("alice hunter2hunter x".split())
+        address = "postgresql://bob:" + credentials[1] + "@db/x"
+        {line}
+    """)
+    assert record.raised is not None
+    assert "hunter2" not in repr(record)
+
+
+def test_an_argument_that_is_a_class_leaves_the_error(own: Own) -> None:
+    record = own("""
+    import numpy as np
+
+    def loss(model, batch):
+        return model(**batch)["loss"] + np.loadtxt("/nope/w.txt", dtype=np.float32).sum()
+
+    def make():
+        return Net(), batch(), loss
+    """)
+    assert record.raised is not None
+    assert record.raised.error == "FileNotFoundError"
+    assert "FileNotFoundError" in str(record.smoke)

@@ -38,6 +38,10 @@ def _beyond(raised: Raised) -> Explanation | None:
     )
 
 
+AXES = {"hstack": 1, "dstack": 2}
+"""Functions that join along a fixed dimension other than 0."""
+
+
 def joined(raised: Raised) -> Explanation | None:
     parts = tensors(raised)
     if len(parts) < 2:
@@ -50,7 +54,7 @@ def joined(raised: Raised) -> Explanation | None:
             f"Give all of them the same number of dimensions: unsqueeze adds one to {text(few)}.",
         )
     numbers = [each.value for each in raised.operands if re.fullmatch(r"-?\d+", each.value)]
-    given = int(numbers[0]) if numbers else 0
+    given = int(numbers[0]) if numbers else AXES.get(raised.function, 0)
     if not sizes[0]:
         return None
     given %= len(sizes[0]) + (raised.function == "stack")

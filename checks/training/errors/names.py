@@ -19,14 +19,14 @@ def nothing(raised: Raised) -> Explanation | None:
     seen = raised.observed
     if "NoneType" not in raised.message:
         return None
-    if returned := seen.get("returned None"):
+    names = seen.get("none", "")
+    if (returned := seen.get("returned None")) and "." not in names:
         name, kind = returned.split(", ")[-1].rstrip(")").split(" (", 1)
         return Explanation(
             f"{returned} returned None",
             f"Return the result at the end of forward of {kind} ({name}): without a return it is "
             "None.",
         )
-    names = seen.get("none")
     if not names:
         return None
     if function := seen.get("argument of"):
@@ -134,7 +134,8 @@ def _read_by_library(raised: Raised) -> Explanation:
 
 def key(raised: Raised) -> Explanation | None:
     seen = raised.observed
-    if raised.error != "KeyError" or "keys" not in seen or "sample" in seen:
+    by_position = "sample" in seen and re.match(rf"{seen['sample']}\b", raised.message)
+    if raised.error != "KeyError" or "keys" not in seen or by_position:
         return None
     close = seen.get("similar", "").partition(",")[0]
     first = f"Write '{close}' for {raised.message}" if close else "Use one of these keys"

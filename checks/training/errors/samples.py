@@ -50,8 +50,8 @@ def sample(raised: Raised) -> Explanation | None:
         )
     return Explanation(
         cause,
-        f"Let __len__ of {dataset} return the number of samples that __getitem__ can read: sample "
-        f"{number} fails, so it is at most {number}.",
+        f"Call __getitem__ of {dataset} with {number}: if the samples end there, let __len__ "
+        "return their number; else that sample holds less than the code reads.",
     )
 
 

@@ -64,7 +64,9 @@ class LossCalls(TorchFunctionMode):
             if name == "cross_entropy":
                 shape = inputs[0].shape
                 self.classes.append(int(shape[1] if len(shape) > 1 else shape[0]))
-            if kind := misuse(name, *inputs, log_target=bool(options.get("log_target"))):
+            reduced = options.get("reduction") != "none"
+            log_target = bool(options.get("log_target"))
+            if kind := misuse(name, *inputs, log_target=log_target, reduced=reduced):
                 shapes = [list(each.shape) for each in inputs]
                 self.misused[name] = {"function": name, "kind": kind, "shapes": shapes}
         if constant := norm_calls.over_one_value(name, args, options, self._module):
@@ -83,9 +85,17 @@ class LossCalls(TorchFunctionMode):
 
 
 def misuse(
-    name: str, value: torch.Tensor, target: torch.Tensor, *, log_target: bool = False
+    name: str,
+    value: torch.Tensor,
+    target: torch.Tensor,
+    *,
+    log_target: bool = False,
+    reduced: bool = True,
 ) -> str:
-    """What is wrong in the two inputs of this loss, as Misuse.kind; "" if nothing is."""
+    """What is wrong in the two inputs of this loss, as Misuse.kind; "" if nothing is.
+
+    `reduced`: to one number; without it, all pairs of two sets may be compared on purpose.
+    """
     if name in ACTIVATIONS:
         node, activation = ACTIVATIONS[name]
         if made_by(value) == node:
@@ -100,7 +110,7 @@ def misuse(
         return "positive" if bool((value > POSITIVE).any()) else "no log target" * wrong
     if name in OF_SIGNS:
         return "" if bool((target.abs() == 1).all()) else "signs"
-    if name in ELEMENTWISE:
+    if name in ELEMENTWISE and (reduced or value.dim() != target.dim()):
         larger = broadcast_size(value.shape, target.shape) > max(value.numel(), target.numel())
         return "broadcast" if larger else ""
     return ""

@@ -8,17 +8,20 @@ from __future__ import annotations
 import functools
 import linecache
 import os
+import re
 import sys
 import sysconfig
 from typing import Any, Optional, Tuple
 
 import torch
 
-TORCH = os.path.dirname(torch.__file__)
+TORCH = os.path.join(os.path.dirname(torch.__file__), "")
 PROBES = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 LIBRARIES = tuple(
     os.path.realpath(sysconfig.get_path(name)) for name in ("stdlib", "purelib", "platlib")
 )
+INSTALLED = re.compile(r"[/\\](site|dist)-packages[/\\]")
+"""Also those of the user and of Debian."""
 COMPUTING = tuple(os.path.join(TORCH, name, "") for name in ("nn", "distributions"))
 CALLERS = ("functional.py", "module.py", "container.py")
 """Files there that pass a call on."""
@@ -81,7 +84,7 @@ def in_sample() -> bool:
 @functools.lru_cache(maxsize=None)
 def of_library(file: str) -> bool:
     """Whether a file belongs to Python or an installed package."""
-    return os.path.realpath(file).startswith(LIBRARIES)
+    return bool(INSTALLED.search(file)) or os.path.realpath(file).startswith(LIBRARIES)
 
 
 def line(frame: Any) -> Tuple[str, str]:

@@ -11,7 +11,6 @@ import itertools
 import linecache
 import os
 import re
-import sysconfig
 from typing import Any, Dict, Iterator, List, Optional, Tuple
 
 import torch
@@ -19,16 +18,18 @@ import wire
 
 HIDDEN = (os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "<frozen")
 """The doctor's own frames, and those of the import system."""
-LIBRARIES = tuple(
-    os.path.realpath(sysconfig.get_path(name)) for name in ("stdlib", "purelib", "platlib")
-)
 CALLERS = ("_call_impl", "_wrapped_call_impl", "decorate_context", "inner", "wrapper", "_fn")
 """Functions of torch that only call what they wrap."""
 MESSAGE, VALUE, CODE, ITEMS, ARGUMENTS = 4000, 80, 160, 12, 8
 
 
-SECRET = re.compile("token|secret|password|credential|api_?key", re.IGNORECASE)
-"""Names of arguments and variables whose values are not shown."""
+SECRET = re.compile(
+    r"token|secret|passw|pwd|passphrase|credential|auth|bearer|access_?key|api_?key|(^|[._])key$",
+    re.IGNORECASE,
+)
+"""Names of arguments and variables whose texts are not shown."""
+USERINFO = re.compile(r"(?<=://)[^/@\s'\"]+@")
+"""User and password in an address."""
 
 
 class Frame:
@@ -109,7 +110,7 @@ def _same(value: Any, default: Any) -> bool:
 
 def is_library(file: str) -> bool:
     """Whether a file belongs to Python or an installed package."""
-    return file.startswith("<") or os.path.realpath(file).startswith(LIBRARIES)
+    return file.startswith("<") or bool(wire.sibling("places").of_library(file))
 
 
 def all_frames(error: BaseException) -> List[Any]:
@@ -143,10 +144,13 @@ def scene(error: BaseException, model: Optional[torch.nn.Module] = None) -> Dict
     inner = frames[used[-1] + 1 :] if used else frames
     if used:
         fields.update(place=frames[used[-1]].place, code=frames[used[-1]].code)
-    fields.update(module_fields(frames, model))
     called = [frame for frame in inner if frame.name not in CALLERS]
-    if called and used:
-        fields.update(function=called[0].qualified, operands=operands(called[0].passed()))
+    try:  # the user's objects may do anything
+        fields.update(module_fields(frames, model))
+        if called and used:
+            fields.update(function=called[0].qualified, operands=operands(called[0].passed()))
+    except Exception:
+        fields.pop("function", None)
     user = frames[used[-1]] if used else None
     observe = wire.sibling("raised_observations").observe
     fields["observed"] = observe(error, frames, user, model)
@@ -195,18 +199,34 @@ def operands(arguments: Dict[str, Any], names: Optional[Dict[int, str]] = None) 
 
 def operand(value: Any, name: str = "", names: Optional[Dict[int, str]] = None) -> Dict[str, Any]:
     record: Dict[str, Any] = {"type": "Operand", "name": name, "kind": type(value).__name__}
-    shape = getattr(value, "shape", None)
+    shape = shape_of(value)
+    if shape is None:
+        record["value"] = described(name, value)
+        return record
+    record["shape"] = shape
+    record["dtype"] = str(value.dtype).replace("torch.", "")
     if isinstance(value, torch.Tensor):
-        record["dtype"] = str(value.dtype).replace("torch.", "")
         record["device"] = str(value.device)
         record["parameter"] = (names or {}).get(id(value), "")
-    elif isinstance(shape, tuple) and hasattr(value, "dtype"):
-        record["dtype"] = str(value.dtype)
-    else:
-        record["value"] = "***" if SECRET.search(name) else short(value)
-        return record
-    record["shape"] = [int(size) for size in shape]  # type: ignore[union-attr]
     return record
+
+
+def shape_of(value: Any) -> Optional[List[int]]:
+    """The shape of a tensor or an array; None of anything else, classes of them included."""
+    if isinstance(value, type):
+        return None
+    try:
+        shape = value.shape if hasattr(value, "dtype") else None
+        return [int(size) for size in shape] if isinstance(shape, tuple) else None
+    except Exception:
+        return None
+
+
+def described(name: str, value: Any) -> str:
+    """The value of a variable in a few words; a text under the name of a secret is not shown."""
+    parts = value if isinstance(value, (list, tuple, set)) else [value]
+    texts = any(isinstance(each, (str, bytes)) for each in parts)
+    return "***" if texts and SECRET.search(name) else short(value)
 
 
 def short(value: Any) -> str:
@@ -216,8 +236,8 @@ def short(value: Any) -> str:
     if isinstance(value, torch.nn.Module):
         several = isinstance(value, (torch.nn.ModuleList, torch.nn.Sequential))
         return type(value).__name__ + (" of %d" % len(value) if several else "")  # type: ignore[arg-type]
-    if hasattr(value, "shape") and hasattr(value, "dtype"):
-        return "%s %s %s" % (type(value).__name__, list(value.shape), value.dtype)
+    if (shape := shape_of(value)) is not None:
+        return "%s %s %s" % (type(value).__name__, shape, value.dtype)
     if isinstance(value, (list, tuple)):
         parts = [short(each) for each in value[:ITEMS]] + ["..."] * (len(value) > ITEMS)
         text = ", ".join(parts)
@@ -225,7 +245,7 @@ def short(value: Any) -> str:
     if isinstance(value, dict):
         return "{%s}" % ", ".join(map(repr, list(value)[:ITEMS]))
     if value is None or isinstance(value, (bool, int, float, str, bytes)):
-        return repr(value)[:VALUE]
+        return USERINFO.sub("***@", repr(value))[:VALUE]
     if isinstance(value, type):
         return value.__name__
     return "%s object" % type(value).__name__

@@ -47,7 +47,7 @@ def values(error: Any, frames: List[Any], user: Any, model: Any) -> Observed:
     if user is None:
         return {}
     shown = [
-        "%s is %s" % (name, "***" if raised.SECRET.search(name) else raised.short(value))
+        "%s is %s" % (name, raised.described(name, value))
         for name, value in raised.values_in(user, user.expression)
         if not callable(value) or isinstance(value, torch.nn.Module)
     ]
@@ -151,8 +151,9 @@ def parts(error: Any, frames: List[Any], user: Any, model: Any) -> Observed:
     for name, value in reversed(list(raised.values_in(user, user.code))):
         if isinstance(value, (list, tuple, dict)):
             members = list(value) if isinstance(value, dict) else value
-            return {"container": name, "count": str(len(members)),
-                    "parts": listed([raised.short(each) for each in members])}  # fmt: skip
+            shown = ["a text" if isinstance(each, (str, bytes)) and not isinstance(value, dict)
+                     else raised.short(each) for each in members]  # fmt: skip
+            return {"container": name, "count": str(len(members)), "parts": listed(shown)}
     return {}
 
 

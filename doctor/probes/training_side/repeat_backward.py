@@ -53,9 +53,14 @@ class Changes(TorchFunctionMode):
     def __init__(self, names: Dict[int, str]) -> None:
         super().__init__()
         self._names = names
-        self.changed: List[Tuple[str, str, int, str]] = []
-        """Place, code, memory and parameter of each change."""
+        self.changed: List[Tuple[str, str, int, str, int]] = []
+        """Place, code, memory, parameter and number of the call of each change."""
         self.used: Dict[str, Set[int]] = {}
+        self.last: Dict[str, int] = {}
+        """Place -> number of its last call."""
+        self._calls = 0
+        self._alive: List[torch.Tensor] = []
+        """Tensors that were changed: no other gets their memory."""
 
     def __torch_function__(
         self, func: Any, types: Any, args: Any = (), kwargs: Optional[Dict[str, Any]] = None
@@ -64,11 +69,15 @@ class Changes(TorchFunctionMode):
         before = [(each, version(each)) for each in value_origins.tensors((args, options))]
         result = func(*args, **options)
         (place, code), _ = places.innermost()
+        self._calls += 1
+        self.last[place] = self._calls
         memory = self.used.setdefault(place, set())
         memory.update(address(each) for each in value_origins.tensors((args, options, result)))
         for each, number in before:
             if version(each) != number:
-                self.changed.append((place, code, address(each), self._names.get(id(each), "")))
+                name = self._names.get(id(each), "")
+                self.changed.append((place, code, address(each), name, self._calls))
+                self._alive.append(each)
         return result
 
 
@@ -111,7 +120,9 @@ def overwritten(training: Any, error: BaseException) -> Dict[str, str]:
     place = "%s, line %s" % (last["file"].replace("\\", "/").rpartition("/")[2], last["line"])
     observed = {"operation": name[1], "saved": "%s (`%s`)" % (place, last["code"].strip())}
     memory = changes.used.get(place, set())
-    culprits = [each for each in changes.changed if each[2] in memory]
+    of_memory = [each for each in changes.changed if each[2] in memory]
+    after = [each for each in of_memory if each[4] > changes.last.get(place, 0)]
+    culprits = after or of_memory  # the line may run several times
     texts = ["%s (`%s`)" % each[:2] for each in culprits if each[0]]
     if texts:
         observed["changed"] = "; ".join(list(dict.fromkeys(texts))[:MOST])
