@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from errno import EACCES
 
 from doctor._util.records import Ended, Unknown
 from doctor.checks.driver.cuda_version import version_of
 from doctor.checks.driver.errors import (
     CRASHES,
     CUDA_REMEDIES,
+    DENIED_NODES,
     HANGS,
     MISMATCHED_HOST,
     MISMATCHED_IMAGE,
@@ -91,7 +93,8 @@ def _broken(host: Host | Unknown, driver: Driver, errors: str) -> Verdict:
         return fail_by(CRASHES, f"{errors}; {REQUIRED}")
     if driver.nvml.ok and driver.cuda.code in NODE_ERRORS and driver.unusable_nodes:
         nodes = ", ".join(f"{node}: {why}" for node, why in driver.unusable_nodes.items())
-        return fail_by(NODES, f"{errors}; {nodes}; {REQUIRED}")
+        denied = all(why.endswith(f"({EACCES})") for why in driver.unusable_nodes.values())
+        return fail_by(DENIED_NODES if denied else NODES, f"{errors}; {nodes}; {REQUIRED}")
     remedy = _nvml_remedy(host, driver) or _cuda_remedy(driver)
     if remedy is None:
         return unknown(f"whether the driver responds is unknown: {errors}")

@@ -65,6 +65,15 @@ NODES = ErrorPattern(
     sources=("nvidia-docker-396", "llama.cpp-7218"),
     cause="a device node of the driver cannot be used",
 )
+DENIED_NODES = ErrorPattern(
+    (),
+    "This user may not open the device node. On a host: join the group that owns it, then log in "
+    "again, or ask for its mode to be changed. Under a scheduler: request the GPUs (--gres), which "
+    "allows their nodes.",
+    commands=("ls -l /dev/nvidia*", "id"),
+    sources=("nvidia-docker-396",),
+    cause="a device node of the driver cannot be opened by this user",
+)
 STALE_UVM = ErrorPattern(
     (),
     "The device nodes can be opened. A module nvidia_uvm that a suspend or an upgrade of the "

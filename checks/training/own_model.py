@@ -22,11 +22,11 @@ from doctor.checks.training.own_failures import (
 )
 from doctor.checks.training.own_optimizer import (
     NEGATIVE_RATE_FIX,
+    by_the_update,
     over_schedule,
     set_back,
     too_long,
     unchanged,
-    with_finite_rates,
 )
 from doctor.checks.training.own_parameters import (
     SILENT_FIX,
@@ -137,7 +137,7 @@ def loss_finite(own: OwnModel, smoke: SmallModel) -> Verdict:
     verdict = judged.loss_finite(own.smoke)
     if verdict.status is Status.PASS:
         verdict = over_the_steps(own, own.smoke, verdict)
-    return _about(own, smoke, with_finite_rates(own.smoke, verdict))
+    return _about(own, smoke, by_the_update(own.smoke, verdict))
 
 
 LOSS_FINITE = replace(

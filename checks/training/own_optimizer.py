@@ -195,12 +195,18 @@ def over_schedule(steps: Smoke, verdict: Verdict, trend: Trend | None) -> Verdic
     return verdict
 
 
-def with_finite_rates(steps: Smoke, verdict: Verdict) -> Verdict:
-    """The verdict on losses; a learning rate that is not finite comes before all other remedies."""
+def by_the_update(steps: Smoke, verdict: Verdict) -> Verdict:
+    """The verdict on losses; a learning rate that is not finite, or an epsilon of 0 where an update
+    makes weights non-finite, comes before all other remedies."""
+    optimizer, diagnosis = steps.optimizer, steps.diagnosis
+    of_update = diagnosis is not None and diagnosis.origin == "update"
+    if optimizer and optimizer.epsilon == 0.0 and of_update and verdict.status is Status.FAIL:
+        text = f"eps of {optimizer.name} is 0, and a gradient of exactly 0 gives 0 / 0"
+        return replace(verdict, summary=f"{verdict.summary}; {text}", fix=ZERO_EPSILON_FIX)
     bad = next((n for n, step in enumerate(steps.steps, 1) if not math.isfinite(step.lr)), None)
     if bad is None or verdict.status is Status.PASS:
         return verdict
-    schedule = steps.optimizer.schedule if steps.optimizer else None
+    schedule = optimizer.schedule if optimizer else None
     rate = f"the learning rate is {steps.steps[bad - 1].lr} in step {bad}"
     summary = f"{verdict.summary}; {rate}{f' with {schedule}' if schedule else ''}"
     return replace(verdict, summary=summary, fix=RATE_NOT_FINITE_FIX)
@@ -282,6 +288,7 @@ NEGATIVE_RATE_FIX = (
     "Compute the schedule again: below 0 each step raises the loss. A cosine from 1 to 0 is "
     "(1 + cos(pi * step / steps)) / 2, and a linear one max(0, 1 - step / steps)."
 )
+ZERO_EPSILON_FIX = "Give the optimizer an epsilon: eps=1e-8, torch's default."
 RATE_NOT_FINITE_FIX = (
     "Compute the schedule again: one update with such a learning rate makes all weights NaN. A "
     "warm-up of 0 steps divides by 0: max(1, warm_up_steps)."

@@ -100,6 +100,7 @@ def test_driver_that_does_not_respond_fails_with_its_remedy(
         (999, {"/dev/nvidia-uvm": "belongs to device 1, the driver's is 511"}, errors.NODES),
         (100, {"/dev/nvidia-uvm": "No such file or directory (2)"}, errors.NODES),
         (304, {"/dev/nvidiactl": "Operation not permitted (1)"}, errors.NODES),
+        (999, {"/dev/nvidia-uvm": "Permission denied (13)"}, errors.DENIED_NODES),
         (802, {"/dev/nvidia-uvm": "No such file or directory (2)"}, rows.FABRIC),
         (999, {}, errors.STALE_UVM),
         (100, {}, CUDA_REMEDIES[100]),
@@ -112,7 +113,7 @@ def test_a_device_node_is_named_only_if_it_was_observed_to_be_unusable(
     driver = Driver(nvml=OK, cuda=error("x", code), unusable_nodes=nodes)
     verdict = RESPONDS.judge(host=HOST, driver=driver, gpus=None)
     assert (verdict.status, verdict.fix) == (Status.FAIL, remedy.fix)
-    named = remedy is errors.NODES
+    named = remedy in (errors.NODES, errors.DENIED_NODES)
     for node, why in (nodes or {}).items():
         assert (f"{node}: {why}" in verdict.summary) is named
 

@@ -167,6 +167,21 @@ def test_a_learning_rate_that_is_not_finite_comes_first() -> None:
     assert "max(1, warm_up_steps)" in (verdict.fix or "")
 
 
+@pytest.mark.parametrize(("epsilon", "named"), [(0.0, True), (1e-8, False)])
+def test_an_epsilon_of_0_is_named_where_an_update_makes_weights_nan(
+    epsilon: float, named: bool
+) -> None:
+    record = own(msgspec.structs.replace(ADAM, epsilon=epsilon))
+    assert record.smoke is not None
+    steps = (*record.smoke.steps[:1], Step(loss="nan", grad_norm="nan", lr=1e-3))
+    diagnosis = Diagnosis(fault="non-finite loss", origin="update", step=1)
+    smoke = msgspec.structs.replace(record.smoke, steps=steps, diagnosis=diagnosis)
+    verdict = own_model.loss_finite(msgspec.structs.replace(record, smoke=smoke), None)
+    assert verdict.status is Status.FAIL
+    assert ("eps of Adam is 0" in verdict.summary) is named
+    assert ("eps=1e-8" in (verdict.fix or "")) is named
+
+
 def test_a_loss_that_explodes_and_falls_again_is_a_warning() -> None:
     record = own(SGD, Trend(losses=(2.3, 2.4, 8e15, 2.3), rates=(38.4,)), lr=38.4)
     verdict = own_model.loss_finite(record, None)
