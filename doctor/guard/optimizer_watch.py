@@ -142,12 +142,10 @@ class OptimizerWatch:
             self._compare_between(flat)
         self.armed.present = len(flat) - without
 
-        def deliver(values: list[Any]) -> None:
-            self.watch.take_arrived(step.losses)
+        def judge(values: list[Any]) -> None:
             self._judge(step, values[: len(norms)], values[len(norms) :])
 
-        self.watch.fetch(step.losses)
-        self.watch.values.submit(norms + extra, deliver)
+        self.watch.submit_step(step, norms + extra, judge)
 
     def _arm(self, optimizer: Any) -> None:
         """Let the hooks log the next steps, if they look like this one."""
@@ -222,13 +220,7 @@ class OptimizerWatch:
         step = self._step(optimizer, 0, len(self.flat))
         step.skipped = step.scaled = True
         self.watch.steady.take_norm(-1)
-
-        def deliver(values: list[Any]) -> None:
-            self.watch.take_arrived(step.losses)
-            self.watch.judge_step(self, step)
-
-        self.watch.fetch(step.losses)
-        self.watch.values.submit([], deliver)
+        self.watch.submit_step(step, [], lambda values: self.watch.judge_step(self, step))
 
     def applied(self, optimizer: Any) -> None:
         """After the step: compare the parameters, at some steps."""

@@ -53,9 +53,9 @@ class Values:
     device failed, and nothing arrives any more.
     """
 
-    def __init__(self, torch: Any, late: bool = False) -> None:
+    def __init__(self, torch: Any) -> None:
         self.torch = torch
-        self.late = late
+        self.late = False
         self.dropped = 0
         self.lost = False
         self.pending: deque[tuple[Any, list[Any], Deliver, Any]] = deque()
@@ -161,16 +161,11 @@ class Values:
 
     def _buffer(self, elements: int) -> Any:
         size = next(size for size in SIZES if elements <= size)
-        return self._free[size].pop() if self._free[size] else self._pinned(size)
-
-    def _pinned(self, size: int) -> Any:
-        torch = self.torch
-        return torch.empty(
-            size,
-            dtype=torch.float32,
-            device="cpu",
-            pin_memory=torch.cuda.is_available(),
-            requires_grad=False,
+        if self._free[size]:
+            return self._free[size].pop()
+        pinned = self.torch.cuda.is_available()
+        return self.torch.empty(
+            size, dtype=self.torch.float32, device="cpu", pin_memory=pinned, requires_grad=False
         )
 
     def poll(self, last: bool = False) -> None:

@@ -17,7 +17,7 @@ from .records import WARN, Alarm, Step
 from .scaling import Scaling
 from .settings import Settings
 from .steady import Logged, Steady
-from .values import Scalar, Values
+from .values import Deliver, Scalar, Values
 from .writer import Writer
 
 MOST_OPTIMIZERS = 64
@@ -155,6 +155,16 @@ class Watch:
                 if type(loss) is Scalar and value is not None:
                     self.steady.count_loss(value)
             losses[:] = [value for value in numbers if value is not None]
+
+    def submit_step(self, step: Step, tensors: list[Any], judge: Deliver) -> None:
+        """Call `judge` with the values of the tensors, once the losses of the step are there."""
+
+        def deliver(values: list[Any]) -> None:
+            self.take_arrived(step.losses)
+            judge(values)
+
+        self.fetch(step.losses)
+        self.values.submit(tensors, deliver)
 
     def judge_step(self, watch: OptimizerWatch, step: Step) -> None:
         """The values of a step have arrived."""

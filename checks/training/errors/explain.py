@@ -106,8 +106,8 @@ def _call(raised: Raised) -> str:
     ]
     function = raised.function.removesuffix(".__init__").removesuffix(".forward")
     if not telling or (re.search("__get(attr|item)__$", function) and not of_torch):
-        told = {"keys", "parts"} & set(raised.observed)
-        values = "" if told else raised.observed.get("values", "")
+        listed = {"keys", "parts"} & set(raised.observed)
+        values = "" if listed else raised.observed.get("values", "")
         return f"there {values}" if values else ""
     return f"{function} got {', '.join(show(each) for each in telling[:MOST])}"
 
