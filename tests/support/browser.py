@@ -44,6 +44,7 @@ class Browser:
         options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
         self.driver = webdriver.Chrome(options, Service(shutil.which("chromedriver")))
         self.driver.get("about:blank")  # cancels the requests of Chromium's start page
+        self.cdp("Emulation.setFocusEmulationEnabled", enabled=True)  # keys reach the page
 
     def cdp(self, command: str, **arguments: Any) -> dict[str, Any]:
         """Run a command of the Chrome DevTools protocol."""
@@ -70,10 +71,10 @@ class Browser:
         return self.driver.execute_script(script)
 
     def wait_until(self, condition: Callable[[], bool]) -> None:
-        """Poll until the condition holds. Raises TimeoutException after 10 seconds."""
+        """Poll until the condition holds. Raises TimeoutException after a minute."""
         from selenium.webdriver.support.ui import WebDriverWait
 
-        WebDriverWait(self.driver, 10, 0.05).until(lambda driver: condition())
+        WebDriverWait(self.driver, 60, 0.05).until(lambda driver: condition())
 
     def errors(self) -> list[str]:
         """Console messages since the page was opened."""
