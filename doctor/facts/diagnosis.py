@@ -95,6 +95,10 @@ class Cut(Section, frozen=True, kw_only=True):
     """What was observed: "64 of 64 inputs are 0 or less"."""
     certain: bool = False
     """It is so whatever the values are, so no change of numbers avoids it."""
+    origin: str = ""
+    """Of a factor that is 0 throughout: the operation that made it 0, "floor_divide"."""
+    origin_place: str = ""
+    """Its line."""
     parameters: tuple[str, ...] = ()
 
 

@@ -18,6 +18,7 @@ from torch.overrides import TorchFunctionMode
 
 places = wire.sibling("places")
 gradient_zeros = wire.sibling("gradient_zeros")
+zero_origins = wire.sibling("zero_origins")
 watched_modules = wire.sibling("watched_modules")
 
 tensors = wire.sibling("value_origins").tensors
@@ -176,8 +177,9 @@ def cuts(plan: Any, stage: Any, names: Sequence[str], small: bool = False) -> Di
     wanted = {name: each for name, each in training.weights.items() if name in names}
     modules = watched_modules.Modules(subject.module)
     paths = Paths(wanted, modules)
+    origins = zero_origins.ZeroOrigins(subject.module, subject.batch)
     with stage("function by function"), torch.autograd.detect_anomaly(check_nan=False):
-        with training.autocast(), modules, paths.with_functions(), paths:
+        with training.autocast(), modules, paths.with_functions(), paths, origins:
             loss = subject.loss(subject.module, subject.batch)
         in_graph = {id(each) for each in leaves(loss.grad_fn)}
         computed = {name for name, each in wanted.items() if id(each) in in_graph}
@@ -188,7 +190,9 @@ def cuts(plan: Any, stage: Any, names: Sequence[str], small: bool = False) -> Di
         wire.send(note={"cuts": {"cuts": found}})
         if computed:
             held = {name: wanted[name] for name in computed}
-            found += gradient_zeros.zeros(training, loss, held, modules, paths.hooks, small)
+            found += gradient_zeros.zeros(
+                training, loss, held, modules, paths.hooks, origins, small
+            )
     return {"cuts": found}
 
 
