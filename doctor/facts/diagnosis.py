@@ -61,6 +61,9 @@ class Source(Section, frozen=True, kw_only=True):
     """The function that made the values that explain the result: "relu"."""
     origin: str = msgspec.field(name="made_of", default="")
     """The same, with what they were computed from: "the result of norm of the parameter proto"."""
+    state: str = ""
+    """The buffer, or tensor held by a module, that carries the values to the next step, which reads
+    them: "codes"."""
     samples: tuple[int, ...] = ()
     """Samples of the batch that make the loss non-finite each by itself."""
     more_samples: bool = False

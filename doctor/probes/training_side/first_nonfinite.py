@@ -18,6 +18,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 inspect_inputs = wire.sibling("inspect_inputs")
 function_inputs = wire.sibling("function_inputs")
 lengths = wire.sibling("lengths")
+module_states = wire.sibling("module_states")
 places = wire.sibling("places")
 value_origins = wire.sibling("value_origins")
 watched_modules = wire.sibling("watched_modules")
@@ -65,6 +66,8 @@ class Operation(NamedTuple):
     """The function that made the values that explain the result: "relu"."""
     made_of: str = ""
     """The same with what they were computed from: "the result of norm of the parameter proto"."""
+    state: str = ""
+    """The buffer, or tensor held by a module, that carries the values to the next step."""
 
 
 class Follow(TorchDispatchMode):  # type: ignore[no-untyped-call]
@@ -87,10 +90,13 @@ class Follow(TorchDispatchMode):  # type: ignore[no-untyped-call]
     ) -> Any:
         options = kwargs or {}
         origin = self._origin_of((args, options))
-        result = func(*args, **options)
         name = str(func).split(".")[1] if "." in str(func) else str(func)
+        before = args
+        if name.endswith("_") and name.rstrip("_") in inspect_inputs.RULES:
+            before = (args[0].detach().clone(), *args[1:])  # the result takes its place
+        result = func(*args, **options)
         for tensor in tensors(result):
-            self._record(tensor, origin, name, args, options)
+            self._record(tensor, origin, name, before, options)
         return result
 
     def _record(
@@ -155,7 +161,7 @@ class Follow(TorchDispatchMode):  # type: ignore[no-untyped-call]
         """The operation with the line that called it and what is unusual in its inputs."""
         user, library = places.innermost(self.backward)
         remarks, certain = inspect_inputs.remarks(name, result, args, options)
-        called, inner = self._called, inspect_inputs.culprit(name, args)
+        called, inner = self._called, inspect_inputs.culprit(name, args, remarks)
         outer: Tuple[List[str], bool] = [], False
         if not certain and called.name:
             outer = function_inputs.remarks(called)
@@ -240,13 +246,45 @@ def _address(tensor: torch.Tensor) -> Optional[int]:
 
 
 def trace(plan: Any, stage: Any, number: int) -> Dict[str, Any]:
-    """The first operation of that step whose result is not finite, as an origin; {} if unknown."""
+    """The first operation of that step whose result is not finite, as an origin; {} if unknown.
+
+    If a buffer was not finite after an earlier step, it is the operation of that step."""
     with stage("allocate"):
         training = plan.training(plan.build())
-    for _ in range(number - 1):
+    initial = module_states.nonfinite(training.subject.module)
+    for step in range(1, number):
         training.step(stage)
+        spoiled = [n for n in module_states.nonfinite(training.subject.module) if n not in initial]
+        if spoiled:
+            if record := of_state(plan, stage, step, spoiled[0]):
+                return {"source": record}
+            with stage("allocate"):
+                training = plan.training(plan.build())
+            for _ in range(number - 1):
+                training.step(stage)
+            break
     found: Optional[Operation] = None
     started = time.perf_counter()
+    follow, loss = followed(training, stage)
+    forward = not _finite(loss)
+    found = _of_gradients(training, follow)
+    if forward:
+        found = follow.origin(loss) or _first(follow) or follow.mask(loss)
+    if found is None:
+        return {}
+    record = dict(found._asdict(), step=number)
+    wire.send(note={"trace": {"source": record}})
+    spoiled = [n for n in module_states.nonfinite(training.subject.module) if n not in initial]
+    if forward and not spoiled:
+        seconds = max(SAMPLE_SECONDS, 20 * (time.perf_counter() - started))
+        with stage("sample by sample"):
+            samples = wire.sibling("batch_samples").samples_of
+            record.update(samples(training, min(seconds, 2 * SAMPLE_SECONDS)))
+    return {"source": record}
+
+
+def followed(training: Any, stage: Any) -> Tuple[Follow, torch.Tensor]:
+    """The values of one step, and its loss; the backward pass runs if the loss is finite."""
     subject = training.subject
     called = value_origins.Called(subject.module, subject.batch)
     with stage("operation by operation"):
@@ -255,23 +293,22 @@ def trace(plan: Any, stage: Any, number: int) -> Dict[str, Any]:
         with watched_modules.Modules(subject.module) as modules, Follow(called, modules) as follow:
             with training.autocast(), called, lengths.ListedLengths():
                 loss = subject.loss(subject.module, subject.batch)
-            forward = not _finite(loss)
-            if forward:
-                found = follow.origin(loss) or _first(follow) or follow.mask(loss)
-            else:
+            if _finite(loss):
                 follow.backward = True
                 (training.scaler.scale(loss) if training.scaler else loss).backward()
-                found = _of_gradients(training, follow)
-    if found is None:
-        return {}
-    record: Dict[str, Any] = dict(found._asdict(), step=number)
-    wire.send(note={"trace": {"source": record}})
-    if forward:
-        seconds = max(SAMPLE_SECONDS, 20 * (time.perf_counter() - started))
-        with stage("sample by sample"):
-            samples = wire.sibling("batch_samples").samples_of
-            record.update(samples(training, min(seconds, 2 * SAMPLE_SECONDS)))
-    return {"source": record}
+    return follow, loss
+
+
+def of_state(plan: Any, stage: Any, step: int, name: str) -> Dict[str, Any]:
+    """The operation of that step whose result a module carries to the next one; {} if unknown."""
+    with stage("allocate"):
+        training = plan.training(plan.build())
+    for _ in range(step - 1):
+        training.step(stage)
+    follow, _ = followed(training, stage)
+    value = module_states.of_module(training.subject.module).get(name)
+    found = follow.origin(value)
+    return {} if found is None else dict(found._asdict(), step=step, state=name)
 
 
 def _first(follow: Follow) -> Optional[Operation]:
