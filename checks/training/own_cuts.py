@@ -121,8 +121,36 @@ ZEROS = (
     ("Mul|Div|Mm|Addmm|Bmm", "the other factor is 0: check its initialization, or the mask"),
 )
 """Operations of autograd -> why their gradient is 0, and what to do; after "Look at PLACE: "."""
+ZEROED = "look at why the result of {name} is 0 throughout"
 ZERO = "its gradient is 0 for these inputs"
+ORIGINS = (
+    (
+        r"floor_divide|div\(rounding.*|remainder|fmod",
+        "a division that rounds down makes 0 of what is below the divisor: divide with /",
+    ),
+    (
+        "the conversion to .*",
+        "whole numbers have no fractions, so that values between -1 and 1 become 0: convert with "
+        ".float()",
+    ),
+    (
+        "sub|rsub",
+        "it subtracts equal values: a value minus itself, or minus a mean over one value",
+    ),
+    (
+        "(bitwise|logical)_.*|eq|ne|gt|ge|lt|le|isin|mul|where|masked_fill|zeros.*|tril|triu",
+        "it hides every value: look at the condition or the mask",
+    ),
+    ("(constant_pad_nd|embedding)", "it reads padding only: look at the batch"),
+    ("(round|floor|trunc|clamp.*|relu)", "it makes 0 of every value: look at their scale"),
+)
+"""Operation that made a factor 0 -> what to do; after "Look at PLACE: "."""
 REMARKS = (
+    (
+        "each channel of its input has the same value",
+        "all samples are the same there: look at the batch, or at what makes it constant before "
+        "this norm",
+    ),
     (
         "a dimension of 1 value",
         "its result is the same for all inputs: use a sigmoid, or two outputs, or another dim",
@@ -231,6 +259,9 @@ def _fix(cut: Cut) -> str:
         return FIXES[cut.kind].format(name=name, place=cut.place or place, **by_name)
     if "Dropout" in cut.module:
         return f"Look at {place}: its probability is 1, which drops everything"
+    if cut.origin:
+        made = next((text for names, text in ORIGINS if re.fullmatch(names, cut.origin)), "")
+        return f"Look at {cut.origin_place}: {made or ZEROED.format(name=cut.origin)}"
     if reason := next((text for part, text in REMARKS if part in cut.remark), None):
         return f"Look at {place}: {reason}"
     reason = next((text for names, text in ZEROS if re.fullmatch(f"(?:{names})", operation)), ZERO)

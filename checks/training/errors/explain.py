@@ -8,6 +8,7 @@ from collections.abc import Callable
 from doctor.checks.training.errors import (
     broadcasts,
     graph,
+    hooks,
     layers,
     losses,
     names,
@@ -67,7 +68,7 @@ def explain(own: OwnModel) -> Explanation | None:
     """What the first explainer says about the error; None if it is not explained."""
     if own.raised is None:
         return None
-    if explanation := no_loss.explain(own):
+    if explanation := no_loss.explain(own) or hooks.explain(own):
         return explanation
     if not own.built.ok and _loss_arguments(own.raised):
         return Explanation("", FACTORY)

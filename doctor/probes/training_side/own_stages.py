@@ -41,8 +41,10 @@ def own(request: Dict[str, Any]) -> Optional[Dict[str, Any]]:
     precision, recipe = request["precision"], request["recipe"]
     dump_stacks(request.get("limit"))
     started = time.perf_counter()
+    hooks = wire.sibling("stray_hooks").Registrations()
     try:
-        subject = subjects.build(request["subject"], device, recipe)
+        with hooks:
+            subject = subjects.build(request["subject"], device, recipe)
     except Exception as error:
         ended = {"how": "error", "detail": explained(error)}
         note(built=dict(ended, seconds=time.perf_counter() - started), traceback=tail(error))
@@ -51,6 +53,7 @@ def own(request: Dict[str, Any]) -> Optional[Dict[str, Any]]:
         exit_unless_cpu(device)
         return {"done": True}
     wire.sibling("changes").mark(subject.module)
+    hooks.watch(subject.module)
     note(built={"how": "ok", "seconds": time.perf_counter() - started}, **counts(subject.module))
     note(settings=settings(subject.module), batch=batch_facts(subject.batch))
     note(computed_once=wire.sibling("unregistered").with_graph(subject.module))
@@ -66,7 +69,7 @@ def own(request: Dict[str, Any]) -> Optional[Dict[str, Any]]:
     except Exception as error:
         note(traceback=tail(error), settings=settings(subject.module))
         fields = scene(error, subject.module)
-        note(raised=fields)  # a repetition may crash
+        note(raised=fields, stray_hooks=hooks.strays())  # a repetition may crash
         if training and fields:
             more = wire.sibling("repeat_step").observe(
                 training[0], stage.inside, error, time.perf_counter() - begun
@@ -77,6 +80,7 @@ def own(request: Dict[str, Any]) -> Optional[Dict[str, Any]]:
         return None
     names = wire.sibling("unregistered").unregistered(subject)
     note(smoke=smoke, settings=settings(subject.module), unregistered=names)
+    note(stray_hooks=hooks.strays())
     more = wire.sibling("more_steps")
     note(trend=more.trend(subject, device, precision, recipe, smoke))
     memory = wire.sibling("memory_points")

@@ -174,6 +174,17 @@ def normalized(size: Callable[[Any], float]) -> Rule:
     return rule
 
 
+def constant_channels(node: Any, index: int, names: Dict[int, str]) -> Reason:
+    """For the weight of a batch norm: whether each channel has one value in the whole batch."""
+    x = node._saved_input
+    rows = x.transpose(0, 1).flatten(1)
+    constant = index == 1 and bool((rows == rows[:, :1]).all())
+    return Reason(CONSTANT_CHANNELS, True) if constant else NOTHING
+
+
+CONSTANT_CHANNELS = "each channel of its input has the same value in the whole batch"
+
+
 def zero_input(node: Any, index: int, names: Dict[int, str]) -> Reason:
     return share(node._saved_self == 0, "inputs are exactly 0")
 
@@ -193,7 +204,7 @@ PRODUCTS = {
 FLAT = ("Round", "Floor", "Ceil", "Trunc", "Sign", "Heaviside", "Bernoulli", "FloorDivide")
 """Operations whose derivative is 0 everywhere."""
 RULES: Dict[str, Rule] = {
-    **dict.fromkeys(("Softmax", "LogSoftmax"), softmax),
+    **dict.fromkeys(("Softmax", "LogSoftmax", "SafeSoftmax"), softmax),
     **dict.fromkeys(
         ("ScaledDotProductFlashAttentionForCpu", "ScaledDotProductFlashAttention",
          "ScaledDotProductEfficientAttention", "ScaledDotProductCudnnAttention"), attention,
@@ -211,6 +222,7 @@ RULES: Dict[str, Rule] = {
     **dict.fromkeys(
         ("Gelu", "Silu", "Elu", "Softplus", "Erf", "Hardsigmoid", "Hardswish"), spanned
     ),
+    **dict.fromkeys(("NativeBatchNorm", "CudnnBatchNorm", "MiopenBatchNorm"), constant_channels),
     "NativeLayerNorm": normalized(lambda node: math.prod(node._saved_normalized_shape)),
     "NativeGroupNorm": normalized(
         lambda node: node._saved_C // node._saved_group * node._saved_HxW
