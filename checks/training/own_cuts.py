@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 
 from doctor.facts.diagnosis import Cut
-from doctor.facts.training import Parameter
+from doctor.facts.training import Parameter, Smoke
 
 MOST = 3
 """Places in a summary."""
@@ -274,6 +274,12 @@ def _small(operation: str) -> str:
     if re.fullmatch(saturating, operation):
         return "it is saturated: normalize its inputs, so that they are near 0"
     return "remove the tiny factor, or divide by the count once and not twice"
+
+
+def of_zero_loss(steps: Smoke) -> tuple[Cut, ...]:
+    """The cuts that explain a loss and gradients of exactly 0."""
+    diagnosis = steps.diagnosis
+    return diagnosis.cuts if diagnosis and diagnosis.fault == "zero loss" else ()
 
 
 def of(cuts: Sequence[Cut], parameters: Sequence[Parameter]) -> list[Cut]:

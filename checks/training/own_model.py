@@ -138,6 +138,9 @@ def loss_finite(own: OwnModel, smoke: SmallModel) -> Verdict:
     verdict = judged.loss_finite(own.smoke)
     if verdict.status is Status.PASS:
         verdict = over_the_steps(own, own.smoke, verdict)
+    if cuts := own_cuts.of_zero_loss(own.smoke):
+        summary = f"{verdict.summary}; {own_cuts.clause(cuts)}"
+        verdict = replace(verdict, summary=summary, fix=own_cuts.fix(cuts))
     return _about(own, smoke, by_the_update(own.smoke, verdict))
 
 

@@ -58,7 +58,12 @@ def _left_by_the_optimizer(steps: Smoke, unchanged: Sequence[Parameter]) -> tupl
     if optimizer.max_norm == 0.0:
         return "gradients are clipped to a norm of 0", CLIP_FIX
     if omitted := [each.name for each in unchanged if each.name in optimizer.omitted]:
-        return f"in no group of the optimizer: {_listed(omitted)}", OMITTED_FIX
+        clause = f"in no group of the optimizer: {_listed(omitted)}"
+        if optimizer.strays:
+            return f"{clause}; {optimizer.strays} tensors of its groups are no part of the model", (
+                REPLACED_FIX
+            )
+        return clause, OMITTED_FIX
     if max(rates) < TINY_RATE and not optimizer.schedule:
         return f"the learning rate is {max(rates):g}, and no schedule raises it", TINY_RATE_FIX
     slow = [each for each in unchanged if each.rate and each.rate < TINY_RATE]
@@ -114,7 +119,7 @@ def _lost(parameters: Sequence[Parameter]) -> str:
         return "have their initial values again after the next forward pass"
     if all(each.undone or each.set_back for each in parameters):
         return "have the values from before the update again after the next forward pass"
-    return "get values in each forward pass that do not depend on their updates"
+    return "get values in each forward pass that hardly depend on their updates"
 
 
 def too_long(steps: Smoke, verdict: Verdict) -> Verdict:
@@ -316,6 +321,10 @@ SET_BACK_FIX = (
     "reset_parameters or torch.nn.init. Call it once, before the first step."
 )
 CLIP_FIX = "Clip to a norm such as 1.0: a limit near 0 multiplies every gradient by almost 0."
+REPLACED_FIX = (
+    "Create the optimizer after the layers are replaced, copied or tied: it trains the parameters "
+    "that the model had before."
+)
 OMITTED_FIX = (
     "Put every trainable parameter into a group of the optimizer; norms and biases belong into the "
     "group without weight decay, not outside of all groups. Call requires_grad_(False) on what "

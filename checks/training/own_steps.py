@@ -44,11 +44,36 @@ def over_the_steps(own: OwnModel, steps: Smoke, verdict: Verdict) -> Verdict:
     """The verdict on finite steps: a warning if they diverge, notes on what they show otherwise."""
     trend = own.trend or Trend()
     losses = [float(loss) for loss in trend.losses]
-    for judge in (_diverges, _misused, _is_constant, _stands_still, _rises, _is_steep):
+    for judge in (_scaled, _diverges, _misused, _is_constant, _stands_still, _rises, _is_steep):
         if found := judge(trend, steps, losses):
             text, fix = found
             return warn(f"{verdict.summary}; {text}", fix=fix)
     return replace(verdict, summary="; ".join([verdict.summary, *_notes(own, losses)]))
+
+
+def _scaled(trend: Trend, steps: Smoke, losses: list[float]) -> tuple[str, str] | None:
+    """A loss with a large factor, as a GradScaler has it, that diverges or is steep."""
+    factor = float(trend.loss_factor or 0.0)
+    if factor < LARGE_FACTOR or not any(
+        judge(trend, steps, losses) for judge in (_diverges, _is_steep)
+    ):
+        return None
+    name = " and ".join(trend.supervised)
+    norms = [float(step.grad_norm) for step in steps.steps]
+    return (
+        f"the loss is {factor:.6g} times {name}, and the gradient norm {norms[0]:.3g}; required: "
+        "gradients without that factor",
+        SCALED_FIX,
+    )
+
+
+LARGE_FACTOR = 100.0
+"""Our own number: weights of losses are smaller."""
+SCALED_FIX = (
+    "Remove the factor from the loss. Of a GradScaler, return the loss itself: the doctor scales "
+    "it where the precision needs that (--precision fp16), and a training calls "
+    "scaler.scale(loss).backward(), scaler.step(optimizer) and scaler.update()."
+)
 
 
 def _diverges(trend: Trend, steps: Smoke, losses: list[float]) -> tuple[str, str] | None:

@@ -47,6 +47,8 @@ class Trend(Section, frozen=True, kw_only=True):
     """Parameters that got a gradient in one of the further steps."""
     moved: tuple[str, ...] = ()
     """Parameters that the judged steps left as they were and a further step changed."""
+    loss_factor: Number | None = None
+    """The loss as a multiple of the only function of `supervised` that was called."""
     created: tuple[tuple[int, ...], ...] = ()
     """Shapes of parameters that each forward pass creates anew."""
     rates: tuple[float, ...] = ()

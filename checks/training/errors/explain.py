@@ -15,6 +15,7 @@ from doctor.checks.training.errors import (
     no_loss,
     samples,
     shapes,
+    time_first,
     types,
     updates,
 )
@@ -68,8 +69,9 @@ def explain(own: OwnModel) -> Explanation | None:
     """What the first explainer says about the error; None if it is not explained."""
     if own.raised is None:
         return None
-    if explanation := no_loss.explain(own) or hooks.explain(own):
-        return explanation
+    for explain_own in (no_loss.explain, hooks.explain, time_first.explain):
+        if explanation := explain_own(own):
+            return explanation
     if not own.built.ok and _loss_arguments(own.raised):
         return Explanation("", FACTORY)
     for explainer in EXPLAINERS:

@@ -127,7 +127,10 @@ class Paths(TorchFunctionMode):
             if any(not each.is_floating_point() for each in results):
                 self.choices.update(dict.fromkeys(live, ("indices", *where)))
         else:
-            key = (kind_of(name, results), *where)
+            kind = kind_of(name, results)
+            key = (kind, *where)
+            if kind == "detached" and (part := places.expression()):
+                key = (kind, *where[:4], "`%s`" % part, True)
             self.cuts.setdefault(key, set()).update(live)
             if key[0] == "detached":
                 self._note_detached(key, results)

@@ -54,6 +54,8 @@ class LossCalls(TorchFunctionMode):
         """Each call of a function in `TO_MINIMIZE` with a scalar result."""
         self.norms: Dict[int, List[str]] = {1: [], 2: []}
         """Calls of norms over one value, and over two."""
+        self.factor: Optional[float] = None
+        """The loss of the step as a multiple of the only function that it is made of."""
         self.attention = attention_calls.AttentionCalls(module)
 
     def __torch_function__(
@@ -83,6 +85,7 @@ class LossCalls(TorchFunctionMode):
         """Note a loss that is the negative of the only function that it is made of."""
         if len(self.results) == 1:
             name, value = self.results[0]
+            self.factor = loss / value if value else None
             if value > 0 and math.isclose(loss, -value, rel_tol=1e-3):
                 self.misused[name] = {"function": name, "kind": "negated", "shapes": []}
 

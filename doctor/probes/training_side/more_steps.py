@@ -75,6 +75,7 @@ def trend(
         "discarded": overwritten,
         "writes": writes.lines,
         "constant_norms": calls.norms[1],
+        "loss_factor": calls.factor,
         "norms_of_two": calls.norms[2],
         "single_keys": calls.attention.single(),
         "classes": calls.classes[0] if len(calls.classes) == 1 else None,
