@@ -153,7 +153,8 @@ REMARKS = (
     ),
     (
         "a dimension of 1 value",
-        "its result is the same for all inputs: use a sigmoid, or two outputs, or another dim",
+        "its result is the same for all inputs: use a sigmoid (for a loss over one class "
+        "binary_cross_entropy_with_logits), or two outputs, or another dim",
     ),
     ("over 1 key", "its result is the same for all queries and keys: attend to more keys"),
     (

@@ -51,6 +51,10 @@ class Paths(TorchFunctionMode):
         """Parameter -> the last function that returned indices beside values with a graph."""
         self._detached: Dict[int, Key] = {}
         """Id of a detached tensor -> the cut that it comes from."""
+        self._unread: Dict[Key, Set[int]] = {}
+        """Cut -> ids of values that come from its result and that no function has read."""
+        self._chosen: Dict[Key, Key] = {}
+        """Cut of a detached tensor -> the function that chose indices by it."""
         self._live: Dict[int, Set[str]] = {id(each): {name} for name, each in weights.items()}
         self._held: List[torch.Tensor] = list(weights.values())
         """Tensors that are kept, so that no other gets the same id."""
@@ -86,10 +90,23 @@ class Paths(TorchFunctionMode):
         if name in READERS and key in self.cuts:
             array: Key = ("number", name, *key[2:])
             self.cuts[array] = self.cuts.pop(key) | self.cuts.get(array, set())
+        self._unread[key] -= {id(each) for each in tensors(inputs)}
+        if results and not any(each.is_floating_point() for each in results):
+            (place, code), _ = places.innermost()
+            self._chosen[key] = ("indices", name, place, code, self._modules.current, "", True)
+            return
         self._note_detached(key, results)
+
+    def end(self) -> None:
+        """Replace the cuts of detached tensors that only choose indices by those choices: without
+        detach the path would end there as well."""
+        for key, choice in self._chosen.items():
+            if not self._unread[key] and key in self.cuts:
+                self.cuts[choice] = self.cuts.pop(key) | self.cuts.get(choice, set())
 
     def _note_detached(self, key: Key, results: Sequence[torch.Tensor]) -> None:
         self._detached.update((id(each), key) for each in results)
+        self._unread.setdefault(key, set()).update(id(each) for each in results)
         self._held += results
 
     def names_in(self, inputs: Any) -> Set[str]:
@@ -201,6 +218,7 @@ def cuts(plan: Any, stage: Any, names: Sequence[str], small: bool = False) -> Di
 
 def ends(paths: Paths, names: Set[str]) -> List[Dict[str, Any]]:
     """The places where the paths of these parameters end, as doctor.facts.diagnosis.Cut."""
+    paths.end()
     places: Dict[Key, Set[str]] = {}
     for name in sorted(names):
         keys = [key for key, held in paths.cuts.items() if name in held]
