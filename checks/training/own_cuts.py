@@ -258,6 +258,11 @@ def _fix(cut: Cut) -> str:
             for key, table in (("numbers", NUMBERS), ("indices", INDICES))
         }
         return FIXES[cut.kind].format(name=name, place=cut.place or place, **by_name)
+    return _of_zero(cut, place, operation)
+
+
+def _of_zero(cut: Cut, place: str, operation: str) -> str:
+    """What to do about an operation that makes a gradient 0, by what was observed in its inputs."""
     if "Dropout" in cut.module:
         return f"Look at {place}: its probability is 1, which drops everything"
     if cut.origin:

@@ -208,10 +208,8 @@ def gradients_reach_all(own: OwnModel, smoke: SmallModel, job: Job) -> Verdict:
     summary = verdict.summary.replace("had no non-zero gradient", kinds(without), 1)
     called = f"; never called: {', '.join(idle)}" if idle else ""
     where = "".join(f"; {text}" for text in [own_cuts.clause(cuts)] if text)
-    if own.stray_hooks:
-        where += f"; {hooks.describe(own.stray_hooks[0])}"
-        fix = fix if cuts else f"{hooks.fix(own.stray_hooks[0])} {fix}"
-    verdict = replace(verdict, summary=f"{summary}{called}{where}{note}", fix=fix)
+    strays, fix = hooks.beside(own, fix, explained=bool(cuts))
+    verdict = replace(verdict, summary=f"{summary}{called}{where}{strays}{note}", fix=fix)
     return _about(own, smoke, verdict)
 
 

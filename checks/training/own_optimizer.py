@@ -58,12 +58,11 @@ def _left_by_the_optimizer(steps: Smoke, unchanged: Sequence[Parameter]) -> tupl
     if optimizer.max_norm == 0.0:
         return "gradients are clipped to a norm of 0", CLIP_FIX
     if omitted := [each.name for each in unchanged if each.name in optimizer.omitted]:
-        clause = f"in no group of the optimizer: {_listed(omitted)}"
-        if optimizer.strays:
-            return f"{clause}; {optimizer.strays} tensors of its groups are no part of the model", (
-                REPLACED_FIX
-            )
-        return clause, OMITTED_FIX
+        strays = f"; {optimizer.strays} tensors of its groups are no part of the model"
+        clause = (
+            f"in no group of the optimizer: {_listed(omitted)}{strays * bool(optimizer.strays)}"
+        )
+        return clause, REPLACED_FIX * bool(optimizer.strays) or OMITTED_FIX
     if max(rates) < TINY_RATE and not optimizer.schedule:
         return f"the learning rate is {max(rates):g}, and no schedule raises it", TINY_RATE_FIX
     slow = [each for each in unchanged if each.rate and each.rate < TINY_RATE]

@@ -161,9 +161,8 @@ def reached_unevenly(own: OwnModel, required: Sequence[Parameter], verdict: Verd
             f"shapes {shapes}",
             fix=CREATED_FIX,
         )
-    for field, (text, fix) in TOO_FEW.items():
-        if calls := dict.fromkeys(getattr(own.trend, field, ())):
-            return warn(f"{verdict.summary}; {text}: {'; '.join(calls)}", fix=fix)
+    if few := _over_too_few(own):
+        return warn(f"{verdict.summary}; {few[0]}", fix=few[1])
     if alike := [each.name for each in required if each.rows_alike]:
         more = f" and {len(alike) - 4} more" if alike[4:] else ""
         return warn(
@@ -179,6 +178,15 @@ def reached_unevenly(own: OwnModel, required: Sequence[Parameter], verdict: Verd
     if clause := exploding(required):
         return warn(f"{verdict.summary}; {clause}", fix=EXPLODING_FIX)
     return verdict
+
+
+def _over_too_few(own: OwnModel) -> tuple[str, str] | None:
+    """Norms and attention over so few values that their result hardly depends on them, and the
+    remedy; None if there are none."""
+    for field, (text, remedy) in TOO_FEW.items():
+        if calls := dict.fromkeys(getattr(own.trend, field, ())):
+            return f"{text}: {'; '.join(calls)}", remedy
+    return None
 
 
 UNREGISTERED_FIX = (

@@ -165,6 +165,8 @@ def stands_still(trend: Trend, steps: Smoke, losses: list[float]) -> bool:
     weights change and the steps are long enough to change it."""
     if not all(each.moved and each.had_gradient and not each.set_back for each in steps.parameters):
         return False
+    if trend.discarded:  # which is reported with the line
+        return False
     rate = min((step.lr for step in steps.steps), default=0.0)
     same = len(losses) >= RISING_STEPS and len(set(losses)) == 1 and losses[0] != 0.0
     return bool(trend.supervised) and same and rate >= USUAL_RATE

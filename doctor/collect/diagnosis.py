@@ -97,6 +97,7 @@ def locate_small_gradients(
     bisection = _Bisection(child, subject, smoke, lambda stage: None, "no gradient", (), seconds)
     return bisection.locate_small(names, time.monotonic() + seconds)
 
+
 OF_ZEROS = ("no gradient", "zero loss")
 """Faults whose cause the graph may show."""
 

@@ -68,8 +68,8 @@ class Trend(Section, frozen=True, kw_only=True):
     norms_of_two: tuple[str, ...] = ()
     """The same of two values, which become 1 and -1."""
     single_keys: tuple[str, ...] = ()
-    """Calls of attention in which each query sees one key: "multi_head_attention_forward in train.py,
-    line 12 in encoder (MultiheadAttention)"."""
+    """Calls of attention in which each query sees one key: "multi_head_attention_forward in
+    train.py, line 12 in encoder (MultiheadAttention)"."""
     resident: tuple[int, ...] = ()
     """Bytes of memory after each of the last steps: the device's allocator, on a CPU the
     process."""

@@ -26,6 +26,15 @@ def fix(hook: StrayHook) -> str:
     return FIX.format(name=hook.hook.partition(" in ")[0])
 
 
+def beside(own: OwnModel, remedy: str, *, explained: bool) -> tuple[str, str]:
+    """A clause about the first such hook and the remedy with that for the hook, which comes first
+    unless something else explains the fault."""
+    if not own.stray_hooks:
+        return "", remedy
+    hook = own.stray_hooks[0]
+    return f"; {describe(hook)}", remedy if explained else f"{fix(hook)} {remedy}"
+
+
 def explain(own: OwnModel) -> Explanation | None:
     """A hook that was to set a value of the line that raised; None if there is none."""
     raised = own.raised

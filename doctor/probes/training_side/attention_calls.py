@@ -1,5 +1,5 @@
-"""Calls of torch's attention in which each query sees one key only: the softmax of one score is 1, so
-the result does not depend on queries and keys.
+"""Calls of torch's attention in which each query sees one key only: the softmax of one score is 1,
+so the result does not depend on queries and keys.
 
 Imported by loss_calls.py; standard library and torch only, Python 3.9.
 """
@@ -59,7 +59,7 @@ def visible(name: str, arguments: Dict[str, Any]) -> int:
     if name == "scaled_dot_product_attention":
         keys = int(key.shape[-2])
         first_only = bool(arguments.get("is_causal")) and query.shape[-2] == 1
-        return min(keys, 1 if first_only else keys, most(mask, hides=False))
+        return int(min(keys, 1 if first_only else keys, most(mask, hides=False)))
     more = (arguments.get("bias_k") is not None) + bool(arguments.get("add_zero_attn"))
     padding = arguments.get("key_padding_mask")
     least = min(most(mask, hides=True), most(padding, hides=True))

@@ -53,7 +53,7 @@ class Paths(TorchFunctionMode):
         """Id of a detached tensor -> the cut that it comes from."""
         self._unread: Dict[Key, Set[int]] = {}
         """Cut -> ids of values that come from its result and that no function has read."""
-        self._chosen: Dict[Key, Key] = {}
+        self.chosen: Dict[Key, Key] = {}
         """Cut of a detached tensor -> the function that chose indices by it."""
         self._live: Dict[int, Set[str]] = {id(each): {name} for name, each in weights.items()}
         self._held: List[torch.Tensor] = list(weights.values())
@@ -93,14 +93,14 @@ class Paths(TorchFunctionMode):
         self._unread[key] -= {id(each) for each in tensors(inputs)}
         if results and not any(each.is_floating_point() for each in results):
             (place, code), _ = places.innermost()
-            self._chosen[key] = ("indices", name, place, code, self._modules.current, "", True)
+            self.chosen[key] = ("indices", name, place, code, self._modules.current, "", True)
             return
         self._note_detached(key, results)
 
     def end(self) -> None:
         """Replace the cuts of detached tensors that only choose indices by those choices: without
         detach the path would end there as well."""
-        for key, choice in self._chosen.items():
+        for key, choice in self.chosen.items():
             if not self._unread[key] and key in self.cuts:
                 self.cuts[choice] = self.cuts.pop(key) | self.cuts.get(choice, set())
 
@@ -144,13 +144,15 @@ class Paths(TorchFunctionMode):
             if any(not each.is_floating_point() for each in results):
                 self.choices.update(dict.fromkeys(live, ("indices", *where)))
         else:
-            kind = kind_of(name, results)
-            key = (kind, *where)
-            if kind == "detached" and (part := places.expression()):
-                key = (kind, *where[:4], "`%s`" % part, True)
-            self.cuts.setdefault(key, set()).update(live)
-            if key[0] == "detached":
-                self._note_detached(key, results)
+            self._cut(kind_of(name, results), where, live, results)
+
+    def _cut(self, kind: str, where: Any, live: Set[str], results: Sequence[torch.Tensor]) -> None:
+        """Note a result without graph; of a detached one also the expression in its line."""
+        part = places.expression() if kind == "detached" else ""
+        key: Key = (kind, *where[:4], "`%s`" % part, True) if part else (kind, *where)
+        self.cuts.setdefault(key, set()).update(live)
+        if kind == "detached":
+            self._note_detached(key, results)
 
     @contextlib.contextmanager
     def with_functions(self) -> Iterator[None]:
@@ -222,7 +224,8 @@ def ends(paths: Paths, names: Set[str]) -> List[Dict[str, Any]]:
     places: Dict[Key, Set[str]] = {}
     for name in sorted(names):
         keys = [key for key, held in paths.cuts.items() if name in held]
-        certain = [key for key in keys if key[0] != "indices"] or keys
+        chosen = paths.chosen.values()
+        certain = [key for key in keys if key[0] != "indices" or key in chosen] or keys
         if not keys and name in paths.last:
             last, choice = paths.last[name], paths.choices.get(name)
             certain = [choice if choice and choice[1:] == last[1:] else last]

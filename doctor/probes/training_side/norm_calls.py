@@ -29,7 +29,7 @@ def values_of_statistics(name: str, args: Any, options: Dict[str, Any]) -> int:
     if not x.requires_grad or not x.numel():
         return 0
     size = SIZES[name](x, args[1:], options)
-    return int(size) if size == 1 or size == 2 and name in CENTERED else 0
+    return int(size) if size == 1 or (size == 2 and name in CENTERED) else 0
 
 
 def described(name: str, args: Any, model: torch.nn.Module) -> str:

@@ -118,13 +118,20 @@ def forward(training: Any, error: BaseException) -> Dict[str, Any]:
             function, args, kwargs = calls.call
             fields["function"] = getattr(function, "__name__", str(function))
             fields["operands"] = raised.operands(bound(function, args, kwargs), names)
-            if lines := "ZeroDivision" in str(error) and inspect_inputs.divisor(None, args, {}):
-                returned["divisor"] = lines[0]
+            if "ZeroDivision" in str(error):
+                returned.update(divisor(fields["function"], args))
         return fields
     finally:
         for each in handles:
             each.remove()
     return {}
+
+
+def divisor(name: str, args: Any) -> Dict[str, str]:
+    """{"divisor": "1 of 5 values of the divisor are 0, at [2]"} of a division of whole numbers."""
+    reflected = name.startswith("__r")
+    lines = inspect_inputs.divisor(None, args[::-1] if reflected else args, {})
+    return {"divisor": lines[0]} if lines else {}
 
 
 def _note_result(name: str, returned: Dict[str, str]) -> Any:

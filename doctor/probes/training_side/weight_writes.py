@@ -78,11 +78,7 @@ def discarded(subject: Any, names: List[str], seeded: Any) -> List[str]:
         with torch.no_grad():
             for name in names:
                 weights[name].copy_(kept[name])
-    return [
-        name
-        for name in names
-        if distance(ends, name) <= SURVIVING * distance(starts, name)
-    ]
+    return [name for name in names if distance(ends, name) <= SURVIVING * distance(starts, name)]
 
 
 def distance(values: List[Dict[str, torch.Tensor]], name: str) -> float:

@@ -54,7 +54,7 @@ class ZeroOrigins(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self, func: Any, types: Any, args: Any = (), kwargs: Optional[Dict[str, Any]] = None
     ) -> Any:
         options = kwargs or {}
-        entries = [self.of(each) for each in tensors((args, options))]
+        entries = [self.of(each) for each in tensors((args, options)) if is_zero(each)]
         result = func(*args, **options)
         passed_on = next((each for each in entries if each is not None), None)
         for each in tensors(result):
@@ -95,8 +95,8 @@ def named(func: Any, result: torch.Tensor, args: Any, options: Dict[str, Any]) -
     """The operation in the words of the code that calls it."""
     name = (str(func).split(".")[1] if "." in str(func) else str(func)).strip("_")
     first = args[0] if args and isinstance(args[0], torch.Tensor) else None
-    if name == "to_copy" and first is not None and first.is_floating_point():
-        if not result.is_floating_point():
-            return "the conversion to %s" % str(result.dtype).replace("torch.", "")
+    of_floats = first is not None and first.is_floating_point()
+    if name == "to_copy" and of_floats and not result.is_floating_point():
+        return "the conversion to %s" % str(result.dtype).replace("torch.", "")
     rounding = options.get("rounding_mode")
     return "%s(rounding_mode='%s')" % (name, rounding) if rounding else name
