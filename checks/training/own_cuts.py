@@ -138,7 +138,8 @@ ORIGINS = (
         "it subtracts equal values: a value minus itself, or minus a mean over one value",
     ),
     (
-        "(bitwise|logical)_.*|eq|ne|gt|ge|lt|le|isin|mul|where|masked_fill|zeros.*|tril|triu",
+        "(bitwise|logical)_.*|eq|ne|gt|ge|lt|le|isin|mul|where|masked_fill|zeros.*|a constant"
+        "|tril|triu",
         "it hides every value: look at the condition or the mask",
     ),
     ("(constant_pad_nd|embedding)", "it reads padding only: look at the batch"),

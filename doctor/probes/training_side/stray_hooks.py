@@ -29,7 +29,10 @@ class Registration(NamedTuple):
     module: Any
     """A weak reference."""
     description: str
-    handle: Any
+    number: int
+    """Its key in `table`."""
+    table: Any
+    """The hooks of the module, among which it is unless it was removed."""
 
 
 class Registrations:
@@ -57,7 +60,9 @@ class Registrations:
             handle = original(module, hook, *args, **options)
             (place, _), _ = places.innermost()
             about = " ".join(repr(module).split())[:COLUMNS]
-            self._all.append(Registration(hook, place, weakref.ref(module), about, handle))
+            table = handle.hooks_dict_ref()
+            entry = Registration(hook, place, weakref.ref(module), about, handle.id, table)
+            self._all.append(entry)
             return handle
 
         return register
@@ -72,8 +77,8 @@ class Registrations:
             for hook in getattr(part, table, {}).values()
         }
         for each in self._all:
-            module, hooks = each.module(), each.handle.hooks_dict_ref()
-            removed = hooks is not None and each.handle.id not in hooks
+            module = each.module()
+            removed = each.table is not None and each.number not in each.table
             if removed or (module is not None and id(module) in parts):
                 continue
             if code_of(each.hook) in codes:  # the model is a copy, with the same hook

@@ -98,5 +98,7 @@ def named(func: Any, result: torch.Tensor, args: Any, options: Dict[str, Any]) -
     of_floats = first is not None and first.is_floating_point()
     if name == "to_copy" and of_floats and not result.is_floating_point():
         return "the conversion to %s" % str(result.dtype).replace("torch.", "")
+    if name == "lift_fresh":
+        return "a constant"
     rounding = options.get("rounding_mode")
     return "%s(rounding_mode='%s')" % (name, rounding) if rounding else name
