@@ -168,9 +168,9 @@ def _of_kernel(own: OwnModel, verdict: Verdict) -> Verdict:
     """The failure of a kernel with what it printed, and the error of the same step on the CPU."""
     verdict = replace(verdict, summary=f"{verdict.summary}{kernel_errors.observed(own)}")
     on_cpu = kernel_errors.error_on_cpu(own)
-    found = match_error(on_cpu, ERRORS) if on_cpu else None
-    specific = found if found is not INDEX_ERROR else None
-    pattern = specific or kernel_errors.by_assertion(own) or found
+    by_message = match_error(on_cpu, ERRORS) if on_cpu else None
+    specific = by_message if by_message is not INDEX_ERROR else None
+    pattern = specific or kernel_errors.by_assertion(own) or by_message
     return replace(verdict, fix=pattern.fix, owner=pattern.owner) if pattern else verdict
 
 
@@ -217,8 +217,8 @@ def _look(own: OwnModel, detail: str) -> str:
     """The fix of an error that is not known: the place, or the message again."""
     if own.raised is None or not own.raised.place:
         return f"Fix the error that was raised: {_message(detail)}"
-    given = ", with the arguments that the summary lists" if describe(own) else ""
-    return f"Fix the error in {own.raised.place}{given}: {_message(detail)}"
+    arguments = ", with the arguments that the summary lists" if describe(own) else ""
+    return f"Fix the error in {own.raised.place}{arguments}: {_message(detail)}"
 
 
 def _message(detail: str) -> str:

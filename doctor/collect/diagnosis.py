@@ -136,8 +136,8 @@ class _Bisection:
     def locate_small(self, names: Sequence[str], deadline: float) -> Diagnosis:
         """The operations that make the gradients of these parameters tiny."""
         self._deadline = deadline
-        found = _content(self._request("cuts", names=names, small=True), "cuts")
-        return self._decode(found)
+        cuts = _content(self._request("cuts", names=names, small=True), "cuts")
+        return self._decode(cuts)
 
     def _is_reproducible(self) -> bool:
         """Whether the fault returns with nothing changed; if not, up to REPEATS attempts."""
@@ -262,8 +262,8 @@ class _Bisection:
         missing = [n for n in names if not any(fnmatchcase(n, g) for g in self._expect_no_grad)]
         answer = self._request("cuts", names=missing)
         partial: Any = next((note["cuts"] for note in answer.notes if "cuts" in note), {})
-        found = _content(answer, "cuts") or partial
-        return self._decode(msgspec.to_builtins(diagnosis) | found)
+        cuts = _content(answer, "cuts") or partial
+        return self._decode(msgspec.to_builtins(diagnosis) | cuts)
 
     def _trace(self, step: int) -> dict[str, Any]:
         """The operation with the first non-finite result; its samples may be missing."""

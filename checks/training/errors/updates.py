@@ -21,8 +21,8 @@ MOST = 4
 def explain(raised: Raised) -> Explanation | None:
     if "loading state_dict" in raised.message:
         return _state_dict(raised.message)
-    found = _parameters(raised) or _used_up(raised) or _schedule(raised)
-    return found or _rate(raised) or _state(raised)
+    explanation = _parameters(raised) or _used_up(raised) or _schedule(raised)
+    return explanation or _rate(raised) or _state(raised)
 
 
 def _state_dict(message: str) -> Explanation | None:
@@ -162,18 +162,18 @@ def _schedule(raised: Raised) -> Explanation | None:
 
 def _state(raised: Raised) -> Explanation | None:
     """State of another parameter, or groups of another optimizer, that load_state_dict brought."""
-    seen = raised.observed
-    if state := seen.get("state"):
+    observed = raised.observed
+    if state := observed.get("state"):
         return Explanation(
-            f"in the state of {seen['optimizer']}, {state}",
+            f"in the state of {observed['optimizer']}, {state}",
             "Load the optimizer's state of this very model: load_state_dict compares only how many "
             "parameters a group has, not their shapes. To go on without it, start a new optimizer.",
         )
-    if absent := seen.get("absent"):
-        instead = f" and have {seen['instead']}" * bool(seen.get("instead"))
+    if absent := observed.get("absent"):
+        instead = f" and have {observed['instead']}" * bool(observed.get("instead"))
         return Explanation(
-            f"the groups of {seen['optimizer']} lack {absent}{instead}",
-            f"Load a state that {seen['optimizer']} saved: load_state_dict took these groups from "
-            "another optimizer. To change the optimizer, start it without the old state.",
+            f"the groups of {observed['optimizer']} lack {absent}{instead}",
+            f"Load a state that {observed['optimizer']} saved: load_state_dict took these groups "
+            "from another optimizer. To change the optimizer, start it without the old state.",
         )
     return None

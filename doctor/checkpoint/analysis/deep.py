@@ -118,8 +118,8 @@ def _processors() -> int:
 def _summaries(tallies: dict[Tensor, Tally]) -> dict[str, Any]:
     """Fields of Values, from what was counted."""
     every = sorted(tallies.items(), key=lambda item: (item[0].file, item[0].begin, item[0].name))
-    bad = [_nonfinite(tensor, found) for tensor, found in every if found.nonfinite]
-    large = [(tensor, found.large) for tensor, found in every if found.large]
+    bad = [_nonfinite(tensor, tally) for tensor, tally in every if tally.nonfinite]
+    large = [(tensor, tally.large) for tensor, tally in every if tally.large]
     large.sort(key=lambda item: -item[1])
     return {
         "nonfinite": tuple(sorted(bad, key=lambda tensor: tensor.masks)[:MOST]),

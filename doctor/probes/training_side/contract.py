@@ -74,8 +74,8 @@ def fields_of(value: Any) -> Dict[str, Any]:
             )
             message += "torch.nn.Module"
             raise NotAFactory(message % (", ".join(map(str, value)) or "(none)", ", ".join(KEYS)))
-        given = {key: each for key, each in value.items() if each is not None}
-        return of_lightning(given) if is_lightning(given["model"]) else given
+        present = {key: each for key, each in value.items() if each is not None}
+        return of_lightning(present) if is_lightning(present["model"]) else present
     items = list(value) if isinstance(value, (tuple, list)) else [value]
     if not items or not isinstance(items[0], torch.nn.Module) or len(items) > 3:
         raise NotAFactory("the factory returned %s; %s" % (type_names(value), CONTRACT))

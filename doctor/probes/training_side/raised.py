@@ -259,15 +259,15 @@ STRING = re.compile(r"""(?:"[^"]*"|'[^']*')""")
 
 def values_in(frame: Frame, text: str) -> Iterator[Tuple[str, Any]]:
     """The variables in a piece of code, and attributes of modules, with their values."""
-    seen = set()
+    names = set()
     for match in NAME.finditer(STRING.sub("''", text)):
         parts = match[0].split(".")
         for count in range(len(parts), 0, -1):
             name = ".".join(parts[:count])
             known, value = resolved(frame, parts[:count])
             if known:
-                if name not in seen:
-                    seen.add(name)
+                if name not in names:
+                    names.add(name)
                     yield name, value
                 break
 
