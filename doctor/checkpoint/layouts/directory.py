@@ -99,10 +99,10 @@ def _directory(directory: Directory, called: str) -> Layout | Unknown:
     partial = incomplete_downloads(directory, entries)
     if layout is None and (revision := snapshot(directory, names)):
         inside = directory.inside(f"snapshots/{revision}")
-        layout = _directory(inside, revision)
-        if isinstance(layout, Unknown):
-            return layout
-        return replace(layout, problems=(*layout.problems, *partial))
+        nested = _directory(inside, revision)
+        if isinstance(nested, Unknown):
+            return nested
+        return replace(nested, problems=(*nested.problems, *partial))
     if layout is None:
         return _no_weights(directory, names, partial)
     layout = replace(layout, problems=(*layout.problems, *partial))

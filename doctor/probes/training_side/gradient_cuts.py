@@ -10,11 +10,14 @@ from __future__ import annotations
 
 import contextlib
 import re
-from typing import Any, Dict, Iterator, List, Optional, Sequence, Set, Tuple
+from typing import TYPE_CHECKING, Any, Dict, Iterator, List, Optional, Sequence, Set
 
 import torch
 import wire
 from torch.overrides import TorchFunctionMode
+
+if TYPE_CHECKING:
+    from doctor.probes.training_side.gradient_zeros import Key
 
 places = wire.sibling("places")
 gradient_zeros = wire.sibling("gradient_zeros")
@@ -30,8 +33,6 @@ SHAPED_ALIKE = re.compile(r"(zeros|ones|rand|randn|randint|empty|full)_like|new_
 MOST = 3
 """Places per parameter."""
 
-Key = Tuple[str, str, str, str, str, str, bool]
-"""Kind, name, place, code, module, remark and certain of a doctor.facts.diagnosis.Cut."""
 leaves = gradient_zeros.leaves
 records: Any = gradient_zeros.records
 

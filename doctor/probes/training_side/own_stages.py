@@ -23,10 +23,9 @@ training_step = wire.sibling("training_step")
 switches = wire.sibling("switches")
 subjects = wire.sibling("subjects")
 raised = wire.sibling("raised")
+stack_frames = wire.sibling("stack_frames")
 
-HIDDEN, is_library = raised.HIDDEN, raised.is_library
-CALLERS = ("_call_impl", "_wrapped_call_impl")
-"""Functions of torch through which every module is called."""
+HIDDEN, is_library = stack_frames.HIDDEN, stack_frames.is_library
 USER_FRAMES, LIBRARY_FRAMES = 8, 2
 """Frames of a traceback to report: of the user's files, and the last ones of libraries."""
 SECRET = re.compile("TOKEN|SECRET|PASSWORD|CREDENTIAL|KEY", re.IGNORECASE)
@@ -251,7 +250,7 @@ def tail(error: BaseException) -> str:
     frames = [
         frame
         for frame in whole.stack
-        if not (frame.filename.startswith(HIDDEN) or frame.name in CALLERS)
+        if not (frame.filename.startswith(HIDDEN) or frame.name in stack_frames.MODULE_CALLERS)
     ]
     used = [index for index, frame in enumerate(frames) if not is_library(frame.filename)]
     shown = set(used[-USER_FRAMES:]) | set(range(len(frames))[-LIBRARY_FRAMES:])

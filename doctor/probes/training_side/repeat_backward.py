@@ -16,7 +16,7 @@ import torch
 import wire
 from torch.overrides import TorchFunctionMode
 
-raised = wire.sibling("raised")
+stack_frames = wire.sibling("stack_frames")
 gradient_cuts = wire.sibling("gradient_cuts")
 gradient_zeros = wire.sibling("gradient_zeros")
 places = wire.sibling("places")
@@ -199,7 +199,7 @@ def _content(cell: Any) -> Any:
 
 
 def _hidden(file: str) -> bool:
-    return bool(raised.is_library(file)) or file.startswith(raised.HIDDEN)
+    return bool(stack_frames.is_library(file)) or file.startswith(stack_frames.HIDDEN)
 
 
 def without_graph(training: Any) -> Dict[str, Any]:
