@@ -9,7 +9,7 @@ import recorded_own
 
 from doctor._util.records import Ended
 from doctor.checks.training.kernel_errors import ASSERTIONS
-from doctor.checks.training.own_failures import INDEX_ERROR
+from doctor.checks.training.own_errors import INDEX_ERROR
 from doctor.checks.training.own_model import STEP_COMPLETES
 from doctor.collect.child_output import kernel_assertion
 from doctor.collect.diagnosis import PRECISIONS, _Bisection

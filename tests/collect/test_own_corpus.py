@@ -12,7 +12,7 @@ from typing import Any
 import preloaded
 import pytest
 
-from doctor.checks.training import own_model
+from doctor.checks.training import own_gradients, own_model, own_weights
 from doctor.collect import diagnosis
 from doctor.collect.children import Children
 from doctor.collect.own_training import collect_in
@@ -99,8 +99,8 @@ def judge(child: OneProcess, monkeypatch: pytest.MonkeyPatch) -> Judge:
         return {
             "SMK005": own_model.completes(own, None),
             "SMK006": own_model.loss_finite(own, None),
-            "SMK007": own_model.gradients_reach_all(own, None, job),
-            "SMK008": own_model.weights_move(own, job),
+            "SMK007": own_gradients.gradients_reach_all(own, None, job),
+            "SMK008": own_weights.weights_move(own, job),
         }
 
     return verdicts
