@@ -43,10 +43,7 @@ def own(request: Dict[str, Any]) -> Optional[Dict[str, Any]]:
     try:
         subject = subjects.build(request["subject"], device, recipe)
     except Exception as error:
-        ended = {"how": "error", "detail": explained(error)}
-        note(built=dict(ended, seconds=time.perf_counter() - started), traceback=tail(error))
-        note(raised=scene(error))
-        note(beyond=type(error).__name__ == "Unsupported")
+        note_failed_build(error, time.perf_counter() - started)
         exit_unless_cpu(device)
         return {"done": True}
     wire.sibling("changes").mark(subject.module)
@@ -64,13 +61,7 @@ def own(request: Dict[str, Any]) -> Optional[Dict[str, Any]]:
         )
     except Exception as error:
         note(traceback=tail(error), settings=settings(subject.module))
-        fields = scene(error, subject.module)
-        note(raised=fields)  # a repetition may crash
-        if training and fields:
-            more = wire.sibling("repeat_step").observe(
-                training[0], stage.inside, error, time.perf_counter() - begun
-            )
-            note(raised=joined(fields, more))
+        note_failed_step(error, subject.module, training, stage, time.perf_counter() - begun)
         wire.send(error="%s: %s" % (stage.inside, explained(error)))
         exit_unless_cpu(device)
         return None
@@ -82,6 +73,24 @@ def own(request: Dict[str, Any]) -> Optional[Dict[str, Any]]:
     note(points=memory.measure_points(request["subject"], subject, device, precision, recipe))
     note(**memory.saved(subject, request["subject"]))
     return {"done": True}
+
+
+def note_failed_build(error: Exception, seconds: float) -> None:
+    ended = {"how": "error", "detail": explained(error), "seconds": seconds}
+    note(built=ended, traceback=tail(error))
+    note(raised=scene(error))
+    note(beyond=type(error).__name__ == "Unsupported")
+
+
+def note_failed_step(
+    error: Exception, module: torch.nn.Module, training: List[Any], stage: Any, seconds: float
+) -> None:
+    """What the traceback shows, and a repetition; `training` is empty before it starts."""
+    fields = scene(error, module)
+    note(raised=fields)  # a repetition may crash
+    if training and fields:
+        more = wire.sibling("repeat_step").observe(training[0], stage.inside, error, seconds)
+        note(raised=joined(fields, more))
 
 
 def dump_stacks(limit: Any) -> None:
