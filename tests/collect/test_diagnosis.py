@@ -25,11 +25,12 @@ from doctor.checks.training.diagnosis import (
 )
 from doctor.collect import child as child_process
 from doctor.collect import diagnosis as bisection
+from doctor.collect.changes import CHANGES, RATES, REPAIRS
 from doctor.collect.child import CUT_OFF, PROBES
 from doctor.collect.child_messages import Answer
 from doctor.collect.children import Children
 from doctor.collect.collect import collect
-from doctor.collect.diagnosis import CHANGES, RATES, REPAIRS, diagnose
+from doctor.collect.diagnosis import diagnose
 from doctor.collect.faults import MOST_SKIPPED, fault_of
 from doctor.collect.torch_child import TorchChild, cut_short
 from doctor.facts.diagnosis import LEFT_OUT, Attempt, Diagnosis, Fault

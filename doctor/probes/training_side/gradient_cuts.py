@@ -10,14 +10,11 @@ from __future__ import annotations
 
 import contextlib
 import re
-from typing import TYPE_CHECKING, Any, Dict, Iterator, List, Optional, Sequence, Set
+from typing import Any, Dict, Iterator, List, Optional, Sequence, Set, Tuple
 
 import torch
 import wire
 from torch.overrides import TorchFunctionMode
-
-if TYPE_CHECKING:
-    from doctor.probes.training_side.gradient_zeros import Key
 
 places = wire.sibling("places")
 gradient_zeros = wire.sibling("gradient_zeros")
@@ -33,6 +30,8 @@ SHAPED_ALIKE = re.compile(r"(zeros|ones|rand|randn|randint|empty|full)_like|new_
 MOST = 3
 """Places per parameter."""
 
+Key = Tuple[Any, ...]
+"""A gradient_zeros.Key."""
 leaves = gradient_zeros.leaves
 records: Any = gradient_zeros.records
 
