@@ -11,8 +11,8 @@ from doctor._util.records import Ended
 from doctor.checks.training.kernel_errors import ASSERTIONS
 from doctor.checks.training.own_errors import INDEX_ERROR
 from doctor.checks.training.own_model import STEP_COMPLETES
-from doctor.collect.child_output import kernel_assertion
 from doctor.collect.changes import PRECISIONS, possible_changes
+from doctor.collect.child_output import kernel_assertion
 from doctor.facts.code_errors import code_error
 from doctor.facts.diagnosis import Diagnosis
 from doctor.facts.own_model import OwnModel
