@@ -13,7 +13,7 @@ import preloaded
 import pytest
 
 from doctor.checks.training import own_gradients, own_model, own_weights
-from doctor.collect import diagnosis
+from doctor.collect import changes
 from doctor.collect.children import Children
 from doctor.collect.own_training import collect_in
 from doctor.collect.torch_child import TorchChild
@@ -90,7 +90,7 @@ Judge = Callable[..., dict[str, Verdict]]
 @pytest.fixture
 def judge(child: OneProcess, monkeypatch: pytest.MonkeyPatch) -> Judge:
     """The verdicts of a factory of the corpus."""
-    monkeypatch.setattr(diagnosis, "CHANGES", ("fp32", "lower-lr"))
+    monkeypatch.setattr(changes, "CHANGES", ("fp32", "lower-lr"))
 
     def verdicts(model: str) -> dict[str, Verdict]:
         job = Job(device="cpu", model=str(CORPUS / model))
