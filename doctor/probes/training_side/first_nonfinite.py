@@ -9,7 +9,7 @@ is one that the loss, or a gradient, depends on: an unused log(0) is not blamed.
 from __future__ import annotations
 
 import time
-from typing import Any, Dict, List, NamedTuple, Optional, Tuple
+from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple
 
 import torch
 import wire
@@ -248,35 +248,55 @@ def _address(tensor: torch.Tensor) -> Optional[int]:
 def trace(plan: Any, stage: Any, number: int) -> Dict[str, Any]:
     """The first operation of that step whose result is not finite, as an origin; {} if unknown.
 
-    If a buffer was not finite after an earlier step, it is the operation of that step."""
-    with stage("allocate"):
-        training = plan.training(plan.build())
+    If a module holds a value that an earlier step made so, it is the operation of that step."""
+    training = started(plan, stage)
     initial = module_states.nonfinite(training.subject.module)
     for step in range(1, number):
         training.step(stage)
-        spoiled = [n for n in module_states.nonfinite(training.subject.module) if n not in initial]
-        if spoiled:
-            if record := of_state(plan, stage, step, spoiled[0]):
+        if states := spoiled(training, initial):
+            if record := of_state(plan, stage, step, states[0]):
                 return {"source": record}
-            with stage("allocate"):
-                training = plan.training(plan.build())
-            for _ in range(number - 1):
-                training.step(stage)
+            training = started(plan, stage, number - 1)
             break
-    found: Optional[Operation] = None
-    started = time.perf_counter()
+    return of_step(training, stage, number, initial)
+
+
+def started(plan: Any, stage: Any, steps: int = 0) -> Any:
+    """A fresh training after that many steps."""
+    with stage("allocate"):
+        training = plan.training(plan.build())
+    for _ in range(steps):
+        training.step(stage)
+    return training
+
+
+def spoiled(training: Any, initial: Sequence[str]) -> List[str]:
+    """The states of modules that are not finite now and were at the start."""
+    return [n for n in module_states.nonfinite(training.subject.module) if n not in initial]
+
+
+def of_state(plan: Any, stage: Any, step: int, name: str) -> Dict[str, Any]:
+    """The operation of that step whose result a module holds for the next one; {} if unknown."""
+    training = started(plan, stage, step - 1)
+    follow, _ = followed(training, stage)
+    source = follow.origin(module_states.of_module(training.subject.module).get(name))
+    return {} if source is None else dict(source._asdict(), step=step, state=name)
+
+
+def of_step(training: Any, stage: Any, number: int, initial: Sequence[str]) -> Dict[str, Any]:
+    """The operation that makes the loss, or a gradient, of this step non-finite, with samples."""
+    begun = time.perf_counter()
     follow, loss = followed(training, stage)
     forward = not _finite(loss)
-    found = _of_gradients(training, follow)
+    source = _of_gradients(training, follow)
     if forward:
-        found = follow.origin(loss) or _first(follow) or follow.mask(loss)
-    if found is None:
+        source = follow.origin(loss) or _first(follow) or follow.mask(loss)
+    if source is None:
         return {}
-    record = dict(found._asdict(), step=number)
+    record: Dict[str, Any] = dict(source._asdict(), step=number)
     wire.send(note={"trace": {"source": record}})
-    spoiled = [n for n in module_states.nonfinite(training.subject.module) if n not in initial]
-    if forward and not spoiled:
-        seconds = max(SAMPLE_SECONDS, 20 * (time.perf_counter() - started))
+    if forward and not spoiled(training, initial):
+        seconds = max(SAMPLE_SECONDS, 20 * (time.perf_counter() - begun))
         with stage("sample by sample"):
             samples = wire.sibling("batch_samples").samples_of
             record.update(samples(training, min(seconds, 2 * SAMPLE_SECONDS)))
@@ -297,18 +317,6 @@ def followed(training: Any, stage: Any) -> Tuple[Follow, torch.Tensor]:
                 follow.backward = True
                 (training.scaler.scale(loss) if training.scaler else loss).backward()
     return follow, loss
-
-
-def of_state(plan: Any, stage: Any, step: int, name: str) -> Dict[str, Any]:
-    """The operation of that step whose result a module carries to the next one; {} if unknown."""
-    with stage("allocate"):
-        training = plan.training(plan.build())
-    for _ in range(step - 1):
-        training.step(stage)
-    follow, _ = followed(training, stage)
-    value = module_states.of_module(training.subject.module).get(name)
-    found = follow.origin(value)
-    return {} if found is None else dict(found._asdict(), step=step, state=name)
 
 
 def _first(follow: Follow) -> Optional[Operation]:

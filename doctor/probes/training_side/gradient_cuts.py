@@ -31,8 +31,8 @@ SHAPED_ALIKE = re.compile(r"(zeros|ones|rand|randn|randint|empty|full)_like|new_
 MOST = 3
 """Places per parameter."""
 
-Key = Tuple[str, str, str, str, str, str, bool]
-"""Kind, name, place, code, module, remark and certain of a doctor.facts.diagnosis.Cut."""
+Key = Tuple[Any, ...]
+"""A gradient_zeros.Key."""
 leaves = gradient_zeros.leaves
 records: Any = gradient_zeros.records
 
@@ -207,29 +207,29 @@ def cuts(plan: Any, stage: Any, names: Sequence[str], small: bool = False) -> Di
         computed = {name for name, each in wanted.items() if id(each) in in_graph}
         now = dict(subject.module.named_parameters())
         gone = {name for name in wanted if now.get(name) is not wanted[name]}
-        found = records({("replaced", "", "", "", "", "", True): gone}) if gone else []
-        found += ends(paths, set(wanted) - computed - gone)
-        wire.send(note={"cuts": {"cuts": found}})
+        ending = records({("replaced", "", "", "", "", "", True): gone}) if gone else []
+        ending += ends(paths, set(wanted) - computed - gone)
+        wire.send(note={"cuts": {"cuts": ending}})
         if computed:
             held = {name: wanted[name] for name in computed}
-            found += gradient_zeros.zeros(
+            ending += gradient_zeros.zeros(
                 training, loss, held, modules, paths.hooks, origins, small
             )
-    return {"cuts": found}
+    return {"cuts": ending}
 
 
 def ends(paths: Paths, names: Set[str]) -> List[Dict[str, Any]]:
     """The places where the paths of these parameters end, as doctor.facts.diagnosis.Cut."""
     paths.end()
     places: Dict[Key, Set[str]] = {}
+    chosen = paths.chosen.values()
     for name in sorted(names):
         keys = [key for key, held in paths.cuts.items() if name in held]
-        chosen = paths.chosen.values()
         certain = [key for key in keys if key[0] != "indices" or key in chosen] or keys
         if not keys and name in paths.last:
             last, choice = paths.last[name], paths.choices.get(name)
             certain = [choice if choice and choice[1:] == last[1:] else last]
         for key in certain[:MOST]:
             places.setdefault(key, set()).add(name)
-    found: List[Dict[str, Any]] = records(places)
-    return found
+    cuts: List[Dict[str, Any]] = records(places)
+    return cuts

@@ -60,14 +60,14 @@ def discarded(subject: Any, names: List[str], seeded: Any) -> List[str]:
     if not names:
         return []
     weights = subject.weights
-    kept = {name: weights[name].detach().clone() for name in names}
+    initial = {name: weights[name].detach().clone() for name in names}
     starts: List[Dict[str, torch.Tensor]] = []
     ends: List[Dict[str, torch.Tensor]] = []
     try:
         for factor in FACTORS:
             with torch.no_grad():
                 for name in names:
-                    weights[name].copy_(kept[name] * factor + (1.0 - factor))
+                    weights[name].copy_(initial[name] * factor + (1.0 - factor))
             starts.append({name: weights[name].detach().clone() for name in names})
             seeded()
             subject.loss(subject.module, subject.batch)
@@ -77,7 +77,7 @@ def discarded(subject: Any, names: List[str], seeded: Any) -> List[str]:
     finally:
         with torch.no_grad():
             for name in names:
-                weights[name].copy_(kept[name])
+                weights[name].copy_(initial[name])
     return [name for name in names if distance(ends, name) <= SURVIVING * distance(starts, name)]
 
 
