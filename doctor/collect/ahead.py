@@ -29,8 +29,10 @@ class Ahead(NamedTuple):
     implementations: Child | None = None
     """For the trial of attention implementations."""
 
-    def end_implementations(self) -> None:
-        """End the process of that trial, if there is one; its memory is the training's."""
+    def end(self) -> None:
+        """End those that were not needed."""
+        if self.own is not None:
+            self.own.end()
         if self.implementations is not None:
             self.implementations.kill()
 

@@ -129,8 +129,8 @@ def _collect(
         facts = facts.with_(peers=without_reductions(before.copies, facts.load))
     siblings.result().end()
     child.end()
-    ahead.result().end_implementations()
     facts = facts.with_(own=_own(facts, children, ahead.result(), report_progress))
+    ahead.result().end()
     report_progress("waiting for disks")
     return facts.with_(
         places=tuple(place.result() for place in places),

@@ -119,8 +119,9 @@ def run(device: str, precision: str) -> None:
 
 if __name__ == "__main__":
     try:
+        requests = wire.requests()
         import_libraries()
-        request = next(wire.requests())
+        request = next(requests)
         run(request["device"], request["precision"])
     except Exception as error:
         wire.send(error=wire.describe(error))
