@@ -67,6 +67,12 @@ def test_results_that_hardly_depend_on_their_input_are_a_warning(
     assert gradients(own(trend=Trend())).status is Status.PASS
 
 
+def test_tokens_that_attend_to_themselves_are_a_note() -> None:
+    verdict = gradients(own(trend=Trend(single_tokens=("attention in train.py, line 4",))))
+    assert verdict.status is Status.PASS
+    assert "note: sequences of 1 token" in verdict.summary
+
+
 def test_a_hook_that_never_runs_is_the_cause_unless_a_path_ends() -> None:
     missing = parameter("side.weight", computed=False, had_gradient=False)
     verdict = gradients(own(parameter("head.weight"), missing, stray_hooks=(KEEP,)))

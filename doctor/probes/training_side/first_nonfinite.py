@@ -24,17 +24,39 @@ SAMPLE_SECONDS = 4.0
 def trace(plan: Any, stage: Any, number: int) -> Dict[str, Any]:
     """The first operation of that step whose result is not finite, as an origin; {} if unknown.
 
-    If a module holds a value that an earlier step made so, it is the operation of that step."""
+    If this step reads a value of a module that an earlier one made so, it is that one's operation.
+    """
     training = started(plan, stage)
     initial = module_states.nonfinite(training.subject.module)
+    first: Dict[str, int] = {}
     for step in range(1, number):
         training.step(stage)
-        if states := spoiled(training, initial):
-            if record := of_state(plan, stage, step, states[0]):
-                return {"source": record}
-            training = started(plan, stage, number - 1)
-            break
-    return of_step(training, stage, number, initial)
+        for name in spoiled(training, initial):
+            first.setdefault(name, step)
+    without_fault = bool(first) and is_finite_without(training, initial)
+    training = started(plan, stage, number - 1) if first else training
+    begun = time.perf_counter()
+    follow, loss = followed(training, stage)
+    if without_fault and not _finite(loss):
+        name = min(first, key=lambda each: first[each])
+        if record := of_state(plan, stage, first[name], name):
+            return {"source": record}
+    record = of_step(training, follow, loss, number)
+    if record and not _finite(loss) and not spoiled(training, initial):
+        seconds = max(SAMPLE_SECONDS, 20 * (time.perf_counter() - begun))
+        with stage("sample by sample"):
+            samples = wire.sibling("batch_samples").samples_of
+            record.update(samples(training, min(seconds, 2 * SAMPLE_SECONDS)))
+    return {"source": record} if record else {}
+
+
+def is_finite_without(training: Any, initial: Sequence[str]) -> bool:
+    """Whether the loss is finite once the values of states that are not are replaced by 1."""
+    states, subject = module_states.of_module(training.subject.module), training.subject
+    for name in spoiled(training, initial):
+        states[name].detach().nan_to_num_(1.0, 1.0, 1.0)  # 0 may be a divisor
+    with torch.no_grad(), training.autocast():
+        return _finite(subject.loss(subject.module, subject.batch))
 
 
 def started(plan: Any, stage: Any, steps: int = 0) -> Any:
@@ -59,37 +81,28 @@ def of_state(plan: Any, stage: Any, step: int, name: str) -> Dict[str, Any]:
     return {} if source is None else dict(source._asdict(), step=step, state=name)
 
 
-def of_step(training: Any, stage: Any, number: int, initial: Sequence[str]) -> Dict[str, Any]:
-    """The operation that makes the loss, or a gradient, of this step non-finite, with samples."""
-    begun = time.perf_counter()
-    follow, loss = followed(training, stage)
-    forward = not _finite(loss)
+def of_step(training: Any, follow: Any, loss: torch.Tensor, number: int) -> Dict[str, Any]:
+    """The operation that makes the loss, or a gradient, of this step non-finite; {} if unknown."""
     source = _of_gradients(training, follow)
-    if forward:
+    if not _finite(loss):
         source = follow.origin(loss) or _first(follow) or follow.mask(loss)
     if source is None:
         return {}
     record: Dict[str, Any] = dict(source._asdict(), step=number)
     wire.send(note={"trace": {"source": record}})
-    if forward and not spoiled(training, initial):
-        seconds = max(SAMPLE_SECONDS, 20 * (time.perf_counter() - begun))
-        with stage("sample by sample"):
-            samples = wire.sibling("batch_samples").samples_of
-            record.update(samples(training, min(seconds, 2 * SAMPLE_SECONDS)))
-    return {"source": record}
+    return record
 
 
 def followed(training: Any, stage: Any) -> Tuple[Any, torch.Tensor]:
     """A follow_values.Follow of one step, and its loss; backward() runs if the loss is finite."""
     subject = training.subject
     called = value_origins.Called(subject.module, subject.batch)
+    modules = watched_modules.Modules(subject.module)
+    follow = follow_values.Follow(called, modules)
     with stage("operation by operation"):
         for weight in training.weights.values():
             weight.grad = None
-        with (
-            watched_modules.Modules(subject.module) as modules,
-            follow_values.Follow(called, modules) as follow,
-        ):
+        with modules, follow:
             with training.autocast(), called, lengths.ListedLengths():
                 loss = subject.loss(subject.module, subject.batch)
             if _finite(loss):

@@ -60,9 +60,10 @@ class Registrations:
         def register(module: Any, hook: Any, *args: Any, **options: Any) -> Any:
             handle = original(module, hook, *args, **options)
             (place, _), _ = places.innermost()
-            about = " ".join(repr(module).split())[:COLUMNS]
             table = handle.hooks_dict_ref()
-            entry = Registration(hook, place, weakref.ref(module), about, handle.id, table)
+            entry = Registration(
+                hook, place, weakref.ref(module), described(module), handle.id, table
+            )
             self._all.append(entry)
             return handle
 
@@ -107,6 +108,15 @@ class Registrations:
             for each in self._strays
             if id(each.hook) not in self._called
         ]
+
+
+def described(module: torch.nn.Module) -> str:
+    """ "Linear(in_features=6, out_features=8, bias=True)", without the modules inside."""
+    try:
+        options = module.extra_repr()
+    except Exception:  # the code's own, in a constructor that has not ended
+        options = ""
+    return "%s(%s)" % (type(module).__name__, options[:COLUMNS])
 
 
 def code_of(hook: Any) -> Any:
