@@ -76,10 +76,11 @@ def _sections(sections: tuple[Source, ...], name: str, format: Format) -> str:
     from doctor.judge import catalog
     from doctor.report import documents
 
-    if format == "plain":
-        return documents.explain(sections)
-    if format == "json" and not catalog.find(name):
+    stands_for_checks = bool(catalog.find(name))
+    if format == "json" and not stands_for_checks:
         return documents.json_text(sections)
+    if format == "plain" or not stands_for_checks:
+        return documents.explain(sections)
     return _checks(catalog.lookup(name), format)
 
 
