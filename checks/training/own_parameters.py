@@ -10,12 +10,7 @@ from fnmatch import fnmatchcase
 
 import msgspec
 
-from doctor.checks.training.own_depth import (
-    EXPLODING_FIX,
-    VANISHING_FIX,
-    exploding,
-    vanishing,
-)
+from doctor.checks.training.own_depth import EXPLODING_FIX, VANISHING_FIX, exploding, vanishing
 from doctor.facts.own_model import OwnModel
 from doctor.facts.training import Parameter, Smoke
 from doctor.job.job import Job

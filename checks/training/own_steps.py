@@ -6,7 +6,7 @@ import math
 from dataclasses import replace
 from itertools import pairwise
 
-from doctor.checks.training.own_optimizer import growth_cause
+from doctor.checks.training.own_rates import growth_cause
 from doctor.facts.own_model import OwnModel, Trend
 from doctor.facts.training import Smoke
 from doctor.judge.check import Verdict, warn
@@ -45,8 +45,8 @@ def over_the_steps(own: OwnModel, steps: Smoke, verdict: Verdict) -> Verdict:
     trend = own.trend or Trend()
     losses = [float(loss) for loss in trend.losses]
     for judge in (_diverges, _misused, _is_constant, _stands_still, _rises, _is_steep):
-        if found := judge(trend, steps, losses):
-            text, fix = found
+        if problem := judge(trend, steps, losses):
+            text, fix = problem
             return warn(f"{verdict.summary}; {text}", fix=fix)
     return replace(verdict, summary="; ".join([verdict.summary, *_notes(own, losses)]))
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+from concurrent.futures import Future
 
 import msgspec
 
@@ -109,15 +110,7 @@ def _collect(
         torch=torch,
         places=(),
     )
-    if isinstance(torch, Torch):
-        facts = _examine_torch(
-            facts, torch, child, siblings.result(), before, children, report_progress
-        )
-    else:
-        facts = without_load(facts.with_(smoke=torch) if options.smoke else facts, torch)
-    before.watch.cancel()
-    if facts.peers is None and isinstance(facts.load, Unknown) and before.copies:
-        facts = facts.with_(peers=without_reductions(before.copies, facts.load))
+    facts = _with_torch(facts, child, siblings, before, children, report_progress)
     siblings.result().end()
     child.end()
     facts = facts.with_(own=_own(facts, children, report_progress))
@@ -135,6 +128,28 @@ def without_secrets(job: Job) -> Job:
     if job.checkpoint is None:
         return job
     return msgspec.structs.replace(job, checkpoint=redact_url(job.checkpoint))
+
+
+def _with_torch(
+    facts: Facts,
+    child: TorchChild,
+    siblings: Future[Siblings],
+    before: BeforeTorch,
+    children: Children,
+    report_progress: ReportProgress,
+) -> Facts:
+    """The torch stages if torch was imported, and copies between GPUs without them."""
+    torch = facts.torch
+    if isinstance(torch, Torch):
+        facts = _examine_torch(
+            facts, torch, child, siblings.result(), before, children, report_progress
+        )
+    else:
+        facts = without_load(facts.with_(smoke=torch) if facts.options.smoke else facts, torch)
+    before.watch.cancel()
+    if facts.peers is None and isinstance(facts.load, Unknown) and before.copies:
+        facts = facts.with_(peers=without_reductions(before.copies, facts.load))
+    return facts
 
 
 def _examine_torch(

@@ -21,7 +21,7 @@ class Attempt(Section, frozen=True, kw_only=True):
     """A repetition of the same steps with one thing changed."""
 
     change: str
-    """A key of `doctor.collect.diagnosis.CHANGES`: "cudnn-off", "math", "eager", ..."""
+    """A key of `doctor.collect.changes.CHANGES`: "cudnn-off", "math", "eager", ..."""
     outcome: Literal["fixed", "same", "other", "not possible", "mended"]
     """other: a different fault; mended: the earlier spelling of fixed, replaced when it is read."""
     detail: str = ""

@@ -23,13 +23,14 @@ from doctor.checks.training.diagnosis import (
     remedy_for,
     summarize,
 )
+from doctor.collect import changes as possible
 from doctor.collect import child as child_process
-from doctor.collect import diagnosis as bisection
+from doctor.collect.changes import CHANGES, RATES, REPAIRS
 from doctor.collect.child import CUT_OFF, PROBES
 from doctor.collect.child_messages import Answer
 from doctor.collect.children import Children
 from doctor.collect.collect import collect
-from doctor.collect.diagnosis import CHANGES, RATES, REPAIRS, diagnose
+from doctor.collect.diagnosis import diagnose
 from doctor.collect.faults import MOST_SKIPPED, fault_of
 from doctor.collect.torch_child import TorchChild, cut_short
 from doctor.facts.diagnosis import LEFT_OUT, Attempt, Diagnosis, Fault
@@ -107,7 +108,7 @@ def train(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Train]:
         tail = f"\nimport runpy\nrunpy.run_path({probe!r}, run_name='__main__')\n"
         script = head + textwrap.dedent(prelude) + tail
         (probes / "training_side" / "torch_stages.py").write_text(script, "utf-8")
-        monkeypatch.setattr(bisection, "CHANGES", changes)
+        monkeypatch.setattr(possible, "CHANGES", changes)
         child = (TorchChild if separate else OneProcess)(Children(), preloaded.python())
         running.append(child)
         if isinstance(child, OneProcess):
@@ -209,7 +210,7 @@ def train_planted(planting: OneProcess, monkeypatch: pytest.MonkeyPatch) -> Trai
     def run(
         plant: str, changes: tuple[str, ...] = CHANGES, subject: dict[str, Any] = SMALL, **how: Any
     ) -> Smoke:
-        monkeypatch.setattr(bisection, "CHANGES", changes)
+        monkeypatch.setattr(possible, "CHANGES", changes)
         assert planting.request(SECONDS, stage="plant", code=textwrap.dedent(plant)).ended.ok
         return _diagnosed(planting, subject, **how)
 

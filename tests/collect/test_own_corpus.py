@@ -12,8 +12,8 @@ from typing import Any
 import preloaded
 import pytest
 
-from doctor.checks.training import own_model
-from doctor.collect import diagnosis
+from doctor.checks.training import own_gradients, own_model, own_weights
+from doctor.collect import changes
 from doctor.collect.children import Children
 from doctor.collect.own_training import collect_in
 from doctor.collect.torch_child import TorchChild
@@ -90,7 +90,7 @@ Judge = Callable[..., dict[str, Verdict]]
 @pytest.fixture
 def judge(child: OneProcess, monkeypatch: pytest.MonkeyPatch) -> Judge:
     """The verdicts of a factory of the corpus."""
-    monkeypatch.setattr(diagnosis, "CHANGES", ("fp32", "lower-lr"))
+    monkeypatch.setattr(changes, "CHANGES", ("fp32", "lower-lr"))
 
     def verdicts(model: str) -> dict[str, Verdict]:
         job = Job(device="cpu", model=str(CORPUS / model))
@@ -99,8 +99,8 @@ def judge(child: OneProcess, monkeypatch: pytest.MonkeyPatch) -> Judge:
         return {
             "SMK005": own_model.completes(own, None),
             "SMK006": own_model.loss_finite(own, None),
-            "SMK007": own_model.gradients_reach_all(own, None, job),
-            "SMK008": own_model.weights_move(own, job),
+            "SMK007": own_gradients.gradients_reach_all(own, None, job),
+            "SMK008": own_weights.weights_move(own, job),
         }
 
     return verdicts

@@ -21,7 +21,7 @@ from doctor._util.errors import UserError
 from doctor._util.records import Ended, Unknown
 from doctor.checks import storage
 from doctor.checks.numerics import grad_scaler
-from doctor.checks.training import compiled
+from doctor.checks.training import compiled, own_gradients, own_weights
 from doctor.checks.training import own_model as checks
 from doctor.collect import own_training
 from doctor.collect.children import Children
@@ -146,7 +146,7 @@ def test_the_same_code_trains_alike_in_every_process(own: Own, own_process: Own)
 def test_the_example_of_the_contract_trains(own: Own) -> None:
     record = own(own_model.EXAMPLE)
     assert completes(record).status is Status.PASS
-    assert checks.weights_move(record, Job()).status is Status.PASS
+    assert own_weights.weights_move(record, Job()).status is Status.PASS
     assert smoke_of(record).optimizer
 
 
@@ -199,8 +199,8 @@ def test_a_factory_returns_what_the_contract_says(returned: str, own: Own) -> No
     assert record.description.endswith("train.py:make")
     assert completes(record).status is Status.PASS
     assert checks.loss_finite(record, None).status is Status.PASS
-    assert checks.gradients_reach_all(record, None, Job()).status is Status.PASS
-    assert checks.weights_move(record, Job()).status is Status.PASS
+    assert own_gradients.gradients_reach_all(record, None, Job()).status is Status.PASS
+    assert own_weights.weights_move(record, Job()).status is Status.PASS
     assert record.trainable == record.parameters
 
 
@@ -575,13 +575,16 @@ def test_what_is_detached_on_purpose_is_named_with_a_pattern(own: Own) -> None:
     for check in checks.CHECKS:
         assert judged(check, record, job).status is Status.PASS
     assert (
-        "2 omitted by --expect-no-grad" in judged(checks.GRADIENTS_REACH_ALL, record, job).summary
+        "2 omitted by --expect-no-grad"
+        in judged(own_gradients.GRADIENTS_REACH_ALL, record, job).summary
     )
-    typo = judged(checks.GRADIENTS_REACH_ALL, record, Job(expect_no_grad=("a.*", "c.*")))
+    typo = judged(own_gradients.GRADIENTS_REACH_ALL, record, Job(expect_no_grad=("a.*", "c.*")))
     assert "no parameter matches --expect-no-grad c.*" in typo.summary
     every = Job(expect_no_grad=("*",))
-    assert "all 4 parameters match" in judged(checks.GRADIENTS_REACH_ALL, record, every).summary
-    assert judged(checks.GRADIENTS_REACH_ALL, record).status is Status.FAIL
+    assert (
+        "all 4 parameters match" in judged(own_gradients.GRADIENTS_REACH_ALL, record, every).summary
+    )
+    assert judged(own_gradients.GRADIENTS_REACH_ALL, record).status is Status.FAIL
 
 
 def test_a_pure_bf16_run_trains_in_bf16(own: Own) -> None:

@@ -98,18 +98,18 @@ def _module(raised: Raised) -> str:
 def _call(raised: Raised) -> str:
     """The function with its arguments, without those that say nothing; else the line's values."""
     of_torch = any(each.shape is not None for each in raised.operands)
-    telling = [
+    informative = [
         each
         for each in raised.operands
         if (each.shape is not None or _is_named(each, raised) if of_torch else each.value)
         and each.name not in ("bias", "memo", "_nil", "args", "kwargs")
     ]
     function = raised.function.removesuffix(".__init__").removesuffix(".forward")
-    if not telling or (re.search("__get(attr|item)__$", function) and not of_torch):
+    if not informative or (re.search("__get(attr|item)__$", function) and not of_torch):
         listed = {"keys", "parts"} & set(raised.observed)
         values = "" if listed else raised.observed.get("values", "")
         return f"there {values}" if values else ""
-    return f"{function} got {', '.join(show(each) for each in telling[:MOST])}"
+    return f"{function} got {', '.join(show(each) for each in informative[:MOST])}"
 
 
 def _is_named(operand: Operand, raised: Raised) -> bool:

@@ -16,11 +16,11 @@ def explain(raised: Raised) -> Explanation | None:
 
 def overwritten(raised: Raised) -> Explanation | None:
     """A value that autograd needs and that was changed after it was saved."""
-    seen = raised.observed
-    if "saved" not in seen:
+    observed = raised.observed
+    if "saved" not in observed:
         return None
-    operation = re.sub(r"Backward\d*$", "", seen["operation"])
-    saved, changed = seen["saved"], seen.get("changed")
+    operation = re.sub(r"Backward\d*$", "", observed["operation"])
+    saved, changed = observed["saved"], observed.get("changed")
     if not changed:
         return Explanation(
             f"the backward pass of {operation} in {saved} needs a value that was changed since",
@@ -29,7 +29,7 @@ def overwritten(raised: Raised) -> Explanation | None:
             "tensor.",
         )
     cause = f"the backward pass of {operation} in {saved} needs a value that {changed} changes"
-    if names := seen.get("parameters"):
+    if names := observed.get("parameters"):
         stepped = "Do not change parameters between a forward pass and its backward pass: call "
         stepped += "backward() for every loss first and step the optimizers then, or compute the "
         stepped += "second loss with a new forward pass."
@@ -69,10 +69,10 @@ def hook(raised: Raised) -> Explanation | None:
 
 def twice(raised: Raised) -> Explanation | None:
     """A graph that was freed: by the code's own backward(), or by the step before."""
-    seen = raised.observed
+    observed = raised.observed
     if "a second time" not in raised.message:
         return None
-    if (place := seen.get("calls backward")) and "another loss" in seen:
+    if (place := observed.get("calls backward")) and "another loss" in observed:
         return Explanation(
             f"the code calls backward() on another loss in {place}, which frees a graph that the "
             "returned loss uses too",
@@ -80,17 +80,17 @@ def twice(raised: Raised) -> Explanation | None:
             "critic(fake.detach()), compute that part again for the second loss, or pass "
             f"retain_graph=True in {place.partition(' (')[0]}.",
         )
-    if place := seen.get("calls backward"):
+    if place := observed.get("calls backward"):
         return Explanation(
             f"the code calls backward() in {place}",
             f"Return the loss before backward() is called: leave out {place.partition(' (')[0]}, "
             "the doctor calls it. If the code needs a gradient there on purpose, pass "
             "retain_graph=True, or compute the loss that it returns with a new forward pass.",
         )
-    if kept := seen.get("kept"):
-        first = kept.partition(",")[0]
+    if with_graph := observed.get("kept"):
+        first = with_graph.partition(",")[0]
         return Explanation(
-            f"kept from step to step with its graph: {kept}",
+            f"kept from step to step with its graph: {with_graph}",
             f"Detach {first} where it is kept, {first} = {first}.detach(): backward() of the step "
             "that made it has freed its graph. What is computed once from parameters belongs into "
             "forward.",

@@ -245,7 +245,7 @@ def trace(plan: Any, stage: Any, number: int) -> Dict[str, Any]:
         training = plan.training(plan.build())
     for _ in range(number - 1):
         training.step(stage)
-    found: Optional[Operation] = None
+    source: Optional[Operation] = None
     started = time.perf_counter()
     subject = training.subject
     called = value_origins.Called(subject.module, subject.batch)
@@ -257,14 +257,14 @@ def trace(plan: Any, stage: Any, number: int) -> Dict[str, Any]:
                 loss = subject.loss(subject.module, subject.batch)
             forward = not _finite(loss)
             if forward:
-                found = follow.origin(loss) or _first(follow) or follow.mask(loss)
+                source = follow.origin(loss) or _first(follow) or follow.mask(loss)
             else:
                 follow.backward = True
                 (training.scaler.scale(loss) if training.scaler else loss).backward()
-                found = _of_gradients(training, follow)
-    if found is None:
+                source = _of_gradients(training, follow)
+    if source is None:
         return {}
-    record: Dict[str, Any] = dict(found._asdict(), step=number)
+    record: Dict[str, Any] = dict(source._asdict(), step=number)
     wire.send(note={"trace": {"source": record}})
     if forward:
         seconds = max(SAMPLE_SECONDS, 20 * (time.perf_counter() - started))

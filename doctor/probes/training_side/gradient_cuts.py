@@ -30,8 +30,8 @@ SHAPED_ALIKE = re.compile(r"(zeros|ones|rand|randn|randint|empty|full)_like|new_
 MOST = 3
 """Places per parameter."""
 
-Key = Tuple[str, str, str, str, str, str, bool]
-"""Kind, name, place, code, module, remark and certain of a doctor.facts.diagnosis.Cut."""
+Key = Tuple[Any, ...]
+"""A gradient_zeros.Key."""
 leaves = gradient_zeros.leaves
 records: Any = gradient_zeros.records
 
@@ -183,13 +183,13 @@ def cuts(plan: Any, stage: Any, names: Sequence[str], small: bool = False) -> Di
         computed = {name for name, each in wanted.items() if id(each) in in_graph}
         now = dict(subject.module.named_parameters())
         gone = {name for name in wanted if now.get(name) is not wanted[name]}
-        found = records({("replaced", "", "", "", "", "", True): gone}) if gone else []
-        found += ends(paths, set(wanted) - computed - gone)
-        wire.send(note={"cuts": {"cuts": found}})
+        ending = records({("replaced", "", "", "", "", "", True): gone}) if gone else []
+        ending += ends(paths, set(wanted) - computed - gone)
+        wire.send(note={"cuts": {"cuts": ending}})
         if computed:
             held = {name: wanted[name] for name in computed}
-            found += gradient_zeros.zeros(training, loss, held, modules, paths.hooks, small)
-    return {"cuts": found}
+            ending += gradient_zeros.zeros(training, loss, held, modules, paths.hooks, small)
+    return {"cuts": ending}
 
 
 def ends(paths: Paths, names: Set[str]) -> List[Dict[str, Any]]:
@@ -203,5 +203,5 @@ def ends(paths: Paths, names: Set[str]) -> List[Dict[str, Any]]:
             certain = [choice if choice and choice[1:] == last[1:] else last]
         for key in certain[:MOST]:
             places.setdefault(key, set()).add(name)
-    found: List[Dict[str, Any]] = records(places)
-    return found
+    cuts: List[Dict[str, Any]] = records(places)
+    return cuts

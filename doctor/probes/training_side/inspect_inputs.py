@@ -108,11 +108,11 @@ def attention(x: torch.Tensor, args: Any, options: Dict[str, Any]) -> List[str]:
 def counted(x: torch.Tensor, args: Any, options: Dict[str, Any]) -> List[str]:
     """For the mean of a cross entropy: labels that all are ignored, or have a weight of 0."""
     target, weight, ignored = args[1], args[2], args[4]
-    kept = target[target != ignored]
-    if not kept.numel():
+    labels = target[target != ignored]
+    if not labels.numel():
         return ["all %d labels are ignored" % target.numel()]
-    if weight is not None and not bool(weight[kept].any()):
-        return ["the weights of all %d labels that count are 0" % kept.numel()]
+    if weight is not None and not bool(weight[labels].any()):
+        return ["the weights of all %d labels that count are 0" % labels.numel()]
     return []
 
 

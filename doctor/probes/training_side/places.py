@@ -23,7 +23,7 @@ LIBRARIES = tuple(
 INSTALLED = re.compile(r"[/\\](site|dist)-packages[/\\]")
 """Also those of the user and of Debian."""
 COMPUTING = tuple(os.path.join(TORCH, name, "") for name in ("nn", "distributions"))
-CALLERS = ("functional.py", "module.py", "container.py")
+CALLING_FILES = ("functional.py", "module.py", "container.py")
 """Files there that pass a call on."""
 ENGINE = "_engine_run_backward"
 WRAPPERS = ("__call__", "_call_impl", "_wrapped_call_impl", "inner", "wrapper", "decorate_context")
@@ -44,7 +44,7 @@ def innermost(inside_backward: bool = False) -> Tuple[Tuple[str, str], str]:
         if inside_backward and frame.f_code.co_name == ENGINE:
             break
         if file.startswith(TORCH):
-            computes = file.startswith(COMPUTING) and os.path.basename(file) not in CALLERS
+            computes = file.startswith(COMPUTING) and os.path.basename(file) not in CALLING_FILES
             if inside is None and computes:
                 inside = frame
         elif not file.startswith((PROBES, "<")):

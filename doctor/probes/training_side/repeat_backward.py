@@ -16,7 +16,7 @@ import torch
 import wire
 from torch.overrides import TorchFunctionMode
 
-raised = wire.sibling("raised")
+stack_frames = wire.sibling("stack_frames")
 gradient_cuts = wire.sibling("gradient_cuts")
 gradient_zeros = wire.sibling("gradient_zeros")
 places = wire.sibling("places")
@@ -99,13 +99,13 @@ def overwritten(training: Any, error: BaseException) -> Dict[str, str]:
     """The forward line whose value autograd needed, and the lines that changed that memory."""
     module = training.subject.module
     changes = Changes({id(weight): name for name, weight in module.named_parameters()})
-    kept: List[Any] = []
+    losses: List[Any] = []
     with warnings.catch_warnings(record=True) as caught, torch.autograd.detect_anomaly(False):
         warnings.simplefilter("always")
         try:
             with changes:
                 loss = loss_of(training)
-            kept.append(loss)
+            losses.append(loss)
             torch.autograd.backward(loss)
             return {}
         except RuntimeError as again:
@@ -153,15 +153,17 @@ class Backwards(TorchFunctionMode):
 def twice(training: Any) -> Dict[str, str]:
     """The user's own call of backward(), and what is kept of a step with its graph."""
     subject, observed = training.subject, {}
-    kept = wire.sibling("unregistered").with_graph(subject.module)
+    with_graph = wire.sibling("unregistered").with_graph(subject.module)
     loss = subject.loss
     while isinstance(loss, functools.partial):
         loss = loss.args[0] if loss.args else loss.func
     forwards = {type(each).forward for each in subject.module.modules()}
-    kept += {name for function in (loss, *forwards) for name in enclosed(function)}
-    kept += [name for name, each in subject.module.named_buffers() if each.grad_fn is not None]
-    if kept:
-        observed["kept"] = ", ".join(kept[:MOST])
+    with_graph += {name for function in (loss, *forwards) for name in enclosed(function)}
+    with_graph += [
+        name for name, each in subject.module.named_buffers() if each.grad_fn is not None
+    ]
+    if with_graph:
+        observed["kept"] = ", ".join(with_graph[:MOST])
     calls = Backwards()
     try:
         with calls:
@@ -197,7 +199,7 @@ def _content(cell: Any) -> Any:
 
 
 def _hidden(file: str) -> bool:
-    return bool(raised.is_library(file)) or file.startswith(raised.HIDDEN)
+    return bool(stack_frames.is_library(file)) or file.startswith(stack_frames.HIDDEN)
 
 
 def without_graph(training: Any) -> Dict[str, Any]:
@@ -247,9 +249,9 @@ def decorated() -> str:
 
 def hooks(training: Any) -> Dict[str, str]:
     """The parameters with hooks on their gradients, and those hooks."""
-    found = []
+    lines = []
     for name, weight in training.weights.items():
         for hook in (getattr(weight, "_backward_hooks", None) or {}).values():
             function, place = gradient_zeros.line_of_function(hook)
-            found.append("%s: %s in %s" % (name, function, place or "a library"))
-    return {"hooks": "; ".join(found[:MOST])} if found else {}
+            lines.append("%s: %s in %s" % (name, function, place or "a library"))
+    return {"hooks": "; ".join(lines[:MOST])} if lines else {}

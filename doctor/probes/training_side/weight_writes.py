@@ -60,13 +60,13 @@ def discarded(subject: Any, names: List[str], seeded: Any) -> List[str]:
     if not names:
         return []
     weights = subject.weights
-    kept = {name: weights[name].detach().clone() for name in names}
+    initial = {name: weights[name].detach().clone() for name in names}
     ends: List[Dict[str, torch.Tensor]] = []
     try:
         for factor in FACTORS:
             with torch.no_grad():
                 for name in names:
-                    weights[name].copy_(kept[name] * factor + (1.0 - factor))
+                    weights[name].copy_(initial[name] * factor + (1.0 - factor))
             seeded()
             subject.loss(subject.module, subject.batch)
             ends.append({name: weights[name].detach().clone() for name in names})
@@ -75,7 +75,7 @@ def discarded(subject: Any, names: List[str], seeded: Any) -> List[str]:
     finally:
         with torch.no_grad():
             for name in names:
-                weights[name].copy_(kept[name])
+                weights[name].copy_(initial[name])
     return [name for name in names if bool((ends[0][name] == ends[1][name]).all())]
 
 

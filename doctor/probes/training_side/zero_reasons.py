@@ -209,7 +209,7 @@ PASSING = re.compile(
 
 def readers(node: Any, parents: Dict[Any, List[Any]]) -> List[Any]:
     """The nearest operations that compute something and read the result of this one."""
-    pending, visited, found = list(parents.get(node, ())), {node}, []
+    pending, visited, nearest = list(parents.get(node, ())), {node}, []
     while pending:
         each = pending.pop()
         if each in visited:
@@ -218,8 +218,8 @@ def readers(node: Any, parents: Dict[Any, List[Any]]) -> List[Any]:
         if passes_on(each):
             pending += parents.get(each, ())
         else:
-            found.append(each)
-    return found
+            nearest.append(each)
+    return nearest
 
 
 def parents_of(nodes: Any) -> Dict[Any, List[Any]]:
@@ -234,14 +234,16 @@ def parents_of(nodes: Any) -> Dict[Any, List[Any]]:
 
 def unread(node: Any, parents: Dict[Any, List[Any]], line_of: Any) -> Reason:
     """For an operation that only passes values on: what reads its result, and not this part."""
-    seen: Dict[Tuple[str, str], None] = {}
+    operations: Dict[Tuple[str, str], None] = {}
     for each in readers(node, parents):
         place = line_of(each)[1]
-        seen[re.sub(r"Backward\d*$", "", each.name()), place] = None
-    names = ["%s%s" % (name, " in %s" % place if place else "") for name, place in list(seen)[:2]]
+        operations[re.sub(r"Backward\d*$", "", each.name()), place] = None
+    names = [
+        "%s%s" % (name, " in %s" % place if place else "") for name, place in list(operations)[:2]
+    ]
     if not names:
         return NOTHING
-    choosing = all(CHOOSING.fullmatch(name) for name, _ in list(seen)[:2])
+    choosing = all(CHOOSING.fullmatch(name) for name, _ in list(operations)[:2])
     text = "leaves this part out" if choosing else "gives zeros to this part"
     return Reason("what reads its result %s: %s" % (text, ", ".join(names)))
 
