@@ -101,7 +101,7 @@ def find_target(
         return Target("nvidia", "--device cuda")
     absent = isinstance(host, Host) and host.pci_listed and not host.has_nvidia
     if absent and not (isinstance(cuda, Cuda) and cuda.gpus):
-        return Target("nvidia", "assumed without --device; no NVIDIA GPU was found")
+        return Target("nvidia", "assumed without --device cpu; no NVIDIA GPU was found")
     return Target("nvidia", "a job trains on a GPU")
 
 
