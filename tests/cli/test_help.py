@@ -107,6 +107,14 @@ def test_arguments_of_a_model_in_the_job_file_are_no_mistake(tmp_path: Path) -> 
     assert (job.model, job.arguments) == (f"{tmp_path}/train.py:make", (str(tmp_path),))
 
 
+def test_arguments_in_the_job_file_do_not_concern_saved_facts(tmp_path: Path) -> None:
+    job = '[job]\nmodel = "train.py:make"\narguments = ["--lr", "3"]\n'
+    (tmp_path / "doctor.toml").write_text(job)
+    flags = ("--facts", machine_file("h100_torch2.15"), "--config", tmp_path / "doctor.toml")
+    done = doctor("run", *flags)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
 @pytest.mark.parametrize(
     ("names", "codes"),
     [
