@@ -91,7 +91,7 @@ def loss_finite(own: OwnModel, smoke: SmallModel) -> Verdict:
         verdict = over_the_steps(own, own.smoke, verdict)
     if cuts := own_cuts.of_zero_loss(own.smoke):
         summary = f"{verdict.summary}; {own_cuts.clause(cuts)}"
-        verdict = replace(verdict, summary=summary, fix=own_cuts.fix(cuts))
+        verdict = replace(verdict, summary=summary, fix=own_cuts.fix_of_zero_loss(cuts))
     return about(own, smoke, by_the_update(own.smoke, verdict))
 
 

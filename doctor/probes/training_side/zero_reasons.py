@@ -131,8 +131,11 @@ def factor(node: Any, index: int, names: Dict[int, str], origins: Any) -> Reason
         return NOTHING
     extent = "0" if not other.dim() else "0 throughout" if bad == total else "0 in part"
     computed = computed_by(node, edge, names)
+    made_by = origins.of(other) if bad == total else None
     if not computed and bad == total:
         return zero_since("the other factor", other, origins)
+    if "the result of" in computed and made_by and made_by.name.startswith("the parameter"):
+        computed = ", computed from %s," % made_by.name
     return Reason("the other factor%s is %s" % (computed, extent))
 
 
@@ -147,7 +150,8 @@ def zero_since(what: str, value: Any, origins: Any) -> Reason:
     """With the operation that made a value 0 throughout, if it is known."""
     origin = origins.of(value)
     if origin is None or not origin.place:
-        return Reason("%s%s is 0 throughout" % (what, ", %s," % origin.name if origin else ""))
+        name = ", %s," % origin.name if origin else ""
+        return Reason("%s%s is 0 throughout" % (what, name), origin=origin)
     return Reason("%s is 0 throughout: %s makes it 0" % (what, origin.text), origin=origin)
 
 
