@@ -6,6 +6,7 @@ import msgspec
 import pytest
 import recorded
 import recorded_attention
+import recorded_parts
 from packaging.version import Version
 
 from doctor._util.records import Ended, Unknown
@@ -310,9 +311,12 @@ def test_versions_are_spelled_as_people_know_them() -> None:
 
 
 def test_the_order_seen_on_the_first_gpu_is_not_that_of_another_kind() -> None:
-    for pair in ((recorded.RTX4090, recorded.H100), (recorded.H100, recorded.RTX4090)):
+    for pair in (
+        (recorded_parts.RTX4090, recorded_parts.H100),
+        (recorded_parts.H100, recorded_parts.RTX4090),
+    ):
         second = msgspec.structs.replace(pair[1], index=1, uuid="GPU-11111111-0000")
-        facts = recorded.box(pair[0], second, torch=recorded.TORCH_2_11)
+        facts = recorded_parts.machine(pair[0], second, torch=recorded_parts.TORCH_2_11)
         (finding,) = examine(attention.CHECKS, facts)
         assert finding.status is Status.WARN
 
@@ -704,7 +708,9 @@ def test_a_strangers_facts_break_nothing() -> None:
     odd = recorded_attention.case("causal", 1, 1, 1, 1, 1, 1, trigger="no-such-source")
     trials = (*broken("causal", "bf16", "cudnn", nonfinite={"dq": 1}).trials,)
     strange = msgspec.structs.replace(CUDNN_TRIAL, cases=(odd,), trials=trials)
-    facts = recorded.box(recorded.H100, torch=recorded.TORCH_2_15, attention=strange)
+    facts = recorded_parts.machine(
+        recorded_parts.H100, torch=recorded_parts.TORCH_2_15, attention=strange
+    )
     (finding,) = examine(attention.CHECKS, facts)
     assert finding.status is Status.WARN
     assert all(id in SOURCES for id in finding.sources)

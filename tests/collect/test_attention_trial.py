@@ -15,6 +15,7 @@ import msgspec
 import preloaded
 import pytest
 import recorded
+import recorded_parts
 
 from doctor._util.records import Unknown
 from doctor.checks.numerics import attention as checks
@@ -100,7 +101,9 @@ def shimmed(fault: str, condition: str = "True") -> str:
 
 def on_cpu(python: str = "", quick: bool = False, **job: Any) -> Facts:
     facts = recorded.machines()["cpu_only"]
-    interpreter = msgspec.structs.replace(recorded.interpreter(), path=python or preloaded.python())
+    interpreter = msgspec.structs.replace(
+        recorded_parts.interpreter(), path=python or preloaded.python()
+    )
     return facts.with_(
         job=msgspec.structs.replace(facts.job, **job),
         options=RunOptions(quick=quick),

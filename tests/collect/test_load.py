@@ -13,7 +13,8 @@ import msgspec
 import preloaded
 import pytest
 import shims
-from recorded import machine_file, smoke, stopped
+from recorded import machine_file
+from recorded_parts import smoke, stopped
 
 from doctor._util.records import Ended, Unknown
 from doctor.checks.gpu.load import FIGURES, FLOOR, PEAKS, REPEATABLE, SPEED
