@@ -177,9 +177,8 @@ def test_the_folder_of_a_run(run: Path) -> None:
     checkpoint, tensors, _ = scan_tensors(run.parent)
     assert checkpoint.layout == "Lightning checkpoint, one .ckpt file"
     assert {tensor.file for tensor in tensors.values()} == {"last.ckpt"}
-    assert [(problem.kind, problem.file) for problem in checkpoint.problems] == [
-        ("note", "last.ckpt")
-    ]
+    (problem,) = checkpoint.problems
+    assert (problem.kind, problem.file) == ("note", "last.ckpt")
     assert checkpoint.training.steps == STEPS
 
 
@@ -189,9 +188,8 @@ def test_hyperparameters_that_torch_refuses(tmp_path: Path) -> None:
     path = fitted(tmp_path, kept)
     checkpoint, tensors, _ = scan_tensors(path)
     assert {*checkpoint.loading.imports} == globals_of(path)
-    assert {*checkpoint.loading.refused} == {
-        *torch.serialization.get_unsafe_globals_in_checkpoint(path)
-    }
+    unsafe = torch.serialization.get_unsafe_globals_in_checkpoint(path)
+    assert {*checkpoint.loading.refused} == {*unsafe}
     assert {"argparse.Namespace", "pathlib.PosixPath"} == {*checkpoint.loading.refused}
     assert (checkpoint.training.steps, checkpoint.problems) == (STEPS, ())
     theirs = torch.load(path, weights_only=False)["state_dict"]

@@ -331,7 +331,7 @@ def test_no_gpu_on_the_bus_is_none_and_a_bus_that_was_not_read_is_not_known() ->
     def count(**fields: object) -> Status:
         linux = host(nvidia_devices=0, device_nodes=(), kernel_driver=None, **fields)
         no_driver = Unknown(reason="no driver")
-        return judge("JOB002")(Expect(count=8), machine, None, no_driver).status
+        return judge("JOB002")(Expect(count=8), linux, None, no_driver).status
 
     assert count() is Status.FAIL
     assert count(pci_listed=False) is Status.UNKNOWN

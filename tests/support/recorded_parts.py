@@ -1,7 +1,7 @@
 """Sections of machines as facts: GPUs, drivers, torch, directories, a training step.
 
-All are made from documented values (vendors' data sheets, torch's own tables, the texts that drivers
-and libraries print) unless `origin` says that they were recorded on hardware.
+All are made from documented values (vendors' data sheets, torch's own tables, the texts that
+drivers and libraries print) unless `origin` says that they were recorded on hardware.
 """
 
 from __future__ import annotations

@@ -32,7 +32,7 @@ SIZES = {
 
 
 class Recorder:
-    """What a scan tells of tensors."""
+    """Records the tensors that a scan passes on."""
 
     def __init__(self) -> None:
         self.shards: Sequence[Shard] = ()

@@ -17,7 +17,7 @@ MANNERS = ("well", "no-ranges", "longer", "shifted", "early", "slow", "silent", 
 
 @dataclass
 class Served:
-    """Where it listens, what it was asked and how many bytes of files it sent."""
+    """Where it listens, the paths of its requests and how many bytes of files it sent."""
 
     address: str
     paths: list[str] = field(default_factory=list)
