@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from doctor._util.records import Ended
 from doctor._util.units import gib
-from doctor.checks.training import own_gradients, own_weights
+from doctor.checks.training import own_cuts, own_gradients, own_weights
 from doctor.checks.training import smoke as judged
 from doctor.checks.training.own_errors import errors_of
 from doctor.checks.training.own_failures import (
@@ -89,6 +89,9 @@ def loss_finite(own: OwnModel, smoke: SmallModel) -> Verdict:
     verdict = judged.loss_finite(own.smoke)
     if verdict.status is Status.PASS:
         verdict = over_the_steps(own, own.smoke, verdict)
+    if cuts := own_cuts.of_zero_loss(own.smoke):
+        summary = f"{verdict.summary}; {own_cuts.clause(cuts)}"
+        verdict = replace(verdict, summary=summary, fix=own_cuts.fix(cuts))
     return about(own, smoke, by_the_update(own.smoke, verdict))
 
 

@@ -8,12 +8,14 @@ from collections.abc import Callable
 from doctor.checks.training.errors import (
     broadcasts,
     graph,
+    hooks,
     layers,
     losses,
     names,
     no_loss,
     samples,
     shapes,
+    time_first,
     types,
     updates,
 )
@@ -67,8 +69,9 @@ def explain(own: OwnModel) -> Explanation | None:
     """What the first explainer says about the error; None if it is not explained."""
     if own.raised is None:
         return None
-    if explanation := no_loss.explain(own):
-        return explanation
+    for explain_own in (no_loss.explain, hooks.explain, time_first.explain):
+        if explanation := explain_own(own):
+            return explanation
     if not own.built.ok and _loss_arguments(own.raised):
         return Explanation("", FACTORY)
     for explainer in EXPLAINERS:

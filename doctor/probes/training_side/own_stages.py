@@ -1,6 +1,7 @@
 """The user's own training: built, trained for a few steps, and measured.
 
 Imported by torch_stages.py on demand; standard library and torch only, Python 3.9.
+    {"stage": "prepare", "subject": {...}}
     {"stage": "own", "subject": {...}, "device": "cpu", "precision": "bf16", "recipe": "amp"}
 Fields of doctor.facts.own_model.OwnModel are sent as notes, {"own": {field: value}}, as soon as
 they are known, so that a later crash of the user's code does not lose them.
@@ -34,19 +35,33 @@ WRITTEN_FOR_THE_USER = ("NotAFactory", "NotBuilt", "Unsupported", "NotPossible")
 """Errors whose message is complete without a traceback."""
 
 
+def prepare(request: Dict[str, Any]) -> None:
+    """Import what the subject needs; an error is left to the stage that needs it."""
+    dump_stacks(request.get("limit"))
+    try:
+        wire.sibling("transformers_model").prepare(request["subject"])
+    except Exception:
+        return
+    finally:
+        faulthandler.cancel_dump_traceback_later()
+
+
 def own(request: Dict[str, Any]) -> Optional[Dict[str, Any]]:
     """Everything about the subject except the LoRA orders and torch.compile."""
     device = torch.device(request["device"])
     precision, recipe = request["precision"], request["recipe"]
     dump_stacks(request.get("limit"))
     started = time.perf_counter()
+    hooks = wire.sibling("stray_hooks").Registrations()
     try:
-        subject = subjects.build(request["subject"], device, recipe)
+        with hooks:
+            subject = subjects.build(request["subject"], device, recipe)
     except Exception as error:
         note_failed_build(error, time.perf_counter() - started)
         exit_unless_cpu(device)
         return {"done": True}
     wire.sibling("changes").mark(subject.module)
+    hooks.watch(subject.module)
     note(built={"how": "ok", "seconds": time.perf_counter() - started}, **counts(subject.module))
     note(settings=settings(subject.module), batch=batch_facts(subject.batch))
     note(computed_once=wire.sibling("unregistered").with_graph(subject.module))
@@ -61,12 +76,14 @@ def own(request: Dict[str, Any]) -> Optional[Dict[str, Any]]:
         )
     except Exception as error:
         note(traceback=tail(error), settings=settings(subject.module))
+        note(stray_hooks=hooks.strays())
         note_failed_step(error, subject.module, training, stage, time.perf_counter() - begun)
         wire.send(error="%s: %s" % (stage.inside, explained(error)))
         exit_unless_cpu(device)
         return None
     names = wire.sibling("unregistered").unregistered(subject)
     note(smoke=smoke, settings=settings(subject.module), unregistered=names)
+    note(stray_hooks=hooks.strays())
     more = wire.sibling("more_steps")
     note(trend=more.trend(subject, device, precision, recipe, smoke))
     memory = wire.sibling("memory_points")
