@@ -131,7 +131,7 @@ def test_a_generic_host_name_changes_no_text(name: str) -> None:
 @pytest.mark.parametrize("name", ["a1b2c3d4e5f6", "maria", "gpu-apollo", "ip-10-0-0-12"])
 def test_any_other_name_is_hidden(name: str) -> None:
     report = replace(
-        saying(f"on {name}: no"), facts=report_of(H100, torch=TORCH_2_15, host=host(name=name))
+        saying(f"on {name}: no"), facts=machine(H100, torch=TORCH_2_15, host=host(name=name))
     )
     assert redact(report).findings[0].verdict.summary == "on [host]: no"
 
@@ -147,7 +147,7 @@ def test_any_other_name_is_hidden(name: str) -> None:
 def test_a_home_directory_is_redacted_and_system_paths_are_not(
     home: str, text: str, redacted: str
 ) -> None:
-    report = replace(saying(text), facts=report_of(H100, torch=TORCH_2_15, host=host(home=home)))
+    report = replace(saying(text), facts=machine(H100, torch=TORCH_2_15, host=host(home=home)))
     assert redact(report).findings[0].verdict.summary == redacted
 
 
@@ -155,7 +155,7 @@ def test_hostile_names_and_values_are_text_and_take_no_time() -> None:
     env = {"A\\1\\g<9>": "what nobody knows", "LD_PRELOAD": "y" * 1_000_000}
     long = host(name="h" * 1_000_000, home="/data/" + "x" * 1_000_000, env=env)
     report = replace(
-        saying("A\\1\\g<9>=what nobody knows"), facts=report_of(H100, torch=TORCH_2_15, host=long)
+        saying("A\\1\\g<9>=what nobody knows"), facts=machine(H100, torch=TORCH_2_15, host=long)
     )
     start = time.process_time()
     assert redact(report).findings[0].verdict.summary == f"A\\1\\g<9>={HIDDEN}"
