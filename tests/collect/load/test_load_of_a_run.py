@@ -17,6 +17,7 @@ from doctor._util.records import Ended, Unknown
 from doctor.cli.options import ConfigFlags
 from doctor.cli.run import run
 from doctor.collect import collect, gpus
+from doctor.collect.ahead import Ahead
 from doctor.collect.before_torch import BeforeTorch
 from doctor.collect.child import CUT_OFF
 from doctor.collect.child_messages import Answer
@@ -112,7 +113,7 @@ def test_a_run_fills_the_sections_of_every_device_and_ends_the_others(
     siblings = Siblings(children, preloaded.python(), 0)
     before = BeforeTorch(gpus.Watch(children, ()), None)
     done = collect._examine_torch(
-        given, found, workers[0].child, siblings, before, children, told.append
+        given, found, workers[0].child, siblings, Ahead(), before, children, told.append
     )
     assert isinstance(done.smoke, Smoke)
     assert done.smoke.completed
