@@ -58,6 +58,26 @@ def collect_attention(
     return unless_cut_off(attention, *(each.ended for each in records))
 
 
+def _try_on_worker(
+    worker: Worker, facts: Facts, chosen: Chosen, share: tuple[int, int]
+) -> Attention | None:
+    """A share of the cases on another GPU, the first case for share 0; None if it was cut off."""
+    result = try_attention(
+        worker.child,
+        facts,
+        worker.device,
+        chosen,
+        lambda stage: None,
+        first_case=not share[0],
+        share=share,
+    )
+    if isinstance(result, Attention):
+        return result
+    if result.reason == CUT_OFF.detail:
+        return None
+    return Attention(device=worker.device, cases=(), trials=(), cut_short=result.reason)
+
+
 def try_on_gpus(
     child: TorchChild,
     facts: Facts,
@@ -72,24 +92,11 @@ def try_on_gpus(
     equal = [worker for worker in used if worker.name == _name(facts, device)]
     count = 1 + len(equal)
 
-    def attempt(worker: Worker) -> Attention | None:
+    running = []
+    for worker in used:
         number = 1 + equal.index(worker) if worker in equal else 0
-        result = try_attention(
-            worker.child,
-            facts,
-            worker.device,
-            chosen,
-            lambda stage: None,
-            first_case=not number,
-            share=(number, count),
-        )
-        if isinstance(result, Attention):
-            return result
-        if result.reason == CUT_OFF.detail:
-            return None
-        return Attention(device=worker.device, cases=(), trials=(), cut_short=result.reason)
-
-    running = [background(partial(attempt, worker)) for worker in used]
+        attempt = partial(_try_on_worker, worker, facts, chosen, (number, count))
+        running.append(background(attempt))
     records = Records()
     attention = try_attention(
         child, facts, device, chosen, report_progress, records, share=(0, count)

@@ -81,6 +81,17 @@ class Records:
         self.done.add(stage)
         return True
 
+    def attention(self, device: str, cut_short: str, seconds: float) -> Attention:
+        return Attention(
+            device=device,
+            cases=self.cases,
+            trials=tuple(self.trials),
+            defaults=self.defaults,
+            lowest_lse=self.lowest_lse,
+            cut_short=cut_short,
+            seconds=seconds,
+        )
+
 
 def try_attention(
     child: TorchChild,
@@ -131,15 +142,7 @@ def try_attention(
             )
     if not records.cases:
         return Unknown(reason=cut_short or "the attention trial reported no cases")
-    return Attention(
-        device=device,
-        cases=records.cases,
-        trials=tuple(records.trials),
-        defaults=records.defaults,
-        lowest_lse=records.lowest_lse,
-        cut_short=cut_short,
-        seconds=time.monotonic() - started,
-    )
+    return records.attention(device, cut_short, time.monotonic() - started)
 
 
 def cudnn_not_tried(facts: Facts, chosen: Chosen) -> dict[str, str]:

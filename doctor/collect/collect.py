@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+from concurrent.futures import Future
 
 import msgspec
 
@@ -111,22 +112,7 @@ def _collect(
         torch=torch,
         places=(),
     )
-    if isinstance(torch, Torch):
-        facts = _examine_torch(
-            facts,
-            torch,
-            child,
-            siblings.result(),
-            before,
-            ahead.result(),
-            children,
-            report_progress,
-        )
-    else:
-        facts = without_load(facts.with_(smoke=torch) if options.smoke else facts, torch)
-    before.watch.cancel()
-    if facts.peers is None and isinstance(facts.load, Unknown) and before.copies:
-        facts = facts.with_(peers=without_reductions(before.copies, facts.load))
+    facts = _with_torch(facts, child, siblings, ahead, before, children, report_progress)
     siblings.result().end()
     child.end()
     facts = facts.with_(own=_own(facts, children, ahead.result(), report_progress))
@@ -147,13 +133,35 @@ def without_secrets(job: Job) -> Job:
     return msgspec.structs.replace(job, checkpoint=redact_url(job.checkpoint))
 
 
+def _with_torch(
+    facts: Facts,
+    child: TorchChild,
+    siblings: Future[Siblings],
+    ahead: Future[Ahead],
+    before: BeforeTorch,
+    children: Children,
+    report_progress: ReportProgress,
+) -> Facts:
+    """The torch stages if torch was imported, and copies between GPUs without them."""
+    torch = facts.torch
+    if isinstance(torch, Torch):
+        begun = siblings.result(), ahead.result()
+        facts = _examine_torch(facts, torch, child, *begun, before, children, report_progress)
+    else:
+        facts = without_load(facts.with_(smoke=torch) if facts.options.smoke else facts, torch)
+    before.watch.cancel()
+    if facts.peers is None and isinstance(facts.load, Unknown) and before.copies:
+        facts = facts.with_(peers=without_reductions(before.copies, facts.load))
+    return facts
+
+
 def _examine_torch(
     facts: Facts,
     torch: Torch,
     child: TorchChild,
     siblings: Siblings,
-    before: BeforeTorch,
     ahead: Ahead,
+    before: BeforeTorch,
     children: Children,
     report_progress: ReportProgress,
 ) -> Facts:

@@ -296,7 +296,11 @@ def test_cores_for_each_gpu(host: Host, gpus: int, status: Status) -> None:
 
 
 def test_cores_for_gpus_that_nobody_counted() -> None:
-    assert host_memory(linux(), kind="nvidia").status is Status.UNKNOWN
+    verdict = host_memory(linux(), kind="nvidia")
+    assert verdict.status is Status.UNKNOWN
+    assert verdict.summary.endswith("pass --gpus N or --device cpu")
+    with_gpus = msgspec.structs.replace(linux(), nvidia_devices=8)
+    assert host_memory(with_gpus, kind="nvidia").summary.endswith("pass --gpus N")
 
 
 def test_a_job_on_the_cpu_needs_no_cores_for_gpus() -> None:
