@@ -52,6 +52,14 @@ REENTRANT = (
     "False} in transformers), or call model.enable_input_require_grads(): reentrant checkpointing "
     "has no gradient where the inputs of the segment need none"
 )
+DERIVED = (
+    "Pass create_graph=True to torch.autograd.grad in {place}: without it the gradient that it "
+    "returns has no graph of its own, and nothing can be differentiated through it"
+)
+OF_BACKWARD = (
+    "Compute the gradient in {place} with torch.autograd.grad(output, x, create_graph=True)[0] "
+    "instead of backward() and .grad, which has no graph: a penalty on it does not train"
+)
 NUMBERS = (
     (
         "__int__|__index__",
@@ -166,6 +174,8 @@ REMARKS = (
     ("leaves this part out", "use this part too, or remove what computes it: look at the slice"),
 )
 """Part of a remark -> what to do; after "Look at PLACE: "."""
+BY_NAME = {"grad": DERIVED, "backward": OF_BACKWARD}
+"""Functions of autograd whose result has no graph -> what to do."""
 SAMPLED = (
     "Call rsample() in place of sample() in {place}, which draws without a graph; a distribution "
     "without rsample() (Categorical, Bernoulli) needs log_prob() times the reward, or "
@@ -222,6 +232,8 @@ def _fix(cut: Cut) -> str:
         return f"Look at {place}: {_small(operation)}"
     if cut.kind == "detached" and THROUGH.search(cut.code):
         return OWN_LOSS.format(place=cut.place)
+    if cut.kind in ("constant", "no_grad") and cut.name in BY_NAME:
+        return BY_NAME[cut.name].format(place=cut.place or place)
     if cut.kind != "zero":
         name = operation if cut.kind == "none" else cut.name
         by_name = {

@@ -7,6 +7,8 @@ from collections.abc import Callable
 
 from doctor.checks.training.errors import (
     broadcasts,
+    functions,
+    functorch,
     graph,
     layers,
     losses,
@@ -50,8 +52,9 @@ FACTORY = (
 
 
 EXPLAINERS: tuple[Callable[[Raised], Explanation | None], ...] = (
+    functions.explain,
+    functorch.explain,
     names.explain,
-    _loss_arguments,
     samples.explain,
     graph.explain,
     layers.explain,
@@ -69,12 +72,20 @@ def explain(own: OwnModel) -> Explanation | None:
         return None
     if explanation := no_loss.explain(own):
         return explanation
-    if not own.built.ok and _loss_arguments(own.raised):
-        return Explanation("", FACTORY)
+    if by_doctor := _loss_arguments(own.raised):
+        if not own.built.ok:
+            return Explanation("", FACTORY)
+        if _stage(own) in ("", "forward"):
+            return by_doctor
     for explainer in EXPLAINERS:
         if explanation := explainer(own.raised):
             return explanation
     return None
+
+
+def _stage(own: OwnModel) -> str:
+    """The stage that raised, "" if none is recorded."""
+    return own.smoke.stages[-1].name if own.smoke and own.smoke.stages else ""
 
 
 def describe(own: OwnModel) -> str:
@@ -97,6 +108,8 @@ def _module(raised: Raised) -> str:
 
 def _call(raised: Raised) -> str:
     """The function with its arguments, without those that say nothing; else the line's values."""
+    if "own function" in raised.observed:  # the cause lists them
+        return ""
     of_torch = any(each.shape is not None for each in raised.operands)
     informative = [
         each

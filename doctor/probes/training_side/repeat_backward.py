@@ -19,6 +19,7 @@ from torch.overrides import TorchFunctionMode
 stack_frames = wire.sibling("stack_frames")
 gradient_cuts = wire.sibling("gradient_cuts")
 gradient_zeros = wire.sibling("gradient_zeros")
+own_functions = wire.sibling("own_functions")
 places = wire.sibling("places")
 value_origins = wire.sibling("value_origins")
 watched_modules = wire.sibling("watched_modules")
@@ -44,7 +45,16 @@ def backward(training: Any, error: BaseException) -> Dict[str, Any]:
         return {"observed": twice(training)}
     if "has changed the size of value" in str(error) or "hook" in str(error):
         return {"observed": hooks(training)}
+    if own_functions.NAMED.search(str(error)):
+        return {"observed": of_function(training, error)}
     return {}
+
+
+def of_function(training: Any, error: BaseException) -> Dict[str, str]:
+    """What the error says about a torch.autograd.Function of the user."""
+    with own_functions.calls() as applied:
+        loss_of(training)
+    return own_functions.observed(error, applied)  # type: ignore[no-any-return]
 
 
 class Changes(TorchFunctionMode):

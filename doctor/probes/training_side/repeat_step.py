@@ -15,6 +15,8 @@ import torch
 import wire
 from torch.overrides import TorchFunctionMode
 
+graph_ends = wire.sibling("graph_ends")
+own_functions = wire.sibling("own_functions")
 raised = wire.sibling("raised")
 repeat_backward = wire.sibling("repeat_backward")
 subjects = wire.sibling("subjects")
@@ -87,7 +89,7 @@ class Calls(TorchFunctionMode):
 
 def forward(training: Any, error: BaseException) -> Dict[str, Any]:
     """The function of torch that raised, with its arguments; the module that returned None."""
-    calls, module = Calls(), training.subject.module
+    calls, ends, module = Calls(), graph_ends.Ends(), training.subject.module
     returned: Dict[str, str] = {}
     handles = [
         each.register_forward_hook(_note_result(name or "the model", returned))
@@ -95,15 +97,16 @@ def forward(training: Any, error: BaseException) -> Dict[str, Any]:
         if not isinstance(each, torch.jit.ScriptModule)  # it takes no hooks
     ]
     try:
-        with calls:
+        with calls, ends, own_functions.calls() as applied:
             loss_of(training)
     except Exception as again:
         if not same(again, error):
             return {}
+        returned.update(own_functions.observed(error, applied))
         samples = subjects.first_dimension(training.subject.batch)
         if samples:
             returned["samples"] = str(samples)
-        fields: Dict[str, Any] = {"observed": returned}
+        fields: Dict[str, Any] = {"observed": returned, **graph_ends.cuts(ends)}
         if calls.error is again:
             names = {id(weight): name for name, weight in module.named_parameters()}
             function, args, kwargs = calls.call
