@@ -15,7 +15,7 @@ import msgspec
 
 from doctor._util.records import Unknown
 from doctor.collect.attention_trial import BACKENDS, Records, try_attention, try_implementations
-from doctor.collect.child import CUT_OFF
+from doctor.collect.child import CUT_OFF, Child
 from doctor.collect.children import Children, background, unless_cut_off
 from doctor.collect.left_out import from_load
 from doctor.collect.torch_child import ReportProgress, TorchChild
@@ -37,10 +37,11 @@ def collect_attention(
     device: str,
     report_progress: ReportProgress,
     others: Sequence[Worker] = (),
+    implementations: Child | None = None,
 ) -> Attention | Unknown | None:
     """The attention trial; None if the user or the budget omits it.
 
-    `others`: the workers of the job's other GPUs.
+    `others`: the workers of the job's other GPUs. `implementations`: as in `Ahead`.
     """
     chosen = facts.chosen
     if not facts.options.smoke or "attention" in facts.options.omitted:
@@ -52,9 +53,9 @@ def collect_attention(
     attention = try_on_gpus(child, facts, device, chosen, report_progress, others)
     if isinstance(attention, Unknown) or not facts.job.hf:
         return attention
-    implementations = try_implementations(children, facts, device, chosen, report_progress)
-    attention = msgspec.structs.replace(attention, implementations=implementations)
-    return unless_cut_off(attention, *(each.ended for each in implementations))
+    records = try_implementations(children, facts, device, chosen, report_progress, implementations)
+    attention = msgspec.structs.replace(attention, implementations=records)
+    return unless_cut_off(attention, *(each.ended for each in records))
 
 
 def _try_on_worker(

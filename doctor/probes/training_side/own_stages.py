@@ -1,6 +1,7 @@
 """The user's own training: built, trained for a few steps, and measured.
 
 Imported by torch_stages.py on demand; standard library and torch only, Python 3.9.
+    {"stage": "prepare", "subject": {...}}
     {"stage": "own", "subject": {...}, "device": "cpu", "precision": "bf16", "recipe": "amp"}
 Fields of doctor.facts.own_model.OwnModel are sent as notes, {"own": {field: value}}, as soon as
 they are known, so that a later crash of the user's code does not lose them.
@@ -32,6 +33,17 @@ SECRET = re.compile("TOKEN|SECRET|PASSWORD|CREDENTIAL|KEY", re.IGNORECASE)
 DISTRIBUTIONS = ("transformers", "peft", "accelerate", "lightning", "pytorch_lightning")
 WRITTEN_FOR_THE_USER = ("NotAFactory", "NotBuilt", "Unsupported", "NotPossible")
 """Errors whose message is complete without a traceback."""
+
+
+def prepare(request: Dict[str, Any]) -> None:
+    """Import what the subject needs; an error is left to the stage that needs it."""
+    dump_stacks(request.get("limit"))
+    try:
+        wire.sibling("transformers_model").prepare(request["subject"])
+    except Exception:
+        return
+    finally:
+        faulthandler.cancel_dump_traceback_later()
 
 
 def own(request: Dict[str, Any]) -> Optional[Dict[str, Any]]:
