@@ -14,6 +14,7 @@ from doctor.checks.training.errors import (
     losses,
     names,
     no_loss,
+    ranges,
     samples,
     shapes,
     types,
@@ -54,6 +55,7 @@ FACTORY = (
 EXPLAINERS: tuple[Callable[[Raised], Explanation | None], ...] = (
     functions.explain,
     functorch.explain,
+    ranges.explain,
     names.explain,
     samples.explain,
     graph.explain,

@@ -16,10 +16,12 @@ import wire
 from torch.overrides import TorchFunctionMode
 
 graph_ends = wire.sibling("graph_ends")
+index_ranges = wire.sibling("index_ranges")
 own_functions = wire.sibling("own_functions")
 raised = wire.sibling("raised")
 repeat_backward = wire.sibling("repeat_backward")
 subjects = wire.sibling("subjects")
+value_origins = wire.sibling("value_origins")
 
 loss_of = repeat_backward.loss_of
 
@@ -90,6 +92,7 @@ class Calls(TorchFunctionMode):
 def forward(training: Any, error: BaseException) -> Dict[str, Any]:
     """The function of torch that raised, with its arguments; the module that returned None."""
     calls, ends, module = Calls(), graph_ends.Ends(), training.subject.module
+    origins = value_origins.Called(module, training.subject.batch)
     returned: Dict[str, str] = {}
     handles = [
         each.register_forward_hook(_note_result(name or "the model", returned))
@@ -97,7 +100,7 @@ def forward(training: Any, error: BaseException) -> Dict[str, Any]:
         if not isinstance(each, torch.jit.ScriptModule)  # it takes no hooks
     ]
     try:
-        with calls, ends, own_functions.calls() as applied:
+        with calls, ends, origins, own_functions.calls() as applied:
             loss_of(training)
     except Exception as again:
         if not same(again, error):
@@ -110,6 +113,7 @@ def forward(training: Any, error: BaseException) -> Dict[str, Any]:
         if calls.error is again:
             names = {id(weight): name for name, weight in module.named_parameters()}
             function, args, kwargs = calls.call
+            returned.update(index_ranges.observed(error, function, (args, kwargs), origins))
             fields["function"] = getattr(function, "__name__", str(function))
             fields["operands"] = raised.operands(bound(function, args, kwargs), names)
         return fields
