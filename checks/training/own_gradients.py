@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from doctor.checks.training import own_cuts
 from doctor.checks.training import smoke as judged
+from doctor.checks.training.errors import hooks
 from doctor.checks.training.own_depth import VANISHING_FIX, vanishing
 from doctor.checks.training.own_failures import SmallModel, about
 from doctor.checks.training.own_parameters import (
@@ -64,7 +65,8 @@ def gradients_reach_all(own: OwnModel, smoke: SmallModel, job: Job) -> Verdict:
     summary = verdict.summary.replace("had no non-zero gradient", kinds(without), 1)
     called = f"; never called: {', '.join(idle)}" if idle else ""
     where = "".join(f"; {text}" for text in [own_cuts.clause(cuts)] if text)
-    verdict = replace(verdict, summary=f"{summary}{called}{where}{note}", fix=fix)
+    strays, fix = hooks.beside(own, fix, explained=bool(cuts))
+    verdict = replace(verdict, summary=f"{summary}{called}{where}{strays}{note}", fix=fix)
     return about(own, smoke, verdict)
 
 
@@ -90,7 +92,8 @@ GRADIENTS_REACH_ALL = replace(
         "parameter of the model",
         "each forward pass creates parameters anew",
         "the rows of a matrix are all the same, before the first step and after the last one",
-        "a norm over one value, whose result does not depend on its input",
+        "a norm over one or two values, or attention over one key, whose result hardly depends on "
+        "its input",
     ),
     fix="Look for detach, no_grad and unused modules between these parameters and the loss. For "
     "parameters that are frozen on purpose, call requires_grad_(False), or exempt them with "

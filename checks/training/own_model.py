@@ -11,7 +11,7 @@ import msgspec
 
 from doctor._util.records import Ended
 from doctor._util.units import gib
-from doctor.checks.training import own_gradients, own_weights
+from doctor.checks.training import own_cuts, own_gradients, own_weights
 from doctor.checks.training import smoke as judged
 from doctor.checks.training.own_errors import errors_of
 from doctor.checks.training.own_failures import (
@@ -117,6 +117,9 @@ def loss_finite(own: OwnModel, smoke: SmallModel) -> Verdict:
     if verdict.status is Status.PASS:
         verdict = over_the_steps(own, own.smoke, verdict)
     without_error = msgspec.structs.replace(own, traceback="", stack=())  # those of SMK005
+    if cuts := own_cuts.of_zero_loss(own.smoke):
+        summary = f"{verdict.summary}; {own_cuts.clause(cuts)}"
+        verdict = replace(verdict, summary=summary, fix=own_cuts.fix(cuts))
     return about(without_error, smoke, by_the_update(own.smoke, verdict))
 
 

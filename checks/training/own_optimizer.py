@@ -56,7 +56,9 @@ def _left_by_the_optimizer(steps: Smoke, unchanged: Sequence[Parameter]) -> tupl
     if optimizer.max_norm == 0.0:
         return "gradients are clipped to a norm of 0", CLIP_FIX
     if omitted := [each.name for each in unchanged if each.name in optimizer.omitted]:
-        return f"in no group of the optimizer: {listed(omitted)}", OMITTED_FIX
+        strays = f"; {optimizer.strays} tensors of its groups are no part of the model"
+        clause = f"in no group of the optimizer: {listed(omitted)}{strays * bool(optimizer.strays)}"
+        return clause, REPLACED_FIX * bool(optimizer.strays) or OMITTED_FIX
     if max(rates) < TINY_RATE and not optimizer.schedule:
         return f"the learning rate is {max(rates):g}, and no schedule raises it", TINY_RATE_FIX
     slow = [each for each in unchanged if each.rate and each.rate < TINY_RATE]
@@ -135,6 +137,10 @@ IDLE_STEP_FIX = (
     "used, a condition that leaves the step out, or parameters that were replaced by copies."
 )
 CLIP_FIX = "Clip to a norm such as 1.0: a limit near 0 multiplies every gradient by almost 0."
+REPLACED_FIX = (
+    "Create the optimizer after the layers are replaced, copied or tied: it trains the parameters "
+    "that the model had before."
+)
 OMITTED_FIX = (
     "Put every trainable parameter into a group of the optimizer; norms and biases belong into the "
     "group without weight decay, not outside of all groups. Call requires_grad_(False) on what "

@@ -32,7 +32,7 @@ def _lost(parameters: Sequence[Parameter]) -> str:
         return "have their initial values again after the next forward pass"
     if all(each.undone or each.set_back for each in parameters):
         return "have the values from before the update again after the next forward pass"
-    return "get values in each forward pass that do not depend on their updates"
+    return "get values in each forward pass that hardly depend on their updates"
 
 
 def too_long(steps: Smoke, verdict: Verdict) -> Verdict:

@@ -73,6 +73,10 @@ def locate_small_gradients(
     return bisection.locate_small(names, time.monotonic() + seconds)
 
 
+OF_ZEROS = ("no gradient", "zero loss")
+"""Faults whose cause the graph may show."""
+
+
 class _Bisection:
     """One bisection and its attempts so far."""
 
@@ -99,7 +103,7 @@ class _Bisection:
     def run(self, deadline: float) -> Diagnosis:
         started, self._deadline = time.monotonic(), deadline
         diagnosis = self._inspect()
-        if self._fault == "no gradient" and self._subject["kind"] == "factory":
+        if self._fault in OF_ZEROS and self._subject["kind"] == "factory":
             diagnosis = self._find_cuts(diagnosis)
         self._try_changes([REPAIRS[name] for name in REPAIRS if getattr(diagnosis, name)])
         if not (self._is_fixed() or self._is_settled(diagnosis)) and self._is_reproducible():
@@ -139,7 +143,7 @@ class _Bisection:
             raised and any(is_index(stage.ended) for stage in self._smoke.stages)
         ):
             return True
-        if self._fault != "no gradient":
+        if self._fault not in OF_ZEROS:
             return False
         names = {each.name for each in without_gradient(self._smoke.parameters)}
         absent = all(p.computed is False for p in self._smoke.parameters if p.name in names)

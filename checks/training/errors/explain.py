@@ -10,6 +10,7 @@ from doctor.checks.training.errors import (
     functions,
     functorch,
     graph,
+    hooks,
     layers,
     losses,
     names,
@@ -17,6 +18,7 @@ from doctor.checks.training.errors import (
     ranges,
     samples,
     shapes,
+    time_first,
     types,
     updates,
 )
@@ -72,8 +74,9 @@ def explain(own: OwnModel) -> Explanation | None:
     """What the first explainer says about the error; None if it is not explained."""
     if own.raised is None:
         return None
-    if explanation := no_loss.explain(own):
-        return explanation
+    for explain_own in (no_loss.explain, hooks.explain, time_first.explain):
+        if explanation := explain_own(own):
+            return explanation
     if by_doctor := _loss_arguments(own.raised):
         if not own.built.ok:
             return Explanation("", FACTORY)

@@ -122,6 +122,40 @@ def leaf(raised: Raised) -> Explanation | None:
     )
 
 
+def without_derivative(raised: Raised) -> Explanation | None:
+    """An operation that autograd cannot differentiate, such as //."""
+    match = re.search(r"derivative for aten::(\w+) is not implemented", raised.message)
+    if not match:
+        return None
+    place = raised.observed.get("without derivative", "")
+    where = place.partition(" (")[0] or "the line that calls it"
+    if match[1] == "floor_divide":
+        return Explanation(
+            f"// has no derivative, in {place}" if place else "",
+            f"Divide with / in {where}: // rounds down, and its derivative would be 0 everywhere. "
+            "Where the number only scales or indexes something, call detach() on it before.",
+        )
+    return Explanation(
+        f"{match[1]} has no derivative, in {place}" if place else "",
+        f"Replace {match[1]} in {where} by an operation that has a gradient, or call detach() on "
+        "its input where no gradient is needed.",
+    )
+
+
+def no_divisor(raised: Raised) -> Explanation | None:
+    """A division of whole numbers by 0, which raises; one of floats gives inf."""
+    if "ZeroDivisionError" not in f"{raised.error} {raised.message}":
+        return None
+    if not (divisor := raised.observed.get("divisor")):
+        return None
+    return Explanation(
+        divisor,
+        f"Look at why the divisor in {raised.place or 'that line'} is 0: an empty group, a count "
+        "or a length of 0. Clamp it, divisor.clamp(min=1), or leave these elements out; if the "
+        "quotient need not be a whole number, divide with /.",
+    )
+
+
 def copied(raised: Raised) -> Explanation | None:
     if not (names := raised.observed.get("with graph")):
         return None
@@ -138,5 +172,7 @@ EXPLAINERS: tuple[Callable[[Raised], Explanation | None], ...] = (
     hook,
     twice,
     leaf,
+    without_derivative,
+    no_divisor,
     copied,
 )

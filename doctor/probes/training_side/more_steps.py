@@ -90,7 +90,10 @@ def trend(
 def of_calls(calls: Any) -> Dict[str, Any]:
     """The fields of a Trend that the calls of losses and norms show."""
     return {
-        "constant_norms": calls.constant_norms,
+        "constant_norms": calls.norms[1],
+        "norms_of_two": calls.norms[2],
+        "single_keys": calls.attention.single(),
+        "loss_factor": calls.factor,
         "classes": calls.classes[0] if len(calls.classes) == 1 else None,
         "misused": list(calls.misused.values()),
         "supervised": sorted({name for name, _ in calls.results}),

@@ -52,13 +52,16 @@ def own(request: Dict[str, Any]) -> Optional[Dict[str, Any]]:
     precision, recipe = request["precision"], request["recipe"]
     dump_stacks(request.get("limit"))
     started = time.perf_counter()
+    hooks = wire.sibling("stray_hooks").Registrations()
     try:
-        subject = subjects.build(request["subject"], device, recipe)
+        with hooks:
+            subject = subjects.build(request["subject"], device, recipe)
     except Exception as error:
         note_failed_build(error, time.perf_counter() - started)
         exit_unless_cpu(device)
         return {"done": True}
     wire.sibling("changes").mark(subject.module)
+    hooks.watch(subject.module)
     note(built={"how": "ok", "seconds": time.perf_counter() - started}, **counts(subject.module))
     note(settings=settings(subject.module), batch=batch_facts(subject.batch))
     note(computed_once=wire.sibling("unregistered").with_graph(subject.module))
@@ -73,12 +76,14 @@ def own(request: Dict[str, Any]) -> Optional[Dict[str, Any]]:
         )
     except Exception as error:
         note(traceback=tail(error), settings=settings(subject.module))
+        note(stray_hooks=hooks.strays())
         note_failed_step(error, subject.module, training, stage, time.perf_counter() - begun)
         wire.send(error="%s: %s" % (stage.inside, explained(error)))
         exit_unless_cpu(device)
         return None
     names = wire.sibling("unregistered").unregistered(subject)
     note(smoke=smoke, settings=settings(subject.module), unregistered=names)
+    note(stray_hooks=hooks.strays())
     more = wire.sibling("more_steps")
     note(trend=more.trend(subject, device, precision, recipe, smoke))
     memory = wire.sibling("memory_points")

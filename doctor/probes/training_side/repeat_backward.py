@@ -17,6 +17,7 @@ import wire
 from torch.overrides import TorchFunctionMode
 
 stack_frames = wire.sibling("stack_frames")
+follow_step = wire.sibling("follow_step")
 gradient_cuts = wire.sibling("gradient_cuts")
 gradient_zeros = wire.sibling("gradient_zeros")
 own_functions = wire.sibling("own_functions")
@@ -24,6 +25,7 @@ places = wire.sibling("places")
 value_origins = wire.sibling("value_origins")
 watched_modules = wire.sibling("watched_modules")
 
+NO_DERIVATIVE = "derivative for aten::"
 OVERWRITTEN, NO_GRAPH = "modified by an inplace operation", "does not require grad"
 BACKWARD = re.compile(r"Error detected in (\w+)")
 FORWARD_LINE = re.compile(r'File "(?P<file>[^"]*)", line (?P<line>\d+), in .*\n\s*(?P<code>.*)')
@@ -43,6 +45,8 @@ def backward(training: Any, error: BaseException) -> Dict[str, Any]:
         return without_graph(training)
     if "a second time" in str(error):
         return {"observed": twice(training)}
+    if NO_DERIVATIVE in str(error):
+        return {"observed": unimplemented(training)}
     if "has changed the size of value" in str(error) or "hook" in str(error):
         return {"observed": hooks(training)}
     if own_functions.NAMED.search(str(error)):
@@ -55,6 +59,17 @@ def of_function(training: Any, error: BaseException) -> Dict[str, str]:
     with own_functions.calls() as applied:
         loss_of(training)
     return own_functions.observed(error, applied)  # type: ignore[no-any-return]
+
+
+def unimplemented(training: Any) -> Dict[str, str]:
+    """The line that calls an operation without a derivative."""
+    with torch.autograd.detect_anomaly(check_nan=False):
+        loss = loss_of(training)
+    for node in follow_step.nodes(loss.grad_fn):
+        if "NotImplemented" in node.name():
+            code, place = follow_step.line_of(node)
+            return {"without derivative": "%s (`%s`)" % (place, code)} if place else {}
+    return {}
 
 
 class Changes(TorchFunctionMode):

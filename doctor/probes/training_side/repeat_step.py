@@ -19,6 +19,8 @@ graph_ends = wire.sibling("graph_ends")
 index_ranges = wire.sibling("index_ranges")
 own_functions = wire.sibling("own_functions")
 raised = wire.sibling("raised")
+places = wire.sibling("places")
+inspect_inputs = wire.sibling("inspect_inputs")
 repeat_backward = wire.sibling("repeat_backward")
 subjects = wire.sibling("subjects")
 value_origins = wire.sibling("value_origins")
@@ -78,10 +80,15 @@ class Calls(TorchFunctionMode):
         super().__init__()
         self.error: Optional[BaseException] = None
         self.call: Tuple[Any, Any, Any] = (None, (), {})
+        self.length_first = ""
+        """The line that pads sequences without batch_first=True."""
 
     def __torch_function__(
         self, func: Any, types: Any, args: Any = (), kwargs: Optional[Dict[str, Any]] = None
     ) -> Any:
+        name = getattr(func, "__name__", "")
+        if name == "pad_sequence" and not (kwargs or {}).get("batch_first", (*args, False)[1]):
+            self.length_first = places.innermost()[0][0]
         try:
             return func(*args, **(kwargs or {}))
         except Exception as error:
@@ -106,6 +113,8 @@ def forward(training: Any, error: BaseException) -> Dict[str, Any]:
         if not same(again, error):
             return {}
         returned.update(own_functions.observed(error, applied))
+        if calls.length_first:
+            returned["length first"] = calls.length_first
         samples = subjects.first_dimension(training.subject.batch)
         if samples:
             returned["samples"] = str(samples)
@@ -116,11 +125,20 @@ def forward(training: Any, error: BaseException) -> Dict[str, Any]:
             returned.update(index_ranges.observed(error, function, (args, kwargs), origins))
             fields["function"] = getattr(function, "__name__", str(function))
             fields["operands"] = raised.operands(bound(function, args, kwargs), names)
+            if "ZeroDivision" in str(error):
+                returned.update(divisor(fields["function"], args))
         return fields
     finally:
         for each in handles:
             each.remove()
     return {}
+
+
+def divisor(name: str, args: Any) -> Dict[str, str]:
+    """{"divisor": "1 of 5 values of the divisor are 0, at [2]"} of a division of whole numbers."""
+    reflected = name.startswith("__r")
+    lines = inspect_inputs.divisor(None, args[::-1] if reflected else args, {})
+    return {"divisor": lines[0]} if lines else {}
 
 
 def _note_result(name: str, returned: Dict[str, str]) -> Any:
