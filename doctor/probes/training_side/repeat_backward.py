@@ -237,7 +237,7 @@ def without_graph(training: Any) -> Dict[str, Any]:
     if loss.requires_grad:
         return {}
     by_place: Dict[Tuple[str, str], Dict[str, Any]] = {}
-    for cut in gradient_cuts.ends(paths, set(training.weights)):
+    for cut in gradient_cuts.ends(paths, set(training.weights), loss):
         by_place.setdefault((cut["kind"], cut["place"]), cut)
     cuts = sorted(by_place.values(), key=lambda cut: -len(cut["parameters"]))[:MOST]
     observed = {"decorated": without.function} if without.function else {}
