@@ -56,7 +56,8 @@ def gradients_reach_all(own: OwnModel, smoke: SmallModel, job: Job) -> Verdict:
         return about(own, smoke, replace(verdict, summary=f"{verdict.summary}{note}"))
     without = without_gradient(required)
     cuts = own_cuts.of(steps.diagnosis.cuts if steps.diagnosis else (), without)
-    idle = uncalled(steps, without)
+    copied = {name for cut in cuts if cut.kind == "copied" for name in cut.parameters}
+    idle = uncalled(steps, [each for each in without if each.name not in copied])
     observed = own_cuts.fix(cuts) or uncalled_fix(idle, without)
     fix = no_gradient_fix(without, observed, exempt=len(without) < len(required))
     if adapters_frozen(required) and not cuts:
