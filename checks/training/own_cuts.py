@@ -58,10 +58,10 @@ REENTRANT = (
     "has no gradient where the inputs of the segment need none"
 )
 COPIES = (
-    "Compute with the parameters themselves, or train what {place} makes: these copies have no "
-    "part in the parameters of the module. Register them (nn.Parameter, nn.ParameterDict) and give "
-    "them to the optimizer, or stack the parameters in each forward pass, "
-    "torch.stack([m.weight for m in members]), which keeps the graph: "
+    "Compute with the parameters themselves, or train what {place} makes: neither the parameters "
+    "of the module nor the optimizer have these copies. Register them (nn.Parameter, "
+    "nn.ParameterDict) and give them to the optimizer, or stack the parameters in each forward "
+    "pass, torch.stack([m.weight for m in members]), which keeps the graph: "
     "torch.func.stack_module_state, copy.deepcopy, detach() and nn.Parameter(...) end it"
 )
 TRAINED = (
@@ -103,6 +103,12 @@ INDICES = (
         "long|int|to|type|short|byte|bucketize|searchsorted|histc|round|floor",
         "a whole number has no gradient; interpolate between the two neighbours (torch.lerp, "
         "grid_sample), or weight them by softmax",
+    ),
+    (
+        "argmin",
+        "multiply what is chosen by the softmax weight of its distance, or use a straight-through "
+        "estimator; for a codebook codes = z + (codes - z).detach(), with a commitment loss "
+        "mse_loss(z, codes.detach())",
     ),
     (
         ".*",
@@ -280,6 +286,8 @@ def _where(cut: Cut) -> str:
 def _sentence(kind: str, where: str, names: Sequence[str], remarks: Sequence[str]) -> str:
     if kind == "result hook" and where == NO_LINE:
         return f"a hook on the backward pass makes it 0: {', '.join(names)}"
+    if kind == "copied" and where == NO_LINE:
+        return f"in their place the loss uses {', '.join(names)}"
     observed = f": {', '.join(remarks)}" if remarks else ""
     return f"{CLAUSES[kind].format(name=', '.join(names), where=where)}{observed}"
 
