@@ -237,7 +237,8 @@ def transforms(error: Any, frames: List[Any], user: Any, model: Any) -> Observed
 def forwards(error: Any, frames: List[Any], user: Any, model: Any) -> Observed:
     """Methods of a module without forward whose names are close to it."""
     modules = stack_frames.running_modules(frames)
-    if not isinstance(error, NotImplementedError) or not modules:
+    absent = isinstance(error, NotImplementedError) and "forward" in str(error)
+    if not absent or not modules:
         return {}
     own = [name for name, value in vars(type(modules[-1])).items() if callable(value)]
     if "forward" in own:
@@ -255,5 +256,6 @@ def similar(name: str, names: List[str]) -> str:
 OBSERVERS: List[Callable[..., Observed]] = [
     values, undefined, model_as_value, shadowed, names_that_are_none, attributes, keys, parts,
     signatures, transforms, forwards, objects.samples, objects.fetched, objects.groups,
-    objects.copied, objects.targets, objects.layout, wire.sibling("nonfinite_values").observe,
+    objects.packed, objects.copied, objects.targets, objects.layout,
+    wire.sibling("nonfinite_values").observe,
 ]  # fmt: skip
