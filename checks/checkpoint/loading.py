@@ -6,6 +6,7 @@ import re
 
 from doctor._util.records import Unknown
 from doctor._util.units import shown
+from doctor.checkpoint.dtypes import HALVES
 from doctor.checkpoint.formats.weights_only import NEWEST, SINCE, UNTIL
 from doctor.checkpoint.records import Checkpoint, Loading, Tokenizer
 from doctor.facts.machine import Torch
@@ -25,7 +26,6 @@ SAFE = "2.6"
 TORCH_NOT_EXAMINED = Unknown(reason="torch was not examined")
 
 FLOATS = ("F32", "F64")
-HALVES = ("BF16", "F16")
 
 MARKER = re.compile(r"[<\[{(|].+[>\]})|]|.*pad.*", re.IGNORECASE)
 """What special tokens look like: <pad>, [PAD], <|endoftext|>, </s>."""

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from doctor.checks.training import own_cuts
 from doctor.checks.training import smoke as judged
-from doctor.facts.training import Optimizer, Parameter, Smoke
+from doctor.facts.training import HALVES, Optimizer, Parameter, Smoke
 from doctor.judge.check import Verdict, fail, ok, warn
 
 
@@ -111,7 +111,6 @@ SMALL_FIX = (
     "Scale the loss so that gradients are above 1e-8: remove a tiny factor, or take the mean where "
     "it is divided by a count more than once."
 )
-HALVES = ("bfloat16", "float16")
 UNEXPLAINED_FIX = (
     "Look at what the loss function does to these parameters after the update: the optimizer had a "
     "gradient for them."
