@@ -7,7 +7,7 @@ import math
 import re
 
 from doctor._util.records import Unknown
-from doctor._util.units import shown
+from doctor._util.units import listed, shown
 from doctor.checkpoint.dtypes import HALVES
 from doctor.checkpoint.records import Checkpoint, History, Norm, Optimizer
 from doctor.checks.checkpoint.loading import ADAPTER
@@ -166,8 +166,7 @@ def _observed(norms: tuple[Norm, ...], initial: list[Norm]) -> str:
 
 
 def _names(norms: list[Norm]) -> str:
-    names = ", ".join(shown(norm.name) for norm in norms[:3])
-    return f"{names} and {len(norms) - 3} more" if len(norms) > 3 else names
+    return listed([shown(norm.name) for norm in norms], 3)
 
 
 def _all_unchanged(checkpoint: Checkpoint) -> Verdict:
