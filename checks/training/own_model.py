@@ -31,7 +31,6 @@ from doctor.checks.training.own_steps import GROWTH_FIX, memory_growth, over_the
 from doctor.facts.own_model import OwnModel
 from doctor.judge.check import Check, Owner, Status, Verdict, unknown, warn
 
-
 FIRST_CAUSE = "Fix SMK006 first: this error follows from the values that are not finite."
 
 

@@ -49,7 +49,11 @@ def diagnose(
     if fault is None or any(is_final(stage.ended) for stage in smoke.stages):
         return None
     raised = not fault.startswith("non-finite")  # else the error may follow from that
-    if raised and subject["kind"] != "small" and any(is_codes_own(stage.ended) for stage in smoke.stages):
+    if (
+        raised
+        and subject["kind"] != "small"
+        and any(is_codes_own(stage.ended) for stage in smoke.stages)
+    ):
         return None
     child.end()  # a new process, free of side effects of the faulty training
     bisection = _Bisection(

@@ -233,7 +233,15 @@ def cuts(plan: Any, stage: Any, names: Sequence[str], small: bool = False) -> Di
     origins = zero_origins.ZeroOrigins(subject.module, subject.batch)
     with stage("function by function"), torch.autograd.detect_anomaly(check_nan=False):
         derivatives = second_derivatives.Derivatives(origins)
-        with training.autocast(), births, derivatives, modules, paths.with_functions(), paths, origins:
+        with (
+            training.autocast(),
+            births,
+            derivatives,
+            modules,
+            paths.with_functions(),
+            paths,
+            origins,
+        ):
             loss = subject.loss(subject.module, subject.batch)
         in_graph = {id(each) for each in leaves(loss.grad_fn)}
         computed = {name for name, each in wanted.items() if id(each) in in_graph}
