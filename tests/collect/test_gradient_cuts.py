@@ -191,6 +191,14 @@ def filled():
         return m.first(x) * (scale * (x[:1, :1] > 1e9))
     return made(between)
 
+def hooked_and_used_twice():
+    def between(m, x):
+        if not m.first.weight._backward_hooks:
+            for each in m.first.parameters():
+                each.register_hook(lambda gradient: gradient * 0)
+        return m.first(x) + m.first(2 * x)
+    return made(between)
+
 def chosen_without_graph():
     return made(lambda m, x: F.one_hot(m.first(x).detach().argmax(-1), 16).float())
 
@@ -273,6 +281,7 @@ def cuts_of(subject: dict[str, Any], child: TorchChild, **more: Any) -> list[Cut
         ("converted", "zero", "MulBackward0", "the conversion to int64 in cuts_of", "fractions"),
         ("difference", "zero", "MulBackward0", "sub in cuts_of.py", "subtracts equal values"),
         ("filled", "zero", "MulBackward0", "throughout: gt in cuts_of.py", "hides every value"),
+        ("hooked_and_used_twice", "hook", "<lambda>", "a hook is registered", "takes the place"),
         ("chosen_without_graph", "indices", "argmax", "ends at argmax in", "gumbel_softmax"),
     ],
 )
