@@ -218,8 +218,8 @@ def subscripts(raised: Raised) -> Explanation | None:
         return Explanation(
             f"the letter {letter[1]} stands for {letter[4]} in an operand before, and for "
             f"{letter[2]} in operand {letter[3]}",
-            f"Write another letter for the dimension of {letter[2]}, or transpose the operand whose"
-            " dimensions come in another order: a letter is one size everywhere.",
+            f"Write another letter for the dimension of {letter[2]}, or transpose the operand "
+            "whose dimensions come in another order: a letter is one size everywhere.",
         )
     match = re.search(
         r"subscripts in the equation \((\d+)\).*dimensions \((\d+)\) for operand (\d+)",
