@@ -99,7 +99,7 @@ def main(names: list[str]) -> int:
         for name, label in part.items()
     ]
     for file in sorted(CORPUS.glob("healthy*.py")):
-        functions = re.findall(r"^def (\w+)", file.read_text("utf-8"), re.MULTILINE)
+        functions = re.findall(r"^def ([a-z]\w+)", file.read_text("utf-8"), re.MULTILINE)
         items += [(f"{file.name}:{name}", None) for name in functions]
     counts = {"faults": Counter(), "healthy": Counter()}
     for model, label in items:

@@ -138,6 +138,10 @@ ZEROS = (
     ("Mul|Div|Mm|Addmm|Bmm", "the other factor is 0: check its initialization, or the mask"),
 )
 """Operations of autograd -> why their gradient is 0, and what to do; after "Look at PLACE: "."""
+EMPTY_DATA = (
+    "Look at how {name} is made: it is 0 throughout, as a division of whole numbers (//), a mask, "
+    "or a buffer that nothing has filled makes it"
+)
 ZEROED = "look at why the result of {name} is 0 throughout"
 ZERO = "its gradient is 0 for these inputs"
 FLAT = (
@@ -148,26 +152,26 @@ FLAT = (
 ORIGINS = (
     ("the second derivative.*", FLAT),
     (
-        r"floor_divide|div\(rounding.*|remainder|fmod",
+        r"floor_divide|div\(rounding.*",
         "a division that rounds down makes 0 of what is below the divisor: divide with /",
     ),
+    ("remainder|fmod", "it divides multiples of the divisor, of which nothing is left"),
     (
         "the conversion to .*",
         "whole numbers have no fractions, so that values between -1 and 1 become 0: convert with "
         ".float()",
     ),
+    ("sub|rsub", "it subtracts equal values: a value minus itself, or minus a mean over one value"),
     (
-        "sub|rsub",
-        "it subtracts equal values: a value minus itself, or minus a mean over one value",
-    ),
-    (
-        "(bitwise|logical)_.*|eq|ne|gt|ge|lt|le|isin|mul|where|masked_fill|zeros.*|a constant"
-        "|tril|triu",
+        "(bitwise|logical)_.*|eq|ne|gt|ge|lt|le|isin|where|masked_fill|zeros.*|tril|triu",
         "it hides every value: look at the condition or the mask",
     ),
+    ("mul", "one of its factors is 0, or they are never both other than 0: look at masks, and at a "
+     "number that a division of whole numbers makes 0"),
+    ("a constant", "its values are 0 already: look at how they are computed, with // for instance"),
     ("(constant_pad_nd|embedding)", "it reads padding only: look at the batch"),
     ("(round|floor|trunc|clamp.*|relu)", "it makes 0 of every value: look at their scale"),
-)
+)  # fmt: skip
 """Operation that made a factor 0 -> what to do; after "Look at PLACE: "."""
 REMARKS = (
     (
@@ -206,6 +210,7 @@ REMARKS = (
     ),
     ("results are exactly", "it is saturated: normalize its inputs, so that they are near 0"),
     ("a probability of exactly 1", "it is saturated: divide its inputs by a temperature"),
+    ("computed from the parameter", "initialize that parameter with random numbers"),
     (", the parameter", "initialize that parameter with random numbers, or one of the two factors"),
     ("the other factor", "look at what computes that factor: a mask, a schedule, or a weight"),
     ("its backward() returns zeros", "look at what it multiplies the gradient by"),

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from doctor.checks.training.cut_fixes import (
     BY_NAME,
     COPIES,
+    EMPTY_DATA,
     FIXES,
     INDICES,
     NUMBERS,
@@ -124,7 +125,9 @@ def _of_zero(cut: Cut, place: str, operation: str) -> str:
     """What to do about an operation that makes a gradient 0, by what was observed in its inputs."""
     if "Dropout" in cut.module:
         return f"Look at {place}: its probability is 1, which drops everything"
-    if cut.origin:
+    if cut.origin and not cut.origin_place and not cut.origin.startswith("the parameter"):
+        return EMPTY_DATA.format(name=cut.origin)
+    if cut.origin and cut.origin_place:
         made = next((text for names, text in ORIGINS if re.fullmatch(names, cut.origin)), "")
         return f"Look at {cut.origin_place}: {made or ZEROED.format(name=cut.origin)}"
     if reason := next((text for part, text in REMARKS if part in cut.remark), None):
@@ -139,6 +142,18 @@ def _small(operation: str) -> str:
     if re.fullmatch(saturating, operation):
         return "it is saturated: normalize its inputs, so that they are near 0"
     return "remove the tiny factor, or divide by the count once and not twice"
+
+
+def fix_of_zero_loss(cuts: Sequence[Cut]) -> str:
+    """The remedy for a loss and gradients of exactly 0."""
+    hinge = [c for c in cuts if re.match("(Relu|ReLU|Clamp|Threshold)", c.name)]
+    return SATISFIED.format(place=hinge[0].place or "the loss") if hinge else fix(cuts)
+
+
+SATISFIED = (
+    "Look at {place}: the loss is cut off at 0 for every sample. Check the sign of what it "
+    "compares; if all samples satisfy a margin, take a larger margin or harder samples."
+)
 
 
 def of_zero_loss(steps: Smoke) -> tuple[Cut, ...]:

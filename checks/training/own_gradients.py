@@ -19,6 +19,7 @@ from doctor.checks.training.own_parameters import (
     only,
     partition,
     reached_unevenly,
+    token_note,
     uncalled,
     uncalled_fix,
     used,
@@ -44,7 +45,7 @@ def gradients_reach_all(own: OwnModel, smoke: SmallModel, job: Job) -> Verdict:
         required, unused_parts = used(required)
         note += f"; the loss of this class does not use {unused_parts}" if unused_parts else ""
     required, idle_note = without_idle(required, own)
-    note += idle_note
+    note += idle_note + token_note(own)
     if unused := [glob for glob in job.expect_no_grad if not matches(glob, expected)]:
         note += f"; no parameter matches --expect-no-grad {', '.join(unused)}"
     verdict = judged.gradients_reach_all(only(required, steps))

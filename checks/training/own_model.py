@@ -121,7 +121,7 @@ def loss_finite(own: OwnModel, smoke: SmallModel) -> Verdict:
     without_error = msgspec.structs.replace(own, traceback="", stack=())  # those of SMK005
     if cuts := own_cuts.of_zero_loss(own.smoke):
         summary = f"{verdict.summary}; {own_cuts.clause(cuts)}"
-        verdict = replace(verdict, summary=summary, fix=own_cuts.fix(cuts))
+        verdict = replace(verdict, summary=summary, fix=own_cuts.fix_of_zero_loss(cuts))
     return about(without_error, smoke, by_the_update(own.smoke, verdict))
 
 

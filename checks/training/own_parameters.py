@@ -10,6 +10,7 @@ from fnmatch import fnmatchcase
 
 import msgspec
 
+from doctor._util.units import listed
 from doctor.checks.training.own_depth import EXPLODING_FIX, VANISHING_FIX, exploding, vanishing
 from doctor.facts.own_model import OwnModel
 from doctor.facts.training import Parameter, Smoke
@@ -142,11 +143,9 @@ def reached_unevenly(own: OwnModel, required: Sequence[Parameter], verdict: Verd
     """The verdict on gradients that reach all: a warning if they vanish or explode with depth, or
     reach tensors that are no parameters."""
     if own.unregistered:
-        names = ", ".join(own.unregistered[:4])
-        more = f" and {len(own.unregistered) - 4} more" if own.unregistered[4:] else ""
         return warn(
             f"{verdict.summary}; no parameters of the model, and so neither trained nor saved, "
-            f"although the loss depends on them: {names}{more}",
+            f"although the loss depends on them: {listed(own.unregistered, 4)}",
             fix=UNREGISTERED_FIX,
         )
     if own.trend and own.trend.created:
@@ -159,10 +158,9 @@ def reached_unevenly(own: OwnModel, required: Sequence[Parameter], verdict: Verd
     if few := _over_too_few(own):
         return warn(f"{verdict.summary}; {few[0]}", fix=few[1])
     if alike := [each.name for each in required if each.rows_alike]:
-        more = f" and {len(alike) - 4} more" if alike[4:] else ""
         return warn(
             f"{verdict.summary}; all rows are the same, before the steps and after them: "
-            f"{', '.join(alike[:4])}{more}; required: different rows",
+            f"{listed(alike, 4)}; required: different rows",
             fix=ALIKE_FIX,
         )
     if clause := vanishing(required):
@@ -173,6 +171,15 @@ def reached_unevenly(own: OwnModel, required: Sequence[Parameter], verdict: Verd
     if clause := exploding(required):
         return warn(f"{verdict.summary}; {clause}", fix=EXPLODING_FIX)
     return verdict
+
+
+def token_note(own: OwnModel) -> str:
+    """A remark on attention of single tokens, which is no fault by itself."""
+    if not own.trend or not own.trend.single_tokens:
+        return ""
+    calls = ", ".join(own.trend.single_tokens)
+    text = "sequences of 1 token attend to themselves, so queries and keys have no effect"
+    return f"; note: {text} ({calls})"
 
 
 def _over_too_few(own: OwnModel) -> tuple[str, str] | None:

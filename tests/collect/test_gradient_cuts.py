@@ -191,6 +191,14 @@ def filled():
         return m.first(x) * (scale * (x[:1, :1] > 1e9))
     return made(between)
 
+def hooked_and_used_twice():
+    def between(m, x):
+        if not m.first.weight._backward_hooks:
+            for each in m.first.parameters():
+                each.register_hook(lambda gradient: gradient * 0)
+        return m.first(x) + m.first(2 * x)
+    return made(between)
+
 def chosen_without_graph():
     return made(lambda m, x: F.one_hot(m.first(x).detach().argmax(-1), 16).float())
 
@@ -362,6 +370,7 @@ def cuts_of(subject: dict[str, Any], child: TorchChild, **more: Any) -> list[Cut
         ("counted", "constant", "histc", "ends at histc in", "smooth kernel"),
         ("sign", "zero", "SignBackward0", "becomes 0 in SignBackward0", "x.sign() - x"),
         ("measured", "detached", "detach", "ends at detach in", "remove detach there"),
+        ("hooked_and_used_twice", "hook", "<lambda>", "a hook is registered", "takes the place"),
         ("chosen_without_graph", "indices", "argmax", "ends at argmax in", "gumbel_softmax"),
     ],
 )

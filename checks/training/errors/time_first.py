@@ -3,6 +3,7 @@ dimension is taken for the samples."""
 
 from __future__ import annotations
 
+import itertools
 import re
 
 from doctor.checks.training.errors.explanation import Explanation, Shape, shape, text
@@ -10,7 +11,7 @@ from doctor.facts.own_model import OwnModel
 from doctor.facts.raised import Raised
 
 MASK = re.compile(r"padded?_mask\.shape\[0\] to be (\d+), but got (\d+)")
-CLASSES = ("cross_entropy", "nll_loss")
+LOSS = re.compile("loss|entropy")
 LEADING = re.compile(r"^(.*)\[\d+\]$")
 
 
@@ -18,7 +19,7 @@ def explain(own: OwnModel) -> Explanation | None:
     """What shows that samples are the second dimension; None if nothing does."""
     if own.raised is None:
         return None
-    return _mask(own.raised) or _labels(own, own.raised)
+    return _mask(own.raised) or _labels(own, own.raised) or _lengths(own, own.raised)
 
 
 def _fix(raised: Raised) -> str:
@@ -50,25 +51,42 @@ def _labels(own: OwnModel, raised: Raised) -> Explanation | None:
     """As many predictions as the longest sequence has positions, beside one label for each
     sequence."""
     prediction, target = raised.operand("input"), raised.operand("target")
-    if raised.function not in CLASSES or prediction is None or target is None:
+    if not LOSS.search(raised.function) or prediction is None or target is None:
         return None
-    rows, labels = shape(prediction)[:1], shape(target)
-    if len(labels) != 1 or not rows or rows == labels:
+    rows, labels = shape(prediction)[:1], shape(target)[:1]
+    if not rows or not labels or rows == labels:
         return None
+    numbers = f"{rows[0]} predictions against {labels[0]} labels"
     for each in own.batch:
         features = len(each.shape) == 2 and "int" not in each.dtype
         if each.shape[:2] == (*rows, *labels) and not features:
             return Explanation(
-                f"{rows[0]} predictions against {labels[0]} labels: of {each.name} of the batch, "
-                f"{text(each.shape)}, the second dimension is the number of the labels, not the "
-                "first",
+                f"{numbers}: of {each.name} of the batch, {text(each.shape)}, the second dimension "
+                "is the number of the labels, not the first",
                 _fix(raised),
             )
     for name, shapes in _lists(own).items():
         if len(shapes) == labels[0] and max(size[0] for size in shapes) == rows[0]:
             return Explanation(
-                f"{rows[0]} predictions against {labels[0]} labels: {name or 'the batch'} has "
-                f"{labels[0]} sequences, of which the longest has {rows[0]} positions",
+                f"{numbers}: {name or 'the batch'} has {labels[0]} sequences, of which the longest "
+                f"has {rows[0]} positions",
+                _fix(raised),
+            )
+    return None
+
+
+def _lengths(own: OwnModel, raised: Raised) -> Explanation | None:
+    """Lengths of sequences, as many as the second dimension of another tensor has entries and up to
+    its first one, where a layer takes the first one for the samples."""
+    if "batch_first=True" not in raised.module_type + raised.code:
+        return None
+    for each, lengths in itertools.product(own.batch, own.batch):
+        if len(lengths.shape) != 1 or "int" not in lengths.dtype or lengths.high is None:
+            continue
+        if each.shape[:2] == (int(float(lengths.high)), *lengths.shape):
+            return Explanation(
+                f"of {each.name} of the batch, {text(each.shape)}, the first dimension is the "
+                f"largest of {lengths.name}, and the second one the number of samples",
                 _fix(raised),
             )
     return None

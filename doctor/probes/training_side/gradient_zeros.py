@@ -83,7 +83,7 @@ class Recorder:
             arrived = [each for each in incoming if each is not None and not is_zero(each)]
             if arrived:
                 self._compare(node, max(map(peak, arrived)), outgoing)
-            elif node in self._reached:
+            elif node in self._reached and not has_hooks(getattr(node, "variable", None)):
                 kind = "result hook" if self._reached[node] == 1 else "cancelled"
                 self._add(kind, node, zero_reasons.NOTHING, node)
 
@@ -194,6 +194,11 @@ def line_of_function(function: Any) -> Tuple[str, str]:
     if code is None:
         return type(function).__name__, ""
     return code.co_name, "%s, line %d" % (os.path.basename(code.co_filename), code.co_firstlineno)
+
+
+def has_hooks(weight: Optional[torch.Tensor]) -> bool:
+    """Whether hooks on the gradient of a parameter are registered, which may make it 0."""
+    return bool(getattr(weight, "_backward_hooks", None))
 
 
 def is_zero(gradient: Optional[torch.Tensor]) -> bool:

@@ -6,7 +6,10 @@ Imported by own_stages.py; standard library and torch only, Python 3.9.
 
 from __future__ import annotations
 
+import dis
+import re
 import weakref
+from collections import Counter
 from typing import Any, Dict, List, NamedTuple, Set
 
 import torch
@@ -59,9 +62,10 @@ class Registrations:
         def register(module: Any, hook: Any, *args: Any, **options: Any) -> Any:
             handle = original(module, hook, *args, **options)
             (place, _), _ = places.innermost()
-            about = " ".join(repr(module).split())[:COLUMNS]
             table = handle.hooks_dict_ref()
-            entry = Registration(hook, place, weakref.ref(module), about, handle.id, table)
+            entry = Registration(
+                hook, place, weakref.ref(module), described(module), handle.id, table
+            )
             self._all.append(entry)
             return handle
 
@@ -70,18 +74,19 @@ class Registrations:
     def watch(self, model: torch.nn.Module) -> None:
         """Find the hooks on other modules than those of this model, and watch these modules."""
         parts = {id(each) for each in model.modules()}
-        codes = {
+        remaining = Counter(
             code_of(hook)
             for part in model.modules()
             for table in TABLES
             for hook in getattr(part, table, {}).values()
-        }
-        for each in self._all:
+        )
+        registered = [each for each in self._all if each.number in each.table]
+        remaining.subtract(code_of(each.hook) for each in registered)
+        for each in registered:
             module = each.module()
-            removed = each.table is not None and each.number not in each.table
-            if removed or (module is not None and id(module) in parts):
+            if module is not None and id(module) in parts:
                 continue
-            if code_of(each.hook) in codes:  # the model is a copy, with the same hook
+            if remaining[code_of(each.hook)] >= 0:  # the model is a copy, with the same hooks
                 continue
             self._strays.append(each)
             if module is not None:
@@ -107,14 +112,39 @@ class Registrations:
         ]
 
 
+def described(module: torch.nn.Module) -> str:
+    """ "Linear(in_features=6, out_features=8, bias=True)", without the modules inside."""
+    try:
+        options = module.extra_repr()
+    except Exception:  # the code's own, in a constructor that has not ended
+        options = ""
+    return "%s(%s)" % (type(module).__name__, options[:COLUMNS])
+
+
 def code_of(hook: Any) -> Any:
     """The code of a function, or of a method; the class of another callable."""
     return getattr(hook, "__code__", type(hook))
 
 
 def names_in(hook: Any) -> Set[str]:
-    """Attributes and variables that a hook uses, without methods of tensors, lists and dicts."""
+    """Attributes and variables around it that a hook uses, without methods of tensors, lists and
+    dicts, and without modules such as self."""
     code = getattr(hook, "__code__", None)
-    names = (*code.co_names, *code.co_freevars) if code is not None else ()
+    if code is None:
+        return set()
+    cells = zip(code.co_freevars, getattr(hook, "__closure__", None) or ())
+    names = {name for name, cell in cells if not is_module(cell)}
+    attributes = (each for each in dis.get_instructions(code) if ATTRIBUTE.match(each.opname))
+    names |= {str(each.argval) for each in attributes}
     kinds = (torch.Tensor, list, dict)
     return {name for name in names if not any(hasattr(kind, name) for kind in kinds)}
+
+
+ATTRIBUTE = re.compile("(LOAD|STORE)_(ATTR|METHOD)")
+
+
+def is_module(cell: Any) -> bool:
+    try:
+        return isinstance(cell.cell_contents, torch.nn.Module)
+    except ValueError:  # not assigned yet
+        return False
