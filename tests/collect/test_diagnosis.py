@@ -13,6 +13,7 @@ from typing import Any, get_args
 import msgspec
 import preloaded
 import pytest
+from shims import clock_stopped_until
 
 from doctor._util.records import Ended
 from doctor.checks.training import smoke as judged
@@ -45,8 +46,8 @@ from doctor.judge.engine import examine
 pytestmark = pytest.mark.slow
 
 SECONDS = 120.0
-HANG_SECONDS = 2.0
-"""For what is expected to hang, within milliseconds of the request."""
+HANG_SECONDS = 0.5
+"""For what is expected to hang, from when it does."""
 SMALL = {"kind": "small"}
 
 Train = Callable[..., Smoke]
@@ -55,15 +56,19 @@ Train = Callable[..., Smoke]
 class OneProcess(TorchChild):
     """Ends only after a death, so that one import of torch serves the training and its bisection.
 
-    `hanging` are the changes and stages that are expected to hang: they alone get `HANG_SECONDS`.
+    `hanging` are the changes and stages that are expected to hang: they alone get `HANG_SECONDS`,
+    once `hangs` exists.
     """
 
     hanging: tuple[str, ...] = ()
+    hangs = Path()
 
     def request(self, seconds: float, *arguments: Any, **request: Any) -> Answer:
-        name = request.get("change", request["stage"])
-        limit = HANG_SECONDS if name in self.hanging else SECONDS
-        answer = super().request(min(seconds, limit), *arguments, **request)
+        if request.get("change", request["stage"]) in self.hanging:
+            self.hangs.unlink(missing_ok=True)
+            with clock_stopped_until(self.hangs.exists):
+                return super().request(HANG_SECONDS, *arguments, **request)
+        answer = super().request(min(seconds, SECONDS), *arguments, **request)
         if _stale(answer):
             super().end()
         return answer
@@ -111,7 +116,7 @@ def train(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Train]:
         child = (TorchChild if separate else OneProcess)(Children(), preloaded.python())
         running.append(child)
         if isinstance(child, OneProcess):
-            child.hanging = hanging
+            child.hanging, child.hangs = hanging, tmp_path / "hangs"
         subject: dict[str, Any] = SMALL
         if code:
             subject = _factory(tmp_path / "planted.py", code)
@@ -658,8 +663,9 @@ def test_crash_that_no_change_fixes() -> None:
 HUNG = Ended(how="timeout", detail="no answer in 120 s inside forward")
 
 
-def test_hang_in_an_attention_kernel(train: Train) -> None:
-    wrong = f"{FLASH} and __import__('time').sleep(600)"
+def test_hang_in_an_attention_kernel(train: Train, tmp_path: Path) -> None:
+    hangs = str(tmp_path / "hangs")
+    wrong = f"{FLASH} and (open({hangs!r}, 'w'), __import__('time').sleep(600))"
     hanging = ("smoke", "look", "repeat")
     smoke = train(ATTENTION.format(wrong=wrong), hanging=hanging, changes=("flash-off",))
     assert _diagnosis(smoke).fault == "hung"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import shutil
 import subprocess
 import sys
@@ -168,11 +169,13 @@ def test_values_that_do_not_arrive_are_counted_and_fail(
     ],
 )
 def test_a_copy_that_never_ends_is_named_and_ends_the_series(
-    copies: Copies, monkeypatch: pytest.MonkeyPatch, way: str, how: str, said: str
+    copies: Copies, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, way: str, how: str, said: str
 ) -> None:
+    hangs = tmp_path / "hangs"
     if way == "hang":
-        monkeypatch.setattr(peers, "PEER_SECONDS", 5.0)
-    found = copies(4, P2P=way)
+        monkeypatch.setattr(peers, "PEER_SECONDS", 0.5)
+    with shims.clock_stopped_until(hangs.exists) if way == "hang" else contextlib.nullcontext():
+        found = copies(4, P2P=way, HANGING=str(hangs))
     assert [copy.ended.how for copy in found] == [how]
     verdict = arrive(found)
     assert verdict.status is Status.FAIL
@@ -450,7 +453,7 @@ def spoil(torch):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("busy", "seconds", "total", "how"), [(6, 4.0, 100.0, "ok"), (2, 1.5, 1.5, "timeout")]
+    ("busy", "seconds", "total", "how"), [(6, 4.0, 200.0, "ok"), (600, 1.5, 1.5, "timeout")]
 )
 def test_a_rank_that_makes_progress_gets_more_time(
     make: Make, tmp_path: Path, busy: int, seconds: float, total: float, how: str
