@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import signal
 import sys
 from collections.abc import Generator
 
@@ -19,6 +20,17 @@ os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 # Hundreds of children import the doctor: without cached bytecode each compiles it anew.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
+
+# A shell ignores SIGINT in what it runs in the background, nohup SIGHUP; every child inherits it.
+for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT):
+    if signal.getsignal(number) is signal.SIG_IGN:
+        ends_by_exception = number is signal.SIGINT
+        signal.signal(number, signal.default_int_handler if ends_by_exception else signal.SIG_DFL)
+
+# A test that needs one of them sets it.
+for variable in ("COLUMNS", "LINES", "NO_COLOR", "FORCE_COLOR", "CLICOLOR", "CLICOLOR_FORCE"):
+    os.environ.pop(variable, None)
+os.environ["TERM"] = "xterm-256color"
 
 # pytest --hypothesis-profile=thorough, or HYPOTHESIS_PROFILE=thorough, tries many more examples.
 settings.register_profile("quick", max_examples=15, deadline=None)

@@ -19,6 +19,7 @@ import os
 import selectors
 import signal
 import subprocess
+import threading
 import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
@@ -230,8 +231,10 @@ class Child:
         self.kill_group()
         self._ended = True
         self.close_stdin()
-        with contextlib.suppress(subprocess.TimeoutExpired):
+        try:
             self._process.wait(1.0)
+        except subprocess.TimeoutExpired:  # it is reaped if it ends after all
+            threading.Thread(target=self._process.wait, daemon=True).start()
         self._selector.close()
         with contextlib.suppress(OSError):
             os.close(self._reading)
