@@ -14,6 +14,7 @@ from math import isfinite
 from typing import TYPE_CHECKING, Any, Callable, List, Optional, Tuple
 
 from . import thresholds as limit
+from .values import Scalar
 
 if TYPE_CHECKING:
     from .clearing import Clearing
@@ -149,8 +150,11 @@ class Steady:
             return
         median = seconds[len(seconds) // 2]
         left = limit.SHARE * median - limit.HOOKS_SECONDS
-        cost = limit.READ_SECONDS_CLIPPED if log[-1][0].watch.clips else limit.READ_SECONDS
-        if median >= limit.READ_ALL_SECONDS:
+        clips = log[-1][0].watch.clips
+        costs = limit.READ_SECONDS_CLIPPED if clips else limit.READ_SECONDS
+        device = "gpu" if any(type(entry[3]) is Scalar for entry in log) else "cpu"
+        cost = costs[device]
+        if median >= limit.READ_ALL_SECONDS[device]:
             self.every = 1
         else:
             cheap = (n for n in limit.READ_EVERY if cost <= n * left)

@@ -64,14 +64,17 @@ BACKWARDS_WITHOUT_STEP = 200
 READ_ALL = 500
 """Steps in a row without anything unusual before some are not read. Our own number."""
 READ_EVERY = (1, 2, 4, 8)
-READ_ALL_SECONDS = 0.02
+READ_ALL_SECONDS = {"cpu": 0.02, "gpu": 0.06}
 """Every step that takes longer is read."""
 SHARE = 0.005
 """Of the time of a step, what the guard may take."""
-HOOKS_SECONDS, READ_SECONDS_CLIPPED, READ_SECONDS = 30e-6, 40e-6, 110e-6
-"""What a step costs that is not read, and what reading it adds: with the norm that the loop takes
-to clip, and where the guard takes that of a few gradients. Measured within steps of 8 ms on a busy
-machine (benchmarks/guard.py)."""
+HOOKS_SECONDS = 30e-6
+"""What a step costs that is not read."""
+READ_SECONDS_CLIPPED = {"cpu": 40e-6, "gpu": 140e-6}
+READ_SECONDS = {"cpu": 110e-6, "gpu": 280e-6}
+"""What reading it adds, in time of the host: with the norm that the loop takes to clip, and where
+the guard takes that of a few gradients. Measured within steps of 8 ms on a busy machine
+(benchmarks/guard.py), and of 9 ms on the host of an H100."""
 
 SPIKE_WINDOW = 100
 SPIKE_DEVIATIONS = 8.0

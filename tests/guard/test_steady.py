@@ -26,7 +26,7 @@ def timed(out: Path, step_seconds: float, **settings: Any) -> Iterator[Any]:
     with guarded(out, **settings) as guard:
         steady = guard._session.watch.steady
         steady.clock = itertools.count(guard._session.watch.began, step_seconds).__next__
-        yield steady
+        yield guard._session.watch
 
 
 def state(out: Path) -> dict[str, Any]:
@@ -81,6 +81,19 @@ def test_how_many_steps_are_read_follows_from_their_time(
     counts = state(tmp_path)
     assert counts["read_every"] == every
     assert (counts["unread"] > 0) == (every > 1)
+
+
+@pytest.mark.usefixtures("soon")
+def test_reading_the_numbers_of_a_gpu_takes_a_share_of_longer_steps(tmp_path: Path) -> None:
+    every_read = {}
+    for seconds in (0.03, 0.08):
+        out = tmp_path / str(seconds)
+        module = model()
+        with timed(out, seconds) as watch:
+            watch.values.late = True  # the numbers arrive as those of a GPU do
+            train(module, adamw(module), 160)
+        every_read[seconds] = state(out)["read_every"] == 1
+    assert every_read == {0.03: False, 0.08: True}
 
 
 @pytest.mark.usefixtures("soon")
@@ -141,9 +154,9 @@ def test_a_learning_rate_of_0_is_named_with_its_step_though_steps_are_not_read(
         if step == 250:
             optimizer.param_groups[0]["lr"] = 0.0
 
-    with timed(tmp_path, 0.002) as steady:
+    with timed(tmp_path, 0.002) as watch:
         train(module, optimizer, 280, before_step=stop)
-        assert steady.unread
+        assert watch.steady.unread
     assert alarms(tmp_path)["GRD006", "fail"] == 259
     assert state(tmp_path)["effective"] == 249
 
@@ -213,12 +226,12 @@ def test_a_step_that_raises_is_not_counted(tmp_path: Path) -> None:
 def test_an_optimizer_that_takes_the_place_of_a_dead_one_is_watched_from_its_start(
     tmp_path: Path,
 ) -> None:
-    with timed(tmp_path, 0.002) as steady:
+    with timed(tmp_path, 0.002) as watch:
         for _ in range(4):
             module = model()
             optimizer = adamw(module)
             train(module, optimizer, 30)
-            assert len(steady.armed) == 1
+            assert len(watch.steady.armed) == 1
             del optimizer, module
     assert state(tmp_path)["steps"] == 120
     assert len([r for r in records(tmp_path, "step") if r["s"] == 1]) == 4
