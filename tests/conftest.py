@@ -9,6 +9,7 @@ import sys
 from collections.abc import Generator
 
 import older
+import patience
 import pytest
 from hypothesis import settings
 
@@ -31,6 +32,9 @@ for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT):
 for variable in ("COLUMNS", "LINES", "NO_COLOR", "FORCE_COLOR", "CLICOLOR", "CLICOLOR_FORCE"):
     os.environ.pop(variable, None)
 os.environ["TERM"] = "xterm-256color"
+for variable in list(os.environ):
+    if variable.startswith(("SLURM_", "MASTER_")) or variable.endswith(("RANK", "WORLD_SIZE")):
+        del os.environ[variable]
 
 # pytest --hypothesis-profile=thorough, or HYPOTHESIS_PROFILE=thorough, tries many more examples.
 settings.register_profile("quick", max_examples=15, deadline=None)
@@ -52,6 +56,12 @@ def pytest_configure(config: pytest.Config) -> None:
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=lambda item: item.path.name not in LONGEST)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def busy_machine() -> None:
+    """Verdicts do not depend on how much else runs on this machine."""
+    patience.wait_for_a_busy_machine()
 
 
 @pytest.fixture(scope="session")

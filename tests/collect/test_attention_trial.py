@@ -88,15 +88,6 @@ def interpret(tmp_path: Path) -> Interpret:
     return make
 
 
-@pytest.fixture(autouse=True, scope="module")
-def patience() -> Iterator[None]:
-    """On a busy machine no trial is left out for lack of time."""
-    with pytest.MonkeyPatch.context() as patch:
-        for name in ("TRIAL_SECONDS", "ALL_SECONDS", "QUICK_SECONDS", "IMPLEMENTATIONS_SECONDS"):
-            patch.setattr(attention_trial, name, 500.0)
-        yield
-
-
 @pytest.fixture
 def children() -> Iterator[Children]:
     made = Children()

@@ -68,8 +68,8 @@ def test_a_child_that_computes_gets_more_time(
 ) -> None:
     if extra_time._cpu_seconds(0) is None:
         pytest.skip("this system does not report the CPU time of processes")
-    monkeypatch.setattr(extra_time, "BUSY_INTERVAL", 0.4)
-    monkeypatch.setattr(extra_time, "BUSY", 0.05)
+    monkeypatch.setattr(extra_time, "BUSY_INTERVAL", 1.0)
+    monkeypatch.setattr(extra_time, "BUSY", 0.005)
     probe = tmp_path / "probe.py"
     probe.write_text(PROBE, "utf-8")
     child = Child([sys.executable, str(probe), does])

@@ -56,13 +56,6 @@ HANG_SECONDS = 0.5
 """The deadline of a probe that already hangs."""
 
 
-@pytest.fixture(autouse=True)
-def patience(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where nothing hangs, a busy machine is waited for."""
-    monkeypatch.setattr(gpus, "WATCH_SECONDS", 100.0)
-    monkeypatch.setattr(training_gpus, "END_SECONDS", 100.0)
-
-
 def sizes_of_the_binding() -> dict[str, int]:
     """The fake does not compile where its structs and the binding's differ in size."""
     import pynvml

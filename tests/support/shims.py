@@ -14,8 +14,8 @@ import pytest
 HOOK = """
 import builtins, os, signal, sys, time
 plain = builtins.__import__
-def hooked(name, *rest):
-    module = plain(name, *rest)
+def hooked(name, *rest, **named):
+    module = plain(name, *rest, **named)
     if name == "wire" and not hasattr(module, "hooked"):
         module.hooked = True
         send = module.send
