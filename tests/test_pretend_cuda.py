@@ -20,7 +20,7 @@ import pytest
 from gpu_seconds import MEASURED, estimate
 from pretend import PROFILES, Counts, counted
 
-from doctor.collect import diagnosis as bisection
+from doctor.collect import changes as possible
 from doctor.collect.children import Children
 from doctor.collect.own_training import collect_own
 from doctor.facts.own_model import OwnModel
@@ -420,7 +420,7 @@ def test_attention_is_tried_after_an_error_of_a_kernel_only_where_it_is_called(
     (tmp_path / "errors.py").write_text(ERRORS)
     for variable, value in machine.env.items():
         monkeypatch.setenv(variable, value)
-    monkeypatch.setattr(bisection, "CHANGES", ("cudnn-off", "eager"))
+    monkeypatch.setattr(possible, "CHANGES", ("cudnn-off", "eager"))
     own, verdict = own_training(machine, tmp_path / "errors.py", name)
     assert "the same forward pass on the CPU completes" in verdict.summary
     assert own.smoke

@@ -48,7 +48,7 @@ STORED = {
 }
 """config.json's word -> safetensors' name."""
 
-KEPT_FP32 = re.compile(r"e_score_correction_bias|\bwo\b|time_decay|query_tokens|\bsinks\b")
+KEEP_IN_FP32 = re.compile(r"e_score_correction_bias|\bwo\b|time_decay|query_tokens|\bsinks\b")
 """Roles that models keep in fp32 on purpose (_keep_in_fp32_modules), all or in part."""
 
 FIXES = {
@@ -178,7 +178,7 @@ CONFIG_FIX = (
 
 
 def _mixed(role: Role) -> bool:
-    return len(role.dtypes) > 1 and not KEPT_FP32.search(role.name)
+    return len(role.dtypes) > 1 and not KEEP_IN_FP32.search(role.name)
 
 
 def _unread(checkpoint: Checkpoint) -> str | None:

@@ -130,7 +130,7 @@ def _without_steps(
     evidence: NormEvidence, steps: float | None, legitimate: str | None
 ) -> list[Cause]:
     """Norms that the optimizer never updated."""
-    found: list[Cause] = []
+    causes: list[Cause] = []
     after = "" if steps is None else f" after {steps:g} steps"
     if evidence.absent:
         summary = (
@@ -138,22 +138,22 @@ def _without_steps(
             "updated: frozen (requires_grad) or left out"
         )
         if legitimate:
-            found.append(Cause(Status.WARN, f"{summary}; {legitimate}"))
+            causes.append(Cause(Status.WARN, f"{summary}; {legitimate}"))
         else:
-            found.append(Cause(Status.FAIL, summary, LEFT_OUT_FIX))
+            causes.append(Cause(Status.FAIL, summary, LEFT_OUT_FIX))
     if evidence.missing:
         summary = (
             f"{_subject(evidence.missing, evidence)} in the optimizer's groups without any state"
             f"{after}: no gradient"
         )
-        found.append(Cause(Status.FAIL, summary, NO_GRADIENT_FIX, NO_GRADIENT_SOURCES))
+        causes.append(Cause(Status.FAIL, summary, NO_GRADIENT_FIX, NO_GRADIENT_SOURCES))
     if evidence.zero_moments:
         summary = f"{_moments(evidence.zero_moments, evidence)} are all zero{after}: zero gradients"
-        found.append(Cause(Status.FAIL, summary, NO_GRADIENT_FIX, NO_GRADIENT_SOURCES))
+        causes.append(Cause(Status.FAIL, summary, NO_GRADIENT_FIX, NO_GRADIENT_SOURCES))
     if evidence.unread_moments and not evidence.masters_changed + evidence.masters_unchanged:
         summary = f"{_moments(evidence.unread_moments, evidence)} could not be read"
-        found.append(Cause(Status.WARN, summary))
-    return found
+        causes.append(Cause(Status.WARN, summary))
+    return causes
 
 
 def _with_gradients(

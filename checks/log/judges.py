@@ -15,7 +15,7 @@ from doctor.checks.log.classes import CLASSES, LogClass
 from doctor.checks.log.curves import nonfinite
 from doctor.checks.log.memory_fit import what_fits
 from doctor.checks.log.memory_numbers import describe_oom
-from doctor.checks.log.story import class_of, tell
+from doctor.checks.log.story import class_of, story_of
 from doctor.facts.log import Log, LogEvent
 from doctor.facts.machine import Host, Torch
 from doctor.facts.memory.plan import plan
@@ -37,7 +37,7 @@ MOST_PLACES = 20
 
 def first_cause(log: Log) -> Verdict:
     """Whether the log names the first cause of a failure."""
-    story = tell(log)
+    story = story_of(log)
     read = _extent(log)
     if story.first is not None:
         return ok(f"{class_of(story.first).code} {story.first.name} at {_where(story.first)}")
@@ -115,7 +115,7 @@ def _judge_memory(
     events = [event for event in log.events if event.name == MEMORY]
     if verdict.status not in (Status.FAIL, Status.WARN) or not events:
         return verdict
-    first = tell(log).first
+    first = story_of(log).first
     event = first if first is not None and first.name == MEMORY else events[0]
     needs = plan(job, target, chosen, job_gpus, checkpoint, host, shape, own)
     fits = what_fits(event.text, job, needs)
@@ -123,7 +123,7 @@ def _judge_memory(
 
 
 def _verdict(row: LogClass, log: Log, torch: Torch | Unknown) -> Verdict:
-    story = tell(log)
+    story = story_of(log)
     if story.first is not None and story.first.name == row.slug:
         return _first(row, log, torch)
     if own := [event for event in story.warnings if event.name == row.slug]:
@@ -138,7 +138,7 @@ def _verdict(row: LogClass, log: Log, torch: Torch | Unknown) -> Verdict:
 
 
 def _first(row: LogClass, log: Log, torch: Torch | Unknown) -> Verdict:
-    story = tell(log)
+    story = story_of(log)
     assert story.first is not None
     others = [event for event in story.others if class_of(event).role != "summary"]
     message = f"first cause, {_where(story.first)}: {_detail(row, story.first)}"

@@ -29,9 +29,9 @@ class Story:
     """Whether files were put in order by their times."""
 
 
-def tell(log: Log) -> Story:
+def story_of(log: Log) -> Story:
     """The story of a log. Pure; computed once per log."""
-    return _tell(_Same(log))
+    return _story_of(_Same(log))
 
 
 class _Same:
@@ -48,7 +48,7 @@ class _Same:
 
 
 @lru_cache(maxsize=1)
-def _tell(same: _Same) -> Story:
+def _story_of(same: _Same) -> Story:
     log = same.log
     known = [event for event in log.events if event.name in BY_SLUG]
     warnings = [event for event in known if _role(event) == "warning"]
@@ -68,8 +68,8 @@ def _tell(same: _Same) -> Story:
 
     first = min(candidates, key=order, default=None)
     if first is not None:
-        telling = [each for each in candidates if each.name in class_of(first).yields_to]
-        first = min(telling, key=order, default=first)
+        preferred = [each for each in candidates if each.name in class_of(first).yields_to]
+        first = min(preferred, key=order, default=first)
     return Story(
         first=first,
         others=tuple(event for event in open_ if event is not first),

@@ -182,9 +182,9 @@ def modules_of(reading: Reading) -> set[str]:
 
 def parameter_owners(reading: Reading, call: Call, number: int) -> Iterator[str]:
     """Objects whose parameters() are among an optimizer's arguments, through variables."""
-    seen: set[str] = set()
+    visited: set[str] = set()
     for value in (*call.args[:1], *call.keywords.values()):
-        yield from _owners_in(reading, value, call.scope, number, call.arms, seen, 4)
+        yield from _owners_in(reading, value, call.scope, number, call.arms, visited, 4)
 
 
 def _owners_in(
@@ -193,7 +193,7 @@ def _owners_in(
     scope: int,
     position: int,
     arms: object,
-    seen: set[str],
+    visited: set[str],
     depth: int,
 ) -> Iterator[str]:
     for inner in value.calls:
@@ -204,11 +204,11 @@ def _owners_in(
         return
     names = (value.name, *value.names) if value.kind in ("name", "item") else value.names
     for name in names:
-        if name in seen or not name:
+        if name in visited or not name:
             continue
-        seen.add(name)
+        visited.add(name)
         for each in reading.assigned.get(reading.key(name, scope), ()):
             if each.position <= position or each.scope != scope:
                 yield from _owners_in(
-                    reading, each.value, each.scope, each.position, each.arms, seen, depth - 1
+                    reading, each.value, each.scope, each.position, each.arms, visited, depth - 1
                 )

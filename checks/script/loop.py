@@ -206,11 +206,11 @@ def _trains_later(reading: Training, call: Call, number: int) -> bool:
 def _reached(reading: Training, inside: list[int]) -> list[int]:
     """Calls in a loop, and those in functions of the file that it calls."""
     reached = list(inside)
-    seen: set[int] = set()
+    visited: set[int] = set()
     for number in reached:
         function = reading.target_function(reading.calls[number])
-        if function is not None and function not in seen and len(seen) < 20:
-            seen.add(function)
+        if function is not None and function not in visited and len(visited) < 20:
+            visited.add(function)
             reached.extend(reading.scope_calls(function))
     return reached
 

@@ -43,12 +43,12 @@ def update_missing(reading: Training, machine: ScriptMachine) -> Iterator[Match]
 
 def _stepping(reading: Training) -> Iterator[tuple[int, str]]:
     """The first scaler.step of each function that also scales the loss."""
-    seen = set()
+    visited = set()
     for backward, scaler in amp.scaled_backwards(reading):
         scope = reading.calls[backward].scope
-        if (scope, scaler) in seen or amp.is_off(reading, scaler, scope) is True:
+        if (scope, scaler) in visited or amp.is_off(reading, scaler, scope) is True:
             continue
-        seen.add((scope, scaler))
+        visited.add((scope, scaler))
         steps = amp.on_scaler(reading, scope, scaler, "step")
         if steps:
             yield steps[0], scaler

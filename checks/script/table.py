@@ -15,6 +15,7 @@ from doctor.checks.script import (
     switches,
     tokens,
     versions,
+    weight_casts,
     weights,
 )
 from doctor.checks.script.rule import Rule
@@ -28,6 +29,7 @@ RULES: tuple[Rule, ...] = tuple(
             *placement.RULES,
             *switches.RULES,
             *weights.RULES,
+            *weight_casts.RULES,
             *peft.RULES,
             *tokens.RULES,
             *numerics.RULES,

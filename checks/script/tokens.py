@@ -8,7 +8,8 @@ from doctor.checks.script import evaluate
 from doctor.checks.script.lineage import lineage_of
 from doctor.checks.script.reading import exclusive
 from doctor.checks.script.rule import Match, Rule
-from doctor.checks.script.training import PEFT, Training
+from doctor.checks.script.trainable import PEFT
+from doctor.checks.script.training import Training
 from doctor.facts.script import Call, Value
 from doctor.facts.script_machine import ScriptMachine
 

@@ -18,16 +18,6 @@ OPTIMIZERS = {
     *("FusedAdam", "DeepSpeedCPUAdam", "Prodigy", "Ranger", "LARS", "BertAdam", "AdamP"),
     *("AdamWScheduleFree", "Sophia", "SophiaG"),
 }
-PEFT = {
-    *(
-        "get_peft_model",
-        "add_adapter",
-        "inject_adapter_in_model",
-        "prepare_model_for_int8_training",
-    ),
-    *("prepare_model_for_kbit_training", "LoraModel", "get_peft_model_state_dict", "inject_lora"),
-    *("inject_trainable_lora", "PeftModel"),
-}
 EVALUATION = ("eval", "valid", "test", "infer", "predict", "generate", "sample", "export", "merge")
 INFERENCE = ("no_grad", "inference_mode", "set_grad_enabled")
 
@@ -184,33 +174,6 @@ class Training(Reading):
             value.kind == "name" and self.key(value.name, call.scope) in lineage.names
             for value in values
         )
-
-    def is_peft(self, trained: Trained) -> bool:
-        """Only adapters of it train, or that is possible."""
-        lineage = trained.lineage
-        if self.passed(lineage, *PEFT) or self.on_object(lineage, *PEFT):
-            return True
-        sink = self.calls[trained.sink]
-        if any(key in sink.keywords for key in ("peft_config", "peft_cfg")):
-            return True
-        return any(
-            self.calls[n].method in PEFT
-            or "PeftModel" in self.calls[n].name
-            or "peft" in self.calls[n].method.casefold()
-            for n in lineage.calls
-        )
-
-    def is_frozen(self, lineage: Lineage) -> bool:
-        """It is frozen as a whole: what trains was added to it."""
-        if any(
-            evaluate.truth(
-                self, evaluate.argument(self, self.calls[n], "requires_grad", 0), self.calls[n]
-            )
-            is not True
-            for n in self.on_object(lineage, "requires_grad_")
-        ):
-            return True
-        return self.freezes
 
     @cached_property
     def freezes(self) -> bool:

@@ -1,133 +1,17 @@
-"""Rules on the dtype of weights that train."""
+"""Rules on the dtype in which weights that train are loaded."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
 from doctor.checks.script import amp, evaluate
-from doctor.checks.script.casts import CASTS, HALVES, cast_dtype, casts_of, load_dtypes, loads_of
-from doctor.checks.script.lineage import Lineage, modules_of
-from doctor.checks.script.rule import Match, Rule, Severity
-from doctor.checks.script.training import PEFT, Trained, Training
-from doctor.facts.script import Assignment, Call
+from doctor.checks.script.casts import HALVES, cast_dtype, casts_of, load_dtypes, loads_of
+from doctor.checks.script.rule import Match, Rule
+from doctor.checks.script.trainable import has_adapters, is_frozen, is_peft, trained_whole
+from doctor.checks.script.training import Trained, Training
+from doctor.checks.script.weight_casts import before_training, cast_back
+from doctor.facts.script import Call
 from doctor.facts.script_machine import ScriptMachine
-
-LAYERS = {
-    f"torch.nn.{name}"
-    for name in ("Embedding", "Linear", "ModuleDict", "ModuleList", "Sequential", "LayerNorm")
-}
-
-
-def has_adapters(reading: Training) -> bool:
-    """The file makes adapters, perhaps for another object or under a condition."""
-    return bool(reading.methods(*PEFT, "LoraConfig", "LoRA"))
-
-
-def whole(reading: Training) -> Iterator[Trained]:
-    """Objects that train whole, without adapters and without other owners of fp32 copies."""
-    for trained in reading.trained:
-        if not reading.is_peft(trained) and not reading.is_frozen(trained.lineage):
-            yield trained
-
-
-def low_precision_cast(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
-    if reading.has_master_weights:
-        return
-    for trained in whole(reading):
-        for number in casts_of(reading, trained):
-            call = reading.calls[number]
-            if reading.is_evaluation(call) or not before_training(reading, number, trained):
-                continue
-            dtypes = cast_dtype(reading, call)
-            if not dtypes & HALVES or cast_back(reading, trained.lineage, number):
-                continue
-            name = call.receiver or "the model"
-            shown = " or ".join(sorted(dtypes & HALVES))
-            message = f"{name} is cast to {shown} and trains in it"
-            if dtypes <= HALVES:
-                severity: Severity = "fail" if dtypes == {"fp16"} else "warn"
-                yield Match(call.span, message, severity)
-            else:
-                yield Match(call.span, message, undecided="a flag decides the dtype")
-    yield from _part_casts(reading)
-
-
-def _part_casts(reading: Training) -> Iterator[Match]:
-    """Layers that a module of this file makes and casts: self.embed.to(torch.bfloat16)."""
-    modules = modules_of(reading)
-    for number in reading.methods(*CASTS):
-        call = reading.calls[number]
-        if reading.function(call.scope).owner not in modules or reading.is_named_evaluation(call):
-            continue
-        dtypes = cast_dtype(reading, call)
-        if not dtypes or not dtypes <= HALVES or not _casts_layer(reading, call):
-            continue
-        if cast_back(reading, Lineage(), number) or reading.freezes:
-            continue
-        name = call.receiver or "a layer"
-        message = f"{name} is cast to {' or '.join(sorted(dtypes))} and trains in it"
-        yield Match(call.span, message, "fail" if dtypes == {"fp16"} else "warn")
-
-
-def _casts_layer(reading: Training, call: Call) -> bool:
-    """A layer of torch.nn, made in place, held by self, or one of several that self holds."""
-    if call.receiver_call >= 0:
-        made = reading.calls[call.receiver_call]
-        return made.name in LAYERS and any(each.startswith("self.") for each in call.targets)
-    if not call.statement:
-        return False
-    names = [call.receiver]
-    for loop in call.loops:
-        if reading.script.loops[loop].target == call.receiver:
-            iterable = reading.script.loops[loop].iterable
-            names += [reading.calls[n].receiver for n in iterable.calls] if iterable else []
-    return any(_is_layer(reading, name, call.scope) for name in names)
-
-
-def _is_layer(reading: Training, name: str, scope: int) -> bool:
-    """self.x, or a part of it, where self.x = torch.nn.Linear(...)."""
-    parts = name.split(".")
-    if len(parts) < 2 or parts[0] != "self":
-        return False
-    return any(
-        each.value.kind == "call" and reading.calls[each.value.call].name in LAYERS
-        for each in reading.assigned.get(reading.key(".".join(parts[:2]), scope), ())
-    )
-
-
-def before_training(reading: Training, number: int, trained: Trained) -> bool:
-    """Casts after the last backward or in other functions are for saving or evaluation."""
-    call, sink = reading.calls[number], reading.calls[trained.sink]
-    if number in trained.lineage.calls or call.scope != sink.scope:
-        return True
-    last = max(reading.backwards, default=trained.sink)
-    runs = [n for n in reading.methods("train") if reading.calls[n].scope == sink.scope]
-    return number < max([last, trained.sink, *runs[:1]])
-
-
-def cast_back(reading: Training, lineage: Lineage, number: int) -> bool:
-    later = {*reading.on_object(lineage, "float", "to"), *lineage.calls}
-    later |= {n for n in reading.methods("float", "to") if reading.calls[n].receiver_call == number}
-    if any(n > number and "fp32" in cast_dtype(reading, reading.calls[n]) for n in later):
-        return True
-    return any(each.position > number for each in _parameters_in_fp32(reading, lineage))
-
-
-def _parameters_in_fp32(reading: Training, lineage: Lineage) -> Iterator[Assignment]:
-    """param.data = param.data.float() for the parameters of the object."""
-    for each in reading.script.assignments:
-        if not each.target.endswith(".data") or each.value.kind != "call" or not each.loops:
-            continue
-        iterable = reading.script.loops[each.loops[-1]].iterable
-        if iterable is None or "fp32" not in cast_dtype(reading, reading.calls[each.value.call]):
-            continue
-        owners = [reading.calls[n] for n in iterable.calls]
-        if any(
-            "parameters" in owner.method
-            and reading.key(owner.receiver, owner.scope) in lineage.names
-            for owner in owners
-        ):
-            yield each
 
 
 def half_weights(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
@@ -135,7 +19,7 @@ def half_weights(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
         return
     fp16, _ = reading.setting("fp16")
     scaler = bool(amp.scaled_backwards(reading)) or fp16 is True
-    for trained in whole(reading):
+    for trained in trained_whole(reading):
         for number in loads_of(reading, trained):
             call = reading.calls[number]
             dtypes = load_dtypes(reading, call)
@@ -175,7 +59,7 @@ def bf16_with_scaler(reading: Training, machine: ScriptMachine) -> Iterator[Matc
     if not scaled and fp16 is False:
         return
     for trained in reading.trained:
-        if reading.is_peft(trained) or reading.is_frozen(trained.lineage):
+        if is_peft(reading, trained) or is_frozen(reading, trained.lineage):
             continue
         for number, dtypes in _bf16_sources(reading, trained):
             call = reading.calls[number]
@@ -211,7 +95,7 @@ def checkpoint_dtype(reading: Training, machine: ScriptMachine) -> Iterator[Matc
         return
     if reading.has_master_weights:
         return
-    for trained in whole(reading):
+    for trained in trained_whole(reading):
         for number in loads_of(reading, trained):
             call = reading.calls[number]
             if load_dtypes(reading, call) or evaluate.unpacks_unknown(reading, call):
@@ -271,20 +155,6 @@ RULES = (
         fix="Load with dtype=torch.float32 and compute in half precision with autocast "
         "(bf16=True or fp16=True).",
         sources=("bts-fix2", "fnr-root", "fnr-fix"),
-    ),
-    Rule(
-        code="SCR113",
-        slug="trainable-low-precision-cast",
-        title="Weights that train are not cast to half precision",
-        severity="warn",
-        find=low_precision_cast,
-        why="half() and to(bfloat16) convert the weights that the optimizer updates. bf16 loses "
-        "updates below half a step of its 8 bits; fp16 gradients underflow, and a GradScaler "
-        "refuses them.",
-        fires=("a cast to bf16 of the object whose parameters reach the optimizer",),
-        errors=("the same cast to fp16",),
-        fix="Keep the weights in fp32 and use torch.autocast.",
-        sources=("ps-P4", "bts-fix2", "fnr-root"),
     ),
     Rule(
         code="SCR116",

@@ -9,7 +9,8 @@ from doctor._util.records import Unknown
 from doctor._util.units import dotted
 from doctor.checks.torch_build import wheels
 from doctor.checks.torch_build.gpu_code import JETSONS, Capability
-from doctor.checks.torch_build.wheels import Wheel, choose, pip_command
+from doctor.checks.torch_build.wheel_table import PYTHONS, Wheel
+from doctor.checks.torch_build.wheels import choose, pip_command
 from doctor.facts.machine import Driver, Host, Interpreter, Torch
 from doctor.facts.views import JobGpus
 
@@ -105,7 +106,7 @@ def _whatever_the_driver(
 def _another_python(
     wheel: Wheel, python: tuple[int, int], capabilities: list[Capability]
 ) -> Replacement:
-    first, last = wheels.PYTHONS[wheel.torch]
+    first, last = PYTHONS[wheel.torch]
     return Replacement(
         f"No wheel of PyTorch with code for {_codes(capabilities)} that this driver runs exists "
         f"for Python {dotted(python)}. Make an environment with Python {dotted(first)} to "

@@ -156,6 +156,11 @@ SPECTRAL_FIX = (
 )
 REMARK_FIXES = (
     (
+        "of the running variance are negative",
+        "Look at what writes that variance: it is never below 0. Let the norm update it in train "
+        "mode, and call reset_running_stats() on a norm whose values were changed",
+    ),
+    (
         "in float16 an epsilon",
         "Compute this line in fp32 (.float()), or use an epsilon that float16 has, such as 1e-4",
     ),

@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 
 from doctor.facts.diagnosis import Cut
-from doctor.facts.training import Parameter
+from doctor.facts.training import Parameter, Smoke
 
 MOST = 3
 """Places in a summary."""
@@ -121,11 +121,41 @@ ZEROS = (
     ("Mul|Div|Mm|Addmm|Bmm", "the other factor is 0: check its initialization, or the mask"),
 )
 """Operations of autograd -> why their gradient is 0, and what to do; after "Look at PLACE: "."""
+ZEROED = "look at why the result of {name} is 0 throughout"
 ZERO = "its gradient is 0 for these inputs"
+ORIGINS = (
+    (
+        r"floor_divide|div\(rounding.*|remainder|fmod",
+        "a division that rounds down makes 0 of what is below the divisor: divide with /",
+    ),
+    (
+        "the conversion to .*",
+        "whole numbers have no fractions, so that values between -1 and 1 become 0: convert with "
+        ".float()",
+    ),
+    (
+        "sub|rsub",
+        "it subtracts equal values: a value minus itself, or minus a mean over one value",
+    ),
+    (
+        "(bitwise|logical)_.*|eq|ne|gt|ge|lt|le|isin|mul|where|masked_fill|zeros.*|a constant"
+        "|tril|triu",
+        "it hides every value: look at the condition or the mask",
+    ),
+    ("(constant_pad_nd|embedding)", "it reads padding only: look at the batch"),
+    ("(round|floor|trunc|clamp.*|relu)", "it makes 0 of every value: look at their scale"),
+)
+"""Operation that made a factor 0 -> what to do; after "Look at PLACE: "."""
 REMARKS = (
     (
+        "each channel of its input has the same value",
+        "all samples are the same there: look at the batch, or at what makes it constant before "
+        "this norm",
+    ),
+    (
         "a dimension of 1 value",
-        "its result is the same for all inputs: use a sigmoid, or two outputs, or another dim",
+        "its result is the same for all inputs: use a sigmoid (for a loss over one class "
+        "binary_cross_entropy_with_logits), or two outputs, or another dim",
     ),
     ("over 1 key", "its result is the same for all queries and keys: attend to more keys"),
     (
@@ -229,8 +259,16 @@ def _fix(cut: Cut) -> str:
             for key, table in (("numbers", NUMBERS), ("indices", INDICES))
         }
         return FIXES[cut.kind].format(name=name, place=cut.place or place, **by_name)
+    return _of_zero(cut, place, operation)
+
+
+def _of_zero(cut: Cut, place: str, operation: str) -> str:
+    """What to do about an operation that makes a gradient 0, by what was observed in its inputs."""
     if "Dropout" in cut.module:
         return f"Look at {place}: its probability is 1, which drops everything"
+    if cut.origin:
+        made = next((text for names, text in ORIGINS if re.fullmatch(names, cut.origin)), "")
+        return f"Look at {cut.origin_place}: {made or ZEROED.format(name=cut.origin)}"
     if reason := next((text for part, text in REMARKS if part in cut.remark), None):
         return f"Look at {place}: {reason}"
     reason = next((text for names, text in ZEROS if re.fullmatch(f"(?:{names})", operation)), ZERO)
@@ -243,6 +281,12 @@ def _small(operation: str) -> str:
     if re.fullmatch(saturating, operation):
         return "it is saturated: normalize its inputs, so that they are near 0"
     return "remove the tiny factor, or divide by the count once and not twice"
+
+
+def of_zero_loss(steps: Smoke) -> tuple[Cut, ...]:
+    """The cuts that explain a loss and gradients of exactly 0."""
+    diagnosis = steps.diagnosis
+    return diagnosis.cuts if diagnosis and diagnosis.fault == "zero loss" else ()
 
 
 def of(cuts: Sequence[Cut], parameters: Sequence[Parameter]) -> list[Cut]:

@@ -10,12 +10,7 @@ from fnmatch import fnmatchcase
 
 import msgspec
 
-from doctor.checks.training.own_depth import (
-    EXPLODING_FIX,
-    VANISHING_FIX,
-    exploding,
-    vanishing,
-)
+from doctor.checks.training.own_depth import EXPLODING_FIX, VANISHING_FIX, exploding, vanishing
 from doctor.facts.own_model import OwnModel
 from doctor.facts.training import Parameter, Smoke
 from doctor.job.job import Job
@@ -161,13 +156,8 @@ def reached_unevenly(own: OwnModel, required: Sequence[Parameter], verdict: Verd
             f"shapes {shapes}",
             fix=CREATED_FIX,
         )
-    if own.trend and own.trend.constant_norms:
-        norms = "; ".join(dict.fromkeys(own.trend.constant_norms))
-        return warn(
-            f"{verdict.summary}; a norm over 1 value, whose result does not depend on its input, "
-            f"so that what computes it gets rounding errors only: {norms}",
-            fix=ONE_VALUE_FIX,
-        )
+    if few := _over_too_few(own):
+        return warn(f"{verdict.summary}; {few[0]}", fix=few[1])
     if alike := [each.name for each in required if each.rows_alike]:
         more = f" and {len(alike) - 4} more" if alike[4:] else ""
         return warn(
@@ -185,6 +175,15 @@ def reached_unevenly(own: OwnModel, required: Sequence[Parameter], verdict: Verd
     return verdict
 
 
+def _over_too_few(own: OwnModel) -> tuple[str, str] | None:
+    """Norms and attention over so few values that their result hardly depends on them, and the
+    remedy; None if there are none."""
+    for field, (text, remedy) in TOO_FEW.items():
+        if calls := dict.fromkeys(getattr(own.trend, field, ())):
+            return f"{text}: {'; '.join(calls)}", remedy
+    return None
+
+
 UNREGISTERED_FIX = (
     "Hold layers in nn.ModuleList or nn.ModuleDict instead of a plain list or dict, and single "
     "tensors in nn.Parameter: only these are in model.parameters() and in the state dict."
@@ -199,6 +198,29 @@ ONE_VALUE_FIX = (
     "Normalize over more than one value (normalized_shape of LayerNorm, num_groups of GroupNorm, "
     "the size of its input), or leave this norm out: the deviation of one value from its mean is 0."
 )
+TOO_FEW = {
+    "constant_norms": (
+        "a norm over 1 value, whose result does not depend on its input, so that what computes it "
+        "gets rounding errors only",
+        ONE_VALUE_FIX,
+    ),
+    "norms_of_two": (
+        "a norm over 2 values, which become 1 and -1 whatever they are, so that what computes them "
+        "gets hardly any gradient",
+        "Normalize over more than two values. For a batch norm: more samples in the batch (give "
+        "the doctor a batch of the size that you train with), drop_last=True for the last one, or "
+        "a norm that does not depend on the batch (GroupNorm, LayerNorm).",
+    ),
+    "single_keys": (
+        "attention in which each query sees 1 key: its softmax is 1, so that the weights of "
+        "queries and keys learn nothing",
+        "Attend to more keys: look at the length of the sequences in the batch, at the mask, and "
+        "at the order of the dimensions: nn.MultiheadAttention takes (length, batch, width) unless "
+        "batch_first=True. Where the context is one token on purpose, a linear layer in place of "
+        "the attention computes the same.",
+    ),
+}
+"""Field of a trend -> what was observed in these calls, and the remedy."""
 ALIKE_FIX = (
     "Initialize these weights with random numbers (torch.nn.init.kaiming_uniform_, "
     "xavier_uniform_): units that start the same get the same gradient and stay the same."

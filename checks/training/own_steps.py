@@ -6,7 +6,7 @@ import math
 from dataclasses import replace
 from itertools import pairwise
 
-from doctor.checks.training.own_optimizer import growth_cause
+from doctor.checks.training.own_rates import growth_cause
 from doctor.facts.own_model import OwnModel, Trend
 from doctor.facts.training import Smoke
 from doctor.judge.check import Verdict, warn
@@ -44,11 +44,36 @@ def over_the_steps(own: OwnModel, steps: Smoke, verdict: Verdict) -> Verdict:
     """The verdict on finite steps: a warning if they diverge, notes on what they show otherwise."""
     trend = own.trend or Trend()
     losses = [float(loss) for loss in trend.losses]
-    for judge in (_diverges, _misused, _is_constant, _stands_still, _rises, _is_steep):
-        if found := judge(trend, steps, losses):
-            text, fix = found
+    for judge in (_scaled, _diverges, _misused, _is_constant, _stands_still, _rises, _is_steep):
+        if problem := judge(trend, steps, losses):
+            text, fix = problem
             return warn(f"{verdict.summary}; {text}", fix=fix)
     return replace(verdict, summary="; ".join([verdict.summary, *_notes(own, losses)]))
+
+
+def _scaled(trend: Trend, steps: Smoke, losses: list[float]) -> tuple[str, str] | None:
+    """A loss with a large factor, as a GradScaler has it, that diverges or is steep."""
+    factor = float(trend.loss_factor or 0.0)
+    if factor < LARGE_FACTOR or not any(
+        judge(trend, steps, losses) for judge in (_diverges, _is_steep)
+    ):
+        return None
+    name = " and ".join(trend.supervised)
+    norms = [float(step.grad_norm) for step in steps.steps]
+    return (
+        f"the loss is {factor:.6g} times {name}, and the gradient norm {norms[0]:.3g}; required: "
+        "gradients without that factor",
+        SCALED_FIX,
+    )
+
+
+LARGE_FACTOR = 100.0
+"""Our own number: weights of losses are smaller."""
+SCALED_FIX = (
+    "Remove the factor from the loss. Of a GradScaler, return the loss itself: the doctor scales "
+    "it where the precision needs that (--precision fp16), and a training calls "
+    "scaler.scale(loss).backward(), scaler.step(optimizer) and scaler.update()."
+)
 
 
 def _diverges(trend: Trend, steps: Smoke, losses: list[float]) -> tuple[str, str] | None:
@@ -139,6 +164,8 @@ def stands_still(trend: Trend, steps: Smoke, losses: list[float]) -> bool:
     """Whether the loss of a prediction is the same to the last bit in every step, although all
     weights change and the steps are long enough to change it."""
     if not all(each.moved and each.had_gradient and not each.set_back for each in steps.parameters):
+        return False
+    if trend.discarded:  # which is reported with the line
         return False
     rate = min((step.lr for step in steps.steps), default=0.0)
     same = len(losses) >= RISING_STEPS and len(set(losses)) == 1 and losses[0] != 0.0

@@ -56,7 +56,9 @@ def _describe(source: Source, diagnosis: Diagnosis) -> str:
         where += "" if place or module else " in the loss"
     origin = f"; that input is {source.origin}" if source.origin else ""
     text = f"values stop being finite in {where}, in step {source.step}{remarks}{origin}"
-    return f"{text}{_samples(source)}"
+    reader = f", which step {diagnosis.step} reads" if diagnosis.step else ""
+    state = f"; the result goes into {source.state}{reader}" if source.state else ""
+    return f"{text}{state}{_samples(source)}"
 
 
 def _in_backward(operation: str, source: Source) -> str:

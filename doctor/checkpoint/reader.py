@@ -79,9 +79,9 @@ def read_beside(layout: Layout, stage: Stage, known: Set[str]) -> list[Inventory
                 names += [under + name for name in inside if PICKLED.fullmatch(name)]
     names = [name for name in dict.fromkeys(names) if name not in known]
     prefetch_files(layout.directory, names[:MOST_BESIDE])
-    found = [_inventory(layout.directory, name, stage) for name in names[:MOST_BESIDE]]
-    found += [Inventory(name, incomplete="was not read") for name in names[MOST_BESIDE:]]
-    return [one for one in found if one.pickles or one.incomplete]
+    inventories = [_inventory(layout.directory, name, stage) for name in names[:MOST_BESIDE]]
+    inventories += [Inventory(name, incomplete="was not read") for name in names[MOST_BESIDE:]]
+    return [one for one in inventories if one.pickles or one.incomplete]
 
 
 def _inventory(directory: Directory, file: str, stage: Stage) -> Inventory:

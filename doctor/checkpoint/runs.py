@@ -49,20 +49,20 @@ def read_run(
     )
 
 
-def _row(name: str, found: Checkpoint | Unknown) -> Sibling:
-    if isinstance(found, Unknown):
-        return Sibling(name=shown(name), reason=found.reason)
-    norms, optimizer = found.contents.norms, found.training.optimizer
+def _row(name: str, checkpoint: Checkpoint | Unknown) -> Sibling:
+    if isinstance(checkpoint, Unknown):
+        return Sibling(name=shown(name), reason=checkpoint.reason)
+    norms, optimizer = checkpoint.contents.norms, checkpoint.training.optimizer
     state = optimizer if isinstance(optimizer, Optimizer) else None
     return Sibling(
         name=shown(name),
-        steps=found.training.steps,
-        bytes=found.files.bytes,
+        steps=checkpoint.training.steps,
+        bytes=checkpoint.files.bytes,
         norms=len(norms),
         unchanged_norms=sum(norm.value in ("ones", "zeros") for norm in norms),
         moments=state.moments if state else {},
         entries=state.entries if state else 0,
         nonzero_moments=state.nonzero_moments if state else 0,
-        problems=sum(problem.kind != "note" for problem in found.problems),
-        reason=found.not_inspectable or "",
+        problems=sum(problem.kind != "note" for problem in checkpoint.problems),
+        reason=checkpoint.not_inspectable or "",
     )

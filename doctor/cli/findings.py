@@ -9,7 +9,7 @@ from doctor.facts.facts import Facts
 from doctor.judge import catalog
 from doctor.judge.check import Check, Finding, Status, Verdict, unknown
 from doctor.judge.engine import examine
-from doctor.pasted.reading import NOT_TOLD
+from doctor.pasted.reading import NOT_IN_REPORT
 from doctor.pasted.sections import ORIGIN
 
 ANSWERED = frozenset(
@@ -33,7 +33,7 @@ def findings_of(facts: Facts) -> tuple[Finding, ...]:
     if not facts.origin.startswith(ORIGIN):
         return examine(catalog.MACHINE_CHECKS, facts)
     answerable = [
-        each if each.code in ANSWERED or each.family == EXPECTED else _not_told(each)
+        each if each.code in ANSWERED or each.family == EXPECTED else _not_in_report(each)
         for each in catalog.MACHINE_CHECKS
     ]
     alone = examine([replace(each, after=()) for each in answerable], facts)
@@ -49,17 +49,17 @@ def findings_of(facts: Facts) -> tuple[Finding, ...]:
 def _shortened(verdict: Verdict) -> Verdict:
     """Without the list of everything that the report does not tell."""
     summary = verdict.summary
-    is_plain = summary.endswith(NOT_TOLD) or f"({NOT_TOLD})" in summary
-    return unknown(NOT_TOLD) if verdict.status is Status.UNKNOWN and is_plain else verdict
+    is_plain = summary.endswith(NOT_IN_REPORT) or f"({NOT_IN_REPORT})" in summary
+    return unknown(NOT_IN_REPORT) if verdict.status is Status.UNKNOWN and is_plain else verdict
 
 
 def _without(codes: Sequence[str], excluded: set[str]) -> tuple[str, ...]:
     return tuple(code for code in codes if code not in excluded)
 
 
-def _not_told(check: Check) -> Check:
+def _not_in_report(check: Check) -> Check:
     return replace(check, judge=_unanswered, after=())
 
 
 def _unanswered() -> Verdict:
-    return unknown(NOT_TOLD)
+    return unknown(NOT_IN_REPORT)

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from doctor._util.errors import UserError
 from doctor.checks.torch_build import wheels
+from doctor.checks.torch_build.wheel_table import WHEELS
 from doctor.cli.facts_file import STDIN
 from doctor.cli.findings import findings_of
 from doctor.facts.facts import Facts
@@ -95,7 +96,7 @@ def _archs(version: str, cuda: str, arch: str) -> tuple[str, ...]:
     if not release or not parts:
         return ()
     key = (int(release[1]), int(release[2])), (int(parts[1]), int(parts[2])), arch
-    return next((w.codes for w in wheels.WHEELS if (w.torch, w.cuda, w.platform) == key), ())
+    return next((w.codes for w in WHEELS if (w.torch, w.cuda, w.platform) == key), ())
 
 
 def _driver_cuda(version: str) -> int | None:

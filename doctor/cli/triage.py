@@ -13,7 +13,7 @@ from typing import Any
 from doctor._util.errors import UserError
 from doctor._util.units import printable
 from doctor.checks.log.patterns import line_patterns
-from doctor.checks.log.story import tell
+from doctor.checks.log.story import story_of
 from doctor.cli.examination import Record
 from doctor.cli.facts_file import read_facts
 from doctor.cli.findings import findings_of
@@ -119,7 +119,7 @@ class Announcer:
 
 def ordered(findings: tuple[Finding, ...], log: object) -> tuple[Finding, ...]:
     """The first cause first, then failures, warnings and unknowns."""
-    first = tell(log).first if isinstance(log, Log) else None
+    first = story_of(log).first if isinstance(log, Log) else None
 
     def order(finding: Finding) -> tuple[int, int]:
         is_first = first is not None and finding.check.slug == first.name

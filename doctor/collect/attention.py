@@ -15,7 +15,7 @@ import msgspec
 
 from doctor._util.records import Unknown
 from doctor.collect.attention_trial import BACKENDS, Records, try_attention, try_implementations
-from doctor.collect.child import CUT_OFF
+from doctor.collect.child import CUT_OFF, Child
 from doctor.collect.children import Children, background, unless_cut_off
 from doctor.collect.left_out import from_load
 from doctor.collect.torch_child import ReportProgress, TorchChild
@@ -37,10 +37,11 @@ def collect_attention(
     device: str,
     report_progress: ReportProgress,
     others: Sequence[Worker] = (),
+    implementations: Child | None = None,
 ) -> Attention | Unknown | None:
     """The attention trial; None if the user or the budget omits it.
 
-    `others`: the workers of the job's other GPUs.
+    `others`: the workers of the job's other GPUs. `implementations`: as in `Ahead`.
     """
     chosen = facts.chosen
     if not facts.options.smoke or "attention" in facts.options.omitted:
@@ -52,9 +53,29 @@ def collect_attention(
     attention = try_on_gpus(child, facts, device, chosen, report_progress, others)
     if isinstance(attention, Unknown) or not facts.job.hf:
         return attention
-    implementations = try_implementations(children, facts, device, chosen, report_progress)
-    attention = msgspec.structs.replace(attention, implementations=implementations)
-    return unless_cut_off(attention, *(each.ended for each in implementations))
+    records = try_implementations(children, facts, device, chosen, report_progress, implementations)
+    attention = msgspec.structs.replace(attention, implementations=records)
+    return unless_cut_off(attention, *(each.ended for each in records))
+
+
+def _try_on_worker(
+    worker: Worker, facts: Facts, chosen: Chosen, share: tuple[int, int]
+) -> Attention | None:
+    """A share of the cases on another GPU, the first case for share 0; None if it was cut off."""
+    result = try_attention(
+        worker.child,
+        facts,
+        worker.device,
+        chosen,
+        lambda stage: None,
+        first_case=not share[0],
+        share=share,
+    )
+    if isinstance(result, Attention):
+        return result
+    if result.reason == CUT_OFF.detail:
+        return None
+    return Attention(device=worker.device, cases=(), trials=(), cut_short=result.reason)
 
 
 def try_on_gpus(
@@ -71,24 +92,11 @@ def try_on_gpus(
     equal = [worker for worker in used if worker.name == _name(facts, device)]
     count = 1 + len(equal)
 
-    def attempt(worker: Worker) -> Attention | None:
+    running = []
+    for worker in used:
         number = 1 + equal.index(worker) if worker in equal else 0
-        result = try_attention(
-            worker.child,
-            facts,
-            worker.device,
-            chosen,
-            lambda stage: None,
-            first_case=not number,
-            share=(number, count),
-        )
-        if isinstance(result, Attention):
-            return result
-        if result.reason == CUT_OFF.detail:
-            return None
-        return Attention(device=worker.device, cases=(), trials=(), cut_short=result.reason)
-
-    running = [background(partial(attempt, worker)) for worker in used]
+        attempt = partial(_try_on_worker, worker, facts, chosen, (number, count))
+        running.append(background(attempt))
     records = Records()
     attention = try_attention(
         child, facts, device, chosen, report_progress, records, share=(0, count)

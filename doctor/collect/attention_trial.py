@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from typing import Any, get_args
 
 from doctor._util.records import Number, Unknown
+from doctor.collect.ahead import IMPLEMENTATIONS
+from doctor.collect.child import Child
 from doctor.collect.child_messages import Answer
 from doctor.collect.children import Children, NotStartedError, fit
 from doctor.collect.torch_child import ReportProgress, TorchChild
@@ -26,7 +28,7 @@ QUICK_SECONDS = 3.0
 DEATHS = 3
 """Processes that may die before the remaining trials are omitted."""
 IMPLEMENTATIONS_SECONDS = 120.0
-"""Including the import of transformers."""
+"""For the import of transformers, and from one implementation to the next."""
 
 BACKENDS: tuple[str, ...] = get_args(Backend)
 DTYPES = ("bf16", "fp16")
@@ -79,6 +81,17 @@ class Records:
         self.done.add(stage)
         return True
 
+    def attention(self, device: str, cut_short: str, seconds: float) -> Attention:
+        return Attention(
+            device=device,
+            cases=self.cases,
+            trials=tuple(self.trials),
+            defaults=self.defaults,
+            lowest_lse=self.lowest_lse,
+            cut_short=cut_short,
+            seconds=seconds,
+        )
+
 
 def try_attention(
     child: TorchChild,
@@ -129,15 +142,7 @@ def try_attention(
             )
     if not records.cases:
         return Unknown(reason=cut_short or "the attention trial reported no cases")
-    return Attention(
-        device=device,
-        cases=records.cases,
-        trials=tuple(records.trials),
-        defaults=records.defaults,
-        lowest_lse=records.lowest_lse,
-        cut_short=cut_short,
-        seconds=time.monotonic() - started,
-    )
+    return records.attention(device, cut_short, time.monotonic() - started)
 
 
 def cudnn_not_tried(facts: Facts, chosen: Chosen) -> dict[str, str]:
@@ -157,9 +162,17 @@ def cudnn_not_tried(facts: Facts, chosen: Chosen) -> dict[str, str]:
 
 
 def try_implementations(
-    children: Children, facts: Facts, device: str, chosen: Chosen, report_progress: ReportProgress
+    children: Children,
+    facts: Facts,
+    device: str,
+    chosen: Chosen,
+    report_progress: ReportProgress,
+    child: Child | None = None,
 ) -> tuple[Implementation, ...]:
-    """Every attn_implementation that the installed packages offer, in a process of its own."""
+    """Every attn_implementation that the installed packages offer, in a process of its own.
+
+    `child`: this process, if it was started ahead; it is ended here.
+    """
     report_progress("trying attention implementations of transformers")
     interpreter = facts.interpreter
     assert isinstance(interpreter, Interpreter)
@@ -170,11 +183,11 @@ def try_implementations(
         if isinstance(implementation, Implementation):
             implementations.append(implementation)
 
-    arguments = ("training_side/attention_implementations", device, chosen.precision)
     try:
-        child = children.start(interpreter.path, *arguments)
+        child = child or children.start(interpreter.path, IMPLEMENTATIONS)
     except NotStartedError as error:
         return (Implementation(name="all", ended=error.ended),)
+    child.send({"device": device, "precision": chosen.precision})
     try:
         answer = child.wait(IMPLEMENTATIONS_SECONDS, on_note=add_note)
     finally:

@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from doctor._util.records import Unknown
 from doctor.collect.children import Children
+from doctor.collect.driver import responds
 from doctor.collect.gpus import Watch
 from doctor.collect.left_out import reason_in_use
 from doctor.collect.peers import Copies, copy_around
@@ -39,13 +40,12 @@ def run_before_torch(
     gpus: Gpus,
 ) -> BeforeTorch:
     """Watch every visible GPU, and copy between those of the job unless somebody uses one."""
-    responds = isinstance(driver, Driver) and driver.nvml.ok and driver.cuda.ok
     visible = visible_gpus(gpus, host.visible_devices) if isinstance(gpus, tuple) else ()
     busy = options.smoke or not options.quick
-    uuids = [gpu.nvml.uuid for gpu in visible if gpu.nvml] if responds and busy else []
+    uuids = [gpu.nvml.uuid for gpu in visible if gpu.nvml] if responds(driver) and busy else []
     watch = Watch(children, list(dict.fromkeys(uuids)))
     count = len(visible[: job.gpus])
-    if not responds or options.quick or count < 2 or any(gpu.slice for gpu in visible):
+    if not responds(driver) or options.quick or count < 2 or any(gpu.slice for gpu in visible):
         return BeforeTorch(watch, None)
     if reason := _in_use(visible, job, host):
         return BeforeTorch(watch, reason)

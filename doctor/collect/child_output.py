@@ -50,10 +50,10 @@ ASSERTION = re.compile(
 
 def kernel_assertion(output: str) -> str:
     """The first assertion that failed in a kernel, "" if none did."""
-    found = ASSERTION.search(output)
-    if found is None:
+    match = ASSERTION.search(output)
+    if match is None:
         return ""
-    return f"{found['file']}:{found['line']}, {found['kernel']}: `{found['text']}` failed"
+    return f"{match['file']}:{match['line']}, {match['kernel']}: `{match['text']}` failed"
 
 
 def in_torch(output: str) -> bool:

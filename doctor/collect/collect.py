@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 import time
+from concurrent.futures import Future
 
 import msgspec
 
 from doctor._util.records import Unknown
 from doctor.checkpoint.io.urls import redact_url
+from doctor.collect.ahead import Ahead, start_ahead
 from doctor.collect.attention import collect_attention
 from doctor.collect.before_torch import BeforeTorch, run_before_torch
 from doctor.collect.children import (
@@ -87,6 +89,7 @@ def _collect(
     siblings = background(
         lambda: Siblings(children, path, count_siblings(job, options, host, driver.result()[1]))
     )
+    ahead = background(lambda: start_ahead(children, path, job, options, driver=driver.result()[0]))
     early = background(lambda: run_before_torch(children, job, options, host, *driver.result()))
     places = [start_place(children, *role) for role in roles(job, expect, os.environ)]
     checkpoint = background(lambda: read_job_checkpoint(children, job.checkpoint))
@@ -109,18 +112,11 @@ def _collect(
         torch=torch,
         places=(),
     )
-    if isinstance(torch, Torch):
-        facts = _examine_torch(
-            facts, torch, child, siblings.result(), before, children, report_progress
-        )
-    else:
-        facts = without_load(facts.with_(smoke=torch) if options.smoke else facts, torch)
-    before.watch.cancel()
-    if facts.peers is None and isinstance(facts.load, Unknown) and before.copies:
-        facts = facts.with_(peers=without_reductions(before.copies, facts.load))
+    facts = _with_torch(facts, child, siblings, ahead, before, children, report_progress)
     siblings.result().end()
     child.end()
-    facts = facts.with_(own=_own(facts, children, report_progress))
+    facts = facts.with_(own=_own(facts, children, ahead.result(), report_progress))
+    ahead.result().end()
     report_progress("waiting for disks")
     return facts.with_(
         places=tuple(place.result() for place in places),
@@ -137,11 +133,34 @@ def without_secrets(job: Job) -> Job:
     return msgspec.structs.replace(job, checkpoint=redact_url(job.checkpoint))
 
 
+def _with_torch(
+    facts: Facts,
+    child: TorchChild,
+    siblings: Future[Siblings],
+    ahead: Future[Ahead],
+    before: BeforeTorch,
+    children: Children,
+    report_progress: ReportProgress,
+) -> Facts:
+    """The torch stages if torch was imported, and copies between GPUs without them."""
+    torch = facts.torch
+    if isinstance(torch, Torch):
+        begun = siblings.result(), ahead.result()
+        facts = _examine_torch(facts, torch, child, *begun, before, children, report_progress)
+    else:
+        facts = without_load(facts.with_(smoke=torch) if facts.options.smoke else facts, torch)
+    before.watch.cancel()
+    if facts.peers is None and isinstance(facts.load, Unknown) and before.copies:
+        facts = facts.with_(peers=without_reductions(before.copies, facts.load))
+    return facts
+
+
 def _examine_torch(
     facts: Facts,
     torch: Torch,
     child: TorchChild,
     siblings: Siblings,
+    ahead: Ahead,
     before: BeforeTorch,
     children: Children,
     report_progress: ReportProgress,
@@ -161,7 +180,9 @@ def _examine_torch(
         on_others = _start_training(facts, device, workers)
         facts = _examine_libraries(facts, torch, child)
         facts = _train(facts, device, child, on_others, report_progress)
-        attention = collect_attention(child, children, facts, device, report_progress, workers[1:])
+        attention = collect_attention(
+            child, children, facts, device, report_progress, workers[1:], ahead.implementations
+        )
         facts = facts.with_(attention=attention)
         facts = run_load_tests(children, workers, facts, report_progress, before.copies)
     finally:
@@ -207,7 +228,7 @@ def _train(
 
 
 def _own(
-    facts: Facts, children: Children, report_progress: ReportProgress
+    facts: Facts, children: Children, ahead: Ahead, report_progress: ReportProgress
 ) -> OwnModel | Unknown | None:
     """The user's own training, in a process of its own: its code may change any setting."""
     if not facts.options.smoke or not (facts.job.model or facts.job.hf):
@@ -220,7 +241,8 @@ def _own(
     assert isinstance(interpreter, Interpreter)
     assert isinstance(device, str)
     assert isinstance(chosen, Chosen)
-    return collect_own(children, interpreter.path, facts.job, device, chosen, report_progress)
+    path, job = interpreter.path, facts.job
+    return collect_own(children, path, job, device, chosen, report_progress, ahead.own)
 
 
 def _run_kernels(

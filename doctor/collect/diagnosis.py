@@ -9,41 +9,15 @@ from typing import Any, Literal
 
 import msgspec
 
+from doctor.collect.changes import REPAIRS, possible_changes
 from doctor.collect.child_messages import Answer
 from doctor.collect.children import fit
-from doctor.collect.faults import fault_of, fault_of_step
+from doctor.collect.faults import fault_of
 from doctor.collect.torch_child import ReportProgress, TorchChild, cut_short
 from doctor.facts.code_errors import is_codes_own
 from doctor.facts.diagnosis import LEFT_OUT, Attempt, Diagnosis, Fault
 from doctor.facts.error_texts import is_final, is_index, is_of_kernel, names_index
 from doctor.facts.training import Smoke, without_gradient
-
-CHANGES = (
-    "cudnn-off",
-    "flash-off",
-    "math",
-    "eager",
-    "fp32-weights",
-    "fp32",
-    "lower-lr",
-    "lowest-lr",
-    "no-lr",
-    "other-batch",
-)
-"""In the order of the attempts, after "repeat": the unchanged training."""
-REPAIRS = {"bad_batch": "valid-batch", "bad_weights": "finite-weights"}
-"""What is invalid before the first step -> the change that replaces it."""
-PRECISIONS = ("fp32-weights", "fp32")
-"""The changes that are tried where the operation is known whose gradient becomes 0."""
-SWITCHES = ("cudnn-off", "flash-off", "math")
-"""The changes that affect torch's attention only."""
-RATES = ("lower-lr", "lowest-lr", "no-lr")
-"""The changes that are tried where a step was completed before the fault."""
-NOT_IMPLEMENTED = " not implemented for '"
-"""In an error of a kernel that does not exist in this dtype, which another dtype alone avoids."""
-NUMBERS = ("fp32", *RATES)
-"""The changes that are tried where an operation and what is wrong in its inputs are known: they
-alone change the inputs of an operation outside attention."""
 
 TOTAL_SECONDS = 180.0
 ATTEMPT_SECONDS = 20.0
@@ -98,6 +72,10 @@ def locate_small_gradients(
     return bisection.locate_small(names, time.monotonic() + seconds)
 
 
+OF_ZEROS = ("no gradient", "zero loss")
+"""Faults whose cause the graph may show."""
+
+
 class _Bisection:
     """One bisection and its attempts so far."""
 
@@ -124,20 +102,28 @@ class _Bisection:
     def run(self, deadline: float) -> Diagnosis:
         started, self._deadline = time.monotonic(), deadline
         diagnosis = self._inspect()
-        if self._fault == "no gradient" and self._subject["kind"] == "factory":
+        if self._fault in OF_ZEROS and self._subject["kind"] == "factory":
             diagnosis = self._find_cuts(diagnosis)
         self._try_changes([REPAIRS[name] for name in REPAIRS if getattr(diagnosis, name)])
         if not (self._is_fixed() or self._is_settled(diagnosis)) and self._is_reproducible():
             diagnosis = self._locate(diagnosis)
-            self._try_changes(self._changes(diagnosis))
+            self._try_changes(
+                possible_changes(
+                    diagnosis,
+                    self._smoke,
+                    self._fault,
+                    small=self._subject["kind"] == "small",
+                    of_kernel=self._of_kernel,
+                )
+            )
         seconds = time.monotonic() - started
         return msgspec.structs.replace(diagnosis, attempts=tuple(self._attempts), seconds=seconds)
 
     def locate_small(self, names: Sequence[str], deadline: float) -> Diagnosis:
         """The operations that make the gradients of these parameters tiny."""
         self._deadline = deadline
-        found = _content(self._request("cuts", names=names, small=True), "cuts")
-        return self._decode(found)
+        cuts = _content(self._request("cuts", names=names, small=True), "cuts")
+        return self._decode(cuts)
 
     def _is_reproducible(self) -> bool:
         """Whether the fault returns with nothing changed; if not, up to REPEATS attempts."""
@@ -153,28 +139,12 @@ class _Bisection:
         """Whether the graph, or an index, shows a cause that no change of numbers avoids."""
         if self._index_on_cpu or any(is_index(stage.ended) for stage in self._smoke.stages):
             return True
-        if self._fault != "no gradient":
+        if self._fault not in OF_ZEROS:
             return False
         names = {each.name for each in without_gradient(self._smoke.parameters)}
         absent = all(p.computed is False for p in self._smoke.parameters if p.name in names)
         explained = {name for cut in diagnosis.cuts if cut.certain for name in cut.parameters}
         return absent or names <= explained
-
-    def _changes(self, diagnosis: Diagnosis) -> tuple[str, ...]:
-        """The changes that can avoid the fault."""
-        source = diagnosis.source
-        everything = source is None or not source.certain or "attention" in source.name
-        first = fault_of_step(self._smoke.steps[0]) if self._smoke.steps else self._fault
-        excluded: tuple[str, ...] = RATES if first and self._fault != "no gradient" else ()
-        if any(each.kind in ("zero", "hook") for each in diagnosis.cuts):
-            return PRECISIONS
-        if any(NOT_IMPLEMENTED in stage.ended.detail for stage in self._smoke.stages):
-            return PRECISIONS
-        if diagnosis.attention is False and self._subject["kind"] != "small":
-            excluded += (*SWITCHES, *(("eager",) if self._of_kernel else ()))
-        return tuple(
-            each for each in CHANGES if (everything or each in NUMBERS) and each not in excluded
-        )
 
     def _try_changes(self, changes: Sequence[str]) -> None:
         """One change after the other, until one fixes the fault; then once more without it."""
@@ -262,8 +232,8 @@ class _Bisection:
         missing = [n for n in names if not any(fnmatchcase(n, g) for g in self._expect_no_grad)]
         answer = self._request("cuts", names=missing)
         partial: Any = next((note["cuts"] for note in answer.notes if "cuts" in note), {})
-        found = _content(answer, "cuts") or partial
-        return self._decode(msgspec.to_builtins(diagnosis) | found)
+        cuts = _content(answer, "cuts") or partial
+        return self._decode(msgspec.to_builtins(diagnosis) | cuts)
 
     def _trace(self, step: int) -> dict[str, Any]:
         """The operation with the first non-finite result; its samples may be missing."""

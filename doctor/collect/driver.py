@@ -75,6 +75,11 @@ def wait_for(
     return driver.result()
 
 
+def responds(driver: Driver | Unknown | None) -> bool:
+    """Whether NVML and CUDA started."""
+    return isinstance(driver, Driver) and driver.nvml.ok and driver.cuda.ok
+
+
 def hung_driver(driver: Driver | Unknown | None) -> Unknown | None:
     """Why CUDA must not be used: a hung driver would hang torch too."""
     if isinstance(driver, Driver):

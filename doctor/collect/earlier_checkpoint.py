@@ -31,9 +31,9 @@ def places(command: Sequence[str], working_dir: Path) -> tuple[Path, ...]:
     """The working directory, and directories named as an argument or as the value of an option."""
     values = [word.partition("=")[2] if word.startswith("-") else word for word in command[1:]]
     named = [working_dir / value for value in values if value]
-    found = [working_dir, *(path for path in named if _is_directory(path))]
-    found = [Path(os.path.abspath(path)) for path in found]  # noqa: PTH100 - keeps links
-    return tuple(dict.fromkeys(path for path in found if path != Path("/")))
+    directories = [working_dir, *(path for path in named if _is_directory(path))]
+    directories = [Path(os.path.abspath(path)) for path in directories]  # noqa: PTH100 - keeps links
+    return tuple(dict.fromkeys(path for path in directories if path != Path("/")))
 
 
 def find_before(moment: float, where: Sequence[Path]) -> EarlierCheckpoint:

@@ -30,6 +30,8 @@ from doctor.job.job import Chosen, Job
 
 OWN_SECONDS = 300.0
 """Building included: weights may come from a slow disk."""
+STACKS_SECONDS = 0.9 * OWN_SECONDS
+"""After which a process writes where it hangs."""
 BUSY_SECONDS = 300.0
 """More for a process that computes: a compiler takes minutes on a busy machine."""
 ATTEMPT_SECONDS = 60.0
@@ -73,11 +75,15 @@ def collect_own(
     device: str,
     chosen: Chosen,
     report_progress: ReportProgress,
+    child: TorchChild | None = None,
 ) -> OwnModel | Unknown | None:
-    """Everything about the training that the job names, in a process of its own."""
+    """Everything about the training that the job names, in a process of its own.
+
+    `child`: a process of `python` that nothing has used yet, to be ended here.
+    """
     if job.model is None and job.hf is None:
         return None
-    child = TorchChild(children, python)
+    child = child or TorchChild(children, python)
     try:
         imported = child.imported()
         if not imported.ended.ok:
@@ -115,7 +121,7 @@ def collect_in(
         lambda stage: report_progress(f"training {name} on {request['device']}: {stage}"),
         extra_seconds=BUSY_SECONDS,
         stage="own",
-        limit=0.9 * OWN_SECONDS,
+        limit=STACKS_SECONDS,
         **request,
     )
     own = _read_own(answer, name, request)

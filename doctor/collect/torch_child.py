@@ -86,6 +86,14 @@ class TorchChild:
             self.end()  # a CUDA error persists in its process
         return answer
 
+    def announce(self, **fields: Any) -> None:
+        """Send a request that has no answer, to be served before the next one.
+
+        It is lost if the process dies: a new one does not get it.
+        """
+        if self._child:
+            self._child.send(fields)
+
     @property
     def output(self) -> str:
         return self._child.output if self._child else ""

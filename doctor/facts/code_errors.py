@@ -286,6 +286,7 @@ CODE = {
     ),
     "unequal samples": ("stack expects each tensor to be equal size",),
     "one value per channel": ("Expected more than 1 value per channel",),
+    "one spatial element": ("Expected more than 1 spatial element",),
     "target dtype": (
         "expected scalar type Long",
         "expected target dtype",

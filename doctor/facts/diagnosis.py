@@ -21,7 +21,7 @@ class Attempt(Section, frozen=True, kw_only=True):
     """A repetition of the same steps with one thing changed."""
 
     change: str
-    """A key of `doctor.collect.diagnosis.CHANGES`: "cudnn-off", "math", "eager", ..."""
+    """A key of `doctor.collect.changes.CHANGES`: "cudnn-off", "math", "eager", ..."""
     outcome: Literal["fixed", "same", "other", "not possible", "mended"]
     """other: a different fault; mended: the earlier spelling of fixed, replaced when it is read."""
     detail: str = ""
@@ -61,6 +61,9 @@ class Source(Section, frozen=True, kw_only=True):
     """The function that made the values that explain the result: "relu"."""
     origin: str = msgspec.field(name="made_of", default="")
     """The same, with what they were computed from: "the result of norm of the parameter proto"."""
+    state: str = ""
+    """The buffer, or tensor held by a module, that carries the values to the next step, which reads
+    them: "codes"."""
     samples: tuple[int, ...] = ()
     """Samples of the batch that make the loss non-finite each by itself."""
     more_samples: bool = False
@@ -95,6 +98,10 @@ class Cut(Section, frozen=True, kw_only=True):
     """What was observed: "64 of 64 inputs are 0 or less"."""
     certain: bool = False
     """It is so whatever the values are, so no change of numbers avoids it."""
+    origin: str = ""
+    """Of a factor that is 0 throughout: the operation that made it 0, "floor_divide"."""
+    origin_place: str = ""
+    """Its line."""
     parameters: tuple[str, ...] = ()
 
 

@@ -47,6 +47,8 @@ class Trend(Section, frozen=True, kw_only=True):
     """Parameters that got a gradient in one of the further steps."""
     moved: tuple[str, ...] = ()
     """Parameters that the judged steps left as they were and a further step changed."""
+    loss_factor: Number | None = None
+    """The loss as a multiple of the only function of `supervised` that was called."""
     created: tuple[tuple[int, ...], ...] = ()
     """Shapes of parameters that each forward pass creates anew."""
     rates: tuple[float, ...] = ()
@@ -63,9 +65,27 @@ class Trend(Section, frozen=True, kw_only=True):
     constant_norms: tuple[str, ...] = ()
     """Norms whose every statistic is that of one value: "layer_norm in train.py, line 12, of what
     0.weight, 0.bias compute"."""
+    norms_of_two: tuple[str, ...] = ()
+    """The same of two values, which become 1 and -1."""
+    single_keys: tuple[str, ...] = ()
+    """Calls of attention in which each query sees one key: "multi_head_attention_forward in
+    train.py, line 12 in encoder (MultiheadAttention)"."""
     resident: tuple[int, ...] = ()
     """Bytes of memory after each of the last steps: the device's allocator, on a CPU the
     process."""
+
+
+class StrayHook(Section, frozen=True, kw_only=True):
+    """A forward hook on a module that is no part of the model and that no step called."""
+
+    hook: str
+    """Its name and line: "keep in train.py, line 12"."""
+    registered: str = ""
+    """The line that registered it: "train.py, line 8"."""
+    module: str = ""
+    """What it is registered on: "Linear(in_features=16, out_features=16, bias=True)"."""
+    uses: tuple[str, ...] = ()
+    """Attributes and variables that its code uses."""
 
 
 class OtherSeed(Section, frozen=True, kw_only=True):
@@ -180,6 +200,7 @@ class OwnModel(Section, frozen=True, kw_only=True):
     unregistered: tuple[str, ...] = ()
     """Tensors that get a gradient, are held by a module, and are no parameters of the model:
     "hidden[0].weight" of a plain list of layers."""
+    stray_hooks: tuple[StrayHook, ...] = ()
     computed_once: tuple[str, ...] = ()
     """Attributes of modules that are tensors with a graph before the first step."""
     routed: tuple[str, ...] = ()

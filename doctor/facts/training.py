@@ -114,6 +114,8 @@ class Optimizer(Section, frozen=True, kw_only=True):
     """The norm that all gradients together are clipped to."""
     omitted: tuple[str, ...] = ()
     """Trainable parameters that are in none of its groups."""
+    strays: int = 0
+    """Trainable tensors of its groups that are no parameters of the model."""
     maximize: bool = False
     """Some group has maximize=True."""
     resting: tuple[str, ...] = ()

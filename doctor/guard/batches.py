@@ -14,7 +14,7 @@ from typing import Any, Iterator, Tuple
 
 from .thresholds import READ_EVERY
 
-KEPT = 2 + READ_EVERY[-1]
+MOST_BATCHES = 2 + READ_EVERY[-1]
 """Batches: of the steps that were not read before one that is, and one that is fetched ahead."""
 MOST_LEAVES = 16
 MOST_HASHED = 2**26
@@ -31,7 +31,7 @@ class Batches:
     def __init__(self, torch: Any) -> None:
         self.torch = torch
         self.fetched = 0
-        self._last: deque[tuple[int, Any, list[Leaf], Any]] = deque(maxlen=KEPT)
+        self._last: deque[tuple[int, Any, list[Leaf], Any]] = deque(maxlen=MOST_BATCHES)
         self._indices: weakref.WeakKeyDictionary[Any, deque[Any]] = weakref.WeakKeyDictionary()
         self._iterator: Any = lambda: None
         self._queue: deque[Any] = deque()

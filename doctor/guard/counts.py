@@ -25,7 +25,7 @@ def counts(watch: Watch) -> dict[str, Any]:
         "losses": steady.losses_read,
         "bad_losses": steady.bad_losses,
         "norms": watch.norms,
-        "rates": watch.rates_seen,
+        "rates": watch.rates_read,
         "looks": watch.looks,
         "effective": max((w.effective for w in watches), default=0),
         "skipped": watch.skipped,

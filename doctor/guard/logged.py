@@ -103,7 +103,7 @@ def _judge_healthy(watch: Watch, entry: Logged) -> None:
     armed, number, _, norm, _, _, now = entry
     one = armed.watch
     watch.steps += 1
-    watch.rates_seen += 1
+    watch.rates_read += 1
     watch.norms += norm is not None
     watch.history.append(entry)
     one.rules.logged(norm is not None)
@@ -117,6 +117,6 @@ def count_unread(watch: Watch, armed: Armed, last: int) -> None:
     if count > 0:
         watch.steady.count_unread(armed.judged + 1, count)
         watch.steps += count
-        watch.rates_seen += count
+        watch.rates_read += count
         armed.watch.rules.applied += count
         armed.judged = last

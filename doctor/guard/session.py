@@ -72,8 +72,8 @@ class Session:
 
     def _summarize(self) -> None:
         codes = self.watch.alarms.codes
-        found = f"alarms: {', '.join(codes)}" if codes else "no alarm"
-        say(f"{self.watch.steps} steps, {found}; see: doctor report {self.settings.out}")
+        outcome = f"alarms: {', '.join(codes)}" if codes else "no alarm"
+        say(f"{self.watch.steps} steps, {outcome}; see: doctor report {self.settings.out}")
 
 
 def _watch(torch: Any, settings: Settings) -> Watch:

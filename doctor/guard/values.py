@@ -215,9 +215,9 @@ class Later:
     """An event that is done when it is asked for the second time."""
 
     def __init__(self) -> None:
-        self._asked = False
+        self._done = False
 
     def query(self) -> bool:
         """Whether it is done."""
-        asked, self._asked = self._asked, True
-        return asked
+        done, self._done = self._done, True
+        return done

@@ -46,7 +46,7 @@ class Watch:
         self.steps = self.norms = self.looks = self.skipped = 0
         self.steady = Steady()
         self.scaling = Scaling(self)
-        self.rates_seen = 0
+        self.rates_read = 0
         self.history: deque[Step | Logged] = deque(maxlen=HISTORY)
         self.watches: dict[int, OptimizerWatch] = {}
         self.follows_gradients = False
@@ -178,7 +178,7 @@ class Watch:
         self.steps += 1
         self.skipped += step.skipped
         self.norms += step.norm is not None
-        self.rates_seen += step.rate is not None
+        self.rates_read += step.rate is not None
         self.history.append(step)
         self.alarms.moment = step.moment
         if self.writer.takes(step.optimizer, step.step):

@@ -45,12 +45,12 @@ def files_of(path: str) -> list[str]:
         raise UserError(f"{path}: {getattr(error, 'strerror', None) or error}") from None
     if not stat.S_ISDIR(mode):
         return [path]
-    found = sorted(_below(Path(path), 0), key=_natural)[: MOST_FILES + 1]
-    if not found:
+    files = sorted(_below(Path(path), 0), key=_natural)[: MOST_FILES + 1]
+    if not files:
         raise UserError(f"{path} has no log files; name the directory that the logs are in")
-    if len(found) > MOST_FILES:
+    if len(files) > MOST_FILES:
         raise UserError(f"{path} has more than {MOST_FILES:,} files; name a directory of one run")
-    return found
+    return files
 
 
 def _natural(path: str) -> list[str | int]:

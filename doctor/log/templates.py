@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import string
 
-KEPT = (string.ascii_letters + "_").translate({ord(letter): None for letter in "eE"})
+LETTERS = (string.ascii_letters + "_").translate({ord(letter): None for letter in "eE"})
 """Without e, which numbers contain as well: 1.2e-05."""
-DELETED = bytes(byte for byte in range(256) if chr(byte) not in KEPT)
+DELETED = bytes(byte for byte in range(256) if chr(byte) not in LETTERS)
 LOWER = bytes.maketrans(string.ascii_uppercase.encode(), string.ascii_lowercase.encode())
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from doctor.facts.machine import Gpu
-from doctor.pasted.reading import NOT_TOLD, Reading
+from doctor.pasted.reading import NOT_IN_REPORT, Reading
 
 LABELS = {
     "pytorch version",
@@ -111,7 +111,7 @@ def _values(report: list[str]) -> tuple[dict[str, str], tuple[Gpu, ...]]:
 
 def _gpu(index: int, name: str, uuid: str | None) -> Gpu:
     fields = set(Gpu.__struct_fields__) - {"index", "uuid", "name", "unread", "slices", "bus_id"}
-    unread = dict.fromkeys(sorted(fields), NOT_TOLD)
+    unread = dict.fromkeys(sorted(fields), NOT_IN_REPORT)
     return Gpu(index=index, uuid=uuid or f"GPU-{index}", name=name, unread=unread)
 
 

@@ -9,7 +9,7 @@ from typing import Any
 from doctor.facts.load import Watched
 from doctor.facts.machine import Gpu
 
-NOT_TOLD = "the report does not tell"
+NOT_IN_REPORT = "the report does not tell"
 """How the reason of a section begins that no report contains."""
 
 

@@ -10,9 +10,9 @@ from doctor.facts.facts import Facts
 from doctor.facts.machine import Cuda, Driver, Gpu, Host, Interpreter, Torch, TorchGpu
 from doctor.job.job import Job
 from doctor.job.run_options import RunOptions
-from doctor.pasted.reading import NOT_TOLD, Reading
+from doctor.pasted.reading import NOT_IN_REPORT, Reading
 
-UNREAD = Unknown(reason=NOT_TOLD)
+UNREAD = Unknown(reason=NOT_IN_REPORT)
 NO_CUDA = Unknown(reason="the report prints No CUDA: no NVIDIA driver, GPU or toolkit was found")
 OK = Ended(how="ok")
 ORIGIN = "read from a pasted report"
@@ -107,11 +107,11 @@ def _cuda_start(reading: Reading) -> Ended:
         return OK
     if reading.no_cuda_library:
         return Ended(how="error", detail="nvidia-smi prints CUDA Version: ERR!")
-    return _not_told("whether cuInit responds")
+    return _not_in_report("whether cuInit responds")
 
 
-def _not_told(question: str) -> Ended:
-    return Ended(how="budget", detail=f"{NOT_TOLD} {question}")
+def _not_in_report(question: str) -> Ended:
+    return Ended(how="budget", detail=f"{NOT_IN_REPORT} {question}")
 
 
 def _interpreter(reading: Reading) -> Interpreter | Unknown:
@@ -144,7 +144,7 @@ def _cuda(reading: Reading, gpus: tuple[Gpu, ...], torch: Torch | Unknown) -> Cu
     if reading.without_nvidia and not reading.cuda_available:
         return NO_CUDA
     if reading.torch is None and reading.cuda_available is False and gpus:
-        detail = f"torch.cuda.is_available() returned False; {NOT_TOLD} torch's build"
+        detail = f"torch.cuda.is_available() returned False; {NOT_IN_REPORT} torch's build"
         return Cuda(started=Ended(how="error", detail=detail))
     if reading.cuda_available is None or isinstance(torch, Unknown):
         return UNREAD
@@ -172,5 +172,5 @@ def _cuda(reading: Reading, gpus: tuple[Gpu, ...], torch: Torch | Unknown) -> Cu
         if gpu.capability
     ]
     if not views or len(views) < len(gpus):
-        return Unknown(reason=f"{NOT_TOLD} the GPUs that torch sees")
+        return Unknown(reason=f"{NOT_IN_REPORT} the GPUs that torch sees")
     return Cuda(started=OK, gpus=tuple(views))

@@ -9,7 +9,7 @@ from doctor._util.units import MIB
 from doctor.facts.load import Watched
 from doctor.facts.machine import Gpu
 from doctor.facts.views import USED_BYTES
-from doctor.pasted.reading import NOT_TOLD
+from doctor.pasted.reading import NOT_IN_REPORT
 
 Tree = Mapping[str, Any]
 
@@ -122,9 +122,9 @@ def _unread(values: Tree, texts: Mapping[str, str | None], used: int | None) -> 
         if values.get(field) is None:
             text = texts.get(field)
             absent = text is not None and text.lower() in ABSENT
-            unread[field] = "Not Supported" if absent else text or NOT_TOLD
+            unread[field] = "Not Supported" if absent else text or NOT_IN_REPORT
     if used is not None and values["memory_used"] is None:
-        unread["memory_used"] = f"{NOT_TOLD} whether the job itself uses {used // MIB} MiB"
+        unread["memory_used"] = f"{NOT_IN_REPORT} whether the job itself uses {used // MIB} MiB"
     return unread
 
 
@@ -150,7 +150,7 @@ def _watched(index: int, tree: Tree) -> Watched | None:
     celsius = int(degrees) if degrees.isdecimal() and len(degrees) < 4 else None
     unread = dict.fromkeys(
         ("uncorrected", "corrected", "remapped_rows", "pcie_replays", "nvlink_errors", "xids"),
-        NOT_TOLD,
+        NOT_IN_REPORT,
     )
     return Watched(uuid=uuid, samples=1, mask=mask, temperature=celsius, unread=unread)
 

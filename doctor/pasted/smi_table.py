@@ -8,7 +8,7 @@ from typing import Any
 from doctor._util.units import MIB
 from doctor.facts.machine import Gpu
 from doctor.facts.views import USED_BYTES
-from doctor.pasted.reading import NOT_TOLD, Reading, cuda_number
+from doctor.pasted.reading import NOT_IN_REPORT, Reading, cuda_number
 
 HEAD = re.compile(
     r"\s*\|\s*NVIDIA-SMI [\d.]{3,20}\s+Driver Version: ([\d.]{3,20})"
@@ -121,9 +121,9 @@ def _gpu(row: list[str]) -> Gpu:
 
 def _unread(fields: dict[str, Any], used: int | None) -> dict[str, str]:
     every = set(Gpu.__struct_fields__) - {"index", "uuid", "name", "bus_id", "unread", "slices"}
-    unread = {name: NOT_TOLD for name in sorted(every) if fields.get(name) is None}
+    unread = {name: NOT_IN_REPORT for name in sorted(every) if fields.get(name) is None}
     if used is not None and fields["memory_used"] is None:
-        unread["memory_used"] = f"{NOT_TOLD} whether the job itself uses {used // MIB} MiB"
+        unread["memory_used"] = f"{NOT_IN_REPORT} whether the job itself uses {used // MIB} MiB"
     return unread
 
 

@@ -88,7 +88,7 @@ def sibling(name: str) -> Any:
 
 
 def requests() -> Iterator[Dict[str, Any]]:
-    """Requests from stdin. The end of stdin ends the process at once."""
+    """Requests from stdin. From this call on, the end of stdin ends the process at once."""
     received: "queue.Queue[Dict[str, Any]]" = queue.Queue()
 
     def read() -> None:
@@ -97,8 +97,7 @@ def requests() -> Iterator[Dict[str, Any]]:
         os._exit(0)
 
     threading.Thread(target=read, daemon=True).start()
-    while True:
-        yield received.get()
+    return iter(received.get, None)
 
 
 def stopped(seconds: float) -> bool:

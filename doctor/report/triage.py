@@ -9,8 +9,9 @@ from doctor._util.units import shown
 from doctor.facts.log import Curve, Log
 from doctor.judge.check import Finding, Status
 from doctor.judge.sources import SOURCES, cite
+from doctor.report.header import header_parts
 from doctor.report.line import STYLES, Line
-from doctor.report.lines import DEEP, HANG, WORDS, Detail, footer_lines, header_parts
+from doctor.report.lines import DEEP, HANG, WORDS, Detail, footer_lines
 from doctor.report.report import Report
 from doctor.report.sparkline import sparkline
 

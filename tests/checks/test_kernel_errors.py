@@ -9,10 +9,10 @@ import recorded_own
 
 from doctor._util.records import Ended
 from doctor.checks.training.kernel_errors import ASSERTIONS
-from doctor.checks.training.own_failures import INDEX_ERROR
+from doctor.checks.training.own_errors import INDEX_ERROR
 from doctor.checks.training.own_model import STEP_COMPLETES
+from doctor.collect.changes import PRECISIONS, possible_changes
 from doctor.collect.child_output import kernel_assertion
-from doctor.collect.diagnosis import PRECISIONS, _Bisection
 from doctor.facts.code_errors import code_error
 from doctor.facts.diagnosis import Diagnosis
 from doctor.facts.own_model import OwnModel
@@ -94,8 +94,9 @@ def test_an_operation_without_a_kernel_in_half_precision_is_computed_in_fp32() -
     assert "enabled=False" in (verdict.fix or "")
     stages = (Stage(name="forward", ended=Ended(how="error", detail=NOT_ON_GPU)),)
     smoke = recorded_own.smoke(stages=stages, steps=(), parameters=())
-    bisection = _Bisection(None, {"kind": "factory"}, smoke, print, "raised", (), 1.0)  # type: ignore[arg-type]
-    assert bisection._changes(Diagnosis(fault="raised")) == PRECISIONS
+    diagnosis = Diagnosis(fault="raised")
+    changes = possible_changes(diagnosis, smoke, "raised", small=False, of_kernel=False)
+    assert changes == PRECISIONS
 
 
 def test_the_layout_of_classes_is_recognized_by_the_texts_of_both_devices() -> None:

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from doctor._util.records import Ended
-from doctor.checks.training import own_model
+from doctor.checks.training import own_gradients, own_model, own_weights
 from doctor.checks.training.own_depth import FEWEST, exploding, vanishing
 from doctor.facts.own_model import Misuse, OwnModel, Trend
 from doctor.facts.training import Parameter, Smoke, Stage, Step
@@ -55,11 +55,11 @@ SMALL_BRANCHES = [1.0, 1e-6] * 6
 
 
 def test_gradients_that_vanish_or_explode_are_a_warning() -> None:
-    fading = own_model.gradients_reach_all(own(FALLING), None, Job())
+    fading = own_gradients.gradients_reach_all(own(FALLING), None, Job())
     assert fading.status is Status.WARN
     assert "vanish" in fading.summary
     assert "layers.0.weight" in fading.summary
-    growing = own_model.gradients_reach_all(own(FALLING[::-1]), None, Job())
+    growing = own_gradients.gradients_reach_all(own(FALLING[::-1]), None, Job())
     assert growing.status is Status.WARN
     assert "explode" in growing.summary
 
@@ -70,11 +70,11 @@ def test_gradients_that_vanish_or_explode_are_a_warning() -> None:
     ids=["level", "branches of 1e-6", "few layers", "one at the input", "zero head", "all small"],
 )
 def test_uneven_gradients_without_a_trend_are_none(norms: list[float]) -> None:
-    assert own_model.gradients_reach_all(own(norms), None, Job()).status is Status.PASS
+    assert own_gradients.gradients_reach_all(own(norms), None, Job()).status is Status.PASS
 
 
 def test_gradients_that_vanish_to_zero_name_depth_as_the_cause() -> None:
-    verdict = own_model.gradients_reach_all(own([0.0, 0.0, *FALLING]), None, Job())
+    verdict = own_gradients.gradients_reach_all(own([0.0, 0.0, *FALLING]), None, Job())
     assert verdict.status is Status.FAIL
     assert "vanish" in verdict.summary
     assert "residual" in (verdict.fix or "")
@@ -87,10 +87,10 @@ def test_weights_that_vanishing_gradients_leave_unchanged_are_one_failure() -> N
                   for each in record.smoke.parameters)  # fmt: skip
     smoke = msgspec.structs.replace(record.smoke, parameters=still)
     record = msgspec.structs.replace(record, smoke=smoke)
-    verdict = own_model.gradients_reach_all(record, None, Job())
+    verdict = own_gradients.gradients_reach_all(record, None, Job())
     assert verdict.status is Status.FAIL
     assert "4 of 12 parameters do not change" in verdict.summary
-    assert own_model.weights_move(record, Job()).status is Status.UNKNOWN
+    assert own_weights.weights_move(record, Job()).status is Status.UNKNOWN
 
 
 def test_gradients_below_adams_epsilon_are_named() -> None:
@@ -98,7 +98,7 @@ def test_gradients_below_adams_epsilon_are_named() -> None:
     assert record.smoke
     still = tuple(msgspec.structs.replace(each, moved=False) for each in record.smoke.parameters)
     smoke = msgspec.structs.replace(record.smoke, parameters=still)
-    verdict = own_model.weights_move(msgspec.structs.replace(record, smoke=smoke), Job())
+    verdict = own_weights.weights_move(msgspec.structs.replace(record, smoke=smoke), Job())
     assert verdict.status is Status.FAIL
     assert "epsilon" in verdict.summary
 
@@ -130,7 +130,7 @@ def test_a_misused_loss_is_a_warning(kind: str, words: tuple[str, ...]) -> None:
 
 def test_tensors_that_are_no_parameters_are_a_warning() -> None:
     names = tuple(f"hidden[{index}].weight" for index in range(6))
-    verdict = own_model.gradients_reach_all(own(LEVEL, unregistered=names), None, Job())
+    verdict = own_gradients.gradients_reach_all(own(LEVEL, unregistered=names), None, Job())
     assert verdict.status is Status.WARN
     assert "hidden[0].weight" in verdict.summary
     assert "2 more" in verdict.summary

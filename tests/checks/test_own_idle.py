@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from doctor._util.records import Ended
-from doctor.checks.training import own_model
+from doctor.checks.training import own_gradients, own_model, own_weights
 from doctor.facts.diagnosis import Cut, Diagnosis
 from doctor.facts.own_model import Misuse, OtherSeed, OwnModel, Trend
 from doctor.facts.training import Optimizer, Parameter, Smoke, Stage, Step
@@ -58,11 +58,11 @@ ADAM = Optimizer(name="Adam", omitted=("experts.1.weight",))
     ids=["routed", "later", "a copy", "not optimized"],
 )
 def test_parameters_that_need_no_gradient_here_are_a_note(record: OwnModel, reason: str) -> None:
-    verdict = own_model.gradients_reach_all(record, None, Job())
+    verdict = own_gradients.gradients_reach_all(record, None, Job())
     assert verdict.status is Status.PASS
     assert "; 1 more " in verdict.summary
     assert reason in verdict.summary
-    assert own_model.weights_move(record, Job()).status is Status.PASS
+    assert own_weights.weights_move(record, Job()).status is Status.PASS
 
 
 def cancelled(name: str, dimensions: int) -> OwnModel:
@@ -77,10 +77,10 @@ def cancelled(name: str, dimensions: int) -> OwnModel:
 
 
 def test_the_gradient_of_a_bias_may_cancel_and_that_of_a_matrix_may_not() -> None:
-    verdict = own_model.gradients_reach_all(cancelled("critic.bias", 1), None, Job())
+    verdict = own_gradients.gradients_reach_all(cancelled("critic.bias", 1), None, Job())
     assert verdict.status is Status.PASS
     assert "1 more get gradients that add up to exactly 0 over the batch" in verdict.summary
-    verdict = own_model.gradients_reach_all(cancelled("critic.weight", 2), None, Job())
+    verdict = own_gradients.gradients_reach_all(cancelled("critic.weight", 2), None, Job())
     assert verdict.status is Status.FAIL
     assert "add up to 0 in AddmmBackward0, of train.py, line 9" in verdict.summary
     assert "check their signs" in (verdict.fix or "")
@@ -96,7 +96,7 @@ def test_frozen_adapters_are_those_of_checkpointing_unless_their_path_ends_elsew
     smoke = msgspec.structs.replace(
         steps(HEAD, parameter(name, reached=False)), diagnosis=diagnosis
     )
-    verdict = own_model.gradients_reach_all(own(smoke), None, Job())
+    verdict = own_gradients.gradients_reach_all(own(smoke), None, Job())
     assert verdict.status is Status.FAIL
     assert fix in (verdict.fix or "")
 
@@ -104,17 +104,17 @@ def test_frozen_adapters_are_those_of_checkpointing_unless_their_path_ends_elsew
 def test_a_group_with_a_tiny_rate_fails_beside_others_that_train() -> None:
     still = parameter("body.weight", moved=False, rate=1e-10)
     smoke = steps(HEAD, still, optimizer=Optimizer(name="AdamW"), lr=1e-3)
-    verdict = own_model.weights_move(own(smoke), Job())
+    verdict = own_weights.weights_move(own(smoke), Job())
     assert verdict.status is Status.FAIL
     assert "in groups whose learning rate is at most 1e-10: body.weight" in verdict.summary
     scheduled = steps(HEAD, still, optimizer=Optimizer(name="AdamW", schedule="OneCycleLR"))
-    assert own_model.weights_move(own(scheduled), Job()).status is Status.PASS
+    assert own_weights.weights_move(own(scheduled), Job()).status is Status.PASS
 
 
 def test_another_parameter_without_a_gradient_still_fails() -> None:
     lost = parameter("encoder.weight", reached=False)
     record = own(steps(HEAD, EXPERT, lost), routed=("experts.1.weight",))
-    verdict = own_model.gradients_reach_all(record, None, Job())
+    verdict = own_gradients.gradients_reach_all(record, None, Job())
     assert verdict.status is Status.FAIL
     assert "1 of 3 parameters got no gradient: encoder.weight" in verdict.summary
 
@@ -122,30 +122,30 @@ def test_another_parameter_without_a_gradient_still_fails() -> None:
 def test_an_expert_that_only_the_first_seed_chose_is_no_fault_of_the_second() -> None:
     second = OtherSeed(seed=2, smoke=steps(HEAD, EXPERT))
     record = own(steps(HEAD, parameter("experts.1.weight")), seed=1, other_seed=second)
-    assert own_model.gradients_reach_all(record, None, Job()).status is Status.PASS
-    assert own_model.weights_move(record, Job()).status is Status.PASS
+    assert own_gradients.gradients_reach_all(record, None, Job()).status is Status.PASS
+    assert own_weights.weights_move(record, Job()).status is Status.PASS
 
 
 def test_rows_that_stay_alike_are_a_warning() -> None:
     record = own(steps(HEAD, parameter("first.weight", rows_alike=True)))
-    verdict = own_model.gradients_reach_all(record, None, Job())
+    verdict = own_gradients.gradients_reach_all(record, None, Job())
     assert verdict.status is Status.WARN
     assert "all rows are the same, before the steps and after them: first.weight" in verdict.summary
 
 
 def test_parameters_that_forward_creates_are_a_warning() -> None:
     record = own(steps(HEAD), trend=Trend(created=((4, 16), (4,))))
-    verdict = own_model.gradients_reach_all(record, None, Job())
+    verdict = own_gradients.gradients_reach_all(record, None, Job())
     assert verdict.status is Status.WARN
     assert "shapes [4, 16], [4]" in verdict.summary
 
 
 def test_weights_that_are_set_back_fail_and_a_clamped_scale_does_not() -> None:
-    back = own_model.weights_move(own(steps(HEAD, parameter("w", set_back=True))), Job())
+    back = own_weights.weights_move(own(steps(HEAD, parameter("w", set_back=True))), Job())
     assert back.status is Status.FAIL
     assert "1 of 2 parameters have their initial values again" in back.summary
     scale = parameter("scale", set_back=True, dimensions=0)
-    assert own_model.weights_move(own(steps(HEAD, scale)), Job()).status is Status.PASS
+    assert own_weights.weights_move(own(steps(HEAD, scale)), Job()).status is Status.PASS
 
 
 STILL = parameter("head.weight", moved=False)
@@ -164,7 +164,7 @@ STILL = parameter("head.weight", moved=False)
 def test_learning_rates_that_change_nothing(
     optimizer: Optimizer, lr: float, status: Status, text: str
 ) -> None:
-    verdict = own_model.weights_move(own(steps(STILL, optimizer=optimizer, lr=lr)), Job())
+    verdict = own_weights.weights_move(own(steps(STILL, optimizer=optimizer, lr=lr)), Job())
     assert verdict.status is status
     assert text in verdict.summary
 
@@ -172,11 +172,11 @@ def test_learning_rates_that_change_nothing(
 def test_an_optimizer_that_does_nothing_fails_and_one_that_accumulates_does_not() -> None:
     still = parameter("head.weight", moved=False, steerable=True, grad_norm=0.9)
     smoke = steps(still, optimizer=Optimizer(name="Mine"), lr=0.1)
-    verdict = own_model.weights_move(own(smoke), Job())
+    verdict = own_weights.weights_move(own(smoke), Job())
     assert verdict.status is Status.FAIL
     assert "although a step of 0.1 along a gradient of norm 0.9 changes them" in verdict.summary
     later = own(smoke, trend=Trend(moved=("head.weight",)))
-    assert own_model.weights_move(later, Job()).status is Status.PASS
+    assert own_weights.weights_move(later, Job()).status is Status.PASS
 
 
 RISING = tuple(1.0 + 0.05 * step for step in range(20))

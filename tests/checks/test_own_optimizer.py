@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from doctor._util.records import Ended
-from doctor.checks.training import own_model
+from doctor.checks.training import own_gradients, own_model, own_weights
 from doctor.facts.diagnosis import Cut, Diagnosis
 from doctor.facts.own_model import OwnModel, Trend
 from doctor.facts.training import Optimizer, Parameter, Smoke, Stage, Step
@@ -51,7 +51,7 @@ def own(
 
 
 def judged(*record: Any, **fields: Any) -> Verdict:
-    return own_model.weights_move(own(*record, **fields), Job())
+    return own_weights.weights_move(own(*record, **fields), Job())
 
 
 def test_gradients_below_the_epsilon_name_what_shrinks_them() -> None:
@@ -192,7 +192,7 @@ def test_a_loss_that_explodes_and_falls_again_is_a_warning() -> None:
 def test_a_divergence_is_reported_once() -> None:
     record = own(ADAM, Trend(losses=(1.0, "nan")), change=40.0, lr=30.0)
     assert own_model.loss_finite(record, None).status is Status.WARN
-    assert own_model.weights_move(record, Job()).status is Status.PASS
+    assert own_weights.weights_move(record, Job()).status is Status.PASS
 
 
 @pytest.mark.parametrize(
@@ -237,7 +237,7 @@ def test_logits_that_are_too_large_for_any_step_are_named() -> None:
 
 def test_a_norm_over_one_value_is_a_warning() -> None:
     trend = Trend(constant_norms=("layer_norm in train.py, line 4, of what 0.weight compute",))
-    verdict = own_model.gradients_reach_all(own(None, trend), None, Job())
+    verdict = own_gradients.gradients_reach_all(own(None, trend), None, Job())
     assert verdict.status is Status.WARN
     assert "layer_norm in train.py, line 4, of what 0.weight compute" in verdict.summary
 

@@ -14,7 +14,7 @@ from wheel_grid import DRIVERS, GPUS
 
 from doctor._util.records import Ended, Unknown
 from doctor.checks.driver.cuda_version import RUNS_TORCH_CUDA
-from doctor.checks.torch_build import wheels
+from doctor.checks.torch_build import wheel_table, wheels
 from doctor.checks.torch_build.gpu_code import JETSONS, Capability
 from doctor.checks.torch_build.has_code import HAS_GPU_CODE
 from doctor.checks.torch_build.imports import TORCH_IMPORTS
@@ -35,7 +35,7 @@ TORCHES = [("2.1", "12.1"), ("2.4", "12.1"), ("2.6", "12.4"), ("2.8", "12.8"), (
            ("2.11", "13.0"), ("2.13", "13.0"), ("2.15", "13.2")]  # fmt: skip
 
 
-def of_wheel(wheel: wheels.Wheel) -> Torch:
+def of_wheel(wheel: wheel_table.Wheel) -> Torch:
     version = f"{wheel.torch[0]}.{wheel.torch[1]}.0+{wheel.index}"
     return Torch(version=version, cuda=f"{wheel.cuda[0]}.{wheel.cuda[1]}", archs=wheel.codes)
 
@@ -44,7 +44,7 @@ def published(torch: str, cuda: str, platform: str) -> Torch:
     """The wheel; where its code on this platform is not known, that of x86_64."""
     fitting = [
         wheel
-        for wheel in wheels.WHEELS
+        for wheel in wheel_table.WHEELS
         if (f"{wheel.torch[0]}.{wheel.torch[1]}", f"{wheel.cuda[0]}.{wheel.cuda[1]}")
         == (torch, cuda)
     ]

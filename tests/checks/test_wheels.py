@@ -10,15 +10,11 @@ from wheel_grid import DRIVERS, GPUS
 
 from doctor._util.records import Unknown
 from doctor.checks.torch_build.gpu_code import Capability, runs_as_cubin
+from doctor.checks.torch_build.wheel_table import DEFAULT, PYTHONS, SOURCES, WHEELS, Wheel
 from doctor.checks.torch_build.wheels import (
-    DEFAULT,
     DRIVER_CUDA,
     MINIMUM,
-    PYTHONS,
-    SOURCES,
-    WHEELS,
     Driver,
-    Wheel,
     candidates,
     capability_of,
     choose,

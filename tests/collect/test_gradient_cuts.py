@@ -173,6 +173,32 @@ def zero_weight():
             m.second.weight.zero_()
         return m.first(x)
     return made(between)
+
+def rounded_down():
+    return made(lambda m, x: m.first(x) * (torch.ones(16, dtype=torch.long) // 2))
+
+def converted():
+    share = torch.full((16,), 0.3)
+    return made(lambda m, x: m.first(x) * share.long())
+
+def difference():
+    return made(lambda m, x: m.first(x) * (x - x)[:, :1])
+
+def filled():
+    def between(m, x):
+        scale = torch.zeros(16)
+        scale[:] = 3.0
+        return m.first(x) * (scale * (x[:1, :1] > 1e9))
+    return made(between)
+
+def chosen_without_graph():
+    return made(lambda m, x: F.one_hot(m.first(x).detach().argmax(-1), 16).float())
+
+def both_sides():
+    def between(m, x):
+        hidden = m.first(x)
+        return hidden.detach() + torch.cat([x, x], 1) * hidden.float().detach()
+    return made(between)
 """
 
 
@@ -243,6 +269,11 @@ def cuts_of(subject: dict[str, Any], child: TorchChild, **more: Any) -> list[Cut
         ),
         ("replaced", "replaced", "", "replaces it by a new parameter", "in place under"),
         ("multiplied", "zero", "MulBackward0", "the other factor is 0", "computes that factor"),
+        ("rounded_down", "zero", "MulBackward0", "floor_divide in cuts_of.py", "divide with /"),
+        ("converted", "zero", "MulBackward0", "the conversion to int64 in cuts_of", "fractions"),
+        ("difference", "zero", "MulBackward0", "sub in cuts_of.py", "subtracts equal values"),
+        ("filled", "zero", "MulBackward0", "throughout: gt in cuts_of.py", "hides every value"),
+        ("chosen_without_graph", "indices", "argmax", "ends at argmax in", "gumbel_softmax"),
     ],
 )
 def test_the_end_of_a_path_is_named_with_its_line(
@@ -257,6 +288,17 @@ def test_the_end_of_a_path_is_named_with_its_line(
     assert set(found[0].parameters) <= {"first.weight", "first.bias"}
     assert text in own_cuts.clause(found)
     assert remedy in own_cuts.fix(found)
+
+
+def test_each_detach_of_a_line_is_named(child: TorchChild, file: Path) -> None:
+    place = {"file": file.name, "name": "both_sides", "directory": str(file.parent)}
+    subject = {"kind": "factory", **place, "batch": 2, "length": None}
+    cuts = cuts_of(subject, child)
+    assert {cut.kind for cut in cuts} == {"detached"}
+    if all(cut.remark for cut in cuts):  # Python 3.11 and newer know the columns
+        text = own_cuts.clause(cuts)
+        assert "`hidden.detach()`, `hidden.float().detach()`" in text
+    assert own_cuts.fix(cuts).count("remove detach there") == 1
 
 
 def test_the_operation_that_makes_a_gradient_tiny_is_named(child: TorchChild, file: Path) -> None:

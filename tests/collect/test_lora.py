@@ -16,7 +16,7 @@ import pytest
 
 from doctor._util.records import Ended
 from doctor.checks.numerics import grad_scaler
-from doctor.checks.training import lora, own_model
+from doctor.checks.training import lora, own_gradients, own_model, own_weights
 from doctor.collect import own_variants
 from doctor.collect.child import PROBES
 from doctor.collect.children import Children
@@ -119,8 +119,8 @@ def test_a_directory_without_weights_is_cut_and_trained(directory: Path, warm: W
     assert {each.dtype for each in own.smoke.parameters} == {"float32"}
     for judge_steps in (own_model.loss_finite, own_model.completes):
         assert judge_steps(own, None).status is Status.PASS
-    assert own_model.gradients_reach_all(own, None, Job()).status is Status.PASS
-    assert own_model.weights_move(own, Job()).status is Status.PASS
+    assert own_gradients.gradients_reach_all(own, None, Job()).status is Status.PASS
+    assert own_weights.weights_move(own, Job()).status is Status.PASS
 
 
 @pytest.mark.slow
@@ -336,7 +336,7 @@ def test_a_model_gets_the_inputs_of_its_class(name: str, tmp_path: Path, warm: W
     assert f"random weights, {inputs})" in own.description
     job = Job(hf=str(tmp_path))
     verdicts = [own_model.completes(own, None), own_model.loss_finite(own, None),
-                own_model.gradients_reach_all(own, None, job)]  # fmt: skip
+                own_gradients.gradients_reach_all(own, None, job)]  # fmt: skip
     assert [v.summary for v in verdicts if v.status is not Status.PASS] == []
 
 
@@ -377,7 +377,7 @@ def test_a_trainer_is_trained_as_it_is(tmp_path: Path, warm: Warm) -> None:
     assert own.smoke.optimizer
     assert (own.smoke.optimizer.schedule, own.smoke.optimizer.max_norm) == ("LambdaLR", 1.0)
     assert [step.lr for step in own.smoke.steps] == pytest.approx([0.0, 1e-4, 2e-4])
-    assert own_model.weights_move(own, Job()).status is Status.PASS
+    assert own_weights.weights_move(own, Job()).status is Status.PASS
 
 
 # The installed versions
@@ -452,8 +452,8 @@ def test_the_order_that_raises_and_the_silent_one(
     assert "2 of 5 combinations fail with transformers 4.57.6 and peft 0.17.1" in verdict.summary
     assert "8 of 9 parameters silently get no gradient" in verdict.summary
     assert "use_reentrant" in (verdict.fix or "")
-    assert own_model.gradients_reach_all(own, None, Job()).status is Status.PASS
-    assert own_model.weights_move(own, Job()).status is Status.PASS
+    assert own_gradients.gradients_reach_all(own, None, Job()).status is Status.PASS
+    assert own_weights.weights_move(own, Job()).status is Status.PASS
 
 
 # The verdicts

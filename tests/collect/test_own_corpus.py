@@ -13,8 +13,8 @@ import patience
 import pytest
 import shims
 
-from doctor.checks.training import own_model
-from doctor.collect import diagnosis
+from doctor.checks.training import own_gradients, own_model, own_weights
+from doctor.collect import changes
 from doctor.collect.children import Children
 from doctor.collect.own_training import collect_in
 from doctor.collect.torch_child import TorchChild
@@ -23,7 +23,11 @@ from doctor.job.job import Chosen, Job
 from doctor.judge.check import Status, Verdict
 
 CORPUS = Path(__file__).parents[1] / "corpus" / "own_model"
-FAULTS: dict[str, dict[str, Any]] = tomllib.loads((CORPUS / "faults.toml").read_text("utf-8"))
+FAULTS: dict[str, dict[str, Any]] = {
+    file: labels
+    for name in ("faults.toml", "shop.toml")
+    for file, labels in tomllib.loads((CORPUS / name).read_text("utf-8")).items()
+}
 SAMPLE = (
     "nonfinite:fully_masked_row",
     "nonfinite:kl_of_zeros",
@@ -65,6 +69,18 @@ SAMPLE = (
     "errors:backward_inside",
     "errors:graph_of_the_last_step",
     "forum_errors:parameters_are_used_up",
+    "shop_silent:thumbnails_in_levels",
+    "shop_silent:sessions_of_clicks",
+    "shop_silent:tags_with_a_new_body",
+    "shop_silent:delivery_with_a_new_head",
+    "shop_silent:stock_with_a_slow_copy",
+    "shop_silent:reviews_with_a_scaled_loss",
+    "shop_errors:reviews_of_other_lengths",
+    "shop_errors:questions_with_a_mask",
+    "shop_errors:shelves_without_products",
+    "shop_errors:scores_rounded_down",
+    "shop_errors:features_of_a_replaced_layer",
+    "shop_nonfinite:customers_in_clusters",
 )
 
 
@@ -92,7 +108,7 @@ Judge = Callable[..., dict[str, Verdict]]
 @pytest.fixture
 def judge(child: OneProcess, monkeypatch: pytest.MonkeyPatch) -> Judge:
     """The verdicts of a factory of the corpus."""
-    monkeypatch.setattr(diagnosis, "CHANGES", ("fp32", "lower-lr"))
+    monkeypatch.setattr(changes, "CHANGES", ("fp32", "lower-lr"))
 
     def verdicts(model: str) -> dict[str, Verdict]:
         job = Job(device="cpu", model=str(CORPUS / model))
@@ -101,8 +117,8 @@ def judge(child: OneProcess, monkeypatch: pytest.MonkeyPatch) -> Judge:
         return {
             "SMK005": own_model.completes(own, None),
             "SMK006": own_model.loss_finite(own, None),
-            "SMK007": own_model.gradients_reach_all(own, None, job),
-            "SMK008": own_model.weights_move(own, job),
+            "SMK007": own_gradients.gradients_reach_all(own, None, job),
+            "SMK008": own_weights.weights_move(own, job),
         }
 
     return verdicts
@@ -125,7 +141,11 @@ def test_a_planted_fault_is_named(fault: str, judge: Judge) -> None:
     "name",
     ["healthy:logits_and_loss", "healthy:a_warm_up_from_zero", "healthy:sparse_embedding",
      "healthy:group_relative", "healthy:lightning_style", "healthy:several_losses",
-     "healthy:an_unused_log_of_zero", "healthy_everyday:schedule_that_waits_for_a_plateau"],
+     "healthy:an_unused_log_of_zero", "healthy_everyday:schedule_that_waits_for_a_plateau",
+     "healthy_shop:attention_step_by_step", "healthy_shop:batch_norm_of_three",
+     "healthy_shop:shapes_that_a_hook_printed", "healthy_shop:reviews_with_the_length_first",
+     "healthy_shop:codebook_with_counts", "healthy_shop:margins_in_the_optimizer",
+     "healthy_shop:weight_of_a_second_loss", "healthy_shop:critic_with_clipped_weights"],
 )  # fmt: skip
 def test_a_healthy_training_passes(name: str, judge: Judge) -> None:
     file, _, function = name.partition(":")

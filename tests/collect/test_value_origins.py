@@ -123,7 +123,99 @@ def other_data():
     x = torch.zeros(8, 6)
     return made(lambda model, batch: (x / x + model(x)[:, :1]).mean())
 
+class Carrying(Two):
+    def __init__(self, statistic):
+        super().__init__()
+        self.statistic, self.level = statistic, torch.zeros(6)
+        self.register_buffer("unread", torch.tensor([1.0, float("nan")]))
+
+    def forward(self, x):
+        result = super().forward(x - self.level)
+        with torch.no_grad():
+            self.level = self.statistic(x)
+        return result
+
+def carried():
+    return made(lambda model, batch: model(batch["x"]).mean(),
+                Carrying(lambda x: x[x[:, 0] > 9].mean(0)))
+
+def carried_finite():
+    def loss(model, batch):
+        model.deviation.sub_(1.0)
+        return (model(batch["x"]).mean() / model.deviation[0]).mean()
+    return made(loss, Carrying(lambda x: x.mean(0)))
+
+def in_place():
+    return made(lambda model, batch: model(batch["x"]).detach().neg_().exp_().neg_().log_().mean()
+                + model(batch["x"]).mean())
+
+def read_from_a_buffer():
+    model = Carrying(lambda x: x.mean(0))
+    model.level[2] = float("nan")
+    return made(lambda model, batch: model(batch["x"]).mean(), model)
+
 # Steps that complete
+
+def pairs():
+    model = nn.Sequential(nn.Linear(6, 8), nn.BatchNorm1d(8), nn.Linear(8, 4))
+    return model, (torch.randn(2, 6), torch.randint(4, (2,))), nn.CrossEntropyLoss()
+
+def threes():
+    model, _, loss = pairs()
+    return model, (torch.randn(3, 6), torch.randint(4, (3,))), loss
+
+class Attention(nn.Module):
+    def __init__(self, lengths):
+        super().__init__()
+        self.lengths = lengths
+        self.attention = nn.MultiheadAttention(6, 2, batch_first=True)
+        self.head = nn.Linear(6, 4)
+
+    def forward(self, x):
+        steps = [x[:, None].expand(-1, length, -1) for length in self.lengths]
+        return self.head(sum(self.attention(each, each, each)[0].mean(1) for each in steps))
+
+def one_key():
+    return classified(Attention((1,)))
+
+def one_key_and_more():
+    return classified(Attention((1, 2)))
+
+class Hooked(Two):
+    def __init__(self):
+        super().__init__()
+        self.first.register_forward_hook(self.keep)
+        self.features = None
+
+    def keep(self, module, inputs, output):
+        self.features = output
+
+    def forward(self, x):
+        result = super().forward(x)
+        return result if self.features is None else result + self.features[:, :4]
+
+def hook_of_a_replaced_layer():
+    model = Hooked()
+    model.first = nn.Linear(6, 8)
+    return classified(model)
+
+def hook_that_runs():
+    return classified(Hooked())
+
+def hook_that_was_removed():
+    other = nn.Linear(6, 8)
+    other.register_forward_hook(lambda module, inputs, output: None).remove()
+    return classified(Two())
+
+def hook_of_a_layer_in_a_list():
+    model = Hooked()
+    model.hidden = [model.first]
+    del model.first
+    model.forward = lambda x: model.second(model.hidden[0](x).relu())
+    return classified(model)
+
+def scaled():
+    return made(lambda model, batch: 4096 * F.cross_entropy(model(batch["x"]), batch["y"]))
 
 def classified(model):
     return model, (torch.randn(8, 6), torch.randint(4, (8,))), nn.CrossEntropyLoss()
@@ -247,6 +339,43 @@ def test_samples_of_a_batch_that_the_loss_does_not_read_are_not_blamed(
     assert "samples" not in source
 
 
+def source_of(name: str, child: TorchChild, file: Path, step: int) -> Source:
+    traced = answer("trace", name, child, file, step=step)
+    source = fit({"type": "Source", **(traced.answer or {})["trace"]["source"]}, Source)
+    assert isinstance(source, Source)
+    return source
+
+
+def test_a_value_that_a_module_carries_to_the_next_step_is_traced_to_its_step(
+    child: TorchChild, file: Path
+) -> None:
+    source = source_of("carried", child, file, step=2)
+    assert (source.name, source.step, source.state) == ("mean", 1, "level")
+    assert source.remarks == ("the tensor has no values",)
+    assert "statistic(x)" not in source.code  # the line inside of the function
+    diagnosis = Diagnosis(fault="non-finite loss", source=source, step=2)
+    assert "the result goes into level, which step 2 reads" in place.location(diagnosis, "AdamW")
+
+
+def test_a_buffer_that_stays_finite_or_never_was_is_not_blamed(
+    child: TorchChild, file: Path
+) -> None:
+    source = source_of("carried_finite", child, file, step=1)
+    assert (source.name, source.state) == ("div", "")
+
+
+def test_the_values_before_an_operation_in_place_count(child: TorchChild, file: Path) -> None:
+    source = source_of("in_place", child, file, step=1)
+    assert source.name == "log_"
+    assert "0 or less (all negative)" in source.remarks[0]
+
+
+def test_the_input_that_is_not_finite_is_named(child: TorchChild, file: Path) -> None:
+    source = source_of("read_from_a_buffer", child, file, step=1)
+    assert "of an input are NaN already" in source.remarks[0]
+    assert source.origin == "the tensor level"
+
+
 def notes(name: str, child: TorchChild, file: Path) -> dict[str, Any]:
     """What is noted about a training that completes."""
     own: dict[str, Any] = {}
@@ -292,3 +421,43 @@ def test_the_optimizer_and_its_rates_are_noted(child: TorchChild, file: Path) ->
     assert optimizer["decay"] == pytest.approx(1e-4)
     assert own["trend"]["rates"][:2] == pytest.approx([1e-3, 1e-9])
     assert any(each["clipped"] for each in own["smoke"]["parameters"])
+
+
+@pytest.mark.parametrize(
+    ("name", "norms", "attention"),
+    [("pairs", 1, 0), ("threes", 0, 0), ("one_key", 0, 1), ("one_key_and_more", 0, 0)],
+)
+def test_norms_over_two_values_and_attention_over_one_key_are_noted(
+    name: str, norms: int, attention: int, child: TorchChild, file: Path
+) -> None:
+    trend = notes(name, child, file)["trend"]
+    assert (len(trend["norms_of_two"]), len(trend["single_keys"])) == (norms, attention)
+    if norms:
+        assert "batch_norm" in trend["norms_of_two"][0]
+        assert "of what 0.weight, 0.bias compute" in trend["norms_of_two"][0]
+    if attention:
+        assert "attention (MultiheadAttention)" in trend["single_keys"][0]
+
+
+@pytest.mark.parametrize(
+    ("name", "count"),
+    [
+        ("hook_of_a_replaced_layer", 1),
+        ("hook_that_runs", 0),
+        ("hook_that_was_removed", 0),
+        ("hook_of_a_layer_in_a_list", 0),
+    ],
+)
+def test_hooks_that_never_run_are_noted(
+    name: str, count: int, child: TorchChild, file: Path
+) -> None:
+    hooks = notes(name, child, file)["stray_hooks"]
+    assert len(hooks) == count
+    if count:
+        assert hooks[0]["hook"].startswith("keep in faulty.py, line ")
+        assert hooks[0]["module"].startswith("Linear(in_features=6")
+        assert "features" in hooks[0]["uses"]
+
+
+def test_the_factor_of_a_loss_is_noted(child: TorchChild, file: Path) -> None:
+    assert notes("scaled", child, file)["trend"]["loss_factor"] == pytest.approx(4096, rel=0.01)

@@ -19,6 +19,7 @@ from doctor._util.units import MIB
 from doctor.checks.gpu.link import LANE
 from doctor.checks.gpu.load import FIGURES, PEAKS
 from doctor.checks.torch_build import wheels
+from doctor.checks.torch_build.wheel_table import WHEELS
 from doctor.facts.facts import Facts
 from doctor.facts.load import Load, Watched
 from doctor.facts.machine import Cuda, Driver, Gpu, Host, Interpreter, Slice, Torch, TorchGpu
@@ -137,7 +138,7 @@ def _torch(row: dict[str, Any]) -> Torch:
     found = re.fullmatch(r"(\d+)\.(\d+)\.\d+(\+cu\d+)?", row["torch"])
     release = (int(found[1]), int(found[2])) if found else None
     kind = release, row.get("cuda"), row.get("arch", "x86_64")
-    fits = [w for w in wheels.WHEELS if (w.torch, f"{w.cuda[0]}.{w.cuda[1]}", w.platform) == kind]
+    fits = [w for w in WHEELS if (w.torch, f"{w.cuda[0]}.{w.cuda[1]}", w.platform) == kind]
     cudnn = None
     if fits and fits[0].cudnn:
         major, minor, patch = map(int, fits[0].cudnn.split(".")[:3])

@@ -27,20 +27,20 @@ def _spikes(log: Log, loss: Curve) -> Verdict:
     if few := too_few(loss):
         return few
     values, places = finite_of(loss)
-    found = series.spikes(values)
-    if not found:
+    spikes = series.spikes(values)
+    if not spikes:
         return ok(f"no value of {loss.points:,} is far above those before it")
-    severe = next((spike for spike in found if spike.severe), None)
-    spike = severe or found[0]
+    severe = next((spike for spike in spikes if spike.severe), None)
+    spike = severe or spikes[0]
     at = places[spike.first]
     warned = _warned(log, loss, at)
     summary = (
         f"the loss rises from {spike.typical:.4g} to {spike.value:.4g} at {step_at(loss, at)}"
         f"{', and does not come back' if severe else ''}{warned}"
-        f"{f'; {len(found)} spikes' if len(found) > 1 else ''}"
+        f"{f'; {len(spikes)} spikes' if len(spikes) > 1 else ''}"
     )
     make = fail if severe else warn
-    return make(summary, places=tuple(place_at(loss, places[each.first]) for each in found[:10]))
+    return make(summary, places=tuple(place_at(loss, places[each.first]) for each in spikes[:10]))
 
 
 def _warned(log: Log, loss: Curve, at: int) -> str:

@@ -1,15 +1,17 @@
-"""Shapes that are combined: elementwise, joined, indexed, expanded, masked."""
+"""Shapes that are combined: elementwise, indexed, expanded, masked."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable
 
+from doctor.checks.training.errors import joins
 from doctor.checks.training.errors.explanation import (
     Explanation,
     Shape,
     broadcast,
     count,
+    dimensions,
     shape,
     tensors,
     text,
@@ -36,66 +38,6 @@ def _beyond(raised: Raised) -> Explanation | None:
         f"Check where the index is made: 0 to {size - 1} are valid there. Numbers that count from "
         f"1 need index - 1; more items need a larger dimension.",
     )
-
-
-AXES = {"hstack": 1, "dstack": 2}
-"""Functions that join along a fixed dimension other than 0."""
-
-
-def joined(raised: Raised) -> Explanation | None:
-    parts = tensors(raised)
-    if len(parts) < 2:
-        return None
-    sizes = [shape(each) for each in parts]
-    if len({len(each) for each in sizes}) > 1:
-        few = min(sizes, key=len)
-        return Explanation(
-            f"they have {' and '.join(sorted({str(len(each)) for each in sizes}))} dimensions",
-            f"Give all of them the same number of dimensions: unsqueeze adds one to {text(few)}.",
-        )
-    numbers = [each.value for each in raised.operands if re.fullmatch(r"-?\d+", each.value)]
-    given = int(numbers[0]) if numbers else AXES.get(raised.function, 0)
-    if not sizes[0]:
-        return None
-    given %= len(sizes[0]) + (raised.function == "stack")
-    if raised.function == "stack":
-        other = next((each for each in sizes if each != sizes[0]), sizes[0])
-        return Explanation(
-            f"{text(sizes[0])} and {text(other)} differ",
-            "Pad or cut them to one shape before torch.stack, or join them along the dimension "
-            "that differs with torch.cat.",
-        )
-    first, other = sizes[0], next((each for each in sizes if not _fits(each, sizes[0], given)), ())
-    differing = [n for n, (a, b) in enumerate(zip(first, other, strict=False)) if a != b]
-    wrong = [n for n in differing if n != given]
-    if not wrong:
-        return None
-    cause = f"they may differ in dimension {given} only, and differ in {_list(wrong)}"
-    spatial = [n for n in wrong if n >= 2]
-    if len(first) > 3 and spatial == wrong and all(abs(first[n] - other[n]) <= 3 for n in wrong):
-        large = max(first[wrong[0]], other[wrong[0]])
-        return Explanation(
-            cause,
-            f"Make both images the same size: {large} is halved and doubled to another number. Use "
-            "images whose sides are multiples of 2 for each halving (F.pad), or resize: "
-            "F.interpolate(deep, size=skip.shape[-2:]).",
-        )
-    if len(wrong) == 1 and differing == wrong:
-        return Explanation(
-            cause,
-            f"Join along the dimension that differs, dim={wrong[0]}, or make it equal: "
-            f"{first[wrong[0]]} and {other[wrong[0]]}.",
-        )
-    return Explanation(cause, f"Make the sizes in {_list(wrong)} equal: {text(first)} and "
-                       f"{text(other)}.")  # fmt: skip
-
-
-def _fits(sizes: Shape, first: Shape, dimension: int) -> bool:
-    return all(a == b or n == dimension for n, (a, b) in enumerate(zip(sizes, first, strict=True)))
-
-
-def _list(dimensions: list[int]) -> str:
-    return f"dimension{'s' * (len(dimensions) > 1)} {', '.join(map(str, dimensions))}"
 
 
 def elementwise(raised: Raised) -> Explanation | None:
@@ -143,7 +85,7 @@ def _unequal(first: Operand, second: Operand) -> Explanation | None:
         )
     differing = [n for n, (x, y) in enumerate(zip(a, b, strict=True)) if x != y and 1 not in (x, y)]
     sizes = " and ".join(f"{a[n]} against {b[n]}" for n in differing)
-    cause = f"{_list(differing)}: {sizes}"
+    cause = f"{dimensions(differing)}: {sizes}"
     table = next((each for each in (first, second) if each.parameter), None)
     if table is not None and len(differing) == 1:
         other = second if table is first else first
@@ -168,7 +110,7 @@ def _unequal(first: Operand, second: Operand) -> Explanation | None:
     if a[:-2] == b[:-2] and a[-2:] == b[-2:][::-1]:
         return Explanation(cause, "Transpose one of them: x.transpose(-2, -1).")
     return Explanation(
-        cause, f"Make {_list(differing)} equal, or 1 in one of them: {text(a)} and {text(b)}."
+        cause, f"Make {dimensions(differing)} equal, or 1 in one of them: {text(a)} and {text(b)}."
     )
 
 
@@ -255,19 +197,6 @@ def expanded(raised: Raised) -> Explanation | None:
     )
 
 
-def pieces(raised: Raised) -> Explanation | None:
-    match = re.search(
-        r"sum exactly to (\d+).*dimension (-?\d+)\), but got split_sizes=(\[[\d, ]*\])",
-        raised.message,
-    )
-    if not match:
-        return None
-    return Explanation(
-        f"dimension {match[2]} has {match[1]}, the pieces {match[3]}",
-        f"Choose pieces that add up to {match[1]}; chunk(n) cuts into n equal ones.",
-    )
-
-
 def ordered(raised: Raised) -> Explanation | None:
     operand = next(iter(tensors(raised)), None)
     if operand is None or "desired ordering of dimensions" not in raised.message:
@@ -297,7 +226,7 @@ def subscripts(raised: Raised) -> Explanation | None:
 
 
 FUNCTIONS: tuple[tuple[str, Callable[[Raised], Explanation | None]], ...] = (
-    ("cat|concat|concatenate|hstack|vstack|stack", joined),
+    ("cat|concat|concatenate|hstack|vstack|stack", joins.joined),
     (r"(__)?[ir]?(add|sub|mul|div|truediv|pow|and|or|gt|lt|ge|le|eq|ne)_?(__)?|masked_fill_?|where|"
      "maximum|minimum|true_divide|lerp_?|addcmul_?|mse_loss|l1_loss", elementwise),
     ("__getitem__|__setitem__", indexed),
@@ -305,7 +234,7 @@ FUNCTIONS: tuple[tuple[str, Callable[[Raised], Explanation | None]], ...] = (
     ("einsum", subscripts),
     ("scaled_dot_product_attention", attention),
     ("expand|broadcast_to", expanded),
-    ("split|split_with_sizes", pieces),
+    ("split|split_with_sizes", joins.pieces),
     ("permute", ordered),
 )  # fmt: skip
 """Pattern of a function's name -> what explains its sizes."""

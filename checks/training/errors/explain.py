@@ -8,12 +8,14 @@ from collections.abc import Callable
 from doctor.checks.training.errors import (
     broadcasts,
     graph,
+    hooks,
     layers,
     losses,
     names,
     no_loss,
     samples,
     shapes,
+    time_first,
     types,
     updates,
 )
@@ -67,8 +69,9 @@ def explain(own: OwnModel) -> Explanation | None:
     """What the first explainer says about the error; None if it is not explained."""
     if own.raised is None:
         return None
-    if explanation := no_loss.explain(own):
-        return explanation
+    for explain_own in (no_loss.explain, hooks.explain, time_first.explain):
+        if explanation := explain_own(own):
+            return explanation
     if not own.built.ok and _loss_arguments(own.raised):
         return Explanation("", FACTORY)
     for explainer in EXPLAINERS:
@@ -98,18 +101,18 @@ def _module(raised: Raised) -> str:
 def _call(raised: Raised) -> str:
     """The function with its arguments, without those that say nothing; else the line's values."""
     of_torch = any(each.shape is not None for each in raised.operands)
-    telling = [
+    informative = [
         each
         for each in raised.operands
         if (each.shape is not None or _is_named(each, raised) if of_torch else each.value)
         and each.name not in ("bias", "memo", "_nil", "args", "kwargs")
     ]
     function = raised.function.removesuffix(".__init__").removesuffix(".forward")
-    if not telling or (re.search("__get(attr|item)__$", function) and not of_torch):
+    if not informative or (re.search("__get(attr|item)__$", function) and not of_torch):
         listed = {"keys", "parts"} & set(raised.observed)
         values = "" if listed else raised.observed.get("values", "")
         return f"there {values}" if values else ""
-    return f"{function} got {', '.join(show(each) for each in telling[:MOST])}"
+    return f"{function} got {', '.join(show(each) for each in informative[:MOST])}"
 
 
 def _is_named(operand: Operand, raised: Raised) -> bool:

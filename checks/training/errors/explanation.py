@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from doctor.facts.raised import Operand, Raised
@@ -30,6 +31,10 @@ def shape(operand: Operand) -> Shape:
 
 def text(sizes: Shape) -> str:
     return str(list(sizes))
+
+
+def dimensions(numbers: Sequence[int]) -> str:
+    return f"dimension{'s' * (len(numbers) > 1)} {', '.join(map(str, numbers))}"
 
 
 def named(operand: Operand, other: str) -> str:

@@ -130,6 +130,10 @@ FIXES = {
         "them; a residual connection needs a branch that keeps the shape."
     ),
     "shapes": ("Print the shapes before that line: the sizes do not fit."),
+    "one spatial element": (
+        "Give the instance norm more than one value in each channel: larger images, fewer poolings "
+        "and strides before it, or another norm (GroupNorm, LayerNorm) where one pixel is left."
+    ),
     "one value per channel": (
         "Use at least two samples per batch (drop_last=True in the DataLoader), or a norm that "
         "does not depend on the batch (GroupNorm, LayerNorm)."

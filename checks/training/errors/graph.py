@@ -16,11 +16,11 @@ def explain(raised: Raised) -> Explanation | None:
 
 def overwritten(raised: Raised) -> Explanation | None:
     """A value that autograd needs and that was changed after it was saved."""
-    seen = raised.observed
-    if "saved" not in seen:
+    observed = raised.observed
+    if "saved" not in observed:
         return None
-    operation = re.sub(r"Backward\d*$", "", seen["operation"])
-    saved, changed = seen["saved"], seen.get("changed")
+    operation = re.sub(r"Backward\d*$", "", observed["operation"])
+    saved, changed = observed["saved"], observed.get("changed")
     if not changed:
         return Explanation(
             f"the backward pass of {operation} in {saved} needs a value that was changed since",
@@ -29,7 +29,7 @@ def overwritten(raised: Raised) -> Explanation | None:
             "tensor.",
         )
     cause = f"the backward pass of {operation} in {saved} needs a value that {changed} changes"
-    if names := seen.get("parameters"):
+    if names := observed.get("parameters"):
         stepped = "Do not change parameters between a forward pass and its backward pass: call "
         stepped += "backward() for every loss first and step the optimizers then, or compute the "
         stepped += "second loss with a new forward pass."
@@ -69,10 +69,10 @@ def hook(raised: Raised) -> Explanation | None:
 
 def twice(raised: Raised) -> Explanation | None:
     """A graph that was freed: by the code's own backward(), or by the step before."""
-    seen = raised.observed
+    observed = raised.observed
     if "a second time" not in raised.message:
         return None
-    if (place := seen.get("calls backward")) and "another loss" in seen:
+    if (place := observed.get("calls backward")) and "another loss" in observed:
         return Explanation(
             f"the code calls backward() on another loss in {place}, which frees a graph that the "
             "returned loss uses too",
@@ -80,17 +80,17 @@ def twice(raised: Raised) -> Explanation | None:
             "critic(fake.detach()), compute that part again for the second loss, or pass "
             f"retain_graph=True in {place.partition(' (')[0]}.",
         )
-    if place := seen.get("calls backward"):
+    if place := observed.get("calls backward"):
         return Explanation(
             f"the code calls backward() in {place}",
             f"Return the loss before backward() is called: leave out {place.partition(' (')[0]}, "
             "the doctor calls it. If the code needs a gradient there on purpose, pass "
             "retain_graph=True, or compute the loss that it returns with a new forward pass.",
         )
-    if kept := seen.get("kept"):
-        first = kept.partition(",")[0]
+    if with_graph := observed.get("kept"):
+        first = with_graph.partition(",")[0]
         return Explanation(
-            f"kept from step to step with its graph: {kept}",
+            f"kept from step to step with its graph: {with_graph}",
             f"Detach {first} where it is kept, {first} = {first}.detach(): backward() of the step "
             "that made it has freed its graph. What is computed once from parameters belongs into "
             "forward.",
@@ -117,6 +117,40 @@ def leaf(raised: Raised) -> Explanation | None:
     )
 
 
+def without_derivative(raised: Raised) -> Explanation | None:
+    """An operation that autograd cannot differentiate, such as //."""
+    match = re.search(r"derivative for aten::(\w+) is not implemented", raised.message)
+    if not match:
+        return None
+    place = raised.observed.get("without derivative", "")
+    where = place.partition(" (")[0] or "the line that calls it"
+    if match[1] == "floor_divide":
+        return Explanation(
+            f"// has no derivative, in {place}" if place else "",
+            f"Divide with / in {where}: // rounds down, and its derivative would be 0 everywhere. "
+            "Where the number only scales or indexes something, call detach() on it before.",
+        )
+    return Explanation(
+        f"{match[1]} has no derivative, in {place}" if place else "",
+        f"Replace {match[1]} in {where} by an operation that has a gradient, or call detach() on "
+        "its input where no gradient is needed.",
+    )
+
+
+def no_divisor(raised: Raised) -> Explanation | None:
+    """A division of whole numbers by 0, which raises; one of floats gives inf."""
+    if "ZeroDivisionError" not in f"{raised.error} {raised.message}":
+        return None
+    if not (divisor := raised.observed.get("divisor")):
+        return None
+    return Explanation(
+        divisor,
+        f"Look at why the divisor in {raised.place or 'that line'} is 0: an empty group, a count "
+        "or a length of 0. Clamp it, divisor.clamp(min=1), or leave these elements out; if the "
+        "quotient need not be a whole number, divide with /.",
+    )
+
+
 def copied(raised: Raised) -> Explanation | None:
     if not (names := raised.observed.get("with graph")):
         return None
@@ -133,5 +167,7 @@ EXPLAINERS: tuple[Callable[[Raised], Explanation | None], ...] = (
     hook,
     twice,
     leaf,
+    without_derivative,
+    no_divisor,
     copied,
 )

@@ -15,12 +15,12 @@ def explain(raised: Raised) -> Explanation | None:
 
 def layout(raised: Raised) -> Explanation | None:
     """A layer that takes the first dimension for time although the batch comes first."""
-    seen = raised.observed
-    if seen.get("batch_first") != "False":
+    observed = raised.observed
+    if observed.get("batch_first") != "False":
         return None
     shapes = {
         name: [int(each) for each in sizes.split(",") if each.strip()]
-        for name, sizes in re.findall(r"(\w+) \[([\d, ]*)\]", seen.get("inputs", ""))
+        for name, sizes in re.findall(r"(\w+) \[([\d, ]*)\]", observed.get("inputs", ""))
     }
     x = next((sizes for name, sizes in shapes.items() if len(sizes) == 3), None)
     mask = next((sizes for name, sizes in shapes.items() if "padding_mask" in name), None)

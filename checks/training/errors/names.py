@@ -16,11 +16,11 @@ def explain(raised: Raised) -> Explanation | None:
 
 def nothing(raised: Raised) -> Explanation | None:
     """A value that is None, and where it comes from."""
-    seen = raised.observed
+    observed = raised.observed
     if "NoneType" not in raised.message:
         return None
-    names = seen.get("none", "")
-    if (returned := seen.get("returned None")) and "." not in names:
+    names = observed.get("none", "")
+    if (returned := observed.get("returned None")) and "." not in names:
         name, kind = returned.split(", ")[-1].rstrip(")").split(" (", 1)
         return Explanation(
             f"{returned} returned None",
@@ -29,7 +29,7 @@ def nothing(raised: Raised) -> Explanation | None:
         )
     if not names:
         return None
-    if function := seen.get("argument of"):
+    if function := observed.get("argument of"):
         first = names.partition(",")[0]
         return Explanation(
             f"{first} is None in {function}",
@@ -78,36 +78,38 @@ def model_as_output(raised: Raised) -> Explanation | None:
 
 
 def undefined(raised: Raised) -> Explanation | None:
-    seen = raised.observed
-    if "undefined" not in seen:
+    observed = raised.observed
+    if "undefined" not in observed:
         return None
-    close = seen.get("similar", "").partition(",")[0]
-    name = seen["undefined"]
+    close = observed.get("similar", "").partition(",")[0]
+    name = observed["undefined"]
     if close:
-        return Explanation(f"there is {seen['similar']}", f"Write {close} for {name} in that line.")
+        return Explanation(
+            f"there is {observed['similar']}", f"Write {close} for {name} in that line."
+        )
     return Explanation("", f"Import {name}, or assign it before that line.")
 
 
 def attribute(raised: Raised) -> Explanation | None:
-    seen = raised.observed
-    if "lacks" not in seen:
+    observed = raised.observed
+    if "lacks" not in observed:
         return None
-    name, owner, close = seen["lacks"], seen["owner"], seen.get("similar", "")
+    name, owner, close = observed["lacks"], observed["owner"], observed.get("similar", "")
     if owner == "AttributeDict":
         return None
-    if container := seen.get("dict"):
+    if container := observed.get("dict"):
         return Explanation(
             f"{container} is a dict", f"Write {container}['{name}'] for {container}.{name}."
         )
-    members = seen.get("members", "")
-    if "read by" in seen:
+    members = observed.get("members", "")
+    if "read by" in observed:
         return _read_by_library(raised)
     if close:
         best = close.partition(",")[0]
         return Explanation(
             f"{owner} has {close}",
             f"Write {best} for {name} in that line"
-            + (f", or give {owner} a {name} in __init__." if "members" in seen else "."),
+            + (f", or give {owner} a {name} in __init__." if "members" in observed else "."),
         )
     if not members:
         return None
@@ -119,44 +121,46 @@ def attribute(raised: Raised) -> Explanation | None:
 
 def _read_by_library(raised: Raised) -> Explanation:
     """A library that reads an attribute of a layer that took the place of its own."""
-    seen = raised.observed
-    name, owner = seen["lacks"], seen["owner"]
+    observed = raised.observed
+    name, owner = observed["lacks"], observed["owner"]
     reason = ""
     if raised.module_type.startswith("MultiheadAttention"):
         reason = " nn.MultiheadAttention reads out_proj.weight and never calls out_proj, so an "
         reason += "adapter there has no effect: adapt another layer."
     return Explanation(
-        f"{seen['read by']} of a library reads {name} of {owner}, which has {seen['members']}",
+        f"{observed['read by']} of a library reads {name} of {owner}, which has "
+        f"{observed['members']}",
         f"Give {owner} a property {name} that returns that of the layer which it replaces, or keep "
         f"that layer.{reason}",
     )
 
 
 def key(raised: Raised) -> Explanation | None:
-    seen = raised.observed
-    by_position = "sample" in seen and re.match(rf"{seen['sample']}\b", raised.message)
-    if raised.error != "KeyError" or "keys" not in seen or by_position:
+    observed = raised.observed
+    by_position = "sample" in observed and re.match(rf"{observed['sample']}\b", raised.message)
+    if raised.error != "KeyError" or "keys" not in observed or by_position:
         return None
-    close = seen.get("similar", "").partition(",")[0]
+    close = observed.get("similar", "").partition(",")[0]
     first = f"Write '{close}' for {raised.message}" if close else "Use one of these keys"
     return Explanation(
-        f"{seen['container']} has the keys {seen['keys']}",
-        f"{first}, or add the field where {seen['container']} is made.",
+        f"{observed['container']} has the keys {observed['keys']}",
+        f"{first}, or add the field where {observed['container']} is made.",
     )
 
 
 def parts(raised: Raised) -> Explanation | None:
-    seen = raised.observed
-    if "rows" in seen:
+    observed = raised.observed
+    if "rows" in observed:
         return Explanation(
-            f"{seen['container']} is a tensor of the shape {seen['shape']}",
-            f"Unpacking goes along the first dimension, {seen['rows']} rows: transpose it first "
-            f"({seen['container']}.t()), or unbind the dimension that is meant, .unbind(-1).",
+            f"{observed['container']} is a tensor of the shape {observed['shape']}",
+            f"Unpacking goes along the first dimension, {observed['rows']} rows: transpose it "
+            f"first ({observed['container']}.t()), or unbind the dimension that is meant, "
+            ".unbind(-1).",
         )
-    if "parts" not in seen:
+    if "parts" not in observed:
         return None
-    name, count = seen["container"], seen["count"]
-    cause = f"{name} has {count} parts: {seen['parts']}"
+    name, count = observed["container"], observed["count"]
+    cause = f"{name} has {count} parts: {observed['parts']}"
     if "indices must be" in raised.message:
         return Explanation(
             cause,
@@ -169,21 +173,23 @@ def parts(raised: Raised) -> Explanation | None:
 
 def arguments(raised: Raised) -> Explanation | None:
     """A call with wrong arguments: what the function accepts."""
-    seen = raised.observed
-    if "accepts" not in seen:
+    observed = raised.observed
+    if "accepts" not in observed:
         return None
-    if "of the model" in seen:
+    if "of the model" in observed:
         return _arguments_of_model(raised)
-    keyword, close = seen.get("keyword", ""), seen.get("similar", "")
+    keyword, close = observed.get("keyword", ""), observed.get("similar", "")
     renamed = RENAMED.get(keyword, "")
-    if keyword and (renamed in seen["accepts"].split(", ") or close):
+    if keyword and (renamed in observed["accepts"].split(", ") or close):
         name = renamed or close.partition(",")[0]
-        return Explanation(f"it accepts {seen['accepts']}", f"Write {name}= for {keyword}=.")
+        return Explanation(f"it accepts {observed['accepts']}", f"Write {name}= for {keyword}=.")
     if missing := re.findall(r"'(\w+)'", raised.message.partition("required")[2]):
         return Explanation(
-            f"it needs {seen['needs']}", f"Pass {' and '.join(missing)} in that line."
+            f"it needs {observed['needs']}", f"Pass {' and '.join(missing)} in that line."
         )
-    cause = f"it accepts {seen['accepts']}" + (f", and needs {seen['needs']}" * bool(seen["needs"]))
+    cause = f"it accepts {observed['accepts']}" + (
+        f", and needs {observed['needs']}" * bool(observed["needs"])
+    )
     return Explanation(
         cause,
         "Pass these arguments in that line. If the code was written for another version of the "
@@ -203,20 +209,20 @@ RENAMED = {
 
 
 def _arguments_of_model(raised: Raised) -> Explanation:
-    seen = raised.observed
-    accepts, needs = seen["accepts"], seen["needs"]
+    observed = raised.observed
+    accepts, needs = observed["accepts"], observed["needs"]
     cause = f"forward accepts {accepts}"
-    if seen.get("keyword") and accepts and ", " not in accepts:
+    if observed.get("keyword") and accepts and ", " not in accepts:
         return Explanation(
             cause,
             f"Return a loss as the third value, (module, batch, loss): forward takes the whole "
             f"batch as its one argument {accepts}, and a dict is passed as module(**batch).\n"
             "return model, batch, lambda model, batch: model(batch)",
         )
-    if keyword := seen.get("keyword"):
-        passed = seen.get("passed", keyword)
+    if keyword := observed.get("keyword"):
+        passed = observed.get("passed", keyword)
         free = [each for each in accepts.split(", ") if each not in passed.split(", ")]
-        name = seen.get("similar") or ", ".join(free)
+        name = observed.get("similar") or ", ".join(free)
         first = f"Rename {keyword} in the batch to {name}" if name else f"Remove {keyword}"
         return Explanation(
             f"{cause}; the batch has {passed}",

@@ -15,20 +15,20 @@ def explain(raised: Raised) -> Explanation | None:
 
 def sample(raised: Raised) -> Explanation | None:
     """What differs between the samples of a batch, or the sample that does not exist."""
-    seen = raised.observed
-    if incomplete := seen.get("incomplete"):
+    observed = raised.observed
+    if incomplete := observed.get("incomplete"):
         return Explanation(
             incomplete,
             "Return the same keys from __getitem__ for every sample, with a default where there is "
             "no value: torch's collate function takes the keys of the first sample.",
         )
-    if none := seen.get("none in"):
+    if none := observed.get("none in"):
         return Explanation(
             f"{none} is None",
             "Let __getitem__ return a value for every sample, or leave such samples out in "
             "collate_fn.",
         )
-    if unequal := seen.get("unequal"):
+    if unequal := observed.get("unequal"):
         return Explanation(
             unequal,
             "Pad or resize the samples of a batch to one size in collate_fn: "
@@ -36,9 +36,9 @@ def sample(raised: Raised) -> Explanation | None:
             "DataCollatorWithPadding, or with labels of tokens DataCollatorForSeq2Seq (as "
             "data_collator of the Trainer).",
         )
-    if "sample" not in seen or raised.error not in ("IndexError", "KeyError"):
+    if "sample" not in observed or raised.error not in ("IndexError", "KeyError"):
         return None
-    number, dataset, length = seen["sample"], seen["dataset"], seen.get("length")
+    number, dataset, length = observed["sample"], observed["dataset"], observed.get("length")
     claims = f" has {length} samples by its __len__, and" if length else ":"
     cause = f"{dataset}{claims} sample {number} raises {raised.error}"
     if raised.error == "KeyError":

@@ -21,26 +21,16 @@ MOST = 4
 def explain(raised: Raised) -> Explanation | None:
     if "loading state_dict" in raised.message:
         return _state_dict(raised.message)
-    found = _parameters(raised) or _used_up(raised) or _schedule(raised)
-    return found or _rate(raised) or _state(raised)
+    explanation = _parameters(raised) or _used_up(raised) or _schedule(raised)
+    return explanation or _rate(raised) or _state(raised)
 
 
 def _state_dict(message: str) -> Explanation | None:
     """Keys and shapes of the file against those of the model."""
+    if sizes := SIZES.findall(message):
+        return _of_another_shape(sizes)
     missing = _after("Missing key(s) in state_dict:", message)
     unexpected = _after("Unexpected key(s) in state_dict:", message)
-    if other := SIZES.findall(message):
-        names = [name for name, _, _ in other]
-        listed = ", ".join(names[:MOST]) + (f" and {len(names) - MOST} more" * (len(names) > MOST))
-        name, there, here = other[0]
-        return Explanation(
-            f"of another shape in the file: {listed} ({name} is {there} there, {here} here)",
-            "Load the file into the model that wrote it, or leave out these tensors, as for a new "
-            "head; strict=False alone does not do it:\n"
-            "own = model.state_dict()\n"
-            "state = {k: v for k, v in state.items() if k in own and v.shape == own[k].shape}\n"
-            "model.load_state_dict(state, strict=False)",
-        )
     inside = next((name for name in INSIDE if name in unexpected), None)
     if inside and missing:
         return Explanation(
@@ -72,6 +62,21 @@ def _state_dict(message: str) -> Explanation | None:
             f"add the prefix: {{'{prefix}' + key: value for key, value in state.items()}}.",
         )
     return None
+
+
+def _of_another_shape(sizes: list[tuple[str, str, str]]) -> Explanation:
+    """Tensors with their shapes in the file and in the model."""
+    names = [name for name, _, _ in sizes]
+    listed = ", ".join(names[:MOST]) + (f" and {len(names) - MOST} more" * (len(names) > MOST))
+    name, there, here = sizes[0]
+    return Explanation(
+        f"of another shape in the file: {listed} ({name} is {there} there, {here} here)",
+        "Load the file into the model that wrote it, or leave out these tensors, as for a new "
+        "head; strict=False alone does not do it:\n"
+        "own = model.state_dict()\n"
+        "state = {k: v for k, v in state.items() if k in own and v.shape == own[k].shape}\n"
+        "model.load_state_dict(state, strict=False)",
+    )
 
 
 def _after(head: str, message: str) -> list[str]:
@@ -162,18 +167,18 @@ def _schedule(raised: Raised) -> Explanation | None:
 
 def _state(raised: Raised) -> Explanation | None:
     """State of another parameter, or groups of another optimizer, that load_state_dict brought."""
-    seen = raised.observed
-    if state := seen.get("state"):
+    observed = raised.observed
+    if state := observed.get("state"):
         return Explanation(
-            f"in the state of {seen['optimizer']}, {state}",
+            f"in the state of {observed['optimizer']}, {state}",
             "Load the optimizer's state of this very model: load_state_dict compares only how many "
             "parameters a group has, not their shapes. To go on without it, start a new optimizer.",
         )
-    if absent := seen.get("absent"):
-        instead = f" and have {seen['instead']}" * bool(seen.get("instead"))
+    if absent := observed.get("absent"):
+        instead = f" and have {observed['instead']}" * bool(observed.get("instead"))
         return Explanation(
-            f"the groups of {seen['optimizer']} lack {absent}{instead}",
-            f"Load a state that {seen['optimizer']} saved: load_state_dict took these groups from "
-            "another optimizer. To change the optimizer, start it without the old state.",
+            f"the groups of {observed['optimizer']} lack {absent}{instead}",
+            f"Load a state that {observed['optimizer']} saved: load_state_dict took these groups "
+            "from another optimizer. To change the optimizer, start it without the old state.",
         )
     return None

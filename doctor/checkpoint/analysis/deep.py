@@ -8,6 +8,7 @@ import os
 import re
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -78,15 +79,11 @@ def scan_values(
     work.divide(count)
     matrices = examine_matrices(directory, model)
     differing = differing_files(directory, sorted({tensor.file for tensor in model}), count)
-    unchecked: dict[str, int] = {}
-    for tensor in every:
-        if tensor.dtype not in FORMATS and tensor.dtype not in FINITE:
-            unchecked[tensor.dtype[:20]] = unchecked.get(tensor.dtype[:20], 0) + 1
     return Values(
         tensors=len(checked),
         bytes=work.read,
         exempt=sum(tensor.dtype in FINITE for tensor in every),
-        unchecked=unchecked,
+        unchecked=_unchecked(every),
         **_summaries(work.tallies),
         fp16_values=sum(tensor.elements for tensor in checked if tensor.dtype == "F16"),
         checksums=sum(not differs for differs in differing.values()),
@@ -100,6 +97,13 @@ def scan_values(
         threads=count,
         seconds=time.perf_counter() - began,
     )
+
+
+def _unchecked(tensors: list[Tensor]) -> dict[str, int]:
+    """Dtype -> the number of tensors whose values cannot be looked at."""
+    dtypes = [each.dtype for each in tensors]
+    unread = [dtype[:20] for dtype in dtypes if dtype not in FORMATS and dtype not in FINITE]
+    return dict(Counter(unread))
 
 
 def is_mask(name: str) -> bool:
@@ -118,8 +122,8 @@ def _processors() -> int:
 def _summaries(tallies: dict[Tensor, Tally]) -> dict[str, Any]:
     """Fields of Values, from what was counted."""
     every = sorted(tallies.items(), key=lambda item: (item[0].file, item[0].begin, item[0].name))
-    bad = [_nonfinite(tensor, found) for tensor, found in every if found.nonfinite]
-    large = [(tensor, found.large) for tensor, found in every if found.large]
+    bad = [_nonfinite(tensor, tally) for tensor, tally in every if tally.nonfinite]
+    large = [(tensor, tally.large) for tensor, tally in every if tally.large]
     large.sort(key=lambda item: -item[1])
     return {
         "nonfinite": tuple(sorted(bad, key=lambda tensor: tensor.masks)[:MOST]),

@@ -60,7 +60,7 @@ class Matrices:
 
 def examine_matrices(directory: Directory, tensors: Iterable[Tensor]) -> Matrices:
     """The float matrices among the tensors that lie in one piece. Files that fail are left out."""
-    found = Matrices()
+    matrices = Matrices()
     stretches: list[Stretch] = []
     earlier: dict[tuple[object, ...], Tensor] = {}
     unique = {(each.file, each.begin): each for each in tensors if _is_matrix(each)}
@@ -70,15 +70,15 @@ def examine_matrices(directory: Directory, tensors: Iterable[Tensor]) -> Matrice
                 windows = [(at, _read(files, tensor, at, size)) for at, size in _windows(tensor)]
                 if value := _constant(files, tensor, [data for _, data in windows]):
                     zero = not value.strip(b"\0")
-                    found.constant.append(Constant(name=tensor.name[:500], zero=zero))
+                    matrices.constant.append(Constant(name=tensor.name[:500], zero=zero))
                     stretches += [Stretch(tensor, tensor.begin, tensor.end)] * zero
                     continue
                 stretches += _stretches(files, tensor, windows)
                 if original := _original(files, tensor, windows, earlier):
-                    found.copies.append(Copy(name=tensor.name[:500], of=original.name[:500]))
-        found.zero_ranges += _joined(files, stretches)
-    del found.constant[MOST:], found.copies[MOST:], found.zero_ranges[MOST:]
-    return found
+                    matrices.copies.append(Copy(name=tensor.name[:500], of=original.name[:500]))
+        matrices.zero_ranges += _joined(files, stretches)
+    del matrices.constant[MOST:], matrices.copies[MOST:], matrices.zero_ranges[MOST:]
+    return matrices
 
 
 def _is_matrix(tensor: Tensor) -> bool:

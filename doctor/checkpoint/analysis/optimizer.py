@@ -40,24 +40,8 @@ def summarize(
     `tensors` are the model's; `ordered`: they are in the order of its modules, as torch.save keeps
     a state_dict and safetensors does not. `reads` limits the number of reads of moments.
     """
-    initial = [norm for norm in norms if norm.value in ("ones", "zeros")]
     with OpenFiles(directory) as files:
-        reading = Reading(files, reads)
-        cache: dict[str, bool | None] = {}
-
-        def is_zero(entry: Entry) -> bool | None:
-            if entry.key not in cache:
-                cache[entry.key] = reading.entry_is_zero(entry)
-            return cache[entry.key]
-
-        small_first = sorted(
-            state.entries, key=lambda entry: sum(slot.elements for slot in moments(entry))
-        )
-        reading.prefetch(slot for entry in small_first[:reads] for slot in moments(entry)[:1])
-        evidence = None
-        if initial:
-            evidence = _evidence(state, tensors, initial, ordered, reading, is_zero)
-        zeros = Counter(is_zero(entry) for entry in small_first)
+        evidence, zeros = _read_moments(Reading(files, reads), state, tensors, norms, ordered)
     keys = {key for group in state.groups for key in group.keys}
     with_state = {entry.key for entry in state.entries}
     steps = _steps(state.entries)
@@ -85,6 +69,33 @@ def summarize(
         compensation=next(filter(None, map(compensation_slot, state.entries)), ""),
         norms=evidence,
     )
+
+
+def _read_moments(
+    reading: Reading,
+    state: OptimizerState,
+    tensors: Sequence[Tensor],
+    norms: Sequence[Norm],
+    ordered: bool,
+) -> tuple[NormEvidence | None, Counter[bool | None]]:
+    """Evidence about the norms at their initial value, None without such norms, and how many
+    entries have moments that are all zero (True), that are not (False), and that were not read."""
+    initial = [norm for norm in norms if norm.value in ("ones", "zeros")]
+    cache: dict[str, bool | None] = {}
+
+    def is_zero(entry: Entry) -> bool | None:
+        if entry.key not in cache:
+            cache[entry.key] = reading.entry_is_zero(entry)
+        return cache[entry.key]
+
+    small_first = sorted(
+        state.entries, key=lambda entry: sum(slot.elements for slot in moments(entry))
+    )
+    reading.prefetch(slot for entry in small_first[: reading.reads] for slot in moments(entry)[:1])
+    evidence = None
+    if initial:
+        evidence = _evidence(state, tensors, initial, ordered, reading, is_zero)
+    return evidence, Counter(is_zero(entry) for entry in small_first)
 
 
 def _evidence(

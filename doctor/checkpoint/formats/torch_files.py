@@ -50,17 +50,17 @@ def read_torch(source: Source, file: str) -> Shard:
 
 def with_inventory(shard: Shard, source: Source) -> Shard:
     """A file that could not be read as a torch file, with the globals of the pickles in it."""
-    found = take_inventory(source, shard.file)
-    if not found.pickles and not found.incomplete:
+    inventory = take_inventory(source, shard.file)
+    if not inventory.pickles and not inventory.incomplete:
         return replace(shard, unread=shard.problems[0].text if shard.problems else "")
-    imports = tuple(found.imports)
+    imports = tuple(inventory.imports)
     return replace(
         shard,
         imports=imports,
         refused=refused(imports),
-        protocol=found.protocol,
-        unread=found.incomplete,
-        pickled=found.pickles > 0,
+        protocol=inventory.protocol,
+        unread=inventory.incomplete,
+        pickled=inventory.pickles > 0,
     )
 
 

@@ -167,11 +167,11 @@ def _embedded_safetensors(
 
 def _inventory(dcp: Dcp, window: Window, file: str) -> None:
     """The globals of an item that is not read for its content, or that cannot be."""
-    found = take_inventory(window, file)
-    if found.incomplete and not dcp.unread:
-        dcp.unread = f"{file} {found.incomplete}"
-    dcp.imports |= found.imports
-    record_imports(dcp, refused(found.imports))
+    inventory = take_inventory(window, file)
+    if inventory.incomplete and not dcp.unread:
+        dcp.unread = f"{file} {inventory.incomplete}"
+    dcp.imports |= inventory.imports
+    record_imports(dcp, refused(inventory.imports))
 
 
 def _chunk(tree: Tree, item: Item, file: str) -> Tensor:

@@ -17,7 +17,7 @@ from doctor.checkpoint.layouts.file_names import (
     ADAPTERS,
     FSDP_RANK,
     INDEXES,
-    NAMED_FOLDERS,
+    NAMED_DIRECTORIES,
     NAMED_ONLY,
     NOT_WEIGHTS,
     ONE,
@@ -99,10 +99,10 @@ def _directory(directory: Directory, called: str) -> Layout | Unknown:
     partial = incomplete_downloads(directory, entries)
     if layout is None and (revision := snapshot(directory, names)):
         inside = directory.inside(f"snapshots/{revision}")
-        found = _directory(inside, revision)
-        if isinstance(found, Unknown):
-            return found
-        return replace(found, problems=(*found.problems, *partial))
+        nested = _directory(inside, revision)
+        if isinstance(nested, Unknown):
+            return nested
+        return replace(nested, problems=(*nested.problems, *partial))
     if layout is None:
         return _no_weights(directory, names, partial)
     layout = replace(layout, problems=(*layout.problems, *partial))
@@ -198,7 +198,7 @@ def _gguf(directory: Directory, names: list[str]) -> Layout | None:
 
 def _recognized_only(directory: Directory, entries: list[str]) -> Layout | None:
     for name in entries:
-        if kind := NAMED_FOLDERS.get(name):
+        if kind := NAMED_DIRECTORIES.get(name):
             return not_inspectable(directory, [], kind)
     return None
 

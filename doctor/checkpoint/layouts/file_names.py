@@ -36,7 +36,7 @@ NAMED_ONLY = {
 }
 """Formats that are recognised and not read."""
 
-NAMED_FOLDERS = {
+NAMED_DIRECTORIES = {
     "manifest.ocdbt": "an Orbax checkpoint",
     "_CHECKPOINT_METADATA": "an Orbax checkpoint",
     "_METADATA": "an Orbax checkpoint",

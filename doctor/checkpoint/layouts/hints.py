@@ -43,13 +43,13 @@ def snapshot(directory: Directory, names: list[str]) -> str | None:
 
 def incomplete_downloads(directory: Directory, entries: list[str]) -> tuple[Problem, ...]:
     """A note about files of an interrupted download beside what is complete."""
-    found: list[str] = []
+    names: list[str] = []
     for under in ([DOWNLOADS] if ".cache" in entries else []) + ["blobs"] * ("blobs" in entries):
         try:
-            found += directory.inside(under).names()
+            names += directory.inside(under).names()
         except CheckpointError:
             continue
-    parts = [name for name in found if name.endswith(".incomplete")]
+    parts = [name for name in names if name.endswith(".incomplete")]
     if not parts:
         return ()
     files = f"{len(parts)} .incomplete file{'s' * (len(parts) != 1)}"

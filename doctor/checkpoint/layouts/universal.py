@@ -30,7 +30,7 @@ MOST = 20_000
 
 
 @dataclass(slots=True)
-class _Found:
+class _Contents:
     """What the files hold."""
 
     size: int = 0
@@ -43,33 +43,35 @@ class _Found:
 
 def read_universal(directory: Directory, under: str, stage: Stage) -> Shard:
     """The optimizer's state below `under`, by the parameters' names."""
-    found = _Found()
+    contents = _Contents()
     file = under + UNDER
     with stage(f"read {shown(file)}"):
         try:
             names = directory.inside(file.rstrip("/")).names()
-            _groups(directory, f"{file}optimizer_state.pt", found)
+            _groups(directory, f"{file}optimizer_state.pt", contents)
         except CheckpointError as error:
             return Shard(file, 0, problems=(error.problem(file),), readable=False)
     parameters = [name for name in names if name.endswith("/")]
     for name in parameters[:MOST]:
         with stage(f"read {shown(file + name)}"):
-            _parameter(directory, file + name, name.rstrip("/"), found)
+            _parameter(directory, file + name, name.rstrip("/"), contents)
     if len(parameters) > MOST:
         text = f"has {len(parameters):,} parameters; the first {MOST:,} were read"
-        found.problems.append(Problem(kind="note", file=shown(file), text=text))
-    keys = tuple(entry.key for entry in found.entries)
-    options = found.groups or [{}]
+        contents.problems.append(Problem(kind="note", file=shown(file), text=text))
+    keys = tuple(entry.key for entry in contents.entries)
+    options = contents.groups or [{}]
     groups = [_group(each, () if number else keys) for number, each in enumerate(options)]
     return Shard(
         file,
-        found.size,
-        problems=tuple(found.problems),
-        readable=not found.problems,
-        imports=tuple(found.imports),
-        refused=refused(found.imports),
-        unread=next((problem.text for problem in found.problems if problem.kind != "note"), ""),
-        optimizer=OptimizerState(file, tuple(groups), tuple(found.entries), tuple(found.masters)),
+        contents.size,
+        problems=tuple(contents.problems),
+        readable=not contents.problems,
+        imports=tuple(contents.imports),
+        refused=refused(contents.imports),
+        unread=next((problem.text for problem in contents.problems if problem.kind != "note"), ""),
+        optimizer=OptimizerState(
+            file, tuple(groups), tuple(contents.entries), tuple(contents.masters)
+        ),
         pickled=True,
     )
 
@@ -82,35 +84,35 @@ def _group(options: dict[Any, Any], keys: tuple[str, ...]) -> Group:
     return Group(keys, (), lr, weight_decay, initial_lr)
 
 
-def _groups(directory: Directory, file: str, found: _Found) -> None:
+def _groups(directory: Directory, file: str, contents: _Contents) -> None:
     if directory.exists(file):
         with directory.open(file) as source:
-            tree = _tree(source, file, found)
+            tree = _tree(source, file, contents)
             state = mapping(tree.value)
-            found.groups += [mapping(each) for each in members(state.get("param_groups"))][:1000]
+            contents.groups += [mapping(each) for each in members(state.get("param_groups"))][:1000]
 
 
-def _tree(source: Source, file: str, found: _Found) -> Tree:
+def _tree(source: Source, file: str, contents: _Contents) -> Tree:
     tree = read_tree(source, file)
-    found.size += source.size
-    found.imports |= dict.fromkeys(tree.imports)
+    contents.size += source.size
+    contents.imports |= dict.fromkeys(tree.imports)
     return tree
 
 
-def _parameter(directory: Directory, under: str, name: str, found: _Found) -> None:
+def _parameter(directory: Directory, under: str, name: str, contents: _Contents) -> None:
     """The slots of one parameter. What is wrong with a file is a problem of it."""
     slots: dict[str, Tensor] = {}
     step: float | None = None
     try:
         files = directory.inside(under.rstrip("/")).names()
     except CheckpointError as error:
-        found.problems.append(error.problem(under))
+        contents.problems.append(error.problem(under))
         return
     for file in (name for name in files if name.endswith(".pt")):
         slot = file.removesuffix(".pt")
         try:
             with directory.open(under + file) as source:
-                tree = _tree(source, under + file, found)
+                tree = _tree(source, under + file, contents)
                 held = tree.value if slot == "step" else mapping(tree.value).get("param")
                 tensor = tree.tensor(held, slot)
                 if slot == "step":
@@ -118,8 +120,8 @@ def _parameter(directory: Directory, under: str, name: str, found: _Found) -> No
                 elif tensor is not None:
                     slots[slot] = tensor
         except CheckpointError as error:
-            found.problems.append(error.problem(under + file))
+            contents.problems.append(error.problem(under + file))
     if master := slots.pop("fp32", None):
-        found.masters.append(msgspec.structs.replace(master, name=name))
+        contents.masters.append(msgspec.structs.replace(master, name=name))
     if slots:
-        found.entries.append(Entry(name, step, slots))
+        contents.entries.append(Entry(name, step, slots))

@@ -98,14 +98,14 @@ def _waits(lanes: list[Lane]) -> list[_Wait]:
 
 def _oldest(lanes: list[Lane]) -> dict[int, _Pending]:
     """Rank -> the lane and number of its oldest operation that is not complete."""
-    found: dict[int, tuple[int, Lane, int]] = {}
+    oldest: dict[int, tuple[int, Lane, int]] = {}
     for lane in lanes:
         for rank, calls in lane.calls.items():
             for number in lane.pending(rank)[:1]:
                 order = calls[number].order
-                if rank not in found or order < found[rank][0]:
-                    found[rank] = order, lane, number
-    return {rank: (lane, number) for rank, (_, lane, number) in found.items()}
+                if rank not in oldest or order < oldest[rank][0]:
+                    oldest[rank] = order, lane, number
+    return {rank: (lane, number) for rank, (_, lane, number) in oldest.items()}
 
 
 def _stopped(
@@ -173,15 +173,15 @@ def _reachable(
             elsewhere = other in oldest and oldest[other] != (lane, number)
             if other not in dumps or (elsewhere and not lane.is_complete(other, number)):
                 direct[rank].add(other)
-    found: dict[int, set[int]] = defaultdict(set)
+    reachable: dict[int, set[int]] = defaultdict(set)
     for rank in ranks:
         todo = list(direct.get(rank, ()))
         while todo:
             other = todo.pop()
-            if other not in found[rank]:
-                found[rank].add(other)
+            if other not in reachable[rank]:
+                reachable[rank].add(other)
                 todo += direct.get(other, ())
-    return found
+    return reachable
 
 
 def _behind(
@@ -258,11 +258,11 @@ def _hung(oldest: Mapping[int, _Pending]) -> tuple[Wait, ...]:
 
 
 def _mismatches(lanes: list[Lane]) -> list[Mismatch]:
-    found = []
+    mismatches = []
     for lane in lanes:
         if lane.ends is None and (mismatch := _first_mismatch(lane)):
-            found.append(mismatch)
-    return found
+            mismatches.append(mismatch)
+    return mismatches
 
 
 def _first_mismatch(lane: Lane) -> Mismatch | None:

@@ -158,7 +158,7 @@ def _content(data: bytes) -> dict[Any, Any]:
 
 
 def _groups(config: Any) -> list[tuple[str, Group]]:
-    found = []
+    groups = []
     for name, record in mapping(config).items():
         fields = mapping(record)
         ranks = fields.get("ranks")
@@ -168,8 +168,8 @@ def _groups(config: Any) -> list[tuple[str, Group]]:
         group = Group(
             _text(fields.get("desc")), tuple(rank for rank in numbers if rank is not None)
         )
-        found.append((_text(fields.get("name") or name), group))
-    return found
+        groups.append((_text(fields.get("name") or name), group))
+    return groups
 
 
 def _entry(record: dict[Any, Any], index: int) -> Entry | None:

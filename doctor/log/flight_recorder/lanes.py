@@ -40,8 +40,10 @@ class Lane:
 
     def operation(self, sequence: int) -> Operation:
         """The operation with this number, by the name that the first rank gave it."""
-        found = [calls[sequence] for calls in self.calls.values() if sequence in calls]
-        name = "send {}->{}".format(*self.ends) if self.ends else found[0].name if found else "?"
+        operations = [calls[sequence] for calls in self.calls.values() if sequence in calls]
+        name = operations[0].name if operations else "?"
+        if self.ends:
+            name = "send {}->{}".format(*self.ends)
         return Operation(
             name=name,
             group=self.group,
@@ -54,19 +56,19 @@ class Lane:
 def lanes_of(dumps: Mapping[int, Dump]) -> list[Lane]:
     """Every lane in which a dump has an entry."""
     groups = _groups(dumps)
-    found: dict[tuple[str, tuple[int, int] | None], Lane] = {}
+    by_key: dict[tuple[str, tuple[int, int] | None], Lane] = {}
     for rank, dump in dumps.items():
         for entry in dump.entries:
             description, ranks = groups[entry.group]
             ends = _global_ends(entry, ranks)
             if ends is not None and rank not in ends:
                 continue
-            lane = found.setdefault(
+            lane = by_key.setdefault(
                 (entry.group, ends),
                 Lane(entry.group, description, ends or ranks, ends),
             )
             lane.calls.setdefault(rank, {})[entry.sequence] = entry
-    lanes = list(found.values())
+    lanes = list(by_key.values())
     mixed = _mixed_groups(lanes)
     for lane in lanes:
         _align(lane, dumps, lanes)

@@ -76,16 +76,16 @@ class _Series:
 
     def thin(self, most: int) -> None:
         """Drop every second finite value of so many."""
-        kept = [
+        indices = [
             index
             for index, value in enumerate(self.values)
             if index % 2 == 0 or not math.isfinite(value)
         ]
-        if len(kept) > most * 3 // 4:  # nearly all are NaN: the first ones tell enough
-            kept = kept[: most // 2]
-        self.steps = [self.steps[index] for index in kept]
-        self.values = [self.values[index] for index in kept]
-        self.lines = [self.lines[index] for index in kept]
+        if len(indices) > most * 3 // 4:  # nearly all are NaN: the first ones tell enough
+            indices = indices[: most // 2]
+        self.steps = [self.steps[index] for index in indices]
+        self.values = [self.values[index] for index in indices]
+        self.lines = [self.lines[index] for index in indices]
 
 
 @dataclass(slots=True)

@@ -57,11 +57,11 @@ def unusable_nodes(root: str) -> dict[str, str] | None:
 def reason(path: str, major: int | None) -> str:
     """Why the node cannot be used; "" if it can. `major` is that of the driver, None: not known."""
     try:
-        found = os.stat(path)
-        if not stat.S_ISCHR(found.st_mode):
+        status = os.stat(path)
+        if not stat.S_ISCHR(status.st_mode):
             return "is not a device node"
-        if major is not None and os.major(found.st_rdev) != major:
-            return "belongs to device %d, the driver's is %d" % (os.major(found.st_rdev), major)
+        if major is not None and os.major(status.st_rdev) != major:
+            return "belongs to device %d, the driver's is %d" % (os.major(status.st_rdev), major)
         os.close(os.open(path, os.O_RDWR | getattr(os, "O_CLOEXEC", 0)))
     except OSError as error:
         return "%s (%s)" % (os.strerror(error.errno or 0), error.errno)

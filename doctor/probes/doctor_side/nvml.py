@@ -19,7 +19,7 @@ except ImportError as error:
     sys.exit()
 
 MISMATCH = 18
-NOT_FOUND = 6
+NO_SUCH_OBJECT = 6
 UNREACHABLE = (15, 16)
 """The GPU is lost, or must be reset before it responds."""
 
@@ -92,7 +92,7 @@ def slices(handle: Any, where: str) -> List[Dict[str, Any]]:
         try:
             part = call("nvmlDeviceGetMigDeviceHandleByIndex", handle, index, where=where)
         except Refused as refused:
-            if refused.code == NOT_FOUND:
+            if refused.code == NO_SUCH_OBJECT:
                 continue
             raise
         parts.append(one_slice(part, "%s, MIG %d" % (where, index)))

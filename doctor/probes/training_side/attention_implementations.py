@@ -1,10 +1,11 @@
 """transformers' attn_implementation values on a tiny Llama, against eager in fp32.
 
-    python attention_implementations.py FD DEVICE PRECISION
+    python attention_implementations.py FD
 
-One note per implementation, {"implementation": {Implementation of doctor.facts.load}}, and an
-empty answer. torch and transformers are imported inside; Python 3.9, run by path. No weights are
-read or downloaded: all implementations get the same randomly initialized, rounded weights.
+It imports transformers, reads one request from stdin, {"device": "cuda:0", "precision": "bf16"},
+and sends one note per implementation, {"implementation": {Implementation of doctor.facts.load}},
+and an empty answer. torch and transformers are imported inside; Python 3.9, run by path. No weights
+are read or downloaded: all implementations get the same randomly initialized, rounded weights.
 """
 
 from __future__ import annotations
@@ -12,7 +13,6 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import os
-import sys
 import time
 from typing import Any, Dict, List, Tuple
 
@@ -90,12 +90,19 @@ def attempt(name: str, device: str, dtype: Any, tokens: Any, exact: Any) -> Dict
     return dict(errors, name=name, ended=ended)
 
 
-def run(device: str, precision: str) -> None:
+def import_libraries() -> None:
+    """Import torch, transformers and the model's class, which transformers imports only when it
+    is used."""
     with wire.stage("import transformers"):
         os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
-        import torch
+        importlib.import_module("torch")
+        importlib.import_module("transformers").LlamaForCausalLM  # noqa: B018
 
-        importlib.import_module("transformers")
+
+def run(device: str, precision: str) -> None:
+    """Try every implementation."""
+    import torch
+
     dtype = {"bf16": torch.bfloat16, "fp16": torch.float16, "fp32": torch.float32}[precision]
     if device == "cpu":
         torch.set_num_threads(1)
@@ -112,7 +119,10 @@ def run(device: str, precision: str) -> None:
 
 if __name__ == "__main__":
     try:
-        run(sys.argv[2], sys.argv[3])
+        requests = wire.requests()
+        import_libraries()
+        request = next(requests)
+        run(request["device"], request["precision"])
     except Exception as error:
         wire.send(error=wire.describe(error))
         os._exit(1)

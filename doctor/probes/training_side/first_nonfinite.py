@@ -9,7 +9,7 @@ is one that the loss, or a gradient, depends on: an unused log(0) is not blamed.
 from __future__ import annotations
 
 import time
-from typing import Any, Dict, List, NamedTuple, Optional, Tuple
+from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple
 
 import torch
 import wire
@@ -18,6 +18,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 inspect_inputs = wire.sibling("inspect_inputs")
 function_inputs = wire.sibling("function_inputs")
 lengths = wire.sibling("lengths")
+module_states = wire.sibling("module_states")
 places = wire.sibling("places")
 value_origins = wire.sibling("value_origins")
 watched_modules = wire.sibling("watched_modules")
@@ -65,6 +66,8 @@ class Operation(NamedTuple):
     """The function that made the values that explain the result: "relu"."""
     made_of: str = ""
     """The same with what they were computed from: "the result of norm of the parameter proto"."""
+    state: str = ""
+    """The buffer, or tensor held by a module, that carries the values to the next step."""
 
 
 class Follow(TorchDispatchMode):  # type: ignore[no-untyped-call]
@@ -87,10 +90,13 @@ class Follow(TorchDispatchMode):  # type: ignore[no-untyped-call]
     ) -> Any:
         options = kwargs or {}
         origin = self._origin_of((args, options))
-        result = func(*args, **options)
         name = str(func).split(".")[1] if "." in str(func) else str(func)
+        before = args
+        if name.endswith("_") and name.rstrip("_") in inspect_inputs.RULES:
+            before = (args[0].detach().clone(), *args[1:])  # the result takes its place
+        result = func(*args, **options)
         for tensor in tensors(result):
-            self._record(tensor, origin, name, args, options)
+            self._record(tensor, origin, name, before, options)
         return result
 
     def _record(
@@ -155,7 +161,7 @@ class Follow(TorchDispatchMode):  # type: ignore[no-untyped-call]
         """The operation with the line that called it and what is unusual in its inputs."""
         user, library = places.innermost(self.backward)
         remarks, certain = inspect_inputs.remarks(name, result, args, options)
-        called, inner = self._called, inspect_inputs.culprit(name, args)
+        called, inner = self._called, inspect_inputs.culprit(name, args, remarks)
         outer: Tuple[List[str], bool] = [], False
         if not certain and called.name:
             outer = function_inputs.remarks(called)
@@ -240,13 +246,65 @@ def _address(tensor: torch.Tensor) -> Optional[int]:
 
 
 def trace(plan: Any, stage: Any, number: int) -> Dict[str, Any]:
-    """The first operation of that step whose result is not finite, as an origin; {} if unknown."""
+    """The first operation of that step whose result is not finite, as an origin; {} if unknown.
+
+    If a module holds a value that an earlier step made so, it is the operation of that step."""
+    training = started(plan, stage)
+    initial = module_states.nonfinite(training.subject.module)
+    for step in range(1, number):
+        training.step(stage)
+        if states := spoiled(training, initial):
+            if record := of_state(plan, stage, step, states[0]):
+                return {"source": record}
+            training = started(plan, stage, number - 1)
+            break
+    return of_step(training, stage, number, initial)
+
+
+def started(plan: Any, stage: Any, steps: int = 0) -> Any:
+    """A fresh training after that many steps."""
     with stage("allocate"):
         training = plan.training(plan.build())
-    for _ in range(number - 1):
+    for _ in range(steps):
         training.step(stage)
-    found: Optional[Operation] = None
-    started = time.perf_counter()
+    return training
+
+
+def spoiled(training: Any, initial: Sequence[str]) -> List[str]:
+    """The states of modules that are not finite now and were at the start."""
+    return [n for n in module_states.nonfinite(training.subject.module) if n not in initial]
+
+
+def of_state(plan: Any, stage: Any, step: int, name: str) -> Dict[str, Any]:
+    """The operation of that step whose result a module holds for the next one; {} if unknown."""
+    training = started(plan, stage, step - 1)
+    follow, _ = followed(training, stage)
+    source = follow.origin(module_states.of_module(training.subject.module).get(name))
+    return {} if source is None else dict(source._asdict(), step=step, state=name)
+
+
+def of_step(training: Any, stage: Any, number: int, initial: Sequence[str]) -> Dict[str, Any]:
+    """The operation that makes the loss, or a gradient, of this step non-finite, with samples."""
+    begun = time.perf_counter()
+    follow, loss = followed(training, stage)
+    forward = not _finite(loss)
+    source = _of_gradients(training, follow)
+    if forward:
+        source = follow.origin(loss) or _first(follow) or follow.mask(loss)
+    if source is None:
+        return {}
+    record: Dict[str, Any] = dict(source._asdict(), step=number)
+    wire.send(note={"trace": {"source": record}})
+    if forward and not spoiled(training, initial):
+        seconds = max(SAMPLE_SECONDS, 20 * (time.perf_counter() - begun))
+        with stage("sample by sample"):
+            samples = wire.sibling("batch_samples").samples_of
+            record.update(samples(training, min(seconds, 2 * SAMPLE_SECONDS)))
+    return {"source": record}
+
+
+def followed(training: Any, stage: Any) -> Tuple[Follow, torch.Tensor]:
+    """The values of one step, and its loss; the backward pass runs if the loss is finite."""
     subject = training.subject
     called = value_origins.Called(subject.module, subject.batch)
     with stage("operation by operation"):
@@ -255,23 +313,10 @@ def trace(plan: Any, stage: Any, number: int) -> Dict[str, Any]:
         with watched_modules.Modules(subject.module) as modules, Follow(called, modules) as follow:
             with training.autocast(), called, lengths.ListedLengths():
                 loss = subject.loss(subject.module, subject.batch)
-            forward = not _finite(loss)
-            if forward:
-                found = follow.origin(loss) or _first(follow) or follow.mask(loss)
-            else:
+            if _finite(loss):
                 follow.backward = True
                 (training.scaler.scale(loss) if training.scaler else loss).backward()
-                found = _of_gradients(training, follow)
-    if found is None:
-        return {}
-    record: Dict[str, Any] = dict(found._asdict(), step=number)
-    wire.send(note={"trace": {"source": record}})
-    if forward:
-        seconds = max(SAMPLE_SECONDS, 20 * (time.perf_counter() - started))
-        with stage("sample by sample"):
-            samples = wire.sibling("batch_samples").samples_of
-            record.update(samples(training, min(seconds, 2 * SAMPLE_SECONDS)))
-    return {"source": record}
+    return follow, loss
 
 
 def _first(follow: Follow) -> Optional[Operation]:

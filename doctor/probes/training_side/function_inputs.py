@@ -31,29 +31,29 @@ def remarks(called: Any) -> Tuple[List[str], bool]:
         return [], False
 
 
-def smoothing(given: Dict[str, Any]) -> List[str]:
+def smoothing(arguments: Dict[str, Any]) -> List[str]:
     """Label smoothing gives a share of the label to each class, also to those of -inf."""
-    smoothed, logits = given.get("label_smoothing", 0.0), given["input"]
+    smoothed, logits = arguments.get("label_smoothing", 0.0), arguments["input"]
     if not smoothed or not bool((logits == -math.inf).any()):
         return []
     line = values(logits == -math.inf, "of its input are -inf")[0]
     return ["%s, and label_smoothing=%g gives each class a share" % (line, smoothed)]
 
 
-def divergence(given: Dict[str, Any]) -> List[str]:
-    value, target = given["input"], given["target"]
-    if given.get("log_target") or not bool((target < 0).any()):
+def divergence(arguments: Dict[str, Any]) -> List[str]:
+    value, target = arguments["input"], arguments["target"]
+    if arguments.get("log_target") or not bool((target < 0).any()):
         return []
     lines = values(target < 0, "of its target are negative, which no probability is")
     swapped = bool((value >= 0).all()) and bool((target <= 0).all())
     return [*lines, "input and target are swapped"] if swapped else lines
 
 
-def alignment(given: Dict[str, Any]) -> List[str]:
+def alignment(arguments: Dict[str, Any]) -> List[str]:
     """Samples of a CTC loss with more labels than frames: there is no alignment, so the loss is
     inf. Between two labels that are the same there must be a blank."""
-    targets, begin, short = given["targets"].tolist(), 0, []
-    lengths = [list(map(int, given[name])) for name in ("input_lengths", "target_lengths")]
+    targets, begin, short = arguments["targets"].tolist(), 0, []
+    lengths = [list(map(int, arguments[name])) for name in ("input_lengths", "target_lengths")]
     for sample, (frames, length) in enumerate(zip(*lengths)):
         rows = isinstance(targets[0], list)
         labels = targets[sample][:length] if rows else targets[begin : begin + length]

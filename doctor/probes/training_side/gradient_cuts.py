@@ -18,6 +18,7 @@ from torch.overrides import TorchFunctionMode
 
 places = wire.sibling("places")
 gradient_zeros = wire.sibling("gradient_zeros")
+zero_origins = wire.sibling("zero_origins")
 watched_modules = wire.sibling("watched_modules")
 
 tensors = wire.sibling("value_origins").tensors
@@ -30,8 +31,8 @@ SHAPED_ALIKE = re.compile(r"(zeros|ones|rand|randn|randint|empty|full)_like|new_
 MOST = 3
 """Places per parameter."""
 
-Key = Tuple[str, str, str, str, str, str, bool]
-"""Kind, name, place, code, module, remark and certain of a doctor.facts.diagnosis.Cut."""
+Key = Tuple[Any, ...]
+"""A gradient_zeros.Key."""
 leaves = gradient_zeros.leaves
 records: Any = gradient_zeros.records
 
@@ -50,6 +51,10 @@ class Paths(TorchFunctionMode):
         """Parameter -> the last function that returned indices beside values with a graph."""
         self._detached: Dict[int, Key] = {}
         """Id of a detached tensor -> the cut that it comes from."""
+        self._unread: Dict[Key, Set[int]] = {}
+        """Cut -> ids of values that come from its result and that no function has read."""
+        self.chosen: Dict[Key, Key] = {}
+        """Cut of a detached tensor -> the function that chose indices by it."""
         self._live: Dict[int, Set[str]] = {id(each): {name} for name, each in weights.items()}
         self._held: List[torch.Tensor] = list(weights.values())
         """Tensors that are kept, so that no other gets the same id."""
@@ -85,10 +90,23 @@ class Paths(TorchFunctionMode):
         if name in READERS and key in self.cuts:
             array: Key = ("number", name, *key[2:])
             self.cuts[array] = self.cuts.pop(key) | self.cuts.get(array, set())
+        self._unread[key] -= {id(each) for each in tensors(inputs)}
+        if results and not any(each.is_floating_point() for each in results):
+            (place, code), _ = places.innermost()
+            self.chosen[key] = ("indices", name, place, code, self._modules.current, "", True)
+            return
         self._note_detached(key, results)
+
+    def end(self) -> None:
+        """Replace the cuts of detached tensors that only choose indices by those choices: without
+        detach the path would end there as well."""
+        for key, choice in self.chosen.items():
+            if not self._unread[key] and key in self.cuts:
+                self.cuts[choice] = self.cuts.pop(key) | self.cuts.get(choice, set())
 
     def _note_detached(self, key: Key, results: Sequence[torch.Tensor]) -> None:
         self._detached.update((id(each), key) for each in results)
+        self._unread.setdefault(key, set()).update(id(each) for each in results)
         self._held += results
 
     def names_in(self, inputs: Any) -> Set[str]:
@@ -126,10 +144,15 @@ class Paths(TorchFunctionMode):
             if any(not each.is_floating_point() for each in results):
                 self.choices.update(dict.fromkeys(live, ("indices", *where)))
         else:
-            key = (kind_of(name, results), *where)
-            self.cuts.setdefault(key, set()).update(live)
-            if key[0] == "detached":
-                self._note_detached(key, results)
+            self._cut(kind_of(name, results), where, live, results)
+
+    def _cut(self, kind: str, where: Any, live: Set[str], results: Sequence[torch.Tensor]) -> None:
+        """Note a result without graph; of a detached one also the expression in its line."""
+        part = places.expression() if kind == "detached" else ""
+        key: Key = (kind, *where[:4], "`%s`" % part, True) if part else (kind, *where)
+        self.cuts.setdefault(key, set()).update(live)
+        if kind == "detached":
+            self._note_detached(key, results)
 
     @contextlib.contextmanager
     def with_functions(self) -> Iterator[None]:
@@ -176,32 +199,37 @@ def cuts(plan: Any, stage: Any, names: Sequence[str], small: bool = False) -> Di
     wanted = {name: each for name, each in training.weights.items() if name in names}
     modules = watched_modules.Modules(subject.module)
     paths = Paths(wanted, modules)
+    origins = zero_origins.ZeroOrigins(subject.module, subject.batch)
     with stage("function by function"), torch.autograd.detect_anomaly(check_nan=False):
-        with training.autocast(), modules, paths.with_functions(), paths:
+        with training.autocast(), modules, paths.with_functions(), paths, origins:
             loss = subject.loss(subject.module, subject.batch)
         in_graph = {id(each) for each in leaves(loss.grad_fn)}
         computed = {name for name, each in wanted.items() if id(each) in in_graph}
         now = dict(subject.module.named_parameters())
         gone = {name for name in wanted if now.get(name) is not wanted[name]}
-        found = records({("replaced", "", "", "", "", "", True): gone}) if gone else []
-        found += ends(paths, set(wanted) - computed - gone)
-        wire.send(note={"cuts": {"cuts": found}})
+        ending = records({("replaced", "", "", "", "", "", True): gone}) if gone else []
+        ending += ends(paths, set(wanted) - computed - gone)
+        wire.send(note={"cuts": {"cuts": ending}})
         if computed:
             held = {name: wanted[name] for name in computed}
-            found += gradient_zeros.zeros(training, loss, held, modules, paths.hooks, small)
-    return {"cuts": found}
+            ending += gradient_zeros.zeros(
+                training, loss, held, modules, paths.hooks, origins, small
+            )
+    return {"cuts": ending}
 
 
 def ends(paths: Paths, names: Set[str]) -> List[Dict[str, Any]]:
     """The places where the paths of these parameters end, as doctor.facts.diagnosis.Cut."""
+    paths.end()
     places: Dict[Key, Set[str]] = {}
+    chosen = paths.chosen.values()
     for name in sorted(names):
         keys = [key for key, held in paths.cuts.items() if name in held]
-        certain = [key for key in keys if key[0] != "indices"] or keys
+        certain = [key for key in keys if key[0] != "indices" or key in chosen] or keys
         if not keys and name in paths.last:
             last, choice = paths.last[name], paths.choices.get(name)
             certain = [choice if choice and choice[1:] == last[1:] else last]
         for key in certain[:MOST]:
             places.setdefault(key, set()).add(name)
-    found: List[Dict[str, Any]] = records(places)
-    return found
+    cuts: List[Dict[str, Any]] = records(places)
+    return cuts

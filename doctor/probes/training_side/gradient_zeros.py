@@ -35,9 +35,17 @@ Key = Tuple[str, str, str, str, str, str, bool]
 """Kind, name, place, code, module, remark and certain of a doctor.facts.diagnosis.Cut."""
 
 
-def records(places: Dict[Key, Set[str]]) -> List[Dict[str, Any]]:
+def records(
+    places: Dict[Key, Set[str]], origins: Optional[Dict[Key, Any]] = None
+) -> List[Dict[str, Any]]:
+    """With the zero_origins.Origin of a key, if it has one."""
     fields = ("kind", "name", "place", "code", "module", "remark", "certain")
-    return [dict(zip(fields, key), parameters=sorted(names)) for key, names in places.items()]
+    result: List[Dict[str, Any]] = []
+    for key, names in places.items():
+        result.append(dict(zip(fields, key), parameters=sorted(names)))
+        if origin := (origins or {}).get(key):
+            result[-1].update(origin=origin.name, origin_place=origin.place)
+    return result
 
 
 class Zero(NamedTuple):
@@ -53,8 +61,11 @@ class Zero(NamedTuple):
 class Recorder:
     """Hooks on the operations of a graph, for the edges where a gradient becomes 0."""
 
-    def __init__(self, root: Any, weights: Dict[str, torch.Tensor], smallest: float) -> None:
+    def __init__(
+        self, root: Any, weights: Dict[str, torch.Tensor], smallest: float, origins: Any
+    ) -> None:
         self.edges: List[Zero] = []
+        self._origins = origins
         self._smallest = smallest
         """Of the largest value of an incoming gradient: less counts as 0."""
         self._names = {id(each): name for name, each in weights.items()}
@@ -101,7 +112,7 @@ class Recorder:
             return "cancelled", node, zero_reasons.NOTHING
         if zero_reasons.passes_on(node):
             return "zero", node, zero_reasons.unread(node, self._parents, follow_step.line_of)
-        return "zero", node, zero_reasons.reason(node, index, self._names)
+        return "zero", node, zero_reasons.reason(node, index, self._names, self._origins)
 
     def _add(self, kind: str, node: Any, reason: Any, following: Any) -> None:
         self.edges.append(Zero(kind, node, following, reason))
@@ -119,13 +130,16 @@ def zeros(
     weights: Dict[str, torch.Tensor],
     modules: Any,
     hooks: Dict[Any, str],
+    origins: Any,
     small: bool,
 ) -> List[Dict[str, Any]]:
     """The operations nearest to the loss that turn the gradients of these parameters to 0; with
-    `small`, those that make them far smaller. `hooks` are those on results of operations."""
-    recorder = Recorder(loss.grad_fn, training.weights, SMALL if small else 0.0)
+    `small`, those that make them far smaller. `hooks` are those on results of operations,
+    `origins` is the zero_origins.ZeroOrigins of the forward pass."""
+    recorder = Recorder(loss.grad_fn, training.weights, SMALL if small else 0.0, origins)
     (training.scaler.scale(loss) if training.scaler else loss).backward()
     places: Dict[Key, Set[str]] = {}
+    made_zero: Dict[Key, Any] = {}
     missing = {id(each): name for name, each in weights.items() if small or is_gone(each.grad)}
     for edge in recorder.edges:
         reached = {missing[id(leaf)] for leaf in leaves(edge.following) if id(leaf) in missing}
@@ -134,11 +148,12 @@ def zeros(
                 edge, modules.of_node.get(edge.node, ""), hooks, training.subject.module
             )
             places.setdefault(key, set()).update(reached)
+            made_zero.setdefault(key, edge.reason.origin)
             missing = {key: name for key, name in missing.items() if name not in reached}
     for name in missing.values():
         for hook in (getattr(weights[name], "_backward_hooks", None) or {}).values():
             places.setdefault(("hook", *line_of_function(hook), "", "", "", True), set()).add(name)
-    return records(places)
+    return records(places, made_zero)
 
 
 def described(edge: Zero, inside: str, hooks: Dict[Any, str], module: torch.nn.Module) -> Key:

@@ -7,7 +7,7 @@ operation; an operation without a rule is described by the range of its inputs.
 from __future__ import annotations
 
 import math
-from typing import Any, Callable, Dict, List, Optional, Tuple
+from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
 
 import torch
 
@@ -108,11 +108,11 @@ def attention(x: torch.Tensor, args: Any, options: Dict[str, Any]) -> List[str]:
 def counted(x: torch.Tensor, args: Any, options: Dict[str, Any]) -> List[str]:
     """For the mean of a cross entropy: labels that all are ignored, or have a weight of 0."""
     target, weight, ignored = args[1], args[2], args[4]
-    kept = target[target != ignored]
-    if not kept.numel():
+    labels = target[target != ignored]
+    if not labels.numel():
         return ["all %d labels are ignored" % target.numel()]
-    if weight is not None and not bool(weight[kept].any()):
-        return ["the weights of all %d labels that count are 0" % kept.numel()]
+    if weight is not None and not bool(weight[labels].any()):
+        return ["the weights of all %d labels that count are 0" % labels.numel()]
     return []
 
 
@@ -182,8 +182,8 @@ def norm(x: torch.Tensor, args: Any, options: Dict[str, Any]) -> List[str]:
     """For a batch norm: constant channels without an epsilon, a running variance below 0."""
     eps = next((each for each in reversed(args) if isinstance(each, float)), None)
     lines = []
-    running = args[4] if len(args) > 4 and isinstance(args[4], torch.Tensor) else None
-    if running is not None and running.is_floating_point() and bool((running < 0).any()):
+    running = args[RUNNING_VARIANCE] if len(args) > RUNNING_VARIANCE else None
+    if isinstance(running, torch.Tensor) and bool((running < 0).any()):
         lines += values(running < 0, "of the running variance are negative")
     if eps == 0.0:
         lines.append("eps is 0, so an input of constant values is divided by 0")
@@ -245,12 +245,18 @@ RULES: Dict[str, Rule] = {
 }
 
 
-def culprit(name: str, args: Any) -> Optional[torch.Tensor]:
-    """The input whose values explain the result."""
+def culprit(name: str, args: Any, lines: Sequence[str] = ()) -> Optional[torch.Tensor]:
+    """The input whose values explain the result; `lines` are the remarks on them."""
+    if any(" already" in each for each in lines):
+        return next((each for each in _flat(args) if not bool(torch.isfinite(each).all())), None)
     second = name.rstrip("_") in ("div", "true_divide", "remainder", "fmod")
-    index = 1 if second else 0
+    index = RUNNING_VARIANCE if any("running variance" in each for each in lines) else int(second)
     each = args[index] if len(args) > index else None
     return each if isinstance(each, torch.Tensor) else None
+
+
+RUNNING_VARIANCE = 4
+"""Its position among the arguments of a batch norm."""
 
 
 def _constants(args: Any, options: Dict[str, Any]) -> List[str]:

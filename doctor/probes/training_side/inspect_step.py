@@ -219,8 +219,8 @@ def _check_labels(logits: torch.Tensor, labels: torch.Tensor, options: Dict[str,
 
 def _values_outside(values: torch.Tensor, end: int) -> str:
     values = values.detach().cpu()
-    found = sorted(set(values[(values < 0) | (values >= end)].tolist()))
-    return ", ".join(map(str, found[:3])) + ", ..." * (len(found) > 3)
+    outside = sorted(set(values[(values < 0) | (values >= end)].tolist()))
+    return ", ".join(map(str, outside[:3])) + ", ..." * (len(outside) > 3)
 
 
 def _outside(values: torch.Tensor, end: int) -> int:

@@ -14,6 +14,7 @@ import wire
 from torch.overrides import TorchFunctionMode
 
 norm_calls = wire.sibling("norm_calls")
+attention_calls = wire.sibling("attention_calls")
 
 ELEMENTWISE = ("mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss")
 """Losses of two tensors of the same shape, which torch broadcasts otherwise."""
@@ -51,8 +52,11 @@ class LossCalls(TorchFunctionMode):
         """Function -> a doctor.facts.own_model.Misuse."""
         self.results: List[Tuple[str, float]] = []
         """Each call of a function in `TO_MINIMIZE` with a scalar result."""
-        self.constant_norms: List[str] = []
-        """Calls of norms over one value."""
+        self.norms: Dict[int, List[str]] = {1: [], 2: []}
+        """Calls of norms over one value, and over two."""
+        self.factor: Optional[float] = None
+        """The loss of the step as a multiple of the only function that it is made of."""
+        self.attention = attention_calls.AttentionCalls(module)
 
     def __torch_function__(
         self, func: Any, types: Any, args: Any = (), kwargs: Optional[Dict[str, Any]] = None
@@ -69,8 +73,9 @@ class LossCalls(TorchFunctionMode):
             if kind := misuse(name, *inputs, log_target=log_target, reduced=reduced):
                 shapes = [list(each.shape) for each in inputs]
                 self.misused[name] = {"function": name, "kind": kind, "shapes": shapes}
-        if constant := norm_calls.over_one_value(name, args, options, self._module):
-            self.constant_norms.append(constant)
+        if size := norm_calls.values_of_statistics(name, args, options):
+            self.norms[size].append(norm_calls.described(name, args, self._module))
+        self.attention.note(name, args, options)
         result = func(*args, **options)
         if name in TO_MINIMIZE and isinstance(result, torch.Tensor) and result.numel() == 1:
             self.results.append((name, float(result.detach())))
@@ -80,6 +85,7 @@ class LossCalls(TorchFunctionMode):
         """Note a loss that is the negative of the only function that it is made of."""
         if len(self.results) == 1:
             name, value = self.results[0]
+            self.factor = loss / value if value else None
             if value > 0 and math.isclose(loss, -value, rel_tol=1e-3):
                 self.misused[name] = {"function": name, "kind": "negated", "shapes": []}
 

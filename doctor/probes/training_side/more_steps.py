@@ -67,6 +67,11 @@ def trend(
     finally:
         for weight in subject.weights.values():
             weight.grad = None
+    moved = [
+        name
+        for name, value in still.items()
+        if not training_step.equal(value, fingerprint(subject.weights[name]))
+    ]
     return {
         "losses": [step["loss"] for step in steps],
         "rates": [step["lr"] for step in steps],
@@ -74,18 +79,24 @@ def trend(
         "norm_in_fp32": norm_in_fp32,
         "discarded": overwritten,
         "writes": writes.lines,
-        "constant_norms": calls.constant_norms,
-        "classes": calls.classes[0] if len(calls.classes) == 1 else None,
-        "misused": list(calls.misused.values()),
-        "supervised": sorted({name for name, _ in calls.results}),
         "resident": resident,
         "reached": [name for name, reached in training.reached.items() if reached],
         "created": created.shapes,
-        "moved": [
-            name
-            for name, value in still.items()
-            if not training_step.equal(value, fingerprint(subject.weights[name]))
-        ],
+        "moved": moved,
+        **of_calls(calls),
+    }
+
+
+def of_calls(calls: Any) -> Dict[str, Any]:
+    """The fields of a Trend that the calls of losses and norms show."""
+    return {
+        "constant_norms": calls.norms[1],
+        "norms_of_two": calls.norms[2],
+        "single_keys": calls.attention.single(),
+        "loss_factor": calls.factor,
+        "classes": calls.classes[0] if len(calls.classes) == 1 else None,
+        "misused": list(calls.misused.values()),
+        "supervised": sorted({name for name, _ in calls.results}),
     }
 
 

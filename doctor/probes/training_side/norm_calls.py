@@ -1,4 +1,5 @@
-"""Norms whose every statistic is that of one value: their result does not depend on their input.
+"""Norms whose every statistic is that of one value, or of two: the difference of one value from its
+mean is 0, that of two values from theirs, divided by the deviation, 1 and -1.
 
 Imported by loss_calls.py; standard library and torch only, Python 3.9.
 """
@@ -19,18 +20,22 @@ LISTED = 4
 """Names in a text."""
 
 
-def over_one_value(name: str, args: Any, options: Dict[str, Any], model: torch.nn.Module) -> str:
-    """ "layer_norm in train.py, line 12, of what 0.weight, 0.bias compute", "" for any other call.
-
-    `name` is that of the function, as in torch.nn.functional. Only inputs that are trained count.
-    """
+def values_of_statistics(name: str, args: Any, options: Dict[str, Any]) -> int:
+    """The number of values of each statistic, 1 or 2, if the result hardly depends on the input;
+    else 0. `name` is that of the function, as in torch.nn.functional."""
     if name not in SIZES or not args or not isinstance(args[0], torch.Tensor):
-        return ""
-    x, second = args[0], args[1] if len(args) > 1 else next(iter(options.values()), None)
-    if not x.requires_grad or not x.numel() or SIZES[name](x, second) != 1:
-        return ""
+        return 0
+    x = args[0]
+    if not x.requires_grad or not x.numel():
+        return 0
+    size = SIZES[name](x, args[1:], options)
+    return int(size) if size == 1 or (size == 2 and name in CENTERED) else 0
+
+
+def described(name: str, args: Any, model: torch.nn.Module) -> str:
+    """ "layer_norm in train.py, line 12, of what 0.weight, 0.bias compute"."""
     (place, _), _ = places.innermost()
-    before = {id(each) for each in gradient_zeros.leaves(x.grad_fn)}
+    before = {id(each) for each in gradient_zeros.leaves(args[0].grad_fn)}
     names = [name for name, each in model.named_parameters() if id(each) in before]
     more = " and %d more" % (len(names) - LISTED) if names[LISTED:] else ""
     of = "of what %s%s compute" % (", ".join(names[:LISTED]), more) if names else ""
@@ -38,12 +43,26 @@ def over_one_value(name: str, args: Any, options: Dict[str, Any], model: torch.n
     return ", ".join(filter(None, (where, of)))
 
 
+def second(rest: Any, options: Dict[str, Any]) -> Any:
+    """The second argument of a norm, whatever its name is."""
+    return rest[0] if rest else next(iter(options.values()), None)
+
+
+def of_batch(x: torch.Tensor, rest: Any, options: Dict[str, Any]) -> int:
+    """Values of a channel, 0 with running statistics."""
+    training = options.get("training", rest[4] if len(rest) > 4 else False)
+    return x.numel() // x.shape[1] if training and x.dim() > 1 else 0
+
+
 SIZES: Dict[str, Any] = {
-    "layer_norm": lambda x, shape: math.prod(shape),
-    "rms_norm": lambda x, shape: math.prod(shape),
-    "group_norm": lambda x, groups: x[0].numel() // int(groups),
+    "layer_norm": lambda x, rest, options: math.prod(second(rest, options)),
+    "rms_norm": lambda x, rest, options: math.prod(second(rest, options)),
+    "group_norm": lambda x, rest, options: x[0].numel() // int(second(rest, options)),
+    "batch_norm": of_batch,
 }
 """Norm -> the number of values of each of its statistics."""
+CENTERED = ("layer_norm", "group_norm", "batch_norm")
+"""Norms that subtract the mean."""
 
 
 def calling_module(model: torch.nn.Module) -> str:

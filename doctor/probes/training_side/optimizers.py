@@ -151,6 +151,7 @@ def facts_of(
         "schedule": None if update.scheduler is None else type(update.scheduler).__name__,
         "max_norm": update.max_norm,
         "omitted": omitted,
+        "strays": strays(groups, weights),
         "maximize": any(bool(group.get("maximize")) for group in groups),
         "resting": [name for name, weight in weights.items() if id(weight) in resting],
         "epsilon": max((e for e in map(_epsilon, groups) if e is not None), default=None),
@@ -163,6 +164,13 @@ def facts_of(
             default=0.0,
         ),
     }
+
+
+def strays(groups: Any, weights: Dict[str, torch.Tensor]) -> int:
+    """Trainable tensors of the groups that are no parameters of the model."""
+    ids = {id(weight) for weight in weights.values()}
+    held = (weight for group in groups for weight in group["params"])
+    return sum(weight.requires_grad and id(weight) not in ids for weight in held)
 
 
 def _number(group: Dict[str, Any], name: str) -> float:

@@ -19,7 +19,7 @@ import wire
 subjects = wire.sibling("subjects")
 contract = wire.sibling("contract")
 
-NotAFactory = contract.NotAFactory
+NotAFactory = subjects.NotAFactory
 
 
 def make(spec: Dict[str, Any], device: torch.device, recipe: str, seed: Optional[int]) -> Any:

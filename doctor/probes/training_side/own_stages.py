@@ -1,6 +1,7 @@
 """The user's own training: built, trained for a few steps, and measured.
 
 Imported by torch_stages.py on demand; standard library and torch only, Python 3.9.
+    {"stage": "prepare", "subject": {...}}
     {"stage": "own", "subject": {...}, "device": "cpu", "precision": "bf16", "recipe": "amp"}
 Fields of doctor.facts.own_model.OwnModel are sent as notes, {"own": {field: value}}, as soon as
 they are known, so that a later crash of the user's code does not lose them.
@@ -23,10 +24,9 @@ training_step = wire.sibling("training_step")
 switches = wire.sibling("switches")
 subjects = wire.sibling("subjects")
 raised = wire.sibling("raised")
+stack_frames = wire.sibling("stack_frames")
 
-HIDDEN, is_library = raised.HIDDEN, raised.is_library
-CALLERS = ("_call_impl", "_wrapped_call_impl")
-"""Functions of torch through which every module is called."""
+HIDDEN, is_library = stack_frames.HIDDEN, stack_frames.is_library
 USER_FRAMES, LIBRARY_FRAMES = 8, 2
 """Frames of a traceback to report: of the user's files, and the last ones of libraries."""
 SECRET = re.compile("TOKEN|SECRET|PASSWORD|CREDENTIAL|KEY", re.IGNORECASE)
@@ -35,22 +35,33 @@ WRITTEN_FOR_THE_USER = ("NotAFactory", "NotBuilt", "Unsupported", "NotPossible")
 """Errors whose message is complete without a traceback."""
 
 
+def prepare(request: Dict[str, Any]) -> None:
+    """Import what the subject needs; an error is left to the stage that needs it."""
+    dump_stacks(request.get("limit"))
+    try:
+        wire.sibling("transformers_model").prepare(request["subject"])
+    except Exception:
+        return
+    finally:
+        faulthandler.cancel_dump_traceback_later()
+
+
 def own(request: Dict[str, Any]) -> Optional[Dict[str, Any]]:
     """Everything about the subject except the LoRA orders and torch.compile."""
     device = torch.device(request["device"])
     precision, recipe = request["precision"], request["recipe"]
     dump_stacks(request.get("limit"))
     started = time.perf_counter()
+    hooks = wire.sibling("stray_hooks").Registrations()
     try:
-        subject = subjects.build(request["subject"], device, recipe)
+        with hooks:
+            subject = subjects.build(request["subject"], device, recipe)
     except Exception as error:
-        ended = {"how": "error", "detail": explained(error)}
-        note(built=dict(ended, seconds=time.perf_counter() - started), traceback=tail(error))
-        note(raised=scene(error))
-        note(beyond=type(error).__name__ == "Unsupported")
+        note_failed_build(error, time.perf_counter() - started)
         exit_unless_cpu(device)
         return {"done": True}
     wire.sibling("changes").mark(subject.module)
+    hooks.watch(subject.module)
     note(built={"how": "ok", "seconds": time.perf_counter() - started}, **counts(subject.module))
     note(settings=settings(subject.module), batch=batch_facts(subject.batch))
     note(computed_once=wire.sibling("unregistered").with_graph(subject.module))
@@ -65,24 +76,38 @@ def own(request: Dict[str, Any]) -> Optional[Dict[str, Any]]:
         )
     except Exception as error:
         note(traceback=tail(error), settings=settings(subject.module))
-        fields = scene(error, subject.module)
-        note(raised=fields)  # a repetition may crash
-        if training and fields:
-            more = wire.sibling("repeat_step").observe(
-                training[0], stage.inside, error, time.perf_counter() - begun
-            )
-            note(raised=joined(fields, more))
+        note(stray_hooks=hooks.strays())
+        note_failed_step(error, subject.module, training, stage, time.perf_counter() - begun)
         wire.send(error="%s: %s" % (stage.inside, explained(error)))
         exit_unless_cpu(device)
         return None
     names = wire.sibling("unregistered").unregistered(subject)
     note(smoke=smoke, settings=settings(subject.module), unregistered=names)
+    note(stray_hooks=hooks.strays())
     more = wire.sibling("more_steps")
     note(trend=more.trend(subject, device, precision, recipe, smoke))
     memory = wire.sibling("memory_points")
     note(points=memory.measure_points(request["subject"], subject, device, precision, recipe))
     note(**memory.saved(subject, request["subject"]))
     return {"done": True}
+
+
+def note_failed_build(error: Exception, seconds: float) -> None:
+    ended = {"how": "error", "detail": explained(error), "seconds": seconds}
+    note(built=ended, traceback=tail(error))
+    note(raised=scene(error))
+    note(beyond=type(error).__name__ == "Unsupported")
+
+
+def note_failed_step(
+    error: Exception, module: torch.nn.Module, training: List[Any], stage: Any, seconds: float
+) -> None:
+    """What the traceback shows, and a repetition; `training` is empty before it starts."""
+    fields = scene(error, module)
+    note(raised=fields)  # a repetition may crash
+    if training and fields:
+        more = wire.sibling("repeat_step").observe(training[0], stage.inside, error, seconds)
+        note(raised=joined(fields, more))
 
 
 def dump_stacks(limit: Any) -> None:
@@ -251,7 +276,7 @@ def tail(error: BaseException) -> str:
     frames = [
         frame
         for frame in whole.stack
-        if not (frame.filename.startswith(HIDDEN) or frame.name in CALLERS)
+        if not (frame.filename.startswith(HIDDEN) or frame.name in stack_frames.MODULE_CALLERS)
     ]
     used = [index for index, frame in enumerate(frames) if not is_library(frame.filename)]
     shown = set(used[-USER_FRAMES:]) | set(range(len(frames))[-LIBRARY_FRAMES:])

@@ -6,6 +6,7 @@ Imported by the probes that watch functions; standard library and torch only, Py
 from __future__ import annotations
 
 import functools
+import itertools
 import linecache
 import os
 import re
@@ -23,7 +24,7 @@ LIBRARIES = tuple(
 INSTALLED = re.compile(r"[/\\](site|dist)-packages[/\\]")
 """Also those of the user and of Debian."""
 COMPUTING = tuple(os.path.join(TORCH, name, "") for name in ("nn", "distributions"))
-CALLERS = ("functional.py", "module.py", "container.py")
+CALLING_FILES = ("functional.py", "module.py", "container.py")
 """Files there that pass a call on."""
 ENGINE = "_engine_run_backward"
 WRAPPERS = ("__call__", "_call_impl", "_wrapped_call_impl", "inner", "wrapper", "decorate_context")
@@ -44,7 +45,7 @@ def innermost(inside_backward: bool = False) -> Tuple[Tuple[str, str], str]:
         if inside_backward and frame.f_code.co_name == ENGINE:
             break
         if file.startswith(TORCH):
-            computes = file.startswith(COMPUTING) and os.path.basename(file) not in CALLERS
+            computes = file.startswith(COMPUTING) and os.path.basename(file) not in CALLING_FILES
             if inside is None and computes:
                 inside = frame
         elif not file.startswith((PROBES, "<")):
@@ -55,6 +56,26 @@ def innermost(inside_backward: bool = False) -> Tuple[Tuple[str, str], str]:
                 library = frame
         frame = frame.f_back
     return (("", "") if library is None else line(library)), ""
+
+
+def expression() -> str:
+    """The part of the user's innermost line that is being called, "a.detach()", if this Python
+    knows it and it is not the whole line; else ""."""
+    frame: Any = sys._getframe(1)
+    while frame is not None:
+        file = frame.f_code.co_filename
+        if not file.startswith((TORCH, PROBES, "<")) and not of_library(file):
+            break
+        frame = frame.f_back
+    positions = getattr(frame.f_code, "co_positions", None) if frame is not None else None
+    if positions is None:  # before Python 3.11
+        return ""
+    first, last, start, end = next(itertools.islice(positions(), frame.f_lasti // 2, None))
+    if first is None or first != last or start is None or end is None:
+        return ""
+    text = linecache.getline(frame.f_code.co_filename, first)
+    part = text.encode()[start:end].decode(errors="replace")
+    return "" if part == text.strip() else part[:120]
 
 
 def called_in_torch() -> str:

@@ -93,8 +93,8 @@ def groups(error: Any, frames: List[Any], user: Any, model: Any) -> Observed:
     for value in user.locals.values():
         if isinstance(value, torch.nn.Module):
             names.update((id(weight), name) for name, weight in value.named_parameters())
-    found = [names[each] for each in shared if each in names]
-    return {"shared": listed(sorted(found))} if found else {}
+    shared_names = [names[each] for each in shared if each in names]
+    return {"shared": listed(sorted(shared_names))} if shared_names else {}
 
 
 def copied(error: Any, frames: List[Any], user: Any, model: Any) -> Observed:

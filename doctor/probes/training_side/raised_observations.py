@@ -16,6 +16,7 @@ import torch
 import wire
 
 raised = wire.sibling("raised")
+stack_frames = wire.sibling("stack_frames")
 objects = wire.sibling("raised_objects")
 
 listed = objects.listed
@@ -48,7 +49,7 @@ def values(error: Any, frames: List[Any], user: Any, model: Any) -> Observed:
         return {}
     shown = [
         "%s is %s" % (name, raised.described(name, value))
-        for name, value in raised.values_in(user, user.expression)
+        for name, value in stack_frames.values_in(user, user.expression)
         if not callable(value) or isinstance(value, torch.nn.Module)
     ]
     return {"values": ", ".join(shown[:MOST_VALUES])} if shown else {}
@@ -58,7 +59,9 @@ def model_as_value(error: Any, frames: List[Any], user: Any, model: Any) -> Obse
     """The name of the model, where its class is named as the wrong type of an argument."""
     if user is None or model is None or "not %s" % type(model).__name__ not in str(error):
         return {}
-    names = [name for name, value in raised.values_in(user, user.expression) if value is model]
+    names = [
+        name for name, value in stack_frames.values_in(user, user.expression) if value is model
+    ]
     return {"is the model": names[0]} if names else {}
 
 
@@ -66,10 +69,10 @@ def shadowed(error: Any, frames: List[Any], user: Any, model: Any) -> Observed:
     """Attributes of a module that hide a method of torch.nn.Module."""
     if "object is not callable" not in str(error):
         return {}
-    held = [each for frame in raised.all_frames(error) for each in frame.f_locals.values()]
+    held = [each for frame in stack_frames.all_frames(error) for each in frame.f_locals.values()]
     modules = held + [member for each in held if isinstance(each, tuple) for member in each]
     if user is not None and "'tuple' object" in str(error):
-        values = raised.values_in(user, user.expression)
+        values = stack_frames.values_in(user, user.expression)
         return {"a tuple": ", ".join(n for n, v in values if isinstance(v, tuple) and len(v) == 1)}
     names = {
         name
@@ -94,7 +97,7 @@ def names_that_are_none(error: Any, frames: List[Any], user: Any, model: Any) ->
     """The variables of the user's expression that are None, where None was not expected."""
     if user is None or not NONE.search(str(error)):
         return {}
-    none = [name for name, value in raised.values_in(user, user.expression) if value is None]
+    none = [name for name, value in stack_frames.values_in(user, user.expression) if value is None]
     if not none:
         return {}
     observed = {"none": ", ".join(none)}
@@ -109,12 +112,12 @@ def attributes(error: Any, frames: List[Any], user: Any, model: Any) -> Observed
     if not isinstance(error, AttributeError) or owner is None or not name:
         return {}
     if isinstance(owner, torch.nn.Module):
-        own = [each for store in raised.STORES for each in vars(owner).get(store, {})]
+        own = [each for store in stack_frames.STORES for each in vars(owner).get(store, {})]
         library = {"read by": frames[-1].place} if frames and reads_itself(frames) else {}
         return {"owner": type(owner).__name__, "lacks": name, "members": listed(own),
                 "similar": similar(name, [*own, *dir(type(owner))]), **library}  # fmt: skip
     if isinstance(owner, dict) and name in owner:
-        names = [each for each, value in raised.values_in(user, user.code) if value is owner]
+        names = [each for each, value in stack_frames.values_in(user, user.code) if value is owner]
         return {"dict": names[0] if names else "it", "lacks": name, "owner": "dict"}
     close = similar(name, dir(owner))
     kind = getattr(owner, "__name__", "") if inspect.ismodule(owner) else type(owner).__name__
@@ -132,7 +135,7 @@ def keys(error: Any, frames: List[Any], user: Any, model: Any) -> Observed:
     if not isinstance(error, KeyError) or user is None:
         return {}
     key = error.args[0] if error.args else None
-    for name, value in raised.values_in(user, user.code):
+    for name, value in stack_frames.values_in(user, user.code):
         if hasattr(value, "keys") and key not in value:
             present = [str(each) for each in value.keys()]  # noqa: SIM118 - of a mapping
             return {"container": name, "keys": listed(present),
@@ -145,10 +148,10 @@ def parts(error: Any, frames: List[Any], user: Any, model: Any) -> Observed:
     text = str(error)
     if user is None or not (UNPACKING.search(text) or INDEXING.search(text)):
         return {}
-    for name, value in reversed(list(raised.values_in(user, user.code))):
+    for name, value in reversed(list(stack_frames.values_in(user, user.code))):
         if isinstance(value, torch.Tensor) and value.dim() and UNPACKING.search(text):
             return {"container": name, "rows": str(len(value)), "shape": str(list(value.shape))}
-    for name, value in reversed(list(raised.values_in(user, user.code))):
+    for name, value in reversed(list(stack_frames.values_in(user, user.code))):
         if isinstance(value, (list, tuple, dict)):
             members = list(value) if isinstance(value, dict) else value
             shown = ["a text" if isinstance(each, (str, bytes)) and not isinstance(value, dict)
@@ -163,7 +166,7 @@ def signatures(error: Any, frames: List[Any], user: Any, model: Any) -> Observed
     if not isinstance(error, TypeError) or not match:
         return {}
     name = match["name"].rpartition(".")[2]
-    modules = raised.running_modules(frames)
+    modules = stack_frames.running_modules(frames)
     function: Any = None
     if frames and frames[-1].name in ("_call_impl", "inner") and modules and name != "forward":
         return {"hook of": type(modules[-1]).__name__, "hook": name}
@@ -210,7 +213,7 @@ def called(user: Any, qualified: str) -> Any:
     """The class or function that the user's expression calls, by its name; None if unknown."""
     last = [part for part in qualified.split(".") if part not in ("__init__", "__new__")][-1]
     scope = {**user.frame.f_globals, **user.locals}
-    for match in raised.NAME.finditer(user.expression):
+    for match in stack_frames.NAME.finditer(user.expression):
         path = match[0].split(".")
         if path[-1] != last and last != "forward":
             continue
@@ -224,7 +227,7 @@ def called(user: Any, qualified: str) -> Any:
 
 def forwards(error: Any, frames: List[Any], user: Any, model: Any) -> Observed:
     """Methods of a module without forward whose names are close to it."""
-    modules = raised.running_modules(frames)
+    modules = stack_frames.running_modules(frames)
     if not isinstance(error, NotImplementedError) or not modules:
         return {}
     own = [name for name, value in vars(type(modules[-1])).items() if callable(value)]

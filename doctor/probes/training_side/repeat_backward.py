@@ -16,13 +16,15 @@ import torch
 import wire
 from torch.overrides import TorchFunctionMode
 
-raised = wire.sibling("raised")
+stack_frames = wire.sibling("stack_frames")
+follow_step = wire.sibling("follow_step")
 gradient_cuts = wire.sibling("gradient_cuts")
 gradient_zeros = wire.sibling("gradient_zeros")
 places = wire.sibling("places")
 value_origins = wire.sibling("value_origins")
 watched_modules = wire.sibling("watched_modules")
 
+NO_DERIVATIVE = "derivative for aten::"
 OVERWRITTEN, NO_GRAPH = "modified by an inplace operation", "does not require grad"
 BACKWARD = re.compile(r"Error detected in (\w+)")
 FORWARD_LINE = re.compile(r'File "(?P<file>[^"]*)", line (?P<line>\d+), in .*\n\s*(?P<code>.*)')
@@ -42,8 +44,21 @@ def backward(training: Any, error: BaseException) -> Dict[str, Any]:
         return without_graph(training)
     if "a second time" in str(error):
         return {"observed": twice(training)}
+    if NO_DERIVATIVE in str(error):
+        return {"observed": unimplemented(training)}
     if "has changed the size of value" in str(error) or "hook" in str(error):
         return {"observed": hooks(training)}
+    return {}
+
+
+def unimplemented(training: Any) -> Dict[str, str]:
+    """The line that calls an operation without a derivative."""
+    with torch.autograd.detect_anomaly(check_nan=False):
+        loss = loss_of(training)
+    for node in follow_step.nodes(loss.grad_fn):
+        if "NotImplemented" in node.name():
+            code, place = follow_step.line_of(node)
+            return {"without derivative": "%s (`%s`)" % (place, code)} if place else {}
     return {}
 
 
@@ -99,13 +114,13 @@ def overwritten(training: Any, error: BaseException) -> Dict[str, str]:
     """The forward line whose value autograd needed, and the lines that changed that memory."""
     module = training.subject.module
     changes = Changes({id(weight): name for name, weight in module.named_parameters()})
-    kept: List[Any] = []
+    losses: List[Any] = []
     with warnings.catch_warnings(record=True) as caught, torch.autograd.detect_anomaly(False):
         warnings.simplefilter("always")
         try:
             with changes:
                 loss = loss_of(training)
-            kept.append(loss)
+            losses.append(loss)
             torch.autograd.backward(loss)
             return {}
         except RuntimeError as again:
@@ -153,15 +168,17 @@ class Backwards(TorchFunctionMode):
 def twice(training: Any) -> Dict[str, str]:
     """The user's own call of backward(), and what is kept of a step with its graph."""
     subject, observed = training.subject, {}
-    kept = wire.sibling("unregistered").with_graph(subject.module)
+    with_graph = wire.sibling("unregistered").with_graph(subject.module)
     loss = subject.loss
     while isinstance(loss, functools.partial):
         loss = loss.args[0] if loss.args else loss.func
     forwards = {type(each).forward for each in subject.module.modules()}
-    kept += {name for function in (loss, *forwards) for name in enclosed(function)}
-    kept += [name for name, each in subject.module.named_buffers() if each.grad_fn is not None]
-    if kept:
-        observed["kept"] = ", ".join(kept[:MOST])
+    with_graph += {name for function in (loss, *forwards) for name in enclosed(function)}
+    with_graph += [
+        name for name, each in subject.module.named_buffers() if each.grad_fn is not None
+    ]
+    if with_graph:
+        observed["kept"] = ", ".join(with_graph[:MOST])
     calls = Backwards()
     try:
         with calls:
@@ -197,7 +214,7 @@ def _content(cell: Any) -> Any:
 
 
 def _hidden(file: str) -> bool:
-    return bool(raised.is_library(file)) or file.startswith(raised.HIDDEN)
+    return bool(stack_frames.is_library(file)) or file.startswith(stack_frames.HIDDEN)
 
 
 def without_graph(training: Any) -> Dict[str, Any]:
@@ -247,9 +264,9 @@ def decorated() -> str:
 
 def hooks(training: Any) -> Dict[str, str]:
     """The parameters with hooks on their gradients, and those hooks."""
-    found = []
+    lines = []
     for name, weight in training.weights.items():
         for hook in (getattr(weight, "_backward_hooks", None) or {}).values():
             function, place = gradient_zeros.line_of_function(hook)
-            found.append("%s: %s in %s" % (name, function, place or "a library"))
-    return {"hooks": "; ".join(found[:MOST])} if found else {}
+            lines.append("%s: %s in %s" % (name, function, place or "a library"))
+    return {"hooks": "; ".join(lines[:MOST])} if lines else {}

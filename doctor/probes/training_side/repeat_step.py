@@ -16,6 +16,8 @@ import wire
 from torch.overrides import TorchFunctionMode
 
 raised = wire.sibling("raised")
+places = wire.sibling("places")
+inspect_inputs = wire.sibling("inspect_inputs")
 repeat_backward = wire.sibling("repeat_backward")
 subjects = wire.sibling("subjects")
 
@@ -74,10 +76,15 @@ class Calls(TorchFunctionMode):
         super().__init__()
         self.error: Optional[BaseException] = None
         self.call: Tuple[Any, Any, Any] = (None, (), {})
+        self.length_first = ""
+        """The line that pads sequences without batch_first=True."""
 
     def __torch_function__(
         self, func: Any, types: Any, args: Any = (), kwargs: Optional[Dict[str, Any]] = None
     ) -> Any:
+        name = getattr(func, "__name__", "")
+        if name == "pad_sequence" and not (kwargs or {}).get("batch_first", (*args, False)[1]):
+            self.length_first = places.innermost()[0][0]
         try:
             return func(*args, **(kwargs or {}))
         except Exception as error:
@@ -100,6 +107,8 @@ def forward(training: Any, error: BaseException) -> Dict[str, Any]:
     except Exception as again:
         if not same(again, error):
             return {}
+        if calls.length_first:
+            returned["length first"] = calls.length_first
         samples = subjects.first_dimension(training.subject.batch)
         if samples:
             returned["samples"] = str(samples)
@@ -109,11 +118,20 @@ def forward(training: Any, error: BaseException) -> Dict[str, Any]:
             function, args, kwargs = calls.call
             fields["function"] = getattr(function, "__name__", str(function))
             fields["operands"] = raised.operands(bound(function, args, kwargs), names)
+            if "ZeroDivision" in str(error):
+                returned.update(divisor(fields["function"], args))
         return fields
     finally:
         for each in handles:
             each.remove()
     return {}
+
+
+def divisor(name: str, args: Any) -> Dict[str, str]:
+    """{"divisor": "1 of 5 values of the divisor are 0, at [2]"} of a division of whole numbers."""
+    reflected = name.startswith("__r")
+    lines = inspect_inputs.divisor(None, args[::-1] if reflected else args, {})
+    return {"divisor": lines[0]} if lines else {}
 
 
 def _note_result(name: str, returned: Dict[str, str]) -> Any:

@@ -39,6 +39,10 @@ class Unsupported(Exception):
     """The doctor does not support this kind of training, which is no error of it."""
 
 
+class NotAFactory(Exception):
+    """The value of the factory breaks the contract; the message states the contract."""
+
+
 class NotPossible(Exception):
     """This change cannot be applied to this subject; the message says why."""
 

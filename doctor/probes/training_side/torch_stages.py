@@ -26,6 +26,8 @@ stdin per request, one answer each:
      "store": path, "within": seconds, "notes": seconds}
                                       {"reduce": {"wrong": elements, "rate": bytes per second}}
     {"stage": "attention", ...}       {"cut_short": ""}, and the notes of attention_trial.py
+    {"stage": "prepare", "subject": {...}}
+                                      no answer: imports what the subject needs, ahead of "own"
     {"stage": "own"}, {"stage": "lora"}, {"stage": "compiled"}
                                       the user's own training: own_stages.py, lora_orders.py,
                                       compiled_step.py
@@ -167,6 +169,7 @@ def serve(torch: Any) -> NoReturn:
             torch, request.get("precision", "")
         ),
         "smoke": lambda request: smoke(torch, request),
+        "prepare": lambda request: wire.sibling("own_stages").prepare(request),
         "own": lambda request: wire.sibling("own_stages").own(request),
         "lora": lambda request: wire.sibling("lora_orders").lora(request),
         "compiled": lambda request: wire.sibling("compiled_step").compiled(request),

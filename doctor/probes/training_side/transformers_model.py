@@ -63,6 +63,14 @@ def make(spec: Dict[str, Any], device: torch.device, recipe: str, seed: Optional
     return subjects.Subject(model, subjects.on_device(batch, device), subjects.model_loss)
 
 
+def prepare(spec: Dict[str, Any]) -> None:
+    """Import what `make` does. Raises what it raises."""
+    transformers = imported()
+    class_of(transformers, configuration(transformers, spec["directory"]))
+    if spec["lora"]:
+        imported_peft()
+
+
 TEXT_INPUTS = ("input_ids", "labels")
 
 
@@ -249,8 +257,8 @@ def class_of(transformers: Any, config: Any) -> Any:
     )
 
 
-def with_lora(model: Any, rank: int, *, save: Optional[List[str]] = None) -> Any:
-    """LoRA adapters on the modules that peft selects, or on all linear ones."""
+def imported_peft() -> Any:
+    """peft. Raises NotBuilt if it is not installed."""
     with wire.stage("import peft"):
         try:
             import peft
@@ -258,6 +266,12 @@ def with_lora(model: Any, rank: int, *, save: Optional[List[str]] = None) -> Any
             if error.name != "peft":
                 raise
             raise NotBuilt("peft is not installed in this interpreter") from None
+    return peft
+
+
+def with_lora(model: Any, rank: int, *, save: Optional[List[str]] = None) -> Any:
+    """LoRA adapters on the modules that peft selects, or on all linear ones."""
+    peft = imported_peft()
     with wire.stage("add LoRA adapters"):
         torch.manual_seed(SEED)
         fields: Dict[str, Any] = {"r": rank, "modules_to_save": save}

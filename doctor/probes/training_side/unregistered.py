@@ -81,7 +81,7 @@ def unregistered(subject: Any) -> List[str]:
         for attribute, value in list(vars(part).items()):
             if attribute not in torchs_own:
                 name = "%s.%s" % (prefix, attribute) if prefix else attribute
-                names += [found for found, leaf in leaves(name, value) if id(leaf) not in ids]
+                names += [path for path, leaf in leaves(name, value) if id(leaf) not in ids]
     return names
 
 

@@ -14,6 +14,7 @@ import torch
 import wire
 from torch.overrides import TorchFunctionMode
 
+module_states = wire.sibling("module_states")
 places = wire.sibling("places")
 subjects = wire.sibling("subjects")
 
@@ -48,8 +49,10 @@ class Called(TorchFunctionMode):
         self._origins: Dict[int, Tuple[Any, Origin]] = {}
         for name, each in module.named_parameters():
             self._note(each, Origin("", "", frozenset(["the parameter " + name])))
-        for name, each in module.named_buffers():
-            self._note(each, Origin("", "", frozenset(["the buffer " + name])))
+        buffers = dict(module.named_buffers())
+        for name, each in module_states.of_module(module).items():
+            kind = "the buffer " if name in buffers else "the tensor "
+            self._note(each, Origin("", "", frozenset([kind + name])))
         for name, each in subjects.tensors(batch).items():
             self._note(each, Origin("", "", frozenset([in_batch(name)])))
 

@@ -19,22 +19,28 @@ class Reason(NamedTuple):
     text: str = ""
     certain: bool = False
     """The gradient is 0 whatever the values are."""
+    origin: Any = None
+    """The zero_origins.Origin of a factor of 0; None: it is not 0 throughout, or not known."""
 
 
 Rule = Callable[[Any, int, Dict[int, str]], Reason]
 NOTHING = Reason()
 
 
-def reason(node: Any, index: int, names: Dict[int, str]) -> Reason:
+def reason(node: Any, index: int, names: Dict[int, str], origins: Any) -> Reason:
     """Why the gradient of the input with this index is 0. Never raises.
 
-    `names` are those of the parameters by their ids.
+    `names` are those of the parameters by their ids, `origins` a zero_origins.ZeroOrigins.
     """
     operation = re.sub(r"^torch::autograd::|Backwards?\d*$", "", node.name())
     if hasattr(node, "_forward_cls"):
         return Reason("its backward() returns zeros", True)
     rule = RULES.get(operation)
     try:
+        if operation in PRODUCTS:
+            return factor(node, index, names, origins)
+        if operation == "Div":
+            return quotient(node, index, names, origins)
         return rule(node, index, names) if rule else Reason("", operation in FLAT)
     except Exception:
         return NOTHING
@@ -112,23 +118,37 @@ def spanned(node: Any, index: int, names: Dict[int, str]) -> Reason:
     return Reason("its inputs are from %.4g to %.4g" % (float(x.min()), float(x.max())))
 
 
-def factor(*others: Tuple[str, int]) -> Rule:
-    """For a product: the attribute and the edge of the factor that the gradient of each input is
-    multiplied by."""
+def factor(node: Any, index: int, names: Dict[int, str], origins: Any) -> Reason:
+    """For a product: the factor that the gradient of this input is multiplied by."""
+    operation = re.sub(r"Backwards?\d*$", "", node.name())
+    attribute, edge = PRODUCTS[operation][index]
+    other: Any = getattr(node, attribute, None)
+    zeros = other == 0
+    if not isinstance(zeros, torch.Tensor):
+        return Reason("the other factor is 0") if zeros else NOTHING
+    bad, total = int(zeros.sum()), zeros.numel()
+    if not bad:
+        return NOTHING
+    extent = "0" if not other.dim() else "0 throughout" if bad == total else "0 in part"
+    computed = computed_by(node, edge, names)
+    if not computed and bad == total:
+        return zero_since("the other factor", other, origins)
+    return Reason("the other factor%s is %s" % (computed, extent))
 
-    def rule(node: Any, index: int, names: Dict[int, str]) -> Reason:
-        attribute, edge = others[index]
-        other: Any = getattr(node, attribute, None)
-        zeros = other == 0
-        if not isinstance(zeros, torch.Tensor):
-            return Reason("the other factor is 0") if zeros else NOTHING
-        bad, total = int(zeros.sum()), zeros.numel()
-        if not bad:
-            return NOTHING
-        extent = "0" if not other.dim() else "0 throughout" if bad == total else "0 in part"
-        return Reason("the other factor%s is %s" % (computed_by(node, edge, names), extent))
 
-    return rule
+def quotient(node: Any, index: int, names: Dict[int, str], origins: Any) -> Reason:
+    """For the divisor of a quotient: whether what it divides is 0."""
+    dividend = node._saved_self if index == 1 else None
+    zero = isinstance(dividend, torch.Tensor) and not bool(dividend.any())
+    return zero_since("what it divides", dividend, origins) if zero else NOTHING
+
+
+def zero_since(what: str, value: Any, origins: Any) -> Reason:
+    """With the operation that made a value 0 throughout, if it is known."""
+    origin = origins.of(value)
+    if origin is None or not origin.place:
+        return Reason("%s%s is 0 throughout" % (what, ", %s," % origin.name if origin else ""))
+    return Reason("%s is 0 throughout: %s makes it 0" % (what, origin.text), origin=origin)
 
 
 def computed_by(node: Any, edge: int, names: Dict[int, str]) -> str:
@@ -154,6 +174,17 @@ def normalized(size: Callable[[Any], float]) -> Rule:
     return rule
 
 
+def constant_channels(node: Any, index: int, names: Dict[int, str]) -> Reason:
+    """For the weight of a batch norm: whether each channel has one value in the whole batch."""
+    x = node._saved_input
+    rows = x.transpose(0, 1).flatten(1)
+    constant = index == 1 and bool((rows == rows[:, :1]).all())
+    return Reason(CONSTANT_CHANNELS, True) if constant else NOTHING
+
+
+CONSTANT_CHANNELS = "each channel of its input has the same value in the whole batch"
+
+
 def zero_input(node: Any, index: int, names: Dict[int, str]) -> Reason:
     return share(node._saved_self == 0, "inputs are exactly 0")
 
@@ -162,10 +193,18 @@ def overwritten(node: Any, index: int, names: Dict[int, str]) -> Reason:
     return Reason("an assignment overwrites its values")
 
 
+PRODUCTS = {
+    "Mul": (("_saved_other", 1), ("_saved_self", 0)),
+    **dict.fromkeys(("Mm", "Bmm"), (("_saved_mat2", 1), ("_saved_self", 0))),
+    "Mv": (("_saved_vec", 1), ("_saved_self", 0)),
+    "Addmm": (("", 0), ("_saved_mat2", 2), ("_saved_mat1", 1)),
+    "Convolution": (("_saved_weight", 1), ("_saved_input", 0)),
+}
+"""Operation -> for each input, the attribute and the edge of the other factor."""
 FLAT = ("Round", "Floor", "Ceil", "Trunc", "Sign", "Heaviside", "Bernoulli", "FloorDivide")
 """Operations whose derivative is 0 everywhere."""
 RULES: Dict[str, Rule] = {
-    **dict.fromkeys(("Softmax", "LogSoftmax"), softmax),
+    **dict.fromkeys(("Softmax", "LogSoftmax", "SafeSoftmax"), softmax),
     **dict.fromkeys(
         ("ScaledDotProductFlashAttentionForCpu", "ScaledDotProductFlashAttention",
          "ScaledDotProductEfficientAttention", "ScaledDotProductCudnnAttention"), attention,
@@ -183,11 +222,7 @@ RULES: Dict[str, Rule] = {
     **dict.fromkeys(
         ("Gelu", "Silu", "Elu", "Softplus", "Erf", "Hardsigmoid", "Hardswish"), spanned
     ),
-    "Mul": factor(("_saved_other", 1), ("_saved_self", 0)),
-    **dict.fromkeys(("Mm", "Bmm"), factor(("_saved_mat2", 1), ("_saved_self", 0))),
-    "Mv": factor(("_saved_vec", 1), ("_saved_self", 0)),
-    "Addmm": factor(("", 0), ("_saved_mat2", 2), ("_saved_mat1", 1)),
-    "Convolution": factor(("_saved_weight", 1), ("_saved_input", 0)),
+    **dict.fromkeys(("NativeBatchNorm", "CudnnBatchNorm", "MiopenBatchNorm"), constant_channels),
     "NativeLayerNorm": normalized(lambda node: math.prod(node._saved_normalized_shape)),
     "NativeGroupNorm": normalized(
         lambda node: node._saved_C // node._saved_group * node._saved_HxW
@@ -209,7 +244,7 @@ PASSING = re.compile(
 
 def readers(node: Any, parents: Dict[Any, List[Any]]) -> List[Any]:
     """The nearest operations that compute something and read the result of this one."""
-    pending, visited, found = list(parents.get(node, ())), {node}, []
+    pending, visited, nearest = list(parents.get(node, ())), {node}, []
     while pending:
         each = pending.pop()
         if each in visited:
@@ -218,8 +253,8 @@ def readers(node: Any, parents: Dict[Any, List[Any]]) -> List[Any]:
         if passes_on(each):
             pending += parents.get(each, ())
         else:
-            found.append(each)
-    return found
+            nearest.append(each)
+    return nearest
 
 
 def parents_of(nodes: Any) -> Dict[Any, List[Any]]:
@@ -234,14 +269,16 @@ def parents_of(nodes: Any) -> Dict[Any, List[Any]]:
 
 def unread(node: Any, parents: Dict[Any, List[Any]], line_of: Any) -> Reason:
     """For an operation that only passes values on: what reads its result, and not this part."""
-    seen: Dict[Tuple[str, str], None] = {}
+    operations: Dict[Tuple[str, str], None] = {}
     for each in readers(node, parents):
         place = line_of(each)[1]
-        seen[re.sub(r"Backward\d*$", "", each.name()), place] = None
-    names = ["%s%s" % (name, " in %s" % place if place else "") for name, place in list(seen)[:2]]
+        operations[re.sub(r"Backward\d*$", "", each.name()), place] = None
+    names = [
+        "%s%s" % (name, " in %s" % place if place else "") for name, place in list(operations)[:2]
+    ]
     if not names:
         return NOTHING
-    choosing = all(CHOOSING.fullmatch(name) for name, _ in list(seen)[:2])
+    choosing = all(CHOOSING.fullmatch(name) for name, _ in list(operations)[:2])
     text = "leaves this part out" if choosing else "gives zeros to this part"
     return Reason("what reads its result %s: %s" % (text, ", ".join(names)))
 

@@ -14,7 +14,8 @@ from doctor._util.units import visible
 from doctor.judge.catalog import FAMILIES
 from doctor.judge.check import Finding, Status
 from doctor.judge.sources import SOURCES, Source, short_section
-from doctor.report.lines import PLACES, header_parts
+from doctor.report.header import header_parts
+from doctor.report.lines import PLACES
 from doctor.report.phrases import limitations, needs_attention, one_line, summary
 from doctor.report.report import Outcome, Report
 

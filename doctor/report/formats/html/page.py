@@ -20,7 +20,8 @@ from doctor.judge.sources import SOURCES, Source, short_section
 from doctor.report.formats.html import charts
 from doctor.report.formats.html.curves import curves, logged_curves
 from doctor.report.formats.html.markup import Child, Markup, el, joined
-from doctor.report.lines import codes_of, group_key, header_parts
+from doctor.report.header import header_parts
+from doctor.report.lines import codes_of, group_key
 from doctor.report.phrases import conditions, fix_owner, limitations, summary
 from doctor.report.report import Outcome, Report
 

@@ -1,0 +1,83 @@
+"""Sequences whose first dimension is their length, as pad_sequence returns them, where the first
+dimension is taken for the samples."""
+
+from __future__ import annotations
+
+import re
+
+from doctor.checks.training.errors.explanation import Explanation, Shape, shape, text
+from doctor.facts.own_model import OwnModel
+from doctor.facts.raised import Raised
+
+MASK = re.compile(r"padded?_mask\.shape\[0\] to be (\d+), but got (\d+)")
+CLASSES = ("cross_entropy", "nll_loss")
+LEADING = re.compile(r"^(.*)\[\d+\]$")
+
+
+def explain(own: OwnModel) -> Explanation | None:
+    """What shows that samples are the second dimension; None if nothing does."""
+    if own.raised is None:
+        return None
+    return _mask(own.raised) or _labels(own, own.raised)
+
+
+def _fix(raised: Raised) -> str:
+    place = raised.observed.get("length first", "")
+    where = f" in {place}" if place else ""
+    return (
+        f"Put the samples first: pad_sequence(sequences, batch_first=True){where}, or "
+        "x.transpose(0, 1) before the model, and batch_first=True in recurrent layers and in "
+        "nn.MultiheadAttention."
+    )
+
+
+def _mask(raised: Raised) -> Explanation | None:
+    """A mask of padding with one row for each sample, beside a query with the samples second."""
+    match, query = MASK.search(raised.message), raised.operand("query")
+    if not match or query is None or len(shape(query)) != 3:
+        return None
+    batch, rows = int(match[1]), int(match[2])
+    if shape(query)[:2] != (rows, batch) or rows == batch:
+        return None
+    return Explanation(
+        f"the mask has {rows} rows, one for each sample, and the attention takes its input for "
+        f"{batch} samples of length {rows}: the first two dimensions are exchanged",
+        _fix(raised),
+    )
+
+
+def _labels(own: OwnModel, raised: Raised) -> Explanation | None:
+    """As many predictions as the longest sequence has positions, beside one label for each
+    sequence."""
+    prediction, target = raised.operand("input"), raised.operand("target")
+    if raised.function not in CLASSES or prediction is None or target is None:
+        return None
+    rows, labels = shape(prediction)[:1], shape(target)
+    if len(labels) != 1 or not rows or rows == labels:
+        return None
+    for each in own.batch:
+        features = len(each.shape) == 2 and "int" not in each.dtype
+        if each.shape[:2] == (*rows, *labels) and not features:
+            return Explanation(
+                f"{rows[0]} predictions against {labels[0]} labels: of {each.name} of the batch, "
+                f"{text(each.shape)}, the second dimension is the number of the labels, not the "
+                "first",
+                _fix(raised),
+            )
+    for name, shapes in _lists(own).items():
+        if len(shapes) == labels[0] and max(size[0] for size in shapes) == rows[0]:
+            return Explanation(
+                f"{rows[0]} predictions against {labels[0]} labels: {name or 'the batch'} has "
+                f"{labels[0]} sequences, of which the longest has {rows[0]} positions",
+                _fix(raised),
+            )
+    return None
+
+
+def _lists(own: OwnModel) -> dict[str, list[Shape]]:
+    """The lists of tensors in the batch, by their names."""
+    lists: dict[str, list[Shape]] = {}
+    for each in own.batch:
+        if (match := LEADING.match(each.name)) and each.shape:
+            lists.setdefault(match[1], []).append(each.shape)
+    return lists

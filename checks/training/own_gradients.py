@@ -1,0 +1,105 @@
+"""The user's own training: gradients reach every parameter."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from doctor.checks.training import own_cuts
+from doctor.checks.training import smoke as judged
+from doctor.checks.training.errors import hooks
+from doctor.checks.training.own_depth import VANISHING_FIX, vanishing
+from doctor.checks.training.own_failures import SmallModel, about
+from doctor.checks.training.own_parameters import (
+    SILENT_FIX,
+    adapters_frozen,
+    kinds,
+    matches,
+    no_gradient_fix,
+    of_all,
+    only,
+    partition,
+    reached_unevenly,
+    uncalled,
+    uncalled_fix,
+    used,
+    with_finite_gradients,
+    without_idle,
+)
+from doctor.checks.training.own_seeds import with_other_seed
+from doctor.facts.own_model import OwnModel
+from doctor.facts.training import without_gradient
+from doctor.job.job import Job
+from doctor.judge.check import Owner, Status, Verdict, ok, unknown
+
+
+@with_other_seed
+def gradients_reach_all(own: OwnModel, smoke: SmallModel, job: Job) -> Verdict:
+    if (steps := with_finite_gradients(own)) is None:
+        return unknown("no parameter was recorded, or gradients are not finite: see SMK006")
+    required, expected = partition(steps.parameters, job)
+    if not required:
+        return ok(f"{own.description}: all {len(expected)} parameters match --expect-no-grad")
+    note = f"; {len(expected)} omitted by --expect-no-grad" if expected else ""
+    if job.hf and not job.lora:
+        required, unused_parts = used(required)
+        note += f"; the loss of this class does not use {unused_parts}" if unused_parts else ""
+    required, idle_note = without_idle(required, own)
+    note += idle_note
+    if unused := [glob for glob in job.expect_no_grad if not matches(glob, expected)]:
+        note += f"; no parameter matches --expect-no-grad {', '.join(unused)}"
+    verdict = judged.gradients_reach_all(only(required, steps))
+    counted = of_all(verdict.summary, len(required), len(steps.parameters))
+    verdict = replace(verdict, summary=counted)
+    if verdict.status is not Status.FAIL:
+        verdict = reached_unevenly(own, required, verdict)
+        return about(own, smoke, replace(verdict, summary=f"{verdict.summary}{note}"))
+    without = without_gradient(required)
+    cuts = own_cuts.of(steps.diagnosis.cuts if steps.diagnosis else (), without)
+    idle = uncalled(steps, without)
+    observed = own_cuts.fix(cuts) or uncalled_fix(idle, without)
+    fix = no_gradient_fix(without, observed, exempt=len(without) < len(required))
+    if adapters_frozen(required) and not cuts:
+        fix = SILENT_FIX
+    if fading := vanishing(required):
+        note, fix = f"; {fading}{note}", VANISHING_FIX
+    summary = verdict.summary.replace("had no non-zero gradient", kinds(without), 1)
+    called = f"; never called: {', '.join(idle)}" if idle else ""
+    where = "".join(f"; {text}" for text in [own_cuts.clause(cuts)] if text)
+    strays, fix = hooks.beside(own, fix, explained=bool(cuts))
+    verdict = replace(verdict, summary=f"{summary}{called}{where}{strays}{note}", fix=fix)
+    return about(own, smoke, verdict)
+
+
+GRADIENTS_REACH_ALL = replace(
+    judged.GRADIENTS_REACH_ALL,
+    code="SMK007",
+    slug="own-gradients-reach-all",
+    title="Gradients reach every trainable parameter of your model",
+    why="A parameter without a gradient does not learn, and no error is raised. Causes are detach, "
+    "no_grad or .item() in the forward pass, a module that is never called, a kernel without a "
+    "gradient for its weight, and reentrant checkpointing: with modules_to_save in LoRA the head "
+    "then learns and the adapters silently do not.",
+    passes=(
+        *judged.GRADIENTS_REACH_ALL.passes,
+        "parameters that match --expect-no-grad are exempt, and those without a gradient in three "
+        "steps that get one in 20 steps or with other weights, start as copies of trained ones, "
+        "or are in no group of your optimizer",
+    ),
+    warns=(
+        "the gradients of the matrices fall, or grow, by a factor of 10,000 from the loss to the "
+        "input, from each quarter of the depth to the next",
+        "a tensor that is held in a plain list, dict or attribute gets a gradient and is no "
+        "parameter of the model",
+        "each forward pass creates parameters anew",
+        "the rows of a matrix are all the same, before the first step and after the last one",
+        "a norm over one or two values, or attention over one key, whose result hardly depends on "
+        "its input",
+    ),
+    fix="Look for detach, no_grad and unused modules between these parameters and the loss. For "
+    "parameters that are frozen on purpose, call requires_grad_(False), or exempt them with "
+    "--expect-no-grad.",
+    owner=Owner.JOB,
+    judge=gradients_reach_all,
+    sources=("fnr-gradients", "ps-P18", "unsloth-4533"),
+    after=("SMK006",),
+)

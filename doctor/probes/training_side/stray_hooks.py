@@ -1,0 +1,120 @@
+"""Hooks that the factory registered on modules which are no part of the model that it returns, as a
+layer that was replaced afterwards: they never run.
+
+Imported by own_stages.py; standard library and torch only, Python 3.9.
+"""
+
+from __future__ import annotations
+
+import weakref
+from typing import Any, Dict, List, NamedTuple, Set
+
+import torch
+import wire
+
+gradient_zeros = wire.sibling("gradient_zeros")
+places = wire.sibling("places")
+
+METHODS = ("register_forward_hook", "register_forward_pre_hook")
+TABLES = ("_forward_hooks", "_forward_pre_hooks")
+COLUMNS = 80
+"""Of the description of a module."""
+
+
+class Registration(NamedTuple):
+    """A hook, where it was registered, and on what."""
+
+    hook: Any
+    place: str
+    module: Any
+    """A weak reference."""
+    description: str
+    number: int
+    """Its key in `table`."""
+    table: Any
+    """The hooks of the module, among which it is unless it was removed."""
+
+
+class Registrations:
+    """Remembers the hooks that are registered while it is entered."""
+
+    def __init__(self) -> None:
+        self._all: List[Registration] = []
+        self._originals: Dict[str, Any] = {}
+        self._called: Set[int] = set()
+        """Ids of hooks' modules that are called although they are no part of the model."""
+        self._strays: List[Registration] = []
+
+    def __enter__(self) -> Registrations:
+        for name in METHODS:
+            self._originals[name] = getattr(torch.nn.Module, name)
+            setattr(torch.nn.Module, name, self._remembering(self._originals[name]))
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        for name, original in self._originals.items():
+            setattr(torch.nn.Module, name, original)
+
+    def _remembering(self, original: Any) -> Any:
+        def register(module: Any, hook: Any, *args: Any, **options: Any) -> Any:
+            handle = original(module, hook, *args, **options)
+            (place, _), _ = places.innermost()
+            about = " ".join(repr(module).split())[:COLUMNS]
+            table = handle.hooks_dict_ref()
+            entry = Registration(hook, place, weakref.ref(module), about, handle.id, table)
+            self._all.append(entry)
+            return handle
+
+        return register
+
+    def watch(self, model: torch.nn.Module) -> None:
+        """Find the hooks on other modules than those of this model, and watch these modules."""
+        parts = {id(each) for each in model.modules()}
+        codes = {
+            code_of(hook)
+            for part in model.modules()
+            for table in TABLES
+            for hook in getattr(part, table, {}).values()
+        }
+        for each in self._all:
+            module = each.module()
+            removed = each.table is not None and each.number not in each.table
+            if removed or (module is not None and id(module) in parts):
+                continue
+            if code_of(each.hook) in codes:  # the model is a copy, with the same hook
+                continue
+            self._strays.append(each)
+            if module is not None:
+                self._originals["register_forward_pre_hook"](module, self._mark(id(each.hook)))
+
+    def _mark(self, identity: int) -> Any:
+        def hook(module: Any, args: Any) -> None:
+            self._called.add(identity)
+
+        return hook
+
+    def strays(self) -> List[Dict[str, Any]]:
+        """The hooks that were never called since, as doctor.facts.own_model.StrayHook."""
+        return [
+            {
+                "hook": " in ".join(filter(None, gradient_zeros.line_of_function(each.hook))),
+                "registered": each.place,
+                "module": each.description,
+                "uses": sorted(names_in(each.hook)),
+            }
+            for each in self._strays
+            if id(each.hook) not in self._called
+        ]
+
+
+def code_of(hook: Any) -> Any:
+    """The code of a function, or of a method; the class of another callable."""
+    return getattr(hook, "__code__", type(hook))
+
+
+def names_in(hook: Any) -> Set[str]:
+    """Attributes and variables that a hook uses, without methods of tensors, lists and dicts."""
+    code = getattr(hook, "__code__", None)
+    names = (*code.co_names, *code.co_freevars) if code is not None else ()
+    kinds = (torch.Tensor, list, dict)
+    return {name for name in names if not any(hasattr(kind, name) for kind in kinds)}

@@ -1,0 +1,138 @@
+"""The head of a report: when and what was examined, and what was not read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import groupby
+
+from doctor import __version__
+from doctor._util.records import Unknown
+from doctor._util.units import gb, gib, shown
+from doctor.facts.flight_recorder import FlightRecorder
+from doctor.facts.guard import Guarded
+from doctor.facts.log import Log
+from doctor.facts.machine import Driver, Host, Torch
+from doctor.facts.views import JobGpus
+from doctor.report.line import Line
+from doctor.report.origin import origin_of
+from doctor.report.report import Report
+
+MOST_FILES = 5
+"""Files that were not read and are named."""
+
+
+def header_lines(report: Report) -> Iterator[Line]:
+    facts = report.facts
+    replayed = f", judging {report.replayed} ({facts.origin})" if report.replayed else ""
+    yield Line("", f"doctor {__version__}{replayed}", body_style="bold", hang=2)
+    for name, value in header_parts(report):
+        yield Line(f"  {name:<9}", value)
+
+
+def time_lines(report: Report) -> Iterator[Line]:
+    """Where the time went."""
+    examination = report.facts.examination
+    timed = examination.stages.items() if examination else ()
+    parts = [f"{shown(name)} {seconds:.1f} s" for name, seconds in timed if seconds >= 0.1]
+    if parts:
+        yield Line(f"  {'time':<9}", ", ".join(parts))
+
+
+def note_lines(report: Report) -> Iterator[Line]:
+    """What was left out or not read: a quiet READY without it would be misleading."""
+    for note in report.notes:
+        yield Line("note ", shown(note, 500))
+
+
+def header_parts(report: Report) -> Iterator[tuple[str, str]]:
+    """When and what was examined: the machine, the interpreter, the job."""
+    facts = report.facts
+    origin = origin_of(facts)
+    if isinstance(facts.log, Log):
+        yield from _log_parts(facts.log, report)
+        return
+    if origin.started:
+        host = f" on {shown(origin.host)}" if origin.host else ""
+        time = origin.started.replace("T", " ").replace("Z", " UTC")
+        yield "examined", f"{shown(time)}{host}, in {facts.seconds:.1f} s"
+    if origin.command:
+        yield "command", shown(origin.command, 1000)
+    if facts.guard is not None:
+        yield "training", training(facts.guard)
+        yield from (("note", shown(note, 500)) for note in report.notes)
+        return
+    yield "machine", " · ".join(_machine(report))
+    torch = f"torch {facts.torch.version}" if isinstance(facts.torch, Torch) else "no torch"
+    if not isinstance(facts.interpreter, Unknown):
+        path = f"{facts.interpreter.path} ({facts.interpreter.chosen})"
+        version = facts.interpreter.version
+        parts = [path, f"Python {version}" if version else "", torch]
+        yield "python", " · ".join(filter(None, parts))
+    yield "job", " · ".join(_job(report))
+    if report.config:
+        yield "job file", shown(report.config, 500)
+    for note in report.notes:
+        yield "note", shown(note, 500)
+
+
+def _log_parts(log: Log, report: Report) -> Iterator[tuple[str, str]]:
+    """What was read, and which versions and steps it names."""
+    if log.files:
+        names = f"{len(log.files):,} files" if len(log.files) > 1 else shown(log.files[0].path, 300)
+        yield "log", " · ".join([names, f"{log.lines:,} lines", gb(log.bytes)])
+    recorder = report.facts.flight_recorder
+    if isinstance(recorder, FlightRecorder):
+        library = f"NCCL {shown(recorder.library)}" if recorder.library else ""
+        dumps = f"{len(recorder.ranks):,} flight-recorder dumps"
+        yield "dumps", " · ".join(filter(None, [dumps, library]))
+    for file in [file for file in log.files if file.problem][:MOST_FILES]:
+        yield "not read", f"{shown(file.path, 300)}: {shown(file.problem, 200)}"
+    if log.versions:
+        versions = [f"{shown(name)} {shown(version)}" for name, version in log.versions.items()]
+        yield "versions", " · ".join(versions)
+    if log.last_step is not None:
+        yield "progress", f"last step {log.last_step:,}"
+    if report.config:
+        yield "job file", shown(report.config, 500)
+    for note in report.notes:
+        yield "note", shown(note, 500)
+
+
+def training(guard: Guarded | Unknown) -> str:
+    """ "2 ranks · 300 steps · AdamW · torch 2.13.0"."""
+    if isinstance(guard, Unknown):
+        return "no step was observed"
+    process = guard.processes[0]
+    ranks = f"{len(guard.processes)} ranks" if len(guard.processes) > 1 else "1 process"
+    parts = [ranks, f"{guard.steps:,} steps", *process.counts.optimizers, f"torch {process.torch}"]
+    return shown(" · ".join(parts), 300)
+
+
+def _machine(report: Report) -> Iterator[str]:
+    facts = report.facts
+    host = facts.host
+    if isinstance(host, Host):
+        yield f"{host.system} {host.arch}".strip()
+        cpus = [count for count in (host.cpus, host.cgroup_cpus) if count]
+        if cpus:
+            yield f"{min(cpus):g} CPUs"
+        limits = [size for size in (host.memory_total, host.cgroup_memory_limit) if size]
+        if limits:
+            yield f"{gib(min(limits))} memory"
+    if isinstance(facts.driver, Driver) and facts.driver.version:
+        yield f"driver {facts.driver.version}"
+    gpus = facts.job_gpus
+    if isinstance(gpus, JobGpus):
+        for (name, size), same in groupby(gpus.gpus, key=lambda gpu: (gpu.name, gpu.memory_total)):
+            yield f"{len(list(same))} × {name}" + (f" {gib(size)}" if size else "")
+
+
+def _job(report: Report) -> Iterator[str]:
+    facts = report.facts
+    yield f"{facts.target.kind} ({facts.target.why})"
+    chosen = facts.chosen
+    if isinstance(chosen, Unknown):
+        yield f"precision unknown: {chosen.reason}"
+    else:
+        yield f"{chosen.precision} ({chosen.why})"
+    yield f"recipe {facts.job.recipe or 'amp (assumed)'}"

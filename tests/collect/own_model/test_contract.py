@@ -1,0 +1,149 @@
+"""What a factory may return, and the errors of one that returns something else."""
+
+from __future__ import annotations
+
+import pytest
+from own_code import Own, completes, smoke_of
+
+from doctor.checks.training import own_gradients, own_weights
+from doctor.checks.training import own_model as checks
+from doctor.job.job import Job
+from doctor.judge.check import Owner, Status
+from doctor.report import own_model
+
+pytestmark = pytest.mark.slow
+
+UNSEEDED = """
+import random
+import numpy
+def make():
+    inputs = torch.rand(4, 8) + random.random() + numpy.random.rand()
+    return Net(), {"x": inputs, "labels": torch.randint(3, (4,))}
+"""
+
+
+def test_the_same_code_trains_alike_in_every_process(own: Own, own_process: Own) -> None:
+    first, second = smoke_of(own(UNSEEDED)), smoke_of(own_process(UNSEEDED))
+    assert [step.loss for step in first.steps] == [step.loss for step in second.steps]
+
+
+def test_the_example_of_the_contract_trains(own: Own) -> None:
+    record = own(own_model.EXAMPLE)
+    assert completes(record).status is Status.PASS
+    assert own_weights.weights_move(record, Job()).status is Status.PASS
+    assert smoke_of(record).optimizer
+
+
+@pytest.mark.parametrize(
+    "returned",
+    [
+        "Net(), batch()",
+        "Net(), tuple(batch().values())",
+        "Net(), list(batch().values())",
+        "nn.Sequential(nn.Linear(8, 1), nn.Flatten(0), nn.Softplus(), Mean()), torch.ones(4, 8)",
+        "Net(), batch(), lambda module, inputs: module(**inputs)['loss']",
+        "Net(), batch(), lambda module, inputs: (module(**inputs)['loss'], 1)",
+        "Net(), lambda module: module(**batch())",
+        "Tokens()",
+        "Example()",
+        "Example(), torch.ones(4, 8), lambda module, x: module(x)",
+        "nn.Linear(8, 3), tuple(batch().values()), nn.CrossEntropyLoss()",
+        "{'model': Net(), 'batch': [batch()].__iter__()}",
+    ],
+)
+def test_a_factory_returns_what_the_contract_says(returned: str, own: Own) -> None:
+    record = own(f"""
+        class Mean(nn.Module):
+            def forward(self, x):
+                return x.mean()
+
+        class Tokens(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.table = nn.Embedding(17, 17)
+                self.config = type("Config", (), {{"vocab_size": 17}})()
+
+            def forward(self, input_ids, labels):
+                record = self.table(input_ids).flatten(0, 1)
+                return (nn.functional.cross_entropy(record, labels.flatten()),)
+
+        class Example(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.inner = nn.Linear(8, 2)
+                self.example_input_array = torch.ones(4, 8)
+
+            def forward(self, x):
+                return self.inner(x).pow(2).mean()
+
+        def make():
+            return {returned}
+        """)
+    assert record.built.ok
+    assert record.description.endswith("train.py:make")
+    assert completes(record).status is Status.PASS
+    assert checks.loss_finite(record, None).status is Status.PASS
+    assert own_gradients.gradients_reach_all(record, None, Job()).status is Status.PASS
+    assert own_weights.weights_move(record, Job()).status is Status.PASS
+    assert record.trainable == record.parameters
+
+
+@pytest.mark.parametrize(
+    ("body", "text"),
+    [
+        ("return 7", "the factory returned int; return (module, batch)"),
+        ("return (1, 2)", "the factory returned (int, int); return (module, batch)"),
+        ("return Net()", "which has neither config.vocab_size nor example_input_array"),
+        ("return Net(), 7", "the factory's batch is int"),
+        ("return Net(), batch(), 7", "not a loss function"),
+        ("return Net().requires_grad_(False), batch()", "nothing would train"),
+        ("return Net().to('meta'), batch()", "on the meta device"),
+        ("return Net(), {'x': torch.ones(4, 8, device='meta')}", "the batch has tensors on the"),
+        ("raise ValueError('no such data set')", "ValueError: no such data set"),
+        ("sys.exit(3)", "the factory called sys.exit(3)"),
+        ("return make(1)", "TypeError: make() takes 0 positional arguments"),
+    ],
+)
+def test_the_error_of_a_factory_is_reported(body: str, text: str, own: Own) -> None:
+    record = own(f"def make():\n    {body}\n")
+    assert not record.built.ok
+    verdict = completes(record)
+    assert (verdict.status, text in verdict.summary) == (Status.FAIL, True), verdict.summary
+    assert record.smoke is None
+    assert ("train.py" in record.traceback) == ("Error" in text or "exit" in text)
+    assert "probes" not in record.traceback
+
+
+@pytest.mark.parametrize(
+    ("source", "text"),
+    [
+        ("def other(): pass", "train.py has no make; it has Net, batch, other"),
+        ("make = 7", "train.py is not a function"),
+        ("sys.exit('bye')", "called sys.exit('bye') while it was imported"),
+        ("import no_such_module", "ModuleNotFoundError: No module named 'no_such_module'"),
+        ("def make(:", "SyntaxError"),
+    ],
+)
+def test_a_file_without_the_factory(source: str, text: str, own: Own) -> None:
+    assert text in completes(own(source)).summary
+
+
+@pytest.mark.parametrize(
+    ("loss", "text"),
+    [
+        ("module(**inputs)['loss'].detach()", "does not require grad"),
+        ("torch.ones(4)", "the loss has the shape [4] and is not a scalar"),
+        ("{'loss': 7}", "returned no loss but dict"),
+        ("7", "returned no loss but int"),
+    ],
+)
+def test_an_invalid_loss_is_reported_with_its_stage(
+    loss: str, text: str, own: Own, without_diagnosis: list[object]
+) -> None:
+    record = own(f"def make():\n    return Net(), batch(), lambda module, inputs: {loss}\n")
+    verdict = completes(record)
+    assert verdict.status is Status.FAIL
+    assert text in verdict.summary
+    assert "forward raised" in verdict.summary or "backward raised" in verdict.summary
+    assert ("detach" if "grad" in text else "return model, batch, lambda") in (verdict.fix or "")
+    assert verdict.owner is Owner.JOB

@@ -1,0 +1,69 @@
+"""Verdicts on the user's own training without one: what is unknown, remedies, the save."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from own_code import Well, completes, judged
+
+from doctor._util.records import Ended, Unknown
+from doctor.checks import storage
+from doctor.checks.training import own_model as checks
+from doctor.facts.machine import Place
+from doctor.job.job import Job
+from doctor.judge.check import Owner, Status, Verdict
+
+pytestmark = pytest.mark.slow
+
+
+def test_a_trained_small_model_shows_a_sound_environment() -> None:
+    failed = Well(built=Ended(how="error", detail="ValueError: no"), smoke=None).own
+    trained = Well().own.smoke
+    assert "the environment is sound" in completes(failed, trained).summary
+    assert "the environment is sound" not in completes(failed, None).summary
+    assert "the environment is sound" not in completes(failed, Unknown(reason="no GPU")).summary
+
+
+def test_what_was_not_recorded_is_unknown() -> None:
+    nothing = Well(smoke=None).own
+    for check in checks.CHECKS:
+        assert judged(check, nothing).status is Status.UNKNOWN
+    unsupported = Well(
+        built=Ended(how="error", detail="no vocab_size"), unsupported=True, smoke=None
+    ).own
+    assert completes(unsupported).status is Status.UNKNOWN
+
+
+@pytest.mark.parametrize(
+    ("detail", "owner", "fix"),
+    [
+        ("peft is not installed in this interpreter", Owner.ENVIRONMENT, "Install it"),
+        ("OutOfMemoryError: CUDA out of memory.", Owner.JOB, "smaller batch"),
+        ("IndexError: index out of range in self", Owner.JOB, "beyond the rows"),
+    ],
+)
+def test_known_errors_of_own_models_have_their_remedy(detail: str, owner: Owner, fix: str) -> None:
+    verdict = completes(Well(built=Ended(how="error", detail=detail), smoke=None).own)
+    assert (verdict.owner, fix in (verdict.fix or "")) == (owner, True)
+
+
+def room(own: Any, free: int, **job: Any) -> Verdict:
+    looked = Ended(how="ok")
+    place = Place(role="output", path="/data", looked=looked, free=free, exists=True)
+    verdict = storage.room_for_checkpoints(Job(**job), (place,), None, own)
+    assert isinstance(verdict, Verdict)
+    return verdict
+
+
+def test_a_save_that_was_tried_is_the_size_of_a_checkpoint() -> None:
+    tried = {"saved_weights": 10**9, "saved_optimizer": 2 * 10**9}
+    own = Well(**tried).own
+    fits = room(own, 8 * 10**9)
+    assert fits.status is Status.PASS
+    assert "2 checkpoints of 3.0 GB (trial save: weights 1.0 GB" in fits.summary
+    assert room(own, 7 * 10**9).status is Status.WARN
+    assert room(own, 5 * 10**9).status is Status.FAIL
+    for elsewhere in (Well(**tried, whole=False).own, Unknown(reason="no GPU"), None):
+        assert "the size of a checkpoint is not known" in room(elsewhere, 10**12).summary
+    assert "10M parameters" in room(own, 10**12, params=10**7).summary
