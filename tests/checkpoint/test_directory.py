@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 import pytest
 from examples import examples
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from doctor._util.records import Unknown
@@ -455,11 +455,7 @@ anything = st.recursive(
 )
 
 
-@settings(
-    max_examples=examples(150),
-    deadline=None,
-    suppress_health_check=[HealthCheck.function_scoped_fixture],
-)
+@settings(max_examples=examples(150))
 @given(content=anything, maps=st.dictionaries(st.text(max_size=8), anything, max_size=3))
 def test_any_json_beside_the_weights(tmp_path: Path, content: Any, maps: Any) -> None:
     folder = tmp_path / "fuzzed"

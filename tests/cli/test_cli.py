@@ -15,6 +15,7 @@ from pathlib import Path
 import command
 import preloaded
 import pytest
+from command import TIMEOUT
 from recorded import machine_file
 
 from doctor import __version__
@@ -276,7 +277,7 @@ def test_a_closed_pipe_does_not_change_the_exit_code(arguments: str, code: int) 
     program = shlex.join(command.program())
     line = f"{program} {arguments.format(**files)} | true; exit ${{PIPESTATUS[0]}}"
     done = subprocess.run(
-        ["bash", "-c", line], capture_output=True, text=True, timeout=command.TIMEOUT, check=False
+        ["bash", "-c", line], capture_output=True, text=True, timeout=TIMEOUT, check=False
     )
     assert done.returncode == code, done.stderr
     assert "Traceback" not in done.stderr
@@ -304,7 +305,7 @@ def test_a_signal_during_the_run_is_the_exit_code(
     doctor = subprocess.Popen([*DOCTOR, *flags], stderr=subprocess.PIPE, text=True)
     (tmp_path / "started").read_text()  # returns once the interpreter runs
     doctor.send_signal(number)
-    _, errors = doctor.communicate(timeout=command.TIMEOUT)
+    _, errors = doctor.communicate(timeout=TIMEOUT)
     assert "Traceback" not in errors
     assert doctor.returncode == code
 
@@ -324,7 +325,7 @@ def test_a_full_disk_is_one_line() -> None:
         ["bash", "-c", command],
         capture_output=True,
         text=True,
-        timeout=command.TIMEOUT,
+        timeout=TIMEOUT,
         check=False,
     )
     assert done.returncode == 3
@@ -346,7 +347,7 @@ def test_a_working_directory_that_is_gone_is_one_line(tmp_path: Path) -> None:
         ["bash", "-c", command],
         capture_output=True,
         text=True,
-        timeout=command.TIMEOUT,
+        timeout=TIMEOUT,
         check=False,
     )
     assert done.returncode == 2
@@ -362,7 +363,7 @@ def test_facts_that_cannot_be_written_leave_no_draft(tmp_path: Path) -> None:
         ["bash", "-c", command],
         capture_output=True,
         text=True,
-        timeout=command.TIMEOUT,
+        timeout=TIMEOUT,
         check=False,
     )
     assert done.returncode in (2, 3)
@@ -407,7 +408,7 @@ def test_explain_and_help_import_neither_torch_nor_msgspec_heavies() -> None:
             [sys.executable, "-c", code, *arguments],
             capture_output=True,
             text=True,
-            timeout=command.TIMEOUT,
+            timeout=TIMEOUT,
             check=True,
         )
         assert "HEAVY []" in done.stdout
@@ -421,7 +422,7 @@ def test_a_relative_interpreter_is_the_one_that_is_examined(tmp_path: Path) -> N
     done = doctor("run", *flags, "--python", "./python", cwd=tmp_path, env=env)
     report = json.loads(done.stdout)
     assert (done.returncode, report["verdict"]) == (1, "fix")
-    assert report["python"] == str(tmp_path / "python")
+    assert Path(report["python"]).expanduser() == tmp_path / "python"
 
 
 @pytest.mark.slow
