@@ -117,7 +117,8 @@ def _cores(host: Host, target: Target, gpus: int | None) -> Verdict:
     if target.kind in ("cpu", "mps"):
         return ok(summary)
     if gpus is None:
-        return unknown(f"{summary}; the GPUs of the job could not be counted")
+        options = "--gpus N" if host.has_nvidia else "--gpus N or --device cpu"
+        return unknown(f"{summary}; the GPUs of the job could not be counted: pass {options}")
     required = CORES_PER_GPU * gpus
     summary += f" for {gpus} GPU{'' if gpus == 1 else 's'}; at least {required} required"
     return ok(summary) if min(usable) >= required else warn(summary)

@@ -5,12 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from generated import FACTS_FILE
+from generated import FACTS_FILE, SHOWN
 from paths import MACHINES
-from recorded import AREAS, OUTCOMES, machines
+from recorded import machines
+from recorded_outcomes import AREAS, OUTCOMES
 from reports import judged
 
-from doctor.facts.facts import Facts, decode
+from doctor.facts.facts import Facts, decode, encode
 from doctor.judge.check import Status
 
 FACTS = machines()
@@ -46,6 +47,11 @@ def test_nothing_readable_is_never_healthy() -> None:
 
 def test_the_only_facts_file_is_the_one_of_the_readme() -> None:
     assert list(MACHINES.glob("*.json")) == [FACTS_FILE]
+
+
+def test_the_facts_file_of_the_readme_is_as_this_version_writes_it() -> None:
+    """Not only read alike: with every field of today."""
+    assert FACTS_FILE.read_bytes() == encode(FACTS[SHOWN]), "run .ci/update"
 
 
 @pytest.mark.parametrize("path", OLD_FILES, ids=lambda path: path.stem)

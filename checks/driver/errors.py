@@ -119,8 +119,8 @@ CUDA_REMEDIES = {
 }
 NO_HARDWARE = ErrorPattern(
     (),
-    "Run on a machine with a GPU, or start the container with --gpus all. To train on the CPU, "
-    "pass --device cpu.",
+    "Run on a machine with a GPU, start the container with --gpus all, or pass --device cpu to "
+    "train on the CPU.",
     Owner.JOB,
     cause="no NVIDIA GPU",
 )

@@ -82,6 +82,18 @@ def _raised_step(own: OwnModel, verdict: Verdict, detail: str) -> Verdict:
     return verdict if verdict.fix else replace(verdict, fix=_look(own, detail))
 
 
+def nonfinite_values(own: OwnModel) -> str:
+    """The values that were not finite where a step raised; "" if the error has another reason."""
+    if own.raised is None or ("out of range" not in own.raised.observed and explained(own)):
+        return ""
+    return own.raised.observed.get("not finite", "")
+
+
+def explained(own: OwnModel) -> bool:
+    """Whether the error that was raised has a cause of its own."""
+    return explain(own) is not None
+
+
 def _hung(own: OwnModel) -> str:
     """The remedy of a hang, by the stack."""
     waits = any(each.startswith("dataloader.py") for each in own.stack)

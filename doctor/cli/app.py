@@ -11,6 +11,7 @@ import typer
 from doctor import __version__
 from doctor.cli.commands import about, machine, training
 from doctor.cli.flag_groups import grouped
+from doctor.cli.panels import Command
 
 app = typer.Typer(
     name="doctor",
@@ -19,7 +20,7 @@ app = typer.Typer(
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
     add_completion="_DOCTOR_COMPLETE" in os.environ,  # otherwise it adds options that write files
-    context_settings={"help_option_names": ["-h", "--help"]},
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
 
 
@@ -35,23 +36,25 @@ def root(
     return 0
 
 
-COMMANDS: dict[str, Callable[..., int]] = {
-    "run": machine.run,
-    "report": machine.report,
-    "guard": training.guard,
-    "read": machine.read,
-    "lint": training.lint,
-    "scan": training.scan,
-    "triage": training.triage,
-    "prescribe": machine.prescribe,
-    "completion": about.completion,
-    "init": machine.init,
-    "explain": about.explain,
-    "list": about.list_checks,
+COMMANDS: dict[str, tuple[Callable[..., int], str]] = {
+    "run": (machine.run, "doctor run --params 8B --recipe amp --output-dir /data/runs"),
+    "report": (machine.report, "doctor report machine.json --format html"),
+    "guard": (training.guard, "doctor guard -- torchrun --nproc-per-node 8 train.py"),
+    "read": (machine.read, "doctor read issue.txt"),
+    "lint": (training.lint, "doctor lint train.py configs/"),
+    "scan": (training.scan, "doctor scan runs/llama/checkpoint-200"),
+    "triage": (training.triage, "doctor triage train.log"),
+    "prescribe": (machine.prescribe, "doctor prescribe --format python"),
+    "completion": (about.completion, 'eval "$(doctor completion bash)"'),
+    "init": (machine.init, "doctor init"),
+    "explain": (about.explain, "doctor explain NUM003"),
+    "list": (about.list_checks, "doctor list GPU"),
 }
-"""In the order of `doctor --help`."""
+"""Function and example, in the order of `doctor --help`."""
 
-for name, command in COMMANDS.items():
+for name, (command, example) in COMMANDS.items():
     # Of a training's own command line, after --, no flag is the guard's.
     settings = {"allow_interspersed_args": name != "guard"}
-    app.command(name, context_settings=settings)(grouped(command))
+    app.command(name, cls=Command, context_settings=settings, epilog=f"Example: {example}")(
+        grouped(command)
+    )

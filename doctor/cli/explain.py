@@ -21,7 +21,10 @@ LONGEST = 1 << 20
 
 
 def explain(name: str, format: Format = "plain") -> str:
-    """What `doctor explain NAME` prints. Raises UserError with the nearest names."""
+    """What `doctor explain NAME` prints. Raises UserError with the nearest names.
+
+    `name` may be several codes or slugs.
+    """
     text = _stdin() if name == STDIN else name
     is_message = name == STDIN or _is_message(text)
     # The catalogue takes longer to import than all that a message of a known class needs.
@@ -34,8 +37,9 @@ def explain(name: str, format: Format = "plain") -> str:
         return own_model.text(format)
     if name != STDIN and (sections := documents.find(name)):
         return _sections(sections, name, format)
-    if not is_message and catalog.is_name(name):
-        return _checks(catalog.lookup(name), format)
+    words = name.replace(",", " ").split()
+    if words and all(map(catalog.is_name, words)):
+        return _checks(tuple(check for word in words for check in catalog.lookup(word)), format)
     if not is_message and (answer := _explained(text, format)):
         return answer
     from doctor.cli.explain_text import explain_fragment, explain_nearest
@@ -72,10 +76,11 @@ def _sections(sections: tuple[Source, ...], name: str, format: Format) -> str:
     from doctor.judge import catalog
     from doctor.report import documents
 
-    if format == "plain":
-        return documents.explain(sections)
-    if format == "json" and not catalog.find(name):
+    stands_for_checks = bool(catalog.find(name))
+    if format == "json" and not stands_for_checks:
         return documents.json_text(sections)
+    if format == "plain" or not stands_for_checks:
+        return documents.explain(sections)
     return _checks(catalog.lookup(name), format)
 
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable
+from copy import copy
 from dataclasses import MISSING, fields, is_dataclass
 from inspect import Parameter
-from typing import Any, get_type_hints
+from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
 
 
 def grouped(command: Callable[..., int]) -> Callable[..., int]:
@@ -22,9 +23,8 @@ def grouped(command: Callable[..., int]) -> Callable[..., int]:
         if name in groups:
             parameters += _parameters(groups[name])
         else:
-            parameters.append(
-                parameter.replace(annotation=hints[name], kind=Parameter.KEYWORD_ONLY)
-            )
+            annotation = _with_choices(hints[name])
+            parameters.append(parameter.replace(annotation=annotation, kind=Parameter.KEYWORD_ONLY))
 
     @functools.wraps(command)
     def flat(**values: Any) -> int:
@@ -46,10 +46,21 @@ def _parameters(group: Any) -> list[Parameter]:
             field.name,
             Parameter.KEYWORD_ONLY,
             default=Parameter.empty if field.default is MISSING else field.default,
-            annotation=hints[field.name],
+            annotation=_with_choices(hints[field.name]),
         )
         for field in fields(group)
     ]
+
+
+def _with_choices(hint: Any) -> Any:
+    """The annotation of a parameter, with the choices of a Literal as what it expects."""
+    kind, option = get_args(hint)[:2] if get_origin(hint) is Annotated else (hint, None)
+    literals = [each for each in (kind, *get_args(kind)) if get_origin(each) is Literal]
+    if option is None or option.metavar or not literals:
+        return hint
+    option = copy(option)  # the group of several commands
+    option.metavar = "|".join(get_args(literals[0]))
+    return Annotated[kind, option]
 
 
 def set_flags(*groups: Any) -> dict[str, Any]:

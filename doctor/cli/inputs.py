@@ -13,6 +13,7 @@ import msgspec
 from doctor._util.errors import UserError
 from doctor._util.units import printable
 from doctor.cli.facts_file import read_facts
+from doctor.cli.misplaced import check_arguments
 from doctor.cli.options import ConfigFlags
 from doctor.collect.children import background
 from doctor.facts.facts import Facts
@@ -68,8 +69,9 @@ def resolve(
         omitted: tuple[str, ...] = ()
     else:
         base = Request(Job(working_dir=_working_directory()))
-        request = _limit_to(merge(flags, variables, file, base, replayed=False), checks)
-        request, omitted = _limit_to_budget(request)
+        request = merge(flags, variables, file, base, replayed=False)
+        check_arguments(request.job)
+        request, omitted = _limit_to_budget(_limit_to(request, checks))
     notes = (*_note_on_variables(variables), *omitted, *file.notes)
     return Inputs(request, saved, checks, policy, file.path, notes)
 
@@ -84,6 +86,7 @@ def _request_of_saved(
     flags: Mapping[str, Any], variables: Mapping[str, Any], file: JobFile, saved: Facts
 ) -> Request:
     """The request that the facts were recorded for, overridden by this command line."""
+    check_arguments(Job(arguments=flags.get("arguments", ())))
     for name in THIS_MACHINE:
         if name in flags:
             flag = name.replace("_", "-")

@@ -24,13 +24,20 @@ def factory_of(model: str) -> tuple[str, str]:
 
 
 def _functions(path: str) -> str:
-    """The functions of a Python file, as a clause; nothing of it is run."""
+    """The functions of a Python file, as a clause."""
+    names = functions_of(path)
+    if names is None:
+        return ""
+    return f"; its functions are {', '.join(names[:8])}" if names else "; it has no function"
+
+
+def functions_of(path: str) -> list[str] | None:
+    """The functions of a Python file, nothing of which is run; None if it cannot be read."""
     try:
         tree = ast.parse(Path(path).read_bytes())
     except (OSError, ValueError, SyntaxError, RecursionError, MemoryError):
-        return ""
-    names = [each.name for each in tree.body if isinstance(each, ast.FunctionDef)]
-    return f"; its functions are {', '.join(names[:8])}" if names else "; it has no function"
+        return None
+    return [each.name for each in tree.body if isinstance(each, ast.FunctionDef)]
 
 
 def file_of(file: str) -> str:

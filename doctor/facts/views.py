@@ -97,7 +97,12 @@ def find_target(
         return Target("rocm", f"torch is built for ROCm {torch.hip}")
     if not is_nvidia and isinstance(host, Host) and host.amd_devices:
         return Target("rocm", "AMD GPUs are on the bus")
-    return Target("nvidia", "--device cuda" if job.device == "cuda" else "a job trains on a GPU")
+    if job.device == "cuda":
+        return Target("nvidia", "--device cuda")
+    absent = isinstance(host, Host) and host.pci_listed and not host.has_nvidia
+    if absent and not (isinstance(cuda, Cuda) and cuda.gpus):
+        return Target("nvidia", "assumed without --device cpu; no NVIDIA GPU was found")
+    return Target("nvidia", "a job trains on a GPU")
 
 
 def match_gpus(

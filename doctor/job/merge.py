@@ -23,6 +23,7 @@ THIS_MACHINE = (
     "cache_dir",
     "python",
     "model",
+    "arguments",
     "hf",
     "lora",
     "compile",
@@ -118,9 +119,6 @@ def _check_own_training(settings: Mapping[str, Any]) -> None:
         raise UserError("--layers and --weights require --hf DIRECTORY")
     if settings.get("lora") and not settings.get("hf"):
         raise UserError("--lora requires --hf DIRECTORY; the factory of --model adds its own")
-    if settings.get("arguments") and not settings.get("model"):
-        words = " ".join(map(str, settings["arguments"]))
-        raise UserError(f"{words}: arguments after -- require --model FILE.py:factory")
     if settings.get("compile") and not (settings.get("model") or settings.get("hf")):
         raise UserError("--compile requires --model or --hf")
 

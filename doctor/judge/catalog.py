@@ -104,6 +104,24 @@ def lookup(name: str) -> tuple[Check, ...]:
     raise UserError(f"no check or family is called {name!r}; {_suggestion(name)}")
 
 
+def beginning_with(names: Sequence[str]) -> tuple[Check, ...]:
+    """The checks whose code or slug begins with one of the names; () names all of them.
+
+    Raises UserError for a name that no check begins with.
+    """
+    parts = [part.strip() for name in names for part in name.split(",") if part.strip()]
+    included = {check.code for part in parts for check in _beginning_with(part)}
+    return tuple(check for check in CHECKS if not parts or check.code in included)
+
+
+def _beginning_with(name: str) -> tuple[Check, ...]:
+    """By the code, else by a slug, else as `lookup`."""
+    key = name.casefold()
+    by_code = tuple(check for check in CHECKS if check.code.casefold().startswith(key))
+    by_slug = (c for c in CHECKS if any(slug.startswith(key) for slug in (c.slug, *c.aliases)))
+    return by_code or tuple(by_slug) or lookup(name)
+
+
 def _suggestion(name: str) -> str:
     """The names that may have been meant."""
     near, codes = nearest(name), [check.code for check in CHECKS]

@@ -139,6 +139,8 @@ class Finding:
     """Why the user accepts it, "" if not: then it counts neither for the verdict nor the exit."""
     judged: Status | None = None
     """The check's own status where [severity] gave it another."""
+    injected: bool = False
+    """Whether --inject forced it to fail: then the check's commands and sources are none of its."""
 
     @property
     def family(self) -> str:
@@ -161,7 +163,7 @@ class Finding:
 
     @property
     def commands(self) -> tuple[str, ...]:
-        if not self.is_problem:
+        if not self.is_problem or self.injected:
             return ()
         lines = self.verdict.commands or self.check.commands
         return tuple(map(self._command, lines))
@@ -193,6 +195,8 @@ class Finding:
     @property
     def sources(self) -> tuple[str, ...]:
         """The documents' sections always; of the addresses the verdict's own, where it has some."""
+        if self.injected:
+            return ()
         own = self.verdict.sources
         cited = self.check.sources
         documents = tuple(id for id in cited if is_document(id)) if own else cited

@@ -12,7 +12,7 @@ from doctor.job.file.tables import Ignore, Severity
 from doctor.judge import catalog
 from doctor.judge.check import Finding, Status, Verdict, fail
 
-NOTHING_TO_FIX = "None: --inject forced this failure."
+NOTHING_TO_FIX = "Omit --inject, which forced this failure."
 LOWERED = "a failure, lowered to a warning by [severity]"
 RAISED = "a warning, raised to a failure by [severity]"
 
@@ -90,7 +90,7 @@ def _injected(finding: Finding, policy: Policy) -> Finding:
         return finding
     own = finding.verdict
     summary = f"injected by --inject; without it: {own.status}, {own.summary}"
-    return replace(finding, verdict=fail(summary, fix=NOTHING_TO_FIX))
+    return replace(finding, verdict=fail(summary, fix=NOTHING_TO_FIX), injected=True)
 
 
 def _with_severity(finding: Finding, policy: Policy) -> Finding:

@@ -6,12 +6,17 @@ import shutil
 import sys
 import textwrap
 from collections.abc import Iterable, Iterator
+from itertools import groupby
 
 from doctor.judge.check import EVERYWHERE, OWNERS, Check
 from doctor.judge.sources import SOURCES, cite
 from doctor.report.phrases import conditions, limitations
 
 WIDTH = 88
+LISTED = (
+    "A title is what holds when the check passes. `doctor list GPU` prints a part of this list, "
+    "`doctor explain GPU003` a check."
+)
 
 
 def explain(checks: Iterable[Check]) -> str:
@@ -81,6 +86,28 @@ def wrapped(
 def table(checks: Iterable[Check]) -> str:
     """One line per check: code, slug, title."""
     return "\n".join(f"{check.code}  {check.slug:<26}  {check.title}" for check in checks)
+
+
+def listing(checks: Iterable[Check]) -> str:
+    """The checks below the names of their families: code, slug, title."""
+    from doctor.judge.catalog import FAMILIES
+
+    lines: list[str] = []
+    for family, group in groupby(checks, key=lambda check: check.family):
+        members = list(group)
+        width = max(len(check.slug) for check in members)
+        lines += ["", f"{family}: {FAMILIES[family]}"]
+        lines += [line for check in members for line in _row(check, width)]
+    return "\n".join([*lines[1:], "", *wrapped(LISTED, "")])
+
+
+def _row(check: Check, width: int) -> Iterator[str]:
+    """One line; on a terminal as many as its title needs."""
+    prefix = f"  {check.code}  {check.slug:<{width}}  "
+    if sys.stdout.isatty():
+        yield from wrapped(check.title, prefix, width=shutil.get_terminal_size().columns)
+    else:
+        yield prefix + check.title
 
 
 def markdown_table(checks: Iterable[Check]) -> str:

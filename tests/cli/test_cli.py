@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import json
 import os
+import re
 import shlex
 import signal
 import subprocess
@@ -201,9 +202,9 @@ def test_explain_prints_conditions_and_sources() -> None:
 
 
 def test_list_prints_every_check() -> None:
-    plain = doctor("list").stdout.splitlines()
-    assert len(plain) == len(json.loads(doctor("list", "--format", "json").stdout))
-    assert plain[0].startswith("JOB001")
+    plain = re.findall(r"(?m)^  ([A-Z]{3}\d{3})  ", doctor("list").stdout)
+    checks = json.loads(doctor("list", "--format", "json").stdout)
+    assert plain == [check["code"] for check in checks]
 
 
 def test_quiet_shows_complaints_and_the_verdict_only() -> None:

@@ -1,7 +1,12 @@
 from __future__ import annotations
 
+from typing import Literal
+
 import pytest
 
+from doctor._util.records import Unknown
+from doctor.facts.machine import Host
+from doctor.facts.views import find_target
 from doctor.job.job import Job, Target, TargetKind, choose_precision
 
 
@@ -62,3 +67,21 @@ def test_pure_bf16_is_bf16() -> None:
     chosen = choose_precision(job, target("nvidia"), (7, 5))
     assert chosen is not None
     assert (chosen.precision, chosen.why) == ("bf16", "--recipe pure-bf16")
+
+
+@pytest.mark.parametrize(
+    ("device", "host", "why"),
+    [
+        ("auto", Host(system="Linux"), "no NVIDIA GPU was found"),
+        ("auto", Host(system="Linux", nvidia_devices=1), "a job trains on a GPU"),
+        ("auto", Host(system="Linux", pci_listed=False), "a job trains on a GPU"),
+        ("auto", Unknown(reason="not read"), "a job trains on a GPU"),
+        ("cuda", Host(system="Linux"), "--device cuda"),
+    ],
+)
+def test_a_gpu_is_assumed_and_never_called_present(
+    device: Literal["auto", "cuda"], host: Host | Unknown, why: str
+) -> None:
+    found = find_target(Job(device=device), host, Unknown(reason="no torch"))
+    assert found.kind == "nvidia"
+    assert found.why.endswith(why)

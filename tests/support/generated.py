@@ -16,10 +16,11 @@ from pathlib import Path
 
 from paths import FORMATS, MACHINES, ROOT
 from pictures import console, is_current, page
-from recorded import AREAS, machines
+from recorded import machines
+from recorded_outcomes import AREAS
 from samples import REDUCED, SAMPLES, shown
 
-from doctor.facts.facts import Facts, decode, encode
+from doctor.facts.facts import encode
 from doctor.job.file import tables
 from doctor.judge import catalog
 from doctor.judge.check import Check
@@ -51,7 +52,7 @@ def generated(checks: Sequence[Check] = catalog.CHECKS) -> dict[Path, str]:
         **dict(_reports(checks)),
         **dict(_samples()),
         DOCS / "console.svg": console(shown(machines()[SHOWN])),
-        FACTS_FILE: _facts_file(),
+        FACTS_FILE: encode(machines()[SHOWN]).decode(),
     }
 
 
@@ -91,21 +92,6 @@ def _samples() -> Iterator[tuple[Path, str]]:
         report = sample()
         for format, (ending, reduced) in REDUCED.items():
             yield FORMATS / f"{name}.{ending}", reduced(RENDERERS[format](report)) + "\n"
-
-
-def _facts_file() -> str:
-    """As it is while it gets the same report: a new field alone changes no file."""
-    facts = machines()[SHOWN]
-    current = FACTS_FILE.read_bytes() if FACTS_FILE.exists() else b""
-    try:
-        same = _whole_report(decode(current)) == _whole_report(facts)
-    except ValueError:
-        same = False
-    return current.decode() if same else encode(facts).decode()
-
-
-def _whole_report(facts: Facts) -> str:
-    return render(Report(facts, examine(catalog.MACHINE_CHECKS, facts)))
 
 
 def stale(texts: dict[Path, str]) -> dict[Path, str]:

@@ -7,12 +7,15 @@ from collections.abc import Callable
 
 from doctor.checks.training.errors import (
     broadcasts,
+    functions,
+    functorch,
     graph,
     hooks,
     layers,
     losses,
     names,
     no_loss,
+    ranges,
     samples,
     shapes,
     time_first,
@@ -52,8 +55,10 @@ FACTORY = (
 
 
 EXPLAINERS: tuple[Callable[[Raised], Explanation | None], ...] = (
+    functions.explain,
+    functorch.explain,
+    ranges.explain,
     names.explain,
-    _loss_arguments,
     samples.explain,
     graph.explain,
     layers.explain,
@@ -72,12 +77,20 @@ def explain(own: OwnModel) -> Explanation | None:
     for explain_own in (no_loss.explain, hooks.explain, time_first.explain):
         if explanation := explain_own(own):
             return explanation
-    if not own.built.ok and _loss_arguments(own.raised):
-        return Explanation("", FACTORY)
+    if by_doctor := _loss_arguments(own.raised):
+        if not own.built.ok:
+            return Explanation("", FACTORY)
+        if _stage(own) in ("", "forward"):
+            return by_doctor
     for explainer in EXPLAINERS:
         if explanation := explainer(own.raised):
             return explanation
     return None
+
+
+def _stage(own: OwnModel) -> str:
+    """The stage that raised, "" if none is recorded."""
+    return own.smoke.stages[-1].name if own.smoke and own.smoke.stages else ""
 
 
 def describe(own: OwnModel) -> str:
@@ -100,6 +113,8 @@ def _module(raised: Raised) -> str:
 
 def _call(raised: Raised) -> str:
     """The function with its arguments, without those that say nothing; else the line's values."""
+    if "own function" in raised.observed:  # the cause lists them
+        return ""
     of_torch = any(each.shape is not None for each in raised.operands)
     informative = [
         each

@@ -7,50 +7,71 @@ from typing import Annotated, Literal
 
 import typer
 
-from doctor.cli import options
+from doctor.cli import options, panels
 
-PlainFormat = Annotated[Literal["plain", "markdown", "json"], typer.Option(help="Output format.")]
+PlainFormat = Annotated[
+    Literal["plain", "markdown", "json"], panels.output("Output format (default: plain).")
+]
 
 
 def explain(
     name: Annotated[
-        str,
+        list[str],
         typer.Argument(
-            help="A code, a slug, a document, a section or subject of it (P10, warmup), model "
-            "(what --model accepts), or a pasted text; - for stdin.",
+            metavar="NAME...",
+            help="Codes, slugs, a section or subject of a document (P10, warmup), model (what "
+            "--model accepts), or the text of a message, best in quotes; - for stdin.",
             autocompletion=options.complete_code,
         ),
     ],
     format: PlainFormat = "plain",
 ) -> int:
-    """Print what a check, an error message or a log line means, the fix and its sources."""
+    """Print what a check or an error message means, and its fix.
+
+    Cites the sources of both.
+    """
     from doctor.cli.explain import explain
     from doctor.report import terminal
 
-    terminal.write(explain(name, format), sys.stdout)
+    terminal.write(explain(" ".join(name), format), sys.stdout)
     return 0
 
 
 def list_checks(
+    names: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[NAME...]",
+            help="Families, codes, slugs or beginnings of them: GPU, LOG02 (default: all).",
+            autocompletion=options.complete_code,
+        ),
+    ] = None,
     format: PlainFormat = "plain",
 ) -> int:
-    """Print every check: code, slug and title."""
+    """Print the code, slug and title of every check.
+
+    A title is what holds when the check passes.
+    """
     from doctor.judge import catalog
     from doctor.report import explain, terminal
     from doctor.report.formats import json
 
+    checks = catalog.beginning_with(names or ())
     if format == "json":
-        print(json.render_checks(catalog.CHECKS))
+        print(json.render_checks(checks))
     else:
-        draw = explain.table if format == "plain" else explain.markdown_table
-        terminal.write(draw(catalog.CHECKS), sys.stdout)
+        draw = explain.listing if format == "plain" else explain.markdown_table
+        terminal.write(draw(checks), sys.stdout)
     return 0
 
 
 def completion(
-    shell: Annotated[Literal["bash", "zsh", "fish"], typer.Argument(help="Your shell.")],
+    shell: Annotated[
+        Literal["bash", "zsh", "fish"],
+        typer.Argument(metavar="SHELL", help="Your shell: bash, zsh or fish."),
+    ],
 ) -> int:
-    """Print a shell completion script: eval "$(doctor completion bash)"."""
+    """Print a completion script for your shell."""
     from typer.completion import get_completion_script  # type: ignore[attr-defined]
 
     print(get_completion_script(prog_name="doctor", complete_var="_DOCTOR_COMPLETE", shell=shell))

@@ -8,16 +8,16 @@ from typing import Annotated, Literal
 
 import typer
 
-from doctor.cli import options
+from doctor.cli import job_options, options, panels
 from doctor.cli.flag_groups import set_flags
 from doctor.cli.requested_output import requested_output
 
 
 def run(
-    training: options.TrainingFlags,
-    job: options.JobFlags,
-    run_flags: options.RunFlags,
+    training: job_options.TrainingFlags,
+    job: job_options.JobFlags,
     selection: options.SelectionFlags,
+    run_flags: job_options.RunFlags,
     config: options.ConfigFlags,
     output: options.OutputFlags,
     facts: options.FactsFile = None,
@@ -25,7 +25,10 @@ def run(
     context: options.Context = "job",
     script: options.Scripts = None,
 ) -> int:
-    """Examine this machine. Exit 0: READY, 1: not ready, 2: usage error, 3: unknown."""
+    """Examine this machine for a job.
+
+    Exit codes: 0 nothing at or above --fail-on, 1 something is, 2 usage error, 3 unknown.
+    """
     from doctor.cli.run import run
     from doctor.report import delivery
 
@@ -46,25 +49,30 @@ def run(
 def report(
     facts: Annotated[
         Path,
-        typer.Argument(help="A file written by --save-facts, - for stdin, or a guard's directory."),
+        typer.Argument(
+            metavar="FACTS",
+            help="A file written by --save-facts, - for stdin, or a directory of doctor guard.",
+        ),
     ],
     selection: options.SelectionFlags,
+    config: options.ConfigFlags,
     output: options.OutputFlags,
 ) -> int:
-    """Judge and print saved facts again, in any format. Exit codes as for run."""
+    """Judge and print saved facts again, in any format.
+
+    Exit codes as for run.
+    """
     from doctor.report import delivery
 
     output_options = requested_output(output)
     if facts.is_dir():
         from doctor.cli.guard import report_directory
 
-        judged = report_directory(
-            facts, set_flags(selection), options.ConfigFlags(), fail_on=output.fail_on
-        )
+        judged = report_directory(facts, set_flags(selection), config, fail_on=output.fail_on)
         return delivery.deliver(judged, output_options)
     from doctor.cli.replay import replayed
 
-    judged = replayed(facts, set_flags(selection), options.ConfigFlags(), output.fail_on)
+    judged = replayed(facts, set_flags(selection), config, output.fail_on)
     return delivery.deliver(judged, output_options)
 
 
@@ -72,14 +80,18 @@ def read(
     pasted: Annotated[
         Path,
         typer.Argument(
-            help="A file with the output of collect_env, nvidia-smi (also -q, -q -x) or ds_report; "
-            "- for stdin."
+            metavar="FILE",
+            help="The output of collect_env, nvidia-smi (also -q, -q -x) or ds_report; "
+            "- for stdin.",
         ),
     ],
     output: options.OutputFlags,
     save_facts: options.SaveFacts = None,
 ) -> int:
-    """Judge a machine by a pasted report. Exit codes as for run."""
+    """Judge a machine by a pasted report.
+
+    Exit codes as for run.
+    """
     from doctor.cli.read import read_report
     from doctor.report import delivery
 
@@ -88,29 +100,36 @@ def read(
 
 
 def prescribe(
-    training: options.TrainingFlags,
+    training: job_options.TrainingFlags,
     facts: options.FactsFile = None,
     mode: Annotated[
         Literal["stable", "fast", "diagnostic"],
-        typer.Option(
-            help="stable: to start with. fast: proven here. diagnostic: to isolate a fault."
+        panels.settings(
+            "stable: to start with. fast: proven here. diagnostic: to isolate a fault "
+            "(default: stable)."
         ),
     ] = "stable",
     format: Annotated[
         Literal["text", "python", "loop", "env", "trainer", "accelerate"],
-        typer.Option(help="Format to paste."),
+        panels.output("Format to paste (default: text)."),
     ] = "text",
     deterministic: Annotated[
-        bool, typer.Option("--deterministic", help="Also fix seeds and use repeatable kernels.")
+        bool, panels.settings("Also fix seeds and use repeatable kernels.", "--deterministic")
     ] = False,
+    config: options.ConfigFile = None,
+    no_config: options.NoConfig = False,
 ) -> int:
-    """Print settings to train with on this machine. Exit codes as for run."""
+    """Print settings to train with on this machine.
+
+    Exit codes as for run.
+    """
     from doctor.cli.run import run
     from doctor.prescribe import rules
     from doctor.report import prescription, terminal
     from doctor.report.redaction import redact
 
-    report = run(set_flags(training), options.ConfigFlags(), facts_file=facts, progress=True)
+    file = options.ConfigFlags(config=config, no_config=no_config)
+    report = run(set_flags(training), file, facts_file=facts, progress=True)
     settings = rules.prescribe(report.facts, report.findings, mode, deterministic=deterministic)
     terminal.write(prescription.render(redact(report), settings, mode, format), sys.stdout)
     return report.exit_code
@@ -118,10 +137,13 @@ def prescribe(
 
 def init(
     stdout: Annotated[
-        bool, typer.Option("--stdout", help="Print to stdout instead of writing doctor.toml.")
+        bool, panels.output("Print to stdout instead of writing doctor.toml.", "--stdout")
     ] = False,
 ) -> int:
-    """Write a commented doctor.toml for this machine. Never overwrites a file."""
+    """Write a commented doctor.toml for this machine.
+
+    A file that exists is never overwritten.
+    """
     from doctor.cli import init_template
     from doctor.report import terminal
 

@@ -8,38 +8,35 @@ from typing import Annotated, Literal
 
 import typer
 
-from doctor.cli import options
+from doctor.cli import options, panels
 from doctor.cli.flag_groups import set_flags
 from doctor.cli.requested_output import requested_output
 
 
 def guard(
-    command: Annotated[list[str], typer.Argument(help="The training, after --.")],
+    command: Annotated[
+        list[str], typer.Argument(metavar="-- COMMAND...", help="The training, after --.")
+    ],
     config: options.ConfigFlags,
     out: Annotated[
-        Path | None, typer.Option(help="Directory for the records (default: doctor-guard).")
+        Path | None,
+        panels.output("Directory for the records (default: doctor-guard).", metavar="DIRECTORY"),
     ] = None,
-    stop: Annotated[bool, typer.Option("--stop", help="End the job at the first failure.")] = False,
+    stop: Annotated[bool, panels.gate("End the job at the first failure.", "--stop")] = False,
     ignore: Annotated[
-        list[str] | None, typer.Option(help="Raise no alarm for this code (repeatable).")
+        list[str] | None,
+        panels.scope("Raise no alarm for these codes (repeatable).", **options.CODES),
     ] = None,
     every: Annotated[
-        bool, typer.Option("--all", help="Also evaluate the codes that are off by default.")
+        bool, panels.scope("Also evaluate the codes that are off by default.", "--all")
     ] = False,
-    fail_on: Annotated[
-        Literal["fail", "warn", "never"], typer.Option(help="Lowest status for exit code 1.")
-    ] = "fail",
-    output: Annotated[
-        list[str] | None,
-        typer.Option(metavar="FORMAT=FILE", help="Also write a report to a file."),
-    ] = None,
-    quiet: Annotated[
-        bool, typer.Option("-q", "--quiet", help="Report warnings and failures only.")
-    ] = False,
+    fail_on: options.FailOn = "fail",
+    output: options.AlsoTo = None,
+    quiet: options.Quiet = False,
 ) -> int:
-    """Watch a training while it runs: doctor guard -- torchrun train.py.
+    """Watch a training while it runs.
 
-    Exit: the training's own code if not 0, else 1 for a failure, 3 if no step was observed.
+    Exit code: the training's own if not 0, else 1 for a failure, 3 if no step was observed.
     """
     from doctor.cli import guard
     from doctor.report import delivery
@@ -61,11 +58,14 @@ def lint(
     selection: options.SelectionFlags,
     paths: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[PATH]...", help="Files and directories; - for stdin. Default: ."),
+        typer.Argument(metavar="[PATH...]", help="Files and directories; - is stdin (default: .)."),
     ] = None,
     facts: options.FactsFile = None,
 ) -> int:
-    """Examine training scripts, notebooks and configurations. Executes nothing."""
+    """Examine training scripts, notebooks and configurations.
+
+    Executes nothing. Exit codes as for run.
+    """
     from doctor.cli import lint_command
 
     request = lint_command.LintRequest(
@@ -77,26 +77,32 @@ def lint(
 def scan(
     path: Annotated[
         str,
-        typer.Argument(help="A directory, a file or an address: https://, s3://, gs://, hf://."),
+        typer.Argument(
+            metavar="PATH",
+            help="A directory, a file or an address: https://, s3://, gs://, hf://.",
+        ),
     ],
     baseline: Annotated[
-        str | None, typer.Option(help="An earlier checkpoint, to compare parameters with.")
+        str | None,
+        panels.scope("An earlier checkpoint, to compare parameters with.", metavar="PATH"),
     ] = None,
     deep: Annotated[
-        bool, typer.Option("--deep", help="Read all values and report NaN and Inf.")
+        bool, panels.scope("Read all values and report NaN and Inf.", "--deep")
     ] = False,
-    every: Annotated[bool, typer.Option("--all", help="List every tensor.")] = False,
+    every: Annotated[bool, panels.output("List every tensor.", "--all")] = False,
     format: Annotated[
-        Literal["console", "plain", "json"], typer.Option(help="Report format on stdout.")
+        Literal["console", "plain", "json"],
+        panels.output("Report format on stdout (default: console)."),
     ] = "console",
     no_redact: Annotated[
-        bool, typer.Option("--no-redact", help="Show the host's name and home directories.")
+        bool, panels.output("Show the host's name and home directories.", "--no-redact")
     ] = False,
-    color: Annotated[
-        Literal["auto", "always", "never"], typer.Option(help="Color in the console report.")
-    ] = "auto",
+    color: options.Color = "auto",
 ) -> int:
-    """Examine a checkpoint without executing any of it. Exit codes as for run."""
+    """Examine a checkpoint without executing any of it.
+
+    Exit codes as for run.
+    """
     from doctor.cli import scan as scanning
     from doctor.report import scan, terminal
 
@@ -113,7 +119,9 @@ def scan(
 def triage(
     logs: Annotated[
         list[str],
-        typer.Argument(help="Logs: files, directories with a log per rank, or - for stdin."),
+        typer.Argument(
+            metavar="LOG...", help="Files, directories with a log per rank, or - for stdin."
+        ),
     ],
     selection: options.SelectionFlags,
     config: options.ConfigFlags,
@@ -122,10 +130,13 @@ def triage(
     save_facts: options.SaveFacts = None,
     follow: Annotated[
         bool,
-        typer.Option("--follow", help="Report problems while the job writes, until it ends."),
+        panels.scope("Report problems while the job writes, until it ends.", "--follow"),
     ] = False,
 ) -> int:
-    """Name the first cause in the logs of a failed training. Exit codes as for run."""
+    """Name the first cause in the logs of a failed training.
+
+    Exit codes as for run.
+    """
     from doctor.cli import triage
     from doctor.report import delivery
 

@@ -1,0 +1,60 @@
+"""`--help`: options below headings, each with what it expects and its default."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+from typer import Option
+from typer.core import TyperCommand
+
+
+def _option(panel: str, help: str, *names: str, **settings: Any) -> Any:
+    """An option; its help states the default as "(default: value)"."""
+    return Option(*names, help=help, rich_help_panel=panel, show_default=False, **settings)
+
+
+def _below(panel: str) -> Callable[..., Any]:
+    return partial(_option, panel)
+
+
+PANELS = ("Job", "Model and script", "Paths", "Scope", "Fixes", "Settings", "Job file", "Gate",
+          "Facts", "Output", "Options")  # fmt: skip
+"""Headings in the order of the help; those without a heading of their own are the last."""
+
+job, model, paths, scope, fixes, settings, job_file, gate, facts, output, _ = map(_below, PANELS)
+
+FEW = 14
+"""Options of a command that are listed below one heading."""
+NAMES = 27
+"""Columns of the longest name beside its help; the help of a longer one begins below it."""
+
+
+class Command(TyperCommand):
+    """A command whose options are listed below headings. A metavar is printed as it is written."""
+
+    def collect_usage_pieces(self, ctx: Any) -> list[str]:
+        return ["[OPTIONS]", *(argument.metavar for argument in self._params(ctx, "argument"))]
+
+    def format_options(self, ctx: Any, formatter: Any) -> None:
+        arguments = self._params(ctx, "argument")
+        _write(formatter, "Arguments", [(each.metavar, each.help or "") for each in arguments])
+        options = self._params(ctx, "option")
+        panels: dict[str, list[Any]] = {panel: [] for panel in PANELS}
+        for option in options:
+            panel = getattr(option, "rich_help_panel", None)
+            below = panel if panel and len(options) > FEW else PANELS[-1]
+            panels[below].append(option.get_help_record(ctx))
+        for panel, records in panels.items():
+            _write(formatter, panel, records)
+
+    def _params(self, ctx: Any, kind: str) -> list[Any]:
+        return [param for param in self.get_params(ctx) if param.param_type_name == kind]
+
+
+def _write(formatter: Any, heading: str, records: list[tuple[str, str]]) -> None:
+    if records:
+        with formatter.section(heading):
+            padded = [(f"{name:<{NAMES}}", help) for name, help in records]
+            formatter.write_dl(padded, col_max=NAMES)
