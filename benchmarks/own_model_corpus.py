@@ -91,7 +91,6 @@ def score_healthy(verdicts: dict[str, Verdict]) -> tuple[str, str]:
 def main(names: list[str]) -> int:
     os.chdir(CORPUS)
     own_training.OWN_SECONDS = HANG_SECONDS
-    own_training.STACKS_SECONDS = 0.9 * HANG_SECONDS
     own_training.BUSY_SECONDS = 300.0
     items = [
         (f"{file}.py:{name}", label)
