@@ -127,13 +127,13 @@ def code_of(hook: Any) -> Any:
 
 
 def names_in(hook: Any) -> Set[str]:
-    """Attributes and variables around it that a hook uses, without methods of tensors, lists and
-    dicts, and without modules such as self."""
+    """Attributes that a hook uses, without methods of tensors, lists and dicts, and the lists,
+    dicts and tensors around it."""
     code = getattr(hook, "__code__", None)
     if code is None:
         return set()
     cells = zip(code.co_freevars, getattr(hook, "__closure__", None) or ())
-    names = {name for name, cell in cells if not is_module(cell)}
+    names = {name for name, cell in cells if holds_values(cell)}
     attributes = (each for each in dis.get_instructions(code) if ATTRIBUTE.match(each.opname))
     names |= {str(each.argval) for each in attributes}
     kinds = (torch.Tensor, list, dict)
@@ -143,8 +143,8 @@ def names_in(hook: Any) -> Set[str]:
 ATTRIBUTE = re.compile("(LOAD|STORE)_(ATTR|METHOD)")
 
 
-def is_module(cell: Any) -> bool:
+def holds_values(cell: Any) -> bool:
     try:
-        return isinstance(cell.cell_contents, torch.nn.Module)
+        return isinstance(cell.cell_contents, (list, dict, set, torch.Tensor))
     except ValueError:  # not assigned yet
         return False
