@@ -227,11 +227,10 @@ def called(user: Any, qualified: str) -> Any:
 
 
 def transforms(error: Any, frames: List[Any], user: Any, model: Any) -> Observed:
-    """The transform of torch.func in which the code was running."""
+    """Whether the code was running under torch.func.vmap."""
     files = [frame.file.replace("\\", "/") for frame in frames]
-    inside = {"vmap": "torch/_functorch/vmap.py", "grad": "torch/_functorch/eager_transforms.py"}
-    names = [name for name, end in inside.items() if any(file.endswith(end) for file in files)]
-    return {"inside": "torch.func." + names[0]} if names else {}
+    mapped = any(file.endswith("torch/_functorch/vmap.py") for file in files)
+    return {"inside": "torch.func.vmap"} if mapped else {}
 
 
 def forwards(error: Any, frames: List[Any], user: Any, model: Any) -> Observed:
