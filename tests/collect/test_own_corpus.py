@@ -9,8 +9,9 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-import preloaded
+import patience
 import pytest
+import shims
 
 from doctor.checks.training import own_gradients, own_model, own_weights
 from doctor.collect import changes
@@ -92,8 +93,9 @@ class OneProcess(TorchChild):
 
 
 @pytest.fixture(scope="module")
-def child() -> Iterator[OneProcess]:
-    running = OneProcess(Children(), preloaded.python())
+def child(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OneProcess]:
+    python = shims.python(tmp_path_factory.mktemp("interpreter"), patience.IN_THE_PROBE)
+    running = OneProcess(Children(), python)
     yield running
     running.close()
 

@@ -77,7 +77,10 @@ FIXES = (
     ),
 )
 """Texts of a message -> what to do."""
-OF_FUNC = re.compile(r"\bvmap\b|functorch|\btorch\.func\b|mutate a captured Tensor|f\(\*args\)")
+OF_FUNC = re.compile(
+    r"\bvmap\b|functorch|\btorch\.func\b|mutate a captured Tensor|f\(\*args\)"
+    r"|that doesn't have storage"
+)
 ABSENT = re.compile(r"has no attribute `(\w+)`")
 KEYS = re.compile(r"(?P<kind>Missing|Unexpected) key\(s\): (?P<names>.*?)(?:\n|$)")
 

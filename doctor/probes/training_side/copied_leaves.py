@@ -19,7 +19,8 @@ unregistered = wire.sibling("unregistered")
 
 tensors = wire.sibling("value_origins").tensors
 
-SHOWN = 3
+SHOWN, MOST = 3, 100_000
+"""Shapes in a text, and storages whose lines are remembered."""
 Line = Tuple[str, str]
 """Place and code."""
 
@@ -36,7 +37,7 @@ class Births(TorchFunctionMode):
         self, func: Any, types: Any, args: Any = (), kwargs: Optional[Dict[str, Any]] = None
     ) -> Any:
         result = func(*args, **(kwargs or {}))
-        for each in tensors(result):
+        for each in tensors(result) if len(self._lines) < MOST else ():
             if each.is_floating_point() and each.grad_fn is None and (at := address(each)):
                 self._lines[at] = places.innermost()[0]
         return result

@@ -227,11 +227,10 @@ def called(user: Any, qualified: str) -> Any:
 
 
 def transforms(error: Any, frames: List[Any], user: Any, model: Any) -> Observed:
-    """The transform of torch.func in which the code was running."""
+    """Whether the code was running under torch.func.vmap."""
     files = [frame.file.replace("\\", "/") for frame in frames]
-    inside = {"vmap": "torch/_functorch/vmap.py", "grad": "torch/_functorch/eager_transforms.py"}
-    names = [name for name, end in inside.items() if any(file.endswith(end) for file in files)]
-    return {"inside": "torch.func." + names[0]} if names else {}
+    mapped = any(file.endswith("torch/_functorch/vmap.py") for file in files)
+    return {"inside": "torch.func.vmap"} if mapped else {}
 
 
 def forwards(error: Any, frames: List[Any], user: Any, model: Any) -> Observed:
@@ -256,6 +255,6 @@ def similar(name: str, names: List[str]) -> str:
 OBSERVERS: List[Callable[..., Observed]] = [
     values, undefined, model_as_value, shadowed, names_that_are_none, attributes, keys, parts,
     signatures, transforms, forwards, objects.samples, objects.fetched, objects.groups,
-    objects.packed, objects.copied, objects.targets, objects.layout,
+    objects.inside_backward, objects.packed, objects.copied, objects.targets, objects.layout,
     wire.sibling("nonfinite_values").observe,
 ]  # fmt: skip
