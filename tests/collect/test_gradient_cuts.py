@@ -199,6 +199,11 @@ def hooked_and_used_twice():
         return m.first(x) + m.first(2 * x)
     return made(between)
 
+def beside_a_row_of_padding():
+    model, batch, loss = detached()
+    model.words = nn.Embedding(9, 8, padding_idx=0)
+    return model, batch, lambda m, b: loss(m, b) + m.words.weight.sum()
+
 def chosen_without_graph():
     return made(lambda m, x: F.one_hot(m.first(x).detach().argmax(-1), 16).float())
 
@@ -371,6 +376,7 @@ def cuts_of(subject: dict[str, Any], child: TorchChild, **more: Any) -> list[Cut
         ("counted", "constant", "histc", "ends at histc in", "smooth kernel"),
         ("sign", "zero", "SignBackward0", "becomes 0 in SignBackward0", "x.sign() - x"),
         ("measured", "detached", "detach", "ends at detach in", "remove detach there"),
+        ("beside_a_row_of_padding", "detached", "detach", "ends at detach in", "remove detach"),
         ("chosen_without_graph", "indices", "argmax", "ends at argmax in", "gumbel_softmax"),
     ],
 )

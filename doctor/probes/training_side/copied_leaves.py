@@ -38,12 +38,19 @@ class Births(TorchFunctionMode):
     ) -> Any:
         result = func(*args, **(kwargs or {}))
         for each in tensors(result) if len(self._lines) < MOST else ():
-            if each.is_floating_point() and each.grad_fn is None and (at := address(each)):
+            if each.is_floating_point() and not has_graph(each) and (at := address(each)):
                 self._lines[at] = places.innermost()[0]
         return result
 
     def line(self, leaf: torch.Tensor) -> Line:
         return self._lines.get(address(leaf), ("", ""))
+
+
+def has_graph(tensor: torch.Tensor) -> bool:
+    try:
+        return tensor.grad_fn is not None
+    except RuntimeError:  # a view that was made under no_grad, of what was changed since
+        return False
 
 
 def address(tensor: torch.Tensor) -> int:
