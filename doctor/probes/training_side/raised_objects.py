@@ -135,6 +135,14 @@ def layout(error: Any, frames: List[Any], user: Any, model: Any) -> Observed:
     return {}
 
 
+def inside_backward(error: Any, frames: List[Any], user: Any, model: Any) -> Observed:
+    """The backward() of an autograd function in which the user's line raised."""
+    context = user.locals.get("ctx") if user is not None and user.name == "backward" else None
+    if not isinstance(context, torch.autograd.function.BackwardCFunction):
+        return {}
+    return {"own backward": type(context).__name__.partition("Backward")[0]}
+
+
 def packed(error: Any, frames: List[Any], user: Any, model: Any) -> Observed:
     """A PackedSequence in the user's line, where a tensor is needed."""
     if user is None or not isinstance(error, (TypeError, AttributeError)):

@@ -256,6 +256,6 @@ def similar(name: str, names: List[str]) -> str:
 OBSERVERS: List[Callable[..., Observed]] = [
     values, undefined, model_as_value, shadowed, names_that_are_none, attributes, keys, parts,
     signatures, transforms, forwards, objects.samples, objects.fetched, objects.groups,
-    objects.packed, objects.copied, objects.targets, objects.layout,
+    objects.inside_backward, objects.packed, objects.copied, objects.targets, objects.layout,
     wire.sibling("nonfinite_values").observe,
 ]  # fmt: skip
