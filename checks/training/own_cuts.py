@@ -23,7 +23,7 @@ CLAUSES = {
     "none": "the backward pass of {name}, of {where}, returns None for it",
     "small": "the gradient shrinks in {name}, of {where}",
     "replaced": "the forward pass replaces it by a new parameter",
-    "hook": "a hook is registered on it: {name} in {where}",
+    "hook": "the hook {name} on it, in {where}, makes its gradient 0",
     "result hook": "a hook on the result of {where} makes it 0: {name}",
     "cancelled": "gradients that are not 0 add up to 0 in {name}, of {where}",
 }
@@ -47,6 +47,11 @@ FIXES = {
     "none": "Return a gradient for each input of forward() that trains, in the order of forward's "
     "arguments, in backward() of {name}",
 }
+ZERO_VARIABLE = "of its variables"
+ZERO_IN_HOOK = (
+    "Look at what makes the variable of the hook {name} 0 throughout, such as a mask whose index or "
+    "slice is empty: the hook multiplies the gradient by it"
+)
 REENTRANT = (
     "Pass use_reentrant=False to checkpoint (gradient_checkpointing_kwargs={'use_reentrant': "
     "False} in transformers), or call model.enable_input_require_grads(): reentrant checkpointing "
@@ -252,6 +257,8 @@ def _fix(cut: Cut) -> str:
         return f"Look at {place}: {_small(operation)}"
     if cut.kind == "detached" and THROUGH.search(cut.code):
         return OWN_LOSS.format(place=cut.place)
+    if cut.kind in ("hook", "result hook") and ZERO_VARIABLE in cut.remark:
+        return ZERO_IN_HOOK.format(name=cut.name, place=cut.place)
     if cut.kind != "zero":
         name = operation if cut.kind == "none" else cut.name
         by_name = {

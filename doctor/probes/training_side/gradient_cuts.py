@@ -17,6 +17,7 @@ import wire
 from torch.overrides import TorchFunctionMode
 
 places = wire.sibling("places")
+gradient_hooks = wire.sibling("gradient_hooks")
 gradient_zeros = wire.sibling("gradient_zeros")
 zero_origins = wire.sibling("zero_origins")
 watched_modules = wire.sibling("watched_modules")
@@ -40,9 +41,10 @@ records: Any = gradient_zeros.records
 class Paths(TorchFunctionMode):
     """Follows parameters from function to function as long as the results have a graph."""
 
-    def __init__(self, weights: Dict[str, torch.Tensor], modules: Any) -> None:
+    def __init__(self, weights: Dict[str, torch.Tensor], modules: Any, smallest: float) -> None:
         super().__init__()
         self._modules = modules
+        self.hooks = gradient_hooks.Hooks(smallest)
         self._names = {id(each): name for name, each in weights.items()}
         self.cuts: Dict[Key, Set[str]] = {}
         self.last: Dict[str, Key] = {}
@@ -58,8 +60,6 @@ class Paths(TorchFunctionMode):
         self._live: Dict[int, Set[str]] = {id(each): {name} for name, each in weights.items()}
         self._held: List[torch.Tensor] = list(weights.values())
         """Tensors that are kept, so that no other gets the same id."""
-        self.hooks: Dict[Any, str] = {}
-        """Operation -> the hook that the code registers on its result."""
         self._inside: List[Set[str]] = []
         """What the calls of autograd functions that are being run have used."""
 
@@ -74,7 +74,7 @@ class Paths(TorchFunctionMode):
             name = getattr(func.__self__, "__name__", name)
         results = list(tensors(result))
         if name == "register_hook" and args[0].grad_fn is not None:
-            self.hooks[args[0].grad_fn] = " in ".join(gradient_zeros.line_of_function(args[1]))
+            self.hooks.watch_result(args[0])
         if live:
             self.follow(name, live, [*results, args[0]] if name == "__setitem__" else results)
         elif self._detached:
@@ -198,7 +198,8 @@ def cuts(plan: Any, stage: Any, names: Sequence[str], small: bool = False) -> Di
     subject = training.subject
     wanted = {name: each for name, each in training.weights.items() if name in names}
     modules = watched_modules.Modules(subject.module)
-    paths = Paths(wanted, modules)
+    paths = Paths(wanted, modules, gradient_zeros.SMALL if small else 0.0)
+    paths.hooks.watch_modules(subject.module)
     origins = zero_origins.ZeroOrigins(subject.module, subject.batch)
     with stage("function by function"), torch.autograd.detect_anomaly(check_nan=False):
         with training.autocast(), modules, paths.with_functions(), paths, origins:

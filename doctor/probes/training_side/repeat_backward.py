@@ -220,7 +220,7 @@ def _hidden(file: str) -> bool:
 def without_graph(training: Any) -> Dict[str, Any]:
     """Where the paths from the parameters to the loss end, and the decorator that ends them."""
     modules = watched_modules.Modules(training.subject.module)
-    paths = gradient_cuts.Paths(training.weights, modules)
+    paths = gradient_cuts.Paths(training.weights, modules, 0.0)
     without = WithoutGrad()
     with modules, paths.with_functions(), paths, without:
         loss = loss_of(training)
