@@ -19,7 +19,7 @@ from collections import Counter
 from pathlib import Path
 
 from doctor._util.records import Unknown
-from doctor.checks.training import diagnosis, own_model
+from doctor.checks.training import diagnosis, own_gradients, own_model, own_weights
 from doctor.collect import own_training
 from doctor.collect.children import Children
 from doctor.facts.own_model import OwnModel
@@ -48,8 +48,8 @@ def judge(own: OwnModel, job: Job) -> dict[str, Verdict]:
     verdicts = {
         "SMK005": own_model.completes(own, None),
         "SMK006": own_model.loss_finite(own, None),
-        "SMK007": own_model.gradients_reach_all(own, None, job),
-        "SMK008": own_model.weights_move(own, job),
+        "SMK007": own_gradients.gradients_reach_all(own, None, job),
+        "SMK008": own_weights.weights_move(own, job),
     }
     bad = (Status.FAIL, Status.UNKNOWN)
     if verdicts["SMK005"].status in bad:
@@ -99,7 +99,7 @@ def main(names: list[str]) -> int:
         for name, label in part.items()
     ]
     for file in sorted(CORPUS.glob("healthy*.py")):
-        functions = re.findall(r"^def (\w+)", file.read_text("utf-8"), re.MULTILINE)
+        functions = re.findall(r"^def ([a-z]\w+)", file.read_text("utf-8"), re.MULTILINE)
         items += [(f"{file.name}:{name}", None) for name in functions]
     counts = {"faults": Counter(), "healthy": Counter()}
     for model, label in items:
