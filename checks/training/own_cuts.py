@@ -258,7 +258,8 @@ def _fix(cut: Cut) -> str:
     if cut.kind == "detached" and THROUGH.search(cut.code):
         return OWN_LOSS.format(place=cut.place)
     if cut.kind in ("hook", "result hook") and ZERO_VARIABLE in cut.remark:
-        return ZERO_IN_HOOK.format(name=cut.name, place=cut.place)
+        where = f"{cut.name} in {cut.place}" if cut.kind == "hook" and cut.place else cut.name
+        return ZERO_IN_HOOK.format(name=where)
     if cut.kind != "zero":
         name = operation if cut.kind == "none" else cut.name
         by_name = {

@@ -87,6 +87,14 @@ def twice(raised: Raised) -> Explanation | None:
             "the doctor calls it. If the code needs a gradient there on purpose, pass "
             "retain_graph=True, or compute the loss that it returns with a new forward pass.",
         )
+    if names := observed.get("of the batch"):
+        first = names.partition(",")[0]
+        return Explanation(
+            f"computed once, with a graph, before the first step: {names}",
+            f"Detach {first} where it is made, with .detach(), or compute it under "
+            "torch.no_grad(): the first backward() frees its graph, and the second step goes "
+            "through it again. If it is to pass a gradient on, compute it in the loss.",
+        )
     if with_graph := observed.get("kept"):
         first = with_graph.partition(",")[0]
         return Explanation(

@@ -116,14 +116,19 @@ class Hooks:
 
 def used(hook: Any) -> str:
     """ "new of its variables is 0 throughout": the variables around a function that are only 0."""
-    code = getattr(hook, "__code__", None)
-    cells = getattr(hook, "__closure__", None) or ()
-    held = dict(zip(getattr(code, "co_freevars", ()), map(content, cells)))
-    variables = getattr(hook, "__globals__", {})
-    held.update((n, variables[n]) for n in getattr(code, "co_names", ()) if n in variables)
-    zeros = [name for name, value in held.items() if is_zeros(value)]
+    zeros = [name for name, value in variables(hook).items() if is_zeros(value)]
     verb = "are" if len(zeros) > 1 else "is"
     return "%s of its variables %s 0 throughout" % (", ".join(zeros), verb) if zeros else ""
+
+
+def variables(function: Any) -> Dict[str, Any]:
+    """The variables around a function that it uses: of a closure, and of its module."""
+    code = getattr(function, "__code__", None)
+    cells = getattr(function, "__closure__", None) or ()
+    held = dict(zip(getattr(code, "co_freevars", ()), map(content, cells)))
+    of_module = getattr(function, "__globals__", {})
+    held.update((n, of_module[n]) for n in getattr(code, "co_names", ()) if n in of_module)
+    return held
 
 
 def is_zeros(value: Any) -> bool:

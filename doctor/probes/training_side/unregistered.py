@@ -5,19 +5,41 @@ Imported by own_stages.py; standard library and torch only, Python 3.9.
 
 from __future__ import annotations
 
-from typing import Any, Iterable, Iterator, List, Set, Tuple
+from typing import Any, Dict, Iterable, Iterator, List, Set, Tuple
 
 import torch
 
 
 def with_graph(module: torch.nn.Module) -> List[str]:
-    """Attributes of the modules that are tensors with a graph, which the first backward() frees."""
-    return [
-        "%s.%s" % (prefix, attribute) if prefix else attribute
+    """Attributes of the modules that are, or hold, tensors with a graph."""
+    return list(graphs_in(module))
+
+
+def graphs_in(module: torch.nn.Module) -> Dict[str, List[Any]]:
+    """Attributes of the modules -> the last operations of the tensors with a graph that they are,
+    or that their list, tuple or dict holds; the first backward() frees these graphs."""
+    torchs_own = vars(torch.nn.Module())
+    named = {
+        "%s.%s" % (prefix, attribute) if prefix else attribute: value
         for prefix, part in module.named_modules()
         for attribute, value in list(vars(part).items())
-        if isinstance(value, torch.Tensor) and value.grad_fn is not None
-    ]
+        if attribute not in torchs_own
+    }
+    return with_nodes({**named, **dict(module.named_buffers())})
+
+
+def with_nodes(values: Dict[str, Any]) -> Dict[str, List[Any]]:
+    """Name -> the operations that made the tensors with a graph in this value, without those that
+    have none."""
+    nodes = {name: nodes_in(value) for name, value in values.items()}
+    return {name: each for name, each in nodes.items() if each}
+
+
+def nodes_in(value: Any) -> List[Any]:
+    if isinstance(value, torch.Tensor):
+        return [value.grad_fn] if value.grad_fn is not None else []
+    tensors = (each for _, each in members(value) if isinstance(each, torch.Tensor))
+    return [each.grad_fn for each in tensors if each.grad_fn is not None]
 
 
 class Created:
