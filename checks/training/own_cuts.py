@@ -49,8 +49,8 @@ FIXES = {
 }
 ZERO_VARIABLE = "of its variables"
 ZERO_IN_HOOK = (
-    "Look at what makes the variable of the hook {name} 0 throughout, such as a mask whose index or "
-    "slice is empty: the hook multiplies the gradient by it"
+    "Look at what makes that variable of the hook {name} 0 throughout, such as a mask whose index "
+    "or slice is empty: the hook multiplies the gradient by it"
 )
 REENTRANT = (
     "Pass use_reentrant=False to checkpoint (gradient_checkpointing_kwargs={'use_reentrant': "

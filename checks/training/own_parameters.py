@@ -156,7 +156,7 @@ def reached_unevenly(own: OwnModel, required: Sequence[Parameter], verdict: Verd
             f"shapes {shapes}",
             fix=CREATED_FIX,
         )
-    if few := _over_too_few(own):
+    if few := _without_effect(own) or _over_too_few(own):
         return warn(f"{verdict.summary}; {few[0]}", fix=few[1])
     if alike := [each.name for each in required if each.rows_alike]:
         more = f" and {len(alike) - 4} more" if alike[4:] else ""
@@ -175,6 +175,12 @@ def reached_unevenly(own: OwnModel, required: Sequence[Parameter], verdict: Verd
     return verdict
 
 
+def _without_effect(own: OwnModel) -> tuple[str, str] | None:
+    if not own.ineffective:
+        return None
+    return f"without effect on the parameters: {', '.join(own.ineffective)}", INEFFECTIVE_FIX
+
+
 def _over_too_few(own: OwnModel) -> tuple[str, str] | None:
     """Norms and attention over so few values that their result hardly depends on them, and the
     remedy; None if there are none."""
@@ -184,6 +190,11 @@ def _over_too_few(own: OwnModel) -> tuple[str, str] | None:
     return None
 
 
+INEFFECTIVE_FIX = (
+    "Call the method instead: module.requires_grad_(True), or requires_grad_(False) to freeze it. "
+    "requires_grad is an attribute of parameters; an assignment to a module, or to a name that is "
+    "spelled otherwise, is kept and changes nothing."
+)
 UNREGISTERED_FIX = (
     "Hold layers in nn.ModuleList or nn.ModuleDict instead of a plain list or dict, and single "
     "tensors in nn.Parameter: only these are in model.parameters() and in the state dict."

@@ -301,7 +301,13 @@ def cuts_of(subject: dict[str, Any], child: TorchChild, **more: Any) -> list[Cut
         ("hooked", "result hook", "<lambda> in cuts_of.py", "makes it 0", "the hook"),
         ("cancelled", "cancelled", "", "add up to 0", "check their signs"),
         ("hooked_twice", "result hook", "<lambda> in cuts_of.py", "makes it 0", "the hook"),
-        ("erased", "hook", "clear", "of values that are not 0 it leaves 0", "the hook clear in cuts_of.py"),
+        (
+            "erased",
+            "hook",
+            "clear",
+            "of values that are not 0 it leaves 0",
+            "the hook clear in cuts_of.py",
+        ),
         ("hooked_module", "result hook", "nothing in cuts_of.py", "(of second)", "the hook"),
         ("cancelled_with_a_hook", "cancelled", "", "add up to 0", "check their signs"),
         ("one_group", "zero", "NativeGroupNormBackward0", "over 1 value", "over more values"),
@@ -329,7 +335,9 @@ def test_the_end_of_a_path_is_named_with_its_line(
     found = cuts_of(subject, child)
     assert (found[0].kind, len(found)) == (kind, 1)
     assert found[0].name.startswith(function)
-    assert kind in ("replaced", "cancelled", "result hook") or found[0].place.startswith("cuts_of.py, line ")
+    assert kind in ("replaced", "cancelled", "result hook") or found[0].place.startswith(
+        "cuts_of.py, line "
+    )
     assert set(found[0].parameters) <= {"first.weight", "first.bias"}
     assert text in own_cuts.clause(found)
     assert remedy in own_cuts.fix(found)

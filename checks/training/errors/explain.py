@@ -9,6 +9,7 @@ from doctor.checks.training.errors import (
     broadcasts,
     graph,
     hooks,
+    inputs,
     layers,
     losses,
     names,
@@ -69,7 +70,7 @@ def explain(own: OwnModel) -> Explanation | None:
     """What the first explainer says about the error; None if it is not explained."""
     if own.raised is None:
         return None
-    for explain_own in (no_loss.explain, hooks.explain, time_first.explain):
+    for explain_own in (no_loss.explain, hooks.explain, time_first.explain, inputs.explain):
         if explanation := explain_own(own):
             return explanation
     if not own.built.ok and _loss_arguments(own.raised):

@@ -59,10 +59,11 @@ class Hooks:
     def watch(self, tensor: torch.Tensor) -> None:
         """Compare what the hooks on this tensor get and return."""
         self._held.append(tensor)
-        for hooks, wrapped in (
+        tables: List[Tuple[Any, Any]] = [
             (tensor._backward_hooks, self._on_gradient),
             (getattr(tensor, "_post_accumulate_grad_hooks", None), self._on_accumulated),
-        ):
+        ]
+        for hooks, wrapped in tables:
             for key, hook in list((hooks or {}).items()):
                 if (id(tensor), key) not in self._watched:
                     self._watched.add((id(tensor), key))
@@ -163,7 +164,8 @@ def line_of_function(function: Any) -> Tuple[str, str]:
         function = function.func
     code = getattr(function, "__code__", None)
     if code is None:
-        own = getattr(getattr(type(function), "__call__", None), "__code__", None)
+        call = vars(type(function)).get("__call__")
+        own = getattr(call, "__code__", None)
         return type(function).__name__, "" if own is None else place_of(own)
     return code.co_name, place_of(code)
 

@@ -81,9 +81,7 @@ class Update(NamedTuple):
                 group["lr"] = group["lr"] * factor
         rates = getattr(self.scheduler, "base_lrs", None)
         if rates is not None:
-            self.scheduler.base_lrs = [
-                None if rate is None else rate * factor for rate in rates
-            ]
+            self.scheduler.base_lrs = [None if rate is None else rate * factor for rate in rates]
 
 
 class AdamW:

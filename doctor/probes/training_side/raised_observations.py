@@ -246,5 +246,6 @@ def similar(name: str, names: List[str]) -> str:
 OBSERVERS: List[Callable[..., Observed]] = [
     values, undefined, model_as_value, shadowed, names_that_are_none, attributes, keys, parts,
     signatures, forwards, objects.samples, objects.fetched, objects.groups, objects.copied,
-    objects.targets, objects.layout,
+    objects.targets, objects.layout, objects.embeddings, objects.embedded,
+    objects.distributions,
 ]  # fmt: skip

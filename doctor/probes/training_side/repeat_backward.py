@@ -187,7 +187,7 @@ def twice(training: Any) -> Dict[str, str]:
         loss = None
     within = set(follow_step.nodes(loss.grad_fn)) if loss is not None and loss.grad_fn else None
     for kind, kept in (("kept", graphs), ("of the batch", of_batch)):
-        names = [name for name, each in kept.items() if within is None or within.intersection(each)]
+        names = [name for name, each in kept.items() if within is None or each in within]
         if names:
             observed[kind] = ", ".join(names[:MOST])
     if calls.places:

@@ -15,9 +15,9 @@ def with_graph(module: torch.nn.Module) -> List[str]:
     return list(graphs_in(module))
 
 
-def graphs_in(module: torch.nn.Module) -> Dict[str, List[Any]]:
-    """Attributes of the modules -> the last operations of the tensors with a graph that they are,
-    or that their list, tuple or dict holds; the first backward() frees these graphs."""
+def graphs_in(module: torch.nn.Module) -> Dict[str, Any]:
+    """Attributes of the modules that are, or hold, tensors with a graph -> the operation that made
+    them; the first backward() frees these graphs."""
     torchs_own = vars(torch.nn.Module())
     named = {
         "%s.%s" % (prefix, attribute) if prefix else attribute: value
@@ -28,18 +28,17 @@ def graphs_in(module: torch.nn.Module) -> Dict[str, List[Any]]:
     return with_nodes({**named, **dict(module.named_buffers())})
 
 
-def with_nodes(values: Dict[str, Any]) -> Dict[str, List[Any]]:
-    """Name -> the operations that made the tensors with a graph in this value, without those that
-    have none."""
-    nodes = {name: nodes_in(value) for name, value in values.items()}
-    return {name: each for name, each in nodes.items() if each}
-
-
-def nodes_in(value: Any) -> List[Any]:
-    if isinstance(value, torch.Tensor):
-        return [value.grad_fn] if value.grad_fn is not None else []
-    tensors = (each for _, each in members(value) if isinstance(each, torch.Tensor))
-    return [each.grad_fn for each in tensors if each.grad_fn is not None]
+def with_nodes(values: Dict[str, Any]) -> Dict[str, Any]:
+    """Name -> the operation that made a tensor with a graph: "hidden" of these values, or
+    "state['hidden']" of a list, tuple or dict among them."""
+    named = dict(values)
+    for name, value in values.items():
+        named.update(("%s[%r]" % (name, key), each) for key, each in members(value))
+    return {
+        name: each.grad_fn
+        for name, each in named.items()
+        if isinstance(each, torch.Tensor) and each.grad_fn is not None
+    }
 
 
 class Created:
