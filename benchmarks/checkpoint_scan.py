@@ -34,7 +34,7 @@ SIZES = {"BF16": 2, "F32": 4, "F8_E4M3": 1}
 
 SCAN = """
 from doctor.checkpoint.scan import scan
-assert scan(sys.argv[1]).tensors
+assert scan(sys.argv[1]).contents.tensors
 """
 
 
@@ -234,6 +234,7 @@ def main() -> None:
     large = measure(deepseek(), 4_300_000_000, "deepseek_v3", 5)
     half = measure(deepseek(31), 4_300_000_000, "deepseek_v3", 5)
     print(f"  headers {against(150, large['headers'])} ms")
+    print(f"  headers {against(1.5, large['headers'] / large['safe_open'])} of safe_open")
     print(f"  scan {against(150, large['scan'])} ms")
     print(f"  memory {against(150, large['memory'])} MB")
     print(

@@ -4,7 +4,9 @@
 
 factory: `--model` against a script that trains the same three steps. NaN, TypeError: the seconds
 that the diagnosis of such a fault adds to a factory without one. hf: `--hf` against a script that
-imports transformers and trains the same three steps. The best of REPEATS (3) counts.
+imports transformers and trains the same three steps. run: the whole `doctor run --hf` against that
+script; three of its processes import torch, two of them transformers, at the same time. The best of
+REPEATS (3) counts.
 """
 
 from __future__ import annotations
@@ -48,7 +50,7 @@ run = lambda: model(input_ids=ids, labels=ids).loss
 CONFIG = """{"model_type": "llama", "architectures": ["LlamaForCausalLM"], "hidden_size": 32,
  "intermediate_size": 64, "num_hidden_layers": 2, "num_attention_heads": 2,
  "num_key_value_heads": 2, "vocab_size": 64, "max_position_embeddings": 128}"""
-TARGETS = {"factory": 1.3, "NaN": 5.0, "TypeError": 1.0, "hf": 1.5}
+TARGETS = {"factory": 1.3, "NaN": 5.0, "TypeError": 1.0, "hf": 1.5, "run": 2.0}
 
 
 def script(code: str, *arguments: str) -> float:
@@ -69,6 +71,15 @@ def doctor(**fields: str) -> float:
         children.interrupt()
 
 
+def run(directory: str) -> float:
+    line = ("run", "--no-config", "--device", "cpu", "--hf", directory)
+    started = time.perf_counter()
+    subprocess.run(
+        [sys.executable, "-P", "-m", "doctor", *line], check=True, stdout=subprocess.DEVNULL
+    )
+    return time.perf_counter() - started
+
+
 def main(repeats: int) -> int:
     os.chdir(CORPUS)
     with tempfile.TemporaryDirectory() as directory:
@@ -80,17 +91,19 @@ def main(repeats: int) -> int:
             "error": lambda: doctor(model="errors.py:inputs_and_labels_without_criterion"),
             "hf script": lambda: script(HF_SCRIPT, directory),
             "hf": lambda: doctor(hf=directory),
+            "run": lambda: run(directory),
         }
-        best = {name: min(run() for _ in range(repeats)) for name, run in runs.items()}
+        best = {name: min(each() for _ in range(repeats)) for name, each in runs.items()}
     results = {
         "factory": best["healthy"] / best["script"],
         "NaN": best["nan"] - best["healthy"],
         "TypeError": best["error"] - best["healthy"],
         "hf": best["hf"] / best["hf script"],
+        "run": best["run"] / best["hf script"],
     }
     print({name: round(seconds, 2) for name, seconds in best.items()}, "s")
     for name, result in results.items():
-        unit = "x" if name in ("factory", "hf") else "s more"
+        unit = "x" if name in ("factory", "hf", "run") else "s more"
         print(f"{name}: {result:.2f} {unit}; at most {TARGETS[name]:g} wanted")
     return int(any(result > TARGETS[name] for name, result in results.items()))
 

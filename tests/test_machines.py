@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 from generated import FACTS_FILE, SHOWN
 from paths import MACHINES
-from recorded import AREAS, OUTCOMES, machines
+from recorded import machines
+from recorded_outcomes import AREAS, OUTCOMES
 from reports import judged
 
 from doctor.facts.facts import Facts, decode, encode

@@ -23,6 +23,8 @@ CLAUSES = {
     "none": "the backward pass of {name}, of {where}, returns None for it",
     "small": "the gradient shrinks in {name}, of {where}",
     "replaced": "the forward pass replaces it by a new parameter",
+    "derivative": "the derivative that {name} computes in {where} does not depend on it",
+    "copied": "in their place the loss uses {name}, made in {where}",
     "hook": "the hook {name} on it, in {where}, makes its gradient 0",
     "result hook": "a hook on the result of {where} makes it 0: {name}",
     "cancelled": "gradients that are not 0 add up to 0 in {name}, of {where}",
@@ -39,6 +41,9 @@ FIXES = {
     "constant": "Look at {name} in {place}: write it with operations that have a gradient",
     "replaced": "Change the values in place under torch.no_grad(), weight.mul_(0.999), instead of "
     "assigning a new nn.Parameter: the optimizer holds the first one",
+    "derivative": "Add a term to the loss that depends on the output of {place} itself (initial or "
+    "boundary values, measurements), or exempt it: a constant that is added to the output has no "
+    "influence on its derivatives",
     "hook": "Look at what the hook {name} in {place} returns: it takes the place of the gradient",
     "result hook": "Look at what the hook {name} returns: it takes the place of the gradient",
     "cancelled": "Look at {place}: terms of the loss with opposite gradients cancel; check "
@@ -56,6 +61,31 @@ REENTRANT = (
     "Pass use_reentrant=False to checkpoint (gradient_checkpointing_kwargs={'use_reentrant': "
     "False} in transformers), or call model.enable_input_require_grads(): reentrant checkpointing "
     "has no gradient where the inputs of the segment need none"
+)
+COPIES = (
+    "Compute with the parameters themselves, or train what {place} makes: these copies have no "
+    "part in the parameters of the module. Register them (nn.Parameter, nn.ParameterDict) and give "
+    "them to the optimizer, or stack the parameters in each forward pass, "
+    "torch.stack([m.weight for m in members]), which keeps the graph: "
+    "torch.func.stack_module_state, copy.deepcopy, detach() and nn.Parameter(...) end it"
+)
+TRAINED = (
+    "Your optimizer trains the copies that {place} makes, not the parameters of the module, whose "
+    "state_dict() stays as it is: register the copies in the module, or write them back into the "
+    "parameters under torch.no_grad() after the training"
+)
+COUNTS = (
+    "Count in {place} with a smooth kernel: a histogram has no gradient for its values; weight "
+    "each value by torch.softmax(-(x[..., None] - centres) ** 2 / width, -1), and sum over the "
+    "values"
+)
+DERIVED = (
+    "Pass create_graph=True to torch.autograd.grad in {place}: without it the gradient that it "
+    "returns has no graph of its own, and nothing can be differentiated through it"
+)
+OF_BACKWARD = (
+    "Compute the gradient in {place} with torch.autograd.grad(output, x, create_graph=True)[0] "
+    "instead of backward() and .grad, which has no graph: a penalty on it does not train"
 )
 NUMBERS = (
     (
@@ -94,7 +124,12 @@ OWN_LOSS = (
 )
 ZEROS = (
     (
-        "Round|Floor|Ceil|Trunc|Sign|Heaviside|FloorDivide",
+        "Sign|Sgn|Heaviside",
+        "its derivative is 0 everywhere: use torch.tanh(x / temperature), or a straight-through "
+        "estimator, x + (x.sign() - x).detach()",
+    ),
+    (
+        "Round|Floor|Ceil|Trunc|FloorDivide",
         "its derivative is 0 everywhere: use a straight-through estimator, "
         "x + (x.round() - x).detach()",
     ),
@@ -128,7 +163,13 @@ ZEROS = (
 """Operations of autograd -> why their gradient is 0, and what to do; after "Look at PLACE: "."""
 ZEROED = "look at why the result of {name} is 0 throughout"
 ZERO = "its gradient is 0 for these inputs"
+FLAT = (
+    "an activation that is linear piece by piece (ReLU, LeakyReLU, Hardtanh) has no second "
+    "derivative: use a smooth one in the network that is differentiated twice, Tanh, SiLU, GELU, "
+    "Softplus or a sine"
+)
 ORIGINS = (
+    ("the second derivative.*", FLAT),
     (
         r"floor_divide|div\(rounding.*|remainder|fmod",
         "a division that rounds down makes 0 of what is below the divisor: divide with /",
@@ -161,6 +202,11 @@ REMARKS = (
         "a dimension of 1 value",
         "its result is the same for all inputs: use a sigmoid (for a loss over one class "
         "binary_cross_entropy_with_logits), or two outputs, or another dim",
+    ),
+    ("the second derivative of it", FLAT),
+    (
+        "its mode is nearest",
+        "it rounds the positions, which then have no gradient: pass mode='bilinear' to grid_sample",
     ),
     ("over 1 key", "its result is the same for all queries and keys: attend to more keys"),
     (
@@ -201,6 +247,12 @@ REMARKS = (
     ("leaves this part out", "use this part too, or remove what computes it: look at the slice"),
 )
 """Part of a remark -> what to do; after "Look at PLACE: "."""
+BY_NAME = {
+    "grad": DERIVED,
+    "backward": OF_BACKWARD,
+    **dict.fromkeys(("histc", "histogram", "histogramdd", "bincount"), COUNTS),
+}
+"""Functions whose result has no graph -> what to do."""
 SAMPLED = (
     "Call rsample() in place of sample() in {place}, which draws without a graph; a distribution "
     "without rsample() (Categorical, Bernoulli) needs log_prob() times the reward, or "
@@ -253,13 +305,14 @@ def _fix(cut: Cut) -> str:
     operation = re.sub(r"Backward\d*$", "", cut.name)
     if cut.remark == "sample()":
         return SAMPLED.format(place=cut.place or place)
+    if cut.kind == "copied":
+        return (TRAINED if cut.remark else COPIES).format(place=cut.place or "the code")
     if cut.kind == "small":
         return f"Look at {place}: {_small(operation)}"
     if cut.kind == "detached" and THROUGH.search(cut.code):
         return OWN_LOSS.format(place=cut.place)
-    if cut.kind in ("hook", "result hook") and ZERO_VARIABLE in cut.remark:
-        where = f"{cut.name} in {cut.place}" if cut.kind == "hook" and cut.place else cut.name
-        return ZERO_IN_HOOK.format(name=where)
+    if special := _special(cut, place):
+        return special
     if cut.kind != "zero":
         name = operation if cut.kind == "none" else cut.name
         by_name = {
@@ -268,6 +321,16 @@ def _fix(cut: Cut) -> str:
         }
         return FIXES[cut.kind].format(name=name, place=cut.place or place, **by_name)
     return _of_zero(cut, place, operation)
+
+
+def _special(cut: Cut, place: str) -> str:
+    """The remedy for a hook with a variable of zeros, or for a function that has its own."""
+    if cut.kind in ("hook", "result hook") and ZERO_VARIABLE in cut.remark:
+        where = f"{cut.name} in {cut.place}" if cut.kind == "hook" and cut.place else cut.name
+        return ZERO_IN_HOOK.format(name=where)
+    if cut.kind in ("constant", "indices", "no_grad") and cut.name in BY_NAME:
+        return BY_NAME[cut.name].format(place=cut.place or place)
+    return ""
 
 
 def _of_zero(cut: Cut, place: str, operation: str) -> str:

@@ -11,7 +11,7 @@ from doctor.judge.error_patterns import ErrorPattern
 CONTRACT = "doctor explain model"
 """The command that lists what a factory may return."""
 INDEX_ERROR = ErrorPattern(
-    (*INDEX, "device-side assert", "Class values must be"),
+    (*INDEX, "device-side assert"),
     "Fix the index that exceeds its table: a token beyond the rows of the embedding (call "
     "resize_token_embeddings after adding tokens), a label outside the classes, a position "
     "beyond the model's length, or an index into a tensor. CUDA_LAUNCH_BLOCKING=1 names the "

@@ -89,6 +89,18 @@ def _computed_once(own: OwnModel) -> list[str]:
     return [name for name in own.computed_once if kept is None or name in kept.split(", ")]
 
 
+def nonfinite_values(own: OwnModel) -> str:
+    """The values that were not finite where a step raised; "" if the error has another reason."""
+    if own.raised is None or ("out of range" not in own.raised.observed and explained(own)):
+        return ""
+    return own.raised.observed.get("not finite", "")
+
+
+def explained(own: OwnModel) -> bool:
+    """Whether the error that was raised has a cause of its own."""
+    return explain(own) is not None
+
+
 def _hung(own: OwnModel) -> str:
     """The remedy of a hang, by the stack."""
     waits = any(each.startswith("dataloader.py") for each in own.stack)

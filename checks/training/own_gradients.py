@@ -19,6 +19,7 @@ from doctor.checks.training.own_parameters import (
     only,
     partition,
     reached_unevenly,
+    token_note,
     uncalled,
     uncalled_fix,
     used,
@@ -44,7 +45,7 @@ def gradients_reach_all(own: OwnModel, smoke: SmallModel, job: Job) -> Verdict:
         required, unused_parts = used(required)
         note += f"; the loss of this class does not use {unused_parts}" if unused_parts else ""
     required, idle_note = without_idle(required, own)
-    note += idle_note
+    note += idle_note + token_note(own)
     if unused := [glob for glob in job.expect_no_grad if not matches(glob, expected)]:
         note += f"; no parameter matches --expect-no-grad {', '.join(unused)}"
     verdict = judged.gradients_reach_all(only(required, steps))
@@ -55,7 +56,8 @@ def gradients_reach_all(own: OwnModel, smoke: SmallModel, job: Job) -> Verdict:
         return about(own, smoke, replace(verdict, summary=f"{verdict.summary}{note}"))
     without = without_gradient(required)
     cuts = own_cuts.of(steps.diagnosis.cuts if steps.diagnosis else (), without)
-    idle = uncalled(steps, without)
+    copied = {name for cut in cuts if cut.kind == "copied" for name in cut.parameters}
+    idle = uncalled(steps, [each for each in without if each.name not in copied])
     observed = own_cuts.fix(cuts) or uncalled_fix(idle, without)
     fix = no_gradient_fix(without, observed, exempt=len(without) < len(required))
     if adapters_frozen(required) and not cuts:

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import msgspec
+
 from doctor._util.records import Ended
 from doctor._util.units import gib
 from doctor.checks.training import own_cuts, own_gradients, own_weights
@@ -18,7 +20,9 @@ from doctor.checks.training.own_failures import (
     SmallModel,
     about,
     build_failure,
+    explained,
     failed_step,
+    nonfinite_values,
     trains,
 )
 from doctor.checks.training.own_rates import by_the_update
@@ -26,6 +30,15 @@ from doctor.checks.training.own_seeds import with_other_seed
 from doctor.checks.training.own_steps import GROWTH_FIX, memory_growth, over_the_steps
 from doctor.facts.own_model import OwnModel
 from doctor.judge.check import Check, Owner, Status, Verdict, unknown, warn
+
+
+FIRST_CAUSE = "Fix SMK006 first: this error follows from the values that are not finite."
+
+
+def without_diagnosis(own: OwnModel) -> OwnModel:
+    """For an error that has a cause of its own: the diagnosis is that of the step before it."""
+    assert own.smoke is not None
+    return msgspec.structs.replace(own, smoke=msgspec.structs.replace(own.smoke, diagnosis=None))
 
 
 @with_other_seed
@@ -47,8 +60,18 @@ def completes(own: OwnModel, smoke: SmallModel) -> Verdict:
     if not last.ok:
         verdict = failed_step(own, verdict, last, sound=trains(smoke))
         before = judged.loss_finite(own.smoke)
+        values = nonfinite_values(own) if own.smoke.steps else ""
+        if values:
+            steps = len(own.smoke.steps)
+            text = f"{verdict.summary}; not finite there, after step {steps}: {values}"
+            verdict = replace(verdict, summary=text)
+        if before.status is Status.FAIL and values:
+            summary = f"{own.description}: in step {steps + 1} {verdict.summary}; see SMK006"
+            return warn(summary, fix=FIRST_CAUSE)
         if before.status is Status.FAIL:
             verdict = replace(verdict, summary=f"{verdict.summary}; before that, {before.summary}")
+            if explained(own):
+                own = without_diagnosis(own)
     return about(own, smoke, verdict)
 
 
@@ -70,7 +93,11 @@ STEP_COMPLETES = Check(
         "the factory or the directory does not provide a model",
         "a stage raises, crashes or hangs",
     ),
-    warns=("memory grows in each of ten steps, by at least 256 KiB",),
+    warns=(
+        "memory grows in each of ten steps, by at least 256 KiB",
+        "a later step raises because of values that an earlier step made non-finite, which SMK006 "
+        "fails",
+    ),
     fix=STEP_FIX,
     limits="that a whole run completes: only a few steps of one batch were run.",
     owner=Owner.JOB,
@@ -89,10 +116,11 @@ def loss_finite(own: OwnModel, smoke: SmallModel) -> Verdict:
     verdict = judged.loss_finite(own.smoke)
     if verdict.status is Status.PASS:
         verdict = over_the_steps(own, own.smoke, verdict)
+    without_error = msgspec.structs.replace(own, traceback="", stack=())  # those of SMK005
     if cuts := own_cuts.of_zero_loss(own.smoke):
         summary = f"{verdict.summary}; {own_cuts.clause(cuts)}"
         verdict = replace(verdict, summary=summary, fix=own_cuts.fix(cuts))
-    return about(own, smoke, by_the_update(own.smoke, verdict))
+    return about(without_error, smoke, by_the_update(own.smoke, verdict))
 
 
 LOSS_FINITE = replace(

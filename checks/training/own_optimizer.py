@@ -143,6 +143,6 @@ REPLACED_FIX = (
 )
 OMITTED_FIX = (
     "Put every trainable parameter into a group of the optimizer; norms and biases belong into the "
-    "group without weight decay, not outside of all groups. Call requires_grad_(False) on what "
-    "must not train."
+    "group without weight decay, not outside of all groups. A parameter that was assigned after "
+    "the optimizer was created is in none. Call requires_grad_(False) on what must not train."
 )

@@ -181,6 +181,15 @@ def _without_effect(own: OwnModel) -> tuple[str, str] | None:
     return f"without effect on the parameters: {', '.join(own.ineffective)}", INEFFECTIVE_FIX
 
 
+def token_note(own: OwnModel) -> str:
+    """A remark on attention of single tokens, which is no fault by itself."""
+    if not own.trend or not own.trend.single_tokens:
+        return ""
+    calls = ", ".join(own.trend.single_tokens)
+    text = "sequences of 1 token attend to themselves, so queries and keys have no effect"
+    return f"; note: {text} ({calls})"
+
+
 def _over_too_few(own: OwnModel) -> tuple[str, str] | None:
     """Norms and attention over so few values that their result hardly depends on them, and the
     remedy; None if there are none."""

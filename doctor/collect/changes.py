@@ -46,7 +46,8 @@ def possible_changes(
     everything = source is None or not source.certain or "attention" in source.name
     first = fault_of_step(smoke.steps[0]) if smoke.steps else fault
     excluded: tuple[str, ...] = RATES if first and fault != "no gradient" else ()
-    if any(each.kind in ("zero", "hook") for each in diagnosis.cuts):
+    zeros = any(each.kind in ("zero", "hook") for each in diagnosis.cuts)
+    if fault == "no gradient" and zeros:
         return PRECISIONS
     if any(NOT_IMPLEMENTED in stage.ended.detail for stage in smoke.stages):
         return PRECISIONS

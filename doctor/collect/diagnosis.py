@@ -48,7 +48,8 @@ def diagnose(
     fault = fault_of(smoke, expect_no_grad)
     if fault is None or any(is_final(stage.ended) for stage in smoke.stages):
         return None
-    if subject["kind"] != "small" and any(is_codes_own(stage.ended) for stage in smoke.stages):
+    raised = not fault.startswith("non-finite")  # else the error may follow from that
+    if raised and subject["kind"] != "small" and any(is_codes_own(stage.ended) for stage in smoke.stages):
         return None
     child.end()  # a new process, free of side effects of the faulty training
     bisection = _Bisection(
@@ -137,7 +138,10 @@ class _Bisection:
 
     def _is_settled(self, diagnosis: Diagnosis) -> bool:
         """Whether the graph, or an index, shows a cause that no change of numbers avoids."""
-        if self._index_on_cpu or any(is_index(stage.ended) for stage in self._smoke.stages):
+        raised = not self._fault.startswith("non-finite")
+        if self._index_on_cpu or (
+            raised and any(is_index(stage.ended) for stage in self._smoke.stages)
+        ):
             return True
         if self._fault not in OF_ZEROS:
             return False

@@ -88,7 +88,12 @@ def is_final(ended: Ended) -> bool:
     return not ended.ok and any(text.casefold() in lower for text in FINAL)
 
 
-INDEX = ("index out of range in self", "out of bounds", "Assertion `t >= 0")
+INDEX = (
+    "index out of range in self",
+    "out of bounds",
+    "Assertion `t >= 0",
+    "Class values must be",
+)
 
 
 def is_index(ended: Ended) -> bool:

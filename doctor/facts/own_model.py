@@ -70,6 +70,8 @@ class Trend(Section, frozen=True, kw_only=True):
     single_keys: tuple[str, ...] = ()
     """Calls of attention in which each query sees one key: "multi_head_attention_forward in
     train.py, line 12 in encoder (MultiheadAttention)"."""
+    single_tokens: tuple[str, ...] = ()
+    """The same of sequences that have one token by themselves."""
     resident: tuple[int, ...] = ()
     """Bytes of memory after each of the last steps: the device's allocator, on a CPU the
     process."""

@@ -14,10 +14,10 @@ import preloaded
 import pytest
 from dcp_ranks import divided
 from saved_layouts import (
-    heard,
     llama,
     same,
     saved,
+    scan_tensors,
     state,
     states_of,
     stepped,
@@ -40,13 +40,13 @@ def test_a_distributed_checkpoint(tmp_path: Path) -> None:
     optimizer = stepped(model)
     weights, kept = states_of(model, optimizer)
     saved(tmp_path, {"model": weights, "optimizer": kept, "train_state": {"step": 3}})
-    found, ear = heard(tmp_path)
-    assert (found.layout, found.problems) == ("torch.distributed.checkpoint", ())
-    assert found.training.steps == 3
-    assert not found.loading.refused
-    assert "torch.distributed.checkpoint.metadata.Metadata" in found.loading.imports
-    same(tmp_path, ear.tensors, dict(weights))
-    assert {norm.value for norm in found.contents.norms} == {"ones"}
+    checkpoint, recorder = scan_tensors(tmp_path)
+    assert (checkpoint.layout, checkpoint.problems) == ("torch.distributed.checkpoint", ())
+    assert checkpoint.training.steps == 3
+    assert not checkpoint.loading.refused
+    assert "torch.distributed.checkpoint.metadata.Metadata" in checkpoint.loading.imports
+    same(tmp_path, recorder.tensors, dict(weights))
+    assert {norm.value for norm in checkpoint.contents.norms} == {"ones"}
 
     entries = {entry.key: entry for entry in state(tmp_path).entries}
     assert {*entries} == {*kept["state"]}
@@ -57,11 +57,11 @@ def test_a_distributed_checkpoint(tmp_path: Path) -> None:
     groups = state(tmp_path).groups
     assert [group.lr for group in groups] == [1e-3]
     assert {*groups[0].keys} == {*weights}
-    assert isinstance(found.training.optimizer, Optimizer)
-    assert found.training.optimizer.norms is not None
+    assert isinstance(checkpoint.training.optimizer, Optimizer)
+    assert checkpoint.training.optimizer.norms is not None
     assert (
-        found.training.optimizer.norms.matched_by,
-        found.training.optimizer.norms.nonzero_moments,
+        checkpoint.training.optimizer.norms.matched_by,
+        checkpoint.training.optimizer.norms.nonzero_moments,
     ) == (
         "names",
         5,
@@ -79,9 +79,9 @@ def test_the_folder_of_torchtitan(tmp_path: Path) -> None:
     } | {f"param_groups.{name}.lr": 2e-4 for name in kept["state"]}
     folder = tmp_path / "step-10"
     saved(folder, {**weights, "optimizer": flat, "lr_scheduler": {"last_epoch": 3}})
-    found, ear = heard(folder)
-    assert found.layout == "torchtitan checkpoint (torch.distributed.checkpoint)"
-    same(folder, ear.tensors, dict(weights))
+    checkpoint, recorder = scan_tensors(folder)
+    assert checkpoint.layout == "torchtitan checkpoint (torch.distributed.checkpoint)"
+    same(folder, recorder.tensors, dict(weights))
     known = state(folder)
     assert {entry.key for entry in known.entries} == {*weights}
     assert [(group.lr, len(group.keys)) for group in known.groups] == [(2e-4, len(weights))]
@@ -94,13 +94,13 @@ def test_fsdp_folders_of_accelerate(tmp_path: Path) -> None:
     saved(tmp_path / "optimizer_0", {"optimizer": kept})
     torch.save({"a": 1}, tmp_path / "scheduler.pt")
     (tmp_path / "trainer_state.json").write_text('{"global_step": 3, "log_history": []}')
-    found, ear = heard(tmp_path)
+    checkpoint, recorder = scan_tensors(tmp_path)
     said = "FSDP of Accelerate (torch.distributed.checkpoint)"
-    assert (found.layout, found.problems) == (f"HF Trainer checkpoint, {said}", ())
-    same(tmp_path, ear.tensors, dict(weights))
-    assert isinstance(found.training.optimizer, Optimizer)
-    assert found.training.optimizer.entries == len(weights)
-    assert {shard.file for shard in ear.shards} == {
+    assert (checkpoint.layout, checkpoint.problems) == (f"HF Trainer checkpoint, {said}", ())
+    same(tmp_path, recorder.tensors, dict(weights))
+    assert isinstance(checkpoint.training.optimizer, Optimizer)
+    assert checkpoint.training.optimizer.entries == len(weights)
+    assert {shard.file for shard in recorder.shards} == {
         "pytorch_model_fsdp_0/.metadata",
         "pytorch_model_fsdp_0/__0_0.distcp",
     }
@@ -108,9 +108,9 @@ def test_fsdp_folders_of_accelerate(tmp_path: Path) -> None:
     alone = tmp_path / "full"
     alone.mkdir()
     (tmp_path / "pytorch_model_fsdp.bin").rename(alone / "pytorch_model_fsdp.bin")
-    found, ear = heard(alone)
-    assert found.layout == "one PyTorch file" or "FSDP" in found.layout
-    same(alone, ear.tensors, dict(weights))
+    checkpoint, recorder = scan_tensors(alone)
+    assert checkpoint.layout == "one PyTorch file" or "FSDP" in checkpoint.layout
+    same(alone, recorder.tensors, dict(weights))
 
 
 @pytest.mark.slow
@@ -127,26 +127,26 @@ def test_tensors_of_two_processes(tmp_path: Path) -> None:
         for rank in range(2)
     ]
     assert [rank.wait(240) for rank in ranks] == [0, 0]
-    found, ear = heard(tmp_path)
-    assert found.problems == ()
-    same(tmp_path, ear.tensors, divided())
-    assert len(ear.tensors["rows"].parts) == 2
-    assert len(ear.tensors["columns"].parts) == 8
-    assert {norm.name: norm.value for norm in found.contents.norms} == {
+    checkpoint, recorder = scan_tensors(tmp_path)
+    assert checkpoint.problems == ()
+    same(tmp_path, recorder.tensors, divided())
+    assert len(recorder.tensors["rows"].parts) == 2
+    assert len(recorder.tensors["columns"].parts) == 8
+    assert {norm.name: norm.value for norm in checkpoint.contents.norms} == {
         "norm.weight": "ones",
         "other_norm.weight": "other",
     }
-    assert found.contents.dtypes == {"F32": 4 * (28 + 24 + 10)}
+    assert checkpoint.contents.dtypes == {"F32": 4 * (28 + 24 + 10)}
 
     (tmp_path / "__1_0.distcp").rename(tmp_path / "away")
-    found, _ = heard(tmp_path)
-    kinds = [problem.kind for problem in found.problems]
+    checkpoint, _ = scan_tensors(tmp_path)
+    kinds = [problem.kind for problem in checkpoint.problems]
     assert kinds[0] == "missing"
-    assert "__1_0.distcp" in found.problems[0].text
+    assert "__1_0.distcp" in checkpoint.problems[0].text
     assert "damaged" in kinds
     (tmp_path / "__1_0.distcp").write_bytes((tmp_path / "away").read_bytes()[:-100])
-    found, _ = heard(tmp_path)
-    assert "cut short" in found.problems[0].text
+    checkpoint, _ = scan_tensors(tmp_path)
+    assert "cut short" in checkpoint.problems[0].text
 
 
 def test_rates_that_are_tensors(tmp_path: Path) -> None:
@@ -157,9 +157,9 @@ def test_rates_that_are_tensors(tmp_path: Path) -> None:
         group["lr"] = torch.tensor(0.0078125)
         group["weight_decay"] = torch.tensor(0.5, dtype=torch.float64)
     saved(tmp_path, {"model": weights, "optimizer": kept})
-    found, ear = heard(tmp_path)
-    same(tmp_path, ear.tensors, dict(weights))  # the rates are no weights
-    assert found.problems == ()
+    checkpoint, recorder = scan_tensors(tmp_path)
+    same(tmp_path, recorder.tensors, dict(weights))  # the rates are no weights
+    assert checkpoint.problems == ()
     groups = state(tmp_path).groups
     assert {(group.lr, group.weight_decay) for group in groups} == {(0.0078125, 0.5)}
 
@@ -171,10 +171,10 @@ def test_the_export_for_hugging_face(tmp_path: Path) -> None:
     weights = {"a.weight": torch.randn(3, 4), "norm.weight": torch.ones(4)}
     writer = HuggingFaceStorageWriter(path=str(tmp_path), save_distributed=True)
     dcp.save(weights, storage_writer=writer)
-    found, ear = heard(tmp_path)
-    assert "safetensors" in found.layout
-    assert not [one for one in found.problems if one.kind in ("damaged", "twice")]
-    same(tmp_path, ear.tensors, weights)
+    checkpoint, recorder = scan_tensors(tmp_path)
+    assert "safetensors" in checkpoint.layout
+    assert not [one for one in checkpoint.problems if one.kind in ("damaged", "twice")]
+    same(tmp_path, recorder.tensors, weights)
 
 
 def test_metadata_leads_nowhere_else(tmp_path: Path) -> None:
@@ -192,14 +192,14 @@ def test_metadata_leads_nowhere_else(tmp_path: Path) -> None:
         for name, field in fields.items():
             object.__setattr__(place, name, field)
         (folder / ".metadata").write_bytes(pickle.dumps(metadata))
-        return heard(folder)[0]
+        return scan_tensors(folder)[0]
 
-    found = rewritten(relative_path="../../__0_0.distcp")
-    assert (found.contents.tensors, found.problems) == (1, ())
-    found = rewritten(offset=1 << 40)
-    assert (found.contents.tensors, found.problems[0].kind) == (0, "damaged")
-    found = rewritten(offset=-1)
-    assert found.problems[0].kind == "damaged"
-    found = rewritten(offset=0, transform_descriptors=["zstd"])
-    assert found.not_inspectable
-    assert "transforms" in found.problems[0].text
+    checkpoint = rewritten(relative_path="../../__0_0.distcp")
+    assert (checkpoint.contents.tensors, checkpoint.problems) == (1, ())
+    checkpoint = rewritten(offset=1 << 40)
+    assert (checkpoint.contents.tensors, checkpoint.problems[0].kind) == (0, "damaged")
+    checkpoint = rewritten(offset=-1)
+    assert checkpoint.problems[0].kind == "damaged"
+    checkpoint = rewritten(offset=0, transform_descriptors=["zstd"])
+    assert checkpoint.not_inspectable
+    assert "transforms" in checkpoint.problems[0].text

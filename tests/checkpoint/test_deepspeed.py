@@ -13,10 +13,10 @@ import pytest
 from saved_layouts import (
     GROUPS,
     NAMES,
-    heard,
     masters,
     padded,
     same,
+    scan_tensors,
     shapes,
     state,
     zero_two,
@@ -39,10 +39,10 @@ def _quietly() -> Iterator[None]:
 @pytest.mark.parametrize("ranks", [1, 2, 3])
 def test_masters_of_zero_two(tmp_path: Path, ranks: int) -> None:
     whole = zero_two(tmp_path, ranks)
-    found, ear = heard(tmp_path)
-    assert (found.layout, found.problems) == ("DeepSpeed checkpoint", ())
-    assert found.training.steps == 6
-    same(tmp_path, ear.tensors, {name: one.to(torch.bfloat16) for name, one in whole.items()})
+    checkpoint, recorder = scan_tensors(tmp_path)
+    assert (checkpoint.layout, checkpoint.problems) == ("DeepSpeed checkpoint", ())
+    assert checkpoint.training.steps == 6
+    same(tmp_path, recorder.tensors, {name: one.to(torch.bfloat16) for name, one in whole.items()})
     known = state(tmp_path)
     assert not known.low_masters
     same(tmp_path, {master.name: master for master in known.masters}, whole)
@@ -52,22 +52,22 @@ def test_masters_of_zero_two(tmp_path: Path, ranks: int) -> None:
         same(tmp_path, entry.slots, {"exp_avg": master * 2, "exp_avg_sq": master * master})
     assert [group.keys for group in known.groups] == list(GROUPS)
     assert [group.lr for group in known.groups] == [1e-4, 1e-4]
-    assert isinstance(found.training.optimizer, Optimizer)
-    assert found.training.optimizer.masters == {"F32": 4}
+    assert isinstance(checkpoint.training.optimizer, Optimizer)
+    assert checkpoint.training.optimizer.masters == {"F32": 4}
 
 
 def test_the_engines_folder_itself_and_a_trainers(tmp_path: Path) -> None:
     whole = zero_two(tmp_path, 2)
-    assert heard(tmp_path / "global_step6")[0].contents.tensors == 4
+    assert scan_tensors(tmp_path / "global_step6")[0].contents.tensors == 4
     from safetensors.torch import save_file
 
     save_file({name: one.half() for name, one in whole.items()}, tmp_path / "model.safetensors")
     (tmp_path / "trainer_state.json").write_text('{"global_step": 6, "log_history": []}')
-    found, ear = heard(tmp_path)
-    assert found.layout == "HF Trainer checkpoint, one safetensors file"
-    assert {shard.file for shard in ear.shards} == {"model.safetensors"}
-    assert isinstance(found.training.optimizer, Optimizer)
-    assert found.training.optimizer.masters == {"F32": 4}
+    checkpoint, recorder = scan_tensors(tmp_path)
+    assert checkpoint.layout == "HF Trainer checkpoint, one safetensors file"
+    assert {shard.file for shard in recorder.shards} == {"model.safetensors"}
+    assert isinstance(checkpoint.training.optimizer, Optimizer)
+    assert checkpoint.training.optimizer.masters == {"F32": 4}
 
 
 def test_masters_that_were_left_out(tmp_path: Path) -> None:
@@ -78,12 +78,12 @@ def test_masters_that_were_left_out(tmp_path: Path) -> None:
 def test_ranks_that_are_missing(tmp_path: Path) -> None:
     zero_two(tmp_path, 3)
     (tmp_path / "global_step6" / "bf16_zero_pp_rank_1_mp_rank_00_optim_states.pt").unlink()
-    found, _ = heard(tmp_path)
-    assert [problem.kind for problem in found.problems] == ["missing"]
-    assert "2 of 3" in found.problems[0].text
+    checkpoint, _ = scan_tensors(tmp_path)
+    assert [problem.kind for problem in checkpoint.problems] == ["missing"]
+    assert "2 of 3" in checkpoint.problems[0].text
     (tmp_path / "latest").write_text("global_step7")
-    found, _ = heard(tmp_path)
-    assert "global_step7" in found.problems[0].text
+    checkpoint, _ = scan_tensors(tmp_path)
+    assert "global_step7" in checkpoint.problems[0].text
 
 
 @pytest.mark.parametrize("ranks", [1, 2, 4])
@@ -115,9 +115,9 @@ def test_weights_of_zero_three(tmp_path: Path, ranks: int) -> None:
         }  # fmt: skip
         file = tmp_path / f"zero_pp_rank_{rank}_mp_rank_00_optim_states.pt"
         torch.save({"optimizer_state_dict": kept}, file)
-    found, ear = heard(tmp_path)
-    assert (found.layout, found.problems) == ("DeepSpeed checkpoint", ())
-    same(tmp_path, ear.tensors, {**whole, "buffer": torch.ones(2), "still": frozen})
+    checkpoint, recorder = scan_tensors(tmp_path)
+    assert (checkpoint.layout, checkpoint.problems) == ("DeepSpeed checkpoint", ())
+    same(tmp_path, recorder.tensors, {**whole, "buffer": torch.ones(2), "still": frozen})
     known = state(tmp_path)
     for entry in known.entries:
         assert entry.step == 9
@@ -156,9 +156,9 @@ def test_stage_zero_keeps_the_optimizer_in_the_file_of_the_module(tmp_path: Path
     (tmp_path / "global_step12").mkdir()
     torch.save(engine, tmp_path / "global_step12" / "mp_rank_00_model_states.pt")
     (tmp_path / "latest").write_text("global_step12")
-    found, ear = heard(tmp_path)
-    assert set(ear.tensors) == set(module)
-    known = found.training.optimizer
+    checkpoint, recorder = scan_tensors(tmp_path)
+    assert set(recorder.tensors) == set(module)
+    known = checkpoint.training.optimizer
     assert isinstance(known, Optimizer)
     assert (known.kind, known.entries, known.masters, known.lr) == ("Adam", 4, {"F32": 4}, (1e-4,))
     assert known.norms is not None
@@ -180,13 +180,13 @@ def test_the_universal_form(tmp_path: Path) -> None:
     torch.save({"module": module, "global_steps": 6}, under / "mp_rank_00_model_states.pt")
     (tmp_path / "latest_universal").write_text("global_step6_universal")
     for path in (under, tmp_path):
-        found, _ = heard(path)
-        assert found.problems == ()
-        known = found.training.optimizer
+        checkpoint, _ = scan_tensors(path)
+        assert checkpoint.problems == ()
+        known = checkpoint.training.optimizer
         assert isinstance(known, Optimizer)
         assert (known.kind, known.entries, known.masters) == ("Adam", 4, {"F32": 4})
         assert (known.step_max, known.lr, known.missing) == (6.0, (1e-4,), 0)
     read = state(under)
     same(under, {master.name: master for master in read.masters}, whole)
     (under / "zero" / "a.bias" / "exp_avg.pt").write_bytes(b"PK\x03\x04 cut")
-    assert any("exp_avg.pt" in problem.file for problem in heard(under)[0].problems)
+    assert any("exp_avg.pt" in problem.file for problem in scan_tensors(under)[0].problems)

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 from saved_layouts import (
     gguf,
-    heard,
     model_of_gguf,
+    scan_tensors,
     text,
     value,
 )
@@ -31,18 +31,18 @@ def _quietly() -> Iterator[None]:
 
 def test_a_gguf_file(tmp_path: Path) -> None:
     (tmp_path / "model.gguf").write_bytes(gguf(model_of_gguf()))
-    found, ear = heard(tmp_path)
-    assert (found.layout, found.problems) == ("one GGUF file", ())
-    assert found.contents.dtypes == {"F32": 40, "Q4_0": 36, "BF16": 12}
-    assert ear.tensors["blk.0.attn_q.weight"].shape == (2, 32)
-    assert {norm.name: norm.value for norm in found.contents.norms} == {
+    checkpoint, recorder = scan_tensors(tmp_path)
+    assert (checkpoint.layout, checkpoint.problems) == ("one GGUF file", ())
+    assert checkpoint.contents.dtypes == {"F32": 40, "Q4_0": 36, "BF16": 12}
+    assert recorder.tensors["blk.0.attn_q.weight"].shape == (2, 32)
+    assert {norm.name: norm.value for norm in checkpoint.contents.norms} == {
         "blk.0.attn_norm.weight": "ones",
         "output_norm.weight": "other",
     }
-    shard = ear.shards[0]
+    shard = recorder.shards[0]
     assert shard.metadata["general.architecture"] == "llama"
     assert torch.equal(
-        value(tmp_path, ear.tensors["output_norm.weight"]), torch.tensor([1.0, 1, 1, 1, 2])
+        value(tmp_path, recorder.tensors["output_norm.weight"]), torch.tensor([1.0, 1, 1, 1, 2])
     )
 
 
@@ -81,9 +81,9 @@ def test_a_gguf_file(tmp_path: Path) -> None:
 )
 def test_a_gguf_file_that_is_wrong(tmp_path: Path, data: bytes, kind: str, said: str) -> None:
     (tmp_path / "model.gguf").write_bytes(data)
-    found, _ = heard(tmp_path)
-    assert found.problems[0].kind == kind, found.problems
-    assert said in found.problems[0].text
+    checkpoint, _ = scan_tensors(tmp_path)
+    assert checkpoint.problems[0].kind == kind, checkpoint.problems
+    assert said in checkpoint.problems[0].text
 
 
 def test_any_byte_of_a_gguf_file_may_be_wrong(tmp_path: Path) -> None:

@@ -14,9 +14,9 @@ from pathlib import Path
 
 import pytest
 from saved_layouts import (
-    heard,
     llama,
     same,
+    scan_tensors,
     state,
     stepped,
 )
@@ -53,19 +53,19 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.slow
 def test_a_folder_of_the_trainer(trained: Path) -> None:
-    found, ear = heard(trained / "checkpoint-4")
-    assert found.layout == "HF Trainer checkpoint, one safetensors file"
-    assert found.problems == ()
-    assert found.training.steps == 4
+    checkpoint, recorder = scan_tensors(trained / "checkpoint-4")
+    assert checkpoint.layout == "HF Trainer checkpoint, one safetensors file"
+    assert checkpoint.problems == ()
+    assert checkpoint.training.steps == 4
     assert {"optimizer.pt", "scheduler.pt", "rng_state.pth", "training_args.bin"} == {
-        *found.files.others
+        *checkpoint.files.others
     }
-    assert {shard.file for shard in ear.shards} == {"model.safetensors"}
-    optimizer = found.training.optimizer
+    assert {shard.file for shard in recorder.shards} == {"model.safetensors"}
+    optimizer = checkpoint.training.optimizer
     assert isinstance(optimizer, Optimizer)
     assert (optimizer.step_min, optimizer.step_max) == (4, 4)
-    assert optimizer.moments == {"F32": found.contents.tensors}
-    assert found.loading.pickles == 1
+    assert optimizer.moments == {"F32": checkpoint.contents.tensors}
+    assert checkpoint.loading.pickles == 1
 
 
 def test_every_moment_of_the_trainers_optimizer(trained: Path) -> None:
@@ -81,9 +81,9 @@ def test_every_moment_of_the_trainers_optimizer(trained: Path) -> None:
 
 
 def test_the_run_above_names_a_subfolder(trained: Path) -> None:
-    found = scan(str(trained))
-    assert isinstance(found, Unknown)
-    assert "checkpoint-" in found.reason
+    checkpoint = scan(str(trained))
+    assert isinstance(checkpoint, Unknown)
+    assert "checkpoint-" in checkpoint.reason
 
 
 def test_a_pickled_model_whole_and_in_shards(tmp_path: Path) -> None:
@@ -91,12 +91,12 @@ def test_a_pickled_model_whole_and_in_shards(tmp_path: Path) -> None:
     weights = model.state_dict()
     torch.save(weights, tmp_path / "pytorch_model.bin")
     (tmp_path / "config.json").write_text(model.config.to_json_string())
-    found, ear = heard(tmp_path)
-    assert (found.layout, found.problems) == ("one pytorch_model.bin", ())
-    assert (found.model.model_type, found.loading.pickles) == ("llama", 1)
-    assert {norm.value for norm in found.contents.norms} == {"ones"}
-    assert len(found.contents.norms) == 5
-    same(tmp_path, ear.tensors, weights)
+    checkpoint, recorder = scan_tensors(tmp_path)
+    assert (checkpoint.layout, checkpoint.problems) == ("one pytorch_model.bin", ())
+    assert (checkpoint.model.model_type, checkpoint.loading.pickles) == ("llama", 1)
+    assert {norm.value for norm in checkpoint.contents.norms} == {"ones"}
+    assert len(checkpoint.contents.norms) == 5
+    same(tmp_path, recorder.tensors, weights)
 
     shards = tmp_path / "shards"
     shards.mkdir()
@@ -107,12 +107,12 @@ def test_a_pickled_model_whole_and_in_shards(tmp_path: Path) -> None:
         torch.save({name: weights[name] for name in names if where[name] == file}, shards / file)
     index = {"metadata": {}, "weight_map": where}
     (shards / "pytorch_model.bin.index.json").write_text(json.dumps(index))
-    found, ear = heard(shards)
-    assert (found.layout, found.problems) == ("pytorch_model.bin shards", ())
-    same(shards, ear.tensors, weights)
+    checkpoint, recorder = scan_tensors(shards)
+    assert (checkpoint.layout, checkpoint.problems) == ("pytorch_model.bin shards", ())
+    same(shards, recorder.tensors, weights)
     (shards / files[1]).unlink()
-    found, _ = heard(shards)
-    assert [problem.kind for problem in found.problems] == ["missing"]
+    checkpoint, _ = scan_tensors(shards)
+    assert [problem.kind for problem in checkpoint.problems] == ["missing"]
 
 
 def test_content_decides_and_not_the_name(tmp_path: Path) -> None:
@@ -123,12 +123,12 @@ def test_content_decides_and_not_the_name(tmp_path: Path) -> None:
     torch.save(tensors, tmp_path / "b.ckpt", _use_new_zipfile_serialization=False)
     torch.save(tensors, tmp_path / "c")
     for name in ("a.bin", "b.ckpt", "c"):
-        found, ear = heard(tmp_path / name)
-        assert found.problems == (), name
-        same(tmp_path, ear.tensors, tensors)
+        checkpoint, recorder = scan_tensors(tmp_path / name)
+        assert checkpoint.problems == (), name
+        same(tmp_path, recorder.tensors, tensors)
     torch.save(tensors, tmp_path / "d.safetensors")
-    found, _ = heard(tmp_path / "d.safetensors")
-    assert [problem.kind for problem in found.problems] == ["disguised"]
+    checkpoint, _ = scan_tensors(tmp_path / "d.safetensors")
+    assert [problem.kind for problem in checkpoint.problems] == ["disguised"]
 
 
 @pytest.mark.parametrize("safe", [True, False])
@@ -137,11 +137,11 @@ def test_an_adapter(tmp_path: Path, safe: bool) -> None:
 
     lora = LoraConfig(target_modules=["q_proj"], r=2)
     get_peft_model(llama(), lora).save_pretrained(tmp_path, safe_serialization=safe)
-    found, ear = heard(tmp_path)
-    assert (found.layout, found.model.adapter) == ("PEFT adapter", "LORA")
-    assert (found.contents.tensors, found.problems) == (4, ())
-    assert all(".lora_" in name for name in ear.tensors)
-    assert found.loading.pickles == (0 if safe else 1)
+    checkpoint, recorder = scan_tensors(tmp_path)
+    assert (checkpoint.layout, checkpoint.model.adapter) == ("PEFT adapter", "LORA")
+    assert (checkpoint.contents.tensors, checkpoint.problems) == (4, ())
+    assert all(".lora_" in name for name in recorder.tensors)
+    assert checkpoint.loading.pickles == (0 if safe else 1)
 
 
 def test_save_state_of_accelerate(tmp_path: Path) -> None:
@@ -151,13 +151,13 @@ def test_save_state_of_accelerate(tmp_path: Path) -> None:
     accelerator = Accelerator(cpu=True)
     model, _ = accelerator.prepare(model, stepped(model))
     accelerator.save_state(str(tmp_path))
-    found, ear = heard(tmp_path)
-    assert found.layout == "Accelerate save_state, one safetensors file"
-    assert "optimizer.bin" in found.files.others
-    assert any(name.startswith("random_states_") for name in found.files.others)
-    assert isinstance(found.training.optimizer, Optimizer)
-    assert found.training.optimizer.step_max == 3
-    assert "model.norm.weight" in ear.tensors
+    checkpoint, recorder = scan_tensors(tmp_path)
+    assert checkpoint.layout == "Accelerate save_state, one safetensors file"
+    assert "optimizer.bin" in checkpoint.files.others
+    assert any(name.startswith("random_states_") for name in checkpoint.files.others)
+    assert isinstance(checkpoint.training.optimizer, Optimizer)
+    assert checkpoint.training.optimizer.step_max == 3
+    assert "model.norm.weight" in recorder.tensors
 
 
 def test_ranks_of_megatron(tmp_path: Path) -> None:
@@ -167,21 +167,21 @@ def test_ranks_of_megatron(tmp_path: Path) -> None:
         folder.mkdir(parents=True)
         model = {"decoder.final_layernorm.weight": torch.full((4,), 1.0 + rank)}
         torch.save({"model": model, "iteration": 100}, folder / "model_optim_rng.pt")
-    found, ear = heard(tmp_path)
-    assert (found.layout, found.training.steps) == ("Megatron-LM checkpoint", 100)
+    checkpoint, recorder = scan_tensors(tmp_path)
+    assert (checkpoint.layout, checkpoint.training.steps) == ("Megatron-LM checkpoint", 100)
     expected = {
         f"rank.{n}.decoder.final_layernorm.weight": torch.full((4,), 1.0 + n) for n in (0, 1)
     }
-    same(tmp_path, ear.tensors, expected)
-    assert {norm.name[:6]: norm.value for norm in found.contents.norms} == {
+    same(tmp_path, recorder.tensors, expected)
+    assert {norm.name[:6]: norm.value for norm in checkpoint.contents.norms} == {
         "rank.0": "ones",
         "rank.1": "other",
     }
-    assert found.problems == ()
-    assert heard(tmp_path / "iter_0000100")[0].contents.tensors == 2
+    assert checkpoint.problems == ()
+    assert scan_tensors(tmp_path / "iter_0000100")[0].contents.tensors == 2
     (tmp_path / "latest_checkpointed_iteration.txt").write_text("../../etc")
-    found, _ = heard(tmp_path)
-    assert [problem.kind for problem in found.problems] == ["missing"]
+    checkpoint, _ = scan_tensors(tmp_path)
+    assert [problem.kind for problem in checkpoint.problems] == ["missing"]
 
 
 def test_nanogpt_and_lightning(tmp_path: Path) -> None:
@@ -198,15 +198,15 @@ def test_nanogpt_and_lightning(tmp_path: Path) -> None:
         },
         nano / "ckpt.pt",
     )  # fmt: skip
-    found, ear = heard(nano)
-    assert (found.layout, found.training.steps, found.problems) == (
+    checkpoint, recorder = scan_tensors(nano)
+    assert (checkpoint.layout, checkpoint.training.steps, checkpoint.problems) == (
         "nanoGPT checkpoint, one PyTorch file",
         7,
         (),
     )
-    same(nano, ear.tensors, model.state_dict())
-    assert isinstance(found.training.optimizer, Optimizer)
-    assert found.training.optimizer.entries == 4
+    same(nano, recorder.tensors, model.state_dict())
+    assert isinstance(checkpoint.training.optimizer, Optimizer)
+    assert checkpoint.training.optimizer.entries == 4
     light = tmp_path / "light"
     light.mkdir()
     torch.save(
@@ -218,26 +218,27 @@ def test_nanogpt_and_lightning(tmp_path: Path) -> None:
         light / "last.ckpt",
     )  # fmt: skip
     torch.save({"state_dict": {}}, light / "epoch=0.ckpt")
-    found, ear = heard(light)
-    assert (found.layout, found.training.steps) == ("Lightning checkpoint, one .ckpt file", 20)
-    same(light, ear.tensors, model.state_dict())
-    assert isinstance(found.training.optimizer, Optimizer)
-    assert [problem.kind for problem in found.problems] == ["note"]
-    assert "one of 2" in found.problems[0].text
+    checkpoint, recorder = scan_tensors(light)
+    assert checkpoint.layout == "Lightning checkpoint, one .ckpt file"
+    assert checkpoint.training.steps == 20
+    same(light, recorder.tensors, model.state_dict())
+    assert isinstance(checkpoint.training.optimizer, Optimizer)
+    assert [problem.kind for problem in checkpoint.problems] == ["note"]
+    assert "one of 2" in checkpoint.problems[0].text
 
 
 def test_consolidated_files_and_strided_norms(tmp_path: Path) -> None:
     for rank in range(2):
         torch.save({"norm.weight": torch.ones(6)}, tmp_path / f"consolidated.{rank:02}.pth")
-    found, _ = heard(tmp_path)
-    assert found.contents.tensors == 2
-    assert [norm.value for norm in found.contents.norms] == ["ones", "ones"]
+    checkpoint, _ = scan_tensors(tmp_path)
+    assert checkpoint.contents.tensors == 2
+    assert [norm.value for norm in checkpoint.contents.norms] == ["ones", "ones"]
     wide = torch.zeros(6, 2)
     wide[:, 0] = 1
     views = {"norm.weight": wide[:, 0], "zero_norm.weight": wide[:, 1]}
     torch.save(views, tmp_path / "views.pt")
-    found, _ = heard(tmp_path / "views.pt")
-    assert {norm.name: norm.value for norm in found.contents.norms} == {
+    checkpoint, _ = scan_tensors(tmp_path / "views.pt")
+    assert {norm.name: norm.value for norm in checkpoint.contents.norms} == {
         "norm.weight": "ones",
         "zero_norm.weight": "zeros",
     }

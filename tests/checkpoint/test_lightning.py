@@ -24,7 +24,7 @@ torch = pytest.importorskip("torch")
 STEPS = 3
 
 
-class Heard:
+class Recorder:
     """The tensors and the optimizer's state of one scan."""
 
     def __call__(self, folder: Directory, contents: LayoutContents) -> None:
@@ -34,12 +34,12 @@ class Heard:
         self.state = join_states(shard.optimizer for shard in contents.shards)
 
 
-def heard(path: Path) -> tuple[Checkpoint, dict[str, Tensor], OptimizerState]:
-    ear = Heard()
-    found = scan(str(path), no_stage, ear)
-    assert isinstance(found, Checkpoint), found
-    assert ear.state is not None
-    return found, ear.tensors, ear.state
+def scan_tensors(path: Path) -> tuple[Checkpoint, dict[str, Tensor], OptimizerState]:
+    recorder = Recorder()
+    checkpoint = scan(str(path), no_stage, recorder)
+    assert isinstance(checkpoint, Checkpoint), checkpoint
+    assert recorder.state is not None
+    return checkpoint, recorder.tensors, recorder.state
 
 
 def lightning() -> Any:
@@ -106,11 +106,11 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return fitted(tmp_path_factory.mktemp("lightning"), {"width": 6}, last=True)
 
 
-def same(path: Path, found: Tensor, theirs: Any) -> None:
+def same(path: Path, checkpoint: Tensor, theirs: Any) -> None:
     """Dtype, shape and bytes as torch has them."""
     kinds = {"F32": torch.float32, "BF16": torch.bfloat16, "I64": torch.int64}
-    assert (kinds[found.dtype], found.shape) == (theirs.dtype, tuple(theirs.shape))
-    kept = path.read_bytes()[found.begin : found.end]
+    assert (kinds[checkpoint.dtype], checkpoint.shape) == (theirs.dtype, tuple(theirs.shape))
+    kept = path.read_bytes()[checkpoint.begin : checkpoint.end]
     assert kept == theirs.contiguous().reshape(-1).view(torch.uint8).numpy().tobytes()
 
 
@@ -127,8 +127,8 @@ def globals_of(path: Path) -> set[str]:
 
 
 def test_every_tensor_is_where_torch_finds_it(run: Path) -> None:
-    found, tensors, _ = heard(run)
-    assert (found.layout, found.files.count, found.problems) == (
+    checkpoint, tensors, _ = scan_tensors(run)
+    assert (checkpoint.layout, checkpoint.files.count, checkpoint.problems) == (
         "Lightning checkpoint, one .ckpt file",
         1,
         (),
@@ -138,15 +138,15 @@ def test_every_tensor_is_where_torch_finds_it(run: Path) -> None:
     assert {"seen", "frozen", "norm.weight"} < tensors.keys()
     for name, tensor in tensors.items():
         same(run, tensor, theirs[name])
-    assert found.contents.parameters == sum(tensor.numel() for tensor in theirs.values())
-    assert {norm.name: norm.value for norm in found.contents.norms} == {"norm.weight": "other"}
+    assert checkpoint.contents.parameters == sum(tensor.numel() for tensor in theirs.values())
+    assert {norm.name: norm.value for norm in checkpoint.contents.norms} == {"norm.weight": "other"}
 
 
 def test_the_optimizer_and_the_step(run: Path) -> None:
-    found, _, state = heard(run)
+    checkpoint, _, state = scan_tensors(run)
     saved = torch.load(run, weights_only=True)
     (theirs,) = saved["optimizer_states"]
-    assert found.training.steps == saved["global_step"] == STEPS
+    assert checkpoint.training.steps == saved["global_step"] == STEPS
     assert {entry.key for entry in state.entries} == {*map(str, theirs["state"])}
     for entry in state.entries:
         kept = theirs["state"][int(entry.key)]
@@ -159,7 +159,7 @@ def test_the_optimizer_and_the_step(run: Path) -> None:
         (tuple(map(str, group["params"])), group["lr"], group["weight_decay"])
         for group in theirs["param_groups"]
     ]
-    optimizer = found.training.optimizer
+    optimizer = checkpoint.training.optimizer
     assert isinstance(optimizer, Optimizer)
     assert (optimizer.kind, optimizer.entries, optimizer.missing) == ("Adam", 4, 0)
     assert (optimizer.moments, optimizer.nonzero_moments) == ({"F32": 4}, 4)
@@ -167,29 +167,31 @@ def test_the_optimizer_and_the_step(run: Path) -> None:
 
 
 def test_what_it_would_import(run: Path) -> None:
-    found, _, _ = heard(run)
-    assert {*found.loading.imports} == globals_of(run)
-    assert "torch._utils._rebuild_tensor_v2" in found.loading.imports
-    assert (found.loading.refused, found.loading.pickles) == ((), 1)
+    checkpoint, _, _ = scan_tensors(run)
+    assert {*checkpoint.loading.imports} == globals_of(run)
+    assert "torch._utils._rebuild_tensor_v2" in checkpoint.loading.imports
+    assert (checkpoint.loading.refused, checkpoint.loading.pickles) == ((), 1)
 
 
 def test_the_folder_of_a_run(run: Path) -> None:
-    found, tensors, _ = heard(run.parent)
-    assert found.layout == "Lightning checkpoint, one .ckpt file"
+    checkpoint, tensors, _ = scan_tensors(run.parent)
+    assert checkpoint.layout == "Lightning checkpoint, one .ckpt file"
     assert {tensor.file for tensor in tensors.values()} == {"last.ckpt"}
-    assert [(problem.kind, problem.file) for problem in found.problems] == [("note", "last.ckpt")]
-    assert found.training.steps == STEPS
+    (problem,) = checkpoint.problems
+    assert (problem.kind, problem.file) == ("note", "last.ckpt")
+    assert checkpoint.training.steps == STEPS
 
 
 def test_hyperparameters_that_torch_refuses(tmp_path: Path) -> None:
     """Many a script saves its parsed arguments, and objects of its own with them."""
     kept = {"arguments": argparse.Namespace(rate=0.1, where=Path("data")), "shape": (1, 2)}
     path = fitted(tmp_path, kept)
-    found, tensors, _ = heard(path)
-    assert {*found.loading.imports} == globals_of(path)
-    assert {*found.loading.refused} == {*torch.serialization.get_unsafe_globals_in_checkpoint(path)}
-    assert {"argparse.Namespace", "pathlib.PosixPath"} == {*found.loading.refused}
-    assert (found.training.steps, found.problems) == (STEPS, ())
+    checkpoint, tensors, _ = scan_tensors(path)
+    assert {*checkpoint.loading.imports} == globals_of(path)
+    unsafe = torch.serialization.get_unsafe_globals_in_checkpoint(path)
+    assert {*checkpoint.loading.refused} == {*unsafe}
+    assert {"argparse.Namespace", "pathlib.PosixPath"} == {*checkpoint.loading.refused}
+    assert (checkpoint.training.steps, checkpoint.problems) == (STEPS, ())
     theirs = torch.load(path, weights_only=False)["state_dict"]
     for name, tensor in tensors.items():
         same(path, tensor, theirs[name])
@@ -197,9 +199,9 @@ def test_hyperparameters_that_torch_refuses(tmp_path: Path) -> None:
 
 def test_two_optimizers(tmp_path: Path) -> None:
     path = fitted(tmp_path, optimizers=2)
-    found, _, state = heard(path)
+    checkpoint, _, state = scan_tensors(path)
     saved = torch.load(path, weights_only=True)
-    assert found.training.steps == saved["global_step"]
+    assert checkpoint.training.steps == saved["global_step"]
     theirs = {
         f"{number}:{key}": kept
         for number, each in enumerate(saved["optimizer_states"])

@@ -108,7 +108,7 @@ def test_a_file_and_an_index_can_be_named(root: Path) -> None:
 def test_a_request_tells_size_and_ranges_and_files_are_asked_once(root: Path) -> None:
     with serving(root) as served:
         found(f"{served.address}/single/model.safetensors")
-        weights = [path for path in served.asked if path.endswith("model.safetensors")]
+        weights = [path for path in served.paths if path.endswith("model.safetensors")]
     assert len(weights) == 3  # one byte, the header, the norm
 
 
@@ -204,9 +204,9 @@ def test_names_in_an_index_are_quoted(tmp_path: Path) -> None:
     (tmp_path / "model.safetensors.index.json").write_text(json.dumps(index))
     with serving(tmp_path) as served:
         there = found(served.address)
-        asked = [path for path in served.asked if "x" in path.rpartition("/")[2][:1]]
+        paths = [path for path in served.paths if "x" in path.rpartition("/")[2][:1]]
     assert [problem.kind for problem in there.problems] == ["missing"]
-    assert asked == ["/x%3Fy%3D%23%252e%252e.safetensors"] * len(asked) or asked[0].startswith(
+    assert paths == ["/x%3Fy%3D%23%252e%252e.safetensors"] * len(paths) or paths[0].startswith(
         "/x%3Fy=%23%252e%252e"
     )
 
@@ -215,7 +215,7 @@ def test_passwords_and_tokens_are_used_and_never_told(root: Path) -> None:
     with serving(root) as served:
         host = served.address.removeprefix("http://")
         there = found(f"http://user:secret@{host}/single/model.safetensors?token=secret")
-        assert served.asked[0].endswith("model.safetensors?token=secret")
+        assert served.paths[0].endswith("model.safetensors?token=secret")
     assert there.path == f"http://{host}/single/model.safetensors"
     assert "secret" not in str(there)
 
@@ -327,23 +327,23 @@ def test_what_is_read_of_one_file_is_capped(monkeypatch: pytest.MonkeyPatch) -> 
 
 def test_reads_are_exact_and_those_ahead_are_served_from_memory() -> None:
     data = bytes(range(256)) * 4000
-    asked: list[tuple[int, int]] = []
+    paths: list[tuple[int, int]] = []
 
     def fetch(begin: int, end: int) -> bytes:
-        asked.append((begin, end))
+        paths.append((begin, end))
         return data[begin:end]
 
     file = RemoteFile(len(data), fetch)
     assert file.read(10, 0) == data[:10]
     assert file.read(50_000, 5) == data[5:50_005]
-    assert asked == [(0, remote_files.FIRST)]
+    assert paths == [(0, remote_files.FIRST)]
     file.prefetch([(200_000, 200_010), (300_000, 300_020), (-5, 3), (9, 8)])
-    assert sorted(asked[1:]) == [(200_000, 200_010), (300_000, 300_020)]
+    assert sorted(paths[1:]) == [(200_000, 200_010), (300_000, 300_020)]
     assert file.read(20, 300_000) == data[300_000:300_020]
     assert file.read(10, 300_010) == data[300_010:300_020]
     assert file.read(100, len(data) - 10) == data[-10:]
     assert file.read(1, len(data)) == b""
-    assert len(asked) == 4
+    assert len(paths) == 4
 
 
 def test_ranges_that_lie_close_are_one_request() -> None:

@@ -7,8 +7,9 @@ from typing import Any
 import msgspec
 import pytest
 from judges import judge
-from recorded import A100, GB, GIB, H100, MIB, T4, TORCH_2_15, box, gpu, host, job, place, unread
+from recorded import unread
 from recorded_expect import machines
+from recorded_parts import A100, GB, GIB, H100, MIB, T4, TORCH_2_15, gpu, host, job, machine, place
 
 from doctor._util.records import Ended, Unknown
 from doctor.checks.expected import CHECKS
@@ -31,7 +32,7 @@ def judged(code: str, facts: Facts) -> Finding:
 
 
 def wanting(*gpus: Any, **expect: Any) -> Facts:
-    return box(*(gpus or (H100,)), torch=TORCH_2_15, expect=Expect(**expect))
+    return machine(*(gpus or (H100,)), torch=TORCH_2_15, expect=Expect(**expect))
 
 
 def status(code: str, facts: Facts) -> Status:
@@ -39,7 +40,7 @@ def status(code: str, facts: Facts) -> Status:
 
 
 def test_only_what_is_expected_is_evaluated() -> None:
-    for facts in (box(H100, torch=TORCH_2_15), wanting(), unread()):
+    for facts in (machine(H100, torch=TORCH_2_15), wanting(), unread()):
         assert {finding.status for finding in examine(CHECKS, facts)} == {Status.SKIP}
 
 
@@ -304,7 +305,7 @@ def test_an_expected_disk_is_not_judged_as_one_to_write_to() -> None:
 
 
 def test_a_job_on_the_cpu_leaves_the_gpus_out() -> None:
-    facts = box(H100, torch=TORCH_2_15, job=job(device="cpu"))
+    facts = machine(H100, torch=TORCH_2_15, job=job(device="cpu"))
     facts = facts.with_(expect=Expect(gpu="A100", cpus=1))
     assert status("JOB001", facts) is Status.SKIP
     assert status("JOB009", facts) is Status.PASS
@@ -328,9 +329,9 @@ def test_an_expected_disk_is_looked_at_and_never_written_to() -> None:
 
 def test_no_gpu_on_the_bus_is_none_and_a_bus_that_was_not_read_is_not_known() -> None:
     def count(**fields: object) -> Status:
-        machine = host(nvidia_devices=0, device_nodes=(), kernel_driver=None, **fields)
+        linux = host(nvidia_devices=0, device_nodes=(), kernel_driver=None, **fields)
         no_driver = Unknown(reason="no driver")
-        return judge("JOB002")(Expect(count=8), machine, None, no_driver).status
+        return judge("JOB002")(Expect(count=8), linux, None, no_driver).status
 
     assert count() is Status.FAIL
     assert count(pci_listed=False) is Status.UNKNOWN

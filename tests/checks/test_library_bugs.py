@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from recorded import smoke, stopped
+from recorded_parts import smoke, stopped
 
 from doctor._util.records import Ended, Unknown
 from doctor.checks.numerics.library_bugs import BUGS, LIBRARY_BUGS, LibraryBug

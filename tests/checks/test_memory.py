@@ -1,45 +1,26 @@
+"""Whether the weights, the optimizer's state and the host's memory suffice."""
+
 from __future__ import annotations
 
-import json
-from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
 import recorded
+from memory_facts import DARK, B, gpus_of, job_gpu, total, vram
 
-from doctor._util.records import Ended, Unknown
+from doctor._util.records import Unknown
 from doctor._util.units import GIB, MIB
 from doctor.checkpoint.records import Checkpoint, Contents, Files, ModelConfig
 from doctor.checks import memory
-from doctor.collect.children import Children
 from doctor.facts.facts import Facts
 from doctor.facts.machine import Gpu, Host, Slice, TorchGpu
-from doctor.facts.memory.activations import REST, estimated, measured
 from doctor.facts.memory.plan import WIDTH, Plan, draw, plan_of
-from doctor.facts.memory.training import Size, model_size, state_width, training_parts
-from doctor.facts.own_model import MemoryPoint, OwnModel
-from doctor.facts.training import ModelShape
+from doctor.facts.memory.training import Size, model_size, state_width
 from doctor.facts.views import JobGpu, JobGpus
-from doctor.job.job import Chosen, Job, Precision, Target, TargetKind
+from doctor.job.job import Job, Target, TargetKind
 from doctor.judge.check import Status, Verdict
 from doctor.judge.sources import SOURCES
-
-DARK = Unknown(reason="the driver hangs")
-B = 10**9
-
-
-def card(total: int | None, used: int | None = 0, index: int = 0) -> JobGpu:
-    return JobGpu(
-        nvml=Gpu(
-            index=index, uuid=f"GPU-{index}", name="card", memory_total=total, memory_used=used
-        )
-    )
-
-
-def cards(*totals: int | None, used: int | None = 0) -> JobGpus:
-    found = tuple(card(total, used, index) for index, total in enumerate(totals))
-    return JobGpus(gpus=found, by="torch")
 
 
 def checkpoint(parameters: int, size: int | None = None, largest: int | None = None) -> Checkpoint:
@@ -50,34 +31,6 @@ def checkpoint(parameters: int, size: int | None = None, largest: int | None = N
         files=Files(count=2, bytes=size, largest=largest or size // 2),
         contents=Contents(tensors=10, parameters=parameters),
     )
-
-
-def vram(
-    job: Job,
-    seen: JobGpus | Unknown,
-    *,
-    asked: Precision | None = "bf16",
-    kind: TargetKind = "nvidia",
-    model: Checkpoint | Unknown | None = None,
-    host: Host | Unknown | None = None,
-    shape: ModelShape | Unknown | None = None,
-    own: OwnModel | Unknown | None = None,
-) -> Verdict:
-    return memory.VRAM.judge(
-        job=job,
-        target=Target(kind, "test"),
-        chosen=Chosen(asked, "test") if asked else Unknown(reason="no capability"),
-        job_gpus=seen,
-        checkpoint=model,
-        host=host or Host(system="Linux"),
-        shape=shape,
-        own=own,
-    )
-
-
-def total(job: Job, asked: Precision, trainable: int | None = None) -> float:
-    parts = training_parts(job, asked, Size(100, 100 if trainable is None else trainable, ""))
-    return sum(part.bytes for part in parts)
 
 
 def test_bytes_per_parameter() -> None:
@@ -104,13 +57,13 @@ def test_bytes_per_parameter() -> None:
     ],
 )
 def test_vram_fits(memory_total: int, recipe: str | None, status: Status) -> None:
-    verdict = vram(Job(params=B, recipe=recipe), cards(memory_total))  # type: ignore[arg-type]
+    verdict = vram(Job(params=B, recipe=recipe), gpus_of(memory_total))  # type: ignore[arg-type]
     assert verdict.status is status
     assert ("assumed" in verdict.summary) is (recipe is None)
 
 
 def test_the_table_of_bytes_is_in_the_remedy() -> None:
-    verdict = vram(Job(params=8 * B, recipe="amp"), cards(80 * GIB))
+    verdict = vram(Job(params=8 * B, recipe="amp"), gpus_of(80 * GIB))
     assert verdict.status is Status.FAIL
     assert verdict.fix is not None
     table = verdict.fix.splitlines()[1:]
@@ -126,28 +79,27 @@ def test_the_table_of_bytes_is_in_the_remedy() -> None:
 
 def test_shards_divide() -> None:
     job = Job(params=8 * B, recipe="amp", shards=4)
-    assert vram(job, cards(80 * GIB, 80 * GIB, 80 * GIB, 80 * GIB)).status is Status.PASS
-    tight = vram(Job(params=8 * B, recipe="amp", shards=2), cards(80 * GIB))
+    assert vram(job, gpus_of(80 * GIB, 80 * GIB, 80 * GIB, 80 * GIB)).status is Status.PASS
+    tight = vram(Job(params=8 * B, recipe="amp", shards=2), gpus_of(80 * GIB))
     assert tight.status is Status.WARN
     assert tight.fix is not None
     assert "per GPU, over 2 shards: 67.1 GiB" in tight.fix
 
 
 def test_adapters_count_frozen_weights_once() -> None:
-    assert vram(Job(params=8 * B, trainable=40 * 10**6, recipe="amp"), cards(24 * GIB)).status is (
-        Status.PASS
-    )
+    adapters = Job(params=8 * B, trainable=40 * 10**6, recipe="amp")
+    assert vram(adapters, gpus_of(24 * GIB)).status is Status.PASS
 
 
 def test_the_gpu_with_the_least_room_decides() -> None:
-    seen = JobGpus(gpus=(card(80 * B, 0, 0), card(80 * B, 70 * B, 1)), by="torch")
+    seen = JobGpus(gpus=(job_gpu(80 * B, 0, 0), job_gpu(80 * B, 70 * B, 1)), by="torch")
     verdict = vram(Job(params=B, recipe="amp"), seen)
     assert verdict.status is Status.FAIL
     assert "GPU 1" in verdict.summary
 
 
 def test_what_is_used_there_may_be_unread() -> None:
-    verdict = vram(Job(params=B), cards(80 * B, used=None))
+    verdict = vram(Job(params=B), gpus_of(80 * B, used=None))
     assert verdict.status is Status.PASS
     assert "not read" in verdict.summary
 
@@ -203,7 +155,7 @@ def test_a_cgroup_limit_is_room_too() -> None:
 
 
 def test_the_size_comes_from_the_checkpoint() -> None:
-    verdict = vram(Job(), cards(80 * B), model=checkpoint(B))
+    verdict = vram(Job(), gpus_of(80 * B), model=checkpoint(B))
     assert verdict.status is Status.PASS
     assert "--checkpoint" in verdict.summary
     both = model_size(Job(params=2 * B), checkpoint(B))
@@ -212,19 +164,19 @@ def test_the_size_comes_from_the_checkpoint() -> None:
 
 
 def test_vram_skips_without_a_size_and_is_unknown_without_the_rest() -> None:
-    assert vram(Job(), cards(80 * B)).status is Status.SKIP
-    assert vram(Job(), DARK, asked=None).status is Status.SKIP
+    assert vram(Job(), gpus_of(80 * B)).status is Status.SKIP
+    assert vram(Job(), DARK, precision=None).status is Status.SKIP
     job = Job(params=B)
     assert vram(job, DARK).status is Status.UNKNOWN
-    assert vram(job, cards(None)).status is Status.UNKNOWN
+    assert vram(job, gpus_of(None)).status is Status.UNKNOWN
     assert vram(job, JobGpus(gpus=(), by="torch")).status is Status.UNKNOWN
-    assert vram(job, cards(80 * B), asked=None).status is Status.UNKNOWN
-    assert vram(Job(), cards(80 * B), model=Unknown(reason="a pickle")).status is Status.UNKNOWN
+    assert vram(job, gpus_of(80 * B), precision=None).status is Status.UNKNOWN
+    assert vram(Job(), gpus_of(80 * B), model=Unknown(reason="a pickle")).status is Status.UNKNOWN
 
 
 def test_packed_weights_tell_no_size() -> None:
     packed = msgspec.structs.replace(checkpoint(1), model=ModelConfig(quantized=True))
-    assert vram(Job(), cards(80 * B), model=packed).status is Status.UNKNOWN
+    assert vram(Job(), gpus_of(80 * B), model=packed).status is Status.UNKNOWN
 
 
 def host_memory(
@@ -290,7 +242,7 @@ def test_host_memory_holds_the_checkpoint(host: Host, status: Status) -> None:
     ],
 )
 def test_cores_for_each_gpu(host: Host, gpus: int, status: Status) -> None:
-    seen = cards(*[80 * B] * gpus)
+    seen = gpus_of(*[80 * B] * gpus)
     assert host_memory(host, seen=seen, kind="nvidia").status is status
     assert host_memory(host, Job(gpus=gpus), DARK, kind="nvidia").status is status
 
@@ -350,7 +302,7 @@ def test_visible_gpus_count_where_the_job_does_not_say() -> None:
         host=Host(system="Linux", shm_total=64 * MIB),
         job=Job(),
         target=Target("nvidia", "test"),
-        job_gpus=cards(80 * B, 80 * B),
+        job_gpus=gpus_of(80 * B, 80 * B),
     )
     assert verdict.status is Status.FAIL
 
@@ -358,180 +310,6 @@ def test_visible_gpus_count_where_the_job_does_not_say() -> None:
 def test_sources_resolve() -> None:
     for check in memory.CHECKS:
         assert set(check.sources) <= SOURCES.keys()
-
-
-LLAMA_8B = ModelShape(
-    file="model",
-    layers=32,
-    hidden=4096,
-    heads=32,
-    intermediate=14336,
-    gated=True,
-    vocabulary=128_256,
-)
-
-
-def kept(**fields: Any) -> float:
-    job = Job(**{"batch_size": 1, "seq_len": 1024} | fields)
-    found = estimated(job, "bf16", LLAMA_8B)
-    assert found is not None
-    return found.bytes
-
-
-def test_the_estimate_is_the_papers_for_a_plain_layer_but_for_norms_and_attention() -> None:
-    """34 bytes for s*b*h, of which 15 are attention and norms; a feed-forward part of 4h is 19."""
-    plain = ModelShape(
-        file="", layers=1, hidden=100, heads=4, intermediate=400, gated=False, vocabulary=0
-    )
-    job = Job(batch_size=2, seq_len=10, recipe="pure-bf16")
-    found = estimated(job, "bf16", plain)
-    assert found is not None
-    assert found.bytes == 2 * 10 * 100 * (19 + REST["16 bit"])
-    eager = estimated(job, "bf16", msgspec.structs.replace(plain, attention="eager"))
-    assert eager is not None
-    assert eager.bytes - found.bytes == 5 * 4 * 10 * 10 * 2
-    short = estimated(msgspec.structs.replace(job, checkpointing=True), "bf16", plain)
-    assert short is not None
-    assert short.bytes == 2 * 10 * 100 * 2 + found.bytes
-
-
-def test_activations_grow_with_batch_and_length_and_shrink_with_checkpointing() -> None:
-    assert kept(batch_size=4) == 4 * kept()
-    assert kept(seq_len=4096) == 4 * kept()
-    assert kept(checkpointing=True) < kept() / 4
-    assert kept(recipe="pure-bf16") < kept()
-
-
-@pytest.mark.parametrize("missing", ["batch_size", "seq_len", "shape"])
-def test_nothing_is_estimated_from_half_of_it(missing: str) -> None:
-    fields = {"batch_size": 1, "seq_len": 1024} | ({missing: None} if missing != "shape" else {})
-    for shape in (None, DARK) if missing == "shape" else (LLAMA_8B,):
-        assert estimated(Job(**fields), "bf16", shape) is None  # type: ignore[arg-type]
-
-
-def autograd_keeps(layers: int, *, amp: bool) -> int:
-    """Bytes that the forward pass of a small Llama saves, its weights' copies left out."""
-    import torch
-    from transformers import LlamaConfig, LlamaForCausalLM
-
-    config = LlamaConfig(
-        hidden_size=128,
-        intermediate_size=352,
-        num_hidden_layers=layers,
-        num_attention_heads=4,
-        num_key_value_heads=4,
-        vocab_size=128,
-    )
-    model = LlamaForCausalLM(config).to(torch.float32 if amp else torch.bfloat16)
-    weights = {parameter.untyped_storage().data_ptr() for parameter in model.parameters()}
-    found: dict[int, int] = {}
-    alive = []
-
-    def pack(tensor: Any) -> Any:
-        storage = tensor.untyped_storage()
-        if storage.data_ptr() not in weights:
-            found[storage.data_ptr()] = storage.nbytes()
-        alive.append(tensor)
-        return tensor
-
-    ids = torch.zeros(4, 64, dtype=torch.long)
-    hooks = torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor)
-    with hooks, torch.autocast("cpu", dtype=torch.bfloat16, enabled=amp):
-        model(input_ids=ids, labels=ids)
-    copies = 2 * sum(p.numel() for p in model.parameters() if p.dim() == 2) if amp else 0
-    return sum(found.values()) - copies
-
-
-@pytest.mark.parametrize("amp", [True, False])
-@pytest.mark.slow
-def test_the_estimate_of_a_layer_is_what_autograd_keeps_of_it(amp: bool) -> None:
-    measured_bytes = (autograd_keeps(4, amp=amp) - autograd_keeps(2, amp=amp)) / 2
-    shape = ModelShape(
-        file="", layers=1, hidden=128, heads=4, intermediate=352, gated=True, vocabulary=0
-    )
-    job = Job(batch_size=4, seq_len=64, recipe="amp" if amp else "pure-bf16")
-    found = estimated(job, "bf16", shape)
-    assert found is not None
-    assert found.bytes == pytest.approx(measured_bytes, rel=0.12)
-
-
-def test_an_estimate_joins_the_sum_and_only_warns() -> None:
-    job = Job(params=B, recipe="amp", batch_size=8, seq_len=2048)
-    verdict = vram(job, cards(80 * B), shape=LLAMA_8B)
-    assert verdict.status is Status.WARN
-    assert "batch 8 of 2,048 tokens" in verdict.summary
-    assert verdict.fix is not None
-    assert verdict.fix.startswith(memory.SMALLER_STEP)
-    assert vram(job, cards(80 * B)).status is Status.PASS
-    small = msgspec.structs.replace(job, checkpointing=True, batch_size=1)
-    assert vram(small, cards(80 * B), shape=LLAMA_8B).status is Status.PASS
-    too_much = vram(job, cards(17 * B), shape=LLAMA_8B)
-    assert too_much.status is Status.FAIL
-    assert too_much.fix is not None
-    assert too_much.fix.startswith(memory.VRAM.fix)
-
-
-def ran(*points: tuple[int, int | None, int], **fields: Any) -> OwnModel:
-    measured_points = tuple(
-        MemoryPoint(batch=batch, length=length, peak_bytes=peak) for batch, length, peak in points
-    )
-    known: dict[str, Any] = {
-        "description": "train.py:make",
-        "built": Ended(how="ok"),
-        "parameters": B,
-    }
-    return OwnModel(points=measured_points, **known | fields)
-
-
-def test_a_measured_peak_beats_the_estimate() -> None:
-    own = ran((1, 2048, 20 * B), (2, 2048, 22 * B))
-    job = Job(recipe="amp", batch_size=8, seq_len=2048)
-    verdict = vram(job, cards(80 * B), shape=LLAMA_8B, own=own)
-    assert verdict.status is Status.PASS
-    assert "31.7 GiB" in verdict.summary  # 34e9 bytes
-    assert "estimated" not in verdict.summary
-    assert vram(job, cards(36 * B), own=own).status is Status.WARN
-    assert vram(job, cards(33 * B), own=own).status is Status.FAIL
-    assumed = msgspec.structs.replace(job, recipe=None)
-    assert vram(assumed, cards(33 * B), own=own).status is Status.FAIL
-
-
-def test_another_length_is_scaled_and_named() -> None:
-    found = measured(Job(batch_size=4, seq_len=4096), ran((1, 1024, 20 * B), (2, 1024, 21 * B)))
-    assert found is not None
-    assert found.bytes == 16 * B
-    assert found.peak == 35 * B
-    assert "of 1,024 tokens, scaled to 4,096" in found.basis
-
-
-def test_shards_divide_the_state_and_not_the_activations() -> None:
-    own = ran((1, 2048, 20 * B), (2, 2048, 22 * B))
-    job = Job(params=B, recipe="amp", batch_size=8, shards=9)
-    assert "14.9 GiB required" not in vram(job, cards(80 * B), own=own).summary
-    assert vram(job, cards(21 * B), own=own).status is Status.PASS  # 18/9 + 16, of 90 %
-
-
-@pytest.mark.parametrize(
-    "own",
-    [
-        None,
-        DARK,
-        ran(),
-        ran((1, 2048, 20 * B), (2, 1024, 20 * B)),
-        ran((1, 2048, 20 * B)),
-        ran((1, 2048, 20 * B), (2, 2048, 22 * B), whole=False),
-        OwnModel(description="x", built=Ended(how="ok"), points=DARK),
-    ],
-)
-def test_points_that_tell_nothing_of_the_job(own: OwnModel | Unknown | None) -> None:
-    assert measured(Job(batch_size=8, seq_len=2048), own) is None
-
-
-def test_one_point_at_the_jobs_own_batch_is_enough() -> None:
-    found = measured(Job(batch_size=1), ran((1, 2048, 20 * B)))
-    assert found is not None
-    assert found.peak == 20 * B
-    assert measured(Job(batch_size=1, seq_len=4096), ran((1, 2048, 20 * B))) is None
 
 
 @pytest.mark.parametrize(
@@ -551,7 +329,7 @@ def test_the_optimizers_state(optimizer: Any, per_parameter: int) -> None:
     assert state_width(Job(optimizer=optimizer)) == per_parameter
     assert (
         optimizer.removesuffix("w")
-        in vram(Job(params=B, optimizer=optimizer), cards(80 * B)).summary.casefold()
+        in vram(Job(params=B, optimizer=optimizer), gpus_of(80 * B)).summary.casefold()
     )
 
 
@@ -583,61 +361,3 @@ def test_a_bar_that_does_not_fit_has_nothing_free() -> None:
     assert bar["activations"] > bar["weights"] / 10
     assert memory_bar(recorded.machines()["nothing_readable"]) == ()
     assert memory_bar(recorded.machines()["h200_torch2.11"]) == ()
-
-
-def config(folder: Path, **fields: Any) -> Path:
-    (folder / "config.json").write_text(json.dumps(fields))
-    return folder
-
-
-LLAMA = {
-    "model_type": "llama",
-    "hidden_size": 64,
-    "num_hidden_layers": 2,
-    "num_attention_heads": 4,
-    "intermediate_size": 176,
-    "vocab_size": 100,
-    "hidden_act": "silu",
-}
-
-
-def look(path: Path) -> dict[str, Any]:
-    children = Children()
-    try:
-        return children.run_probe("shape", str(path), seconds=30).answer or {}
-    finally:
-        children.interrupt()
-
-
-def test_the_shape_is_read_from_config_json(tmp_path: Path) -> None:
-    told = look(config(tmp_path, **LLAMA))["shape"]
-    shape = msgspec.convert(told, ModelShape)
-    assert (shape.layers, shape.hidden, shape.intermediate, shape.gated) == (2, 64, 176, True)
-    (tmp_path / "vision").mkdir()
-    assert look(config(tmp_path / "vision", text_config=LLAMA))["shape"]["hidden"] == 64
-    (tmp_path / "gpt2").mkdir()
-    told = look(config(tmp_path / "gpt2", n_embd=8, n_layer=1, n_head=2, vocab_size=10))["shape"]
-    assert (told["intermediate"], told["gated"]) == (32, False)
-
-
-@pytest.mark.parametrize(
-    ("fields", "said"),
-    [
-        ({**LLAMA, "num_experts": 8}, "mixture of experts"),
-        ({**LLAMA, "is_encoder_decoder": True}, "encoder"),
-        ({**LLAMA, "hidden_size": "64"}, "no hidden_size"),
-        ({**LLAMA, "vocab_size": -1}, "no vocab_size"),
-        ({}, "no num_hidden_layers"),
-    ],
-)
-def test_a_shape_that_is_not_a_plain_decoders(
-    fields: dict[str, Any], said: str, tmp_path: Path
-) -> None:
-    assert said in look(config(tmp_path, **fields))["reason"]
-
-
-def test_a_config_that_is_not_there_or_not_readable(tmp_path: Path) -> None:
-    assert look(tmp_path)["absent"] is True
-    assert look(tmp_path / "nothing")["absent"] is True
-    (tmp_path / "config.json").write_text("[1")
-    assert look(tmp_path) == {}

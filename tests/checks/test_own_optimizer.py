@@ -125,7 +125,7 @@ def test_schedules_that_go_on_pass(rates: tuple[float, ...]) -> None:
          "initial values again after the next forward pass: head.weight; the forward pass "
          "overwrites them: copy_ in train.py, line 3", "load_state_dict|overwrites weights"),
         ({"undone": True}, None, "the values from before the update again", "load_state_dict"),
-        ({"rewritten": True}, Trend(discarded=("head.weight",)), "do not depend on their updates",
+        ({"rewritten": True}, Trend(discarded=("head.weight",)), "hardly depend on their updates",
          "load_state_dict"),
         ({"undone": True}, Trend(writes=("embedding_renorm_ in train.py, line 3",)),
          "embedding_renorm_", "Omit max_norm"),

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import msgspec
 import pytest
-from recorded import H100, NAMES, TORCH_2_15, box, parameter, smoke, stopped
+from recorded_parts import H100, NAMES, TORCH_2_15, machine, parameter, smoke, stopped
 
 from doctor._util.records import Ended
 from doctor.facts.training import Smoke, Step
@@ -24,7 +24,7 @@ CRASHED = stopped("backward", Ended(how="signal", detail="SIGSEGV inside backwar
 
 
 def examined(check: Check, *siblings: Smoke, first: Smoke | None = None) -> Finding:
-    facts = box(H100, torch=TORCH_2_15, smoke=first or smoke(), siblings=siblings)
+    facts = machine(H100, torch=TORCH_2_15, smoke=first or smoke(), siblings=siblings)
     return next(each for each in examine([check], facts) if each.check is check)
 
 

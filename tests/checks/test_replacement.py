@@ -8,8 +8,8 @@ import shlex
 
 import msgspec
 import pytest
-from recorded import host as linux
-from recorded import interpreter
+from recorded_parts import host as linux
+from recorded_parts import interpreter
 from wheel_grid import DRIVERS, GPUS
 
 from doctor._util.records import Ended, Unknown

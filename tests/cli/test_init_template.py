@@ -15,7 +15,7 @@ import jsonschema
 import msgspec
 import preloaded
 import pytest
-from recorded import A100, H100, T4, TORCH_2_15, box, gpu
+from recorded_parts import A100, H100, T4, TORCH_2_15, gpu, machine
 
 from doctor._util.errors import UserError
 from doctor.cli.init_template import Project, find_project, init, render
@@ -52,7 +52,7 @@ def test_it_decodes_and_brings_no_finding_of_its_own(name: str, tmp_path: Path) 
     job = Job(**dict(file.job))
     assert file.expect.count == (len(gpus) or None)
     findings = examine(
-        catalog.MACHINE_CHECKS, box(*gpus, torch=TORCH_2_15, job=job, expect=file.expect)
+        catalog.MACHINE_CHECKS, machine(*gpus, torch=TORCH_2_15, job=job, expect=file.expect)
     )
     complaints = [f.verdict.summary for f in findings if f.family == "JOB" and f.is_problem]
     assert complaints == []

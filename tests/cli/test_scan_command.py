@@ -310,7 +310,7 @@ def test_an_interrupt_exits_130_and_leaves_no_child(hanging: Served) -> None:
         text=True,
     )
     try:
-        wait_until(lambda: hanging.asked)
+        wait_until(lambda: hanging.paths)
         probes = probes_of(process.pid)
         process.send_signal(signal.SIGINT)
         out, err = process.communicate(timeout=100)

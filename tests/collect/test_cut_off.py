@@ -10,7 +10,7 @@ import msgspec
 import preloaded
 import pytest
 import shims
-from recorded import H100, TORCH_2_15, box
+from recorded_parts import H100, TORCH_2_15, machine
 
 from doctor._util.records import Ended, Unknown
 from doctor.collect import attention_trial, gpus, own_training, peers, torch_child
@@ -65,18 +65,18 @@ def test_the_import_and_the_smoke_step(late: TorchChild) -> None:
 
 def test_the_other_gpus_have_no_smoke_steps_if_one_was_cut_off(late: TorchChild) -> None:
     workers = tuple(Worker(f"cuda:{index}", None, "GPU", late) for index in range(3))
-    assert gpus.PerGpuSmoke(workers, box(H100, torch=TORCH_2_15), BF16).smokes() == ()
+    assert gpus.PerGpuSmoke(workers, machine(H100, torch=TORCH_2_15), BF16).smokes() == ()
 
 
 def test_load_and_peers(late: TorchChild) -> None:
     workers = tuple(Worker(f"cuda:{index}", None, "GPU", late) for index in range(2))
-    facts = gpus.run_load_tests(Children(0.0), workers, box(H100, torch=TORCH_2_15), ignore)
+    facts = gpus.run_load_tests(Children(0.0), workers, machine(H100, torch=TORCH_2_15), ignore)
     assert (facts.load, facts.peers) == (CUT, CUT)
     assert peers.try_peers(Children(0.0), workers, "gloo") == CUT
 
 
 def test_the_attention_trial(late: TorchChild) -> None:
-    facts = box(H100, torch=TORCH_2_15)
+    facts = machine(H100, torch=TORCH_2_15)
     assert attention_trial.try_attention(late, facts, "cpu", BF16, ignore) == CUT
 
 
@@ -110,7 +110,7 @@ def test_a_whole_run_is_not_cut_off(tmp_path: Path) -> None:
 
 
 def test_facts_files_written_before_budget_was_a_way_to_end_are_read() -> None:
-    facts = box(H100, torch=TORCH_2_15)
+    facts = machine(H100, torch=TORCH_2_15)
     assert isinstance(facts.places, tuple)
     old = Ended(how="error", detail="cut off by --budget inside statvfs")
     places = (msgspec.structs.replace(facts.places[0], looked=old),)

@@ -18,6 +18,7 @@ from doctor.facts.diagnosis import Diagnosis, Source
 pytestmark = pytest.mark.slow
 
 FACTORIES = """
+import copy
 import math
 import torch
 from torch import nn
@@ -145,6 +146,18 @@ def carried_finite():
         return (model(batch["x"]).mean() / model.deviation[0]).mean()
     return made(loss, Carrying(lambda x: x.mean(0)))
 
+class Watched(Two):
+    def forward(self, x):
+        self.shares = (x - x) / (x - x)  # for a plot
+        return super().forward(x)
+
+def unread_nan():
+    steps = []
+    def loss(model, batch):
+        steps.append(None)
+        return model(batch["x"]).mean() / (2.0 - len(steps))
+    return made(loss, Watched())
+
 def in_place():
     return made(lambda model, batch: model(batch["x"]).detach().neg_().exp_().neg_().log_().mean()
                 + model(batch["x"]).mean())
@@ -165,18 +178,32 @@ def threes():
     return model, (torch.randn(3, 6), torch.randint(4, (3,))), loss
 
 class Attention(nn.Module):
-    def __init__(self, lengths):
+    def __init__(self, lengths, batch_first=True):
         super().__init__()
         self.lengths = lengths
-        self.attention = nn.MultiheadAttention(6, 2, batch_first=True)
+        self.attention = nn.MultiheadAttention(6, 2, batch_first=batch_first)
         self.head = nn.Linear(6, 4)
 
     def forward(self, x):
         steps = [x[:, None].expand(-1, length, -1) for length in self.lengths]
         return self.head(sum(self.attention(each, each, each)[0].mean(1) for each in steps))
 
-def one_key():
+def one_token():
     return classified(Attention((1,)))
+
+def batch_taken_for_the_length():
+    model = Attention((1,), batch_first=False)
+    model.forward = lambda x: model.head(model.attention(x[None], x[None], x[None])[0][0])
+    return classified(model)
+
+class Hidden(Attention):
+    def forward(self, x):
+        steps = x[:, None].expand(-1, 3, -1)
+        own = ~torch.eye(3, dtype=torch.bool)
+        return self.head(self.attention(steps, steps, steps, attn_mask=own)[0].mean(1))
+
+def hidden_by_a_mask():
+    return classified(Hidden(()))
 
 def one_key_and_more():
     return classified(Attention((1, 2)))
@@ -198,6 +225,16 @@ def hook_of_a_replaced_layer():
     model = Hooked()
     model.first = nn.Linear(6, 8)
     return classified(model)
+
+def one_hook_of_two():
+    model = Two()
+    for layer in (model.first, model.second):
+        layer.register_forward_hook(lambda module, inputs, output: None)
+    model.second = nn.Linear(8, 4)
+    return classified(model)
+
+def hooks_of_a_copy():
+    return classified(copy.deepcopy(Hooked()))
 
 def hook_that_runs():
     return classified(Hooked())
@@ -289,7 +326,7 @@ def answer(stage: str, name: str, child: TorchChild, file: Path, **more: Any) ->
     ("name", "operation", "remark", "origin", "remedy"),
     [
         ("neighbours", "div", "1 of 8 values of the divisor are 0, at [3, 0]",
-         "the result of index_add in faulty.py, line 22", "Clamp the count"),
+         "the result of index_add in faulty.py, line 23", "Clamp the count"),
         ("prototypes", "div", "are 0, at [2, 0]", "the result of norm of the parameter prototypes",
          "functional.normalize"),
         ("buffer", "div", "are 0, at [2]", "the buffer deviation", "that buffer is computed"),
@@ -364,6 +401,14 @@ def test_a_buffer_that_stays_finite_or_never_was_is_not_blamed(
     assert (source.name, source.state) == ("div", "")
 
 
+def test_a_value_that_no_later_step_reads_is_not_blamed(child: TorchChild, file: Path) -> None:
+    """`shares` is NaN after step 1, and the loss divides by 0 in step 2."""
+    traced = answer("trace", "unread_nan", child, file, step=2)
+    source = (traced.answer or {})["trace"].get("source", {})
+    assert source.get("state", "") == ""
+    assert "shares" not in source.get("code", "")
+
+
 def test_the_values_before_an_operation_in_place_count(child: TorchChild, file: Path) -> None:
     source = source_of("in_place", child, file, step=1)
     assert source.name == "log_"
@@ -424,14 +469,22 @@ def test_the_optimizer_and_its_rates_are_noted(child: TorchChild, file: Path) ->
 
 
 @pytest.mark.parametrize(
-    ("name", "norms", "attention"),
-    [("pairs", 1, 0), ("threes", 0, 0), ("one_key", 0, 1), ("one_key_and_more", 0, 0)],
+    ("name", "norms", "attention", "tokens"),
+    [
+        ("pairs", 1, 0, 0),
+        ("threes", 0, 0, 0),
+        ("hidden_by_a_mask", 0, 1, 0),
+        ("batch_taken_for_the_length", 0, 1, 0),
+        ("one_token", 0, 0, 1),
+        ("one_key_and_more", 0, 0, 0),
+    ],
 )
 def test_norms_over_two_values_and_attention_over_one_key_are_noted(
-    name: str, norms: int, attention: int, child: TorchChild, file: Path
+    name: str, norms: int, attention: int, tokens: int, child: TorchChild, file: Path
 ) -> None:
     trend = notes(name, child, file)["trend"]
     assert (len(trend["norms_of_two"]), len(trend["single_keys"])) == (norms, attention)
+    assert len(trend["single_tokens"]) == tokens
     if norms:
         assert "batch_norm" in trend["norms_of_two"][0]
         assert "of what 0.weight, 0.bias compute" in trend["norms_of_two"][0]
@@ -443,6 +496,8 @@ def test_norms_over_two_values_and_attention_over_one_key_are_noted(
     ("name", "count"),
     [
         ("hook_of_a_replaced_layer", 1),
+        ("one_hook_of_two", 1),
+        ("hooks_of_a_copy", 0),
         ("hook_that_runs", 0),
         ("hook_that_was_removed", 0),
         ("hook_of_a_layer_in_a_list", 0),
@@ -453,7 +508,7 @@ def test_hooks_that_never_run_are_noted(
 ) -> None:
     hooks = notes(name, child, file)["stray_hooks"]
     assert len(hooks) == count
-    if count:
+    if name == "hook_of_a_replaced_layer":
         assert hooks[0]["hook"].startswith("keep in faulty.py, line ")
         assert hooks[0]["module"].startswith("Linear(in_features=6")
         assert "features" in hooks[0]["uses"]

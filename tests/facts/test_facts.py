@@ -11,7 +11,8 @@ import pytest
 from examples import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from recorded import H100, T4, TORCH_2_15, box, job, machines, mig_slice, seen
+from recorded import machines, mig_slice
+from recorded_parts import H100, T4, TORCH_2_15, cuda_view, job, machine
 
 from doctor._util.records import Ended, Unknown
 from doctor.facts.facts import Facts, decode, encode
@@ -25,7 +26,7 @@ from doctor.judge.check import Status
 from doctor.judge.engine import examine
 
 OK = Ended(how="ok")
-GOOD = encode(box(H100, torch=TORCH_2_15))
+GOOD = encode(machine(H100, torch=TORCH_2_15))
 ANY = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=20),
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=9), inner),
@@ -174,7 +175,7 @@ def test_cuda_visible_devices_chooses_among_nvmls_gpus(
 
 
 def test_gpus_are_matched_by_uuid_whatever_the_order() -> None:
-    facts = box(*PAIR, torch=TORCH_2_15).with_(cuda=seen(PAIR[::-1]))
+    facts = machine(*PAIR, torch=TORCH_2_15).with_(cuda=cuda_view(PAIR[::-1]))
     assert isinstance(facts.job_gpus, JobGpus)
     assert facts.job_gpus.by == "torch"
     for gpu in facts.job_gpus.gpus:
@@ -184,9 +185,9 @@ def test_gpus_are_matched_by_uuid_whatever_the_order() -> None:
 
 
 def test_torch_writes_uuids_without_the_prefix() -> None:
-    view = seen((H100,))
+    view = cuda_view((H100,))
     bare = msgspec.structs.replace(view.gpus[0], uuid=H100.uuid.removeprefix("GPU-").upper())
-    facts = box(H100, torch=TORCH_2_15).with_(cuda=msgspec.structs.replace(view, gpus=(bare,)))
+    facts = machine(H100, torch=TORCH_2_15).with_(cuda=msgspec.structs.replace(view, gpus=(bare,)))
     assert isinstance(facts.job_gpus, JobGpus)
     assert facts.job_gpus.gpus[0].nvml == H100
 
@@ -200,7 +201,7 @@ def test_a_mig_slice_is_matched_to_its_card_and_has_its_own_memory() -> None:
 
 
 def test_the_precision_is_chosen_for_the_weakest_gpu_of_the_job() -> None:
-    facts = box(H100, T4, torch=TORCH_2_15)
+    facts = machine(H100, T4, torch=TORCH_2_15)
     assert not isinstance(facts.chosen, Unknown)
     assert facts.chosen.precision == "fp16"
     nobody = facts.with_(cuda=Unknown(reason="x"), gpus=Unknown(reason="x"))
@@ -221,7 +222,7 @@ def test_the_precision_is_chosen_for_the_weakest_gpu_of_the_job() -> None:
 def test_the_kind_of_device_that_a_job_trains_on(
     device: str, host: dict[str, Any], kind: str
 ) -> None:
-    facts = box(H100, torch=TORCH_2_15, job=job(device=device))
+    facts = machine(H100, torch=TORCH_2_15, job=job(device=device))
     facts = facts.with_(host=msgspec.structs.replace(facts.host, **host))
     assert facts.target.kind == kind
 
@@ -229,7 +230,7 @@ def test_the_kind_of_device_that_a_job_trains_on(
 def test_a_rocm_torch_beside_nvidia_hardware_trains_on_amd_gpus_that_it_sees() -> None:
     rocm = msgspec.structs.replace(TORCH_2_15, cuda=None, hip="6.4")
     amd = TorchGpu(index=0, uuid=None, name="AMD MI60", capability=(9, 0), memory_total=2**35)
-    facts = box(H100, torch=TORCH_2_15).with_(torch=rocm, cuda=Cuda(started=OK, gpus=(amd,)))
+    facts = machine(H100, torch=TORCH_2_15).with_(torch=rocm, cuda=Cuda(started=OK, gpus=(amd,)))
     assert facts.target.kind == "rocm"
     assert isinstance(facts.job_gpus, JobGpus)
     assert facts.job_gpus.gpus == (JobGpu(torch=amd),)
@@ -248,9 +249,9 @@ def test_an_index_in_cuda_visible_devices_names_the_first_slice_of_a_mig_gpu() -
 
 
 def test_a_single_gpu_needs_no_uuid_to_be_matched() -> None:
-    view = seen((H100,))
+    view = cuda_view((H100,))
     bare = msgspec.structs.replace(view.gpus[0], uuid=None)
-    facts = box(H100, torch=TORCH_2_15).with_(cuda=msgspec.structs.replace(view, gpus=(bare,)))
+    facts = machine(H100, torch=TORCH_2_15).with_(cuda=msgspec.structs.replace(view, gpus=(bare,)))
     assert isinstance(facts.job_gpus, JobGpus)
     assert facts.job_gpus.gpus[0].nvml == H100
 
@@ -264,7 +265,7 @@ def test_counts_of_a_job_are_at_least_one(field: str) -> None:
 
 
 def test_wsls_node_alone_does_not_tell_the_maker_and_a_rocm_torch_does() -> None:
-    facts = box(H100, torch=TORCH_2_15)
+    facts = machine(H100, torch=TORCH_2_15)
     node = msgspec.structs.replace(facts.host, nvidia_devices=0, device_nodes=("/dev/dxg",))
     rocm = msgspec.structs.replace(TORCH_2_15, cuda=None, hip="6.4")
     assert facts.with_(host=node).target.kind == "nvidia"

@@ -12,7 +12,7 @@ from typing import Any
 import command
 import preloaded
 import pytest
-from recorded import H100, TORCH_2_15, box
+from recorded_parts import H100, TORCH_2_15, machine
 
 from doctor._util.records import Unknown
 from doctor.facts.facts import Facts, decode
@@ -71,7 +71,7 @@ def test_what_nobody_asked_for_is_not_left_out() -> None:
 
 def test_what_is_left_out_is_skipped_with_the_reason() -> None:
     job, options, _ = reduce(Job(), RunOptions(), 8)
-    facts = box(H100, torch=TORCH_2_15, job=job, options=options, smoke=None, watched=None)
+    facts = machine(H100, torch=TORCH_2_15, job=job, options=options, smoke=None, watched=None)
     findings = {finding.check.code: finding for finding in examine(catalog.MACHINE_CHECKS, facts)}
     assert findings["SMK001"].status is Status.SKIP
     assert findings["SMK001"].verdict.summary == "omitted by --budget 8"

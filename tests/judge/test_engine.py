@@ -6,7 +6,8 @@ from graphlib import CycleError
 from typing import Any
 
 import pytest
-from recorded import H100, TORCH_2_15, box, cpu_only, interpreter
+from recorded import cpu_only
+from recorded_parts import H100, TORCH_2_15, interpreter, machine
 
 from doctor._util.records import Unknown
 from doctor.checkpoint.records import Checkpoint
@@ -17,7 +18,7 @@ from doctor.job.run_options import RunOptions
 from doctor.judge.check import Check, Owner, Status, Verdict, fail, ok, skip, unknown
 from doctor.judge.engine import BROKEN, examine
 
-FACTS = box(H100, torch=TORCH_2_15)
+FACTS = machine(H100, torch=TORCH_2_15)
 
 
 def check(code: str, judge: Any, **fields: Any) -> Check:

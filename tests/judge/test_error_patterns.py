@@ -9,8 +9,8 @@ import pytest
 import recorded_attention
 import recorded_own
 from error_texts import TEXTS
-from recorded import STAGES, stopped
 from recorded_load import copies, loaded, reduction, two_a100
+from recorded_parts import STAGES, stopped
 
 from doctor._util.records import Ended, Unknown
 from doctor.facts.facts import Facts

@@ -13,7 +13,8 @@ from typing import Any
 import msgspec
 import preloaded
 import pytest
-from recorded import H100, TORCH_2_11, TORCH_2_15, box, host, job, machines
+from recorded import machines
+from recorded_parts import H100, TORCH_2_11, TORCH_2_15, host, job, machine
 
 from doctor.checks.numerics.environment import LEFTOVERS
 from doctor.facts.facts import Facts
@@ -127,14 +128,14 @@ def test_fp16_has_a_scaler_and_no_tf32_below_8() -> None:
 
 
 def test_pure_bf16_loads_bf16_weights_without_autocast() -> None:
-    settings = settings_of(box(H100, torch=TORCH_2_15, job=job(recipe="pure-bf16")))
+    settings = settings_of(machine(H100, torch=TORCH_2_15, job=job(recipe="pure-bf16")))
     assert settings["weights"].load == {"dtype": "torch.bfloat16"}
     assert "autocast = contextlib.nullcontext()" in settings["precision"].python
     assert settings["precision"].accelerate == {"mixed_precision": "no"}
 
 
 def test_cudnn_stays_on_in_the_fast_mode_where_no_bug_is_known() -> None:
-    facts = box(H100, torch=TORCH_2_15)
+    facts = machine(H100, torch=TORCH_2_15)
     assert "enable_cudnn_sdp(False)" in prescribed(facts)
     assert "cudnn" not in prescribed(facts, mode="fast")
     assert "enable_cudnn_sdp(False)" in prescribed(H200, mode="fast")
@@ -143,7 +144,7 @@ def test_cudnn_stays_on_in_the_fast_mode_where_no_bug_is_known() -> None:
 def test_a_variable_is_named_only_where_torch_reads_it() -> None:
     old = msgspec.structs.replace(TORCH_2_11, version="2.9.1+cu128")
     assert "export TORCH_CUDNN_SDPA_DEPRIORITIZED=1" in prescribed(H200, "env")
-    assert "DEPRIORITIZED" not in prescribed(box(H100, torch=old), "env")
+    assert "DEPRIORITIZED" not in prescribed(machine(H100, torch=old), "env")
 
 
 def test_the_environment_form_is_read_by_a_shell() -> None:
@@ -169,11 +170,11 @@ def test_words_of_a_machine_are_never_statements() -> None:
     gpu = msgspec.structs.replace(H100, name='H100\nimport os\nos._exit(7)  #\'"""')
     torch = msgspec.structs.replace(TORCH_2_15, version="2.15.0\nraise SystemExit(3)")
     for form in ("python", "trainer"):
-        tree = ast.parse(prescribed(box(gpu, torch=torch), form))  # type: ignore[arg-type]
+        tree = ast.parse(prescribed(machine(gpu, torch=torch), form))  # type: ignore[arg-type]
         names = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
         assert not names & {"os", "SystemExit"}
     for form in ("env", "accelerate"):
-        lines = prescribed(box(gpu, torch=torch), form).splitlines()  # type: ignore[arg-type]
+        lines = prescribed(machine(gpu, torch=torch), form).splitlines()  # type: ignore[arg-type]
         assert not [line for line in lines if line.startswith(("import", "os.", "raise"))]
 
 
@@ -186,7 +187,11 @@ def keywords(text: str) -> dict[str, object]:
 
 TRAINERS = [
     prescribed(facts, "trainer", mode, deterministic)
-    for facts in (H200, MACHINES["t4"], box(H100, torch=TORCH_2_15, job=job(checkpointing=True)))
+    for facts in (
+        H200,
+        MACHINES["t4"],
+        machine(H100, torch=TORCH_2_15, job=job(checkpointing=True)),
+    )
     for mode in MODES
     for deterministic in (False, True)
 ]
@@ -355,7 +360,7 @@ def on(kind: Any, version: str, **fields: Any) -> Facts:
     """A machine of that kind of device, with that torch."""
     system = host(system="Darwin", arch="arm64", macos=(15, 0)) if kind == "mps" else host()
     torch = msgspec.structs.replace(TORCH_2_15, version=version, cuda=None)
-    return box(H100, torch=torch, host=system, job=job(device=kind, **fields))
+    return machine(H100, torch=torch, host=system, job=job(device=kind, **fields))
 
 
 @pytest.mark.parametrize(
@@ -389,12 +394,12 @@ def test_autocast_is_prescribed_only_where_torch_supports_it(
 )
 def test_the_scaler_is_the_one_of_that_torch(version: str, scaler: str) -> None:
     torch = msgspec.structs.replace(TORCH_2_15, version=version, tf32_api="allow_tf32")
-    assert f"scaler = {scaler}" in prescribed(box(H100, torch=torch, job=job(precision="fp16")))
+    assert f"scaler = {scaler}" in prescribed(machine(H100, torch=torch, job=job(precision="fp16")))
 
 
 def test_the_cublas_workspace_is_set_only_on_a_gpu() -> None:
     old = msgspec.structs.replace(TORCH_2_11, version="2.9.1+cu128")
-    assert "CUBLAS_WORKSPACE" in prescribed(box(H100, torch=old), "env", deterministic=True)
+    assert "CUBLAS_WORKSPACE" in prescribed(machine(H100, torch=old), "env", deterministic=True)
     assert "CUBLAS_WORKSPACE" not in prescribed(on("cpu", "2.9.1"), "env", deterministic=True)
 
 
@@ -420,4 +425,4 @@ def test_a_skipped_attention_check_is_the_reason_for_the_implementation() -> Non
 
 def test_control_characters_in_a_gpu_name_do_not_break_the_script() -> None:
     gpu = msgspec.structs.replace(H100, name="H\x00\x1b100")
-    ast.parse(prescribed(box(gpu, torch=TORCH_2_15)))
+    ast.parse(prescribed(machine(gpu, torch=TORCH_2_15)))

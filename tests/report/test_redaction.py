@@ -6,7 +6,8 @@ import time
 from dataclasses import replace
 
 import pytest
-from recorded import H100, TORCH_2_15, box, host, job, machines
+from recorded import machines
+from recorded_parts import H100, TORCH_2_15, host, job, machine
 from reports import finding, judged
 
 from doctor.facts.machine import Host
@@ -28,22 +29,22 @@ ENV = {
 NAME = "gpu-node-17.cluster.example"
 
 
-def machine(**fields: object) -> Report:
+def report_of(**fields: object) -> Report:
     described = host(name=NAME, home="/data/people/maria", env=ENV)
-    facts = box(H100, torch=TORCH_2_15, host=described, job=job(**fields))
+    facts = machine(H100, torch=TORCH_2_15, host=described, job=job(**fields))
     return Report(facts, examine(catalog.MACHINE_CHECKS, facts))
 
 
 def saying(text: str, **fields: object) -> Report:
     """A report of a machine with one finding that quotes something."""
     return replace(
-        machine(**fields), findings=(finding("NUM004", Status.FAIL, text, commands=(text,)),)
+        report_of(**fields), findings=(finding("NUM004", Status.FAIL, text, commands=(text,)),)
     )
 
 
 @pytest.mark.parametrize("format", FORMATS)
 def test_no_format_contains_values_names_or_home_directories(format: str) -> None:
-    original = machine(checkpoint="/home/maria/runs/model.safetensors")
+    original = report_of(checkpoint="/home/maria/runs/model.safetensors")
     quoted = saying(f"died on {NAME} (gpu-node-17) in /data/people/maria/x: +dynamo,apollo_module")
     report = replace(
         original, findings=(*original.findings, *quoted.findings), replayed="/root/f.json"
@@ -89,7 +90,7 @@ def test_no_redact_still_removes_secrets() -> None:
 
 
 def test_the_facts_of_a_report_are_redacted() -> None:
-    facts = redact(machine(output_dir="/home/maria/out")).facts
+    facts = redact(report_of(output_dir="/home/maria/out")).facts
     assert isinstance(facts.host, Host)
     assert (facts.host.name, facts.host.home) == ("", "")
     assert facts.host.env["LD_PRELOAD"] == HIDDEN
@@ -116,7 +117,7 @@ def test_redaction_changes_no_verdict(name: str) -> None:
 def test_a_command_with_the_home_folder_can_still_be_run() -> None:
     python = replace(finding("TOR001", Status.FAIL), python="/home/maria/my env/bin/python")
     command = replace(python.verdict, commands=("python -m pip install torch",))
-    report = replace(machine(), findings=(replace(python, verdict=command),))
+    report = replace(report_of(), findings=(replace(python, verdict=command),))
     (line,) = redact(report).findings[0].commands
     assert line == "~/'my env/bin/python' -m pip install torch"
 
@@ -130,7 +131,7 @@ def test_a_generic_host_name_changes_no_text(name: str) -> None:
 @pytest.mark.parametrize("name", ["a1b2c3d4e5f6", "maria", "gpu-apollo", "ip-10-0-0-12"])
 def test_any_other_name_is_hidden(name: str) -> None:
     report = replace(
-        saying(f"on {name}: no"), facts=box(H100, torch=TORCH_2_15, host=host(name=name))
+        saying(f"on {name}: no"), facts=machine(H100, torch=TORCH_2_15, host=host(name=name))
     )
     assert redact(report).findings[0].verdict.summary == "on [host]: no"
 
@@ -146,7 +147,7 @@ def test_any_other_name_is_hidden(name: str) -> None:
 def test_a_home_directory_is_redacted_and_system_paths_are_not(
     home: str, text: str, redacted: str
 ) -> None:
-    report = replace(saying(text), facts=box(H100, torch=TORCH_2_15, host=host(home=home)))
+    report = replace(saying(text), facts=machine(H100, torch=TORCH_2_15, host=host(home=home)))
     assert redact(report).findings[0].verdict.summary == redacted
 
 
@@ -154,7 +155,7 @@ def test_hostile_names_and_values_are_text_and_take_no_time() -> None:
     env = {"A\\1\\g<9>": "what nobody knows", "LD_PRELOAD": "y" * 1_000_000}
     long = host(name="h" * 1_000_000, home="/data/" + "x" * 1_000_000, env=env)
     report = replace(
-        saying("A\\1\\g<9>=what nobody knows"), facts=box(H100, torch=TORCH_2_15, host=long)
+        saying("A\\1\\g<9>=what nobody knows"), facts=machine(H100, torch=TORCH_2_15, host=long)
     )
     start = time.process_time()
     assert redact(report).findings[0].verdict.summary == f"A\\1\\g<9>={HIDDEN}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from recorded import H100, TORCH_2_15, box, job
+from recorded_parts import H100, TORCH_2_15, job, machine
 
 from doctor.job.run_options import RunOptions
 from doctor.judge.catalog import find
@@ -28,7 +28,7 @@ def report(*findings: Finding, **options: object) -> Report:
     fail_on = options.pop("fail_on", "fail")
     selected = options.pop("selected", False)
     run = RunOptions(smoke=bool(options.pop("smoke", True)))
-    facts = box(H100, torch=TORCH_2_15, job=job(**options), options=run)
+    facts = machine(H100, torch=TORCH_2_15, job=job(**options), options=run)
     return Report(facts, (PASSED, *findings), fail_on, selected=selected)  # type: ignore[arg-type]
 
 
@@ -69,7 +69,7 @@ def test_unknown_counts_about_what_the_user_named_only(code: str, named: dict[st
 
 @pytest.mark.parametrize("findings", [(), (finding("CKP001", Status.SKIP),)])
 def test_a_run_without_an_evaluated_check_is_unknown(findings: tuple[Finding, ...]) -> None:
-    empty = Report(box(H100, torch=TORCH_2_15), findings)
+    empty = Report(machine(H100, torch=TORCH_2_15), findings)
     assert (empty.outcome, empty.exit_code) == (Outcome.UNKNOWN, 3)
     assert empty.verdict_line.startswith("UNKNOWN: no check was evaluated")
 

@@ -16,7 +16,8 @@ from pathlib import Path
 
 from paths import FORMATS, MACHINES, ROOT
 from pictures import console, is_current, page
-from recorded import AREAS, machines
+from recorded import machines
+from recorded_outcomes import AREAS
 from samples import REDUCED, SAMPLES, shown
 
 from doctor.facts.facts import encode

@@ -41,10 +41,10 @@ def problems(row: Row, folder: Path) -> list[Finding]:
     return [finding for finding in report.findings if finding.is_problem]
 
 
-def is_named(row: Row, found: list[Finding]) -> bool:
+def is_named(row: Row, findings: list[Finding]) -> bool:
     """Whether the first problem has an expected class; a clean or harmless row has no failure."""
     if row["kind"] in ("clean", "harmless"):
-        return not any(finding.status is Status.FAIL for finding in found)
+        return not any(finding.status is Status.FAIL for finding in findings)
     expected = row["expected_class"].split()
     expected += [NAMES[name] for name in expected if name in NAMES]
-    return found[0].check.slug in expected if found else not expected
+    return findings[0].check.slug in expected if findings else not expected

@@ -135,8 +135,8 @@ def _view(row: dict[str, Any], index: int, name: str) -> TorchGpu:
 
 def _torch(row: dict[str, Any]) -> Torch:
     """A release is the published wheel; a nightly or somebody's own build is not."""
-    found = re.fullmatch(r"(\d+)\.(\d+)\.\d+(\+cu\d+)?", row["torch"])
-    release = (int(found[1]), int(found[2])) if found else None
+    match = re.fullmatch(r"(\d+)\.(\d+)\.\d+(\+cu\d+)?", row["torch"])
+    release = (int(match[1]), int(match[2])) if match else None
     kind = release, row.get("cuda"), row.get("arch", "x86_64")
     fits = [w for w in WHEELS if (w.torch, f"{w.cuda[0]}.{w.cuda[1]}", w.platform) == kind]
     cudnn = None

@@ -139,7 +139,7 @@ def crash_in_flash() -> Attention:
 
 def machines() -> dict[str, Facts]:
     """Name of the file -> its facts."""
-    from recorded import H100, OK, TORCH_2_11, TORCH_2_15, box, host, job, seen
+    from recorded_parts import H100, OK, TORCH_2_11, TORCH_2_15, cuda_view, host, job, machine
 
     own = case("your shape", 4, 32, 32, 2048, 2048, 128, causal=True, job=True)
     listed = cases()
@@ -155,27 +155,27 @@ def machines() -> dict[str, Facts]:
     )
     cut = "left out after 4 processes were lost; the last: SIGSEGV inside causal/bf16/flash"
     return {
-        "attention_wrong": box(H100, torch=TORCH_2_15, attention=wrong_in_dq()),
-        "attention_crash": box(H100, torch=TORCH_2_15, attention=crash_in_flash()),
-        "attention_own_shape": box(
+        "attention_wrong": machine(H100, torch=TORCH_2_15, attention=wrong_in_dq()),
+        "attention_crash": machine(H100, torch=TORCH_2_15, attention=crash_in_flash()),
+        "attention_own_shape": machine(
             H100,
             torch=TORCH_2_15,
             job=job(attention=(4, 32, 2048, 128)),
             attention=shape,
         ),
-        "attention_switched_off": box(
+        "attention_switched_off": machine(
             H100,
             torch=TORCH_2_11,
             host=host(env={"TORCH_CUDNN_SDPA_DEPRIORITIZED": "1"}),
-            cuda=seen((H100,)),
+            cuda=cuda_view((H100,)),
             attention=msgspec.structs.replace(nan_in_dq(), defaults=attention().defaults),
         ),
-        "attention_implementation": box(
+        "attention_implementation": machine(
             H100,
             torch=TORCH_2_15,
             attention=msgspec.structs.replace(attention(first="cudnn"), implementations=tried),
         ),
-        "attention_unfinished": box(
+        "attention_unfinished": machine(
             H100,
             torch=TORCH_2_15,
             attention=msgspec.structs.replace(attention(), trials=(), defaults={}, cut_short=cut),

@@ -25,7 +25,7 @@ def attempt(change: str, loss: Number = "nan") -> Attempt:
     )
 
 
-def found(*attempts: Attempt) -> Diagnosis:
+def diagnosis(*attempts: Attempt) -> Diagnosis:
     """A NaN that attention makes in the first step."""
     return Diagnosis(
         fault="non-finite loss",
@@ -38,8 +38,8 @@ def found(*attempts: Attempt) -> Diagnosis:
     )
 
 
-CUDNN = found(attempt("repeat"), attempt("cudnn-off", 5.23), attempt("repeat"))
-NOTHING = found(
+CUDNN = diagnosis(attempt("repeat"), attempt("cudnn-off", 5.23), attempt("repeat"))
+NOTHING = diagnosis(
     *(attempt(change) for change in ("repeat", "cudnn-off", "flash-off", "math", "eager")),
     Attempt(change="fp32-weights", outcome="not possible", detail="the weights are fp32 already"),
     *(attempt(change) for change in ("fp32", "lower-lr", "other-batch")),
@@ -63,7 +63,7 @@ FLASH = Diagnosis(
 def machines() -> dict[str, Facts]:
     """Name -> the machine."""
     # recorded names this module, so its building blocks are taken when they are there
-    from recorded import H100, TORCH_2_11, TORCH_2_15, box, smoke, stopped
+    from recorded_parts import H100, TORCH_2_11, TORCH_2_15, machine, smoke, stopped
 
     def poisoned(diagnosis: Diagnosis) -> Smoke:
         parameters = [msgspec.structs.replace(each, finite=False) for each in smoke().parameters]
@@ -72,8 +72,8 @@ def machines() -> dict[str, Facts]:
 
     hung = msgspec.structs.replace(stopped("forward", TIMEOUT), diagnosis=FLASH)
     return {
-        "diagnosed_cudnn": box(H100, torch=TORCH_2_11, smoke=poisoned(CUDNN)),
-        "diagnosed_nothing_mends": box(H100, torch=TORCH_2_15, smoke=poisoned(NOTHING)),
-        "diagnosed_comes_and_goes": box(H100, torch=TORCH_2_15, smoke=poisoned(COMES_AND_GOES)),
-        "diagnosed_hang_with_flash": box(H100, torch=TORCH_2_15, smoke=hung),
+        "diagnosed_cudnn": machine(H100, torch=TORCH_2_11, smoke=poisoned(CUDNN)),
+        "diagnosed_nothing_mends": machine(H100, torch=TORCH_2_15, smoke=poisoned(NOTHING)),
+        "diagnosed_comes_and_goes": machine(H100, torch=TORCH_2_15, smoke=poisoned(COMES_AND_GOES)),
+        "diagnosed_hang_with_flash": machine(H100, torch=TORCH_2_15, smoke=hung),
     }

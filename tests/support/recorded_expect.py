@@ -11,7 +11,8 @@ from doctor.job.expect import Expect
 def machines() -> dict[str, Facts]:
     """Name -> facts."""
     # recorded names this module, so its building blocks are taken when they are there
-    from recorded import GB, GIB, H100, PLACES, TORCH_2_15, box, gpu, host, job, place, unread
+    from recorded import unread
+    from recorded_parts import GB, GIB, H100, PLACES, TORCH_2_15, gpu, host, job, machine, place
 
     wanted = Expect(
         gpu="H100",
@@ -49,7 +50,7 @@ def machines() -> dict[str, Facts]:
     )
     dark = unread()
     return {
-        "as_agreed": box(
+        "as_agreed": machine(
             *pair,
             torch=TORCH_2_15,
             job=lora,
@@ -57,7 +58,7 @@ def machines() -> dict[str, Facts]:
             shape=llama,
             places=(*PLACES, disk),
         ),
-        "not_as_agreed": box(
+        "not_as_agreed": machine(
             other,
             torch=TORCH_2_15,
             expect=Expect(**_fields(wanted, torch="<2.15", cuda="12", driver="570")),

@@ -86,12 +86,12 @@ def reduction(*, p2p: bool = True, ended: Ended = OK) -> AllReduce:
 
 def broken_p2p() -> Facts:
     """Two GeForce cards whose driver says that they reach each other, behind an IOMMU."""
-    from recorded import RTX4090, TORCH_2_15, box, job, smoke
+    from recorded_parts import RTX4090, TORCH_2_15, job, machine, smoke
 
     pair = (RTX4090, msgspec.structs.replace(RTX4090, index=1, uuid=RTX4090.uuid[:-1] + "1"))
     hung = Ended(how="timeout", detail="rank 0: no answer in 30 s inside all_reduce", seconds=30.0)
     stuck = Ended(how="timeout", detail="no answer in 10 s inside cuMemsetD32_v2", seconds=10.0)
-    return box(
+    return machine(
         *pair,
         torch=TORCH_2_15,
         job=job(gpus=2),
@@ -105,11 +105,11 @@ def broken_p2p() -> Facts:
 
 
 def two_a100() -> Facts:
-    from recorded import A100, TORCH_2_15, box, job, smoke
+    from recorded_parts import A100, TORCH_2_15, job, machine, smoke
 
     pair = (A100, msgspec.structs.replace(A100, index=1, uuid=A100.uuid[:-1] + "1"))
     links = {"nvlink_errors": 0, "nvlinks_down": 0, "unread": {}}
-    return box(
+    return machine(
         *pair,
         torch=TORCH_2_15,
         job=job(gpus=2),
@@ -122,21 +122,21 @@ def two_a100() -> Facts:
 
 def machines() -> dict[str, Facts]:
     """Name of the file -> its facts."""
-    from recorded import A100, H100, H200, TORCH_2_9, TORCH_2_15, box
+    from recorded_parts import A100, H100, H200, TORCH_2_9, TORCH_2_15, machine
 
     slow = loaded(H200, matmul={"bf16": 410e12, "tf32": 215e12, "fp32": 30e12}, to_device=24e9)
     narrow = quiet(H200, mask=0x4 | 0x40, temperature=88, link=(5, 8))
     hung = Ended(how="timeout", detail="no answer in 60 s inside bf16 matmul", seconds=60.0)
     return {
-        "slow_card": box(H200, torch=TORCH_2_15, load=(slow,), watched=(narrow,)),
-        "wrong_product": box(A100, torch=TORCH_2_9, load=(loaded(A100, differing=12),)),
-        "xid_during_run": box(
+        "slow_card": machine(H200, torch=TORCH_2_15, load=(slow,), watched=(narrow,)),
+        "wrong_product": machine(A100, torch=TORCH_2_9, load=(loaded(A100, differing=12),)),
+        "xid_during_run": machine(
             H100,
             torch=TORCH_2_15,
             load=(loaded(H100),),
             watched=(quiet(H100, xids=(94,), uncorrected=1, corrected=17),),
         ),
-        "load_hangs": box(
+        "load_hangs": machine(
             H100, torch=TORCH_2_15, load=(loaded(H100, ended=hung, matmul={}, differing=None),)
         ),
         "broken_p2p": broken_p2p(),

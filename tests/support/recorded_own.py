@@ -95,7 +95,7 @@ def orders(*, old: bool) -> tuple[LoraOrder, ...]:
     """What five combinations did with transformers 4.57.6 (old) and 5.23.0."""
     known: dict[str, Any] = {"trainable": 8, "adapter_dtypes": ("float32",), "recomputed": True}
     place = ("checkpointing first", "LoRA first")
-    found = [
+    orders = [
         LoraOrder(order=order, reentrant=reentrant, ended=OK, **known)  # type: ignore[arg-type]
         for reentrant in (False, True)
         for order in place
@@ -103,9 +103,9 @@ def orders(*, old: bool) -> tuple[LoraOrder, ...]:
     whole = {**known, "trainable": 9, "modules_to_save": ("lm_head",)}
     if old:
         raised = Ended(how="error", detail=NO_GRAPH, seconds=0.1)
-        found[3] = LoraOrder(order="LoRA first", reentrant=True, ended=raised)
+        orders[3] = LoraOrder(order="LoRA first", reentrant=True, ended=raised)
         whole |= {"without_gradient": ADAPTERS, "recomputed": False}
-    return (*found, LoraOrder(order="LoRA first", reentrant=True, ended=OK, **whole))
+    return (*orders, LoraOrder(order="LoRA first", reentrant=True, ended=OK, **whole))
 
 
 def lora(*, old: bool) -> OwnModel:
@@ -137,8 +137,9 @@ def compiled(error: float) -> Compiled:
 
 def machines() -> dict[str, Facts]:
     """Name of the file -> its facts."""
-    from recorded import H100, T4, TORCH_2_15, box, cpu_only, job
-    from recorded import smoke as small
+    from recorded import cpu_only
+    from recorded_parts import H100, T4, TORCH_2_15, job, machine
+    from recorded_parts import smoke as small
 
     made = job(model="train.py:make")
     recorded = "recorded on a CPU: LoRA's orders; the machine around them is made"
@@ -162,7 +163,7 @@ def machines() -> dict[str, Facts]:
         description="models/vit", built=Ended(how="error", detail=vit), unsupported=True
     )
     return {
-        "own_fp16": box(
+        "own_fp16": machine(
             T4,
             torch=TORCH_2_15,
             job=job(model="train.py:make", compile=True),
@@ -191,29 +192,29 @@ def machines() -> dict[str, Facts]:
             job=job(device="cpu", hf="models/llama", lora=4),
             own=lora(old=True),
         ),
-        "own_factory_raises": box(
+        "own_factory_raises": machine(
             H100,
             torch=TORCH_2_15,
             job=made,
             own=OwnModel(description="train.py:make", built=missing, traceback=TRACEBACK),
         ),
-        "own_silent_adapters": box(
+        "own_silent_adapters": machine(
             H100,
             torch=TORCH_2_15,
             job=job(model="train.py:make", compile=True),
             own=own(smoke=smoke(parameters=cut), compiled=compiled(0.7)),
         ),
-        "own_nan": box(
+        "own_nan": machine(
             H100, torch=TORCH_2_15, job=made, own=own(smoke=smoke(steps=nan, parameters=broken))
         ),
-        "own_norms_in_bf16": box(
+        "own_norms_in_bf16": machine(
             H100,
             torch=TORCH_2_15,
             job=job(model="train.py:make", recipe="pure-bf16"),
             smoke=small("bf16", recipe="pure-bf16"),
             own=own(smoke=smoke(recipe="pure-bf16", parameters=norms)),
         ),
-        "own_scaler_bf16": box(
+        "own_scaler_bf16": machine(
             H100,
             torch=TORCH_2_15,
             job=job(model="train.py:make", precision="fp16"),
@@ -223,7 +224,7 @@ def machines() -> dict[str, Facts]:
                 scalers=(half,),
             ),
         ),
-        "own_images": box(
+        "own_images": machine(
             T4,
             torch=TORCH_2_15,
             job=job(hf="models/vit", lora=8, compile=True),

@@ -9,7 +9,8 @@ from functools import cache
 from typing import Any, get_args
 
 import msgspec
-from recorded import H100, OK, TORCH_2_15, box, job, machines
+from recorded import machines
+from recorded_parts import H100, OK, TORCH_2_15, job, machine
 
 from doctor._util.records import Ended
 from doctor.checkpoint.records import Checkpoint, Share
@@ -70,7 +71,7 @@ def finding(code: str, status: Status, summary: str = "observed value", **fields
 def report(*findings: Finding, **fields: Any) -> Report:
     """A report of these findings."""
     flags = fields.pop("job", {})
-    return Report(box(H100, torch=TORCH_2_15, job=job(**flags)), findings, **fields)
+    return Report(machine(H100, torch=TORCH_2_15, job=job(**flags)), findings, **fields)
 
 
 def hostile() -> Report:

@@ -7,7 +7,8 @@ from collections.abc import Callable
 from dataclasses import replace
 from json import dumps, loads
 
-from recorded import H100, TORCH_2_15, box, job, machines
+from recorded import machines
+from recorded_parts import H100, TORCH_2_15, job, machine
 from reports import HOSTILE, judged
 
 from doctor.facts.facts import Facts
@@ -38,7 +39,7 @@ def _finding(code: str, status: Status, summary: str, **fields: str) -> Finding:
 
 def every_status() -> Report:
     """Invented checks with every status, an ignored one, and hostile text wherever it can occur."""
-    facts = box(H100, torch=TORCH_2_15, job=job(checkpoint="runs/step 1/model.safetensors"))
+    facts = machine(H100, torch=TORCH_2_15, job=job(checkpoint="runs/step 1/model.safetensors"))
     findings = (
         _finding("DRV901", Status.PASS, "driver 580.95.05; 570 or newer required"),
         _finding("NUM901", Status.UNKNOWN, "could not be read: permission denied"),
@@ -81,8 +82,8 @@ SAMPLES: dict[str, Callable[[], Report]] = {"every_status": every_status, "h200"
 
 
 def _without_style(page: str) -> str:
-    kept = re.sub(r"sha256-[^']+|<style>.*?</style>", "", page, flags=re.DOTALL)
-    return kept.replace("><", ">\n<")
+    markup = re.sub(r"sha256-[^']+|<style>.*?</style>", "", page, flags=re.DOTALL)
+    return markup.replace("><", ">\n<")
 
 
 def _without_rules(text: str) -> str:

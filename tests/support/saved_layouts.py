@@ -31,8 +31,8 @@ SIZES = {
 }
 
 
-class Heard:
-    """What a scan tells of tensors."""
+class Recorder:
+    """Records the tensors that a scan passes on."""
 
     def __init__(self) -> None:
         self.shards: Sequence[Shard] = ()
@@ -45,11 +45,11 @@ class Heard:
         return {tensor.name: tensor for shard in self.shards for tensor in shard.tensors}
 
 
-def heard(path: Path) -> tuple[Checkpoint, Heard]:
-    ear = Heard()
-    found = scan(str(path), no_stage, ear)
-    assert isinstance(found, Checkpoint), found
-    return found, ear
+def scan_tensors(path: Path) -> tuple[Checkpoint, Recorder]:
+    recorder = Recorder()
+    checkpoint = scan(str(path), no_stage, recorder)
+    assert isinstance(checkpoint, Checkpoint), checkpoint
+    return checkpoint, recorder
 
 
 def state(path: Path) -> OptimizerState:
@@ -58,9 +58,9 @@ def state(path: Path) -> OptimizerState:
     layout = find_layout(str(path))
     assert not isinstance(layout, Unknown)
     read = read_layout(layout, no_stage)
-    found = join_states(shard.optimizer for shard in read.all_shards)
-    assert found is not None
-    return found
+    state = join_states(shard.optimizer for shard in read.all_shards)
+    assert state is not None
+    return state
 
 
 DTYPES = {
@@ -174,17 +174,17 @@ def zero_two(folder: Path, ranks: int, **more: Any) -> dict[str, Any]:
             },
             "param_groups": [{"lr": 1e-4, "weight_decay": 0.1, "params": [n]} for n in range(2)],
         }
-        kept = {
+        state = {
             "zero_stage": 2, "partition_count": [ranks, ranks], "loss_scaler": None,
             "single_partition_of_fp32_groups": mine, "base_optimizer_state": base,
         }  # fmt: skip
         file = under / f"bf16_zero_pp_rank_{rank}_mp_rank_00_optim_states.pt"
-        torch.save({"optimizer_state_dict": kept, "ds_version": "0.17.0"}, file)
+        torch.save({"optimizer_state_dict": state, "ds_version": "0.17.0"}, file)
     return whole
 
 
-def text(said: str) -> bytes:
-    return struct.pack("<Q", len(said)) + said.encode()
+def text(content: str) -> bytes:
+    return struct.pack("<Q", len(content)) + content.encode()
 
 
 def gguf(tensors: dict[str, tuple[tuple[int, ...], int, bytes]], version: int = 3) -> bytes:

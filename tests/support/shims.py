@@ -51,7 +51,7 @@ def python(folder: Path, code: str) -> str:
 
 def marked(name: str) -> list[str]:
     """Command lines of live processes with a variable in their environment, this one left out."""
-    found = []
+    lines = []
     for folder in Path("/proc").glob("[0-9]*"):
         try:
             if name.encode() not in (folder / "environ").read_bytes():
@@ -60,8 +60,8 @@ def marked(name: str) -> list[str]:
         except OSError:
             continue
         if int(folder.name) != os.getpid():
-            found.append(line)
-    return found
+            lines.append(line)
+    return lines
 
 
 def left(name: str) -> list[str]:

@@ -17,10 +17,10 @@ MANNERS = ("well", "no-ranges", "longer", "shifted", "early", "slow", "silent", 
 
 @dataclass
 class Served:
-    """Where it listens, what it was asked and how many bytes of files it sent."""
+    """Where it listens, the paths of its requests and how many bytes of files it sent."""
 
     address: str
-    asked: list[str] = field(default_factory=list)
+    paths: list[str] = field(default_factory=list)
     sent: int = 0
     statuses: dict[str, int] = field(default_factory=dict)
     """A path's last part -> the status that it always answers."""
@@ -35,7 +35,7 @@ def serving(root: Path, manner: str = "well") -> Iterator[Served]:
         protocol_version = "HTTP/1.1"
 
         def do_GET(self) -> None:
-            served.asked.append(self.path)
+            served.paths.append(self.path)
             path = root / unquote(urlsplit(self.path).path).lstrip("/")
             name = path.name
             if status := served.statuses.get(name):
@@ -71,17 +71,17 @@ def serving(root: Path, manner: str = "well") -> Iterator[Served]:
 
         def _part(self, data: bytes, begin: int, last: int) -> None:
             part, total = data[begin : last + 1], len(data)
-            told = len(part)
-            probe = told == 1
+            length = len(part)
+            probe = length == 1
             if manner == "changing":
-                total += len(served.asked)
+                total += len(served.paths)
             if manner == "longer" and not probe:
-                part, told = part + bytes(1 << 20), told + (1 << 20)
+                part, length = part + bytes(1 << 20), length + (1 << 20)
             if manner == "shifted" and not probe:
                 begin, last = begin + 1, last + 1
             self.send_response(206)
             self.send_header("Content-Range", f"bytes {begin}-{last}/{total}")
-            self.send_header("Content-Length", str(told))
+            self.send_header("Content-Length", str(length))
             if manner == "gzip":
                 self.send_header("Content-Encoding", "gzip")
             self.end_headers()

@@ -7,6 +7,8 @@ from collections.abc import Callable
 
 from doctor.checks.training.errors import (
     broadcasts,
+    functions,
+    functorch,
     graph,
     hooks,
     inputs,
@@ -14,6 +16,7 @@ from doctor.checks.training.errors import (
     losses,
     names,
     no_loss,
+    ranges,
     samples,
     shapes,
     time_first,
@@ -53,8 +56,10 @@ FACTORY = (
 
 
 EXPLAINERS: tuple[Callable[[Raised], Explanation | None], ...] = (
+    functions.explain,
+    functorch.explain,
+    ranges.explain,
     names.explain,
-    _loss_arguments,
     samples.explain,
     graph.explain,
     layers.explain,
@@ -73,12 +78,20 @@ def explain(own: OwnModel) -> Explanation | None:
     for explain_own in (no_loss.explain, hooks.explain, time_first.explain, inputs.explain):
         if explanation := explain_own(own):
             return explanation
-    if not own.built.ok and _loss_arguments(own.raised):
-        return Explanation("", FACTORY)
+    if by_doctor := _loss_arguments(own.raised):
+        if not own.built.ok:
+            return Explanation("", FACTORY)
+        if _stage(own) in ("", "forward"):
+            return by_doctor
     for explainer in EXPLAINERS:
         if explanation := explainer(own.raised):
             return explanation
     return None
+
+
+def _stage(own: OwnModel) -> str:
+    """The stage that raised, "" if none is recorded."""
+    return own.smoke.stages[-1].name if own.smoke and own.smoke.stages else ""
 
 
 def describe(own: OwnModel) -> str:
@@ -101,6 +114,8 @@ def _module(raised: Raised) -> str:
 
 def _call(raised: Raised) -> str:
     """The function with its arguments, without those that say nothing; else the line's values."""
+    if "own function" in raised.observed:  # the cause lists them
+        return ""
     of_torch = any(each.shape is not None for each in raised.operands)
     informative = [
         each

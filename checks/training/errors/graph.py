@@ -61,6 +61,11 @@ def no_graph(raised: Raised) -> Explanation | None:
 def hook(raised: Raised) -> Explanation | None:
     if not (hooks := raised.observed.get("hooks")):
         return None
+    if raised.error == "TypeError":
+        return Explanation(
+            f"a hook is registered on {hooks}",
+            "Define the hook with one parameter, the gradient: torch calls hook(gradient).",
+        )
     return Explanation(
         f"a hook is registered on {hooks}",
         "Return a gradient of the same shape from the hook, or None to leave it as it is.",

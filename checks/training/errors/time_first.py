@@ -3,6 +3,7 @@ dimension is taken for the samples."""
 
 from __future__ import annotations
 
+import itertools
 import re
 
 from doctor.checks.training.errors.explanation import Explanation, Shape, shape, text
@@ -18,7 +19,7 @@ def explain(own: OwnModel) -> Explanation | None:
     """What shows that samples are the second dimension; None if nothing does."""
     if own.raised is None:
         return None
-    return _mask(own.raised) or _labels(own, own.raised)
+    return _mask(own.raised) or _labels(own, own.raised) or _lengths(own, own.raised)
 
 
 def _fix(raised: Raised) -> str:
@@ -69,6 +70,23 @@ def _labels(own: OwnModel, raised: Raised) -> Explanation | None:
             return Explanation(
                 f"{rows[0]} predictions against {labels[0]} labels: {name or 'the batch'} has "
                 f"{labels[0]} sequences, of which the longest has {rows[0]} positions",
+                _fix(raised),
+            )
+    return None
+
+
+def _lengths(own: OwnModel, raised: Raised) -> Explanation | None:
+    """Lengths of sequences, as many as the second dimension of another tensor has entries and up to
+    its first one, where a layer takes the first one for the samples."""
+    if "batch_first=True" not in raised.module_type + raised.code:
+        return None
+    for each, lengths in itertools.product(own.batch, own.batch):
+        if len(lengths.shape) != 1 or "int" not in lengths.dtype or lengths.high is None:
+            continue
+        if each.shape[:2] == (int(float(lengths.high)), *lengths.shape):
+            return Explanation(
+                f"of {each.name} of the batch, {text(each.shape)}, the first dimension is the "
+                f"largest of {lengths.name}, and the second one the number of samples",
                 _fix(raised),
             )
     return None

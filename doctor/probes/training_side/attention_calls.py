@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import inspect
 import math
-from typing import Any, Dict, List
+from typing import Any, Dict, List, NamedTuple
 
 import torch
 import wire
@@ -28,12 +28,21 @@ ARGUMENTS = {
 }  # fmt: skip
 
 
+class Site(NamedTuple):
+    """All calls of attention in a line."""
+
+    keys: int
+    """The most that a query sees."""
+    alone: bool
+    """Every sequence has one token by itself: one query and one key, with the batch first."""
+
+
 class AttentionCalls:
-    """The most keys that a query sees, for each line that calls attention."""
+    """The keys that queries see, for each line that calls attention."""
 
     def __init__(self, model: torch.nn.Module) -> None:
         self._model = model
-        self._keys: Dict[str, int] = {}
+        self._sites: Dict[str, Site] = {}
 
     def note(self, name: str, args: Any, options: Dict[str, Any]) -> None:
         """Count the keys of a call of the function of that name, if it is one of attention."""
@@ -43,14 +52,32 @@ class AttentionCalls:
         query, key = arguments["query"], arguments["key"]
         if not (query.requires_grad or key.requires_grad or "in_proj_weight" in arguments):
             return
+        try:
+            keys, alone = visible(name, arguments), one_token(name, query, key)
+        except Exception:  # nested tensors have no length
+            return
         (place, _), _ = places.innermost()
         module = norm_calls.calling_module(self._model)
-        site = " in ".join(filter(None, (name, place, module)))
-        self._keys[site] = max(self._keys.get(site, 0), visible(name, arguments))
+        label = " in ".join(filter(None, (name, place, module)))
+        before = self._sites.get(label, Site(0, True))
+        self._sites[label] = Site(max(before.keys, keys), before.alone and alone)
 
-    def single(self) -> List[str]:
-        """The lines of which every call is over one key."""
-        return [site for site, keys in self._keys.items() if keys == 1]
+    def single(self, *, alone: bool) -> List[str]:
+        """The lines of which every call is over one key; `alone`: where sequences have one token
+        by themselves, else the others."""
+        return [n for n, each in self._sites.items() if each.keys == 1 and each.alone is alone]
+
+
+def one_token(name: str, query: torch.Tensor, key: torch.Tensor) -> bool:
+    """Whether this is the attention of a token to itself. A batch that is taken for the length, as
+    nn.MultiheadAttention does without batch_first=True, is none."""
+    if name == "scaled_dot_product_attention":
+        return query.shape[-2] == 1 == key.shape[-2]
+    module = norm_calls.running()
+    samples = query.shape[1] if query.dim() == 3 else 1
+    return query.shape[0] == 1 == key.shape[0] and (
+        samples == 1 or bool(getattr(module, "batch_first", False))
+    )
 
 
 def visible(name: str, arguments: Dict[str, Any]) -> int:

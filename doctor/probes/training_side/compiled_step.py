@@ -20,7 +20,7 @@ import wire
 
 training_step = wire.sibling("training_step")
 subjects = wire.sibling("subjects")
-own_stages = wire.sibling("own_stages")
+tracebacks = wire.sibling("tracebacks")
 
 Gradients = List[Optional[torch.Tensor]]
 
@@ -53,7 +53,7 @@ def compiled(request: Dict[str, Any]) -> Dict[str, Any]:
             result["eager_error"] = wire.number(distance(exact, reference))
             result["compiled_error"] = wire.number(distance(exact, generated))
     except Exception as error:
-        result["ended"] = {"how": "error", "detail": own_stages.explained(error)}
+        result["ended"] = {"how": "error", "detail": tracebacks.explained(error)}
     result["ended"]["seconds"] = time.perf_counter() - started
     return {"compiled": result}
 

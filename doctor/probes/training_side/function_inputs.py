@@ -1,6 +1,6 @@
 """What is wrong in the arguments of a function of torch that calls several operations.
 
-Imported by first_nonfinite.py; standard library and torch only, Python 3.9. The operation with the
+Imported by follow_values.py; standard library and torch only, Python 3.9. The operation with the
 first non-finite result is inside of the function; its arguments say more than those of it.
 """
 

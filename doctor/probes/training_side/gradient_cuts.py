@@ -16,10 +16,13 @@ import torch
 import wire
 from torch.overrides import TorchFunctionMode
 
+copied_leaves = wire.sibling("copied_leaves")
 places = wire.sibling("places")
 gradient_hooks = wire.sibling("gradient_hooks")
 gradient_zeros = wire.sibling("gradient_zeros")
 zero_origins = wire.sibling("zero_origins")
+second_derivatives = wire.sibling("second_derivatives")
+value_flow = wire.sibling("value_flow")
 watched_modules = wire.sibling("watched_modules")
 
 tensors = wire.sibling("value_origins").tensors
@@ -60,6 +63,13 @@ class Paths(TorchFunctionMode):
         self._live: Dict[int, Set[str]] = {id(each): {name} for name, each in weights.items()}
         self._held: List[torch.Tensor] = list(weights.values())
         """Tensors that are kept, so that no other gets the same id."""
+        self.flow = value_flow.Flow()
+        self.replaced: Dict[Key, Key] = {}
+        """Cut -> the one that took its place."""
+        self._differentiated: Tuple[Set[str], Key] = (set(), ())
+        """The parameters behind what the code calls backward() on, and the cut that it is."""
+        self.derived: Dict[str, Key] = {}
+        """Parameter -> the call of grad() whose derivative was computed from it."""
         self._inside: List[Set[str]] = []
         """What the calls of autograd functions that are being run have used."""
 
@@ -75,11 +85,28 @@ class Paths(TorchFunctionMode):
         results = list(tensors(result))
         if name == "register_hook" and args[0].grad_fn is not None:
             self.hooks.watch_result(args[0])
+        self.flow.pass_on(name, (args, options), results)
+        self._note_derivatives(func, name, live, results)
         if live:
             self.follow(name, live, [*results, args[0]] if name == "__setitem__" else results)
         elif self._detached:
             self._follow_detached(name, (args, options), results)
         return result
+
+    def _note_derivatives(
+        self, func: Any, name: str, live: Set[str], results: Sequence[torch.Tensor]
+    ) -> None:
+        """Gradients that the code computes itself: by backward() and .grad, or by grad()."""
+        key: Key = ("constant", "backward", *places.innermost()[0], self._modules.current, "", True)
+        if name == "backward" and live:
+            self._differentiated = live, key
+        elif name == "grad" and getattr(func, "__name__", "") == "__get__" and results:
+            names, read = self._differentiated
+            if names:
+                self.cuts.setdefault(read, set()).update(names)
+                self.flow.add(frozenset([read]), results)
+        elif name == "grad" and live:
+            self.derived.update(dict.fromkeys(live, ("derivative", name, *key[2:])))
 
     def _follow_detached(self, name: str, inputs: Any, results: Sequence[torch.Tensor]) -> None:
         """A detached value that becomes an array is cut by the array."""
@@ -90,6 +117,7 @@ class Paths(TorchFunctionMode):
         if name in READERS and key in self.cuts:
             array: Key = ("number", name, *key[2:])
             self.cuts[array] = self.cuts.pop(key) | self.cuts.get(array, set())
+            self.replaced[key] = array
         self._unread[key] -= {id(each) for each in tensors(inputs)}
         if results and not any(each.is_floating_point() for each in results):
             (place, code), _ = places.innermost()
@@ -103,6 +131,7 @@ class Paths(TorchFunctionMode):
         for key, choice in self.chosen.items():
             if not self._unread[key] and key in self.cuts:
                 self.cuts[choice] = self.cuts.pop(key) | self.cuts.get(choice, set())
+                self.replaced[key] = choice
 
     def _note_detached(self, key: Key, results: Sequence[torch.Tensor]) -> None:
         self._detached.update((id(each), key) for each in results)
@@ -151,6 +180,7 @@ class Paths(TorchFunctionMode):
         part = places.expression() if kind == "detached" else ""
         key: Key = (kind, *where[:4], "`%s`" % part, True) if part else (kind, *where)
         self.cuts.setdefault(key, set()).update(live)
+        self.flow.add(frozenset([key]), results)
         if kind == "detached":
             self._note_detached(key, results)
 
@@ -193,7 +223,8 @@ def kind_of(name: str, results: Sequence[torch.Tensor]) -> str:
 def cuts(plan: Any, stage: Any, names: Sequence[str], small: bool = False) -> Dict[str, Any]:
     """{"cuts": [...]} of the parameters `names`, which got no gradient or zeros only; with `small`,
     tiny ones."""
-    with stage("allocate"):
+    births = copied_leaves.Births()
+    with stage("allocate"), births:
         training = plan.training(plan.build())
     subject = training.subject
     wanted = {name: each for name, each in training.weights.items() if name in names}
@@ -202,14 +233,19 @@ def cuts(plan: Any, stage: Any, names: Sequence[str], small: bool = False) -> Di
     paths.hooks.watch_modules(subject.module)
     origins = zero_origins.ZeroOrigins(subject.module, subject.batch)
     with stage("function by function"), torch.autograd.detect_anomaly(check_nan=False):
-        with training.autocast(), modules, paths.with_functions(), paths, origins:
+        derivatives = second_derivatives.Derivatives(origins)
+        functions = paths.with_functions()
+        with training.autocast(), births, derivatives, modules, functions, paths, origins:
             loss = subject.loss(subject.module, subject.batch)
         in_graph = {id(each) for each in leaves(loss.grad_fn)}
         computed = {name for name, each in wanted.items() if id(each) in in_graph}
         now = dict(subject.module.named_parameters())
         gone = {name for name in wanted if now.get(name) is not wanted[name]}
         ending = records({("replaced", "", "", "", "", "", True): gone}) if gone else []
-        ending += ends(paths, set(wanted) - computed - gone)
+        absent = set(wanted) - computed - gone
+        copies = copied_leaves.find(loss, subject.module, {name: wanted[name] for name in absent})
+        ending += copied_leaves.cuts(copies, births, training)
+        ending += ends(paths, absent - {name for each in copies for name in each.names}, loss)
         wire.send(note={"cuts": {"cuts": ending}})
         if computed:
             held = {name: wanted[name] for name in computed}
@@ -219,17 +255,23 @@ def cuts(plan: Any, stage: Any, names: Sequence[str], small: bool = False) -> Di
     return {"cuts": ending}
 
 
-def ends(paths: Paths, names: Set[str]) -> List[Dict[str, Any]]:
-    """The places where the paths of these parameters end, as doctor.facts.diagnosis.Cut."""
+def ends(paths: Paths, names: Set[str], loss: torch.Tensor) -> List[Dict[str, Any]]:
+    """The places where the paths of these parameters end, as doctor.facts.diagnosis.Cut: those
+    whose values reach the loss, if there are any."""
     paths.end()
+    reaching = {paths.replaced.get(key, key) for key in paths.flow.of(loss)}
     places: Dict[Key, Set[str]] = {}
     chosen = paths.chosen.values()
     for name in sorted(names):
         keys = [key for key, held in paths.cuts.items() if name in held]
         certain = [key for key in keys if key[0] != "indices" or key in chosen] or keys
+        if reached := [key for key in keys if key in reaching]:
+            certain = reached + [key for key in keys if key[0] == "number" and key not in reached]
         if not keys and name in paths.last:
             last, choice = paths.last[name], paths.choices.get(name)
             certain = [choice if choice and choice[1:] == last[1:] else last]
+        if not keys and name in paths.derived:
+            certain = [paths.derived[name]]
         for key in certain[:MOST]:
             places.setdefault(key, set()).add(name)
     cuts: List[Dict[str, Any]] = records(places)

@@ -1,6 +1,6 @@
 """What is unusual in the inputs of an operation whose result is not finite.
 
-Imported by first_nonfinite.py; standard library and torch only, Python 3.9. One rule per kind of
+Imported by follow_values.py; standard library and torch only, Python 3.9. One rule per kind of
 operation; an operation without a rule is described by the range of its inputs.
 """
 

@@ -62,12 +62,12 @@ def look(plan: Any, stage: Any) -> Dict[str, Any]:
 
 def raised(error: Exception) -> str:
     """The error, and the user's line that it comes from."""
-    own_stages = wire.sibling("own_stages")
+    tracebacks = wire.sibling("tracebacks")
     frames = traceback.extract_tb(error.__traceback__)
-    hidden = own_stages.HIDDEN
+    hidden = tracebacks.HIDDEN
     users = [frame for frame in frames if not frame.filename.startswith(hidden)]
-    users = [frame for frame in users if not own_stages.is_library(frame.filename)]
-    text = own_stages.without_secrets(wire.describe(error))
+    users = [frame for frame in users if not tracebacks.is_library(frame.filename)]
+    text = tracebacks.without_secrets(wire.describe(error))
     if not users:
         return str(text)
     return "%s in %s, line %s" % (text, os.path.basename(users[-1].filename), users[-1].lineno)

@@ -18,6 +18,7 @@ training_step = wire.sibling("training_step")
 transformers_model = wire.sibling("transformers_model")
 subjects = wire.sibling("subjects")
 own_stages = wire.sibling("own_stages")
+tracebacks = wire.sibling("tracebacks")
 
 STEPS = 3
 """lora_B starts at 0, so lora_A's gradient is 0 in the first step."""
@@ -41,7 +42,7 @@ def lora(request: Dict[str, Any]) -> Dict[str, Any]:
         result["modules_to_save"] = modules_to_save
         result.update(train(base, modules_to_save, request, device))
     except Exception as error:
-        ended = {"how": "error", "detail": own_stages.explained(error)}
+        ended = {"how": "error", "detail": tracebacks.explained(error)}
     result["ended"] = dict(ended, seconds=time.perf_counter() - started)
     training_step.free_memory(device)
     return {"lora": result, "versions": own_stages.versions()}

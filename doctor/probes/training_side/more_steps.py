@@ -92,7 +92,8 @@ def of_calls(calls: Any) -> Dict[str, Any]:
     return {
         "constant_norms": calls.norms[1],
         "norms_of_two": calls.norms[2],
-        "single_keys": calls.attention.single(),
+        "single_keys": calls.attention.single(alone=False),
+        "single_tokens": calls.attention.single(alone=True),
         "loss_factor": calls.factor,
         "classes": calls.classes[0] if len(calls.classes) == 1 else None,
         "misused": list(calls.misused.values()),

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import sys
-from typing import Any, Dict
+from typing import Any, Dict, Optional
 
 import torch
 import wire
@@ -67,11 +67,17 @@ CENTERED = ("layer_norm", "group_norm", "batch_norm")
 
 def calling_module(model: torch.nn.Module) -> str:
     """ "1 (LayerNorm)": the module of torch that is running."""
+    module = running()
+    names = [name for name, each in model.named_modules() if each is module and name]
+    return "%s (%s)" % (names[0], type(module).__name__) if names else ""
+
+
+def running() -> Optional[torch.nn.Module]:
+    """The innermost module of torch that is running, None if there is none."""
     frame: Any = sys._getframe(1)
     while frame is not None:
         module = frame.f_locals.get("self")
         if isinstance(module, torch.nn.Module) and type(module).__module__.startswith("torch."):
-            names = [name for name, each in model.named_modules() if each is module and name]
-            return "%s (%s)" % (names[0], type(module).__name__) if names else ""
+            return module
         frame = frame.f_back
-    return ""
+    return None

@@ -1,6 +1,6 @@
 """What an error shows: the line, the module, the call that raised and its arguments.
 
-Imported by own_stages.py; standard library and torch only, Python 3.9. Nothing is called but
+Imported by tracebacks.py; standard library and torch only, Python 3.9. Nothing is called but
 signatures and representations; `scene` returns the fields of doctor.facts.raised.Raised.
 """
 

@@ -168,6 +168,8 @@ def signatures(error: Any, frames: List[Any], user: Any, model: Any) -> Observed
     name = match["name"].rpartition(".")[2]
     modules = stack_frames.running_modules(frames)
     function: Any = None
+    if frames and frames[-1].name == "apply":  # of an autograd function: own_functions.py
+        return {}
     if frames and frames[-1].name in ("_call_impl", "inner") and modules and name != "forward":
         return {"hook of": type(modules[-1]).__name__, "hook": name}
     if frames and frames[-1].name == "_call_impl" and modules and name == "forward":
@@ -225,6 +227,14 @@ def called(user: Any, qualified: str) -> Any:
     return None
 
 
+def transforms(error: Any, frames: List[Any], user: Any, model: Any) -> Observed:
+    """The transform of torch.func in which the code was running."""
+    files = [frame.file.replace("\\", "/") for frame in frames]
+    inside = {"vmap": "torch/_functorch/vmap.py", "grad": "torch/_functorch/eager_transforms.py"}
+    names = [name for name, end in inside.items() if any(file.endswith(end) for file in files)]
+    return {"inside": "torch.func." + names[0]} if names else {}
+
+
 def forwards(error: Any, frames: List[Any], user: Any, model: Any) -> Observed:
     """Methods of a module without forward whose names are close to it."""
     modules = stack_frames.running_modules(frames)
@@ -245,7 +255,7 @@ def similar(name: str, names: List[str]) -> str:
 
 OBSERVERS: List[Callable[..., Observed]] = [
     values, undefined, model_as_value, shadowed, names_that_are_none, attributes, keys, parts,
-    signatures, forwards, objects.samples, objects.fetched, objects.groups, objects.copied,
-    objects.targets, objects.layout, objects.embeddings, objects.embedded,
-    objects.distributions,
+    signatures, transforms, forwards, objects.samples, objects.fetched, objects.groups,
+    objects.copied, objects.targets, objects.layout, objects.embeddings, objects.embedded,
+    objects.distributions, wire.sibling("nonfinite_values").observe,
 ]  # fmt: skip

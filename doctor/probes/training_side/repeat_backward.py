@@ -21,6 +21,7 @@ follow_step = wire.sibling("follow_step")
 gradient_cuts = wire.sibling("gradient_cuts")
 gradient_hooks = wire.sibling("gradient_hooks")
 gradient_zeros = wire.sibling("gradient_zeros")
+own_functions = wire.sibling("own_functions")
 places = wire.sibling("places")
 value_origins = wire.sibling("value_origins")
 watched_modules = wire.sibling("watched_modules")
@@ -49,7 +50,16 @@ def backward(training: Any, error: BaseException) -> Dict[str, Any]:
         return {"observed": unimplemented(training)}
     if "has changed the size of value" in str(error) or "hook" in str(error):
         return {"observed": hooks(training)}
+    if own_functions.NAMED.search(str(error)):
+        return {"observed": of_function(training, error)}
     return {}
+
+
+def of_function(training: Any, error: BaseException) -> Dict[str, str]:
+    """What the error says about a torch.autograd.Function of the user."""
+    with own_functions.calls() as applied:
+        loss_of(training)
+    return own_functions.observed(error, applied)  # type: ignore[no-any-return]
 
 
 def unimplemented(training: Any) -> Dict[str, str]:
@@ -216,7 +226,7 @@ def without_graph(training: Any) -> Dict[str, Any]:
     if loss.requires_grad:
         return {}
     by_place: Dict[Tuple[str, str], Dict[str, Any]] = {}
-    for cut in gradient_cuts.ends(paths, set(training.weights)):
+    for cut in gradient_cuts.ends(paths, set(training.weights), loss):
         by_place.setdefault((cut["kind"], cut["place"]), cut)
     cuts = sorted(by_place.values(), key=lambda cut: -len(cut["parameters"]))[:MOST]
     observed = {"decorated": without.function} if without.function else {}

@@ -15,11 +15,15 @@ import torch
 import wire
 from torch.overrides import TorchFunctionMode
 
+graph_ends = wire.sibling("graph_ends")
+index_ranges = wire.sibling("index_ranges")
+own_functions = wire.sibling("own_functions")
 raised = wire.sibling("raised")
 places = wire.sibling("places")
 inspect_inputs = wire.sibling("inspect_inputs")
 repeat_backward = wire.sibling("repeat_backward")
 subjects = wire.sibling("subjects")
+value_origins = wire.sibling("value_origins")
 
 loss_of = repeat_backward.loss_of
 
@@ -94,7 +98,8 @@ class Calls(TorchFunctionMode):
 
 def forward(training: Any, error: BaseException) -> Dict[str, Any]:
     """The function of torch that raised, with its arguments; the module that returned None."""
-    calls, module = Calls(), training.subject.module
+    calls, ends, module = Calls(), graph_ends.Ends(), training.subject.module
+    origins = value_origins.Called(module, training.subject.batch)
     returned: Dict[str, str] = {}
     handles = [
         each.register_forward_hook(_note_result(name or "the model", returned))
@@ -102,20 +107,22 @@ def forward(training: Any, error: BaseException) -> Dict[str, Any]:
         if not isinstance(each, torch.jit.ScriptModule)  # it takes no hooks
     ]
     try:
-        with calls:
+        with calls, ends, origins, own_functions.calls() as applied:
             loss_of(training)
     except Exception as again:
         if not same(again, error):
             return {}
+        returned.update(own_functions.observed(error, applied))
         if calls.length_first:
             returned["length first"] = calls.length_first
         samples = subjects.first_dimension(training.subject.batch)
         if samples:
             returned["samples"] = str(samples)
-        fields: Dict[str, Any] = {"observed": returned}
+        fields: Dict[str, Any] = {"observed": returned, **graph_ends.cuts(ends)}
         if calls.error is again:
             names = {id(weight): name for name, weight in module.named_parameters()}
             function, args, kwargs = calls.call
+            returned.update(index_ranges.observed(error, function, (args, kwargs), origins))
             fields["function"] = getattr(function, "__name__", str(function))
             fields["operands"] = raised.operands(bound(function, args, kwargs), names)
             if "ZeroDivision" in str(error):

@@ -7,6 +7,7 @@ Imported by own_stages.py; standard library and torch only, Python 3.9.
 from __future__ import annotations
 
 import weakref
+from collections import Counter
 from typing import Any, Dict, List, NamedTuple, Set
 
 import torch
@@ -59,9 +60,10 @@ class Registrations:
         def register(module: Any, hook: Any, *args: Any, **options: Any) -> Any:
             handle = original(module, hook, *args, **options)
             (place, _), _ = places.innermost()
-            about = " ".join(repr(module).split())[:COLUMNS]
             table = handle.hooks_dict_ref()
-            entry = Registration(hook, place, weakref.ref(module), about, handle.id, table)
+            entry = Registration(
+                hook, place, weakref.ref(module), described(module), handle.id, table
+            )
             self._all.append(entry)
             return handle
 
@@ -70,18 +72,19 @@ class Registrations:
     def watch(self, model: torch.nn.Module) -> None:
         """Find the hooks on other modules than those of this model, and watch these modules."""
         parts = {id(each) for each in model.modules()}
-        codes = {
+        remaining = Counter(
             code_of(hook)
             for part in model.modules()
             for table in TABLES
             for hook in getattr(part, table, {}).values()
-        }
-        for each in self._all:
+        )
+        registered = [each for each in self._all if each.number in each.table]
+        remaining.subtract(code_of(each.hook) for each in registered)
+        for each in registered:
             module = each.module()
-            removed = each.table is not None and each.number not in each.table
-            if removed or (module is not None and id(module) in parts):
+            if module is not None and id(module) in parts:
                 continue
-            if code_of(each.hook) in codes:  # the model is a copy, with the same hook
+            if remaining[code_of(each.hook)] >= 0:  # the model is a copy, with the same hooks
                 continue
             self._strays.append(each)
             if module is not None:
@@ -105,6 +108,15 @@ class Registrations:
             for each in self._strays
             if id(each.hook) not in self._called
         ]
+
+
+def described(module: torch.nn.Module) -> str:
+    """ "Linear(in_features=6, out_features=8, bias=True)", without the modules inside."""
+    try:
+        options = module.extra_repr()
+    except Exception:  # the code's own, in a constructor that has not ended
+        options = ""
+    return "%s(%s)" % (type(module).__name__, options[:COLUMNS])
 
 
 def code_of(hook: Any) -> Any:

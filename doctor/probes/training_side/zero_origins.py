@@ -48,7 +48,7 @@ class ZeroOrigins(TorchDispatchMode):  # type: ignore[no-untyped-call]
             **{value_origins.in_batch(n): each for n, each in subjects.tensors(batch).items()},
         }
         for name, each in named.items():
-            self._note(each, Origin(name))
+            self.note(each, Origin(name))
 
     def __torch_dispatch__(
         self, func: Any, types: Any, args: Any = (), kwargs: Optional[Dict[str, Any]] = None
@@ -59,10 +59,11 @@ class ZeroOrigins(TorchDispatchMode):  # type: ignore[no-untyped-call]
         passed_on = next((each for each in entries if each is not None), None)
         for each in tensors(result):
             self._origins.pop(key_of(each), None)
-            self._note(each, passed_on or Origin(named(func, each, args, options), *line()))
+            self.note(each, passed_on or Origin(named(func, each, args, options), *line()))
         return result
 
-    def _note(self, tensor: torch.Tensor, origin: Origin) -> None:
+    def note(self, tensor: torch.Tensor, origin: Origin) -> None:
+        """Remember what made this tensor 0, unless it is not."""
         if is_zero(tensor):
             self._origins[key_of(tensor)] = origin, tensor
 
@@ -88,7 +89,10 @@ def key_of(tensor: torch.Tensor) -> Tuple[int, int]:
 def is_zero(tensor: torch.Tensor) -> bool:
     if tensor.layout != torch.strided or tensor.is_meta or not tensor.numel():
         return False
-    return not bool(tensor.any())
+    try:
+        return not bool(tensor.any())
+    except Exception:  # not for this dtype
+        return False
 
 
 def named(func: Any, result: torch.Tensor, args: Any, options: Dict[str, Any]) -> str:

@@ -131,9 +131,14 @@ def factor(node: Any, index: int, names: Dict[int, str], origins: Any) -> Reason
         return NOTHING
     extent = "0" if not other.dim() else "0 throughout" if bad == total else "0 in part"
     computed = computed_by(node, edge, names)
-    if not computed and bad == total:
+    origin = origins.of(other) if bad == total else None
+    if bad == total and (not computed or (origin and origin.name.startswith(DERIVATIVE))):
         return zero_since("the other factor", other, origins)
     return Reason("the other factor%s is %s" % (computed, extent))
+
+
+DERIVATIVE = "the second derivative"
+"""The origin of zeros that second_derivatives.py observes."""
 
 
 def quotient(node: Any, index: int, names: Dict[int, str], origins: Any) -> Reason:
@@ -185,6 +190,17 @@ def constant_channels(node: Any, index: int, names: Dict[int, str]) -> Reason:
 CONSTANT_CHANNELS = "each channel of its input has the same value in the whole batch"
 
 
+def sampled(node: Any, index: int, names: Dict[int, str]) -> Reason:
+    """For grid_sample: whether it rounds the positions of its grid."""
+    nearest = index == 1 and node._saved_interpolation_mode == 1
+    return Reason("its mode is nearest", True) if nearest else NOTHING
+
+
+def bent(node: Any, index: int, names: Dict[int, str]) -> Reason:
+    """For the derivative of an operation that is linear piece by piece."""
+    return Reason("%s of it is 0" % DERIVATIVE, True) if index == 1 else NOTHING
+
+
 def zero_input(node: Any, index: int, names: Dict[int, str]) -> Reason:
     return share(node._saved_self == 0, "inputs are exactly 0")
 
@@ -227,6 +243,10 @@ RULES: Dict[str, Rule] = {
     "NativeGroupNorm": normalized(
         lambda node: node._saved_C // node._saved_group * node._saved_HxW
     ),
+    **dict.fromkeys(
+        ("GridSampler2D", "GridSampler3D", "CudnnGridSampler", "GridSampler2DCpuFallback"), sampled
+    ),
+    **dict.fromkeys(("ThresholdBackward", "LeakyReluBackward", "HardtanhBackward"), bent),
     **dict.fromkeys(("Abs", "LinalgVectorNorm", "Norm"), zero_input),
 }  # fmt: skip
 

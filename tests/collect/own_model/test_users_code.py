@@ -44,9 +44,14 @@ HANG_SECONDS = 3.0
 """After this a hang is reported. The process is warm then: it hangs within milliseconds."""
 
 
+def shorten_deadline(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(own_training, "OWN_SECONDS", HANG_SECONDS)
+    monkeypatch.setattr(own_training, "STACKS_SECONDS", 0.9 * HANG_SECONDS)
+
+
 def test_a_factory_that_hangs_is_reported(own: Own, monkeypatch: pytest.MonkeyPatch) -> None:
     assert smoke_of(own(SOUND)).completed
-    monkeypatch.setattr(own_training, "OWN_SECONDS", HANG_SECONDS)
+    shorten_deadline(monkeypatch)
     record = own(f"def make():\n    {HANG}\n")
     assert record.built.how == "timeout"
     assert "inside call the factory" in record.built.detail
@@ -58,7 +63,7 @@ def test_a_step_that_hangs_is_reported_with_its_stage(
 ) -> None:
     small = smoke_of(own(SOUND))
     without_diagnosis.clear()
-    monkeypatch.setattr(own_training, "OWN_SECONDS", HANG_SECONDS)
+    shorten_deadline(monkeypatch)
     record = own(f"def make():\n    return Net(), batch(), lambda module, inputs: {HANG}\n")
     assert record.built.ok
     assert record.settings

@@ -23,10 +23,10 @@ def index_of(device: Any = None) -> int:
     """The GPU of torch.cuda's `device` arguments: None, a number, a text, a device."""
     if device is None:
         return int(tensors.ACCELERATOR.pretend_current())
-    found = device if isinstance(device, int) else tensors.index_of(device)
-    if found is None or not 0 <= found < COUNT:
+    index = device if isinstance(device, int) else tensors.index_of(device)
+    if index is None or not 0 <= index < COUNT:
         raise ValueError(f"Expected a cuda device, but got: {device}")
-    return found
+    return index
 
 
 def set_device(device: Any) -> None:

@@ -195,10 +195,10 @@ class Pretend(torch.Tensor):
             touch(index)
         ours = {id(each.elem): each for each in flat if isinstance(each, Pretend)}
         inner = [inside(each) for each in flat]
-        given = [each for each in inner if isinstance(each, torch.Tensor)]
+        tensors = [each for each in inner if isinstance(each, torch.Tensor)]
         for each in {each.index for each in ours.values()}:
-            spend(each, func, given)
-        hollow = any(each.is_meta for each in given) or work_of(func, given) > WORK
+            spend(each, func, tensors)
+        hollow = any(each.is_meta for each in tensors) or work_of(func, tensors) > WORK
         if hollow and func is torch.ops.aten._local_scalar_dense.default:
             return 0
         run = [each.to("meta") if hollow and isinstance(each, torch.Tensor) else each
@@ -219,10 +219,10 @@ class Pretend(torch.Tensor):
             if not isinstance(value, torch.Tensor):
                 return value
             if id(value) in ours:
-                kept = ours[id(value)]
-                if kept.shape != value.shape:
+                view = ours[id(value)]
+                if view.shape != value.shape:
                     raise NotImplementedError(f"{func} changes a shape in place")
-                return kept
+                return view
             return onto(value, index)
 
         return tree_map(outside, result)
@@ -247,11 +247,11 @@ def changed(func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
     schema, written = func._schema.arguments, []
     for number, argument in enumerate(schema):
         if argument.alias_info is not None and argument.alias_info.is_write:
-            given = args[number] if number < len(args) else kwargs.get(argument.name)
-            for each in given if isinstance(given, (list, tuple)) else [given]:
+            value = args[number] if number < len(args) else kwargs.get(argument.name)
+            for each in value if isinstance(value, (list, tuple)) else [value]:
                 if isinstance(each, torch.Tensor) and not inside(each).is_meta:
                     inside(each).zero_()
-            written.append(given)
+            written.append(value)
     return written[0] if len(written) == 1 else tuple(written)
 
 
@@ -275,9 +275,9 @@ def at(func: Any, flat: list[Any]) -> int | None:
     if name in INDEXED and isinstance(tensors[0], Pretend):
         others = [each for each in others if each.dtype.is_floating_point]
     if not name.startswith("_foreach") and (len(of_gpus) > 1 or others):
-        found = sorted(f"cuda:{each}" for each in of_gpus) + ["cpu"] * bool(others)
+        devices = sorted(f"cuda:{each}" for each in of_gpus) + ["cpu"] * bool(others)
         message = "Expected all tensors to be on the same device, but found at least two devices"
-        raise RuntimeError(f"{message}, {found[0]} and {found[1]}!")
+        raise RuntimeError(f"{message}, {devices[0]} and {devices[1]}!")
     return min(of_gpus)
 
 

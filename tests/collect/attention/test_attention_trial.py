@@ -1,4 +1,4 @@
-"""The attention trial in real processes, with real torch, and with kernels that are made wrong."""
+"""The attention trial of correct kernels: cases, shapes, references."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import json
 import subprocess
 import sys
 import textwrap
-from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,155 +14,39 @@ import msgspec
 import preloaded
 import pytest
 import recorded
+from attention_trials import (
+    CHOSEN,
+    WRONG_DQ,
+    Interpret,
+    attention_in,
+    attention_of,
+    by_key,
+    judged,
+    on_cpu,
+    shimmed,
+)
 
-from doctor._util.records import Unknown
 from doctor.checks.numerics import attention as checks
 from doctor.checks.numerics.attention_trials import MODEL_GATES, ordinary
 from doctor.collect import attention_trial
 from doctor.collect.attention_trial import try_attention, try_implementations
 from doctor.collect.child import PROBES
-from doctor.collect.child_messages import Answer
 from doctor.collect.children import Children
 from doctor.collect.torch_child import TorchChild
-from doctor.facts.facts import Facts, decode
-from doctor.facts.load import Attention, Implementation, Trial
-from doctor.job.job import Chosen
-from doctor.job.run_options import RunOptions
+from doctor.facts.facts import decode
+from doctor.facts.load import Attention, Implementation
 from doctor.judge.attention_gates import GATES
-from doctor.judge.check import Finding, Owner, Status
+from doctor.judge.check import Status
 from doctor.judge.engine import examine
 from doctor.judge.switches import Switch
 
 pytestmark = pytest.mark.slow
 
-CHOSEN = Chosen("bf16", "asked")
-
-SHIM = """
-    import os, signal, time
-    import torch
-    import torch.nn.functional as F
-    real = F.scaled_dot_product_attention
-    NAMES = ("flash", "mem_efficient", "cudnn", "math")
-
-    def shim(q, k, v, attn_mask=None, dropout_p=0.0, is_causal=False, **more):
-        on = [n for n in NAMES if getattr(torch.backends.cuda, n + "_sdp_enabled")()]
-        backend = on[0] if len(on) == 1 else ""
-        offered = backend in ("flash", "math") and not (backend == "flash" and dropout_p)
-        masked, dtype = attn_mask is not None, q.dtype
-        if offered and {condition}:
-            {fault}
-        return real(q, k, v, attn_mask, dropout_p, is_causal, **more)
-
-    shim.__doc__ = real.__doc__
-    F.scaled_dot_product_attention = shim
-"""
-WRONG_DQ = "q = q + (q - q.detach()) * 0.5"
-NAN_DV = "v = v * 1; v.register_hook(lambda gradient: gradient * float('nan'))"
-WRONG_OUTPUT = "v = v * 1.02"
-SEGFAULT = "os.kill(os.getpid(), signal.SIGSEGV)"
-HANG = "time.sleep(600)"
-RAISE = "raise RuntimeError('No execution plans support the graph')"
-
-ONE_IN_FOUR_HIDDEN = "masked and k.shape[2] == 192 and float(attn_mask.float().mean()) == 0.75"
-"""The condition of the case "boolean mask"."""
-
-Interpret = Callable[..., str]
-
-
-@pytest.fixture
-def interpret(tmp_path: Path) -> Interpret:
-    """Makes a Python that runs `prelude` in the same process before the probe."""
-
-    def make(prelude: str, modules: tuple[str, ...] = preloaded.TORCH) -> str:
-        head = f"import sys\nsys.path.insert(0, {str(PROBES)!r})\nsys.argv = sys.argv[1:]\n"
-        tail = "\nimport runpy\nrunpy.run_path(sys.argv[0], run_name='__main__')\n"
-        (tmp_path / "prelude.py").write_text(head + textwrap.dedent(prelude) + tail, "utf-8")
-        program = tmp_path / "python"
-        python = preloaded.python(modules)
-        program.write_text(f'#!/bin/sh\nexec {python} {tmp_path}/prelude.py "$@"\n')
-        program.chmod(0o755)
-        return str(program)
-
-    return make
-
-
-@pytest.fixture
-def children() -> Iterator[Children]:
-    made = Children()
-    yield made
-    made.interrupt()
-
-
-def shimmed(fault: str, condition: str = "True") -> str:
-    return SHIM.replace("{fault}", fault).replace("{condition}", condition)
-
-
-def on_cpu(python: str = "", quick: bool = False, **job: Any) -> Facts:
-    facts = recorded.machines()["cpu_only"]
-    interpreter = msgspec.structs.replace(recorded.interpreter(), path=python or preloaded.python())
-    return facts.with_(
-        job=msgspec.structs.replace(facts.job, **job),
-        options=RunOptions(quick=quick),
-        interpreter=interpreter,
-        attention=None,
-    )
-
-
-def tried(children: Children, facts: Facts, kind: type[TorchChild] = TorchChild) -> Attention:
-    """The trials in a process of their own."""
-    interpreter = facts.interpreter
-    assert not isinstance(interpreter, Unknown)
-    child = kind(children, interpreter.path)
-    attention = tried_in(child, facts)
-    child.end()
-    return attention
-
-
-def tried_in(child: TorchChild, facts: Facts) -> Attention:
-    attention = try_attention(child, facts, "cpu", CHOSEN, lambda stage: None)
-    assert isinstance(attention, Attention), attention
-    return attention
-
-
-@pytest.fixture(scope="module")
-def warm() -> Iterator[TorchChild]:
-    """One process for the trials of the installed torch, unchanged."""
-    child = TorchChild(Children(), preloaded.python())
-    yield child
-    child.end()
-
 
 @pytest.fixture(scope="module")
 def of_this_torch(warm: TorchChild) -> Attention:
     """All trials of the installed torch."""
-    return tried_in(warm, on_cpu())
-
-
-HANG_SECONDS = 5.0
-
-
-class FirstProcessHangs(TorchChild):
-    """Its first request is the one that hangs; those that follow get their usual time."""
-
-    requests = 0
-
-    def request(self, seconds: float, *arguments: Any, **request: Any) -> Answer:
-        self.requests += 1
-        return super().request(
-            HANG_SECONDS if self.requests == 1 else seconds, *arguments, **request
-        )
-
-
-def judged(facts: Facts, attention: Attention) -> Finding:
-    (finding,) = examine(checks.CHECKS, facts.with_(attention=attention))
-    return finding
-
-
-def by_key(attention: Attention) -> dict[tuple[str, str, str], Trial]:
-    return {(trial.case, trial.dtype, trial.backend): trial for trial in attention.trials}
-
-
-# Right kernels
+    return attention_in(warm, on_cpu())
 
 
 def test_the_trial_of_this_machines_torch(of_this_torch: Attention) -> None:
@@ -260,7 +143,7 @@ def test_what_the_doctor_leaves_out_is_named(warm: TorchChild) -> None:
 
 def test_the_users_own_shape_comes_second(warm: TorchChild) -> None:
     facts = on_cpu(attention=(2, 3, 96, 32))
-    attention = tried_in(warm, facts)
+    attention = attention_in(warm, facts)
     own = attention.cases[1]
     assert (own.job, own.causal) == (True, True)
     assert (own.batch, own.heads, own.queries, own.keys, own.head_dim) == (2, 3, 96, 96, 32)
@@ -382,7 +265,7 @@ OLDER = """
 
 def test_a_torch_without_the_newer_calls(interpret: Interpret, children: Children) -> None:
     facts = on_cpu(interpret(OLDER))
-    attention = tried(children, facts)
+    attention = attention_of(children, facts)
     trials = by_key(attention)
     assert attention.defaults == {}
     for case in attention.cases:
@@ -395,205 +278,6 @@ def test_a_torch_without_the_newer_calls(interpret: Interpret, children: Childre
     assert "does not report its default" in finding.verdict.summary
 
 
-# Wrong kernels
-
-
-@pytest.mark.parametrize(
-    ("fault", "condition", "status", "text"),
-    [
-        (WRONG_DQ, "True", Status.FAIL, "dq off by 0.5"),
-        (WRONG_OUTPUT, "backend == 'flash'", Status.FAIL, "output off by 0.02"),
-        (NAN_DV, "backend == 'flash' and is_causal", Status.FAIL, "not finite: dv"),
-        (RAISE, "backend == 'flash' and is_causal", Status.FAIL, "No execution plans"),
-        (RAISE, "backend == 'math' and is_causal and not dropout_p", Status.PASS, "by default"),
-        (WRONG_DQ, "backend == 'math'", Status.WARN, "math (not the default)"),
-        (WRONG_DQ, "backend == 'flash' and masked", Status.WARN, "boolean mask"),
-        (NAN_DV, "backend == 'flash' and float(q.max()) > 200", Status.WARN, "very negative"),
-        (WRONG_DQ, "dtype == torch.float16", Status.WARN, "fp16"),
-    ],
-)
-def test_a_kernel_that_is_wrong_is_found(
-    fault: str,
-    condition: str,
-    status: Status,
-    text: str,
-    interpret: Interpret,
-    children: Children,
-) -> None:
-    quick = condition in ("True", "backend == 'flash'")
-    facts = on_cpu(interpret(shimmed(fault, condition)), quick=quick)
-    finding = judged(facts, tried(children, facts))
-    assert finding.status is status, finding.verdict.summary
-    assert text in finding.verdict.summary
-
-
-def test_a_wrong_gradient_fails_a_whole_run_though_the_smoke_step_trains(
-    interpret: Interpret, tmp_path: Path
-) -> None:
-    wrong = shimmed(WRONG_DQ, "backend == 'flash'")
-    python, facts = interpret(wrong), tmp_path / "facts.json"
-    flags = ("--device", "cpu", "--format", "json", "--python", python, "--save-facts", facts)
-    done = command.doctor("run", *flags)
-    assert done.returncode == 1, done.stderr
-    findings = {each["code"]: each for each in json.loads(done.stdout)["findings"]}
-    assert findings["NUM003"]["status"] == "fail"
-    assert findings["NUM003"]["commands"] == ["torch.backends.cuda.enable_flash_sdp(False)"]
-    assert all(findings[f"SMK00{n}"]["status"] == "pass" for n in (1, 2, 3, 4))
-    assert isinstance(decode(facts.read_bytes()).attention, Attention)
-
-
-# Kernels that kill
-
-
-def test_a_crash_loses_one_trial_and_the_rest_goes_on(
-    interpret: Interpret, children: Children
-) -> None:
-    condition = f"backend == 'flash' and dtype == torch.bfloat16 and {ONE_IN_FOUR_HIDDEN}"
-    facts = on_cpu(interpret(shimmed(SEGFAULT, condition)))
-    attention = tried(children, facts)
-    assert attention.cut_short == ""
-    assert len(attention.trials) == (len(attention.cases) + 1) * 4
-    assert len(by_key(attention)) == len(attention.trials)
-    dead = [trial for trial in attention.trials if not trial.ended.ok]
-    assert [(t.case, t.dtype, t.backend) for t in dead] == [("boolean mask", "bf16", "flash")]
-    assert dead[0].ended.how == "signal"
-    assert "SIGSEGV" in dead[0].ended.detail
-    assert attention.defaults["boolean mask/bf16"] == "flash"
-    assert judged(facts, attention).status is Status.WARN
-
-
-def test_a_crash_of_the_default_kernel_fails(interpret: Interpret, children: Children) -> None:
-    facts = on_cpu(interpret(shimmed(SEGFAULT, "backend == 'flash' and is_causal")))
-    finding = judged(facts, tried(children, facts))
-    assert finding.status is Status.FAIL
-    assert "SIGSEGV" in finding.verdict.summary
-
-
-def test_crash_after_crash_comes_to_an_end(
-    interpret: Interpret, children: Children, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(attention_trial, "DEATHS", 1)
-    facts = on_cpu(interpret(shimmed(SEGFAULT)))
-    attention = tried(children, facts)
-    assert len([trial for trial in attention.trials if trial.ended.how == "signal"]) == 2
-    assert attention.cut_short.startswith("left out after 2 processes")
-    assert judged(facts, attention).status is Status.FAIL
-
-
-def test_a_hang_is_cut_off_and_the_rest_goes_on(interpret: Interpret, children: Children) -> None:
-    condition = "backend == 'math' and dtype == torch.bfloat16 and is_causal and not dropout_p"
-    facts = on_cpu(interpret(shimmed(HANG, condition)))
-    attention = tried(children, facts, FirstProcessHangs)
-    hung = [trial for trial in attention.trials if not trial.ended.ok]
-    assert [(t.case, t.backend, t.ended.how) for t in hung] == [("causal", "math", "timeout")]
-    assert "inside causal/bf16/math" in hung[0].ended.detail
-    assert len(attention.trials) == (len(attention.cases) + 1) * 4
-    assert judged(facts, attention).status is Status.WARN
-
-
-def test_an_error_that_sticks_to_the_process_loses_one_trial(
-    interpret: Interpret, children: Children
-) -> None:
-    sticky = """
-    import wire
-    trial = wire.sibling("attention_trial")
-    broken = []
-
-    def synchronize(device):
-        if broken:
-            raise RuntimeError("CUDA error: an illegal memory access was encountered")
-
-    trial.synchronize = synchronize
-    """
-    fault = "broken.append(1)\n            synchronize(None)"
-    condition = f"backend == 'flash' and dtype == torch.bfloat16 and {ONE_IN_FOUR_HIDDEN}"
-    facts = on_cpu(interpret(shimmed(fault, condition) + sticky))
-    attention = tried(children, facts)
-    bad = [trial for trial in attention.trials if not trial.ended.ok]
-    assert [(t.case, t.dtype, t.backend) for t in bad] == [("boolean mask", "bf16", "flash")]
-    assert "illegal memory access" in bad[0].ended.detail
-    assert len(attention.trials) == (len(attention.cases) + 1) * 4
-    assert judged(facts, attention).status is Status.WARN
-
-
-@pytest.mark.parametrize(
-    ("text", "status"),
-    [
-        ("CUDA error: uncorrectable ECC error encountered", Status.FAIL),
-        ("CUDA out of memory. Tried to allocate 1.00 GiB", Status.UNKNOWN),
-        ("a message that nobody has seen before", Status.UNKNOWN),
-    ],
-)
-def test_an_error_of_the_reference(
-    text: str, status: Status, interpret: Interpret, children: Children
-) -> None:
-    """An error of the GPU is no reason to leave a case out in silence."""
-    broken = f"""
-    import wire
-    cases = wire.sibling("attention_cases")
-
-    def reference(case, tensors):
-        raise RuntimeError({text!r})
-
-    cases.reference = reference
-    """
-    facts = on_cpu(interpret(broken), quick=True)
-    finding = judged(facts, tried(children, facts))
-    assert finding.status is status, finding.verdict.summary
-    assert text in finding.verdict.summary
-    assert (finding.owner is Owner.MACHINE) == (status is Status.FAIL)
-
-
-def test_the_rest_is_left_out_when_time_is_up(
-    warm: TorchChild, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(attention_trial, "ALL_SECONDS", 0.0)
-    attention = tried_in(warm, on_cpu())
-    assert attention.cut_short == "time was up before causal/bf16"
-    assert not attention.trials
-    finding = judged(on_cpu(), attention)
-    assert finding.status is Status.UNKNOWN
-    assert "time was up" in finding.verdict.summary
-
-
-def test_no_backend_is_tried_after_the_deadline(interpret: Interpret, children: Children) -> None:
-    late = "time.perf_counter = lambda: 1e12"
-    attention = tried(children, on_cpu(interpret(shimmed(late, "backend == 'flash'"))))
-    assert [(trial.case, trial.backend) for trial in attention.trials] == [("causal", "flash")]
-    assert attention.cut_short == "time was up before causal/bf16/mem_efficient"
-
-
-def test_quick_tries_the_jobs_precision_alone_and_not_for_long(
-    warm: TorchChild, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    attention = tried_in(warm, on_cpu(quick=True))
-    assert {trial.dtype for trial in attention.trials} == {"bf16"}
-    assert judged(on_cpu(), attention).status is Status.PASS
-    monkeypatch.setattr(attention_trial, "QUICK_SECONDS", 0.0)
-    assert tried_in(warm, on_cpu(quick=True)).cut_short == "time was up before causal/bf16"
-
-
-def test_a_probe_that_tells_nonsense(interpret: Interpret, children: Children) -> None:
-    nonsense = """
-    import wire
-    wire.send(answer={})
-    for _ in wire.requests():
-        for note in ({"cases": 5}, {"trial": {"backend": 1}}, {"group": 3, "default": 4},
-                     {"lowest_lse": "x"}, {"lowest_lse": [1]}, {"default": None}, {}):
-            wire.send(note=note)
-        wire.send(answer={"cut_short": 7})
-    """
-    facts = on_cpu(interpret(nonsense))
-    interpreter = facts.interpreter
-    assert not isinstance(interpreter, Unknown)
-    child = TorchChild(children, interpreter.path)
-    attention = try_attention(child, facts, "cpu", CHOSEN, lambda stage: None)
-    child.end()
-    assert isinstance(attention, Unknown)
-    (finding,) = examine(checks.CHECKS, facts.with_(attention=attention))
-    assert finding.status is Status.UNKNOWN
-
-
 def test_no_smoke_leaves_the_trial_out(tmp_path: Path) -> None:
     saved = tmp_path / "facts.json"
     here = ("--device", "cpu", "--no-smoke", "--python", preloaded.python())
@@ -602,9 +286,6 @@ def test_no_smoke_leaves_the_trial_out(tmp_path: Path) -> None:
     assert facts.attention is None
     (finding,) = examine(checks.CHECKS, facts)
     assert finding.status is Status.SKIP
-
-
-# transformers
 
 
 def test_implementations_of_transformers(interpret: Interpret, children: Children) -> None:
@@ -641,9 +322,6 @@ def test_an_interpreter_without_transformers_says_so(
     assert "transformers" in record.ended.detail
 
 
-# The files themselves
-
-
 def test_the_trial_imports_no_dynamo() -> None:
     code = """
         run = wire.sibling("attention_trial").run
@@ -652,9 +330,6 @@ def test_the_trial_imports_no_dynamo() -> None:
         print(json.dumps([name for name in heavy if name in sys.modules]))
     """
     assert probe(code, preloaded.BARE) == []
-
-
-# On a real GPU
 
 
 @pytest.mark.gpu

@@ -1,0 +1,224 @@
+"""Machines with a checkpoint, as facts."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import checkpoints
+from recorded_parts import A100, H100, TORCH_2_9, TORCH_2_15, job, machine
+
+from doctor._util.records import Unknown
+from doctor.checkpoint.records import (
+    Checkpoint,
+    History,
+    Movement,
+    NonFinite,
+    Norm,
+    NormEvidence,
+    Optimizer,
+    Problem,
+    Role,
+    Tokenizer,
+    UnchangedRole,
+    Values,
+)
+from doctor.facts.facts import Facts
+
+
+def norms(value: str, dtype: str = "BF16", count: int = 49) -> tuple[Norm, ...]:
+    return tuple(
+        Norm(
+            name=f"model.layers.{layer}.input_layernorm.weight",
+            dtype=dtype,
+            size=2048,
+            value=value,  # type: ignore[arg-type]
+        )
+        for layer in range(count)
+    )
+
+
+def checkpoint(**fields: Any) -> Checkpoint:
+    known: dict[str, Any] = {
+        "path": "/data/runs/checkpoint-754",
+        "layout": "Hugging Face model, safetensors",
+        "count": 2,
+        "tensors": 810,
+        "parameters": 3_000_000_000,
+        "bytes": 6_000_000_000,
+        "largest": 4_000_000_000,
+        "dtypes": {"BF16": 6_000_000_000},
+        "roles": (
+            Role(name="model.layers.*.self_attn.q_proj.weight", dtypes={"BF16": 48}),
+            Role(name="model.layers.*.input_layernorm.weight", dtypes={"BF16": 49}),
+        ),
+        "norms": norms("other"),
+        "model_type": "llama",
+        "dtype": "bfloat16",
+        "history": History(steps=754, lr_sum=0.2262, lr_squares=6.786e-5, covered=754),
+        "seconds": 0.02,
+    }
+    return checkpoints.checkpoint(**known | fields)
+
+
+def frozen_norms() -> Facts:
+    saved = checkpoint(norms=norms("ones"))
+    return machine(H100, torch=TORCH_2_15, job=job(checkpoint=saved.path), checkpoint=saved)
+
+
+def lost_updates() -> Facts:
+    """The run of the report with its optimizer's state, a baseline and a deep scan."""
+    saved = checkpoint(
+        norms=norms("ones"),
+        optimizer=Optimizer(
+            file="optimizer.pt",
+            kind="Adam",
+            entries=64,
+            parameters=64,
+            moments={"BF16": 64},
+            moments_follow_weights=True,
+            nonzero_moments=64,
+            step_min=188.0,
+            step_max=188.0,
+            lr=(3e-4,),
+            norms=NormEvidence(
+                norms=49,
+                matched_by="shapes",
+                nonzero_moments=49,
+                dtypes={"BF16": 49},
+                step_min=188.0,
+                step_max=188.0,
+                lr_max=3e-4,
+            ),
+        ),
+        tokenizer=Tokenizer(files=("tokenizer_config.json", "tokenizer.json"), first="!"),
+        imports=("torch._utils._rebuild_tensor_v2", "collections.OrderedDict", "__main__.Trainer"),
+        refused=("__main__.Trainer",),
+        pickles=1,
+        values=Values(
+            tensors=810,
+            bytes=6_000_000_000,
+            nonfinite=(
+                NonFinite(
+                    name="lm_head.weight",
+                    file="model-00002-of-00002.safetensors",
+                    dtype="BF16",
+                    values=262_144_000,
+                    nan=3,
+                    plus_inf=0,
+                    minus_inf=0,
+                    first=17,
+                ),
+            ),
+            nonfinite_tensors=1,
+            seconds=0.4,
+        ),
+        movement=Movement(
+            baseline="/data/runs/checkpoint-0",
+            changed=761,
+            unchanged=49,
+            kinds={"norm": (0, 49), "attention": (384, 384), "MLP": (375, 375), "head": (2, 2)},
+            unchanged_roles=(
+                UnchangedRole(
+                    role="model.layers.*.input_layernorm.weight",
+                    kind="norm",
+                    dtype="BF16",
+                    count=49,
+                    compared=49,
+                ),
+            ),
+            seconds=0.1,
+        ),
+    )
+    return machine(H100, torch=TORCH_2_15, job=job(checkpoint=saved.path), checkpoint=saved)
+
+
+def fp32_run() -> Facts:
+    """A checkpoint as it should be: fp32 weights, everything moved, all values finite."""
+    saved = checkpoint(
+        dtypes={"F32": 12_000_000_000},
+        dtype="float32",
+        roles=(
+            Role(name="model.layers.*.self_attn.q_proj.weight", dtypes={"F32": 48}),
+            Role(name="model.layers.*.self_attn.q_proj.lora_A.weight", dtypes={"F32": 48}),
+        ),
+        norms=norms("other", dtype="F32"),
+        optimizer=Optimizer(
+            file="optimizer.pt",
+            kind="Adam",
+            entries=810,
+            parameters=810,
+            moments={"F32": 810},
+            moments_follow_weights=True,
+            nonzero_moments=810,
+            step_min=754.0,
+            step_max=754.0,
+            lr=(3e-4, 3e-4),
+        ),
+        tokenizer=Tokenizer(
+            files=("tokenizer_config.json", "tokenizer.json"),
+            pad="<|finetune_right_pad_id|>",
+            pad_id=128_004,
+            first="!",
+            vocabulary=128_256,
+        ),
+        values=Values(tensors=810, bytes=12_000_000_000, seconds=0.8),
+        movement=Movement(
+            baseline="/data/runs/checkpoint-0", changed=810, unchanged=0, seconds=0.1
+        ),
+    )
+    return machine(H100, torch=TORCH_2_15, job=job(checkpoint=saved.path), checkpoint=saved)
+
+
+def adapter_without_gradients() -> Facts:
+    """A bf16 adapter, half of whose parameters never got a gradient; the deep scan stopped."""
+    saved = checkpoint(
+        layout="PEFT adapter",
+        adapter="LORA",
+        norms=(),
+        roles=(
+            Role(name="base_model.model.layers.*.self_attn.q_proj.lora_A.weight",
+                 dtypes={"BF16": 48}),
+            Role(name="base_model.model.layers.*.self_attn.q_proj.lora_B.weight",
+                 dtypes={"BF16": 48}),
+        ),
+        optimizer=Optimizer(
+            file="optimizer.pt",
+            kind="Adam",
+            entries=48,
+            parameters=96,
+            missing=48,
+            moments={"F32": 48},
+            nonzero_moments=48,
+            step_min=754.0,
+            step_max=754.0,
+            lr=(3e-4,),
+        ),
+        values=Unknown(reason="adapter_model.safetensors was changed while it was read"),
+        movement=Unknown(reason="the baseline: no header could be read"),
+    )  # fmt: skip
+    return machine(H100, torch=TORCH_2_15, job=job(checkpoint=saved.path), checkpoint=saved)
+
+
+def missing_shard() -> Facts:
+    """One missing shard."""
+    saved = checkpoint(
+        problems=(
+            Problem(
+                kind="missing",
+                file="model-00002-of-00002.safetensors",
+                text="named by the index, not in the folder",
+            ),
+        ),
+    )
+    return machine(A100, torch=TORCH_2_9, job=job(checkpoint=saved.path), checkpoint=saved)
+
+
+def mixed_checkpoint() -> Facts:
+    """fp8 on an A100, two dtypes in a role, half of the norms at 1.0."""
+    saved = checkpoint(
+        dtypes={"F8_E4M3": 3_000_000_000, "BF16": 3_000_000_000},
+        roles=(Role(name="model.layers.*.self_attn.q_proj.weight", dtypes={"BF16": 46, "F32": 2}),),
+        norms=norms("ones", count=24) + norms("other", count=25),
+        history=None,
+    )
+    return machine(A100, torch=TORCH_2_9, job=job(checkpoint=saved.path), checkpoint=saved)

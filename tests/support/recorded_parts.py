@@ -1,0 +1,290 @@
+"""Sections of machines as facts: GPUs, drivers, torch, directories, a training step.
+
+All are made from documented values (vendors' data sheets, torch's own tables, the texts that
+drivers and libraries print) unless `origin` says that they were recorded on hardware.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from recorded_load import quiet
+
+from doctor._util.records import Ended
+from doctor.facts.facts import Facts
+from doctor.facts.machine import (
+    Cuda,
+    Driver,
+    Gpu,
+    Host,
+    Interpreter,
+    Libraries,
+    Place,
+    Torch,
+    TorchGpu,
+)
+from doctor.facts.training import Parameter, Smoke, Stage, Step
+from doctor.job.job import Job
+
+GIB, MIB, GB = 2**30, 2**20, 10**9
+
+MADE = "made from documented values"
+
+OK = Ended(how="ok", seconds=0.1)
+
+WHEEL_ARCHS = {
+    "2.6": ("sm_50", "sm_60", "sm_70", "sm_75", "sm_80", "sm_86", "sm_90"),
+    "2.9": ("sm_70", "sm_75", "sm_80", "sm_86", "sm_90", "sm_100", "sm_120"),
+    "2.11": ("sm_75", "sm_80", "sm_86", "sm_90", "sm_100", "sm_120"),
+}
+
+STAGES = ("allocate", "forward", "loss", "backward", "optimizer")
+
+NAMES = (
+    "embedding.weight",
+    "blocks.0.attention_norm.weight",
+    "blocks.0.qkv.weight",
+    "blocks.0.out.weight",
+    "blocks.0.mlp_norm.weight",
+    "blocks.0.up.weight",
+    "blocks.0.down.weight",
+    "norm.weight",
+    "head.weight",
+)
+
+
+def host(**fields: Any) -> Host:
+    known: dict[str, Any] = {
+        "system": "Linux",
+        "release": "6.8.0-60-generic",
+        "arch": "x86_64",
+        "nvidia_devices": 1,
+        "device_nodes": ("/dev/nvidia0", "/dev/nvidiactl", "/dev/nvidia-uvm"),
+        "kernel_driver": "580.95.05",
+        "memory_total": 256 * GIB,
+        "memory_available": 240 * GIB,
+        "cpus": 26,
+        "shm_total": 64 * GIB,
+    }
+    return Host(**known | fields)
+
+
+def driver(version: str = "580.95.05", cuda: int = 13000) -> Driver:
+    return Driver(nvml=OK, cuda=OK, version=version, cuda_version=cuda)
+
+
+def gpu(name: str, capability: tuple[int, int], memory: int, **fields: Any) -> Gpu:
+    index = fields.pop("index", 0)
+    known: dict[str, Any] = {
+        "index": index,
+        "uuid": f"GPU-00000000-0000-4000-8000-00000000000{index}",
+        "name": name,
+        "bus_id": f"00000000:0{index + 1}:00.0",
+        "capability": capability,
+        "memory_total": memory,
+        "memory_used": 4 * MIB,
+        "compute_mode": 0,
+        "processes": 0,
+        "mig": False,
+        "ecc": True,
+        "uncorrected": 0,
+        "corrected": 0,
+        "remap_pending": False,
+        "remap_failed": False,
+        "retired_pages_pending": False,
+        "recovery_action": 0,
+    }
+    return Gpu(**known | fields)
+
+
+CONSUMER = {
+    "ecc": None,
+    "uncorrected": None,
+    "corrected": None,
+    "remap_pending": None,
+    "remap_failed": None,
+    "retired_pages_pending": None,
+    "mig": None,
+    "unread": {
+        name: "Not Supported"
+        for name in (
+            "ecc",
+            "uncorrected",
+            "corrected",
+            "remap_pending",
+            "remap_failed",
+            "retired_pages_pending",
+            "mig",
+        )
+    },
+}
+
+H100 = gpu("NVIDIA H100 80GB HBM3", (9, 0), 81559 * MIB)
+
+H200 = gpu("NVIDIA H200", (9, 0), 143771 * MIB)
+
+A100 = gpu("NVIDIA A100-SXM4-80GB", (8, 0), 81920 * MIB)
+
+RTX4090 = gpu("NVIDIA GeForce RTX 4090", (8, 9), 24564 * MIB, **CONSUMER)
+
+RTX5090 = gpu("NVIDIA GeForce RTX 5090", (12, 0), 32607 * MIB, **CONSUMER)
+
+TITAN = gpu("NVIDIA TITAN RTX", (7, 5), 24576 * MIB, **CONSUMER)
+
+V100 = gpu("Tesla V100-SXM2-16GB", (7, 0), 16384 * MIB, remap_pending=None, remap_failed=None)
+
+T4 = gpu("Tesla T4", (7, 5), 15360 * MIB, remap_pending=None, remap_failed=None)
+
+GB10 = gpu(
+    "NVIDIA GB10",
+    (12, 1),
+    0,
+    **CONSUMER
+    | {
+        "memory_total": None,
+        "memory_used": None,
+        "unread": CONSUMER["unread"]  # type: ignore[dict-item]
+        | {"memory_total": "Not Supported", "memory_used": "Not Supported"},
+    },
+)
+
+
+def torch(version: str, cuda: str | None, archs: tuple[str, ...], **fields: Any) -> Torch:
+    known: dict[str, Any] = {
+        "version": version,
+        "cuda": cuda,
+        "archs": archs,
+        "tf32_matmul": False,
+        "tf32_api": "fp32_precision",
+        "sdp_enabled": {"flash": True, "mem_efficient": True, "cudnn": True, "math": True},
+    }
+    return Torch(**known | fields)
+
+
+TORCH_2_6 = torch("2.6.0+cu124", "12.4", WHEEL_ARCHS["2.6"], cudnn=90100, tf32_api="allow_tf32")
+
+TORCH_2_9 = torch("2.9.1+cu128", "12.8", WHEEL_ARCHS["2.9"], cudnn=91002)
+
+TORCH_2_11 = torch("2.11.0+cu130", "13.0", WHEEL_ARCHS["2.11"], cudnn=91900)
+
+TORCH_2_15 = torch("2.15.0+cu132", "13.2", WHEEL_ARCHS["2.11"], cudnn=92600)
+
+
+def cuda_view(gpus: tuple[Gpu, ...], kernel: Ended = OK, **fields: Any) -> Cuda:
+    """torch's view of the same GPUs, matched by UUID."""
+    integrated = fields.pop("integrated", False)
+    views = tuple(
+        TorchGpu(
+            index=gpu.index,
+            uuid=gpu.slices[0].uuid if gpu.slices else gpu.uuid,
+            name=gpu.name,
+            capability=gpu.capability or (0, 0),
+            memory_total=gpu.memory_total or 119 * GIB,
+            integrated=integrated,
+            kernel=kernel,
+        )
+        for gpu in gpus
+    )
+    first = (gpus[0].capability or (0, 0))[0] if gpus else 0
+    cudnn_first = fields.pop("cudnn_first", False) and first in (9, 10)
+    order = (3, 1, 2, 0, 4) if cudnn_first else (1, 2, 0, 3, 4)
+    return Cuda(**{"started": OK, "gpus": views, "sdp_priority": order} | fields)
+
+
+def libraries(cudnn: str = "9", cublas: str = "13") -> Libraries:
+    site = "/opt/train/lib/python3.12/site-packages/nvidia"
+    return Libraries(
+        loaded=(
+            f"{site}/cudnn/lib/libcudnn.so.{cudnn}",
+            f"{site}/cudnn/lib/libcudnn_graph.so.{cudnn}",
+            f"{site}/cu{cublas}/lib/libcublas.so.{cublas}",
+            f"{site}/cu{cublas}/lib/libcublasLt.so.{cublas}",
+            f"{site}/nccl/lib/libnccl.so.2",
+            f"{site}/cu{cublas}/lib/libnvJitLink.so.{cublas}",
+        )
+    )
+
+
+def interpreter(importing: Ended | None = None, **fields: Any) -> Interpreter:
+    return Interpreter(
+        path="/opt/train/bin/python",
+        chosen="the active environment, VIRTUAL_ENV",
+        version="3.12.3",
+        importing=importing or Ended(how="ok", seconds=2.4),
+        **fields,
+    )
+
+
+def place(role: str, path: str, **fields: Any) -> Place:
+    known: dict[str, Any] = {
+        "role": role,
+        "path": path,
+        "looked": OK,
+        "filesystem": "ext4",
+        "total": 2000 * GB,
+        "free": 1500 * GB,
+        "inodes": 120_000_000,
+        "inodes_free": 110_000_000,
+        "writable": True,
+    }
+    return Place(**known | fields)
+
+
+PLACES = (
+    place("output", "/data/runs"),
+    place("cache", "/home/user/.cache/huggingface"),
+    place("temporary", "/tmp"),
+)
+
+
+def smoke(precision: str = "bf16", device: str = "cuda:0", **fields: Any) -> Smoke:
+    losses = ((6.31, 2.41), (5.74, 2.22), (5.23, 2.07))
+    known: dict[str, Any] = {
+        "device": device,
+        "precision": precision,
+        "recipe": "amp",
+        "lr": 3e-4,
+        "stages": tuple(Stage(name=name, ended=OK) for name in STAGES),
+        "steps": tuple(Step(loss=loss, grad_norm=norm, lr=3e-4) for loss, norm in losses),
+        "parameters": tuple(parameter(name) for name in NAMES),
+        "peak_bytes": None if device == "cpu" else 96 * MIB,
+        "seconds": 0.8,
+    }
+    return Smoke(**known | fields)
+
+
+def parameter(name: str, *, moved: bool = True, dtype: str = "float32") -> Parameter:
+    size = 256 if "norm" in name else 65536
+    return Parameter(name=name, dtype=dtype, size=size, had_gradient=True, finite=True, moved=moved)
+
+
+def stopped(at: str, ended: Ended, precision: str = "bf16") -> Smoke:
+    """A smoke step that did not get past a stage."""
+    passed = STAGES[: STAGES.index(at)]
+    stages = (*(Stage(name=name, ended=OK) for name in passed), Stage(name=at, ended=ended))
+    return smoke(precision, stages=stages, steps=(), parameters=(), peak_bytes=None)
+
+
+def machine(*gpus: Gpu, torch: Torch, job: Job | None = None, **sections: Any) -> Facts:
+    """A machine whose every section is well, but for what is given."""
+    cudnn_first = bool(torch.cudnn and torch.cudnn > 91500 and torch.version >= "2.1")
+    known: dict[str, Any] = {
+        "origin": MADE,
+        "job": job or Job(working_dir="/data/runs"),
+        "host": host(nvidia_devices=len(gpus)),
+        "driver": driver(),
+        "gpus": gpus,
+        "interpreter": interpreter(),
+        "torch": torch,
+        "cuda": cuda_view(gpus, cudnn_first=cudnn_first),
+        "libraries": libraries(cublas=(torch.cuda or "13").split(".")[0]),
+        "watched": tuple(quiet(gpu) for gpu in gpus),
+        "places": PLACES,
+        "smoke": smoke(),
+        "seconds": 7.5,
+    }
+    return Facts(**known | sections)
+
+
+def job(**fields: Any) -> Job:
+    return Job(**{"working_dir": "/data/runs"} | fields)
