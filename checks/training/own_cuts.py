@@ -44,7 +44,8 @@ FIXES = {
     "derivative": "Add a term to the loss that depends on the output of {place} itself (initial or "
     "boundary values, measurements), or exempt it: a constant that is added to the output has no "
     "influence on its derivatives",
-    "hook": "Look at what the hook {name} in {place} returns: it takes the place of the gradient",
+    "hook": "Look at the hook {name} in {place}: what it returns, or writes to grad, takes the "
+    "place of the gradient",
     "result hook": "Look at what the hook {name} returns: it takes the place of the gradient",
     "cancelled": "Look at {place}: terms of the loss with opposite gradients cancel; check "
     "their signs",
@@ -54,8 +55,8 @@ FIXES = {
 }
 ZERO_VARIABLE = "of its variables"
 ZERO_IN_HOOK = (
-    "Look at what makes that variable of the hook {name} 0 throughout, such as a mask whose index "
-    "or slice is empty: the hook multiplies the gradient by it"
+    "Look at why that variable of the hook {name} is 0 throughout, such as a mask whose index or "
+    "slice is empty, or a number that // rounds down: the hook multiplies the gradient by it"
 )
 REENTRANT = (
     "Pass use_reentrant=False to checkpoint (gradient_checkpointing_kwargs={'use_reentrant': "
@@ -261,6 +262,13 @@ SAMPLED = (
 
 
 NO_LINE = "a library"
+LEFT_OUT = re.compile(r"leaves this part out: \w+ in ([^,;]+, line \d+)")
+DIRECTIONS = (
+    "Look at {place}: hidden[-1] is the state of the last layer, and of a bidirectional one that "
+    "of its backward direction only. Join both directions, torch.cat([hidden[-2], hidden[-1]], -1) "
+    "with twice as many features for the next layer, or omit bidirectional=True and layers that "
+    "nothing reads"
+)
 
 
 def clause(cuts: Sequence[Cut]) -> str:
@@ -284,7 +292,7 @@ def _where(cut: Cut) -> str:
 
 def _sentence(kind: str, where: str, names: Sequence[str], remarks: Sequence[str]) -> str:
     if kind == "result hook" and where == NO_LINE:
-        return f"a hook on the backward pass makes it 0: {', '.join(names)}"
+        return f"a hook on the backward pass makes it 0: {', '.join((*names, *remarks))}"
     observed = f": {', '.join(remarks)}" if remarks else ""
     return f"{CLAUSES[kind].format(name=', '.join(names), where=where)}{observed}"
 
@@ -324,10 +332,13 @@ def _fix(cut: Cut) -> str:
 
 
 def _special(cut: Cut, place: str) -> str:
-    """The remedy for a hook with a variable of zeros, or for a function that has its own."""
+    """The remedy for a hook with a variable of zeros, for the states of a recurrent layer, or for
+    a function that has its own."""
     if cut.kind in ("hook", "result hook") and ZERO_VARIABLE in cut.remark:
         where = f"{cut.name} in {cut.place}" if cut.kind == "hook" and cut.place else cut.name
         return ZERO_IN_HOOK.format(name=where)
+    if (part := LEFT_OUT.search(cut.remark)) and re.search(r"\((LSTM|GRU|RNN)\)", cut.module):
+        return DIRECTIONS.format(place=part[1])
     if cut.kind in ("constant", "indices", "no_grad") and cut.name in BY_NAME:
         return BY_NAME[cut.name].format(place=cut.place or place)
     return ""
@@ -340,6 +351,8 @@ def _of_zero(cut: Cut, place: str, operation: str) -> str:
     if cut.origin:
         made = next((text for names, text in ORIGINS if re.fullmatch(names, cut.origin)), "")
         return f"Look at {cut.origin_place}: {made or ZEROED.format(name=cut.origin)}"
+    if part := LEFT_OUT.search(cut.remark):
+        place = part[1]
     if reason := next((text for part, text in REMARKS if part in cut.remark), None):
         return f"Look at {place}: {reason}"
     reason = next((text for names, text in ZEROS if re.fullmatch(f"(?:{names})", operation)), ZERO)

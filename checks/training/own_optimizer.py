@@ -58,6 +58,8 @@ def _left_by_the_optimizer(steps: Smoke, unchanged: Sequence[Parameter]) -> tupl
     if omitted := [each.name for each in unchanged if each.name in optimizer.omitted]:
         strays = f"; {optimizer.strays} tensors of its groups are no part of the model"
         clause = f"in no group of the optimizer: {listed(omitted)}{strays * bool(optimizer.strays)}"
+        if all(each.name in optimizer.omitted for each in steps.parameters):
+            return f"{clause}; it holds no trainable parameter of the model", TOO_EARLY_FIX
         return clause, REPLACED_FIX * bool(optimizer.strays) or OMITTED_FIX
     if max(rates) < TINY_RATE and not optimizer.schedule:
         return f"the learning rate is {max(rates):g}, and no schedule raises it", TINY_RATE_FIX
@@ -140,6 +142,10 @@ CLIP_FIX = "Clip to a norm such as 1.0: a limit near 0 multiplies every gradient
 REPLACED_FIX = (
     "Create the optimizer after the layers are replaced, copied or tied: it trains the parameters "
     "that the model had before."
+)
+TOO_EARLY_FIX = (
+    "Create the optimizer after the model is complete: after get_peft_model, new heads, copies and "
+    "requires_grad_. It holds none of the parameters that train now."
 )
 OMITTED_FIX = (
     "Put every trainable parameter into a group of the optimizer; norms and biases belong into the "

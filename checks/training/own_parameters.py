@@ -200,8 +200,8 @@ def _over_too_few(own: OwnModel) -> tuple[str, str] | None:
 
 
 INEFFECTIVE_FIX = (
-    "Call the method instead: module.requires_grad_(True), or requires_grad_(False) to freeze it. "
-    "requires_grad is an attribute of parameters; an assignment to a module, or to a name that is "
+    "Call the method instead: module.requires_grad_(False) freezes its parameters, and "
+    "module.requires_grad_(True) trains them. requires_grad is an attribute of parameters; an assignment to a module, or to a name that is "
     "spelled otherwise, is kept and changes nothing."
 )
 UNREGISTERED_FIX = (

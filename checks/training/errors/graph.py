@@ -102,11 +102,14 @@ def twice(raised: Raised) -> Explanation | None:
         )
     if with_graph := observed.get("kept"):
         first = with_graph.partition(",")[0]
+        container = first.partition("[")[0]
+        how = f"{first} where it is kept, {first} = {first}.detach()"
+        if container != first:
+            how = f"the tensors of {container} where they are kept, each with .detach()"
         return Explanation(
             f"kept from step to step with its graph: {with_graph}",
-            f"Detach {first} where it is kept, {first} = {first}.detach(): backward() of the step "
-            "that made it has freed its graph. What is computed once from parameters belongs into "
-            "forward.",
+            f"Detach {how}: backward() of the step that made it has freed its graph. Compute what "
+            "is made only once under torch.no_grad(), or in forward if it is to be trained.",
         )
     return None
 

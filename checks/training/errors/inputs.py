@@ -15,18 +15,49 @@ CLASSES = ("cross_entropy", "nll_loss")
 def explain(own: OwnModel) -> Explanation | None:
     if own.raised is None:
         return None
-    return ids(own.raised) or distribution(own.raised) or lengths(own, own.raised)
+    return (
+        ids(own.raised)
+        or packed(own.raised)
+        or distribution(own.raised)
+        or lengths(own, own.raised)
+    )
+
+
+PACKED = (
+    (
+        "must be sorted in decreasing order",
+        "Pass enforce_sorted=False to pack_padded_sequence, or sort the batch by length, the "
+        "longest first",
+    ),
+    (
+        "should be a 1D CPU int64 tensor",
+        "Pass lengths.cpu() to pack_padded_sequence, one whole number for each sample",
+    ),
+    (
+        "has to be greater than 0",
+        "Leave out samples without elements, or pass lengths.clamp(min=1) to pack_padded_sequence",
+    ),
+)
+"""Part of a message of pack_padded_sequence -> what to do."""
+
+
+def packed(raised: Raised) -> Explanation | None:
+    fix = next((text for part, text in PACKED if part in raised.message), None)
+    if fix is None or "ength" not in raised.message:
+        return None
+    return Explanation("", f"{fix}, in {raised.place}." if raised.place else f"{fix}.")
 
 
 def ids(raised: Raised) -> Explanation | None:
     """Both or neither of input_ids and inputs_embeds."""
     observed = raised.observed
-    if (inputs := observed.get("inputs")) is None:
+    if (inputs := observed.get("ids passed")) is None:
         return None
     if inputs == "both":
         return Explanation(
             "both are passed",
-            "Pass only one of input_ids and inputs_embeds: remove the other from the batch.",
+            "Pass only one of input_ids and inputs_embeds: leave the other out of the call, or out of "
+            "the batch.",
         )
     passed = observed.get("passed") or "no tensor"
     if "of the decoder" not in observed:
@@ -79,7 +110,8 @@ def distribution(raised: Raised) -> Explanation | None:
     name, where = observed["parameter"], raised.place or "that line"
     nans, span = observed.get("nan"), observed.get("range")
     values = " and ".join(filter(None, (f"{nans} NaN" if nans else "", span or "")))
-    cause = f"{observed['violations']} values of {name} violate {observed['constraint']}"
+    of_name = "that log_prob gets" if name == "value" else f"of {name}"
+    cause = f"{observed['violations']} {of_name} violate {observed['constraint']}"
     cause += f": {values}" if values else ""
     if nans and not span:
         return Explanation(
@@ -88,10 +120,13 @@ def distribution(raised: Raised) -> Explanation | None:
             "finite, a division by 0, or a step with too high a learning rate.",
         )
     if name == "value":
+        whole = observed["constraint"].startswith("IntegerInterval")
+        how = "class indices count from 0" if whole else "strictly inside of an interval, as "
+        how += "" if whole else "sigmoid or clamp(1e-6, 1 - 1e-6) make them for [0, 1]"
         return Explanation(
             cause,
             f"Pass values within the support of {observed['distribution']} to log_prob in {where}: "
-            "class indices from 0, values strictly inside of an interval (clamp(1e-6, 1 - 1e-6)).",
+            f"{how}.",
         )
     remedy = next((t for names, t in REMEDIES if re.match(names, observed["constraint"])), None)
     remedy = remedy or f"Pass values of {{name}} that satisfy {observed['constraint']}"

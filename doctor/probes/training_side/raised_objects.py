@@ -131,7 +131,7 @@ def embeddings(error: Any, frames: List[Any], user: Any, model: Any) -> Observed
         return {}
     inner = frames[-1].locals
     count = sum(inner.get(name) is not None for name in ("input_ids", "inputs_embeds"))
-    observed = {"inputs": ("neither", "one", "both")[count]}
+    observed = {"ids passed": ("neither", "one", "both")[count]}
     config = getattr(inner.get("self"), "config", None)
     if getattr(config, "is_encoder_decoder", False) and getattr(config, "is_decoder", False):
         observed["of the decoder"] = "yes"
@@ -162,11 +162,12 @@ def distributions(error: Any, frames: List[Any], user: Any, model: Any) -> Obser
     if "found invalid values" not in str(error) or constraint is None:
         return {}
     held = constraint.check(value)
+    unit = "values" if held.shape == value.shape else "rows"
     observed = {
         "parameter": str(inner.get("param", "value")),
         "distribution": type(inner.get("self")).__name__,
         "constraint": str(constraint),
-        "violations": "%d of %d" % (int((~held).sum()), held.numel()),
+        "violations": "%d of %d %s" % (int((~held).sum()), held.numel(), unit),
     }
     broken = value[~held] if held.shape == value.shape else value
     numbers = broken.detach().float()
