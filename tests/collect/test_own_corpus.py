@@ -85,6 +85,7 @@ SAMPLE = (
     "ward_errors:beta_outside",
     "ward_silent:frozen_module_flag",
     "ward_silent:reversal_of_the_gradient",
+    "ward_silent:gradients_that_are_taken_away",
 )
 
 
@@ -148,7 +149,8 @@ def test_a_planted_fault_is_named(fault: str, judge: Judge) -> None:
      "healthy_shop:attention_step_by_step", "healthy_shop:batch_norm_of_three",
      "healthy_shop:shapes_that_a_hook_printed", "healthy_shop:reviews_with_the_length_first",
      "healthy_shop:codebook_with_counts", "healthy_shop:margins_in_the_optimizer",
-     "healthy_ward:adafactor_like", "healthy_ward:step_in_the_backward_pass", "healthy_ward:hooks_that_scale",
+     "healthy_ward:adafactor_like", "healthy_ward:step_in_the_backward_pass",
+     "healthy_ward:hooks_that_scale",
      "healthy_ward:states_that_are_detached", "healthy_ward:flags_that_agree",
      "healthy_shop:weight_of_a_second_loss", "healthy_shop:critic_with_clipped_weights"],
 )  # fmt: skip

@@ -56,7 +56,7 @@ def ids(raised: Raised) -> Explanation | None:
     if inputs == "both":
         return Explanation(
             "both are passed",
-            "Pass only one of input_ids and inputs_embeds: leave the other out of the call, or out of "
+            "Pass only one of input_ids and inputs_embeds: leave the other out of the call, or of "
             "the batch.",
         )
     passed = observed.get("passed") or "no tensor"

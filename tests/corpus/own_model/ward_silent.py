@@ -91,3 +91,21 @@ def gru_both_ways():
             return F.cross_entropy(self.head(h[-1]).float(), y)
 
     return Net(), (torch.randn(4, 9, 4), torch.randint(0, 2, (4,)))
+
+
+def gradients_that_are_taken_away():
+    model = nn.Sequential(nn.Linear(6, 16), nn.ReLU(), nn.Linear(16, 2))
+    norms = []
+
+    def note(parameter):
+        norms.append(parameter.grad.norm().item())
+        parameter.grad = None
+
+    model[0].weight.register_post_accumulate_grad_hook(note)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    return {
+        "model": model,
+        "batch": (torch.randn(16, 6), torch.randint(0, 2, (16,))),
+        "loss": nn.CrossEntropyLoss(),
+        "optimizer": optimizer,
+    }
