@@ -6,6 +6,7 @@ import re
 
 from doctor._util.records import Unknown
 from doctor._util.units import shown
+from doctor.checkpoint.dtypes import HALVES
 from doctor.checkpoint.records import (
     Checkpoint,
     Movement,
@@ -13,7 +14,6 @@ from doctor.checkpoint.records import (
     UnchangedRole,
 )
 from doctor.checks.checkpoint.norm_causes import (
-    HALF_PRECISION,
     MIN_DISTANCE,
     MIN_STEPS,
     distance_of_steps,
@@ -120,7 +120,7 @@ def _norms_unchanged(
 def _not_a_rounded_copy(checkpoint: Checkpoint, roles: list[UnchangedRole]) -> str:
     """Why these files hold what the optimizer updates, or the run was long; "" for neither."""
     optimizer = checkpoint.training.optimizer
-    if not any(role.dtype in HALF_PRECISION for role in roles):
+    if not any(role.dtype in HALVES for role in roles):
         return "nothing is rounded in these files"
     if isinstance(optimizer, Optimizer) and _updates_half_precision(optimizer):
         kinds = " and ".join(sorted(optimizer.moments))
@@ -132,7 +132,7 @@ def _not_a_rounded_copy(checkpoint: Checkpoint, roles: list[UnchangedRole]) -> s
 
 
 def _updates_half_precision(optimizer: Optimizer) -> bool:
-    half = optimizer.moments and set(optimizer.moments) <= {*HALF_PRECISION}
+    half = optimizer.moments and set(optimizer.moments) <= {*HALVES}
     return bool(half) and not optimizer.masters and (optimizer.step_max or 0) >= MIN_STEPS
 
 

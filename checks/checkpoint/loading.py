@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 
 from doctor._util.records import Unknown
-from doctor._util.units import shown
+from doctor._util.units import listed, shown
+from doctor.checkpoint.dtypes import HALVES
 from doctor.checkpoint.formats.weights_only import NEWEST, SINCE, UNTIL
 from doctor.checkpoint.records import Checkpoint, Loading, Tokenizer
 from doctor.facts.machine import Torch
@@ -25,7 +26,6 @@ SAFE = "2.6"
 TORCH_NOT_EXAMINED = Unknown(reason="torch was not examined")
 
 FLOATS = ("F32", "F64")
-HALVES = ("BF16", "F16")
 
 MARKER = re.compile(r"[<\[{(|].+[>\]})|]|.*pad.*", re.IGNORECASE)
 """What special tokens look like: <pad>, [PAD], <|endoftext|>, </s>."""
@@ -122,8 +122,7 @@ def _refused(loading: Loading, version: str) -> tuple[str, ...]:
 
 def _listed(names: tuple[str, ...]) -> str:
     """The first five."""
-    more = f" and {len(names) - 5} more" if len(names) > 5 else ""
-    return ", ".join(shown(name, 60) for name in names[:5]) + more
+    return listed([shown(name, 60) for name in names], 5)
 
 
 def _where(loading: Loading) -> str:
@@ -132,8 +131,7 @@ def _where(loading: Loading) -> str:
     files = [file for file, names in loading.beside.items() if not dangerous.isdisjoint(names)]
     if not dangerous.isdisjoint(loading.imports):
         files = ["the checkpoint's pickles", *files]
-    more = f" and {len(files) - 3} more" if len(files) > 3 else ""
-    return ", ".join(files[:3]) + more
+    return listed(files, 3)
 
 
 def _beside(loading: Loading) -> str:
@@ -141,9 +139,8 @@ def _beside(loading: Loading) -> str:
     if not loading.beside:
         return ""
     names = {name for imports in loading.beside.values() for name in imports}
-    files = ", ".join(list(loading.beside)[:3])
-    more = f" and {len(loading.beside) - 3} more" if len(loading.beside) > 3 else ""
-    return f"; {files}{more}: imports of {len(names)} globals, none known to run commands"
+    files = listed(list(loading.beside), 3)
+    return f"; {files}: imports of {len(names)} globals, none known to run commands"
 
 
 KEEP_OUT = (

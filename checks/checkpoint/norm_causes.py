@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+from doctor.checkpoint.dtypes import HALVES
 from doctor.checkpoint.records import Checkpoint, Norm, NormEvidence, Optimizer
 from doctor.judge.check import Status
 
@@ -25,7 +26,6 @@ HALF_STEP = {"BF16": 2.0**-9, "F16": 2.0**-12, "F32": 2.0**-25, "F64": 2.0**-54}
 
 DTYPE_NAMES = {"BF16": "bf16", "F16": "fp16", "F32": "fp32", "F64": "fp64"}
 
-HALF_PRECISION = ("BF16", "F16")
 
 MATCHED_BY = {
     "names": "matched by the optimizer's names",
@@ -182,7 +182,7 @@ def _with_gradients(
     if len(evidence.dtypes) != 1:
         return [Cause(Status.WARN, f"{observed}: norms are updated in different dtypes")]
     dtype = next(iter(evidence.dtypes))
-    if dtype in HALF_PRECISION and not evidence.masters_unchanged:
+    if dtype in HALVES and not evidence.masters_unchanged:
         return [_lost_to_rounding(observed, dtype, optimizer, _rate(checkpoint, evidence))]
     return [_updated_in_fp32(observed, checkpoint, optimizer, evidence, norms)]
 
@@ -214,7 +214,7 @@ def _updated_in_fp32(
     evidence: NormEvidence,
     norms: list[Norm],
 ) -> Cause:
-    rounded = all(norm.dtype in HALF_PRECISION for norm in norms)
+    rounded = all(norm.dtype in HALVES for norm in norms)
     distance = _distance(checkpoint, optimizer, evidence)
     far = distance is not None and distance >= MIN_DISTANCE
     walk = "" if distance is None else f" (a random walk of its steps covers {distance:.2g})"

@@ -7,12 +7,12 @@ import math
 import re
 
 from doctor._util.records import Unknown
-from doctor._util.units import shown
+from doctor._util.units import listed, shown
+from doctor.checkpoint.dtypes import HALVES
 from doctor.checkpoint.records import Checkpoint, History, Norm, Optimizer
 from doctor.checks.checkpoint.loading import ADAPTER
 from doctor.checks.checkpoint.norm_causes import (
     DTYPE_NAMES,
-    HALF_PRECISION,
     HALF_STEP,
     LEFT_OUT_FIX,
     MASTER_FIX,
@@ -166,8 +166,7 @@ def _observed(norms: tuple[Norm, ...], initial: list[Norm]) -> str:
 
 
 def _names(norms: list[Norm]) -> str:
-    names = ", ".join(shown(norm.name) for norm in norms[:3])
-    return f"{names} and {len(norms) - 3} more" if len(norms) > 3 else names
+    return listed([shown(norm.name) for norm in norms], 3)
 
 
 def _all_unchanged(checkpoint: Checkpoint) -> Verdict:
@@ -194,7 +193,7 @@ def _all_unchanged(checkpoint: Checkpoint) -> Verdict:
 
 
 def _with_unknown_steps(observed: str, norms: tuple[Norm, ...], kind: str) -> Verdict:
-    half = all(norm.dtype in HALF_PRECISION and norm.value == "ones" for norm in norms)
+    half = all(norm.dtype in HALVES and norm.value == "ones" for norm in norms)
     summary = f"{observed}; the learning rate does not tell how far {shown(kind, 40)} steps"
     return warn(summary, fix=ROUNDING_FIX if half else GRADIENT_FIX)
 

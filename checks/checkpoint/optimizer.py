@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from doctor._util.records import Unknown
+from doctor.checkpoint.dtypes import HALVES
 from doctor.checkpoint.records import Checkpoint, Optimizer
 from doctor.checks.checkpoint.norm_causes import (
     DTYPE_NAMES,
-    HALF_PRECISION,
     MASTER_FIX,
     MIN_STEPS,
     NO_GRADIENT_FIX,
@@ -60,7 +60,7 @@ def _by_moments(optimizer: Optimizer) -> Verdict:
     if not floats:
         return unknown(f"no moments show the dtype of the weights ({optimizer.kind})")
     moments = f"{optimizer.kind}, moments of {_counts(floats)}"
-    half = [dtype for dtype in floats if dtype in HALF_PRECISION]
+    half = [dtype for dtype in floats if dtype in HALVES]
     if half and optimizer.compensation:
         return ok(f"{moments}; {optimizer.compensation} preserves what rounding would lose")
     if half:

@@ -6,6 +6,7 @@ import re
 from dataclasses import replace
 
 from doctor._util.records import Ended, Unknown
+from doctor._util.units import listed
 from doctor.facts.load import PeerCopy, Peers, Watched
 from doctor.facts.machine import Host
 from doctor.facts.views import JobGpus
@@ -75,20 +76,20 @@ def _copies(copies: tuple[PeerCopy, ...]) -> Verdict:
     """Wrong data, a hang and the errors of a broken GPU condemn the machine; others do not."""
     broken = [f"{_pair(copy)}: {_wrong(copy)}" for copy in copies if _wrong(copy)]
     if broken:
-        summary = f"{_some(broken)}; every value must arrive unchanged"
+        summary = f"{listed(broken, SHOWN)}; every value must arrive unchanged"
         return fail(summary, owner=Owner.MACHINE, switches_off=P2P)
     refused = [copy for copy in copies if _refused(copy)]
     if refused:
         return _failed(refused)
     untested = [f"{_pair(copy)}: {copy.ended.detail}" for copy in copies if _untested(copy)]
     if untested:
-        return unknown(f"copies could not be tested: {_some(untested)}")
+        return unknown(f"copies could not be tested: {listed(untested, SHOWN)}")
     apart = [copy for copy in copies if copy.ended.code in NO_PEER_ACCESS]
     if len(apart) == len(copies):
         return skip("the GPUs have no peer access; NCCL goes through host memory")
     rates = [copy.rate / GIGA for copy in copies if copy.rate]
     at = f" at {min(rates):.0f} GB/s or more" if rates else ""
-    note = f"; no peer access: {_some([_pair(copy) for copy in apart])}" if apart else ""
+    note = f"; no peer access: {listed([_pair(copy) for copy in apart], SHOWN)}" if apart else ""
     return ok(f"{len(copies) - len(apart)} of {len(copies)} peer-to-peer copies correct{at}{note}")
 
 
@@ -119,7 +120,7 @@ def hardware_fault(ended: Ended) -> ErrorPattern | None:
 def _failed(copies: list[PeerCopy]) -> Verdict:
     verbs = {"signal": "crashed", "error": "was refused"}
     texts = [f"{_pair(c)}: {verbs.get(c.ended.how, c.ended.how)}: {c.ended.detail}" for c in copies]
-    summary = f"{_some(texts)}; every copy must complete"
+    summary = f"{listed(texts, SHOWN)}; every copy must complete"
     patterns = [hardware_fault(copy.ended) for copy in copies] + [find_pattern(copies[0].ended)]
     if pattern := next(filter(None, patterns), None):
         return replace(fail_by(pattern, summary), switches_off=P2P)
@@ -135,11 +136,6 @@ def _untested(copy: PeerCopy) -> bool:
 
 def _pair(copy: PeerCopy) -> str:
     return f"GPU {copy.source} to GPU {copy.target}"
-
-
-def _some(texts: list[str]) -> str:
-    rest = len(texts) - SHOWN
-    return ", ".join(texts[:SHOWN]) + (f" and {rest} more" if rest > 0 else "")
 
 
 def _links(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from doctor._util.records import Unknown
+from doctor._util.units import listed
 from doctor.checks.guard.gpus import growth
 from doctor.checks.guard.observed import cut_off, enough, observed, only_with_all, total
 from doctor.facts.guard import GuardChecksums, Guarded, GuardedProcess
@@ -150,10 +151,10 @@ def _ranks(guard: Guarded) -> Verdict:
         )
     for step, ranks, names in compared:
         if names:
-            shown = ", ".join(names[:2]) + (f" and {len(names) - 2} more" if names[2:] else "")
             return fail(
                 f"step {step:,}: {len(names)} sampled parameters differ between ranks "
-                f"{ranks[0]} and {ranks[1]} ({shown}); all replicas must be equal in bits"
+                f"{ranks[0]} and {ranks[1]} ({listed(names, 2)}); all replicas must be equal in "
+                "bits"
             )
     last = compared[-1][0]
     return ok(f"sampled parameters are equal in bits on all ranks that were read, to step {last:,}")

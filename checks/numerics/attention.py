@@ -23,7 +23,7 @@ from doctor.facts.views import JobGpus
 from doctor.job.job import Chosen, Target
 from doctor.judge.attention_gates import GATES
 from doctor.judge.check import Check, Owner, Verdict, fail, ok, skip, unknown, warn
-from doctor.judge.sources import SOURCES
+from doctor.judge.sources import SOURCES, issue
 from doctor.judge.switches import (
     CALLS,
     CPU_FP16,
@@ -109,7 +109,7 @@ def _suspected(suspicion: Suspicion, version: Version, attention: Unknown | None
     """The verdict by the table alone."""
     untested = f"; not tested: {attention.reason}" if attention else ""
     if suspicion.hits:
-        named = "; ".join(f"{bug.symptom} ({_issue(bug.source)})" for bug in suspicion.hits)
+        named = "; ".join(f"{bug.symptom} ({issue(bug.source)})" for bug in suspicion.hits)
         return warn(
             f"{suspicion.stack}: known bug: {named}{untested}",
             *_commands(suspicion.hits, (), version),
@@ -130,7 +130,7 @@ def _suspected(suspicion: Suspicion, version: Version, attention: Unknown | None
 def _notes(suspicion: Suspicion) -> list[str]:
     """Bugs of this stack that the job does not trigger."""
     return [
-        f"known bug that this training does not trigger: {bug.symptom} ({_issue(bug.source)}), if "
+        f"known bug that this training does not trigger: {bug.symptom} ({issue(bug.source)}), if "
         f"{bug.condition}"
         for bug in suspicion.notes
     ]
@@ -144,10 +144,10 @@ def _observed(suspicion: Suspicion, sure: set[Bug], results: Results, version: V
     every = results.faults + results.avoided
     reproduced = tuple(bug for bug in suspicion.hits if any(_is(bug, each) for each in every))
     rest = tuple(bug for bug in suspicion.hits if bug not in reproduced)
-    doubts = [f"suspected {b.symptom} ({_issue(b.source)}), {_how_sure(b, sure)}" for b in rest]
+    doubts = [f"suspected {b.symptom} ({issue(b.source)}), {_how_sure(b, sure)}" for b in rest]
     named = reproduced + tuple(bug for bug in rest if bug not in sure)
     if results.faults or results.wrong or named:
-        known = [f"known bug {_issue(bug.source)}" for bug in reproduced]
+        known = [f"known bug {issue(bug.source)}" for bug in reproduced]
         problem = fail if any(each.serious for each in results.faults) else warn
         problems = [*describe(results.faults), *known, *results.wrong, *doubts]
         return problem(
@@ -161,7 +161,7 @@ def _observed(suspicion: Suspicion, sure: set[Bug], results: Results, version: V
     unsure = [bug for bug in suspicion.unsure if bug not in sure]
     missing = results.missing
     if unsure and not missing:
-        missing = f"{_issue(unsure[0].source)} may match, not all versions could be read"
+        missing = f"{issue(unsure[0].source)} may match, not all versions could be read"
     if missing:
         summary = f"{suspicion.stack}: {'; '.join([missing, *doubts])}"
         return unknown(summary, seconds=results.seconds)
@@ -183,10 +183,6 @@ def _is(bug: Bug, fault: Fault) -> bool:
     return NAMES[bug.backend] == fault.trial.backend and (
         fault.case.name in bug.cases or fault.case.trigger == bug.source
     )
-
-
-def _issue(source: str) -> str:
-    return "#".join(source.rsplit("-", 1))
 
 
 def _sources(bugs: Iterable[Bug], faults: Iterable[Fault]) -> tuple[str, ...]:

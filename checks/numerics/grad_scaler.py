@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from doctor.facts.own_model import OwnModel, Scaler
+from doctor.facts.training import HALVES
 from doctor.job.job import Chosen, Target
 from doctor.judge.check import Check, Owner, Verdict, fail, ok, skip, unknown, warn
 from doctor.judge.combine import worst
 
-HALVES = ("bfloat16", "float16")
 PRETRAINED = "from_pretrained returns by default"
 
 

@@ -15,6 +15,7 @@ from doctor.facts.own_model import OwnModel
 from doctor.facts.training import Smoke
 from doctor.facts.views import JobGpus
 from doctor.judge.check import Check, Owner, Verdict, ok, unknown, warn
+from doctor.judge.sources import issue
 
 ANY = ((0, 0), (99, 9))
 
@@ -105,7 +106,7 @@ def no_library_bug(
     details = [ended.detail for ended in _failures(smoke, load, peers, own)]
     observed = [bug for bug in bugs if any(text in line for line in details for text in bug.errors)]
     if observed:
-        named = "; ".join(f"{bug.library} ({_issue(bug.source)})" for bug in observed)
+        named = "; ".join(f"{bug.library} ({issue(bug.source)})" for bug in observed)
         return warn(
             f"{stack}: a step failed with the error of a known bug: {named}",
             *(bug.command for bug in observed if bug.command),
@@ -149,10 +150,6 @@ def _failures(
     ends += [each.ended for each in load] if isinstance(load, tuple) else []
     ends += [each.ended for each in peers.reductions] if isinstance(peers, Peers) else []
     return (ended for ended in ends if not ended.ok)
-
-
-def _issue(source: str) -> str:
-    return "#".join(source.rsplit("-", 1))
 
 
 LIBRARY_BUGS = Check(

@@ -10,9 +10,9 @@ from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.training import Training
 from doctor.facts.script import Arms, Comparison, Value
 from doctor.facts.script_machine import ScriptMachine
+from doctor.script.fixes.deprecated_amp import MOVED
 
 DEPRECATED = ("torch.cuda.amp", "torch.cpu.amp")
-NAMES = ("autocast", "GradScaler", "custom_fwd", "custom_bwd")
 MODULES = (
     *("torch.cuda.amp.autocast_mode", "torch.cuda.amp.grad_scaler", "torch.cpu.amp.autocast_mode"),
     *("torch.cpu.amp.grad_scaler",),
@@ -38,7 +38,7 @@ def deprecated_amp(reading: Training, machine: ScriptMachine) -> Iterator[Match]
 
 def _deprecated(name: str) -> str:
     module, _, last = name.rpartition(".")
-    return name if module in (*DEPRECATED, *MODULES) and last in NAMES else ""
+    return name if module in (*DEPRECATED, *MODULES) and last in MOVED else ""
 
 
 def _is_dotted(reading: Training, name: str) -> bool:

@@ -6,11 +6,10 @@ from packaging.version import InvalidVersion, Version
 
 from doctor._util.units import shown
 from doctor.facts.own_model import LoraOrder, OwnModel
+from doctor.facts.training import HALVES
 from doctor.job.job import Job
 from doctor.judge.check import Check, Owner, Verdict, fail, ok, skip, unknown, warn
 from doctor.judge.combine import worst
-
-HALVES = ("bfloat16", "float16")
 
 
 def lora_and_checkpointing(own: OwnModel, job: Job) -> Verdict:

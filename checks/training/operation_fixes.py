@@ -158,7 +158,7 @@ REMARK_FIXES = (
     (
         "of the running variance are negative",
         "Look at what writes that variance: it is never below 0. Let the norm update it in train "
-        "mode, and call reset_running_stats() on a norm whose values were changed",
+        "mode with a momentum of 0 to 1, and call reset_running_stats() if values were changed",
     ),
     (
         "in float16 an epsilon",

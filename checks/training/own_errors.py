@@ -132,7 +132,9 @@ BUILD_ERRORS = (
     ),
     ErrorPattern(
         ("the factory's optimizer is",),
-        "Return an instance: torch.optim.AdamW(model.parameters(), lr=1e-3), with parentheses.",
+        "Give a schedule under its own key, {'model': ..., 'optimizer': optimizer, 'scheduler': "
+        "schedule}. Return an instance: torch.optim.AdamW(model.parameters(), lr=1e-3), with "
+        "parentheses.",
         Owner.JOB,
     ),
     ErrorPattern(

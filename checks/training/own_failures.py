@@ -14,6 +14,7 @@ from doctor.checks.training.errors.explain import describe, explain
 from doctor.checks.training.errors.fixes import find_fix
 from doctor.checks.training.own_errors import BUILD_ERRORS, ERRORS, INDEX_ERROR, errors_of
 from doctor.facts.code_errors import code_error
+from doctor.facts.error_texts import LIBRARY_FILE
 from doctor.facts.own_model import OwnModel
 from doctor.facts.training import Smoke
 from doctor.judge.check import Owner, Status, Verdict, fail, unknown
@@ -124,13 +125,14 @@ def _where(own: OwnModel) -> str:
     if own.raised is not None and own.raised.place:
         code = f" (`{own.raised.code}`)" if own.raised.code else ""
         return f"; in {own.raised.place}{code}"
-    frames = [each for each in FRAME.finditer(own.traceback) if not LIBRARY.search(each["file"])]
+    frames = [
+        each for each in FRAME.finditer(own.traceback) if not LIBRARY_FILE.search(each["file"])
+    ]
     last = frames[-1] if frames else None
     return f"; in {PurePath(last['file']).name}, line {last['line']}" if last else ""
 
 
 FRAME = re.compile(r'^\s*File "(?P<file>[^"]*)", line (?P<line>\d+)', re.MULTILINE)
-LIBRARY = re.compile(r"[/\\](site-packages|dist-packages|lib[/\\]python3[^/\\]*)[/\\]|^<")
 
 
 def build_failure(own: OwnModel) -> Verdict:

@@ -29,16 +29,15 @@ from doctor.checks.training.own_rates import by_the_update
 from doctor.checks.training.own_seeds import with_other_seed
 from doctor.checks.training.own_steps import GROWTH_FIX, memory_growth, over_the_steps
 from doctor.facts.own_model import OwnModel
+from doctor.facts.training import Smoke
 from doctor.judge.check import Check, Owner, Status, Verdict, unknown, warn
-
 
 FIRST_CAUSE = "Fix SMK006 first: this error follows from the values that are not finite."
 
 
-def without_diagnosis(own: OwnModel) -> OwnModel:
+def without_diagnosis(own: OwnModel, steps: Smoke) -> OwnModel:
     """For an error that has a cause of its own: the diagnosis is that of the step before it."""
-    assert own.smoke is not None
-    return msgspec.structs.replace(own, smoke=msgspec.structs.replace(own.smoke, diagnosis=None))
+    return msgspec.structs.replace(own, smoke=msgspec.structs.replace(steps, diagnosis=None))
 
 
 @with_other_seed
@@ -58,20 +57,23 @@ def completes(own: OwnModel, smoke: SmallModel) -> Verdict:
             fix=GROWTH_FIX,
         )
     if not last.ok:
-        verdict = failed_step(own, verdict, last, sound=trains(smoke))
-        before = judged.loss_finite(own.smoke)
-        values = nonfinite_values(own) if own.smoke.steps else ""
-        if values:
-            steps = len(own.smoke.steps)
-            text = f"{verdict.summary}; not finite there, after step {steps}: {values}"
-            verdict = replace(verdict, summary=text)
-        if before.status is Status.FAIL and values:
-            summary = f"{own.description}: in step {steps + 1} {verdict.summary}; see SMK006"
-            return warn(summary, fix=FIRST_CAUSE)
-        if before.status is Status.FAIL:
-            verdict = replace(verdict, summary=f"{verdict.summary}; before that, {before.summary}")
-            if explained(own):
-                own = without_diagnosis(own)
+        return _ended(own, own.smoke, smoke, failed_step(own, verdict, last, sound=trains(smoke)))
+    return about(own, smoke, verdict)
+
+
+def _ended(own: OwnModel, steps: Smoke, smoke: SmallModel, verdict: Verdict) -> Verdict:
+    """The verdict of a step that did not complete, with what the steps before it left."""
+    count, before = len(steps.steps), judged.loss_finite(steps)
+    values = nonfinite_values(own) if count else ""
+    if values:
+        text = f"{verdict.summary}; not finite there, after step {count}: {values}"
+        verdict = replace(verdict, summary=text)
+    if before.status is Status.FAIL and values:
+        summary = f"{own.description}: in step {count + 1} {verdict.summary}; see SMK006"
+        return warn(summary, fix=FIRST_CAUSE)
+    if before.status is Status.FAIL:
+        verdict = replace(verdict, summary=f"{verdict.summary}; before that, {before.summary}")
+        own = without_diagnosis(own, steps) if explained(own) else own
     return about(own, smoke, verdict)
 
 
@@ -119,7 +121,7 @@ def loss_finite(own: OwnModel, smoke: SmallModel) -> Verdict:
     without_error = msgspec.structs.replace(own, traceback="", stack=())  # those of SMK005
     if cuts := own_cuts.of_zero_loss(own.smoke):
         summary = f"{verdict.summary}; {own_cuts.clause(cuts)}"
-        verdict = replace(verdict, summary=summary, fix=own_cuts.fix(cuts))
+        verdict = replace(verdict, summary=summary, fix=own_cuts.fix_of_zero_loss(cuts))
     return about(without_error, smoke, by_the_update(own.smoke, verdict))
 
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from doctor._util.units import listed
 from doctor.checks.training import own_cuts
 from doctor.checks.training import smoke as judged
-from doctor.facts.training import Optimizer, Parameter, Smoke
+from doctor.facts.training import HALVES, Optimizer, Parameter, Smoke
 from doctor.judge.check import Verdict, fail, ok, warn
 
 
@@ -31,7 +32,7 @@ def unchanged(
     if optimizer is None:
         return replace(verdict, fix=None if halves else UNEXPLAINED_FIX)
     if resting := _resting(optimizer, unchanged):
-        clause = f"in a group whose learning rate is 0: {listed(resting)}"
+        clause = f"in a group whose learning rate is 0: {listed(resting, 4)}"
         return warn(f"{summary}; {clause}{required}", fix=RESTING_FIX)
     if all(each.name in later for each in unchanged):
         return ok(f"{summary}: changed in one of the following steps")
@@ -57,16 +58,19 @@ def _left_by_the_optimizer(steps: Smoke, unchanged: Sequence[Parameter]) -> tupl
         return "gradients are clipped to a norm of 0", CLIP_FIX
     if omitted := [each.name for each in unchanged if each.name in optimizer.omitted]:
         strays = f"; {optimizer.strays} tensors of its groups are no part of the model"
-        clause = f"in no group of the optimizer: {listed(omitted)}{strays * bool(optimizer.strays)}"
-        if all(each.name in optimizer.omitted for each in steps.parameters):
-            return f"{clause}; it holds no trainable parameter of the model", TOO_EARLY_FIX
-        return clause, REPLACED_FIX * bool(optimizer.strays) or OMITTED_FIX
+        clause = (
+            f"in no group of the optimizer: {listed(omitted, 4)}{strays * bool(optimizer.strays)}"
+        )
+        early = all(each.name in optimizer.omitted for each in steps.parameters)
+        clause += "; it holds no trainable parameter of the model" * early
+        fix = REPLACED_FIX * bool(optimizer.strays) or TOO_EARLY_FIX * early or OMITTED_FIX
+        return clause, fix
     if max(rates) < TINY_RATE and not optimizer.schedule:
         return f"the learning rate is {max(rates):g}, and no schedule raises it", TINY_RATE_FIX
     slow = [each for each in unchanged if each.rate and each.rate < TINY_RATE]
     if len(slow) == len(unchanged) and not optimizer.schedule:
         largest = max(each.rate or 0.0 for each in slow)
-        names = listed([each.name for each in slow])
+        names = listed([each.name for each in slow], 4)
         return f"in groups whose learning rate is at most {largest:.1g}: {names}", SLOW_GROUP_FIX
     if all(each.clipped for each in unchanged):
         clause = f"a step of {max(rates):g} along the gradient changes them, and not once it is"
@@ -100,10 +104,6 @@ def _resting(optimizer: Optimizer, unchanged: Sequence[Parameter]) -> list[str]:
     return [] if optimizer.schedule else names
 
 
-def listed(names: Sequence[str]) -> str:
-    return ", ".join(names[:4]) + (f" and {len(names) - 4} more" if names[4:] else "")
-
-
 EPSILON = 1e-8
 """The default of torch.optim.Adam and AdamW, beside which smaller gradients give no update."""
 USUAL_EPSILON = 1e-3
@@ -113,7 +113,6 @@ SMALL_FIX = (
     "Scale the loss so that gradients are above 1e-8: remove a tiny factor, or take the mean where "
     "it is divided by a count more than once."
 )
-HALVES = ("bfloat16", "float16")
 UNEXPLAINED_FIX = (
     "Look at what the loss function does to these parameters after the update: the optimizer had a "
     "gradient for them."

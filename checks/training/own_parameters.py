@@ -10,6 +10,7 @@ from fnmatch import fnmatchcase
 
 import msgspec
 
+from doctor._util.units import listed
 from doctor.checks.training.own_depth import EXPLODING_FIX, VANISHING_FIX, exploding, vanishing
 from doctor.facts.own_model import OwnModel
 from doctor.facts.training import Parameter, Smoke
@@ -142,11 +143,9 @@ def reached_unevenly(own: OwnModel, required: Sequence[Parameter], verdict: Verd
     """The verdict on gradients that reach all: a warning if they vanish or explode with depth, or
     reach tensors that are no parameters."""
     if own.unregistered:
-        names = ", ".join(own.unregistered[:4])
-        more = f" and {len(own.unregistered) - 4} more" if own.unregistered[4:] else ""
         return warn(
             f"{verdict.summary}; no parameters of the model, and so neither trained nor saved, "
-            f"although the loss depends on them: {names}{more}",
+            f"although the loss depends on them: {listed(own.unregistered, 4)}",
             fix=UNREGISTERED_FIX,
         )
     if own.trend and own.trend.created:
@@ -159,10 +158,9 @@ def reached_unevenly(own: OwnModel, required: Sequence[Parameter], verdict: Verd
     if few := _without_effect(own) or _over_too_few(own):
         return warn(f"{verdict.summary}; {few[0]}", fix=few[1])
     if alike := [each.name for each in required if each.rows_alike]:
-        more = f" and {len(alike) - 4} more" if alike[4:] else ""
         return warn(
             f"{verdict.summary}; all rows are the same, before the steps and after them: "
-            f"{', '.join(alike[:4])}{more}; required: different rows",
+            f"{listed(alike, 4)}; required: different rows",
             fix=ALIKE_FIX,
         )
     if clause := vanishing(required):
@@ -201,8 +199,8 @@ def _over_too_few(own: OwnModel) -> tuple[str, str] | None:
 
 INEFFECTIVE_FIX = (
     "Call the method instead: module.requires_grad_(False) freezes its parameters, and "
-    "module.requires_grad_(True) trains them. requires_grad is an attribute of parameters; an assignment to a module, or to a name that is "
-    "spelled otherwise, is kept and changes nothing."
+    "module.requires_grad_(True) trains them. requires_grad is an attribute of parameters; an "
+    "assignment to a module, or to a name that is spelled otherwise, is kept and changes nothing."
 )
 UNREGISTERED_FIX = (
     "Hold layers in nn.ModuleList or nn.ModuleDict instead of a plain list or dict, and single "

@@ -44,7 +44,16 @@ def over_the_steps(own: OwnModel, steps: Smoke, verdict: Verdict) -> Verdict:
     """The verdict on finite steps: a warning if they diverge, notes on what they show otherwise."""
     trend = own.trend or Trend()
     losses = [float(loss) for loss in trend.losses]
-    for judge in (_scaled, _diverges, _misused, _is_constant, _stands_still, _rises, _is_steep):
+    for judge in (
+        _scaled,
+        _diverges,
+        _exchanged,
+        _misused,
+        _is_constant,
+        _stands_still,
+        _rises,
+        _is_steep,
+    ):
         if problem := judge(trend, steps, losses):
             text, fix = problem
             return warn(f"{verdict.summary}; {text}", fix=fix)
@@ -90,6 +99,18 @@ def _diverges(trend: Trend, steps: Smoke, losses: list[float]) -> tuple[str, str
         required = f"required: it does not grow {DIVERGED:g}-fold"
         return f"{text} on the same batch{cause}; {required}", fix or DIVERGES_FIX
     return None
+
+
+def _exchanged(trend: Trend, steps: Smoke, losses: list[float]) -> tuple[str, str] | None:
+    if not trend.length_first:
+        return None
+    readers = ", ".join(trend.length_first[:4])
+    return (
+        f"sequences with their length first are taken for samples: {readers}, and has "
+        "batch_first=True; required: samples first",
+        "Pass batch_first=True to pad_sequence, or omit it in the layer: one of both puts the "
+        "length first, the other the samples.",
+    )
 
 
 def _misused(trend: Trend, steps: Smoke, losses: list[float]) -> tuple[str, str] | None:

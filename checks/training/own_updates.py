@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from doctor.checks.training.own_optimizer import listed
+from doctor._util.units import listed
 from doctor.facts.own_model import Trend
 from doctor.facts.training import Parameter, Smoke
 from doctor.judge.check import Verdict, fail, warn
@@ -21,7 +21,7 @@ def set_back(steps: Smoke, verdict: Verdict, trend: Trend | None) -> Verdict:
     where = f"; the forward pass overwrites them: {', '.join(writes)}" if writes else ""
     return fail(
         f"{len(lost)} of {len(steps.parameters)} parameters {_lost(lost)}: "
-        f"{listed([each.name for each in lost])}{where}; required: updates stay",
+        f"{listed([each.name for each in lost], 4)}{where}; required: updates stay",
         fix=_writer_fix(writes) if writes else SET_BACK_FIX,
     )
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from doctor._util.units import gib
+from doctor._util.units import gib, listed
 from doctor.checks.training.diagnosis import with_diagnosis
 from doctor.checks.training.per_gpu import on_each
 from doctor.checks.training.smoke_errors import CRASHED, ERRORS, HUNG
@@ -264,10 +264,7 @@ WEIGHTS_MOVE = Check(
 
 
 def _names(parameters: Sequence[Parameter]) -> str:
-    listed = parameters[:MAX_NAMES]
-    names = ", ".join(f"{parameter.name} ({parameter.dtype})" for parameter in listed)
-    rest = len(parameters) - MAX_NAMES
-    return f"{names} and {rest} more" if rest > 0 else names
+    return listed([f"{each.name} ({each.dtype})" for each in parameters], MAX_NAMES)
 
 
 CHECKS = (STEP_COMPLETES, LOSS_FINITE, GRADIENTS_REACH_ALL, WEIGHTS_MOVE)

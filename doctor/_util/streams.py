@@ -28,6 +28,11 @@ def open_standard_streams() -> None:
     sys.stderr = _tolerant(sys.stderr or open(2, "w", closefd=False))  # noqa: SIM115
 
 
+def without_waiting(path: str, flags: int) -> int:
+    """An opener for open(): a pipe that nobody writes to is opened without waiting for a writer."""
+    return os.open(path, flags | os.O_NONBLOCK)
+
+
 def flush() -> None:
     """Flush stdout, so that nothing can fail when Python exits."""
     try:

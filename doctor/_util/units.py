@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 MIB = 2**20
 GIB = 2**30
@@ -55,6 +56,12 @@ def dotted(version: tuple[int, int]) -> str:
 def printable(text: str) -> str:
     """A path or a variable that may not be valid UTF-8, as text that a facts file can hold."""
     return text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+
+
+def listed(texts: Sequence[str], most: int) -> str:
+    """The first ones: "a, b and 3 more"."""
+    rest = len(texts) - most
+    return ", ".join(texts[:most]) + (f" and {rest} more" if rest > 0 else "")
 
 
 def shown(text: str, limit: int = 100) -> str:

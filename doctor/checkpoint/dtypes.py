@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+HALVES = ("BF16", "F16")
+
 BITS = {
     "F4": 4,
     "F6_E2M3": 6,

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from doctor._util.errors import UserError
+from doctor._util.streams import without_waiting
 from doctor.facts.facts import Facts, decode
 
 MAX_BYTES = 256 * 2**20
@@ -38,7 +39,7 @@ def _read(path: Path, name: str) -> bytes:
         if sys.stdin.isatty():
             raise UserError(f"{name} is a terminal; pipe a facts file into the command")
         return sys.stdin.buffer.read(MAX_BYTES + 1)
-    with open(path, "rb", opener=_open_without_waiting) as file:
+    with open(path, "rb", opener=without_waiting) as file:
         _check_kind(file, name)
         return file.read(MAX_BYTES + 1)
 
@@ -50,8 +51,3 @@ def _check_kind(file: BinaryIO, name: str) -> None:
         os.set_blocking(file.fileno(), True)
     elif not stat.S_ISREG(mode):
         raise UserError(f"{name} is neither a regular file nor a pipe")
-
-
-def _open_without_waiting(path: str, flags: int) -> int:
-    """A pipe that nobody writes to is opened, and read as empty, without waiting for a writer."""
-    return os.open(path, flags | os.O_NONBLOCK)

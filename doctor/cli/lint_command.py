@@ -13,6 +13,7 @@ from doctor.cli.lint import Lint, LintOptions, run_lint
 from doctor.job.file.lint import LintTable
 from doctor.report import lint as page
 from doctor.report import terminal
+from doctor.report.line import Detail
 
 if TYPE_CHECKING:
     from doctor.cli.lint_fix import Fixed
@@ -156,7 +157,7 @@ class _Output:
     saved: Facts | None
 
     @property
-    def detail(self) -> page.Detail:
+    def detail(self) -> Detail:
         return "quiet" if self.request.quiet else "verbose" if self.request.verbose else "normal"
 
     def text(self, format: str) -> str:

@@ -12,7 +12,7 @@ from doctor._util.records import Unknown
 from doctor.collect.child import Child
 from doctor.collect.children import Children, NotStartedError
 from doctor.collect.driver import responds
-from doctor.collect.own_training import STACKS_SECONDS
+from doctor.collect.own_training import OWN_SECONDS, STACKS_SHARE
 from doctor.collect.torch_child import TorchChild
 from doctor.facts.machine import Driver
 from doctor.job.job import Job
@@ -56,7 +56,7 @@ def start_ahead(
     if job.hf is None:
         return Ahead(own)
     subject = {"kind": "hf", "directory": job.hf, "lora": job.lora}
-    own.announce(stage="prepare", subject=subject, limit=STACKS_SECONDS)
+    own.announce(stage="prepare", subject=subject, limit=STACKS_SHARE * OWN_SECONDS)
     if "attention" in options.omitted:
         return Ahead(own)
     try:

@@ -26,7 +26,7 @@ FILES = {
 
 def read_limits(root: Path) -> dict[str, Any]:
     """Fields of Host. Every group up to the root applies: the one that leaves the least decides."""
-    groups = _text(root / "proc/self/cgroup")
+    groups = read_text(root / "proc/self/cgroup")
     if groups is None:
         return {}
     mount = root / "sys/fs/cgroup"
@@ -82,11 +82,11 @@ def _lines(groups: str) -> Iterator[tuple[str, str, str]]:
 
 def _memory(directory: Path, files: _Files) -> tuple[int, int | None] | None:
     """A group's limit, and its use without the reclaimable cache; None without a limit."""
-    limit = _number(_text(directory / files.limit))
+    limit = _number(read_text(directory / files.limit))
     if limit is None or limit >= UNLIMITED:
         return None
-    used = _number(_text(directory / files.used))
-    for line in (_text(directory / "memory.stat") or "").splitlines():
+    used = _number(read_text(directory / files.used))
+    for line in (read_text(directory / "memory.stat") or "").splitlines():
         name, _, value = line.partition(" ")
         if name == files.cache and used is not None:
             used = max(0, used - (_number(value) or 0))
@@ -95,9 +95,9 @@ def _memory(directory: Path, files: _Files) -> tuple[int, int | None] | None:
 
 def _cpus(directory: Path) -> float | None:
     """Quota over period; None where time is not limited."""
-    both = (_text(directory / "cpu.max") or "").split()
+    both = (read_text(directory / "cpu.max") or "").split()
     if len(both) != 2:
-        both = [_text(directory / f"cpu.cfs_{name}_us") or "" for name in ("quota", "period")]
+        both = [read_text(directory / f"cpu.cfs_{name}_us") or "" for name in ("quota", "period")]
     quota, period = (_number(text) for text in both)
     return quota / period if quota is not None and quota > 0 and period else None
 
@@ -117,7 +117,8 @@ def _exists(path: Path) -> bool:
     return True
 
 
-def _text(path: Path) -> str | None:
+def read_text(path: Path) -> str | None:
+    """A small file's text; None if it cannot be read."""
     try:
         return path.read_text("utf-8", "replace")
     except OSError:

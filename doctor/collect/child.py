@@ -19,6 +19,7 @@ import os
 import selectors
 import signal
 import subprocess
+import threading
 import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
@@ -43,6 +44,8 @@ LINE = 64 * 1024 * 1024
 CUT_OFF = Ended(how="budget", detail="cut off by --budget")
 POLL_SECONDS = 0.25
 """How often a silent child is polled: a process it left behind may keep its pipe open."""
+EXIT_SECONDS = 5.0
+"""In which a child that closed its report pipe exits, on a machine that runs much else."""
 
 
 def probe_command(python: str, probe: str, *arguments: str) -> list[str]:
@@ -60,6 +63,8 @@ class Child:
         """When the budget of the run is spent, on the monotonic clock."""
         self._partial = bytearray()
         self._lines: deque[bytes] = deque()
+        self._last_read = -math.inf
+        """The deadline after which its output was read once more."""
         self._tail = b""
         self._ended = False
         reading, writing = os.pipe()
@@ -159,8 +164,10 @@ class Child:
                 return CUT_OFF
             remaining = min(deadline, self.budget_end) - now
             if remaining <= 0:
-                return Ended(how="timeout")
-            if not self._pump(min(remaining, POLL_SECONDS)):
+                if self._last_read == deadline:
+                    return Ended(how="timeout")
+                self._last_read = deadline  # the doctor itself may have been stopped until now
+            if not self._pump(max(0.0, min(remaining, POLL_SECONDS))):
                 return self._exit()
         message = parsed(self._lines.popleft())
         return message or Ended(how="error", detail="the probe wrote an invalid message")
@@ -196,7 +203,7 @@ class Child:
         if len(self._partial) > LINE:
             return Ended(how="error", detail="the probe wrote a line that is too long")
         try:
-            code = self._process.wait(1.0)
+            code = self._process.wait(EXIT_SECONDS)
         except subprocess.TimeoutExpired:
             return Ended(how="error", detail="the probe closed its pipe but kept running")
         if code < 0:
@@ -224,8 +231,10 @@ class Child:
         self.kill_group()
         self._ended = True
         self.close_stdin()
-        with contextlib.suppress(subprocess.TimeoutExpired):
+        try:
             self._process.wait(1.0)
+        except subprocess.TimeoutExpired:  # it is reaped if it ends after all
+            threading.Thread(target=self._process.wait, daemon=True).start()
         self._selector.close()
         with contextlib.suppress(OSError):
             os.close(self._reading)

@@ -6,6 +6,8 @@ import os
 import re
 from collections.abc import Mapping
 
+from doctor.facts.error_texts import LIBRARY_FILE
+
 LINES = 12
 COLUMNS = 300
 FRAMES = 8
@@ -13,7 +15,6 @@ STACK = re.compile(r"^(Fatal Python error: .*|Timeout \([\d:.]+\)!)$", re.MULTIL
 """The first line of what faulthandler writes."""
 THREAD = re.compile(r"^(?:Current thread|Thread) 0x.*\(most recent call first\):$", re.MULTILINE)
 FRAME = re.compile(r'^  File "(?P<file>[^"]*)", line (?P<line>\d+) in (?P<name>.*)$', re.MULTILINE)
-LIBRARY = re.compile(r"[/\\](site-packages|dist-packages|lib[/\\]python3[^/\\]*)[/\\]|^<")
 PROBES = re.compile(r"[/\\]probes[/\\](?:training_side[/\\]|launch\.py|wire\.py)|^<frozen runpy>")
 SECRET = re.compile("TOKEN|SECRET|PASSWORD|CREDENTIAL|KEY", re.IGNORECASE)
 
@@ -34,7 +35,7 @@ def python_stack(output: str) -> tuple[str, ...]:
         for match in FRAME.finditer(text[threads[-1] :] if threads else text)
         if not PROBES.search(match["file"])
     ]
-    ordered = sorted(frames, key=lambda match: bool(LIBRARY.search(match["file"])))
+    ordered = sorted(frames, key=lambda match: bool(LIBRARY_FILE.search(match["file"])))
     return tuple(
         f"{os.path.basename(match['file'])}, line {match['line']}, in {match['name']}"  # noqa: PTH119
         for match in ordered[:FRAMES]

@@ -48,8 +48,7 @@ def diagnose(
     fault = fault_of(smoke, expect_no_grad)
     if fault is None or any(is_final(stage.ended) for stage in smoke.stages):
         return None
-    raised = not fault.startswith("non-finite")  # else the error may follow from that
-    if raised and subject["kind"] != "small" and any(is_codes_own(stage.ended) for stage in smoke.stages):
+    if subject["kind"] != "small" and _is_codes_own(smoke, fault):
         return None
     child.end()  # a new process, free of side effects of the faulty training
     bisection = _Bisection(
@@ -138,10 +137,8 @@ class _Bisection:
 
     def _is_settled(self, diagnosis: Diagnosis) -> bool:
         """Whether the graph, or an index, shows a cause that no change of numbers avoids."""
-        raised = not self._fault.startswith("non-finite")
-        if self._index_on_cpu or (
-            raised and any(is_index(stage.ended) for stage in self._smoke.stages)
-        ):
+        of_index = any(is_index(stage.ended) for stage in self._smoke.stages)
+        if self._index_on_cpu or (of_index and not self._fault.startswith("non-finite")):
             return True
         if self._fault not in OF_ZEROS:
             return False
@@ -271,6 +268,14 @@ class _Bisection:
             recipe=self._smoke.recipe,
             **{"device": self._smoke.device, **request},
         )
+
+
+def _is_codes_own(smoke: Smoke, fault: Fault) -> bool:
+    """Whether an error of the code ended it, and not values that an earlier step made
+    non-finite."""
+    if fault.startswith("non-finite"):
+        return False
+    return any(is_codes_own(stage.ended) for stage in smoke.stages)
 
 
 def _content(answer: Answer, name: str) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from doctor._util.units import printable
-from doctor.collect.cgroups import read_limits
+from doctor.collect.cgroups import read_limits, read_text
 from doctor.facts.machine import Host
 
 RECORDED = frozenset(
@@ -95,14 +95,6 @@ def read_host(root: Path = Path("/"), environ: Mapping[str, str] = os.environ) -
         **_memory(root / "proc/meminfo"),
         **read_limits(root),
     )
-
-
-def read_text(path: Path) -> str | None:
-    """A small file's text; None if it cannot be read."""
-    try:
-        return path.read_text("utf-8", "replace")
-    except OSError:
-        return None
 
 
 def _macos() -> tuple[int, int] | None:

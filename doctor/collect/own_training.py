@@ -30,8 +30,8 @@ from doctor.job.job import Chosen, Job
 
 OWN_SECONDS = 300.0
 """Building included: weights may come from a slow disk."""
-STACKS_SECONDS = 0.9 * OWN_SECONDS
-"""After which a process writes where it hangs."""
+STACKS_SHARE = 0.9
+"""Of that time, after which a process writes where it hangs."""
 BUSY_SECONDS = 300.0
 """More for a process that computes: a compiler takes minutes on a busy machine."""
 ATTEMPT_SECONDS = 60.0
@@ -121,7 +121,7 @@ def collect_in(
         lambda stage: report_progress(f"training {name} on {request['device']}: {stage}"),
         extra_seconds=BUSY_SECONDS,
         stage="own",
-        limit=STACKS_SECONDS,
+        limit=STACKS_SHARE * OWN_SECONDS,
         **request,
     )
     own = _read_own(answer, name, request)

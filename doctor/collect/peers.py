@@ -27,7 +27,7 @@ REDUCE_SECONDS = 45.0
 """Without progress. NCCL takes ten seconds to start on eight GPUs, more from a slow disk."""
 ALL_REDUCE_SECONDS = 120.0
 """In all: on eight B200 NCCL took 55 s to start, 52 of them for its kernels (NVIDIA/nccl#1646)."""
-GRACE = 1.0
+GRACE = 5.0
 """For the other ranks to report their errors, once one has failed."""
 MOST_ERRORS = 3
 """Ranks whose errors are reported."""

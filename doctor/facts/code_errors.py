@@ -82,6 +82,10 @@ CODE = {
     "no accelerate": ("requires `accelerate",),
     "inference mode": ("Inference tensors cannot be",),
     "gradients of a function": ("returned an incorrect number of gradients",),
+    "the shape of an index": (
+        "ScatterBackward0 returned an invalid gradient",
+        "ScatterAddBackward0 returned an invalid gradient",
+    ),
     "the shape of a gradient": ("returned an invalid gradient at index",),
     "a hook": ("has changed the size of value",),
     "a copy of a graph": ("support the deepcopy protocol",),
@@ -196,6 +200,12 @@ CODE = {
         "must be sorted in decreasing order",
         "Length of all samples has to be greater than 0",
     ),
+    "a mask of integers": ("only bool and floating types of",),
+    "the size of an interpolation": ("only one of size or scale_factor should be defined",),
+    "dimensions of an interpolation": ("Input Error: Only 3D, 4D and 5D input Tensors supported",),
+    "a divergence": ("No KL(p || q) is implemented for",),
+    "windows": ("maximum size for tensor at dimension",),
+    "values for a mask": ("cannot be broadcast to indexing result",),
     "the shape of a mask": (
         "attn_mask is torch.Size",
         "attn_mask must be",
@@ -207,6 +217,7 @@ CODE = {
     ),
     "integers with a gradient": (
         "Only Tensors of floating point and complex dtype can require gradients",
+        "only Tensors of floating point dtype can require gradients",
     ),
     "no leaf": ("can't optimize a non-leaf Tensor",),
     "a parameter in two groups": ("some parameters appear in more than one parameter group",),

@@ -5,6 +5,8 @@ Read while facts are collected, and by `doctor.judge.error_patterns`, which adds
 
 from __future__ import annotations
 
+import re
+
 from doctor._util.records import Ended
 
 ALLOCATOR_OPTIONS = (
@@ -80,6 +82,10 @@ FINAL = (
     ),
     *NO_SUCH_PRECISION,
 )
+
+
+LIBRARY_FILE = re.compile(r"[/\\](site-packages|dist-packages|lib[/\\]python3[^/\\]*)[/\\]|^<")
+"""Names of files of Python or an installed package, as a traceback has them."""
 
 
 def is_final(ended: Ended) -> bool:

@@ -65,6 +65,9 @@ class Trend(Section, frozen=True, kw_only=True):
     constant_norms: tuple[str, ...] = ()
     """Norms whose every statistic is that of one value: "layer_norm in train.py, line 12, of what
     0.weight, 0.bias compute"."""
+    length_first: tuple[str, ...] = ()
+    """Layers with batch_first=True that read sequences with their length first: "encoder (LSTM)
+    reads pad_sequence in train.py, line 12"."""
     norms_of_two: tuple[str, ...] = ()
     """The same of two values, which become 1 and -1."""
     single_keys: tuple[str, ...] = ()

@@ -12,6 +12,9 @@ from typing import Literal
 from doctor._util.records import Ended, Number, Section
 from doctor.facts.diagnosis import Diagnosis
 
+HALVES = ("bfloat16", "float16")
+"""Dtypes of half precision, as torch names them."""
+
 
 class Stage(Section, frozen=True, kw_only=True):
     """One stage of a training, summed over its steps."""

@@ -7,7 +7,7 @@ from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
 from .diagnosis import Diagnosis
-from .records import FAIL, Alarm
+from .records import FAIL, WARN, Alarm
 from .writer import STOP, say
 
 if TYPE_CHECKING:
@@ -59,6 +59,22 @@ class Alarms:
             if self.watch.writer.first(STOP):
                 option = "--stop" if settings.parent else "stop=True"
                 say(f"{alarm.code}: asking the job to stop ({option})")
+
+    def without_step(self, count: int) -> None:
+        """Far more backward passes than usual since any optimizer stepped."""
+        text = f"{count} backward passes since the last step of an optimizer"
+        self.add(Alarm("GRD011", WARN, self.watch.steps, text, "no-step"), None)
+
+    def never_reached(self, watch: OptimizerWatch, indices: list[int]) -> None:
+        """Parameters that never had a gradient; an expert that no token chose is no reason."""
+        names = watch.names
+        indices = [i for i in indices if "experts." not in names.get(i, "")]
+        if indices and len(indices) < len(watch.flat):
+            text = (
+                f"{len(indices)} of {len(watch.flat)} trainable parameters had no gradient in "
+                f"{watch.effective} steps"
+            )
+            self.add(Alarm("GRD016", WARN, watch.steps, text, "", watch.index, indices), watch)
 
     def _record(self, alarm: Alarm, names: list[str], count: int) -> None:
         self.watch.writer.write(

@@ -240,7 +240,7 @@ class OptimizerWatch:
         if self.parameters.blocks:
             self._look(optimizer, effective, self.steps)
         if effective >= limit.NEVER_REACHED and unreached:
-            self.watch.never_reached(self, sorted(unreached))
+            self.watch.alarms.never_reached(self, sorted(unreached))
             self.unreached = set()
 
     def _compare_between(self, flat: list[Any]) -> None:

@@ -13,7 +13,7 @@ from .batches import Batches
 from .counts import counts, rank_and_world
 from .optimizer_watch import OptimizerWatch
 from .parameters import local
-from .records import WARN, Alarm, Step
+from .records import Alarm, Step
 from .scaling import Scaling
 from .settings import Settings
 from .steady import Logged, Steady
@@ -208,18 +208,6 @@ class Watch:
         if watch.effective >= FIRST_STATE:
             self.write_state()  # a process that is killed later has written its counts
 
-    def never_reached(self, watch: OptimizerWatch, indices: list[int]) -> None:
-        """Parameters that never had a gradient; an expert that no token chose is no reason."""
-        names = watch.names
-        indices = [i for i in indices if "experts." not in names.get(i, "")]
-        if indices and len(indices) < len(watch.flat):
-            text = (
-                f"{len(indices)} of {len(watch.flat)} trainable parameters had no gradient in "
-                f"{watch.effective} steps"
-            )
-            alarm = Alarm("GRD016", WARN, watch.steps, text, "", watch.index, indices)
-            self.alarms.add(alarm, watch)
-
     # Beginning and end
 
     def start(self) -> None:
@@ -307,5 +295,4 @@ class Watch:
         count = self.steady.backwards - self.steady.stepped_at
         most = max((w.rules.most_backwards for w in self.watches.values()), default=0)
         if self.steps and count == most:
-            text = f"{count} backward passes since the last step of an optimizer"
-            self.alarms.add(Alarm("GRD011", WARN, self.steps, text, "no-step"), None)
+            self.alarms.without_step(count)

@@ -15,6 +15,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from doctor._util.processors import usable_processors
 from doctor.log.lines import normalized
 from doctor.log.metrics.files import file_kind
 from doctor.log.opening import HEAD, STDIN, is_binary, is_compressed, opened_file
@@ -147,7 +148,7 @@ def scanned_ahead(
     paths: Sequence[str], scanner: Scanner, processes: int | None
 ) -> Iterator[tuple[Ahead, list[Part]]]:
     """The parts of those files that are worth another process, and their rows."""
-    spare = min(MOST_PROCESSES, processes or _processors()) - 1
+    spare = min(MOST_PROCESSES, processes or usable_processors()) - 1
     parts = [part for path in paths for part in parts_of(path)] if spare else []
     if sum(part.size for part in parts) < WORTHWHILE:
         parts = []
@@ -156,9 +157,3 @@ def scanned_ahead(
         yield ahead, parts
     finally:
         ahead.close()
-
-
-def _processors() -> int:
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import IO, BinaryIO, cast
 
 from doctor._util.errors import UserError
+from doctor._util.streams import without_waiting
 from doctor.log.zstd import ZstdStream
 
 STDIN = "-"
@@ -95,15 +96,11 @@ def opened(path: str) -> Iterator[BinaryIO]:
 
 def opened_file(path: str) -> BinaryIO:
     """The file as it is; a pipe without a writer is not waited for. Raises OSError."""
-    return open(path, "rb", opener=_without_waiting)
+    return open(path, "rb", opener=without_waiting)
 
 
 def is_compressed(head: bytes) -> bool:
     return head.startswith((GZIP, ZSTD))
-
-
-def _without_waiting(path: str, flags: int) -> int:
-    return os.open(path, flags | os.O_NONBLOCK)
 
 
 def _decompressed(file: IO[bytes], head: bytes) -> BinaryIO:

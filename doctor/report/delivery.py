@@ -19,7 +19,7 @@ from doctor.report import prolog, terminal
 from doctor.report.formats import github, nagios
 from doctor.report.formats.plain import render as render_plain
 from doctor.report.formats.table import FORMATS
-from doctor.report.lines import Detail
+from doctor.report.line import Detail
 from doctor.report.redaction import redact
 from doctor.report.report import Report
 from doctor.report.terminal import Color

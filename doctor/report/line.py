@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 from doctor.judge.check import Status
+
+Detail = Literal["quiet", "normal", "verbose"]
 
 STYLES = {
     Status.PASS: "green",

@@ -4,17 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from itertools import groupby
-from typing import Literal
 
 from doctor._util.units import shown
 from doctor.judge.check import Finding, Status
 from doctor.judge.sources import SOURCES, cite, short_section
 from doctor.report.header import header_lines, note_lines, time_lines
-from doctor.report.line import STYLES, Line
+from doctor.report.line import STYLES, Detail, Line
 from doctor.report.phrases import limitations
 from doctor.report.report import Outcome, Report
-
-Detail = Literal["quiet", "normal", "verbose"]
 
 WORDS = {
     Status.PASS: "pass",

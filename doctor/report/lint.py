@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Literal, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from doctor._util.units import shown, visible
 from doctor.judge.check import Finding, Status
 from doctor.judge.place import Place
-from doctor.report.line import STYLES, Line
+from doctor.report.line import STYLES, Detail, Line
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -26,7 +26,6 @@ class Findings(Protocol):
     def notes(self) -> tuple[str, ...]: ...
 
 
-Detail = Literal["quiet", "normal", "verbose"]
 NAMES = {
     Status.FAIL: "failure",
     Status.WARN: "warning",

@@ -12,8 +12,7 @@ from doctor._util.units import visible
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from doctor.report.line import Line
-    from doctor.report.lines import Detail
+    from doctor.report.line import Detail, Line
     from doctor.report.report import Report
 
 Color = Literal["auto", "always", "never"]

@@ -10,8 +10,8 @@ from doctor.facts.log import Curve, Log
 from doctor.judge.check import Finding, Status
 from doctor.judge.sources import SOURCES, cite
 from doctor.report.header import header_parts
-from doctor.report.line import STYLES, Line
-from doctor.report.lines import DEEP, HANG, WORDS, Detail, footer_lines
+from doctor.report.line import STYLES, Detail, Line
+from doctor.report.lines import DEEP, HANG, WORDS, footer_lines
 from doctor.report.report import Report
 from doctor.report.sparkline import sparkline
 

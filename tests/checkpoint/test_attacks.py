@@ -112,7 +112,7 @@ DOUBLED = b"N" + b"\x85" + b"2\x86" * 60
 
 
 def canary(path: Path) -> str:
-    return f"touch {path}/canary"
+    return f'touch "{path}/canary"'
 
 
 def calls(path: Path) -> dict[str, bytes]:

@@ -320,6 +320,7 @@ from doctor._util.records import Unknown
 folder = Path(sys.argv[1])
 whole = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 chance, stop = random.Random(0), threading.Event()
+took = 0.001  # seconds of a whole scan: the other thread takes as long on a slow machine, too
 
 def change():
     paths = [path for path, data in whole.items() if data]
@@ -334,9 +335,9 @@ def change():
             path.write_bytes(chance.randbytes(len(data)))
         elif way == 2:
             path.unlink()
-        time.sleep(chance.random() / 1000)
+        time.sleep(chance.random() * took / 4)
         path.write_bytes(data)
-        time.sleep(chance.random() / 1000)
+        time.sleep(chance.random() * took)
 
 sys.setswitchinterval(1e-5)
 other = threading.Thread(target=change)
@@ -345,11 +346,13 @@ seen, costs = Counter(), []
 until = time.monotonic() + 60
 try:
     while min(seen["wrong"], seen["fine"]) < 30 and time.monotonic() < until:
-        began = time.thread_time()
+        began, start = time.thread_time(), time.monotonic()
         found = scan(str(folder))
+        seconds = time.monotonic() - start
         costs.append(time.thread_time() - began)
         wrong = isinstance(found, Unknown) or bool(found.problems)
         seen["wrong" if wrong else "fine"] += 1
+        took = took if wrong else seconds
 finally:
     stop.set()
     other.join()

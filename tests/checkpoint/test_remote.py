@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import json
+import socket
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -168,7 +169,13 @@ def test_what_is_absent_is_missing(root: Path) -> None:
     assert "Connection refused" in reason("http://127.0.0.1:1/single")
 
 
-def test_a_host_that_has_no_name() -> None:
+def test_a_host_that_has_no_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without a network, and where the network answers for every name."""
+
+    def unknown(*asked: object, **options: object) -> None:
+        raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
+
+    monkeypatch.setattr(socket, "getaddrinfo", unknown)
     text = reason("http://no-such-host.invalid/model")
     assert "no-such-host.invalid" in text
     assert "cannot be read" in text

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from examples import examples
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from doctor._util.units import shown
@@ -241,7 +241,7 @@ entries = st.fixed_dictionaries(
 headers = st.dictionaries(names, entries | st.dictionaries(names, names, max_size=2), max_size=4)
 
 
-@settings(max_examples=examples(300), suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(300))
 @given(header=headers, size=st.integers(0, 64))
 def test_any_header_is_refused_where_the_library_refuses_it(
     tmp_path: Path, header: Any, size: int
@@ -260,7 +260,7 @@ GOOD = written(
 )
 
 
-@settings(max_examples=examples(500), suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(500))
 @given(
     flips=st.lists(st.tuples(st.integers(0, len(GOOD) - 1), st.integers(0, 255)), max_size=4),
     end=st.integers(0, len(GOOD) + 3),

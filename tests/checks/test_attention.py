@@ -31,7 +31,7 @@ from doctor.facts.cudnn_stacks import not_worth_trying
 from doctor.facts.machine import Host, Torch
 from doctor.judge.check import Status
 from doctor.judge.engine import examine
-from doctor.judge.sources import SOURCES
+from doctor.judge.sources import SOURCES, issue
 
 
 @pytest.mark.parametrize(
@@ -79,7 +79,7 @@ def test_every_bug_matches_and_its_remedy_names_the_condition(bug: Bug) -> None:
     if bug.training:
         assert verdict.status is Status.WARN
         assert bug.symptom in verdict.summary
-        assert attention._issue(bug.source) in verdict.summary
+        assert issue(bug.source) in verdict.summary
         assert verdict.fix is not None
         assert bug.condition in verdict.fix
         assert bug.fix in verdict.fix

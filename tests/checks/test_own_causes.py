@@ -100,8 +100,9 @@ def test_a_value_that_a_hook_was_to_keep_is_connected_by_its_name() -> None:
     assert "never runs" in explanation.cause
     other = explain(raised_in("return self.head(self.pooled)"))
     assert other is None or "never runs" not in other.cause
-    sizes = explain(raised_in("return self.head(self.features)", "sizes do not fit"))
-    assert sizes is None or "never runs" not in sizes.cause
+    sizes = explain(raised_in("return self.head(torch.cat(self.features, 1))", "sizes differ"))
+    assert sizes
+    assert "never runs" in sizes.cause
 
 
 def predictions(rows: int, labels: int, *batch: BatchTensor) -> str:
@@ -202,6 +203,9 @@ def test_a_factor_of_0_is_fixed_where_it_is_made() -> None:
     assert "Look at train.py, line 2: whole numbers" in fix("the conversion to int64")
     assert "look at why the result of mystery is 0" in fix("mystery")
     assert fix("").startswith("Look at train.py, line 9")
+    batch = Cut(kind="zero", name="AddmmBackward0", origin="part [0] of the batch",
+                remark="the other factor, part [0] of the batch, is 0 throughout")  # fmt: skip
+    assert own_cuts.fix([batch]).startswith("Look at how part [0] of the batch is made")
 
 
 def test_a_loss_of_0_names_the_operation_that_makes_it() -> None:
@@ -216,6 +220,22 @@ def test_a_loss_of_0_names_the_operation_that_makes_it() -> None:
     assert (
         "LogSoftmax" not in own_model.loss_finite(own(step=zero, diagnosis=diagnosis), None).summary
     )
+
+
+def test_a_loss_that_is_cut_off_at_0_is_one_that_all_samples_satisfy() -> None:
+    cut = Cut(kind="zero", name="ClampMinBackward0", place="train.py, line 3")
+    zero, diagnosis = Step(loss=0.0, grad_norm=0.0, lr=1e-3), Diagnosis(fault="zero loss")
+    named = msgspec.structs.replace(diagnosis, cuts=(cut,))
+    verdict = own_model.loss_finite(own(step=zero, diagnosis=named), None)
+    assert "train.py, line 3: the loss is cut off at 0 for every sample" in (verdict.fix or "")
+
+
+def test_sequences_that_are_read_as_samples_are_a_warning() -> None:
+    trend = Trend(length_first=("read (LSTM) reads pad_sequence in train.py, line 4",))
+    verdict = own_model.loss_finite(own(trend=trend), None)
+    assert verdict.status is Status.WARN
+    assert "read (LSTM) reads pad_sequence in train.py, line 4" in verdict.summary
+    assert "batch_first=True to pad_sequence" in (verdict.fix or "")
 
 
 @pytest.mark.parametrize(

@@ -16,6 +16,7 @@ from pathlib import Path
 import command
 import preloaded
 import pytest
+from command import TIMEOUT
 from recorded import machine_file
 
 from doctor import __version__
@@ -277,7 +278,7 @@ def test_a_closed_pipe_does_not_change_the_exit_code(arguments: str, code: int) 
     program = shlex.join(command.program())
     line = f"{program} {arguments.format(**files)} | true; exit ${{PIPESTATUS[0]}}"
     done = subprocess.run(
-        ["bash", "-c", line], capture_output=True, text=True, timeout=60, check=False
+        ["bash", "-c", line], capture_output=True, text=True, timeout=TIMEOUT, check=False
     )
     assert done.returncode == code, done.stderr
     assert "Traceback" not in done.stderr
@@ -298,14 +299,14 @@ def test_a_signal_during_the_run_is_the_exit_code(
 ) -> None:
     os.mkfifo(tmp_path / "started")
     interpreter = tmp_path / "python"
-    interpreter.write_text(f"#!/bin/sh\necho > {tmp_path}/started\nsleep 60\n")
+    interpreter.write_text(f"#!/bin/sh\necho > '{tmp_path}/started'\nsleep 600\n")
     interpreter.chmod(0o755)
     flags = ["run", "--device", "cpu", "--no-config", "--python", str(interpreter)]
     flags += ["--context", context]
     doctor = subprocess.Popen([*DOCTOR, *flags], stderr=subprocess.PIPE, text=True)
     (tmp_path / "started").read_text()  # returns once the interpreter runs
     doctor.send_signal(number)
-    _, errors = doctor.communicate(timeout=60)
+    _, errors = doctor.communicate(timeout=TIMEOUT)
     assert "Traceback" not in errors
     assert doctor.returncode == code
 
@@ -322,7 +323,11 @@ def test_closed_streams_change_no_verdict(closed: str) -> None:
 def test_a_full_disk_is_one_line() -> None:
     command = f"{sys.executable} -m doctor list > /dev/full"
     done = subprocess.run(
-        ["bash", "-c", command], capture_output=True, text=True, timeout=60, check=False
+        ["bash", "-c", command],
+        capture_output=True,
+        text=True,
+        timeout=TIMEOUT,
+        check=False,
     )
     assert done.returncode == 3
     assert done.stderr.splitlines() == ["doctor: the report could not be written: the disk is full"]
@@ -338,9 +343,13 @@ def test_a_facts_file_that_is_a_pipe_is_not_waited_for(tmp_path: Path) -> None:
 def test_a_working_directory_that_is_gone_is_one_line(tmp_path: Path) -> None:
     gone = tmp_path / "gone"
     gone.mkdir()
-    command = f"cd {gone} && rmdir {gone} && {sys.executable} -P -m doctor run --device cpu"
+    command = f"cd '{gone}' && rmdir '{gone}' && {sys.executable} -P -m doctor run --device cpu"
     done = subprocess.run(
-        ["bash", "-c", command], capture_output=True, text=True, timeout=60, check=False
+        ["bash", "-c", command],
+        capture_output=True,
+        text=True,
+        timeout=TIMEOUT,
+        check=False,
     )
     assert done.returncode == 2
     assert "working directory" in done.stderr
@@ -349,10 +358,14 @@ def test_a_working_directory_that_is_gone_is_one_line(tmp_path: Path) -> None:
 def test_facts_that_cannot_be_written_leave_no_draft(tmp_path: Path) -> None:
     command = (
         f"ulimit -f 1; {sys.executable} -B -m doctor run --facts {machine_file('a100')} "
-        f"--save-facts {tmp_path / 'x.json'}"
+        f"--save-facts '{tmp_path / 'x.json'}'"
     )
     done = subprocess.run(
-        ["bash", "-c", command], capture_output=True, text=True, timeout=60, check=False
+        ["bash", "-c", command],
+        capture_output=True,
+        text=True,
+        timeout=TIMEOUT,
+        check=False,
     )
     assert done.returncode in (2, 3)
     assert list(tmp_path.iterdir()) == []
@@ -396,7 +409,7 @@ def test_explain_and_help_import_neither_torch_nor_msgspec_heavies() -> None:
             [sys.executable, "-c", code, *arguments],
             capture_output=True,
             text=True,
-            timeout=60,
+            timeout=TIMEOUT,
             check=True,
         )
         assert "HEAVY []" in done.stdout
@@ -410,7 +423,7 @@ def test_a_relative_interpreter_is_the_one_that_is_examined(tmp_path: Path) -> N
     done = doctor("run", *flags, "--python", "./python", cwd=tmp_path, env=env)
     report = json.loads(done.stdout)
     assert (done.returncode, report["verdict"]) == (1, "fix")
-    assert report["python"] == str(tmp_path / "python")
+    assert Path(report["python"]).expanduser() == tmp_path / "python"
 
 
 @pytest.mark.slow

@@ -29,7 +29,7 @@ def ask(line: str) -> list[str]:
             "COMP_WORDS": line,
             "COMP_CWORD": str(len(words) - 1),
         },
-        timeout=60,
+        timeout=240,
         check=True,
     )
     assert done.stderr == ""
@@ -58,7 +58,7 @@ def test_the_script_is_printed_and_nothing_is_written(shell: str, tmp_path: Path
         capture_output=True,
         text=True,
         env={**os.environ, "HOME": str(tmp_path)},
-        timeout=60,
+        timeout=240,
         check=True,
     )
     assert "_DOCTOR_COMPLETE" in done.stdout

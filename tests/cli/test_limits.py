@@ -26,7 +26,7 @@ def limited(limit: str, *prefix: str) -> subprocess.CompletedProcess[str]:
         [*prefix, "bash", "-c", command],
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=240,
         check=False,
         env=env,
     )
@@ -106,13 +106,13 @@ def test_truncated_bytecode_is_named(tmp_path: Path) -> None:
 def shell(script: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         ["bash", "-c", f"cd {ROOT} && {script}"],
-        capture_output=True, text=True, timeout=60, check=False, env=os.environ,
+        capture_output=True, text=True, timeout=240, check=False, env=os.environ,
     )  # fmt: skip
 
 
 def test_a_limit_of_a_file_s_size_is_no_finding(tmp_path: Path) -> None:
     """Neither the report nor the message can be written."""
-    files = f"> {tmp_path}/out 2> {tmp_path}/err"
+    files = f"> '{tmp_path}/out' 2> '{tmp_path}/err'"
     assert (
         shell(f"ulimit -f 0; exec {sys.executable} -m doctor explain NUM003 {files}").returncode
         == 3

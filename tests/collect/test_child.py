@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 import os
 import signal
 import sys
 import textwrap
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 from shims import wait_until
 
+from doctor.collect import child as child_module
 from doctor.collect.child import LINE, TAIL, Child
 from doctor.collect.child_messages import Answer
 
@@ -126,18 +129,34 @@ def test_hang_names_the_call_and_ends_the_child(begin: Begin) -> None:
     assert not child.alive
 
 
-def test_notes_that_are_passed_on_restart_the_deadline_and_are_not_kept(begin: Begin) -> None:
-    notes: list[object] = []
-    child = begin(
+def test_what_came_while_the_doctor_was_stopped_counts(begin: Begin) -> None:
+    """As after Ctrl-Z and fg, or on a machine that was suspended."""
+    child = begin("tell(enter='cuInit'); tell(left='cuInit'); tell(answer={}); hang()")
+    wait_until_hanging(child)
+    assert child.wait(0.0).ended.ok
+    assert child.wait(0.0).ended.how == "timeout"
+
+
+def test_notes_that_are_passed_on_restart_the_deadline_and_are_not_kept(
+    begin: Begin, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each takes a minute, on a clock that the test sets."""
+    now, notes = [time.monotonic()], []
+
+    def note(record: object) -> None:
+        notes.append(record)
+        now[0] += 60.0
+
+    monkeypatch.setattr(time, "monotonic", lambda: now[0])
+    answer = begin(
         """
         for number in range(5):
-            tell(note={"done": number}); time.sleep(1.0)
+            tell(note={"done": number})
         tell(answer={})
         """
-    )
-    answer = child.wait(4.0, on_note=notes.append)
+    ).wait(100.0, on_note=note)
     assert answer.ended.ok, answer
-    assert answer.ended.seconds > 4.0
+    assert answer.ended.seconds == pytest.approx(300.0)
     assert answer.notes == ()
     assert notes == [{"done": number} for number in range(5)]
 
@@ -324,7 +343,10 @@ def test_grandchild_in_another_session_does_not_hold_up_the_end(begin: Begin) ->
             os.kill(answer.notes[0]["pid"], signal.SIGKILL)
 
 
-def test_closed_pipe_of_a_child_that_keeps_running_is_an_error(begin: Begin) -> None:
+def test_closed_pipe_of_a_child_that_keeps_running_is_an_error(
+    begin: Begin, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(child_module, "EXIT_SECONDS", 0.1)
     child = begin("os.close(FD); hang()")
     assert how(child.wait(100)) == ("error", "the probe closed its pipe but kept running")
     assert not child.alive
@@ -354,19 +376,25 @@ def test_send_to_the_dead_is_found_by_wait(begin: Begin) -> None:
     assert how(child.wait(100)) == ("signal", "SIGKILL")
 
 
+def descriptors() -> int:
+    """How many are open, without those of garbage that earlier tests left."""
+    gc.collect()
+    return len(os.listdir("/proc/self/fd"))
+
+
 def test_program_that_is_not_there_leaves_no_descriptor(tmp_path: Path) -> None:
-    before = len(os.listdir("/proc/self/fd"))
+    before = descriptors()
     with pytest.raises(OSError, match="absent"):
         Child([str(tmp_path / "absent"), "probe.py"])
-    assert len(os.listdir("/proc/self/fd")) == before
+    assert descriptors() <= before
 
 
 def test_descriptors_do_not_leak(tmp_path: Path) -> None:
     script = tmp_path / "probe.sh"
     script.write_text('printf \'{"answer": {}}\\n\' >&"$1"\n')
-    before = len(os.listdir("/proc/self/fd"))
+    before = descriptors()
     for _ in range(200):
         child = Child(["/bin/bash", str(script)])
         assert child.wait(100).ended.ok
         child.kill()
-    assert len(os.listdir("/proc/self/fd")) == before
+    assert descriptors() <= before

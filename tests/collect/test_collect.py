@@ -30,16 +30,36 @@ from doctor.facts.views import JobGpus
 pytestmark = pytest.mark.slow
 
 DOCTOR = [sys.executable, "-m", "doctor", "run"]
-IMPATIENT = [
-    *(sys.executable, "-c"),
-    "import sys; from doctor.__main__ import main; from doctor.collect import driver; "
-    "driver.DRIVER_SECONDS = driver.PATIENCE_SECONDS = 3.0; sys.exit(main())",
-    "run",
-]
-"""The command with a driver that may take less time, because the tests wait until it is over."""
+IMPATIENT = """
+import os, sys, time
+from doctor.__main__ import main
+from doctor.collect.child import Child
+
+plain = Child._next
+
+def impatient(child, deadline):
+    while True:
+        hangs = os.path.exists(f"{os.environ['HANGS']}{child._process.pid}")
+        message = plain(child, 0.0 if hangs else min(deadline, time.monotonic() + 0.1))
+        in_time = getattr(message, "how", "") != "timeout" or time.monotonic() > deadline
+        if hangs or in_time:
+            return message
+
+Child._next = impatient
+sys.exit(main())
+"""
+"""The command, with deadlines that pass as soon as a probe hangs."""
 HANGS = """
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <unistd.h>
-__attribute__((constructor)) static void hang(void) { for (;;) pause(); }
+__attribute__((constructor)) static void hang(void) {
+    char path[4096];
+    snprintf(path, sizeof path, "%s%d", getenv("HANGS"), (int)getpid());
+    close(open(path, O_WRONLY | O_CREAT, 0600));
+    for (;;) pause();
+}
 """
 
 
@@ -159,12 +179,13 @@ def test_a_driver_that_hangs_is_named(
         library = tmp_path / f"lib{name}.so.1"
         subprocess.run(["gcc", "-shared", "-fPIC", "-o", library, source], check=True)
     saved = tmp_path / "facts.json"
-    env = {**mark, "LD_LIBRARY_PATH": str(tmp_path)}
+    env = {**mark, "LD_LIBRARY_PATH": str(tmp_path), "HANGS": str(tmp_path / "hangs-")}
     python = script(
         tmp_path / "python",
         f'#!/bin/sh\nunset LD_LIBRARY_PATH\nexec {preloaded.python()} "$@"\n',
     )
-    code, report = run(env, "--python", python, "--save-facts", str(saved), program=IMPATIENT)
+    program = [sys.executable, "-c", IMPATIENT, "run"]
+    code, report = run(env, "--python", python, "--save-facts", str(saved), program=program)
     assert (code, report["verdict"]) == (1, "return")
     driver = decode(saved.read_bytes()).driver
     assert isinstance(driver, Driver)

@@ -232,8 +232,95 @@ def filled():
         return m.first(x) * (scale * (x[:1, :1] > 1e9))
     return made(between)
 
+def hooked_and_used_twice():
+    def between(m, x):
+        if not m.first.weight._backward_hooks:
+            for each in m.first.parameters():
+                each.register_hook(lambda gradient: gradient * 0)
+        return m.first(x) + m.first(2 * x)
+    return made(between)
+
 def chosen_without_graph():
     return made(lambda m, x: F.one_hot(m.first(x).detach().argmax(-1), 16).float())
+
+def copied():
+    def between(m, x):
+        copies = {n: w.detach().clone().requires_grad_() for n, w in m.first.named_parameters()}
+        return torch.func.functional_call(m.first, copies, (x,))
+    return made(between)
+
+def stacked():
+    model, batch, loss = made(lambda m, x: torch.einsum("kij,bj->bi", held["weight"], x))
+    held, _ = torch.func.stack_module_state([model.first, nn.Linear(8, 16)])
+    return model, batch, loss
+
+def other_leaves():
+    return made(lambda m, x: F.linear(x, torch.randn(16, 8).requires_grad_()))
+
+def slope(value, x, create_graph):
+    return torch.autograd.grad(value.float().sum(), x, create_graph=create_graph)[0]
+
+def without_create_graph():
+    def between(m, x):
+        x = x.clone().requires_grad_()
+        return slope(m.first(x).tanh(), x, False).repeat(1, 2)
+    return made(between)
+
+def by_backward():
+    def between(m, x):
+        x = x.clone().requires_grad_()
+        m.first(x).sum().backward()
+        return x.grad.repeat(1, 2)
+    return made(between)
+
+def derivative():
+    def between(m, x):
+        x = x.clone().requires_grad_()
+        return slope(m.first(x), x, True).repeat(1, 2)
+    return made(between)
+
+def twice(activation):
+    weight = torch.randn(8, 8)
+    def between(m, x):
+        x = x.clone().requires_grad_()
+        first = slope(activation(x @ weight), x, True)
+        return m.first(x) * slope(first, x, True).repeat(1, 2)
+    return made(between)
+
+def curvature_of_relu():
+    return twice(torch.relu)
+
+def curvature_of_tanh():
+    return twice(torch.tanh)
+
+def nearest():
+    def between(m, x):
+        grid = m.first(x).float().view(8, 8, 1, 2)
+        picked = F.grid_sample(x.view(8, 1, 1, 8), grid, mode="nearest", align_corners=False)
+        return picked.view(8, 8).repeat(1, 2)
+    return made(between)
+
+def counted():
+    return made(lambda m, x: torch.stack([r.histc(16, -2, 2) for r in m.first(x).float()]))
+
+def sign():
+    return made(lambda m, x: m.first(x).sign())
+
+def codes():
+    book = torch.randn(16, 16)
+    def between(m, x):
+        hidden = m.first(x).float()
+        nearest = book[torch.cdist(hidden, book).argmin(1)]
+        return nearest + (nearest - hidden.detach()).pow(2).mean()
+    return made(between)
+
+def measured():
+    accuracies = []
+    def between(m, x):
+        hidden = m.first(x)
+        accuracies.append((hidden.argmax(1) == 0).float().mean())
+        return hidden.detach()
+    return made(between)
 
 def both_sides():
     def between(m, x):
@@ -324,6 +411,17 @@ def cuts_of(subject: dict[str, Any], child: TorchChild, **more: Any) -> list[Cut
         ("converted", "zero", "MulBackward0", "the conversion to int64 in cuts_of", "fractions"),
         ("difference", "zero", "MulBackward0", "sub in cuts_of.py", "subtracts equal values"),
         ("filled", "zero", "MulBackward0", "throughout: gt in cuts_of.py", "hides every value"),
+        ("hooked_and_used_twice", "hook", "<lambda>", "a hook is registered", "takes the place"),
+        ("copied", "copied", "2 other tensors", "values ([16, 8], [16])", "stack the parameters"),
+        ("stacked", "copied", "1 other tensor", "stacked ([2, 16, 8])", "stack_module_state"),
+        ("without_create_graph", "constant", "grad", "ends at grad in", "create_graph=True"),
+        ("by_backward", "constant", "backward", "ends at backward in", "instead of backward()"),
+        ("derivative", "derivative", "grad", "does not depend on it", "the output of"),
+        ("curvature_of_relu", "zero", "Mul", "derivative through ReLU in cuts_of.py", "Softplus"),
+        ("nearest", "zero", "GridSampler2D", "its mode is nearest", "mode='bilinear'"),
+        ("counted", "constant", "histc", "ends at histc in", "smooth kernel"),
+        ("sign", "zero", "SignBackward0", "becomes 0 in SignBackward0", "x.sign() - x"),
+        ("measured", "detached", "detach", "ends at detach in", "remove detach there"),
         ("chosen_without_graph", "indices", "argmax", "ends at argmax in", "gumbel_softmax"),
     ],
 )
@@ -352,6 +450,19 @@ def test_a_hook_on_a_parameter_is_named_with_its_variable(child: TorchChild, fil
     assert "new of its variables is 0 throughout" in text
     assert "add up" not in text
     assert "empty" in own_cuts.fix(cuts)
+
+
+@pytest.mark.parametrize("name", ["curvature_of_tanh", "other_leaves"])
+def test_what_only_looks_alike_is_not_named(name: str, child: TorchChild, file: Path) -> None:
+    place = {"file": file.name, "name": name, "directory": str(file.parent)}
+    assert cuts_of({"kind": "factory", **place, "batch": 2, "length": None}, child) == []
+
+
+def test_all_ends_whose_values_reach_the_loss_are_named(child: TorchChild, file: Path) -> None:
+    place = {"file": file.name, "name": "codes", "directory": str(file.parent)}
+    cuts = cuts_of({"kind": "factory", **place, "batch": 2, "length": None}, child)
+    assert [(cut.kind, cut.name) for cut in cuts] == [("indices", "argmin"), ("detached", "detach")]
+    assert "z + (codes - z).detach()" in own_cuts.fix(cuts)
 
 
 def test_each_detach_of_a_line_is_named(child: TorchChild, file: Path) -> None:

@@ -6,8 +6,9 @@ import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-import preloaded
+import patience
 import pytest
+import shims
 
 from doctor.checks.training import own_model as checks
 from doctor.collect import other_seed
@@ -42,8 +43,9 @@ def make():
 
 
 @pytest.fixture(scope="module")
-def warm() -> Iterator[TorchChild]:
-    child = TorchChild(Children(), preloaded.python())
+def warm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TorchChild]:
+    python = shims.python(tmp_path_factory.mktemp("interpreter"), patience.IN_THE_PROBE)
+    child = TorchChild(Children(), python)
     yield child
     child.end()
 

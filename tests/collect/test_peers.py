@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import shutil
 import subprocess
 import sys
+import threading
+import time
 import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -20,6 +23,8 @@ from doctor.checks.gpu.all_reduce import ADDS_UP
 from doctor.checks.gpu.peer_copies import COPIES_ARRIVE
 from doctor.collect import peers
 from doctor.collect.before_torch import run_before_torch
+from doctor.collect.child import Child
+from doctor.collect.child_messages import Answer
 from doctor.collect.children import Children
 from doctor.collect.torch_child import TorchChild
 from doctor.collect.workers import Worker, end
@@ -168,11 +173,13 @@ def test_values_that_do_not_arrive_are_counted_and_fail(
     ],
 )
 def test_a_copy_that_never_ends_is_named_and_ends_the_series(
-    copies: Copies, monkeypatch: pytest.MonkeyPatch, way: str, how: str, said: str
+    copies: Copies, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, way: str, how: str, said: str
 ) -> None:
+    hangs = tmp_path / "hangs"
     if way == "hang":
-        monkeypatch.setattr(peers, "PEER_SECONDS", 5.0)
-    found = copies(4, P2P=way)
+        monkeypatch.setattr(peers, "PEER_SECONDS", 0.5)
+    with shims.clock_stopped_until(hangs.exists) if way == "hang" else contextlib.nullcontext():
+        found = copies(4, P2P=way, HANGING=str(hangs))
     assert [copy.ended.how for copy in found] == [how]
     verdict = arrive(found)
     assert verdict.status is Status.FAIL
@@ -448,19 +455,49 @@ def spoil(torch):
 """
 
 
+@pytest.fixture
+def paced() -> Iterator[list[float]]:
+    """The times of the notes, on a clock of each wait that three seconds with each note move."""
+    clock, times, plain = threading.local(), list[float](), Child.wait
+
+    def ignore(stage: str) -> None:
+        pass
+
+    def wait(
+        child: Child, limit: float, on_enter: Any = ignore, on_note: Any = None, extra: float = 0.0
+    ) -> Answer:
+        def note(record: dict[str, Any]) -> None:
+            clock.now = time.monotonic() + 3.0
+            times.append(clock.now)
+            on_note(record)
+
+        return plain(child, limit, on_enter, on_note and note, extra)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Child, "wait", wait)
+        patch.setattr(time, "monotonic", lambda: getattr(clock, "now", 0.0))
+        yield times
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("busy", "seconds", "total", "how"), [(6, 4.0, 100.0, "ok"), (2, 1.5, 1.5, "timeout")]
-)
 def test_a_rank_that_makes_progress_gets_more_time(
-    make: Make, tmp_path: Path, busy: int, seconds: float, total: float, how: str
+    make: Make, tmp_path: Path, paced: list[float]
 ) -> None:
-    slow = shims.python(tmp_path, LOADS.format(seconds=busy))
-    ranks = make(preloaded.python(), slow)
+    ranks = make(preloaded.python(), shims.python(tmp_path, LOADS.format(seconds=4)))
     for rank in ranks:
         rank.child.imported()
-    found = peers.reduce(ranks, "gloo", p2p=True, seconds=seconds, total=total)
-    assert found.ended.how == how, found.ended
+    found = peers.reduce(ranks, "gloo", p2p=True, seconds=4.0, total=500.0)
+    assert found.ended.how == "ok", found.ended
+    assert max(paced) > 4.0
+
+
+@pytest.mark.slow
+def test_progress_is_counted_for_a_limited_time(make: Make, tmp_path: Path) -> None:
+    ranks = make(preloaded.python(), shims.python(tmp_path, LOADS.format(seconds=600)))
+    for rank in ranks:
+        rank.child.imported()
+    found = peers.reduce(ranks, "gloo", p2p=True, seconds=1.5, total=1.5)
+    assert found.ended.how == "timeout", found.ended
 
 
 @pytest.mark.slow

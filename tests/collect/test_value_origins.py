@@ -251,6 +251,31 @@ def hook_of_a_layer_in_a_list():
     model.forward = lambda x: model.second(model.hidden[0](x).relu())
     return classified(model)
 
+class Reader(nn.Module):
+    def __init__(self, layer_first, pad_first, moved=False):
+        super().__init__()
+        self.pad_first, self.moved = pad_first, moved
+        self.enter = nn.Linear(6, 8)
+        self.read, self.head = nn.LSTM(8, 8, batch_first=layer_first), nn.Linear(8, 4)
+
+    def forward(self, x):
+        rows = [x[n, None].expand(n % 3 + 1, -1) for n in range(len(x))]
+        padded = nn.utils.rnn.pad_sequence(rows, batch_first=self.pad_first)
+        hidden = self.enter(padded.transpose(0, 1) if self.moved else padded)
+        return x[:, :4] + self.head(self.read(hidden)[0].mean((0, 1)))
+
+def length_read_as_samples():
+    return classified(Reader(True, False))
+
+def length_first_throughout():
+    return classified(Reader(False, False))
+
+def samples_first_throughout():
+    return classified(Reader(True, True))
+
+def length_that_is_moved():
+    return classified(Reader(True, False, moved=True))
+
 def scaled():
     return made(lambda model, batch: 4096 * F.cross_entropy(model(batch["x"]), batch["y"]))
 
@@ -516,3 +541,21 @@ def test_hooks_that_never_run_are_noted(
 
 def test_the_factor_of_a_loss_is_noted(child: TorchChild, file: Path) -> None:
     assert notes("scaled", child, file)["trend"]["loss_factor"] == pytest.approx(4096, rel=0.01)
+
+
+@pytest.mark.parametrize(
+    ("name", "count"),
+    [
+        ("length_read_as_samples", 1),
+        ("length_first_throughout", 0),
+        ("samples_first_throughout", 0),
+        ("length_that_is_moved", 0),
+    ],
+)
+def test_a_layer_that_reads_the_length_as_samples_is_noted(
+    name: str, count: int, child: TorchChild, file: Path
+) -> None:
+    readers = notes(name, child, file)["trend"]["length_first"]
+    assert len(readers) == count
+    if count:
+        assert readers[0].startswith("read (LSTM) reads pad_sequence in faulty.py, line ")

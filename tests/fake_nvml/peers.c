@@ -5,6 +5,7 @@
  *   FAKE_P2P=lost            what a GPU stores into another's memory never gets there
  *   FAKE_P2P=garbled         every 1024th element gets there with another value
  *   FAKE_P2P=hang, crash     the first store never returns, or kills the process
+ *   FAKE_HANGING=file        created before a hang
  *   FAKE_P2P_FAIL=function:code
  *   FAKE_P2P_FROM=index      only stores of this GPU; all by default
  *   FAKE_COUNT               GPUs there are
@@ -136,10 +137,16 @@ int cuIpcCloseMemHandle(uint64_t address) {
     return munmap((void *)address, their_size) ? INVALID : OK;
 }
 
+static void hang(void) {
+    int file = open(getenv("FAKE_HANGING"), O_WRONLY | O_CREAT, 0600);
+    if (file >= 0) close(file);
+    for (;;) pause();
+}
+
 /* Whether a store to this address may be done; stores into another's memory go astray on request. */
 static int stored(uint64_t address) {
     if (address < theirs || address >= theirs + their_size) return 1;
-    if (mode("hang")) for (;;) pause();
+    if (mode("hang")) hang();
     if (mode("crash")) raise(SIGSEGV);
     return !mode("lost");
 }

@@ -167,7 +167,7 @@ def test_a_signal_reaches_the_program(tmp_path: Path) -> None:
         "import signal, sys, time\n"
         "signal.signal(signal.SIGTERM, lambda *a: sys.exit(5))\n"
         "print('ready', flush=True)\n"
-        "time.sleep(60)"
+        "time.sleep(600)"
     )
     command = [sys.executable, "-P", "-m", "doctor", "guard", *python(code)]
     with subprocess.Popen(

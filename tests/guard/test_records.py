@@ -22,7 +22,7 @@ ALARM = {"kind": "alarm", "code": "GRD001", "status": "fail", "step": 3, "text":
 
 def write(folder: Path, *lines: dict[str, Any] | str, rank: int = 0, pid: int = 5) -> None:
     texts = [line if isinstance(line, str) else json.dumps(line) for line in lines]
-    (folder / f"rank{rank}-{pid}.jsonl").write_text("\n".join(texts))
+    (folder / f"rank{rank}-{pid}.jsonl").write_text("\n".join(texts), "utf-8")
 
 
 def read(folder: Path) -> Guarded:

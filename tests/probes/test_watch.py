@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 import pytest
 from fake_driver import HANG_SECONDS, HOST, UUIDS, Ask, begin, gpus_of, job_gpus, judged
-from shims import wait_until
+from shims import clock_stopped_until, wait_until
 
 from doctor._util.records import Ended, Unknown
 from doctor.collect import gpus
@@ -225,7 +225,6 @@ def test_a_counter_that_hangs_is_named(drivers: Path, tmp_path: Path) -> None:
 def test_a_run_is_watched_from_its_start_to_its_end(
     drivers: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(gpus, "WATCH_SECONDS", 100.0)
     monkeypatch.setenv("LD_LIBRARY_PATH", str(drivers / "new"))
     monkeypatch.setenv("FAKE_XIDS", "95")
     monkeypatch.setenv("FAKE_SAMPLED", str(tmp_path / "sampled"))
@@ -255,7 +254,6 @@ def test_of_all_watched_gpus_those_of_the_job_are_recorded(
     drivers: Path, ask: Ask, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """CUDA's order need not be NVML's, so which ones they are is known later."""
-    monkeypatch.setattr(gpus, "WATCH_SECONDS", 100.0)
     monkeypatch.setenv("LD_LIBRARY_PATH", str(drivers / "new"))
     listed = gpus_of(ask())
     driver, job = Driver(nvml=OK, cuda=OK), Job(gpus=1)
@@ -275,11 +273,14 @@ def test_of_all_watched_gpus_those_of_the_job_are_recorded(
     ],
 )
 def test_a_watch_that_hangs_is_unknown_and_named(
-    drivers: Path, monkeypatch: pytest.MonkeyPatch, call: str, where: str
+    drivers: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, call: str, where: str
 ) -> None:
-    monkeypatch.setattr(gpus, "WATCH_SECONDS", 5.0)
+    hanging = tmp_path / "hanging"
+    monkeypatch.setattr(gpus, "WATCH_SECONDS", HANG_SECONDS)
     monkeypatch.setenv("LD_LIBRARY_PATH", str(drivers / "new"))
     monkeypatch.setenv("FAKE_HANG", call)
-    seen = gpus.Watch(Children(), UUIDS).stop(NOBODY)
+    monkeypatch.setenv("FAKE_HANGING", str(hanging))
+    with clock_stopped_until(hanging.exists):
+        seen = gpus.Watch(Children(), UUIDS).stop(NOBODY)
     assert isinstance(seen, Unknown)
     assert f"inside {where}" in seen.reason

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+from shims import clock_stopped_until
 
 from doctor._util.records import Ended
 from doctor.checks.training import smoke as judged
@@ -21,8 +22,8 @@ from doctor.judge.check import Status, Verdict
 
 SECONDS = 120.0
 
-HANG_SECONDS = 2.0
-"""For what is expected to hang, within milliseconds of the request."""
+HANG_SECONDS = 0.5
+"""For what is expected to hang, from when it does."""
 
 SMALL = {"kind": "small"}
 
@@ -32,15 +33,19 @@ Train = Callable[..., Smoke]
 class OneProcess(TorchChild):
     """Ends only after a death, so that one import of torch serves the training and its bisection.
 
-    `hanging` are the changes and stages that are expected to hang: they alone get `HANG_SECONDS`.
+    `hanging` are the changes and stages that are expected to hang: they alone get `HANG_SECONDS`,
+    once `hangs` exists.
     """
 
     hanging: tuple[str, ...] = ()
+    hangs = Path()
 
     def request(self, seconds: float, *arguments: Any, **request: Any) -> Answer:
-        name = request.get("change", request["stage"])
-        limit = HANG_SECONDS if name in self.hanging else SECONDS
-        answer = super().request(min(seconds, limit), *arguments, **request)
+        if request.get("change", request["stage"]) in self.hanging:
+            self.hangs.unlink(missing_ok=True)
+            with clock_stopped_until(self.hangs.exists):
+                return super().request(HANG_SECONDS, *arguments, **request)
+        answer = super().request(min(seconds, SECONDS), *arguments, **request)
         if is_stale(answer):
             super().end()
         return answer

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import contextlib
+from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
+from shims import clock_stopped_until
 
 from doctor._util.records import Ended, Unknown
 from doctor.checks.gpu.load import SPEED
@@ -27,11 +30,19 @@ Make = Callable[..., tuple[Worker, ...]]
 AT = "\ndef entered(stage):\n    if stage == 'calibration':\n        "
 
 
-def shorten_deadline(monkeypatch: pytest.MonkeyPatch, worker: Worker) -> None:
-    """Give every request to this process 4 s: enough to reach the first stage of the load."""
+HANG = "open(__file__ + '.hangs', 'w').close(); time.sleep(600)"
+
+
+@contextlib.contextmanager
+def short_deadline(worker: Worker, folder: Path) -> Iterator[None]:
+    """Give every request to this process half a second from when its interpreter in the folder
+    hangs."""
     request = worker.child.request
     worker.child.imported()
-    monkeypatch.setattr(worker.child, "request", lambda seconds, **fields: request(4.0, **fields))
+    hangs = folder / "sitecustomize.py.hangs"
+    with pytest.MonkeyPatch.context() as patch, clock_stopped_until(hangs.exists):
+        patch.setattr(worker.child, "request", lambda seconds, **fields: request(0.5, **fields))
+        yield
 
 
 def facts(job: Job, count: int, python: str, options: RunOptions | None = None) -> Facts:

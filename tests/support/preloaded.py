@@ -21,6 +21,7 @@ import marshal
 import os
 import runpy
 import selectors
+import shlex
 import signal
 import socket
 import sys
@@ -44,10 +45,9 @@ sets the last two for Intel's OpenMP, which the wheels of torch do not use.
 """
 FOR_CHILDREN = ("LD_LIBRARY_PATH",)
 """Is read by the children alone where a fork has no torch, which could look for a driver."""
-HIGH = 500
-"""Descriptors from here on are free for a moment."""
-TEMPORARY = tempfile.gettempdir()
-"""As it is while this module is imported: a test may set another."""
+TEMPORARY = tempfile.gettempdir() if len(tempfile.gettempdir()) < 64 else "/tmp"
+"""As it is while this module is imported: a test may set another. The address of a socket, which
+lies there, has at most 107 bytes."""
 MESSAGE = 1 << 18
 FORKED = Path(__file__).with_name("forked.py")
 STAY = b"stay"
@@ -84,7 +84,8 @@ def python(modules: tuple[str, ...] = TORCH, **variables: str) -> str:
         if not _connect(address):
             address.unlink(missing_ok=True)
             _start(address, modules, at_start(os.environ) | variables)
-            program.write_text(f'#!/bin/sh\nexec {sys.executable} -I -S {FORKED} {address} "$@"\n')
+            words = shlex.join([sys.executable, "-I", "-S", str(FORKED), str(address)])
+            program.write_text(f'#!/bin/sh\nexec {words} "$@"\n')
             program.chmod(0o755)
     return str(program)
 
@@ -215,17 +216,17 @@ def serve(address: str, ready: int, modules: list[str]) -> dict[str, object]:
 
 
 def kill_group(pid: int) -> None:
-    """What the fork started may not outlive it."""
-    try:
+    """The fork, which may not have its own session yet, and what it started."""
+    os.kill(pid, signal.SIGKILL)  # it was not waited for, so the number is still its own
+    with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(pid, signal.SIGKILL)
-    except (ProcessLookupError, PermissionError):
-        return
 
 
 def become(request: dict) -> str:
     """Take over the descriptors, the directory, the environment and the arguments."""
     os.setsid()
-    high = [fcntl.fcntl(number, fcntl.F_DUPFD, HIGH) for number in request["descriptors"]]
+    free = 1 + max((*request["numbers"], *request["descriptors"]))
+    high = [fcntl.fcntl(number, fcntl.F_DUPFD, free) for number in request["descriptors"]]
     for number in request["descriptors"]:
         os.close(number)
     for number, target in zip(high, request["numbers"], strict=True):

@@ -5,16 +5,17 @@ from __future__ import annotations
 import contextlib
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import preloaded
+import pytest
 
 HOOK = """
 import builtins, os, signal, sys, time
 plain = builtins.__import__
-def hooked(name, *rest):
-    module = plain(name, *rest)
+def hooked(name, *rest, **named):
+    module = plain(name, *rest, **named)
     if name == "wire" and not hasattr(module, "hooked"):
         module.hooked = True
         send = module.send
@@ -71,7 +72,30 @@ def left(name: str) -> list[str]:
     return marked(name)
 
 
-def wait_until(condition: Callable[[], object], seconds: float = 60.0) -> None:
+PATIENCE = 240.0
+"""Seconds that a test waits for what takes milliseconds on an idle machine."""
+
+
+@contextlib.contextmanager
+def clock_stopped_until(condition: Callable[[], object]) -> Iterator[None]:
+    """Deadlines of this process begin when the condition is true, as when a child hangs.
+
+    However slow the machine is, the child has then reached the place where it hangs.
+    """
+    real, stopped = time.monotonic, time.monotonic()
+    resumed: list[float] = []
+
+    def monotonic() -> float:
+        if not resumed and (condition() or real() > stopped + PATIENCE):
+            resumed.append(real())
+        return stopped + (real() - resumed[0] if resumed else 0.0)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(time, "monotonic", monotonic)
+        yield
+
+
+def wait_until(condition: Callable[[], object], seconds: float = PATIENCE) -> None:
     """Wait until the condition is true. Raises TimeoutError if it does not become true."""
     deadline = time.monotonic() + seconds
     while not condition():

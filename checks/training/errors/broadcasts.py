@@ -208,7 +208,19 @@ def ordered(raised: Raised) -> Explanation | None:
     )
 
 
+SUBSCRIPT = re.compile(
+    r"subscript (\w) has size (\d+) for operand (\d+).* previously seen size (\d+)"
+)
+
+
 def subscripts(raised: Raised) -> Explanation | None:
+    if letter := SUBSCRIPT.search(raised.message):
+        return Explanation(
+            f"the letter {letter[1]} stands for {letter[4]} in an operand before, and for "
+            f"{letter[2]} in operand {letter[3]}",
+            f"Write another letter for the dimension of {letter[2]}, or transpose the operand "
+            "whose dimensions come in another order: a letter is one size everywhere.",
+        )
     match = re.search(
         r"subscripts in the equation \((\d+)\).*dimensions \((\d+)\) for operand (\d+)",
         raised.message,

@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 from doctor.checks.training.errors import (
     broadcasts,
+    distributions,
     functions,
     functorch,
     graph,
@@ -40,14 +41,6 @@ CALLED = (
 ARGUMENTS = re.compile(r"positional arguments? but|required positional|unexpected keyword argument")
 
 
-def _loss_arguments(raised: Raised) -> Explanation | None:
-    """A loss of the factory whose parameters are others, so that no line of it ran."""
-    outside = not (raised.place or raised.module_type or raised.observed)
-    if raised.error != "TypeError" or not outside or not ARGUMENTS.search(raised.message):
-        return None
-    return Explanation("", CALLED)
-
-
 FACTORY = (
     "Name a factory without parameters, a function around it: it is called without arguments.\n"
     "def make():\n"
@@ -59,6 +52,7 @@ EXPLAINERS: tuple[Callable[[Raised], Explanation | None], ...] = (
     functions.explain,
     functorch.explain,
     ranges.explain,
+    distributions.explain,
     names.explain,
     samples.explain,
     graph.explain,
@@ -71,18 +65,28 @@ EXPLAINERS: tuple[Callable[[Raised], Explanation | None], ...] = (
 )
 
 
+def _called_by_doctor(own: OwnModel) -> Explanation | None:
+    """A factory or its loss whose parameters are others, so that no line of it ran.
+
+    torch calls functions of the user too, in the backward pass: hooks and autograd functions."""
+    raised = own.raised
+    if raised is None or raised.error != "TypeError" or not ARGUMENTS.search(raised.message):
+        return None
+    if raised.place or raised.module_type or raised.observed:
+        return None
+    if not own.built.ok:
+        return Explanation("", FACTORY)
+    return Explanation("", CALLED) if _stage(own) in ("", "forward") else None
+
+
 def explain(own: OwnModel) -> Explanation | None:
     """What the first explainer says about the error; None if it is not explained."""
     if own.raised is None:
         return None
-    for explain_own in (no_loss.explain, hooks.explain, time_first.explain, inputs.explain):
+    of_all = (no_loss.explain, hooks.explain, time_first.explain, inputs.explain, _called_by_doctor)
+    for explain_own in of_all:
         if explanation := explain_own(own):
             return explanation
-    if by_doctor := _loss_arguments(own.raised):
-        if not own.built.ok:
-            return Explanation("", FACTORY)
-        if _stage(own) in ("", "forward"):
-            return by_doctor
     for explainer in EXPLAINERS:
         if explanation := explainer(own.raised):
             return explanation

@@ -192,6 +192,36 @@ FIXES = {
         "Invert a mask with ~mask, and calculate with mask.float(): a bool tensor cannot be "
         "subtracted."
     ),
+    "a mask of integers": (
+        "Convert the mask with mask.bool(), True where a key is hidden: a mask of a tokenizer has "
+        "1 where there is text, so key_padding_mask=mask == 0."
+    ),
+    "the size of an interpolation": (
+        "Pass either size= or scale_factor= to interpolate, not both."
+    ),
+    "dimensions of an interpolation": (
+        "Give interpolate the dimensions of its mode, samples and channels first: [batch, "
+        "channels, time] for linear, [batch, channels, height, width] for bilinear and bicubic, "
+        "one more for trilinear. unsqueeze(1) adds the channel."
+    ),
+    "a divergence": (
+        "Compare distributions of one kind, or estimate the divergence from samples: "
+        "x = p.rsample(); (p.log_prob(x) - q.log_prob(x)).mean()."
+    ),
+    "windows": (
+        "Choose a window of at most the length of that dimension, or pad it first: "
+        "torch.nn.functional.pad(x, (0, size - x.shape[-1]))."
+    ),
+    "values for a mask": (
+        "Select the same rows of the value: out[mask] = value[mask]. A mask takes as many rows as "
+        "it has True."
+    ),
+    "the shape of an index": (
+        "Give the index of scatter the shape of what it writes: index.expand_as(source), and "
+        "index.unsqueeze(-1).expand(-1, channels) for whole rows. scatter with a smaller index "
+        "writes a part only, and its backward pass needs equal shapes; index_add writes whole "
+        "rows by an index with one dimension."
+    ),
     "an index of floats": ("Convert the index with .long(): an index is int64 or a bool mask."),
     "features of a recurrent layer": (
         "Set input_size of the layer to the last size of its input, which the message names as "

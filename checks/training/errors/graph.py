@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 from doctor.checks.training import own_cuts
 from doctor.checks.training.errors.explanation import Explanation
+from doctor.checks.training.errors.fixes import CODE_FIXES
 from doctor.facts.raised import Raised
 
 
@@ -177,7 +178,21 @@ def copied(raised: Raised) -> Explanation | None:
     )
 
 
+def refused_gradient(raised: Raised) -> Explanation | None:
+    """A gradient of torch's own operation that does not fit its input."""
+    if not (place := raised.observed.get("operation at")):
+        return None
+    fix = CODE_FIXES["the shape of an index"]
+    if "Scatter" not in raised.message:
+        fix = (
+            "Look at the shapes and dtypes of the arguments there: the operation accepts them, and "
+        )
+        fix += "its backward pass does not. expand() them to one shape, and make a new tensor."
+    return Explanation(f"the operation is in {place}", fix)
+
+
 EXPLAINERS: tuple[Callable[[Raised], Explanation | None], ...] = (
+    refused_gradient,
     overwritten,
     no_graph,
     hook,

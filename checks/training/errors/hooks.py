@@ -8,8 +8,6 @@ import re
 from doctor.checks.training.errors.explanation import Explanation
 from doctor.facts.own_model import OwnModel, StrayHook
 
-MISSING = re.compile(r"NoneType|KeyError|AttributeError|IndexError|NameError")
-"""Errors of a value that was not kept."""
 FIX = (
     "Register {name} after the layers are replaced, on the layer that the forward pass calls, or "
     "return what it keeps from the forward pass itself."
@@ -36,9 +34,9 @@ def beside(own: OwnModel, remedy: str, *, explained: bool) -> tuple[str, str]:
 
 
 def explain(own: OwnModel) -> Explanation | None:
-    """A hook that was to set a value of the line that raised; None if there is none."""
+    """A hook that uses a value of the line that raised; None if there is none."""
     raised = own.raised
-    if raised is None or not MISSING.search(f"{raised.error}: {raised.message}"):
+    if raised is None:
         return None
     used = set(re.findall(r"\w+", raised.code))
     for hook in own.stray_hooks:

@@ -70,6 +70,8 @@ def recurrent(raised: Raised) -> Explanation | None:
     )
     if not state or len(x) != 3:
         return None
+    if state[1] == state[2]:
+        return _state_of_another_layer(where, raised.message)
     expected, got = int(state[1]), int(state[2])
     if raised.observed.get("batch_first") == "False" and got == x[0] != x[1]:
         return Explanation(
@@ -85,6 +87,41 @@ def recurrent(raised: Raised) -> Explanation | None:
     )
 
 
+def packed(raised: Raised) -> Explanation | None:
+    """A packed sequence where a tensor is needed."""
+    if not (name := raised.observed.get("packed")):
+        return None
+    return Explanation(
+        f"{name} is a PackedSequence",
+        f"Unpack it first: {name}, lengths = nn.utils.rnn.pad_packed_sequence({name}, "
+        "batch_first=True). The last step of each sequence is in the state that the layer returns, "
+        "h[-1].",
+    )
+
+
+STATE = re.compile(
+    r"size \((?P<layers>\d+), \d+, (?P<size>\d+)\), got \[(?P<first>\d+), \d+, (?P<last>\d+)\]"
+)
+
+
+def _state_of_another_layer(where: str, message: str) -> Explanation | None:
+    """A state for other numbers of layers, directions or features."""
+    if not (match := STATE.search(message)):
+        return None
+    if match["layers"] != match["first"]:
+        return Explanation(
+            f"the first dimension of the state is {match['first']}, {where} has {match['layers']} "
+            "layers and directions",
+            f"Create the state with {match['layers']} in its first dimension, num_layers times 2 "
+            "if bidirectional, or pass none: it is zeros then.",
+        )
+    return Explanation(
+        f"the last dimension of the state is {match['last']}, hidden_size is {match['size']}",
+        f"Create the state with hidden_size={match['size']} in its last dimension, or pass none: "
+        "it is zeros then.",
+    )
+
+
 def adapters(raised: Raised) -> Explanation | None:
     if not (names := raised.observed.get("linear")):
         return None
@@ -95,6 +132,7 @@ def adapters(raised: Raised) -> Explanation | None:
 
 
 EXPLAINERS: tuple[Callable[[Raised], Explanation | None], ...] = (
+    packed,
     hook,
     layout,
     recurrent,

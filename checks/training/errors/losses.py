@@ -86,6 +86,13 @@ def _order_of_classes(logits: Shape, labels: Shape, function: str) -> Explanatio
             f"Put the classes into the second dimension, logits.{order}, which gives "
             f"{text(moved)}, or flatten both: logits.flatten(0, -2) with labels.flatten().",
         )
+    if len(logits) == 3 and len(labels) == 1 and labels[0] == logits[1] != logits[0]:
+        return Explanation(
+            f"the samples are in the second dimension of the prediction, {text(logits)}",
+            "Take the last layer of a recurrent state, h[-1], of (layers, batch, features): "
+            "nn.LSTM returns (output, (h, c)), nn.GRU (output, h). An output with the time first "
+            "becomes (batch, ...) with batch_first=True.",
+        )
     return _numbers(logits, labels, function) if len(logits) == 2 else None
 
 

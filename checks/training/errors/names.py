@@ -102,6 +102,13 @@ def attribute(raised: Raised) -> Explanation | None:
             f"{container} is a dict", f"Write {container}['{name}'] for {container}.{name}."
         )
     members = observed.get("members", "")
+    if name == "module" and "members" in observed:
+        return Explanation(
+            f"{owner} is not wrapped",
+            "Leave out .module in that line: DistributedDataParallel and DataParallel hold the "
+            "model under this name, and nothing wraps it here. Code for both takes "
+            "getattr(model, 'module', model).",
+        )
     if "read by" in observed:
         return _read_by_library(raised)
     if close:

@@ -48,6 +48,15 @@ def attention(raised: Raised) -> Explanation | None:
                      raised.message)  # fmt: skip
     if mask:
         length = mask[2].rpartition(", ")[2]
+        if mask[1].count(",") == mask[2].count(",") == 2 and mask[1][1:-1].endswith(
+            mask[2].partition(", ")[2]
+        ):
+            return Explanation(
+                f"attn_mask has {mask[1]}, one for each sample; required is one for each sample "
+                f"and head, ({mask[2]})",
+                "Repeat the mask of each sample for its heads: "
+                "mask.repeat_interleave(num_heads, dim=0), or pass one of (queries, keys) for all.",
+            )
         return Explanation(
             f"attn_mask is {mask[1]}, the lengths of the queries and keys are ({mask[2]})",
             f"Make the mask for the length of this batch, {length}: "

@@ -11,7 +11,7 @@ from doctor.facts.own_model import OwnModel
 from doctor.facts.raised import Raised
 
 MASK = re.compile(r"padded?_mask\.shape\[0\] to be (\d+), but got (\d+)")
-CLASSES = ("cross_entropy", "nll_loss")
+LOSS = re.compile("loss|entropy")
 LEADING = re.compile(r"^(.*)\[\d+\]$")
 
 
@@ -51,25 +51,25 @@ def _labels(own: OwnModel, raised: Raised) -> Explanation | None:
     """As many predictions as the longest sequence has positions, beside one label for each
     sequence."""
     prediction, target = raised.operand("input"), raised.operand("target")
-    if raised.function not in CLASSES or prediction is None or target is None:
+    if not LOSS.search(raised.function) or prediction is None or target is None:
         return None
-    rows, labels = shape(prediction)[:1], shape(target)
-    if len(labels) != 1 or not rows or rows == labels:
+    rows, labels = shape(prediction)[:1], shape(target)[:1]
+    if not rows or not labels or rows == labels:
         return None
+    numbers = f"{rows[0]} predictions against {labels[0]} labels"
     for each in own.batch:
         features = len(each.shape) == 2 and "int" not in each.dtype
         if each.shape[:2] == (*rows, *labels) and not features:
             return Explanation(
-                f"{rows[0]} predictions against {labels[0]} labels: of {each.name} of the batch, "
-                f"{text(each.shape)}, the second dimension is the number of the labels, not the "
-                "first",
+                f"{numbers}: of {each.name} of the batch, {text(each.shape)}, the second dimension "
+                "is the number of the labels, not the first",
                 _fix(raised),
             )
     for name, shapes in _lists(own).items():
         if len(shapes) == labels[0] and max(size[0] for size in shapes) == rows[0]:
             return Explanation(
-                f"{rows[0]} predictions against {labels[0]} labels: {name or 'the batch'} has "
-                f"{labels[0]} sequences, of which the longest has {rows[0]} positions",
+                f"{numbers}: {name or 'the batch'} has {labels[0]} sequences, of which the longest "
+                f"has {rows[0]} positions",
                 _fix(raised),
             )
     return None

@@ -6,6 +6,7 @@ import re
 
 from doctor.checks.training.errors.explanation import Explanation, named, tensors
 from doctor.facts.raised import Operand, Raised
+from doctor.facts.training import HALVES
 
 DTYPES = re.compile(
     r"same dtype|same scalar type|expected scalar type|should be the same|Found dtype"
@@ -13,7 +14,6 @@ DTYPES = re.compile(
     re.IGNORECASE,
 )
 DEVICES = re.compile(r"same device|expected device|two devices|tensor is on", re.IGNORECASE)
-HALVES = ("float16", "bfloat16")
 
 
 def explain(raised: Raised) -> Explanation | None:

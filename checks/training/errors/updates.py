@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from doctor._util.units import listed
 from doctor.checks.training.errors import fixes_training
 from doctor.checks.training.errors.explanation import Explanation
 from doctor.facts.raised import Raised
@@ -67,10 +68,10 @@ def _state_dict(message: str) -> Explanation | None:
 def _of_another_shape(sizes: list[tuple[str, str, str]]) -> Explanation:
     """Tensors with their shapes in the file and in the model."""
     names = [name for name, _, _ in sizes]
-    listed = ", ".join(names[:MOST]) + (f" and {len(names) - MOST} more" * (len(names) > MOST))
     name, there, here = sizes[0]
     return Explanation(
-        f"of another shape in the file: {listed} ({name} is {there} there, {here} here)",
+        f"of another shape in the file: {listed(names, MOST)} ({name} is {there} there, {here} "
+        "here)",
         "Load the file into the model that wrote it, or leave out these tensors, as for a new "
         "head; strict=False alone does not do it:\n"
         "own = model.state_dict()\n"

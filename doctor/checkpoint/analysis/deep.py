@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import importlib.util
-import os
 import re
 import threading
 import time
@@ -13,6 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
+from doctor._util.processors import usable_processors
 from doctor._util.records import Unknown
 from doctor._util.units import shown
 from doctor.checkpoint.analysis.checksums import differing_files
@@ -75,7 +75,7 @@ def scan_values(
     if not (download or isinstance(directory, LocalDirectory)):
         text = f"looking at every value would download {work.total:,} bytes"
         return Unknown(reason=f"{shown(directory.address, 300)} is not on this machine: {text}")
-    count = threads or _processors()
+    count = threads or usable_processors()
     work.divide(count)
     matrices = examine_matrices(directory, model)
     differing = differing_files(directory, sorted({tensor.file for tensor in model}), count)
@@ -111,12 +111,6 @@ def is_mask(name: str) -> bool:
     *path, last = name.casefold().split(".")
     owner = path[-1] if path else ""
     return bool(_MASK.fullmatch(last) or (last == "bias" and _ATTENTION.fullmatch(owner)))
-
-
-def _processors() -> int:
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
 
 
 def _summaries(tallies: dict[Tensor, Tally]) -> dict[str, Any]:

@@ -15,13 +15,13 @@ from dataclasses import dataclass, field
 from doctor._util.units import shown
 from doctor.checkpoint.errors import CheckpointError
 from doctor.checkpoint.formats import numpy_arrays
+from doctor.checkpoint.formats.torch_legacy import MAGIC
 from doctor.checkpoint.formats.torch_zip import LOCAL, Record, read_entries
 from doctor.checkpoint.io.file_type import LOOK
 from doctor.checkpoint.io.files import Source, prefetch
 from doctor.checkpoint.pickle.reader import LARGEST, read_pickle
 
 ZIP = b"PK\x03\x04"
-MAGIC = 0x1950A86A20F9469CFC6C
 IN_A_ROW = 5
 """Pickles at the beginning of a file in torch's legacy form."""
 

@@ -16,6 +16,7 @@ from doctor.checkpoint.pickle.reader import LARGEST, read_pickle
 from doctor.checkpoint.records import Problem
 
 MAGIC = 0x1950A86A20F9469CFC6C
+"""The first of the pickles."""
 VERSION = 1001
 
 FIRST = 1024 * 1024

@@ -7,7 +7,16 @@ from doctor.judge.sources.documents import DOCUMENTS
 from doctor.judge.sources.log_threads import LOG_THREADS
 from doctor.judge.sources.source import Source
 
-__all__ = ["ADDRESSES", "DOCUMENTS", "SOURCES", "Source", "cite", "is_document", "short_section"]
+__all__ = [
+    "ADDRESSES",
+    "DOCUMENTS",
+    "SOURCES",
+    "Source",
+    "cite",
+    "is_document",
+    "issue",
+    "short_section",
+]
 
 SOURCES = {source.id: source for source in (*DOCUMENTS, *ADDRESSES, *LOG_THREADS)}
 
@@ -15,6 +24,11 @@ SOURCES = {source.id: source for source in (*DOCUMENTS, *ADDRESSES, *LOG_THREADS
 def is_document(id: str) -> bool:
     """Whether a source is a section of a source document rather than a public address."""
     return bool(SOURCES[id].document)
+
+
+def issue(id: str) -> str:
+    """The issue or pull request that a source stands for: "pytorch-127176" is pytorch#127176."""
+    return "#".join(id.rsplit("-", 1))
 
 
 def short_section(source: Source) -> str:

@@ -99,22 +99,25 @@ def cuts(copies: Sequence[Copy], births: Births, training: Any) -> List[Dict[str
     for (place, code), group in by_line.items():
         known = {id(each.leaf) for each in group}
         remark = "in your optimizer" if known & held else ""
-        key = "copied", described(group, attributes(training.subject.module, known))
+        key = "copied", described(group, place, attributes(training.subject.module, known))
         names = set().union(*(each.names for each in group))
         records += gradient_zeros.records({(*key, place, code, "", remark, True): names})
     return records
 
 
-def described(group: Sequence[Copy], attributes: Sequence[str]) -> str:
-    """ "4 other tensors with their values, stacked ([3, 16, 8], ...), held in params,"."""
+def described(group: Sequence[Copy], place: str, attributes: Sequence[str]) -> str:
+    """ "4 other tensors with their values, stacked ([3, 16, 8], ...), held in params"."""
     shapes = ", ".join(str(list(each.leaf.shape)) for each in group[:SHOWN])
+    where = ", held in %s" % ", ".join(attributes) if attributes else ""
+    if not place:  # no function of torch made its memory anew
+        where += ", which nn.Parameter(...) made over the same memory"
     return "%d other tensor%s with their values%s (%s%s)%s" % (
         len(group),
         "s" * (len(group) > 1),
         ", stacked" if any(each.stacked for each in group) else "",
         shapes,
         ", ..." * (len(group) > SHOWN),
-        ", held in %s" % ", ".join(attributes) if attributes else "",
+        where,
     )
 
 

@@ -46,8 +46,8 @@ def look(plan: Any, stage: Any) -> Dict[str, Any]:
     calls = Calls(subject.module)
     guard = Guard()
     try:
-        with stage("forward"), torch.no_grad(), guard, computed, calls:
-            subject.loss(subject.module, subject.batch)
+        with stage("forward"), guard, computed, calls:
+            forward(subject)
     except InvalidInput as error:
         result["bad_batch"].append(str(error))
     except Exception as error:
@@ -58,6 +58,21 @@ def look(plan: Any, stage: Any) -> Dict[str, Any]:
         result["uncalled"] = calls.missing(guard.weights)
         result["attention"] = guard.attention or subjects.is_compiled(subject.module)
     return result
+
+
+NO_GRAPH = re.compile("does not require grad|unused in the graph|not have been used in the graph")
+
+
+def forward(subject: Any) -> None:
+    """Without a graph, which saves memory, unless the code itself computes gradients."""
+    try:
+        with torch.no_grad():
+            subject.loss(subject.module, subject.batch)
+    except RuntimeError as error:
+        if not NO_GRAPH.search(str(error)):
+            raise
+        with torch.enable_grad():
+            subject.loss(subject.module, subject.batch)
 
 
 def raised(error: Exception) -> str:

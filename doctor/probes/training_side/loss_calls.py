@@ -15,6 +15,7 @@ from torch.overrides import TorchFunctionMode
 
 norm_calls = wire.sibling("norm_calls")
 attention_calls = wire.sibling("attention_calls")
+length_first = wire.sibling("length_first")
 
 ELEMENTWISE = ("mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss")
 """Losses of two tensors of the same shape, which torch broadcasts otherwise."""
@@ -57,6 +58,7 @@ class LossCalls(TorchFunctionMode):
         self.factor: Optional[float] = None
         """The loss of the step as a multiple of the only function that it is made of."""
         self.attention = attention_calls.AttentionCalls(module)
+        self.padding = length_first.LengthFirst(module)
 
     def __torch_function__(
         self, func: Any, types: Any, args: Any = (), kwargs: Optional[Dict[str, Any]] = None
@@ -77,6 +79,7 @@ class LossCalls(TorchFunctionMode):
             self.norms[size].append(norm_calls.described(name, args, self._module))
         self.attention.note(name, args, options)
         result = func(*args, **options)
+        self.padding.note(name, args, options, result)
         if name in TO_MINIMIZE and isinstance(result, torch.Tensor) and result.numel() == 1:
             self.results.append((name, float(result.detach())))
         return result

@@ -21,15 +21,15 @@ def observe(error: Any, frames: List[Any], user: Any, model: Any) -> Dict[str, s
     infinite; parameters of the innermost module."""
     if user is None:
         return {}
-    found: Dict[int, str] = {}
+    places: Dict[int, str] = {}
     for name, value in (
         *stack_frames.values_in(user, user.expression),
         *called(frames, user),
         *of_module(frames),
     ):
         if text := counted(value):
-            found.setdefault(id(value), "%s (%s)" % (name, text))
-    return {"not finite": ", ".join(list(found.values())[:MOST])} if found else {}
+            places.setdefault(id(value), "%s (%s)" % (name, text))
+    return {"not finite": ", ".join(list(places.values())[:MOST])} if places else {}
 
 
 def called(frames: List[Any], user: Any) -> Iterator[Tuple[str, Any]]:

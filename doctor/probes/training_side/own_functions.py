@@ -19,8 +19,8 @@ places = wire.sibling("places")
 value_origins = wire.sibling("value_origins")
 
 NAMED = re.compile(
-    r"\b(?P<backward>\w+)Backward\b.* returned an in|\b(?P<method>forward|backward|setup_context)\(\)"
-    r"|vjp method|staticmethod|setup_context|^missing a required argument|^too many positional"
+    r"\b\w+Backward\b.* returned an in|\b(forward|backward|setup_context)\(\)|vjp method"
+    r"|staticmethod|setup_context|^missing a required argument|^too many positional"
 )
 """Errors of the call of such a function, of its gradients, and of what it does not define."""
 MOST = 8

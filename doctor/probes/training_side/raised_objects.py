@@ -195,5 +195,15 @@ def layout(error: Any, frames: List[Any], user: Any, model: Any) -> Observed:
     return {}
 
 
+def packed(error: Any, frames: List[Any], user: Any, model: Any) -> Observed:
+    """A PackedSequence in the user's line, where a tensor is needed."""
+    if user is None or not isinstance(error, (TypeError, AttributeError)):
+        return {}
+    values = wire.sibling("stack_frames").values_in(user, user.expression)
+    kind = torch.nn.utils.rnn.PackedSequence
+    names = [name for name, value in values if isinstance(value, kind)]
+    return {"packed": names[0]} if names else {}
+
+
 def listed(names: List[str]) -> str:
     return ", ".join(names[:MOST]) + (", ..." if len(names) > MOST else "")

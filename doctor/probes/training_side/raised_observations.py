@@ -163,13 +163,12 @@ def parts(error: Any, frames: List[Any], user: Any, model: Any) -> Observed:
 def signatures(error: Any, frames: List[Any], user: Any, model: Any) -> Observed:
     """What the function accepts that got wrong arguments."""
     match = SIGNATURE.match(str(error))
-    if not isinstance(error, TypeError) or not match:
+    of_function = bool(frames) and frames[-1].name == "apply"  # see own_functions.py
+    if not isinstance(error, TypeError) or not match or of_function:
         return {}
     name = match["name"].rpartition(".")[2]
     modules = stack_frames.running_modules(frames)
     function: Any = None
-    if frames and frames[-1].name == "apply":  # of an autograd function: own_functions.py
-        return {}
     if frames and frames[-1].name in ("_call_impl", "inner") and modules and name != "forward":
         return {"hook of": type(modules[-1]).__name__, "hook": name}
     if frames and frames[-1].name == "_call_impl" and modules and name == "forward":
@@ -238,7 +237,8 @@ def transforms(error: Any, frames: List[Any], user: Any, model: Any) -> Observed
 def forwards(error: Any, frames: List[Any], user: Any, model: Any) -> Observed:
     """Methods of a module without forward whose names are close to it."""
     modules = stack_frames.running_modules(frames)
-    if not isinstance(error, NotImplementedError) or not modules:
+    absent = isinstance(error, NotImplementedError) and "forward" in str(error)
+    if not absent or not modules:
         return {}
     own = [name for name, value in vars(type(modules[-1])).items() if callable(value)]
     if "forward" in own:
@@ -256,6 +256,6 @@ def similar(name: str, names: List[str]) -> str:
 OBSERVERS: List[Callable[..., Observed]] = [
     values, undefined, model_as_value, shadowed, names_that_are_none, attributes, keys, parts,
     signatures, transforms, forwards, objects.samples, objects.fetched, objects.groups,
-    objects.copied, objects.targets, objects.layout, objects.embeddings, objects.embedded,
-    objects.distributions, wire.sibling("nonfinite_values").observe,
+    objects.packed, objects.copied, objects.targets, objects.layout, objects.embeddings,
+    objects.embedded, objects.distributions, wire.sibling("nonfinite_values").observe,
 ]  # fmt: skip

@@ -50,6 +50,8 @@ def backward(training: Any, error: BaseException) -> Dict[str, Any]:
         return {"observed": unimplemented(training)}
     if "has changed the size of value" in str(error) or "hook" in str(error):
         return {"observed": hooks(training)}
+    if operation := OPERATION.search(str(error)):
+        return {"observed": {"operation at": line_of(training, operation[1])}}
     if own_functions.NAMED.search(str(error)):
         return {"observed": of_function(training, error)}
     return {}
@@ -64,13 +66,23 @@ def of_function(training: Any, error: BaseException) -> Dict[str, str]:
 
 def unimplemented(training: Any) -> Dict[str, str]:
     """The line that calls an operation without a derivative."""
+    place = line_of(training, "NotImplemented")
+    return {"without derivative": place} if place else {}
+
+
+OPERATION = re.compile(r"Function (\w+Backward\d+) returned an invalid gradient")
+"""An operation of torch itself, whose gradients do not fit."""
+
+
+def line_of(training: Any, name: str) -> str:
+    """The forward line of the first operation of that name, with its code; "" if unknown."""
     with torch.autograd.detect_anomaly(check_nan=False):
         loss = loss_of(training)
     for node in follow_step.nodes(loss.grad_fn):
-        if "NotImplemented" in node.name():
+        if name in node.name():
             code, place = follow_step.line_of(node)
-            return {"without derivative": "%s (`%s`)" % (place, code)} if place else {}
-    return {}
+            return "%s (`%s`)" % (place, code) if place else ""
+    return ""
 
 
 class Changes(TorchFunctionMode):

@@ -8,7 +8,6 @@ from __future__ import annotations
 import re
 from typing import Any, Dict, List, Optional
 
-import torch
 import wire
 from torch.overrides import TorchFunctionMode
 

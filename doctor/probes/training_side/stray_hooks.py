@@ -6,6 +6,8 @@ Imported by own_stages.py; standard library and torch only, Python 3.9.
 
 from __future__ import annotations
 
+import dis
+import re
 import weakref
 from collections import Counter
 from typing import Any, Dict, List, NamedTuple, Set
@@ -125,8 +127,24 @@ def code_of(hook: Any) -> Any:
 
 
 def names_in(hook: Any) -> Set[str]:
-    """Attributes and variables that a hook uses, without methods of tensors, lists and dicts."""
+    """Attributes that a hook uses, without methods of tensors, lists and dicts, and the lists,
+    dicts and tensors around it."""
     code = getattr(hook, "__code__", None)
-    names = (*code.co_names, *code.co_freevars) if code is not None else ()
+    if code is None:
+        return set()
+    cells = zip(code.co_freevars, getattr(hook, "__closure__", None) or ())
+    names = {name for name, cell in cells if holds_values(cell)}
+    attributes = (each for each in dis.get_instructions(code) if ATTRIBUTE.match(each.opname))
+    names |= {str(each.argval) for each in attributes}
     kinds = (torch.Tensor, list, dict)
     return {name for name in names if not any(hasattr(kind, name) for kind in kinds)}
+
+
+ATTRIBUTE = re.compile("(LOAD|STORE)_(ATTR|METHOD)")
+
+
+def holds_values(cell: Any) -> bool:
+    try:
+        return isinstance(cell.cell_contents, (list, dict, set, torch.Tensor))
+    except ValueError:  # not assigned yet
+        return False

@@ -134,6 +134,8 @@ def factor(node: Any, index: int, names: Dict[int, str], origins: Any) -> Reason
     origin = origins.of(other) if bad == total else None
     if bad == total and (not computed or (origin and origin.name.startswith(DERIVATIVE))):
         return zero_since("the other factor", other, origins)
+    if "the result of" in computed and origin and origin.name.startswith("the parameter"):
+        computed = ", computed from %s," % origin.name
     return Reason("the other factor%s is %s" % (computed, extent))
 
 
@@ -152,7 +154,8 @@ def zero_since(what: str, value: Any, origins: Any) -> Reason:
     """With the operation that made a value 0 throughout, if it is known."""
     origin = origins.of(value)
     if origin is None or not origin.place:
-        return Reason("%s%s is 0 throughout" % (what, ", %s," % origin.name if origin else ""))
+        name = ", %s," % origin.name if origin else ""
+        return Reason("%s%s is 0 throughout" % (what, name), origin=origin)
     return Reason("%s is 0 throughout: %s makes it 0" % (what, origin.text), origin=origin)
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from doctor._util.units import visible
-from doctor.report.line import Line
-from doctor.report.lines import Detail, report_lines
+from doctor.report.line import Detail, Line
+from doctor.report.lines import report_lines
 from doctor.report.report import Report
 
 

@@ -7,7 +7,8 @@ import ast
 from doctor.facts.script import Span
 from doctor.script.fixes.edits import Edit, Module
 
-NAMES = ("autocast", "GradScaler", "custom_fwd", "custom_bwd")
+MOVED = ("autocast", "GradScaler", "custom_fwd", "custom_bwd")
+"""What torch.amp has instead."""
 POSITIONAL = {"autocast": ("enabled", "dtype", "cache_enabled")}
 """The old signature: arguments that move behind the device become keywords."""
 DEVICES = {"torch.cuda.amp": "cuda", "torch.cpu.amp": "cpu"}
@@ -27,7 +28,7 @@ def _import(module: Module, alias: ast.alias) -> list[Edit] | None:
     statement = module.parents.get(alias)
     if not isinstance(statement, ast.ImportFrom) or statement.module not in DEVICES:
         return None
-    if any(each.name not in NAMES for each in statement.names):
+    if any(each.name not in MOVED for each in statement.names):
         return None
     device = DEVICES[statement.module]
     start = module.start(statement)
@@ -106,7 +107,7 @@ def _arguments(module: Module, call: ast.Call, name: str, device: str) -> list[E
 def _dotted(module: Module, node: ast.Attribute) -> list[Edit] | None:
     text = module.text(node)
     owner = text.rpartition(".")[0]
-    if owner not in DEVICES or node.attr not in NAMES:
+    if owner not in DEVICES or node.attr not in MOVED:
         return None
     used = _use(module, node, node.attr, DEVICES[owner])
     if used is None:

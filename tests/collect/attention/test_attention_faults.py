@@ -19,6 +19,7 @@ from attention_trials import (
     on_cpu,
     shimmed,
 )
+from shims import clock_stopped_until
 
 from doctor._util.records import Unknown
 from doctor.checks.numerics import attention as checks
@@ -47,19 +48,21 @@ RAISE = "raise RuntimeError('No execution plans support the graph')"
 ONE_IN_FOUR_HIDDEN = "masked and k.shape[2] == 192 and float(attn_mask.float().mean()) == 0.75"
 """The condition of the case "boolean mask"."""
 
-HANG_SECONDS = 5.0
+HANG_SECONDS = 0.5
+"""From when it hangs."""
 
 
 class FirstProcessHangs(TorchChild):
     """Its first request is the one that hangs; those that follow get their usual time."""
 
-    requests = 0
+    hangs = Path()
+    """Exists from then on."""
 
     def request(self, seconds: float, *arguments: Any, **request: Any) -> Answer:
-        self.requests += 1
-        return super().request(
-            HANG_SECONDS if self.requests == 1 else seconds, *arguments, **request
-        )
+        if self.hangs.exists():
+            return super().request(seconds, *arguments, **request)
+        with clock_stopped_until(self.hangs.exists):
+            return super().request(HANG_SECONDS, *arguments, **request)
 
 
 @pytest.mark.parametrize(
@@ -141,9 +144,13 @@ def test_crash_after_crash_comes_to_an_end(
     assert judged(facts, attention).status is Status.FAIL
 
 
-def test_a_hang_is_cut_off_and_the_rest_goes_on(interpret: Interpret, children: Children) -> None:
+def test_a_hang_is_cut_off_and_the_rest_goes_on(
+    interpret: Interpret, children: Children, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    hangs = tmp_path / "hangs"
+    monkeypatch.setattr(FirstProcessHangs, "hangs", hangs)
     condition = "backend == 'math' and dtype == torch.bfloat16 and is_causal and not dropout_p"
-    facts = on_cpu(interpret(shimmed(HANG, condition)))
+    facts = on_cpu(interpret(shimmed(f"open({str(hangs)!r}, 'w'); {HANG}", condition)))
     attention = attention_of(children, facts, FirstProcessHangs)
     hung = [trial for trial in attention.trials if not trial.ended.ok]
     assert [(t.case, t.backend, t.ended.how) for t in hung] == [("causal", "math", "timeout")]

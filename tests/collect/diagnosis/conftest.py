@@ -51,7 +51,7 @@ def train(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Train]:
         child = (TorchChild if separate else OneProcess)(Children(), preloaded.python())
         running.append(child)
         if isinstance(child, OneProcess):
-            child.hanging = hanging
+            child.hanging, child.hangs = hanging, tmp_path / "hangs"
         subject: dict[str, Any] = SMALL
         if code:
             subject = factory_of(tmp_path / "planted.py", code)

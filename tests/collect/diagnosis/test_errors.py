@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 import pytest
 from bisections import (
@@ -51,8 +52,9 @@ def test_crash_that_no_change_fixes() -> None:
     assert (verdict.fix or "").startswith(judged.CRASHED)
 
 
-def test_hang_in_an_attention_kernel(train: Train) -> None:
-    wrong = f"{FLASH} and __import__('time').sleep(600)"
+def test_hang_in_an_attention_kernel(train: Train, tmp_path: Path) -> None:
+    hangs = str(tmp_path / "hangs")
+    wrong = f"{FLASH} and (open({hangs!r}, 'w'), __import__('time').sleep(600))"
     hanging = ("smoke", "look", "repeat")
     smoke = train(ATTENTION.format(wrong=wrong), hanging=hanging, changes=("flash-off",))
     assert diagnosis_of(smoke).fault == "hung"

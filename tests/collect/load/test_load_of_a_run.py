@@ -9,7 +9,7 @@ import msgspec
 import preloaded
 import pytest
 import shims
-from loads import AT, NOBODY, OK, Make, facts, shorten_deadline
+from loads import AT, HANG, NOBODY, OK, Make, facts, short_deadline
 from recorded import machine_file
 from recorded_parts import smoke, stopped
 
@@ -160,13 +160,11 @@ def test_a_gpu_whose_kernel_failed_is_not_put_under_load() -> None:
 
 
 @pytest.mark.slow
-def test_gpus_that_hung_under_load_are_not_used_for_copies(
-    make: Make, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    workers = make(preloaded.python(), shims.python(tmp_path, AT + "time.sleep(600)"))
-    shorten_deadline(monkeypatch, workers[1])
+def test_gpus_that_hung_under_load_are_not_used_for_copies(make: Make, tmp_path: Path) -> None:
+    workers = make(preloaded.python(), shims.python(tmp_path, AT + HANG))
     several = facts(Job(), 2, preloaded.python()).with_(smoke=smoke())
-    done = gpus.run_load_tests(Children(), workers, several, lambda doing: None)
+    with short_deadline(workers[1], tmp_path):
+        done = gpus.run_load_tests(Children(), workers, several, lambda doing: None)
     assert isinstance(done.load, tuple)
     assert [load.ended.how for load in done.load] == ["ok", "timeout"]
     assert isinstance(done.peers, Unknown)

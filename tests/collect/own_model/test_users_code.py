@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from own_code import Own, completes, job_of, smoke_of
+from shims import clock_stopped_until
 
 from doctor.collect import own_training
 from doctor.collect.own_names import factory_of
@@ -38,33 +40,36 @@ def test_a_factory_that_dies_is_reported(
     assert completes(record).status is Status.FAIL
 
 
-HANG = "time.sleep(600)"
-
-HANG_SECONDS = 3.0
-"""After this a hang is reported. The process is warm then: it hangs within milliseconds."""
+HANG = "(open({file!r}, 'w').close(), time.sleep(600))"
+"""`file` exists from then on."""
 
 
-def shorten_deadline(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(own_training, "OWN_SECONDS", HANG_SECONDS)
-    monkeypatch.setattr(own_training, "STACKS_SECONDS", 0.9 * HANG_SECONDS)
+@pytest.fixture
+def hanging(own: Own, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], OwnModel]:
+    """Trains what hangs at {HANG}; the deadline begins when it hangs."""
+
+    def train(source: str) -> OwnModel:
+        file = tmp_path / "hangs"
+        monkeypatch.setattr(own_training, "OWN_SECONDS", 0.5)
+        with clock_stopped_until(file.exists):
+            return own(source.replace("{HANG}", HANG.format(file=str(file))))
+
+    return train
 
 
-def test_a_factory_that_hangs_is_reported(own: Own, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert smoke_of(own(SOUND)).completed
-    shorten_deadline(monkeypatch)
-    record = own(f"def make():\n    {HANG}\n")
+def test_a_factory_that_hangs_is_reported(hanging: Callable[[str], OwnModel]) -> None:
+    record = hanging("def make():\n    {HANG}\n")
     assert record.built.how == "timeout"
     assert "inside call the factory" in record.built.detail
     assert completes(record).status is Status.FAIL
 
 
 def test_a_step_that_hangs_is_reported_with_its_stage(
-    own: Own, monkeypatch: pytest.MonkeyPatch, without_diagnosis: list[object]
+    own: Own, hanging: Callable[[str], OwnModel], without_diagnosis: list[object]
 ) -> None:
     small = smoke_of(own(SOUND))
     without_diagnosis.clear()
-    shorten_deadline(monkeypatch)
-    record = own(f"def make():\n    return Net(), batch(), lambda module, inputs: {HANG}\n")
+    record = hanging("def make():\n    return Net(), batch(), lambda module, inputs: {HANG}\n")
     assert record.built.ok
     assert record.settings
     stages = [(stage.name, stage.ended.how) for stage in smoke_of(record).stages]

@@ -107,8 +107,8 @@ def test_summary_and_outputs_are_appended(tmp_path: Path) -> None:
     environ = {name: str(file) for name, file in files.items()}
     written = {"html": Path("a.html"), "junit": Path("b\nevil=1.xml")}
     github.publish(every_report()["v100_torch2.11"], written, environ)
-    assert files["GITHUB_STEP_SUMMARY"].read_text().startswith("before\n## doctor: ❌ FIX\n")
-    assert outputs(files["GITHUB_OUTPUT"].read_text().removeprefix("before\n")) == {
+    assert files["GITHUB_STEP_SUMMARY"].read_text("utf-8").startswith("before\n## doctor: ❌ FIX\n")
+    assert outputs(files["GITHUB_OUTPUT"].read_text("utf-8").removeprefix("before\n")) == {
         "verdict": "fix",
         "exit_code": "1",
         "report": "a.html\nb\nevil=1.xml",

@@ -1,0 +1,65 @@
+"""Sequences that pad_sequence returns with their length first, and that a layer with
+batch_first=True reads as samples.
+
+Imported by loss_calls.py; standard library and torch only, Python 3.9.
+"""
+
+from __future__ import annotations
+
+import weakref
+from typing import Any, Dict, List, Tuple
+
+import torch
+import wire
+
+norm_calls = wire.sibling("norm_calls")
+places = wire.sibling("places")
+tensors = wire.sibling("value_origins").tensors
+
+EXCHANGING = ("transpose", "transpose_", "permute", "swapaxes", "swapdims", "movedim", "moveaxis",
+              "t", "T", "mT", "adjoint")  # fmt: skip
+"""Functions after which another dimension may come first."""
+RECURRENT = ("lstm", "gru", "rnn_tanh", "rnn_relu")
+
+
+class LengthFirst:
+    """Follows padded sequences from function to function as long as two dimensions stay."""
+
+    def __init__(self, model: torch.nn.Module) -> None:
+        self._model = model
+        self._padded: Dict[int, Tuple[Any, str]] = {}
+        """Id of a tensor -> a weak reference, and the line that padded it."""
+        self.readers: List[str] = []
+        """ "1 (LSTM) reads pad_sequence in train.py, line 12"."""
+
+    def note(self, name: str, args: Any, options: Dict[str, Any], result: Any) -> None:
+        """A call of a function of torch."""
+        if name == "pad_sequence":
+            if not options.get("batch_first", (*args, False)[1]):
+                self._mark(result, places.innermost()[0][0])
+            return
+        if not self._padded:
+            return
+        for each in tensors((args, options)):
+            reference, line = self._padded.get(id(each), (None, ""))
+            if reference is None or reference() is not each:
+                continue
+            self._read(name, line)
+            if name not in EXCHANGING:
+                self._pass_on(each, result, line)
+
+    def _read(self, name: str, line: str) -> None:
+        module = norm_calls.running()
+        attends = isinstance(module, torch.nn.MultiheadAttention) and name == "transpose"
+        if (name in RECURRENT or attends) and getattr(module, "batch_first", False):
+            reader = norm_calls.calling_module(self._model) or name
+            text = "%s reads pad_sequence%s" % (reader, " in %s" % line if line else "")
+            self.readers += [text] * (text not in self.readers)
+
+    def _pass_on(self, source: torch.Tensor, result: Any, line: str) -> None:
+        for each in tensors(result):
+            if each.dim() >= 2 and each.shape[:2] == source.shape[:2]:
+                self._mark(each, line)
+
+    def _mark(self, tensor: torch.Tensor, line: str) -> None:
+        self._padded[id(tensor)] = weakref.ref(tensor), line

@@ -1,0 +1,248 @@
+"""Parts of torch that the user's code misuses: each error has a cause and a remedy of its own."""
+
+from __future__ import annotations
+
+import pytest
+from own_code import Own, completes, judged
+
+from doctor.checks.training import own_model
+from doctor.judge.check import Status
+
+pytestmark = pytest.mark.slow
+
+HEAD = """
+import torch.nn.functional as F
+from torch.func import functional_call, grad, vmap
+
+class Scale(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x, factor):
+        ctx.save_for_backward(x, factor)
+        return x * factor
+    @staticmethod
+    def backward(ctx, gradient):
+        x, factor = ctx.saved_tensors
+        return gradient * factor, (gradient * x).sum(0)
+
+def layer():
+    return nn.Linear(4, 3)
+
+def data():
+    torch.manual_seed(0)
+    return torch.randn(6, 4), torch.tensor([0, 1, 2, 0, 1, 2])
+
+"""
+FUNCTIONS = {
+    "one gradient of two": (
+        "def backward(ctx, gradient): return gradient",
+        "forward of Own (train.py, line",
+        "Return 2 values from backward of Own",
+    ),
+    "a gradient of another shape": (
+        "def backward(ctx, gradient): return gradient, gradient.t()",
+        "returns a gradient [3, 6] for factor [3]",
+        "summed over the dimensions",
+    ),
+    "one argument of two": (
+        "def backward(ctx): return None, None",
+        "returns 1 output, so backward",
+        "Define backward(ctx, grad) of Own",
+    ),
+    "fewer arguments": (
+        "def forward(ctx, x): return x",
+        "accepts ctx, x; apply() passes ctx and 2 arguments",
+        "Fit Own.apply(...) in train.py",
+    ),
+    "ctx beside setup_context": (
+        "def forward(ctx, x, factor): return x\\n"
+        "    @staticmethod\\n"
+        "    def setup_context(ctx, inputs, output): pass",
+        "apply() passes 2 arguments",
+        "Leave ctx out of forward of Own",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", FUNCTIONS)
+def test_a_function_of_the_user_is_named_with_its_counts(
+    case: str, own: Own, without_diagnosis: list[object]
+) -> None:
+    method, cause, remedy = FUNCTIONS[case]
+    method = method.replace("\\n", "\n")
+    source = f"""{HEAD}
+class Own(Scale):
+    @staticmethod
+    {method}
+
+def make():
+    model = layer()
+    model.factor = nn.Parameter(torch.ones(3))
+    def loss(model, batch):
+        return F.cross_entropy(Own.apply(model(batch[0]).float(), model.factor), batch[1])
+    return model, data(), loss
+"""
+    verdict = completes(own(source))
+    assert verdict.status is Status.FAIL
+    assert cause in verdict.summary
+    assert remedy in (verdict.fix or "")
+    assert "third value of the factory" not in (verdict.fix or "")
+
+
+LOSSES = {
+    "grad of grad": (
+        "x = x.clone().requires_grad_(); first = torch.autograd.grad(m(x).tanh().sum(), x)[0]; "
+        "return torch.autograd.grad((2 * first).sum(), x)[0].sum()",
+        "the path to the loss ends at grad in train.py",
+        "create_graph=True to torch.autograd.grad in train.py",
+    ),
+    "grad of a detached value": (
+        "x = x.clone().requires_grad_(); y = m(x).detach(); "
+        "return torch.autograd.grad(y.sum(), x)[0].sum()",
+        "the path to the loss ends at detach in train.py",
+        "remove detach there",
+    ),
+    "one_hot of a background class": (
+        "return (m(x) * F.one_hot(y + 1, 3)).sum()",
+        "2 of 6 values are 3, at [2] and [5] in the result of add of part [1] of the batch in "
+        "train.py, line",
+        "num_classes=4 or more",
+    ),
+    "one_hot of an ignored label": (
+        "return (m(x) * F.one_hot(torch.where(y == 0, -100, y), 3)).sum()",
+        "2 of 6 values are -100",
+        "Replace the label -100",
+    ),
+    "gather": ("return m(x).gather(1, y[:, None] + 1).sum()", "allowed are 0 to 2", "begin with 1"),
+    "random numbers in vmap": (
+        "return vmap(lambda row: F.dropout(m(row), 0.5).sum())(x).mean()",
+        "randomness error mode",
+        "randomness='different'",
+    ),
+    "item in vmap": (
+        "return vmap(lambda row: m(row).sum() * row.sum().item())(x).mean()",
+        "calling .item()",
+        "Keep the value a tensor",
+    ),
+    "if in vmap": (
+        "return vmap(lambda row: m(row).sum() if row.sum() > 0 else m(row).mean())(x).mean()",
+        "data-dependent",
+        "torch.where",
+    ),
+    "a written tensor in vmap": (
+        "total = torch.zeros(3); return vmap(lambda row: total.add_(m(row)).sum())(x).mean()",
+        "broadcast shape",
+        "without one (x = x + y",
+    ),
+    "grad of several values": (
+        "return grad(lambda w: x @ w.t())(m.weight).sum()",
+        "scalar Tensor",
+        "one scalar tensor",
+    ),
+    "keys of a wrapped model": (
+        "state = {'module.' + n: w for n, w in m.named_parameters()}; "
+        "return functional_call(m, state, (x,)).sum()",
+        "no part or parameter module",
+        "a prefix such as module.",
+    ),
+    "probabilities outside": (
+        "return torch.distributions.Bernoulli(probs=m(x).float() * 9).log_prob(x[:, :3]).sum()",
+        "Interval(lower_bound=0.0",
+        "Pass logits=",
+    ),
+    "a covariance": (
+        "c = torch.distributions.MultivariateNormal(torch.zeros(3), -torch.eye(3)); "
+        "return c.log_prob(m(x).float()).sum()",
+        "PositiveDefinite",
+        "scale_tril=L",
+    ),
+    "values outside": (
+        "d = torch.distributions.Beta(torch.ones(3), torch.ones(3)); "
+        "return d.log_prob(m(x).float() + 9).sum()",
+        "log_prob of Beta takes values in",
+        "torch.sigmoid",
+    ),
+    "a packed sequence": (
+        "p = nn.utils.rnn.pack_padded_sequence(x[..., None], torch.tensor([4] * 6), True); "
+        "return m(p[:, -1]).sum()",
+        "p is a PackedSequence",
+        "pad_packed_sequence(p",
+    ),
+    "a state of one layer": (
+        "r = nn.LSTM(4, 3, 2); h = torch.zeros(1, 6, 3); return r(x[None], (h, h))[0].sum()",
+        "the first dimension of the state is 1",
+        "Create the state with 2 in its first dimension",
+    ),
+    "letters of einsum": (
+        "return m(torch.einsum('bi,ij->bj', x, torch.ones(5, 4))).sum()",
+        "the letter i stands for 4",
+        "another letter",
+    ),
+    "a scatter of fewer": (
+        "return torch.zeros(6, 3).scatter(1, y[:, None], m(x).float()).sum()",
+        "the operation is in train.py",
+        "index.expand_as(source)",
+    ),
+    "an interpolation": (
+        "return m(F.interpolate(x, scale_factor=2, mode='bilinear')).sum()",
+        "Only 3D, 4D and 5D",
+        "[batch, channels, height, width]",
+    ),
+    "a model without a wrapper": (
+        "return m.module(x).sum()",
+        "Linear is not wrapped",
+        "Leave out .module",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", LOSSES)
+def test_a_misused_part_of_torch_has_its_own_remedy(
+    case: str, own: Own, without_diagnosis: list[object]
+) -> None:
+    code, cause, remedy = LOSSES[case]
+    lines = "".join(f"        {each}\n" for each in code.split("; "))
+    source = f"""{HEAD}
+def make():
+    def loss(m, batch):
+        x, y = batch
+{lines}
+    return layer(), data(), loss
+"""
+    verdict = completes(own(source))
+    assert verdict.status is Status.FAIL
+    assert cause in verdict.summary
+    assert remedy in (verdict.fix or "")
+
+
+ROOT = """
+def make():
+    model = layer()
+    model.root = nn.Parameter(torch.zeros(3))  # the gradient of its root is infinite
+    passes = []
+    def loss(m, batch):
+        passes.append(1)
+        x, y = batch
+        logits = m(x).float() + m.root.sqrt()
+        {after}
+        return F.cross_entropy(logits, y)
+    return model, data(), loss
+"""
+AFTER = {
+    "an index": ("count = int(logits.sum().item())", Status.WARN),
+    "an assertion": ("assert torch.isfinite(logits).all()", Status.WARN),
+    "a distribution": ("torch.distributions.Categorical(logits=logits)", Status.WARN),
+    "a key": ("batch['x'] if len(passes) > 1 else None", Status.FAIL),
+}
+
+
+@pytest.mark.parametrize("case", AFTER)
+def test_an_error_that_follows_from_nan_is_that_of_the_step_before(
+    case: str, own: Own, without_diagnosis: list[object]
+) -> None:
+    after, status = AFTER[case]
+    record = own(HEAD + ROOT.format(after=after))
+    assert judged(own_model.LOSS_FINITE, record).status is Status.FAIL
+    verdict = completes(record)
+    assert verdict.status is status
+    assert ("see SMK006" in verdict.summary) == (status is Status.WARN)
+    assert "Traceback, " not in (judged(own_model.LOSS_FINITE, record).fix or "")
