@@ -255,7 +255,10 @@ def test_an_optimizer_of_earlier_layers_is_told_from_one_with_too_few_groups() -
     def verdict(strays: int) -> Verdict:
         optimizer = Optimizer(name="AdamW", omitted=("head.weight",), strays=strays)
         return own_weights.weights_move(
-            own(parameter("head.weight", moved=False), optimizer=optimizer), Job()
+            own(
+                parameter("body.weight"), parameter("head.weight", moved=False), optimizer=optimizer
+            ),
+            Job(),
         )
 
     assert "2 tensors of its groups are no part of the model" in verdict(2).summary
