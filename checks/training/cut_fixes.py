@@ -20,7 +20,8 @@ FIXES = {
     "derivative": "Add a term to the loss that depends on the output of {place} itself (initial or "
     "boundary values, measurements), or exempt it: a constant that is added to the output has no "
     "influence on its derivatives",
-    "hook": "Look at what the hook {name} in {place} returns: it takes the place of the gradient",
+    "hook": "Look at the hook {name} in {place}: what it returns, or writes to grad, takes the "
+    "place of the gradient",
     "result hook": "Look at what the hook {name} returns: it takes the place of the gradient",
     "cancelled": "Look at {place}: terms of the loss with opposite gradients cancel; check "
     "their signs",
@@ -28,6 +29,18 @@ FIXES = {
     "none": "Return a gradient for each input of forward() that trains, in the order of forward's "
     "arguments, in backward() of {name}",
 }
+ZERO_VARIABLE = "of its variables"
+ZERO_IN_HOOK = (
+    "Look at why that variable of the hook {name} is 0 throughout, such as a mask whose index or "
+    "slice is empty, or a number that // rounds down: the hook multiplies the gradient by it"
+)
+LEFT_OUT = re.compile(r"leaves this part out: \w+ in ([^,;]+, line \d+)")
+DIRECTIONS = (
+    "Look at {place}: hidden[-1] is the state of the last layer, and of a bidirectional one that "
+    "of its backward direction only. Join both directions, torch.cat([hidden[-2], hidden[-1]], -1) "
+    "with twice as many features for the next layer, or omit bidirectional=True and layers that "
+    "nothing reads"
+)
 REENTRANT = (
     "Pass use_reentrant=False to checkpoint (gradient_checkpointing_kwargs={'use_reentrant': "
     "False} in transformers), or call model.enable_input_require_grads(): reentrant checkpointing "

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 from collections.abc import Callable, Iterable
 
 from doctor.checks.training.place import fix_by_location, location
@@ -193,7 +194,7 @@ def remedy_for(diagnosis: Diagnosis, smoke: Smoke, *, own: bool) -> Remedy:
         remedy = _filled(remedies[change], smoke)
         if change == "valid-batch":
             invalid = " ".join(diagnosis.bad_batch)
-            special = [text for name, text in INVALID.items() if name in invalid]
+            special = [text for name, text in INVALID if re.search(name, invalid)]
             return remedy._replace(fix=" ".join((*special, remedy.fix)))
         if change not in ("lower-lr and a domain", *NUMBERS) or not _is_explained(diagnosis):
             return remedy

@@ -8,9 +8,11 @@ from collections.abc import Sequence
 from doctor.checks.training.cut_fixes import (
     BY_NAME,
     COPIES,
+    DIRECTIONS,
     EMPTY_DATA,
     FIXES,
     INDICES,
+    LEFT_OUT,
     NUMBERS,
     ORIGINS,
     OWN_LOSS,
@@ -20,6 +22,8 @@ from doctor.checks.training.cut_fixes import (
     THROUGH,
     TRAINED,
     ZERO,
+    ZERO_IN_HOOK,
+    ZERO_VARIABLE,
     ZEROED,
     ZEROS,
 )
@@ -43,7 +47,7 @@ CLAUSES = {
     "replaced": "the forward pass replaces it by a new parameter",
     "derivative": "the derivative that {name} computes in {where} does not depend on it",
     "copied": "in their place the loss uses {name}, made in {where}",
-    "hook": "a hook is registered on it: {name} in {where}",
+    "hook": "the hook {name} on it, in {where}, makes its gradient 0",
     "result hook": "a hook on the result of {where} makes it 0: {name}",
     "cancelled": "gradients that are not 0 add up to 0 in {name}, of {where}",
 }
@@ -73,7 +77,7 @@ def _where(cut: Cut) -> str:
 
 def _sentence(kind: str, where: str, names: Sequence[str], remarks: Sequence[str]) -> str:
     if kind == "result hook" and where == NO_LINE:
-        return f"a hook on the backward pass makes it 0: {', '.join(names)}"
+        return f"a hook on the backward pass makes it 0: {', '.join((*names, *remarks))}"
     if kind == "copied" and where == NO_LINE:
         return f"in their place the loss uses {', '.join(names)}"
     observed = f": {', '.join(remarks)}" if remarks else ""
@@ -92,7 +96,7 @@ def fix(cuts: Sequence[Cut]) -> str:
 def _fix(cut: Cut) -> str:
     place = cut.module or cut.place or "the library"
     operation = re.sub(r"Backward\d*$", "", cut.name)
-    if special := _special(cut, cut.place or place):
+    if special := _observed(cut) or _special(cut, cut.place or place):
         return special
     if cut.kind == "small":
         return f"Look at {place}: {_small(operation)}"
@@ -104,6 +108,16 @@ def _fix(cut: Cut) -> str:
         }
         return FIXES[cut.kind].format(name=name, place=cut.place or place, **by_name)
     return _of_zero(cut, place, operation)
+
+
+def _observed(cut: Cut) -> str:
+    """The remedy for a hook with a variable of zeros, or for the states of a recurrent layer."""
+    if cut.kind in ("hook", "result hook") and ZERO_VARIABLE in cut.remark:
+        where = f"{cut.name} in {cut.place}" if cut.kind == "hook" and cut.place else cut.name
+        return ZERO_IN_HOOK.format(name=where)
+    if (part := LEFT_OUT.search(cut.remark)) and re.search(r"\((LSTM|GRU|RNN)\)", cut.module):
+        return DIRECTIONS.format(place=part[1])
+    return ""
 
 
 def _special(cut: Cut, place: str) -> str:
@@ -130,6 +144,8 @@ def _of_zero(cut: Cut, place: str, operation: str) -> str:
     if cut.origin and cut.origin_place:
         made = next((text for names, text in ORIGINS if re.fullmatch(names, cut.origin)), "")
         return f"Look at {cut.origin_place}: {made or ZEROED.format(name=cut.origin)}"
+    if part := LEFT_OUT.search(cut.remark):
+        place = part[1]
     if reason := next((text for part, text in REMARKS if part in cut.remark), None):
         return f"Look at {place}: {reason}"
     reason = next((text for names, text in ZEROS if re.fullmatch(f"(?:{names})", operation)), ZERO)

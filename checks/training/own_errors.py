@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from doctor.checks.training import smoke_errors
+from doctor.checks.training import own_parameters, smoke_errors
 from doctor.facts.error_texts import INDEX
 from doctor.facts.training import NO_LOSS
 from doctor.judge.check import Owner
@@ -159,6 +159,11 @@ BUILD_ERRORS = (
         ("has no batch",),
         "Check the path and the filter of the data: the loader gives no batch, or the iterator was "
         "used before.",
+        Owner.JOB,
+    ),
+    ErrorPattern(
+        ("nothing would train; without effect: ",),
+        own_parameters.INEFFECTIVE_FIX,
         Owner.JOB,
     ),
     ErrorPattern(

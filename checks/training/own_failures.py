@@ -66,8 +66,8 @@ def _raised_step(own: OwnModel, verdict: Verdict, detail: str) -> Verdict:
     if kernel_errors.raised_later(detail):
         return _of_kernel(own, replace(verdict, summary=f"{summary}{_where(own)}"))
     verdict = replace(verdict, summary=f"{summary}{_where(own)}{describe(own)}")
-    if own.computed_once and code_error(detail) == "several losses in the graph":
-        names = ", ".join(own.computed_once)
+    if (once := _computed_once(own)) and code_error(detail) == "several losses in the graph":
+        names = ", ".join(once)
         clause = f"{names} has a graph, and was computed before the first step"
         fix = f"Compute {names} in forward: backward() frees its graph, which is made only once."
         return replace(verdict, summary=f"{verdict.summary}; {clause}", fix=fix, owner=Owner.JOB)
@@ -81,6 +81,13 @@ def _raised_step(own: OwnModel, verdict: Verdict, detail: str) -> Verdict:
     if pattern := _known_fix(own, detail):
         return replace(verdict, fix=pattern.fix, owner=pattern.owner, sources=pattern.sources)
     return verdict if verdict.fix else replace(verdict, fix=_look(own, detail))
+
+
+def _computed_once(own: OwnModel) -> list[str]:
+    """Attributes with a graph from before the first step, without those that the loss of the step
+    that raised does not depend on."""
+    kept = own.raised.observed.get("kept") if own.raised else None
+    return [name for name in own.computed_once if kept is None or name in kept.split(", ")]
 
 
 def nonfinite_values(own: OwnModel) -> str:

@@ -61,7 +61,10 @@ def _left_by_the_optimizer(steps: Smoke, unchanged: Sequence[Parameter]) -> tupl
         clause = (
             f"in no group of the optimizer: {listed(omitted, 4)}{strays * bool(optimizer.strays)}"
         )
-        return clause, REPLACED_FIX * bool(optimizer.strays) or OMITTED_FIX
+        early = all(each.name in optimizer.omitted for each in steps.parameters)
+        clause += "; it holds no trainable parameter of the model" * early
+        fix = REPLACED_FIX * bool(optimizer.strays) or TOO_EARLY_FIX * early or OMITTED_FIX
+        return clause, fix
     if max(rates) < TINY_RATE and not optimizer.schedule:
         return f"the learning rate is {max(rates):g}, and no schedule raises it", TINY_RATE_FIX
     slow = [each for each in unchanged if each.rate and each.rate < TINY_RATE]
@@ -138,6 +141,10 @@ CLIP_FIX = "Clip to a norm such as 1.0: a limit near 0 multiplies every gradient
 REPLACED_FIX = (
     "Create the optimizer after the layers are replaced, copied or tied: it trains the parameters "
     "that the model had before."
+)
+TOO_EARLY_FIX = (
+    "Create the optimizer after the model is complete: after get_peft_model, new heads, copies and "
+    "requires_grad_. It holds none of the parameters that train now."
 )
 OMITTED_FIX = (
     "Put every trainable parameter into a group of the optimizer; norms and biases belong into the "

@@ -155,7 +155,7 @@ def reached_unevenly(own: OwnModel, required: Sequence[Parameter], verdict: Verd
             f"shapes {shapes}",
             fix=CREATED_FIX,
         )
-    if few := _over_too_few(own):
+    if few := _without_effect(own) or _over_too_few(own):
         return warn(f"{verdict.summary}; {few[0]}", fix=few[1])
     if alike := [each.name for each in required if each.rows_alike]:
         return warn(
@@ -171,6 +171,12 @@ def reached_unevenly(own: OwnModel, required: Sequence[Parameter], verdict: Verd
     if clause := exploding(required):
         return warn(f"{verdict.summary}; {clause}", fix=EXPLODING_FIX)
     return verdict
+
+
+def _without_effect(own: OwnModel) -> tuple[str, str] | None:
+    if not own.ineffective:
+        return None
+    return f"without effect on the parameters: {', '.join(own.ineffective)}", INEFFECTIVE_FIX
 
 
 def token_note(own: OwnModel) -> str:
@@ -191,6 +197,11 @@ def _over_too_few(own: OwnModel) -> tuple[str, str] | None:
     return None
 
 
+INEFFECTIVE_FIX = (
+    "Call the method instead: module.requires_grad_(False) freezes its parameters, and "
+    "module.requires_grad_(True) trains them. requires_grad is an attribute of parameters; an "
+    "assignment to a module, or to a name that is spelled otherwise, is kept and changes nothing."
+)
 UNREGISTERED_FIX = (
     "Hold layers in nn.ModuleList or nn.ModuleDict instead of a plain list or dict, and single "
     "tensors in nn.Parameter: only these are in model.parameters() and in the state dict."

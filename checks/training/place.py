@@ -127,7 +127,15 @@ def _stable(source: Source) -> str:
     """The remedy for what is unusual in the inputs of the operation."""
     stable = _stable_form(source) or NAN_SOURCES
     in_fp32 = " (in fp32: fp16 has no 1e-8)" * ("1e-" in stable)
-    return f"{stable}{in_fp32}"
+    masked = any("-inf throughout" in each for each in source.remarks)
+    of_torch = masked and re.search("MultiheadAttention|Transformer", source.module or "")
+    return f"{stable}{in_fp32}{TRUE_IS_IGNORED * bool(of_torch)}"
+
+
+TRUE_IS_IGNORED = (
+    ". In key_padding_mask and in a boolean attn_mask of torch.nn True means ignored, the opposite "
+    "of attention_mask in transformers: pass attention_mask == 0"
+)
 
 
 def _stable_form(source: Source) -> str | None:

@@ -155,14 +155,29 @@ SMALL = ATTENTION | {
     ),
 }
 
-INVALID = {
-    "labels: ": "Count the classes from 0, or give the last layer as many outputs as there are "
-    "classes (num_labels), with -100 for what is to be ignored.",
-    "tokens: ": "Use the tokenizer of this model, and call resize_token_embeddings(len(tokenizer)) "
-    "after tokens were added.",
-    "positions: ": "Truncate the samples to the length of the model (max_length, truncation=True).",
-}
-"""Beginning of a remark on the batch -> its remedy, before the general one."""
+INVALID = (
+    (
+        "labels: ",
+        "Count the classes from 0, or give the last layer as many outputs as there are classes "
+        "(num_labels), with -100 for what is to be ignored.",
+    ),
+    (
+        r"tokens: .* \[0, (\d+)\): \1(?![\d,]| and)",
+        "Give the embedding one row more, or subtract 1 from the ids: the highest id is the number "
+        "of rows, as where ids count from 1 and 0 is the padding.",
+    ),
+    (
+        r"tokens: .* \[0, (\d+)\): (?!\1(?![\d,]| and))",
+        "Give the embedding a row for each id (num_embeddings above the highest one), or number "
+        "the ids from 0 without gaps. With a tokenizer use that of this model, and call "
+        "resize_token_embeddings(len(tokenizer)) after tokens were added.",
+    ),
+    (
+        "positions: ",
+        "Truncate the samples to the length of the model (max_length, truncation=True).",
+    ),
+)
+"""Expression for a remark on the batch -> its remedy, before the general one."""
 
 LOWER_LR = (
     "Lower the learning rate, warm it up from 0 over the first steps, and clip the gradients.\n"

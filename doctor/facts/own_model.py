@@ -205,6 +205,9 @@ class OwnModel(Section, frozen=True, kw_only=True):
     unregistered: tuple[str, ...] = ()
     """Tensors that get a gradient, are held by a module, and are no parameters of the model:
     "hidden[0].weight" of a plain list of layers."""
+    ineffective: tuple[str, ...] = ()
+    """Flags without effect: "classifier.requires_grad = True" of a module, whose parameters do not
+    follow; "require_grad = False of 0.weight", which is not the name of torch."""
     stray_hooks: tuple[StrayHook, ...] = ()
     computed_once: tuple[str, ...] = ()
     """Attributes of modules that are tensors with a graph before the first step."""

@@ -21,6 +21,8 @@ from typing import Any, Dict, Iterator, List, Union
 INCOMPLETE = (":", ",", "(", "[", "{")
 """How a line of a message ends that goes on in the next one: torch.compile's quote calls whose
 arguments take several lines, and give the reason after them."""
+NUMBERS_FOLLOW = "found invalid values:"
+"""The end of a line after which torch.distributions prints a whole tensor."""
 MOST_LINES = 12
 HEAD, TAIL = 200, 400
 """Characters at the start and the end of a message of several lines."""
@@ -65,6 +67,9 @@ def describe(error: BaseException) -> str:
     lines: List[str] = [line.strip() for line in message.strip().splitlines()] or [""]
     count = 1
     while count < min(len(lines), MOST_LINES) and lines[count - 1].endswith(INCOMPLETE):
+        if lines[count - 1].endswith(NUMBERS_FOLLOW):
+            lines[count - 1] = lines[count - 1][:-1]
+            break
         count += 1
     text = " ".join(lines[:count])
     if count > 1 and len(text) > HEAD + TAIL:

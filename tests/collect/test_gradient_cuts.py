@@ -159,6 +159,47 @@ def hooked():
         return hidden
     return made(between)
 
+def hooked_twice():
+    def between(m, x):
+        hidden = m.first(x).relu()
+        hidden.register_hook(lambda gradient: gradient * 0)
+        return hidden.sin() + hidden.cos()
+    return made(between)
+
+def hooked_weight():
+    new = torch.zeros(16, 1)
+    def masked(gradient):
+        return gradient * new
+    def between(m, x):
+        return m.first(x) + F.linear(x, m.first.weight)
+    model, batch, loss = made(between)
+    for each in model.first.parameters():
+        each.register_hook(lambda gradient: gradient.clone())
+        each.register_hook(masked if each.dim() > 1 else lambda gradient: gradient * new[:, 0])
+    return model, batch, loss
+
+def erased():
+    model, batch, loss = made(lambda m, x: m.first(x))
+    def clear(parameter):
+        parameter.grad.zero_()
+    for each in model.first.parameters():
+        each.register_post_accumulate_grad_hook(clear)
+    return model, batch, loss
+
+def hooked_module():
+    def nothing(module, gradients, outputs):
+        return tuple(None if each is None else each * 0 for each in gradients)
+    model, batch, loss = made(lambda m, x: m.first(x))
+    model.first.register_full_backward_hook(lambda module, gradients, outputs: None)
+    model.second.register_full_backward_hook(nothing)
+    return model, batch, loss
+
+def cancelled_with_a_hook():
+    model, batch, loss = cancelled()
+    for each in model.first.parameters():
+        each.register_hook(lambda gradient: gradient * 2)
+    return model, batch, loss
+
 def cancelled():
     def between(m, x):
         return torch.cat([x, x], 1) + m.first(x).sum() - m.first(x).sum()
@@ -346,6 +387,16 @@ def cuts_of(subject: dict[str, Any], child: TorchChild, **more: Any) -> list[Cut
         ("through", "detached", "detach", "ends at detach", "add a loss of its own"),
         ("hooked", "result hook", "<lambda> in cuts_of.py", "makes it 0", "the hook"),
         ("cancelled", "cancelled", "", "add up to 0", "check their signs"),
+        ("hooked_twice", "result hook", "<lambda> in cuts_of.py", "makes it 0", "the hook"),
+        (
+            "erased",
+            "hook",
+            "clear",
+            "of values that are not 0 it leaves 0",
+            "the hook clear in cuts_of.py",
+        ),
+        ("hooked_module", "result hook", "nothing in cuts_of.py", "(of second)", "the hook"),
+        ("cancelled_with_a_hook", "cancelled", "", "add up to 0", "check their signs"),
         ("one_group", "zero", "NativeGroupNormBackward0", "over 1 value", "over more values"),
         (
             "zero_weight",
@@ -382,10 +433,23 @@ def test_the_end_of_a_path_is_named_with_its_line(
     found = cuts_of(subject, child)
     assert (found[0].kind, len(found)) == (kind, 1)
     assert found[0].name.startswith(function)
-    assert kind in ("replaced", "cancelled") or found[0].place.startswith("cuts_of.py, line ")
+    assert kind in ("replaced", "cancelled", "result hook") or found[0].place.startswith(
+        "cuts_of.py, line "
+    )
     assert set(found[0].parameters) <= {"first.weight", "first.bias"}
     assert text in own_cuts.clause(found)
     assert remedy in own_cuts.fix(found)
+
+
+def test_a_hook_on_a_parameter_is_named_with_its_variable(child: TorchChild, file: Path) -> None:
+    place = {"file": file.name, "name": "hooked_weight", "directory": str(file.parent)}
+    cuts = cuts_of({"kind": "factory", **place, "batch": 2, "length": None}, child)
+    assert {(cut.kind, cut.name) for cut in cuts} == {("hook", "masked"), ("hook", "<lambda>")}
+    text = own_cuts.clause(cuts)
+    assert "the hook masked on it, in cuts_of.py, line " in text or "masked, <lambda>" in text
+    assert "new of its variables is 0 throughout" in text
+    assert "add up" not in text
+    assert "empty" in own_cuts.fix(cuts)
 
 
 @pytest.mark.parametrize("name", ["curvature_of_tanh", "other_leaves"])

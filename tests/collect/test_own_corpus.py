@@ -25,7 +25,7 @@ from doctor.judge.check import Status, Verdict
 CORPUS = Path(__file__).parents[1] / "corpus" / "own_model"
 FAULTS: dict[str, dict[str, Any]] = {
     file: labels
-    for name in ("faults.toml", "shop.toml")
+    for name in ("faults.toml", "shop.toml", "ward.toml")
     for file, labels in tomllib.loads((CORPUS / name).read_text("utf-8")).items()
 }
 SAMPLE = (
@@ -79,6 +79,12 @@ SAMPLE = (
     "shop_errors:shelves_without_products",
     "shop_errors:scores_rounded_down",
     "shop_errors:features_of_a_replaced_layer",
+    "ward_errors:state_between_batches",
+    "ward_errors:categorical_from_logits",
+    "ward_errors:beta_outside",
+    "ward_silent:frozen_module_flag",
+    "ward_silent:reversal_of_the_gradient",
+    "ward_silent:gradients_that_are_taken_away",
 )
 
 
@@ -143,6 +149,9 @@ def test_a_planted_fault_is_named(fault: str, judge: Judge) -> None:
      "healthy_shop:attention_step_by_step", "healthy_shop:batch_norm_of_three",
      "healthy_shop:shapes_that_a_hook_printed", "healthy_shop:reviews_with_the_length_first",
      "healthy_shop:codebook_with_counts", "healthy_shop:margins_in_the_optimizer",
+     "healthy_ward:adafactor_like", "healthy_ward:step_in_the_backward_pass",
+     "healthy_ward:hooks_that_scale",
+     "healthy_ward:states_that_are_detached", "healthy_ward:flags_that_agree",
      "healthy_shop:critic_with_clipped_weights"],
 )  # fmt: skip
 def test_a_healthy_training_passes(name: str, judge: Judge) -> None:
@@ -154,6 +163,7 @@ def test_a_healthy_training_passes(name: str, judge: Judge) -> None:
 def test_every_fault_of_the_corpus_has_its_label() -> None:
     for file, labels in FAULTS.items():
         tree = ast.parse((CORPUS / f"{file}.py").read_text("utf-8"))
-        assert {node.name for node in tree.body if isinstance(node, ast.FunctionDef)} == set(labels)
+        functions = {node.name for node in tree.body if isinstance(node, ast.FunctionDef)}
+        assert {name for name in functions if not name.startswith("_")} == set(labels)
         assert all(label["code"] in ("SMK005", "SMK006", "SMK007", "SMK008") and label["names"]
                    for label in labels.values())  # fmt: skip

@@ -12,6 +12,7 @@ from doctor.checks.training.errors import (
     functorch,
     graph,
     hooks,
+    inputs,
     layers,
     losses,
     names,
@@ -82,7 +83,8 @@ def explain(own: OwnModel) -> Explanation | None:
     """What the first explainer says about the error; None if it is not explained."""
     if own.raised is None:
         return None
-    for explain_own in (no_loss.explain, hooks.explain, time_first.explain, _called_by_doctor):
+    of_all = (no_loss.explain, hooks.explain, time_first.explain, inputs.explain, _called_by_doctor)
+    for explain_own in of_all:
         if explanation := explain_own(own):
             return explanation
     for explainer in EXPLAINERS:

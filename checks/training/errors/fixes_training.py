@@ -205,7 +205,8 @@ FIXES = {
         "tokenizer.pad_token_id (and tokenizer.pad_token = tokenizer.eos_token if it has none)."
     ),
     "ids and embeddings": (
-        "Pass only one of input_ids and inputs_embeds: remove the other from the batch."
+        "Pass one of input_ids and inputs_embeds; a decoder gets its ids from labels or "
+        "decoder_input_ids."
     ),
     "modules of adapters": (
         "Choose target_modules among the linear modules of this model (model.named_modules()), "

@@ -10,12 +10,20 @@ from doctor.facts.raised import Raised
 SHAPES = re.compile(
     r"invalid gradient at index (?P<index>\d+) - got (?P<shape>\[.*?\]) but expected"
 )
+DTYPES = re.compile("same dtype|expected scalar type|dtypes? mismatch")
 COUNTS = re.compile(r"incorrect number of gradients \(expected (\d+), got (\d+)\)")
 
 
 def explain(raised: Raised) -> Explanation | None:
     """None unless the error is one of a function that was observed."""
     observed, message = raised.observed, raised.message
+    if (name := observed.get("own backward")) and DTYPES.search(message):
+        return Explanation(
+            f"the backward pass of {name} runs outside of autocast, with tensors of both dtypes",
+            f"Write @torch.amp.custom_fwd(device_type=...) above forward of {name} and "
+            "@torch.amp.custom_bwd(device_type=...) above its backward, below @staticmethod, or "
+            "convert there: grad.to(weight.dtype).",
+        )
     if "own function" not in observed:
         return None
     if match := COUNTS.search(message):
@@ -53,6 +61,13 @@ def _number(observed: dict[str, str], expected: int, returned: int) -> Explanati
 def _shape(observed: dict[str, str], index: int, shape: str) -> Explanation:
     name, arguments = observed["own function"], observed["arguments"].split("; ")
     argument = arguments[index] if index < len(arguments) else f"argument {index}"
+    if argument.endswith(f" [{', '.join(reversed(shape.strip('[]').split(', ')))}]"):
+        return Explanation(
+            f"backward of {name} ({observed['backward']}) returns a gradient {shape} for "
+            f"{argument}: it is transposed",
+            f"Transpose the gradient in position {index} of backward of {name}: for x @ weight.t() "
+            "the gradients are grad @ weight and grad.t() @ x.",
+        )
     return Explanation(
         f"backward of {name} ({observed['backward']}) returns a gradient {shape} for {argument}",
         f"Return a gradient of the shape of {argument.partition(' [')[0]} in position {index} of "

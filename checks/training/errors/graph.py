@@ -93,13 +93,24 @@ def twice(raised: Raised) -> Explanation | None:
             "the doctor calls it. If the code needs a gradient there on purpose, pass "
             "retain_graph=True, or compute the loss that it returns with a new forward pass.",
         )
+    if names := observed.get("of the batch"):
+        first = names.partition(",")[0]
+        return Explanation(
+            f"computed once, with a graph, before the first step: {names}",
+            f"Detach {first} where it is made, with .detach(), or compute it under "
+            "torch.no_grad(): the first backward() frees its graph, and the second step goes "
+            "through it again. If it is to pass a gradient on, compute it in the loss.",
+        )
     if with_graph := observed.get("kept"):
         first = with_graph.partition(",")[0]
+        container = first.partition("[")[0]
+        how = f"{first} where it is kept, {first} = {first}.detach()"
+        if container != first:
+            how = f"the tensors of {container} where they are kept, each with .detach()"
         return Explanation(
             f"kept from step to step with its graph: {with_graph}",
-            f"Detach {first} where it is kept, {first} = {first}.detach(): backward() of the step "
-            "that made it has freed its graph. What is computed once from parameters belongs into "
-            "forward.",
+            f"Detach {how}: backward() of the step that made it has freed its graph. Compute what "
+            "is made only once under torch.no_grad(), or in forward if it is to be trained.",
         )
     return None
 

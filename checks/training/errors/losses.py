@@ -70,6 +70,14 @@ def _order_of_classes(logits: Shape, labels: Shape, function: str) -> Explanatio
             "Remove it with labels.squeeze(1), and convert with .long() unless they are int64: "
             f"class indices have the shape {text((logits[0], *logits[2:]))}.",
         )
+    if len(logits) == 3 and labels == (logits[2], logits[0]):
+        return Explanation(
+            f"the first two dimensions of the target are exchanged, {text(labels)}: the logits "
+            f"have {logits[0]} samples of {logits[2]} positions",
+            "Put the samples first in the labels, as in the input: pad_sequence(labels, "
+            "batch_first=True, padding_value=-100) where the batch is made, or "
+            "labels.transpose(0, 1).",
+        )
     if len(logits) > 2 and labels == logits[:-1]:
         order = "transpose(1, 2)" if len(logits) == 3 else "movedim(-1, 1)"
         moved = (logits[0], logits[-1], *logits[1:-1])

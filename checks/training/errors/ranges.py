@@ -5,8 +5,8 @@ from __future__ import annotations
 from doctor.checks.training.errors.explanation import Explanation, shape, tensors
 from doctor.facts.raised import Raised
 
-IGNORED = ("-100", "-1")
-"""Labels that mark what is to be ignored."""
+IGNORED = ("-100", "-1", "255")
+"""Labels that mark what is to be ignored: in torch, in masks, in images of classes."""
 
 
 def explain(raised: Raised) -> Explanation | None:
@@ -22,10 +22,12 @@ def explain(raised: Raised) -> Explanation | None:
 def _fix(raised: Raised, function: str) -> str:
     observed = raised.observed
     lowest, highest, allowed = observed["lowest"], observed["highest"], observed["allowed"]
-    if lowest in IGNORED and function not in ("getitem", "setitem"):
+    ignored = next((each for each in (lowest, highest) if each in IGNORED), "")
+    if ignored and function not in ("getitem", "setitem"):
         return (
-            f"Replace the label {lowest}, which marks what is ignored, before it is used as an "
-            "index: labels.clamp(min=0), and mask the result where the label is negative."
+            f"Replace the label {ignored}, which marks what is ignored, before it is used as an "
+            f"index: labels.masked_fill(labels == {ignored}, 0), and leave these places out of the "
+            "result."
         )
     if function == "bincount":
         return "Shift or map the values so that the lowest is 0: bincount counts 0, 1, 2, ..."

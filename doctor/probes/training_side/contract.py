@@ -42,7 +42,10 @@ def parts(value: Any, spec: Dict[str, Any], seed: Optional[int]) -> Parts:
     fields = fields_of(value)
     module = fields["model"]
     if not any(weight.requires_grad for weight in module.parameters()):
-        raise NotAFactory("no parameter of the model requires a gradient: nothing would train")
+        without = wire.sibling("ineffective").ineffective(module)
+        clause = "; without effect: %s" % ", ".join(without) if without else ""
+        message = "no parameter of the model requires a gradient: nothing would train"
+        raise NotAFactory(message + clause)
     batch, loss = fields.get("batch"), fields.get("loss")
     if "batch" not in fields and loss is not None:
         loss = subjects.with_loss(loss, without_batch=True)

@@ -18,6 +18,7 @@ from torch.overrides import TorchFunctionMode
 
 copied_leaves = wire.sibling("copied_leaves")
 places = wire.sibling("places")
+gradient_hooks = wire.sibling("gradient_hooks")
 gradient_zeros = wire.sibling("gradient_zeros")
 zero_origins = wire.sibling("zero_origins")
 second_derivatives = wire.sibling("second_derivatives")
@@ -43,9 +44,10 @@ records: Any = gradient_zeros.records
 class Paths(TorchFunctionMode):
     """Follows parameters from function to function as long as the results have a graph."""
 
-    def __init__(self, weights: Dict[str, torch.Tensor], modules: Any) -> None:
+    def __init__(self, weights: Dict[str, torch.Tensor], modules: Any, smallest: float) -> None:
         super().__init__()
         self._modules = modules
+        self.hooks = gradient_hooks.Hooks(smallest)
         self._names = {id(each): name for name, each in weights.items()}
         self.cuts: Dict[Key, Set[str]] = {}
         self.last: Dict[str, Key] = {}
@@ -68,8 +70,6 @@ class Paths(TorchFunctionMode):
         """The parameters behind what the code calls backward() on, and the cut that it is."""
         self.derived: Dict[str, Key] = {}
         """Parameter -> the call of grad() whose derivative was computed from it."""
-        self.hooks: Dict[Any, str] = {}
-        """Operation -> the hook that the code registers on its result."""
         self._inside: List[Set[str]] = []
         """What the calls of autograd functions that are being run have used."""
 
@@ -84,7 +84,7 @@ class Paths(TorchFunctionMode):
             name = getattr(func.__self__, "__name__", name)
         results = list(tensors(result))
         if name == "register_hook" and args[0].grad_fn is not None:
-            self.hooks[args[0].grad_fn] = " in ".join(gradient_zeros.line_of_function(args[1]))
+            self.hooks.watch_result(args[0])
         self.flow.pass_on(name, (args, options), results)
         self._note_derivatives(func, name, live, results)
         if live:
@@ -229,19 +229,13 @@ def cuts(plan: Any, stage: Any, names: Sequence[str], small: bool = False) -> Di
     subject = training.subject
     wanted = {name: each for name, each in training.weights.items() if name in names}
     modules = watched_modules.Modules(subject.module)
-    paths = Paths(wanted, modules)
+    paths = Paths(wanted, modules, gradient_zeros.SMALL if small else 0.0)
+    paths.hooks.watch_modules(subject.module)
     origins = zero_origins.ZeroOrigins(subject.module, subject.batch)
     with stage("function by function"), torch.autograd.detect_anomaly(check_nan=False):
         derivatives = second_derivatives.Derivatives(origins)
-        with (
-            training.autocast(),
-            births,
-            derivatives,
-            modules,
-            paths.with_functions(),
-            paths,
-            origins,
-        ):
+        functions = paths.with_functions()
+        with training.autocast(), births, derivatives, modules, functions, paths, origins:
             loss = subject.loss(subject.module, subject.batch)
         in_graph = {id(each) for each in leaves(loss.grad_fn)}
         computed = {name for name, each in wanted.items() if id(each) in in_graph}

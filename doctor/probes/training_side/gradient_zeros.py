@@ -6,14 +6,16 @@ with a hook on each operation, which sees a gradient that comes in and one of ze
 
 from __future__ import annotations
 
-import os
 from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Set, Tuple
 
 import torch
 import wire
 
 follow_step = wire.sibling("follow_step")
+gradient_hooks = wire.sibling("gradient_hooks")
 zero_reasons = wire.sibling("zero_reasons")
+
+peak, line_of_function = gradient_hooks.peak, gradient_hooks.line_of_function
 
 MOST_ZEROS = 200
 SMALL = 1e-6
@@ -62,9 +64,15 @@ class Recorder:
     """Hooks on the operations of a graph, for the edges where a gradient becomes 0."""
 
     def __init__(
-        self, root: Any, weights: Dict[str, torch.Tensor], smallest: float, origins: Any
+        self,
+        root: Any,
+        weights: Dict[str, torch.Tensor],
+        smallest: float,
+        origins: Any,
+        hooks: Any,
     ) -> None:
         self.edges: List[Zero] = []
+        self._hooks = hooks
         self._origins = origins
         self._smallest = smallest
         """Of the largest value of an incoming gradient: less counts as 0."""
@@ -73,6 +81,8 @@ class Recorder:
         self._parents = zero_reasons.parents_of(nodes)
         self._reached: Dict[Any, int] = {}
         """Operations -> how many others gave them a gradient other than 0."""
+        self._sums: Dict[Any, torch.Tensor] = {}
+        """Operations with one result that several others read -> the sum of their gradients."""
         for node in nodes:
             node.register_hook(self._hook(node))
 
@@ -81,17 +91,24 @@ class Recorder:
             if len(self.edges) >= MOST_ZEROS:
                 return
             arrived = [each for each in incoming if each is not None and not is_zero(each)]
+            total = self._sums.pop(node, None)
             if arrived:
                 self._compare(node, max(map(peak, arrived)), outgoing)
-            elif node in self._reached and not has_hooks(getattr(node, "variable", None)):
-                kind = "result hook" if self._reached[node] == 1 else "cancelled"
+            elif node in self._reached:
+                cancelled = is_zero(total) and self._hooks.of(node) is None
+                kind = "cancelled" if cancelled else "result hook"
                 self._add(kind, node, zero_reasons.NOTHING, node)
 
         return hook
 
+    def _sum(self, following: Any, gradient: torch.Tensor) -> None:
+        """Add up what the operations that read one result return for it."""
+        before = self._sums.get(following)
+        self._sums[following] = gradient if before is None else before + gradient
+
     def _compare(self, node: Any, largest: float, outgoing: Any) -> None:
         """Record the edges on which nothing leaves an operation, or far less than arrived."""
-        for index, ((following, _), gradient) in enumerate(zip(node.next_functions, outgoing)):
+        for index, ((following, result), gradient) in enumerate(zip(node.next_functions, outgoing)):
             if following is None:
                 continue
             if gradient is None:
@@ -101,6 +118,8 @@ class Recorder:
                 self._add(*self._explained(node, index, gradient, largest), following=following)
             if not is_zero(gradient):
                 self._reached[following] = self._reached.get(following, 0) + 1
+                if result == 0 and len(self._parents.get(following, ())) > 1:
+                    self._sum(following, gradient)
 
     def _explained(
         self, node: Any, index: int, gradient: Any, largest: float
@@ -118,25 +137,21 @@ class Recorder:
         self.edges.append(Zero(kind, node, following, reason))
 
 
-def peak(gradient: torch.Tensor) -> float:
-    """The largest absolute value."""
-    dense = gradient if gradient.layout == torch.strided else gradient.to_dense()
-    return float(dense.abs().max()) if dense.numel() else 0.0
-
-
 def zeros(
     training: Any,
     loss: Any,
     weights: Dict[str, torch.Tensor],
     modules: Any,
-    hooks: Dict[Any, str],
+    hooks: Any,
     origins: Any,
     small: bool,
 ) -> List[Dict[str, Any]]:
     """The operations nearest to the loss that turn the gradients of these parameters to 0; with
-    `small`, those that make them far smaller. `hooks` are those on results of operations,
-    `origins` is the zero_origins.ZeroOrigins of the forward pass."""
-    recorder = Recorder(loss.grad_fn, training.weights, SMALL if small else 0.0, origins)
+    `small`, those that make them far smaller. `hooks` are the
+    gradient_hooks.Hooks and `origins` the zero_origins.ZeroOrigins of the forward pass."""
+    recorder = Recorder(loss.grad_fn, training.weights, SMALL if small else 0.0, origins, hooks)
+    for each in weights.values():
+        hooks.watch(each)
     (training.scaler.scale(loss) if training.scaler else loss).backward()
     places: Dict[Key, Set[str]] = {}
     made_zero: Dict[Key, Any] = {}
@@ -144,25 +159,30 @@ def zeros(
     for edge in recorder.edges:
         reached = {missing[id(leaf)] for leaf in leaves(edge.following) if id(leaf) in missing}
         if reached:
-            key = described(
-                edge, modules.of_node.get(edge.node, ""), hooks, training.subject.module
-            )
+            key = described(edge, modules.of_node.get(edge.node, ""), hooks)
             places.setdefault(key, set()).update(reached)
             made_zero.setdefault(key, edge.reason.origin)
             missing = {key: name for key, name in missing.items() if name not in reached}
-    for name in missing.values():
-        for hook in (getattr(weights[name], "_backward_hooks", None) or {}).values():
-            places.setdefault(("hook", *line_of_function(hook), "", "", "", True), set()).add(name)
+    for identity, name in missing.items():
+        if hook := hooks.of_tensors.get(identity):
+            places.setdefault(of_hook(hook), set()).add(name)
     return records(places, made_zero)
 
 
-def described(edge: Zero, inside: str, hooks: Dict[Any, str], module: torch.nn.Module) -> Key:
+def described(edge: Zero, inside: str, hooks: Any) -> Key:
     kind, node, _, reason = edge
     code, place = follow_step.line_of(node)
+    hook = hooks.of(node)
+    if hook and hasattr(node, "variable"):
+        return of_hook(hook)
+    if node.name().startswith(MODULE_HOOK) and hooks.of_modules:
+        names = dict.fromkeys("%s (of %s)" % (each.text, each.of) for each in hooks.of_modules)
+        remarks = dict.fromkeys(each.remark for each in hooks.of_modules if each.remark)
+        joined = ", ".join(names), place, code, inside, ", ".join(remarks)
+        return ("result hook", *joined, True)
     if kind == "result hook":
-        return kind, hooks.get(node, "a hook"), place, code, inside, "", True
-    if node.name().startswith(MODULE_HOOK):
-        return "result hook", ", ".join(module_hooks(module)), place, code, inside, "", True
+        text, remark = (hook.text, hook.remark) if hook else ("a hook", "")
+        return kind, text, place, code, inside, remark, True
     own = line_of_backward(node)
     text = "%s, at %s" % (reason.text, own) if own and reason.text else reason.text or own
     return kind, node.name(), place, code, inside, text, reason.certain
@@ -172,33 +192,15 @@ MODULE_HOOK = "BackwardHookFunction"
 """The operation by which torch calls the hooks of register_full_backward_hook."""
 
 
-def module_hooks(module: torch.nn.Module) -> List[str]:
-    """The hooks on the backward pass of modules: "zeroed in train.py, line 12 (of encoder)"."""
-    return [
-        "%s (of %s)" % (" in ".join(line_of_function(hook)), name or "the model")
-        for name, part in module.named_modules()
-        for hooks in (part._backward_hooks, getattr(part, "_backward_pre_hooks", {}))
-        for hook in hooks.values()
-    ]
+def of_hook(hook: Any) -> Key:
+    """For the hook of a parameter."""
+    return "hook", hook.name, hook.place, "", "", hook.remark, True
 
 
 def line_of_backward(node: Any) -> str:
     """The place of the backward() of an autograd function of Python, "" of any other."""
     function = getattr(getattr(node, "_forward_cls", None), "backward", None)
     return line_of_function(function)[1] if function is not None else ""
-
-
-def line_of_function(function: Any) -> Tuple[str, str]:
-    """Name and place of a function of Python."""
-    code = getattr(function, "__code__", None)
-    if code is None:
-        return type(function).__name__, ""
-    return code.co_name, "%s, line %d" % (os.path.basename(code.co_filename), code.co_firstlineno)
-
-
-def has_hooks(weight: Optional[torch.Tensor]) -> bool:
-    """Whether hooks on the gradient of a parameter are registered, which may make it 0."""
-    return bool(getattr(weight, "_backward_hooks", None))
 
 
 def is_zero(gradient: Optional[torch.Tensor]) -> bool:

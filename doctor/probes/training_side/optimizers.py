@@ -22,6 +22,9 @@ ADAMW = {
 """Keyword arguments of torch.optim.adamw.adamw, which is no public interface."""
 
 
+OWN_RATE = 1e-3
+"""In the place of the rate of a group whose lr is None, as that of Adafactor with relative_step:
+the optimizer computes it in each step, and does not show it."""
 COMPARED = 1 << 16
 """Elements of a parameter whose update is computed beforehand: the device may be nearly full."""
 
@@ -37,12 +40,12 @@ class Update(NamedTuple):
     @property
     def rate(self) -> float:
         """The highest learning rate of the groups now."""
-        return max((float(group["lr"]) for group in self.optimizer.param_groups), default=0.0)
+        return max(map(rate_of, self.optimizer.param_groups), default=0.0)
 
     def note_rates(self, highest: Dict[int, float]) -> None:
         """Enter the learning rates of the groups, if they are higher than those there."""
         for index, group in enumerate(self.optimizer.param_groups):
-            highest[index] = max(float(group["lr"]), highest.get(index, 0.0))
+            highest[index] = max(rate_of(group), highest.get(index, 0.0))
 
     def rates_by_weight(self, highest: Dict[int, float]) -> Dict[int, Optional[float]]:
         """Id of a parameter -> the highest learning rate of its group."""
@@ -56,7 +59,7 @@ class Update(NamedTuple):
         """Parameters whose first elements differ after a plain step of the learning rate along the
         gradient."""
         rates = {
-            id(weight): float(group["lr"])
+            id(weight): rate_of(group)
             for group in self.optimizer.param_groups
             for weight in group["params"]
         }
@@ -74,10 +77,11 @@ class Update(NamedTuple):
     def scale(self, factor: float) -> None:
         """Multiply every learning rate."""
         for group in self.optimizer.param_groups:
-            group["lr"] = group["lr"] * factor
+            if group["lr"] is not None:
+                group["lr"] = group["lr"] * factor
         rates = getattr(self.scheduler, "base_lrs", None)
         if rates is not None:
-            self.scheduler.base_lrs = [rate * factor for rate in rates]
+            self.scheduler.base_lrs = [None if rate is None else rate * factor for rate in rates]
 
 
 class AdamW:
@@ -147,7 +151,7 @@ def facts_of(
     resting = {id(weight) for group in at_rest for weight in group["params"]}
     return {
         "name": type(update.optimizer).__name__,
-        "rates": sorted({float(group["lr"]) for group in groups}),
+        "rates": sorted({float(group["lr"]) for group in groups if group["lr"] is not None}),
         "schedule": None if update.scheduler is None else type(update.scheduler).__name__,
         "max_norm": update.max_norm,
         "omitted": omitted,
@@ -171,6 +175,11 @@ def strays(groups: Any, weights: Dict[str, torch.Tensor]) -> int:
     ids = {id(weight) for weight in weights.values()}
     held = (weight for group in groups for weight in group["params"])
     return sum(weight.requires_grad and id(weight) not in ids for weight in held)
+
+
+def rate_of(group: Dict[str, Any]) -> float:
+    """The learning rate of a group, OWN_RATE where the optimizer computes its own."""
+    return OWN_RATE if group["lr"] is None else float(group["lr"])
 
 
 def _number(group: Dict[str, Any], name: str) -> float:

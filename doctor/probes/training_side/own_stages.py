@@ -56,6 +56,7 @@ def own(request: Dict[str, Any]) -> Optional[Dict[str, Any]]:
     note(built={"how": "ok", "seconds": time.perf_counter() - started}, **counts(subject.module))
     note(settings=settings(subject.module), batch=batch_facts(subject.batch))
     note(computed_once=wire.sibling("unregistered").with_graph(subject.module))
+    note(ineffective=wire.sibling("ineffective").ineffective(subject.module))
     if precision == "fp16":
         note(scalers=scalers(request["subject"], subject, device))
     stage = training_step.Timed(device)

@@ -5,6 +5,7 @@ Imported by raised_observations.py; standard library and torch only, Python 3.9.
 
 from __future__ import annotations
 
+import re
 from typing import Any, Dict, List
 
 import torch
@@ -120,6 +121,65 @@ def targets(error: Any, frames: List[Any], user: Any, model: Any) -> Observed:
     return {"linear": listed(list(dict.fromkeys(name.rpartition(".")[2] for name in linear)))}
 
 
+IDS = re.compile("(exactly one of|both|either) input_ids (or|and) inputs_embeds")
+
+
+def embeddings(error: Any, frames: List[Any], user: Any, model: Any) -> Observed:
+    """Whether a model of transformers got input_ids and inputs_embeds, or neither; what was passed
+    to the model, and whether a Trainer smooths its labels, for which it takes them out."""
+    if not IDS.search(str(error)):
+        return {}
+    inner = frames[-1].locals
+    count = sum(inner.get(name) is not None for name in ("input_ids", "inputs_embeds"))
+    observed = {"ids passed": ("neither", "one", "both")[count]}
+    config = getattr(inner.get("self"), "config", None)
+    if getattr(config, "is_encoder_decoder", False) and getattr(config, "is_decoder", False):
+        observed["of the decoder"] = "yes"
+    forward = next((each for each in frames if each.name == "forward"), None)
+    if forward is not None:
+        passed = forward.passed()
+        given = {**passed, **passed.get("kwargs", {})}
+        observed["passed"] = listed([n for n, v in given.items() if isinstance(v, torch.Tensor)])
+    smoothers = (getattr(each.locals.get("self"), "label_smoother", None) for each in frames)
+    if any(each is not None for each in smoothers):
+        observed["smooths labels"] = "yes"
+    return observed
+
+
+def embedded(error: Any, frames: List[Any], user: Any, model: Any) -> Observed:
+    """The length of the sequences that a module got as inputs_embeds."""
+    passed = (each.locals.get("inputs_embeds") for each in frames if each.name == "forward")
+    first = next((each for each in passed if isinstance(each, torch.Tensor)), None)
+    return {} if first is None or first.dim() < 2 else {"embedded": str(first.shape[1])}
+
+
+def distributions(error: Any, frames: List[Any], user: Any, model: Any) -> Observed:
+    """How many values of a distribution's parameter violate its constraint, and their range; of a
+    "value" the support of the distribution."""
+    inner = frames[-1].locals if frames else {}
+    value: Any = inner.get("value")
+    constraint: Any = inner.get("constraint", inner.get("support"))
+    if "found invalid values" not in str(error) or constraint is None:
+        return {}
+    held = constraint.check(value)
+    unit = "values" if held.shape == value.shape else "rows"
+    observed = {
+        "parameter": str(inner.get("param", "value")),
+        "distribution": type(inner.get("self")).__name__,
+        "constraint": str(constraint),
+        "violations": "%d of %d %s" % (int((~held).sum()), held.numel(), unit),
+    }
+    broken = value[~held] if held.shape == value.shape else value
+    numbers = broken.detach().float()
+    nans = int(numbers.isnan().sum())
+    if nans:
+        observed["nan"] = str(nans)
+    finite = numbers[~numbers.isnan()]
+    if held.shape == value.shape and finite.numel():
+        observed["range"] = "%.3g to %.3g" % (float(finite.min()), float(finite.max()))
+    return observed
+
+
 def layout(error: Any, frames: List[Any], user: Any, model: Any) -> Observed:
     """batch_first of the innermost module that has it, and the shapes of its inputs."""
     for frame in reversed(frames):
@@ -133,6 +193,14 @@ def layout(error: Any, frames: List[Any], user: Any, model: Any) -> Observed:
             text = ", ".join("%s %s" % each for each in shapes.items())
             return {"batch_first": str(module.batch_first), "inputs": text}
     return {}
+
+
+def inside_backward(error: Any, frames: List[Any], user: Any, model: Any) -> Observed:
+    """The backward() of an autograd function in which the user's line raised."""
+    context = user.locals.get("ctx") if user is not None and user.name == "backward" else None
+    if not isinstance(context, torch.autograd.function.BackwardCFunction):
+        return {}
+    return {"own backward": type(context).__name__.partition("Backward")[0]}
 
 
 def packed(error: Any, frames: List[Any], user: Any, model: Any) -> Observed:

@@ -256,6 +256,7 @@ def similar(name: str, names: List[str]) -> str:
 OBSERVERS: List[Callable[..., Observed]] = [
     values, undefined, model_as_value, shadowed, names_that_are_none, attributes, keys, parts,
     signatures, transforms, forwards, objects.samples, objects.fetched, objects.groups,
-    objects.packed, objects.copied, objects.targets, objects.layout,
+    objects.inside_backward, objects.packed, objects.copied, objects.targets, objects.layout,
+    objects.embeddings, objects.embedded, objects.distributions,
     wire.sibling("nonfinite_values").observe,
 ]  # fmt: skip

@@ -10,7 +10,7 @@ import functools
 import re
 import sys
 import warnings
-from typing import Any, Dict, Iterator, List, Optional, Set, Tuple
+from typing import Any, Dict, List, Optional, Set, Tuple
 
 import torch
 import wire
@@ -19,6 +19,7 @@ from torch.overrides import TorchFunctionMode
 stack_frames = wire.sibling("stack_frames")
 follow_step = wire.sibling("follow_step")
 gradient_cuts = wire.sibling("gradient_cuts")
+gradient_hooks = wire.sibling("gradient_hooks")
 gradient_zeros = wire.sibling("gradient_zeros")
 own_functions = wire.sibling("own_functions")
 places = wire.sibling("places")
@@ -190,23 +191,27 @@ class Backwards(TorchFunctionMode):
 def twice(training: Any) -> Dict[str, str]:
     """The user's own call of backward(), and what is kept of a step with its graph."""
     subject, observed = training.subject, {}
-    with_graph = wire.sibling("unregistered").with_graph(subject.module)
+    unregistered, subjects = wire.sibling("unregistered"), wire.sibling("subjects")
+    graphs = unregistered.graphs_in(subject.module)
     loss = subject.loss
     while isinstance(loss, functools.partial):
         loss = loss.args[0] if loss.args else loss.func
     forwards = {type(each).forward for each in subject.module.modules()}
-    with_graph += {name for function in (loss, *forwards) for name in enclosed(function)}
-    with_graph += [
-        name for name, each in subject.module.named_buffers() if each.grad_fn is not None
-    ]
-    if with_graph:
-        observed["kept"] = ", ".join(with_graph[:MOST])
+    for function in (loss, *forwards):
+        graphs.update(unregistered.with_nodes(gradient_hooks.variables(function)))
+    parts = subjects.tensors(subject.batch).items()
+    of_batch = unregistered.with_nodes({value_origins.in_batch(n): each for n, each in parts})
     calls = Backwards()
     try:
         with calls:
             loss = loss_of(training)
     except RuntimeError:  # a second backward pass of the user's own
         loss = None
+    within = set(follow_step.nodes(loss.grad_fn)) if loss is not None and loss.grad_fn else None
+    for kind, kept in (("kept", graphs), ("of the batch", of_batch)):
+        names = [name for name, each in kept.items() if within is None or each in within]
+        if names:
+            observed[kind] = ", ".join(names[:MOST])
     if calls.places:
         observed["calls backward"] = calls.places[0]
         ends = [] if loss is None else [loss.grad_fn, *_before(loss.grad_fn)]
@@ -219,22 +224,6 @@ def _before(node: Any) -> List[Any]:
     return [each for each, _ in getattr(node, "next_functions", ())]
 
 
-def enclosed(function: Any) -> Iterator[str]:
-    """Variables around a function that hold a tensor with a graph."""
-    names = getattr(getattr(function, "__code__", None), "co_freevars", ())
-    for name, cell in zip(names, getattr(function, "__closure__", None) or ()):
-        members = value_origins.tensors(_content(cell))
-        if any(each.grad_fn is not None for each in members):
-            yield name
-
-
-def _content(cell: Any) -> Any:
-    try:
-        return cell.cell_contents
-    except ValueError:  # not assigned yet
-        return None
-
-
 def _hidden(file: str) -> bool:
     return bool(stack_frames.is_library(file)) or file.startswith(stack_frames.HIDDEN)
 
@@ -242,7 +231,7 @@ def _hidden(file: str) -> bool:
 def without_graph(training: Any) -> Dict[str, Any]:
     """Where the paths from the parameters to the loss end, and the decorator that ends them."""
     modules = watched_modules.Modules(training.subject.module)
-    paths = gradient_cuts.Paths(training.weights, modules)
+    paths = gradient_cuts.Paths(training.weights, modules, 0.0)
     without = WithoutGrad()
     with modules, paths.with_functions(), paths, without:
         loss = loss_of(training)

@@ -87,6 +87,7 @@ class Training:
         self.alike = [name for name, value in self.weights.items() if rows_alike(value)]
         self.clipped: Set[str] = set()
         """Parameters that a plain step along the gradient changes, and one that is clipped not."""
+        self.taken = wire.sibling("taken_gradients").Taken(self.weights)
         self.undone = wire.sibling("undone").Undone(self.weights, self.before)
 
     def autocast(self) -> Any:
@@ -107,11 +108,11 @@ class Training:
         with stage("loss"):
             value = float(loss.detach())
         self.undone.after_forward()
-        with stage("backward"), self._order_recorded():
+        with stage("backward"), self._order_recorded(), self.taken:
             (self.scaler.scale(loss) if self.scaler else loss).backward()
             if self.scaler:
                 self.scaler.unscale_(self.optimizer)
-            norms = self._norms()
+            norms = self.taken.filled(self._norms())
         with stage("optimizer"):
             skipped, scale = self._update()
         if not skipped:

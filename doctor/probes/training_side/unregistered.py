@@ -5,19 +5,40 @@ Imported by own_stages.py; standard library and torch only, Python 3.9.
 
 from __future__ import annotations
 
-from typing import Any, Iterable, Iterator, List, Set, Tuple
+from typing import Any, Dict, Iterable, Iterator, List, Set, Tuple
 
 import torch
 
 
 def with_graph(module: torch.nn.Module) -> List[str]:
-    """Attributes of the modules that are tensors with a graph, which the first backward() frees."""
-    return [
-        "%s.%s" % (prefix, attribute) if prefix else attribute
+    """Attributes of the modules that are, or hold, tensors with a graph."""
+    return list(graphs_in(module))
+
+
+def graphs_in(module: torch.nn.Module) -> Dict[str, Any]:
+    """Attributes of the modules that are, or hold, tensors with a graph -> the operation that made
+    them; the first backward() frees these graphs."""
+    torchs_own = vars(torch.nn.Module())
+    named = {
+        "%s.%s" % (prefix, attribute) if prefix else attribute: value
         for prefix, part in module.named_modules()
         for attribute, value in list(vars(part).items())
-        if isinstance(value, torch.Tensor) and value.grad_fn is not None
-    ]
+        if attribute not in torchs_own
+    }
+    return with_nodes({**named, **dict(module.named_buffers())})
+
+
+def with_nodes(values: Dict[str, Any]) -> Dict[str, Any]:
+    """Name -> the operation that made a tensor with a graph: "hidden" of these values, or
+    "state['hidden']" of a list, tuple or dict among them."""
+    named = dict(values)
+    for name, value in values.items():
+        named.update(("%s[%r]" % (name, key), each) for key, each in members(value))
+    return {
+        name: each.grad_fn
+        for name, each in named.items()
+        if isinstance(each, torch.Tensor) and each.grad_fn is not None
+    }
 
 
 class Created:

@@ -88,6 +88,32 @@ def make():
     assert "third value of the factory" not in (verdict.fix or "")
 
 
+AUTOCAST = """
+class Mixing(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x, weight):
+        ctx.save_for_backward(x, weight)
+        return x @ weight.t()
+    @staticmethod
+    def backward(ctx, gradient):
+        x, weight = ctx.saved_tensors
+        return gradient @ weight, gradient.t() @ x
+
+def make():
+    loss = lambda m, batch: Mixing.apply(batch[0], m.weight).float().pow(2).mean()
+    return layer(), data(), loss
+"""
+
+
+def test_a_backward_pass_of_the_user_outside_of_autocast(
+    own: Own, without_diagnosis: list[object]
+) -> None:
+    record = own(HEAD + AUTOCAST, precision="bf16")
+    verdict = completes(record)
+    assert "the backward pass of Mixing runs outside of autocast" in verdict.summary
+    assert "torch.amp.custom_bwd" in (verdict.fix or "")
+
+
 LOSSES = {
     "grad of grad": (
         "x = x.clone().requires_grad_(); first = torch.autograd.grad(m(x).tanh().sum(), x)[0]; "
@@ -111,6 +137,11 @@ LOSSES = {
         "return (m(x) * F.one_hot(torch.where(y == 0, -100, y), 3)).sum()",
         "2 of 6 values are -100",
         "Replace the label -100",
+    ),
+    "one_hot of an unlabelled pixel": (
+        "return (m(x) * F.one_hot(torch.where(y == 0, 255, y), 3)).sum()",
+        "2 of 6 values are 255",
+        "labels.masked_fill(labels == 255, 0)",
     ),
     "gather": ("return m(x).gather(1, y[:, None] + 1).sum()", "allowed are 0 to 2", "begin with 1"),
     "random numbers in vmap": (

@@ -22,6 +22,7 @@ class _Mixing(torch.autograd.Function):
     @staticmethod
     def backward(ctx, grad):
         x, weight = ctx.saved_tensors
+        grad = grad.to(weight.dtype)  # forward ran under autocast
         return ctx.scale * grad @ weight, ctx.scale * grad.t() @ x, None
 
 

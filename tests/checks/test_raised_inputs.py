@@ -1,0 +1,170 @@
+"""Inputs that models and distributions refuse, and graphs from before the first step: the cause
+and the remedy, from records."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+
+from doctor._util.records import Ended
+from doctor.checks.training.errors.explain import explain
+from doctor.checks.training.errors.explanation import Explanation
+from doctor.checks.training.remedies import INVALID
+from doctor.facts.own_model import BatchTensor, OwnModel
+from doctor.facts.raised import Operand, Raised
+
+
+def explained(
+    message: str, *, batch: tuple[BatchTensor, ...] = (), **fields: Any
+) -> Explanation | None:
+    error, _, text = message.partition(": ")
+    raised = Raised(error=error, message=text, place="train.py, line 9", **fields)
+    ended = Ended(how="error", detail=message)
+    return explain(OwnModel(description="a:b", built=ended, raised=raised, batch=batch))
+
+
+IDS = "ValueError: You must specify exactly one of input_ids or inputs_embeds"
+
+
+@pytest.mark.parametrize(
+    ("observed", "cause", "remedy"),
+    [
+        ({"ids passed": "both"}, "both are passed", "leave the other out"),
+        ({"ids passed": "neither", "passed": "ids"}, "gets ids", "as input_ids"),
+        ({"ids passed": "neither", "of the decoder": "yes"}, "the decoder gets", "Pass labels"),
+        (
+            {"ids passed": "neither", "of the decoder": "yes", "smooths labels": "yes"},
+            "takes the labels out",
+            "DataCollatorForSeq2Seq(tokenizer, model=model)",
+        ),
+    ],
+)
+def test_ids_are_explained_by_what_was_passed(
+    observed: dict[str, str], cause: str, remedy: str
+) -> None:
+    explanation = explained(IDS, observed=observed)
+    assert explanation
+    assert cause in explanation.cause
+    assert remedy in explanation.fix
+
+
+def constrained(constraint: str, **more: str) -> dict[str, str]:
+    observed = {"parameter": "probs", "distribution": "Beta", "violations": "3 of 8 rows"}
+    return {**observed, "constraint": constraint, **more}
+
+
+@pytest.mark.parametrize(
+    ("observed", "remedy"),
+    [
+        (constrained("Simplex()"), "softmax(-1)"),
+        (constrained("Interval(lower_bound=0.0, upper_bound=1.0)"), "torch.sigmoid(x)"),
+        (constrained("GreaterThan(lower_bound=0.0)", range="-2 to -1"), "Make probs positive"),
+        (constrained("PositiveDefinite()"), "scale_tril"),
+        (constrained("Multinomial()"), "satisfy Multinomial()"),
+        (constrained("Simplex()", nan="3"), "what makes probs NaN"),
+        (constrained("Interval(lower_bound=0.0, upper_bound=1.0)", parameter="value"), "log_prob"),
+    ],
+)
+def test_a_distribution_names_its_constraint(observed: dict[str, str], remedy: str) -> None:
+    explanation = explained("ValueError: found invalid values", observed=observed)
+    assert explanation
+    assert "3 of 8 rows " in explanation.cause
+    assert remedy in explanation.fix
+
+
+@pytest.mark.parametrize(
+    ("message", "remedy"),
+    [
+        ("`lengths` array must be sorted in decreasing order", "enforce_sorted=False"),
+        ("'lengths' argument should be a 1D CPU int64 tensor", "lengths.cpu()"),
+        ("Length of all samples has to be greater than 0", "without elements"),
+    ],
+)
+def test_packed_sequences_name_what_their_lengths_lack(message: str, remedy: str) -> None:
+    explanation = explained(f"RuntimeError: {message}")
+    assert explanation
+    assert remedy in explanation.fix
+    others = {"enforce_sorted=False", "lengths.cpu()", "without elements"} - {remedy}
+    assert not any(other in explanation.fix for other in others)
+
+
+def of_lengths(rows: int, labels: int, samples: int, **observed: str) -> Explanation | None:
+    batch = tuple(
+        BatchTensor(name=name, dtype="int64", shape=(samples, labels // samples))
+        for name in ("input_ids", "labels")
+    )
+    operands = (
+        Operand(name="input", shape=(rows, 90), dtype="float32"),
+        Operand(name="target", shape=(labels,), dtype="int64"),
+    )
+    message = f"ValueError: Expected input batch_size ({rows}) to match target ({labels})."
+    return explained(
+        message, batch=batch, function="cross_entropy", operands=operands, observed=observed
+    )
+
+
+def test_lengths_are_named_for_each_sample() -> None:
+    explanation = of_lengths(60, 36, 3, embedded="20")
+    assert explanation
+    assert "in each of 3 samples 20 against 12; input_ids, labels" in explanation.cause
+    assert "inputs_embeds has 20 positions" in explanation.cause
+    assert explanation.fix.startswith("Prepend 8 ignored labels")
+    explanation = of_lengths(60, 36, 3)
+    assert explanation
+    assert "logits[:, 8:]" in explanation.fix
+    explanation = of_lengths(24, 36, 3)
+    assert explanation
+    assert "Cut the labels to the 8 positions" in explanation.fix
+    explanation = of_lengths(32, 24, 7)  # no multiple of the samples
+    assert explanation
+    assert "samples" not in explanation.cause
+
+
+def test_exchanged_dimensions_of_the_labels_are_named() -> None:
+    operands = (
+        Operand(name="input", shape=(4, 5, 9), dtype="bfloat16"),
+        Operand(name="target", shape=(9, 4), dtype="int64"),
+    )
+    message = "ValueError: Expected input batch_size (4) to match target batch_size (9)."
+    explanation = explained(message, function="cross_entropy", operands=operands)
+    assert explanation
+    assert "[9, 4]: the logits have 4 samples of 9 positions" in explanation.cause
+    assert "padding_value=-100" in explanation.fix
+
+
+TWICE = "RuntimeError: Trying to backward through the graph a second time"
+
+
+@pytest.mark.parametrize(
+    ("observed", "cause", "remedy"),
+    [
+        ({"of the batch": "old of the batch"}, "before the first step: old", "torch.no_grad()"),
+        ({"kept": "state[0], state[1]"}, "kept from step to step", "the tensors of state"),
+        ({"kept": "hidden"}, "kept from step to step", "hidden = hidden.detach()"),
+    ],
+)
+def test_a_graph_of_an_earlier_step_is_named(
+    observed: dict[str, str], cause: str, remedy: str
+) -> None:
+    explanation = explained(TWICE, observed=observed)
+    assert explanation
+    assert cause in explanation.cause
+    assert remedy in explanation.fix
+
+
+@pytest.mark.parametrize(
+    ("remark", "remedy"),
+    [
+        ("tokens: 1 of 6 values outside the vocabulary [0, 50): 50", "one row more"),
+        ("tokens: 2 of 6 values outside the vocabulary [0, 50): 50, 61", "resize_token_embeddings"),
+        ("tokens: 1 of 6 values outside the vocabulary [0, 5): 50", "resize_token_embeddings"),
+        ("labels: 1 of 6 values outside [0, 5): 5", "Count the classes from 0"),
+    ],
+)
+def test_numbers_that_exceed_a_table_have_their_remedy(remark: str, remedy: str) -> None:
+
+    remedies = [text for expression, text in INVALID if re.search(expression, remark)]
+    assert len(remedies) == 1
+    assert remedy in remedies[0]
