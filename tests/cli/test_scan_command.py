@@ -190,7 +190,7 @@ def test_exit_codes(models: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (("scan",), "path"),
+        (("scan",), "PATH"),
         (("scan", "/nonexistent/x"), "/nonexistent/x does not exist"),
         (("scan", "README.md", "--baseline", "/nonexistent/y"), "--baseline /nonexistent/y"),
         (("scan", "README.md", "--format", "xml"), "xml"),
