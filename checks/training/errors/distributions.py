@@ -43,16 +43,37 @@ CONSTRAINTS = (
 """Constraint of a parameter -> what to do."""
 
 
+INDICES = (
+    "Number the actions or classes from 0: log_prob of {kind} takes indices of its outputs. Give "
+    "the network as many outputs as there are numbers."
+)
+
+
+def _count(raised: Raised) -> str:
+    """ "54 of 72 values of scale violate GreaterThan(lower_bound=0.0): -0.59 to -0.00018"; "" if
+    they were not counted."""
+    observed = raised.observed
+    if "violations" not in observed:
+        return ""
+    span = f": {observed['range']}" if "range" in observed else ""
+    of = "" if observed["parameter"] == "value" else f" of {observed['parameter']}"
+    return f"{observed['violations']}{of} violate {observed['constraint']}{span}"
+
+
 def explain(raised: Raised) -> Explanation | None:
     """None for values that are NaN: those come from an earlier operation."""
     if NAN.search(raised.message):
         return None
     if match := PARAMETER.search(raised.message):
         fix = next((fix for text, fix in CONSTRAINTS if re.search(text, match["constraint"])), None)
-        return Explanation("", f"{fix.format(name=match['name'])}.") if fix else None
+        return Explanation(_count(raised), f"{fix.format(name=match['name'])}.") if fix else None
     if match := VALUE.search(raised.message):
+        counted = f": {_count(raised)}" if _count(raised) else ""
+        cause = f"log_prob of {match['kind']} takes values in {match['constraint']}{counted}"
+        if match["constraint"].startswith("IntegerInterval"):
+            return Explanation(cause, INDICES.format(kind=match["kind"]))
         return Explanation(
-            f"log_prob of {match['kind']} takes values in {match['constraint']}",
+            cause,
             f"Bring the values that log_prob gets into that range (torch.sigmoid, exp, .round(), "
             f"another scale of the data), or choose a distribution of such values: {match['kind']} "
             "describes the samples, not the output of the network, which gives its parameters.",
