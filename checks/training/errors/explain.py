@@ -7,7 +7,6 @@ from collections.abc import Callable
 
 from doctor.checks.training.errors import (
     broadcasts,
-    distributions,
     functions,
     functorch,
     graph,
@@ -52,7 +51,6 @@ EXPLAINERS: tuple[Callable[[Raised], Explanation | None], ...] = (
     functions.explain,
     functorch.explain,
     ranges.explain,
-    distributions.explain,
     names.explain,
     samples.explain,
     graph.explain,
