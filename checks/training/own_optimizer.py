@@ -61,7 +61,8 @@ def _left_by_the_optimizer(steps: Smoke, unchanged: Sequence[Parameter]) -> tupl
         clause = (
             f"in no group of the optimizer: {listed(omitted, 4)}{strays * bool(optimizer.strays)}"
         )
-        early = all(each.name in optimizer.omitted for each in steps.parameters)
+        trained = {each.name for each in steps.parameters}
+        early = len(trained) > 1 and trained <= set(optimizer.omitted)
         clause += "; it holds no trainable parameter of the model" * early
         fix = REPLACED_FIX * bool(optimizer.strays) or TOO_EARLY_FIX * early or OMITTED_FIX
         return clause, fix

@@ -50,28 +50,33 @@ def test_ids_are_explained_by_what_was_passed(
     assert remedy in explanation.fix
 
 
-def constrained(constraint: str, **more: str) -> dict[str, str]:
-    observed = {"parameter": "probs", "distribution": "Beta", "violations": "3 of 8 rows"}
-    return {**observed, "constraint": constraint, **more}
+COUNTED = {"parameter": "scale", "violations": "3 of 8 values", "constraint": "GreaterThan(0)"}
 
 
-@pytest.mark.parametrize(
-    ("observed", "remedy"),
-    [
-        (constrained("Simplex()"), "softmax(-1)"),
-        (constrained("Interval(lower_bound=0.0, upper_bound=1.0)"), "torch.sigmoid(x)"),
-        (constrained("GreaterThan(lower_bound=0.0)", range="-2 to -1"), "Make probs positive"),
-        (constrained("PositiveDefinite()"), "scale_tril"),
-        (constrained("Multinomial()"), "satisfy Multinomial()"),
-        (constrained("Simplex()", nan="3"), "what makes probs NaN"),
-        (constrained("Interval(lower_bound=0.0, upper_bound=1.0)", parameter="value"), "log_prob"),
-    ],
-)
-def test_a_distribution_names_its_constraint(observed: dict[str, str], remedy: str) -> None:
-    explanation = explained("ValueError: found invalid values", observed=observed)
+def test_a_distribution_counts_what_it_refuses() -> None:
+    message = "ValueError: Expected parameter scale (Tensor of shape (8,)) of distribution Normal("
+    message += "loc: 8) to satisfy the constraint GreaterThan(0), but found invalid values:"
+    explanation = explained(message, observed={**COUNTED, "range": "-2 to -1"})
     assert explanation
-    assert "3 of 8 rows " in explanation.cause
-    assert remedy in explanation.fix
+    assert explanation.cause == "3 of 8 values of scale violate GreaterThan(0): -2 to -1"
+    assert "softplus(scale)" in explanation.fix
+    explanation = explained(message)
+    assert explanation
+    assert explanation.cause == ""
+
+
+def test_actions_that_count_from_one_are_no_samples_of_another_scale() -> None:
+    message = "ValueError: Expected value argument (Tensor of shape (8,)) to be within the "
+    message += "support ({}) of the distribution Categorical(logits: 8), but found invalid values:"
+    whole = "IntegerInterval(lower_bound=0, upper_bound=3)"
+    observed = {**COUNTED, "parameter": "value", "constraint": whole}
+    explanation = explained(message.format(whole), observed=observed)
+    assert explanation
+    assert explanation.cause.endswith(f"3 of 8 values violate {whole}")
+    assert "from 0" in explanation.fix
+    explanation = explained(message.format("Interval(lower_bound=0.0, upper_bound=1.0)"))
+    assert explanation
+    assert "from 0" not in explanation.fix
 
 
 @pytest.mark.parametrize(

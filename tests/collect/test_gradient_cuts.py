@@ -416,7 +416,7 @@ def cuts_of(subject: dict[str, Any], child: TorchChild, **more: Any) -> list[Cut
         ("converted", "zero", "MulBackward0", "the conversion to int64 in cuts_of", "fractions"),
         ("difference", "zero", "MulBackward0", "sub in cuts_of.py", "subtracts equal values"),
         ("filled", "zero", "MulBackward0", "throughout: gt in cuts_of.py", "hides every value"),
-        ("hooked_and_used_twice", "hook", "<lambda>", "makes its gradient 0", "hook <lambda>"),
+        ("hooked_and_used_twice", "hook", "<lambda>", "makes its gradient 0", "takes the place"),
         ("copied", "copied", "2 other tensors", "values ([16, 8], [16])", "stack the parameters"),
         ("stacked", "copied", "1 other tensor", "stacked ([2, 16, 8])", "stack_module_state"),
         ("without_create_graph", "constant", "grad", "ends at grad in", "create_graph=True"),

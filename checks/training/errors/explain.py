@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 from doctor.checks.training.errors import (
     broadcasts,
+    distributions,
     functions,
     functorch,
     graph,
@@ -51,6 +52,7 @@ EXPLAINERS: tuple[Callable[[Raised], Explanation | None], ...] = (
     functions.explain,
     functorch.explain,
     ranges.explain,
+    distributions.explain,
     names.explain,
     samples.explain,
     graph.explain,

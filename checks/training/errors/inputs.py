@@ -1,9 +1,7 @@
-"""Inputs that a model of transformers or a distribution refuses, and labels of another length than
-the sequences that the model computes."""
+"""Inputs that a model of transformers or a packed sequence refuses, and labels of another length
+than the sequences that the model computes."""
 
 from __future__ import annotations
-
-import re
 
 from doctor.checks.training.errors.explanation import Explanation, shape
 from doctor.facts.own_model import OwnModel
@@ -15,12 +13,7 @@ CLASSES = ("cross_entropy", "nll_loss")
 def explain(own: OwnModel) -> Explanation | None:
     if own.raised is None:
         return None
-    return (
-        ids(own.raised)
-        or packed(own.raised)
-        or distribution(own.raised)
-        or lengths(own, own.raised)
-    )
+    return ids(own.raised) or packed(own.raised) or lengths(own, own.raised)
 
 
 PACKED = (
@@ -78,59 +71,6 @@ def ids(raised: Raised) -> Explanation | None:
         "Where the loss is computed outside of the model, DataCollatorForSeq2Seq(tokenizer, "
         "model=model) makes decoder_input_ids.",
     )
-
-
-REMEDIES = (
-    (
-        r"Simplex",
-        "Pass logits= in place of probs= for raw outputs, or probs=x.softmax(-1)",
-    ),
-    (
-        r"Interval\(lower_bound=0.0, upper_bound=1.0\)",
-        "Pass logits= in place of probs= for raw outputs, or probs=torch.sigmoid(x)",
-    ),
-    (
-        r"PositiveDefinite|Cholesky|LowerTriangular",
-        "Pass scale_tril, a lower triangle with softplus on its diagonal, or add 1e-4 * "
-        "torch.eye(n) to the covariance",
-    ),
-    (
-        r"GreaterThan",
-        "Make {name} positive before it is passed: softplus(x) + 1e-6, or x.exp() of its logarithm",
-    ),
-)
-"""Constraint of torch.distributions -> what to do."""
-
-
-def distribution(raised: Raised) -> Explanation | None:
-    """Values that violate the constraint of a distribution's parameter, or lie outside of it."""
-    observed = raised.observed
-    if "violations" not in observed:
-        return None
-    name, where = observed["parameter"], raised.place or "that line"
-    nans, span = observed.get("nan"), observed.get("range")
-    values = " and ".join(filter(None, (f"{nans} NaN" if nans else "", span or "")))
-    of_name = "that log_prob gets" if name == "value" else f"of {name}"
-    cause = f"{observed['violations']} {of_name} violate {observed['constraint']}"
-    cause += f": {values}" if values else ""
-    if nans and not span:
-        return Explanation(
-            cause,
-            f"Look for what makes {name} NaN before {where}: an input or a weight that is not "
-            "finite, a division by 0, or a step with too high a learning rate.",
-        )
-    if name == "value":
-        whole = observed["constraint"].startswith("IntegerInterval")
-        how = "class indices count from 0" if whole else "strictly inside of an interval, as "
-        how += "" if whole else "sigmoid or clamp(1e-6, 1 - 1e-6) make them for [0, 1]"
-        return Explanation(
-            cause,
-            f"Pass values within the support of {observed['distribution']} to log_prob in {where}: "
-            f"{how}.",
-        )
-    remedy = next((t for names, t in REMEDIES if re.match(names, observed["constraint"])), None)
-    remedy = remedy or f"Pass values of {{name}} that satisfy {observed['constraint']}"
-    return Explanation(cause, f"{remedy.format(name=name)}, in {where}.")
 
 
 def lengths(own: OwnModel, raised: Raised) -> Explanation | None:

@@ -165,18 +165,12 @@ def distributions(error: Any, frames: List[Any], user: Any, model: Any) -> Obser
     unit = "values" if held.shape == value.shape else "rows"
     observed = {
         "parameter": str(inner.get("param", "value")),
-        "distribution": type(inner.get("self")).__name__,
         "constraint": str(constraint),
         "violations": "%d of %d %s" % (int((~held).sum()), held.numel(), unit),
     }
-    broken = value[~held] if held.shape == value.shape else value
-    numbers = broken.detach().float()
-    nans = int(numbers.isnan().sum())
-    if nans:
-        observed["nan"] = str(nans)
-    finite = numbers[~numbers.isnan()]
-    if held.shape == value.shape and finite.numel():
-        observed["range"] = "%.3g to %.3g" % (float(finite.min()), float(finite.max()))
+    if held.shape == value.shape:
+        broken = value[~held].detach().float()
+        observed["range"] = "%.3g to %.3g" % (float(broken.min()), float(broken.max()))
     return observed
 
 
