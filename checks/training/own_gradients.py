@@ -52,7 +52,7 @@ def gradients_reach_all(own: OwnModel, smoke: SmallModel, job: Job) -> Verdict:
     counted = of_all(verdict.summary, len(required), len(steps.parameters))
     verdict = replace(verdict, summary=counted)
     if verdict.status is not Status.FAIL:
-        verdict = reached_unevenly(own, required, verdict)
+        verdict = reached_unevenly(own, required, verdict, own_batch=not job.hf)
         return about(own, smoke, replace(verdict, summary=f"{verdict.summary}{note}"))
     without = without_gradient(required)
     cuts = own_cuts.of(steps.diagnosis.cuts if steps.diagnosis else (), without)

@@ -139,9 +139,11 @@ def no_gradient_fix(without: Sequence[Parameter], observed: str, *, exempt: bool
     )
 
 
-def reached_unevenly(own: OwnModel, required: Sequence[Parameter], verdict: Verdict) -> Verdict:
+def reached_unevenly(
+    own: OwnModel, required: Sequence[Parameter], verdict: Verdict, *, own_batch: bool
+) -> Verdict:
     """The verdict on gradients that reach all: a warning if they vanish or explode with depth, or
-    reach tensors that are no parameters."""
+    reach tensors that are no parameters. `own_batch`: the user's code makes the batch."""
     if own.unregistered:
         return warn(
             f"{verdict.summary}; no parameters of the model, and so neither trained nor saved, "
@@ -155,7 +157,7 @@ def reached_unevenly(own: OwnModel, required: Sequence[Parameter], verdict: Verd
             f"shapes {shapes}",
             fix=CREATED_FIX,
         )
-    if few := _without_effect(own) or _over_too_few(own):
+    if few := _without_effect(own) or _over_too_few(own, own_batch):
         return warn(f"{verdict.summary}; {few[0]}", fix=few[1])
     if alike := [each.name for each in required if each.rows_alike]:
         return warn(
@@ -188,10 +190,12 @@ def token_note(own: OwnModel) -> str:
     return f"; note: {text} ({calls})"
 
 
-def _over_too_few(own: OwnModel) -> tuple[str, str] | None:
+def _over_too_few(own: OwnModel, own_batch: bool) -> tuple[str, str] | None:
     """Norms and attention over so few values that their result hardly depends on them, and the
-    remedy; None if there are none."""
+    remedy; None if there are none. The doctor's own batch has few samples by itself."""
     for field, (text, remedy) in TOO_FEW.items():
+        if field in BY_BATCH and not own_batch:
+            continue
         if calls := dict.fromkeys(getattr(own.trend, field, ())):
             return f"{text}: {'; '.join(calls)}", remedy
     return None
@@ -239,6 +243,8 @@ TOO_FEW = {
     ),
 }
 """Field of a trend -> what was observed in these calls, and the remedy."""
+BY_BATCH = ("norms_of_two", "single_keys")
+"""Fields of `TOO_FEW` that a small batch alone causes."""
 ALIKE_FIX = (
     "Initialize these weights with random numbers (torch.nn.init.kaiming_uniform_, "
     "xavier_uniform_): units that start the same get the same gradient and stay the same."

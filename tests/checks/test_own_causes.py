@@ -65,6 +65,8 @@ def test_results_that_hardly_depend_on_their_input_are_a_warning(
     assert text in verdict.summary
     assert fix in (verdict.fix or "")
     assert gradients(own(trend=Trend())).status is Status.PASS
+    fed = own_gradients.gradients_reach_all(own(trend=trend), None, Job(hf="model"))
+    assert fed.status is Status.PASS  # the batch is the doctor's
 
 
 def test_tokens_that_attend_to_themselves_are_a_note() -> None:
