@@ -92,7 +92,10 @@ def _computed_once(own: OwnModel) -> list[str]:
 
 def nonfinite_values(own: OwnModel) -> str:
     """The values that were not finite where a step raised; "" if the error has another reason."""
-    if own.raised is None or ("out of range" not in own.raised.observed and explained(own)):
+    if own.raised is None:
+        return ""
+    by_values = {"out of range", "violations"} & set(own.raised.observed)
+    if not by_values and explained(own):
         return ""
     return own.raised.observed.get("not finite", "")
 
