@@ -93,6 +93,8 @@ def twice(raised: Raised) -> Explanation | None:
             "the doctor calls it. If the code needs a gradient there on purpose, pass "
             "retain_graph=True, or compute the loss that it returns with a new forward pass.",
         )
+    if replacing := observed.get("returned by"):
+        return _returned_by_hook(replacing, observed)
     if names := observed.get("of the batch"):
         first = names.partition(",")[0]
         return Explanation(
@@ -113,6 +115,19 @@ def twice(raised: Raised) -> Explanation | None:
             "is made only once under torch.no_grad(), or in forward if it is to be trained.",
         )
     return None
+
+
+def _returned_by_hook(hook: str, observed: dict[str, str]) -> Explanation:
+    """A forward hook whose result, a tensor of an earlier step, takes the place of another."""
+    replaced = observed["replaces"]
+    kept = f", {names}," if (names := observed.get("kept")) else ""
+    return Explanation(
+        f"the forward hook {hook} returns a tensor of an earlier step{kept} which replaces the "
+        f"{replaced}",
+        f"Let {hook} return None: what a hook returns replaces the {replaced}, also the "
+        "result of dict.setdefault in a lambda. To look at a value, keep it with .detach() and "
+        "return nothing, as in lambda module, args, out: kept.update(out=out.detach()).",
+    )
 
 
 def leaf(raised: Raised) -> Explanation | None:

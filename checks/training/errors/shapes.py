@@ -99,6 +99,16 @@ def linear(raised: Raised) -> Explanation | None:
             "If a chunk, a split or an index before that line was meant for the features, pass "
             f"dim=-1: dimension 0 is the batch. Otherwise s{change[1:]}.",
         )
+    joined = raised.observed.get("joined", "")
+    if joined:
+        cause += f": {joined}"
+    if joined.startswith(("cat", "concat", "hstack")):
+        place = joined.rpartition(" in ")[2]
+        return Explanation(
+            cause,
+            f"Look at what {place} joins: {where} needs {inputs} in the last dimension. If these "
+            f"sizes are meant, s{change[1:]}.",
+        )
     return Explanation(
         cause,
         f"{change}, or change what comes before it so that its input has {inputs} in the last "

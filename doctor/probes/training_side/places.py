@@ -61,12 +61,7 @@ def innermost(inside_backward: bool = False) -> Tuple[Tuple[str, str], str]:
 def expression() -> str:
     """The part of the user's innermost line that is being called, "a.detach()", if this Python
     knows it and it is not the whole line; else ""."""
-    frame: Any = sys._getframe(1)
-    while frame is not None:
-        file = frame.f_code.co_filename
-        if not file.startswith((TORCH, PROBES, "<")) and not of_library(file):
-            break
-        frame = frame.f_back
+    frame = user_frame()
     positions = getattr(frame.f_code, "co_positions", None) if frame is not None else None
     if positions is None:  # before Python 3.11
         return ""
@@ -76,6 +71,24 @@ def expression() -> str:
     text = linecache.getline(frame.f_code.co_filename, first)
     part = text.encode()[start:end].decode(errors="replace")
     return "" if part == text.strip() else part[:120]
+
+
+def user_frame() -> Any:
+    """The frame of the innermost line of the user's files; None if there is none."""
+    frame: Any = sys._getframe(1)
+    while frame is not None:
+        file = frame.f_code.co_filename
+        if not file.startswith((TORCH, PROBES, "<")) and not of_library(file):
+            return frame
+        frame = frame.f_back
+    return None
+
+
+def name_of(value: Any) -> str:
+    """The variable of that frame that is this value; "" if none is."""
+    frame = user_frame()
+    names = [] if frame is None else [n for n, each in frame.f_locals.items() if each is value]
+    return names[0] if names else ""
 
 
 def called_in_torch() -> str:

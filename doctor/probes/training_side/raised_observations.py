@@ -111,15 +111,17 @@ def attributes(error: Any, frames: List[Any], user: Any, model: Any) -> Observed
     owner, name = getattr(error, "obj", None), getattr(error, "name", None)
     if not isinstance(error, AttributeError) or owner is None or not name:
         return {}
+    if hidden := wire.sibling("raised_getters").observe(error, owner, name, model):
+        return hidden  # type: ignore[no-any-return]
     if isinstance(owner, torch.nn.Module):
         own = [each for store in stack_frames.STORES for each in vars(owner).get(store, {})]
         library = {"read by": frames[-1].place} if frames and reads_itself(frames) else {}
         return {"owner": type(owner).__name__, "lacks": name, "members": listed(own),
-                "similar": similar(name, [*own, *dir(type(owner))]), **library}  # fmt: skip
+                "similar": others(name, [*own, *dir(type(owner))]), **library}  # fmt: skip
     if isinstance(owner, dict) and name in owner:
         names = [each for each, value in stack_frames.values_in(user, user.code) if value is owner]
         return {"dict": names[0] if names else "it", "lacks": name, "owner": "dict"}
-    close = similar(name, dir(owner))
+    close = others(name, dir(owner))
     kind = getattr(owner, "__name__", "") if inspect.ismodule(owner) else type(owner).__name__
     return {"owner": kind, "lacks": name, "similar": close} if close else {}
 
@@ -250,6 +252,11 @@ def similar(name: str, names: List[str]) -> str:
     close = difflib.get_close_matches(name.lower(), [each.lower() for each in names], 3, 0.7)
     close.sort(key=lambda each: not each.startswith(name.lower()))
     return ", ".join(dict.fromkeys(n for each in close for n in names if n.lower() == each))
+
+
+def others(name: str, names: List[str]) -> str:
+    """The same without the name itself."""
+    return similar(name, [each for each in names if each != name])
 
 
 OBSERVERS: List[Callable[..., Observed]] = [

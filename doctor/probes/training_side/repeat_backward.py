@@ -1,12 +1,11 @@
 """A backward pass that raised, repeated once: the line that overwrote a value, the place where the
-graph ends, the lines that call backward() themselves.
+graph ends; freed_graphs.py observes a graph that was freed.
 
 Imported by repeat_step.py; standard library and torch only, Python 3.9.
 """
 
 from __future__ import annotations
 
-import functools
 import re
 import sys
 import warnings
@@ -17,9 +16,9 @@ import wire
 from torch.overrides import TorchFunctionMode
 
 stack_frames = wire.sibling("stack_frames")
+freed_graphs = wire.sibling("freed_graphs")
 follow_step = wire.sibling("follow_step")
 gradient_cuts = wire.sibling("gradient_cuts")
-gradient_hooks = wire.sibling("gradient_hooks")
 gradient_zeros = wire.sibling("gradient_zeros")
 own_functions = wire.sibling("own_functions")
 places = wire.sibling("places")
@@ -45,7 +44,7 @@ def backward(training: Any, error: BaseException) -> Dict[str, Any]:
     if NO_GRAPH in str(error):
         return without_graph(training)
     if "a second time" in str(error):
-        return {"observed": twice(training)}
+        return {"observed": freed_graphs.twice(training)}
     if NO_DERIVATIVE in str(error):
         return {"observed": unimplemented(training)}
     if "has changed the size of value" in str(error) or "hook" in str(error):
@@ -168,60 +167,6 @@ def overwritten(training: Any, error: BaseException) -> Dict[str, str]:
     if parameters:
         observed["parameters"] = ", ".join(parameters[:MOST])
     return observed
-
-
-class Backwards(TorchFunctionMode):
-    """The user's lines that call backward()."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.places: List[str] = []
-        self.roots: List[Any] = []
-        """The nodes of the graph from which they start."""
-
-    def __torch_function__(
-        self, func: Any, types: Any, args: Any = (), kwargs: Optional[Dict[str, Any]] = None
-    ) -> Any:
-        if getattr(func, "__name__", "") == "backward":
-            self.places.append("%s (`%s`)" % places.innermost()[0])
-            self.roots.append(getattr(args[0], "grad_fn", None))
-        return func(*args, **(kwargs or {}))
-
-
-def twice(training: Any) -> Dict[str, str]:
-    """The user's own call of backward(), and what is kept of a step with its graph."""
-    subject, observed = training.subject, {}
-    unregistered, subjects = wire.sibling("unregistered"), wire.sibling("subjects")
-    graphs = unregistered.graphs_in(subject.module)
-    loss = subject.loss
-    while isinstance(loss, functools.partial):
-        loss = loss.args[0] if loss.args else loss.func
-    forwards = {type(each).forward for each in subject.module.modules()}
-    for function in (loss, *forwards):
-        graphs.update(unregistered.with_nodes(gradient_hooks.variables(function)))
-    parts = subjects.tensors(subject.batch).items()
-    of_batch = unregistered.with_nodes({value_origins.in_batch(n): each for n, each in parts})
-    calls = Backwards()
-    try:
-        with calls:
-            loss = loss_of(training)
-    except RuntimeError:  # a second backward pass of the user's own
-        loss = None
-    within = set(follow_step.nodes(loss.grad_fn)) if loss is not None and loss.grad_fn else None
-    for kind, kept in (("kept", graphs), ("of the batch", of_batch)):
-        names = [name for name, each in kept.items() if within is None or each in within]
-        if names:
-            observed[kind] = ", ".join(names[:MOST])
-    if calls.places:
-        observed["calls backward"] = calls.places[0]
-        ends = [] if loss is None else [loss.grad_fn, *_before(loss.grad_fn)]
-        if loss is not None and calls.roots[0] not in ends:
-            observed["another loss"] = "yes"
-    return observed
-
-
-def _before(node: Any) -> List[Any]:
-    return [each for each, _ in getattr(node, "next_functions", ())]
 
 
 def _hidden(file: str) -> bool:

@@ -16,6 +16,7 @@ import wire
 from torch.overrides import TorchFunctionMode
 
 graph_ends = wire.sibling("graph_ends")
+grown_shapes = wire.sibling("grown_shapes")
 index_ranges = wire.sibling("index_ranges")
 own_functions = wire.sibling("own_functions")
 raised = wire.sibling("raised")
@@ -82,6 +83,7 @@ class Calls(TorchFunctionMode):
         self.call: Tuple[Any, Any, Any] = (None, (), {})
         self.length_first = ""
         """The line that pads sequences without batch_first=True."""
+        self.sizes = grown_shapes.Sizes()
 
     def __torch_function__(
         self, func: Any, types: Any, args: Any = (), kwargs: Optional[Dict[str, Any]] = None
@@ -90,10 +92,12 @@ class Calls(TorchFunctionMode):
         if name == "pad_sequence" and not (kwargs or {}).get("batch_first", (*args, False)[1]):
             self.length_first = places.innermost()[0][0]
         try:
-            return func(*args, **(kwargs or {}))
+            result = func(*args, **(kwargs or {}))
         except Exception as error:
             self.error, self.call = error, (func, args, kwargs or {})
             raise
+        self.sizes.follow(name, args, kwargs or {}, result)
+        return result
 
 
 def forward(training: Any, error: BaseException) -> Dict[str, Any]:
@@ -122,6 +126,7 @@ def forward(training: Any, error: BaseException) -> Dict[str, Any]:
         if calls.error is again:
             names = {id(weight): name for name, weight in module.named_parameters()}
             function, args, kwargs = calls.call
+            returned.update(grown_shapes.observed(calls.sizes, args, kwargs))
             returned.update(index_ranges.observed(error, function, (args, kwargs), origins))
             fields["function"] = getattr(function, "__name__", str(function))
             fields["operands"] = raised.operands(bound(function, args, kwargs), names)
