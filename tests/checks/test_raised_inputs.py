@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from doctor._util.records import Ended
+from doctor.checks.training.errors import grown
 from doctor.checks.training.errors.explain import explain
 from doctor.checks.training.errors.explanation import Explanation
 from doctor.checks.training.remedies import INVALID
@@ -173,3 +174,39 @@ def test_numbers_that_exceed_a_table_have_their_remedy(remark: str, remedy: str)
     remedies = [text for expression, text in INVALID if re.search(expression, remark)]
     assert len(remedies) == 1
     assert remedy in remedies[0]
+
+
+GROWN = {
+    "grown at": "train.py, line 9 (`gap = depth - self.one(x)`)",
+    "grown shapes": "depth [8] and [8, 1]",
+    "grown to": "[8, 8]",
+    "grown numbers": "64",
+    "grown name": "depth",
+}
+
+
+@pytest.mark.parametrize(
+    ("function", "first", "second", "accidental"),
+    [
+        ("linear", (8, 24), (32, 17), True),
+        ("linear", (8, 32), (32, 18), True),
+        ("linear", (8, 24), (32, 20), False),
+        ("linear", (8, 17), (32, 24), False),
+        ("matmul", (8, 8), (1, 5), True),
+        ("matmul", (8, 8), (6, 5), False),
+        ("add", (8, 8), (8, 5), True),
+        ("add", (8, 8), (5, 8), False),
+        ("cat", (8, 8), (8, 1), True),
+        ("cat", (8, 8), (8, 3), False),
+    ],
+)
+def test_a_broadcast_leads_where_the_call_accepts_its_arguments_without_it(
+    function: str, first: Any, second: Any, accidental: bool
+) -> None:
+    operands = (Operand(name="input", shape=first), Operand(name="weight", shape=second))
+    raised = Raised(error="RuntimeError", function=function, operands=operands, observed=GROWN)
+    explanation = grown.explain(raised)
+    assert (explanation is not None) == accidental
+    if explanation:
+        assert "depth [8] and [8, 1] broadcast to [8, 8] in train.py, line 9" in explanation.cause
+        assert "depth[:, None] is [8, 1]" in explanation.fix

@@ -137,7 +137,8 @@ def held_by(function: Any) -> Dict[str, Any]:
         names = code.co_varnames[: code.co_argcount][-len(defaults) :]
         held.update(zip(names, defaults))
     held.update(getattr(function, "__kwdefaults__", None) or {})
-    held.update(gradient_hooks.variables(function))
+    if code is not None and not places.of_library(code.co_filename):
+        held.update(gradient_hooks.variables(function))
     return held
 
 
