@@ -8,7 +8,7 @@ from dataclasses import replace
 from doctor._util.units import listed
 from doctor.checks.training import own_cuts
 from doctor.checks.training import smoke as judged
-from doctor.facts.training import HALVES, Optimizer, Parameter, Smoke
+from doctor.facts.training import HALVES, Parameter, Smoke
 from doctor.judge.check import Verdict, fail, ok, warn
 
 
@@ -39,14 +39,21 @@ def unchanged(
     if all(each.name in (*later, *optimizer.waiting) for each in unchanged):
         clause = f"the learning rate of their group is 0 in these steps, under {optimizer.schedule}"
         return ok(f"{summary}: {clause}")
+    rounded = replace(verdict, summary=f"{summary}{required}; {judged.ROUNDING}", fix=None)
+    return _by_size(steps, unchanged, summary, rounded if halves else None)
+
+
+def _by_size(
+    steps: Smoke, unchanged: Sequence[Parameter], summary: str, rounded: Verdict | None
+) -> Verdict:
+    """The verdict by the size of the updates; `rounded` is that of weights in 16 bits."""
     rate = max(step.lr for step in steps.steps)
     if steerable := [each for each in unchanged if each.steerable and each.dtype not in HALVES]:
         norm = max(float(each.grad_norm or 0.0) for each in steerable)
         clause = f"although a step of {rate:g} along a gradient of norm {norm:.2g} changes them"
-        return fail(f"{summary}; {clause}{required}", fix=IDLE_STEP_FIX)
-    if halves:
-        return replace(verdict, summary=f"{summary}{required}; {judged.ROUNDING}", fix=None)
-    return ok(f"{summary}: updates at a learning rate of {rate:g} are below what float32 resolves")
+        return fail(f"{summary}; {clause}; required: all change", fix=IDLE_STEP_FIX)
+    small = f"{summary}: updates at a learning rate of {rate:g} are below what float32 resolves"
+    return rounded or ok(small)
 
 
 def _left_by_the_optimizer(steps: Smoke, unchanged: Sequence[Parameter]) -> tuple[str, str] | None:
