@@ -59,6 +59,9 @@ OPERATION_FIXES = {
     "asin": "Clamp the input to [-1, 1] and scale it, torch.asin(x.float().clamp(-1, 1) * "
     "(1 - 1e-6)): at 1 itself the gradient is infinite",
     "atanh": "Clamp the input inside (-1, 1), torch.atanh(x.float().clamp(-1 + 1e-6, 1 - 1e-6))",
+    "erfinv": "Keep the input inside (-1, 1): quantiles of ranks are (rank + 0.5) / count, and "
+    "torch.erfinv(x.clamp(-1 + 1e-6, 1 - 1e-6)) bounds others",
+    "logit": "Bound the probabilities, torch.logit(p, eps=1e-6)",
     "softmax": _MASK,
     "log_softmax": _MASK,
     "safe_softmax": _MASK,

@@ -8,7 +8,7 @@ from dataclasses import replace
 from doctor._util.units import listed
 from doctor.checks.training import own_cuts
 from doctor.checks.training import smoke as judged
-from doctor.facts.training import HALVES, Optimizer, Parameter, Smoke
+from doctor.facts.training import HALVES, Parameter, Smoke
 from doctor.judge.check import Verdict, fail, ok, warn
 
 
@@ -31,19 +31,29 @@ def unchanged(
     halves = any(each.dtype in HALVES for each in unchanged)
     if optimizer is None:
         return replace(verdict, fix=None if halves else UNEXPLAINED_FIX)
-    if resting := _resting(optimizer, unchanged):
+    if resting := [each.name for each in unchanged if each.name in optimizer.resting]:
         clause = f"in a group whose learning rate is 0: {listed(resting, 4)}"
         return warn(f"{summary}; {clause}{required}", fix=RESTING_FIX)
     if all(each.name in later for each in unchanged):
         return ok(f"{summary}: changed in one of the following steps")
+    if all(each.name in (*later, *optimizer.waiting) for each in unchanged):
+        clause = f"the learning rate of their group is 0 in these steps, under {optimizer.schedule}"
+        return ok(f"{summary}: {clause}")
+    rounded = replace(verdict, summary=f"{summary}{required}; {judged.ROUNDING}", fix=None)
+    return _by_size(steps, unchanged, summary, rounded if halves else None)
+
+
+def _by_size(
+    steps: Smoke, unchanged: Sequence[Parameter], summary: str, rounded: Verdict | None
+) -> Verdict:
+    """The verdict by the size of the updates; `rounded` is that of weights in 16 bits."""
     rate = max(step.lr for step in steps.steps)
     if steerable := [each for each in unchanged if each.steerable and each.dtype not in HALVES]:
         norm = max(float(each.grad_norm or 0.0) for each in steerable)
         clause = f"although a step of {rate:g} along a gradient of norm {norm:.2g} changes them"
-        return fail(f"{summary}; {clause}{required}", fix=IDLE_STEP_FIX)
-    if halves:
-        return replace(verdict, summary=f"{summary}{required}; {judged.ROUNDING}", fix=None)
-    return ok(f"{summary}: updates at a learning rate of {rate:g} are below what float32 resolves")
+        return fail(f"{summary}; {clause}; required: all change", fix=IDLE_STEP_FIX)
+    small = f"{summary}: updates at a learning rate of {rate:g} are below what float32 resolves"
+    return rounded or ok(small)
 
 
 def _left_by_the_optimizer(steps: Smoke, unchanged: Sequence[Parameter]) -> tuple[str, str] | None:
@@ -69,8 +79,8 @@ def _left_by_the_optimizer(steps: Smoke, unchanged: Sequence[Parameter]) -> tupl
     if max(rates) < TINY_RATE and not optimizer.schedule:
         return f"the learning rate is {max(rates):g}, and no schedule raises it", TINY_RATE_FIX
     slow = [each for each in unchanged if each.rate and each.rate < TINY_RATE]
-    if len(slow) == len(unchanged) and not optimizer.schedule:
-        largest = max(each.rate or 0.0 for each in slow)
+    largest = max((each.rate or 0.0 for each in slow), default=0.0)
+    if len(slow) == len(unchanged) and max(rates) > APART * largest:
         names = listed([each.name for each in slow], 4)
         return f"in groups whose learning rate is at most {largest:.1g}: {names}", SLOW_GROUP_FIX
     if all(each.clipped for each in unchanged):
@@ -99,12 +109,6 @@ def _tiny_gradients(steps: Smoke, unchanged: Sequence[Parameter]) -> tuple[str, 
     return f"{clause}; {own_cuts.clause(cuts)}", own_cuts.fix(cuts)
 
 
-def _resting(optimizer: Optimizer, unchanged: Sequence[Parameter]) -> list[str]:
-    """The parameters of groups that no schedule wakes."""
-    names = [each.name for each in unchanged if each.name in optimizer.resting]
-    return [] if optimizer.schedule else names
-
-
 EPSILON = 1e-8
 """The default of torch.optim.Adam and AdamW, beside which smaller gradients give no update."""
 USUAL_EPSILON = 1e-3
@@ -128,6 +132,8 @@ RESTING_FIX = (
 )
 TINY_RATE = 1e-8
 """Adam changes a weight by about the learning rate, and float32 resolves 6e-8 beside 1."""
+APART = 100.0
+"""Between the learning rates of groups. Our own number."""
 TINY_RATE_FIX = "Raise the learning rate: 1e-5 to 1e-3 is usual for Adam, 1e-3 to 1e-1 for SGD."
 SLOW_GROUP_FIX = (
     "Raise the learning rate of these groups: a change of less than 6e-8 of a weight is lost in "

@@ -143,8 +143,9 @@ SCHEDULE_FIX = (
 MOMENTUM_FIX = "Set momentum below 1: 0.9 is usual."
 DECAY_FIX = "Lower weight_decay: 0.01 to 0.1 is usual for AdamW, 1e-4 for SGD."
 RISING_FIX = (
-    "Look at the factor of the schedule: gamma below 1 lowers the learning rate, and a LambdaLR "
-    "returns a factor of the learning rate, not the rate itself."
+    "Look at the schedule: gamma below 1 lowers the learning rate, a LambdaLR returns a factor of "
+    "it and not the rate itself, and max_lr of OneCycleLR and CyclicLR takes the place of the "
+    "optimizer's (1e-4 to 1e-2 is usual)."
 )
 NEGATIVE_RATE_FIX = (
     "Compute the schedule again: below 0 each step raises the loss. A cosine from 1 to 0 is "

@@ -113,6 +113,10 @@ CODE = {
     "the row of padding": ("Padding_idx must be within",),
     "a weight to parametrize": ("has no parameter or buffer with name",),
     "no padding token in the config": ("if no padding token is defined",),
+    "the first token of a decoder": (
+        "decoder_start_token_id has to be defined",
+        "set the decoder_start_token_id",
+    ),
     "ids and embeddings": (
         "exactly one of input_ids or inputs_embeds",
         "both input_ids and inputs_embeds",

@@ -73,7 +73,8 @@ class Parameter(Section, frozen=True, kw_only=True):
     """A plain step of the user's learning rate along some gradient would change it; None: the
     optimizer is the doctor's."""
     rate: float | None = None
-    """The highest learning rate of its group in the steps; None: the optimizer is the doctor's."""
+    """The highest learning rate of its group, in the steps and before a schedule multiplies it;
+    None: the optimizer is the doctor's, or the schedule does not note what it multiplies."""
     copied: bool = False
     """It has no gradient and starts with the values of one that has, outside of its list of
     layers."""
@@ -122,7 +123,9 @@ class Optimizer(Section, frozen=True, kw_only=True):
     maximize: bool = False
     """Some group has maximize=True."""
     resting: tuple[str, ...] = ()
-    """Trainable parameters of groups whose learning rate was 0 in every step."""
+    """Trainable parameters of groups whose learning rate was 0 in every step, and stays so."""
+    waiting: tuple[str, ...] = ()
+    """Those of groups whose learning rate was 0 in every step, and which a schedule may raise."""
     epsilon: float | None = None
     """The largest `eps` of its groups; None: it has none, or they were not recorded."""
     momentum: float = 0.0

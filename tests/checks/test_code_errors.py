@@ -80,6 +80,9 @@ MESSAGES = {
     "KeyError: param 'initial_lr' is not specified in param_groups[0] when resuming": "last_epoch",
     "TypeError: MLP is not an Optimizer": "StepLR(optimizer",
     "ValueError: Module 'MLP()' has no parameter or buffer with name 'weight'": "nn.Linear",
+    "ValueError: self.model.config.decoder_start_token_id has to be defined.": "pad token for T5",
+    "ValueError: Make sure to set the decoder_start_token_id attribute of the model's "
+    "configuration.": "decoder_start_token_id",
     "ValueError: Cannot handle batch sizes > 1 if no padding token is defined.": "pad_token_id",
     "ImportError: FlashAttention2 has been toggled on, but it cannot be used due to the following "
     "error: the package flash_attn seems to be not installed.": "sdpa",

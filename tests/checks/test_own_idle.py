@@ -107,7 +107,8 @@ def test_a_group_with_a_tiny_rate_fails_beside_others_that_train() -> None:
     verdict = own_weights.weights_move(own(smoke), Job())
     assert verdict.status is Status.FAIL
     assert "in groups whose learning rate is at most 1e-10: body.weight" in verdict.summary
-    scheduled = steps(HEAD, still, optimizer=Optimizer(name="AdamW", schedule="OneCycleLR"))
+    unknown = parameter("body.weight", moved=False, rate=None)
+    scheduled = steps(HEAD, unknown, optimizer=Optimizer(name="AdamW", schedule="Warmup"))
     assert own_weights.weights_move(own(scheduled), Job()).status is Status.PASS
 
 
@@ -156,7 +157,9 @@ STILL = parameter("head.weight", moved=False)
     [
         (Optimizer(name="SGD", resting=("head.weight",)), 1e-3, Status.WARN, "rate is 0: head"),
         (Optimizer(name="SGD", resting=("head.weight",), schedule="LambdaLR"), 1e-3,
-         Status.PASS, "below what float32 resolves"),
+         Status.WARN, "rate is 0: head"),
+        (Optimizer(name="SGD", waiting=("head.weight",), schedule="LambdaLR"), 1e-3,
+         Status.PASS, "their group is 0 in these steps, under LambdaLR"),
         (Optimizer(name="SGD"), 1e-12, Status.FAIL, "rate is 1e-12, and no schedule raises it"),
         (Optimizer(name="SGD", schedule="LambdaLR"), 1e-12, Status.PASS, "below what float32"),
     ],

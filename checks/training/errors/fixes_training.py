@@ -204,6 +204,11 @@ FIXES = {
         "Set the padding token in the model's configuration: model.config.pad_token_id = "
         "tokenizer.pad_token_id (and tokenizer.pad_token = tokenizer.eos_token if it has none)."
     ),
+    "the first token of a decoder": (
+        "Set decoder_start_token_id in the model's configuration, from which the inputs of the "
+        "decoder are made of the labels: the pad token for T5, the token that begins a text "
+        "(decoder.config.bos_token_id, cls_token_id of the tokenizer) for others."
+    ),
     "ids and embeddings": (
         "Pass one of input_ids and inputs_embeds; a decoder gets its ids from labels or "
         "decoder_input_ids."

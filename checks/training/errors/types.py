@@ -61,10 +61,11 @@ def _mixed(floating: list[Operand]) -> Explanation:
     cause = ", ".join(f"{named(each, '')} is {each.dtype}" for each in floating[:3])
     if not all(each.name.strip() or each.parameter for each in floating[:3]):
         cause = f"{' and '.join(kinds)} are mixed"
-    if "float64" in inputs:
+    double = next((e for e in floating if e.dtype == "float64" and not e.parameter), None)
+    if double is not None:
         return Explanation(
             cause,
-            "Convert the input with x.float(): arrays of numpy are float64, and "
+            f"Convert {named(double, 'the input')} with .float(): arrays of numpy are float64, and "
             "torch.from_numpy keeps that.",
         )
     if half and "float32" in inputs:

@@ -48,12 +48,15 @@ class Update(NamedTuple):
             highest[index] = max(rate_of(group), highest.get(index, 0.0))
 
     def rates_by_weight(self, highest: Dict[int, float]) -> Dict[int, Optional[float]]:
-        """Id of a parameter -> the highest learning rate of its group."""
-        return {
-            id(weight): highest.get(index)
-            for index, group in enumerate(self.optimizer.param_groups)
-            for weight in group["params"]
-        }
+        """Id of a parameter -> the highest learning rate of its group, which is at least the one
+        that a schedule multiplies; None for a schedule that notes none."""
+        rates = {}
+        for index, group in enumerate(self.optimizer.param_groups):
+            noted = [_number(group, name) for name in ("initial_lr", "max_lr") if name in group]
+            known = noted or self.scheduler is None
+            rate = max(highest.get(index, 0.0), *noted, 0.0) if known else None
+            rates.update({id(weight): rate for weight in group["params"]})
+        return rates
 
     def would_change(self, weights: Dict[str, torch.Tensor]) -> Set[str]:
         """Parameters whose first elements differ after a plain step of the learning rate along the
@@ -147,8 +150,9 @@ def facts_of(
     groups = update.optimizer.param_groups
     held = {id(weight) for group in groups for weight in group["params"]}
     omitted = [name for name, weight in weights.items() if id(weight) not in held]
-    at_rest = [group for index, group in enumerate(groups) if highest.get(index) == 0.0]
-    resting = {id(weight) for group in at_rest for weight in group["params"]}
+    still = [group for index, group in enumerate(groups) if highest.get(index) == 0.0]
+    waiting = {id(w) for group in still if may_rise(update, group) for w in group["params"]}
+    resting = {id(w) for group in still for w in group["params"]} - waiting
     return {
         "name": type(update.optimizer).__name__,
         "rates": sorted({float(group["lr"]) for group in groups if group["lr"] is not None}),
@@ -158,6 +162,7 @@ def facts_of(
         "strays": strays(groups, weights),
         "maximize": any(bool(group.get("maximize")) for group in groups),
         "resting": [name for name, weight in weights.items() if id(weight) in resting],
+        "waiting": [name for name, weight in weights.items() if id(weight) in waiting],
         "epsilon": max((e for e in map(_epsilon, groups) if e is not None), default=None),
         "momentum": max((_number(group, "momentum") for group in groups), default=0.0),
         "decay": max(
@@ -168,6 +173,12 @@ def facts_of(
             default=0.0,
         ),
     }
+
+
+def may_rise(update: Update, group: Any) -> bool:
+    """Whether a schedule can raise the learning rate of a group from 0: those of torch multiply
+    `initial_lr`, which they note in the group."""
+    return update.scheduler is not None and group.get("initial_lr") != 0.0
 
 
 def strays(groups: Any, weights: Dict[str, torch.Tensor]) -> int:

@@ -147,3 +147,33 @@ def test_an_invalid_loss_is_reported_with_its_stage(
     assert "forward raised" in verdict.summary or "backward raised" in verdict.summary
     assert ("detach" if "grad" in text else "return model, batch, lambda") in (verdict.fix or "")
     assert verdict.owner is Owner.JOB
+
+
+@pytest.mark.parametrize(
+    ("initial", "factor", "rate", "resting", "waiting"),
+    [
+        ("0.0", "1.0", 0.0, True, False),
+        ("1e-3", "float(step > 100)", 1e-3, False, True),
+        ("1e-12", "step + 1.0", 3e-12, False, False),
+    ],
+)
+def test_a_schedule_can_raise_a_learning_rate_only_if_it_multiplies_more_than_0(
+    own: Own, initial: str, factor: str, rate: float, resting: bool, waiting: bool
+) -> None:
+    record = own(f"""
+        def make():
+            net = Net()
+            groups = [{{"params": net.a.parameters(), "lr": {initial}}},
+                      {{"params": net.b.parameters(), "lr": 1e-3}}]
+            optimizer = torch.optim.SGD(groups)
+            factors = [lambda step: {factor}, lambda step: 1.0]
+            schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, factors)
+            return {{"model": net, "batch": batch(), "optimizer": optimizer, "scheduler": schedule}}
+        """)
+    smoke = smoke_of(record)
+    assert smoke.optimizer is not None
+    names = ("a.weight", "a.bias")
+    assert smoke.optimizer.resting == (names if resting else ())
+    assert smoke.optimizer.waiting == (names if waiting else ())
+    (weight,) = [each for each in smoke.parameters if each.name == "a.weight"]
+    assert weight.rate == pytest.approx(rate)
