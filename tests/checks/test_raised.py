@@ -123,7 +123,7 @@ MESSAGES = {
      "length of the desired ordering of dimensions i.e. input.dim() = 3", "[4, 7, 8]"): "all 3",
     ("sub", "DefaultCPUAllocator: can't allocate memory", "[60000, 1]", "[60000]"): "same shape",
     ("linear", "mat1 and mat2 must have the same dtype, but got Double and Float",
-     "input [4, 8] float64", "weight [5, 8] float32 (first.weight)"): "x.float()",
+     "input [4, 8] float64", "weight [5, 8] float32 (first.weight)"): "Convert input with .float()",
     ("linear", "mat1 and mat2 must have the same dtype, but got Float and Half",
      "input [4, 8]", "weight [5, 8] float16 (first.weight)"): "autocast",
     ("conv2d", "Input type (unsigned char) and bias type (float) should be the same",
