@@ -13,6 +13,7 @@ from doctor.checks.training import own_model as checks
 from doctor.facts.own_model import OwnModel
 from doctor.facts.training import Parameter, Smoke, Stage, Step
 from doctor.job.job import Job
+from doctor.job.run_options import RunOptions
 from doctor.judge.check import Verdict
 
 NET = """
@@ -54,7 +55,7 @@ def smoke_of(own: OwnModel) -> Smoke:
 
 def judged(check: Any, record: OwnModel, job: Job | None = None) -> Verdict:
     names = signature(check.judge).parameters
-    inputs = {"own": record, "smoke": None, "job": job or Job()}
+    inputs = {"own": record, "smoke": None, "job": job or Job(), "options": RunOptions()}
     verdict = check.judge(**{name: inputs[name] for name in names})
     assert isinstance(verdict, Verdict)
     return verdict
