@@ -144,14 +144,3 @@ def test_a_batch_reaches_the_loss_with_its_classes(own: Own) -> None:
     verdict = completes(record)
     assert verdict.status is Status.PASS, verdict.summary
     assert {"attributes.x", "frozen.x", "pair[0]"} <= {each.name for each in record.batch}
-
-
-def test_a_hook_beside_a_meta_tensor_has_its_variables_of_zeros(own: Own) -> None:
-    """The cause of a gradient of zeros, from a diagnosis."""
-    record = own("""
-def make():
-    model, zeros, sizes = Net(), torch.zeros(3, 8), torch.empty(3, device="meta")
-    model.b.weight.register_hook(lambda g: (g * zeros, sizes)[0])
-    return model, batch()
-""")
-    assert "zeros of its variables is 0 throughout" in str(record.diagnosis)
