@@ -12,6 +12,7 @@ import torch
 import wire
 from torch.overrides import TorchFunctionMode
 
+observing = wire.sibling("observing")
 subjects = wire.sibling("subjects")
 
 MAX_SAMPLES = 8
@@ -73,4 +74,4 @@ def _is_faulty(training: Any, low: int, high: int) -> Optional[bool]:
             loss = subject.loss(subject.module, part)
     except Exception:
         return None
-    return not bool(torch.isfinite(loss.detach()).all()) if reads.read else None
+    return not bool(torch.isfinite(observing.plain(loss)).all()) if reads.read else None

@@ -14,6 +14,7 @@ import wire
 
 training_step = wire.sibling("training_step")
 subjects = wire.sibling("subjects")
+observing = wire.sibling("observing")
 
 NotPossible = subjects.NotPossible
 
@@ -63,7 +64,7 @@ class Plan(NamedTuple):
         """The subject, initialized as in a fresh process. Raises Stale if it is not a fresh one."""
         training_step.free_memory(self.device)
         subject = subjects.build(self.subject, self.device, self.recipe, **changes)
-        if any(hasattr(weight, BUILT_BEFORE) for weight in subject.module.parameters()):
+        if any(observing.has(weight, BUILT_BEFORE) for weight in subject.module.parameters()):
             raise Stale
         mark(subject.module)
         return subject

@@ -14,6 +14,7 @@ import wire
 
 subjects = wire.sibling("subjects")
 frameworks = wire.sibling("frameworks")
+observing = wire.sibling("observing")
 training_step = wire.sibling("training_step")
 
 NotAFactory, CONTRACT = subjects.NotAFactory, subjects.CONTRACT
@@ -66,7 +67,7 @@ def fields_of(value: Any) -> Dict[str, Any]:
         raise NotAFactory("the factory returned a %s; %s" % (type(value).__name__, CONTRACT))
     if frameworks.is_trainer(value):
         return dict(frameworks.of_trainer(value))
-    if hasattr(value, "items") and not isinstance(value, torch.nn.Module):
+    if observing.has(value, "items") and not isinstance(value, torch.nn.Module):
         unknown = sorted(str(key) for key in value if key not in KEYS)
         if unknown or not isinstance(value.get("model"), torch.nn.Module):
             message = (
@@ -115,7 +116,7 @@ def batch_and_loss(batch: Any, loss: Any = None) -> Tuple[Any, Callable[[Any, An
     if loss is not None:
         form = subjects.criterion_loss if is_criterion(loss) else subjects.user_loss
         return batch, subjects.bound(form, loss)
-    if not isinstance(batch, (torch.Tensor, list, tuple)) and not hasattr(batch, "items"):
+    if not isinstance(batch, (torch.Tensor, list, tuple)) and not observing.has(batch, "items"):
         message = "the factory's batch is %s; " % type(batch).__name__
         raise NotAFactory(message + CONTRACT)
     return batch, subjects.model_loss
@@ -123,15 +124,17 @@ def batch_and_loss(batch: Any, loss: Any = None) -> Tuple[Any, Callable[[Any, An
 
 def is_function(value: Any) -> bool:
     """Whether it is a loss in the place of a batch: tensors and some batches are callable too."""
-    a_batch = isinstance(value, torch.Tensor) or hasattr(value, "items") or is_loader(value)
+    a_batch = isinstance(value, torch.Tensor) or observing.has(value, "items") or is_loader(value)
     return callable(value) and not a_batch
 
 
 def is_loader(value: Any) -> bool:
     """Whether it gives batches: a DataLoader, an iterator; a tensor and a dict are batches."""
-    if isinstance(value, (torch.Tensor, list, tuple, str, bytes)) or hasattr(value, "items"):
+    if isinstance(value, (torch.Tensor, list, tuple, str, bytes)):
         return False
-    return hasattr(value, "__iter__") or hasattr(value, "__next__")
+    if observing.has(value, "items"):
+        return False
+    return any(observing.has(value, name) for name in ("__iter__", "__next__"))
 
 
 def first_of(batch: Any) -> Any:
@@ -180,7 +183,7 @@ def _size(loader: Any) -> str:
 
 def is_criterion(loss: Any) -> bool:
     """Whether it is called as criterion(output, target), not as loss(module, batch)."""
-    if getattr(loss, "__module__", "") == "torch.nn.functional":
+    if observing.attribute(loss, "__module__", "") == "torch.nn.functional":
         return True
     if not isinstance(loss, torch.nn.Module):
         return False
@@ -190,11 +193,12 @@ def is_criterion(loss: Any) -> bool:
 
 def batch_for(module: Any, spec: Dict[str, Any], seed: int) -> Any:
     """A batch for a module that came without one, from its config or example input."""
-    config: Any = getattr(subjects.transformers_like(module) or module, "config", None)
-    text = config.get_text_config() if hasattr(config, "get_text_config") else config
-    vocabulary = getattr(text, "vocab_size", None)
+    config: Any = observing.attribute(subjects.transformers_like(module) or module, "config")
+    text = config.get_text_config() if observing.has(config, "get_text_config") else config
+    vocabulary = observing.attribute(text, "vocab_size")
     if isinstance(vocabulary, int) and vocabulary > 0:
-        length = spec["length"] or min(64, getattr(text, "max_position_embeddings", 64) or 64)
+        positions = observing.attribute(text, "max_position_embeddings", 64) or 64
+        length = spec["length"] or min(64, positions)
         tokens = subjects.random_tokens(vocabulary, spec["batch"], length, seed)
         return {"input_ids": tokens, "labels": tokens.clone()}
     example = getattr(module, "example_input_array", None)
@@ -217,7 +221,7 @@ def update_of(fields: Dict[str, Any]) -> Tuple[Optional[Any], Tuple[str, ...]]:
         scheduler = scheduler.get("scheduler")
     if optimizer is None:
         return None, notes
-    if not hasattr(optimizer, "param_groups") or not hasattr(optimizer, "step"):
+    if not observing.has(optimizer, "param_groups") or not observing.has(optimizer, "step"):
         raise NotAFactory("the factory's optimizer is %s, not a torch.optim.Optimizer"
                           % type_names(optimizer))  # fmt: skip
     if type(optimizer).__name__ == "LBFGS":

@@ -8,6 +8,9 @@ from __future__ import annotations
 from typing import Dict, List, Set, Tuple
 
 import torch
+import wire
+
+plain = wire.sibling("observing").plain
 
 COPIED = 1 << 16
 """Parameters of up to this many elements are compared with a copy; larger ones by sums of their
@@ -18,7 +21,7 @@ AT_ONCE = 1 << 22
 
 def fingerprint(value: torch.Tensor) -> torch.Tensor:
     """A copy of a parameter, or sums of its bits if it is large, to detect a change."""
-    value = value.detach()
+    value = plain(value)
     if value.numel() <= COPIED:
         return value.clone()
     whole = {1: torch.int8, 2: torch.int16, 4: torch.int32}
@@ -40,7 +43,7 @@ def rows_alike(value: torch.Tensor) -> bool:
     """Whether all rows of a matrix are the same, and not 0: units that compute the same."""
     if value.dim() < 2 or len(value) < 2 or not 0 < value.numel() <= COPIED:
         return False
-    rows = value.detach().reshape(len(value), -1)
+    rows = plain(value).reshape(len(value), -1)
     return bool((rows == rows[:1]).all()) and bool(rows.any())
 
 

@@ -15,6 +15,7 @@ import wire
 
 training_step = wire.sibling("training_step")
 inspect_step = wire.sibling("inspect_step")
+containers = wire.sibling("containers")
 
 nonfinite, nonfinite_and_not_mask = inspect_step.nonfinite, inspect_step.nonfinite_and_not_mask
 
@@ -81,7 +82,7 @@ def _tensors(value: Any, name: str = "") -> Iterator[Tuple[str, torch.Tensor]]:
     """Every tensor in what a module takes or returns, each with its last name."""
     if isinstance(value, torch.Tensor):
         yield name, value
-    elif hasattr(value, "items") and hasattr(value, "keys"):
+    elif containers.is_mapping(value):
         for key, each in value.items():
             yield from _tensors(each, str(key))
     elif isinstance(value, (list, tuple)):

@@ -13,6 +13,7 @@ from typing import Any, Dict, List
 import torch
 import wire
 
+observing = wire.sibling("observing")
 subjects = wire.sibling("subjects")
 
 
@@ -20,13 +21,13 @@ subjects = wire.sibling("subjects")
 
 
 def is_lightning(module: Any) -> bool:
-    return hasattr(module, "training_step") and hasattr(module, "configure_optimizers")
+    return all(observing.has(module, n) for n in ("training_step", "configure_optimizers"))
 
 
 def of_lightning(fields: Dict[str, Any]) -> Dict[str, Any]:
     """A LightningModule: its training_step, its loader and the optimizer it configures."""
     module = fields["model"]
-    if not getattr(module, "automatic_optimization", True):
+    if not observing.attribute(module, "automatic_optimization", True):
         raise subjects.Unsupported(
             "the LightningModule optimizes manually, which its own training_step does: return "
             "(module, batch, loss) with a loss for one of its steps"
@@ -108,7 +109,8 @@ def _per_step(schedulers: List[Any]) -> Any:
 
 
 def is_trainer(value: Any) -> bool:
-    return all(hasattr(value, name) for name in ("compute_loss", "get_train_dataloader", "model"))
+    names = ("compute_loss", "get_train_dataloader", "model")
+    return all(observing.has(value, name) for name in names)
 
 
 def of_trainer(trainer: Any) -> Dict[str, Any]:

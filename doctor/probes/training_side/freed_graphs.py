@@ -18,6 +18,7 @@ from torch.overrides import TorchFunctionMode
 
 follow_step = wire.sibling("follow_step")
 gradient_hooks = wire.sibling("gradient_hooks")
+observing = wire.sibling("observing")
 gradient_zeros = wire.sibling("gradient_zeros")
 places = wire.sibling("places")
 subjects = wire.sibling("subjects")
@@ -126,17 +127,18 @@ def held_by(function: Any) -> Dict[str, Any]:
         held.update(function.keywords)
         held.update(("argument %d" % n, each) for n, each in enumerate(function.args))
         function = function.func
-    owner = getattr(function, "__self__", None)
+    owner = observing.attribute(function, "__self__")
     if owner is not None and not isinstance(owner, types.ModuleType):
         held[type(owner).__name__] = owner
     elif not inspect.isroutine(function):
         held[type(function).__name__] = function
-    function = getattr(function, "__func__", function)
-    code, defaults = getattr(function, "__code__", None), getattr(function, "__defaults__", None)
+    function = observing.attribute(function, "__func__", function)
+    code, defaults = observing.code_of(function), observing.attribute(function, "__defaults__")
     if code is not None and defaults:
         names = code.co_varnames[: code.co_argcount][-len(defaults) :]
         held.update(zip(names, defaults))
-    held.update(getattr(function, "__kwdefaults__", None) or {})
+    if code is not None:
+        held.update(observing.attribute(function, "__kwdefaults__") or {})
     if code is not None and not places.of_library(code.co_filename):
         held.update(gradient_hooks.variables(function))
     return held
@@ -158,7 +160,7 @@ def graphs_of(
         yield from graphs_of("%s[%r]" % (name, key), each, visited, depth + 1)
     if isinstance(value, torch.nn.Module) or not of_user(type(value)):
         return
-    for key, each in list(getattr(value, "__dict__", {}).items())[: unregistered.MOST]:
+    for key, each in list(observing.attribute(value, "__dict__", {}).items())[: unregistered.MOST]:
         yield from graphs_of("%s.%s" % (name, key), each, visited, depth + 1)
 
 

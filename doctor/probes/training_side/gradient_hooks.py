@@ -11,6 +11,9 @@ import os
 from typing import Any, Callable, Dict, List, NamedTuple, Optional, Set, Tuple
 
 import torch
+import wire
+
+observing = wire.sibling("observing")
 
 MODULE_TABLES = ("_backward_hooks", "_backward_pre_hooks")
 
@@ -124,17 +127,21 @@ def used(hook: Any) -> str:
 
 def variables(function: Any) -> Dict[str, Any]:
     """The variables around a function that it uses: of a closure, and of its module."""
-    code = getattr(function, "__code__", None)
-    cells = getattr(function, "__closure__", None) or ()
-    held = dict(zip(getattr(code, "co_freevars", ()), map(content, cells)))
-    of_module = getattr(function, "__globals__", {})
-    held.update((n, of_module[n]) for n in getattr(code, "co_names", ()) if n in of_module)
+    code = observing.code_of(function)
+    if code is None:
+        return {}
+    cells = observing.attribute(function, "__closure__") or ()
+    held = dict(zip(code.co_freevars, map(content, cells)))
+    of_module = observing.attribute(function, "__globals__", {})
+    held.update((n, of_module[n]) for n in code.co_names if n in of_module)
     return held
 
 
 def is_zeros(value: Any) -> bool:
     if isinstance(value, torch.Tensor):
-        return value.numel() > 0 and not bool(value.any())
+        if value.is_meta or not value.numel():
+            return False
+        return observing.attempt(lambda: not observing.plain(value).any(), False) is True
     return isinstance(value, (int, float)) and not isinstance(value, bool) and value == 0
 
 
@@ -162,10 +169,9 @@ def line_of_function(function: Any) -> Tuple[str, str]:
     """Name and place of a function of Python."""
     while isinstance(function, functools.partial):
         function = function.func
-    code = getattr(function, "__code__", None)
+    code = observing.code_of(function)
     if code is None:
-        call = vars(type(function)).get("__call__")
-        own = getattr(call, "__code__", None)
+        own = observing.code_of(vars(type(function)).get("__call__"))
         return type(function).__name__, "" if own is None else place_of(own)
     return code.co_name, place_of(code)
 

@@ -16,6 +16,7 @@ import wire
 from torch.overrides import TorchFunctionMode
 
 subjects = wire.sibling("subjects")
+observing = wire.sibling("observing")
 
 IGNORED = -100
 """The label that torch's losses ignore by default."""
@@ -38,7 +39,7 @@ def look(plan: Any, stage: Any) -> Dict[str, Any]:
         result: Dict[str, Any] = {"bad_batch": [], "noted": []}
         result["bad_weights"] = bad_weights(subject.module)
         for name, tensor in subjects.tensors(subject.batch).items():
-            bad, remarks = _inspect(name, tensor.detach().cpu(), _pad_id(subject.module))
+            bad, remarks = _inspect(name, observing.plain(tensor).cpu(), _pad_id(subject.module))
             result["bad_batch"] += bad
             result["noted"] += remarks
     wire.send(note={"look": result})
@@ -181,20 +182,21 @@ def _label_remarks(name: str, labels: torch.Tensor, pad: Optional[int]) -> List[
 
 def _pad_id(module: torch.nn.Module) -> Optional[int]:
     inner = subjects.transformers_like(module)
-    pad = getattr(inner.config, "pad_token_id", None) if inner is not None else None
+    pad = observing.attribute(observing.attribute(inner, "config"), "pad_token_id")
     return pad if isinstance(pad, int) else None
 
 
 def nonfinite(tensor: torch.Tensor) -> bool:
     """Whether any value is not finite."""
     floating = tensor.is_floating_point() or tensor.is_complex()
-    return floating and not bool(torch.isfinite(tensor.detach()).all())
+    return floating and not bool(torch.isfinite(observing.plain(tensor)).all())
 
 
 def nonfinite_and_not_mask(name: str, tensor: torch.Tensor) -> bool:
     """The same, but -inf is allowed in a mask, recognized by its name or its values."""
     if not nonfinite(tensor):
         return False
+    tensor = observing.plain(tensor)
     if tensor.is_complex() or torch.isnan(tensor).any() or (tensor == float("inf")).any():
         return True
     zero = tensor == 0
@@ -271,5 +273,5 @@ class Guard(TorchFunctionMode):
             self.weights |= {id(it) for it in members if isinstance(it, torch.nn.Parameter)}
         self.attention = self.attention or any(each in name for each in ATTENTION)
         if name in CHECKED and func is not torch.embedding and len(args) > 1:
-            CHECKED[name](args[0], args[1], options)
+            CHECKED[name](observing.plain(args[0]), observing.plain(args[1]), options)
         return func(*args, **options)

@@ -14,6 +14,7 @@ import wire
 from torch.overrides import TorchFunctionMode
 
 norm_calls = wire.sibling("norm_calls")
+observing = wire.sibling("observing")
 attention_calls = wire.sibling("attention_calls")
 length_first = wire.sibling("length_first")
 
@@ -65,6 +66,12 @@ class LossCalls(TorchFunctionMode):
     ) -> Any:
         options = kwargs or {}
         name = getattr(func, "__name__", "")
+        observing.attempt(lambda: self._note_inputs(name, args, options))
+        result = func(*args, **options)
+        observing.attempt(lambda: self._note_result(name, args, options, result))
+        return result
+
+    def _note_inputs(self, name: str, args: Any, options: Dict[str, Any]) -> None:
         inputs = [*args, *(options[key] for key in ("input", "target") if key in options)][:2]
         if len(inputs) == 2 and all(isinstance(each, torch.Tensor) for each in inputs):
             if name == "cross_entropy":
@@ -78,11 +85,11 @@ class LossCalls(TorchFunctionMode):
         if size := norm_calls.values_of_statistics(name, args, options):
             self.norms[size].append(norm_calls.described(name, args, self._module))
         self.attention.note(name, args, options)
-        result = func(*args, **options)
+
+    def _note_result(self, name: str, args: Any, options: Dict[str, Any], result: Any) -> None:
         self.padding.note(name, args, options, result)
         if name in TO_MINIMIZE and isinstance(result, torch.Tensor) and result.numel() == 1:
-            self.results.append((name, float(result.detach())))
-        return result
+            self.results.append((name, float(observing.plain(result))))
 
     def compare(self, loss: float) -> None:
         """Note a loss that is the negative of the only function that it is made of."""
@@ -110,6 +117,7 @@ def misuse(
         if made_by(value) == node:
             return activation
     if name == "binary_cross_entropy_with_logits":
+        target = observing.plain(target)
         return "targets" if bool(((target < 0) | (target > 1)).any()) else ""
     if name == "nll_loss" and value.dim() > 1 and value.is_floating_point():
         sums = value.detach()[:ROWS].float().exp().sum(1)

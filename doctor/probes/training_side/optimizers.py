@@ -9,6 +9,9 @@ import inspect
 from typing import Any, Callable, Dict, List, NamedTuple, Optional, Set
 
 import torch
+import wire
+
+plain = wire.sibling("observing").plain
 
 BETAS, EPS = (0.9, 0.999), 1e-8
 ADAMW = {
@@ -70,9 +73,7 @@ class Update(NamedTuple):
         for name, weight in weights.items():
             if weight.grad is None or weight.grad.layout != torch.strided:
                 continue
-            value, gradient = (
-                each.detach().reshape(-1)[:COMPARED] for each in (weight, weight.grad)
-            )
+            value, gradient = (plain(each).reshape(-1)[:COMPARED] for each in (weight, weight.grad))
             if bool((value - rates.get(id(weight), 0.0) * gradient != value).any()):
                 names.add(name)
         return names

@@ -18,6 +18,7 @@ import wire
 
 subjects = wire.sibling("subjects")
 contract = wire.sibling("contract")
+observing = wire.sibling("observing")
 
 NotAFactory = subjects.NotAFactory
 
@@ -84,7 +85,7 @@ def load(file: str, name: str, directory: str, arguments: Any = ()) -> Callable[
         raise NotAFactory(message)
     if not callable(factory):
         raise NotAFactory("%s in %s is not a function" % (name, file))
-    code = getattr(factory, "__code__", None)
+    code = observing.code_of(factory)
     if code is not None and code.co_filename.replace(os.sep, "/").endswith("hydra/main.py"):
         raise NotAFactory(
             "%s is decorated with hydra.main, which parses the command line and returns nothing: "
@@ -106,7 +107,7 @@ def package_of(path: str) -> Tuple[str, str]:
 
 
 def _defined_in(value: Any, module: Any) -> bool:
-    return callable(value) and getattr(value, "__module__", None) == module.__name__
+    return callable(value) and observing.attribute(value, "__module__") == module.__name__
 
 
 def _imported(path: str, package: str) -> Any:

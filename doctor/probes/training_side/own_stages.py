@@ -13,7 +13,7 @@ import faulthandler
 import os
 import sys
 import time
-from typing import Any, Dict, List, Optional
+from typing import Any, Callable, Dict, List, Optional
 
 import torch
 import wire
@@ -22,6 +22,7 @@ training_step = wire.sibling("training_step")
 switches = wire.sibling("switches")
 subjects = wire.sibling("subjects")
 tracebacks = wire.sibling("tracebacks")
+observing = wire.sibling("observing")
 
 DISTRIBUTIONS = ("transformers", "peft", "accelerate", "lightning", "pytorch_lightning")
 
@@ -52,11 +53,12 @@ def own(request: Dict[str, Any]) -> Optional[Dict[str, Any]]:
         exit_unless_cpu(device)
         return {"done": True}
     wire.sibling("changes").mark(subject.module)
-    hooks.watch(subject.module)
+    observing.attempt(lambda: hooks.watch(subject.module))
     note(built={"how": "ok", "seconds": time.perf_counter() - started}, **counts(subject.module))
-    note(settings=settings(subject.module), batch=batch_facts(subject.batch))
-    note(computed_once=wire.sibling("unregistered").with_graph(subject.module))
-    note(ineffective=wire.sibling("ineffective").ineffective(subject.module))
+    note(settings=settings(subject.module))
+    observe(batch=lambda: batch_facts(subject.batch))
+    observe(computed_once=lambda: wire.sibling("unregistered").with_graph(subject.module))
+    observe(ineffective=lambda: wire.sibling("ineffective").ineffective(subject.module))
     if precision == "fp16":
         note(scalers=scalers(request["subject"], subject, device))
     stage = training_step.Timed(device)
@@ -68,16 +70,16 @@ def own(request: Dict[str, Any]) -> Optional[Dict[str, Any]]:
         )
     except Exception as error:
         note(traceback=tracebacks.tail(error), settings=settings(subject.module))
-        note(stray_hooks=hooks.strays())
+        observe(stray_hooks=hooks.strays)
         note_failed_step(error, subject.module, training, stage, time.perf_counter() - begun)
         wire.send(error="%s: %s" % (stage.inside, tracebacks.explained(error)))
         exit_unless_cpu(device)
         return None
-    names = wire.sibling("unregistered").unregistered(subject)
-    note(smoke=smoke, settings=settings(subject.module), unregistered=names)
-    note(stray_hooks=hooks.strays())
+    note(smoke=smoke, settings=settings(subject.module))
+    observe(unregistered=lambda: wire.sibling("unregistered").unregistered(subject))
+    observe(stray_hooks=hooks.strays)
     more = wire.sibling("more_steps")
-    note(trend=more.trend(subject, device, precision, recipe, smoke))
+    observe(trend=lambda: more.trend(subject, device, precision, recipe, smoke))
     memory = wire.sibling("memory_points")
     note(points=memory.measure_points(request["subject"], subject, device, precision, recipe))
     note(**memory.saved(subject, request["subject"]))
@@ -114,6 +116,14 @@ def note(**fields: Any) -> None:
     wire.send(note={"own": fields})
 
 
+def observe(**fields: Callable[[], Any]) -> None:
+    """The same of what observations return; without those in which the user's objects raise."""
+    for name, read in fields.items():
+        value = observing.attempt(read, observing.ABSENT)
+        if value is not observing.ABSENT:
+            note(**{name: value})
+
+
 def exit_unless_cpu(device: torch.device) -> None:
     """A CUDA error persists in its process, so end it."""
     if device.type != "cpu":
@@ -133,7 +143,7 @@ def counts(module: torch.nn.Module) -> Dict[str, Any]:
 def versions() -> Dict[str, str]:
     """Distribution -> version, of the imported ones."""
     imported = [name for name in DISTRIBUTIONS if name in sys.modules]
-    named = {name: getattr(sys.modules[name], "__version__", None) for name in imported}
+    named = {name: observing.attribute(sys.modules[name], "__version__") for name in imported}
     return {name: str(version) for name, version in named.items() if version is not None}
 
 
@@ -169,7 +179,7 @@ def _tensor_facts(name: str, value: torch.Tensor) -> Dict[str, Any]:
     }
     if value.is_complex() or not value.numel():
         return facts
-    wide = value.detach().to(torch.float64 if value.device.type == "cpu" else torch.float32)
+    wide = observing.plain(value).to(torch.float64 if value.device.type == "cpu" else torch.float32)
     finite = torch.isfinite(wide)
     facts["nonfinite"] = int((~finite).sum())
     if bool(finite.any()):

@@ -16,6 +16,7 @@ import torch
 import wire
 
 gradient_zeros = wire.sibling("gradient_zeros")
+observing = wire.sibling("observing")
 places = wire.sibling("places")
 
 METHODS = ("register_forward_hook", "register_forward_pre_hook")
@@ -123,16 +124,16 @@ def described(module: torch.nn.Module) -> str:
 
 def code_of(hook: Any) -> Any:
     """The code of a function, or of a method; the class of another callable."""
-    return getattr(hook, "__code__", type(hook))
+    return observing.code_of(hook) or type(hook)
 
 
 def names_in(hook: Any) -> Set[str]:
     """Attributes that a hook uses, without methods of tensors, lists and dicts, and the lists,
     dicts and tensors around it."""
-    code = getattr(hook, "__code__", None)
+    code = observing.code_of(hook)
     if code is None:
         return set()
-    cells = zip(code.co_freevars, getattr(hook, "__closure__", None) or ())
+    cells = zip(code.co_freevars, observing.attribute(hook, "__closure__") or ())
     names = {name for name, cell in cells if holds_values(cell)}
     attributes = (each for each in dis.get_instructions(code) if ATTRIBUTE.match(each.opname))
     names |= {str(each.argval) for each in attributes}

@@ -21,8 +21,11 @@ import wire
 
 training_step = wire.sibling("training_step")
 small_model = wire.sibling("small_model")
+observing = wire.sibling("observing")
+containers = wire.sibling("containers")
 
 Subject = training_step.Subject
+mapped, tensors = containers.mapped, containers.tensors
 
 CONTRACT = (
     "return (module, batch), where module(**batch) or module(*batch) gives the loss, "
@@ -90,7 +93,7 @@ def attend_eagerly(module: torch.nn.Module) -> None:
     if inner is None:
         raise NotPossible("no attn_implementation to set")
     try:
-        if hasattr(inner, "set_attn_implementation"):
+        if observing.has(inner, "set_attn_implementation"):
             inner.set_attn_implementation("eager")
         else:
             inner.config._attn_implementation = "eager"
@@ -101,7 +104,7 @@ def attend_eagerly(module: torch.nn.Module) -> None:
 def transformers_like(module: torch.nn.Module) -> Any:
     """The transformers model that this is or wraps (peft); None if there is none."""
     for each in module.modules():
-        if hasattr(getattr(each, "config", None), "_attn_implementation"):
+        if observing.has(observing.attribute(each, "config"), "_attn_implementation"):
             return each
     return None
 
@@ -115,7 +118,8 @@ def is_compiled(module: torch.nn.Module) -> bool:
 def attention_of(module: torch.nn.Module) -> Optional[str]:
     """transformers' attn_implementation, None if the model has none."""
     inner = transformers_like(module)
-    name = inner.config._attn_implementation if inner is not None else None
+    config = observing.attribute(inner, "config")
+    name = observing.attribute(config, "_attn_implementation")
     return name if isinstance(name, str) else None
 
 
@@ -124,38 +128,11 @@ def on_device(value: Any, device: torch.device) -> Any:
     return mapped(value, lambda tensor: tensor.to(device))
 
 
-def mapped(value: Any, change: Callable[[torch.Tensor], Any]) -> Any:
-    """The same nested dicts, lists and tuples with `change` applied to every tensor."""
-    if isinstance(value, torch.Tensor):
-        return change(value)
-    if hasattr(value, "items") and hasattr(value, "keys"):
-        return {key: mapped(each, change) for key, each in value.items()}
-    if isinstance(value, tuple) and hasattr(value, "_fields"):
-        return type(value)(*(mapped(each, change) for each in value))
-    if isinstance(value, (list, tuple)):
-        return type(value)(mapped(each, change) for each in value)
-    return value
-
-
-def tensors(value: Any, name: str = "batch") -> Dict[str, torch.Tensor]:
-    """Every tensor of a batch by its position: "labels", "[0]"."""
-    by_name: Dict[str, torch.Tensor] = {}
-    if isinstance(value, torch.Tensor):
-        by_name[name] = value
-    elif hasattr(value, "items") and hasattr(value, "keys"):
-        for key, each in value.items():
-            by_name.update(tensors(each, str(key) if name == "batch" else "%s.%s" % (name, key)))
-    elif isinstance(value, (list, tuple)):
-        for index, each in enumerate(value):
-            by_name.update(tensors(each, "%s[%d]" % ("" if name == "batch" else name, index)))
-    return by_name
-
-
 def model_loss(module: Any, batch: Any) -> torch.Tensor:
     """The loss of a module that computes it in its forward pass."""
     if isinstance(batch, torch.Tensor):
         return loss_in(module(batch))
-    if hasattr(batch, "items"):
+    if observing.has(batch, "items"):
         return loss_in(module(**batch))
     return loss_in(module(*batch))
 
@@ -165,7 +142,7 @@ def loss_in(output: Any, source: str = "the forward pass") -> torch.Tensor:
     loss = output
     if not isinstance(output, torch.Tensor):
         loss = getattr(output, "loss", None)
-        if loss is None and hasattr(output, "items"):
+        if loss is None and observing.has(output, "items"):
             loss = output["loss"] if "loss" in output else _sum_of_losses(output)
         if loss is None and isinstance(output, (list, tuple)) and output:
             loss = _in_sequence(output)
@@ -183,7 +160,7 @@ def described(output: Any) -> str:
     if output is None or isinstance(output, (int, float, str)):
         number = "" if output is None else " %.40r" % (output,)
         return type(output).__name__ + number
-    if hasattr(output, "keys"):
+    if observing.has(output, "keys"):
         names = ", ".join(map(str, list(output.keys())[:8])) or "no keys"
         return "%s with %s" % (type(output).__name__, names)
     return type(output).__name__
@@ -191,7 +168,7 @@ def described(output: Any) -> str:
 
 def source_of(loss: Any) -> str:
     """What the user calls a function of module and batch."""
-    return str(getattr(loss, "doctor_source", "the loss function"))
+    return str(observing.attribute(loss, "doctor_source", "the loss function"))
 
 
 def _in_sequence(output: Any) -> Any:
@@ -222,7 +199,7 @@ def user_loss_without_batch(loss: Callable[..., Any], module: Any, batch: Any) -
 
 def criterion_loss(criterion: Callable[..., Any], module: Any, batch: Any) -> torch.Tensor:
     """criterion(module(inputs), target), where the target is the last part of the batch."""
-    if hasattr(batch, "items"):
+    if observing.has(batch, "items"):
         target = next((name for name in TARGETS if name in batch), None)
         if target is None:
             message = "the batch has none of the keys %s for the criterion; " % ", ".join(TARGETS)
@@ -239,7 +216,7 @@ TARGETS = ("labels", "label", "targets", "target", "y")
 
 
 def _prediction(output: Any) -> Any:
-    logits = getattr(output, "logits", None)
+    logits = observing.attribute(output, "logits")
     return output if logits is None else logits
 
 

@@ -19,6 +19,7 @@ fingerprints = wire.sibling("fingerprints")
 Timed: Any = wire.sibling("timed").Timed
 
 Update, optimizer_of, dense = optimizers.Update, optimizers.optimizer_of, optimizers.dense
+plain = wire.sibling("observing").plain
 fingerprint, equal = fingerprints.fingerprint, fingerprints.equal
 rows_alike = fingerprints.rows_alike
 
@@ -106,7 +107,7 @@ class Training:
         with stage("forward"), self.autocast():
             loss = self.subject.loss(self.subject.module, self.subject.batch)
         with stage("loss"):
-            value = float(loss.detach())
+            value = float(plain(loss))
         self.undone.after_forward()
         with stage("backward"), self._order_recorded(), self.taken:
             (self.scaler.scale(loss) if self.scaler else loss).backward()

@@ -5,6 +5,7 @@ Imported by own_stages.py; standard library and torch only, Python 3.9.
 
 from __future__ import annotations
 
+import itertools
 from typing import Any, Dict, Iterable, Iterator, List, Set, Tuple
 
 import torch
@@ -33,7 +34,11 @@ def with_nodes(values: Dict[str, Any]) -> Dict[str, Any]:
     "state['hidden']" of a list, tuple or dict among them."""
     named = dict(values)
     for name, value in values.items():
-        named.update(("%s[%r]" % (name, key), each) for key, each in members(value))
+        named.update(
+            ("%s[%r]" % (name, key), each)
+            for key, each in members(value)
+            if isinstance(each, torch.Tensor)
+        )
     return {
         name: each.grad_fn
         for name, each in named.items()
@@ -121,7 +126,9 @@ def leaves(name: str, value: Any) -> Iterator[Tuple[str, torch.Tensor]]:
 
 
 def members(value: Any) -> Iterable[Tuple[Any, Any]]:
-    """Indices or keys, and the members of a list or dict; of anything else nothing."""
+    """Indices or keys, and the members of a list or dict; of anything else nothing. Methods of a
+    subclass are not called: they may raise, or compute."""
     if isinstance(value, (list, tuple)):
-        return enumerate(value[:MOST])
-    return list(value.items())[:MOST] if isinstance(value, dict) else ()
+        kind: Any = list if isinstance(value, list) else tuple
+        return enumerate(itertools.islice(kind.__iter__(value), MOST))
+    return list(itertools.islice(dict.items(value), MOST)) if isinstance(value, dict) else ()

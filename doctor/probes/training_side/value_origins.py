@@ -134,7 +134,7 @@ def tensors(value: Any) -> Iterator[torch.Tensor]:
     if isinstance(value, torch.Tensor):
         yield value
     elif isinstance(value, dict):
-        for each in value.values():
+        for each in dict.values(value):
             yield from tensors(each)
     elif isinstance(value, (list, tuple)):
         for each in value:
