@@ -16,6 +16,7 @@ from torch.overrides import TorchFunctionMode
 norm_calls = wire.sibling("norm_calls")
 attention_calls = wire.sibling("attention_calls")
 length_first = wire.sibling("length_first")
+recurrent_calls = wire.sibling("recurrent_calls")
 
 ELEMENTWISE = ("mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss")
 """Losses of two tensors of the same shape, which torch broadcasts otherwise."""
@@ -59,6 +60,7 @@ class LossCalls(TorchFunctionMode):
         """The loss of the step as a multiple of the only function that it is made of."""
         self.attention = attention_calls.AttentionCalls(module)
         self.padding = length_first.LengthFirst(module)
+        self.recurrent = recurrent_calls.RecurrentCalls(module)
 
     def __torch_function__(
         self, func: Any, types: Any, args: Any = (), kwargs: Optional[Dict[str, Any]] = None
@@ -78,6 +80,7 @@ class LossCalls(TorchFunctionMode):
         if size := norm_calls.values_of_statistics(name, args, options):
             self.norms[size].append(norm_calls.described(name, args, self._module))
         self.attention.note(name, args, options)
+        self.recurrent.note(name, args)
         result = func(*args, **options)
         self.padding.note(name, args, options, result)
         if name in TO_MINIMIZE and isinstance(result, torch.Tensor) and result.numel() == 1:
