@@ -90,12 +90,19 @@ def _computed_once(own: OwnModel) -> list[str]:
     return [name for name in own.computed_once if kept is None or name in kept.split(", ")]
 
 
+WITHOUT_VALUES = re.compile(
+    r"\b(shapes?|sizes?|dimensions?|dtypes?|scalar types?|strides?|same device|arguments?|has no"
+    r"|not defined)\b"
+)
+"""Words of errors that are the same whatever the values are."""
+
+
 def nonfinite_values(own: OwnModel) -> str:
     """The values that were not finite where a step raised; "" if the error has another reason."""
     if own.raised is None:
         return ""
     by_values = {"out of range", "violations"} & set(own.raised.observed)
-    if not by_values and explained(own):
+    if not by_values and (explained(own) or WITHOUT_VALUES.search(own.raised.message)):
         return ""
     return own.raised.observed.get("not finite", "")
 

@@ -30,8 +30,10 @@ from doctor.checks.training.own_seeds import with_other_seed
 from doctor.checks.training.own_steps import GROWTH_FIX, memory_growth, over_the_steps
 from doctor.facts.own_model import OwnModel
 from doctor.facts.training import Smoke
+from doctor.job.run_options import RunOptions
 from doctor.judge.check import Check, Owner, Status, Verdict, unknown, warn
 
+ALL = RunOptions()
 FIRST_CAUSE = "Fix SMK006 first: this error follows from the values that are not finite."
 
 
@@ -41,7 +43,7 @@ def without_diagnosis(own: OwnModel, steps: Smoke) -> OwnModel:
 
 
 @with_other_seed
-def completes(own: OwnModel, smoke: SmallModel) -> Verdict:
+def completes(own: OwnModel, smoke: SmallModel, options: RunOptions = ALL) -> Verdict:
     if own.unsupported:
         return unknown(f"{own.description}: {own.built.detail}", seconds=own.built.seconds)
     if not own.built.ok:
@@ -57,18 +59,32 @@ def completes(own: OwnModel, smoke: SmallModel) -> Verdict:
             fix=GROWTH_FIX,
         )
     if not last.ok:
-        return _ended(own, own.smoke, smoke, failed_step(own, verdict, last, sound=trains(smoke)))
+        failed = failed_step(own, verdict, last, sound=trains(smoke))
+        return _ended(own, own.smoke, smoke, failed, both=_is_selected(LOSS_FINITE, options))
     return about(own, smoke, verdict)
 
 
-def _ended(own: OwnModel, steps: Smoke, smoke: SmallModel, verdict: Verdict) -> Verdict:
-    """The verdict of a step that did not complete, with what the steps before it left."""
+def _is_selected(check: Check, options: RunOptions) -> bool:
+    """Whether --only and --skip leave this check, by one of its names or its family."""
+    names = {each.casefold() for each in (check.code, check.family, check.slug, *check.aliases)}
+    only, skip = (
+        {part.strip().casefold() for each in selected for part in each.split(",")}
+        for selected in (options.only, options.skip)
+    )
+    return (not only or bool(names & only)) and not names & skip
+
+
+def _ended(
+    own: OwnModel, steps: Smoke, smoke: SmallModel, verdict: Verdict, *, both: bool
+) -> Verdict:
+    """The verdict of a step that did not complete, with what the steps before it left. `both`:
+    SMK006, which fails for values that an earlier step made non-finite, is judged too."""
     count, before = len(steps.steps), judged.loss_finite(steps)
     values = nonfinite_values(own) if count else ""
     if values:
         text = f"{verdict.summary}; not finite there, after step {count}: {values}"
         verdict = replace(verdict, summary=text)
-    if before.status is Status.FAIL and values:
+    if before.status is Status.FAIL and values and both:
         summary = f"{own.description}: in step {count + 1} {verdict.summary}; see SMK006"
         return warn(summary, fix=FIRST_CAUSE)
     if before.status is Status.FAIL:

@@ -60,11 +60,11 @@ from recorded_parts import (
     smoke,
     stopped,
     torch,
+    variants,
 )
 
 from doctor._util.records import Ended, Unknown
 from doctor.facts.facts import Facts, encode
-from doctor.facts.load import Watched
 from doctor.facts.machine import (
     Cuda,
     Driver,
@@ -313,9 +313,6 @@ def unread() -> Facts:
 
 def machines() -> dict[str, Facts]:
     """Name -> facts."""
-    slow = (Watched(uuid=H100.uuid, samples=14, mask=0x4 | 0x40 | 0x8),)
-    used = msgspec.structs.replace(H100, memory_used=40 * GIB)
-    remap = msgspec.structs.replace(A100, remap_failed=True, uncorrected=3)
     nan = (Step(loss="nan", grad_norm="nan", lr=3e-4),) * 3
     poisoned = tuple(msgspec.structs.replace(each, finite=False) for each in map(parameter, NAMES))
     still = tuple(parameter(name, moved="norm" not in name, dtype="bfloat16") for name in NAMES)
@@ -361,9 +358,6 @@ def machines() -> dict[str, Facts]:
         "old_driver": old_driver(),
         "hung_driver": hung_driver(),
         "mig_slice": mig_slice(),
-        "busy_gpu": machine(used, torch=TORCH_2_15),
-        "row_remap_failed": machine(remap, torch=TORCH_2_15),
-        "throttled": machine(H100, torch=TORCH_2_15, watched=slow),
         "shm_64mib": two_gpus(host=host(nvidia_devices=2, shm_total=64 * MIB)),
         "cgroup_limit": machine(
             H100,
@@ -398,6 +392,7 @@ def machines() -> dict[str, Facts]:
         ),
         "two_cudnns": machine(A100, torch=TORCH_2_9, libraries=two_cudnns),
         "nothing_readable": unread(),
+        **{name: facts for name, (_, _, facts) in variants().items()},
         **recorded_diagnosis.machines(),
         **recorded_attention.machines(),
         **recorded_expect.machines(),

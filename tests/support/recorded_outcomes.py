@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from recorded_parts import variants
+
 from doctor.report.report import Outcome
 
 AREAS: dict[str, dict[str, Outcome]] = {
@@ -36,9 +38,6 @@ AREAS: dict[str, dict[str, Outcome]] = {
     "gpu": {
         "gb10": Outcome.READY,
         "mig_slice": Outcome.FIX,
-        "busy_gpu": Outcome.FIX,
-        "row_remap_failed": Outcome.RETURN,
-        "throttled": Outcome.READY,
         "slow_card": Outcome.READY,
         "wrong_product": Outcome.RETURN,
         "xid_during_run": Outcome.RETURN,
@@ -91,5 +90,8 @@ AREAS: dict[str, dict[str, Outcome]] = {
     },
 }
 """Area -> machine -> expected verdict. `healthy` machines have no warning, failure or unknown."""
+
+for name, (area, outcome, _) in variants().items():
+    AREAS[area][name] = outcome
 
 OUTCOMES = {name: outcome for area in AREAS.values() for name, outcome in area.items()}

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 from recorded_load import quiet
 
 from doctor._util.records import Ended
 from doctor.facts.facts import Facts
+from doctor.facts.load import Watched
 from doctor.facts.machine import (
     Cuda,
     Driver,
@@ -25,6 +27,7 @@ from doctor.facts.machine import (
 )
 from doctor.facts.training import Parameter, Smoke, Stage, Step
 from doctor.job.job import Job
+from doctor.report.report import Outcome
 
 GIB, MIB, GB = 2**30, 2**20, 10**9
 
@@ -288,3 +291,15 @@ def machine(*gpus: Gpu, torch: Torch, job: Job | None = None, **sections: Any) -
 
 def job(**fields: Any) -> Job:
     return Job(**{"working_dir": "/data/runs"} | fields)
+
+
+def variants() -> dict[str, tuple[str, Outcome, Facts]]:
+    """Machines that differ from a healthy one in a field: name -> area, expected verdict, facts."""
+    full = msgspec.structs.replace(H100, memory_used=40 * GIB)
+    remap = msgspec.structs.replace(A100, remap_failed=True, uncorrected=3)
+    slow = (Watched(uuid=H100.uuid, samples=14, mask=0x4 | 0x40 | 0x8),)
+    return {
+        "busy_gpu": ("gpu", Outcome.FIX, machine(full, torch=TORCH_2_15)),
+        "row_remap_failed": ("gpu", Outcome.RETURN, machine(remap, torch=TORCH_2_15)),
+        "throttled": ("gpu", Outcome.READY, machine(H100, torch=TORCH_2_15, watched=slow)),
+    }

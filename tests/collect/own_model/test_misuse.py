@@ -6,6 +6,7 @@ import pytest
 from own_code import Own, completes, judged
 
 from doctor.checks.training import own_model
+from doctor.job.run_options import RunOptions
 from doctor.judge.check import Status
 
 pytestmark = pytest.mark.slow
@@ -263,6 +264,7 @@ AFTER = {
     "an assertion": ("assert torch.isfinite(logits).all()", Status.WARN),
     "a distribution": ("torch.distributions.Categorical(logits=logits)", Status.WARN),
     "a key": ("batch['x'] if len(passes) > 1 else None", Status.FAIL),
+    "a shape": ("m(x[:, :2]) if len(passes) > 1 else None", Status.FAIL),
 }
 
 
@@ -276,4 +278,7 @@ def test_an_error_that_follows_from_nan_is_that_of_the_step_before(
     verdict = completes(record)
     assert verdict.status is status
     assert ("see SMK006" in verdict.summary) == (status is Status.WARN)
+    for options in (RunOptions(only=("SMK005",)), RunOptions(skip=("own-loss-finite",))):
+        assert own_model.completes(record, None, options).status is Status.FAIL
+    assert own_model.completes(record, None, RunOptions(only=("smk",))).status is status
     assert "Traceback, " not in (judged(own_model.LOSS_FINITE, record).fix or "")
