@@ -41,6 +41,13 @@ DIRECTIONS = (
     "with twice as many features for the next layer, or omit bidirectional=True and layers that "
     "nothing reads"
 )
+STATE = (
+    "Pass the state of the step before to the recurrent layer in {place}, or train on sequences of "
+    "more than one step: from an initial state of 0, weight_hh gets no gradient in one step"
+)
+OF_STATE = re.compile(r"(?:.*\.)?weight_hh\w*")
+ZERO_STATE = re.compile(r"(new_)?zeros(_like)?")
+"""Origins of an initial state of 0."""
 REENTRANT = (
     "Pass use_reentrant=False to checkpoint (gradient_checkpointing_kwargs={'use_reentrant': "
     "False} in transformers), or call model.enable_input_require_grads(): reentrant checkpointing "

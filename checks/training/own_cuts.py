@@ -14,15 +14,18 @@ from doctor.checks.training.cut_fixes import (
     INDICES,
     LEFT_OUT,
     NUMBERS,
+    OF_STATE,
     ORIGINS,
     OWN_LOSS,
     REENTRANT,
     REMARKS,
     SAMPLED,
+    STATE,
     THROUGH,
     TRAINED,
     ZERO,
     ZERO_IN_HOOK,
+    ZERO_STATE,
     ZERO_VARIABLE,
     ZEROED,
     ZEROS,
@@ -117,7 +120,17 @@ def _observed(cut: Cut) -> str:
         return ZERO_IN_HOOK.format(name=where)
     if (part := LEFT_OUT.search(cut.remark)) and re.search(r"\((LSTM|GRU|RNN)\)", cut.module):
         return DIRECTIONS.format(place=part[1])
+    if cut.kind == "zero" and _of_zero_state(cut):
+        return STATE.format(place=cut.place or cut.module or "the library")
     return ""
+
+
+def _of_zero_state(cut: Cut) -> bool:
+    """Whether it is the initial state of 0 of a recurrent layer that its weights multiply."""
+    if not cut.parameters or not all(OF_STATE.fullmatch(name) for name in cut.parameters):
+        return False
+    fused = re.search("Rnn|Lstm|Gru", cut.name) and not cut.remark
+    return bool(fused or ZERO_STATE.fullmatch(cut.origin))
 
 
 def _special(cut: Cut, place: str) -> str:

@@ -72,6 +72,8 @@ IDLE = {
     "not optimized": "more get none and are in no group of the optimizer",
     "cancelled": "more get gradients that add up to exactly 0 over the batch",
     "ignored": "more get zeros, because every label of their loss is ignored in this batch",
+    "one step": "more multiply the state of a recurrent layer that runs for one step from an "
+    "initial state of 0, which leaves them no gradient",
 }
 """Reason of `OwnModel.idle` -> in words."""
 

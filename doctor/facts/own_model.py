@@ -75,6 +75,9 @@ class Trend(Section, frozen=True, kw_only=True):
     train.py, line 12 in encoder (MultiheadAttention)"."""
     single_tokens: tuple[str, ...] = ()
     """The same of sequences that have one token by themselves."""
+    single_steps: tuple[str, ...] = ()
+    """Weights of the state of recurrent layers that run once, for one step from a state of 0:
+    "encoder.weight_hh_l0"."""
     resident: tuple[int, ...] = ()
     """Bytes of memory after each of the last steps: the device's allocator, on a CPU the
     process."""
@@ -237,6 +240,7 @@ class OwnModel(Section, frozen=True, kw_only=True):
             return {}
         optimizer = self.smoke.optimizer
         reasons = {
+            "one step": self.trend.single_steps if self.trend else (),
             "in other steps": self.trend.reached if self.trend else (),
             "with other weights": self.routed,
             "copies": tuple(each.name for each in self.smoke.parameters if each.copied),

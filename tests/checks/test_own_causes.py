@@ -210,6 +210,22 @@ def test_a_factor_of_0_is_fixed_where_it_is_made() -> None:
     assert own_cuts.fix([batch]).startswith("Look at how part [0] of the batch is made")
 
 
+@pytest.mark.parametrize(
+    ("cut", "named"),
+    [
+        (Cut(kind="zero", name="AddmmBackward0", origin="zeros", origin_place="train.py, line 2",
+             parameters=("cell.weight_hh",)), True),
+        (Cut(kind="zero", name="MkldnnRnnLayerBackward0", parameters=("l.weight_hh_l0",)), True),
+        (Cut(kind="zero", name="AddmmBackward0", origin="zeros", origin_place="train.py, line 2",
+             parameters=("cell.weight_hh", "cell.weight_ih")), False),
+        (Cut(kind="zero", name="AddmmBackward0", origin="gt", origin_place="train.py, line 2",
+             parameters=("cell.weight_hh",)), False),
+    ],
+)  # fmt: skip
+def test_a_state_of_0_is_told_from_other_zeros(cut: Cut, named: bool) -> None:
+    assert ("Pass the state of the step before" in own_cuts.fix([cut])) is named
+
+
 def test_a_loss_of_0_names_the_operation_that_makes_it() -> None:
     cut = Cut(kind="zero", name="LogSoftmaxBackward0", place="train.py, line 3",
               remark="it is over a dimension of 1 value", certain=True)  # fmt: skip

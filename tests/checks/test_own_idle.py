@@ -52,10 +52,14 @@ ADAM = Optimizer(name="Adam", omitted=("experts.1.weight",))
             own(steps(HEAD, EXPERT), trend=Trend(reached=("experts.1.weight",))),
             "in some steps only",
         ),
+        (
+            own(steps(HEAD, EXPERT), trend=Trend(single_steps=("experts.1.weight",))),
+            "runs for one step from an initial state of 0",
+        ),
         (own(steps(HEAD, TARGET)), "start as copies"),
         (own(steps(HEAD, EXPERT, optimizer=ADAM)), "in no group of the optimizer"),
     ],
-    ids=["routed", "later", "a copy", "not optimized"],
+    ids=["routed", "later", "one step", "a copy", "not optimized"],
 )
 def test_parameters_that_need_no_gradient_here_are_a_note(record: OwnModel, reason: str) -> None:
     verdict = own_gradients.gradients_reach_all(record, None, Job())

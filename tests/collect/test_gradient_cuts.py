@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -254,6 +254,23 @@ def copied():
         return torch.func.functional_call(m.first, copies, (x,))
     return made(between)
 
+class Many(nn.Module):
+    def __init__(self, alike):
+        super().__init__()
+        scale = 0 if alike else 1
+        self.parts = nn.ParameterList([torch.randn(4) * scale + 1 for _ in range(1000)])
+        self.head = nn.Linear(4, 4)
+        self.__dict__["copies"] = [p.detach().clone().requires_grad_() for p in self.parts]
+
+    def forward(self, x):
+        return self.head(x[:, :4] * torch.stack(self.copies).mean(0))
+
+def many_copies():
+    return Many(False), (torch.randn(8, 8), torch.randint(4, (8,))), nn.CrossEntropyLoss()
+
+def many_copies_alike():
+    return Many(True), (torch.randn(8, 8), torch.randint(4, (8,))), nn.CrossEntropyLoss()
+
 def stacked():
     model, batch, loss = made(lambda m, x: torch.einsum("kij,bj->bi", held["weight"], x))
     held, _ = torch.func.stack_module_state([model.first, nn.Linear(8, 16)])
@@ -349,10 +366,14 @@ def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-def cuts_of(subject: dict[str, Any], child: TorchChild, **more: Any) -> list[Cut]:
+FIRST = ("first.weight", "first.bias")
+
+
+def cuts_of(
+    subject: dict[str, Any], child: TorchChild, names: Sequence[str] = FIRST, **more: Any
+) -> list[Cut]:
     how = {"device": "cpu", "precision": "bf16", "recipe": "amp"}
-    names = ["first.weight", "first.bias"]
-    answer = child.request(60, stage="cuts", names=names, subject=subject, **how, **more)
+    answer = child.request(60, stage="cuts", names=list(names), subject=subject, **how, **more)
     assert answer.answer, answer.ended
     return msgspec.convert(answer.answer["cuts"]["cuts"], list[Cut])
 
@@ -469,6 +490,19 @@ def test_all_ends_whose_values_reach_the_loss_are_named(child: TorchChild, file:
     cuts = cuts_of({"kind": "factory", **place, "batch": 2, "length": None}, child)
     assert [(cut.kind, cut.name) for cut in cuts] == [("indices", "argmin"), ("detached", "detach")]
     assert "z + (codes - z).detach()" in own_cuts.fix(cuts)
+
+
+@pytest.mark.parametrize("name", ["many_copies", "many_copies_alike"])
+def test_each_parameter_is_connected_with_its_copy(
+    name: str, child: TorchChild, file: Path
+) -> None:
+    place = {"file": file.name, "name": name, "directory": str(file.parent)}
+    subject = {"kind": "factory", **place, "batch": 2, "length": None}
+    names = [f"parts.{n}" for n in range(999)]
+    (cut,) = cuts_of(subject, child, names)
+    assert cut.kind == "copied"
+    assert set(cut.parameters) == set(names)
+    assert cut.name.startswith(f"{1000 if name.endswith('alike') else 999} other tensors")
 
 
 def test_each_detach_of_a_line_is_named(child: TorchChild, file: Path) -> None:

@@ -251,6 +251,91 @@ def hook_of_a_layer_in_a_list():
     model.forward = lambda x: model.second(model.hidden[0](x).relu())
     return classified(model)
 
+def cell_of_one_step():
+    class Model(Two):
+        def forward(self, x):
+            return self.second(self.cell(x))
+    model = Model()
+    del model.first, model.prototypes
+    model.cell = nn.GRUCell(6, 8)
+    return classified(model)
+
+class Recurrent(nn.Module):
+    def __init__(self, steps, kind=nn.GRU):
+        super().__init__()
+        self.steps, self.read, self.head = steps, kind(6, 8, num_layers=2), nn.Linear(8, 4)
+
+    def forward(self, x):
+        return self.head(self.read(x.expand(self.steps, -1, -1))[0][-1])
+
+def layer_of_one_step():
+    return classified(Recurrent(1, nn.LSTM))
+
+def layer_of_two_steps():
+    return classified(Recurrent(2))
+
+class Forgetting(Recurrent):
+    def forward(self, x):
+        return self.head(self.read(x[None])[0][-1] + self.read(2 * x[None])[0][-1])
+
+def layer_that_forgets():
+    return classified(Forgetting(1, nn.RNN))
+
+class MaskOf(Two):
+    def __init__(self, mask):
+        super().__init__()
+        self.mask = mask
+
+    def forward(self, x):
+        q = self.first(x)[None]
+        mask = self.mask(x) if callable(self.mask) else self.mask
+        return self.second(F.scaled_dot_product_attention(q, q, q, attn_mask=mask)[0])
+
+def mask_of_queries():
+    return classified(MaskOf(lambda x: torch.ones(len(x), 1, dtype=torch.bool)))
+
+def mask_of_one_value():
+    return classified(MaskOf(torch.zeros(1, 1)))
+
+def mask_of_the_diagonal():
+    return classified(MaskOf(lambda x: torch.eye(len(x), dtype=torch.bool)))
+
+class Flagged(Two):
+    def __init__(self, **flags):
+        super().__init__()
+        vars(self.first).update(flags)
+
+def flags_of_settings():
+    return classified(Flagged(pos_requires_grad=False, no_requires_grad=False,
+                              requires_grad_pos=False, input_requires_grad=False))
+
+def flags_without_effect():
+    return classified(Flagged(requires_grad=False, require_grad=False, requires_grads=False,
+                              requres_grad=False))
+
+class SameSizes(nn.Module):
+    def __init__(self, between):
+        super().__init__()
+        self.between, self.enter = between, nn.Linear(6, 8)
+        self.read, self.head = nn.GRU(8, 8, batch_first=True), nn.Linear(8, 4)
+
+    def forward(self, x):
+        rows = [x[n, None].expand(8 - n % 3, -1) for n in range(len(x))]
+        padded = self.between(nn.utils.rnn.pad_sequence(rows))
+        return self.head(self.read(torch.relu(self.enter(padded)) * 2)[0].mean(1))
+
+def same_sizes_as_they_are():
+    return classified(SameSizes(lambda padded: padded))
+
+def same_sizes_exchanged_by_einsum():
+    return classified(SameSizes(lambda padded: torch.einsum("tbd->btd", padded)))
+
+def same_sizes_exchanged_by_stack():
+    return classified(SameSizes(lambda padded: torch.stack(padded.unbind(1))))
+
+def same_sizes_exchanged_in_place():
+    return classified(SameSizes(lambda padded: padded.transpose_(0, 1)))
+
 class Reader(nn.Module):
     def __init__(self, layer_first, pad_first, moved=False):
         super().__init__()
@@ -502,6 +587,9 @@ def test_the_optimizer_and_its_rates_are_noted(child: TorchChild, file: Path) ->
         ("batch_taken_for_the_length", 0, 1, 0),
         ("one_token", 0, 0, 1),
         ("one_key_and_more", 0, 0, 0),
+        ("mask_of_queries", 0, 0, 0),
+        ("mask_of_one_value", 0, 0, 0),
+        ("mask_of_the_diagonal", 0, 1, 0),
     ],
 )
 def test_norms_over_two_values_and_attention_over_one_key_are_noted(
@@ -513,7 +601,7 @@ def test_norms_over_two_values_and_attention_over_one_key_are_noted(
     if norms:
         assert "batch_norm" in trend["norms_of_two"][0]
         assert "of what 0.weight, 0.bias compute" in trend["norms_of_two"][0]
-    if attention:
+    if attention and name != "mask_of_the_diagonal":
         assert "attention (MultiheadAttention)" in trend["single_keys"][0]
 
 
@@ -550,6 +638,10 @@ def test_the_factor_of_a_loss_is_noted(child: TorchChild, file: Path) -> None:
         ("length_first_throughout", 0),
         ("samples_first_throughout", 0),
         ("length_that_is_moved", 0),
+        ("same_sizes_as_they_are", 1),
+        ("same_sizes_exchanged_by_einsum", 0),
+        ("same_sizes_exchanged_by_stack", 0),
+        ("same_sizes_exchanged_in_place", 0),
     ],
 )
 def test_a_layer_that_reads_the_length_as_samples_is_noted(
@@ -558,4 +650,28 @@ def test_a_layer_that_reads_the_length_as_samples_is_noted(
     readers = notes(name, child, file)["trend"]["length_first"]
     assert len(readers) == count
     if count:
-        assert readers[0].startswith("read (LSTM) reads pad_sequence in faulty.py, line ")
+        assert readers[0].startswith("read (")
+        assert ") reads pad_sequence in faulty.py, line " in readers[0]
+
+
+@pytest.mark.parametrize(
+    ("name", "weights"),
+    [
+        ("cell_of_one_step", ["cell.weight_hh"]),
+        ("layer_of_one_step", ["read.weight_hh_l0", "read.weight_hh_l1"]),
+        ("layer_of_two_steps", []),
+        ("layer_that_forgets", []),
+    ],
+)
+def test_weights_of_a_state_of_0_are_noted(
+    name: str, weights: list[str], child: TorchChild, file: Path
+) -> None:
+    assert sorted(notes(name, child, file)["trend"]["single_steps"]) == weights
+
+
+def test_flags_without_effect_are_noted_and_settings_are_not(child: TorchChild, file: Path) -> None:
+    without = notes("flags_without_effect", child, file)["ineffective"]
+    assert [each.split()[0] for each in without] == [
+        "first.requires_grad", "first.require_grad", "first.requires_grads", "first.requres_grad",
+    ]  # fmt: skip
+    assert not notes("flags_of_settings", child, file).get("ineffective")

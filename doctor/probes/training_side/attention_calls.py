@@ -94,8 +94,9 @@ def visible(name: str, arguments: Dict[str, Any]) -> int:
 
 
 def most(mask: Any, *, hides: bool) -> float:
-    """The most keys that a row of the mask leaves visible; `hides`: where a boolean one is True."""
-    if not isinstance(mask, torch.Tensor) or not mask.numel():
+    """The most keys that a row of the mask leaves visible; `hides`: where a boolean one is True.
+    One with one column holds for all keys alike, and chooses none."""
+    if not isinstance(mask, torch.Tensor) or not mask.numel() or mask.shape[-1:] in ((), (1,)):
         return math.inf
     shown = mask != hides if mask.dtype == torch.bool else mask.detach() > HIDDEN
     return int(shown.sum(-1).max())

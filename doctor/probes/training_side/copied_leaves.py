@@ -7,6 +7,7 @@ leaves: they get the gradients, and the parameters of the module none.
 
 from __future__ import annotations
 
+import time
 from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Sequence, Set, Tuple
 
 import torch
@@ -21,6 +22,12 @@ tensors = wire.sibling("value_origins").tensors
 
 SHOWN, MOST = 3, 100_000
 """Shapes in a text, and storages whose lines are remembered."""
+SECONDS = 10.0
+"""No further leaf is compared after this."""
+SAMPLED = 8
+"""Elements of a tensor that are compared before all of them."""
+ALIKE = 8
+"""Different values with the same elements there that are told apart."""
 Line = Tuple[str, str]
 """Place and code."""
 
@@ -70,29 +77,85 @@ class Copy(NamedTuple):
     """It holds those of several of them."""
 
 
+class Values(NamedTuple):
+    """Parameters that hold the same values."""
+
+    weight: torch.Tensor
+    """One of them."""
+    names: Set[str]
+
+
+Key = Tuple[Any, ...]
+"""Shape, dtype, device and some elements of a tensor."""
+Known = Dict[Key, List[Values]]
+
+
 def find(loss: torch.Tensor, module: torch.nn.Module, wanted: Dict[str, Any]) -> List[Copy]:
     """The leaves that hold the values of `wanted`, parameters that the loss does not depend on."""
+    deadline = time.monotonic() + SECONDS
     own = {id(each) for each in module.parameters()}
     others = {id(each): each for each in gradient_zeros.leaves(loss.grad_fn) if id(each) not in own}
+    known = by_values(wanted) if others else {}
+    shapes = {key[0] for key in known}
     copies = []
     for leaf in others.values():
-        same = {name for name, each in wanted.items() if equal(leaf, each)}
-        rows = {name for name, each in wanted.items() if not same and among(leaf, each)}
-        if same or rows:
-            copies.append(Copy(leaf, same or rows, bool(rows)))
+        if time.monotonic() > deadline:
+            break
+        if same := equal(leaf, known, shapes):
+            copies.append(Copy(leaf, same, False))
+        elif rows := among(leaf, known, shapes):
+            copies.append(Copy(leaf, rows, True))
     return copies
 
 
-def equal(leaf: torch.Tensor, weight: torch.Tensor) -> bool:
-    return leaf.shape == weight.shape and bool((leaf.detach() == weight.detach()).all())
+def by_values(wanted: Dict[str, Any]) -> Known:
+    known: Known = {}
+    for name, weight in wanted.items():
+        for key in keys(weight.detach()[None]) if comparable(weight) else ():
+            alike = known.setdefault(key, [])
+            same = [each for each in alike if torch.equal(each.weight, weight)]
+            if same:
+                same[0].names.add(name)
+            elif len(alike) < ALIKE:
+                alike.append(Values(weight, {name}))
+    return known
 
 
-def among(leaf: torch.Tensor, weight: torch.Tensor) -> bool:
-    """Whether one of the rows of the leaf is that parameter."""
-    if leaf.dim() != weight.dim() + 1 or leaf.shape[1:] != weight.shape:
-        return False
-    same = (leaf.detach() == weight.detach()).reshape(len(leaf), -1)
-    return bool(same.all(1).any())
+def comparable(tensor: torch.Tensor) -> bool:
+    return tensor.layout == torch.strided and not tensor.is_meta and tensor.numel() > 0
+
+
+def keys(rows: torch.Tensor) -> List[Key]:
+    """That of each row."""
+    flat = rows.reshape(len(rows), -1)
+    sampled = flat[:, :: -(-flat.shape[1] // SAMPLED)]
+    kind = rows.shape[1:], rows.dtype, rows.device
+    return [(*kind, *each) for each in sampled.tolist()]
+
+
+def equal(leaf: torch.Tensor, known: Known, shapes: Set[Any]) -> Set[str]:
+    """The parameters that this leaf is a copy of."""
+    if leaf.shape not in shapes or not comparable(leaf):
+        return set()
+    alike = known.get(keys(leaf.detach()[None])[0], ())
+    return next((each.names for each in alike if torch.equal(each.weight, leaf)), set())
+
+
+def among(leaf: torch.Tensor, known: Known, shapes: Set[Any]) -> Set[str]:
+    """The parameters that are one of the rows of the leaf."""
+    if leaf.shape[1:] not in shapes or not comparable(leaf) or not leaf.dim():
+        return set()
+    rows = leaf.detach()
+    positions: Dict[Key, List[int]] = {}
+    for row, key in enumerate(keys(rows)):
+        if key in known and len(positions.setdefault(key, [])) < ALIKE:
+            positions[key].append(row)
+    names: Set[str] = set()
+    for key, alike in positions.items():
+        for each in known[key]:
+            if any(torch.equal(each.weight, rows[row]) for row in alike):
+                names |= each.names
+    return names
 
 
 def cuts(copies: Sequence[Copy], births: Births, training: Any) -> List[Dict[str, Any]]:
@@ -108,7 +171,7 @@ def cuts(copies: Sequence[Copy], births: Births, training: Any) -> List[Dict[str
         known = {id(each.leaf) for each in group}
         remark = "in your optimizer" if known & held else ""
         key = "copied", described(group, place, attributes(training.subject.module, known))
-        names = set().union(*(each.names for each in group))
+        names = set().union(*{id(each.names): each.names for each in group}.values())
         records += gradient_zeros.records({(*key, place, code, "", remark, True): names})
     return records
 

@@ -37,11 +37,13 @@ def ineffective(module: torch.nn.Module) -> List[str]:
 
 
 def flags_in(owner: Any) -> Dict[str, bool]:
-    """The truth values that an object holds under requires_grad or a name that is spelled alike."""
+    """The truth values that an object holds under requires_grad or a name that is spelled alike.
+    A name of more words, pos_requires_grad, is that of a setting."""
     return {
         name: value
         for name, value in list(vars(owner).items())
         if isinstance(value, bool)
         and not name.startswith("_")
+        and name.rstrip("_").count("_") <= FLAG.count("_")
         and difflib.SequenceMatcher(None, name, FLAG).ratio() >= ALIKE
     }

@@ -16,10 +16,18 @@ norm_calls = wire.sibling("norm_calls")
 places = wire.sibling("places")
 tensors = wire.sibling("value_origins").tensors
 
-EXCHANGING = ("transpose", "transpose_", "permute", "swapaxes", "swapdims", "movedim", "moveaxis",
-              "t", "T", "mT", "adjoint")  # fmt: skip
-"""Functions after which another dimension may come first."""
 RECURRENT = ("lstm", "gru", "rnn_tanh", "rnn_relu")
+REORDERING = ("transpose", "permute", "swapaxes", "swapdims", "movedim", "moveaxis", "t", "adjoint",
+              "get", "einsum", "tensordot", "view", "reshape", "flatten", "unflatten", "resize",
+              "as_strided", "rearrange")  # fmt: skip
+"""Functions after which another dimension may come first; "get" is that of .T, .mT and .data."""
+KEEPING = ("add", "radd", "sub", "rsub", "mul", "rmul", "div", "truediv", "neg", "linear",
+           "embedding", "layer_norm", "rms_norm", "dropout", "relu", "leaky_relu", "elu", "gelu",
+           "silu", "mish", "softplus", "tanh", "sigmoid", "softmax", "clamp", "where",
+           "masked_fill", "normalize", "to", "float", "half", "bfloat16", "double", "long", "int",
+           "cuda", "cpu", "type", "type_as", "contiguous", "clone", "detach", "requires_grad",
+           *RECURRENT)  # fmt: skip
+"""Functions whose result has the first two dimensions of their input, in their order."""
 
 
 class LengthFirst:
@@ -45,8 +53,7 @@ class LengthFirst:
             if reference is None or reference() is not each:
                 continue
             self._read(name, line)
-            if name not in EXCHANGING:
-                self._pass_on(each, result, line)
+            self._pass_on(name.strip("_"), each, result, line)
 
     def _read(self, name: str, line: str) -> None:
         module = norm_calls.running()
@@ -56,8 +63,17 @@ class LengthFirst:
             text = "%s reads pad_sequence%s" % (reader, " in %s" % line if line else "")
             self.readers += [text] * (text not in self.readers)
 
-    def _pass_on(self, source: torch.Tensor, result: Any, line: str) -> None:
-        for each in tensors(result):
+    def _pass_on(self, name: str, source: torch.Tensor, result: Any, line: str) -> None:
+        """Follow the result of a function of this name, without its underscores, as far as its
+        dimensions are known: sizes that are equal do not show an exchange."""
+        results = list(tensors(result))
+        if name in REORDERING:
+            if any(each is source for each in results):
+                del self._padded[id(source)]
+            return
+        if name not in KEEPING and source.shape[0] == source.shape[1]:
+            return
+        for each in results:
             if each.dim() >= 2 and each.shape[:2] == source.shape[:2]:
                 self._mark(each, line)
 

@@ -17,6 +17,7 @@ norm_calls = wire.sibling("norm_calls")
 observing = wire.sibling("observing")
 attention_calls = wire.sibling("attention_calls")
 length_first = wire.sibling("length_first")
+recurrent_calls = wire.sibling("recurrent_calls")
 
 ELEMENTWISE = ("mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss")
 """Losses of two tensors of the same shape, which torch broadcasts otherwise."""
@@ -60,6 +61,7 @@ class LossCalls(TorchFunctionMode):
         """The loss of the step as a multiple of the only function that it is made of."""
         self.attention = attention_calls.AttentionCalls(module)
         self.padding = length_first.LengthFirst(module)
+        self.recurrent = recurrent_calls.RecurrentCalls(module)
 
     def __torch_function__(
         self, func: Any, types: Any, args: Any = (), kwargs: Optional[Dict[str, Any]] = None
@@ -85,6 +87,7 @@ class LossCalls(TorchFunctionMode):
         if size := norm_calls.values_of_statistics(name, args, options):
             self.norms[size].append(norm_calls.described(name, args, self._module))
         self.attention.note(name, args, options)
+        self.recurrent.note(name, args)
 
     def _note_result(self, name: str, args: Any, options: Dict[str, Any], result: Any) -> None:
         self.padding.note(name, args, options, result)

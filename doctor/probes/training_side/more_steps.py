@@ -94,6 +94,7 @@ def of_calls(calls: Any) -> Dict[str, Any]:
         "norms_of_two": calls.norms[2],
         "single_keys": calls.attention.single(alone=False),
         "single_tokens": calls.attention.single(alone=True),
+        "single_steps": calls.recurrent.single(),
         "loss_factor": calls.factor,
         "length_first": calls.padding.readers,
         "classes": calls.classes[0] if len(calls.classes) == 1 else None,
