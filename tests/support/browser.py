@@ -71,10 +71,15 @@ class Browser:
         return self.driver.execute_script(script)
 
     def wait_until(self, condition: Callable[[], bool]) -> None:
-        """Poll until the condition holds. Raises TimeoutException after a minute."""
+        """Poll until the condition holds. Raises TimeoutException after a minute.
+
+        A condition that raises does not hold yet: elements go while a page takes another's place.
+        """
+        from selenium.common.exceptions import WebDriverException
         from selenium.webdriver.support.ui import WebDriverWait
 
-        WebDriverWait(self.driver, 60, 0.05).until(lambda driver: condition())
+        wait = WebDriverWait(self.driver, 60, 0.05, ignored_exceptions=[WebDriverException])
+        wait.until(lambda driver: condition())
 
     def errors(self) -> list[str]:
         """Console messages since the page was opened."""
