@@ -19,6 +19,7 @@ places = wire.sibling("places")
 unregistered = wire.sibling("unregistered")
 
 tensors = wire.sibling("value_origins").tensors
+storage_address = wire.sibling("observing").storage_address
 
 SHOWN, MOST = 3, 100_000
 """Shapes in a text, and storages whose lines are remembered."""
@@ -27,7 +28,7 @@ SECONDS = 10.0
 SAMPLED = 8
 """Elements of a tensor that are compared before all of them."""
 ALIKE = 8
-"""Different values with the same elements there that are told apart."""
+"""Different values with the same elements there that are distinguished."""
 Line = Tuple[str, str]
 """Place and code."""
 
@@ -45,12 +46,12 @@ class Births(TorchFunctionMode):
     ) -> Any:
         result = func(*args, **(kwargs or {}))
         for each in tensors(result) if len(self._lines) < MOST else ():
-            if each.is_floating_point() and not has_graph(each) and (at := address(each)):
+            if each.is_floating_point() and not has_graph(each) and (at := storage_address(each)):
                 self._lines[at] = places.innermost()[0]
         return result
 
     def line(self, leaf: torch.Tensor) -> Line:
-        return self._lines.get(address(leaf), ("", ""))
+        return self._lines.get(storage_address(leaf), ("", ""))
 
 
 def has_graph(tensor: torch.Tensor) -> bool:
@@ -58,13 +59,6 @@ def has_graph(tensor: torch.Tensor) -> bool:
         return tensor.grad_fn is not None
     except RuntimeError:  # a view that was made under no_grad, of what was changed since
         return False
-
-
-def address(tensor: torch.Tensor) -> int:
-    try:
-        return int(tensor.untyped_storage().data_ptr())
-    except Exception:  # sparse and other tensors have no storage
-        return 0
 
 
 class Copy(NamedTuple):

@@ -18,6 +18,7 @@ inspect_inputs = wire.sibling("inspect_inputs")
 function_inputs = wire.sibling("function_inputs")
 places = wire.sibling("places")
 value_origins = wire.sibling("value_origins")
+storage_address = wire.sibling("observing").storage_address
 
 tensors = value_origins.tensors
 
@@ -97,8 +98,8 @@ class Follow(TorchDispatchMode):  # type: ignore[no-untyped-call]
     def _record(
         self, tensor: torch.Tensor, origin: Optional[int], name: str, args: Any, options: Any
     ) -> None:
-        address = _address(tensor)
-        if address is None:
+        address = storage_address(tensor)
+        if not address:
             return
         if name in PRODUCTS and not self.backward and tensor.numel():
             self._products.append(float(tensor.detach().abs().max()))
@@ -187,12 +188,12 @@ class Follow(TorchDispatchMode):  # type: ignore[no-untyped-call]
         """The first origin among the inputs that are not finite."""
         if not self._by_storage:
             return None
-        entries = [self._by_storage.get(_address(each) or 0) for each in tensors(inputs)]
+        entries = [self._by_storage.get(storage_address(each)) for each in tensors(inputs)]
         return min((entry[0] for entry in entries if entry is not None), default=None)
 
     def _mask_of(self, inputs: Any) -> Optional[Operation]:
         """What explains the -inf in the inputs."""
-        entries = [self._masks.get(_address(each) or 0) for each in tensors(inputs)]
+        entries = [self._masks.get(storage_address(each)) for each in tensors(inputs)]
         return next((entry[0] for entry in entries if entry is not None), None)
 
     def mask(self, tensor: torch.Tensor) -> Optional[Operation]:
@@ -201,7 +202,7 @@ class Follow(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
     def origin(self, tensor: Optional[torch.Tensor]) -> Optional[Operation]:
         """The operation that this value depends on, None if none was recorded."""
-        entry = None if tensor is None else self._by_storage.get(_address(tensor) or 0)
+        entry = None if tensor is None else self._by_storage.get(storage_address(tensor))
         return None if entry is None else self.origins[entry[0]]
 
 
@@ -231,10 +232,3 @@ def passes_mask_on(tensor: torch.Tensor, inputs: Any) -> bool:
     return any(
         each.layout == torch.strided and bool((each == -float("inf")).any()) for each in floats
     )
-
-
-def _address(tensor: torch.Tensor) -> Optional[int]:
-    try:
-        return int(tensor.untyped_storage().data_ptr()) or None
-    except Exception:  # sparse and other tensors have no storage
-        return None

@@ -16,6 +16,7 @@ import torch
 import wire
 from torch.overrides import TorchFunctionMode
 
+observing = wire.sibling("observing")
 copied_leaves = wire.sibling("copied_leaves")
 places = wire.sibling("places")
 gradient_hooks = wire.sibling("gradient_hooks")
@@ -79,9 +80,7 @@ class Paths(TorchFunctionMode):
         options = kwargs or {}
         live = self.names_in((args, options))
         result = func(*args, **options)
-        name = getattr(func, "__name__", "")
-        if name == "__get__":
-            name = getattr(func.__self__, "__name__", name)
+        name = observing.function_name(func)
         results = list(tensors(result))
         if name == "register_hook" and args[0].grad_fn is not None:
             self.hooks.watch_result(args[0])

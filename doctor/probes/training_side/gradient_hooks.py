@@ -131,7 +131,7 @@ def variables(function: Any) -> Dict[str, Any]:
     if code is None:
         return {}
     cells = observing.attribute(function, "__closure__") or ()
-    held = dict(zip(code.co_freevars, map(content, cells)))
+    held = dict(zip(code.co_freevars, map(observing.content, cells)))
     of_module = observing.attribute(function, "__globals__", {})
     held.update((n, of_module[n]) for n in code.co_names if n in of_module)
     return held
@@ -143,13 +143,6 @@ def is_zeros(value: Any) -> bool:
             return False
         return observing.attempt(lambda: not observing.plain(value).any(), False) is True
     return isinstance(value, (int, float)) and not isinstance(value, bool) and value == 0
-
-
-def content(cell: Any) -> Any:
-    try:
-        return cell.cell_contents
-    except ValueError:  # not assigned yet
-        return None
 
 
 def peak(gradient: Optional[torch.Tensor]) -> float:

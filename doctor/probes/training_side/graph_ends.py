@@ -12,6 +12,7 @@ import torch
 import wire
 from torch.overrides import TorchFunctionMode
 
+observing = wire.sibling("observing")
 gradient_cuts = wire.sibling("gradient_cuts")
 gradient_zeros = wire.sibling("gradient_zeros")
 places = wire.sibling("places")
@@ -38,9 +39,7 @@ class Ends(TorchFunctionMode):
         self, func: Any, types: Any, args: Any = (), kwargs: Optional[Dict[str, Any]] = None
     ) -> Any:
         options = kwargs or {}
-        name = getattr(func, "__name__", "")
-        if name == "__get__":
-            name = getattr(func.__self__, "__name__", name)
+        name = observing.function_name(func)
         try:
             result = func(*args, **options)
         except RuntimeError:

@@ -53,3 +53,23 @@ def plain(value: Any) -> Any:
             return value.detach().as_subclass(torch.Tensor)
     except Exception:  # a tensor that only its own methods can read
         return value.detach()
+
+
+def function_name(func: Any) -> str:
+    """The name under which torch hands a function to a mode; of an attribute such as `.data`, whose
+    getter is handed over, that of the attribute."""
+    name = getattr(func, "__name__", "")
+    return str(getattr(func.__self__, "__name__", name)) if name == "__get__" else str(name)
+
+
+def content(cell: Any) -> Any:
+    """The value of a variable around a function; None if it was not assigned yet."""
+    try:
+        return cell.cell_contents
+    except ValueError:
+        return None
+
+
+def storage_address(tensor: torch.Tensor) -> int:
+    """The address of a tensor's memory; 0 of one without a storage, as sparse tensors are."""
+    return int(attempt(lambda: tensor.untyped_storage().data_ptr(), 0))

@@ -20,6 +20,7 @@ freed_graphs = wire.sibling("freed_graphs")
 follow_step = wire.sibling("follow_step")
 gradient_cuts = wire.sibling("gradient_cuts")
 gradient_zeros = wire.sibling("gradient_zeros")
+observing = wire.sibling("observing")
 own_functions = wire.sibling("own_functions")
 places = wire.sibling("places")
 value_origins = wire.sibling("value_origins")
@@ -109,11 +110,16 @@ class Changes(TorchFunctionMode):
         self._calls += 1
         self.last[place] = self._calls
         memory = self.used.setdefault(place, set())
-        memory.update(address(each) for each in value_origins.tensors((args, options, result)))
+        memory.update(
+            observing.storage_address(each)
+            for each in value_origins.tensors((args, options, result))
+        )
         for each, number in before:
             if version(each) != number:
                 name = self._names.get(id(each), "")
-                self.changed.append((place, code, address(each), name, self._calls))
+                self.changed.append(
+                    (place, code, observing.storage_address(each), name, self._calls)
+                )
                 self._alive.append(each)
         return result
 
@@ -123,13 +129,6 @@ def version(tensor: torch.Tensor) -> int:
         return tensor._version
     except RuntimeError:  # an inference tensor has none
         return -1
-
-
-def address(tensor: torch.Tensor) -> int:
-    try:
-        return int(tensor.untyped_storage().data_ptr())
-    except Exception:
-        return 0
 
 
 def overwritten(training: Any, error: BaseException) -> Dict[str, str]:

@@ -145,7 +145,4 @@ ATTRIBUTE = re.compile("(LOAD|STORE)_(ATTR|METHOD)")
 
 
 def holds_values(cell: Any) -> bool:
-    try:
-        return isinstance(cell.cell_contents, (list, dict, set, torch.Tensor))
-    except ValueError:  # not assigned yet
-        return False
+    return isinstance(observing.content(cell), (list, dict, set, torch.Tensor))

@@ -14,6 +14,7 @@ import torch
 import wire
 from torch.overrides import TorchFunctionMode
 
+observing = wire.sibling("observing")
 module_states = wire.sibling("module_states")
 places = wire.sibling("places")
 subjects = wire.sibling("subjects")
@@ -60,9 +61,7 @@ class Called(TorchFunctionMode):
         self, func: Any, types: Any, args: Any = (), kwargs: Optional[Dict[str, Any]] = None
     ) -> Any:
         options = kwargs or {}
-        name = getattr(func, "__name__", "")
-        if name == "__get__":
-            name = getattr(func.__self__, "__name__", name)
+        name = observing.function_name(func)
         self.name, self.function, self.inputs = name, func, (args, options)
         try:
             result = func(*args, **options)
