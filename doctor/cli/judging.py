@@ -6,10 +6,11 @@ import datetime
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from doctor import catalog
+from doctor.catalog import overrides
 from doctor.cli.inputs import check_injected, policy_of, read_job_file
 from doctor.cli.options import ConfigFlags
 from doctor.facts.facts import Facts
-from doctor.judge import catalog, overrides
 from doctor.judge.check import Check, Finding
 from doctor.report.report import FailOn, Report
 

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
+from doctor import catalog
 from doctor._util.records import Unknown
 from doctor._util.units import printable
 from doctor.checkpoint.io.addresses import check_exists
@@ -22,7 +23,6 @@ from doctor.collect.children import Children, fit, read_checkpoint
 from doctor.facts.facts import SCANNED, Facts, without_machine
 from doctor.job.job import Job
 from doctor.job.run_options import RunOptions
-from doctor.judge import catalog
 from doctor.judge.check import Check, Verdict, skip
 from doctor.judge.engine import examine
 from doctor.report.progress import ProgressBar

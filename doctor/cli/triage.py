@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from doctor import catalog
 from doctor._util.errors import UserError
 from doctor.checks.log.patterns import line_patterns
 from doctor.checks.log.story import story_of
@@ -22,7 +23,6 @@ from doctor.facts.facts import Facts, without_machine
 from doctor.facts.log import Log, LogEvent
 from doctor.job.job import Job
 from doctor.job.run_options import RunOptions
-from doctor.judge import catalog
 from doctor.judge.check import Finding, Status
 from doctor.judge.engine import examine
 from doctor.log.flight_recorder import read_dumps, split_dumps
@@ -31,7 +31,7 @@ from doctor.log.opening import STDIN, files_of
 from doctor.log.read import read_logs
 from doctor.pasted.sections import ORIGIN
 from doctor.report import terminal
-from doctor.report.lines import WORDS
+from doctor.report.line import WORDS
 from doctor.report.redaction import without_secrets
 from doctor.report.report import FailOn, Report
 
