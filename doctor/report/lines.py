@@ -41,8 +41,8 @@ def report_lines(report: Report, detail: Detail = "normal") -> Iterator[Line]:
 def table_lines(table: Table) -> Iterator[Line]:
     """The table below its heads, or below its title where it has no heads; never wrapped."""
     yield Line()
-    title = () if any(table.heads) else (f"  {table.title.lower()}",)
-    first, *rows = *title, *table.lines()
+    title = [] if any(table.heads) else [f"  {table.title.lower()}"]
+    first, *rows = [*title, *table.lines()]
     yield Line(first, "", "bold")
     yield from map(Line, rows)
 
