@@ -1,0 +1,17 @@
+"""Reading files that others wrote, without waiting for a pipe or a device."""
+
+from __future__ import annotations
+
+import os
+import stat
+
+FLAGS = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
+
+
+def read_regular(path: str, limit: int, *, follow: bool = True) -> bytes:
+    """At most `limit` bytes of a regular file. Raises OSError, without `follow` also for a link."""
+    descriptor = os.open(path, FLAGS if follow else FLAGS | os.O_NOFOLLOW)
+    with open(descriptor, "rb") as file:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            raise OSError(0, "not a regular file")
+        return file.read(limit)
