@@ -20,9 +20,9 @@ from recorded import machines
 from recorded_outcomes import AREAS
 from samples import REDUCED, SAMPLES, shown
 
+from doctor import catalog
 from doctor.facts.facts import encode
 from doctor.job.file import tables
-from doctor.judge import catalog
 from doctor.judge.check import Check
 from doctor.judge.engine import examine
 from doctor.report import pages
