@@ -10,7 +10,11 @@ FLAGS = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
 
 def read_regular(path: str, limit: int, *, follow: bool = True) -> bytes:
     """At most `limit` bytes of a regular file. Raises OSError, without `follow` also for a link."""
-    descriptor = os.open(path, FLAGS if follow else FLAGS | os.O_NOFOLLOW)
+    return read_opened(os.open(path, FLAGS if follow else FLAGS | os.O_NOFOLLOW), limit)
+
+
+def read_opened(descriptor: int, limit: int) -> bytes:
+    """The same of an opened file, which is closed. Raises OSError."""
     with open(descriptor, "rb") as file:
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
             raise OSError(0, "not a regular file")

@@ -12,7 +12,6 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from doctor._util.errors import UserError
-from doctor._util.regular_file import read_regular
 from doctor._util.units import printable
 from doctor.checks.script.lint import Hit, lint
 from doctor.checks.script.names import codes_of, select
@@ -64,19 +63,14 @@ class Linter:
     ignores: tuple[tuple[str, frozenset[str]], ...]
     """Patterns of paths, and the codes that are ignored there."""
     launches: dict[str, list[tuple[str, Launch]]]
-    named_links: frozenset[str] = frozenset()
-    """Links that the user named; others are not followed."""
+    files: Files = field(default_factory=Files)
     requirements: Requirements = field(default_factory=Requirements)
-
-    def read(self, path: str) -> bytes:
-        """A file's bytes, one more than LIMIT if it is longer. Raises OSError."""
-        return read_regular(path, LIMIT + 1, follow=path in self.named_links)
 
     def file(self, path: str, data: bytes | None = None) -> list[tuple[Hit, Place]]:
         """The hits of one file, with their source lines."""
         try:
             if data is None:
-                data = self.read(path)
+                data = self.files.read(path)
         except OSError as error:
             script: Script | None = unreadable(path, f"cannot be read: {error.strerror}")
             return self._hits(path, script, b"")
@@ -156,8 +150,8 @@ def run_lint(
         machine or ScriptMachine(),
         _codes(checks, options.table.ignore),
         tuple((p, codes_of(c)) for p, c in options.table.per_file_ignores.items()),
-        _launches(files.launchers, files.named_links),
-        files.named_links,
+        _launches(files),
+        files,
     )
     hits = (
         linter.file(files.scripts[0], data)
@@ -184,14 +178,12 @@ def _codes(checks: Sequence[Check], ignored: Sequence[str]) -> frozenset[str]:
     return frozenset(check.code for check in checks) - codes_of(ignored)
 
 
-def _launches(
-    paths: Sequence[str], named_links: frozenset[str]
-) -> dict[str, list[tuple[str, Launch]]]:
+def _launches(files: Files) -> dict[str, list[tuple[str, Launch]]]:
     """Launch lines by the script's base name."""
     table: dict[str, list[tuple[str, Launch]]] = defaultdict(list)
-    for path in paths:
+    for path in files.launchers:
         try:
-            data = read_regular(path, LIMIT + 1, follow=path in named_links)
+            data = files.read(path)
         except OSError:
             continue
         for script, launch in read_launches(path, data):

@@ -144,6 +144,9 @@ class LintFlags:
     unsafe_fixes: Annotated[
         bool, panels.fixes("Also fixes that may change what the script does.", "--unsafe-fixes")
     ] = False
+    no_backup: Annotated[
+        bool, panels.fixes("Keep no copy NAME.orig of a fixed file.", "--no-backup")
+    ] = False
     stdin_filename: Annotated[
         str, panels.scope("Name of the script that - reads, for its kind and report.", **FILE)
     ] = ""

@@ -7,7 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from doctor._util.errors import UserError
+from doctor._util.regular_file import read_regular
 from doctor.script.directory import Listing
+from doctor.script.text import LIMIT
 
 CODE = (".py", ".ipynb", ".pyw")
 DATA = (".json", ".yaml", ".yml")
@@ -24,6 +26,10 @@ class Files:
     notes: tuple[str, ...] = ()
     named_links: frozenset[str] = frozenset()
     """Links that are followed, because the user named them."""
+
+    def read(self, path: str) -> bytes:
+        """A file's bytes, one more than LIMIT if it is longer. Raises OSError."""
+        return read_regular(path, LIMIT + 1, follow=path in self.named_links)
 
 
 def discover(paths: Sequence[str], exclude: Sequence[str] = ()) -> Files:
