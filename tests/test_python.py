@@ -78,7 +78,7 @@ def test_scripts_have_findings_with_places_and_edits(tmp_path: Path) -> None:
         "import torch\nmodel = torch.nn.Linear(2, 2)\n"
         "optimizer = torch.optim.SGD(model.parameters(), lr=0.1)\n"
         "for batch in [torch.ones(1, 2)] * 3:\n    loss = model(batch).sum()\n"
-        "    loss.backward()\n    optimizer.step()\n"
+        "    loss.backward()\n    optimizer.zero_grad()\n    optimizer.step()\n"
     )
     report = preflight_doctor.lint(script)
     (finding,) = [finding for finding in report.findings if finding.status == "fail"]
