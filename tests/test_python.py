@@ -75,17 +75,17 @@ def test_a_report_renders_in_every_format_without_the_hosts_name(format: str) ->
 def test_scripts_have_findings_with_places_and_edits(tmp_path: Path) -> None:
     script = tmp_path / "train.py"
     script.write_text(
-        "import torch\nmodel = torch.nn.Linear(2, 2)\n"
-        "optimizer = torch.optim.SGD(model.parameters(), lr=0.1)\n"
-        "for batch in [torch.ones(1, 2)] * 3:\n    loss = model(batch).sum()\n"
-        "    loss.backward()\n    optimizer.zero_grad()\n    optimizer.step()\n"
+        'import torch\nimport torch.nn.functional as F\nscaler = torch.amp.GradScaler("cuda")\n'
+        "optimizer = torch.optim.SGD(model.parameters())\nfor x in loader:\n"
+        "    optimizer.zero_grad()\n    torch.log(F.softmax(x, dim=1)).mean().backward()\n"
     )
     report = preflight_doctor.lint(script)
-    (finding,) = [finding for finding in report.findings if finding.status == "fail"]
-    assert finding.places[0].path == str(script)
-    assert finding.places[0].line > 0
-    assert report.exit_code == 1
-    assert preflight_doctor.lint([str(script)], skip=finding.check.code).exit_code == 0
+    (place,) = [place for finding in report.findings for place in finding.places if place.edits]
+    assert (place.path, place.line) == (str(script), 7)
+    assert place.edits[0].text == "F.log_softmax(x, dim=1)"
+    warned = report.counts["warn"] + report.counts["fail"]
+    assert warned
+    assert preflight_doctor.lint([str(script)], only=["SCR"], fail_on="warn").exit_code == 1
 
 
 def test_a_log_is_read(tmp_path: Path) -> None:
