@@ -1,7 +1,7 @@
 """More parameters without a gradient, or with zeros, written beside the observations."""
 
 import torch
-from observed_blocks import perceptron, samples
+from parts_13 import perceptron, samples
 from torch import nn
 from torch.nn import functional as F
 

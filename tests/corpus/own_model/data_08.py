@@ -6,7 +6,7 @@ import time
 
 import torch
 from blocks import CLASSES, MLP, points
-from raised_parts import classify, row
+from parts_08 import classify, row
 from torch import nn
 from torch.utils.data import DataLoader, Dataset, IterableDataset, TensorDataset, random_split
 

@@ -1,7 +1,7 @@
 """More losses and gradients that are not finite, written beside the observations."""
 
 import torch
-from observed_blocks import perceptron, samples, trained
+from parts_13 import perceptron, samples, trained
 from torch import nn
 from torch.nn import functional as F
 

@@ -1,4 +1,4 @@
-"""Trainings that stop with an error, as users report them; faults.toml has the sources."""
+"""Trainings that stop with an error, as users report them; labels.toml has the sources."""
 
 from __future__ import annotations
 

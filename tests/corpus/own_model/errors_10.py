@@ -3,7 +3,7 @@
 import pytorch_lightning as pl
 import torch
 import torch.nn.functional as F
-from lab_parts import Bank, DownBlock, UpBlock
+from parts_10 import Bank, DownBlock, UpBlock
 from torch import nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_sequence
 from torch.utils.data import DataLoader, Dataset

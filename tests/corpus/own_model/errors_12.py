@@ -1,4 +1,4 @@
-"""Errors of other calls and lines than those of the other raised_*.py, written after them."""
+"""Errors of other calls and lines than those of set 8, written after its remedies."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import torch
 import torch.nn.functional as F
 from blocks import CLASSES, MLP, WIDTH, points
-from raised_parts import saved, trained
+from parts_08 import saved, trained
 from torch import nn
 from torch.optim import SGD, AdamW, lr_scheduler
 from torch.utils.data import DataLoader, Dataset

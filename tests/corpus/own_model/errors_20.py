@@ -1,4 +1,4 @@
-"""Errors around states, decoders, distributions and numbers of items; labels in ward.toml."""
+"""Errors around states, decoders, distributions and numbers of items."""
 
 import torch
 from torch import nn

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 from blocks import CLASSES, points
-from raised_parts import SMALL, causal, classifier, lightning, trainer, words
+from parts_08 import SMALL, causal, classifier, lightning, trainer, words
 from torch import nn
 
 

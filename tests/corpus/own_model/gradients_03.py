@@ -1,4 +1,4 @@
-"""Parameters that get no gradient, as users report them; faults.toml has the sources."""
+"""Parameters that get no gradient, as users report them; labels.toml has the sources."""
 
 from __future__ import annotations
 

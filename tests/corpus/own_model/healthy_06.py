@@ -1,4 +1,4 @@
-"""Healthy counterparts of forum_training.py."""
+"""Healthy counterparts of silent_06.py."""
 
 from __future__ import annotations
 

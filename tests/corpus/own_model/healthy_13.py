@@ -3,7 +3,7 @@
 import math
 
 import torch
-from observed_blocks import perceptron, samples, trained
+from parts_13 import perceptron, samples, trained
 from torch import nn
 from torch.nn import functional as F
 

@@ -1,4 +1,4 @@
-"""Healthy trainings of a web shop that resemble the faults of shop_*.py."""
+"""Healthy trainings of a web shop that resemble the faults of set 18."""
 
 import copy
 

@@ -1,4 +1,4 @@
-"""Healthy trainings that resemble those of mill_errors.py and mill_silent.py."""
+"""Healthy trainings that resemble the faults of set 19."""
 
 import copy
 

@@ -1,4 +1,4 @@
-"""Losses and gradients that are not finite, as users report them; faults.toml has the sources."""
+"""Losses and gradients that are not finite, as users report them; labels.toml has the sources."""
 
 from __future__ import annotations
 

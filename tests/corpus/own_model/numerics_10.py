@@ -5,7 +5,7 @@ import math
 import numpy as np
 import torch
 import torch.nn.functional as F
-from lab_parts import Batch, Block, Codebook, RootNorm, _offsets
+from parts_10 import Batch, Block, Codebook, RootNorm, _offsets
 from torch import nn
 from torch.nn.utils import parametrize
 from torch.utils.data import DataLoader, Dataset

@@ -1,4 +1,4 @@
-"""Parts that the factories of raised_*.py share."""
+"""Parts that the factories of set 8 share."""
 
 from __future__ import annotations
 

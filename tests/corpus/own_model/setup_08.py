@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 from blocks import CLASSES, MLP, WIDTH, four_classes, points, small_mlp
-from raised_parts import saved, trained
+from parts_08 import saved, trained
 from torch import nn
 from torch.optim import SGD, AdamW, lr_scheduler
 

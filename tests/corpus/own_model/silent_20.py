@@ -1,4 +1,4 @@
-"""Flags and hooks that make training other than it reads; labels in ward.toml."""
+"""Flags and hooks that make training other than it reads."""
 
 import torch
 from peft import LoraConfig, get_peft_model

@@ -1,7 +1,7 @@
 """Weights that do not change, or not as they should, written beside the observations."""
 
 import torch
-from observed_blocks import perceptron, samples, trained
+from parts_13 import perceptron, samples, trained
 from torch import nn
 from torch.nn import functional as F
 

@@ -1,7 +1,7 @@
 """Parameters without a gradient, or with zeros, written beside the observations that name them."""
 
 import torch
-from observed_blocks import samples
+from parts_13 import samples
 from torch import nn
 from torch.nn import functional as F
 
