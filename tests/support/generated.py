@@ -14,6 +14,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from error_index import INDEX, index
 from paths import FORMATS, MACHINES, ROOT
 from pictures import console, is_current, page
 from recorded import machines
@@ -51,6 +52,7 @@ def generated(checks: Sequence[Check] = catalog.CHECKS) -> dict[Path, str]:
         **dict(_schemas()),
         **dict(_reports(checks)),
         **dict(_samples()),
+        INDEX: index(),
         DOCS / "console.svg": console(shown(machines()[SHOWN])),
         FACTS_FILE: encode(machines()[SHOWN]).decode(),
     }
