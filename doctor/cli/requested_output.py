@@ -12,9 +12,16 @@ if TYPE_CHECKING:
 
 
 def requested_output(
-    output: options.OutputFlags, save_facts: Path | None = None, *, one_line: bool = False
+    output: options.OutputFlags,
+    save_facts: Path | None = None,
+    *,
+    one_line: bool = False,
+    stdout_taken: bool = False,
 ) -> OutputOptions:
-    """The flags as the delivery of reports takes them. Raises UserError."""
+    """The flags as the delivery of reports takes them. Raises UserError.
+
+    `stdout_taken`: stdout belongs to the training.
+    """
     from doctor.report import delivery
 
     return delivery.output_options(
@@ -23,8 +30,9 @@ def requested_output(
         output.color,
         save_facts=save_facts,
         one_line=one_line,
+        stdout_taken=stdout_taken,
         annotate=output.annotate,
-        keep_names=output.no_redact,
+        keep_names=output.redact is False,
         verbose=output.verbose,
         quiet=output.quiet,
     )

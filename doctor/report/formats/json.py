@@ -267,7 +267,7 @@ def _record(finding: Finding, annotate: bool = False) -> FindingRecord:
         fix=finding.fix,
         commands=finding.commands,
         owner=finding.owner,
-        sources=_sources(finding.sources),
+        sources=sources(finding.sources),
         seconds=round(finding.verdict.seconds, 3),
         ignored=finding.ignored,
         limits=finding.limits if annotate else msgspec.UNSET,
@@ -299,11 +299,12 @@ def _check(check: Described) -> dict[str, Any]:
         "owner": str(check.owner),
         "targets": list(check.targets),
         "after": list(check.after),
-        "sources": msgspec.to_builtins(_sources(check.sources)),
+        "sources": msgspec.to_builtins(sources(check.sources)),
     }
 
 
-def _sources(ids: tuple[str, ...]) -> tuple[SourceRecord, ...]:
+def sources(ids: tuple[str, ...]) -> tuple[SourceRecord, ...]:
+    """The entries of the bibliography."""
     return tuple(
         SourceRecord(
             id=source.id,
