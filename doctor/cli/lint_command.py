@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from doctor.report.delivery import OutputOptions
 
 TEXTS = ("console", "plain")
-EDITED = {"json", "sarif"}
+EDITED = {"json", "jsonl", "sarif"}
 """Formats that hold the edits of fixes, which take time to compute."""
 STDOUT = "-"
 

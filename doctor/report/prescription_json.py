@@ -13,7 +13,7 @@ from doctor.prescribe.context import Mode, Setting
 from doctor.prescribe.forms import Form
 from doctor.prescribe.rules import subject
 from doctor.report.formats.json import SourceRecord, sources
-from doctor.report.formats.json_forms import PRESCRIPTION
+from doctor.report.formats.json_forms import PRESCRIPTION, schema_of
 from doctor.report.prescription import render as render_text
 from doctor.report.report import Outcome, Report
 
@@ -70,6 +70,11 @@ def render(report: Report, settings: Iterable[Setting], mode: Mode, form: Form) 
         text=render_text(report, settings, mode, form),
     )
     return json.dumps(msgspec.to_builtins(record), indent=2)
+
+
+def schema() -> dict[str, Any]:
+    """JSON Schema of what `render` returns."""
+    return schema_of(PrescriptionRecord, PRESCRIPTION, "doctor prescribe --format json")
 
 
 def _setting(setting: Setting) -> SettingRecord:

@@ -30,6 +30,12 @@ def _json(report: Report) -> str:
     return json.render(report)
 
 
+def _json_lines(report: Report) -> str:
+    from doctor.report.formats import json
+
+    return json.render_lines(report)
+
+
 def _junit(report: Report) -> str:
     from doctor.report.formats import junit
 
@@ -70,6 +76,7 @@ FORMATS: dict[str, Callable[[Report], str]] = {
     "console": _console,  # in a file; `terminal` prints it in colour
     "plain": _plain,
     "json": _json,
+    "jsonl": _json_lines,
     "junit": _junit,
     "github": _github,
     "markdown": _markdown,
