@@ -7,9 +7,9 @@ import sys
 import time
 from collections.abc import Callable
 
+from doctor._util.secrets import hide_in_arguments
 from doctor._util.units import printable
 from doctor.facts.machine import Examination
-from doctor.report.redaction import without_secrets
 
 
 class Record:
@@ -48,4 +48,4 @@ class Record:
 
 def command_line() -> tuple[str, ...]:
     """The words of this process's command line, without secrets."""
-    return ("doctor", *(without_secrets(printable(word)) for word in sys.argv[1:]))
+    return ("doctor", *hide_in_arguments(map(printable, sys.argv[1:])))

@@ -27,7 +27,6 @@ from doctor.job.job import Job
 from doctor.judge import catalog, overrides
 from doctor.judge.check import Check, Finding, Status
 from doctor.judge.engine import examine
-from doctor.report.redaction import without_secrets
 from doctor.report.report import FailOn, Report
 
 DEFAULT = "doctor-guard"
@@ -47,6 +46,7 @@ def guard(
     config: ConfigFlags,
     *,
     out: Path | None,
+    shared: bool,
     stop: bool,
     all: bool,
     fail_on: FailOn,
@@ -59,6 +59,7 @@ def guard(
     ignore = [check.code for check in CHECKS if check not in _selected(flags)]
     settings = {
         "out": str(directory),
+        "shared": shared,
         "stop": stop,
         "ignore": ignore,
         "all": all,
@@ -165,7 +166,7 @@ def _facts(guarded: Guarded | Unknown, gpus: TrainingGpus, directory: Path) -> F
         first = min(process.started for process in guarded.processes)
         examination = Examination(
             started=f"{datetime.datetime.fromtimestamp(first, datetime.UTC):%Y-%m-%dT%H:%M:%SZ}",
-            command=tuple(without_secrets(printable(word)) for word in guarded.command),
+            command=guarded.command,
         )
     return without_machine(
         "the machine was not examined; doctor run does that",

@@ -36,7 +36,7 @@ class Watch:
         self.torch = torch
         self.settings = settings
         self.values = Values(torch)
-        self.writer = Writer(settings.out)
+        self.writer = Writer(settings.out, settings.shared)
         self.batches = Batches(torch)
         self.alarms = Alarms(self)
         self.rules: dict[int, rules.StepRules] = {}
