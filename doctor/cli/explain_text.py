@@ -16,6 +16,7 @@ from doctor.cli.explain_fragment import log_of_fragment
 from doctor.facts.facts import without_machine
 from doctor.facts.log import Log
 from doctor.job.job import Job
+from doctor.judge import names as check_names
 from doctor.judge.check import Check, Finding
 from doctor.judge.engine import examine
 from doctor.log.patterns import Gate, with_words_of
@@ -75,11 +76,11 @@ def explain_fragment(text: str) -> Explained | None:
 
 def explain_nearest(text: str) -> Explained:
     """The checks that are near a text of no class. Raises UserError if none is."""
-    from doctor.judge import catalog
+    from doctor import catalog
 
     nearest = keyword_checks(text) or _similar(text)
     if not nearest:
-        near = ", ".join(catalog.nearest(text)) if len(text) < 40 else ""
+        near = ", ".join(check_names.nearest(text, catalog.CHECKS)) if len(text) < 40 else ""
         raise UserError(
             f"nothing is known about {text.strip()[:80]!r}; "
             + (f"nearest: {near}" if near else "paste the line with the error, or `doctor list`")
@@ -111,7 +112,7 @@ def keyword_checks(text: str) -> tuple[Check, ...]:
     words = WORD.findall(text.casefold())
     if not 0 < len(words) <= 4:
         return ()
-    from doctor.judge import catalog
+    from doctor import catalog
 
     scored = [(_prominence(check, words), check) for check in catalog.CHECKS]
     best = sorted((pair for pair in scored if pair[0]), key=lambda pair: -pair[0])

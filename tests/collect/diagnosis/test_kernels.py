@@ -9,13 +9,13 @@ import preloaded
 import pytest
 from bisections import ATTENTION, LINEAR, Train, attempts_of, cause_of, diagnosis_of, failure_of
 
+from doctor.catalog import CHECKS
 from doctor.collect.changes import CHANGES, RATES
 from doctor.collect.collect import collect
 from doctor.facts.facts import decode, encode
 from doctor.job.expect import Expect
 from doctor.job.job import Job
 from doctor.job.run_options import RunOptions
-from doctor.judge.catalog import CHECKS
 from doctor.judge.check import Owner, Status
 from doctor.judge.engine import examine
 
@@ -27,7 +27,7 @@ def test_a_sound_training_has_no_diagnosis(train_planted: Train) -> None:
 
 
 CUDNN_EVERYWHERE = """
-    wire.sibling("changes").CUDNN_DEVICES = ("cuda", "cpu")
+    probe("stages.changes").CUDNN_DEVICES = ("cuda", "cpu")
 """
 """cuDNN's switch exists in a CPU build too, so its effect on a GPU is tested on the CPU."""
 
@@ -145,7 +145,7 @@ real = builtins.__import__
 
 def importing(name, *given, **named):
     module = real(name, *given, **named)
-    if name == "torch" and given and given[0].get("__name__") == "__main__":
+    if name == "torch" and given and given[0]["__name__"].endswith("torch_stages"):
         builtins.__import__ = real
         plant(module)
     return module
