@@ -126,6 +126,7 @@ FREE = Check(
     sources=("ps-U10", "ps-U11", "pai-3372"),
     after=("DRV001",),
     targets=("nvidia",),
+    also=("read",),
 )
 
 
@@ -244,6 +245,7 @@ MEMORY_HEALTHY = Check(
     sources=("row-remap", "xid-catalog", "device-plugin-xids"),
     after=("DRV001",),
     targets=("nvidia",),
+    also=("read", "guard"),
 )
 
 
@@ -294,6 +296,7 @@ NOT_SLOWED = Check(
     sources=("thermal-throttling", "azurehpc-595"),
     after=("DRV001",),
     targets=("nvidia",),
+    also=("read", "guard"),
 )
 
 CHECKS = (VISIBLE, FREE, MEMORY_HEALTHY, NOT_SLOWED)

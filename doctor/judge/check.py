@@ -84,6 +84,8 @@ class Check:
     `targets` are the kinds of device it applies to; the engine skips it elsewhere. `limits` goes on
     "a pass is no proof", as in "that hours of load stay cool". `returns`: a failure whose owner is
     the machine means RETURN. `required`: when an unknown leaves the run without a verdict.
+    `also`: other commands that answer it, `read` from a pasted report, `guard` from samples taken
+    during the training. `settles` are the settings of a prescription that rest on it.
     `aliases` are older slugs, still accepted everywhere.
     """
 
@@ -105,6 +107,8 @@ class Check:
     limits: str = ""
     returns: bool = False
     required: Required = "never"
+    also: tuple[Literal["read", "guard"], ...] = ()
+    settles: tuple[str, ...] = ()
     aliases: tuple[str, ...] = ()
 
     @property

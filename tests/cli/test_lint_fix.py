@@ -10,7 +10,9 @@ from pathlib import Path
 
 import pytest
 from command import doctor, program
+from paths import ROOT
 
+from doctor.checks.script.table import FIXES
 from doctor.script.fixes.differences import only_touched
 from doctor.script.fixes.edits import Edit, Module, apply
 
@@ -321,3 +323,14 @@ def test_positions_are_bytes_in_the_files_own_encoding() -> None:
     module = Module("# coding: latin-1\né = f('ü', x)\n".encode("latin-1"))
     (call,) = [node for node in ast.walk(module.tree) if isinstance(node, ast.Call)]
     assert module.data[module.start(call) : module.end(call)] == b"f('\xfc', x)"
+
+
+def test_the_documentation_lists_every_fix_and_whether_it_is_safe() -> None:
+    text = (ROOT / "docs" / "lint.md").read_text()
+    table = [line.split("|")[1:4] for line in text.splitlines() if line.startswith("| SCR")]
+    listed = {
+        code: "--unsafe-fixes" not in how
+        for codes, _, how in table
+        for code in codes.replace(",", " ").split()
+    }
+    assert listed == {code: fix.safe for code, fix in FIXES.items()}
