@@ -131,7 +131,7 @@ def verdict(rule: Rule, results: list[tuple[Match, str]]) -> Verdict:
         return unknown(f"{match.message}: {match.undecided}", places=places)
     worst = max((severity_of(rule, match) for match, _ in decided), key=RANK.index)
     places = tuple(place(match, path) for match, path in decided)
-    return Verdict(STATUSES[worst], summary(decided), places=places)
+    return Verdict(STATUSES[worst], summary(decided), fix=rule.fix, places=places)
 
 
 def summary(decided: list[tuple[Match, str]]) -> str:

@@ -39,7 +39,7 @@ from doctor.report.redaction import without_secrets
 from doctor.report.report import FailOn, Report
 
 LOG_CHECKS = catalog.lookup("LOG")
-ORDER = (Status.FAIL, Status.WARN, Status.UNKNOWN, Status.PASS, Status.SKIP)
+ORDER = (Status.FAIL, Status.WARN, Status.UNKNOWN, Status.NOTE, Status.PASS, Status.SKIP)
 """The first cause first, then what else is wrong."""
 
 

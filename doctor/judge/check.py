@@ -161,9 +161,10 @@ class Finding:
 
     @property
     def fix(self) -> str:
-        """The remedy, "" unless it is a problem or a note."""
-        advised = self.is_problem or self.status is Status.NOTE
-        return (self.verdict.fix or self.check.fix) if advised else ""
+        """The remedy of a problem, or what a note says may be done; else ""."""
+        if self.status is Status.NOTE:
+            return self.verdict.fix or ""
+        return (self.verdict.fix or self.check.fix) if self.is_problem else ""
 
     @property
     def commands(self) -> tuple[str, ...]:
@@ -194,7 +195,7 @@ class Finding:
     @property
     def limits(self) -> str:
         """What this pass does not prove, "" for any other status."""
-        return self.check.limits if self.status is Status.PASS else ""
+        return self.check.limits if self.status in (Status.PASS, Status.NOTE) else ""
 
     @property
     def sources(self) -> tuple[str, ...]:
@@ -210,6 +211,11 @@ class Finding:
 def ok(summary: str, *, seconds: float = 0.0, places: tuple[Place, ...] = ()) -> Verdict:
     """The machine is as it should be."""
     return Verdict(Status.PASS, summary, seconds=seconds, places=places)
+
+
+def note(summary: str, *, fix: str | None = None, seconds: float = 0.0) -> Verdict:
+    """The machine is as it should be, and something is worth reading; `fix` is what may be done."""
+    return Verdict(Status.NOTE, summary, fix=fix, seconds=seconds)
 
 
 class Remedy(TypedDict, total=False):

@@ -127,7 +127,9 @@ class Report:
         listed = "; ".join(
             f"{word}: {_codes(group)}" for word, group in exceptions.items() if group
         )
-        return f"no problems found ({listed})" if listed else "all checks passed"
+        noted = _codes(self.with_status(Status.NOTE))
+        ready = f"no problems found ({listed})" if listed else "all checks passed"
+        return f"{ready}; worth reading: {noted}" if noted else ready
 
     def _first(self, owner: Owner | None) -> str:
         worst = next(f for f in self.with_status(Status.FAIL) if owner is None or f.owner is owner)
