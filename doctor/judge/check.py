@@ -8,8 +8,10 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Literal, TypedDict, Unpack
 
+from doctor._util.owner import Owner as Owner
 from doctor.job.job import Job
 from doctor.job.run_options import RunOptions
+from doctor.judge.described import EVERYWHERE
 from doctor.judge.place import Place
 from doctor.judge.sources import is_document
 from doctor.judge.switches import Switch
@@ -28,23 +30,6 @@ class Status(StrEnum):
     SKIP = "skip"
     UNKNOWN = "unknown"
 
-
-class Owner(StrEnum):
-    """Who can fix it: the training code, the image or virtual environment, or the host."""
-
-    JOB = "job"
-    ENVIRONMENT = "environment"
-    MACHINE = "machine"
-
-
-OWNERS = {
-    Owner.JOB: "your code or its settings",
-    Owner.ENVIRONMENT: "image or environment",
-    Owner.MACHINE: "host or provider",
-}
-"""Who can fix it, as reports print it."""
-
-EVERYWHERE = ("nvidia", "rocm", "mps", "cpu")
 
 PIP = "python -m pip "
 """How commands that install packages begin; a report names the interpreter that was examined."""

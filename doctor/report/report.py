@@ -18,6 +18,10 @@ if TYPE_CHECKING:
 FailOn = Literal["fail", "warn", "never"]
 
 
+Tensor = tuple[str, str, list[int], str, int]
+"""Name, dtype, shape, file and bytes of a tensor in a checkpoint."""
+
+
 class Outcome(StrEnum):
     """What to do with this machine."""
 
@@ -46,6 +50,8 @@ class Report:
     """What was left out or not used, and why."""
     settings: tuple[Setting, ...] = ()
     """The prescription, in formats that have a place for it."""
+    tensors: tuple[Tensor, ...] | None = None
+    """Every tensor of the checkpoint; None where they were not asked for."""
 
     def with_status(self, status: Status) -> tuple[Finding, ...]:
         """The findings of that status, without those that the user ignores."""
@@ -128,7 +134,8 @@ class Report:
             f"{word}: {_codes(group)}" for word, group in exceptions.items() if group
         )
         noted = _codes(self.with_status(Status.NOTE))
-        ready = f"no problems found ({listed})" if listed else "all checks passed"
+        alone = "checkpoint " * (self.facts.subject == "checkpoint")
+        ready = f"no problems found ({listed})" if listed else f"all {alone}checks passed"
         return f"{ready}; worth reading: {noted}" if noted else ready
 
     def _first(self, owner: Owner | None) -> str:
