@@ -10,9 +10,10 @@ from dataclasses import dataclass
 from doctor._util.errors import UserError
 from doctor.checks import log as log_checks
 from doctor.checks.log import curves
-from doctor.checks.log.classes import CLASSES, HARMLESS, Harmless
+from doctor.checks.log.classes import CLASSES, HARMLESS
 from doctor.checks.log.patterns import line_patterns
 from doctor.cli.explain_fragment import log_of_fragment
+from doctor.errors.cause import Cause
 from doctor.facts.facts import without_machine
 from doctor.facts.log import Log
 from doctor.job.job import Job
@@ -36,7 +37,7 @@ class Explained:
 
     findings: tuple[Finding, ...]
     """Classes of its lines, and what its metrics show."""
-    harmless: tuple[Harmless, ...]
+    harmless: tuple[Cause, ...]
     log: Log
     nearest: tuple[Check, ...] = ()
     """Checks that its words occur in, where it is in no class."""
@@ -49,7 +50,7 @@ class Explained:
 
     def text(self) -> str:
         """The answer for people."""
-        harmless = [(row.name, row.why) for row in self.harmless]
+        harmless = [(row.id, row.why) for row in self.harmless]
         answer = explained(self.findings, harmless, self.log, list(self.nearest))
         return f"{answer}\n\n{PART}" if self.is_part else answer
 
@@ -59,7 +60,7 @@ def explain_text(text: str) -> Explained | None:
     log = _read(text)
     findings = _findings(log)
     names = {event.name for event in log.harmless}
-    harmless = tuple(row for row in HARMLESS if row.name in names)
+    harmless = tuple(row for row in HARMLESS if row.id in names)
     return Explained(findings, harmless, log) if findings or harmless or log.curves else None
 
 
@@ -69,7 +70,7 @@ def explain_fragment(text: str) -> Explained | None:
     if log is None:
         return None
     names = {event.name for event in log.harmless}
-    harmless = tuple(row for row in HARMLESS if row.name in names)
+    harmless = tuple(row for row in HARMLESS if row.id in names)
     return Explained(_findings(log), harmless, log, is_part=True)
 
 

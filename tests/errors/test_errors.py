@@ -14,10 +14,10 @@ from typing import Any
 
 import pytest
 
+from doctor import catalog
 from doctor.errors.cause import Cause
 from doctor.errors.match import LONGEST, is_message_of, with_message
 from doctor.errors.tables import BY_ID, CAUSES, RETIRED
-from doctor import catalog
 from doctor.judge.sources import SOURCES
 
 ROWS = pytest.mark.parametrize("cause", CAUSES, ids=lambda cause: cause.id)

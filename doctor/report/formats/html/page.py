@@ -24,6 +24,7 @@ from doctor.report.header import header_parts
 from doctor.report.lines import codes_of, group_key
 from doctor.report.phrases import conditions, fix_owner, limitations, summary
 from doctor.report.report import Outcome, Report
+from doctor.report.tables import Table, tables_of
 
 MEANINGS = {
     Outcome.READY: ("✓", "ready", ""),
@@ -182,6 +183,14 @@ def _pictures(report: Report) -> Iterator[Markup]:
         )
     if isinstance(facts.checkpoint, Checkpoint) and (chart := charts.dtypes(facts.checkpoint)):
         yield _section("dtypes", "The checkpoint's dtypes", chart)
+    for table in tables_of(report):
+        yield _section(table.title.split()[0].lower(), table.title, _table(table))
+
+
+def _table(table: Table) -> Markup:
+    heads = [el("th", name, scope="col") for name in table.heads if name]
+    rows = [el("tr", [el("td", cell) for cell in row]) for row in table.rows]
+    return charts.table(table.title, heads, rows)
 
 
 def _logged_curves(report: Report, log: Log) -> list[Markup]:
