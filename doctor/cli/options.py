@@ -14,9 +14,9 @@ from doctor.cli import panels
 
 def complete_code(incomplete: str) -> list[tuple[str, str]]:
     """Codes and slugs with this prefix, for the shell."""
-    from doctor import catalog
+    from doctor.judge.index import entries
 
-    names = [(name, check.title) for check in catalog.CHECKS for name in (check.code, check.slug)]
+    names = [(name, check.title) for check in entries() for name in (check.code, check.slug)]
     return [pair for pair in names if pair[0].startswith(incomplete)]
 
 
