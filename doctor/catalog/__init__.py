@@ -21,6 +21,7 @@ from doctor.checks import (
     torch_build,
     training,
 )
+from doctor.errors.tables import BY_ID
 from doctor.judge.check import Check
 from doctor.judge.sources import SOURCES
 
@@ -165,8 +166,8 @@ def document_sections(check: Check) -> set[str]:
 
 
 def nearest(name: str) -> list[str]:
-    """Up to four codes and slugs that look like `name`."""
-    candidates = [candidate for check in CHECKS for candidate in names(check)]
+    """Up to four codes, slugs and ids of causes that look like `name`."""
+    candidates = [candidate for check in CHECKS for candidate in names(check)] + list(BY_ID)
     name = name.strip()
     return difflib.get_close_matches(name.upper(), candidates, 2, 0.6) + difflib.get_close_matches(
         name.casefold(), candidates, 2, 0.4

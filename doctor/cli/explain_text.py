@@ -14,6 +14,7 @@ from doctor.checks.log.classes import CLASSES, HARMLESS
 from doctor.checks.log.patterns import line_patterns
 from doctor.cli.explain_fragment import log_of_fragment
 from doctor.errors.cause import Cause
+from doctor.errors.match import message_of, with_message
 from doctor.facts.facts import without_machine
 from doctor.facts.log import Log
 from doctor.job.job import Job
@@ -21,6 +22,7 @@ from doctor.judge.check import Check, Finding
 from doctor.judge.engine import examine
 from doctor.log.patterns import Gate, with_words_of
 from doctor.log.read import read_stream
+from doctor.report.causes import proposed
 from doctor.report.explained import explained
 
 WORD = re.compile(r"[a-z0-9_]{2,}")
@@ -39,6 +41,11 @@ class Explained:
     """Classes of its lines, and what its metrics show."""
     harmless: tuple[Cause, ...]
     log: Log
+    text: str = ""
+    causes: tuple[Cause, ...] = ()
+    """Rows that are no class of lines, the most frequent first."""
+    class_first: bool = False
+    """Whether the most frequent row is a class."""
     nearest: tuple[Check, ...] = ()
     """Checks that its words occur in, where it is in no class."""
     is_part: bool = False
@@ -48,20 +55,29 @@ class Explained:
     def checks(self) -> tuple[Check, ...]:
         return tuple(finding.check for finding in self.findings) or self.nearest
 
-    def text(self) -> str:
-        """The answer for people."""
+    def answer(self) -> str:
+        """The answer for people: classes of lines before other causes if they are as frequent."""
         harmless = [(row.id, row.why) for row in self.harmless]
         answer = explained(self.findings, harmless, self.log, list(self.nearest))
+        if self.causes:
+            parts = (answer, proposed(self.text, self.causes))
+            answer = "\n\n".join(filter(None, parts if self.class_first else parts[::-1]))
         return f"{answer}\n\n{PART}" if self.is_part else answer
 
 
 def explain_text(text: str) -> Explained | None:
-    """The classes of a text's lines and what its metrics show; None where it has neither."""
+    """The causes of a text and what its metrics show; None where it has neither."""
     log = _read(text)
     findings = _findings(log)
     names = {event.name for event in log.harmless}
     harmless = tuple(row for row in HARMLESS if row.id in names)
-    return Explained(findings, harmless, log) if findings or harmless or log.curves else None
+    message = message_of(text)
+    rows = tuple(row for row in with_message(message) if row.fix)
+    causes = tuple(row for row in rows if not row.code)
+    if findings or harmless or log.curves or causes:
+        class_first = bool(rows and rows[0].code)
+        return Explained(findings, harmless, log, message, causes, class_first)
+    return None
 
 
 def explain_fragment(text: str) -> Explained | None:
@@ -85,7 +101,7 @@ def explain_nearest(text: str) -> Explained:
             f"nothing is known about {text.strip()[:80]!r}; "
             + (f"nearest: {near}" if near else "paste the line with the error, or `doctor list`")
         )
-    return Explained((), (), _read(""), nearest)
+    return Explained((), (), _read(""), nearest=nearest)
 
 
 def _read(text: str) -> Log:
