@@ -43,7 +43,7 @@ class Explained:
     log: Log
     text: str = ""
     causes: tuple[Cause, ...] = ()
-    """Rows that are no class of lines, the most frequent first."""
+    """Rows that are not the class of a line, the most frequent first."""
     class_first: bool = False
     """Whether the most frequent row is a class."""
     nearest: tuple[Check, ...] = ()
@@ -73,9 +73,10 @@ def explain_text(text: str) -> Explained | None:
     harmless = tuple(row for row in HARMLESS if row.id in names)
     message = message_of(text)
     rows = tuple(row for row in with_message(message) if row.fix)
-    causes = tuple(row for row in rows if not row.code)
+    of_lines = {finding.check.slug for finding in findings}
+    causes = tuple(row for row in rows if row.id not in of_lines)
     if findings or harmless or log.curves or causes:
-        class_first = bool(rows and rows[0].code)
+        class_first = bool(rows and rows[0].id in of_lines)
         return Explained(findings, harmless, log, message, causes, class_first)
     return None
 
