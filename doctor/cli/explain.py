@@ -5,15 +5,18 @@ from __future__ import annotations
 
 import re
 import sys
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Literal
 
 from doctor._util.errors import UserError
-from doctor.judge.check import Check
-from doctor.judge.sources import Source
+from doctor.judge.described import Described
+from doctor.judge.index import Entry, entries
+from doctor.judge.names import beginning_with, is_name, names_of
 
 if TYPE_CHECKING:
     from doctor.cli.explain_text import Explained
     from doctor.errors.cause import Cause
+    from doctor.judge.sources import Source
 
 Format = Literal["plain", "markdown", "json"]
 STDIN = "-"
@@ -26,10 +29,12 @@ def explain(name: str, format: Format = "plain") -> str:
 
     `name` may be several codes or slugs.
     """
-    if causes := _causes(name):
-        return causes_text(causes, format)
     text = _stdin() if name == STDIN else name
     is_message = name == STDIN or _is_message(text)
+    if checks := _by_code_or_slug(text):
+        return _checks(checks, format)
+    if causes := _causes(name):
+        return causes_text(causes, format)
     # The catalogue takes longer to import than all that a message of a known class needs.
     if is_message and (answer := _explained(text, format)):
         return answer
@@ -41,7 +46,7 @@ def explain(name: str, format: Format = "plain") -> str:
     if name != STDIN and (sections := documents.find(name)):
         return _sections(sections, name, format)
     words = name.replace(",", " ").split()
-    if words and all(map(catalog.is_name, words)):
+    if words and all(is_name(word, catalog.CHECKS) for word in words):
         return _checks(tuple(check for word in words for check in catalog.lookup(word)), format)
     if not is_message and (answer := _explained(text, format)):
         return answer
@@ -61,7 +66,9 @@ def _causes(name: str) -> tuple[Cause, ...]:
     return tuple(each for each in causes if each and not each.code) if all(causes) else ()
 
 
-def causes_text(causes: tuple[Cause, ...], format: Format, checks: tuple[Check, ...] = ()) -> str:
+def causes_text(
+    causes: tuple[Cause, ...], format: Format, checks: tuple[Described, ...] = ()
+) -> str:
     """The pages of causes, and of checks beside them."""
     from doctor.report import cause_pages
     from doctor.report import causes as pages
@@ -74,6 +81,18 @@ def causes_text(causes: tuple[Cause, ...], format: Format, checks: tuple[Check, 
         parts = (cause_pages.sections(causes), _checks(checks, format) if checks else "")
         return "\n".join(filter(None, parts))
     return pages.pages(causes)
+
+
+def listed(names: Sequence[str], format: Format = "plain") -> str:
+    """What `doctor list NAME ...` prints. Raises UserError for a name that no check begins with."""
+    from doctor.report import explain
+
+    checks = beginning_with(names, entries())
+    if format == "json":
+        from doctor.report.formats import json
+
+        return json.render_checks(checks)
+    return explain.listing(checks) if format == "plain" else explain.markdown_table(checks)
 
 
 def _explained(text: str, format: Format) -> str:
@@ -104,6 +123,13 @@ def _stdin() -> str:
     return sys.stdin.buffer.read(LONGEST).decode("utf-8", "replace")
 
 
+def _by_code_or_slug(text: str) -> tuple[Entry, ...]:
+    """The checks that the words name, () unless each of them is a whole code or slug."""
+    words = text.replace(",", " ").casefold().split()
+    by_name = {name.casefold(): each for each in entries() for name in names_of(each)}
+    return tuple(by_name[word] for word in words) if set(words) <= by_name.keys() else ()
+
+
 def _sections(sections: tuple[Source, ...], name: str, format: Format) -> str:
     """The sections; for programs the checks that an alias (U28) stands for, where there are any."""
     from doctor import catalog
@@ -117,7 +143,7 @@ def _sections(sections: tuple[Source, ...], name: str, format: Format) -> str:
     return _checks(catalog.lookup(name), format)
 
 
-def _checks(checks: tuple[Check, ...], format: Format) -> str:
+def _checks(checks: tuple[Described, ...], format: Format) -> str:
     if format == "json":
         from doctor.report.formats import json
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
+from doctor._util.owner import OWNERS
 from doctor.errors.cause import Cause
-from doctor.judge.check import OWNERS
 from doctor.judge.sources import SOURCES
 from doctor.report.pages import cited, plain
 

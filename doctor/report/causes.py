@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
+from doctor._util.owner import OWNERS
 from doctor._util.units import shown
 from doctor.errors.cause import Cause
-from doctor.judge.check import OWNERS
 from doctor.report.explain import cited, wrapped
 
 

@@ -8,10 +8,10 @@ from itertools import groupby
 from doctor._util.units import shown
 from doctor.judge.check import Finding, Status
 from doctor.judge.sources import SOURCES, cite, short_section
+from doctor.report.conditions import limitations
 from doctor.report.footer import footer_lines
 from doctor.report.header import header_lines, note_lines, time_lines
 from doctor.report.line import DEEP, HANG, STYLES, WORDS, Detail, Line
-from doctor.report.phrases import limitations
 from doctor.report.report import Report
 from doctor.report.tables import Table, tables_of
 from doctor.report.triage import triage_lines
@@ -51,7 +51,7 @@ def family_lines(
     family: str, findings: list[Finding], detail: Detail, *, annotate: bool = False
 ) -> Iterator[Line]:
     """The findings of one family below its name."""
-    from doctor.catalog import FAMILIES
+    from doctor.judge.families import FAMILIES
 
     findings = _displayed(family, findings, detail)
     if not findings:

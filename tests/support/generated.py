@@ -25,6 +25,7 @@ from doctor import catalog
 from doctor.errors.tables import TABLES
 from doctor.facts.facts import encode
 from doctor.job.file import tables
+from doctor.judge import index as check_index
 from doctor.judge.check import Check
 from doctor.judge.engine import examine
 from doctor.report import cause_pages, pages
@@ -55,6 +56,7 @@ def generated(checks: Sequence[Check] = catalog.CHECKS) -> dict[Path, str]:
         **dict(_samples()),
         INDEX: index(),
         **_causes(),
+        check_index.FILE: check_index.text(checks),
         DOCS / "console.svg": console(shown(machines()[SHOWN])),
         FACTS_FILE: encode(machines()[SHOWN]).decode(),
     }

@@ -18,7 +18,8 @@ from doctor.errors.cause import Cause
 from doctor.facts.facts import Facts
 from doctor.job.expect import Expect
 from doctor.job.job import Job
-from doctor.judge.check import Check, Finding, Owner, Status
+from doctor.judge.check import Finding, Owner, Status
+from doctor.judge.described import Described
 from doctor.judge.place import Place
 from doctor.judge.sources import SOURCES
 from doctor.report.origin import origin_of
@@ -279,12 +280,12 @@ def _place(place: Place) -> PlaceRecord:
     return PlaceRecord(**{name: getattr(place, name) for name in PlaceRecord.__struct_fields__})
 
 
-def render_checks(checks: Iterable[Check]) -> str:
+def render_checks(checks: Iterable[Described]) -> str:
     """The content of `doctor explain` as a list of objects."""
     return _dump([_check(check) for check in checks])
 
 
-def render_explained(checks: Iterable[Check], causes: Iterable[Cause]) -> str:
+def render_explained(checks: Iterable[Described], causes: Iterable[Cause]) -> str:
     """The causes of a text with the checks beside them, as a list of objects."""
     return _dump([*map(_cause, causes), *map(_check, checks)])
 
@@ -305,7 +306,7 @@ def _cause(cause: Cause) -> dict[str, Any]:
     }
 
 
-def _check(check: Check) -> dict[str, Any]:
+def _check(check: Described) -> dict[str, Any]:
     return {
         "code": check.code,
         "slug": check.slug,

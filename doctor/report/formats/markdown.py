@@ -11,12 +11,13 @@ from collections.abc import Iterable, Iterator
 
 from doctor import __version__
 from doctor._util.units import visible
-from doctor.catalog import FAMILIES
 from doctor.judge.check import Finding, Status
+from doctor.judge.families import FAMILIES
 from doctor.judge.sources import SOURCES, Source, short_section
+from doctor.report.conditions import limitations
 from doctor.report.header import header_parts
 from doctor.report.lines import PLACES
-from doctor.report.phrases import limitations, needs_attention, one_line, summary
+from doctor.report.phrases import needs_attention, one_line, summary
 from doctor.report.report import Outcome, Report
 from doctor.report.tables import Table, tables_of
 
