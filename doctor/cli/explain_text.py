@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import io
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from doctor._util.errors import UserError
 from doctor.checks import log as log_checks
@@ -30,6 +30,8 @@ WORD = re.compile(r"[a-z0-9_]{2,}")
 PART = "recognized by a part of its message; paste the whole line to be sure"
 MOST = 8
 """Checks that a keyword names."""
+SHORT = 60
+"""Characters of a text that may be a part of a message only. Our own number."""
 SIMILAR = 0.6
 """Share of a text that it has in common with an example that is named. Our own number."""
 
@@ -76,10 +78,12 @@ def explain_text(text: str) -> Explained | None:
     rows = tuple(row for row in with_message(message) if row.fix)
     of_lines = {finding.check.slug for finding in findings}
     causes = tuple(row for row in rows if row.id not in of_lines)
-    if findings or harmless or log.curves or causes:
-        class_first = bool(rows and rows[0].id in of_lines)
-        return Explained(findings, harmless, log, message, causes, class_first)
-    return None
+    if not (findings or harmless or log.curves or causes):
+        return None
+    if not findings and len(text) <= SHORT and (part := explain_fragment(text)):
+        return replace(part, text=message, causes=causes, class_first=True)
+    class_first = bool(rows and rows[0].id in of_lines)
+    return Explained(findings, harmless, log, message, causes, class_first)
 
 
 def explain_fragment(text: str) -> Explained | None:
