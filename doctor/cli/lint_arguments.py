@@ -8,12 +8,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from doctor.cli.lint_command import FORMATS, LintRequest
+from doctor.cli.lint_command import LintRequest
+from doctor.report.formats.table import LINT_FORMATS
 
 SWITCHES = {
     "--fix": "fix",
     "--diff": "diff",
     "--unsafe-fixes": "unsafe_fixes",
+    "--no-backup": "no_backup",
     "-v": "verbose",
     "--verbose": "verbose",
     "-q": "quiet",
@@ -21,7 +23,7 @@ SWITCHES = {
     "--no-config": "no_config",
 }
 VALUES = {
-    "--format": ("format", FORMATS),
+    "--format": ("format", LINT_FORMATS),
     "--fail-on": ("fail_on", ("fail", "warn", "never")),
     "--stdin-filename": ("stdin_filename", ()),
 }

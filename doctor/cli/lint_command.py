@@ -13,13 +13,13 @@ from doctor.cli.lint import Lint, LintOptions, run_lint
 from doctor.job.file.lint import LintTable
 from doctor.report import lint as page
 from doctor.report import terminal
+from doctor.report.formats.table import FORMATS, LINT_FORMATS
 from doctor.report.line import Detail
 
 if TYPE_CHECKING:
     from doctor.cli.lint_fix import Fixed
     from doctor.facts.facts import Facts
 
-FORMATS = ("console", "concise", "plain", "json", "junit", "github", "markdown", "sarif")
 TEXTS = ("console", "concise", "plain")
 STDOUT = "-"
 
@@ -34,6 +34,7 @@ class LintRequest:
     fix: bool = False
     diff: bool = False
     unsafe_fixes: bool = False
+    no_backup: bool = False
     stdin_filename: str = ""
     fail_on: Any = "fail"
     format: str = "console"
@@ -72,7 +73,7 @@ def lint(request: LintRequest) -> int:
     if request.fix:
         from doctor.cli.lint_fix import fix_files
 
-        fixed = fix_files(result, unsafe=request.unsafe_fixes)
+        fixed = fix_files(result, unsafe=request.unsafe_fixes, backup=not request.no_backup)
         result = run_lint(options, machine, job.notes)
     _print(_Output(result, request, job, saved), outputs)
     if fixed is not None:
@@ -98,6 +99,8 @@ def _check(request: LintRequest) -> None:
         raise UserError("--fix cannot be combined with -; use --diff")
     if request.unsafe_fixes and not (request.fix or request.diff):
         raise UserError("--unsafe-fixes requires --fix or --diff")
+    if request.no_backup and not request.fix:
+        raise UserError("--no-backup requires --fix")
     if request.verbose and request.quiet:
         raise UserError("--verbose cannot be combined with --quiet; omit one of them")
     if request.config and request.no_config:
@@ -110,7 +113,7 @@ def _outputs(request: LintRequest) -> tuple[tuple[str, Path], ...]:
         return ()
     from doctor.report.delivery import parse_outputs
 
-    return parse_outputs(request.output, None, FORMATS)
+    return parse_outputs(request.output, None, LINT_FORMATS)
 
 
 def _job_file(request: LintRequest) -> _JobFile:
@@ -166,13 +169,12 @@ class _Output:
             return page.text(self.result, len(self.result.paths), self.detail, format)
         from doctor.cli.lint_fix import with_edits
         from doctor.cli.lint_report import lint_report
-        from doctor.report.formats.table import FORMATS as RENDERERS
         from doctor.report.redaction import redact
 
         report = redact(lint_report(self.result, self.saved, self.job.path), keep_names=True)
         if format == "sarif":
             report = replace(report, findings=with_edits(self.result))
-        return RENDERERS[format](report)
+        return FORMATS[format](report)
 
 
 def _print(output: _Output, outputs: tuple[tuple[str, Path], ...]) -> None:

@@ -35,9 +35,9 @@ from doctor.errors.tables import (
 
 TABLES = (
     driver,
+    memory,
     cuda,
     assertions,
-    memory,
     gpu,
     kernels,
     communication,

@@ -196,7 +196,7 @@ ROWS = (
     Cause(
         id="missing-key",
         errors=("KeyError",),
-        messages=(r"KeyError: ",),
+        messages=(r"KeyError: (?!.?param 'initial_lr')",),
         examples=("KeyError: 'labels'",),
         why="The dict has no such key: a field that some samples lack, a name in another form "
         "(label, labels), or a module of another name.",

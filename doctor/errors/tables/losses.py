@@ -157,11 +157,10 @@ ROWS = (
     Cause(
         id="no-loss-returned",
         errors=("TypeError", "ValueError", "KeyError"),
-        messages=(r"returned no loss but", r"did not return a loss from the inputs"),
+        messages=(r"returned no loss but",),
         examples=(
             "TypeError: training_step returned no loss but NoneType; return (module, batch), "
             "where module(**batch) or module(*batch) gives the loss, or (module, batch,",
-            "ValueError: The model did not return a loss from the inputs",
         ),
         why="The step gave no loss: a function without return, a number without graph "
         "(.item()), or outputs without a loss because no labels were passed.",

@@ -185,7 +185,6 @@ ROWS = (
             r"Expected more than 0 dimensions",
             r"the number of sizes provided .{0,20}must be greater or equal to the number of dime"
             r"nsions",
-            r"Index tensor must have the same number of dimensions as",
         ),
         examples=(
             "IndexError: Dimension out of range (expected to be in range of [-1, 0], but got 1)",
@@ -198,7 +197,6 @@ ROWS = (
             "not match the length of the desired ordering of dimensions i.e. input.dim() =",
             "RuntimeError: einsum(): the number of subscripts in the equation (2) does not match "
             "the number of dimensions (3) for operand 0 and no ellipsis was given",
-            "RuntimeError: Index tensor must have the same number of dimensions as input tensor",
         ),
         why="A tensor has another number of dimensions than the line expects, as after "
         "squeeze(), or an index that removes one.",
@@ -260,7 +258,6 @@ ROWS = (
         messages=(
             r"stack expects each tensor to be equal size",
             r"all input arrays must have the same shape",
-            r"expected sequence of length \d+ at dim \d+",
             r"each element in list of batch should be of equal size",
         ),
         examples=(
@@ -268,7 +265,6 @@ ROWS = (
             "RuntimeError: each element in list of batch should be of equal size",
             "RuntimeError: stack expects each tensor to be equal size, but got [3] at entry 0 "
             "and [4] at entry 1",
-            "ValueError: expected sequence of length 4 at dim 1 (got 2)",
         ),
         why="The samples of a batch have different sizes, so they cannot be stacked.",
         fix="Pad or resize the samples of a batch to one size before they are stacked, in "

@@ -59,7 +59,10 @@ ROWS = (
     Cause(
         id="attribute-missing",
         errors=("AttributeError",),
-        messages=(r"'[\w.]{1,80}' object has no attribute '\w+'",),
+        messages=(
+            r"'(?!AttributeDict'|NoneType'|tuple'|list'|DataParallel'|DistributedDataParallel'|O"
+            r"ptimizedModule')[\w.]{1,80}' object has no attribute '\w+'",
+        ),
         examples=("AttributeError: 'Net' object has no attribute 'fc2'",),
         told_by="__init__ of the class assigns no such name",
         why="The object has no such attribute: another spelling, another class than expected, "
@@ -70,7 +73,10 @@ ROWS = (
     Cause(
         id="property-raised",
         errors=("AttributeError",),
-        messages=(r"'[\w.]{1,80}' object has no attribute '\w+'",),
+        messages=(
+            r"'(?!AttributeDict'|NoneType'|tuple'|list'|DataParallel'|DistributedDataParallel'|O"
+            r"ptimizedModule')[\w.]{1,80}' object has no attribute '\w+'",
+        ),
         examples=("AttributeError: 'Net' object has no attribute 'scale'",),
         told_by="the class defines the name with @property",
         why="A @property of a module raised AttributeError inside; nn.Module then reports the "
