@@ -15,6 +15,7 @@ def requested_output(
     output: options.OutputFlags,
     save_facts: Path | None = None,
     *,
+    shared: bool = False,
     one_line: bool = False,
     stdout_taken: bool = False,
 ) -> OutputOptions:
@@ -35,4 +36,5 @@ def requested_output(
         keep_names=output.redact is False,
         verbose=output.verbose,
         quiet=output.quiet,
+        shared=shared,
     )

@@ -132,18 +132,13 @@ def _installing(argv: tuple[str, ...], finding: Finding) -> tuple[str, ...] | No
 
 def _edits(finding: Finding) -> Iterator[Action]:
     """The fix of a lint's finding, for each script that it has edits for."""
-    paths = dict.fromkeys(place.path for place in finding.places if place.edits)
-    if not paths:
-        return
-    from doctor.script.fixes.makers import SAFE
-
-    code = finding.check.code
-    flags = ("--fix",) if code in SAFE else ("--fix", "--unsafe-fixes")
-    for path in [path for path in paths if path.isprintable()][:MOST_FILES]:
-        argv = ("doctor", "lint", *flags, "--only", code, "--", path)
-        yield Action(
-            kind="edit", argv=argv, needs="nothing", safe="apply" if code in SAFE else "never"
-        )
+    fixed = {place.path: place for place in finding.places if place.edits}
+    for path, place in list(fixed.items())[:MOST_FILES]:
+        if path.isprintable():
+            flags = ("--fix",) if place.edits_are_safe else ("--fix", "--unsafe-fixes")
+            argv = ("doctor", "lint", *flags, "--only", finding.check.code, "--", path)
+            safe: Safe = "apply" if place.edits_are_safe else "never"
+            yield Action(kind="edit", argv=argv, needs="nothing", safe=safe)
 
 
 def _returns(finding: Finding) -> Iterator[Action]:

@@ -23,6 +23,7 @@ def run(
     output: options.OutputFlags,
     facts: options.FactsFile = None,
     save_facts: options.SaveFacts = None,
+    shared: options.Shared = False,
     context: options.Context = "job",
     script: options.Scripts = None,
 ) -> int:
@@ -33,7 +34,9 @@ def run(
     from doctor.cli.run import run
     from doctor.report import delivery
 
-    output_options = requested_output(output, save_facts, one_line=context == "prolog")
+    output_options = requested_output(
+        output, save_facts, shared=shared, one_line=context == "prolog"
+    )
     report = run(
         set_flags(training, job, run_flags, selection),
         config,
@@ -90,6 +93,7 @@ def read(
     config: options.ConfigFlags,
     output: options.OutputFlags,
     save_facts: options.SaveFacts = None,
+    shared: options.Shared = False,
 ) -> int:
     """Judge a machine by a pasted report.
 
@@ -98,7 +102,7 @@ def read(
     from doctor.cli.read import read_report
     from doctor.report import delivery
 
-    output_options = requested_output(output, save_facts)
+    output_options = requested_output(output, save_facts, shared=shared)
     report = read_report(pasted, set_flags(selection), config, output.fail_on)
     return delivery.deliver(report, output_options)
 

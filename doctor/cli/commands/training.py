@@ -27,6 +27,7 @@ def guard(
             metavar="DIRECTORY",
         ),
     ] = None,
+    shared: options.Shared = False,
     stop: Annotated[bool, panels.gate("End the job at the first failure.", "--stop")] = False,
     every: Annotated[
         bool, panels.scope("Also evaluate the codes that are off by default.", "--all")
@@ -45,6 +46,7 @@ def guard(
         set_flags(selection),
         config,
         out=output_dir,
+        shared=shared,
         stop=stop,
         all=every,
         fail_on=output.fail_on,
@@ -130,6 +132,7 @@ def triage(
     output: options.OutputFlags,
     facts: options.FactsFile = None,
     save_facts: options.SaveFacts = None,
+    shared: options.Shared = False,
     follow: Annotated[
         bool,
         panels.scope("Report problems while the job writes, until it ends.", "--follow"),
@@ -142,7 +145,7 @@ def triage(
     from doctor.cli import triage
     from doctor.report import delivery
 
-    output_options = requested_output(output, save_facts)
+    output_options = requested_output(output, save_facts, shared=shared)
     report = triage.triage(
         logs,
         set_flags(selection),

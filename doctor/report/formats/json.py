@@ -15,6 +15,7 @@ import msgspec
 from doctor import __version__
 from doctor._util.records import Unknown
 from doctor.checkpoint.records import Checkpoint
+from doctor.errors.cause import Cause
 from doctor.facts.facts import Facts
 from doctor.job.expect import Expect
 from doctor.job.job import Job
@@ -70,6 +71,8 @@ class PlaceRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     """What is observed here, absent where that is the finding's summary."""
     edits: tuple[ChangeRecord, ...] = ()
     """The fix of a lint; --fix verifies it further before it writes."""
+    edits_are_safe: bool = True
+    """false: the fix may change what the script does, and needs --unsafe-fixes."""
 
 
 class FindingRecord(msgspec.Struct, frozen=True, kw_only=True):
@@ -295,7 +298,7 @@ def _path(facts: Facts) -> str | None:
 
 def schemas() -> dict[str, dict[str, Any]]:
     """JSON Schema of each form that this module writes, by the last word of its `$id`."""
-    checks = json_forms.schema_of(tuple[CheckRecord, ...], CHECKS, "doctor explain and list")
+    checks = json_forms.schema_of_list((CheckRecord, CauseRecord), CHECKS, "doctor explain, list")
     finding = json_forms.schema_of(FindingLine, FINDING, "A line of --format jsonl")
     return {"report": schema(), "finding": finding, "checks": checks}
 
@@ -380,6 +383,45 @@ class CheckRecord(msgspec.Struct, frozen=True, kw_only=True, rename={"passed": "
     sources: tuple[SourceRecord, ...]
     note: str = ""
     schema: Literal["urn:preflight-doctor:json-v1:checks"] = CHECKS
+
+
+class CauseRecord(msgspec.Struct, frozen=True, kw_only=True):
+    """A cause of errors, as `doctor explain TEXT` names it, with the keys of a check."""
+
+    code: str
+    slug: str
+    cause: str
+    title: str
+    why: str
+    told_by: str
+    """Where several causes have the same message: what distinguishes this one."""
+    fix: str
+    commands: tuple[str, ...]
+    owner: Owner
+    sources: tuple[SourceRecord, ...]
+    schema: Literal["urn:preflight-doctor:json-v1:checks"] = CHECKS
+
+
+def render_explained(checks: Iterable[Described], causes: Iterable[Cause]) -> str:
+    """The causes of a text with the checks beside them, as a list of objects."""
+    return _dump([*map(_cause, causes), *map(_check, checks)])
+
+
+def _cause(cause: Cause) -> dict[str, Any]:
+    record = CauseRecord(
+        code=cause.code,
+        slug=cause.id,
+        cause=cause.id,
+        title=cause.title,
+        why=cause.why,
+        told_by=cause.told_by,
+        fix=cause.fix,
+        commands=cause.commands,
+        owner=Owner(cause.owner),
+        sources=sources(cause.sources),
+    )
+    fields: dict[str, Any] = msgspec.to_builtins(record)
+    return fields
 
 
 def _check(check: Described) -> dict[str, Any]:

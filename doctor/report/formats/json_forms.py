@@ -29,3 +29,12 @@ def schema_of(kind: Any, id: str, title: str) -> dict[str, Any]:
     document = {"$schema": DRAFT, "$id": id, **form, "title": title, "$defs": parts}
     plain: dict[str, Any] = json.loads(json.dumps(document))
     return plain
+
+
+def schema_of_list(kinds: tuple[Any, ...], id: str, title: str) -> dict[str, Any]:
+    """JSON Schema of an array whose entries are of these types."""
+    forms, parts = msgspec.json.schema_components(kinds, ref_template="#/$defs/{name}")
+    items = {"type": "array", "items": {"anyOf": list(forms)}}
+    document = {"$schema": DRAFT, "$id": id, **items, "title": title, "$defs": parts}
+    plain: dict[str, Any] = json.loads(json.dumps(document))
+    return plain
