@@ -8,8 +8,14 @@ runs; `doctor` and `python -m preflight_doctor` start here.
 from __future__ import annotations
 
 import os
-import signal
 import sys
+
+if __name__ == "__main__" and not sys.flags.safe_path:
+    # `python -m` puts the working directory first, whose modules would be run for the doctor's.
+    if os.path.realpath(sys.path[0] or ".") != os.path.dirname(os.path.realpath(__file__)):
+        del sys.path[0]
+
+import signal
 
 OURS = "preflight-doctor"
 
@@ -22,7 +28,7 @@ def main() -> None:
         import doctor
 
         if getattr(doctor, "DISTRIBUTION", "") != OURS:
-            raise _OtherPackageError(next(iter(doctor.__path__)))
+            raise _OtherPackageError(doctor.__file__ or next(iter(doctor.__path__)))
         from doctor.cli.main import main as run
     except Exception as error:
         if message := _namesake() or _other(error):
@@ -33,7 +39,7 @@ def main() -> None:
 
 
 class _OtherPackageError(ImportError):
-    """Another package is imported as doctor; the argument is its directory."""
+    """Another module is imported as doctor; the argument is its file, or a directory of it."""
 
 
 def _other(error: Exception) -> str:
@@ -56,8 +62,8 @@ def _namesake() -> str:
         return ""
     return (
         f"doctor: the distribution {namesake} is installed in this environment and its package has "
-        "the same name; run: python -m pip uninstall doctor, then: python -m pip install "
-        f"--force-reinstall {OURS} (or install {OURS} with pipx)"
+        "the same name; run: python -m pip uninstall doctor, then install this project again, with "
+        "--force-reinstall, from the checkout or address that it came from"
     )
 
 

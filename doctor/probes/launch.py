@@ -15,7 +15,10 @@ if sys.version_info < (3, 7):
     os.write(int(sys.argv[1]), message.encode("ascii") + b"\n")
     sys.exit(1)
 
+import parent
 import wire  # noqa: F401 - before the probe, whose directory is not on sys.path
+
+parent.end_with_parent()
 
 runpy.run_path(
     os.path.join(os.path.dirname(os.path.abspath(__file__)), sys.argv.pop(2) + ".py"),
