@@ -17,6 +17,7 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 from paths import ROOT
 
+import doctor
 from doctor.cli.app import app
 
 DOCS = ROOT / "docs"
@@ -64,7 +65,15 @@ def test_the_commands_of_the_documents_are_found() -> None:
 
 INSTALLS = re.compile(r"(?:pip3?|pipx|uvx?|conda|easy_install)\\b[^\n]*")
 PLACES = (
-    *("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md", "action.yml", ".ci", ".github"),
+    *(
+        "README.md",
+        "CONTRIBUTING.md",
+        "CHANGELOG.md",
+        "SECURITY.md",
+        "action.yml",
+        ".ci",
+        ".github",
+    ),
     *("docs", "doctor", "checks", "schemas", "preflight_doctor.py", ".pre-commit-hooks.yaml"),
 )
 
@@ -124,9 +133,9 @@ def runner(tmp_path_factory: pytest.TempPathFactory) -> Path:
     directory = tmp_path_factory.mktemp("runner")
     source = directory / "action"  # pip builds in the source directory
     source.mkdir()
-    for name in ("pyproject.toml", "README.md", "LICENSE", "action.yml", "preflight_doctor.py"):
+    for name in ("pyproject.toml", "README.md", "LICENSE", "action.yml"):
         shutil.copy(ROOT / name, source)
-    for name in ("checks", "doctor", "docs/recipes"):
+    for name in ("checks", "doctor", "preflight_doctor", "docs/recipes"):
         shutil.copytree(ROOT / name, source / name, symlinks=True)
     link_dependencies(directory / "dependencies")
     return directory

@@ -115,8 +115,7 @@ def test_a_guard_that_ends_under_a_hung_driver_leaves_no_process(
 def test_a_probe_that_holds_pythons_lock_ends_with_its_parent(tmp_path: Path, number: int) -> None:
     probe = tmp_path / "probe.py"
     probe.write_text(
-        f"import sys; sys.path.insert(0, {str(ROOT / 'doctor' / 'probes')!r})\n"
-        f"import parent\nparent.end_with_parent()\n{HOLDS_THE_LOCK}"
+        "from doctor.probes.parent import end_with_parent\nend_with_parent()\n" + HOLDS_THE_LOCK
     )
     hanging = tmp_path / "hanging"
     command = [sys.executable, "-P", "-c", STARTER, str(probe)]
@@ -125,7 +124,7 @@ def test_a_probe_that_holds_pythons_lock_ends_with_its_parent(tmp_path: Path, nu
 
 def test_a_probe_whose_parent_is_gone_already_ends(tmp_path: Path) -> None:
     code = (
-        f"import sys, os; sys.path.insert(0, {str(ROOT / 'doctor' / 'probes')!r}); import parent\n"
+        "import os\nfrom doctor.probes import parent\n"
         "theirs, ours = os.pipe(); os.close(ours); os.environ[parent.VARIABLE] = str(theirs)\n"
         "parent.end_with_parent(); print('still here')"
     )

@@ -16,17 +16,19 @@ import builtins, os, signal, sys, time
 plain = builtins.__import__
 def hooked(name, *rest, **named):
     module = plain(name, *rest, **named)
-    if name == "wire" and not hasattr(module, "hooked"):
-        module.hooked = True
-        send = module.send
-        def send_hooked(**message):
+    wire = sys.modules.get("_doctor_probes.wire")
+    if hasattr(wire, "stopped") and not hasattr(wire, "hooked"):  # its last function
+        wire.hooked, send, requests = True, wire.send, wire.requests
+        def sending(**message):
             send(**message)
             entered(message.get("enter"))
-        module.send = send_hooked
-    torch = sys.modules.get("torch")
-    if name == "wire" and torch is not None and not hasattr(torch, "hooked"):
-        torch.hooked = True
-        spoil(torch)
+        def spoiled(received):
+            for number, request in enumerate(received):
+                torch = sys.modules.get("torch")
+                if number == 0 and torch is not None:
+                    spoil(torch)
+                yield request
+        wire.send, wire.requests = sending, lambda: spoiled(requests())
     return module
 def entered(stage):
     pass
@@ -36,7 +38,9 @@ builtins.__import__ = hooked
 """
 
 
-def python(folder: Path, code: str) -> str:
+def python(
+    folder: Path, code: str, modules: tuple[str, ...] = preloaded.TORCH, **variables: str
+) -> str:
     """An interpreter that defines `entered(stage)` or `spoil(torch)` anew before any probe.
 
     It does not see the fake drivers of LD_LIBRARY_PATH, which a fork could not load.
@@ -44,7 +48,7 @@ def python(folder: Path, code: str) -> str:
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "sitecustomize.py").write_text(HOOK + code)
     path = folder / "python"
-    start = f'PYTHONPATH={folder} exec {preloaded.python()} "$@"'
+    start = f'PYTHONPATH={folder} exec {preloaded.python(modules, **variables)} "$@"'
     path.write_text(f"#!/bin/bash\nunset LD_LIBRARY_PATH\n{start}\n")
     path.chmod(0o755)
     return str(path)

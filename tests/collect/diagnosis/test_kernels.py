@@ -27,7 +27,7 @@ def test_a_sound_training_has_no_diagnosis(train_planted: Train) -> None:
 
 
 CUDNN_EVERYWHERE = """
-    wire.sibling("changes").CUDNN_DEVICES = ("cuda", "cpu")
+    probe("stages.changes").CUDNN_DEVICES = ("cuda", "cpu")
 """
 """cuDNN's switch exists in a CPU build too, so its effect on a GPU is tested on the CPU."""
 
@@ -145,7 +145,7 @@ real = builtins.__import__
 
 def importing(name, *given, **named):
     module = real(name, *given, **named)
-    if name == "torch" and given and given[0].get("__name__") == "__main__":
+    if name == "torch" and given and given[0]["__name__"].endswith("torch_stages"):
         builtins.__import__ = real
         plant(module)
     return module
