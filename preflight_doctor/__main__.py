@@ -10,12 +10,11 @@ from __future__ import annotations
 import os
 import sys
 
-if __name__ == "__main__" and not sys.flags.safe_path:
-    # `python -m` puts the working directory first, whose modules would be run for the doctor's.
-    if os.path.realpath(sys.path[0] or ".") != os.path.dirname(os.path.realpath(__file__)):
-        del sys.path[0]
+FOLDER = os.path.realpath(f"{__file__}/../..")
+if __name__ == "__main__" and not sys.flags.safe_path and os.path.realpath(sys.path[0]) != FOLDER:
+    del sys.path[0]  # the working directory, whose modules would be imported for the doctor's
 
-import signal
+import signal  # noqa: E402 - from the standard library and nowhere else
 
 OURS = "preflight-doctor"
 

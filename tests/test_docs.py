@@ -63,7 +63,7 @@ def test_the_commands_of_the_documents_are_found() -> None:
     assert ["run", "--inject", "GPU001"] in parsed
 
 
-INSTALLS = re.compile(r"(?:pip3?|pipx|uvx?|conda|easy_install)\\b[^\n]*")
+INSTALLS = re.compile(r"(?:pip3?|pipx|uvx?|conda|easy_install)\b[^\n]*")
 PLACES = (
     *(
         "README.md",
@@ -74,7 +74,7 @@ PLACES = (
         ".ci",
         ".github",
     ),
-    *("docs", "doctor", "checks", "schemas", "preflight_doctor.py", ".pre-commit-hooks.yaml"),
+    *("docs", "doctor", "checks", "schemas", "preflight_doctor", ".pre-commit-hooks.yaml"),
 )
 
 
@@ -91,7 +91,7 @@ def installing() -> list[tuple[str, str]]:
 
 
 def test_nothing_installs_the_distribution_by_its_name() -> None:
-    """Nobody owns it on PyPI yet, so a stranger could; git addresses are pinned and all the same."""
+    """Nobody owns it on PyPI yet, so a stranger could; git addresses are pinned, all the same."""
     commands = installing()
     assert len(commands) > 40
     for name, command in commands:

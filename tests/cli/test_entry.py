@@ -75,10 +75,10 @@ def test_a_namesake_that_can_be_imported_is_one_line_too(
 
 @pytest.fixture
 def beside_a_module(tmp_path: Path) -> Path:
-    """A directory of a user with a module doctor, and one that Python itself has; both leave a mark."""
+    """A directory of a user with modules of names that the doctor imports; each leaves a mark."""
     user = tmp_path / "user"
     user.mkdir()
-    for name in ("doctor.py", "signal.py", "typer.py"):
+    for name in ("doctor.py", "signal.py", "typing.py", "typer.py"):
         (user / name).write_text("import pathlib; pathlib.Path('mark').touch()\n")
     return user
 
@@ -102,7 +102,7 @@ def test_a_module_of_the_working_directory_is_not_run(beside_a_module: Path) -> 
 @pytest.mark.parametrize("kind", ["module", "package", "directory"])
 def test_another_module_of_that_name_is_one_line(tmp_path: Path, kind: str) -> None:
     """Where the user puts its directory first, with PYTHONPATH."""
-    shutil.copy(ROOT / "preflight_doctor.py", tmp_path)
+    shutil.copytree(ROOT / "preflight_doctor", tmp_path / "preflight_doctor")
     if kind == "module":
         (tmp_path / "doctor.py").write_text("x = 1\n")
     else:
