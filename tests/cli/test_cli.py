@@ -141,6 +141,8 @@ def test_json_holds_what_it_promises() -> None:
         "driver",
         "torch",
         "stages",
+        "schema",
+        "headline",
     }
     assert report["exit_code"] == done.returncode
     assert sum(report["counts"].values()) == len(report["findings"])
