@@ -148,6 +148,7 @@ def test_json_holds_what_it_promises() -> None:
     assert sum(report["counts"].values()) == len(report["findings"])
     for finding in report["findings"]:
         assert set(finding) == {
+            "actions",
             "code",
             "slug",
             "family",
