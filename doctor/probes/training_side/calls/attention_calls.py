@@ -10,8 +10,7 @@ from typing import Dict, List, NamedTuple
 
 import torch
 
-from ..foreign import places
-from ..foreign.observing import Arguments, Foreign, Options
+from ..foreign import Arguments, Foreign, Options, places
 from . import norm_calls
 
 HIDDEN = -1e4

@@ -9,8 +9,7 @@ from typing import Any, Dict, List, Tuple
 
 import torch
 
-from ..foreign import places
-from ..foreign.observing import Arguments, Foreign, Options
+from ..foreign import Arguments, Foreign, Options, places
 from ..values.value_origins import tensors
 from . import norm_calls
 

@@ -10,8 +10,7 @@ from typing import Any, Dict, Optional
 
 import torch
 
-from ..foreign import places
-from ..foreign.observing import Arguments, Foreign, Options
+from ..foreign import Arguments, Foreign, Options, places
 from ..gradients import gradient_zeros
 
 LISTED = 4

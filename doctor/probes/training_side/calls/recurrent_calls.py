@@ -9,7 +9,7 @@ from typing import Any, List, NamedTuple, Sequence, Set
 
 import torch
 
-from ..foreign.observing import Arguments, Foreign
+from ..foreign import Arguments, Foreign
 
 CELLS = ("lstm_cell", "gru_cell", "rnn_tanh_cell", "rnn_relu_cell")
 LAYERS = ("lstm", "gru", "rnn_tanh", "rnn_relu")

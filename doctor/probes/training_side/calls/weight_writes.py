@@ -8,8 +8,7 @@ import torch
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from ..foreign import places
-from ..foreign.observing import Arguments, Foreign, Options, Types
+from ..foreign import Arguments, Foreign, Options, Types, places
 from ..subject.training_step import Subject
 
 MOST = 4

@@ -8,8 +8,7 @@ from typing import Any, Callable, Dict
 
 import torch
 
-from . import observing
-from .observing import Foreign
+from . import Foreign, observing
 
 Change = Callable[[torch.Tensor], Any]
 

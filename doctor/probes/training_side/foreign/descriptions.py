@@ -10,7 +10,7 @@ from typing import Any, Dict, List, Optional
 
 import torch
 
-from .observing import Foreign, Options
+from . import Foreign, Options
 
 VALUE, ITEMS, ARGUMENTS = 80, 12, 8
 SECRET = re.compile(

@@ -5,20 +5,14 @@ is observed goes on.
 from __future__ import annotations
 
 import types
-from typing import Any, Callable, Dict, Optional, Sequence, TypeVar, Union, overload
+from typing import Callable, Optional, TypeVar, Union, overload
 
 import torch
 
+from . import Foreign
+
 Result = TypeVar("Result")
 Default = TypeVar("Default")
-Foreign = Any
-"""An object of the user's process, or of a library in it: what it has is not known, and reading it
-may raise. The one alias of Any in the probes."""
-Function = Callable[..., Foreign]
-Types = Sequence[type]
-Arguments = Sequence[Foreign]
-Options = Dict[str, Foreign]
-"""What a mode of torch gets: a function, the classes of its arguments, and the arguments."""
 ABSENT: Foreign = object()
 
 

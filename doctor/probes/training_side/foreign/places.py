@@ -15,8 +15,7 @@ from typing import Optional, Tuple
 import torch
 
 from ...wire import PROBES
-from . import observing
-from .observing import Foreign
+from . import Foreign, observing
 
 TORCH = os.path.join(os.path.dirname(torch.__file__), "")
 LIBRARIES = tuple(

@@ -16,8 +16,7 @@ from typing import Any, Dict, Iterator, List, Tuple
 import torch
 
 from ...wire import PROBES
-from . import places
-from .observing import Foreign
+from . import Foreign, places
 
 HIDDEN = (PROBES, "<frozen")
 """The doctor's own frames, and those of the import system."""

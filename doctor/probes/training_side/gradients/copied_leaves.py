@@ -12,8 +12,8 @@ from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Sequence, Se
 import torch
 from torch.overrides import TorchFunctionMode
 
-from ..foreign import places
-from ..foreign.observing import Arguments, Foreign, Function, Options, Types, storage_address
+from ..foreign import Arguments, Foreign, Function, Options, Types, places
+from ..foreign.observing import storage_address
 from ..subject import unregistered
 from ..subject.training_step import Training
 from ..values.value_origins import tensors

@@ -15,8 +15,7 @@ import torch
 from torch.overrides import TorchFunctionMode
 
 from ... import wire
-from ..foreign import observing, places
-from ..foreign.observing import Arguments, Foreign, Function, Options, Types
+from ..foreign import Arguments, Foreign, Function, Options, Types, observing, places
 from ..subject.plan import Plan
 from ..subject.timed import Timed
 from ..values import watched_modules

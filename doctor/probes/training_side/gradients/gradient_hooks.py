@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any, Callable, Dict, List, NamedTuple, Optiona
 
 import torch
 
-from ..foreign import observing
-from ..foreign.observing import Foreign, Function
+from ..foreign import Foreign, Function, observing
 from ..foreign.places import line_of_function
 
 if TYPE_CHECKING:

@@ -21,7 +21,7 @@ from typing import (
 
 import torch
 
-from ..foreign.observing import Arguments, Foreign
+from ..foreign import Arguments, Foreign
 from ..foreign.places import line_of_function
 from ..subject.training_step import Training
 from ..values import follow_step

@@ -10,8 +10,7 @@ from typing import Any, Dict, List, Optional, Tuple
 import torch
 from torch.overrides import TorchFunctionMode
 
-from ..foreign import observing, places
-from ..foreign.observing import Arguments, Foreign, Function, Options, Types
+from ..foreign import Arguments, Foreign, Function, Options, Types, observing, places
 from ..values.value_origins import tensors
 from . import gradient_cuts, gradient_zeros
 

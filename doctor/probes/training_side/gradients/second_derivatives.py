@@ -7,8 +7,7 @@ from typing import Any, Dict, List, Optional
 
 from torch.overrides import TorchFunctionMode
 
-from ..foreign import places
-from ..foreign.observing import Arguments, Foreign, Function, Options, Types
+from ..foreign import Arguments, Foreign, Function, Options, Types, places
 from ..values import follow_step
 from ..values.value_origins import tensors
 from . import zero_origins

@@ -13,8 +13,7 @@ from typing import Any, Callable, Dict, List, NamedTuple, Set, Union
 
 import torch
 
-from ..foreign import observing, places
-from ..foreign.observing import Arguments, Foreign, Function
+from ..foreign import Arguments, Foreign, Function, observing, places
 
 METHODS = ("register_forward_hook", "register_forward_pre_hook")
 TABLES = ("_forward_hooks", "_forward_pre_hooks")

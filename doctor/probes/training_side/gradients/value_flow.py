@@ -10,7 +10,7 @@ from typing import Any, Dict, FrozenSet, Iterable, List, Tuple
 
 import torch
 
-from ..foreign.observing import Foreign
+from ..foreign import Foreign
 from ..values.value_origins import tensors
 
 Key = Tuple[Any, ...]

@@ -12,8 +12,7 @@ from typing import Any, Dict, NamedTuple, Optional, Tuple
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from ..foreign import containers, places
-from ..foreign.observing import Arguments, Foreign, Function, Options, Types
+from ..foreign import Arguments, Foreign, Function, Options, Types, containers, places
 from ..values import value_origins
 from ..values.value_origins import tensors
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Callable, Dict, List, NamedTuple, Optiona
 
 import torch
 
-from ..foreign.observing import Foreign
+from ..foreign import Foreign
 
 if TYPE_CHECKING:
     from torch.autograd.graph import Node

@@ -18,7 +18,7 @@ import torch
 
 from ... import wire
 from ..errors import tracebacks
-from ..foreign.observing import Foreign
+from ..foreign import Foreign
 from ..subject import build, training_step
 from ..subject.training_step import Training
 

@@ -14,7 +14,7 @@ import torch
 
 from ... import wire
 from ..errors import tracebacks
-from ..foreign.observing import Foreign
+from ..foreign import Foreign
 from ..subject import subjects, timed, training_step, transformers_batch, transformers_model
 from ..subject.training_step import Training
 from . import own_stages

@@ -13,8 +13,7 @@ from typing import Any, ContextManager, Dict, List, Optional, Union
 import torch
 
 from ... import wire
-from ..foreign import containers
-from ..foreign.observing import Foreign
+from ..foreign import Foreign, containers
 from ..subject import optimizers, subjects, training_step
 from ..subject.training_step import Subject, Training
 

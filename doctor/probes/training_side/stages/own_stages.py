@@ -18,8 +18,7 @@ import torch
 
 from ... import wire
 from ..errors import tracebacks
-from ..foreign import containers, observing
-from ..foreign.observing import Foreign
+from ..foreign import Foreign, containers, observing
 from ..gradients import stray_hooks
 from ..repetition import repeat_step
 from ..subject import (

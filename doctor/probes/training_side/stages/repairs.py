@@ -7,8 +7,7 @@ from typing import Any, Callable, Dict, Optional
 import torch
 from torch.overrides import TorchFunctionMode
 
-from ..foreign import containers
-from ..foreign.observing import Arguments, Foreign, Function, Options, Types
+from ..foreign import Arguments, Foreign, Function, Options, Types, containers
 from ..subject.training_step import Subject
 from ..values import inspect_step
 

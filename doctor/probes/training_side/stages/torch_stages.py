@@ -42,11 +42,13 @@ import os
 import platform
 import sys
 from types import ModuleType
-from typing import Any, Callable, Dict, NoReturn, Optional
+from typing import TYPE_CHECKING, Any, Callable, Dict, NoReturn, Optional
 
 from ... import wire
-from ..foreign.observing import Foreign
-from ..subject.timed import Timed
+from ..foreign import Foreign
+
+if TYPE_CHECKING:
+    from ..subject.timed import Timed
 
 DIAGNOSIS_STAGES = ("attempt", "look", "walk", "anomaly", "trace", "cuts")
 NOT_PYTORCH = "is not an installed PyTorch"

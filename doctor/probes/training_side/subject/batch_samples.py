@@ -8,8 +8,7 @@ from typing import Any, Dict, List, Optional, Set
 import torch
 from torch.overrides import TorchFunctionMode
 
-from ..foreign import containers, observing
-from ..foreign.observing import Arguments, Foreign, Function, Options, Types
+from ..foreign import Arguments, Foreign, Function, Options, Types, containers, observing
 from . import subjects
 from .training_step import Training
 

@@ -12,8 +12,7 @@ from typing import Any, Callable, Dict, NamedTuple, Optional, Tuple
 import torch
 
 from ... import wire
-from ..foreign import observing
-from ..foreign.observing import Foreign
+from ..foreign import Foreign, observing
 from . import frameworks, ineffective, optimizers, subjects
 from .subjects import CONTRACT, NotAFactory
 

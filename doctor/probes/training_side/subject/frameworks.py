@@ -12,8 +12,7 @@ from typing import Any, Dict, List
 import torch
 
 from ... import wire
-from ..foreign import observing
-from ..foreign.observing import Foreign
+from ..foreign import Foreign, observing
 from . import subjects
 
 # Lightning

@@ -7,7 +7,7 @@ from typing import Dict, List
 
 import torch
 
-from ..foreign.observing import Foreign
+from ..foreign import Foreign
 
 FLAG = "requires_grad"
 ALIKE = 0.85

@@ -7,7 +7,8 @@ from typing import Any, Callable, Dict, List, NamedTuple, Optional, Set, Union
 
 import torch
 
-from ..foreign.observing import Foreign, plain
+from ..foreign import Foreign
+from ..foreign.observing import plain
 
 BETAS, EPS = (0.9, 0.999), 1e-8
 ADAMW = {

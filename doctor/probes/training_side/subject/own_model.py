@@ -17,8 +17,7 @@ from typing import Any, Callable, Dict, Optional, Tuple
 import torch
 
 from ... import wire
-from ..foreign import containers, observing
-from ..foreign.observing import Foreign
+from ..foreign import Foreign, containers, observing
 from . import contract, subjects, training_step
 from .subjects import NotAFactory
 

@@ -6,8 +6,7 @@ from typing import Any, Dict, NamedTuple
 
 import torch
 
-from ..foreign import observing
-from ..foreign.observing import Foreign
+from ..foreign import Foreign, observing
 from . import build, training_step
 from .training_step import Subject, Training
 

@@ -7,9 +7,8 @@ from typing import Callable, List, Optional
 
 import torch
 
-from ..foreign import observing
+from ..foreign import Foreign, Function, observing
 from ..foreign.containers import mapped, tensors
-from ..foreign.observing import Foreign, Function
 from .training_step import Loss
 
 CONTRACT = (

@@ -8,7 +8,7 @@ from typing import Any, Callable, Dict, List, Optional
 
 import torch
 
-from ..foreign.observing import Foreign
+from ..foreign import Foreign
 
 
 class Taken:

@@ -11,7 +11,7 @@ from typing import List, Optional
 import torch
 
 from ... import wire
-from ..foreign.observing import Foreign
+from ..foreign import Foreign
 
 TEXT = (
     "A training step is repeated on this text until it is long enough. It tells nothing, "

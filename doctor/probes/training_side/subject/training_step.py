@@ -25,7 +25,8 @@ from typing import (
 import torch
 
 from ... import wire
-from ..foreign.observing import Foreign, plain
+from ..foreign import Foreign
+from ..foreign.observing import plain
 from . import fingerprints, optimizers, taken_gradients, undone
 from .fingerprints import fingerprint, rows_alike
 from .optimizers import Update, dense, optimizer_of

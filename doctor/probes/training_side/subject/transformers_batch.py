@@ -12,7 +12,7 @@ from typing import Any, Callable, Dict, List, Optional
 import torch
 
 from ... import wire
-from ..foreign.observing import Foreign
+from ..foreign import Foreign
 from . import subjects, tokenizers_text
 from .subjects import Unsupported
 

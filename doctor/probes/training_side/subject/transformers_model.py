@@ -14,8 +14,7 @@ from typing import Any, Dict, List, NamedTuple, Optional, Tuple
 import torch
 
 from ... import wire
-from ..foreign import containers
-from ..foreign.observing import Foreign
+from ..foreign import Foreign, containers
 from . import subjects, tokenizers_text, training_step, transformers_batch
 from .subjects import Unsupported
 from .transformers_batch import batch_for

@@ -7,7 +7,7 @@ from typing import Any, Dict, Iterable, Iterator, List, Set, Tuple
 
 import torch
 
-from ..foreign.observing import Foreign
+from ..foreign import Foreign
 from .training_step import Subject
 
 

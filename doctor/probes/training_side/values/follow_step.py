@@ -13,8 +13,7 @@ import torch
 
 from ... import wire
 from ...wire import PROBES
-from ..foreign import containers
-from ..foreign.observing import Arguments, Foreign, Options
+from ..foreign import Arguments, Foreign, Options, containers
 from ..subject import training_step
 from ..subject.plan import Plan
 from ..subject.timed import Timed

@@ -12,8 +12,8 @@ from typing import Any, Dict, List, NamedTuple, Optional, Tuple
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from ..foreign import places
-from ..foreign.observing import Arguments, Foreign, Function, Options, Types, storage_address
+from ..foreign import Arguments, Foreign, Function, Options, Types, places
+from ..foreign.observing import storage_address
 from . import function_inputs, inspect_inputs, value_origins
 from .value_origins import tensors
 

@@ -11,7 +11,7 @@ from typing import Any, Callable, Dict, List, Tuple
 
 import torch
 
-from ..foreign.observing import Options
+from ..foreign import Options
 from .inspect_inputs import values
 
 

@@ -10,7 +10,7 @@ from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
 
 import torch
 
-from ..foreign.observing import Arguments, Foreign, Options
+from ..foreign import Arguments, Foreign, Options
 
 
 def remarks(

@@ -15,8 +15,16 @@ from torch.overrides import TorchFunctionMode
 
 from ... import wire
 from ..errors import tracebacks
-from ..foreign import containers, observing, stack_frames
-from ..foreign.observing import Arguments, Foreign, Function, Options, Types
+from ..foreign import (
+    Arguments,
+    Foreign,
+    Function,
+    Options,
+    Types,
+    containers,
+    observing,
+    stack_frames,
+)
 from ..subject import subjects
 from ..subject.plan import Plan
 from ..subject.timed import Timed

@@ -7,7 +7,7 @@ from typing import Optional
 import torch
 from torch.overrides import TorchFunctionMode
 
-from ..foreign.observing import Arguments, Foreign, Function, Options, Types
+from ..foreign import Arguments, Foreign, Function, Options, Types
 
 FUNCTIONS = (torch.ctc_loss, torch.nn.functional.ctc_loss)
 LENGTHS = {"input_lengths": 2, "target_lengths": 3}

@@ -8,7 +8,7 @@ from typing import Dict, List
 
 import torch
 
-from ..foreign.observing import Foreign
+from ..foreign import Foreign
 from ..subject.unregistered import members
 from . import inspect_step
 

@@ -11,8 +11,7 @@ from typing import Any, Dict, FrozenSet, Iterator, NamedTuple, Optional, Tuple
 import torch
 from torch.overrides import TorchFunctionMode
 
-from ..foreign import containers, observing, places
-from ..foreign.observing import Arguments, Foreign, Function, Options, Types
+from ..foreign import Arguments, Foreign, Function, Options, Types, containers, observing, places
 from . import module_states
 
 RESHAPING = (

@@ -6,7 +6,7 @@ from typing import Any, Callable, Dict, List
 
 import torch
 
-from ..foreign.observing import Arguments, Foreign
+from ..foreign import Arguments, Foreign
 from .value_origins import tensors
 
 
