@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import sys
 import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Callable
+
+from .foreign import Foreign
 
 if TYPE_CHECKING:
     from .hooks import Hooks
@@ -21,10 +23,10 @@ def install(hooks: Hooks) -> None:
             hooks.replace(iterator, "__next__", lambda original: _timed_next(hooks, original))
 
 
-def _next(hooks: Hooks, original: Any) -> Any:
+def _next(hooks: Hooks, original: Callable[..., Foreign]) -> Callable[..., Foreign]:
     fetched = hooks.watch.batches.batch_fetched
 
-    def __next__(iterator: Any) -> Any:
+    def __next__(iterator: Foreign) -> Foreign:
         data = original(iterator)
         if hooks.active:
             try:
@@ -36,10 +38,10 @@ def _next(hooks: Hooks, original: Any) -> Any:
     return __next__
 
 
-def _timed_next(hooks: Hooks, original: Any) -> Any:
-    watch: Any = hooks.watch
+def _timed_next(hooks: Hooks, original: Callable[..., Foreign]) -> Callable[..., Foreign]:
+    watch: Foreign = hooks.watch
 
-    def __next__(iterator: Any) -> Any:
+    def __next__(iterator: Foreign) -> Foreign:
         began = time.perf_counter()
         data = original(iterator)
         if hooks.active:
@@ -49,10 +51,10 @@ def _timed_next(hooks: Hooks, original: Any) -> Any:
     return __next__
 
 
-def _next_index(hooks: Hooks, original: Any) -> Any:
+def _next_index(hooks: Hooks, original: Callable[..., Foreign]) -> Callable[..., Foreign]:
     drawn = hooks.watch.batches.index_drawn
 
-    def _next_index(iterator: Any) -> Any:
+    def _next_index(iterator: Foreign) -> Foreign:
         indices = original(iterator)
         if hooks.active:
             try:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import time
-from typing import TYPE_CHECKING, Any
+from types import ModuleType
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from .watch import Watch
@@ -13,7 +14,7 @@ NAMED = 4
 """Optimizers that are named."""
 
 
-def counts(watch: Watch) -> dict[str, Any]:
+def counts(watch: Watch) -> dict[str, object]:
     """The fields of `doctor.facts.guard.GuardCounts`."""
     watches, steady = watch.watches.values(), watch.steady
     tracked = [each for w in watches for each in w.parameters.tracked]
@@ -49,7 +50,7 @@ def counts(watch: Watch) -> dict[str, Any]:
     }
 
 
-def rank_and_world(torch: Any) -> tuple[int, int]:
+def rank_and_world(torch: ModuleType) -> tuple[int, int]:
     """Rank and world size, from torch.distributed or the launcher's variables."""
     distributed = getattr(torch, "distributed", None)
     if distributed is not None and distributed.is_available() and distributed.is_initialized():

@@ -7,11 +7,16 @@ from __future__ import annotations
 
 import gc
 import math
-from typing import TYPE_CHECKING, Any
+from types import ModuleType
+from typing import TYPE_CHECKING
 
+from .foreign import Foreign
 from .parameters import local
 from .records import FAIL, Alarm, Step
 from .writer import plain
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 if TYPE_CHECKING:
     from .optimizer_watch import OptimizerWatch
@@ -79,7 +84,7 @@ class Diagnosis:
         if optimizer is not None:
             writer.write("shares", shares=self._shares(optimizer))
 
-    def _shares(self, optimizer: OptimizerWatch) -> list[list[Any]]:
+    def _shares(self, optimizer: OptimizerWatch) -> list[list[Foreign]]:
         """The parameters with the largest gradients and their share of the squared norm."""
         with_gradient = [(i, p) for i, p in enumerate(optimizer.flat) if p.grad is not None]
         squares = {
@@ -126,7 +131,7 @@ class Diagnosis:
         )
 
 
-def _first_bad(history: Any) -> Step | None:
+def _first_bad(history: Foreign) -> Step | None:
     """The first step with a non-finite loss or norm."""
     for step in history:
         values = [*step.losses, *([step.norm] if step.norm is not None else [])]
@@ -135,7 +140,7 @@ def _first_bad(history: Any) -> Step | None:
     return None
 
 
-def _parameters(torch: Any, optimizer: OptimizerWatch | None) -> list[tuple[str, Any]]:
+def _parameters(torch: ModuleType, optimizer: OptimizerWatch | None) -> list[tuple[str, Foreign]]:
     """Names and parameters in the order of the modules."""
     if optimizer is None:
         return []
@@ -147,7 +152,7 @@ def _parameters(torch: Any, optimizer: OptimizerWatch | None) -> list[tuple[str,
     return [(names.get(i, f"parameter {i}"), flat[i]) for i in order]
 
 
-def _bad(torch: Any, tensors: list[tuple[str, Any]]) -> list[str]:
+def _bad(torch: ModuleType, tensors: list[tuple[str, Foreign]]) -> list[str]:
     """The names of the tensors that are not finite."""
     bad = []
     for name, tensor in tensors:
@@ -159,7 +164,7 @@ def _bad(torch: Any, tensors: list[tuple[str, Any]]) -> list[str]:
     return bad
 
 
-def names_of(torch: Any, flat: list[Any]) -> dict[int, str]:
+def names_of(torch: ModuleType, flat: list[Tensor]) -> dict[int, str]:
     """Position in `flat` -> name in the model, in the order of the modules.
 
     The model is the largest one in memory that holds the parameters.

@@ -7,9 +7,11 @@ not have is left out; the checks that need it are unknown.
 from __future__ import annotations
 
 import functools
-from typing import TYPE_CHECKING, Any, Callable
+from types import ModuleType
+from typing import TYPE_CHECKING, Callable
 
 from . import batch_hooks, loss_hooks, scaler_hooks, step_hooks
+from .foreign import Foreign
 from .protection import Protection
 from .writer import say
 
@@ -26,7 +28,7 @@ class Hooks:
     one.
     """
 
-    def __init__(self, torch: Any, watch: Watch) -> None:
+    def __init__(self, torch: ModuleType, watch: Watch) -> None:
         self.torch = torch
         self.watch = watch
         self.active = False
@@ -54,7 +56,7 @@ class Hooks:
         self.active = False
         self.watch.steady.disarm()
 
-    def safely(self, action: Callable[..., Any], *arguments: Any) -> None:
+    def safely(self, action: Callable[..., object], *arguments: Foreign) -> None:
         """Call it; after an error the guard is off."""
         if not self.active:
             return
@@ -73,7 +75,7 @@ class Hooks:
         except Exception:
             pass
 
-    def replace(self, owner: Any, name: str, make: Callable[[Any], Any]) -> None:
+    def replace(self, owner: Foreign, name: str, make: Callable[[Foreign], Foreign]) -> None:
         """Put make(original) in its place, where there is an original."""
         original = owner.__dict__.get(name, MISSING)
         if original is MISSING:
@@ -96,7 +98,7 @@ class Hooks:
         """Whether the watch may read tensors now."""
         return self.active and not self.capturing()
 
-    def safely_without_graph(self, action: Callable[..., Any], *arguments: Any) -> None:
+    def safely_without_graph(self, action: Callable[..., object], *arguments: Foreign) -> None:
         """Call it without recording operations for a backward pass."""
         if self.active:
             with self.torch.no_grad():

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from math import inf
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Callable
 
 from . import dynamo
+from .foreign import Foreign
 from .rules import LEAST_BACKWARDS
 from .values import Scalar
 
@@ -25,7 +26,7 @@ def install(hooks: Hooks) -> None:
         hooks.replace(owner, "clip_grad_norm_", lambda original: _clip(hooks, original))
 
 
-def _backward(hooks: Hooks, original: Any) -> Any:  # noqa: C901 - one function
+def _backward(hooks: Hooks, original: Callable[..., Foreign]) -> Callable[..., Foreign]:  # noqa: C901 - one function
     torch, watch, steady = hooks.torch, hooks.watch, hooks.watch.steady
     armed, tensor, most = steady.armed, torch.Tensor, LEAST_BACKWARDS - 1
     begin, tracing = _begin(hooks), dynamo.tracing(torch)
@@ -37,7 +38,7 @@ def _backward(hooks: Hooks, original: Any) -> Any:  # noqa: C901 - one function
     untraced_begin = dynamo.without_frames(torch, begin)
     untraced_end = dynamo.without_frames(torch, end)
 
-    def backward(*args: Any, **kwargs: Any) -> Any:  # noqa: C901 - one frame: a call costs 1 us
+    def backward(*args: Foreign, **kwargs: Foreign) -> Foreign:  # noqa: C901 - one frame: a call costs 1 us
         if steady.depth:
             return original(*args, **kwargs)
         if (
@@ -51,7 +52,7 @@ def _backward(hooks: Hooks, original: Any) -> Any:  # noqa: C901 - one function
                 return original(*args, **kwargs)
             finally:
                 steady.depth = 0
-        root: Any = args[0] if args else kwargs.get("tensors")
+        root: Foreign = args[0] if args else kwargs.get("tensors")
         logged = outermost = False
         try:
             if (
@@ -96,10 +97,10 @@ def _backward(hooks: Hooks, original: Any) -> Any:  # noqa: C901 - one function
     return dynamo.without_frame(torch, backward)
 
 
-def _begin(hooks: Hooks) -> Any:
+def _begin(hooks: Hooks) -> Callable[..., Foreign]:
     watch, cuda = hooks.watch, hooks.torch.cuda
 
-    def begin(root: Any) -> bool:
+    def begin(root: Foreign) -> bool:
         """Whether this is a backward pass that counts: the outermost, not being captured."""
         if not hooks.active:
             return False
@@ -116,17 +117,17 @@ def _begin(hooks: Hooks) -> Any:
     return begin
 
 
-def _total_norm(hooks: Hooks, original: Any) -> Any:
+def _total_norm(hooks: Hooks, original: Callable[..., Foreign]) -> Callable[..., Foreign]:
     torch, steady, tensor = hooks.torch, hooks.watch.steady, hooks.torch.Tensor
     inlining, tracing = dynamo.inlining(torch), dynamo.tracing(torch)
 
-    def note(tensors: Any, norm: Any) -> None:
+    def note(tensors: Foreign, norm: Foreign) -> None:
         if hooks.may_look() and isinstance(tensors, (list, tuple)):
             steady.norm, steady.norm_count = norm, len(tensors)
 
     untraced_note = dynamo.without_frames(torch, note)
 
-    def _get_total_norm(tensors: Any, *args: Any, **kwargs: Any) -> Any:
+    def _get_total_norm(tensors: Foreign, *args: Foreign, **kwargs: Foreign) -> Foreign:
         if inlining():
             return original(tensors, *args, **kwargs)
         norm = original(tensors, *args, **kwargs)
@@ -141,10 +142,10 @@ def _total_norm(hooks: Hooks, original: Any) -> Any:
     return _get_total_norm
 
 
-def _clip(hooks: Hooks, original: Any) -> Any:
+def _clip(hooks: Hooks, original: Callable[..., Foreign]) -> Callable[..., Foreign]:
     """For torch before 2.7."""
 
-    def clip_grad_norm_(parameters: Any, *args: Any, **kwargs: Any) -> Any:
+    def clip_grad_norm_(parameters: Foreign, *args: Foreign, **kwargs: Foreign) -> Foreign:
         single = isinstance(parameters, hooks.torch.Tensor)
         parameters = parameters if single else list(parameters)
         norm = original(parameters, *args, **kwargs)

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from . import thresholds as limit
+from .foreign import Foreign
 from .optimizer_watch import OptimizerWatch
 from .parameters import local, view
 from .records import WARN, Alarm
+
+if TYPE_CHECKING:
+    from torch.optim import Optimizer
 
 if TYPE_CHECKING:
     from .watch import Watch
@@ -19,7 +23,7 @@ class LostUpdates:
     def __init__(self, watch: Watch) -> None:
         self.watch = watch
         self.updates = self.lost = 0
-        self._before: list[tuple[int, Any, Any]] = []
+        self._before: list[tuple[int, Foreign, Foreign]] = []
 
     def before(self, watch: OptimizerWatch) -> None:
         """The step begins: copy samples of 16-bit weights, and where their gradient is not 0."""
@@ -35,7 +39,7 @@ class LostUpdates:
                 if weights.numel() == gradients.numel():
                     self._before.append((tracked.index, weights, gradients))
 
-    def after(self, watch: OptimizerWatch, optimizer: Any) -> None:
+    def after(self, watch: OptimizerWatch, optimizer: Optimizer) -> None:
         """The step was applied: how many of those weights are unchanged."""
         before, self._before = self._before, []
         if not before or watch.rising or watch.compensated(optimizer):
@@ -49,7 +53,7 @@ class LostUpdates:
         )
         step = watch.steps
 
-        def deliver(values: list[Any]) -> None:
+        def deliver(values: list[Foreign]) -> None:
             if None not in values:
                 self._judge(int(values[0]), int(values[1]), watch, step)
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 import os
-from typing import Any, Callable, Iterator, List, Optional
+from types import ModuleType
+from typing import Callable, Iterator, List, Optional
 
 from . import thresholds as limit
 from .records import WARN, Alarm
@@ -55,7 +56,7 @@ class Growth:
 class Memory:
     """The memory of this process and of its GPU."""
 
-    def __init__(self, torch: Any) -> None:
+    def __init__(self, torch: ModuleType) -> None:
         self.torch = torch
         self.host = Growth("the memory of this process", "host", free_host_bytes)
         self.device = Growth("the memory of the GPU", "gpu", self._free_device_bytes)

@@ -11,9 +11,10 @@ from __future__ import annotations
 
 import time
 from math import isfinite
-from typing import TYPE_CHECKING, Any, Callable, List, Optional, Tuple
+from typing import TYPE_CHECKING, Callable, List, Optional, Tuple
 
 from . import thresholds as limit
+from .foreign import Foreign
 from .values import Scalar
 
 if TYPE_CHECKING:
@@ -49,11 +50,11 @@ class Armed:
         self.clearing = clearing
         self.steps = self.unapplied = self.until = self.backwards = self.bad_losses = 0
         self.present = self.groups = self.read_at = self.next_read = self.judged = 0
-        self.rates: List[Any] = []
+        self.rates: List[Foreign] = []
         self.few: List[Tuple[int, int]] = []
 
 
-Logged = Tuple[Armed, int, List[Any], Any, List[Any], int, float]
+Logged = Tuple[Armed, int, List[Foreign], Foreign, List[Foreign], int, float]
 """Optimizer, number of its step, losses, gradient norm (None: not read), learning rates, backward
 passes since the step before, monotonic seconds. Losses and norm of a GPU are `Scalar`s."""
 
@@ -81,13 +82,13 @@ class Steady:
     def __init__(self) -> None:
         self.armed: dict[int, Armed] = {}
         self.depth = self.running = 0
-        self.stepping: Any = None
+        self.stepping: Foreign = None
         self.backwards = self.stepped_at = 0
         self.uncleared: list[Clearing] = []
-        self.losses: list[Any] = []
-        self.last_losses: list[Any] = []
+        self.losses: list[Foreign] = []
+        self.last_losses: list[Foreign] = []
         self.losses_read = self.bad_losses = 0
-        self.norm: Any = None
+        self.norm: Foreign = None
         self.norm_count = -1
         self.log: list[Logged] = []
         self.full = False
@@ -103,13 +104,13 @@ class Steady:
         self.losses_read += 1
         self.bad_losses += not isfinite(value)
 
-    def take_losses(self) -> list[Any]:
+    def take_losses(self) -> list[Foreign]:
         """The losses since the last step; a second optimizer gets the same again."""
         if self.losses:
             self.last_losses, self.losses = self.losses, []
         return self.last_losses
 
-    def take_norm(self, count: int) -> Any:
+    def take_norm(self, count: int) -> Foreign:
         """The norm that the loop took, where it is that of this many gradients."""
         norm, self.norm = self.norm, None
         return norm if self.norm_count == count else None

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import weakref
 from math import inf
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Callable
 
 from . import dynamo, gradient_norms
+from .foreign import Foreign
 from .steady import LOGGED_SECONDS, MOST_LOGGED
+
+if TYPE_CHECKING:
+    from torch.optim import Optimizer
 
 if TYPE_CHECKING:
     from .hooks import Hooks
@@ -25,11 +29,11 @@ def install(hooks: Hooks) -> None:
     hooks.undo.extend(handle.remove for handle in handles)
 
 
-def _untraced(hooks: Hooks, function: Any) -> Any:
+def _untraced(hooks: Hooks, function: Callable[..., Foreign]) -> Callable[..., Foreign]:
     """The function, whose frames torch.compile does not examine where it is at work."""
     tracing, disabled = dynamo.tracing(hooks.torch), dynamo.without_frames(hooks.torch, function)
 
-    def call(*args: Any) -> None:
+    def call(*args: Foreign) -> None:
         if tracing() is None:
             function(*args)
         else:
@@ -38,7 +42,7 @@ def _untraced(hooks: Hooks, function: Any) -> Any:
     return dynamo.without_frame(hooks.torch, call)
 
 
-def _before_steady(hooks: Hooks) -> Any:  # noqa: C901 - one function
+def _before_steady(hooks: Hooks) -> Callable[..., Foreign]:  # noqa: C901 - one function
     """Logs a step on which no rule can say anything, without calling a function of Python."""
     torch, steady, before = hooks.torch, hooks.watch.steady, _untraced(hooks, _before(hooks))
     armed, tensor, fp32 = steady.armed, torch.Tensor, torch.float32
@@ -46,7 +50,7 @@ def _before_steady(hooks: Hooks) -> Any:  # noqa: C901 - one function
     values = hooks.watch.values
     pending, hold_steady = values.pending, values.hold_steady
 
-    def hook(optimizer: Any, args: Any, kwargs: Any) -> None:  # noqa: C901 - a call costs 1 us
+    def hook(optimizer: Optimizer, args: Foreign, kwargs: Foreign) -> None:  # noqa: C901 - a call costs 1 us
         key, backwards, healthy = id(optimizer), steady.backwards, False
         one = steady.skips
         if one is not None:  # rates that are the same objects as before need no look
@@ -135,11 +139,11 @@ def _before_steady(hooks: Hooks) -> Any:  # noqa: C901 - one function
     return dynamo.without_frame(torch, hook)
 
 
-def _before(hooks: Hooks) -> Any:
+def _before(hooks: Hooks) -> Callable[..., Foreign]:
     cuda, watch, protection = hooks.torch.cuda, hooks.watch, hooks.protection
     steady = watch.steady
 
-    def before(optimizer: Any, args: Any, kwargs: Any) -> None:
+    def before(optimizer: Optimizer, args: Foreign, kwargs: Foreign) -> None:
         running = steady.stepping
         if not hooks.active or (running is not None and running() is not None):
             return  # the step of a step: a subclass that calls super(), or an optimizer inside
@@ -157,11 +161,11 @@ def _before(hooks: Hooks) -> Any:
     return before
 
 
-def _after_steady(hooks: Hooks) -> Any:
+def _after_steady(hooks: Hooks) -> Callable[..., Foreign]:
     """Ends a step that was logged; the watch hears of it when the log is full."""
     steady, after = hooks.watch.steady, _untraced(hooks, _after(hooks))
 
-    def hook(optimizer: Any, args: Any, kwargs: Any) -> None:
+    def hook(optimizer: Optimizer, args: Foreign, kwargs: Foreign) -> None:
         if steady.running != id(optimizer):
             after(optimizer, args, kwargs)
             return
@@ -172,11 +176,11 @@ def _after_steady(hooks: Hooks) -> Any:
     return dynamo.without_frame(hooks.torch, hook)
 
 
-def _after(hooks: Hooks) -> Any:  # noqa: C901 - two functions
+def _after(hooks: Hooks) -> Callable[..., Foreign]:  # noqa: C901 - two functions
     cuda, watch, protection = hooks.torch.cuda, hooks.watch, hooks.protection
     steady, alarms = watch.steady, watch.alarms
 
-    def end(optimizer: Any, logged: bool) -> None:
+    def end(optimizer: Optimizer, logged: bool) -> None:
         if logged:
             watch.step_logged(optimizer)
             return
@@ -185,7 +189,7 @@ def _after(hooks: Hooks) -> Any:  # noqa: C901 - two functions
         if hooks.active and not (getattr(cuda, "_initialized", True) and hooks.capturing()):
             watch.step_ends(optimizer, hooks.closure)
 
-    def after(optimizer: Any, args: Any, kwargs: Any, logged: bool = False) -> None:
+    def after(optimizer: Optimizer, args: Foreign, kwargs: Foreign, logged: bool = False) -> None:
         running = steady.stepping
         if not logged and (running is None or running() is not optimizer):
             return
@@ -200,6 +204,6 @@ def _after(hooks: Hooks) -> Any:  # noqa: C901 - two functions
     return after
 
 
-def _has_closure(args: Any, kwargs: Any) -> bool:
+def _has_closure(args: Foreign, kwargs: Foreign) -> bool:
     """Whether step() got a closure, in which the gradients are computed."""
     return any(callable(value) for value in (*args[1:], *kwargs.values()))

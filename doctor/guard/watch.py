@@ -5,12 +5,14 @@ from __future__ import annotations
 import os
 import time
 from collections import deque
-from typing import Any, Callable
+from types import ModuleType
+from typing import TYPE_CHECKING, Callable
 
 from . import logged, rules
 from .alarms import Alarms
 from .batches import Batches
 from .counts import counts, rank_and_world
+from .foreign import Foreign
 from .optimizer_watch import OptimizerWatch
 from .parameters import local
 from .records import Alarm, Step
@@ -19,6 +21,10 @@ from .settings import Settings
 from .steady import Logged, Steady
 from .values import Deliver, Scalar, Values
 from .writer import Writer
+
+if TYPE_CHECKING:
+    from torch import Tensor
+    from torch.optim import Optimizer
 
 MOST_OPTIMIZERS = 64
 """Optimizers that are watched; with one per parameter there can be hundreds."""
@@ -32,7 +38,7 @@ FIRST_STATE = 10
 class Watch:
     """Everything that is known about the training in this process."""
 
-    def __init__(self, torch: Any, settings: Settings) -> None:
+    def __init__(self, torch: ModuleType, settings: Settings) -> None:
         self.torch = torch
         self.settings = settings
         self.values = Values(torch)
@@ -56,7 +62,7 @@ class Watch:
 
     # What the hooks report
 
-    def backward_begins(self, root: Any) -> None:
+    def backward_begins(self, root: Foreign) -> None:
         """An outermost backward() from `root`."""
         if not self.started:
             self.start()
@@ -85,7 +91,7 @@ class Watch:
         for clearing in self.steady.uncleared:
             clearing.note()
 
-    def step_begins(self, optimizer: Any, closure: bool) -> None:
+    def step_begins(self, optimizer: Optimizer, closure: bool) -> None:
         """The outermost step() of an optimizer; with a closure its gradients do not exist yet."""
         watch = self.watches.get(id(optimizer))
         if watch is None or watch.optimizer() is not optimizer:
@@ -94,7 +100,7 @@ class Watch:
         if watch is not None and not closure:
             watch.measure(optimizer)
 
-    def step_ends(self, optimizer: Any, closure: bool) -> None:
+    def step_ends(self, optimizer: Optimizer, closure: bool) -> None:
         """The step was applied, unless a fused kernel left it out."""
         watch = self.watches.get(id(optimizer))
         if watch is not None and watch.optimizer() is optimizer:
@@ -105,18 +111,18 @@ class Watch:
                 watch.clearing.step_ended()
         self.steady.stepped_at = self.steady.backwards
 
-    def step_logged(self, optimizer: Any) -> None:
+    def step_logged(self, optimizer: Optimizer) -> None:
         """A step was logged, and somebody waits for it."""
         logged.end_step(self, self.watches[id(optimizer)])
 
-    def step_reported(self, loss: Any, rate: float | None) -> None:
+    def step_reported(self, loss: Foreign, rate: float | None) -> None:
         """A step of a loop without an optimizer of torch.optim."""
         self.start()
         reported = self.rules.setdefault(-1, rules.StepRules(-1, self.rules))
         step = Step(-1, reported.applied + 1, rates=[] if rate is None else [float(rate)])
         tensor = isinstance(loss, self.torch.Tensor)
 
-        def deliver(values: list[Any]) -> None:
+        def deliver(values: list[Foreign]) -> None:
             step.losses = [float(value) for value in values if value is not None]
             for value in step.losses:
                 self.steady.count_loss(value)
@@ -143,11 +149,11 @@ class Watch:
             finally:
                 self._judging_log = False
 
-    def fetch(self, losses: list[Any]) -> None:
+    def fetch(self, losses: list[Foreign]) -> None:
         """Read the losses of a GPU."""
         self.values.fetch([loss for loss in losses if type(loss) is Scalar])
 
-    def take_arrived(self, losses: list[Any]) -> None:
+    def take_arrived(self, losses: list[Foreign]) -> None:
         """Put numbers in the place of losses that have arrived; those that were lost go."""
         if any([type(loss) is Scalar for loss in losses]):
             numbers = [self.values.number(loss) for loss in losses]
@@ -156,10 +162,10 @@ class Watch:
                     self.steady.count_loss(value)
             losses[:] = [value for value in numbers if value is not None]
 
-    def submit_step(self, step: Step, tensors: list[Any], judge: Deliver) -> None:
+    def submit_step(self, step: Step, tensors: list[Tensor], judge: Deliver) -> None:
         """Call `judge` with the values of the tensors, once the losses of the step are there."""
 
-        def deliver(values: list[Any]) -> None:
+        def deliver(values: list[Foreign]) -> None:
             self.take_arrived(step.losses)
             judge(values)
 
@@ -234,9 +240,9 @@ class Watch:
     def write_state(self) -> None:
         """Write the counts so far."""
         self.judge_log()
-        self.writer.write("state", **self.counts())
+        self.writer.write("state", flush=True, **self.counts())
 
-    def counts(self) -> dict[str, Any]:
+    def counts(self) -> dict[str, object]:
         """What was observed so far."""
         return counts(self)
 
@@ -264,11 +270,11 @@ class Watch:
 
     # Inside
 
-    def known(self, optimizer: Any) -> OptimizerWatch | None:
+    def known(self, optimizer: Optimizer) -> OptimizerWatch | None:
         watch = self.watches.get(id(optimizer))
         return watch if watch is not None and watch.optimizer() is optimizer else None
 
-    def watch_of(self, optimizer: Any) -> OptimizerWatch | None:
+    def watch_of(self, optimizer: Optimizer) -> OptimizerWatch | None:
         """The watch of an optimizer, a new one for a new optimizer; None for one too many."""
         watch = self.known(optimizer)
         if watch is None:
@@ -283,7 +289,7 @@ class Watch:
                 self.steady.read_all()
         return watch
 
-    def _inner(self, root: Any) -> Any:
+    def _inner(self, root: Foreign) -> Foreign:
         """The tensor that backward() starts from; None where there are several."""
         if isinstance(root, (list, tuple)) and len(root) == 1:
             root = root[0]
