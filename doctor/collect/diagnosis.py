@@ -205,10 +205,10 @@ class _Bisection:
             return self._decode(noted)
         return self._decode(noted | self._look()[0])
 
-    def _look(self, **request: Any) -> tuple[dict[str, Any], str]:
+    def _look(self, **request: Any) -> tuple[dict[str, object], str]:
         """What the probe noted, and the error of the forward pass with its line, "" for none."""
         answer = self._request("look", **request)
-        noted: dict[str, Any] = {}
+        noted: dict[str, object] = {}
         for note in answer.notes:
             part = note.get("look")
             noted |= part if isinstance(part, dict) else {}

@@ -173,7 +173,7 @@ def _redacted_value(value: str) -> str:
     return value if SWITCH.fullmatch(value.strip()) else HIDDEN
 
 
-def _struct(value: msgspec.Struct, clean: Callable[[str], str]) -> Any:
+def _struct(value: msgspec.Struct, clean: Callable[[str], str]) -> object:
     changed = {}
     for name, literals in _fields(type(value)):
         old = getattr(value, name)

@@ -201,7 +201,7 @@ def _tensor(row: Tensor) -> TensorRecord:
     return TensorRecord(name, dtype, tuple(shape), file, size)
 
 
-def _untagged(data: Any) -> Any:
+def _untagged(data: object) -> object:
     """Sections without their tags; an Unknown within them is {"reason": ...}."""
     if isinstance(data, dict):
         return {
@@ -230,7 +230,7 @@ def _job(facts: Facts) -> dict[str, Any]:
     return flat
 
 
-def schema() -> dict[str, Any]:
+def schema() -> dict[str, object]:
     """JSON Schema of what `render` returns."""
     types = (ReportRecord, FlatJob)
     (_, job), parts = msgspec.json.schema_components(types, ref_template="#/$defs/{name}")
@@ -247,11 +247,11 @@ def schema() -> dict[str, Any]:
         "title": "The report of doctor run --format json",
         "$defs": dict(sorted(parts.items())),
     }
-    plain: dict[str, Any] = json.loads(_dump(document))  # defaults that are tuples become lists
+    plain: dict[str, object] = json.loads(_dump(document))  # defaults that are tuples become lists
     return plain
 
 
-def finding_object(finding: Finding) -> dict[str, Any]:
+def finding_object(finding: Finding) -> dict[str, object]:
     """A check and its result as builtin types."""
     fields: dict[str, Any] = msgspec.to_builtins(_record(finding))
     return fields
@@ -284,7 +284,7 @@ def render_checks(checks: Iterable[Described]) -> str:
     return _dump([_check(check) for check in checks])
 
 
-def _check(check: Described) -> dict[str, Any]:
+def _check(check: Described) -> dict[str, object]:
     return {
         "code": check.code,
         "slug": check.slug,
