@@ -14,7 +14,7 @@ from doctor.checks.training.errors.explain import describe, explain
 from doctor.checks.training.errors.fixes import find_fix
 from doctor.checks.training.own_errors import BUILD_ERRORS, ERRORS, INDEX_ERROR, errors_of
 from doctor.facts.code_errors import code_error
-from doctor.facts.error_texts import LIBRARY_FILE
+from doctor.facts.error_texts import LIBRARY_FILE, NO_CPU_KERNEL
 from doctor.facts.own_model import OwnModel
 from doctor.facts.training import Smoke
 from doctor.judge.check import Owner, Status, Verdict, fail, unknown
@@ -39,6 +39,11 @@ CRASHED = (
     "Look at the line where it crashed: a library called there was not built for this environment, "
     "or was passed invalid memory. The doctor's small model trains here, so torch itself works."
 )
+NO_KERNEL = (
+    "oneDNN has no kernel for this layer and dtype on this CPU, which says nothing of another CPU "
+    "or of a GPU"
+)
+IN_FP32 = "; run in fp32: oneDNN on this CPU has no kernel for a layer in the job's precision"
 MORE_TIME = "it computes and does not wait; a first torch.compile takes minutes on a busy machine"
 
 
@@ -47,6 +52,8 @@ def failed_step(own: OwnModel, verdict: Verdict, last: Ended, *, sound: bool) ->
 
     `sound`: the doctor's small model trains here.
     """
+    if NO_CPU_KERNEL in last.detail:
+        return unknown(f"{verdict.summary.partition('; ')[0]}; {NO_KERNEL}{_where(own)}")
     if last.how == "timeout" and own.busy:
         return unknown(f"{verdict.summary.partition('; ')[0]}; {MORE_TIME}{_where(own)}")
     if last.how == "error":
@@ -195,7 +202,8 @@ def evidence(own: OwnModel) -> list[str]:
 
 def about(own: OwnModel, smoke: SmallModel, verdict: Verdict) -> Verdict:
     """The verdict with the training's description; a failure with diagnosis and traceback."""
-    verdict = replace(verdict, summary=f"{own.description}: {verdict.summary}")
+    in_fp32 = IN_FP32 if own.without_kernel else ""
+    verdict = replace(verdict, summary=f"{own.description}: {verdict.summary}{in_fp32}")
     if verdict.status is not Status.FAIL:
         return verdict
     if own.smoke:

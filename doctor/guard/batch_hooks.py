@@ -4,63 +4,77 @@ from __future__ import annotations
 
 import sys
 import time
-from typing import TYPE_CHECKING, Callable
+from typing import Callable
 
+from .batches import Batches
 from .foreign import Foreign
+from .patches import Patches
+from .switch import Switch
 
-if TYPE_CHECKING:
-    from .hooks import Hooks
 
-
-def install(hooks: Hooks) -> None:
+def install(switch: Switch, patches: Patches, batches: Batches) -> None:
     """Wrap the iterators of DataLoader."""
-    module = sys.modules.get("torch.utils.data.dataloader")
-    iterator = getattr(module, "_BaseDataLoaderIter", None)
+    fetched, drawn = batches.batch_fetched, batches.index_drawn
+    iterator = _iterator()
     if iterator is not None:
-        hooks.replace(iterator, "__next__", lambda original: _next(hooks, original))
-        hooks.replace(iterator, "_next_index", lambda original: _next_index(hooks, original))
-        if hooks.watch.settings.all:
-            hooks.replace(iterator, "__next__", lambda original: _timed_next(hooks, original))
+        patches.replace(iterator, "__next__", lambda original: _next(switch, fetched, original))
+        patches.replace(iterator, "_next_index", lambda original: _index(switch, drawn, original))
 
 
-def _next(hooks: Hooks, original: Callable[..., Foreign]) -> Callable[..., Foreign]:
-    fetched = hooks.watch.batches.batch_fetched
+def install_clock(
+    switch: Switch, patches: Patches, waited: Callable[[Foreign, float], None]
+) -> None:
+    """Time how long the iterators take; `waited` gets the iterator and the seconds."""
+    iterator = _iterator()
+    if iterator is not None:
+        patches.replace(iterator, "__next__", lambda original: _timed(switch, waited, original))
+
+
+def _iterator() -> Foreign:
+    """The class of all iterators of a DataLoader; None where torch has another."""
+    module = sys.modules.get("torch.utils.data.dataloader")
+    return getattr(module, "_BaseDataLoaderIter", None)
+
+
+def _next(
+    switch: Switch, fetched: Callable[[Foreign, Foreign], None], original: Callable[..., Foreign]
+) -> Foreign:
 
     def __next__(iterator: Foreign) -> Foreign:
         data = original(iterator)
-        if hooks.active:
+        if switch.active:
             try:
                 fetched(iterator, data)
             except Exception as error:
-                hooks.fail(error)
+                switch.fail(error)
         return data
 
     return __next__
 
 
-def _timed_next(hooks: Hooks, original: Callable[..., Foreign]) -> Callable[..., Foreign]:
-    watch: Foreign = hooks.watch
-
+def _timed(
+    switch: Switch, waited: Callable[[Foreign, float], None], original: Callable[..., Foreign]
+) -> Foreign:
     def __next__(iterator: Foreign) -> Foreign:
         began = time.perf_counter()
         data = original(iterator)
-        if hooks.active:
-            hooks.safely(watch.batch_waited, iterator, time.perf_counter() - began)
+        if switch.active:
+            switch.safely(waited, iterator, time.perf_counter() - began)
         return data
 
     return __next__
 
 
-def _next_index(hooks: Hooks, original: Callable[..., Foreign]) -> Callable[..., Foreign]:
-    drawn = hooks.watch.batches.index_drawn
-
+def _index(
+    switch: Switch, drawn: Callable[[Foreign, Foreign], None], original: Callable[..., Foreign]
+) -> Foreign:
     def _next_index(iterator: Foreign) -> Foreign:
         indices = original(iterator)
-        if hooks.active:
+        if switch.active:
             try:
                 drawn(iterator, indices)
             except Exception as error:
-                hooks.fail(error)
+                switch.fail(error)
         return indices
 
     return _next_index

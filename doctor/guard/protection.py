@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from types import ModuleType
+from typing import TYPE_CHECKING
 
 from .foreign import Foreign
 from .parameters import local
+
+if TYPE_CHECKING:
+    pass
 
 
 class Protection:

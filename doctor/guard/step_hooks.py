@@ -8,16 +8,17 @@ from typing import TYPE_CHECKING, Callable
 
 from . import dynamo, gradient_norms
 from .foreign import Foreign
+from .patches import Patches
+from .protection import Protection
 from .steady import LOGGED_SECONDS, MOST_LOGGED
+from .switch import Switch
+from .watch import Watch
 
 if TYPE_CHECKING:
     from torch.optim import Optimizer
 
-if TYPE_CHECKING:
-    from .hooks import Hooks
 
-
-def install(hooks: Hooks) -> None:
+def install(switch: Switch, patches: Patches, watch: Watch, protection: Protection | None) -> None:
     """The hooks that torch.optim calls for all optimizers."""
     from torch.optim import optimizer as module
 
@@ -25,13 +26,16 @@ def install(hooks: Hooks) -> None:
     post = getattr(module, "register_optimizer_step_post_hook", None)
     if pre is None or post is None:
         return
-    handles = [pre(_before_steady(hooks)), post(_after_steady(hooks))]
-    hooks.undo.extend(handle.remove for handle in handles)
+    handles = [
+        pre(_before_steady(switch, watch, protection)),
+        post(_after_steady(switch, watch, protection)),
+    ]
+    patches.undo.extend(handle.remove for handle in handles)
 
 
-def _untraced(hooks: Hooks, function: Callable[..., Foreign]) -> Callable[..., Foreign]:
+def _untraced(switch: Switch, function: Callable[..., Foreign]) -> Foreign:
     """The function, whose frames torch.compile does not examine where it is at work."""
-    tracing, disabled = dynamo.tracing(hooks.torch), dynamo.without_frames(hooks.torch, function)
+    tracing, disabled = dynamo.tracing(switch.torch), dynamo.without_frames(switch.torch, function)
 
     def call(*args: Foreign) -> None:
         if tracing() is None:
@@ -39,15 +43,18 @@ def _untraced(hooks: Hooks, function: Callable[..., Foreign]) -> Callable[..., F
         else:
             disabled(*args)
 
-    return dynamo.without_frame(hooks.torch, call)
+    return dynamo.without_frame(switch.torch, call)
 
 
-def _before_steady(hooks: Hooks) -> Callable[..., Foreign]:  # noqa: C901 - one function
+def _before_steady(  # noqa: C901 - one function
+    switch: Switch, watch: Watch, protection: Protection | None
+) -> Foreign:
     """Logs a step on which no rule can say anything, without calling a function of Python."""
-    torch, steady, before = hooks.torch, hooks.watch.steady, _untraced(hooks, _before(hooks))
+    torch, steady = switch.torch, watch.steady
+    before = _untraced(switch, _before(switch, watch, protection))
     armed, tensor, fp32 = steady.armed, torch.Tensor, torch.float32
     norm_of, flatten = torch.linalg.vector_norm, gradient_norms.flatten(torch)
-    values = hooks.watch.values
+    values = watch.values
     pending, hold_steady = values.pending, values.hold_steady
 
     def hook(optimizer: Optimizer, args: Foreign, kwargs: Foreign) -> None:  # noqa: C901 - a call costs 1 us
@@ -139,31 +146,30 @@ def _before_steady(hooks: Hooks) -> Callable[..., Foreign]:  # noqa: C901 - one 
     return dynamo.without_frame(torch, hook)
 
 
-def _before(hooks: Hooks) -> Callable[..., Foreign]:
-    cuda, watch, protection = hooks.torch.cuda, hooks.watch, hooks.protection
-    steady = watch.steady
+def _before(switch: Switch, watch: Watch, protection: Protection | None) -> Foreign:
+    cuda, steady = switch.torch.cuda, watch.steady
 
     def before(optimizer: Optimizer, args: Foreign, kwargs: Foreign) -> None:
         running = steady.stepping
-        if not hooks.active or (running is not None and running() is not None):
+        if not switch.active or (running is not None and running() is not None):
             return  # the step of a step: a subclass that calls super(), or an optimizer inside
-        if getattr(cuda, "_initialized", True) and hooks.capturing():
+        if getattr(cuda, "_initialized", True) and switch.capturing():
             return
-        hooks.closure = closure = bool(kwargs or len(args) > 1) and _has_closure(args, kwargs)
+        steady.closure = closure = bool(kwargs or len(args) > 1) and _has_closure(args, kwargs)
         steady.stepping, steady.running = weakref.ref(optimizer), 0
         try:
             watch.step_begins(optimizer, closure)
             if protection is not None:
                 protection.begin(optimizer)
         except Exception as error:
-            hooks.fail(error)
+            switch.fail(error)
 
     return before
 
 
-def _after_steady(hooks: Hooks) -> Callable[..., Foreign]:
+def _after_steady(switch: Switch, watch: Watch, protection: Protection | None) -> Foreign:
     """Ends a step that was logged; the watch hears of it when the log is full."""
-    steady, after = hooks.watch.steady, _untraced(hooks, _after(hooks))
+    steady, after = watch.steady, _untraced(switch, _after(switch, watch, protection))
 
     def hook(optimizer: Optimizer, args: Foreign, kwargs: Foreign) -> None:
         if steady.running != id(optimizer):
@@ -173,11 +179,13 @@ def _after_steady(hooks: Hooks) -> Callable[..., Foreign]:
         if steady.full:
             after(optimizer, args, kwargs, True)
 
-    return dynamo.without_frame(hooks.torch, hook)
+    return dynamo.without_frame(switch.torch, hook)
 
 
-def _after(hooks: Hooks) -> Callable[..., Foreign]:  # noqa: C901 - two functions
-    cuda, watch, protection = hooks.torch.cuda, hooks.watch, hooks.protection
+def _after(  # noqa: C901 - two functions
+    switch: Switch, watch: Watch, protection: Protection | None
+) -> Foreign:
+    cuda = switch.torch.cuda
     steady, alarms = watch.steady, watch.alarms
 
     def end(optimizer: Optimizer, logged: bool) -> None:
@@ -186,8 +194,8 @@ def _after(hooks: Hooks) -> Callable[..., Foreign]:  # noqa: C901 - two function
             return
         if protection is not None:
             protection.end(optimizer)
-        if hooks.active and not (getattr(cuda, "_initialized", True) and hooks.capturing()):
-            watch.step_ends(optimizer, hooks.closure)
+        if switch.active and not (getattr(cuda, "_initialized", True) and switch.capturing()):
+            watch.step_ends(optimizer, steady.closure)
 
     def after(optimizer: Optimizer, args: Foreign, kwargs: Foreign, logged: bool = False) -> None:
         running = steady.stepping
@@ -197,7 +205,7 @@ def _after(hooks: Hooks) -> Callable[..., Foreign]:  # noqa: C901 - two function
         try:
             end(optimizer, logged)
         except Exception as error:
-            hooks.fail(error)
+            switch.fail(error)
         if alarms.stop_wanted:
             watch.end_if_wanted()
 
