@@ -81,7 +81,7 @@ def _replace(struct: Struct, values: Mapping[str, Any]) -> Struct:
     return msgspec.structs.replace(struct, **fields)
 
 
-def _overridden(flags: Mapping[str, Any]) -> tuple[str, ...]:
+def _overridden(flags: Mapping[str, object]) -> tuple[str, ...]:
     """Keys of variables and the job file that make no sense beside a flag."""
     keys: tuple[str, ...] = ()
     if "model" in flags:

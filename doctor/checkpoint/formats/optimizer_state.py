@@ -27,7 +27,7 @@ _GROUP = ("params", "param_names", *_RATES)
 class Tree(Protocol):
     """What a torch file holds, as torch_files.read_tree gives it."""
 
-    def optimizers(self) -> list[Any]:
+    def optimizers(self) -> list[object]:
         """The optimizers' state_dicts."""
         ...
 

@@ -141,7 +141,7 @@ def _carefully(text: bytes) -> tuple[dict[str, str], dict[str, Listed]]:
     return metadata, {name: _listed(name, entry) for name, entry in header.items()}
 
 
-def _parse(text: bytes) -> dict[str, Any]:
+def _parse(text: bytes) -> dict[str, object]:
     if len(text) > LONG:
         _plausible(text)
     try:
@@ -170,7 +170,7 @@ def _plausible(text: bytes) -> None:
         )
 
 
-def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _once(pairs: list[tuple[str, object]]) -> dict[str, object]:
     unique = dict(pairs)
     if len(unique) != len(pairs):
         earlier: set[str] = set()

@@ -180,7 +180,7 @@ class Tree:
             return self.tensors(self.value), []
         return self.tensors({key: top[key] for key in top if key not in set(others)}), []
 
-    def optimizers(self) -> list[Any]:
+    def optimizers(self) -> list[object]:
         """The optimizers' state_dicts."""
         return list(_optimizers(self.value))
 
@@ -207,7 +207,7 @@ def _is_optimizer(items: dict[Any, Any]) -> bool:
     return "param_groups" in items and "state" in items
 
 
-def _optimizers(value: Any) -> Iterator[Any]:
+def _optimizers(value: Any) -> Iterator[object]:
     """At the top, or one or two levels below what is called an optimizer."""
     top = mapping(value)
     if _is_optimizer(top):

@@ -75,7 +75,7 @@ def plain(function: str, args: tuple[Any, ...], name: str, file: str, place: Pla
     return _laid_out(name, dtype, shape, strides, file, (begin, offset, room))
 
 
-def _storage(storage: Any, name: str, place: Place) -> tuple[str, int, int]:
+def _storage(storage: object, name: str, place: Place) -> tuple[str, int, int]:
     """Its dtype, where it begins and the bytes that it says it has. Raises CheckpointError."""
     fields = storage.id if type(storage) is Persistent else None
     if type(fields) is not tuple or len(fields) not in (5, 6) or fields[0] != "storage":

@@ -56,7 +56,7 @@ class Dcp:
     """Bytes of .metadata."""
     stored: dict[str, StoredTensor] = field(default_factory=dict)
     tensors: dict[str, Tensor] = field(default_factory=dict)
-    objects: dict[str, Any] = field(default_factory=dict)
+    objects: dict[str, object] = field(default_factory=dict)
     """Values of pickled objects that are plain: numbers, texts, lists of them."""
     sizes: dict[str, int] = field(default_factory=dict)
     """.distcp file -> bytes."""

@@ -61,7 +61,7 @@ def read_engine(directory: Directory, under: str, stage: Stage) -> tuple[list[Sh
     return weights, states
 
 
-def _natural(name: str) -> list[Any]:
+def _natural(name: str) -> list[object]:
     return [int(part) if part.isdecimal() else part for part in re.split(r"(\d+)", name)]
 
 
@@ -139,7 +139,7 @@ def _weights(tree: Tree, source: Source, file: str, engine: Engine) -> list[Tens
     return [tensor for tensor in tensors if tensor.elements or not groups]
 
 
-def _low(config: Any) -> bool:
+def _low(config: object) -> bool:
     """DeepSpeed's bf16_master_weights_and_grads."""
     section = mapping(mapping(config).get("bf16"))
     return section.get("bf16_master_weights_and_grads") is True

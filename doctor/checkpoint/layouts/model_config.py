@@ -11,10 +11,10 @@ LIMIT = 2 << 20
 """Bytes of config.json that are read."""
 
 
-def read_config(config: dict[str, Any]) -> ModelConfig:
+def read_config(config: dict[str, object]) -> ModelConfig:
     """The entries of an untrusted config.json; those of a wrong type are ignored."""
     inner = config.get("text_config")
-    text_config: dict[str, Any] = inner if isinstance(inner, dict) else {}
+    text_config: dict[str, object] = inner if isinstance(inner, dict) else {}
     return ModelConfig(
         model_type=_word(config.get("model_type")),
         text_model_type=_word(text_config.get("model_type")),
@@ -27,7 +27,7 @@ def read_config(config: dict[str, Any]) -> ModelConfig:
     )
 
 
-def _dtype(config: dict[str, Any]) -> str | None:
+def _dtype(config: dict[str, object]) -> str | None:
     """dtype, or the older torch_dtype; where there is one for each part, the text model's."""
     dtype = config.get("dtype", config.get("torch_dtype"))
     if isinstance(dtype, dict):

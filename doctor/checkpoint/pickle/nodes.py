@@ -61,7 +61,7 @@ class ObjectNode:
 class Persistent:
     """What the pickle's reader would look up."""
 
-    id: Any
+    id: object
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -133,12 +133,12 @@ def mapping(value: Any) -> dict[Any, Any]:
     return {}
 
 
-def attributes(value: Any) -> dict[str, Any]:
+def attributes(value: Any) -> dict[str, object]:
     """What BUILD would set on an object: its __dict__ and its slots."""
     return state_attributes(value.state) if type(value) is ObjectNode else {}
 
 
-def state_attributes(state: Any) -> dict[str, Any]:
+def state_attributes(state: Any) -> dict[str, object]:
     """The attributes in an object's state: a dictionary, or one and another for its slots."""
     names: dict[str, Any] = {}
     for each in state[:2] if type(state) is tuple else (state,):

@@ -38,7 +38,7 @@ def message(error: str, data: Any, kinds: Mapping[str, Any]) -> str:
     return f"{name or 'the file'}: {_expectation(reason, path, kinds)}{value}"
 
 
-def _wrong_item(reason: str, data: Any, path: str) -> tuple[str, Any] | None:
+def _wrong_item(reason: str, data: Any, path: str) -> tuple[str, object] | None:
     """The item of a table that the error is about, where msgspec names the table only."""
     for name in re.findall(r"\w+", path):
         data = data.get(name) if isinstance(data, dict) else None

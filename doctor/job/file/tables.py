@@ -46,7 +46,7 @@ class Ignore(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """A pattern on the host's name."""
 
 
-def _job_fields() -> list[tuple[str, Any, Any]]:
+def _job_fields() -> list[tuple[str, object, object]]:
     fields = [*msgspec.structs.fields(Job), *msgspec.structs.fields(RunOptions)]
     return [
         (field.name, field.type | str | None if field.name in COUNTS else field.type | None, None)
@@ -193,7 +193,7 @@ def _unknown_key(key: str, kind: Any, at: str) -> str:
     return f"{readable(_path(at, shown(key)))}: unknown key; {hint}"
 
 
-def schema() -> dict[str, Any]:
+def schema() -> dict[str, object]:
     """The JSON Schema of doctor.toml, whose keys may also be written with dashes."""
     schema = msgspec.json.schema(Tables)
     for key in COUNTS:

@@ -141,7 +141,7 @@ def parse_dump(data: bytes, path: str) -> Dump:
 MOST = 1 << 60
 
 
-def _content(data: bytes) -> dict[Any, Any]:
+def _content(data: bytes) -> dict[object, object]:
     if data.lstrip()[:1] == b"{":
         try:
             content = msgspec.json.decode(data)
@@ -157,7 +157,7 @@ def _content(data: bytes) -> dict[Any, Any]:
     return mapping(content)
 
 
-def _groups(config: Any) -> list[tuple[str, Group]]:
+def _groups(config: object) -> list[tuple[str, Group]]:
     groups = []
     for name, record in mapping(config).items():
         fields = mapping(record)

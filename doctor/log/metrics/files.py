@@ -91,7 +91,7 @@ def _lines(stream: Stream) -> Iterator[tuple[int, bytes]]:
                 yield number, line[:LONGEST]
 
 
-def _object(data: bytes) -> Any:
+def _object(data: bytes) -> object:
     """The JSON value, which may contain a bare NaN; None where it is none."""
     try:
         return json.loads(data)

@@ -99,7 +99,7 @@ def slices(handle: Any, where: str) -> List[Dict[str, Any]]:
     return parts
 
 
-def one_slice(handle: Any, where: str) -> Dict[str, Any]:
+def one_slice(handle: Any, where: str) -> Dict[str, object]:
     """One MIG device. Raises Refused if its UUID cannot be read."""
     part: Dict[str, Any] = {"uuid": text(call("nvmlDeviceGetUUID", handle, where=where))}
     try:

@@ -32,7 +32,7 @@ LINK_COUNTERS = (0, 1, 2)
 CORRECTED, UNCORRECTED, VOLATILE = 0, 1, 0
 
 
-def handle_of(uuid: str) -> Any:
+def handle_of(uuid: str) -> object:
     """The handle of the GPU; for a MIG device, of the GPU that it is a slice of."""
     handle = pynvml.nvmlDeviceGetHandleByUUID(uuid)
     if uuid.startswith("MIG-"):
