@@ -9,6 +9,7 @@ import math
 from types import ModuleType
 from typing import TYPE_CHECKING, Callable
 
+from . import codes
 from .batches import Batches
 from .foreign import Foreign
 from .parameters import local
@@ -18,7 +19,7 @@ from .writer import Writer, plain
 if TYPE_CHECKING:
     from .optimizer_watch import OptimizerWatch
 
-NON_FINITE = ("GRD001", "GRD002")
+NON_FINITE = (codes.TRAINING_LOSS_FINITE, codes.GRADIENTS_FINITE)
 LARGEST = 5
 
 
@@ -68,7 +69,7 @@ class Diagnosis:
             f"the loss is nan and all gradients are 0; {len(self._bad_weights)} parameters are not "
             f"finite, first {self._bad_weights[0]}"
         )
-        return Alarm("GRD001", FAIL, alarm.step, text, "", alarm.optimizer)
+        return Alarm(codes.TRAINING_LOSS_FINITE, FAIL, alarm.step, text, "", alarm.optimizer)
 
     def _write_context(self, alarm: Alarm, optimizer: OptimizerWatch | None) -> None:
         steps = [

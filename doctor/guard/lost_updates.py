@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Callable
 
+from . import codes
 from . import thresholds as limit
 from .foreign import Foreign
 from .optimizer_watch import OptimizerWatch
@@ -75,4 +76,4 @@ def lost_alarm(lost: int, updates: int, rate: float, step: int, optimizer: int) 
         f"rounding lost {lost / updates:.0%} of {updates:,} sampled updates of 16-bit weights, "
         f"learning rate up to {rate:.2g}"
     )
-    return [Alarm("GRD008", WARN, step, text, "lost", optimizer)]
+    return [Alarm(codes.UPDATES_SURVIVE, WARN, step, text, "lost", optimizer)]

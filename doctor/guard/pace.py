@@ -6,6 +6,7 @@ from collections import deque
 from types import ModuleType
 from typing import Deque, Iterable, Iterator, List, Optional, Tuple
 
+from . import codes
 from . import thresholds as limit
 from .foreign import Foreign
 from .records import WARN, Alarm
@@ -65,7 +66,7 @@ class Pace:
                 f"(medians of {limit.PACE_WINDOW} steps)"
             )
             self._waits.clear()
-            yield Alarm("GRD017", WARN, step, text)
+            yield Alarm(codes.DATA_ARRIVES, WARN, step, text)
 
     def _slower(self, step: int, seconds: float, work: Work) -> Iterator[Alarm]:
         if work != self._work:
@@ -91,7 +92,7 @@ class Pace:
                 f"steps take {last:.3g} s, {last / first:.1f} times as long as at the start "
                 f"({first:.3g} s; medians of {limit.PACE_WINDOW} steps of the same work)"
             )
-            yield Alarm("GRD018", WARN, step, text)
+            yield Alarm(codes.SPEED_HOLDS, WARN, step, text)
 
 
 class Idle:

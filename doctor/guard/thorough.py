@@ -6,6 +6,7 @@ import time
 from types import ModuleType
 from typing import TYPE_CHECKING
 
+from . import codes
 from .flat_loss import FlatLoss
 from .foreign import Foreign
 from .lost_updates import LostUpdates
@@ -92,7 +93,7 @@ class ThoroughWatch(Watch):
         if flat is None:
             flat = self._flat[watch.index] = FlatLoss.of(self.torch, watch.flat)
         if flat.add(step.loss, step.rate or 0.0):
-            alarm = Alarm("GRD015", "warn", step.step, flat.text, "", watch.index)
+            alarm = Alarm(codes.LOSS_FALLS, "warn", step.step, flat.text, "", watch.index)
             self.judging.add(alarm, watch)
 
     def counts(self) -> dict[str, object]:
