@@ -83,7 +83,7 @@ def _in_tensor(node: ObjectNode, path: Path) -> Iterator[tuple[object, Path]]:
         yield args, path
 
 
-def _segment(key: Any) -> str:
+def _segment(key: object) -> str:
     if type(key) is str:
         return key
     return str(key) if type(key) is int else "?"

@@ -145,7 +145,7 @@ def _low(config: object) -> bool:
     return section.get("bf16_master_weights_and_grads") is True
 
 
-def _shapes(value: Any) -> Shapes:
+def _shapes(value: object) -> Shapes:
     """Names and shapes in order. Raises CheckpointError."""
     shapes: Shapes = {}
     for name, size in mapping(value).items():

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from doctor._util.units import shown
 from doctor.checkpoint.records import ModelConfig
 
@@ -36,5 +34,5 @@ def _dtype(config: dict[str, object]) -> str | None:
     return word.removeprefix("torch.") if word and word != "auto" else None
 
 
-def _word(value: Any) -> str | None:
+def _word(value: object) -> str | None:
     return shown(value) if isinstance(value, str) and value else None

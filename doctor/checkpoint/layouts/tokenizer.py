@@ -86,23 +86,23 @@ def _present(settings: dict[str, Any]) -> dict[str, object]:
     return {key: value for key, value in settings.items() if value is not None}
 
 
-def _text(value: Any) -> str | None:
+def _text(value: object) -> str | None:
     """A token as text: the files write it plainly or as an object with its content."""
     if isinstance(value, dict):
         value = value.get("content")
     return value if isinstance(value, str) and len(value) <= 1000 else None
 
 
-def _shown(value: Any) -> str | None:
+def _shown(value: object) -> str | None:
     text = _text(value)
     return shown(text) if text is not None else None
 
 
-def _whole(value: Any) -> int | None:
+def _whole(value: object) -> int | None:
     return value if type(value) is int and 0 <= value < WHOLE else None
 
 
-def _largest(*sizes: Any) -> int | None:
+def _largest(*sizes: object) -> int | None:
     """A model with several parts can have two sizes; the outer one may be a default."""
     return max((size for each in sizes if (size := _whole(each)) is not None), default=None)
 
@@ -119,7 +119,7 @@ def _tokens(decoder: object, head: str) -> dict[int, str]:
     return tokens
 
 
-def _add(tokens: dict[int, str], number: Any, token: dict[object, object]) -> None:
+def _add(tokens: dict[int, str], number: object, token: dict[object, object]) -> None:
     text = _text(token)
     if (index := _whole(number)) is not None and text is not None:
         tokens[index] = text

@@ -52,7 +52,7 @@ class Driver:
         with wire.stage("dlopen libcuda.so.1"):
             self._library = ctypes.CDLL("libcuda.so.1")
 
-    def call(self, name: str, *arguments: Any) -> None:
+    def call(self, name: str, *arguments: object) -> None:
         """Raises Refused for any result except success."""
         with wire.stage(name):
             code = int(getattr(self._library, name)(*arguments))

@@ -50,7 +50,7 @@ def reason(error: Exception) -> str:
     return "%s (%s)" % (str(error).rstrip("."), code) if code is not None else wire.describe(error)
 
 
-def temperature(handle: Any) -> int:
+def temperature(handle: object) -> int:
     """Degrees Celsius; the second call replaces the first, which CUDA 14 is to remove."""
     try:
         return int(pynvml.nvmlDeviceGetTemperature(handle, 0))

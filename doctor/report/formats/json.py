@@ -340,5 +340,5 @@ def _sources(ids: tuple[str, ...]) -> tuple[SourceRecord, ...]:
     )
 
 
-def _dump(data: Any) -> str:
+def _dump(data: object) -> str:
     return json.dumps(data, indent=2)
