@@ -13,10 +13,9 @@ EVERYWHERE = ("nvidia", "rocm", "mps", "cpu")
 """The targets of a check that applies to every kind of device."""
 
 FIELDS = (
-    *("code", "slug", "aliases", "title", "why"),
-    *("passes", "notes", "warns", "fails"),
-    *("fix", "commands", "owner", "limits", "targets", "after", "sources"),
-)
+    "code", "slug", "aliases", "title", "why", "passes", "notes", "warns", "fails", "fix",
+    "commands", "owner", "limits", "targets", "after", "sources",
+)  # fmt: skip
 """The fields of `Described`."""
 
 
