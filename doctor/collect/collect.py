@@ -116,7 +116,7 @@ def _examine_torch(session: Session, facts: Facts) -> Facts:
 def _examine_imported(session: Session, facts: Facts, torch: Torch) -> Facts:
     """The torch stages. CUDA's are omitted if the driver hangs."""
     child, report_progress = session.child, session.report_progress
-    if facts.target.kind in ("nvidia", "rocm"):
+    if facts.target.on_cuda:
         facts = facts.with_(cuda=hung_driver(facts.driver) or read_devices(child, report_progress))
     device = _device(facts)
     if isinstance(device, Unknown):

@@ -8,8 +8,9 @@ from __future__ import annotations
 from typing import Protocol
 
 from doctor._util.owner import Owner
+from doctor.hardware.vendors import TARGETS
 
-EVERYWHERE = ("nvidia", "rocm", "mps", "cpu")
+EVERYWHERE = TARGETS
 """The targets of a check that applies to every kind of device."""
 
 FIELDS = (
