@@ -13,7 +13,6 @@ from doctor.checks.script.training import Training
 from doctor.facts.script import Call, Value
 from doctor.facts.script_machine import ScriptMachine
 
-
 MOST_FUNCTIONS = 20
 """Functions of the file that a loop is followed into. Our own number."""
 

@@ -11,7 +11,6 @@ from doctor.checks.script.training import Training
 from doctor.facts.script import Assignment, Call, Value
 from doctor.facts.script_machine import ScriptMachine
 
-
 TINY_NORM = 0.001
 """Norms of gradients to clip to are 0.1 to 10; so small a number is a slip. Our own number."""
 
