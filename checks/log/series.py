@@ -26,7 +26,7 @@ IN_A_ROW = 5
 DIVERGED = 1.5
 """Times the lowest level of the run, at its end. Our own number."""
 FLAT_SPAN, FLAT_TOTAL = 0.01, 0.05
-"""Shares of the level: the drift of the last 30 %, and the improvement over all. Our own numbers."""
+"""Shares of the level: the drift of the last 30 %, and the improvement in all. Our own numbers."""
 
 
 @dataclass(frozen=True, slots=True)
