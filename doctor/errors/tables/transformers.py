@@ -64,21 +64,6 @@ ROWS = (
         "(decoder.config.bos_token_id, cls_token_id of the tokenizer) for others.",
     ),
     Cause(
-        id="ids-or-embeddings",
-        errors=("ValueError",),
-        messages=(
-            r"exactly one of (?:decoder_)?input_ids or (?:decoder_)?inputs_embeds",
-            r"both (?:decoder_)?input_ids and (?:decoder_)?inputs_embeds",
-        ),
-        examples=(
-            "ValueError: You must specify exactly one of input_ids or inputs_embeds",
-            "ValueError: You cannot specify both input_ids and inputs_embeds at the same time",
-        ),
-        why="The model, or its decoder, got neither ids nor embeddings, or both.",
-        fix="Pass one of input_ids and inputs_embeds; a decoder gets its ids from labels or "
-        "decoder_input_ids.",
-    ),
-    Cause(
         id="adapter-modules",
         errors=("ValueError",),
         messages=(r"not found in the base model",),
