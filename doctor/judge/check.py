@@ -45,7 +45,8 @@ class Verdict:
     `summary` states the observed and the required value. `fix`, `owner` and `commands` replace
     the check's own when given; `sources` stand beside its document sections. `seconds` is how long
     the observation behind it took. `switches_off` is what the remedy turns off, for prescriptions.
-    `places` are the lines of a script or a log that it is about, the first one first.
+    `places` are the lines of a script or a log that it is about, the first one first. `causes` are
+    ids of rows of `doctor.errors` that the failure has or may have, the headline first.
     """
 
     status: Status
@@ -57,6 +58,7 @@ class Verdict:
     seconds: float = 0.0
     switches_off: tuple[Switch, ...] = ()
     places: tuple[Place, ...] = ()
+    causes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -202,6 +204,7 @@ class Remedy(TypedDict, total=False):
     seconds: float
     switches_off: tuple[Switch, ...]
     places: tuple[Place, ...]
+    causes: tuple[str, ...]
 
 
 def warn(summary: str, *commands: str, **remedy: Unpack[Remedy]) -> Verdict:

@@ -268,8 +268,15 @@ ROWS = (
         messages=(
             r"too many indices for tensor of dimension",
             r"number of dimensions in the tensor input does not match the length of",
+            r"Dimension out of range \(expected to be in range",
+            r"must have same number of dimensions",
+            r"the number of sizes provided .{0,20}must be greater or equal to the number",
         ),
         examples=(
+            "IndexError: Dimension out of range (expected to be in range of [-1, 0], but got 1)",
+            "RuntimeError: Tensors must have same number of dimensions: got 3 and 2",
+            "RuntimeError: expand(torch.FloatTensor{[4, 8]}, size=[8]): the number of sizes "
+            "provided (1) must be greater or equal to the number of dimensions in the tensor (2)",
             "IndexError: too many indices for tensor of dimension 2",
             "RuntimeError: permute(sparse_coo): number of dimensions in the tensor input does not "
             "match the length of the desired ordering of dimensions i.e. input.dim() = 4 is not "
