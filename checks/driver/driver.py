@@ -206,6 +206,7 @@ RESPONDS = Check(
         "driver-persistence",
     ),
     targets=("nvidia",),
+    also=("read",),
 )
 
 
