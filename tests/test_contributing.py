@@ -72,7 +72,7 @@ def contents(folder: Path) -> dict[Path, bytes]:
     return {
         path.relative_to(folder): path.read_bytes()
         for path in folder.rglob("*")
-        if path.is_file() and "cache" not in str(path.relative_to(folder))
+        if path.is_file() and not re.search("cache|hypothesis", str(path.relative_to(folder)))
     }
 
 
