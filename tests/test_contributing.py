@@ -27,6 +27,17 @@ EXAMPLES = {
     ),
     "Add an error cause": (4, ("tests/errors",)),
     "Add a log class": (7, ("tests/errors", "tests/log", "tests/checks/test_log.py")),
+    "Add a lint rule with a fix": (
+        10,
+        (
+            "tests/checks/test_script_rules.py",
+            "tests/checks/test_script_relevance.py",
+            "tests/cli/test_lint_fix.py::test_gradients_are_freed",
+            "tests/cli/test_lint_fix.py::"
+            "test_the_documentation_lists_every_fix_and_whether_it_is_safe",
+        ),
+    ),
+    "Add a report format": (8, ("tests/report/formats", "tests/report/test_redaction.py")),
 }
 """Heading of the guide -> the files that may change, and the tests that it adds to or names."""
 GUIDE = ROOT / "CONTRIBUTING.md"
