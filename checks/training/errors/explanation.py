@@ -2,39 +2,27 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Sequence
+from collections.abc import Callable
 from typing import NamedTuple
 
+from doctor.facts.own_model import OwnModel
 from doctor.facts.raised import Operand, Raised
-from doctor.judge.check import Owner
 
 
 class Explanation(NamedTuple):
-    """`cause` is a clause of the summary, "" if the error says it; `fix` are sentences."""
+    """What was observed of a cause."""
 
     cause: str
-    fix: str
-    owner: Owner = Owner.JOB
+    """A clause of the summary, "" if the error says it."""
+    fix: str = ""
+    """Sentences, "" for those of the cause's row."""
 
 
-Shape = tuple[int, ...]
-
-
-def tensors(raised: Raised) -> list[Operand]:
-    return [each for each in raised.operands if each.shape is not None]
-
-
-def shape(operand: Operand) -> Shape:
-    return operand.shape or ()
-
-
-def text(sizes: Shape) -> str:
-    return str(list(sizes))
-
-
-def dimensions(numbers: Sequence[int]) -> str:
-    return f"dimension{'s' * (len(numbers) > 1)} {', '.join(map(str, numbers))}"
+Proof = Callable[[Raised], Explanation | None]
+"""Whether a cause follows from what was observed: None if not. A message proves nothing where the
+arguments of the call were seen."""
+OwnProof = Callable[[Raised, OwnModel], Explanation | None]
+"""The same with the training beside the error: its batch, its hooks."""
 
 
 def named(operand: Operand, other: str) -> str:
@@ -48,15 +36,5 @@ def module(raised: Raised, other: str = "the layer") -> str:
     return f"module {path}" if path.rpartition(".")[2].isdigit() else path
 
 
-def broadcast(first: Shape, second: Shape) -> Shape | None:
-    """The shape of both together; None if they do not fit."""
-    length = max(len(first), len(second))
-    pairs = zip(
-        (1,) * (length - len(first)) + first, (1,) * (length - len(second)) + second, strict=True
-    )
-    sizes = [b if a == 1 else a if b in (1, a) else -1 for a, b in pairs]
-    return None if -1 in sizes else tuple(sizes)
-
-
-def count(sizes: Shape) -> int:
-    return math.prod(sizes)
+def place(raised: Raised) -> str:
+    return raised.place or "that line"
