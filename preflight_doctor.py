@@ -15,7 +15,7 @@ OURS = "preflight-doctor"
 
 
 def main() -> None:
-    """Run the command line; see `doctor.__main__`."""
+    """Run the command line; see `doctor.cli.main`."""
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, lambda signum, frame: os._exit(130))  # until main is imported
     try:
@@ -23,7 +23,7 @@ def main() -> None:
 
         if getattr(doctor, "DISTRIBUTION", "") != OURS:
             raise _OtherPackageError(next(iter(doctor.__path__)))
-        from doctor.__main__ import main as run
+        from doctor.cli.main import main as run
     except Exception as error:
         if message := _namesake() or _other(error):
             print(message, file=sys.stderr)

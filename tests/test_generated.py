@@ -12,8 +12,8 @@ from browser import missing
 from generated import DOCS, LIMIT, generated, picture_is_stale, stale, strays
 from paths import ROOT
 
+from doctor import catalog
 from doctor.facts.machine import Host
-from doctor.judge import catalog
 from doctor.judge.check import Check, Verdict, fail, ok
 
 pytestmark = pytest.mark.skipif(not DOCS.exists(), reason="the documents are not at hand")

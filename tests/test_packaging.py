@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 import doctor
-from doctor.judge import catalog
+from doctor import catalog
 
 PACKAGE = Path(doctor.__file__).parent
 
@@ -29,8 +29,7 @@ def test_the_users_own_checks_folder_is_the_users(tmp_path: Path) -> None:
     (tmp_path / "checks").mkdir()
     (tmp_path / "checks" / "__init__.py").write_text("mine = True")
     code = (
-        "import sys, checks, doctor.judge.catalog\n"
-        "print(checks.mine, 'doctor.checks.gpu' in sys.modules)"
+        "import sys, checks, doctor.catalog\nprint(checks.mine, 'doctor.checks.gpu' in sys.modules)"
     )
     done = subprocess.run(
         [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=True

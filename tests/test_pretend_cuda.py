@@ -20,12 +20,12 @@ import pytest
 from gpu_seconds import MEASURED, estimate
 from pretend import PROFILES, Counts, counted
 
+from doctor import catalog
 from doctor.collect import changes as possible
 from doctor.collect.children import Children
 from doctor.collect.own_training import collect_own
 from doctor.facts.own_model import OwnModel
 from doctor.job.job import Chosen, Job
-from doctor.judge import catalog
 from doctor.judge.check import Owner, Status, Verdict
 from doctor.judge.engine import BROKEN
 

@@ -30,7 +30,7 @@ def explain(name: str, format: Format = "plain") -> str:
     # The catalogue takes longer to import than all that a message of a known class needs.
     if is_message and (answer := _explained(text, format)):
         return answer
-    from doctor.judge import catalog
+    from doctor import catalog
     from doctor.report import documents, own_model
 
     if name.strip().casefold() in own_model.NAMES:
@@ -73,7 +73,7 @@ def _stdin() -> str:
 
 def _sections(sections: tuple[Source, ...], name: str, format: Format) -> str:
     """The sections; for programs the checks that an alias (U28) stands for, where there are any."""
-    from doctor.judge import catalog
+    from doctor import catalog
     from doctor.report import documents
 
     stands_for_checks = bool(catalog.find(name))

@@ -75,7 +75,7 @@ def explain_fragment(text: str) -> Explained | None:
 
 def explain_nearest(text: str) -> Explained:
     """The checks that are near a text of no class. Raises UserError if none is."""
-    from doctor.judge import catalog
+    from doctor import catalog
 
     nearest = keyword_checks(text) or _similar(text)
     if not nearest:
@@ -111,7 +111,7 @@ def keyword_checks(text: str) -> tuple[Check, ...]:
     words = WORD.findall(text.casefold())
     if not 0 < len(words) <= 4:
         return ()
-    from doctor.judge import catalog
+    from doctor import catalog
 
     scored = [(_prominence(check, words), check) for check in catalog.CHECKS]
     best = sorted((pair for pair in scored if pair[0]), key=lambda pair: -pair[0])

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from doctor import catalog
 from doctor.facts.facts import Facts
-from doctor.judge import catalog
 from doctor.judge.check import Check, Finding, Status, Verdict, unknown
 from doctor.judge.engine import examine
 from doctor.pasted.reading import NOT_IN_REPORT

@@ -11,9 +11,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from doctor import catalog
 from doctor._util.errors import UserError
 from doctor._util.records import Unknown
 from doctor._util.units import printable, shown
+from doctor.catalog import overrides
 from doctor.checks.guard import ending
 from doctor.cli.inputs import policy_of, read_job_file
 from doctor.cli.options import ConfigFlags
@@ -24,7 +26,6 @@ from doctor.facts.facts import Facts, without_machine
 from doctor.facts.guard import EarlierCheckpoint, Guarded
 from doctor.facts.machine import Examination
 from doctor.job.job import Job
-from doctor.judge import catalog, overrides
 from doctor.judge.check import Check, Finding, Status
 from doctor.judge.engine import examine
 from doctor.report.redaction import without_secrets

@@ -10,8 +10,11 @@ from typing import Any
 
 import msgspec
 
+from doctor import catalog
 from doctor._util.errors import UserError
 from doctor._util.units import printable
+from doctor.catalog import overrides
+from doctor.catalog.overrides import Policy
 from doctor.cli.facts_file import read_facts
 from doctor.cli.misplaced import check_arguments
 from doctor.cli.options import ConfigFlags
@@ -21,9 +24,7 @@ from doctor.job import budget
 from doctor.job.file.config import JobFile, environment, load
 from doctor.job.job import Job
 from doctor.job.merge import THIS_MACHINE, Request, merge
-from doctor.judge import catalog, overrides
 from doctor.judge.check import Check
-from doctor.judge.overrides import Policy
 
 CONFIG_SECONDS = 5.0
 """For reading the job file: the working directory may be on a dead mount."""

@@ -29,8 +29,7 @@ from doctor.script.requirements import Requirements
 from doctor.script.text import LIMIT
 
 if TYPE_CHECKING:
-    from doctor.facts.facts import Facts
-    from doctor.report.report import FailOn, Report
+    from doctor.report.report import FailOn
 
 STDIN = "-"
 MANY = 400
@@ -137,12 +136,6 @@ class Lint:
         gates = {"fail": (Status.FAIL,), "warn": (Status.FAIL, Status.WARN), "never": ()}
         gate = gates[self.options.fail_on]
         return int(any(f.status in gate and not f.ignored for f in self.findings))
-
-    def report(self, saved: Facts | None, config: str) -> Report:
-        """The same as every command reports it."""
-        from doctor.cli.lint_report import report
-
-        return report(self, saved, config)
 
 
 def run_lint(

@@ -165,10 +165,11 @@ class _Output:
         if format in TEXTS:
             return page.text(self.result, len(self.result.paths), self.detail, format)
         from doctor.cli.lint_fix import with_edits
+        from doctor.cli.lint_report import lint_report
         from doctor.report.formats.table import FORMATS as RENDERERS
         from doctor.report.redaction import redact
 
-        report = redact(self.result.report(self.saved, self.job.path), keep_names=True)
+        report = redact(lint_report(self.result, self.saved, self.job.path), keep_names=True)
         if format == "sarif":
             report = replace(report, findings=with_edits(self.result))
         return RENDERERS[format](report)

@@ -13,7 +13,7 @@ from doctor.job.run_options import RunOptions
 from doctor.report.report import Report
 
 
-def report(result: Lint, saved: Facts | None, config: str) -> Report:
+def lint_report(result: Lint, saved: Facts | None, config: str) -> Report:
     """The findings over facts that know the machine of --facts only."""
     facts = _facts() if saved is None else saved
     return Report(

@@ -14,7 +14,7 @@ from doctor.cli import panels
 
 def complete_code(incomplete: str) -> list[tuple[str, str]]:
     """Codes and slugs with this prefix, for the shell."""
-    from doctor.judge import catalog
+    from doctor import catalog
 
     names = [(name, check.title) for check in catalog.CHECKS for name in (check.code, check.slug)]
     return [pair for pair in names if pair[0].startswith(incomplete)]

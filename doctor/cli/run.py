@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from doctor import catalog
+from doctor.catalog import overrides
 from doctor.cli.examine import collect_facts, replay
 from doctor.cli.facts_file import STDIN
 from doctor.cli.findings import findings_of
@@ -15,7 +17,6 @@ from doctor.cli.options import ConfigFlags
 from doctor.cli.scripts import read_scripts
 from doctor.facts.facts import Facts
 from doctor.facts.machine import Host
-from doctor.judge import catalog, overrides
 from doctor.judge.check import Check, Finding
 from doctor.judge.engine import examine
 from doctor.report.report import FailOn, Report

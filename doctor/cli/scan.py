@@ -8,6 +8,7 @@ import time
 from dataclasses import replace
 from typing import Any
 
+from doctor import catalog
 from doctor._util.records import Unknown
 from doctor._util.units import printable
 from doctor.checkpoint.io.addresses import check_exists
@@ -19,7 +20,6 @@ from doctor.collect.children import Children, fit, read_checkpoint
 from doctor.facts.facts import Facts, without_machine
 from doctor.job.job import Job
 from doctor.job.run_options import RunOptions
-from doctor.judge import catalog
 from doctor.judge.check import Check, Verdict, skip
 from doctor.judge.engine import examine
 from doctor.report.progress import ProgressBar

@@ -10,8 +10,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from doctor import catalog
 from doctor._util.errors import UserError
 from doctor._util.units import printable
+from doctor.catalog import overrides
 from doctor.checks.log.patterns import line_patterns
 from doctor.checks.log.story import story_of
 from doctor.cli.examination import Record
@@ -24,7 +26,6 @@ from doctor.facts.facts import Facts, without_machine
 from doctor.facts.log import Log, LogEvent
 from doctor.job.job import Job
 from doctor.job.run_options import RunOptions
-from doctor.judge import catalog, overrides
 from doctor.judge.check import Finding, Status
 from doctor.judge.engine import examine
 from doctor.log.flight_recorder import read_dumps, split_dumps
@@ -33,7 +34,7 @@ from doctor.log.opening import STDIN, files_of
 from doctor.log.read import read_logs
 from doctor.pasted.sections import ORIGIN
 from doctor.report import terminal
-from doctor.report.lines import WORDS
+from doctor.report.line import WORDS
 from doctor.report.redaction import without_secrets
 from doctor.report.report import FailOn, Report
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Literal, TypedDict, Unpack
 
+from doctor._util.owner import Owner as Owner
 from doctor.job.job import Job
 from doctor.job.run_options import RunOptions
 from doctor.judge.place import Place
@@ -27,14 +28,6 @@ class Status(StrEnum):
     FAIL = "fail"
     SKIP = "skip"
     UNKNOWN = "unknown"
-
-
-class Owner(StrEnum):
-    """Who can fix it: the training code, the image or virtual environment, or the host."""
-
-    JOB = "job"
-    ENVIRONMENT = "environment"
-    MACHINE = "machine"
 
 
 OWNERS = {

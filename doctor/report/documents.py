@@ -6,8 +6,8 @@ import json
 import textwrap
 from collections.abc import Iterator, Sequence
 
-from doctor.judge import catalog
-from doctor.judge.citations import Citations, citations, find_sections, sections_about
+from doctor import catalog
+from doctor.catalog.citations import Citations, citations, find_sections, sections_about
 from doctor.judge.sources import Source, cite
 from doctor.judge.sources.sections import ADVICE, NARRATIVE, Advice
 from doctor.prescribe.citations import settings_citing

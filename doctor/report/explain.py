@@ -90,7 +90,7 @@ def table(checks: Iterable[Check]) -> str:
 
 def listing(checks: Iterable[Check]) -> str:
     """The checks below the names of their families: code, slug, title."""
-    from doctor.judge.catalog import FAMILIES
+    from doctor.catalog import FAMILIES
 
     lines: list[str] = []
     for family, group in groupby(checks, key=lambda check: check.family):

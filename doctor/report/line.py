@@ -1,4 +1,4 @@
-"""A line of a report for people, and the styles of statuses."""
+"""A line of a report for people, and how statuses look."""
 
 from __future__ import annotations
 
@@ -17,6 +17,18 @@ STYLES = {
     Status.SKIP: "dim",
     Status.UNKNOWN: "magenta",
 }
+WORDS = {
+    Status.PASS: "pass",
+    Status.NOTE: "note",
+    Status.WARN: "WARN",
+    Status.FAIL: "FAIL",
+    Status.SKIP: "skip",
+    Status.UNKNOWN: "????",
+}
+DEEP = " " * 7
+"""Before what belongs to a finding."""
+HANG = len(DEEP) * 2
+"""Columns before the continuation lines of a finding."""
 NARROW = 20
 """Columns that text is wrapped to at least."""
 

@@ -8,22 +8,14 @@ from itertools import groupby
 from doctor._util.units import shown
 from doctor.judge.check import Finding, Status
 from doctor.judge.sources import SOURCES, cite, short_section
+from doctor.report.footer import footer_lines
 from doctor.report.header import header_lines, note_lines, time_lines
-from doctor.report.line import STYLES, Detail, Line
+from doctor.report.line import DEEP, HANG, STYLES, WORDS, Detail, Line
 from doctor.report.phrases import limitations
-from doctor.report.report import Outcome, Report
+from doctor.report.report import Report
+from doctor.report.triage import triage_lines
 
-WORDS = {
-    Status.PASS: "pass",
-    Status.NOTE: "note",
-    Status.WARN: "WARN",
-    Status.FAIL: "FAIL",
-    Status.SKIP: "skip",
-    Status.UNKNOWN: "????",
-}
 SECONDS_SHOWN = 1.0
-DEEP = " " * 7
-HANG = len(DEEP) * 2
 PLACES = 5
 """Places of a finding that are shown unless verbose."""
 
@@ -31,8 +23,6 @@ PLACES = 5
 def report_lines(report: Report, detail: Detail = "normal") -> Iterator[Line]:
     """The whole report; quiet omits what passed, verbose adds the sources of every check."""
     if report.facts.log is not None:
-        from doctor.report.triage import triage_lines
-
         yield from triage_lines(report, detail)
         return
     if detail != "quiet":
@@ -49,7 +39,7 @@ def family_lines(
     family: str, findings: list[Finding], detail: Detail, *, annotate: bool = False
 ) -> Iterator[Line]:
     """The findings of one family below its name."""
-    from doctor.judge.catalog import FAMILIES
+    from doctor.catalog import FAMILIES
 
     findings = _displayed(family, findings, detail)
     if not findings:
@@ -155,20 +145,3 @@ def _sources(finding: Finding, detail: Detail) -> Iterator[Line]:
         return
     for source in corrected:
         yield Line(f"{DEEP}but: ", source.correction, "dim", "dim")
-
-
-def footer_lines(report: Report) -> Iterator[Line]:
-    """Counts, the verdict and the next action."""
-    counts = " · ".join(f"{count} {word}" for word, count in report.counts.items() if count)
-    yield Line()
-    yield Line("", f"{counts} · {report.facts.seconds:.1f} s")
-    yield Line(f"{report.headline}: ", report.next_action, _verdict_style(report))
-
-
-def _verdict_style(report: Report) -> str:
-    match report.outcome:
-        case Outcome.READY:
-            return "bold yellow" if report.with_status(Status.WARN) else "bold green"
-        case Outcome.UNKNOWN:
-            return "bold magenta"
-    return "bold red"

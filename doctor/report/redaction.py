@@ -133,7 +133,7 @@ def _is_generic(name: str) -> bool:
 @functools.cache
 def _generic_words() -> frozenset[str]:
     """Words that reports of any machine contain."""
-    from doctor.judge.catalog import MACHINE_CHECKS
+    from doctor.catalog import MACHINE_CHECKS
 
     texts = [" ".join((c.slug, c.title, c.why, c.fix, *c.commands)) for c in MACHINE_CHECKS]
     return frozenset(_WORD.findall(" ".join([*texts, PIP, COMMON_WORDS]).casefold())) | {""}

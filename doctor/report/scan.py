@@ -15,10 +15,11 @@ from doctor._util.records import Unknown
 from doctor._util.units import count, gb, shown
 from doctor.checkpoint.flat_form import to_flat
 from doctor.checkpoint.records import Checkpoint, History, Movement, Optimizer, Share
+from doctor.report.footer import footer_lines
 from doctor.report.formats import json as report_json
 from doctor.report.formats.plain import text
 from doctor.report.line import Line
-from doctor.report.lines import family_lines, footer_lines
+from doctor.report.lines import family_lines
 from doctor.report.origin import origin_of
 from doctor.report.report import Report
 from doctor.report.scan_result import Row, Scan

@@ -9,9 +9,9 @@ from doctor._util.units import shown
 from doctor.facts.log import Curve, Log
 from doctor.judge.check import Finding, Status
 from doctor.judge.sources import SOURCES, cite
+from doctor.report.footer import footer_lines
 from doctor.report.header import header_parts
-from doctor.report.line import STYLES, Detail, Line
-from doctor.report.lines import DEEP, HANG, WORDS, footer_lines
+from doctor.report.line import DEEP, HANG, STYLES, WORDS, Detail, Line
 from doctor.report.report import Report
 from doctor.report.sparkline import sparkline
 

@@ -32,6 +32,7 @@ from command import doctor
 from hypothesis import settings
 from saved_layouts import gguf, model_of_gguf, saved, states_of, zero_two
 
+from doctor import catalog
 from doctor._util.records import Unknown
 from doctor.checkpoint.io.files import Directory
 from doctor.checkpoint.io.stages import no_stage
@@ -40,7 +41,6 @@ from doctor.checkpoint.records import Checkpoint
 from doctor.checkpoint.scan import scan
 from doctor.checkpoint.tensors import Part
 from doctor.cli.scan import facts_of, without_a_device
-from doctor.judge import catalog
 from doctor.judge.engine import BROKEN, examine
 from doctor.report.report import Report
 from doctor.report.scan import plain_text

@@ -11,6 +11,7 @@ from recorded import unread
 from recorded_expect import machines
 from recorded_parts import A100, GB, GIB, H100, MIB, T4, TORCH_2_15, gpu, host, job, machine, place
 
+from doctor import catalog
 from doctor._util.records import Ended, Unknown
 from doctor.checks.expected import CHECKS
 from doctor.collect.places import roles
@@ -18,7 +19,6 @@ from doctor.facts.facts import Facts, decode, encode
 from doctor.facts.machine import Driver, Gpu, Place
 from doctor.facts.machine import Torch as TorchSection
 from doctor.job.expect import Expect
-from doctor.judge import catalog
 from doctor.judge.check import Finding, Owner, Status
 from doctor.judge.engine import examine
 from doctor.report.report import Outcome, Report

@@ -9,8 +9,8 @@ import pytest
 from recorded_parts import H100, NAMES, TORCH_2_15, machine, parameter, smoke, stopped
 
 from doctor._util.records import Ended
+from doctor.catalog import CHECKS
 from doctor.facts.training import Smoke, Step
-from doctor.judge.catalog import CHECKS
 from doctor.judge.check import Check, Finding, Status
 from doctor.judge.engine import examine
 

@@ -398,7 +398,7 @@ def test_names_of_strangers_are_neither_markup_nor_terminal_codes(tmp_path: Path
 def test_explain_and_help_import_neither_torch_nor_msgspec_heavies() -> None:
     code = (
         "import sys; sys.argv = ['doctor', *sys.argv[1:]]\n"
-        "from doctor.__main__ import main\n"
+        "from doctor.cli.main import main\n"
         "try: main()\n"
         "except SystemExit: pass\n"
         "heavy = {'torch', 'numpy', 'pynvml', 'transformers', 'safetensors'} & set(sys.modules)\n"
@@ -435,7 +435,7 @@ def test_a_zip_archive_judges_and_does_not_examine(tmp_path: Path) -> None:
     assert spec.origin is not None
     root = Path(spec.origin).parents[1]  # also where the sources are out of reach
     with zipfile.PyZipFile(str(archive), "w") as file:
-        file.writestr("__main__.py", "from doctor.__main__ import main; main()")
+        file.writestr("__main__.py", "from doctor.cli.main import main; main()")
         file.writepy(str(root / "doctor"))
 
     def run(*flags: str) -> subprocess.CompletedProcess[str]:

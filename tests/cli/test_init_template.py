@@ -17,13 +17,13 @@ import preloaded
 import pytest
 from recorded_parts import A100, H100, T4, TORCH_2_15, gpu, machine
 
+from doctor import catalog
 from doctor._util.errors import UserError
 from doctor.cli.init_template import Project, find_project, init, render
 from doctor.facts.machine import Gpu
 from doctor.job.file.config import load
 from doctor.job.file.tables import schema
 from doctor.job.job import Job
-from doctor.judge import catalog
 from doctor.judge.check import Status
 from doctor.judge.engine import examine
 

@@ -328,9 +328,9 @@ def on_a_terminal(address: str, delay: float, until: str) -> str:
     The progress bar appears after `delay` seconds.
     """
     code = (
-        "import doctor.__main__, doctor.report.progress as progress\n"
+        "import doctor.cli.main, doctor.report.progress as progress\n"
         f"progress.DELAY = {delay}\n"
-        "doctor.__main__.main()"
+        "doctor.cli.main.main()"
     )
     ours, theirs = pty.openpty()
     process = subprocess.Popen(
@@ -428,7 +428,7 @@ def made(found: Checkpoint) -> Scan:
 
 
 def test_only_checks_of_a_device_are_left_out() -> None:
-    from doctor.judge import catalog
+    from doctor import catalog
 
     left_out = [c.code for c in catalog.CHECKS if c.family == "CKP" and without_a_device(c) != c]
     assert left_out == ["CKP002"]

@@ -32,7 +32,7 @@ pytestmark = pytest.mark.slow
 DOCTOR = [sys.executable, "-m", "doctor", "run"]
 IMPATIENT = """
 import os, sys, time
-from doctor.__main__ import main
+from doctor.cli.main import main
 from doctor.collect.child import Child
 
 plain = Child._next

@@ -12,6 +12,7 @@ import pytest
 import shims
 from recorded_parts import H100, TORCH_2_15, machine
 
+from doctor import catalog
 from doctor._util.records import Ended, Unknown
 from doctor.collect import attention_trial, gpus, own_training, peers, torch_child
 from doctor.collect.child import CUT_OFF
@@ -25,7 +26,6 @@ from doctor.facts.training import Smoke
 from doctor.job.expect import Expect
 from doctor.job.job import Chosen, Job
 from doctor.job.run_options import RunOptions
-from doctor.judge import catalog
 from doctor.judge.check import Status
 from doctor.judge.engine import examine
 

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 from public_machines import facts_of, rows, with_load
 
+from doctor import catalog
 from doctor.checks.torch_build import wheels
 from doctor.facts.facts import Facts, decode, encode
 from doctor.facts.machine import Driver, Torch
-from doctor.judge import catalog
 from doctor.judge.check import Status
 from doctor.judge.engine import examine
 

@@ -14,13 +14,13 @@ import preloaded
 import pytest
 from recorded_parts import H100, TORCH_2_15, machine
 
+from doctor import catalog
 from doctor._util.records import Unknown
 from doctor.facts.facts import Facts, decode
 from doctor.facts.machine import Driver
 from doctor.job.budget import parse_seconds, reduce
 from doctor.job.job import Job
 from doctor.job.run_options import RunOptions
-from doctor.judge import catalog
 from doctor.judge.check import Status
 from doctor.judge.engine import examine
 

@@ -14,10 +14,10 @@ import pytest
 from recorded import machines
 
 import doctor
+from doctor import catalog
 from doctor._util.errors import UserError
 from doctor.checks import __path__ as checks_folder
 from doctor.facts.facts import Facts
-from doctor.judge import catalog
 from doctor.judge.check import EVERYWHERE, Check, Status
 from doctor.judge.engine import examine
 from doctor.judge.sources import DOCUMENTS, SOURCES

@@ -8,9 +8,9 @@ from typing import Any, get_args
 import pytest
 from judges import check
 
+from doctor.catalog import CHECKS
 from doctor.job.job import Job
 from doctor.job.run_options import RunOptions
-from doctor.judge.catalog import CHECKS
 from doctor.judge.check import Required
 
 

@@ -13,11 +13,11 @@ from recorded_load import copies, loaded, reduction, two_a100
 from recorded_parts import STAGES, stopped
 
 from doctor._util.records import Ended, Unknown
+from doctor.catalog import CHECKS
 from doctor.facts.facts import Facts
 from doctor.facts.load import Implementation, Peers
 from doctor.facts.machine import Cuda, Driver, Libraries
 from doctor.facts.training import Stage
-from doctor.judge.catalog import CHECKS
 from doctor.judge.check import Owner, Status
 from doctor.judge.engine import examine
 from doctor.judge.error_patterns import KILLED, PATTERNS, ErrorPattern, find_pattern

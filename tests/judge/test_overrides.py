@@ -8,13 +8,13 @@ from dataclasses import replace
 import pytest
 from recorded import machines
 
+from doctor import catalog
 from doctor._util.errors import UserError
+from doctor.catalog.overrides import LOWERED, NOTHING_TO_FIX, RAISED, Policy, apply, notes, resolve
 from doctor.facts.facts import Facts
 from doctor.job.file.tables import Ignore, Severity
-from doctor.judge import catalog
 from doctor.judge.check import Finding, Status
 from doctor.judge.engine import examine
-from doctor.judge.overrides import LOWERED, NOTHING_TO_FIX, RAISED, Policy, apply, notes, resolve
 from doctor.report.formats.plain import render
 from doctor.report.report import Outcome, Report
 

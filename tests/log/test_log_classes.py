@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from doctor import catalog
 from doctor.checks.log.classes import CLASSES, HARMLESS
 from doctor.checks.log.patterns import line_patterns
-from doctor.judge import catalog
 from doctor.judge.sources import SOURCES
 from doctor.log.patterns import Gate, LinePattern, cues_of, with_words_of
 from doctor.log.templates import letters

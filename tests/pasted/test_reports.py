@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
+from doctor import catalog
 from doctor._util.errors import UserError
 from doctor._util.records import Unknown
 from doctor.cli.findings import ANSWERED, findings_of
 from doctor.cli.read import facts_of_text
 from doctor.facts.facts import Facts, decode, encode
 from doctor.facts.machine import Cuda, Driver, Gpu, Host, Torch
-from doctor.judge import catalog
 from doctor.judge.check import Finding, Status
 from doctor.pasted import read
 from doctor.pasted.reading import NOT_IN_REPORT, ReportError

@@ -16,9 +16,9 @@ import pytest
 from recorded import machines
 from recorded_parts import H100, TORCH_2_11, TORCH_2_15, host, job, machine
 
+from doctor import catalog
 from doctor.checks.numerics.environment import LEFTOVERS
 from doctor.facts.facts import Facts
-from doctor.judge import catalog
 from doctor.judge.engine import examine
 from doctor.judge.switches import Switch
 from doctor.prescribe.context import Mode, Setting

@@ -12,8 +12,8 @@ import command
 import pytest
 from recorded import machine_file
 
+from doctor import catalog
 from doctor.facts.facts import decode, encode
-from doctor.judge import catalog
 from doctor.report.formats.table import FORMATS
 
 pytestmark = pytest.mark.slow

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from doctor import catalog
 from doctor._util.errors import UserError
-from doctor.judge import catalog
 from doctor.judge.sources import DOCUMENTS, SOURCES
 from doctor.judge.sources.corrections import CORRECTIONS
 from doctor.judge.sources.sections import ADVICE

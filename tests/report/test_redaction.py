@@ -10,8 +10,8 @@ from recorded import machines
 from recorded_parts import H100, TORCH_2_15, host, job, machine
 from reports import finding, judged
 
+from doctor import catalog
 from doctor.facts.machine import Host
-from doctor.judge import catalog
 from doctor.judge.check import Status
 from doctor.judge.engine import examine
 from doctor.report.formats.table import FORMATS

@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 from recorded_parts import H100, TORCH_2_15, job, machine
 
+from doctor.catalog import find
 from doctor.job.run_options import RunOptions
-from doctor.judge.catalog import find
 from doctor.judge.check import Finding, Owner, Status, Verdict
 from doctor.report.report import Outcome, Report
 

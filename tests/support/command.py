@@ -27,7 +27,7 @@ TIMEOUT = 240.0
 AT_START = ("PYTHON", "LC_", "LANG", "LD_PRELOAD")
 """Prefixes of variables that are read before any code runs."""
 PRELOADED = (
-    *("doctor.__main__", "doctor.cli.app", "doctor.cli.run", "doctor.report.delivery"),
+    *("doctor.cli.main", "doctor.cli.app", "doctor.cli.run", "doctor.report.delivery"),
     *("doctor.cli.replay", "doctor.cli.scan", "doctor.cli.triage", "doctor.cli.lint_command"),
     *("doctor.cli.guard", "doctor.report.explain", "doctor.report.lint", "rich.console"),
     *("doctor.collect.collect", "doctor.cli.lint_arguments", "doctor.cli.lint_fix"),
@@ -36,7 +36,7 @@ PRELOADED = (
     *("typer._adapters", "typer._click.decorators"),
 )
 """What the commands import, at once or when they are used."""
-MAIN = "import sys; sys.argv[0] = 'doctor'; from doctor.__main__ import main; main()"
+MAIN = "import sys; sys.argv[0] = 'doctor'; from doctor.cli.main import main; main()"
 
 
 def program() -> list[str]:
@@ -109,7 +109,7 @@ def serve(connection: socket.socket) -> None:
 
 
 def _run(request: dict[str, Any], streams: list[int]) -> None:
-    from doctor.__main__ import main
+    from doctor.cli.main import main
 
     for stream, number in zip(streams, (1, 2), strict=True):
         os.dup2(stream, number)

@@ -14,15 +14,16 @@ import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from error_index import INDEX, index
 from paths import FORMATS, MACHINES, ROOT
 from pictures import console, is_current, page
 from recorded import machines
 from recorded_outcomes import AREAS
 from samples import REDUCED, SAMPLES, shown
 
+from doctor import catalog
 from doctor.facts.facts import encode
 from doctor.job.file import tables
-from doctor.judge import catalog
 from doctor.judge.check import Check
 from doctor.judge.engine import examine
 from doctor.report import pages
@@ -51,6 +52,7 @@ def generated(checks: Sequence[Check] = catalog.CHECKS) -> dict[Path, str]:
         **dict(_schemas()),
         **dict(_reports(checks)),
         **dict(_samples()),
+        INDEX: index(),
         DOCS / "console.svg": console(shown(machines()[SHOWN])),
         FACTS_FILE: encode(machines()[SHOWN]).decode(),
     }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from doctor.judge.catalog import CHECKS
+from doctor.catalog import CHECKS
 from doctor.judge.check import Check, Verdict
 
 BY_CODE = {check.code: check for check in CHECKS}

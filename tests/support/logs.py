@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import io
 
+from doctor import catalog
 from doctor._util.records import Unknown
 from doctor.checks.log.patterns import line_patterns
 from doctor.facts.facts import Facts
 from doctor.facts.log import Curve, Log, LogFile
 from doctor.job.job import Job
-from doctor.judge import catalog
 from doctor.judge.check import Finding, Status
 from doctor.judge.engine import examine
 from doctor.log.patterns import Gate

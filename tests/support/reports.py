@@ -12,11 +12,11 @@ import msgspec
 from recorded import machines
 from recorded_parts import H100, OK, TORCH_2_15, job, machine
 
+from doctor import catalog
 from doctor._util.records import Ended
 from doctor.checkpoint.records import Checkpoint, Share
 from doctor.facts.facts import Facts
 from doctor.facts.load import Attention, AttentionCase, Backend, Trial
-from doctor.judge import catalog
 from doctor.judge.check import Check, Finding, Owner, Status, Verdict
 from doctor.judge.engine import examine
 from doctor.judge.place import Place

@@ -52,7 +52,7 @@ def list_checks(
 
     A title is what holds when the check passes.
     """
-    from doctor.judge import catalog
+    from doctor import catalog
     from doctor.report import explain, terminal
     from doctor.report.formats import json
 

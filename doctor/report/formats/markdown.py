@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 
 from doctor import __version__
 from doctor._util.units import visible
-from doctor.judge.catalog import FAMILIES
+from doctor.catalog import FAMILIES
 from doctor.judge.check import Finding, Status
 from doctor.judge.sources import SOURCES, Source, short_section
 from doctor.report.header import header_parts

@@ -13,8 +13,7 @@ from collections.abc import Iterator
 from typing import Any
 from urllib.parse import quote
 
-from doctor import __version__
-from doctor.judge import catalog
+from doctor import __version__, catalog
 from doctor.judge.check import Check, Finding, Status
 from doctor.judge.place import Place
 from doctor.judge.sources import SOURCES

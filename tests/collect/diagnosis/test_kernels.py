@@ -9,13 +9,13 @@ import preloaded
 import pytest
 from bisections import ATTENTION, LINEAR, Train, attempts_of, cause_of, diagnosis_of, failure_of
 
+from doctor.catalog import CHECKS
 from doctor.collect.changes import CHANGES, RATES
 from doctor.collect.collect import collect
 from doctor.facts.facts import decode, encode
 from doctor.job.expect import Expect
 from doctor.job.job import Job
 from doctor.job.run_options import RunOptions
-from doctor.judge.catalog import CHECKS
 from doctor.judge.check import Owner, Status
 from doctor.judge.engine import examine
 

@@ -10,7 +10,7 @@ import jsonschema
 import pytest
 from reports import about, every_report
 
-from doctor.judge import catalog
+from doctor import catalog
 from doctor.report.formats import json as as_json
 
 

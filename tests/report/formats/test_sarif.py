@@ -10,7 +10,7 @@ import pytest
 from paths import TESTS
 from reports import about, every_report, finding, report
 
-from doctor.judge import catalog
+from doctor import catalog
 from doctor.judge.check import Status
 from doctor.report.formats import sarif
 from doctor.report.report import Report

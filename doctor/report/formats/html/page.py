@@ -9,12 +9,12 @@ from importlib.resources import files
 from itertools import groupby
 
 from doctor import __version__
+from doctor.catalog import FAMILIES
 from doctor.checkpoint.records import Checkpoint
 from doctor.facts.guard import Guarded
 from doctor.facts.load import Attention
 from doctor.facts.log import Log
 from doctor.facts.machine import Torch
-from doctor.judge.catalog import FAMILIES
 from doctor.judge.check import Finding, Status
 from doctor.judge.sources import SOURCES, Source, short_section
 from doctor.report.formats.html import charts

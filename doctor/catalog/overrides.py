@@ -6,10 +6,10 @@ import datetime
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from doctor import catalog
 from doctor._util.errors import UserError
 from doctor.job.expect import matches_name
 from doctor.job.file.tables import Ignore, Severity
-from doctor.judge import catalog
 from doctor.judge.check import Finding, Status, Verdict, fail
 
 NOTHING_TO_FIX = "Omit --inject, which forced this failure."

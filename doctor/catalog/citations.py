@@ -6,9 +6,9 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from doctor import catalog
 from doctor._util.errors import UserError
 from doctor.checks.training.remedies import OWN, SMALL
-from doctor.judge import catalog
 from doctor.judge.check import Check
 from doctor.judge.error_patterns import PATTERNS
 from doctor.judge.sources import DOCUMENTS, Source

@@ -1,0 +1,150 @@
+"""A process of the command `doctor`: signals, errors and exit codes around the command line."""
+
+from __future__ import annotations
+
+import difflib
+import errno
+import re
+import signal
+import sys
+import traceback
+from itertools import pairwise
+from types import FrameType
+
+from doctor import __version__
+from doctor._util.errors import UserError
+from doctor._util.limits import limit_reached
+from doctor._util.streams import flush, open_standard_streams
+from doctor.report import prolog
+
+ERROR, USAGE = 3, 2
+NO_ROOM = {
+    errno.ENOSPC: "the disk is full",
+    errno.EDQUOT: "the disk quota is used up",
+    errno.EFBIG: "it exceeds the limit of a file's size (ulimit -f)",
+}
+_received: list[int] = []
+"""Signals that ended the run; typer replaces the exception that they raised."""
+
+
+def main() -> None:
+    """Run the command line.
+
+    Exits 2 for a usage error, 3 for an internal error, 128 + N after signal N.
+    """
+    if sys.platform == "win32":
+        sys.exit(_usage_error("Windows is not supported; run doctor in WSL or on Linux"))
+    try:
+        open_standard_streams()
+    except UserError as error:
+        _usage_error(str(error))
+        sys.exit(ERROR)
+    for number in (signal.SIGINT, signal.SIGTERM):
+        if signal.getsignal(number) is not signal.SIG_IGN:
+            signal.signal(number, _interrupt)
+    code = _run()
+    if signal.getsignal(signal.SIGINT) is _interrupt:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)  # no traceback while Python exits
+    sys.exit(code)
+
+
+def _run() -> int:
+    try:
+        code = _run_fast(sys.argv[1:])
+        if code is None:
+            from doctor.cli.app import app
+
+            code = app(standalone_mode=False)
+        if _received:  # typer returns 130 for a KeyboardInterrupt
+            raise KeyboardInterrupt("interrupted by a signal")
+        sys.stdout.flush()
+        return code if isinstance(code, int) else 0
+    except (Exception, KeyboardInterrupt) as error:
+        if _has_option("--context", "prolog"):
+            prolog.print_line(prolog.failed(error))
+            return 0
+        code = _exit_code(error)
+        return ERROR if code == USAGE and _has_option("--format", "nagios") else code
+    finally:
+        flush()
+
+
+def _has_option(flag: str, value: str) -> bool:
+    """Whether the command line has an option, known even where it does not parse."""
+    words = [*sys.argv[1:], ""]
+    return f"{flag}={value}" in words or (flag, value) in pairwise(words)
+
+
+def _run_fast(arguments: list[str]) -> int | None:
+    """Frequent commands without the command-line parser, which takes half of their time."""
+    words = arguments[1:]
+    match arguments:
+        case ["--version"]:
+            print(f"doctor {__version__}")
+        case ["explain", _, *_] if not any(word.startswith("-") and word != "-" for word in words):
+            from doctor.cli.explain import explain
+            from doctor.report import terminal
+
+            terminal.write(explain(" ".join(words)), sys.stdout)
+        case ["lint", *_]:
+            from doctor.cli import lint_arguments, lint_command
+
+            request = lint_arguments.parse(words)
+            return None if request is None else lint_command.lint(request)
+        case _:
+            return None
+    return 0
+
+
+def _exit_code(error: BaseException) -> int:
+    """Print the error, if it has a message.
+
+    typer raises its own copy of click's exceptions, so they are recognized by their method.
+    """
+    if type(error).__name__ == "Abort" and isinstance(error.__cause__, EOFError):
+        error = error.__cause__  # typer takes it for the end of an input; the doctor reads none
+    if isinstance(error, KeyboardInterrupt) or type(error).__name__ == "Abort":
+        return 128 + (_received or [signal.SIGINT])[0]
+    if message := getattr(error, "format_message", None):
+        text = message().replace("Value error, ", "")
+        return _usage_error(_with_example(_with_nearest(text), error))
+    if isinstance(error, UserError):
+        return _usage_error(str(error))
+    if isinstance(error, OSError) and error.errno in NO_ROOM:
+        print(f"doctor: the report could not be written: {NO_ROOM[error.errno]}", file=sys.stderr)
+        return ERROR
+    if limit := limit_reached(error):
+        print(f"doctor: {limit}", file=sys.stderr)
+        return ERROR
+    traceback.print_exc()
+    print("doctor: internal error; please report it with the traceback above", file=sys.stderr)
+    return ERROR
+
+
+def _with_nearest(message: str) -> str:
+    """The message on a value that is not one of several, with the one that was probably meant."""
+    value, is_not, choices = message.partition(" is not one of ")
+    names = re.findall("'([^']+)'", choices)
+    nearest = difflib.get_close_matches(value.rpartition(" ")[2].strip("'"), names, 1, 0.6)
+    return f"{message.rstrip('.')}; did you mean {nearest[0]}?" if is_not and nearest else message
+
+
+def _with_example(message: str, error: BaseException) -> str:
+    """The message on a missing argument, with the example of the command's help."""
+    example = getattr(getattr(error, "cmd", None), "epilog", None)
+    is_missing = type(error).__name__ == "MissingParameter"
+    return (
+        f"{message.rstrip('.')}; {example[0].lower()}{example[1:]}"
+        if is_missing and example
+        else message
+    )
+
+
+def _usage_error(message: str) -> int:
+    print(f"doctor: {' '.join(message.split())}", file=sys.stderr)
+    return USAGE
+
+
+def _interrupt(signum: int, frame: FrameType | None) -> None:
+    _received.append(signum)
+    raise KeyboardInterrupt

@@ -1,0 +1,62 @@
+"""One row of what is known about errors."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from doctor._util.owner import Owner
+
+Role = Literal["cause", "exception", "consequence", "summary", "warning", "harmless"]
+"""What a line of the row is in the story of a failure.
+
+cause: it begins one. exception: it begins one unless something else came before it. consequence:
+usually the effect of something earlier, elsewhere, and the first cause only where nothing else is
+found. summary: a launcher's account of what happened, never a cause. warning: the training goes on.
+harmless: it looks like trouble and is none where nothing else is wrong.
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Remedy:
+    """A fix that holds for some versions of a package: from `since` on, and before `until`."""
+
+    package: str
+    fix: str
+    since: str = ""
+    until: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cause:
+    """Why an error is raised, how its messages are recognized, and what to do about it."""
+
+    id: str
+    """Stable, lower case, in one namespace with codes, slugs and sections: `doctor explain ID`."""
+    messages: tuple[str, ...]
+    """Python expressions, one for each wording, searched in a message; linear, without anchors
+    and unbounded gaps, each with four letters in a row that every match contains."""
+    examples: tuple[str, ...]
+    """Real messages, at least one for each expression."""
+    why: str
+    fix: str
+    """True without having seen the program."""
+    errors: tuple[str, ...] = ()
+    """Classes of the exception, or of a parent of it; () for texts that are no exception."""
+    told_by: str = ""
+    """Where several causes share a message: what distinguishes this one."""
+    commands: tuple[str, ...] = ()
+    owner: Owner = Owner.JOB
+    role: Role = "cause"
+    sources: tuple[str, ...] = ()
+    """Ids of `doctor.judge.sources`."""
+    next_check: str = ""
+    """The check that finds it before a run, "" if none does."""
+    code: str = ""
+    """Of the check that reports it in a log, LOG010; "" for the others."""
+    title: str = ""
+    """Of that check: true when no line of the row is in the log."""
+    remedies: tuple[Remedy, ...] = ()
+    """Replace `fix` for versions of packages that the log or the facts name."""
+    yields_to: tuple[str, ...] = ()
+    """Rows that say more about the same failure, and begin it wherever they stand in a log."""

@@ -1,0 +1,109 @@
+"""The table of errors: every row is found by its messages, quickly, and has a name of its own."""
+
+from __future__ import annotations
+
+import random
+import re
+import subprocess
+import sys
+import time
+from collections import Counter
+from re import _constants as opcodes  # type: ignore[attr-defined]
+from re import _parser as parser  # type: ignore[attr-defined]
+from typing import Any
+
+import pytest
+
+from doctor.errors.cause import Cause
+from doctor.errors.match import LONGEST, is_message_of, with_message
+from doctor.errors.tables import BY_ID, CAUSES, RETIRED
+from doctor.judge import catalog
+from doctor.judge.sources import SOURCES
+
+ROWS = pytest.mark.parametrize("cause", CAUSES, ids=lambda cause: cause.id)
+
+
+@ROWS
+def test_each_expression_has_an_example_and_each_example_proposes_the_cause(cause: Cause) -> None:
+    flags = re.IGNORECASE | re.MULTILINE
+    for expression in cause.messages:
+        assert any(re.search(expression, each, flags) for each in cause.examples), expression
+    for example in cause.examples:
+        assert cause in with_message(example), example
+
+
+@ROWS
+def test_a_row_is_complete(cause: Cause) -> None:
+    assert cause.messages
+    assert cause.why
+    assert cause.fix or cause.role == "harmless"
+    assert not cause.next_check or catalog.find(cause.next_check)
+    assert set(cause.sources) <= set(SOURCES)
+    assert re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)+", cause.id), "two words at least"
+
+
+def test_names_are_unique_and_a_retired_one_names_its_successor() -> None:
+    assert [name for name, count in Counter(each.id for each in CAUSES).items() if count > 1] == []
+    of_checks = {
+        name.casefold(): each.code for each in catalog.CHECKS for name in catalog.names(each)
+    }
+    for cause in CAUSES:
+        assert of_checks.get(cause.id, cause.code) == cause.code, cause.id
+    assert not set(RETIRED) & (set(BY_ID) | set(of_checks))
+    assert set(RETIRED.values()) <= set(BY_ID)
+
+
+def unbounded(parsed: Any) -> bool:
+    """Whether an expression repeats without an end what may be any character."""
+    return any(_is_unbounded(opcode, argument) for opcode, argument in parsed)
+
+
+def _is_unbounded(opcode: Any, argument: Any) -> bool:
+    if opcode in (opcodes.MAX_REPEAT, opcodes.MIN_REPEAT):
+        _, most, inner = argument
+        kind, what = inner[0]
+        wide = kind in (opcodes.ANY, opcodes.NOT_LITERAL)
+        wide = wide or (kind is opcodes.IN and what[0][0] is opcodes.NEGATE)
+        return (most == opcodes.MAXREPEAT and wide) or unbounded(inner)
+    if opcode is opcodes.SUBPATTERN:
+        return unbounded(argument[-1])
+    return opcode is opcodes.BRANCH and any(map(unbounded, argument[1]))
+
+
+@ROWS
+def test_no_expression_has_an_unbounded_gap(cause: Cause) -> None:
+    assert [each for each in cause.messages if unbounded(parser.parse(each))] == []
+    assert unbounded(parser.parse("abcd.*efgh"))
+    assert unbounded(parser.parse("abcd(?:[^x]+efgh|y)"))
+
+
+def seconds(text: str, search: Any) -> float:
+    """The least of three, of the processor, which other processes do not add to."""
+
+    def once() -> float:
+        began = time.thread_time()
+        search(text)
+        return time.thread_time() - began
+
+    return min(once() for _ in range(3))
+
+
+@ROWS
+def test_hostile_text_of_a_rows_own_words_is_as_quick_as_any(cause: Cause) -> None:
+    """At most 100 times a search for one class of characters: nested repetitions take longer."""
+    chance = random.Random(0)
+    pieces = [piece for each in cause.examples for piece in re.findall(r"\S+\s?", each)]
+    text = "".join(chance.choices([*pieces, "9" * 40, "'" * 20, "("], k=2_000))[:LONGEST]
+    is_message_of(cause, text)  # compiles
+    plain = re.compile(r"[a-z]{1,9}[^\x00-\x7f]")
+    share = seconds(text, lambda text: is_message_of(cause, text)) / len(cause.messages)
+    assert share < 100 * max(seconds(text, plain.search), 1e-4)
+
+
+@pytest.mark.slow
+def test_the_rows_need_no_libraries() -> None:
+    code = (
+        "import sys, doctor.errors.match; "
+        "assert not {'msgspec', 'torch', 'doctor.facts', 'doctor.judge'} & set(sys.modules)"
+    )
+    subprocess.run([sys.executable, "-P", "-c", code], check=True)
