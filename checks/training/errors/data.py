@@ -148,6 +148,29 @@ def replaced_layer(raised: Raised, own: OwnModel) -> Explanation | None:
     return None
 
 
+CALLED = (
+    "Give the third value of the factory the arguments that it is called with: a function is "
+    "called as loss(module, batch), an instance of nn.Module or a function of "
+    "torch.nn.functional as criterion(output, target)."
+)
+
+
+def _called_by_doctor(raised: Raised) -> bool:
+    """Whether no line of the user ran: torch calls functions of the user too, hooks for example."""
+    return not (raised.place or raised.module_type or raised.observations)
+
+
+def factory_with_parameters(raised: Raised, own: OwnModel) -> Explanation | None:
+    return Explanation("") if _called_by_doctor(raised) and not own.built.ok else None
+
+
+def loss_with_other_parameters(raised: Raised, own: OwnModel) -> Explanation | None:
+    stages = own.smoke.stages if own.smoke else ()
+    before = not stages or stages[-1].name == "forward"
+    of_doctor = _called_by_doctor(raised) and own.built.ok and before
+    return Explanation("", CALLED) if of_doctor else None
+
+
 # Transformers
 
 
@@ -248,6 +271,8 @@ PROOFS: dict[str, Proof] = {
     "state-of-another-optimizer": state_of_another,
 }
 OWN_PROOFS: dict[str, OwnProof] = {
+    "factory-with-parameters": factory_with_parameters,
+    "loss-with-other-parameters": loss_with_other_parameters,
     "hook-on-a-replaced-layer": replaced_layer,
     "samples-second": samples_second,
     "labels-of-another-length": labels_of_another_length,

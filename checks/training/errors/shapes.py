@@ -242,7 +242,8 @@ def differing_sizes(raised: Raised) -> Explanation | None:
     call = refused(raised)
     if call is None or len(call.operands) != 2 or call.mended():
         return None
-    if _layer(raised) in LAYERS or LOSSES.search(raised.function):
+    of_others = _layer(raised) in LAYERS or PRODUCTS.fullmatch(raised.function)
+    if of_others or LOSSES.search(raised.function):
         return None
     first, second = call.sizes
     if len(first) != len(second):
@@ -393,7 +394,7 @@ def number_of_dimensions(raised: Raised) -> Explanation | None:
 
 PROOFS: dict[str, Proof] = {
     "sizes-grown-before": grown,
-    "unflattened-input": mended_by("unflattened-input"),
+    "linear-unflattened": mended_by("unflattened-input"),
     "unflattened-target": mended_by("unflattened-target"),
     "extra-dimension": mended_by("extra-dimension"),
     "layer-norm-of-channels": layer_norm_of_channels,
@@ -401,9 +402,8 @@ PROOFS: dict[str, Proof] = {
     "missing-dimension": mended_by("missing-dimension"),
     "mask-for-each-head": mask_for_each_head,
     "recurrent-state": recurrent_state,
-    "layer-size": layer_size,
+    "layer-size": lambda raised: layer_size(raised) or inner_sizes(raised),
     "short-parameter": short_parameter,
-    "inner-sizes": inner_sizes,
     "outputs-and-targets": outputs_and_targets,
     "rows-and-labels": rows_and_labels,
     "odd-images": odd_images,

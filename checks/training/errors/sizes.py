@@ -50,7 +50,7 @@ class Change(NamedTuple):
 
 def flattened(sizes: Sizes) -> Iterator[Change]:
     if len(sizes) > 2:
-        yield Change("unflattened-input", ".flatten(1)", (sizes[0], math.prod(sizes[1:])))
+        yield Change("linear-unflattened", ".flatten(1)", (sizes[0], math.prod(sizes[1:])))
 
 
 def flattened_whole(sizes: Sizes) -> Iterator[Change]:

@@ -221,9 +221,9 @@ def index_out_of_range(raised: Raised) -> Explanation | None:
 
 
 CONSTRAINTS = {
-    "probabilities": r"Interval\(lower_bound=0\.?0?, upper_bound=1\.?0?\)|Simplex",
-    "positive-parameter": r"GreaterThan|Positive\b|greater_than|nonnegative",
-    "definite-matrix": r"PositiveDefinite|PositiveSemidefinite|LowerCholesky|LowerTriangular",
+    "distribution-of-probabilities": r"Interval\(lower_bound=0\.?0?, upper_bound=1\.?0?\)|Simplex",
+    "distribution-of-positive-scale": r"GreaterThan|Positive\b|greater_than|nonnegative",
+    "distribution-of-definite-matrix": r"PositiveDefinite|PositiveSemidefinite|LowerCholesky|LowerTriangular",
 }
 """Cause -> the constraints of a parameter, as torch names them."""
 

@@ -1,0 +1,83 @@
+"""State dicts and optimizers that do not fit the model."""
+
+from __future__ import annotations
+
+from doctor.errors.cause import Cause
+
+STATE_DICT = (r"Error\(s\) in loading state_dict for",)
+KEYS = (r"Missing key\(s\) in state_dict", r"Unexpected key\(s\) in state_dict")
+KEY_EXAMPLES = (
+    "RuntimeError: Error(s) in loading state_dict for MLP: Missing key(s) in state_dict: "
+    '"first.weight".',
+    "RuntimeError: Error(s) in loading state_dict for MLP: Unexpected key(s) in state_dict: "
+    '"module.first.weight".',
+)
+
+ROWS = (
+    Cause(
+        id="weights-inside-a-checkpoint",
+        errors=("RuntimeError",),
+        messages=KEYS,
+        examples=KEY_EXAMPLES,
+        why="The file holds a whole checkpoint, and the weights are one part of it.",
+        fix="Load the weights in it: model.load_state_dict(checkpoint['model']).",
+        told_by="the unexpected keys are names such as epoch and optimizer",
+    ),
+    Cause(
+        id="prefixed-keys",
+        errors=("RuntimeError",),
+        messages=KEYS,
+        examples=KEY_EXAMPLES,
+        why="A wrapper adds a prefix to the keys: module. of DistributedDataParallel, _orig_mod. of "
+        "torch.compile, or a part of another model.",
+        fix="Remove the prefix: {key.removeprefix('module.'): value for key, value in "
+        "state.items()}.",
+        told_by="the keys are equal behind a prefix",
+    ),
+    Cause(
+        id="other-keys",
+        errors=("RuntimeError",),
+        messages=KEYS,
+        examples=KEY_EXAMPLES,
+        why="Model and file have other layers.",
+        fix="If layers are new or were removed on purpose, load with strict=False, which leaves "
+        "new ones as they are initialized; else load the file into the model that wrote it.",
+    ),
+    Cause(
+        id="shared-parameters",
+        errors=("ValueError",),
+        messages=(r"some parameters appear in more than one parameter group",),
+        examples=("ValueError: some parameters appear in more than one parameter group",),
+        why="A parameter is in two groups: one that two modules share, or a group of a part beside "
+        "one of the whole model.",
+        fix="Put each parameter into one group: leave those of the second group out of the first.\n"
+        "ids = {id(p) for p in model.head.parameters()}\n"
+        "rest = [p for p in model.parameters() if id(p) not in ids]",
+    ),
+    Cause(
+        id="no-parameters",
+        errors=("TypeError",),
+        messages=(
+            r"params argument given to the optimizer should be an iterable of",
+            r"object is not iterable",
+        ),
+        examples=(
+            "TypeError: params argument given to the optimizer should be an iterable of Tensors or "
+            "dicts, but got torch.FloatTensor",
+            "TypeError: 'MLP' object is not iterable",
+        ),
+        why="An optimizer takes the parameters themselves, in an iterable.",
+        fix="Pass model.parameters(), called with parentheses, instead of the model; a single "
+        "tensor in a list, [parameter].",
+    ),
+    Cause(
+        id="state-of-another-optimizer",
+        errors=("KeyError", "RuntimeError", "ValueError"),
+        messages=(r"KeyError: '(?:momentum|betas|exp_avg|dampening|nesterov)'",),
+        examples=("KeyError: 'momentum'",),
+        why="load_state_dict of an optimizer compares only how many parameters a group has, not "
+        "their shapes and options.",
+        fix="Load a state that this very optimizer saved for this very model; to change the "
+        "optimizer or the model, start it without the old state.",
+    ),
+)
