@@ -18,7 +18,7 @@ from doctor.facts.machine import Driver
 from doctor.job.job import Job
 from doctor.job.run_options import RunOptions
 
-IMPLEMENTATIONS = "training_side/attention_implementations"
+IMPLEMENTATIONS = "training_side.attention.attention_implementations"
 
 
 class Ahead(NamedTuple):

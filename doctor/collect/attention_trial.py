@@ -48,7 +48,7 @@ class Records:
     """Stages that must not be entered again."""
 
     def add_note(self, note: dict[str, Any]) -> None:
-        """Record a note of probes/training_side/attention_trial.py; ignore anything else."""
+        """Record a note of probes/training_side/attention; ignore anything else."""
         trial, group = fit(note.get("trial"), Trial), str(note.get("group"))
         if isinstance(trial, Trial):
             self.add_trial(trial)

@@ -49,7 +49,7 @@ EXIT_SECONDS = 5.0
 
 
 def probe_command(python: str, probe: str, *arguments: str) -> list[str]:
-    """The command line of a probe, "training_side/torch_stages"; Child adds the descriptor."""
+    """The command line of a probe, "doctor_side.nvml"; Child adds the descriptor."""
     return [python, str(PROBES / "launch.py"), probe, *arguments]
 
 

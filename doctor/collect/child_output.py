@@ -15,7 +15,7 @@ STACK = re.compile(r"^(Fatal Python error: .*|Timeout \([\d:.]+\)!)$", re.MULTIL
 """The first line of what faulthandler writes."""
 THREAD = re.compile(r"^(?:Current thread|Thread) 0x.*\(most recent call first\):$", re.MULTILINE)
 FRAME = re.compile(r'^  File "(?P<file>[^"]*)", line (?P<line>\d+) in (?P<name>.*)$', re.MULTILINE)
-PROBES = re.compile(r"[/\\]probes[/\\](?:training_side[/\\]|launch\.py|wire\.py)|^<frozen runpy>")
+PROBES = re.compile(r"[/\\]probes[/\\](?:training_side[/\\]|launch\.py|wire\.py)")
 SECRET = re.compile("TOKEN|SECRET|PASSWORD|CREDENTIAL|KEY", re.IGNORECASE)
 
 

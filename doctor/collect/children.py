@@ -59,7 +59,7 @@ class Children:
     def start(
         self, python: str, probe: str, *arguments: str, env: Mapping[str, str] | None = None
     ) -> Child:
-        """Start a probe, "training_side/torch_stages", with `env` on top of the environment.
+        """Start a probe, "doctor_side.nvml", with `env` on top of the environment.
 
         Raises NotStartedError if `python` cannot be started or the budget is spent.
         """
@@ -109,7 +109,7 @@ class Children:
         `keep`: a probe that answered stays until the run ends.
         """
         try:
-            child = self.start(sys.executable, f"doctor_side/{probe}", *arguments)
+            child = self.start(sys.executable, f"doctor_side.{probe}", *arguments)
         except NotStartedError as error:
             return Answer(error.ended)
         answer = None

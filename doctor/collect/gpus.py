@@ -159,7 +159,7 @@ class Watch:
             return
         try:
             self._child = child = children.start(
-                sys.executable, f"doctor_side/{probe}", str(every), *arguments, *uuids
+                sys.executable, f"doctor_side.{probe}", str(every), *arguments, *uuids
             )
         except NotStartedError as error:
             self._refused = Unknown(reason=error.ended.detail)

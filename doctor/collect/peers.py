@@ -122,7 +122,7 @@ def copy_around(children: Children, count: int) -> tuple[PeerCopy, ...]:
     try:
         for index in range(count):
             try:
-                child = children.start(sys.executable, "doctor_side/peers", str(index))
+                child = children.start(sys.executable, "doctor_side.peers", str(index))
             except NotStartedError as error:
                 refused = error.ended
                 return tuple(PeerCopy(source=s, target=t, ended=refused) for s, t in pairs(count))

@@ -44,7 +44,7 @@ class TorchChild:
         self._imported = False
         try:
             self._child = self._children.start(
-                self.python, "training_side/torch_stages", env=self._env
+                self.python, "training_side.stages.torch_stages", env=self._env
             )
         except NotStartedError as error:
             self._failed = Answer(error.ended)

@@ -1,13 +1,10 @@
 """The messages a probe writes and reads; `doctor.collect.child` defines their meaning.
 
-Probes run by path under the training interpreter, so this file keeps to the standard library and
-to the syntax of Python 3.9. Importing it removes the probes' directory from sys.path, and the
-working directory that an empty entry of PYTHONPATH puts there: a directory named torch must not
-be imported instead of torch.
+All probes import this module, also those under the training interpreter, so it keeps to the
+standard library and to the syntax of Python 3.9.
 """
 
 import contextlib
-import importlib.util
 import json
 import math
 import os
@@ -26,11 +23,15 @@ NUMBERS_FOLLOW = "found invalid values:"
 MOST_LINES = 12
 HEAD, TAIL = 200, 400
 """Characters at the start and the end of a message of several lines."""
-_REPORT = int(sys.argv[1])
-_REMOVED = {os.path.realpath(os.path.dirname(__file__))}
-if {"", "."} & set(os.environ.get("PYTHONPATH", "absent").split(os.pathsep)):
-    _REMOVED.add(os.path.realpath(os.getcwd()))
-sys.path[:] = [entry for entry in sys.path if os.path.realpath(entry or ".") not in _REMOVED]
+PROBES = os.path.dirname(os.path.abspath(__file__))
+"""The directory of the probes: frames of files in it are none of the user's code."""
+_report = -1
+
+
+def report_to(descriptor: int) -> None:
+    """Set the descriptor that `send` writes to."""
+    global _report
+    _report = descriptor
 
 
 def send(**message: Any) -> None:
@@ -38,7 +39,7 @@ def send(**message: Any) -> None:
     data = json.dumps(message).encode() + b"\n"
     try:
         while data:
-            data = data[os.write(_REPORT, data) :]
+            data = data[os.write(_report, data) :]
     except OSError:
         os._exit(1)
 
@@ -75,21 +76,6 @@ def describe(error: BaseException) -> str:
     if count > 1 and len(text) > HEAD + TAIL:
         text = "%s ... %s" % (text[:HEAD], text[-TAIL:])
     return "%s: %s" % (type(error).__name__, text)
-
-
-def sibling(name: str) -> Any:
-    """The module of another training-side probe file, by path: it is not on sys.path."""
-    private = "doctor_probe_" + name
-    if private not in sys.modules:
-        path = os.path.join(
-            os.path.dirname(os.path.abspath(__file__)), "training_side", name + ".py"
-        )
-        spec = importlib.util.spec_from_file_location(private, path)
-        assert spec is not None
-        assert spec.loader is not None
-        sys.modules[private] = module = importlib.util.module_from_spec(spec)
-        spec.loader.exec_module(module)
-    return sys.modules[private]
 
 
 def requests() -> Iterator[Dict[str, Any]]:

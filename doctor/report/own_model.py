@@ -1,7 +1,7 @@
 """`doctor explain model`: what a factory of `doctor run --model` accepts and returns.
 
 docs/own-model.md holds `markdown()` word for word; the forms are those that
-doctor/probes/training_side/contract.py reads.
+doctor/probes/training_side/subject/contract.py reads.
 """
 
 from __future__ import annotations

@@ -17,10 +17,10 @@ import command
 import preloaded
 import pytest
 import shims
+from probe_code import REGISTERED, RUN
 
 from doctor._util.records import Ended, Unknown
 from doctor.collect.ahead import start_ahead
-from doctor.collect.child import PROBES
 from doctor.collect.children import Children
 from doctor.collect.collect import collect
 from doctor.facts.facts import Facts, decode
@@ -38,10 +38,7 @@ CONFIG = {
     "num_key_value_heads": 2, "vocab_size": 64, "max_position_embeddings": 128,
 }  # fmt: skip
 PRELUDE = """
-import sys
-sys.path.insert(0, {probes!r})
-sys.argv = sys.argv[1:]
-import json, os, runpy, signal, time, wire
+import json, os, signal, time
 EVENTS = {events!r}
 
 def importers():
@@ -62,7 +59,6 @@ def hooked(**message):
 
 send, wire.send = wire.send, hooked
 {code}
-runpy.run_path(sys.argv[0], run_name="__main__")
 """
 IMPORTS = ("import torch", "import transformers")
 WAIT = """
@@ -123,7 +119,8 @@ def machine(directory: Path, code: str) -> Machine:
     (directory / "model" / "config.json").write_text(json.dumps(CONFIG))
     written = directory / "events"
     written.touch()
-    prelude = PRELUDE.format(probes=str(PROBES), events=str(written), code=code)
+    head = "import sys\nsys.argv = sys.argv[1:]\n" + REGISTERED
+    prelude = head + PRELUDE.format(events=str(written), code=code) + RUN
     (directory / "prelude.py").write_text(prelude)
     program = directory / "python"
     start = f'exec {preloaded.python(preloaded.TRAINER)} {directory}/prelude.py "$@"'

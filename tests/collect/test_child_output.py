@@ -20,8 +20,8 @@ Thread 0x00007f0000000001 (most recent call first):
 Thread 0x00007f0000000002 (most recent call first):
   File "/usr/lib/python3.11/queue.py", line 171 in get
   File "/home/me/train.py", line 14 in loss
-  File "/x/doctor/probes/training_side/own_stages.py", line 40 in own
-  File "<frozen runpy>", line 88 in _run_code
+  File "/x/doctor/probes/training_side/stages/own_stages.py", line 40 in own
+  File "/x/doctor/probes/launch.py", line 48 in run
 """
 CRASH = """about to die
 Fatal Python error: Segmentation fault

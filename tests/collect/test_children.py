@@ -107,7 +107,7 @@ def test_no_probe_starts_after_an_interrupt() -> None:
     children = Children()
     children.interrupt()
     with pytest.raises(NotStartedError) as error:
-        children.start(sys.executable, "doctor_side/nvml")
+        children.start(sys.executable, "doctor_side.nvml")
     assert error.value.ended == INTERRUPTED
 
 

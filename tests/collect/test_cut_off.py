@@ -52,7 +52,7 @@ def test_a_section_is_kept_unless_one_of_its_calls_was_cut_off() -> None:
 
 def test_no_probe_starts_once_the_budget_is_spent() -> None:
     with pytest.raises(NotStartedError) as error:
-        Children(0.0).start(sys.executable, "doctor_side/nvml")
+        Children(0.0).start(sys.executable, "doctor_side.nvml")
     assert error.value.ended == CUT_OFF
 
 

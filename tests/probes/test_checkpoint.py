@@ -31,7 +31,7 @@ def model(tmp_path: Path) -> Path:
 
 
 def asked(path: Path, cwd: Path | None = None, python: str = sys.executable) -> Answer:
-    command = probe_command(python, "doctor_side/checkpoint", str(path))
+    command = probe_command(python, "doctor_side.checkpoint", str(path))
     before = Path.cwd()
     os.chdir(cwd or before)
     try:
@@ -60,7 +60,7 @@ def test_it_answers_that_nothing_is_there(tmp_path: Path) -> None:
 
 def test_it_reads_what_a_scan_wants_and_tells_how_far_it_is(model: Path) -> None:
     request = '{"deep": true, "tensors": true}'
-    child = Child(probe_command(sys.executable, "doctor_side/checkpoint", str(model), request))
+    child = Child(probe_command(sys.executable, "doctor_side.checkpoint", str(model), request))
     notes: list[dict[str, object]] = []
     try:
         answer = child.wait(SECONDS, on_note=notes.append)

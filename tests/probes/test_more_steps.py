@@ -8,8 +8,7 @@ from typing import Any
 
 import preloaded
 import pytest
-
-from doctor.collect.child import PROBES
+from probe_code import REGISTERED
 
 pytestmark = pytest.mark.slow
 
@@ -17,10 +16,10 @@ MIB = 2**20
 CODE = f"""
 import json, os, sys
 sys.argv = ["probe", str(os.dup(1))]
-sys.path[:0] = [{str(PROBES)!r}]
-import wire, torch
+{REGISTERED}
+import torch
 from torch.utils._python_dispatch import TorchDispatchMode
-more, lengths = wire.sibling("more_steps"), wire.sibling("lengths")
+more, lengths = probe("stages.more_steps"), probe("values.lengths")
 before = [each * 65 * {MIB} for each in range(more.WATCHED)]
 
 def after(rise, raises_at=None, seconds=100.0):

@@ -10,19 +10,18 @@ from typing import Any
 
 import msgspec
 import pytest
+from probe_code import REGISTERED, RUN
 from shims import wait_until
 
-from doctor.collect.child import PROBES, Child, probe_command
+from doctor.collect.child import Child, probe_command
 from doctor.collect.child_messages import Answer
 from doctor.facts.machine import Place
 
 pytestmark = pytest.mark.slow  # starts processes
 
-PROBE = PROBES / "doctor_side" / "place.py"
-
 
 def ask(path: Path | str, named: str = "assumed") -> Answer:
-    command = probe_command(sys.executable, "doctor_side/place", "output", str(path), named)
+    command = probe_command(sys.executable, "doctor_side.place", "output", str(path), named)
     child = Child(command)
     try:
         return child.wait(100)
@@ -180,12 +179,10 @@ def hang(path, *arguments, **keywords):
     open({str(hanging)!r}, "w").close()
     time.sleep(600)
 os.{call} = hang
-sys.path.insert(0, {str(PROBES)!r})
-code = compile(open({str(PROBE)!r}).read(), {str(PROBE)!r}, "exec")
-exec(code, {{"__name__": "__main__", "__file__": {str(PROBE)!r}}})
-"""
+{REGISTERED}{RUN}"""
     )
-    child = Child([sys.executable, str(dead), "output", str(folder), "named"])
+    command = probe_command(sys.executable, "doctor_side.place", "output", str(folder), "named")
+    child = Child([command[0], str(dead), *command[2:]])
     try:
         wait_until(hanging.exists)
         answer = child.wait(0.5)

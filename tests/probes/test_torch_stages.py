@@ -14,11 +14,12 @@ from typing import Any
 import msgspec
 import preloaded
 import pytest
+from probe_code import REGISTERED, RUN
 from shims import clock_stopped_until
 
 from doctor._util.records import Ended
 from doctor.checks.training import smoke as judged
-from doctor.collect.child import PROBES, Child, probe_command
+from doctor.collect.child import Child, probe_command
 from doctor.collect.child_messages import Answer
 from doctor.collect.children import environment
 from doctor.facts.machine import Cuda, Libraries, Torch
@@ -42,24 +43,17 @@ def start(tmp_path: Path) -> Iterator[Start]:
 
     def begin(prelude: str = "", python: str = "", **env: str) -> Child:
         python = python or preloaded.python()
-        command = probe_command(python, "training_side/torch_stages")
+        command = probe_command(python, "training_side.stages.torch_stages")
         if prelude:
-            command = [python, str(_wrapped(tmp_path, textwrap.dedent(prelude)))]
+            script = tmp_path / "wrapped.py"
+            script.write_text(REGISTERED + textwrap.dedent(prelude) + RUN, "utf-8")
+            command[1] = str(script)
         children.append(Child(command, environment() | env))
         return children[-1]
 
     yield begin
     for child in children:
         child.kill()
-
-
-def _wrapped(directory: Path, prelude: str) -> Path:
-    head = f"import sys\nsys.path.insert(0, {str(PROBES)!r})\nimport wire\n"
-    probe = str(PROBES / "training_side" / "torch_stages.py")
-    tail = f"\nimport runpy\nrunpy.run_path({probe!r}, run_name='__main__')\n"
-    script = directory / "wrapped.py"
-    script.write_text(head + prelude + tail, "utf-8")
-    return script
 
 
 def _ask(child: Child, seconds: float = SECONDS, **request: Any) -> Answer:
@@ -70,7 +64,9 @@ def _ask(child: Child, seconds: float = SECONDS, **request: Any) -> Answer:
 @pytest.fixture(scope="module")
 def shared() -> Iterator[Child]:
     """One process for requests that leave it as it was; its import is done."""
-    child = Child(probe_command(preloaded.python(), "training_side/torch_stages"), environment())
+    child = Child(
+        probe_command(preloaded.python(), "training_side.stages.torch_stages"), environment()
+    )
     assert child.wait(SECONDS).ended.ok
     yield child
     child.kill()
@@ -316,11 +312,8 @@ def test_scaler_that_starts_too_high(exponent: int, status: Status, start: Start
 
 
 FINGERPRINTS = """
-import sys
-sys.path.insert(0, sys.argv[2])
-import wire
 import torch
-training = wire.sibling("training_step")
+training = probe("subject.fingerprints")
 dtypes = (torch.float32, torch.bfloat16, torch.float64, torch.complex64, torch.complex128)
 for dtype in dtypes:
     for size in (3, 1 << 16, (1 << 16) + 1, (1 << 22) + 5, 1 << 23):
@@ -346,7 +339,7 @@ assert (training.fingerprint(square) == training.fingerprint(square.contiguous()
 
 def test_a_change_of_a_large_parameter_is_seen_without_a_copy_of_it() -> None:
     done = subprocess.run(
-        [preloaded.python(), "-c", FINGERPRINTS, "2", str(PROBES)],
+        [preloaded.python(), "-c", REGISTERED + FINGERPRINTS, "2"],
         capture_output=True,
         text=True,
         timeout=SECONDS,
@@ -454,11 +447,11 @@ def test_child_that_dies_in_a_stage_says_which(
 
 def test_smoke_step_does_not_import_dynamo() -> None:
     code = (
-        f"import sys; sys.path.insert(0, {str(PROBES)!r}); import wire, torch\n"
-        "step, small = wire.sibling('training_step'), wire.sibling('small_model')\n"
+        REGISTERED + "import torch\n"
+        "step, small = probe('subject.training_step'), probe('subject.small_model')\n"
         "device = torch.device('cpu')\n"
         "make = lambda: small.subject(device, 'amp')\n"
-        "step.run(step.Timed(device), make, device, 'bf16', 'amp')\n"
+        "step.run(probe('subject.timed').Timed(device), make, device, 'bf16', 'amp')\n"
         "print([name for name in ('torch._dynamo', 'sympy') if name in sys.modules])\n"
     )
     done = subprocess.run(
@@ -480,11 +473,8 @@ int cuDeviceGetUuid_v2(unsigned char *uuid, int device) {
 }
 """
 UUIDS = """
-import sys, types
-sys.path.insert(0, {directory!r})
-import wire
-sys.path.insert(0, {directory!r} + "/training_side")
-import cuda_stages
+import types
+cuda_stages = probe("stages.cuda_stages")
 name, index, hip = sys.argv[2], int(sys.argv[3]), sys.argv[4] == "hip"
 seen = types.SimpleNamespace(name=name, **dict(part.split("=") for part in sys.argv[5:]))
 print(cuda_stages._uuid(seen, index, hip))
@@ -509,7 +499,7 @@ def test_uuids(library: str, arguments: tuple[str, ...], uuid: str, tmp_path: Pa
     made = tmp_path / "libcuda.so.1"
     subprocess.run(["gcc", "-shared", "-fPIC", "-o", made, tmp_path / "cuda.c"], check=True)
     done = subprocess.run(
-        [sys.executable, "-c", UUIDS.format(directory=str(PROBES)), "2", *arguments],
+        [sys.executable, "-c", REGISTERED + UUIDS, "2", *arguments],
         env=environment() | {"LD_LIBRARY_PATH": str(tmp_path)},
         capture_output=True,
         text=True,

@@ -7,8 +7,7 @@ import subprocess
 import sys
 
 import pytest
-
-from doctor.collect.child import PROBES
+from probe_code import REGISTERED
 
 pytestmark = pytest.mark.slow  # starts processes
 
@@ -45,10 +44,9 @@ def test_the_reason_after_a_call_of_several_lines_is_reported() -> None:
 
 
 def describe(message: str) -> str:
-    code = "import json, sys, wire; print(json.dumps(wire.describe(ValueError(sys.stdin.read()))))"
+    code = "import json; print(json.dumps(wire.describe(ValueError(sys.stdin.read()))))"
     done = subprocess.run(
-        [sys.executable, "-c", code, "2"],
-        cwd=PROBES,
+        [sys.executable, "-c", REGISTERED + code, "2"],
         input=message,
         capture_output=True,
         text=True,

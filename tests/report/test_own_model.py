@@ -41,7 +41,7 @@ def test_programs_read_the_same() -> None:
 
 
 def test_the_keys_are_those_that_the_probe_reads() -> None:
-    module = ast.parse((PROBES / "training_side" / "contract.py").read_text("utf-8"))
+    module = ast.parse((PROBES / "training_side" / "subject" / "contract.py").read_text("utf-8"))
     assigned = [node for node in module.body if isinstance(node, ast.Assign)]
     keys = next(ast.literal_eval(each.value) for each in assigned
                 if getattr(each.targets[0], "id", "") == "KEYS")  # fmt: skip

@@ -77,10 +77,6 @@ def diagnosed(
 
 
 PLANTED = """
-import sys
-sys.path.insert(0, {probes!r})
-import wire
-
 requests = wire.requests
 
 def serve():
@@ -88,7 +84,7 @@ def serve():
     F = torch.nn.functional
     places = [(F, "scaled_dot_product_attention"), (F, "linear"), (F, "silu"),
               (F, "cross_entropy"), (torch.amp, "GradScaler"),
-              (wire.sibling("changes"), "attempt")]
+              (probe("stages.changes"), "attempt")]
     originals = [(owner, name, getattr(owner, name)) for owner, name in places]
     for request in requests():
         if request["stage"] != "plant":
@@ -96,13 +92,10 @@ def serve():
             continue
         for owner, name, value in originals:
             setattr(owner, name, value)
-        exec(request["code"], {{"wire": wire}})
-        wire.send(answer={{}})
+        exec(request["code"], {"wire": wire, "probe": probe})
+        wire.send(answer={})
 
-wire.requests = serve
-import runpy
-runpy.run_path({probe!r}, run_name="__main__")
-"""
+wire.requests = serve"""
 """The probe, with one request more: code that plants a fault in torch, in the place of the last."""
 
 

@@ -50,7 +50,7 @@ def sizes_of_the_binding() -> dict[str, int]:
 def begin(folder: Path, probe: str, *arguments: str, **fake: str) -> Child:
     env = {**os.environ, **{f"FAKE_{name}": value for name, value in fake.items()}}
     env["LD_LIBRARY_PATH"] = str(folder)
-    return Child(probe_command(sys.executable, f"doctor_side/{probe}", *arguments), env)
+    return Child(probe_command(sys.executable, f"doctor_side.{probe}", *arguments), env)
 
 
 def gpus_of(answer: Answer) -> tuple[Gpu, ...]:

@@ -14,7 +14,7 @@ from typing import NamedTuple
 from paths import ROOT
 from pretend import Counts
 
-LOAD = ROOT / "doctor" / "probes" / "training_side" / "load.py"
+LOAD = ROOT / "doctor" / "probes" / "training_side" / "load" / "load.py"
 READING = "by reading the code, not measured"
 
 

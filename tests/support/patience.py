@@ -27,9 +27,13 @@ BOUNDS = {
 }
 IN_THE_PROBE = f"""
 def spoil(torch):
-    from wire import sibling
-    sibling("more_steps").SECONDS = sibling("first_nonfinite").SAMPLE_SECONDS = {OUT_OF_REACH}
-    sibling("repeat_step").SECONDS = sibling("repeat_step").MOST_SECONDS = {OUT_OF_REACH}
+    import importlib
+    def probe(name):
+        return importlib.import_module("_doctor_probes.training_side." + name)
+    probe("stages.more_steps").SECONDS = {OUT_OF_REACH}
+    probe("values.first_nonfinite").SAMPLE_SECONDS = {OUT_OF_REACH}
+    step = probe("repetition.repeat_step")
+    step.SECONDS = step.MOST_SECONDS = {OUT_OF_REACH}
 """
 """For an interpreter of shims.py."""
 

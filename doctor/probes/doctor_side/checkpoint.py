@@ -11,7 +11,7 @@ import os
 import resource
 import sys
 
-import wire
+from .. import wire
 
 MEMORY = 4 << 30
 """Address space: a header of the largest legal size takes about 1 GiB to read."""
@@ -44,7 +44,3 @@ def main(path: str, request: str = "") -> None:
         result = scan(path, wire.stage)
     answer = msgspec.to_builtins(result)
     wire.send(answer=answer if isinstance(result, Unknown) else {"checkpoint": answer})
-
-
-if __name__ == "__main__":
-    main(*sys.argv[2:])

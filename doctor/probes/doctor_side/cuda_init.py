@@ -5,10 +5,9 @@ from __future__ import annotations
 import ctypes
 import os
 import stat
-import sys
 from typing import Any
 
-import wire
+from .. import wire
 
 LIBRARY = "libcuda.so.1"
 NAMES = {
@@ -109,7 +108,7 @@ def integer(library: Any, call: str) -> int:
     return value.value
 
 
-def main(root: str) -> None:
+def main(root: str = "/") -> None:
     """Load, start, count. `root` is / but in tests."""
     try:
         with wire.stage("dlopen " + LIBRARY):
@@ -132,6 +131,3 @@ def main(root: str) -> None:
         )
     except OSError as error:
         wire.send(error=error.strerror, code=error.errno)
-
-
-main(sys.argv[2] if len(sys.argv) > 2 else "/")

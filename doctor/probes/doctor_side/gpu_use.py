@@ -1,4 +1,4 @@
-"""Samples who uses GPUs while a training runs: gpu_use.py FD SECONDS MARK UUID...
+"""Samples who uses GPUs while a training runs: doctor_side.gpu_use SECONDS MARK UUID...
 
 It ends at a request to stop. MARK is a string in the environment of the training's processes, which
 their children inherit. NVML lists the pids of the host: where none of them is a process of the
@@ -12,7 +12,7 @@ import contextlib
 import sys
 from typing import Any, Dict, Iterator, List, Optional
 
-import wire
+from .. import wire
 
 try:
     import pynvml
@@ -138,7 +138,8 @@ class Use:
         return {"uuid": self._uuid, "samples": 0, "mask": 0, "use": use}
 
 
-def main(every: float, mark: str, uuids: List[str]) -> None:
+def main(seconds: str, mark: str, *uuids: str) -> None:
+    every = float(seconds)
     with wire.stage("nvmlInit"):
         try:
             pynvml.nvmlInit()
@@ -151,6 +152,3 @@ def main(every: float, mark: str, uuids: List[str]) -> None:
         for gpu in gpus:
             gpu.sample()
     wire.send(answer={"watched": [gpu.record() for gpu in gpus]})
-
-
-main(float(sys.argv[2]), sys.argv[3], sys.argv[4:])

@@ -10,7 +10,7 @@ from __future__ import annotations
 import sys
 from typing import Any, Callable, Dict, List, Optional, Tuple
 
-import wire
+from .. import wire
 
 try:
     import pynvml
@@ -254,6 +254,3 @@ def main() -> None:
     # Without persistence mode, the driver shuts the GPUs down when their last user ends, and starts
     # them again for torch.
     sys.stdin.buffer.read()
-
-
-main()

@@ -1,4 +1,4 @@
-"""One GPU's end of the copies between GPUs, through the driver alone: peers.py FD INDEX.
+"""One GPU's end of the copies between GPUs, through the driver alone: doctor_side.peers INDEX.
 
 Each GPU has a process of its own with a buffer in its memory, which the others open through CUDA's
 interprocess handles and write to. The peer copies of frameworks are routed around a broken path;
@@ -15,11 +15,10 @@ from __future__ import annotations
 
 import array
 import ctypes
-import sys
 import time
-from typing import Any, Callable, Dict, List
+from typing import Any, Callable, Dict
 
-import wire
+from .. import wire
 
 SIZE = 16 * 2**20
 """Bytes of each half of the buffer: stores of the writer's kernels go to the first, a copy by its
@@ -160,7 +159,7 @@ def count_different(content: bytes, expected: bytes) -> int:
     return wrong
 
 
-def main(arguments: List[str]) -> None:
+def main(*arguments: str) -> None:
     """Create context and buffers and report ready; then serve the requests."""
     try:
         end = End(int(arguments[0]))
@@ -179,6 +178,3 @@ def main(arguments: List[str]) -> None:
             wire.send(answer=handlers[request["do"]](request))
         except Refused as refused:
             wire.send(error=str(refused), code=refused.code)
-
-
-main(sys.argv[2:])

@@ -1,4 +1,4 @@
-"""A directory the job writes to: python place.py FD ROLE PATH named|assumed.
+"""A directory the job writes to: doctor_side.place ROLE PATH named|assumed.
 
 Only a named directory is written to: one small new file, which is then deleted. A directory that
 does not exist is not created; its nearest existing parent is examined instead.
@@ -7,18 +7,18 @@ does not exist is not created; its nearest existing parent is examined instead.
 import os
 import re
 import stat
-import sys
 import time
 import uuid
 from typing import Any, Dict, Optional, Tuple
 
-import wire
+from .. import wire
 
 SAMPLE = b"doctor" * 512
 
 
-def main(path: str, named: bool) -> None:
+def main(role: str, path: str, naming: str) -> None:
     """Report each fact as soon as it is known: the next call may hang."""
+    named = naming == "named"
     known: Dict[str, Any] = {}
 
     def report(**facts: Any) -> None:
@@ -134,7 +134,3 @@ def mount_type(path: str) -> Optional[str]:
         if inside and len(point) >= longest and "-" in fields:
             kind, longest = fields[fields.index("-") + 1], len(point)
     return kind
-
-
-if __name__ == "__main__":
-    main(sys.argv[3], sys.argv[4] == "named")

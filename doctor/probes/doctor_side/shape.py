@@ -1,14 +1,13 @@
-"""The sizes of a model, from its config.json: python shape.py FD DIRECTORY.
+"""The sizes of a model, from its config.json: doctor_side.shape DIRECTORY.
 
 The file is untrusted: it is read as data and never executed.
 """
 
 import json
 import os
-import sys
 from typing import Any, Dict, Optional
 
-import wire
+from .. import wire
 
 LIMIT = 2 << 20
 NAMES = {
@@ -87,7 +86,3 @@ def first(settings: Dict[str, Any], names: Any) -> Optional[int]:
         if isinstance(value, int) and not isinstance(value, bool) and 0 < value < 2**31:
             return value
     return None
-
-
-if __name__ == "__main__":
-    main(sys.argv[2])

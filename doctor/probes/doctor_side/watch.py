@@ -1,4 +1,4 @@
-"""Watches GPUs through NVML until a request to stop arrives: watch.py FD SECONDS UUID...
+"""Watches GPUs through NVML until a request to stop arrives: doctor_side.watch SECONDS UUID...
 
 Counters are read before and after, and their difference is reported; in between, clocks,
 temperature and the PCIe link are sampled and the driver's Xid events are recorded. A field that
@@ -13,7 +13,7 @@ import functools
 import sys
 from typing import Any, Callable, Dict, List, Optional
 
-import wire
+from .. import wire
 
 try:
     import pynvml
@@ -217,8 +217,9 @@ class Events:
         self._by_address = {}
 
 
-def main(every: float, uuids: List[str]) -> None:
-    """Counters, then samples with `every` seconds between them, then the counters again."""
+def main(seconds: str, *uuids: str) -> None:
+    """Counters, then samples with `seconds` between them, then the counters again."""
+    every = float(seconds)
     with wire.stage("nvmlInit"):
         try:
             pynvml.nvmlInit()
@@ -237,6 +238,3 @@ def main(every: float, uuids: List[str]) -> None:
         events.read(LAST_EVENTS_MS)
         records = [gpu.finish() for gpu in watched]
     wire.send(answer={"watched": records})
-
-
-main(float(sys.argv[2]), sys.argv[3:])

@@ -163,8 +163,7 @@ def test_an_error_that_sticks_to_the_process_loses_one_trial(
     interpret: Interpret, children: Children
 ) -> None:
     sticky = """
-    import wire
-    trial = wire.sibling("attention_trial")
+    trial = probe("attention.attention_trial")
     broken = []
 
     def synchronize(device):
@@ -197,8 +196,7 @@ def test_an_error_of_the_reference(
 ) -> None:
     """An error of the GPU is no reason to leave a case out in silence."""
     broken = f"""
-    import wire
-    cases = wire.sibling("attention_cases")
+    cases = probe("attention.attention_cases")
 
     def reference(case, tensors):
         raise RuntimeError({text!r})
@@ -243,7 +241,6 @@ def test_quick_tries_the_jobs_precision_alone_and_not_for_long(
 
 def test_a_probe_that_tells_nonsense(interpret: Interpret, children: Children) -> None:
     nonsense = """
-    import wire
     wire.send(answer={})
     for _ in wire.requests():
         for note in ({"cases": 5}, {"trial": {"backend": 1}}, {"group": 3, "default": 4},

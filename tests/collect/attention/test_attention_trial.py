@@ -25,12 +25,12 @@ from attention_trials import (
     on_cpu,
     shimmed,
 )
+from probe_code import REGISTERED
 
 from doctor.checks.numerics import attention as checks
 from doctor.checks.numerics.attention_trials import MODEL_GATES, ordinary
 from doctor.collect import attention_trial
 from doctor.collect.attention_trial import try_attention, try_implementations
-from doctor.collect.child import PROBES
 from doctor.collect.children import Children
 from doctor.collect.torch_child import TorchChild
 from doctor.facts.facts import decode
@@ -98,7 +98,7 @@ def test_the_shapes_provoke_what_they_are_meant_to(of_this_torch: Attention) -> 
 
 def test_groups_with_one_plan_of_cudnn_are_in_one_share() -> None:
     shares, plans = probe("""
-        trial = wire.sibling("attention_trial")
+        trial = probe("attention.attention_trial")
         all_cases = cases.list_cases(torch.device("cuda"), None)
         name = lambda group: [group[0].name, group[1]]
         shares = [[name(g) for g in trial.plan(all_cases, "bf16", False, (n, 3))] for n in range(3)]
@@ -155,8 +155,8 @@ def test_the_users_own_shape_comes_second(warm: TorchChild) -> None:
 def probe(code: str, modules: tuple[str, ...] = preloaded.TORCH) -> Any:
     """What a script prints as JSON that has the cases of the probe at hand."""
     head = (
-        f"import json, sys\nsys.path.insert(0, {str(PROBES)!r})\n"
-        "import wire, torch\ncases = wire.sibling('attention_cases')\ncpu = torch.device('cpu')\n"
+        REGISTERED + "import json, torch\ncases = probe('attention.attention_cases')\n"
+        "cpu = torch.device('cpu')\n"
     )
     line = [preloaded.python(modules), "-c", head + textwrap.dedent(code), "2"]
     done = subprocess.run(line, capture_output=True, text=True, timeout=120)
@@ -324,7 +324,7 @@ def test_an_interpreter_without_transformers_says_so(
 
 def test_the_trial_imports_no_dynamo() -> None:
     code = """
-        run = wire.sibling("attention_trial").run
+        run = probe("attention.attention_trial").run
         run({"device": "cpu", "shape": None, "precision": "bf16", "within": 60, "done": []})
         heavy = ("torch._dynamo", "sympy", "torch.fx.experimental.symbolic_shapes")
         print(json.dumps([name for name in heavy if name in sys.modules]))

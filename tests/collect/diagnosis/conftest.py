@@ -10,11 +10,11 @@ from typing import Any
 import preloaded
 import pytest
 from bisections import PLANTED, SECONDS, SMALL, OneProcess, Train, diagnosed, factory_of
+from probe_code import REGISTERED, RUN
 
 from doctor.collect import changes as possible
 from doctor.collect import child as child_process
 from doctor.collect.changes import CHANGES
-from doctor.collect.child import PROBES
 from doctor.collect.children import Children
 from doctor.collect.torch_child import TorchChild
 from doctor.facts.training import Smoke
@@ -29,8 +29,7 @@ def train(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Train]:
     those that the bisection tries.
     """
     probes = tmp_path / "probes"
-    (probes / "training_side").mkdir(parents=True)
-    (probes / "launch.py").symlink_to(PROBES / "launch.py")
+    probes.mkdir()
     monkeypatch.setattr(child_process, "PROBES", probes)
     running: list[TorchChild] = []
 
@@ -42,11 +41,8 @@ def train(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Train]:
         changes: tuple[str, ...] = CHANGES,
         **how: Any,
     ) -> Smoke:
-        head = f"import sys\nsys.path.insert(0, {str(PROBES)!r})\nimport wire\n"
-        probe = str(PROBES / "training_side" / "torch_stages.py")
-        tail = f"\nimport runpy\nrunpy.run_path({probe!r}, run_name='__main__')\n"
-        script = head + textwrap.dedent(prelude) + tail
-        (probes / "training_side" / "torch_stages.py").write_text(script, "utf-8")
+        script = REGISTERED + textwrap.dedent(prelude) + RUN
+        (probes / "launch.py").write_text(script, "utf-8")
         monkeypatch.setattr(possible, "CHANGES", changes)
         child = (TorchChild if separate else OneProcess)(Children(), preloaded.python())
         running.append(child)
@@ -66,12 +62,7 @@ def train(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Train]:
 def planting(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OneProcess]:
     """One process for the faults that are planted in torch and leave it alive."""
     probes = tmp_path_factory.mktemp("probes")
-    (probes / "training_side").mkdir()
-    (probes / "launch.py").symlink_to(PROBES / "launch.py")
-    script = PLANTED.format(
-        probes=str(PROBES), probe=str(PROBES / "training_side" / "torch_stages.py")
-    )
-    (probes / "training_side" / "torch_stages.py").write_text(script, "utf-8")
+    (probes / "launch.py").write_text(REGISTERED + PLANTED + RUN, "utf-8")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(child_process, "PROBES", probes)
         child = OneProcess(Children(), preloaded.python())

@@ -71,7 +71,7 @@ def test_attempts_after_the_deadline_are_left_out(train_planted: Train) -> None:
 
 WHILE = """
     import torch
-    changes = wire.sibling("changes")
+    changes = probe("stages.changes")
     real, attempt, tried = torch.nn.functional.cross_entropy, changes.attempt, []
 
     def watch(stage, plan, change):

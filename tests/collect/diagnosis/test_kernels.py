@@ -27,7 +27,7 @@ def test_a_sound_training_has_no_diagnosis(train_planted: Train) -> None:
 
 
 CUDNN_EVERYWHERE = """
-    wire.sibling("changes").CUDNN_DEVICES = ("cuda", "cpu")
+    probe("stages.changes").CUDNN_DEVICES = ("cuda", "cpu")
 """
 """cuDNN's switch exists in a CPU build too, so its effect on a GPU is tested on the CPU."""
 

@@ -8,6 +8,7 @@ from typing import get_args
 import preloaded
 import pytest
 from bisections import OK, SMALL, WELL, parameter, record
+from probe_code import REGISTERED
 
 from doctor._util.records import Ended
 from doctor.checks.training import smoke as judged
@@ -19,7 +20,7 @@ from doctor.checks.training.diagnosis import (
     summarize,
 )
 from doctor.collect.changes import CHANGES, REPAIRS
-from doctor.collect.child import CUT_OFF, PROBES
+from doctor.collect.child import CUT_OFF
 from doctor.collect.children import Children
 from doctor.collect.diagnosis import diagnose
 from doctor.collect.faults import MOST_SKIPPED, fault_of
@@ -140,14 +141,13 @@ def test_only_what_was_tried_is_excluded() -> None:
 
 def test_positions_are_told_from_tokens() -> None:
     code = (
-        "import sys; sys.path.append('..'); import torch, inspect_step as step\n"
+        REGISTERED + "import torch\nstep = probe('values.inspect_step')\n"
         "for indices in ([[0, 1, 2, 3, 4]], [[0, 7, 2, 1, 2]]):\n"
         "  try: step._check_tokens(torch.tensor(indices), torch.zeros(3, 2), {})\n"
         "  except step.InvalidInput as error: print(error)\n"
     )
     done = subprocess.run(
         [preloaded.python(), "-c", code, "2"],
-        cwd=PROBES / "training_side",
         capture_output=True,
         text=True,
         check=True,

@@ -12,11 +12,11 @@ import preloaded
 import pytest
 import shims
 from loads import AT, HANG, Make, facts, short_deadline, speed
+from probe_code import REGISTERED
 
 from doctor._util.records import Ended
 from doctor.checks.gpu.load import REPEATABLE
 from doctor.collect import gpus, numa
-from doctor.collect.child import PROBES
 from doctor.collect.child_messages import Answer
 from doctor.collect.children import Children
 from doctor.collect.torch_child import TorchChild
@@ -217,9 +217,8 @@ def test_an_interpreter_that_does_not_start_is_an_error(make: Make, tmp_path: Pa
 
 
 SETTINGS = """
-import sys
-sys.path[:0] = [sys.argv[2], sys.argv[2] + "/training_side"]
-import load, torch
+import torch
+load = probe("load.load")
 matmul = torch.backends.cuda.matmul
 seen = [matmul.fp32_precision]
 for allowed in (True, False):
@@ -239,7 +238,7 @@ assert torch.backends.cuda.matmul.allow_tf32 is False
 @pytest.mark.slow
 def test_tf32_is_left_as_it_was_through_either_api() -> None:
     done = subprocess.run(
-        [preloaded.python(), "-c", SETTINGS, "2", str(PROBES)],
+        [preloaded.python(), "-c", REGISTERED + SETTINGS, "2"],
         capture_output=True,
         text=True,
         check=True,
@@ -251,9 +250,8 @@ def test_tf32_is_left_as_it_was_through_either_api() -> None:
 
 
 NEAR = """
-import os, sys
-sys.path[:0] = [sys.argv[2], sys.argv[2] + "/training_side"]
-import load, torch
+import os, torch
+load = probe("load.load")
 assert load.cpus("0-3,8\\n") == {0, 1, 2, 3, 8}
 assert load.cpus("\\n") == set()
 allowed = os.sched_getaffinity(0)
@@ -268,7 +266,7 @@ for local, inside in ((here, here), ({100000}, allowed), (set(), allowed)):
 
 @pytest.mark.slow
 def test_copies_run_next_to_the_gpu_and_the_process_may_use_all_cpus_afterwards() -> None:
-    subprocess.run([preloaded.python(), "-c", NEAR, "2", str(PROBES)], check=True, timeout=120)
+    subprocess.run([preloaded.python(), "-c", REGISTERED + NEAR, "2"], check=True, timeout=120)
 
 
 @pytest.mark.gpu

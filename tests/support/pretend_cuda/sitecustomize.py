@@ -18,7 +18,7 @@ from typing import Any
 
 
 class Pretending(importlib.abc.MetaPathFinder):
-    """Finds `torch` and `wire` where they are, and runs `prepare` once they are loaded."""
+    """Finds `torch` and the probes' `wire`, and runs `prepare` once they are loaded."""
 
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> Any:
         if name not in PREPARED:
@@ -64,7 +64,7 @@ def prepare_wire(wire: Any) -> None:
     wire.send = recording
 
 
-PREPARED = {"torch": prepare_torch, "wire": prepare_wire}
+PREPARED = {"torch": prepare_torch, "_doctor_probes.wire": prepare_wire}
 
 CONFIG = json.loads(os.environ.get("PRETEND_CUDA", "{}"))
 

@@ -1,0 +1,1 @@
+"""The trials of attention: torch's backends and transformers' implementations."""

@@ -1,0 +1,99 @@
+"""Calls of torch's attention in which each query sees one key only: the softmax of one score is 1,
+so the result does not depend on queries and keys.
+"""
+
+from __future__ import annotations
+
+import inspect
+import math
+from typing import Any, Dict, List, NamedTuple
+
+import torch
+
+from ..foreign import places
+from . import norm_calls
+
+HIDDEN = -1e4
+"""A score that is added to hide a key: -inf, or the lowest number of a half precision."""
+ARGUMENTS = {
+    "scaled_dot_product_attention": (
+        "query", "key", "value", "attn_mask", "dropout_p", "is_causal",
+    ),
+    "multi_head_attention_forward": tuple(
+        inspect.signature(torch.nn.functional.multi_head_attention_forward).parameters
+    ),
+}  # fmt: skip
+
+
+class Site(NamedTuple):
+    """All calls of attention in a line."""
+
+    keys: int
+    """The most that a query sees."""
+    alone: bool
+    """Every sequence has one token by itself: one query and one key, with the batch first."""
+
+
+class AttentionCalls:
+    """The keys that queries see, for each line that calls attention."""
+
+    def __init__(self, model: torch.nn.Module) -> None:
+        self._model = model
+        self._sites: Dict[str, Site] = {}
+
+    def note(self, name: str, args: Any, options: Dict[str, Any]) -> None:
+        """Count the keys of a call of the function of that name, if it is one of attention."""
+        if name not in ARGUMENTS:
+            return
+        arguments = {**dict(zip(ARGUMENTS[name], args)), **options}
+        query, key = arguments["query"], arguments["key"]
+        if not (query.requires_grad or key.requires_grad or "in_proj_weight" in arguments):
+            return
+        try:
+            keys, alone = visible(name, arguments), one_token(name, query, key)
+        except Exception:  # nested tensors have no length
+            return
+        (place, _), _ = places.innermost()
+        module = norm_calls.calling_module(self._model)
+        label = " in ".join(filter(None, (name, place, module)))
+        before = self._sites.get(label, Site(0, True))
+        self._sites[label] = Site(max(before.keys, keys), before.alone and alone)
+
+    def single(self, *, alone: bool) -> List[str]:
+        """The lines of which every call is over one key; `alone`: where sequences have one token
+        by themselves, else the others."""
+        return [n for n, each in self._sites.items() if each.keys == 1 and each.alone is alone]
+
+
+def one_token(name: str, query: torch.Tensor, key: torch.Tensor) -> bool:
+    """Whether this is the attention of a token to itself. A batch that is taken for the length, as
+    nn.MultiheadAttention does without batch_first=True, is none."""
+    if name == "scaled_dot_product_attention":
+        return query.shape[-2] == 1 == key.shape[-2]
+    module = norm_calls.running()
+    samples = query.shape[1] if query.dim() == 3 else 1
+    return query.shape[0] == 1 == key.shape[0] and (
+        samples == 1 or bool(getattr(module, "batch_first", False))
+    )
+
+
+def visible(name: str, arguments: Dict[str, Any]) -> int:
+    """The most keys that a query sees."""
+    query, key, mask = arguments["query"], arguments["key"], arguments.get("attn_mask")
+    if name == "scaled_dot_product_attention":
+        keys = int(key.shape[-2])
+        first_only = bool(arguments.get("is_causal")) and query.shape[-2] == 1
+        return int(min(keys, 1 if first_only else keys, most(mask, hides=False)))
+    more = (arguments.get("bias_k") is not None) + bool(arguments.get("add_zero_attn"))
+    padding = arguments.get("key_padding_mask")
+    least = min(most(mask, hides=True), most(padding, hides=True))
+    return int(min(key.shape[0], least) + more)
+
+
+def most(mask: Any, *, hides: bool) -> float:
+    """The most keys that a row of the mask leaves visible; `hides`: where a boolean one is True.
+    One with one column holds for all keys alike, and chooses none."""
+    if not isinstance(mask, torch.Tensor) or not mask.numel() or mask.shape[-1:] in ((), (1,)):
+        return math.inf
+    shown = mask != hides if mask.dtype == torch.bool else mask.detach() > HIDDEN
+    return int(shown.sum(-1).max())

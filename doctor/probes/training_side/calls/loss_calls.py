@@ -1,0 +1,143 @@
+"""How the loss functions of torch are called in a step: classes, and inputs of the wrong kind."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from typing import Any, Dict, List, Optional, Sequence, Tuple
+
+import torch
+from torch.overrides import TorchFunctionMode
+
+from ..foreign import observing
+from . import attention_calls, length_first, norm_calls, recurrent_calls
+
+ELEMENTWISE = ("mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss")
+"""Losses of two tensors of the same shape, which torch broadcasts otherwise."""
+TO_MINIMIZE = ("cross_entropy", "nll_loss", *ELEMENTWISE)
+"""Losses that a training minimizes; those of an adversary may be negated."""
+OF_LOGARITHMS = ("kl_div", "ctc_loss")
+"""Losses whose input is the logarithm of probabilities."""
+OF_SIGNS = ("soft_margin_loss", "hinge_embedding_loss")
+"""Losses whose targets are -1 and 1."""
+POSITIVE = 0.01
+"""A logarithm of a probability in half precision may be that far above 0."""
+ACTIVATIONS = {
+    "cross_entropy": ("SoftmaxBackward0", "softmax"),
+    "binary_cross_entropy_with_logits": ("SigmoidBackward0", "sigmoid"),
+}
+"""A loss that applies an activation to its input -> the node in the graph if it was applied before,
+and its name."""
+RESHAPING = ("ToCopy", "View", "UnsafeView", "ReshapeAlias", "Transpose", "Permute", "Clone", "T",
+             "Squeeze", "Unsqueeze", "Slice", "Select", "Alias")  # fmt: skip
+"""Nodes through which a value passes unchanged, without their "Backward0"."""
+ROWS = 64
+"""Rows of log-probabilities whose sums are computed."""
+TOLERANCE = 0.1
+"""Of the sum of a row of probabilities; bf16 rounds each to 3 digits."""
+
+
+class LossCalls(TorchFunctionMode):
+    """The number of classes of every cross entropy, and what is wrong in the inputs of a loss."""
+
+    def __init__(self, module: torch.nn.Module) -> None:
+        super().__init__()
+        self._module = module
+        self.classes: List[int] = []
+        self.misused: Dict[str, Dict[str, Any]] = {}
+        """Function -> a doctor.facts.own_model.Misuse."""
+        self.results: List[Tuple[str, float]] = []
+        """Each call of a function in `TO_MINIMIZE` with a scalar result."""
+        self.norms: Dict[int, List[str]] = {1: [], 2: []}
+        """Calls of norms over one value, and over two."""
+        self.factor: Optional[float] = None
+        """The loss of the step as a multiple of the only function that it is made of."""
+        self.attention = attention_calls.AttentionCalls(module)
+        self.padding = length_first.LengthFirst(module)
+        self.recurrent = recurrent_calls.RecurrentCalls(module)
+
+    def __torch_function__(
+        self, func: Any, types: Any, args: Any = (), kwargs: Optional[Dict[str, Any]] = None
+    ) -> Any:
+        options = kwargs or {}
+        name = getattr(func, "__name__", "")
+        observing.attempt(lambda: self._note_inputs(name, args, options))
+        result = func(*args, **options)
+        observing.attempt(lambda: self._note_result(name, args, options, result))
+        return result
+
+    def _note_inputs(self, name: str, args: Any, options: Dict[str, Any]) -> None:
+        inputs = [*args, *(options[key] for key in ("input", "target") if key in options)][:2]
+        if len(inputs) == 2 and all(isinstance(each, torch.Tensor) for each in inputs):
+            if name == "cross_entropy":
+                shape = inputs[0].shape
+                self.classes.append(int(shape[1] if len(shape) > 1 else shape[0]))
+            reduced = options.get("reduction") != "none"
+            log_target = bool(options.get("log_target"))
+            if kind := misuse(name, *inputs, log_target=log_target, reduced=reduced):
+                shapes = [list(each.shape) for each in inputs]
+                self.misused[name] = {"function": name, "kind": kind, "shapes": shapes}
+        if size := norm_calls.values_of_statistics(name, args, options):
+            self.norms[size].append(norm_calls.described(name, args, self._module))
+        self.attention.note(name, args, options)
+        self.recurrent.note(name, args)
+
+    def _note_result(self, name: str, args: Any, options: Dict[str, Any], result: Any) -> None:
+        self.padding.note(name, args, options, result)
+        if name in TO_MINIMIZE and isinstance(result, torch.Tensor) and result.numel() == 1:
+            self.results.append((name, float(observing.plain(result))))
+
+    def compare(self, loss: float) -> None:
+        """Note a loss that is the negative of the only function that it is made of."""
+        if len(self.results) == 1:
+            name, value = self.results[0]
+            self.factor = loss / value if value else None
+            if value > 0 and math.isclose(loss, -value, rel_tol=1e-3):
+                self.misused[name] = {"function": name, "kind": "negated", "shapes": []}
+
+
+def misuse(
+    name: str,
+    value: torch.Tensor,
+    target: torch.Tensor,
+    *,
+    log_target: bool = False,
+    reduced: bool = True,
+) -> str:
+    """What is wrong in the two inputs of this loss, as Misuse.kind; "" if nothing is.
+
+    `reduced`: to one number; without it, all pairs of two sets may be compared on purpose.
+    """
+    if name in ACTIVATIONS:
+        node, activation = ACTIVATIONS[name]
+        if made_by(value) == node:
+            return activation
+    if name == "binary_cross_entropy_with_logits":
+        target = observing.plain(target)
+        return "targets" if bool(((target < 0) | (target > 1)).any()) else ""
+    if name == "nll_loss" and value.dim() > 1 and value.is_floating_point():
+        sums = value.detach()[:ROWS].float().exp().sum(1)
+        return "no log-probabilities" if bool(((sums - 1).abs() > TOLERANCE).any()) else ""
+    if name in OF_LOGARITHMS and value.is_floating_point():
+        wrong = log_target and bool((target > POSITIVE).any())
+        return "positive" if bool((value > POSITIVE).any()) else "no log target" * wrong
+    if name in OF_SIGNS:
+        return "" if bool((target.abs() == 1).all()) else "signs"
+    if name in ELEMENTWISE and (reduced or value.dim() != target.dim()):
+        larger = broadcast_size(value.shape, target.shape) > max(value.numel(), target.numel())
+        return "broadcast" if larger else ""
+    return ""
+
+
+def broadcast_size(first: Sequence[int], second: Sequence[int]) -> int:
+    """Elements of the shape that two shapes broadcast to."""
+    pairs = itertools.zip_longest(reversed(first), reversed(second), fillvalue=1)
+    return math.prod(max(pair) for pair in pairs)
+
+
+def made_by(value: torch.Tensor) -> str:
+    """The operation in the graph that computed these numbers, casts and views left out."""
+    node: Any = value.grad_fn
+    while node is not None and node.name().partition("Backward")[0] in RESHAPING:
+        node = node.next_functions[0][0] if node.next_functions else None
+    return "" if node is None else str(node.name())

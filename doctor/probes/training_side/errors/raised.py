@@ -1,0 +1,53 @@
+"""What an error shows: the line, the module, the call that raised and its arguments.
+
+Nothing is called but signatures and representations; `scene` returns the fields of
+doctor.facts.raised.Raised.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Dict, List, Optional
+
+import torch
+
+from ..foreign import descriptions, stack_frames
+from . import raised_observations
+
+MESSAGE = 4000
+
+
+def scene(error: BaseException, model: Optional[torch.nn.Module] = None) -> Dict[str, Any]:
+    """The fields of doctor.facts.raised.Raised that the traceback shows."""
+    frames = stack_frames.frames_of(error)
+    fields: Dict[str, Any] = {
+        "type": "Raised",
+        "error": type(error).__name__,
+        "message": str(error)[:MESSAGE],
+    }
+    used = [index for index, frame in enumerate(frames) if not frame.library]
+    inner = frames[used[-1] + 1 :] if used else frames
+    if used:
+        fields.update(place=frames[used[-1]].place, code=frames[used[-1]].code)
+    called = [frame for frame in inner if frame.name not in stack_frames.CALLERS]
+    try:  # the user's objects may do anything
+        fields.update(module_fields(frames, model))
+        if called and used:
+            fields.update(
+                function=called[0].qualified, operands=descriptions.operands(called[0].passed())
+            )
+    except Exception:
+        fields.pop("function", None)
+    user = frames[used[-1]] if used else None
+    fields["observed"] = raised_observations.observe(error, frames, user, model)
+    return fields
+
+
+def module_fields(frames: List[Any], model: Optional[torch.nn.Module]) -> Dict[str, Any]:
+    """The innermost module whose forward was running: its path and what it is."""
+    running = stack_frames.running_modules(frames)
+    if not running:
+        return {}
+    inner = running[-1]
+    root = model if model is not None else running[0]
+    path = next((name for name, each in root.named_modules() if each is inner), None)
+    return {"module": path, "module_type": descriptions.shown(inner)}

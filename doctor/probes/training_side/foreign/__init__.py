@@ -1,0 +1,1 @@
+"""Reading what is the user's: objects, containers, values, lines and frames of their code."""

@@ -1,0 +1,73 @@
+"""Reading the user's objects: their attributes and methods may raise anything, and a training that
+is observed goes on.
+"""
+
+from __future__ import annotations
+
+import types
+from typing import Any, Callable, Optional
+
+import torch
+
+ABSENT: Any = object()
+
+
+def attribute(owner: Any, name: str, default: Any = None) -> Any:
+    """getattr, whose default also stands for a getter that raises."""
+    try:
+        return getattr(owner, name, default)
+    except Exception:
+        return default
+
+
+def has(owner: Any, name: str) -> bool:
+    """hasattr, which is False of a getter that raises."""
+    return attribute(owner, name, ABSENT) is not ABSENT
+
+
+def attempt(read: Callable[[], Any], default: Any = None) -> Any:
+    """The result of an observation; the default if the user's objects raise in it."""
+    try:
+        return read()
+    except Exception:
+        return default
+
+
+def code_of(function: Any) -> Optional[types.CodeType]:
+    """The code of a function of Python or of a method; None of any other callable."""
+    code = attribute(function, "__code__")
+    return code if isinstance(code, types.CodeType) else None
+
+
+def plain(value: Any) -> Any:
+    """The same values without a graph and without the methods of a subclass of torch.Tensor; of
+    anything else the value itself."""
+    if not isinstance(value, torch.Tensor):
+        return value
+    if type(value) in (torch.Tensor, torch.nn.Parameter):
+        return value.detach()
+    try:
+        with torch._C.DisableTorchFunctionSubclass():
+            return value.detach().as_subclass(torch.Tensor)
+    except Exception:  # a tensor that only its own methods can read
+        return value.detach()
+
+
+def function_name(func: Any) -> str:
+    """The name under which torch hands a function to a mode; of an attribute such as `.data`, whose
+    getter is handed over, that of the attribute."""
+    name = getattr(func, "__name__", "")
+    return str(getattr(func.__self__, "__name__", name)) if name == "__get__" else str(name)
+
+
+def content(cell: Any) -> Any:
+    """The value of a variable around a function; None if it was not assigned yet."""
+    try:
+        return cell.cell_contents
+    except ValueError:
+        return None
+
+
+def storage_address(tensor: torch.Tensor) -> int:
+    """The address of a tensor's memory; 0 of one without a storage, as sparse tensors are."""
+    return int(attempt(lambda: tensor.untyped_storage().data_ptr(), 0))

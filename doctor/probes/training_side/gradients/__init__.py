@@ -1,0 +1,1 @@
+"""Where the path from a parameter to the loss ends, or its gradient becomes 0, and why."""

@@ -1,0 +1,1 @@
+"""A GPU under load, and a sum over the GPUs of the job."""

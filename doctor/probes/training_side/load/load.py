@@ -1,0 +1,291 @@
+"""One device under load for about a second: matmuls, copies, and repeated products.
+
+Rates are medians over timed repeats after a warm-up. If a repeated product differs, one of the two
+is wrong: cuBLAS returns the same bits for the same call on one stream.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import statistics
+import time
+from typing import Any, Callable, Dict, Iterator, List, Set, Tuple
+
+import torch
+
+from ... import wire
+
+SHARES = {
+    "half": 0.25,
+    "tf32": 0.1,
+    "fp32": 0.1,
+    "copy": 0.05,
+    "to": 0.1,
+    "from": 0.1,
+    "same": 0.15,
+}
+"""Seconds of each part."""
+SIZES = (8192, 4096, 2048, 1024, 512, 256, 128)
+FIRST_SIZE = 2048
+ONE_PRODUCT = 0.03
+"""Seconds that one half-precision product may take, so that several fit into their share."""
+CPU_LIST = "/sys/bus/pci/devices/%s/local_cpulist"
+HOST_RUNS = 3
+"""Runs of each host copy; the fastest counts, because other processes use the link too."""
+MEMORY_SHARE = 8
+"""At most this part of the free memory is used at once."""
+COPIED, PINNED = 512 * 2**20, 64 * 2**20
+MIN_REPEATS, MAX_REPEATS = 3, 500
+"""Timed repeats of each part."""
+PRODUCTS = 100
+CPU_SIZES, CPU_BYTES, CPU_FREE = (128,), 2**20, 2**30
+
+
+class Device:
+    """The differences between a GPU and the CPU, which is used in tests."""
+
+    def __init__(self, device: torch.device) -> None:
+        self.device = device
+        self.cuda = device.type == "cuda"
+        if self.cuda:
+            torch.cuda.set_device(device)
+        else:
+            torch.set_num_threads(1)  # threads waiting for each other distort the rate
+
+    def free(self) -> int:
+        return int(torch.cuda.mem_get_info(self.device)[0]) if self.cuda else CPU_FREE
+
+    def empty(self) -> None:
+        """Return cached memory to the GPU."""
+        if self.cuda:
+            torch.cuda.empty_cache()
+
+    def half(self) -> Tuple[str, torch.dtype]:
+        """The half precision with tensor cores of its own: bf16 from Ampere on."""
+        if not self.cuda or torch.version.hip or self._capability() >= (8, 0):
+            return "bf16", torch.bfloat16
+        return "fp16", torch.float16
+
+    def tf32(self) -> bool:
+        return not self.cuda or (not torch.version.hip and self._capability() >= (8, 0))
+
+    def _capability(self) -> Tuple[int, int]:
+        return torch.cuda.get_device_capability(self.device)
+
+    def times(self, work: Callable[[], Any], count: int) -> List[float]:
+        """Seconds of each of `count` calls, queued back to back."""
+        if not self.cuda:
+            return [self._seconds(work) for _ in range(count)]
+        event: Any = torch.cuda.Event
+        marks = [event(enable_timing=True) for _ in range(count + 1)]
+        marks[0].record()
+        for mark in marks[1:]:
+            work()
+            mark.record()
+        marks[-1].synchronize()
+        return [marks[i].elapsed_time(marks[i + 1]) / 1e3 for i in range(count)]
+
+    def _seconds(self, work: Callable[[], Any]) -> float:
+        started = time.perf_counter()
+        work()
+        return time.perf_counter() - started
+
+    def median(self, work: Callable[[], Any], share: float) -> float:
+        """Median seconds of one call, measured for about `share` seconds after a warm-up."""
+        self.times(work, 1)
+        once = max(self.times(work, 2)[-1], 1e-7)
+        count = int(min(MAX_REPEATS, max(MIN_REPEATS, share / once)))
+        return statistics.median(self.times(work, count))
+
+
+@contextlib.contextmanager
+def tf32(allowed: bool) -> Iterator[None]:
+    """Matmul TF32 on or off through the API of this torch, restored afterwards."""
+    matmul = torch.backends.cuda.matmul
+    try:
+        name, value = "fp32_precision", "tf32" if allowed else "ieee"
+        before: Any = matmul.fp32_precision
+    except (AttributeError, AssertionError):  # before torch 2.9; torch 2.1 raises the latter
+        name, value = "allow_tf32", allowed  # type: ignore[assignment]
+        before = matmul.allow_tf32
+    setattr(matmul, name, value)
+    try:
+        yield
+    finally:
+        setattr(matmul, name, before)
+
+
+def matrices(device: Device, size: int, dtype: torch.dtype) -> Tuple[torch.Tensor, ...]:
+    """Two random factors and room for their product; random values draw realistic power."""
+    draw = torch.Generator(device.device).manual_seed(22)
+    left, right = (
+        torch.randn(size, size, generator=draw, device=device.device).to(dtype) for _ in range(2)
+    )
+    return left, right, torch.empty_like(left)
+
+
+def fitting(device: Device, dtype: torch.dtype) -> int:
+    """Rows of the square matrices: as large as memory and speed allow."""
+    sizes = SIZES if device.cuda else CPU_SIZES
+    first = min(FIRST_SIZE, sizes[0])
+    left, right, out = matrices(device, first, dtype)
+    device.times(lambda: torch.mm(left, right, out=out), 2)
+    once = statistics.median(device.times(lambda: torch.mm(left, right, out=out), 5))
+    room = device.free() // MEMORY_SHARE
+    for size in sizes:
+        if once * (size / first) ** 3 <= ONE_PRODUCT and 3 * 4 * size * size <= room:
+            return size
+    return sizes[-1]
+
+
+def matmul_rate(device: Device, size: int, dtype: torch.dtype, share: float) -> float:
+    """FLOP/s of the square product."""
+    left, right, out = matrices(device, size, dtype)
+    return 2.0 * size**3 / device.median(lambda: torch.mm(left, right, out=out), share)
+
+
+def copy_rate(device: Device) -> float:
+    """Bytes per second that a copy within the device's memory reads and writes."""
+    size = min(COPIED, device.free() // MEMORY_SHARE) if device.cuda else CPU_BYTES
+    here = torch.ones(size, dtype=torch.uint8, device=device.device)
+    there = torch.empty_like(here)
+    return 2.0 * size / device.median(lambda: there.copy_(here), SHARES["copy"])
+
+
+def host_rates(device: Device) -> Dict[str, float]:
+    """Bytes per second from pinned host memory and back: the best of some runs each."""
+    size = PINNED if device.cuda else CPU_BYTES
+    with near(device.device):
+        host = torch.ones(size, dtype=torch.uint8, pin_memory=device.cuda)
+        there = torch.empty(size, dtype=torch.uint8, device=device.device)
+
+        def fastest(work: Callable[[], Any], share: float) -> float:
+            return min(device.median(work, share / HOST_RUNS) for _ in range(HOST_RUNS))
+
+        to = fastest(lambda: there.copy_(host, non_blocking=True), SHARES["to"])
+        back = fastest(lambda: host.copy_(there, non_blocking=True), SHARES["from"])
+    return {"to_device": size / to, "from_device": size / back}
+
+
+@contextlib.contextmanager
+def near(device: torch.device) -> Iterator[None]:
+    """Run on the allowed CPUs next to the GPU, whose memory pinned buffers then come from.
+
+    Copies through the memory of another socket reach a third of the rate (gearshifft#82).
+    """
+    allowed = os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else set()
+    local = allowed & local_cpus(device)
+    if not local:
+        yield
+        return
+    os.sched_setaffinity(0, local)
+    try:
+        yield
+    finally:
+        os.sched_setaffinity(0, allowed)
+
+
+def local_cpus(device: torch.device) -> Set[int]:
+    """CPUs next to an NVIDIA GPU; empty if the system does not name them."""
+    if device.type != "cuda" or torch.version.hip:
+        return set()
+    address = ctypes.create_string_buffer(32)
+    try:
+        driver = ctypes.CDLL("libcuda.so.1")
+        if driver.cuDeviceGetPCIBusId(address, len(address), device.index or 0) != 0:
+            return set()
+        with open(CPU_LIST % address.value.decode().lower()) as file:
+            return cpus(file.read())
+    except (OSError, AttributeError, ValueError):
+        return set()
+
+
+def cpus(text: str) -> Set[int]:
+    """The numbers of "0-3,8". Raises ValueError for anything else."""
+    cpus: Set[int] = set()
+    for part in filter(None, text.strip().split(",")):
+        first, _, last = part.partition("-")
+        cpus.update(range(int(first), int(last or first) + 1))
+    return cpus
+
+
+@contextlib.contextmanager
+def repeatable() -> Iterator[None]:
+    """Forbid the atomics that torch allows rocBLAS; cuBLAS is repeatable by default."""
+    if not torch.version.hip:
+        yield
+        return
+    before = torch.are_deterministic_algorithms_enabled()
+    warns = torch.is_deterministic_algorithms_warn_only_enabled()
+    torch.use_deterministic_algorithms(True, warn_only=True)
+    try:
+        yield
+    finally:
+        torch.use_deterministic_algorithms(before, warn_only=warns)
+
+
+def differing(device: Device, size: int, dtype: torch.dtype) -> Dict[str, int]:
+    """Elements of repeated products that differ from the first; if any do, of a second series."""
+    count, elements = series(device, size, dtype)
+    result = {"products": count, "differing": elements}
+    if elements:
+        result["differing_again"] = series(device, size, dtype)[1]
+    return result
+
+
+def series(device: Device, size: int, dtype: torch.dtype) -> Tuple[int, int]:
+    """How many times the same product was computed, and elements that differ from the first."""
+    left, right, again = matrices(device, size, dtype)
+    first = torch.empty_like(again)
+    torch.mm(left, right, out=first)  # as below, so that cuBLAS chooses the same algorithm
+    once = max(device.times(lambda: torch.mm(left, right, out=again), 2)[-1], 1e-7)
+    count = int(min(PRODUCTS, max(MIN_REPEATS, SHARES["same"] / once)))
+    differs = torch.zeros_like(first, dtype=torch.bool)
+    for _ in range(count):
+        torch.mm(left, right, out=again)
+        differs |= again != first
+    return count + 1, int(differs.sum())
+
+
+def run(device: torch.device) -> Dict[str, Any]:
+    """The fields of `doctor.facts.load.Load` without the host's. Raises what a part raises."""
+    started = time.perf_counter()
+    target = Device(device)
+    name, half = target.half()
+    with wire.stage("calibration"), torch.no_grad():
+        size = fitting(target, half)
+    result: Dict[str, Any] = {"size": size, "matmul": {}}
+    with wire.stage(name + " matmul"), torch.no_grad():
+        result["matmul"][name] = matmul_rate(target, size, half, SHARES["half"])
+    if target.tf32():
+        with wire.stage("tf32 matmul"), torch.no_grad(), tf32(True):
+            result["matmul"]["tf32"] = matmul_rate(target, size, torch.float32, SHARES["tf32"])
+    with wire.stage("fp32 matmul"), torch.no_grad(), tf32(False):
+        result["matmul"]["fp32"] = matmul_rate(target, size, torch.float32, SHARES["fp32"])
+    with wire.stage("the same product again"), torch.no_grad(), repeatable():
+        result.update(differing(target, size, half))
+    target.empty()
+    with wire.stage("copy within the memory"):
+        result["copy"] = copy_rate(target)
+    target.empty()
+    result["seconds"] = time.perf_counter() - started
+    return result
+
+
+def run_host(device: torch.device) -> Dict[str, Any]:
+    """The fields of `doctor.facts.load.Load` about copies from and to the host."""
+    started = time.perf_counter()
+    target = Device(device)
+    with wire.stage("copies from and to the host"):
+        try:
+            result: Dict[str, Any] = dict(host_rates(target))
+        except RuntimeError as error:
+            if "pin" not in str(error) and "cudaHostAlloc" not in str(error):
+                raise
+            reason = wire.describe(error)
+            result = {"unread": {"to_device": reason, "from_device": reason}}
+    target.empty()
+    result["seconds"] = time.perf_counter() - started
+    return result

@@ -1,0 +1,1 @@
+"""A step that raised, repeated once under observation."""

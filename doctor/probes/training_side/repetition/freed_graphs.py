@@ -1,0 +1,214 @@
+"""A graph that backward() goes through a second time: the user's own calls of backward(), what
+holds a tensor of an earlier step, and the hooks that return one.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import sys
+import types
+from typing import Any, Callable, Dict, Iterator, List, Optional, Tuple
+
+import torch
+from torch.overrides import TorchFunctionMode
+
+from ..foreign import containers, observing, places
+from ..gradients import gradient_hooks
+from ..subject import training_step, unregistered
+from ..values import follow_step, value_origins
+
+MOST, DEPTH = 3, 3
+"""Names in a text; containers and objects inside of one another that are looked into."""
+TABLES = {"_forward_hooks": "output", "_forward_pre_hooks": "input"}
+"""Hooks of a module -> what their result replaces."""
+
+
+class Backwards(TorchFunctionMode):
+    """The user's lines that call backward()."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.places: List[str] = []
+        self.roots: List[Any] = []
+        """The nodes of the graph from which they start."""
+
+    def __torch_function__(
+        self, func: Any, types: Any, args: Any = (), kwargs: Optional[Dict[str, Any]] = None
+    ) -> Any:
+        if getattr(func, "__name__", "") == "backward":
+            self.places.append("%s (`%s`)" % places.innermost()[0])
+            self.roots.append(getattr(args[0], "grad_fn", None))
+        return func(*args, **(kwargs or {}))
+
+
+def twice(training: Any) -> Dict[str, str]:
+    """The user's own call of backward(), what is kept of a step with its graph, and the hook that
+    returned it."""
+    subject, observed = training.subject, {}
+    graphs = {**unregistered.graphs_in(subject.module), **dict(around(subject))}
+    parts = containers.tensors(subject.batch).items()
+    of_batch = unregistered.with_nodes({value_origins.in_batch(n): each for n, each in parts})
+    calls, hooks = Backwards(), Replacing(subject.module)
+    try:
+        with calls, hooks:
+            loss = training_step.loss_of(training)
+    except RuntimeError:  # a second backward pass of the user's own
+        loss = None
+    within = set(follow_step.nodes(loss.grad_fn)) if loss is not None and loss.grad_fn else None
+    for kind, kept in (("kept", graphs), ("of the batch", of_batch)):
+        names = [name for name, each in kept.items() if within is None or each in within]
+        if names:
+            observed[kind] = ", ".join(names[:MOST])
+    if calls.places:
+        observed["calls backward"] = calls.places[0]
+        ends = [] if loss is None else [loss.grad_fn, *_before(loss.grad_fn)]
+        if loss is not None and calls.roots[0] not in ends:
+            observed["another loss"] = "yes"
+    elif hooks.replaced:
+        observed.update(hooks.replaced)
+    return observed
+
+
+def _before(node: Any) -> List[Any]:
+    return [each for each, _ in getattr(node, "next_functions", ())]
+
+
+# What holds tensors
+
+
+def around(subject: Any) -> Iterator[Tuple[str, Any]]:
+    """Name -> operation of the tensors with a graph that the functions of a training hold: in
+    closures, default arguments, globals, classes, and attributes of what these hold."""
+    visited: Dict[int, Any] = {}
+    for kind in classes(subject.module):
+        for name, value in vars(kind).items():
+            yield from graphs_of("%s.%s" % (kind.__name__, name), value, visited)
+    for function in functions(subject):
+        for name, value in held_by(function).items():
+            if isinstance(value, types.FunctionType):
+                for inner, each in held_by(value).items():
+                    yield from graphs_of(inner, each, visited)
+            else:
+                yield from graphs_of(name, value, visited)
+
+
+def functions(subject: Any) -> Iterator[Any]:
+    """The loss, the methods of the model's modules, and their hooks."""
+    yield subject.loss
+    for kind in classes(subject.module):
+        yield from (each for each in vars(kind).values() if isinstance(each, types.FunctionType))
+    for part in subject.module.modules():
+        for table in TABLES:
+            yield from getattr(part, table, {}).values()
+
+
+def classes(module: torch.nn.Module) -> List[type]:
+    """The classes of the model's modules that are the user's."""
+    return [k for k in dict.fromkeys(type(each) for each in module.modules()) if of_user(k)]
+
+
+def of_user(kind: type) -> bool:
+    file = getattr(sys.modules.get(kind.__module__), "__file__", None)
+    return kind.__module__ != "builtins" and not (file and places.of_library(file))
+
+
+def held_by(function: Any) -> Dict[str, Any]:
+    """Name -> value of the variables that a function holds beside its arguments."""
+    held: Dict[str, Any] = {}
+    while isinstance(function, functools.partial):
+        held.update(function.keywords)
+        held.update(("argument %d" % n, each) for n, each in enumerate(function.args))
+        function = function.func
+    owner = observing.attribute(function, "__self__")
+    if owner is not None and not isinstance(owner, types.ModuleType):
+        held[type(owner).__name__] = owner
+    elif not inspect.isroutine(function):
+        held[type(function).__name__] = function
+    function = observing.attribute(function, "__func__", function)
+    code, defaults = observing.code_of(function), observing.attribute(function, "__defaults__")
+    if code is not None and defaults:
+        names = code.co_varnames[: code.co_argcount][-len(defaults) :]
+        held.update(zip(names, defaults))
+    if code is not None:
+        held.update(observing.attribute(function, "__kwdefaults__") or {})
+    if code is not None and not places.of_library(code.co_filename):
+        held.update(gradient_hooks.variables(function))
+    return held
+
+
+def graphs_of(
+    name: str, value: Any, visited: Dict[int, Any], depth: int = 0
+) -> Iterator[Tuple[str, Any]]:
+    """The tensors with a graph in a tensor, a list, a dict or an object of the user's classes;
+    modules are looked at in unregistered.py."""
+    if isinstance(value, torch.Tensor):
+        if value.grad_fn is not None:
+            yield name, value.grad_fn
+        return
+    if depth == DEPTH or id(value) in visited or isinstance(value, (type, types.ModuleType)):
+        return
+    visited[id(value)] = value  # kept, so that no other object gets its id
+    for key, each in unregistered.members(value):
+        yield from graphs_of("%s[%r]" % (name, key), each, visited, depth + 1)
+    if isinstance(value, torch.nn.Module) or not of_user(type(value)):
+        return
+    for key, each in list(observing.attribute(value, "__dict__", {}).items())[: unregistered.MOST]:
+        yield from graphs_of("%s.%s" % (name, key), each, visited, depth + 1)
+
+
+# Hooks
+
+
+class Replacing:
+    """Watches the forward hooks of a model for one that returns a tensor whose graph was freed."""
+
+    def __init__(self, module: torch.nn.Module) -> None:
+        self._module = module
+        self._originals: List[Tuple[Any, Any, Any]] = []
+        self.replaced: Dict[str, str] = {}
+        """The hook, its module, and whether it replaces the output or the input."""
+
+    def __enter__(self) -> Replacing:
+        for name, part in self._module.named_modules():
+            for table, replaced in TABLES.items():
+                hooks = getattr(part, table, None) or {}
+                for key, hook in list(hooks.items()):
+                    self._originals.append((hooks, key, hook))
+                    hooks[key] = self._watching(hook, name or "the model", replaced)
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        for hooks, key, hook in self._originals:
+            if key in hooks:  # it may have been removed
+                hooks[key] = hook
+
+    def _watching(self, hook: Any, name: str, replaced: str) -> Callable[..., Any]:
+        def watching(*args: Any, **options: Any) -> Any:
+            result = hook(*args, **options)
+            returned = value_origins.tensors(result)
+            if not self.replaced and any(map(was_freed, returned)):
+                function, place = places.line_of_function(hook)
+                where = "%s in %s" % (function, place) if place else function
+                self.replaced = {"returned by": where, "replaces": "%s of %s" % (replaced, name)}
+            return result
+
+        return watching
+
+
+def was_freed(tensor: torch.Tensor) -> bool:
+    """Whether backward() has freed values of this tensor's graph."""
+    if tensor.grad_fn is None:
+        return False
+    return any(map(_lacks_values, follow_step.nodes(tensor.grad_fn)))
+
+
+def _lacks_values(node: Any) -> bool:
+    for name in dir(node):
+        if name.startswith("_saved_") or name == "saved_tensors":
+            try:
+                getattr(node, name)
+            except RuntimeError as error:
+                if "after they have already been freed" in str(error):
+                    return True
+    return False

@@ -1,0 +1,118 @@
+"""The values of an index that exceed what they index: how many, which, and where they come from.
+
+Embeddings and losses of classes are inspected by inspect_inputs.py, before a kernel reads them.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Callable, Dict, Iterator, NamedTuple, Tuple
+
+import torch
+
+from ..values import value_origins
+
+OUT_OF_RANGE = re.compile(r"out of bounds|Class values must be|non-negative int", re.IGNORECASE)
+INTEGERS = (torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8)
+SHOWN = 3
+
+
+class Index(NamedTuple):
+    """An index, the number of its valid values, and the smallest of them."""
+
+    values: torch.Tensor
+    size: float
+    least: int = 0
+
+
+Call = Tuple[Any, Dict[str, Any]]
+
+
+def observed(error: BaseException, function: Any, call: Call, origins: Any) -> Dict[str, str]:
+    """What is out of range in the arguments of the function that raised; {} if nothing is.
+
+    `origins` is a value_origins.Called that has seen them being made.
+    """
+    rule = RULES.get(getattr(function, "__name__", "").strip("_"))
+    if rule is None or not OUT_OF_RANGE.search(str(error)):
+        return {}
+    for index in rule(*call):
+        values = index.values.detach().cpu()
+        outside = (values < index.least) | (values >= index.size)
+        if bool(outside.any()):
+            return described(index, values, outside, origins)
+    return {}
+
+
+def described(index: Index, values: Any, outside: Any, origins: Any) -> Dict[str, str]:
+    distinct = sorted(set(values[outside].tolist()))
+    at = outside.nonzero().tolist()[:SHOWN] if values.dim() else []
+    places = ", at %s%s" % (" and ".join(map(str, at)), ", ..." * (int(outside.sum()) > SHOWN))
+    text = "%d of %d values are %s%s" % (
+        int(outside.sum()),
+        values.numel(),
+        listed(distinct),
+        places if at else "",
+    )
+    end = "or more" if index.size == float("inf") else "to %d" % (index.size - 1)
+    return {
+        "out of range": text,
+        "allowed": "%d %s" % (index.least, end),
+        "lowest": str(distinct[0]),
+        "highest": str(distinct[-1]),
+        "values of": value_origins.described(origins.of(index.values), ""),
+    }
+
+
+def listed(values: Any) -> str:
+    return ", ".join(map(str, values[:SHOWN])) + ", ..." * (len(values) > SHOWN)
+
+
+# What each function takes as an index
+
+Rule = Callable[[Any, Dict[str, Any]], Iterator[Index]]
+
+
+def one_hot(args: Any, options: Dict[str, Any]) -> Iterator[Index]:
+    size = args[1] if len(args) > 1 else options.get("num_classes", -1)
+    yield Index(args[0], float("inf") if size < 0 else size)
+
+
+def counted(args: Any, options: Dict[str, Any]) -> Iterator[Index]:
+    yield Index(args[0], float("inf"))
+
+
+def along(args: Any, options: Dict[str, Any]) -> Iterator[Index]:
+    """gather, scatter, index_select, index_add: (tensor, dim, index, ...)."""
+    dim = args[1] if len(args) > 1 else options.get("dim")
+    index = args[2] if len(args) > 2 else options.get("index")
+    if isinstance(index, torch.Tensor) and isinstance(dim, int) and args[0].dim():
+        yield Index(index, args[0].shape[dim])
+
+
+def taken(args: Any, options: Dict[str, Any]) -> Iterator[Index]:
+    yield Index(args[1], args[0].numel(), -args[0].numel())
+
+
+def indexed(args: Any, options: Dict[str, Any]) -> Iterator[Index]:
+    """x[key] and x[key] = y, as far as each member of the key stands for one dimension."""
+    keys = args[1] if isinstance(args[1], (tuple, list)) else (args[1],)
+    for dim, key in enumerate(keys):
+        if not isinstance(key, (torch.Tensor, int, slice)) or isinstance(key, bool):
+            return
+        if isinstance(key, torch.Tensor):
+            if key.dtype not in INTEGERS or key.dtype == torch.uint8:
+                return
+            yield Index(key, args[0].shape[dim], -args[0].shape[dim])
+
+
+RULES: Dict[str, Rule] = {
+    "one_hot": one_hot,
+    "bincount": counted,
+    **dict.fromkeys(
+        ("gather", "scatter", "scatter_add", "scatter_reduce", "index_select", "index_add",
+         "index_copy", "index_fill", "take_along_dim"), along,
+    ),
+    "take": taken,
+    **dict.fromkeys(("getitem", "setitem"), indexed),
+}  # fmt: skip

@@ -1,0 +1,113 @@
+"""The user's torch.autograd.Function that an error names: what its forward takes and returns."""
+
+from __future__ import annotations
+
+import contextlib
+import inspect
+import os
+import re
+from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Tuple
+
+import torch
+
+from ..foreign import places
+
+NAMED = re.compile(
+    r"\b\w+Backward\b.* returned an in|\b(forward|backward|setup_context)\(\)|vjp method"
+    r"|staticmethod|setup_context|^missing a required argument|^too many positional"
+)
+"""Errors of the call of such a function, of its gradients, and of what it does not define."""
+MOST = 8
+
+
+class Applied(NamedTuple):
+    """One call of such a function."""
+
+    kind: Any
+    place: str
+    shapes: List[Optional[List[int]]]
+    """Of the arguments; None for what is no tensor."""
+    outputs: Optional[int]
+    """Tensors that forward returned; None if it raised."""
+
+
+@contextlib.contextmanager
+def calls() -> Iterator[List[Applied]]:
+    """The functions that are applied meanwhile, in their order."""
+    original = torch.autograd.Function.__dict__["apply"]
+    applied: List[Applied] = []
+
+    def apply(cls: Any, *args: Any, **options: Any) -> Any:
+        shapes = [list(a.shape) if isinstance(a, torch.Tensor) else None for a in args]
+        place = "%s (`%s`)" % places.innermost()[0]
+        applied.append(Applied(cls, place, shapes, None))
+        number = len(applied) - 1
+        result = original.__func__(cls, *args, **options)
+        outputs = len(result) if isinstance(result, tuple) else 1
+        applied[number] = applied[number]._replace(outputs=outputs)
+        return result
+
+    torch.autograd.Function.apply = classmethod(apply)  # type: ignore[method-assign, assignment]
+    try:
+        yield applied
+    finally:
+        torch.autograd.Function.apply = original  # type: ignore[method-assign]
+
+
+def observed(error: BaseException, applied: List[Applied]) -> Dict[str, str]:
+    """What is known of the function that the error names; {} if it names none of these."""
+    if not NAMED.search(str(error)):
+        return {}
+    named = [each for each in applied if is_named(each.kind, str(error))]
+    last = named[-1] if named else applied[-1] if applied else None
+    if last is None:
+        return {}
+    parameters = parameters_of(last.kind)
+    shown = [
+        "%s %s" % (name, "" if shape is None else shape)
+        for name, shape in zip(names(parameters, len(last.shapes)), last.shapes)
+    ]
+    return {
+        "own function": last.kind.__name__,
+        "defined": line_of_class(last.kind),
+        "backward": places.line_of_function(last.kind.backward)[1],
+        "inputs": str(len(last.shapes)),
+        "arguments": "; ".join(each.strip() for each in shown[:MOST]),
+        "forward": ", ".join(parameters),
+        "with setup_context": "yes" * with_context(last.kind),
+        "applied": last.place,
+        **({} if last.outputs is None else {"outputs": str(last.outputs)}),
+    }
+
+
+def is_named(kind: Any, message: str) -> bool:
+    return bool(re.search(r"\b%s(Backward\b|\.)" % re.escape(kind.__name__), message))
+
+
+def parameters_of(kind: Any) -> List[str]:
+    """The names of what forward takes, ctx included."""
+    try:
+        return list(inspect.signature(kind.forward).parameters)
+    except (TypeError, ValueError):
+        return []
+
+
+def names(parameters: List[str], count: int) -> Tuple[str, ...]:
+    """The names of the arguments of apply(); "argument 2" where there is none."""
+    own = [each for each in parameters if each not in ("ctx", "self", "_")]
+    return tuple(own[n] if n < len(own) else "argument %d" % n for n in range(count))
+
+
+def with_context(kind: Any) -> bool:
+    """Whether it defines setup_context, so that forward takes no ctx."""
+    base = getattr(torch.autograd.Function, "setup_context", None)
+    return getattr(kind, "setup_context", None) is not base
+
+
+def line_of_class(kind: Any) -> str:
+    """The line of "class X" in its file, else that of its forward."""
+    try:
+        file, number = inspect.getsourcefile(kind), inspect.getsourcelines(kind)[1]
+        return "%s, line %d" % (os.path.basename(file or ""), number)
+    except (OSError, TypeError):
+        return str(places.line_of_function(kind.forward)[1])

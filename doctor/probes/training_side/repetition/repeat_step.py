@@ -1,0 +1,245 @@
+"""A step that raised, repeated once under observation: the call that refused its arguments, or the
+state of the optimizer; repeat_backward.py observes the backward pass.
+
+The repetition has a time limit of its own, and counts only if it raises the same error.
+"""
+
+from __future__ import annotations
+
+import inspect
+import threading
+from typing import Any, Callable, Dict, Iterator, Optional, Tuple
+
+import torch
+from torch.overrides import TorchFunctionMode
+
+from ... import wire
+from ..foreign import descriptions, places
+from ..gradients import graph_ends
+from ..subject import subjects
+from ..subject.training_step import loss_of
+from ..values import inspect_inputs, value_origins
+from . import grown_shapes, index_ranges, own_functions, repeat_backward
+
+SECONDS, TIMES, MOST_SECONDS = 3.0, 3.0, 30.0
+"""Limit of a repetition: seconds, and as many times what the training took until it raised."""
+NAMES = {
+    "linear": ("input", "weight", "bias"),
+    "conv1d": ("input", "weight", "bias"),
+    "conv2d": ("input", "weight", "bias"),
+    "conv3d": ("input", "weight", "bias"),
+    "scaled_dot_product_attention": ("query", "key", "value", "attn_mask"),
+}
+"""Functions without a signature -> the names of their first arguments."""
+NOT_REPEATED = ("CUDA error", "out of memory")
+"""The device is in no state for a repetition."""
+VARIABLE = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+
+
+def observe(training: Any, stage: str, error: BaseException, took: float) -> Dict[str, Any]:
+    """More fields of doctor.facts.raised.Raised for an error of that stage; {} if there are none.
+
+    A thread runs it, which is abandoned at its limit; `took` are the seconds until the error.
+    """
+    module = training.subject.module
+    if stage not in OBSERVERS or subjects.is_compiled(module):
+        return {}
+    if any(text in str(error) for text in NOT_REPEATED):
+        return {}
+    fields: Dict[str, Any] = {}
+
+    def run() -> None:
+        try:
+            fields.update(OBSERVERS[stage](training, error))
+        except Exception as failure:
+            wire.send(note={"repeat": wire.describe(failure)})
+
+    thread = threading.Thread(target=run, daemon=True)
+    thread.start()
+    thread.join(min(SECONDS + TIMES * took, MOST_SECONDS))
+    return {} if thread.is_alive() else dict(fields)
+
+
+def same(again: BaseException, error: BaseException) -> bool:
+    return type(again) is type(error) and str(again)[:200] == str(error)[:200]
+
+
+# The forward pass
+
+
+class Calls(TorchFunctionMode):
+    """Remembers the last function of torch that raised, and its arguments."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.error: Optional[BaseException] = None
+        self.call: Tuple[Any, Any, Any] = (None, (), {})
+        self.length_first = ""
+        """The line that pads sequences without batch_first=True."""
+        self.sizes = grown_shapes.Sizes()
+
+    def __torch_function__(
+        self, func: Any, types: Any, args: Any = (), kwargs: Optional[Dict[str, Any]] = None
+    ) -> Any:
+        name = getattr(func, "__name__", "")
+        if name == "pad_sequence" and not (kwargs or {}).get("batch_first", (*args, False)[1]):
+            self.length_first = places.innermost()[0][0]
+        try:
+            result = func(*args, **(kwargs or {}))
+        except Exception as error:
+            self.error, self.call = error, (func, args, kwargs or {})
+            raise
+        self.sizes.follow(name, args, kwargs or {}, result)
+        return result
+
+
+def forward(training: Any, error: BaseException) -> Dict[str, Any]:
+    """The function of torch that raised, with its arguments; the module that returned None."""
+    calls, ends, module = Calls(), graph_ends.Ends(), training.subject.module
+    origins = value_origins.Called(module, training.subject.batch)
+    returned: Dict[str, str] = {}
+    handles = [
+        each.register_forward_hook(_note_result(name or "the model", returned))
+        for name, each in module.named_modules()
+        if not isinstance(each, torch.jit.ScriptModule)  # it takes no hooks
+    ]
+    try:
+        with calls, ends, origins, own_functions.calls() as applied:
+            loss_of(training)
+    except Exception as again:
+        if not same(again, error):
+            return {}
+        returned.update(own_functions.observed(error, applied))
+        if calls.length_first:
+            returned["length first"] = calls.length_first
+        samples = subjects.first_dimension(training.subject.batch)
+        if samples:
+            returned["samples"] = str(samples)
+        fields: Dict[str, Any] = {"observed": returned, **graph_ends.cuts(ends)}
+        if calls.error is again:
+            names = {id(weight): name for name, weight in module.named_parameters()}
+            function, args, kwargs = calls.call
+            returned.update(grown_shapes.observed(calls.sizes, args, kwargs))
+            returned.update(index_ranges.observed(error, function, (args, kwargs), origins))
+            fields["function"] = getattr(function, "__name__", str(function))
+            fields["operands"] = descriptions.operands(bound(function, args, kwargs), names)
+            if "ZeroDivision" in str(error):
+                returned.update(divisor(fields["function"], args))
+        return fields
+    finally:
+        for each in handles:
+            each.remove()
+    return {}
+
+
+def divisor(name: str, args: Any) -> Dict[str, str]:
+    """{"divisor": "1 of 5 values of the divisor are 0, at [2]"} of a division of whole numbers."""
+    reflected = name.startswith("__r")
+    lines = inspect_inputs.divisor(None, args[::-1] if reflected else args, {})
+    return {"divisor": lines[0]} if lines else {}
+
+
+def _note_result(name: str, returned: Dict[str, str]) -> Any:
+    """Notes the last module that returned None, and the last that returned a tuple."""
+
+    def hook(module: Any, args: Any, output: Any) -> None:
+        if output is None or isinstance(output, (tuple, list)):
+            kind = "None" if output is None else type(output).__name__
+            returned["returned " + kind] = "%s (%s)" % (name, type(module).__name__)
+
+    return hook
+
+
+def bound(function: Any, args: Any, kwargs: Dict[str, Any]) -> Dict[str, Any]:
+    """The arguments by their names; those of a function without names by "", " ", ..."""
+    arguments: Dict[str, Any] = {}
+    names = NAMES.get(getattr(function, "__name__", ""), ())
+    try:
+        if not names:
+            signature = inspect.signature(function)
+            arguments.update(signature.bind(*args, **kwargs).arguments)
+            arguments.pop("_stacklevel", None)
+            return flat(arguments, signature)
+    except (TypeError, ValueError):
+        pass
+    for number, value in enumerate(args):
+        arguments[names[number] if number < len(names) else " " * number] = value
+    return flat(dict(arguments, **kwargs))
+
+
+def flat(arguments: Dict[str, Any], signature: Any = None) -> Dict[str, Any]:
+    """The arguments, lists of tensors member by member, and those of *args."""
+    result: Dict[str, Any] = {}
+    for name, value in arguments.items():
+        if signature is not None and signature.parameters[name].kind in VARIABLE:
+            members = value if isinstance(value, dict) else dict(_numbered(value, " "))
+            result.update(members)
+            continue
+        if (
+            isinstance(value, (list, tuple))
+            and value
+            and all(isinstance(each, torch.Tensor) for each in value)
+        ):
+            inner = name.strip() or "tensors"
+            result.update(("%s[%d]" % (inner, n), each) for n, each in enumerate(value))
+        else:
+            result[name] = value
+    return result
+
+
+def _numbered(values: Any, unit: str) -> Iterator[Tuple[str, Any]]:
+    """Names of blanks, as many as the position: the argument has no name."""
+    return ((unit * n, each) for n, each in enumerate(values))
+
+
+# The optimizer
+
+
+def optimizer(training: Any, error: BaseException) -> Dict[str, Any]:
+    """State of the user's optimizer that has another shape than its parameter, and absent keys."""
+    update = training.update
+    if update is None:
+        return {}
+    mine = update.optimizer
+    observed: Dict[str, str] = {"optimizer": type(mine).__name__}
+    names = {id(weight): name for name, weight in training.weights.items()}
+    for name, key, value in states(mine, names):
+        if value.dim() and list(value.shape) != list(training.weights[name].shape):
+            shape = list(training.weights[name].shape)
+            observed["state"] = "%s of %s is %s, the parameter %s" % (
+                key, name, list(value.shape), shape)  # fmt: skip
+            break
+    absent = [key for key in mine.defaults if any(key not in g for g in mine.param_groups)]
+    if absent:
+        present = [key for key in mine.param_groups[0] if key not in ("params", *mine.defaults)]
+        observed["absent"] = ", ".join(absent)
+        observed["instead"] = ", ".join(present)
+    return {"observed": observed}
+
+
+def states(optimizer: Any, names: Dict[int, str]) -> Iterator[Tuple[str, str, torch.Tensor]]:
+    for weight, state in optimizer.state.items():
+        if id(weight) in names and isinstance(state, dict):
+            for key, value in state.items():
+                if isinstance(value, torch.Tensor):
+                    yield names[id(weight)], key, value
+
+
+def scheduler(training: Any, error: BaseException) -> Dict[str, Any]:
+    """The schedule with its numbers; it is not stepped again."""
+    schedule = training.update.scheduler
+    numbers = {
+        name: value
+        for name, value in vars(schedule).items()
+        if isinstance(value, (int, float)) and not name.startswith("_")
+    }
+    text = ", ".join("%s=%s" % each for each in numbers.items())
+    return {"observed": {"schedule": "%s with %s" % (type(schedule).__name__, text)}}
+
+
+OBSERVERS: Dict[str, Callable[[Any, BaseException], Dict[str, Any]]] = {
+    "forward": forward,
+    "backward": repeat_backward.backward,
+    "optimizer": optimizer,
+    "scheduler": scheduler,
+}

@@ -1,0 +1,187 @@
+"""More steps on the same batch, after the ones that are judged: does the loss fall, memory grow?"""
+
+from __future__ import annotations
+
+import ctypes
+import gc
+import time
+from typing import Any, Callable, Dict, List, Optional
+
+import torch
+
+from ... import wire
+from ..calls import loss_calls, weight_writes
+from ..subject import build, fingerprints, training_step, unregistered
+
+STEPS = 20
+"""Steps in all, the judged ones included."""
+SECONDS = 2.0
+"""No further step is started after this."""
+ROUNDING = 1e-6
+"""Of the loss; float32 has 6e-8 beside 1."""
+WATCHED = 10
+"""Memory is read after each of the last steps only: the first ones fill caches."""
+
+STREAMS = 32
+"""Streams in torch's pool; after them `torch.cuda.Stream()` returns the first ones again."""
+WORKSPACES = 128 * 2**20
+"""Bytes; cuBLAS and cuBLASLt take up to 32 MiB each for a stream. Our own number."""
+
+
+def trend(
+    subject: Any, device: torch.device, precision: str, recipe: str, smoke: Dict[str, Any]
+) -> Optional[Dict[str, Any]]:
+    """A doctor.facts.own_model.Trend; None if a further step raises or training failed before.
+
+    The weights go on from the judged steps, with the doctor's optimizer started again.
+    """
+    steps = list(smoke["steps"])
+    if any(isinstance(step["loss"], str) or step["skipped"] for step in steps):
+        return None
+    fingerprint = fingerprints.fingerprint
+    unmoved = {each["name"] for each in smoke["parameters"] if not each["moved"]}
+    still = {name: fingerprint(w) for name, w in subject.weights.items() if name in unmoved}
+    deadline = time.monotonic() + SECONDS
+    undone = [p["name"] for p in smoke["parameters"] if p["undone"] or p["rewritten"]]
+    calls, created = loss_calls.LossCalls(subject.module), unregistered.Created(subject)
+    writes = weight_writes.Writes({n: subject.weights[n] for n in undone})
+    try:
+        training = training_step.Training(created.subject, device, precision, recipe)
+        training.subject = writes.around(training.subject)
+        training.before.clear()
+        training.undone.stop()
+        with calls:
+            steps.append(training.step(stage))
+        calls.compare(float(steps[-1]["loss"]))
+        resident = take(training, device, steps, deadline)
+        overwritten = weight_writes.discarded(subject, undone, reseeded)
+        norm_in_fp32 = in_fp32(training, steps)
+    except Exception:
+        return None
+    finally:
+        for weight in subject.weights.values():
+            weight.grad = None
+    moved = [
+        name
+        for name, value in still.items()
+        if not fingerprints.equal(value, fingerprint(subject.weights[name]))
+    ]
+    return {
+        "losses": [step["loss"] for step in steps],
+        "rates": [step["lr"] for step in steps],
+        "norms": [step["grad_norm"] for step in steps],
+        "norm_in_fp32": norm_in_fp32,
+        "discarded": overwritten,
+        "writes": writes.lines,
+        "resident": resident,
+        "reached": [name for name, reached in training.reached.items() if reached],
+        "created": created.shapes,
+        "moved": moved,
+        **of_calls(calls),
+    }
+
+
+def of_calls(calls: Any) -> Dict[str, Any]:
+    """The fields of a Trend that the calls of losses and norms show."""
+    return {
+        "constant_norms": calls.norms[1],
+        "norms_of_two": calls.norms[2],
+        "single_keys": calls.attention.single(alone=False),
+        "single_tokens": calls.attention.single(alone=True),
+        "single_steps": calls.recurrent.single(),
+        "loss_factor": calls.factor,
+        "length_first": calls.padding.readers,
+        "classes": calls.classes[0] if len(calls.classes) == 1 else None,
+        "misused": list(calls.misused.values()),
+        "supervised": sorted({name for name, _ in calls.results}),
+    }
+
+
+def take(
+    training: Any, device: torch.device, steps: List[Dict[str, Any]], deadline: float
+) -> List[int]:
+    """Add steps until there are STEPS; returns the bytes in use after each of the last ones."""
+    resident: List[int] = []
+    while len(steps) < STEPS and time.monotonic() < deadline:
+        steps.append(training.step(stage))
+        if len(steps) == STEPS - WATCHED:
+            gc.collect()
+        if len(steps) > STEPS - WATCHED:
+            resident.append(in_use(device))
+    if device.type == "cuda" and may_be_workspaces(resident):
+        return after_streams(
+            lambda: training.step(stage), lambda: in_use(device), resident, SECONDS
+        )
+    return resident
+
+
+def is_constant(steps: List[Dict[str, Any]]) -> bool:
+    """Whether the loss is the same in all steps, up to rounding."""
+    losses = [float(step["loss"]) for step in steps]
+    return max(losses) - min(losses) <= ROUNDING * abs(losses[0])
+
+
+def in_fp32(training: Any, steps: List[Dict[str, Any]]) -> Any:
+    """The norm of all gradients without autocast, if the loss is the same in all steps; else None.
+
+    Of a loss that depends on no weight, the gradients are rounding errors, far smaller there.
+    """
+    if not is_constant(steps):
+        return None
+    weights = list(training.weights.values())
+    for weight in weights:
+        weight.grad = None
+    training.subject.loss(training.subject.module, training.subject.batch).backward()
+    squares = [float(w.grad.float().norm()) ** 2 for w in weights if w.grad is not None]
+    return wire.number(sum(squares) ** 0.5)
+
+
+def reseeded() -> None:
+    build.seed_generators(build.SEED)
+
+
+def stage(name: str) -> Any:
+    return wire.stage("%s in more steps" % name)
+
+
+def may_be_workspaces(resident: List[int]) -> bool:
+    """Whether memory grew in each step by no more than a new stream's workspaces of cuBLAS."""
+    rises = [resident[n + 1] - resident[n] for n in range(len(resident) - 1)]
+    return len(rises) == WATCHED - 1 and min(rises) >= 0 < max(rises) <= WORKSPACES
+
+
+def after_streams(
+    step: Callable[[], Any], measure: Callable[[], int], before: List[int], seconds: float
+) -> List[int]:
+    """The same once the pool of streams is used up: from then on, a new stream is an old one.
+
+    `before` where there is no time for it, or a step raises, as where the memory is full.
+    """
+    deadline = time.monotonic() + seconds
+    resident: List[int] = []
+    try:
+        for number in range(STREAMS + WATCHED):
+            if time.monotonic() > deadline:
+                return before
+            step()
+            if number >= STREAMS:
+                resident.append(measure())
+    except Exception:
+        return before
+    return resident
+
+
+def in_use(device: torch.device) -> int:
+    """Bytes that the device's allocator holds; on a CPU those of the process, 0 if unknown.
+
+    Without the workspaces of cuBLAS, of which each stream gets its own: they are no leak.
+    """
+    if device.type == "cuda":
+        getattr(torch._C, "_cuda_clearCublasWorkspaces", lambda: None)()
+        return int(torch.cuda.memory_allocated(device))
+    try:
+        ctypes.CDLL(None).malloc_trim(0)
+        with open("/proc/self/statm", encoding="ascii") as statm:
+            return int(statm.read().split()[1]) * 4096
+    except (OSError, AttributeError):
+        return 0

@@ -1,0 +1,260 @@
+"""torch in the training interpreter: its import first, then the requested stages.
+
+First, without a request: the note {"version": Python's, "pip": true}, and once torch is imported
+the answer {"torch": {machine.Torch}}. Records are those of doctor.facts. Then one JSON line on
+stdin per request, one answer each:
+    {"stage": "devices"}              {"cuda": {machine.Cuda}}; no kernel is launched
+    {"stage": "kernel", "index": 0}   {"kernel": {machine.Ended}}
+    {"stage": "libraries", "precision": "bf16"}
+                                      {"libraries": {...}, "sdp_priority": [...],
+                                       "cudnn": 91900, "cudnn_error": null}
+    {"stage": "smoke", "device": "cuda:0", "precision": "bf16", "recipe": "amp", "subject": {...}}
+                                      {"smoke": {training.Smoke}}, and a note per step; the subject
+                                      as subject/build.py describes it, the small model by default
+    {"stage": "attempt", "change": "math", ...}
+                                      {"attempt": {"smoke": {...}} or {"not_possible": "reason"}};
+                                      the rest of the request as above, and changes.py
+    {"stage": "look"}, {"stage": "walk"}, {"stage": "anomaly", "step": 1}
+                                      {"look": {...}} of inspect_step.py, the others of
+                                      follow_step.py
+    {"stage": "trace", "step": 1}     {"trace": {...}} of first_nonfinite.py
+    {"stage": "load", "device": "cuda:0"}           {"load": fields of load.Load}
+    {"stage": "host copies", "device": "cuda:0"}    {"load": its fields about the host}
+    {"stage": "reduce", "device": "cuda:0", "backend": "nccl", "rank": 0, "ranks": 2,
+     "store": path, "within": seconds, "notes": seconds}
+                                      {"reduce": {"wrong": elements, "rate": bytes per second}}
+    {"stage": "attention", ...}       {"cut_short": ""}, and the notes of attention_trial.py
+    {"stage": "prepare", "subject": {...}}
+                                      no answer: imports what the subject needs, ahead of "own"
+    {"stage": "own"}, {"stage": "lora"}, {"stage": "compiled"}
+                                      the user's own training: own_stages.py, lora_orders.py,
+                                      compiled_step.py
+A CUDA error persists in its process: after one this probe answers and exits. Start a new process
+for the remaining stages.
+Nothing is imported before torch that torch does not import itself.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib.machinery
+import os
+import platform
+import sys
+from typing import Any, Callable, Dict, NoReturn, Optional
+
+from ... import wire
+
+DIAGNOSIS_STAGES = ("attempt", "look", "walk", "anomaly", "trace", "cuts")
+NOT_PYTORCH = "is not an installed PyTorch"
+
+
+def interpreter() -> Dict[str, Any]:
+    """What is known before torch is imported, and needed if that fails."""
+    # importlib.util.find_spec("pip") makes setuptools switch its distutils off, which breaks
+    # torch.compile before Python 3.12.
+    pip = importlib.machinery.PathFinder.find_spec("pip") is not None
+    return {"version": platform.python_version(), "pip": pip}
+
+
+def import_torch() -> Any:
+    """torch, or the end of this process with the import's last error line reported."""
+    try:
+        with wire.stage("import torch"):
+            import torch
+
+            if not hasattr(torch, "_C"):
+                raise ImportError(_not_pytorch(torch))
+    except BaseException as error:
+        import traceback
+
+        traceback.print_exc()
+        stray = "" if isinstance(error, ImportError) and NOT_PYTORCH in str(error) else _stray()
+        wire.send(error=wire.describe(error) + (stray and "; %s %s" % (stray, NOT_PYTORCH)))
+        os._exit(1)
+    return torch
+
+
+def _not_pytorch(module: Any) -> str:
+    """Why the module that was imported cannot be PyTorch."""
+    if getattr(module, "__file__", None) is None:  # a directory without __init__.py
+        return "No module named 'torch', but a directory %s" % next(iter(module.__path__))
+    return "%s %s" % (module.__file__, NOT_PYTORCH)
+
+
+def _stray() -> str:
+    """The file that `import torch` takes, "" if it is one of PyTorch's or none."""
+    spec = importlib.machinery.PathFinder.find_spec("torch")
+    if spec is None or spec.origin is None:
+        return ""
+    directory, name = os.path.split(spec.origin)
+    package = name == "__init__.py" and os.path.exists(os.path.join(directory, "version.py"))
+    return "" if package else spec.origin
+
+
+def build(torch: Any) -> Dict[str, Any]:
+    """doctor.facts.machine.Torch without a CUDA call: cuDNN's version comes with the libraries."""
+    flags = getattr(torch._C, "_cuda_getArchFlags", str)()
+    from ..subject import switches
+
+    tf32, api = switches.tf32_matmul(torch)
+    return {
+        "version": str(torch.__version__),
+        "cuda": torch.version.cuda,
+        "hip": torch.version.hip,
+        "archs": (flags or "").split(),
+        "tf32_matmul": tf32,
+        "tf32_api": api,
+        "sdp_enabled": switches.sdp_enabled(torch),
+        "mps": bool(torch.backends.mps.is_available()),
+    }
+
+
+def smoke(torch: Any, request: Dict[str, Any]) -> Optional[Dict[str, Any]]:
+    """The smoke step; an error is reported with its stage."""
+    from ..subject.build import build
+    from ..subject.timed import Timed
+    from ..subject.training_step import run
+
+    device = torch.device(request["device"])
+    precision, recipe = request["precision"], request["recipe"]
+    stage = Timed(device)
+    spec = request.get("subject", {"kind": "small"})
+    try:
+        make = functools.partial(build, spec, device, recipe)
+        return {"smoke": run(stage, make, device, precision, recipe)}
+    except Exception as error:
+        _report_error(stage, device, error)
+    return None
+
+
+def diagnose(torch: Any, request: Dict[str, Any]) -> Optional[Dict[str, Any]]:
+    """One stage of the diagnosis; an error is reported with its stage."""
+    from ..gradients.gradient_cuts import cuts
+    from ..subject.subjects import NotPossible
+    from ..subject.timed import Timed
+    from ..values import first_nonfinite, follow_step, inspect_step
+    from . import changes
+
+    plan, name = changes.read_plan(request), request["stage"]
+    stage = Timed(plan.device)
+    stages: Dict[str, Callable[[], Any]] = {
+        "attempt": lambda: {"smoke": changes.attempt(stage, plan, request["change"])},
+        "look": lambda: inspect_step.look(plan, stage),
+        "walk": lambda: follow_step.walk(plan, stage),
+        "anomaly": lambda: follow_step.anomaly(plan, stage, request["step"]),
+        "cuts": lambda: cuts(plan, stage, request["names"], request.get("small", False)),
+        "trace": lambda: first_nonfinite.trace(plan, stage, request["step"]),
+    }
+    try:
+        return {name: stages[name]()}
+    except NotPossible as reason:
+        return {name: {"not_possible": str(reason)}}
+    except changes.Stale:
+        return {name: {"stale": True}}
+    except Exception as error:
+        _report_error(stage, plan.device, error)
+    return None
+
+
+def _report_error(stage: Any, device: Any, error: Exception) -> None:
+    """Report it; a CUDA error persists in its process, so end that."""
+    wire.send(error="%s: %s" % (stage.inside, wire.describe(error)))
+    if device.type != "cpu":
+        os._exit(1)
+
+
+def cuda(torch: Any, request: Dict[str, Any]) -> Optional[Dict[str, Any]]:
+    from . import cuda_stages
+
+    if request["stage"] == "devices":
+        return cuda_stages.devices(torch)
+    if request["stage"] == "kernel":
+        return cuda_stages.kernel(torch, request["index"])
+    return cuda_stages.libraries(torch, request.get("precision", ""))
+
+
+def prepare(torch: Any, request: Dict[str, Any]) -> None:
+    from . import own_stages
+
+    own_stages.prepare(request)
+
+
+def own(torch: Any, request: Dict[str, Any]) -> Optional[Dict[str, Any]]:
+    from . import own_stages
+
+    return own_stages.own(request)
+
+
+def lora(torch: Any, request: Dict[str, Any]) -> Optional[Dict[str, Any]]:
+    from . import lora_orders
+
+    return lora_orders.lora(request)
+
+
+def compiled(torch: Any, request: Dict[str, Any]) -> Optional[Dict[str, Any]]:
+    from . import compiled_step
+
+    return compiled_step.compiled(request)
+
+
+def attention(torch: Any, request: Dict[str, Any]) -> Optional[Dict[str, Any]]:
+    from ..attention import attention_trial
+
+    return attention_trial.run(request)
+
+
+def load(torch: Any, request: Dict[str, Any]) -> Optional[Dict[str, Any]]:
+    from ..load import load
+
+    device = torch.device(request["device"])
+    return {"load": load.run(device) if request["stage"] == "load" else load.run_host(device)}
+
+
+def reduce(torch: Any, request: Dict[str, Any]) -> Optional[Dict[str, Any]]:
+    from ..load import all_reduce
+
+    return {"reduce": all_reduce.run(request)}
+
+
+STAGES: Dict[str, Callable[[Any, Dict[str, Any]], Optional[Dict[str, Any]]]] = {
+    "smoke": smoke,
+    **dict.fromkeys(("devices", "kernel", "libraries"), cuda),
+    "prepare": prepare,
+    "own": own,
+    "lora": lora,
+    "compiled": compiled,
+    **dict.fromkeys(DIAGNOSIS_STAGES, diagnose),
+    "attention": attention,
+    **dict.fromkeys(("load", "host copies"), load),
+    "reduce": reduce,
+}
+"""Each imports its modules itself, because these import torch."""
+
+
+def serve(torch: Any) -> NoReturn:
+    """Answer requests until stdin ends."""
+    for request in wire.requests():
+        try:
+            answer = STAGES[request["stage"]](torch, request)
+        except Exception as error:
+            wire.send(error=wire.describe(error))
+            continue
+        if answer is not None:
+            wire.send(answer=answer)
+            _exit_if_broken(answer)
+    sys.exit(0)
+
+
+def _exit_if_broken(answer: Dict[str, Any]) -> None:
+    """A CUDA error persists in its process, so end it."""
+    used = answer.get("libraries", {}).get("used", {"how": "ok"})
+    if answer.get("kernel", used)["how"] == "error":
+        os._exit(1)
+
+
+def main() -> None:
+    wire.send(note=interpreter())
+    imported = import_torch()
+    wire.send(answer={"torch": build(imported)})
+    serve(imported)

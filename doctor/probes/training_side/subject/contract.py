@@ -1,0 +1,227 @@
+"""What a factory may return: the module, its batch, its loss and its optimizer.
+
+`doctor explain model` lists the forms; frameworks.py reads objects of Lightning and of
+transformers.
+"""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any, Callable, Dict, NamedTuple, Optional, Tuple
+
+import torch
+
+from ... import wire
+from ..foreign import observing
+from . import frameworks, ineffective, optimizers, subjects
+from .subjects import CONTRACT, NotAFactory
+
+SEED = 21
+KEYS = ("model", "batch", "loss", "optimizer", "scheduler", "max_grad_norm")
+"""Keys of a dict that a factory returns; only "model" is required."""
+MODEL_NAMES = ("model", "module", "net", "network")
+"""First parameter of a loss of the form loss(module, batch), where that is ambiguous."""
+
+
+class Parts(NamedTuple):
+    """A training, as its factory returned it."""
+
+    module: torch.nn.Module
+    batch: Any
+    loss: Callable[[Any, Any], torch.Tensor]
+    update: Optional[Any] = None
+    """A optimizers.Update."""
+    notes: Tuple[str, ...] = ()
+    """What the doctor does otherwise than the user's script."""
+
+
+def parts(value: Any, spec: Dict[str, Any], seed: Optional[int]) -> Parts:
+    """The training in the value of a factory. Raises NotAFactory, NotPossible, Unsupported."""
+    fields = fields_of(value)
+    module = fields["model"]
+    if not any(weight.requires_grad for weight in module.parameters()):
+        without = ineffective.ineffective(module)
+        clause = "; without effect: %s" % ", ".join(without) if without else ""
+        message = "no parameter of the model requires a gradient: nothing would train"
+        raise NotAFactory(message + clause)
+    batch, loss = fields.get("batch"), fields.get("loss")
+    if "batch" not in fields and loss is not None:
+        loss = subjects.with_loss(loss, without_batch=True)
+    elif "batch" not in fields:
+        loss = subjects.model_loss
+        batch = batch_for(module, spec, SEED if seed is None else seed)
+    elif seed is not None:
+        raise subjects.NotPossible("the factory makes the batch")
+    else:
+        batch, loss = batch_and_loss(batch, loss)
+    update, notes = update_of(fields)
+    return Parts(module, batch, loss, update, notes)
+
+
+def fields_of(value: Any) -> Dict[str, Any]:
+    """The value of a factory as a dict with some of `KEYS`. Raises NotAFactory."""
+    if inspect.isawaitable(value) or inspect.isgenerator(value):
+        raise NotAFactory("the factory returned a %s; %s" % (type(value).__name__, CONTRACT))
+    if frameworks.is_trainer(value):
+        return dict(frameworks.of_trainer(value))
+    if observing.has(value, "items") and not isinstance(value, torch.nn.Module):
+        unknown = sorted(str(key) for key in value if key not in KEYS)
+        if unknown or not isinstance(value.get("model"), torch.nn.Module):
+            message = (
+                "the factory returned a dict with the keys %s; allowed are %s, and model is a "
+            )
+            message += "torch.nn.Module"
+            raise NotAFactory(message % (", ".join(map(str, value)) or "(none)", ", ".join(KEYS)))
+        return completed({key: each for key, each in value.items() if each is not None})
+    items = list(value) if isinstance(value, (tuple, list)) else [value]
+    if not items or not isinstance(items[0], torch.nn.Module) or len(items) > 3:
+        raise NotAFactory("the factory returned %s; %s" % (type_names(value), CONTRACT))
+    fields: Dict[str, Any] = dict(zip(KEYS, items))
+    if is_optimizer(fields.get("batch")) or is_optimizer(fields.get("loss")):
+        raise NotAFactory("the factory returned %s; name an optimizer in a dict: {'model': ..., "
+                          "'batch': ..., 'optimizer': ...}" % type_names(value))  # fmt: skip
+    return completed(fields)
+
+
+def completed(fields: Dict[str, Any]) -> Dict[str, Any]:
+    """The same fields with those that a LightningModule adds."""
+    if frameworks.is_lightning(fields["model"]):
+        return dict(frameworks.of_lightning(fields))
+    return fields
+
+
+def type_names(value: Any) -> str:
+    if not isinstance(value, (tuple, list)):
+        return type(value).__name__
+    return "(%s)" % ", ".join(type(each).__name__ for each in value)
+
+
+def is_optimizer(value: Any) -> bool:
+    return isinstance(value, torch.optim.Optimizer)
+
+
+# The batch and the loss
+
+
+def batch_and_loss(batch: Any, loss: Any = None) -> Tuple[Any, Callable[[Any, Any], torch.Tensor]]:
+    """The first batch of a loader, and the loss of a criterion or a function."""
+    if loss is not None and not callable(loss):
+        raise NotAFactory("the third value that the factory returned is not a loss function")
+    if loss is None and is_function(batch):
+        return None, subjects.with_loss(batch, without_batch=True)
+    batch = first_of(batch)
+    if loss is not None:
+        form = subjects.criterion_loss if is_criterion(loss) else subjects.user_loss
+        return batch, subjects.bound(form, loss)
+    if not isinstance(batch, (torch.Tensor, list, tuple)) and not observing.has(batch, "items"):
+        message = "the factory's batch is %s; " % type(batch).__name__
+        raise NotAFactory(message + CONTRACT)
+    return batch, subjects.model_loss
+
+
+def is_function(value: Any) -> bool:
+    """Whether it is a loss in the place of a batch: tensors and some batches are callable too."""
+    a_batch = isinstance(value, torch.Tensor) or observing.has(value, "items") or is_loader(value)
+    return callable(value) and not a_batch
+
+
+def is_loader(value: Any) -> bool:
+    """Whether it gives batches: a DataLoader, an iterator; a tensor and a dict are batches."""
+    if isinstance(value, (torch.Tensor, list, tuple, str, bytes)):
+        return False
+    if observing.has(value, "items"):
+        return False
+    return any(observing.has(value, name) for name in ("__iter__", "__next__"))
+
+
+def first_of(batch: Any) -> Any:
+    """The first batch of a loader; anything else unchanged."""
+    if isinstance(batch, torch.utils.data.Dataset):
+        raise NotAFactory("the factory's batch is a Dataset; return a DataLoader of it, or "
+                          "next(iter(loader))")  # fmt: skip
+    if not is_loader(batch):
+        return batch
+    with wire.stage("take the first batch of the loader"):
+        try:
+            for first in batch:
+                if first is None:
+                    raise NotAFactory("the first batch of the %s is None; its collate_fn returned "
+                                      "nothing" % type(batch).__name__)  # fmt: skip
+                return first
+        except NotAFactory:
+            raise
+        except Exception as error:
+            if "in DataLoader worker" in str(error):
+                repeat_here(batch, error)
+            error.doctor_place = " (in the first batch of the loader)"  # type: ignore[attr-defined]
+            raise
+    raise NotAFactory("the factory's %s has no batch%s" % (type(batch).__name__, _size(batch)))
+
+
+def repeat_here(loader: Any, error: Exception) -> None:
+    """Make the batch of a failed worker in this process: an error of the same type shows more."""
+    try:
+        numbers = next(iter(loader.batch_sampler))
+        loader.collate_fn([loader.dataset[number] for number in numbers])
+    except Exception as again:
+        if type(again) is type(error):
+            again.doctor_place = " (in the first batch of the loader)"  # type: ignore[attr-defined]
+            raise again from None
+
+
+def _size(loader: Any) -> str:
+    """The numbers that leave a DataLoader without a batch."""
+    try:
+        size = "; %d samples, batch_size=%s" % (len(loader.dataset), loader.batch_size)
+        return size + ", drop_last=True" * bool(loader.drop_last)
+    except (AttributeError, TypeError):  # a stream has no length, an iterator no dataset
+        return ""
+
+
+def is_criterion(loss: Any) -> bool:
+    """Whether it is called as criterion(output, target), not as loss(module, batch)."""
+    if observing.attribute(loss, "__module__", "") == "torch.nn.functional":
+        return True
+    if not isinstance(loss, torch.nn.Module):
+        return False
+    names = list(inspect.signature(loss.forward).parameters)
+    return not names or names[0] not in MODEL_NAMES
+
+
+def batch_for(module: Any, spec: Dict[str, Any], seed: int) -> Any:
+    """A batch for a module that came without one, from its config or example input."""
+    config: Any = observing.attribute(subjects.transformers_like(module) or module, "config")
+    text = config.get_text_config() if observing.has(config, "get_text_config") else config
+    vocabulary = observing.attribute(text, "vocab_size")
+    if isinstance(vocabulary, int) and vocabulary > 0:
+        positions = observing.attribute(text, "max_position_embeddings", 64) or 64
+        length = spec["length"] or min(64, positions)
+        tokens = subjects.random_tokens(vocabulary, spec["batch"], length, seed)
+        return {"input_ids": tokens, "labels": tokens.clone()}
+    example = getattr(module, "example_input_array", None)
+    if example is None:
+        message = "the factory returned a module alone, which has neither config.vocab_size nor "
+        raise NotAFactory(message + "example_input_array; " + CONTRACT)
+    if seed != SEED:
+        raise subjects.NotPossible("the model has only its one example_input_array")
+    return example
+
+
+# The optimizer
+
+
+def update_of(fields: Dict[str, Any]) -> Tuple[Optional[Any], Tuple[str, ...]]:
+    """The user's optimizers.Update, and a note if the doctor cannot use it."""
+    optimizer, scheduler = fields.get("optimizer"), fields.get("scheduler")
+    notes = tuple(fields.get("notes", ()))
+    if isinstance(scheduler, dict):  # as Lightning takes it
+        scheduler = scheduler.get("scheduler")
+    if optimizer is None:
+        return None, notes
+    if not observing.has(optimizer, "param_groups") or not observing.has(optimizer, "step"):
+        raise NotAFactory("the factory's optimizer is %s, not a torch.optim.Optimizer"
+                          % type_names(optimizer))  # fmt: skip
+    if type(optimizer).__name__ == "LBFGS":
+        return None, (*notes, "LBFGS needs a closure, so AdamW was used")
+    limit = fields.get("max_grad_norm")
+    return optimizers.Update(optimizer, scheduler, None if limit is None else float(limit)), notes

@@ -1,0 +1,132 @@
+"""The training in an object of Lightning or of transformers, as the fields that contract.py reads.
+
+The objects are recognized by their methods, so that neither library is imported.
+"""
+
+from __future__ import annotations
+
+import inspect
+import traceback
+from typing import Any, Dict, List
+
+import torch
+
+from ... import wire
+from ..foreign import observing
+from . import subjects
+
+# Lightning
+
+
+def is_lightning(module: Any) -> bool:
+    return all(observing.has(module, n) for n in ("training_step", "configure_optimizers"))
+
+
+def of_lightning(fields: Dict[str, Any]) -> Dict[str, Any]:
+    """A LightningModule: its training_step, its loader and the optimizer it configures."""
+    module = fields["model"]
+    if not observing.attribute(module, "automatic_optimization", True):
+        raise subjects.Unsupported(
+            "the LightningModule optimizes manually, which its own training_step does: return "
+            "(module, batch, loss) with a loss for one of its steps"
+        )
+    for name in ("log", "log_dict"):  # they need a running Trainer
+        setattr(module, name, lambda *arguments, **options: None)
+    complete = dict(fields)
+    if fields.get("loss") is None:
+        complete["loss"] = lightning_loss
+    if "batch" not in fields:
+        try:
+            complete["batch"] = iter(module.train_dataloader())  # a list of batches is a loader too
+        except Exception as error:
+            raise subjects.NotAFactory(
+                "the LightningModule gives no batch (train_dataloader: %s); return (module, batch)"
+                % wire.describe(error)
+            ) from error
+    if "optimizer" not in fields:
+        complete.update(lightning_optimizer(module))
+    return complete
+
+
+def lightning_loss(module: Any, batch: Any) -> Any:
+    names = list(inspect.signature(module.training_step).parameters)
+    return module.training_step(batch, 0) if len(names) > 1 else module.training_step(batch)
+
+
+lightning_loss.doctor_source = "training_step"  # type: ignore[attr-defined]
+
+
+FRAMEWORKS = ("lightning", "pytorch_lightning", "torch")
+EARLIER_HOOKS = ("setup", "prepare_data", "configure_model", "on_fit_start")
+"""What Lightning calls before configure_optimizers."""
+
+
+def lightning_optimizer(module: Any) -> Dict[str, Any]:
+    """The single optimizer that configure_optimizers returns, with its schedule."""
+    try:
+        configured = module.configure_optimizers()
+    except Exception as error:
+        if not needs_trainer(module, error):
+            raise
+        note = "configure_optimizers raised %s, so AdamW was used" % wire.describe(error)
+        return {"notes": (note,)}
+    schedulers: List[Any] = []
+    if isinstance(configured, tuple) and len(configured) == 2:
+        configured, schedulers = configured[0], list(configured[1])
+    if isinstance(configured, (list, tuple)) and len(configured) == 1:
+        configured = configured[0]
+    if isinstance(configured, dict):
+        schedulers = [configured[name] for name in ("lr_scheduler",) if name in configured]
+        configured = configured.get("optimizer")
+    if configured is None:
+        return {"notes": ("configure_optimizers returned None, so AdamW was used: Lightning trains "
+                          "nothing then",)}  # fmt: skip
+    if not isinstance(configured, torch.optim.Optimizer):
+        return {"notes": ("configure_optimizers returned several optimizers, so AdamW was used",)}
+    return {"optimizer": configured, "scheduler": _per_step(schedulers)}
+
+
+def needs_trainer(module: Any, error: Exception) -> bool:
+    """Whether the code reads the Trainer, or may read what its hooks prepare."""
+    lines = [frame.line or "" for frame in traceback.extract_tb(error.__traceback__)]
+    if any("trainer" in line for line in lines):
+        return True
+    own = (base for base in type(module).__mro__ if base.__module__.split(".")[0] not in FRAMEWORKS)
+    return any(name in vars(base) for base in own for name in EARLIER_HOOKS)
+
+
+def _per_step(schedulers: List[Any]) -> Any:
+    """The schedule that steps with every batch; one of epochs does not step here."""
+    for each in schedulers:
+        if isinstance(each, dict) and each.get("interval", "epoch") == "step":
+            return each.get("scheduler")
+    return None
+
+
+# transformers
+
+
+def is_trainer(value: Any) -> bool:
+    names = ("compute_loss", "get_train_dataloader", "model")
+    return all(observing.has(value, name) for name in names)
+
+
+def of_trainer(trainer: Any) -> Dict[str, Any]:
+    """A transformers Trainer: its first batch, loss, optimizer, schedule and clipping."""
+    steps = getattr(trainer.args, "max_steps", 0)
+    trainer.create_optimizer_and_scheduler(num_training_steps=steps if steps > 0 else 1000)
+    limit = getattr(trainer.args, "max_grad_norm", None)
+
+    def loss(module: Any, batch: Any) -> Any:
+        return trainer.compute_loss(module, dict(batch))
+
+    loss.doctor_source = "compute_loss"  # type: ignore[attr-defined]
+
+    return {
+        "model": trainer.model,
+        "batch": trainer.get_train_dataloader(),
+        "loss": loss,
+        "optimizer": trainer.optimizer,
+        "scheduler": trainer.lr_scheduler,
+        "max_grad_norm": limit if limit else None,  # the Trainer does not clip at 0
+    }

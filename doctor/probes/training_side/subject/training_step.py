@@ -1,0 +1,301 @@
+"""A few real training steps of a subject, stage by stage, in the job's precision and recipe.
+
+No schedule and no weight decay, so an unchanged weight always has another cause.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import time
+from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Set, Tuple
+
+import torch
+
+from ... import wire
+from ..foreign.observing import plain
+from . import fingerprints, optimizers, taken_gradients, undone
+from .fingerprints import fingerprint, rows_alike
+from .optimizers import dense, optimizer_of
+
+STEPS, MORE_WHILE_SKIPPED = 3, 10
+THREADS, SMALL = 1, 5_000_000
+"""CPU threads for a model of fewer parameters: threads that wait for each other on a busy machine
+take ten times as long."""
+LR = 3e-4
+DTYPES = {"bf16": torch.bfloat16, "fp16": torch.float16, "fp32": torch.float32}
+
+
+class Subject(NamedTuple):
+    """The training subject: a module and a batch on the device, and its loss.
+
+    `loss(module, batch)` runs the forward pass and returns a scalar; autocast is on around it.
+    """
+
+    module: torch.nn.Module
+    batch: Any
+    loss: Callable[[Any, Any], torch.Tensor]
+    update: Optional[Any] = None
+    """The user's own Update; None: AdamW."""
+
+    @property
+    def weights(self) -> Dict[str, torch.Tensor]:
+        """The trainable parameters; a tied one under its first name."""
+        return {n: p for n, p in self.module.named_parameters() if p.requires_grad}
+
+
+def scaler_of(device: torch.device) -> Any:
+    """A GradScaler for this device, under the name used by this torch."""
+    if hasattr(torch.amp, "GradScaler"):
+        return torch.amp.GradScaler(device.type)
+    if device.type == "cuda":
+        return torch.cuda.amp.GradScaler()
+    raise RuntimeError("torch %s has no GradScaler for %s" % (torch.__version__, device.type))
+
+
+class Training:
+    """A subject with its optimizer and scaler, and the results of its steps."""
+
+    def __init__(
+        self,
+        subject: Subject,
+        device: torch.device,
+        precision: str,
+        recipe: str,
+        lr: float = LR,
+    ) -> None:
+        self.subject, self.device, self.lr = subject, device, lr
+        self.dtype = DTYPES[precision]
+        self.cast = recipe != "pure-bf16" and precision != "fp32"
+        self.weights = subject.weights
+        self.before = {name: fingerprint(value) for name, value in self.weights.items()}
+        self.update: Optional[Any] = subject.update
+        own = None if self.update is None else self.update.optimizer
+        self.optimizer = own or optimizer_of(list(self.weights.values()), lr)
+        self.scaler = scaler_of(device) if precision == "fp16" else None
+        self.computed = dict.fromkeys(self.weights, False)
+        self.reached = dict.fromkeys(self.weights, False)
+        self.finite = dict.fromkeys(self.weights, True)
+        self.largest: Dict[str, float] = {}
+        self.order: Dict[str, int] = {}
+        self.rates: Dict[int, float] = {}
+        self.steerable: Set[str] = set()
+        self.alike = [name for name, value in self.weights.items() if rows_alike(value)]
+        self.clipped: Set[str] = set()
+        """Parameters that a plain step along the gradient changes, and one that is clipped not."""
+        self.taken = taken_gradients.Taken(self.weights)
+        self.undone = undone.Undone(self.weights, self.before)
+
+    def autocast(self) -> Any:
+        if not self.cast:
+            return contextlib.nullcontext()
+        return torch.autocast(self.device.type, dtype=self.dtype)
+
+    def step(self, stage: Callable[[str], Any]) -> Dict[str, Any]:
+        """One step on the one batch, as a doctor.facts.training.Step."""
+        rate = self.lr
+        if self.update is not None:
+            rate = self.update.rate
+            self.update.note_rates(self.rates)
+        for weight in self.weights.values():
+            weight.grad = None
+        with stage("forward"), self.autocast():
+            loss = self.subject.loss(self.subject.module, self.subject.batch)
+        with stage("loss"):
+            value = float(plain(loss))
+        self.undone.after_forward()
+        with stage("backward"), self._order_recorded(), self.taken:
+            (self.scaler.scale(loss) if self.scaler else loss).backward()
+            if self.scaler:
+                self.scaler.unscale_(self.optimizer)
+            norms = self.taken.filled(self._norms())
+        with stage("optimizer"):
+            skipped, scale = self._update()
+        if not skipped:
+            self._record(norms)
+            self.undone.after_update()
+        scheduler = None if self.update is None else self.update.scheduler
+        if scheduler is not None and not skipped:
+            with stage("scheduler"):
+                advance(scheduler, value)
+        total = sum(norm * norm for norm in norms.values() if norm is not None) ** 0.5
+        return {
+            "loss": wire.number(value),
+            "grad_norm": wire.number(total),
+            "lr": rate,
+            "skipped": skipped,
+            "scale": None if scale is None else wire.number(scale),
+        }
+
+    @contextlib.contextmanager
+    def _order_recorded(self) -> Iterator[None]:
+        """Record the order in which the first backward pass reaches the parameters."""
+
+        def reach(name: str) -> Callable[[torch.Tensor], None]:
+            def hook(gradient: torch.Tensor) -> None:
+                self.order.setdefault(name, len(self.order))
+
+            return hook
+
+        weights: Dict[str, Any] = {} if self.order else dict(self.weights)
+        hooks = [weight.register_hook(reach(name)) for name, weight in weights.items()]
+        try:
+            yield
+        finally:
+            for each in hooks:
+                each.remove()
+
+    def _norms(self) -> Dict[str, Optional[float]]:
+        """Norm of each gradient, in one transfer; None if there is no gradient."""
+        named = [(name, w.grad) for name, w in self.weights.items() if w.grad is not None]
+        if not named:
+            return dict.fromkeys(self.weights)
+        gradients = [dense(gradient) for _, gradient in named]
+        norms = torch.stack([n.float() for n in torch._foreach_norm(gradients)])
+        by_name: Dict[str, Optional[float]] = dict.fromkeys(self.weights)
+        by_name.update(zip((name for name, _ in named), norms.tolist()))
+        for (name, _), gradient in zip(named, gradients):
+            if by_name[name] == 0.0:  # squares below 1e-38 are 0
+                by_name[name] = float(gradient.abs().max()) if gradient.numel() else 0.0
+        return by_name
+
+    def _update(self) -> Tuple[bool, Optional[float]]:
+        """Step the optimizer; returns whether the scaler skipped it, and the scale before it."""
+        if self.update is not None:
+            self._clip(self.update)
+        if self.scaler is None:
+            self.optimizer.step()
+            return False, None
+        scale = float(self.scaler.get_scale())
+        self.scaler.step(self.optimizer)
+        self.scaler.update()
+        return float(self.scaler.get_scale()) < scale, scale
+
+    def _clip(self, update: Any) -> None:
+        """Clip the gradients as the user does, and note what a plain step would change."""
+        before = update.would_change(self.weights) if self.before else set()
+        after = before
+        if update.max_norm is not None:
+            torch.nn.utils.clip_grad_norm_(list(self.weights.values()), update.max_norm)
+            after = update.would_change(self.weights) if self.before else set()
+        self.steerable |= after
+        self.clipped |= before - after
+
+    def _record(self, norms: Dict[str, Optional[float]]) -> None:
+        for name, norm in norms.items():
+            if norm is not None:
+                self.computed[name] = True
+                self.reached[name] |= norm != 0.0
+                self.finite[name] &= norm - norm == 0.0
+                self.largest[name] = max(norm, self.largest.get(name, 0.0))
+
+    def parameters(self) -> List[Dict[str, Any]]:
+        """Each parameter as a doctor.facts.training.Parameter, compared with its initial copy."""
+        pairs = [(fingerprint(value), self.before[name]) for name, value in self.weights.items()]
+        changes = (
+            torch.stack([(now != then).any() for now, then in pairs]).tolist() if pairs else []
+        )
+        copies = fingerprints.copies(self.before, self.reached)
+        rates = {} if self.update is None else self.update.rates_by_weight(self.rates)
+        return [
+            {
+                "name": name,
+                "dtype": str(value.dtype).replace("torch.", ""),
+                "size": value.numel(),
+                "computed": self.computed[name],
+                "had_gradient": self.reached[name],
+                "finite": self.finite[name],
+                "moved": changed,
+                "dimensions": value.dim(),
+                "grad_norm": _number(self.largest.get(name)),
+                "order": self.order.get(name),
+                "rows_alike": name in self.alike and rows_alike(value),
+                "undone": name in self.undone.names,
+                "set_back": name in self.undone.initial,
+                "rewritten": name in self.undone.rewritten,
+                "clipped": name in self.clipped,
+                "change": _number(self.undone.changes.get(name)),
+                "copied": name in copies,
+                "steerable": name in self.steerable if self.update is not None else None,
+                "rate": rates.get(id(value)),
+            }
+            for (name, value), changed in zip(self.weights.items(), changes)
+        ]
+
+
+def advance(scheduler: Any, loss: float) -> None:
+    """Step the user's schedule, as a training script does after its optimizer."""
+    if isinstance(scheduler, torch.optim.lr_scheduler.ReduceLROnPlateau):
+        scheduler.step(loss)
+    else:
+        scheduler.step()
+
+
+def _number(value: Optional[float]) -> Any:
+    return None if value is None else wire.number(value)
+
+
+def free_memory(device: torch.device) -> None:
+    """Free the memory of earlier steps: two models may not fit at the same time."""
+    gc.collect()
+    if device.type == "cuda":
+        torch.cuda.empty_cache()
+
+
+def peak_bytes(device: torch.device) -> Optional[int]:
+    """Peak of the device's allocator; None if torch does not report it."""
+    if device.type == "cuda":
+        return int(torch.cuda.max_memory_allocated(device))
+    if device.type == "mps":
+        return int(torch.mps.driver_allocated_memory())
+    return None
+
+
+def run(
+    stage: Any,
+    make: Callable[[], Subject],
+    device: torch.device,
+    precision: str,
+    recipe: str,
+    lr: float = LR,
+    on_start: Callable[[Training], Any] = lambda training: None,
+) -> Dict[str, Any]:
+    """A few steps of the subject from `make`, as a Smoke record. Raises what a stage raises."""
+    started = time.perf_counter()
+    with stage("allocate"):
+        subject = make()
+        if device.type == "cpu" and sum(w.numel() for w in subject.weights.values()) < SMALL:
+            torch.set_num_threads(THREADS)
+        training = Training(subject, device, precision, recipe, lr)
+        on_start(training)
+    steps: List[Dict[str, Any]] = []
+    while sum(not step["skipped"] for step in steps) < STEPS:
+        steps.append(training.step(stage))
+        wire.send(note={"step": steps[-1]})
+        if sum(step["skipped"] for step in steps) > MORE_WHILE_SKIPPED:
+            break
+    with stage("compare"):
+        parameters = training.parameters()
+        peak = peak_bytes(device)
+    return {
+        "device": str(device),
+        "precision": precision,
+        "recipe": recipe,
+        "lr": max(step["lr"] for step in steps),
+        "stages": [
+            {"name": name, "ended": {"how": "ok", "seconds": seconds}}
+            for name, seconds in stage.seconds.items()
+        ],
+        "steps": steps,
+        "parameters": parameters,
+        "peak_bytes": peak,
+        "optimizer": optimizers.facts_of(training.update, training.weights, training.rates),
+        "seconds": time.perf_counter() - started,
+    }
+
+
+def loss_of(training: Training) -> torch.Tensor:
+    """The loss of one more forward pass."""
+    with training.autocast():
+        subject = training.subject
+        return subject.loss(subject.module, subject.batch)

@@ -1,0 +1,291 @@
+"""A local transformers model directory as a subject: random or its own weights, LoRA optional.
+
+Transformers and peft are imported inside the functions. Nothing is downloaded, no code of the
+directory runs, and no pickle is read.
+"""
+
+from __future__ import annotations
+
+import inspect
+import os
+from typing import Any, Dict, List, NamedTuple, Optional, Tuple
+
+import torch
+
+from ... import wire
+from ..foreign import containers
+from . import subjects, tokenizers_text, training_step, transformers_batch
+from .subjects import Unsupported
+from .transformers_batch import batch_for
+
+LAYERS = 2
+SEED = 21
+COUNTS = ("num_hidden_layers", "n_layer", "n_layers", "num_layers", "encoder_layers",
+          "decoder_layers")  # fmt: skip
+"""What configurations call the number of layers."""
+
+
+class NotBuilt(Exception):
+    """The directory cannot be trained; the message says why."""
+
+
+class Built(NamedTuple):
+    """A model, and how many of its layers were built."""
+
+    model: Any
+    layers: Optional[int]
+    """Layers as built, and according to the directory; None if unknown."""
+    all_layers: Optional[int]
+    renamed: bool = False
+    """Another class than config.json names, which computes no loss."""
+    all_parameters: Optional[int] = None
+    """With all layers; None if none was cut."""
+
+
+def make(spec: Dict[str, Any], device: torch.device, recipe: str, seed: Optional[int]) -> Any:
+    """The subject of a model directory. Raises NotBuilt, Unsupported, and errors of libraries."""
+    built = base(spec, recipe)
+    model = built.model
+    try:
+        batch = batch_for(built.model, spec, SEED if seed is None else seed)
+    except transformers_batch.BadLength as error:
+        raise NotBuilt(str(error)) from None
+    note_built(spec, built, batch)
+    if any(name not in TEXT_INPUTS for name in batch):
+        require_fit(model, batch, recipe)
+    if recipe == "pure-bf16":
+        batch = containers.mapped(batch, lambda x: x.bfloat16() if x.is_floating_point() else x)
+    if spec.get("lora"):
+        model = with_lora(model, spec["lora"])
+    with wire.stage("move the model to the device"):
+        model = model.to(device)
+    return training_step.Subject(model, subjects.on_device(batch, device), subjects.model_loss)
+
+
+def prepare(spec: Dict[str, Any]) -> None:
+    """Import what `make` does. Raises what it raises."""
+    transformers = imported()
+    class_of(transformers, configuration(transformers, spec["directory"]))
+    if spec["lora"]:
+        imported_peft()
+
+
+TEXT_INPUTS = ("input_ids", "labels")
+
+
+def require_fit(model: Any, batch: Any, recipe: str) -> None:
+    """Raise Unsupported if a batch of the doctor's own does not fit the model."""
+    dtype = next(model.parameters()).dtype
+    fitted = containers.mapped(batch, lambda x: x.to(dtype) if x.is_floating_point() else x)
+    with wire.stage("try the generated batch"):
+        try:
+            with torch.no_grad():
+                subjects.model_loss(model, fitted)
+        except Exception as error:
+            raise Unsupported(
+                "the batch that the doctor generated does not fit this model (%s): name a factory "
+                "with --model" % wire.describe(error)
+            ) from error
+
+
+def note_built(spec: Dict[str, Any], built: Built, batch: Any) -> None:
+    """Note what was built from the directory, as fields of OwnModel."""
+    parts = [name_of_class(built.model)] if built.renamed else []
+    if built.all_layers is not None:
+        parts.append("%s of %s layers" % (built.layers, built.all_layers))
+    parts.append("its weights" if spec["weights"] else "random weights")
+    tokenizer = tokenizers_text.tokenizer_of(spec["directory"])
+    kinds = {"pixel_values": "images", "input_features": "audio", "input_values": "audio"}
+    parts += ["random " + kind for name, kind in kinds.items() if name in batch]
+    if "input_ids" in batch:
+        parts.append("random tokens" if tokenizer is None else "its tokenizer")
+        positions = getattr(built.model.config, "max_position_embeddings", None)
+        length = batch["input_ids"].shape[-1]
+        if isinstance(positions, int) and length > positions:
+            parts.append("%d tokens for max_position_embeddings %d" % (length, positions))
+    fields = {
+        "said": "%s (%s)" % (spec["directory"], ", ".join(parts)),
+        "whole": built.layers == built.all_layers,
+        "all_parameters": built.all_parameters,
+        "pad_id": getattr(tokenizer, "pad_token_id", None),
+    }
+    wire.send(note={"own": fields})
+
+
+def name_of_class(model: Any) -> str:
+    named = ", ".join(getattr(model.config, "architectures", None) or ()) or "no class"
+    return "trained as %s, config.json names %s" % (type(model).__name__, named)
+
+
+def usual_dtype(directory: str) -> torch.dtype:
+    """The default dtype of from_pretrained: since transformers 5 that of config.json."""
+    transformers = imported()
+    dtype = getattr(configuration(transformers, directory), "dtype", None)
+    if int(transformers.__version__.split(".")[0]) < 5 or not isinstance(dtype, torch.dtype):
+        return torch.float32
+    return dtype
+
+
+def base(spec: Dict[str, Any], recipe: str) -> Built:
+    """The model on the CPU, all of it trainable."""
+    transformers = imported()
+    dtype = getattr(
+        torch, spec.get("dtype") or ("bfloat16" if recipe == "pure-bf16" else "float32")
+    )
+    with wire.stage("read config.json"):
+        whole = configuration(transformers, spec["directory"])
+        config, layers, count = cut(whole, spec["layers"] or LAYERS, spec["weights"])
+    with wire.stage("load the weights" if spec["weights"] else "draw random weights"):
+        torch.manual_seed(SEED)
+        dtype_argument = {dtype_keyword(transformers): dtype}
+        if spec["weights"]:
+            model = _loaded(transformers, spec["directory"], config, dtype_argument)
+        else:
+            model = _initialized(transformers, config, dtype_argument)
+    named = getattr(whole, "architectures", None) or ()
+    renamed = bool(named) and type(model).__name__ not in named
+    everything = count_all(transformers, whole) if layers != count else None
+    return Built(model, layers, count, renamed, everything)
+
+
+def count_all(transformers: Any, config: Any) -> Optional[int]:
+    """Parameters of the model with all layers, built without memory; None if that fails."""
+    try:
+        with wire.stage("count the parameters"), torch.device("meta"):
+            model = _initialized(transformers, config, {})
+        return int(sum(weight.numel() for weight in model.parameters()))
+    except Exception:
+        return None
+
+
+def imported() -> Any:
+    """transformers, offline and quiet. Raises NotBuilt if it is not installed."""
+    os.environ["HF_HUB_OFFLINE"] = os.environ["TRANSFORMERS_OFFLINE"] = "1"
+    os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
+    with wire.stage("import transformers"):
+        try:
+            import transformers
+        except ModuleNotFoundError as error:
+            if error.name != "transformers":
+                raise
+            raise NotBuilt("transformers is not installed in this interpreter") from None
+    return transformers
+
+
+def configuration(transformers: Any, directory: str) -> Any:
+    if not os.path.isfile(os.path.join(directory, "config.json")):
+        raise NotBuilt("%s has no config.json" % directory)
+    try:
+        return transformers.AutoConfig.from_pretrained(
+            directory, trust_remote_code=False, local_files_only=True
+        )
+    except Exception as error:
+        if "trust_remote_code" not in str(error):
+            raise
+        raise Unsupported(
+            "the model needs code from its directory, which is not run: name a factory with --model"
+        ) from error
+
+
+def cut(config: Any, layers: int, weights: bool) -> Tuple[Any, Optional[int], Optional[int]]:
+    """The configuration with fewer layers; the number of layers after and before."""
+    data = config.to_dict()
+    if not weights:
+        data.pop("quantization_config", None)
+    counts: List[int] = []
+    _cut(data, layers, counts)
+    if not counts:
+        return config, None, None
+    return type(config).from_dict(data), min(layers, max(counts)), max(counts)
+
+
+def _cut(data: Dict[str, Any], layers: int, counts: List[int]) -> None:
+    """Cut this part of a configuration, its nested parts, and lists with one entry per layer."""
+    own_counts = {name: data[name] for name in COUNTS if isinstance(data.get(name), int)}
+    counts.extend(own_counts.values())
+    for name, value in data.items():
+        if name in own_counts:
+            data[name] = min(layers, value)
+        elif isinstance(value, dict):
+            _cut(value, layers, counts)
+        elif isinstance(value, (list, tuple)) and len(value) in own_counts.values():
+            data[name] = value[:layers]
+
+
+def dtype_keyword(transformers: Any) -> str:
+    """The name of the dtype's argument: torch_dtype before transformers 4.56."""
+    major, minor = (int(part) for part in transformers.__version__.split(".")[:2])
+    return "dtype" if (major, minor) >= (4, 56) else "torch_dtype"
+
+
+def _initialized(transformers: Any, config: Any, dtype_argument: Dict[str, Any]) -> Any:
+    model_class = class_of(transformers, config)
+    if model_class is transformers.AutoModelForCausalLM:
+        return model_class.from_config(config, trust_remote_code=False, **dtype_argument)
+    return model_class._from_config(config, **dtype_argument)
+
+
+def _loaded(transformers: Any, directory: str, config: Any, dtype_argument: Dict[str, Any]) -> Any:
+    if not any(name.endswith(".safetensors") for name in os.listdir(directory)):
+        raise Unsupported(
+            "%s has no .safetensors file, and pickled weights are not loaded, because they can "
+            "run code: save them once with save_pretrained, or omit --weights" % directory
+        )
+    return class_of(transformers, config).from_pretrained(
+        directory, config=config, use_safetensors=True, local_files_only=True, **dtype_argument
+    )
+
+
+TARGETS = {"labels", "start_positions", "return_loss"}
+"""Arguments of a forward pass that computes a loss."""
+
+
+def class_of(transformers: Any, config: Any) -> Any:
+    """The class that config.json names, if it computes a loss; else the causal language model."""
+    for name in getattr(config, "architectures", None) or ():
+        candidate = getattr(transformers, name, None)
+        forward = getattr(candidate, "forward", None)
+        if forward is not None and TARGETS & set(inspect.signature(forward).parameters):
+            return candidate
+    if type(config) in transformers.AutoModelForCausalLM._model_mapping:
+        return transformers.AutoModelForCausalLM
+    raise Unsupported(
+        "transformers %s has no causal language model for %s, nor does config.json name a class "
+        "that computes a loss in `architectures`: name a factory with --model"
+        % (transformers.__version__, type(config).__name__)
+    )
+
+
+def imported_peft() -> Any:
+    """peft. Raises NotBuilt if it is not installed."""
+    with wire.stage("import peft"):
+        try:
+            import peft
+        except ModuleNotFoundError as error:
+            if error.name != "peft":
+                raise
+            raise NotBuilt("peft is not installed in this interpreter") from None
+    return peft
+
+
+def with_lora(model: Any, rank: int, *, save: Optional[List[str]] = None) -> Any:
+    """LoRA adapters on the modules that peft selects, or on all linear ones."""
+    peft = imported_peft()
+    with wire.stage("add LoRA adapters"):
+        torch.manual_seed(SEED)
+        fields: Dict[str, Any] = {"r": rank, "modules_to_save": save}
+        if type(model).__name__.endswith("ForCausalLM"):
+            fields["task_type"] = "CAUSAL_LM"
+        try:
+            return peft.get_peft_model(model, peft.LoraConfig(**fields))
+        except ValueError as error:
+            if "target_modules" not in str(error):
+                raise
+        try:
+            every = peft.LoraConfig(target_modules="all-linear", **fields)
+            return peft.get_peft_model(model, every)
+        except ValueError as error:
+            raise Unsupported(
+                "peft has no default modules for this architecture (%s): name a factory with "
+                "--model that passes target_modules" % wire.describe(error)
+            ) from error

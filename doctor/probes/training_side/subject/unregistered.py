@@ -1,0 +1,131 @@
+"""Tensors that a model trains with and that are not among its parameters."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any, Dict, Iterable, Iterator, List, Set, Tuple
+
+import torch
+
+
+def with_graph(module: torch.nn.Module) -> List[str]:
+    """Attributes of the modules that are, or hold, tensors with a graph."""
+    return list(graphs_in(module))
+
+
+def graphs_in(module: torch.nn.Module) -> Dict[str, Any]:
+    """Attributes of the modules that are, or hold, tensors with a graph -> the operation that made
+    them; the first backward() frees these graphs."""
+    torchs_own = vars(torch.nn.Module())
+    named = {
+        "%s.%s" % (prefix, attribute) if prefix else attribute: value
+        for prefix, part in module.named_modules()
+        for attribute, value in list(vars(part).items())
+        if attribute not in torchs_own
+    }
+    return with_nodes({**named, **dict(module.named_buffers())})
+
+
+def with_nodes(values: Dict[str, Any]) -> Dict[str, Any]:
+    """Name -> the operation that made a tensor with a graph: "hidden" of these values, or
+    "state['hidden']" of a list, tuple or dict among them."""
+    named = dict(values)
+    for name, value in values.items():
+        named.update(
+            ("%s[%r]" % (name, key), each)
+            for key, each in members(value)
+            if isinstance(each, torch.Tensor)
+        )
+    return {
+        name: each.grad_fn
+        for name, each in named.items()
+        if isinstance(each, torch.Tensor) and each.grad_fn is not None
+    }
+
+
+class Created:
+    """Watches two forward passes for parameters that are created anew in each: they never train.
+
+    `subject` is the one to train. Parameters of a criterion or of another network, which another
+    optimizer may hold, stay the same.
+    """
+
+    def __init__(self, subject: Any) -> None:
+        self.subject = subject._replace(loss=self._loss)
+        self.shapes: List[List[int]] = []
+        self._original = subject.loss
+        self._passes: List[List[torch.Tensor]] = []
+        """The leaves of both passes, which keeps their ids apart."""
+
+    def _loss(self, module: Any, batch: Any) -> Any:
+        loss = self._original(module, batch)
+        if len(self._passes) < 2:
+            self._passes.append(parameters_in(loss))
+            if len(self._passes) == 2:
+                before = {id(each) for each in (*self._passes[0], *module.parameters())}
+                after = self._passes[1]
+                self.shapes = [list(each.shape) for each in after if id(each) not in before]
+                self._passes = [[], []]
+        return loss
+
+
+def parameters_in(loss: torch.Tensor) -> List[torch.Tensor]:
+    """The instances of nn.Parameter that this value was computed from."""
+    pending, visited = [loss.grad_fn], {loss.grad_fn}
+    result: List[torch.Tensor] = []
+    while pending:
+        node: Any = pending.pop()
+        leaf = getattr(node, "variable", None)
+        if isinstance(leaf, torch.nn.Parameter):
+            result.append(leaf)
+        for following, _ in getattr(node, "next_functions", ()):
+            if following is not None and following not in visited:
+                visited.add(following)
+                pending.append(following)
+    return result
+
+
+MOST = 1000
+"""Members of a list or dict that are looked at."""
+
+
+def unregistered(subject: Any) -> List[str]:
+    """Names of leaf tensors with a gradient that attributes of the model's modules hold, in plain
+    lists or dicts or directly, and that are neither parameters of the model nor in a group of the
+    user's optimizer."""
+    module = subject.module
+    ids: Set[int] = {id(each) for each in module.parameters()}
+    if subject.update is not None:
+        groups = subject.update.optimizer.param_groups
+        ids |= {id(each) for group in groups for each in group["params"]}
+    names = []
+    torchs_own = vars(torch.nn.Module())
+    for prefix, part in module.named_modules():
+        for attribute, value in list(vars(part).items()):
+            if attribute not in torchs_own:
+                name = "%s.%s" % (prefix, attribute) if prefix else attribute
+                names += [path for path, leaf in leaves(name, value) if id(leaf) not in ids]
+    return names
+
+
+def leaves(name: str, value: Any) -> Iterator[Tuple[str, torch.Tensor]]:
+    """The leaf tensors with a gradient in a tensor, a module, or a list or dict of them."""
+    if isinstance(value, torch.Tensor):
+        if value.requires_grad and value.is_leaf and value.grad is not None:
+            yield name, value
+    elif isinstance(value, torch.nn.Module):
+        for inner, weight in value.named_parameters():
+            yield from leaves("%s.%s" % (name, inner), weight)
+    else:
+        for key, each in members(value):
+            if isinstance(each, (torch.Tensor, torch.nn.Module)):
+                yield from leaves("%s[%r]" % (name, key), each)
+
+
+def members(value: Any) -> Iterable[Tuple[Any, Any]]:
+    """Indices or keys, and the members of a list or dict; of anything else nothing. Methods of a
+    subclass are not called: they may raise, or compute."""
+    if isinstance(value, (list, tuple)):
+        kind: Any = list if isinstance(value, list) else tuple
+        return enumerate(itertools.islice(kind.__iter__(value), MOST))
+    return list(itertools.islice(dict.items(value), MOST)) if isinstance(value, dict) else ()

@@ -1,0 +1,123 @@
+"""The operation whose result is the first that is not finite, and the samples that cause it.
+
+The step is repeated under the dispatch mode of follow_values.py.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import Any, Dict, List, Sequence, Tuple
+
+import torch
+
+from ... import wire
+from ..subject import batch_samples
+from . import follow_values, lengths, module_states, value_origins, watched_modules
+
+SAMPLE_SECONDS = 4.0
+
+
+def trace(plan: Any, stage: Any, number: int) -> Dict[str, Any]:
+    """The first operation of that step whose result is not finite, as an origin; {} if unknown.
+
+    If this step reads a value of a module that an earlier one made so, it is that one's operation.
+    """
+    training = started(plan, stage)
+    initial = module_states.nonfinite(training.subject.module)
+    first: Dict[str, int] = {}
+    for step in range(1, number):
+        training.step(stage)
+        for name in spoiled(training, initial):
+            first.setdefault(name, step)
+    without_fault = bool(first) and is_finite_without(training, initial)
+    training = started(plan, stage, number - 1) if first else training
+    begun = time.perf_counter()
+    follow, loss = followed(training, stage)
+    if without_fault and not _finite(loss):
+        name = min(first, key=lambda each: first[each])
+        if record := of_state(plan, stage, first[name], name):
+            return {"source": record}
+    record = of_step(training, follow, loss, number)
+    if record and not _finite(loss) and not spoiled(training, initial):
+        seconds = max(SAMPLE_SECONDS, 20 * (time.perf_counter() - begun))
+        with stage("sample by sample"):
+            samples = batch_samples.samples_of
+            record.update(samples(training, min(seconds, 2 * SAMPLE_SECONDS)))
+    return {"source": record} if record else {}
+
+
+def is_finite_without(training: Any, initial: Sequence[str]) -> bool:
+    """Whether the loss is finite once the values of states that are not are replaced by 1."""
+    states, subject = module_states.of_module(training.subject.module), training.subject
+    for name in spoiled(training, initial):
+        states[name].detach().nan_to_num_(1.0, 1.0, 1.0)  # 0 may be a divisor
+    with torch.no_grad(), training.autocast():
+        return _finite(subject.loss(subject.module, subject.batch))
+
+
+def started(plan: Any, stage: Any, steps: int = 0) -> Any:
+    """A fresh training after that many steps."""
+    with stage("allocate"):
+        training = plan.training(plan.build())
+    for _ in range(steps):
+        training.step(stage)
+    return training
+
+
+def spoiled(training: Any, initial: Sequence[str]) -> List[str]:
+    """The states of modules that are not finite now and were at the start."""
+    return [n for n in module_states.nonfinite(training.subject.module) if n not in initial]
+
+
+def of_state(plan: Any, stage: Any, step: int, name: str) -> Dict[str, Any]:
+    """The operation of that step whose result a module holds for the next one; {} if unknown."""
+    training = started(plan, stage, step - 1)
+    follow, _ = followed(training, stage)
+    source = follow.origin(module_states.of_module(training.subject.module).get(name))
+    return {} if source is None else dict(source._asdict(), step=step, state=name)
+
+
+def of_step(training: Any, follow: Any, loss: torch.Tensor, number: int) -> Dict[str, Any]:
+    """The operation that makes the loss, or a gradient, of this step non-finite; {} if unknown."""
+    source = _of_gradients(training, follow)
+    if not _finite(loss):
+        source = follow.origin(loss) or _first(follow) or follow.mask(loss)
+    if source is None:
+        return {}
+    record: Dict[str, Any] = dict(source._asdict(), step=number)
+    wire.send(note={"trace": {"source": record}})
+    return record
+
+
+def followed(training: Any, stage: Any) -> Tuple[Any, torch.Tensor]:
+    """A follow_values.Follow of one step, and its loss; backward() runs if the loss is finite."""
+    subject = training.subject
+    called = value_origins.Called(subject.module, subject.batch)
+    modules = watched_modules.Modules(subject.module)
+    follow = follow_values.Follow(called, modules)
+    with stage("operation by operation"):
+        for weight in training.weights.values():
+            weight.grad = None
+        with modules, follow:
+            with training.autocast(), called, lengths.ListedLengths():
+                loss = subject.loss(subject.module, subject.batch)
+            if _finite(loss):
+                follow.backward = True
+                (training.scaler.scale(loss) if training.scaler else loss).backward()
+    return follow, loss
+
+
+def _first(follow: Any) -> Any:
+    """The only operation with such a result; of several, none is blamed."""
+    return follow.origins[0] if len(follow.origins) == 1 else None
+
+
+def _of_gradients(training: Any, follow: Any) -> Any:
+    for weight in training.weights.values():
+        if weight.grad is not None and not _finite(weight.grad):
+            return follow.origin(weight.grad)
+    return None
+
+
+def _finite(tensor: torch.Tensor) -> bool:
+    return bool(torch.isfinite(tensor.detach()).all())

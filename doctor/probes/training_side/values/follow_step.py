@@ -1,0 +1,197 @@
+"""Where in a training step values stop being finite: a module, the loss, an operation.
+
+`walk` puts hooks on the modules; `anomaly`, which is slow, puts them on autograd's operations.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from typing import Any, Dict, Iterator, List, Optional, Tuple
+
+import torch
+
+from ... import wire
+from ...wire import PROBES
+from ..foreign import containers
+from ..subject import training_step
+from .inspect_step import nonfinite, nonfinite_and_not_mask
+
+MAX_NAMES = 8
+FRAME = re.compile(r'^\s*File "(?P<file>.*)", line (?P<line>\d+), in .*\n\s*(?P<code>\S.*)?')
+HIDDEN_DIRECTORIES = (
+    os.path.dirname(torch.__file__),
+    PROBES,
+)
+
+
+class Hooks:
+    """Hooks on every module: the first whose output is not finite although its inputs are.
+
+    If its inputs are already not finite and no module produced them, the calling module did.
+    """
+
+    def __init__(self, module: torch.nn.Module) -> None:
+        self.first: Optional[Tuple[str, torch.nn.Module]] = None
+        self._inside: List[Tuple[str, torch.nn.Module]] = []
+        self._handles = []
+        for name, each in module.named_modules():
+            if isinstance(each, torch.jit.ScriptModule):  # it takes no hooks
+                continue
+            self._handles.append(
+                each.register_forward_pre_hook(self._before(name), with_kwargs=True)
+            )
+            self._handles.append(each.register_forward_hook(self._after(name)))
+
+    def __enter__(self) -> Hooks:
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        for handle in self._handles:
+            handle.remove()
+
+    def _before(self, name: str) -> Any:
+        def hook(module: Any, args: Any, kwargs: Any) -> None:
+            if self.first is None and self._inside and _nonfinite_inputs((args, kwargs)):
+                self.first = self._inside[-1]
+            self._inside.append((name, module))
+
+        return hook
+
+    def _after(self, name: str) -> Any:
+        def hook(module: Any, args: Any, output: Any) -> None:
+            if self._inside and self._inside[-1][1] is module:
+                self._inside.pop()
+            if self.first is None and _any_nonfinite(output):
+                self.first = name, module
+
+        return hook
+
+
+def _any_nonfinite(value: Any) -> bool:
+    return any(nonfinite(each) for _, each in _tensors(value))
+
+
+def _nonfinite_inputs(value: Any) -> bool:
+    return any(nonfinite_and_not_mask(name, each.detach()) for name, each in _tensors(value))
+
+
+def _tensors(value: Any, name: str = "") -> Iterator[Tuple[str, torch.Tensor]]:
+    """Every tensor in what a module takes or returns, each with its last name."""
+    if isinstance(value, torch.Tensor):
+        yield name, value
+    elif containers.is_mapping(value):
+        for key, each in value.items():
+            yield from _tensors(each, str(key))
+    elif isinstance(value, (list, tuple)):
+        for each in value:
+            yield from _tensors(each, name)
+
+
+def walk(plan: Any, stage: Any) -> Dict[str, Any]:
+    """The step and the place in it where values stop being finite; {} if all are finite."""
+    with stage("allocate"):
+        subject = plan.build()
+        training = plan.training(subject)
+    place: Dict[str, Any] = {}
+    with Hooks(subject.module) as hooks:
+        for number in range(1, training_step.STEPS + training_step.MORE_WHILE_SKIPPED + 1):
+            step = training.step(stage)
+            place = _place(training, hooks, step)
+            if place:
+                wire.send(note={"walk": dict(place, step=number)})
+                # A scaler that skips is still calibrating gradients; outputs do not depend on it.
+                if not step["skipped"] or place["born"] != "gradient":
+                    break
+            elif number >= training_step.STEPS:
+                break
+    return dict(place, step=number) if place else {}
+
+
+def _place(training: Any, hooks: Hooks, step: Dict[str, Any]) -> Dict[str, Any]:
+    """Where this step stopped being finite, if it did."""
+    if hooks.first is not None:
+        name, module = hooks.first
+        return {"born": "module", "first_module": name, "first_module_type": type(module).__name__}
+    if isinstance(step["loss"], str):
+        return {"born": "loss"}
+    weights = training.weights
+    grads = {name: weight.grad for name, weight in weights.items() if weight.grad is not None}
+    # Huge elements are finite, but their norm is not.
+    bad = [n for n, grad in grads.items() if nonfinite(grad) or nonfinite(grad.float().norm())]
+    if bad:
+        return {"born": "gradient", "bad_gradients": _shortened(bad)}
+    if bad := [n for n, w in weights.items() if nonfinite(w)]:
+        return {"born": "update", "bad_gradients": _shortened(bad)}
+    return {}
+
+
+def _shortened(names: List[str]) -> List[str]:
+    rest = len(names) - MAX_NAMES
+    return names[:MAX_NAMES] + (["%d more" % rest] if rest > 0 else [])
+
+
+# The operation whose gradient is not finite
+
+
+def anomaly(plan: Any, stage: Any, number: int) -> Dict[str, Any]:
+    """The first operation of that step's backward pass that turns finite gradients non-finite.
+
+    autograd's anomaly detection records where in the code each operation was called. Its own
+    check is for NaN only, which is one operation late if a gradient is inf, so it is not used.
+    """
+    with stage("allocate"):
+        training = plan.training(plan.build())
+    for _ in range(number - 1):
+        training.step(stage)
+    failed: List[Any] = []
+    with stage("anomaly detection"), torch.autograd.detect_anomaly(check_nan=False):
+        for weight in training.weights.values():
+            weight.grad = None
+        with training.autocast():
+            loss = training.subject.loss(training.subject.module, training.subject.batch)
+        for node in nodes(loss.grad_fn):
+            node.register_hook(_recorder(node, failed))
+        (training.scaler.scale(loss) if training.scaler else loss).backward()
+    return {"operation": _describe(failed[0])} if failed else {}
+
+
+def nodes(root: Any) -> Iterator[Any]:
+    pending, visited = [root], {root}
+    while pending:
+        node = pending.pop()
+        yield node
+        for successor, _ in node.next_functions:
+            if successor is not None and successor not in visited:
+                visited.add(successor)
+                pending.append(successor)
+
+
+def _recorder(node: Any, failed: List[Any]) -> Any:
+    def hook(outputs: Any, inputs: Any) -> None:
+        if not failed and _any_nonfinite(outputs) and not _any_nonfinite(inputs):
+            failed.append(node)
+
+    return hook
+
+
+def _describe(node: Any) -> str:
+    """ "SqrtBackward0, of `x.sqrt()` in train.py, line 12"."""
+    description: str = node.name()
+    code, place = line_of(node)
+    if place:
+        description += ", of %s%s" % ("`%s` in " % code if code else "", place)
+    return description
+
+
+def line_of(node: Any) -> Tuple[str, str]:
+    """The code and the place of the innermost visible line that called an operation."""
+    frames = [FRAME.match(line) for line in node.metadata.get("traceback_", ())]
+    visible = [f for f in frames if f and not f["file"].startswith((*HIDDEN_DIRECTORIES, "<"))]
+    if not visible:
+        return "", ""
+    frame = visible[-1]
+    return (frame["code"] or "").strip(), "%s, line %s" % (
+        os.path.basename(frame["file"]),
+        frame["line"],
+    )
