@@ -66,7 +66,7 @@ class Parts(Section, frozen=True, kw_only=True):
 
 
 class NonFinite(Section, frozen=True, kw_only=True):
-    """A variable of the raising line, or an argument or a parameter below it, that is not finite."""
+    """A variable of the raising line, an argument or a parameter below it, that is not finite."""
 
     name: str
     text: str

@@ -68,33 +68,39 @@ def mask_of_samples_first(raised: Raised) -> Explanation | None:
 
 
 def samples_second(raised: Raised, own: OwnModel) -> Explanation | None:
-    """As many predictions as the longest sequence has positions, beside one label for each
-    sequence; or lengths that are those of the first dimension, which a layer takes for samples."""
+    if clause := _rows_of_the_longest(raised, own) or _lengths_of_the_first(raised, own):
+        return Explanation(clause, _samples_first(raised))
+    return None
+
+
+def _rows_of_the_longest(raised: Raised, own: OwnModel) -> str:
+    """As many predictions as the longest sequence has positions, and one label for each."""
     prediction, target = raised.operand("input"), raised.operand("target")
-    if LOSSES.search(raised.function) and prediction and target:
-        rows, labels = sizes_of(prediction)[:1], sizes_of(target)[:1]
-        for name, shapes in _sequences(own).items():
-            if rows != labels == (len(shapes),) and (max(size[0] for size in shapes),) == rows:
-                return Explanation(
-                    f"{rows[0]} predictions against {labels[0]} labels: {name or 'the batch'} has "
-                    f"{labels[0]} sequences, of which the longest has {rows[0]} positions",
-                    _samples_first(raised),
-                )
+    if not LOSSES.search(raised.function) or prediction is None or target is None:
+        return ""
+    rows, labels = sizes_of(prediction)[:1], sizes_of(target)[:1]
+    for name, shapes in _sequences(own).items():
+        if rows != labels == (len(shapes),) and rows == (max(size[0] for size in shapes),):
+            return (
+                f"{rows[0]} predictions against {labels[0]} labels: {name or 'the batch'} has "
+                f"{labels[0]} sequences, of which the longest has {rows[0]} positions"
+            )
+    return ""
+
+
+def _lengths_of_the_first(raised: Raised, own: OwnModel) -> str:
+    """Lengths whose largest is the first dimension, which a layer takes for the samples."""
     layout = raised.first(Layout)
-    if layout is None or not layout.batch_first:
-        return None
-    for lengths in own.batch:
-        if len(lengths.shape) != 1 or "int" not in lengths.dtype or lengths.high is None:
-            continue
-        longest = int(float(lengths.high))
+    whole = [each for each in own.batch if len(each.shape) == 1 and "int" in each.dtype]
+    for lengths in whole if layout is not None and layout.batch_first else ():
+        longest = -1 if lengths.high is None else int(float(lengths.high))
         for each in own.batch:
             if each.shape[:2] == (longest, *lengths.shape):
-                return Explanation(
+                return (
                     f"of {each.name} of the batch, {text(each.shape)}, the first dimension is the "
-                    f"largest of {lengths.name}, and the second one the number of samples",
-                    _samples_first(raised),
+                    f"largest of {lengths.name}, and the second one the number of samples"
                 )
-    return None
+    return ""
 
 
 def _sequences(own: OwnModel) -> dict[str, list[Sizes]]:
@@ -123,7 +129,9 @@ def labels_of_another_length(raised: Raised, own: OwnModel) -> Explanation | Non
     embedded = [each.positions for each in raised.all(TransformerInputs)]
     cause = f"in each of {samples} samples {have} predictions against {want} labels"
     cause += f" ({listed(names)} of the batch)" if names else ""
-    cause += f"; inputs_embeds has {embedded[0]} positions" if {have, have + 1} & {*embedded} else ""
+    cause += (
+        f"; inputs_embeds has {embedded[0]} positions" if {have, have + 1} & {*embedded} else ""
+    )
     if have < want:
         return Explanation(
             cause,

@@ -9,7 +9,7 @@ from doctor.checks.training.errors import data, graph, shapes, values
 from doctor.checks.training.errors.explanation import Explanation, OwnProof, Proof
 from doctor.checks.training.errors.words import words
 from doctor.errors.cause import Cause
-from doctor.errors.match import is_message_of
+from doctor.errors.match import is_message_of, with_message
 from doctor.errors.tables import CAUSES
 from doctor.facts import observations as seen
 from doctor.facts.own_model import OwnModel
@@ -67,6 +67,18 @@ def _proof(cause: Cause, raised: Raised, own: OwnModel) -> Explanation | None:
         return prove(raised)
     of_own = OWN_PROOFS.get(cause.id)
     return of_own(raised, own) if of_own else None
+
+
+def possible_causes(own: OwnModel) -> tuple[Cause, ...]:
+    """Those that have the message, where none is proven; without those that the arguments of the
+    call would have proven."""
+    raised = own.raised
+    if raised is None:
+        return ()
+    decided = {*OWN_PROOFS, *(PROOFS if raised.operands else ())}
+    rows = [each for each in CAUSES if not each.errors or raised.is_a(*each.errors)]
+    rows = [each for each in rows if each.id not in decided]
+    return with_message(f"{raised.error}: {raised.message}", rows)
 
 
 # The call, its arguments, and everything else that was observed

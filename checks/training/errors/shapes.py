@@ -394,7 +394,7 @@ def number_of_dimensions(raised: Raised) -> Explanation | None:
 
 PROOFS: dict[str, Proof] = {
     "sizes-grown-before": grown,
-    "linear-unflattened": mended_by("unflattened-input"),
+    "linear-unflattened": mended_by("linear-unflattened"),
     "unflattened-target": mended_by("unflattened-target"),
     "extra-dimension": mended_by("extra-dimension"),
     "layer-norm-of-channels": layer_norm_of_channels,

@@ -155,15 +155,18 @@ def call_of(raised: Raised) -> Call | None:
     return None
 
 
-def _named(raised: Raised, *names: str) -> tuple[Operand, ...] | None:
+def _named(raised: Raised, *names: str) -> tuple[Operand, ...]:
+    """The operands of these names; () unless all are tensors."""
     found = [each for each in (raised.operand(name) for name in names) if each and each.shape]
-    return tuple(found) if len(found) == len(names) else None
+    return tuple(found) if len(found) == len(names) else ()
 
 
 def linear(raised: Raised) -> Call | None:
     operands = _named(raised, "input", "weight")
-    return operands and Call(
-        operands, lambda x, weight: x[-1] == weight[-1], ((0, flattened), (0, reordered))
+    return (
+        Call(operands, lambda x, weight: x[-1] == weight[-1], ((0, flattened), (0, reordered)))
+        if operands
+        else None
     )
 
 
@@ -171,12 +174,12 @@ def convolution(raised: Raised) -> Call | None:
     operands = _named(raised, "input", "weight")
     groups = raised.operand("groups")
     number = groups.numbers[0] if groups and groups.numbers else 1
-    return operands and Call(
+    return Call(
         operands,
-        lambda x, weight: len(x) == len(weight) and x[1] == weight[1] * number
-        or len(x) == len(weight) - 1 and x[0] == weight[1] * number,
+        lambda x, weight: (len(x) == len(weight) and x[1] == weight[1] * number)
+        or (len(x) == len(weight) - 1 and x[0] == weight[1] * number),
         ((0, channels_second), (0, lambda sizes: unsqueezed(sizes, 1))),
-    )  # fmt: skip
+    ) if operands else None  # fmt: skip
 
 
 def transposed_convolution(raised: Raised) -> Call | None:
@@ -188,15 +191,19 @@ def transposed_convolution(raised: Raised) -> Call | None:
 
 def batch_norm(raised: Raised) -> Call | None:
     operands = _named(raised, "input", "running_mean") or _named(raised, "input", "weight")
-    return operands and Call(
-        operands, lambda x, known: len(x) > 1 and x[1] == known[0], ((0, channels_second),)
+    return (
+        Call(operands, lambda x, known: len(x) > 1 and x[1] == known[0], ((0, channels_second),))
+        if operands
+        else None
     )
 
 
 def layer_norm(raised: Raised) -> Call | None:
     operands = _named(raised, "input", "weight")
-    return operands and Call(
-        operands, lambda x, weight: x[-len(weight) :] == weight, ((0, channels_last),)
+    return (
+        Call(operands, lambda x, weight: x[-len(weight) :] == weight, ((0, channels_last),))
+        if operands
+        else None
     )
 
 
@@ -228,18 +235,27 @@ def gathered(raised: Raised) -> Call | None:
     dims = [each.numbers[0] for each in raised.operands if each.numbers]
     if len(pair) < 2 or not dims:
         return None
-    within = lambda x, index: len(x) == len(index) and all(  # noqa: E731
-        b <= a for n, (a, b) in enumerate(zip(x, index, strict=True)) if n != dims[0] % len(x)
-    )
+    dimension = dims[0] % max(len(sizes_of(pair[0])), 1)
+
+    def within(x: Sizes, index: Sizes) -> bool:
+        others = (pair for n, pair in enumerate(zip(x, index, strict=False)) if n != dimension)
+        return len(x) == len(index) and all(b <= a for a, b in others)
+
     return Call((pair[0], pair[1]), within, ((1, lambda sizes: unsqueezed(sizes, 1)),))
 
 
 def attention(raised: Raised) -> Call | None:
     operands = _named(raised, "query", "key", "attn_mask")
-    return operands and Call(
-        operands,
-        lambda query, key, mask: broadcast((*query[:-1], key[-2]), mask) == (*query[:-1], key[-2]),
-        ((2, unsqueezed_inside),),
+    return (
+        Call(
+            operands,
+            lambda query, key, mask: (
+                broadcast((*query[:-1], key[-2]), mask) == (*query[:-1], key[-2])
+            ),
+            ((2, unsqueezed_inside),),
+        )
+        if operands
+        else None
     )
 
 
@@ -270,7 +286,7 @@ def masked(raised: Raised) -> Call | None:
 def classes(raised: Raised) -> Call | None:
     """Logits [N, C, ...] with class indices [N, ...], or with probabilities of their shape."""
     operands = _named(raised, "input", "target")
-    if operands is None:
+    if not operands:
         return None
     indices = operands[1].dtype in INTEGERS
     return Call(
@@ -289,7 +305,11 @@ def classes(raised: Raised) -> Call | None:
 def values(raised: Raised) -> Call | None:
     """A loss that compares one value with one target."""
     operands = _named(raised, "input", "target")
-    return operands and Call(operands, lambda x, target: x == target, ((0, squeezed), (1, squeezed)))
+    return (
+        Call(operands, lambda x, target: x == target, ((0, squeezed), (1, squeezed)))
+        if operands
+        else None
+    )
 
 
 FUNCTIONS: tuple[tuple[str, Callable[[Raised], Call | None]], ...] = (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from doctor.checks.training.errors.explanation import Explanation, Proof, module, named, place
+from doctor.checks.training.errors.explanation import Explanation, Proof, named
 from doctor.checks.training.errors.shapes import CLASSES
 from doctor.checks.training.errors.sizes import INTEGERS, sizes_of, tensors, text
 from doctor.checks.training.errors.words import allowed, words
@@ -140,7 +140,7 @@ def dtype_of_labels(raised: Raised) -> Explanation | None:
         False: target.dtype in INTEGERS,
     }[as_indices]
     known = raised.function in (*CLASSES, *PROBABILITIES)
-    if not known or not wrong or not (same or as_indices and _indices(logits, target)):
+    if not known or not wrong or not (same or (as_indices and _indices(logits, target))):
         return None
     shaped = " and has the shape of class indices" if as_indices else ""
     return Explanation(f"the target {text(sizes_of(target))} is {target.dtype}{shaped}")
@@ -223,7 +223,7 @@ def index_out_of_range(raised: Raised) -> Explanation | None:
 CONSTRAINTS = {
     "distribution-of-probabilities": r"Interval\(lower_bound=0\.?0?, upper_bound=1\.?0?\)|Simplex",
     "distribution-of-positive-scale": r"GreaterThan|Positive\b|greater_than|nonnegative",
-    "distribution-of-definite-matrix": r"PositiveDefinite|PositiveSemidefinite|LowerCholesky|LowerTriangular",
+    "distribution-of-definite-matrix": r"Positive(Semi)?[Dd]efinite|Lower(Cholesky|Triangular)",
 }
 """Cause -> the constraints of a parameter, as torch names them."""
 

@@ -97,7 +97,7 @@ def own_function(each: seen.OwnFunction) -> str:
 
 def unequal(each: seen.UnequalSamples) -> str:
     field = f"{each.field} of " if each.field else ""
-    return f"{field}the samples: {listed((str(list(sizes)) for sizes in each.sizes))}"
+    return f"{field}the samples: {listed(str(list(sizes)) for sizes in each.sizes)}"
 
 
 def absent(each: seen.AbsentInSamples) -> str:
@@ -168,7 +168,9 @@ def groups(each: seen.OptimizerGroups) -> str:
 
 
 WORDS: dict[type[Any], Callable[[Any], str]] = {
-    seen.NoneValue: lambda each: f"{each.name} is None" + f" in {each.function}" * bool(each.function),
+    seen.NoneValue: lambda each: (
+        f"{each.name} is None{f' in {each.function}' if each.function else ''}"
+    ),
     seen.Variable: lambda each: f"{each.name} {KINDS[each.kind]}",
     seen.Parts: parts,
     seen.IndexRange: index_range,

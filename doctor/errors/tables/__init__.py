@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from doctor.errors.tables import arguments, batches, gradients, optimizers, sizes
+from doctor.errors.tables import arguments, batches, gradients, optimizers, sizes, transforms
 
 CAUSES = (
     *gradients.ROWS,
     *batches.ROWS,
     *arguments.ROWS,
     *optimizers.ROWS,
+    *transforms.ROWS,
     *sizes.ROWS,
 )
 BY_ID = {cause.id: cause for cause in CAUSES}

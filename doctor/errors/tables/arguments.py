@@ -65,9 +65,7 @@ ROWS = (
     Cause(
         id="distribution-of-probabilities",
         errors=("ValueError",),
-        messages=(
-            r"to satisfy the constraint (?:Interval\(lower_bound=0|Simplex\()",
-        ),
+        messages=(r"to satisfy the constraint (?:Interval\(lower_bound=0|Simplex\()",),
         examples=(
             "ValueError: Expected parameter probs (Tensor of shape (16,)) of distribution "
             "Bernoulli(probs: torch.Size([16])) to satisfy the constraint "
@@ -94,11 +92,15 @@ ROWS = (
         id="distribution-of-definite-matrix",
         errors=("ValueError",),
         messages=(
-            r"to satisfy the constraint (?:Positive(?:Semi)?[Dd]efinite|Lower(?:Cholesky|Triangular))",
+            r"to satisfy the constraint Positive(?:Semi)?definite",
+            r"to satisfy the constraint Lower(?:Cholesky|Triangular)",
         ),
         examples=(
             "ValueError: Expected parameter covariance_matrix (Tensor of shape (16, 3, 3)) of "
             "distribution MultivariateNormal() to satisfy the constraint PositiveDefinite(), but "
+            "found invalid values:",
+            "ValueError: Expected parameter scale_tril (Tensor of shape (16, 3, 3)) of "
+            "distribution MultivariateNormal() to satisfy the constraint LowerCholesky(), but "
             "found invalid values:",
         ),
         why="A covariance must be symmetric with eigenvalues above 0; a network gives any matrix.",
@@ -205,18 +207,39 @@ ROWS = (
         id="number-as-text",
         errors=("TypeError",),
         messages=(r"not supported between instances of '\w{1,20}' and '\w{1,20}'",),
-        examples=(
-            "TypeError: '<=' not supported between instances of 'float' and 'str'",
-        ),
+        examples=("TypeError: '<=' not supported between instances of 'float' and 'str'",),
         why="YAML reads 1e-4 as a text.",
         fix="Convert it with float(...), or write 1.0e-4 in YAML.",
+    ),
+    Cause(
+        id="module-without-forward",
+        errors=("NotImplementedError",),
+        messages=(r"is missing the required \"forward\" function",),
+        examples=(
+            'NotImplementedError: Module [ModuleList] is missing the required "forward" function',
+        ),
+        why="The module has no forward: its name is misspelt, its indentation wrong, or the module "
+        "only holds others.",
+        fix="Define forward in the module, at the indentation of its __init__. Call the layers of "
+        "an nn.ModuleList one by one (for layer in self.layers: x = layer(x)), or hold them in "
+        "nn.Sequential; leave out super().forward().",
+    ),
+    Cause(
+        id="division-by-zero",
+        errors=("ZeroDivisionError", "RuntimeError"),
+        messages=(r"ZeroDivisionError", r"division by zero"),
+        examples=("RuntimeError: ZeroDivisionError", "ZeroDivisionError: division by zero"),
+        why="Whole numbers are divided by 0, which raises; floats give inf.",
+        fix="Look at why the divisor is 0: an empty group, a count or a length of 0, a schedule "
+        "with T_max, step_size or total_steps of 0. Clamp it, divisor.clamp(min=1), or leave these "
+        "elements out.",
     ),
     Cause(
         id="exchanged-arguments",
         errors=("NotImplementedError", "RuntimeError"),
         messages=(r"not implemented for '(?:Long|Int)'",),
         examples=(
-            'NotImplementedError: "log_softmax_lastdim_kernel_impl" not implemented for \'Long\'',
+            "NotImplementedError: \"log_softmax_lastdim_kernel_impl\" not implemented for 'Long'",
         ),
         why="The operation is for floats: a loss got the labels first, or a layer integers.",
         fix="Change the order to loss(prediction, target), or convert the tensor with .float().",
@@ -280,7 +303,10 @@ ROWS = (
     Cause(
         id="two-devices",
         errors=("RuntimeError",),
-        messages=(r"is not on the expected device", r"Expected all tensors to be on the same device"),
+        messages=(
+            r"is not on the expected device",
+            r"Expected all tensors to be on the same device",
+        ),
         examples=(
             "RuntimeError: Tensor on device meta is not on the expected device cpu!",
             "RuntimeError: Expected all tensors to be on the same device, but found at least two "

@@ -47,6 +47,26 @@ ROWS = (
         told_by="the function is the third value of the factory",
     ),
     Cause(
+        id="arguments-of-forward",
+        errors=("TypeError",),
+        messages=(
+            r"forward\(\) takes \d{1,3} positional",
+            r"forward\(\) missing \d{1,3} required positional",
+            r"forward\(\) got an unexpected keyword",
+        ),
+        examples=(
+            "TypeError: MLP.forward() takes 2 positional arguments but 3 were given",
+            "TypeError: MLP.forward() missing 1 required positional argument: 'y'",
+            "TypeError: MLP.forward() got an unexpected keyword argument 'x'",
+        ),
+        why="The batch is passed to the forward pass, whose parameters are others.",
+        fix="Fit the batch to the forward pass: a tuple or list is passed as module(*batch), a dict "
+        "as module(**batch), a tensor as module(batch). For a batch of (inputs, labels) return the "
+        "criterion as the third value, (module, batch, nn.CrossEntropyLoss()), or a function "
+        "loss(module, batch), which picks the fields.",
+        told_by="the function is the forward of a module",
+    ),
+    Cause(
         id="hook-on-a-replaced-layer",
         errors=("KeyError", "AttributeError", "TypeError", "IndexError"),
         messages=(r"KeyError: '\w{1,60}'",),
@@ -96,12 +116,100 @@ ROWS = (
         told_by="the loader raises, and no line of the model",
     ),
     Cause(
+        id="unsorted-lengths",
+        errors=("RuntimeError",),
+        messages=(r"lengths` array must be sorted in decreasing order",),
+        examples=(
+            "RuntimeError: `lengths` array must be sorted in decreasing order when "
+            "`enforce_sorted` is True.",
+        ),
+        why="pack_padded_sequence takes the longest sequence first, unless it is told to sort.",
+        fix="Pass enforce_sorted=False to pack_padded_sequence, or sort the batch by length, the "
+        "longest first.",
+    ),
+    Cause(
+        id="lengths-on-a-gpu",
+        errors=("RuntimeError",),
+        messages=(r"'lengths' argument should be a 1D CPU int64 tensor",),
+        examples=(
+            "RuntimeError: 'lengths' argument should be a 1D CPU int64 tensor, but got 1D cuda:0 "
+            "Long tensor",
+        ),
+        why="pack_padded_sequence reads the lengths on the CPU.",
+        fix="Pass lengths.cpu() to pack_padded_sequence, one whole number for each sample.",
+    ),
+    Cause(
+        id="empty-sequences",
+        errors=("RuntimeError",),
+        messages=(r"Length of all samples has to be greater than 0",),
+        examples=(
+            "RuntimeError: Length of all samples has to be greater than 0, but found an element in "
+            "'lengths' that is <= 0",
+        ),
+        why="A sequence without elements cannot be packed.",
+        fix="Leave out samples without elements, or pass lengths.clamp(min=1) to "
+        "pack_padded_sequence.",
+    ),
+    Cause(
+        id="dataset-without-a-length",
+        errors=("TypeError",),
+        messages=(r"object of type '\w{1,60}' has no len\(\)",),
+        examples=("TypeError: object of type 'Words' has no len()",),
+        why="A DataLoader needs the number of samples to shuffle them or to cut them into batches.",
+        fix="Define __len__ in the dataset, the number of samples; a stream without a length is an "
+        "IterableDataset.",
+        told_by="the object is a dataset",
+    ),
+    Cause(
+        id="list-indexed-by-name",
+        errors=("TypeError",),
+        messages=(r"(?:list|tuple) indices must be integers or slices, not str",),
+        examples=("TypeError: list indices must be integers or slices, not str",),
+        why="The batch is a list or a tuple, whose parts have positions and no names.",
+        fix="Use positions, batch[0], or let the loader return a dict.",
+    ),
+    Cause(
+        id="outputs-without-a-loss",
+        errors=("TypeError",),
+        messages=(r"returned no loss but \w{0,60}Output",),
+        examples=(
+            "TypeError: the forward pass returned no loss but CausalLMOutputWithPast with logits, "
+            "past_key_values",
+        ),
+        why="A model of transformers computes its loss only if it gets labels=.",
+        fix="Add labels to the batch, under that name: for a causal language model they are a copy "
+        "of input_ids, with -100 where nothing is to be learned. Or return (module, batch, loss) "
+        "from the factory, with a loss(module, batch).",
+    ),
+    Cause(
+        id="no-loss-returned",
+        errors=("TypeError",),
+        messages=(r"returned no loss but (?!\w{0,60}Output)\w",),
+        examples=("TypeError: training_step returned no loss but NoneType",),
+        why="A forward pass, training_step or a loss function must return the loss as a tensor.",
+        fix="Return the loss at the end of the function, the tensor itself without .item() or "
+        "float(), in a dict under the key 'loss', and no generator (yield). Or return (module, "
+        "batch, loss) from the factory, where loss(module, batch) is a scalar tensor:\n"
+        "return model, batch, lambda model, batch: criterion(model(batch['x']), batch['y'])\n"
+        "doctor explain model",
+    ),
+    Cause(
+        id="loss-of-several-values",
+        errors=("ValueError",),
+        messages=(r"the loss has the shape \[[\d, ]{1,60}\] and is not a scalar",),
+        examples=("ValueError: the loss has the shape [6] and is not a scalar",),
+        why="backward() starts from one number.",
+        fix="Reduce a loss of several values: loss.mean(), or reduction='mean' of the criterion. "
+        "If it is the output of the model and not a loss, return (module, batch, loss) from the "
+        "factory.\n"
+        "return model, batch, lambda model, batch: criterion(model(batch['x']), batch['y'])\n"
+        "doctor explain model",
+    ),
+    Cause(
         id="mask-of-samples-first",
         errors=("AssertionError", "RuntimeError"),
         messages=(r"key_padd\w{2,3}_mask\.shape\[0\] to be \d{1,9}, but got",),
-        examples=(
-            "AssertionError: Expected key_padded_mask.shape[0] to be 7, but got 4",
-        ),
+        examples=("AssertionError: Expected key_padded_mask.shape[0] to be 7, but got 4",),
         why="Attention with batch_first=False takes its input as [length, samples, features], and "
         "the mask of padding has the samples first.",
         fix="Pass batch_first=True to nn.MultiheadAttention or nn.TransformerEncoderLayer if the "

@@ -28,8 +28,8 @@ ROWS = (
         errors=("RuntimeError",),
         messages=KEYS,
         examples=KEY_EXAMPLES,
-        why="A wrapper adds a prefix to the keys: module. of DistributedDataParallel, _orig_mod. of "
-        "torch.compile, or a part of another model.",
+        why="A wrapper adds a prefix to the keys: module. of DistributedDataParallel, _orig_mod. "
+        "of torch.compile, or a part of another model.",
         fix="Remove the prefix: {key.removeprefix('module.'): value for key, value in "
         "state.items()}.",
         told_by="the keys are equal behind a prefix",
@@ -55,6 +55,17 @@ ROWS = (
         "rest = [p for p in model.parameters() if id(p) not in ids]",
     ),
     Cause(
+        id="empty-parameter-list",
+        errors=("ValueError",),
+        messages=(r"optimizer got an empty parameter list",),
+        examples=("ValueError: optimizer got an empty parameter list",),
+        why="The optimizer got no parameter: a generator is empty after a loop or a sum over it, "
+        "all parameters are frozen, or modules in a plain list are not registered.",
+        fix="Call model.parameters() again for the optimizer, or keep list(model.parameters()). "
+        "Look at the filter that makes the list, and call requires_grad_(True) on what is to "
+        "train before. Hold modules in nn.ModuleList or nn.ModuleDict.",
+    ),
+    Cause(
         id="no-parameters",
         errors=("TypeError",),
         messages=(
@@ -77,7 +88,7 @@ ROWS = (
         examples=("KeyError: 'momentum'",),
         why="load_state_dict of an optimizer compares only how many parameters a group has, not "
         "their shapes and options.",
-        fix="Load a state that this very optimizer saved for this very model; to change the "
-        "optimizer or the model, start it without the old state.",
+        fix="Load a state that this very optimizer saved for this very model: this one is of "
+        "another optimizer or another model. To change them, start without the old state.",
     ),
 )

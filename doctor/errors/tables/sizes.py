@@ -295,7 +295,7 @@ ROWS = (
             "indexed tensor [4, 8, 31] at index 1",
         ),
         why="Two tensors are combined whose sizes differ, and neither is 1.",
-        fix="Make the sizes equal, or 1 in one of them: cut or truncate the longer one, cut a mask "
-        "as its tensor, give both branches of a residual block the same stride.",
+        fix="Make the sizes equal, or 1 in one of them: truncate samples to the model's positions, "
+        "cut a mask as its tensor, give both branches of a residual block the same stride.",
     ),
 )
