@@ -11,3 +11,11 @@ class Owner(StrEnum):
     JOB = "job"
     ENVIRONMENT = "environment"
     MACHINE = "machine"
+
+
+OWNERS = {
+    Owner.JOB: "your code or its settings",
+    Owner.ENVIRONMENT: "image or environment",
+    Owner.MACHINE: "host or provider",
+}
+"""Who can fix it, as reports print it."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import os
 import sys
 import time
 from collections.abc import Callable
@@ -49,3 +50,11 @@ class Record:
 def command_line() -> tuple[str, ...]:
     """The words of this process's command line, without secrets."""
     return ("doctor", *(without_secrets(printable(word)) for word in sys.argv[1:]))
+
+
+def working_directory() -> str:
+    """Where the command was started, "" if that no longer exists."""
+    try:
+        return printable(os.getcwd())  # noqa: PTH109 - Path.cwd() is the same with more
+    except OSError:
+        return ""

@@ -5,14 +5,17 @@ from __future__ import annotations
 
 import re
 import sys
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Literal
 
 from doctor._util.errors import UserError
-from doctor.judge.check import Check
-from doctor.judge.sources import Source
+from doctor.judge.described import Described
+from doctor.judge.index import Entry, entries
+from doctor.judge.names import beginning_with, is_name, names_of
 
 if TYPE_CHECKING:
     from doctor.cli.explain_text import Explained
+    from doctor.judge.sources import Source
 
 Format = Literal["plain", "markdown", "json"]
 STDIN = "-"
@@ -27,6 +30,8 @@ def explain(name: str, format: Format = "plain") -> str:
     """
     text = _stdin() if name == STDIN else name
     is_message = name == STDIN or _is_message(text)
+    if checks := _by_code_or_slug(text):
+        return _checks(checks, format)
     # The catalogue takes longer to import than all that a message of a known class needs.
     if is_message and (answer := _explained(text, format)):
         return answer
@@ -38,13 +43,25 @@ def explain(name: str, format: Format = "plain") -> str:
     if name != STDIN and (sections := documents.find(name)):
         return _sections(sections, name, format)
     words = name.replace(",", " ").split()
-    if words and all(map(catalog.is_name, words)):
+    if words and all(is_name(word, catalog.CHECKS) for word in words):
         return _checks(tuple(check for word in words for check in catalog.lookup(word)), format)
     if not is_message and (answer := _explained(text, format)):
         return answer
     from doctor.cli.explain_text import explain_fragment, explain_nearest
 
     return _answer(explain_fragment(text) or explain_nearest(text), format)
+
+
+def listed(names: Sequence[str], format: Format = "plain") -> str:
+    """What `doctor list NAME ...` prints. Raises UserError for a name that no check begins with."""
+    from doctor.report import explain
+
+    checks = beginning_with(names, entries())
+    if format == "json":
+        from doctor.report.formats import json
+
+        return json.render_checks(checks)
+    return explain.listing(checks) if format == "plain" else explain.markdown_table(checks)
 
 
 def _explained(text: str, format: Format) -> str:
@@ -71,6 +88,13 @@ def _stdin() -> str:
     return sys.stdin.buffer.read(LONGEST).decode("utf-8", "replace")
 
 
+def _by_code_or_slug(text: str) -> tuple[Entry, ...]:
+    """The checks that the words name, () unless each of them is a whole code or slug."""
+    words = text.replace(",", " ").casefold().split()
+    by_name = {name.casefold(): each for each in entries() for name in names_of(each)}
+    return tuple(by_name[word] for word in words) if set(words) <= by_name.keys() else ()
+
+
 def _sections(sections: tuple[Source, ...], name: str, format: Format) -> str:
     """The sections; for programs the checks that an alias (U28) stands for, where there are any."""
     from doctor import catalog
@@ -84,7 +108,7 @@ def _sections(sections: tuple[Source, ...], name: str, format: Format) -> str:
     return _checks(catalog.lookup(name), format)
 
 
-def _checks(checks: tuple[Check, ...], format: Format) -> str:
+def _checks(checks: tuple[Described, ...], format: Format) -> str:
     if format == "json":
         from doctor.report.formats import json
 

@@ -16,6 +16,7 @@ from doctor.cli.explain_fragment import log_of_fragment
 from doctor.facts.facts import without_machine
 from doctor.facts.log import Log
 from doctor.job.job import Job
+from doctor.judge import names as check_names
 from doctor.judge.check import Check, Finding
 from doctor.judge.engine import examine
 from doctor.log.patterns import Gate, with_words_of
@@ -79,7 +80,7 @@ def explain_nearest(text: str) -> Explained:
 
     nearest = keyword_checks(text) or _similar(text)
     if not nearest:
-        near = ", ".join(catalog.nearest(text)) if len(text) < 40 else ""
+        near = ", ".join(check_names.nearest(text, catalog.CHECKS)) if len(text) < 40 else ""
         raise UserError(
             f"nothing is known about {text.strip()[:80]!r}; "
             + (f"nearest: {near}" if near else "paste the line with the error, or `doctor list`")

@@ -62,7 +62,7 @@ def resolve(
     checks = catalog.select(only, skip, among)
     file = read_job_file(config, search=facts_file is None)
     policy = policy_of(file, config)
-    _check_injected(policy, checks)
+    check_injected(policy, checks)
     variables = environment(os.environ)
     if facts_file:
         saved = saved or read_facts(facts_file)
@@ -115,7 +115,8 @@ def read_job_file(config: ConfigFlags, *, search: bool) -> JobFile:
         ) from None
 
 
-def _check_injected(policy: Policy, checks: Sequence[Check]) -> None:
+def check_injected(policy: Policy, checks: Sequence[Check]) -> None:
+    """Raise UserError for an injected failure of a check that is not reported."""
     excluded = sorted(policy.inject - {check.code for check in checks})
     if excluded:
         raise UserError(f"--inject {excluded[0]} is excluded by --only or --skip")

@@ -10,8 +10,7 @@ import typer
 from doctor._util.units import parse_count
 from doctor.cli import panels
 from doctor.cli.options import parser
-from doctor.job.budget import parse_seconds
-from doctor.job.job import MOST, parse_attention
+from doctor.job.quantities import MOST, parse_attention, parse_seconds
 
 
 def _whole(text: str) -> int:

@@ -22,7 +22,7 @@ from doctor.facts.script_machine import ScriptMachine
 from doctor.job.file.lint import LintTable
 from doctor.judge.check import Check, Finding, Status, Verdict
 from doctor.judge.place import Place
-from doctor.script.discover import Files, discover, excluded, read
+from doctor.script.discover import Files, discover, excluded
 from doctor.script.launch import bind, read_launches
 from doctor.script.read import read_script, unreadable
 from doctor.script.requirements import Requirements
@@ -63,13 +63,14 @@ class Linter:
     ignores: tuple[tuple[str, frozenset[str]], ...]
     """Patterns of paths, and the codes that are ignored there."""
     launches: dict[str, list[tuple[str, Launch]]]
+    files: Files = field(default_factory=Files)
     requirements: Requirements = field(default_factory=Requirements)
 
     def file(self, path: str, data: bytes | None = None) -> list[tuple[Hit, Place]]:
         """The hits of one file, with their source lines."""
         try:
             if data is None:
-                data = read(path, LIMIT)
+                data = self.files.read(path)
         except OSError as error:
             script: Script | None = unreadable(path, f"cannot be read: {error.strerror}")
             return self._hits(path, script, b"")
@@ -149,7 +150,8 @@ def run_lint(
         machine or ScriptMachine(),
         _codes(checks, options.table.ignore),
         tuple((p, codes_of(c)) for p, c in options.table.per_file_ignores.items()),
-        _launches(files.launchers),
+        _launches(files),
+        files,
     )
     hits = (
         linter.file(files.scripts[0], data)
@@ -176,12 +178,12 @@ def _codes(checks: Sequence[Check], ignored: Sequence[str]) -> frozenset[str]:
     return frozenset(check.code for check in checks) - codes_of(ignored)
 
 
-def _launches(paths: Sequence[str]) -> dict[str, list[tuple[str, Launch]]]:
+def _launches(files: Files) -> dict[str, list[tuple[str, Launch]]]:
     """Launch lines by the script's base name."""
     table: dict[str, list[tuple[str, Launch]]] = defaultdict(list)
-    for path in paths:
+    for path in files.launchers:
         try:
-            data = read(path, LIMIT)
+            data = files.read(path)
         except OSError:
             continue
         for script, launch in read_launches(path, data):

@@ -14,6 +14,7 @@ SWITCHES = {
     "--fix": "fix",
     "--diff": "diff",
     "--unsafe-fixes": "unsafe_fixes",
+    "--no-backup": "no_backup",
     "-v": "verbose",
     "--verbose": "verbose",
     "-q": "quiet",

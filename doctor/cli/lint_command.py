@@ -34,6 +34,7 @@ class LintRequest:
     fix: bool = False
     diff: bool = False
     unsafe_fixes: bool = False
+    no_backup: bool = False
     stdin_filename: str = ""
     fail_on: Any = "fail"
     format: str = "console"
@@ -72,7 +73,7 @@ def lint(request: LintRequest) -> int:
     if request.fix:
         from doctor.cli.lint_fix import fix_files
 
-        fixed = fix_files(result, unsafe=request.unsafe_fixes)
+        fixed = fix_files(result, unsafe=request.unsafe_fixes, backup=not request.no_backup)
         result = run_lint(options, machine, job.notes)
     _print(_Output(result, request, job, saved), outputs)
     if fixed is not None:
@@ -98,6 +99,8 @@ def _check(request: LintRequest) -> None:
         raise UserError("--fix cannot be combined with -; use --diff")
     if request.unsafe_fixes and not (request.fix or request.diff):
         raise UserError("--unsafe-fixes requires --fix or --diff")
+    if request.no_backup and not request.fix:
+        raise UserError("--no-backup requires --fix")
     if request.verbose and request.quiet:
         raise UserError("--verbose cannot be combined with --quiet; omit one of them")
     if request.config and request.no_config:

@@ -5,26 +5,23 @@ from __future__ import annotations
 import ast
 import difflib
 import os
-import secrets
-import shutil
-import subprocess
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from doctor._util.edit_file import edit_file
 from doctor._util.errors import UserError
 from doctor.checks.script.lint import Hit
 from doctor.cli.lint import Lint, Linter
 from doctor.facts.script import Span
 from doctor.judge.check import Finding, Status
 from doctor.judge.place import Change, Place
-from doctor.script.discover import read
 from doctor.script.fixes.dedent import only_moved_out
 from doctor.script.fixes.differences import only_touched
 from doctor.script.fixes.edits import Edit, Module, apply
 from doctor.script.fixes.makers import SAFE, UNSAFE, Maker
-from doctor.script.text import LIMIT, Unparsable
+from doctor.script.text import Unparsable
 
 ROUNDS = 200
 """Fixes of one file at most; each round applies one."""
@@ -50,14 +47,15 @@ class Plan:
     refused: tuple[str, ...] = ()
 
 
-def fix_files(result: Lint, *, unsafe: bool) -> Fixed:
-    """Write the fixes of every file, each whole or not at all."""
+def fix_files(result: Lint, *, unsafe: bool, backup: bool = True) -> Fixed:
+    """Write the fixes of every file, each whole or not at all; `backup`: keep NAME.orig."""
     plans = list(_plans(result, unsafe))
     written, refused = [], [line for plan in plans for line in plan.refused]
     for plan in plans:
         if plan.after == plan.before:
             continue
-        if reason := _write(plan):
+        follow = plan.path in result.linter.files.named_links
+        if reason := _write(plan, follow=follow, backup=backup):
             refused.append(f"{plan.path}: not fixed: {reason}")
         else:
             written.append(plan)
@@ -96,7 +94,7 @@ def _plans(result: Lint, unsafe: bool) -> Iterator[Plan]:
     }
     for path in result.paths:
         if path in paths and path.endswith(".py"):
-            data = result.data if result.data is not None else read(path, LIMIT)
+            data = result.data if result.data is not None else result.linter.files.read(path)
             yield plan(result.linter, path, data, makers)
 
 
@@ -176,80 +174,16 @@ def _diff(plan: Plan) -> str:
     )
 
 
-def _write(plan: Plan) -> str:
+def _write(plan: Plan, *, follow: bool, backup: bool) -> str:
     """Replace the file; the reason why not, "" if done."""
-    path = Path(os.path.realpath(plan.path))
+    path = Path(os.path.realpath(plan.path) if follow else plan.path)
     try:
-        if path.read_bytes() != plan.before:
-            return "it changed meanwhile"
-        if not _held_by_git(path):
-            _copy_beside(path, plan.before)
-        _replace(path, plan.after)
+        edit_file(path, plan.before, plan.after, backup=backup)
     except OSError as error:
         return error.strerror or str(error)
     except UserError as error:
         return str(error)
     return ""
-
-
-def _held_by_git(path: Path) -> bool:
-    """Whether git has the file as it is."""
-    command = ["git", "-C", str(path.parent), "status", "--porcelain", "--ignored", "--", path.name]
-    tracked = ["git", "-C", str(path.parent), "ls-files", "--error-unmatch", "--", path.name]
-    try:
-        status = subprocess.run(command, capture_output=True, timeout=20, check=False)
-        known = subprocess.run(tracked, capture_output=True, timeout=20, check=False)
-    except (OSError, subprocess.TimeoutExpired):
-        return False
-    return status.returncode == 0 and not status.stdout.strip() and known.returncode == 0
-
-
-def _copy_beside(path: Path, data: bytes) -> None:
-    """train.py.orig, or the next free number: an existing copy is never overwritten.
-
-    It appears with all of its bytes: a link to a file that is complete.
-    """
-    temporary = _temporary(path, data)
-    try:
-        for number in range(100):
-            if _link(temporary, path.with_name(f"{path.name}.orig{number or ''}")):
-                return
-    finally:
-        temporary.unlink(missing_ok=True)
-    raise UserError(f"there are 100 copies of {path.name} already; remove some")
-
-
-def _link(temporary: Path, copy: Path) -> bool:
-    """Give a file a second name; False where the name is taken."""
-    try:
-        os.link(temporary, copy)
-    except FileExistsError:
-        return False
-    except OSError:  # a file system without links
-        if copy.exists():
-            return False
-        temporary.rename(copy)
-    return True
-
-
-def _replace(path: Path, data: bytes) -> None:
-    """Whole or not at all, with the mode of the old file."""
-    temporary = _temporary(path, data)
-    try:
-        shutil.copymode(path, temporary)
-        temporary.replace(path)
-    finally:
-        temporary.unlink(missing_ok=True)
-
-
-def _temporary(path: Path, data: bytes) -> Path:
-    """A complete file beside another, under a name that nothing takes for a script."""
-    temporary = path.with_name(f".doctor-{secrets.token_hex(8)}")
-    with temporary.open("xb") as file:
-        file.write(data)
-        file.flush()
-        os.fsync(file.fileno())
-    return temporary
 
 
 def with_edits(result: Lint) -> tuple[Finding, ...]:
@@ -270,7 +204,7 @@ def _place_with_edits(place: Place, maker: Maker, result: Lint) -> Place:
         return place
     span = Span(place.line, place.column, place.end_line, place.end_column)
     try:
-        data = result.data if result.data is not None else read(place.path, LIMIT)
+        data = result.data if result.data is not None else result.linter.files.read(place.path)
         module = Module(data)
         edits = maker(module, span)
         if not edits:

@@ -7,7 +7,7 @@ import os
 from doctor._util.records import Unknown
 from doctor._util.units import printable
 from doctor.cli.lint import Lint
-from doctor.facts.facts import Facts
+from doctor.facts.facts import LINTED, Facts
 from doctor.job.job import Job
 from doctor.job.run_options import RunOptions
 from doctor.report.report import Report
@@ -28,7 +28,7 @@ def lint_report(result: Lint, saved: Facts | None, config: str) -> Report:
 def _facts() -> Facts:
     unread = Unknown(reason="doctor lint reads scripts only")
     return Facts(
-        origin="recorded by doctor lint",
+        origin=LINTED,
         job=Job(device="cpu", working_dir=printable(os.getcwd())),  # noqa: PTH109
         options=RunOptions(smoke=False),
         host=unread,

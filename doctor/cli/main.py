@@ -81,11 +81,16 @@ def _run_fast(arguments: list[str]) -> int | None:
     match arguments:
         case ["--version"]:
             print(f"doctor {__version__}")
-        case ["explain", _, *_] if not any(word.startswith("-") and word != "-" for word in words):
+        case ["explain", _, *_] if not any(map(_is_option, words)):
             from doctor.cli.explain import explain
             from doctor.report import terminal
 
             terminal.write(explain(" ".join(words)), sys.stdout)
+        case ["list", *_] if not any(map(_is_option, words)):
+            from doctor.cli.explain import listed
+            from doctor.report import terminal
+
+            terminal.write(listed(words), sys.stdout)
         case ["lint", *_]:
             from doctor.cli import lint_arguments, lint_command
 
@@ -94,6 +99,10 @@ def _run_fast(arguments: list[str]) -> int | None:
         case _:
             return None
     return 0
+
+
+def _is_option(word: str) -> bool:
+    return word.startswith("-") and word != "-"
 
 
 def _exit_code(error: BaseException) -> int:

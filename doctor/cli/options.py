@@ -14,9 +14,9 @@ from doctor.cli import panels
 
 def complete_code(incomplete: str) -> list[tuple[str, str]]:
     """Codes and slugs with this prefix, for the shell."""
-    from doctor import catalog
+    from doctor.judge.index import entries
 
-    names = [(name, check.title) for check in catalog.CHECKS for name in (check.code, check.slug)]
+    names = [(name, check.title) for check in entries() for name in (check.code, check.slug)]
     return [pair for pair in names if pair[0].startswith(incomplete)]
 
 
@@ -143,6 +143,9 @@ class LintFlags:
     diff: Annotated[bool, panels.fixes("Print the fixes, change nothing.", "--diff")] = False
     unsafe_fixes: Annotated[
         bool, panels.fixes("Also fixes that may change what the script does.", "--unsafe-fixes")
+    ] = False
+    no_backup: Annotated[
+        bool, panels.fixes("Keep no copy NAME.orig of a fixed file.", "--no-backup")
     ] = False
     stdin_filename: Annotated[
         str, panels.scope("Name of the script that - reads, for its kind and report.", **FILE)

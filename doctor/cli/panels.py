@@ -45,12 +45,19 @@ class Command(TyperCommand):
         for option in options:
             panel = getattr(option, "rich_help_panel", None)
             below = panel if panel and len(options) > FEW else PANELS[-1]
-            panels[below].append(option.get_help_record(ctx))
+            panels[below].append(_without_old_names(option, *option.get_help_record(ctx)))
         for panel, records in panels.items():
             _write(formatter, panel, records)
 
     def _params(self, ctx: Any, kind: str) -> list[Any]:
         return [param for param in self.get_params(ctx) if param.param_type_name == kind]
+
+
+def _without_old_names(option: Any, names: str, help: str) -> tuple[str, str]:
+    """The record without older names of an option: long ones after the first."""
+    for old in [name for name in option.opts if name.startswith("--")][1:]:
+        names = names.replace(f", {old}", "")
+    return names, help
 
 
 def _write(formatter: Any, heading: str, records: list[tuple[str, str]]) -> None:

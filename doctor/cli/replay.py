@@ -12,16 +12,20 @@ from doctor.report.report import FailOn, Report
 
 
 def replayed(path: Path, flags: Mapping[str, Any], config: ConfigFlags, fail_on: FailOn) -> Report:
-    """The report on a facts file: on its logs if it has any, else on its machine.
+    """The report on a facts file: on its logs, its checkpoint or its machine.
 
     Raises UserError.
     """
     saved = read_facts(path)
-    if saved.log is None and saved.flight_recorder is None:
-        from doctor.cli.run import run
-
-        return run(flags, config, facts_file=path, fail_on=fail_on, saved=saved)
-    from doctor.cli.triage import judge
-
     name = "stdin" if path == STDIN else str(path)
-    return judge(saved, flags, config, fail_on, replayed=name)
+    if saved.subject == "checkpoint":
+        from doctor.cli import scan
+
+        return scan.judge(saved, flags, config, fail_on, replayed=name)
+    if saved.subject == "log":
+        from doctor.cli import triage
+
+        return triage.judge(saved, flags, config, fail_on, replayed=name)
+    from doctor.cli.run import run
+
+    return run(flags, config, facts_file=path, fail_on=fail_on, saved=saved)

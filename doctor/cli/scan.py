@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import json
 import time
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -14,50 +15,80 @@ from doctor._util.units import printable
 from doctor.checkpoint.io.addresses import check_exists
 from doctor.checkpoint.io.urls import redact_url
 from doctor.checkpoint.records import Checkpoint
-from doctor.cli.examination import Record
+from doctor.cli.examination import Record, working_directory
 from doctor.cli.examine import check_installed
+from doctor.cli.judging import judged
+from doctor.cli.options import ConfigFlags
 from doctor.collect.children import Children, fit, read_checkpoint
-from doctor.facts.facts import Facts, without_machine
+from doctor.facts.facts import SCANNED, Facts, without_machine
 from doctor.job.job import Job
 from doctor.job.run_options import RunOptions
 from doctor.judge.check import Check, Verdict, skip
 from doctor.judge.engine import examine
 from doctor.report.progress import ProgressBar
-from doctor.report.report import Report
-from doctor.report.scan_result import Row, Scan
+from doctor.report.report import FailOn, Report, Tensor
 
 SECONDS = 120.0
 """Without progress of the child: a dead mount or a server that does not respond."""
 
+CHECKS = catalog.lookup("CKP")
 DEVICE_VIEWS = {"target", "job_gpus", "chosen"}
 """Views of the device that a job trains on; a scan has none."""
 
 
-def scan(path: str, baseline: str | None, *, deep: bool, every: bool) -> Scan:
-    """Read the checkpoint in a child process and judge it. Raises UserError."""
+def scan(
+    path: str,
+    flags: Mapping[str, Any],
+    config: ConfigFlags,
+    *,
+    baseline: str | None = None,
+    deep: bool = False,
+    tensors: bool = False,
+    fail_on: FailOn = "fail",
+    progress: bool = True,
+) -> Report:
+    """Read the checkpoint in a child process and judge it. Raises UserError.
+
+    `tensors`: the report lists every tensor.
+    """
     began = time.monotonic()
     check_installed()
     check_exists(path, "PATH")
     if baseline is not None:
         check_exists(baseline, "--baseline")
     record = Record()
-    options = json.dumps({"baseline": baseline, "deep": deep, "tensors": every})
-    with ProgressBar() as bar:
+    options = json.dumps({"baseline": baseline, "deep": deep, "tensors": tensors})
+    with ProgressBar(enabled=progress) as bar:
         checkpoint, rows = _read(path, options, bar)
     facts = facts_of(path, checkpoint, time.monotonic() - began)
-    facts = facts.with_(examination=record.close())
-    checks = [without_a_device(check) for check in catalog.lookup("CKP")]
-    report = Report(facts, examine(checks, facts))
-    return Scan(report, tuple(rows) if every else None)
+    report = judge(facts.with_(examination=record.close()), flags, config, fail_on)
+    return replace(report, tensors=tuple(rows) if tensors else None)
 
 
-def _read(path: str, options: str, bar: ProgressBar) -> tuple[Checkpoint | Unknown, list[Row]]:
+def judge(
+    facts: Facts,
+    flags: Mapping[str, Any],
+    config: ConfigFlags,
+    fail_on: FailOn,
+    *,
+    replayed: str = "",
+) -> Report:
+    """The report on a checkpoint that was read, or on the facts of a file `replayed`.
+
+    Raises UserError for flags and the job file.
+    """
+    checks = [without_a_device(check) for check in CHECKS]
+    observed = examine(checks, facts)
+    return judged(facts, observed, CHECKS, flags, config, fail_on, replayed=replayed)
+
+
+def _read(path: str, options: str, bar: ProgressBar) -> tuple[Checkpoint | Unknown, list[Tensor]]:
     """The checkpoint, and the tensors that the child reported on its way."""
-    rows: list[Row] = []
+    rows: list[Tensor] = []
 
     def on_note(note: dict[str, Any]) -> None:
         if "tensors" in note:
-            tensors = fit(note["tensors"], list[Row])
+            tensors = fit(note["tensors"], list[Tensor])
             rows.extend(() if isinstance(tensors, Unknown) else tensors)
         else:
             bar.update(note)
@@ -76,8 +107,12 @@ def facts_of(path: str, checkpoint: Checkpoint | Unknown, seconds: float) -> Fac
     """Facts of a checkpoint alone, sufficient for the checks of its family."""
     return without_machine(
         "doctor scan examines the checkpoint only",
-        origin="recorded by doctor scan",
-        job=Job(device="cpu", checkpoint=printable(redact_url(path))),
+        origin=SCANNED,
+        job=Job(
+            device="cpu",
+            checkpoint=printable(redact_url(path)),
+            working_dir=working_directory(),
+        ),
         options=RunOptions(smoke=False),
         checkpoint=checkpoint,
         seconds=seconds,

@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 
 from doctor._util.errors import UserError
+from doctor._util.regular_file import read_regular
 from doctor._util.units import printable
 from doctor.facts.script import Script
-from doctor.script.discover import read
 from doctor.script.read import read_script
 from doctor.script.requirements import Requirements
 from doctor.script.text import LIMIT
@@ -20,7 +20,7 @@ def read_scripts(paths: tuple[str, ...]) -> tuple[Script, ...]:
 
 def _read(path: str) -> Script:
     try:
-        data = read(path, LIMIT)
+        data = read_regular(path, LIMIT + 1)
     except OSError as error:
         raise UserError(f"--script {path}: {error.strerror or error}") from None
     requirements = Requirements().of(os.path.normpath(path))

@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
-import datetime
-import os
 import sys
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from doctor import catalog
 from doctor._util.errors import UserError
-from doctor._util.units import printable
-from doctor.catalog import overrides
 from doctor.checks.log.patterns import line_patterns
 from doctor.checks.log.story import story_of
-from doctor.cli.examination import Record
+from doctor.cli.examination import Record, working_directory
 from doctor.cli.facts_file import read_facts
 from doctor.cli.findings import findings_of
-from doctor.cli.inputs import policy_of, read_job_file
+from doctor.cli.judging import judged
 from doctor.cli.options import ConfigFlags
 from doctor.cli.read import facts_in_logs
 from doctor.facts.facts import Facts, without_machine
@@ -81,22 +78,11 @@ def judge(
 
     Raises UserError for flags and the job file.
     """
-    only, skip = flags.get("only", ()), flags.get("skip", ())
-    checks = catalog.select(only, skip, among=LOG_CHECKS)
-    file = read_job_file(config, search=not replayed)
-    policy = policy_of(file, config)
-    today = datetime.date.today()
-    findings = overrides.apply(examine(LOG_CHECKS, facts), policy, "", today)
-    selected = tuple(finding for finding in findings if finding.check in checks)
-    return Report(
-        facts,
-        ordered((*selected, *(() if only else _machine_problems(facts))), facts.log),
-        fail_on,
-        replayed=replayed,
-        selected=bool(only),
-        config=file.path,
-        notes=(*file.notes, *overrides.notes(policy, "", today)),
+    report = judged(
+        facts, examine(LOG_CHECKS, facts), LOG_CHECKS, flags, config, fail_on, replayed=replayed
     )
+    machine = () if report.selected else _machine_problems(facts)
+    return replace(report, findings=ordered((*report.findings, *machine), facts.log))
 
 
 class Announcer:
@@ -150,15 +136,8 @@ def _facts(saved: Facts | None, log: Log, seconds: float) -> Facts:
     return without_machine(
         "doctor triage reads logs only",
         origin="recorded by doctor triage",
-        job=Job(device="cpu", working_dir=_working_directory()),
+        job=Job(device="cpu", working_dir=working_directory()),
         options=RunOptions(smoke=False),
         log=log,
         seconds=seconds,
     )
-
-
-def _working_directory() -> str:
-    try:
-        return printable(os.getcwd())  # noqa: PTH109 - Path.cwd() is the same with more
-    except OSError:
-        return ""

@@ -44,6 +44,12 @@ HOLDS = "unredacted names of the host, directories and files, and values of envi
 """A notice to whoever opens a facts file. Reports are redacted, see `doctor.report.redaction`."""
 
 
+SCANNED = "recorded by doctor scan"
+LINTED = "recorded by doctor lint"
+"""Values of `Facts.origin` where no machine was examined."""
+Subject = Literal["machine", "log", "training", "checkpoint", "scripts"]
+
+
 def absent(reason: str) -> msgspec.Meta:
     """Why a section is None, read by `Facts.reason_absent`."""
     return msgspec.Meta(extra={"absent": reason})
@@ -112,6 +118,16 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
         if section in self.options.omitted:
             return f"omitted by --budget {self.options.budget or 0:g}"
         return _ABSENT.get(section, f"the job does not need {section}")
+
+    @property
+    def subject(self) -> Subject:
+        """What a report on these facts is about."""
+        if self.log is not None or self.flight_recorder is not None:
+            return "log"
+        if self.guard is not None:
+            return "training"
+        elsewhere: dict[str, Subject] = {SCANNED: "checkpoint", LINTED: "scripts"}
+        return elsewhere.get(self.origin, "machine")
 
     @property
     def target(self) -> Target:

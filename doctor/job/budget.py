@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -41,15 +40,6 @@ PARTS = (
     Part(10.0, "training step", ("smoke", "watched"), without_options={"smoke": False}),
 )
 """The slowest first. The driver, torch, disks and the checkpoint's headers are never omitted."""
-
-
-def parse_seconds(text: str) -> float:
-    """Seconds of "8", "8s" or "1.5m". Raises ValueError."""
-    match = re.fullmatch(r"(\d{1,5}(?:\.\d{1,3})?)\s*(s|m)?", text.strip())
-    seconds = float(match[1]) * (60 if match[2] == "m" else 1) if match else 0.0
-    if not 1 <= seconds <= 86400:
-        raise ValueError(f"{text!r} is not a time of 1 s to 24 h; write seconds, such as 8 or 8s")
-    return seconds
 
 
 def reduce(

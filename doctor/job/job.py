@@ -7,10 +7,9 @@ from typing import Annotated, Literal
 import msgspec
 
 from doctor._util.units import MOST_PARAMETERS
+from doctor.job.quantities import MOST
 
 Precision = Literal["bf16", "fp16", "fp32"]
-MOST = 10**7
-"""No job has more GPUs, samples, tokens or layers."""
 AtLeastOne = Annotated[int, msgspec.Meta(ge=1, le=MOST)]
 Parameters = Annotated[int, msgspec.Meta(ge=1, le=MOST_PARAMETERS)]
 TargetKind = Literal["nvidia", "rocm", "mps", "cpu"]
@@ -83,14 +82,6 @@ class Chosen(msgspec.Struct, frozen=True):
 
     precision: Precision
     why: str
-
-
-def parse_attention(text: str) -> tuple[int, ...]:
-    """The shape that "1,32,2048,128" names, as in `Job.attention`. Raises ValueError."""
-    shape = tuple(int(part) for part in text.split(",") if part.strip().isdecimal())
-    if len(shape) != 4 or text.count(",") != 3 or not all(0 < size < 2**20 for size in shape):
-        raise ValueError(f"{text!r} is not batch,heads,tokens,head_dim, as in 1,32,2048,128")
-    return shape
 
 
 def choose_precision(

@@ -11,6 +11,7 @@ from typing import Literal, TypedDict, Unpack
 from doctor._util.owner import Owner as Owner
 from doctor.job.job import Job
 from doctor.job.run_options import RunOptions
+from doctor.judge.described import EVERYWHERE
 from doctor.judge.place import Place
 from doctor.judge.sources import is_document
 from doctor.judge.switches import Switch
@@ -29,15 +30,6 @@ class Status(StrEnum):
     SKIP = "skip"
     UNKNOWN = "unknown"
 
-
-OWNERS = {
-    Owner.JOB: "your code or its settings",
-    Owner.ENVIRONMENT: "image or environment",
-    Owner.MACHINE: "host or provider",
-}
-"""Who can fix it, as reports print it."""
-
-EVERYWHERE = ("nvidia", "rocm", "mps", "cpu")
 
 PIP = "python -m pip "
 """How commands that install packages begin; a report names the interpreter that was examined."""

@@ -1,1 +1,1 @@
-"""Programs that look at the machine, one child process each, run by path."""
+"""Programs that look at the machine, one child process each; launch.py runs them."""

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 
 from doctor import catalog
 from doctor.catalog.citations import Citations, citations, find_sections, sections_about
+from doctor.judge.families import FAMILIES
 from doctor.judge.sources import Source, cite
 from doctor.judge.sources.sections import ADVICE, NARRATIVE, Advice
 from doctor.prescribe.citations import settings_citing
@@ -24,7 +25,7 @@ def find(name: str) -> tuple[Source, ...]:
     if sections := find_sections(name):
         return sections
     key = name.strip().upper()
-    if key in catalog.FAMILIES or catalog.find(name):
+    if key in FAMILIES or catalog.find(name):
         return ()
     return sections_about(name)
 

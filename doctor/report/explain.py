@@ -8,9 +8,11 @@ import textwrap
 from collections.abc import Iterable, Iterator
 from itertools import groupby
 
-from doctor.judge.check import EVERYWHERE, OWNERS, Check
+from doctor._util.owner import OWNERS
+from doctor.judge.described import EVERYWHERE, Described
+from doctor.judge.families import FAMILIES
 from doctor.judge.sources import SOURCES, cite
-from doctor.report.phrases import conditions, limitations
+from doctor.report.conditions import conditions, limitations
 
 WIDTH = 88
 LISTED = (
@@ -19,12 +21,12 @@ LISTED = (
 )
 
 
-def explain(checks: Iterable[Check]) -> str:
+def explain(checks: Iterable[Described]) -> str:
     """The full text of each check."""
     return "\n\n".join("\n".join(_explain(check)) for check in checks)
 
 
-def _explain(check: Check) -> Iterator[str]:
+def _explain(check: Described) -> Iterator[str]:
     yield f"{check.code} {check.slug}: {check.title}"
     yield ""
     yield from wrapped(check.why, "")
@@ -83,15 +85,13 @@ def wrapped(
         )
 
 
-def table(checks: Iterable[Check]) -> str:
+def table(checks: Iterable[Described]) -> str:
     """One line per check: code, slug, title."""
     return "\n".join(f"{check.code}  {check.slug:<26}  {check.title}" for check in checks)
 
 
-def listing(checks: Iterable[Check]) -> str:
+def listing(checks: Iterable[Described]) -> str:
     """The checks below the names of their families: code, slug, title."""
-    from doctor.catalog import FAMILIES
-
     lines: list[str] = []
     for family, group in groupby(checks, key=lambda check: check.family):
         members = list(group)
@@ -101,7 +101,7 @@ def listing(checks: Iterable[Check]) -> str:
     return "\n".join([*lines[1:], "", *wrapped(LISTED, "")])
 
 
-def _row(check: Check, width: int) -> Iterator[str]:
+def _row(check: Described, width: int) -> Iterator[str]:
     """One line; on a terminal as many as its title needs."""
     prefix = f"  {check.code}  {check.slug:<{width}}  "
     if sys.stdout.isatty():
@@ -110,7 +110,7 @@ def _row(check: Check, width: int) -> Iterator[str]:
         yield prefix + check.title
 
 
-def markdown_table(checks: Iterable[Check]) -> str:
+def markdown_table(checks: Iterable[Described]) -> str:
     """The table of codes in docs/checks/README.md."""
     rows = [f"| {check.code} | `{check.slug}` | {check.title} |" for check in checks]
     return "\n".join(["| code | slug | true when the check passes |", "|---|---|---|", *rows])

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
+from doctor._util.owner import OWNERS
 from doctor._util.units import shown
 from doctor.facts.log import Log
-from doctor.judge.check import OWNERS, Check, Finding
+from doctor.judge.check import Check, Finding
 from doctor.report.explain import cited, table, wrapped
 
 

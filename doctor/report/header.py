@@ -8,15 +8,19 @@ from itertools import groupby
 from doctor import __version__
 from doctor._util.records import Unknown
 from doctor._util.units import gb, gib, shown
+from doctor.facts.facts import Facts
 from doctor.facts.flight_recorder import FlightRecorder
 from doctor.facts.guard import Guarded
 from doctor.facts.log import Log
 from doctor.facts.machine import Driver, Host, Torch
 from doctor.facts.views import JobGpus
+from doctor.report.checkpoint import checkpoint_parts
 from doctor.report.line import Line
 from doctor.report.origin import origin_of
 from doctor.report.report import Report
 
+NARROW, WIDE = 9, 12
+"""Columns of the names: of "examined", of "checkpoint"."""
 MOST_FILES = 5
 """Files that were not read and are named."""
 
@@ -25,8 +29,9 @@ def header_lines(report: Report) -> Iterator[Line]:
     facts = report.facts
     replayed = f", judging {report.replayed} ({facts.origin})" if report.replayed else ""
     yield Line("", f"doctor {__version__}{replayed}", body_style="bold", hang=2)
+    width = WIDE if facts.subject == "checkpoint" else NARROW
     for name, value in header_parts(report):
-        yield Line(f"  {name:<9}", value)
+        yield Line(f"  {name:<{width}}", value)
 
 
 def time_lines(report: Report) -> Iterator[Line]:
@@ -48,19 +53,30 @@ def header_parts(report: Report) -> Iterator[tuple[str, str]]:
     """When and what was examined: the machine, the interpreter, the job."""
     facts = report.facts
     origin = origin_of(facts)
-    if isinstance(facts.log, Log):
-        yield from _log_parts(facts.log, report)
-        return
     if origin.started:
         host = f" on {shown(origin.host)}" if origin.host else ""
         time = origin.started.replace("T", " ").replace("Z", " UTC")
         yield "examined", f"{shown(time)}{host}, in {facts.seconds:.1f} s"
     if origin.command:
         yield "command", shown(origin.command, 1000)
-    if facts.guard is not None:
-        yield "training", training(facts.guard)
-        yield from (("note", shown(note, 500)) for note in report.notes)
-        return
+    match facts.subject:
+        case "log" if isinstance(facts.log, Log):
+            yield from _log_parts(facts.log, facts)
+        case "training" if facts.guard is not None:
+            yield "training", training(facts.guard)
+        case "checkpoint":
+            yield from checkpoint_parts(facts)
+        case _:
+            yield from _machine_parts(report)
+    if report.config:
+        yield "job file", shown(report.config, 500)
+    for note in report.notes:
+        yield "note", shown(note, 500)
+
+
+def _machine_parts(report: Report) -> Iterator[tuple[str, str]]:
+    """The machine, the interpreter and the job."""
+    facts = report.facts
     yield "machine", " · ".join(_machine(report))
     torch = f"torch {facts.torch.version}" if isinstance(facts.torch, Torch) else "no torch"
     if not isinstance(facts.interpreter, Unknown):
@@ -69,18 +85,14 @@ def header_parts(report: Report) -> Iterator[tuple[str, str]]:
         parts = [path, f"Python {version}" if version else "", torch]
         yield "python", " · ".join(filter(None, parts))
     yield "job", " · ".join(_job(report))
-    if report.config:
-        yield "job file", shown(report.config, 500)
-    for note in report.notes:
-        yield "note", shown(note, 500)
 
 
-def _log_parts(log: Log, report: Report) -> Iterator[tuple[str, str]]:
+def _log_parts(log: Log, facts: Facts) -> Iterator[tuple[str, str]]:
     """What was read, and which versions and steps it names."""
+    recorder = facts.flight_recorder
     if log.files:
         names = f"{len(log.files):,} files" if len(log.files) > 1 else shown(log.files[0].path, 300)
         yield "log", " · ".join([names, f"{log.lines:,} lines", gb(log.bytes)])
-    recorder = report.facts.flight_recorder
     if isinstance(recorder, FlightRecorder):
         library = f"NCCL {shown(recorder.library)}" if recorder.library else ""
         dumps = f"{len(recorder.ranks):,} flight-recorder dumps"
@@ -92,10 +104,6 @@ def _log_parts(log: Log, report: Report) -> Iterator[tuple[str, str]]:
         yield "versions", " · ".join(versions)
     if log.last_step is not None:
         yield "progress", f"last step {log.last_step:,}"
-    if report.config:
-        yield "job file", shown(report.config, 500)
-    for note in report.notes:
-        yield "note", shown(note, 500)
 
 
 def training(guard: Guarded | Unknown) -> str:

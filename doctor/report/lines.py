@@ -8,11 +8,12 @@ from itertools import groupby
 from doctor._util.units import shown
 from doctor.judge.check import Finding, Status
 from doctor.judge.sources import SOURCES, cite, short_section
+from doctor.report.conditions import limitations
 from doctor.report.footer import footer_lines
 from doctor.report.header import header_lines, note_lines, time_lines
 from doctor.report.line import DEEP, HANG, STYLES, WORDS, Detail, Line
-from doctor.report.phrases import limitations
 from doctor.report.report import Report
+from doctor.report.tables import Table, tables_of
 from doctor.report.triage import triage_lines
 
 SECONDS_SHOWN = 1.0
@@ -28,6 +29,8 @@ def report_lines(report: Report, detail: Detail = "normal") -> Iterator[Line]:
     if detail != "quiet":
         yield from header_lines(report)
         yield from time_lines(report) if detail == "verbose" else ()
+        for table in tables_of(report):
+            yield from table_lines(table)
     else:
         yield from note_lines(report)
     for family, findings in groupby(report.findings, key=lambda finding: finding.check.family):
@@ -35,11 +38,20 @@ def report_lines(report: Report, detail: Detail = "normal") -> Iterator[Line]:
     yield from footer_lines(report)
 
 
+def table_lines(table: Table) -> Iterator[Line]:
+    """The table below its heads, or below its title where it has no heads; never wrapped."""
+    yield Line()
+    title = [] if any(table.heads) else [f"  {table.title.lower()}"]
+    first, *rows = [*title, *table.lines()]
+    yield Line(first, "", "bold")
+    yield from map(Line, rows)
+
+
 def family_lines(
     family: str, findings: list[Finding], detail: Detail, *, annotate: bool = False
 ) -> Iterator[Line]:
     """The findings of one family below its name."""
-    from doctor.catalog import FAMILIES
+    from doctor.judge.families import FAMILIES
 
     findings = _displayed(family, findings, detail)
     if not findings:

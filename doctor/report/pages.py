@@ -5,25 +5,26 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 
-from doctor.judge.check import EVERYWHERE, OWNERS, Check
+from doctor._util.owner import OWNERS
+from doctor.judge.described import EVERYWHERE, Described
 from doctor.judge.sources import SOURCES, Source, short_section
+from doctor.report.conditions import conditions, limitations
 from doctor.report.explain import markdown_table
-from doctor.report.phrases import conditions, limitations
 
 
-def page(check: Check) -> str:
+def page(check: Described) -> str:
     """The full text of a check."""
     return "\n".join(_page(check)) + "\n"
 
 
-def index(checks: Iterable[Check]) -> str:
+def index(checks: Iterable[Described]) -> str:
     """The table of codes, each a link to its page."""
     table = re.sub(r"^\| ([A-Z]{3}\d{3}) ", r"| [\1](\1.md) ", markdown_table(checks), flags=re.M)
     origin = "Generated from the catalogue; `doctor explain CODE` prints the same text."
     return f"# Checks\n\n{origin}\n\n{table}\n"
 
 
-def _page(check: Check) -> Iterator[str]:
+def _page(check: Described) -> Iterator[str]:
     yield f"# {check.code} `{check.slug}`"
     yield f"\n**{_plain(check.title)}.**"
     yield f"\n{_plain(check.why)}"

@@ -1,10 +1,11 @@
-"""Phrases about checks and findings that several formats share."""
+"""Phrases about findings that several formats share."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from doctor.judge.check import OWNERS, Check, Finding, Status
+from doctor._util.owner import OWNERS
+from doctor.judge.check import Finding, Status
 from doctor.judge.sources import SOURCES, cite
 
 
@@ -22,23 +23,6 @@ def needs_attention(finding: Finding) -> bool:
 def fix_owner(finding: Finding) -> str:
     """ "Fix owner: host or provider"."""
     return f"Fix owner: {OWNERS[finding.owner]}"
-
-
-def limitations(limits: str) -> str:
-    """A check's `limits`, which follow "a pass does not show", as a sentence."""
-    return f"a pass does not show {limits}"
-
-
-def conditions(check: Check) -> Iterator[tuple[str, tuple[str, ...]]]:
-    """Headings and bullets: when the check passes, warns and fails; without those it never does."""
-    for heading, bullets in (
-        ("Passes", check.passes),
-        ("Notes", check.notes),
-        ("Warns", check.warns),
-        ("Fails", check.fails),
-    ):
-        if bullets:
-            yield heading, bullets
 
 
 def remedy(finding: Finding) -> Iterator[str]:

@@ -19,10 +19,10 @@ DELAY = 1.0
 class ProgressBar:
     """A bar that appears after `DELAY` seconds and is erased at the end."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, enabled: bool = True) -> None:
         self._lock = threading.Lock()
         self._progress: Progress | None = None
-        self._closed = not sys.stderr.isatty()
+        self._closed = not (enabled and sys.stderr.isatty())
         self._state: dict[str, Any] = {"description": "starting", "completed": 0, "total": None}
         self._unit = ""
         self._timer = threading.Timer(DELAY, self._begin)

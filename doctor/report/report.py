@@ -18,6 +18,10 @@ if TYPE_CHECKING:
 FailOn = Literal["fail", "warn", "never"]
 
 
+Tensor = tuple[str, str, list[int], str, int]
+"""Name, dtype, shape, file and bytes of a tensor in a checkpoint."""
+
+
 class Outcome(StrEnum):
     """What to do with this machine."""
 
@@ -46,6 +50,8 @@ class Report:
     """What was left out or not used, and why."""
     settings: tuple[Setting, ...] = ()
     """The prescription, in formats that have a place for it."""
+    tensors: tuple[Tensor, ...] | None = None
+    """Every tensor of the checkpoint; None where they were not asked for."""
 
     def with_status(self, status: Status) -> tuple[Finding, ...]:
         """The findings of that status, without those that the user ignores."""
@@ -127,7 +133,10 @@ class Report:
         listed = "; ".join(
             f"{word}: {_codes(group)}" for word, group in exceptions.items() if group
         )
-        return f"no problems found ({listed})" if listed else "all checks passed"
+        if listed:
+            return f"no problems found ({listed})"
+        alone = "checkpoint " * (self.facts.subject == "checkpoint")
+        return f"all {alone}checks passed"
 
     def _first(self, owner: Owner | None) -> str:
         worst = next(f for f in self.with_status(Status.FAIL) if owner is None or f.owner is owner)

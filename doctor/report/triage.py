@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from doctor import __version__
 from doctor._util.units import shown
 from doctor.facts.log import Curve, Log
 from doctor.judge.check import Finding, Status
 from doctor.judge.sources import SOURCES, cite
 from doctor.report.footer import footer_lines
-from doctor.report.header import header_parts
+from doctor.report.header import header_lines
 from doctor.report.line import DEEP, HANG, STYLES, WORDS, Detail, Line
 from doctor.report.report import Report
 from doctor.report.sparkline import sparkline
@@ -23,10 +22,7 @@ def triage_lines(report: Report, detail: Detail) -> Iterator[Line]:
     """The whole report: the first cause first, then what else is known."""
     log = report.facts.log
     if detail != "quiet":
-        replayed = f", judging {report.replayed}" if report.replayed else ""
-        yield Line("", f"doctor {__version__}{replayed}", body_style="bold")
-        for name, value in header_parts(report):
-            yield Line(f"  {name:<9}", value)
+        yield from header_lines(report)
     for finding in report.findings:
         if _is_shown(finding, detail):
             yield Line()

@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import re
 
+from doctor._util.regular_file import read_regular
+
 LINE = re.compile(r"^\s*([A-Za-z][\w.\-]*)(?:\[[^\]]*\])?\s*([=<>~!][^#;\s]*(?:\s*,\s*[^#;\s]+)*)")
 LIMIT = 1 << 16
 LEVELS = 3
@@ -35,11 +37,8 @@ class Requirements:
 
 
 def _parse(path: str) -> dict[str, str]:
-    if not os.path.isfile(path):
-        return {}
     try:
-        with open(path, "rb") as file:
-            text = file.read(LIMIT).decode("utf-8", "replace")
+        text = read_regular(path, LIMIT).decode("utf-8", "replace")
     except OSError:
         return {}
     matches = (LINE.match(line) for line in text.splitlines())

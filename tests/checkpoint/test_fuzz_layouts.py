@@ -42,9 +42,8 @@ from doctor.checkpoint.scan import scan
 from doctor.checkpoint.tensors import Part
 from doctor.cli.scan import facts_of, without_a_device
 from doctor.judge.engine import BROKEN, examine
+from doctor.report.formats.plain import render
 from doctor.report.report import Report
-from doctor.report.scan import plain_text
-from doctor.report.scan_result import Scan
 
 pytestmark = pytest.mark.slow
 
@@ -268,7 +267,7 @@ def judged(path: Path, found: Checkpoint | Unknown) -> None:
     checks = [without_a_device(check) for check in catalog.CHECKS if check.family == "CKP"]
     report = Report(facts, examine(checks, facts))
     assert not [finding for finding in report.findings if BROKEN in finding.verdict.summary]
-    assert plain_text(Scan(report))
+    assert render(report)
 
 
 @kinds

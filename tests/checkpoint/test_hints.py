@@ -15,7 +15,9 @@ from doctor.checkpoint.io.file_type import describe_file_type
 from doctor.checkpoint.io.stages import no_stage
 from doctor.checkpoint.records import Checkpoint, Values
 from doctor.checkpoint.scan import scan
-from doctor.report.scan_runs import runs_table
+from doctor.cli.scan import facts_of
+from doctor.report.formats.plain import render
+from doctor.report.report import Report
 
 
 def weights(path: Path, **tensors: torch.Tensor) -> None:
@@ -181,7 +183,6 @@ def test_a_run_is_a_table_of_its_checkpoints(tmp_path: Path) -> None:
     assert (rows["checkpoint-10"].moments, rows["checkpoint-10"].nonzero_moments) == ({"F32": 4}, 4)
     assert "no weights" in rows["checkpoint-7"].reason
     assert rows["checkpoint-9"].problems == 1
-    text = "\n".join(line.prefix for line in runs_table(found.siblings))
+    text = render(Report(facts_of(str(tmp_path), found, 0.0), ()))
     assert "checkpoint-10   10" in text
     assert "F32, 4 of 4 not zero" in text
-    assert list(runs_table(())) == []

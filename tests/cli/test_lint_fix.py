@@ -6,11 +6,16 @@ import ast
 import os
 import signal
 import subprocess
+from collections import Counter
 from pathlib import Path
 
 import pytest
 from command import doctor, program
 
+from doctor.checks.script.names import select
+from doctor.cli.lint import Lint, LintOptions, _findings, run_lint
+from doctor.cli.lint_fix import Plan, _write
+from doctor.judge.check import Finding, Status
 from doctor.script.fixes.differences import only_touched
 from doctor.script.fixes.edits import Edit, Module, apply
 
@@ -174,27 +179,67 @@ def test_a_diff_changes_nothing(here: Path) -> None:
     assert not list(here.glob("*.orig*"))
 
 
-def test_a_copy_is_made_unless_git_has_the_file(here: Path) -> None:
+def test_a_copy_is_kept_and_none_is_overwritten(here: Path) -> None:
     (here / "train.py.orig").write_text("mine")
     fix(here, SCALED)
     assert (here / "train.py.orig").read_text() == "mine"
     assert (here / "train.py.orig1").read_text() == SCALED
 
 
-def test_git_is_copy_enough(tmp_path: Path) -> None:
-    def git(*words: str) -> None:
-        subprocess.run(["git", *words], cwd=tmp_path, check=True, capture_output=True)
+def test_no_backup_keeps_no_copy(here: Path) -> None:
+    assert fix(here, SCALED, "--no-backup") != SCALED
+    assert not list(here.glob("*.orig*"))
 
-    git("init", "-q")
-    (tmp_path / "train.py").write_text(SCALED)
-    git("add", "train.py")
-    git("-c", "user.name=a", "-c", "user.email=a@b", "commit", "-qm", "first")
-    (tmp_path / "train.py").chmod(0o755)
-    git("config", "core.fileMode", "false")
-    doctor("lint", "train.py", "--fix", cwd=tmp_path)
-    assert "unscale_" in (tmp_path / "train.py").read_text()
-    assert (tmp_path / "train.py").stat().st_mode & 0o777 == 0o755
-    assert not list(tmp_path.glob("*.orig*"))
+
+def test_the_file_and_its_copy_keep_the_mode(here: Path) -> None:
+    path = here / "train.py"
+    path.write_text(SCALED)
+    path.chmod(0o750)
+    doctor("lint", "train.py", "--fix", cwd=here)
+    assert "unscale_" in path.read_text()
+    assert {each.stat().st_mode & 0o777 for each in (path, here / "train.py.orig")} == {0o750}
+
+
+def test_links_below_a_directory_are_not_followed(here: Path) -> None:
+    """Neither read, so that no line of a secret file is printed, nor edited."""
+    project, other = here / "project", here / "other"
+    project.mkdir()
+    other.mkdir()
+    (other / "victim.py").write_text(SCALED)
+    (project / "link.py").symlink_to("../other/victim.py")
+    (project / "folder").symlink_to("../other", target_is_directory=True)
+    result = doctor("lint", "--fix", "project", cwd=here)
+    assert result.returncode == 0
+    assert "project/link.py (a link; name it" in result.stdout
+    assert (other / "victim.py").read_text() == SCALED
+    assert sorted(path.name for path in other.iterdir()) == ["victim.py"]
+
+
+def test_a_link_that_is_named_is_followed(here: Path) -> None:
+    (here / "real.py").write_text(SCALED)
+    (here / "link.py").symlink_to("real.py")
+    doctor("lint", "--fix", "link.py", cwd=here)
+    assert (here / "link.py").is_symlink()
+    assert "unscale_" in (here / "real.py").read_text()
+    assert (here / "real.py.orig").read_text() == SCALED
+
+
+def test_a_link_that_takes_a_files_place_is_not_followed(here: Path) -> None:
+    """Between the reading and the writing of a fix."""
+    (here / "train.py").write_text(SCALED)
+    (here / "victim.py").write_text(SCALED)
+    result = run_lint(LintOptions(paths=(str(here),)))
+    (here / "train.py").unlink()
+    (here / "train.py").symlink_to("victim.py")
+    plan = Plan(str(here / "train.py"), SCALED.encode(), b"changed", Counter())
+    assert "symbolic link" in _write(plan, follow=False, backup=True)
+    assert "SCR001" in {f.check.code for f in _relinted(result) if f.status is Status.WARN}
+    assert (here / "victim.py").read_text() == SCALED
+
+
+def _relinted(result: Lint) -> list[Finding]:
+    hits = [hit for path in result.paths for hit in result.linter.file(path)]
+    return list(_findings(hits, select(("SCR",), ())))
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root writes everywhere")

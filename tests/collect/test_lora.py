@@ -255,13 +255,14 @@ def test_an_order_that_hangs_or_dies_does_not_end_the_others(
 
 
 DYING = """
-import builtins, os, time
+import builtins, os, sys, time
 plain = builtins.__import__
 asked = {}
 def hooked(name, *rest, **named):
     module = plain(name, *rest, **named)
-    if name == "wire" and not hasattr(module, "hooked"):
-        module.hooked, send, requests = True, module.send, module.requests
+    wire = sys.modules.get("_doctor_probes.wire")
+    if hasattr(wire, "stopped") and not hasattr(wire, "hooked"):  # its last function
+        wire.hooked, send, requests = True, wire.send, wire.requests
         def sending(**message):
             send(**message)
             if asked.get("order") == "LoRA first" and message.get("enter") == "forward":
@@ -276,7 +277,7 @@ def hooked(name, *rest, **named):
                 asked.clear()
                 asked.update(request)
                 yield request
-        module.send, module.requests = sending, next_request
+        wire.send, wire.requests = sending, next_request
     return module
 builtins.__import__ = hooked
 """

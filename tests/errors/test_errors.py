@@ -14,10 +14,11 @@ from typing import Any
 
 import pytest
 
+from doctor import catalog
 from doctor.errors.cause import Cause
 from doctor.errors.match import LONGEST, is_message_of, with_message
 from doctor.errors.tables import BY_ID, CAUSES, RETIRED
-from doctor.judge import catalog
+from doctor.judge.names import names_of
 from doctor.judge.sources import SOURCES
 
 ROWS = pytest.mark.parametrize("cause", CAUSES, ids=lambda cause: cause.id)
@@ -44,9 +45,7 @@ def test_a_row_is_complete(cause: Cause) -> None:
 
 def test_names_are_unique_and_a_retired_one_names_its_successor() -> None:
     assert [name for name, count in Counter(each.id for each in CAUSES).items() if count > 1] == []
-    of_checks = {
-        name.casefold(): each.code for each in catalog.CHECKS for name in catalog.names(each)
-    }
+    of_checks = {name.casefold(): each.code for each in catalog.CHECKS for name in names_of(each)}
     for cause in CAUSES:
         assert of_checks.get(cause.id, cause.code) == cause.code, cause.id
     assert not set(RETIRED) & (set(BY_ID) | set(of_checks))

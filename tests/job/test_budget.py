@@ -18,8 +18,9 @@ from doctor import catalog
 from doctor._util.records import Unknown
 from doctor.facts.facts import Facts, decode
 from doctor.facts.machine import Driver
-from doctor.job.budget import parse_seconds, reduce
+from doctor.job.budget import reduce
 from doctor.job.job import Job
+from doctor.job.quantities import parse_seconds
 from doctor.job.run_options import RunOptions
 from doctor.judge.check import Status
 from doctor.judge.engine import examine

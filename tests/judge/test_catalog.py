@@ -18,7 +18,9 @@ from doctor import catalog
 from doctor._util.errors import UserError
 from doctor.checks import __path__ as checks_folder
 from doctor.facts.facts import Facts
-from doctor.judge.check import EVERYWHERE, Check, Status
+from doctor.judge import names
+from doctor.judge.check import Check, Status
+from doctor.judge.described import EVERYWHERE
 from doctor.judge.engine import examine
 from doctor.judge.sources import DOCUMENTS, SOURCES
 
@@ -211,9 +213,9 @@ def test_a_section_that_stands_for_several_codes_names_them_all() -> None:
 
 
 def test_a_name_that_is_nearly_right_is_guessed() -> None:
-    assert "NUM002" in catalog.nearest("NUM02")
-    assert "tf32-setting" in catalog.nearest("tf32-settings")
-    assert "same-product-twice" in catalog.nearest("same-product-twise")
+    assert "NUM002" in names.nearest("NUM02", catalog.CHECKS)
+    assert "tf32-setting" in names.nearest("tf32-settings", catalog.CHECKS)
+    assert "same-product-twice" in names.nearest("same-product-twise", catalog.CHECKS)
 
 
 @pytest.mark.parametrize(

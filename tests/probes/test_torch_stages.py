@@ -102,7 +102,7 @@ def test_working_directory_does_not_shadow_torch(
     env: dict[str, str], start: Start, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "torch").mkdir()
-    for name in ("torch/__init__.py", "json.py", "training_step.py", "small_model.py"):
+    for name in ("torch/__init__.py", "json.py", "doctor.py", "wire.py", "subject.py"):
         (tmp_path / name).write_text("raise SystemExit('the wrong one')", "utf-8")
     monkeypatch.chdir(tmp_path)
     assert _smoke(start(python=sys.executable, **env)).completed

@@ -31,7 +31,8 @@ PRELOADED = (
     *("doctor.cli.replay", "doctor.cli.scan", "doctor.cli.triage", "doctor.cli.lint_command"),
     *("doctor.cli.guard", "doctor.report.explain", "doctor.report.lint", "rich.console"),
     *("doctor.collect.collect", "doctor.cli.lint_arguments", "doctor.cli.lint_fix"),
-    *("doctor.report.scan", "doctor.report.triage", "doctor.log.ahead", "doctor.cli.init_template"),
+    *("doctor.report.tables", "doctor.report.checkpoint", "doctor.report.triage"),
+    *("doctor.log.ahead", "doctor.cli.init_template"),
     *("pydantic.type_adapter", "pydantic.fields", "importlib.metadata"),  # typer's first option
     *("typer._adapters", "typer._click.decorators"),
 )

@@ -24,6 +24,7 @@ from samples import REDUCED, SAMPLES, shown
 from doctor import catalog
 from doctor.facts.facts import encode
 from doctor.job.file import tables
+from doctor.judge import index as check_index
 from doctor.judge.check import Check
 from doctor.judge.engine import examine
 from doctor.report import pages
@@ -53,6 +54,7 @@ def generated(checks: Sequence[Check] = catalog.CHECKS) -> dict[Path, str]:
         **dict(_reports(checks)),
         **dict(_samples()),
         INDEX: index(),
+        check_index.FILE: check_index.text(checks),
         DOCS / "console.svg": console(shown(machines()[SHOWN])),
         FACTS_FILE: encode(machines()[SHOWN]).decode(),
     }

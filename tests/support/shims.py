@@ -16,17 +16,19 @@ import builtins, os, signal, sys, time
 plain = builtins.__import__
 def hooked(name, *rest, **named):
     module = plain(name, *rest, **named)
-    if name == "wire" and not hasattr(module, "hooked"):
-        module.hooked = True
-        send = module.send
-        def send_hooked(**message):
+    wire = sys.modules.get("_doctor_probes.wire")
+    if hasattr(wire, "stopped") and not hasattr(wire, "hooked"):  # its last function
+        wire.hooked, send, requests = True, wire.send, wire.requests
+        def sending(**message):
             send(**message)
             entered(message.get("enter"))
-        module.send = send_hooked
-    torch = sys.modules.get("torch")
-    if name == "wire" and torch is not None and not hasattr(torch, "hooked"):
-        torch.hooked = True
-        spoil(torch)
+        def spoiled(received):
+            for number, request in enumerate(received):
+                torch = sys.modules.get("torch")
+                if number == 0 and torch is not None:
+                    spoil(torch)
+                yield request
+        wire.send, wire.requests = sending, lambda: spoiled(requests())
     return module
 def entered(stage):
     pass

@@ -52,16 +52,10 @@ def list_checks(
 
     A title is what holds when the check passes.
     """
-    from doctor import catalog
-    from doctor.report import explain, terminal
-    from doctor.report.formats import json
+    from doctor.cli.explain import listed
+    from doctor.report import terminal
 
-    checks = catalog.beginning_with(names or ())
-    if format == "json":
-        print(json.render_checks(checks))
-    else:
-        draw = explain.listing if format == "plain" else explain.markdown_table
-        terminal.write(draw(checks), sys.stdout)
+    terminal.write(listed(names or (), format), sys.stdout)
     return 0
 
 

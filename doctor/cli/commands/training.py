@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated
 
 import typer
 
@@ -82,6 +81,9 @@ def scan(
             help="A directory, a file or an address: https://, s3://, gs://, hf://.",
         ),
     ],
+    selection: options.SelectionFlags,
+    config: options.ConfigFlags,
+    output: options.OutputFlags,
     baseline: Annotated[
         str | None,
         panels.scope("An earlier checkpoint, to compare parameters with.", metavar="PATH"),
@@ -89,31 +91,28 @@ def scan(
     deep: Annotated[
         bool, panels.scope("Read all values and report NaN and Inf.", "--deep")
     ] = False,
-    every: Annotated[bool, panels.output("List every tensor.", "--all")] = False,
-    format: Annotated[
-        Literal["console", "plain", "json"],
-        panels.output("Report format on stdout (default: console)."),
-    ] = "console",
-    no_redact: Annotated[
-        bool, panels.output("Show the host's name and home directories.", "--no-redact")
-    ] = False,
-    color: options.Color = "auto",
+    tensors: Annotated[bool, panels.output("List every tensor.", "--tensors", "--all")] = False,
+    save_facts: options.SaveFacts = None,
 ) -> int:
     """Examine a checkpoint without executing any of it.
 
     Exit codes as for run.
     """
-    from doctor.cli import scan as scanning
-    from doctor.report import scan, terminal
+    from doctor.cli import scan
+    from doctor.report import delivery
 
-    result = scanning.scan(path, baseline, deep=deep, every=every).redacted(keep_names=no_redact)
-    if format == "json":
-        print(scan.json_text(result))
-    elif format == "plain":
-        terminal.write(scan.plain_text(result), sys.stdout)
-    else:
-        scan.show(result, terminal.stdout_console(color))
-    return result.report.exit_code
+    output_options = requested_output(output, save_facts)
+    report = scan.scan(
+        path,
+        set_flags(selection),
+        config,
+        baseline=baseline,
+        deep=deep,
+        tensors=tensors,
+        fail_on=output.fail_on,
+        progress=not output.quiet,
+    )
+    return delivery.deliver(report, output_options)
 
 
 def triage(

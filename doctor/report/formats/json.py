@@ -13,14 +13,16 @@ import msgspec
 
 from doctor import __version__
 from doctor._util.records import Unknown
+from doctor.checkpoint.records import Checkpoint
 from doctor.facts.facts import Facts
 from doctor.job.expect import Expect
 from doctor.job.job import Job
-from doctor.judge.check import Check, Finding, Owner, Status
+from doctor.judge.check import Finding, Owner, Status
+from doctor.judge.described import Described
 from doctor.judge.place import Place
 from doctor.judge.sources import SOURCES
 from doctor.report.origin import origin_of
-from doctor.report.report import Outcome, Report
+from doctor.report.report import Outcome, Report, Tensor
 
 SCHEMA_VERSION: Literal[1] = 1
 
@@ -98,6 +100,16 @@ class FlatJob(Job, frozen=True, kw_only=True):
     expect: Expect | None = None
 
 
+class TensorRecord(msgspec.Struct, frozen=True):
+    """A tensor of a checkpoint."""
+
+    name: str
+    dtype: str
+    shape: tuple[int, ...]
+    file: str
+    bytes: int
+
+
 class ReportRecord(msgspec.Struct, frozen=True, kw_only=True):
     """The report. Findings are in the order of the other formats."""
 
@@ -128,6 +140,14 @@ class ReportRecord(msgspec.Struct, frozen=True, kw_only=True):
     torch: str | None
     stages: dict[str, float]
     """Activity -> seconds."""
+    path: str | msgspec.UnsetType = msgspec.UNSET
+    """Of a scan: the checkpoint."""
+    checkpoint: dict[str, Any] | msgspec.UnsetType | None = msgspec.UNSET
+    """Of a scan: what the checkpoint holds; null where it could not be read."""
+    reason: str | msgspec.UnsetType = msgspec.UNSET
+    """Of a scan: why the checkpoint could not be read."""
+    tensors: tuple[TensorRecord, ...] | msgspec.UnsetType = msgspec.UNSET
+    """Of a scan with --tensors: every tensor."""
 
 
 def render(report: Report) -> str:
@@ -154,8 +174,42 @@ def render(report: Report) -> str:
         driver=origin.driver,
         torch=origin.torch,
         stages=examination.stages if examination else {},
+        **_scanned(report),
     )
     return _dump(msgspec.to_builtins(record))
+
+
+def _scanned(report: Report) -> dict[str, Any]:
+    """The fields that a scan has."""
+    facts = report.facts
+    if facts.subject != "checkpoint":
+        return {}
+    from doctor.checkpoint.flat_form import to_flat
+
+    fields: dict[str, Any] = {"path": facts.job.checkpoint or "", "checkpoint": None}
+    if isinstance(facts.checkpoint, Checkpoint):
+        fields["checkpoint"] = _untagged(to_flat(msgspec.to_builtins(facts.checkpoint)))
+    elif isinstance(facts.checkpoint, Unknown):
+        fields["reason"] = facts.checkpoint.reason
+    if report.tensors is not None:
+        fields["tensors"] = tuple(_tensor(row) for row in report.tensors)
+    return fields
+
+
+def _tensor(row: Tensor) -> TensorRecord:
+    name, dtype, shape, file, size = row
+    return TensorRecord(name, dtype, tuple(shape), file, size)
+
+
+def _untagged(data: Any) -> Any:
+    """Sections without their tags; an Unknown within them is {"reason": ...}."""
+    if isinstance(data, dict):
+        return {
+            key: _untagged(value)
+            for key, value in data.items()
+            if not (key == "type" and isinstance(value, str))
+        }
+    return [_untagged(value) for value in data] if isinstance(data, list | tuple) else data
 
 
 def _job(facts: Facts) -> dict[str, Any]:
@@ -225,12 +279,12 @@ def _place(place: Place) -> PlaceRecord:
     return PlaceRecord(**{name: getattr(place, name) for name in PlaceRecord.__struct_fields__})
 
 
-def render_checks(checks: Iterable[Check]) -> str:
+def render_checks(checks: Iterable[Described]) -> str:
     """The content of `doctor explain` as a list of objects."""
     return _dump([_check(check) for check in checks])
 
 
-def _check(check: Check) -> dict[str, Any]:
+def _check(check: Described) -> dict[str, Any]:
     return {
         "code": check.code,
         "slug": check.slug,

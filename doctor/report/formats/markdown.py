@@ -11,13 +11,15 @@ from collections.abc import Iterable, Iterator
 
 from doctor import __version__
 from doctor._util.units import visible
-from doctor.catalog import FAMILIES
 from doctor.judge.check import Finding, Status
+from doctor.judge.families import FAMILIES
 from doctor.judge.sources import SOURCES, Source, short_section
+from doctor.report.conditions import limitations
 from doctor.report.header import header_parts
 from doctor.report.lines import PLACES
-from doctor.report.phrases import limitations, needs_attention, one_line, summary
+from doctor.report.phrases import needs_attention, one_line, summary
 from doctor.report.report import Outcome, Report
+from doctor.report.tables import Table, tables_of
 
 MARKS = {
     Status.PASS: "✅ pass",
@@ -52,6 +54,8 @@ def _lines(report: Report) -> Iterator[str]:
     for name, text in header_parts(report):
         yield f"- {name}: {escape(text)}"
     yield f"- doctor {__version__}, {_counts(report)}, {report.facts.seconds:.1f} s"
+    for table in tables_of(report):
+        yield from _data(table)
     if problems := [finding for finding in report.findings if needs_attention(finding)]:
         yield ""
         yield from _table(problems)
@@ -62,6 +66,16 @@ def _lines(report: Report) -> Iterator[str]:
     yield from _table(report.findings, annotate=report.annotate)
     yield ""
     yield "</details>"
+
+
+def _data(table: Table) -> Iterator[str]:
+    """A table of the report; its cells are escaped."""
+    yield ""
+    yield f"**{table.title}**"
+    yield ""
+    for row in (table.heads, ["---"] * len(table.heads), *table.rows):
+        cells = row if row[0] == "---" else map(escape, row)
+        yield f"| {' | '.join(cells)} |"
 
 
 def _counts(report: Report) -> str:

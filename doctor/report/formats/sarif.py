@@ -15,6 +15,7 @@ from urllib.parse import quote
 
 from doctor import __version__, catalog
 from doctor.judge.check import Check, Finding, Status
+from doctor.judge.families import FAMILIES
 from doctor.judge.place import Place
 from doctor.judge.sources import SOURCES
 from doctor.report.locations import locate
@@ -77,7 +78,7 @@ def _rule(check: Check) -> dict[str, Any]:
         "fullDescription": {"text": check.why},
         "help": {"text": check.fix},
         "defaultConfiguration": {"level": "error" if check.fails else "warning"},
-        "properties": {"tags": [catalog.FAMILIES.get(check.family, check.family)]},
+        "properties": {"tags": [FAMILIES.get(check.family, check.family)]},
     }
     if urls := [SOURCES[id].url for id in check.sources if SOURCES[id].url]:
         rule["helpUri"] = urls[0]

@@ -145,7 +145,7 @@ real = builtins.__import__
 
 def importing(name, *given, **named):
     module = real(name, *given, **named)
-    if name == "torch" and given and given[0].get("__name__") == "__main__":
+    if name == "torch" and given and given[0]["__name__"].endswith("torch_stages"):
         builtins.__import__ = real
         plant(module)
     return module

@@ -28,7 +28,7 @@ SOUND = "def make():\n    return Net(), batch()\n"
         ("os._exit(3)", "error", "exit status 3 and no message inside call the factory"),
         ("import ctypes; ctypes.string_at(0)", "signal", "SIGSEGV inside call the factory"),
         ("os.kill(os.getpid(), 9)", "signal", "SIGKILL inside call the factory"),
-        ("os.write(sys.modules['wire']._REPORT, b'x' * 100 + b'\\n')",
+        ("os.write(sys.modules['_doctor_probes.wire']._report, b'x' * 100 + b'\\n')",
          "error", "invalid message"),
     ],
 )  # fmt: skip
@@ -89,7 +89,8 @@ HARMLESS = (
     "child = os.fork(); child and os.waitpid(child, 0)",
     "sys.stdin.read(); sys.argv.append('--lr')",
     "import argparse; argparse.ArgumentParser().parse_args()",
-    "torch.multiprocessing.get_context('spawn').Process(target=print, args=('x',)).start()",
+    "spawned = torch.multiprocessing.get_context('spawn').Process(target=print, args=('x',)); "
+    "spawned.start(); spawned.join(); assert spawned.exitcode == 0",
 )
 
 LASTING = (

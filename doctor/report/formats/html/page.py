@@ -9,21 +9,23 @@ from importlib.resources import files
 from itertools import groupby
 
 from doctor import __version__
-from doctor.catalog import FAMILIES
 from doctor.checkpoint.records import Checkpoint
 from doctor.facts.guard import Guarded
 from doctor.facts.load import Attention
 from doctor.facts.log import Log
 from doctor.facts.machine import Torch
 from doctor.judge.check import Finding, Status
+from doctor.judge.families import FAMILIES
 from doctor.judge.sources import SOURCES, Source, short_section
+from doctor.report.conditions import conditions, limitations
 from doctor.report.formats.html import charts
 from doctor.report.formats.html.curves import curves, logged_curves
 from doctor.report.formats.html.markup import Child, Markup, el, joined
 from doctor.report.header import header_parts
 from doctor.report.lines import codes_of, group_key
-from doctor.report.phrases import conditions, fix_owner, limitations, summary
+from doctor.report.phrases import fix_owner, summary
 from doctor.report.report import Outcome, Report
+from doctor.report.tables import Table, tables_of
 
 MEANINGS = {
     Outcome.READY: ("✓", "ready", ""),
@@ -182,6 +184,14 @@ def _pictures(report: Report) -> Iterator[Markup]:
         )
     if isinstance(facts.checkpoint, Checkpoint) and (chart := charts.dtypes(facts.checkpoint)):
         yield _section("dtypes", "The checkpoint's dtypes", chart)
+    for table in tables_of(report):
+        yield _section(table.title.split()[0].lower(), table.title, _table(table))
+
+
+def _table(table: Table) -> Markup:
+    heads = [el("th", name, scope="col") for name in table.heads if name]
+    rows = [el("tr", [el("td", cell) for cell in row]) for row in table.rows]
+    return charts.table(table.title, heads, rows)
 
 
 def _logged_curves(report: Report, log: Log) -> list[Markup]:

@@ -1,0 +1,49 @@
+"""Findings over facts, as the user wants them: selected, overridden, in a report."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from doctor import catalog
+from doctor.catalog import overrides
+from doctor.cli.inputs import check_injected, policy_of, read_job_file
+from doctor.cli.options import ConfigFlags
+from doctor.facts.facts import Facts
+from doctor.judge.check import Check, Finding
+from doctor.report.report import FailOn, Report
+
+
+def judged(
+    facts: Facts,
+    observed: Iterable[Finding],
+    among: Sequence[Check],
+    flags: Mapping[str, Any],
+    config: ConfigFlags,
+    fail_on: FailOn,
+    *,
+    replayed: str = "",
+) -> Report:
+    """The report on findings, of those checks of `among` that --only and --skip leave.
+
+    `replayed` is the file that the facts come from, "" if they were just recorded: only then a job
+    file is searched for. Raises UserError for flags and the job file.
+    """
+    only = flags.get("only", ())
+    checks = catalog.select(only, flags.get("skip", ()), among=among)
+    file = read_job_file(config, search=not replayed)
+    policy = policy_of(file, config)
+    check_injected(policy, checks)
+    today = datetime.date.today()
+    codes = {check.code for check in checks}
+    findings = overrides.apply(observed, policy, "", today)
+    return Report(
+        facts,
+        tuple(finding for finding in findings if finding.check.code in codes),
+        fail_on,
+        replayed=replayed,
+        selected=bool(only),
+        config=file.path,
+        notes=(*file.notes, *overrides.notes(policy, "", today)),
+    )

@@ -1,0 +1,18 @@
+"""The families of checks, in display order, with their headings."""
+
+from __future__ import annotations
+
+FAMILIES = {
+    "JOB": "expected hardware",
+    "DRV": "driver",
+    "TOR": "torch build",
+    "GPU": "device",
+    "NUM": "numeric settings",
+    "MEM": "memory",
+    "DSK": "storage",
+    "CKP": "checkpoint",
+    "SMK": "smoke step",
+    "SCR": "training script",
+    "GRD": "running training",
+    "LOG": "training log",
+}

@@ -1,0 +1,109 @@
+"""Tables of a report: what the lines for people, Markdown and HTML share."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from doctor._util.units import count, gb, shown
+from doctor.checkpoint.records import Checkpoint, Movement, Share, Sibling
+from doctor.report.report import Report, Tensor
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """Rows of cells below heads; untrusted text is escaped already."""
+
+    title: str
+    heads: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+    right: tuple[int, ...] = ()
+    """Columns of numbers, which are aligned to the right."""
+
+    def lines(self) -> Iterator[str]:
+        """The heads, where there are any, and the rows in columns."""
+        heads = (self.heads,) if any(self.heads) else ()
+        columns = zip(*heads, *self.rows, strict=True)
+        widths = [max(map(len, column)) for column in columns]
+        for row in (*heads, *self.rows):
+            yield self._line(row, widths)
+
+    def _line(self, row: tuple[str, ...], widths: list[int]) -> str:
+        cells = (
+            cell.rjust(width) if number in self.right else cell.ljust(width)
+            for number, (cell, width) in enumerate(zip(row, widths, strict=True))
+        )
+        return ("  " + "  ".join(cells)).rstrip()
+
+
+def tables_of(report: Report) -> Iterator[Table]:
+    """The tables of a report on a checkpoint alone; none for anything else."""
+    checkpoint = report.facts.checkpoint
+    if report.facts.subject != "checkpoint" or not isinstance(checkpoint, Checkpoint):
+        return
+    if checkpoint.contents.shares:
+        yield _shares(checkpoint.contents.shares)
+    if checkpoint.siblings:
+        yield _checkpoints(checkpoint.siblings)
+    if isinstance(checkpoint.movement, Movement):
+        yield _changes(checkpoint.movement)
+    if report.tensors:
+        yield _tensors(report.tensors)
+
+
+def _shares(shares: tuple[Share, ...]) -> Table:
+    """What the checkpoint holds, by dtype and part of the model."""
+    rows = []
+    previous = ""
+    for share in shares:
+        dtype = "" if share.dtype == previous else share.dtype
+        previous = share.dtype
+        numbers = (f"{share.tensors:,}", count(share.parameters), gb(share.bytes))
+        rows.append((dtype, share.kind, *numbers))
+    heads = ("dtype", "part", "tensors", "parameters", "bytes")
+    return Table("Contents", heads, tuple(rows), right=(2, 3, 4))
+
+
+def _checkpoints(siblings: tuple[Sibling, ...]) -> Table:
+    """The checkpoints of a run, oldest first."""
+    heads = ("checkpoint", "step", "size", "norms changed", "moments")
+    return Table("Checkpoints of the run", heads, tuple(map(_checkpoint, siblings)))
+
+
+def _checkpoint(each: Sibling) -> tuple[str, ...]:
+    if each.reason:
+        return (shown(each.name, 60), "", "", "", shown(each.reason, 200))
+    step = "" if each.steps is None else f"{each.steps:,}"
+    norms = f"{each.norms - each.unchanged_norms:,} of {each.norms:,}" if each.norms else ""
+    dtypes = ", ".join(shown(dtype, 20) for dtype in each.moments)
+    moments = f"{dtypes}, {each.nonzero_moments:,} of {each.entries:,} not zero" if dtypes else ""
+    damaged = f"{each.problems:,} problem{'s' * (each.problems != 1)}" if each.problems else ""
+    return (
+        shown(each.name, 60),
+        step,
+        gb(each.bytes),
+        norms,
+        "; ".join(filter(None, (moments, damaged))),
+    )
+
+
+def _changes(movement: Movement) -> Table:
+    rows = tuple(
+        (f"{kind:<10}", f"{changed:,} of {compared:,}")
+        for kind, (changed, compared) in movement.kinds.items()
+    )
+    return Table("Parameters changed since the baseline", ("", ""), rows)
+
+
+def _tensors(tensors: tuple[Tensor, ...]) -> Table:
+    rows = tuple(
+        (
+            shown(name, 500),
+            shown(dtype, 40),
+            "×".join(map(str, shape)) or "scalar",
+            f"{size:,}",
+            shown(file, 300),
+        )
+        for name, dtype, shape, file, size in tensors
+    )
+    return Table("Tensors", ("tensor", "dtype", "shape", "bytes", "file"), rows, right=(3,))
