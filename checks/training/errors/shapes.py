@@ -240,15 +240,17 @@ def short_parameter(raised: Raised) -> Explanation | None:
 def differing_sizes(raised: Raised) -> Explanation | None:
     """Two tensors that are combined."""
     call = refused(raised)
-    if call is None or len(call.operands) != 2 or call.mended():
+    if call is None or call.mended():
         return None
+    if len(call.operands) == 1:
+        return Explanation(f"{_listed(call)} does not expand to {text(_target(raised))}")
     of_others = _layer(raised) in LAYERS or PRODUCTS.fullmatch(raised.function)
     if of_others or LOSSES.search(raised.function):
         return None
     first, second = call.sizes
-    if len(first) != len(second):
+    if len(first) != len(second) and raised.function != "__getitem__":
         return Explanation(f"{_listed(call)} have other numbers of dimensions")
-    numbers = [n for n, (a, b) in enumerate(zip(first, second, strict=True)) if a != b]
+    numbers = [n for n, (a, b) in enumerate(zip(first, second, strict=False)) if a != b]
     sizes = "; ".join(f"dimension {n}: {first[n]} against {second[n]}" for n in numbers)
     return Explanation(f"{_listed(call)}, {sizes}")
 
@@ -337,7 +339,7 @@ def _fits_without(raised: Raised, seen: Grown) -> bool:
         call.with_sizes(n, each)
         for n, sizes in enumerate(call.sizes)
         for each in (seen.column, (*sizes[:-1], sizes[-1] - joined))
-        if sizes and (sizes == seen.result or each != seen.column)
+        if sizes[:1] == seen.result[:1] and (sizes == seen.result or each != seen.column)
     )
 
 

@@ -48,6 +48,9 @@ class Change(NamedTuple):
     sizes: Sizes
 
 
+Changes = Callable[[Sizes], Iterator[Change]]
+
+
 def flattened(sizes: Sizes) -> Iterator[Change]:
     if len(sizes) > 2:
         yield Change("linear-unflattened", ".flatten(1)", (sizes[0], math.prod(sizes[1:])))
@@ -64,20 +67,19 @@ def squeezed(sizes: Sizes) -> Iterator[Change]:
             yield Change("extra-dimension", f".squeeze({n})", sizes[:n] + sizes[n + 1 :])
 
 
-def unsqueezed(sizes: Sizes, most: int = 3) -> Iterator[Change]:
-    """Dimensions of size 1 behind others: in front of all they come by themselves."""
-    for missing in range(1, most + 1):
-        for before in range(len(sizes), 0, -1):
+def unsqueezed(missing: int, *, foremost: bool = False) -> Changes:
+    """So many dimensions of size 1 behind others: in front of all they come by themselves. The last
+    place first, or the foremost: a mask has its samples first and its keys last."""
+
+    def changes(sizes: Sizes) -> Iterator[Change]:
+        places = range(1, len(sizes) + 1) if missing > 0 else range(0)
+        for before in places if foremost else reversed(places):
             code = f"[{', '.join([':'] * before + ['None'] * missing)}]"
             code = f".unsqueeze({before})" if missing == 1 else code
-            yield Change(
-                "missing-dimension", code, sizes[:before] + (1,) * missing + sizes[before:]
-            )
+            more = sizes[:before] + (1,) * missing + sizes[before:]
+            yield Change("missing-dimension", code, more)
 
-
-def unsqueezed_inside(sizes: Sizes) -> Iterator[Change]:
-    """The same, the foremost place first: a mask has its samples first and its keys last."""
-    return iter(sorted(unsqueezed(sizes), key=lambda each: each.code.count(":")))
+    return changes
 
 
 def reordered(sizes: Sizes) -> Iterator[Change]:
@@ -113,8 +115,6 @@ def _exchanged(sizes: Sizes, first: int, last: int) -> Change:
 
 
 # What a call takes
-
-Changes = Callable[[Sizes], Iterator[Change]]
 
 
 class Call(NamedTuple):
@@ -178,7 +178,7 @@ def convolution(raised: Raised) -> Call | None:
         operands,
         lambda x, weight: (len(x) == len(weight) and x[1] == weight[1] * number)
         or (len(x) == len(weight) - 1 and x[0] == weight[1] * number),
-        ((0, channels_second), (0, lambda sizes: unsqueezed(sizes, 1))),
+        ((0, channels_second), (0, unsqueezed(1))),
     ) if operands else None  # fmt: skip
 
 
@@ -225,8 +225,8 @@ def elementwise(raised: Raised) -> Call | None:
     pair = sorted(tensors(raised)[:2], key=lambda each: -len(sizes_of(each)))
     if len(pair) < 2:
         return None
-    inside = unsqueezed_inside if pair[1].dtype == "bool" else unsqueezed
-    ways = ((1, inside), (1, exchanged_last))
+    missing = len(sizes_of(pair[0])) - len(sizes_of(pair[1]))
+    ways = ((1, unsqueezed(missing, foremost=pair[1].dtype == "bool")), (1, exchanged_last))
     return Call(tuple(pair), lambda a, b: broadcast(a, b) is not None, ways)
 
 
@@ -241,18 +241,19 @@ def gathered(raised: Raised) -> Call | None:
         others = (pair for n, pair in enumerate(zip(x, index, strict=False)) if n != dimension)
         return len(x) == len(index) and all(b <= a for a, b in others)
 
-    return Call((pair[0], pair[1]), within, ((1, lambda sizes: unsqueezed(sizes, 1)),))
+    return Call((pair[0], pair[1]), within, ((1, unsqueezed(1)),))
 
 
 def attention(raised: Raised) -> Call | None:
     operands = _named(raised, "query", "key", "attn_mask")
+    missing = len(sizes_of(operands[0])) - len(sizes_of(operands[2])) if operands else 0
     return (
         Call(
             operands,
             lambda query, key, mask: (
                 broadcast((*query[:-1], key[-2]), mask) == (*query[:-1], key[-2])
             ),
-            ((2, unsqueezed_inside),),
+            ((2, unsqueezed(missing, foremost=True)),),
         )
         if operands
         else None
@@ -271,7 +272,7 @@ def expanded(raised: Raised) -> Call | None:
             a in (1, b) or c == -1 for a, b, c in
             zip(x[::-1], whole[::-1], target[::-1], strict=False)
         ),
-        ((0, unsqueezed),),
+        ((0, unsqueezed(len(whole) - len(sizes_of(pair[0])))),),
     )  # fmt: skip
 
 

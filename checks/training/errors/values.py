@@ -247,7 +247,7 @@ def sample_outside_support(raised: Raised) -> Explanation | None:
 
 PROOFS: dict[str, Proof] = {
     "ignored-label-as-index": ignored_label,
-    "index-out-of-range": index_out_of_range,
+    "index-beyond-its-table": index_out_of_range,
     **{cause: constraint(cause) for cause in CONSTRAINTS},
     "sample-outside-support": sample_outside_support,
     "module-without-return": module_without_return,

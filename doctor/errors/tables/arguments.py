@@ -52,7 +52,7 @@ ROWS = (
         told_by="the index is -100, -1 or 255",
     ),
     Cause(
-        id="index-out-of-range",
+        id="index-beyond-its-table",
         errors=("IndexError", "RuntimeError"),
         messages=OUTSIDE,
         examples=OUTSIDE_EXAMPLES,

@@ -60,10 +60,10 @@ ROWS = (
             "TypeError: MLP.forward() got an unexpected keyword argument 'x'",
         ),
         why="The batch is passed to the forward pass, whose parameters are others.",
-        fix="Fit the batch to the forward pass: a tuple or list is passed as module(*batch), a dict "
-        "as module(**batch), a tensor as module(batch). For a batch of (inputs, labels) return the "
-        "criterion as the third value, (module, batch, nn.CrossEntropyLoss()), or a function "
-        "loss(module, batch), which picks the fields.",
+        fix="Fit the batch to the forward pass: a tuple or list is passed as module(*batch), a "
+        "dict as module(**batch), a tensor as module(batch). For a batch of (inputs, labels) "
+        "return the criterion as the third value, (module, batch, nn.CrossEntropyLoss()), or a "
+        "function loss(module, batch), which picks the fields.",
         told_by="the function is the forward of a module",
     ),
     Cause(
