@@ -124,14 +124,14 @@ class Switch:
         self.stopped = self.judging = 0.0
         self.off_since: float | None = None
         watch.steady.clock = lambda: time.thread_time() - self.stopped
-        judge = watch.judge_log
+        judge = watch.judging.judge_log
 
         def timed() -> None:
             begin = time.thread_time()
             judge()
             self.judging += time.thread_time() - begin
 
-        watch.judge_log = timed
+        watch.judging.judge_log = timed
 
     def turn(self, on: bool) -> None:
         """On or off."""
@@ -304,7 +304,7 @@ def step_share(clip: bool, rounds: int) -> None:
         thresholds.READ_ALL = 50
         training.seconds(50)
         turns.take(rounds)
-        every, judging = watch.steady.every, switch.judging / watch.steps
+        every, judging = watch.steady.every, switch.judging / watch.judging.tally.steps
         guard.close()
     empty = statistics.median(within(training, 200, guarded=False)[True])
     stamped = within(training, 600, guarded=True)

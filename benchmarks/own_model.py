@@ -34,7 +34,7 @@ for _ in range(3):
 """
 SCRIPT = f"""
 import torch
-from healthy import logits_and_loss
+from healthy_01 import logits_and_loss
 model, batch = logits_and_loss()
 run = lambda: model(*batch)[1]
 {STEPS}
@@ -86,9 +86,9 @@ def main(repeats: int) -> int:
         (Path(directory) / "config.json").write_text(CONFIG, "utf-8")
         runs = {
             "script": lambda: script(SCRIPT),
-            "healthy": lambda: doctor(model="healthy.py:logits_and_loss"),
-            "nan": lambda: doctor(model="nonfinite.py:fully_masked_row"),
-            "error": lambda: doctor(model="errors.py:inputs_and_labels_without_criterion"),
+            "healthy": lambda: doctor(model="healthy_01.py:logits_and_loss"),
+            "nan": lambda: doctor(model="numerics_01.py:fully_masked_row"),
+            "error": lambda: doctor(model="errors_01.py:inputs_and_labels_without_criterion"),
             "hf script": lambda: script(HF_SCRIPT, directory),
             "hf": lambda: doctor(hf=directory),
             "run": lambda: run(directory),

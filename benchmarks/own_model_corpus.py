@@ -1,128 +1,159 @@
-"""Runs the planted faults and the healthy trainings of tests/corpus/own_model, and counts verdicts.
+"""Runs every factory of tests/corpus/own_model and compares with the recorded results.
 
-    python benchmarks/own_model_corpus.py [NAME ...]
+    python benchmarks/own_model_corpus.py [--only TEXT]... [--shard K/N] [--results FILE] [--record]
 
-Each factory runs in a process of its own, as in `doctor run --model`, without the small model.
+Each factory runs in a process of its own, as in `doctor run --model`, without the small model and
+with one thread, so that sums do not depend on the machine.
 right: the labelled check fails or warns, and names what the label names. partly: it fails without
 naming it. wrong: another check fails, or a cause is named that is not the label's. missed: nothing
-fails. A healthy training is right if every check passes.
+fails. silent: a healthy training passes every check.
+
+--results FILE keeps a line per factory; those that it has are not run again, so an interrupted run
+goes on, and files of shards can be joined. --record writes the recorded results anew, from what ran
+and, for the rest, as they were. The exit code is 1 if a result is worse than the recorded one.
 """
 
 from __future__ import annotations
 
+import argparse
+import json
 import os
-import re
 import sys
+import tempfile
 import time
-import tomllib
-from collections import Counter
+from collections import Counter, defaultdict
+from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
-from doctor._util.records import Unknown
-from doctor.checks.training import diagnosis, own_gradients, own_model, own_weights
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "support"))
+
+import own_corpus
+import patience
+import preloaded
+import shims
+from own_corpus import Factory
+
 from doctor.collect import own_training
 from doctor.collect.children import Children
 from doctor.facts.own_model import OwnModel
 from doctor.job.job import Chosen, Job
-from doctor.judge.check import Status, Verdict
 
-CORPUS = Path(__file__).parents[1] / "tests" / "corpus" / "own_model"
 HANG_SECONDS = 20.0
+GOOD = ("right", "silent")
+RANK = {name: rank for rank, name in enumerate(("wrong", "missed", "unknown", "partly", *GOOD))}
+Row = dict[str, Any]
 
 
-def train(model: str, precision: str = "bf16") -> tuple[OwnModel | Unknown | None, Job]:
-    job = Job(device="cpu", model=model)
-    children = Children()
+def train(factory: Factory, python: str) -> tuple[OwnModel | None, str, Job]:
+    """The record of the training, or why there is none."""
+    job, children = Job(device="cpu", model=factory.model), Children()
     try:
-        chosen = Chosen(precision, "")  # type: ignore[arg-type]
-        report = own_training.collect_own(
-            children, sys.executable, job, "cpu", chosen, lambda s: None
-        )
+        chosen = Chosen(factory.precision, "")  # type: ignore[arg-type]
+        own = own_training.collect_own(children, python, job, "cpu", chosen, lambda s: None)
     finally:
         children.interrupt()
-    return report, job
+    return (own, "", job) if isinstance(own, OwnModel) else (None, str(own), job)
 
 
-def judge(own: OwnModel, job: Job) -> dict[str, Verdict]:
-    """SMK005 to SMK008; what comes after a failure is not evaluated, as in a run."""
-    verdicts = {
-        "SMK005": own_model.completes(own, None),
-        "SMK006": own_model.loss_finite(own, None),
-        "SMK007": own_gradients.gradients_reach_all(own, None, job),
-        "SMK008": own_weights.weights_move(own, job),
-    }
-    bad = (Status.FAIL, Status.UNKNOWN)
-    if verdicts["SMK005"].status in bad:
-        return {"SMK005": verdicts["SMK005"]}
-    if verdicts["SMK006"].status in bad:
-        return {code: verdicts[code] for code in ("SMK005", "SMK006")}
-    return verdicts
+def run(factory: Factory, python: str) -> Row:
+    own, reason, job = train(factory, python)
+    if own is None:
+        return {"factory": factory.fault, "result": "wrong", "why": reason}
+    verdicts = own_corpus.evaluated(own_corpus.judge(own, job))
+    if factory.label:
+        result, why = own_corpus.score_fault(factory, own, verdicts)
+    else:
+        result, why = own_corpus.score_healthy(verdicts)
+    return {"factory": factory.fault, "result": result, "why": why} | own_corpus.raised(own)
 
 
-def score_fault(
-    own: OwnModel, verdicts: dict[str, Verdict], label: dict, model: str
-) -> tuple[str, str]:
-    complaints = {c: v for c, v in verdicts.items() if v.status in (Status.FAIL, Status.WARN)}
-    if not complaints:
-        return "missed", "; ".join(f"{c} {v.status}" for c, v in verdicts.items())
-    codes = [code for code in (label["code"], *label.get("accept", ())) if code in complaints]
-    if not codes:
-        return "wrong", f"not {label['code']} but {', '.join(complaints)}"
-    verdict = complaints[codes[0]]
-    fixes = {check.code: check.fix for check in own_model.CHECKS}
-    summary = verdict.summary.replace(model, "")  # the item's name often contains the cause
-    text = f"{summary}\n{verdict.fix or fixes[codes[0]]}".partition("\nTraceback, ")[0]
-    absent = [name for name in label["names"] if not re.search(name, text, re.IGNORECASE)]
-    if not absent:
-        extra = [code for code in complaints if code != codes[0]]
-        return "right", f"also {', '.join(extra)}" if extra else ""
-    found = own.smoke.diagnosis if own.smoke else None
-    confident = found is not None and diagnosis.is_conclusive(found)
-    return "wrong" if confident else "partly", f"without {absent}: {verdict.summary[:400]}"
+def read(path: Path | None) -> dict[str, Row]:
+    if path is None or not path.exists():
+        return {}
+    rows = (json.loads(line) for line in path.read_text("utf-8").splitlines())
+    return {row["factory"]: row for row in rows}
 
 
-def score_healthy(verdicts: dict[str, Verdict]) -> tuple[str, str]:
-    others = {c: v for c, v in verdicts.items() if v.status is not Status.PASS}
-    worst = "; ".join(f"{code} {v.status}: {v.summary[:300]}" for code, v in others.items())
-    unknown = all(v.status is Status.UNKNOWN for v in others.values())
-    return ("right" if not others else "unknown" if unknown else "wrong"), worst
+def print_counts(
+    factories: Iterable[Factory], rows: dict[str, Row], recorded: dict[str, Row]
+) -> None:
+    """Per set and per subject, now and as recorded."""
+    groups: dict[str, list[tuple[str, str]]] = defaultdict(list)
+    for each in factories:
+        if each.fault in rows:
+            now, then = (
+                rows[each.fault]["result"],
+                recorded.get(each.fault, {}).get("result", "new"),
+            )
+            for group in (
+                f"set {each.set_number}",
+                each.subject,
+                "faults" if each.label else "healthy",
+            ):
+                groups[group].append((now, then))
+    for group, results in sorted(groups.items()):
+        now, then = (Counter(column) for column in zip(*results, strict=True))
+        change = "" if now == then else f"; recorded: {text(then)}"
+        print(f"{group:12} {len(results):4}  {text(now)}{change}")
 
 
-def main(names: list[str]) -> int:
-    os.chdir(CORPUS)
-    own_training.OWN_SECONDS = HANG_SECONDS
-    own_training.BUSY_SECONDS = 300.0
-    items = [
-        (f"{file}.py:{name}", label)
-        for labels in sorted(CORPUS.glob("*.toml"))
-        for file, part in tomllib.loads(labels.read_text("utf-8")).items()
-        for name, label in part.items()
+def text(counts: Counter[str]) -> str:
+    return ", ".join(f"{count} {name}" for name, count in counts.most_common())
+
+
+def selected(options: argparse.Namespace) -> list[Factory]:
+    part, parts = map(int, options.shard.split("/"))
+    chosen = own_corpus.factories()[part - 1 :: parts]
+    return [each for each in chosen if any(part in each.fault for part in options.only or [""])]
+
+
+def run_all(factories: list[Factory], rows: dict[str, Row], results: Path | None) -> None:
+    """Add the rows that are missing, to the file of results as well."""
+    missing = [each for each in factories if each.fault not in rows]
+    with tempfile.TemporaryDirectory() as folder:
+        modules, variables = preloaded.TRAINER, {"OMP_NUM_THREADS": "1"}
+        python = shims.python(Path(folder), patience.IN_THE_PROBE, modules, **variables)
+        for number, factory in enumerate(missing, 1):
+            started = time.monotonic()
+            row = rows[factory.fault] = run(factory, python)
+            place = f"{number}/{len(missing)} {time.monotonic() - started:5.1f} s"
+            print(f"{place} {row['result']:7} {factory.fault}  {row['why']}", flush=True)
+            if results:
+                with results.open("a", encoding="utf-8") as file:
+                    file.write(json.dumps(row) + "\n")
+
+
+def worse_than(recorded: dict[str, Row], rows: dict[str, Row]) -> list[str]:
+    both = [
+        (name, rows[name]["result"], recorded[name]["result"]) for name in rows if name in recorded
     ]
-    for file in sorted(CORPUS.glob("healthy*.py")):
-        functions = re.findall(r"^def ([a-z]\w+)", file.read_text("utf-8"), re.MULTILINE)
-        items += [(f"{file.name}:{name}", None) for name in functions]
-    counts = {"faults": Counter(), "healthy": Counter()}
-    for model, label in items:
-        if names and not any(name in model for name in names):
-            continue
-        started = time.monotonic()
-        own, job = train(model, (label or {}).get("precision", "bf16"))
-        seconds = time.monotonic() - started
-        if not isinstance(own, OwnModel):
-            result, why = "wrong", str(own)
-        elif label is None:
-            result, why = score_healthy(judge(own, job))
-        else:
-            result, why = score_fault(own, judge(own, job), label, model)
-        counts["faults" if label else "healthy"][result] += 1
-        print(f"{result:7} {seconds:5.1f} s  {model}  {why}", flush=True)
-    for kind, numbers in counts.items():
-        total = sum(numbers.values())
-        if total:
-            share = numbers["right"] / total
-            print(f"{kind}: {dict(numbers)} of {total}, right {share:.0%}")
-    return int(bool(counts["healthy"]["wrong"] or counts["faults"]["wrong"]))
+    return [
+        f"{name}: {now}, recorded: {then}" for name, now, then in both if RANK[now] < RANK[then]
+    ]
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--only", action="append", help="part of MODULE:FACTORY")
+    parser.add_argument("--shard", default="1/1", help="K/N: every Nth factory from the Kth")
+    parser.add_argument("--results", type=Path)
+    parser.add_argument("--record", action="store_true")
+    options = parser.parse_args()
+    results = options.results.absolute() if options.results else None
+    rows, recorded, factories = read(results), own_corpus.recorded(), selected(options)
+    os.environ["OMP_NUM_THREADS"] = "1"
+    os.chdir(own_corpus.CORPUS)
+    own_training.OWN_SECONDS = HANG_SECONDS
+    run_all(factories, rows, results)
+    rows = {each.fault: rows[each.fault] for each in factories}
+    print_counts(factories, rows, recorded)
+    if options.record:
+        own_corpus.record(recorded | rows)
+    worse = worse_than(recorded, rows)
+    print("\n".join(["worse than recorded:", *worse] if worse else ["none is worse than recorded"]))
+    return int(bool(worse))
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(main())

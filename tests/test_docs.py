@@ -93,9 +93,9 @@ def runner(tmp_path_factory: pytest.TempPathFactory) -> Path:
     directory = tmp_path_factory.mktemp("runner")
     source = directory / "action"  # pip builds in the source directory
     source.mkdir()
-    for name in ("pyproject.toml", "README.md", "LICENSE", "action.yml", "preflight_doctor.py"):
+    for name in ("pyproject.toml", "README.md", "LICENSE", "action.yml"):
         shutil.copy(ROOT / name, source)
-    for name in ("checks", "doctor", "docs/recipes"):
+    for name in ("checks", "doctor", "preflight_doctor", "docs/recipes"):
         shutil.copytree(ROOT / name, source / name, symlinks=True)
     link_dependencies(directory / "dependencies")
     return directory

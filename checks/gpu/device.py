@@ -79,14 +79,16 @@ def _free(gpu: JobGpu) -> Verdict:
     of_total = f" of {gib(total)} ({share:.0%})" if total else ""
     reserve = gpu.nvml and "memory_reserved" in gpu.nvml.unread
     note = " (including the driver's reserve)" if reserve else ""
+    if gpu.nvml and gpu.nvml.held:
+        note += f", beside {gib(gpu.nvml.held)} of this process"
     summary = (
         f"{gpu.label}: {gib(used)}{of_total} used before torch{note}; "
         f"at most {gib(USED_BYTES)} expected"
     )
     if used <= USED_BYTES:
         return ok(summary)
-    if gpu.nvml and gpu.nvml.processes:
-        summary += f" (NVML lists {gpu.nvml.processes} compute processes)"
+    if gpu.other_processes:
+        summary += f" (NVML lists {gpu.other_processes} compute processes)"
     elif gpu.nvml and gpu.nvml.display_active:
         return warn(f"{summary}; a desktop runs on it", fix=CLOSE_DESKTOP)
     return fail(summary) if share > USED_SHARE else warn(summary)

@@ -38,7 +38,9 @@ class Rule:
     """What `doctor explain` prints, and `find`, which judges one script.
 
     `once`: something that is merely absent, reported for the first script of a run only.
-    `training`: applies to files that train. `fixes` is "safe", "unsafe" or "".
+    `training`: applies to files that train. `fixes` is "safe", "unsafe" or "". `words`: regular
+    expressions, one of which occurs on a line of each Python file that it may fire in; a rule
+    without any is judged on every file.
     """
 
     code: str
@@ -55,6 +57,7 @@ class Rule:
     training: bool = True
     once: bool = False
     fixes: Literal["", "safe", "unsafe"] = ""
+    words: tuple[str, ...] = ()
     errors: tuple[str, ...] = ()
     """Conditions that make it a failure where `severity` is lower."""
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterable
+
 from doctor.checks.script import (
     absent,
     autocasting,
@@ -18,7 +21,8 @@ from doctor.checks.script import (
     weight_casts,
     weights,
 )
-from doctor.checks.script.rule import Rule
+from doctor.checks.script.rule import CODE, Rule
+from doctor.checks.script.training import WORDS
 
 RULES: tuple[Rule, ...] = tuple(
     sorted(
@@ -42,3 +46,18 @@ RULES: tuple[Rule, ...] = tuple(
     )
 )
 BY_CODE = {rule.code: rule for rule in RULES}
+
+
+def relevant(rules: Iterable[Rule]) -> re.Pattern[bytes] | None:
+    """What occurs in every Python file that one of the rules may fire in; None: anything may."""
+    words: set[str] = set()
+    for rule in rules:
+        if not set(CODE).isdisjoint(rule.kinds):
+            own = rule.words or (WORDS if rule.training else ())
+            if not own:
+                return None
+            words.update(own)
+    return re.compile("|".join(sorted(words)).encode())
+
+
+RELEVANT = relevant(RULES)

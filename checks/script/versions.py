@@ -176,6 +176,7 @@ RULES = (
         'torch.amp.custom_fwd(device_type="cuda"). GradScaler requires torch 2.3, custom_fwd 2.4.',
         sources=("ps-P4", "torch-amp"),
         training=False,
+        words=(r"\bamp\b",),
         fixes="safe",
     ),
     Rule(
@@ -194,6 +195,7 @@ RULES = (
         fix="Compare packaging.version.Version objects.",
         sources=("bts-fix6",),
         training=False,
+        words=(r"version[^\n]*[<>]", r"[<>][^\n]*version", r"float\([^\n]*version"),
         fixes="safe",
     ),
 )

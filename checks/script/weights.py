@@ -181,5 +181,6 @@ RULES = (
         fix="Remove one: bf16 on GPUs of compute capability 8.0 and later, else fp16.",
         sources=("ps-P1",),
         training=False,
+        words=("fp16",),
     ),
 )

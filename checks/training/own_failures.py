@@ -19,7 +19,7 @@ from doctor.checks.training.errors.explain import (
 from doctor.checks.training.errors.fixes import find_fix
 from doctor.checks.training.own_errors import BUILD_ERRORS, ERRORS, INDEX_ERROR, errors_of
 from doctor.errors.cause import Cause
-from doctor.facts.error_texts import LIBRARY_FILE
+from doctor.facts.error_texts import LIBRARY_FILE, NO_CPU_KERNEL
 from doctor.facts.observations import IndexRange, KeptGraph, NonFinite, Violation
 from doctor.facts.own_model import OwnModel
 from doctor.facts.training import Smoke
@@ -46,6 +46,11 @@ CRASHED = (
     "or was passed invalid memory."
 )
 SOUND_TORCH = " The doctor's small model trains here, so torch itself works."
+NO_KERNEL = (
+    "oneDNN has no kernel for this layer and dtype on this CPU, which says nothing of another CPU "
+    "or of a GPU"
+)
+IN_FP32 = "; run in fp32: oneDNN on this CPU has no kernel for a layer in the job's precision"
 MORE_TIME = "it computes and does not wait; a first torch.compile takes minutes on a busy machine"
 
 
@@ -54,6 +59,8 @@ def failed_step(own: OwnModel, verdict: Verdict, last: Ended, *, sound: bool) ->
 
     `sound`: the doctor's small model trains here.
     """
+    if NO_CPU_KERNEL in last.detail:
+        return unknown(f"{_stage(own)}; {NO_KERNEL}{_where(own)}")
     if last.how == "timeout" and own.busy:
         return unknown(f"{_stage(own)}; {MORE_TIME}{_where(own)}")
     if last.how == "error":
@@ -245,7 +252,8 @@ def evidence(own: OwnModel) -> list[str]:
 
 def about(own: OwnModel, smoke: SmallModel, verdict: Verdict) -> Verdict:
     """The verdict with the training's description; a failure with diagnosis and traceback."""
-    verdict = replace(verdict, summary=f"{own.description}: {verdict.summary}")
+    in_fp32 = IN_FP32 if own.without_kernel else ""
+    verdict = replace(verdict, summary=f"{own.description}: {verdict.summary}{in_fp32}")
     if verdict.status is not Status.FAIL:
         return verdict
     if own.smoke:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime
 import os
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextvars import ContextVar
 
 from doctor._util.units import printable
 from doctor.facts.machine import Examination
@@ -47,8 +49,23 @@ class Record:
         )
 
 
+_called: ContextVar[str] = ContextVar("called", default="")
+
+
+@contextlib.contextmanager
+def called_from_python(function: str) -> Iterator[None]:
+    """Records made meanwhile name this function in place of the process's command line."""
+    token = _called.set(function)
+    try:
+        yield
+    finally:
+        _called.reset(token)
+
+
 def command_line() -> tuple[str, ...]:
-    """The words of this process's command line, without secrets."""
+    """The words of this process's command line, without secrets, or the function called."""
+    if function := _called.get():
+        return (function,)
     return ("doctor", *(without_secrets(printable(word)) for word in sys.argv[1:]))
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 
 from doctor._util.errors import UserError
 from doctor.checkpoint.io.addresses import check_exists
@@ -15,15 +15,20 @@ from doctor.job.job import Job
 from doctor.job.merge import Request
 
 
-def collect_facts(request: Request, *, progress: bool) -> Facts:
-    """Examine this machine. Raises UserError where something that the user named is missing."""
+def collect_facts(
+    request: Request, *, progress: bool, held: Mapping[str, int] | None = None
+) -> Facts:
+    """Examine this machine. Raises UserError where something that the user named is missing.
+
+    `held`: bytes that the calling process holds, by the UUID of the GPU.
+    """
     from doctor.collect.collect import collect
 
     check_installed()
     _check_names(request.job)
     record = Record()
     with _progress(progress) as report_progress:
-        facts = collect(*request, record.timed(report_progress))
+        facts = collect(*request, record.timed(report_progress), held)
     return facts.with_(examination=record.close())
 
 

@@ -56,16 +56,18 @@ def resolve(
     """The inputs of a run. Keys of `flags` are fields of Job or RunOptions. Raises UserError.
 
     `among` are the checks that --only and --skip choose from; `saved` are the facts of the file
-    where it has been read.
+    where it has been read, or facts without a file.
     """
     only, skip = flags.get("only", ()), flags.get("skip", ())
     checks = catalog.select(only, skip, among)
-    file = read_job_file(config, search=facts_file is None)
+    is_saved = facts_file is not None or saved is not None
+    file = read_job_file(config, search=not is_saved)
     policy = policy_of(file, config)
     check_injected(policy, checks)
     variables = environment(os.environ)
-    if facts_file:
-        saved = saved or read_facts(facts_file)
+    if facts_file is not None and saved is None:
+        saved = read_facts(facts_file)
+    if saved is not None:
         request = _request_of_saved(flags, variables, file, saved)
         omitted: tuple[str, ...] = ()
     else:

@@ -23,16 +23,16 @@ def judged(
     config: ConfigFlags,
     fail_on: FailOn,
     *,
-    replayed: str = "",
+    search: bool = True,
 ) -> Report:
     """The report on findings, of those checks of `among` that --only and --skip leave.
 
-    `replayed` is the file that the facts come from, "" if they were just recorded: only then a job
-    file is searched for. Raises UserError for flags and the job file.
+    `search`: look for a job file from the working directory up; for saved facts none is searched.
+    Raises UserError for flags and the job file.
     """
     only = flags.get("only", ())
     checks = catalog.select(only, flags.get("skip", ()), among=among)
-    file = read_job_file(config, search=not replayed)
+    file = read_job_file(config, search=search)
     policy = policy_of(file, config)
     check_injected(policy, checks)
     today = datetime.date.today()
@@ -42,7 +42,6 @@ def judged(
         facts,
         tuple(finding for finding in findings if finding.check.code in codes),
         fail_on,
-        replayed=replayed,
         selected=bool(only),
         config=file.path,
         notes=(*file.notes, *overrides.notes(policy, "", today)),

@@ -16,7 +16,7 @@ from doctor._util.units import printable
 from doctor.checks.script.lint import Hit, lint
 from doctor.checks.script.names import codes_of, select
 from doctor.checks.script.rule import RANK, STATUSES, Rule
-from doctor.checks.script.table import BY_CODE, RULES
+from doctor.checks.script.table import BY_CODE, RELEVANT, RULES
 from doctor.facts.script import Launch, Script
 from doctor.facts.script_machine import ScriptMachine
 from doctor.job.file.lint import LintTable
@@ -79,6 +79,7 @@ class Linter:
             data,
             launches=bind(self.launches, path) if self.launches else (),
             requirements=self.requirements.of(path),
+            relevant=RELEVANT,
         )
         return self._hits(path, script, data)
 

@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from doctor.cli.lint_command import FORMATS, LintRequest
+from doctor.cli.lint_command import LintRequest
+from doctor.report.formats.table import LINT_FORMATS
 
 SWITCHES = {
     "--fix": "fix",
@@ -22,7 +23,7 @@ SWITCHES = {
     "--no-config": "no_config",
 }
 VALUES = {
-    "--format": ("format", FORMATS),
+    "--format": ("format", LINT_FORMATS),
     "--fail-on": ("fail_on", ("fail", "warn", "never")),
     "--stdin-filename": ("stdin_filename", ()),
 }

@@ -13,13 +13,13 @@ from doctor.cli.lint import Lint, LintOptions, run_lint
 from doctor.job.file.lint import LintTable
 from doctor.report import lint as page
 from doctor.report import terminal
+from doctor.report.formats.table import FORMATS, LINT_FORMATS
 from doctor.report.line import Detail
 
 if TYPE_CHECKING:
     from doctor.cli.lint_fix import Fixed
     from doctor.facts.facts import Facts
 
-FORMATS = ("console", "concise", "plain", "json", "junit", "github", "markdown", "sarif")
 TEXTS = ("console", "concise", "plain")
 STDOUT = "-"
 
@@ -113,7 +113,7 @@ def _outputs(request: LintRequest) -> tuple[tuple[str, Path], ...]:
         return ()
     from doctor.report.delivery import parse_outputs
 
-    return parse_outputs(request.output, None, FORMATS)
+    return parse_outputs(request.output, None, LINT_FORMATS)
 
 
 def _job_file(request: LintRequest) -> _JobFile:
@@ -169,13 +169,12 @@ class _Output:
             return page.text(self.result, len(self.result.paths), self.detail, format)
         from doctor.cli.lint_fix import with_edits
         from doctor.cli.lint_report import lint_report
-        from doctor.report.formats.table import FORMATS as RENDERERS
         from doctor.report.redaction import redact
 
         report = redact(lint_report(self.result, self.saved, self.job.path), keep_names=True)
         if format == "sarif":
             report = replace(report, findings=with_edits(self.result))
-        return RENDERERS[format](report)
+        return FORMATS[format](report)
 
 
 def _print(output: _Output, outputs: tuple[tuple[str, Path], ...]) -> None:

@@ -10,6 +10,7 @@ from typing import Annotated, Any, Literal
 import typer
 
 from doctor.cli import panels
+from doctor.report.formats.table import Format, LintFormat
 
 
 def complete_code(incomplete: str) -> list[tuple[str, str]]:
@@ -109,12 +110,9 @@ class OutputFlags:
     """What is reported, in which format, and where."""
 
     fail_on: FailOn = "fail"
-    format: Annotated[
-        Literal[
-            "console", "plain", "json", "junit", "github", "markdown", "sarif", "nagios", "html"
-        ],
-        panels.output("Report format on stdout (default: console)."),
-    ] = "console"
+    format: Annotated[Format, panels.output("Report format on stdout (default: console).")] = (
+        "console"
+    )
     output: AlsoTo = None
     annotate: Annotated[
         bool, panels.output("Print what each pass does not show.", "--annotate")
@@ -151,10 +149,9 @@ class LintFlags:
         str, panels.scope("Name of the script that - reads, for its kind and report.", **FILE)
     ] = ""
     fail_on: FailOn = "fail"
-    format: Annotated[
-        Literal["console", "concise", "plain", "json", "junit", "github", "markdown", "sarif"],
-        panels.output("Report format on stdout (default: console)."),
-    ] = "console"
+    format: Annotated[LintFormat, panels.output("Report format on stdout (default: console).")] = (
+        "console"
+    )
     output: AlsoTo = None
     color: Color = "auto"
     verbose: Annotated[

@@ -3,29 +3,34 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from doctor.cli.facts_file import STDIN, read_facts
 from doctor.cli.options import ConfigFlags
+from doctor.facts.facts import Facts
 from doctor.report.report import FailOn, Report
 
 
 def replayed(path: Path, flags: Mapping[str, Any], config: ConfigFlags, fail_on: FailOn) -> Report:
-    """The report on a facts file: on its logs, its checkpoint or its machine.
+    """The report on a facts file. Raises UserError."""
+    report = judge_facts(read_facts(path), flags, config, fail_on)
+    return replace(report, replayed="stdin" if path == STDIN else str(path))
 
-    Raises UserError.
-    """
-    saved = read_facts(path)
-    name = "stdin" if path == STDIN else str(path)
-    if saved.subject == "checkpoint":
+
+def judge_facts(
+    facts: Facts, flags: Mapping[str, Any], config: ConfigFlags, fail_on: FailOn
+) -> Report:
+    """The report on facts: on their logs, their checkpoint or their machine. Raises UserError."""
+    if facts.subject == "checkpoint":
         from doctor.cli import scan
 
-        return scan.judge(saved, flags, config, fail_on, replayed=name)
-    if saved.subject == "log":
+        return scan.judge(facts, flags, config, fail_on, search=False)
+    if facts.subject == "log":
         from doctor.cli import triage
 
-        return triage.judge(saved, flags, config, fail_on, replayed=name)
+        return triage.judge(facts, flags, config, fail_on, search=False)
     from doctor.cli.run import run
 
-    return run(flags, config, facts_file=path, fail_on=fail_on, saved=saved)
+    return run(flags, config, fail_on=fail_on, saved=facts)

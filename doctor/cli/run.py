@@ -31,17 +31,19 @@ def run(
     progress: bool = False,
     scripts: tuple[str, ...] = (),
     saved: Facts | None = None,
+    held: Mapping[str, int] | None = None,
 ) -> Report:
     """Examine this machine, or saved facts, and judge them. Raises UserError.
 
     Keys of `flags` are fields of Job or RunOptions. `scripts` are judged with the machine's facts.
-    `saved` are the facts of `facts_file` where it has been read.
+    `saved` are the facts of `facts_file` where it has been read, or facts to judge. `held` is GPU
+    memory of the calling process, see `collect_facts`.
     """
     read = read_scripts(scripts) if scripts else None
     among = _checks(with_scripts=bool(scripts))
     inputs = resolve(flags, config, facts_file, among, saved)
     if inputs.saved is None:
-        facts = collect_facts(inputs.request, progress=progress)
+        facts = collect_facts(inputs.request, progress=progress, held=held)
     else:
         facts = replay(inputs.saved, inputs.request)
     if read is not None:

@@ -71,15 +71,15 @@ def judge(
     config: ConfigFlags,
     fail_on: FailOn,
     *,
-    replayed: str = "",
+    search: bool = True,
 ) -> Report:
-    """The report on a checkpoint that was read, or on the facts of a file `replayed`.
+    """The report on a checkpoint that was read.
 
     Raises UserError for flags and the job file.
     """
     checks = [without_a_device(check) for check in CHECKS]
     observed = examine(checks, facts)
-    return judged(facts, observed, CHECKS, flags, config, fail_on, replayed=replayed)
+    return judged(facts, observed, CHECKS, flags, config, fail_on, search=search)
 
 
 def _read(path: str, options: str, bar: ProgressBar) -> tuple[Checkpoint | Unknown, list[Tensor]]:

@@ -72,14 +72,14 @@ def judge(
     config: ConfigFlags,
     fail_on: FailOn,
     *,
-    replayed: str = "",
+    search: bool = True,
 ) -> Report:
-    """The report on logs that were read, or on the facts of a file `replayed`.
+    """The report on logs that were read.
 
     Raises UserError for flags and the job file.
     """
     report = judged(
-        facts, examine(LOG_CHECKS, facts), LOG_CHECKS, flags, config, fail_on, replayed=replayed
+        facts, examine(LOG_CHECKS, facts), LOG_CHECKS, flags, config, fail_on, search=search
     )
     machine = () if report.selected else _machine_problems(facts)
     return replace(report, findings=ordered((*report.findings, *machine), facts.log))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Mapping
 from concurrent.futures import Future
 
 import msgspec
@@ -61,13 +62,20 @@ OWN_SECONDS = 0.5
 
 
 def collect(
-    job: Job, options: RunOptions, expect: Expect, report_progress: ReportProgress
+    job: Job,
+    options: RunOptions,
+    expect: Expect,
+    report_progress: ReportProgress,
+    held: Mapping[str, int] | None = None,
 ) -> Facts:
-    """Examine this machine. Long steps are reported; no child process outlives the call."""
+    """Examine this machine. Long steps are reported; no child process outlives the call.
+
+    `held`: bytes that the calling process holds, by the UUID of the GPU.
+    """
     budget = options.budget
     children = Children(None if budget is None else max(OWN_SECONDS, budget - OWN_SECONDS))
     try:
-        return _collect(job, options, expect, children, report_progress)
+        return _collect(job, options, expect, children, report_progress, held or {})
     finally:
         children.interrupt()
 
@@ -78,6 +86,7 @@ def _collect(
     expect: Expect,
     children: Children,
     report_progress: ReportProgress,
+    held: Mapping[str, int],
 ) -> Facts:
     started = time.monotonic()
     path, why = choose(job.python, os.environ)
@@ -85,7 +94,7 @@ def _collect(
     host = read_host()
     nvidia = find_target(job, host, Unknown(reason="not imported yet")).kind == "nvidia"
     seconds = driver_seconds(host)
-    driver = background(lambda: read_driver(children, seconds) if nvidia else (None, None))
+    driver = background(lambda: read_driver(children, seconds, held) if nvidia else (None, None))
     siblings = background(
         lambda: Siblings(children, path, count_siblings(job, options, host, driver.result()[1]))
     )

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from concurrent.futures import Future
+
+import msgspec
 
 from doctor._util.records import Ended, Unknown
 from doctor.collect.children import Children, background, fit, read, unless_cut_off
@@ -29,8 +32,11 @@ def driver_seconds(host: Host) -> float:
     return DRIVER_SECONDS + GPU_SECONDS * max(0, min(host.nvidia_devices, MOST_GPUS) - 1)
 
 
-def read_driver(children: Children, seconds: float) -> Sections:
-    """NVML and CUDA, each started in a process of its own; NVML stays open until the run ends."""
+def read_driver(children: Children, seconds: float, held: Mapping[str, int]) -> Sections:
+    """NVML and CUDA, each started in a process of its own; NVML stays open until the run ends.
+
+    `held`: bytes that the calling process holds, by the UUID of the GPU.
+    """
     cuda_answer = background(lambda: children.run_probe("cuda_init", seconds=seconds))
     nvml = children.run_probe("nvml", seconds=seconds, keep=True)
     cuda = cuda_answer.result()
@@ -55,9 +61,15 @@ def read_driver(children: Children, seconds: float) -> Sections:
         driver = Driver(nvml=Ended(how="error", detail=driver.reason), cuda=cuda.ended)
     section = unless_cut_off(driver, nvml.ended, cuda.ended)
     if nvml.ended.ok:
-        return section, read(nvml, "gpus", tuple[Gpu, ...])
+        return section, _with_held(read(nvml, "gpus", tuple[Gpu, ...]), held)
     read_before = fit([note["gpu"] for note in nvml.notes if "gpu" in note], tuple[Gpu, ...])
     return section, read_before or Unknown(reason=nvml.ended.detail)
+
+
+def _with_held(gpus: Gpus, held: Mapping[str, int]) -> Gpus:
+    if not isinstance(gpus, tuple):
+        return gpus
+    return tuple(msgspec.structs.replace(gpu, held=held.get(gpu.uuid)) for gpu in gpus)
 
 
 def wait_for(

@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from fnmatch import fnmatchcase
 
 from doctor.facts.diagnosis import Fault
+from doctor.facts.error_texts import NO_CPU_KERNEL
+from doctor.facts.own_model import OwnModel
 from doctor.facts.training import Smoke, Step, without_gradient
 
 MOST_SKIPPED = 10
@@ -29,6 +31,12 @@ def fault_of(smoke: Smoke, expect_no_grad: Sequence[str] = ()) -> Fault | None:
     in_steps = (fault_of_step(step) for step in smoke.steps)
     fault = next((fault for fault in in_steps if fault is not None), None)
     return fault or _fault_of_gradients(smoke, expect_no_grad)
+
+
+def missing_cpu_kernel(own: OwnModel) -> str:
+    """The error of the last stage, if oneDNN has no kernel for a layer in the dtype that it got."""
+    last = own.smoke.stages[-1].ended.detail if own.smoke and own.smoke.stages else ""
+    return last.partition(". ")[0] if NO_CPU_KERNEL in last else ""
 
 
 def fault_of_step(step: Step) -> Fault | None:

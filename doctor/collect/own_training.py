@@ -13,7 +13,7 @@ from doctor.collect.child_messages import Answer
 from doctor.collect.child_output import in_torch, kernel_assertion, last_lines, python_stack
 from doctor.collect.children import Children, fit, unless_cut_off
 from doctor.collect.diagnosis import diagnose, locate_small_gradients
-from doctor.collect.faults import fault_of
+from doctor.collect.faults import fault_of, missing_cpu_kernel
 from doctor.collect.other_seed import (
     SEEDS,
     TRAINING,
@@ -109,6 +109,48 @@ def collect_in(
     child: TorchChild, job: Job, device: str, chosen: Chosen, report_progress: ReportProgress
 ) -> OwnModel | Unknown:
     """Everything about the training that the job names, in this process."""
+    own, answer, request = _run_steps(child, job, device, chosen, report_progress)
+    if isinstance(own, Unknown) or not own.built.ok:
+        return own
+    own = _with_routed(child, job, own, request, report_progress)
+    if answer.ended.how != "timeout" and not _crashed_outside_torch(answer, child.output):
+        own = _with_diagnosis(child, job, own, request, report_progress)
+    if own.smoke is None or not own.smoke.completed:
+        return own
+    if job.model is not None:
+        own = _with_other_seed(child, job, own, request, report_progress)
+    if job.lora is not None:
+        orders, versions = try_orders(child, request, report_progress)
+        own = msgspec.structs.replace(own, lora=orders, versions=own.versions | versions)
+    if job.compile:
+        report_progress(f"compiling {job.model or job.hf}")
+        own = msgspec.structs.replace(own, compiled=try_compiled(child, request))
+    return own
+
+
+Steps = tuple[OwnModel | Unknown, Answer, dict[str, Any]]
+"""The first steps, the answer that they were read from, and its request."""
+
+
+def _run_steps(
+    child: TorchChild, job: Job, device: str, chosen: Chosen, report_progress: ReportProgress
+) -> Steps:
+    """In the job's precision; in fp32 if a layer has no kernel on this CPU for that."""
+    steps = _run_once(child, job, device, chosen, report_progress)
+    refused = missing_cpu_kernel(steps[0]) if isinstance(steps[0], OwnModel) else ""
+    if not refused or chosen.precision == "fp32":
+        return steps
+    chosen = msgspec.structs.replace(chosen, precision="fp32")
+    job = msgspec.structs.replace(job, recipe=None)
+    own, answer, request = _run_once(child, job, device, chosen, report_progress)
+    if isinstance(own, OwnModel):
+        own = msgspec.structs.replace(own, without_kernel=refused)
+    return own, answer, request
+
+
+def _run_once(
+    child: TorchChild, job: Job, device: str, chosen: Chosen, report_progress: ReportProgress
+) -> Steps:
     request: dict[str, Any] = {
         "subject": subject(job, chosen),
         "device": device,
@@ -128,22 +170,7 @@ def collect_in(
     own = _read_own(answer, name, request)
     if isinstance(own, OwnModel):
         own = _with_output(own, answer, child.output, before)
-    if isinstance(own, Unknown) or not own.built.ok:
-        return own
-    own = _with_routed(child, job, own, request, report_progress)
-    if answer.ended.how != "timeout" and not _crashed_outside_torch(answer, child.output):
-        own = _with_diagnosis(child, job, own, request, report_progress)
-    if own.smoke is None or not own.smoke.completed:
-        return own
-    if job.model is not None:
-        own = _with_other_seed(child, job, own, request, report_progress)
-    if job.lora is not None:
-        orders, versions = try_orders(child, request, report_progress)
-        own = msgspec.structs.replace(own, lora=orders, versions=own.versions | versions)
-    if job.compile:
-        report_progress(f"compiling {name}")
-        own = msgspec.structs.replace(own, compiled=try_compiled(child, request))
-    return own
+    return own, answer, request
 
 
 def _with_output(own: OwnModel, answer: Answer, output: str, before: str) -> OwnModel:

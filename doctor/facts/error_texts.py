@@ -70,6 +70,9 @@ NO_SUCH_PRECISION = (
 )
 """This torch does not have the precision on this device: fp32 works, and that shows nothing."""
 
+NO_CPU_KERNEL = "could not create a primitive"
+"""Of oneDNN, whose layers have bf16 kernels on some CPUs only: an LSTM has none with AVX2."""
+
 FINAL = (
     *(
         *ALLOCATOR_OPTIONS,

@@ -126,6 +126,8 @@ class Gpu(Section, frozen=True, kw_only=True):
     memory_total: int | None = None
     memory_used: int | None = None
     """Used by all processes before torch starts, without the driver's reserve (version 2)."""
+    held: int | None = None
+    """Bytes of `memory_used` that the process holds itself that called the doctor from Python."""
     compute_mode: int | None = None
     """0 default, 2 prohibited, 3 exclusive process."""
     processes: int | None = None

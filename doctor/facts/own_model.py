@@ -192,6 +192,9 @@ class OwnModel(Section, frozen=True, kw_only=True):
     assertion: str = ""
     """The first assertion that failed in a kernel of the GPU, as it was printed: "Loss.cu:245,
     nll_loss_forward_reduce_cuda_kernel_2d: `t >= 0 && t < n_classes` failed"."""
+    without_kernel: str = ""
+    """The error of oneDNN, which has no kernel for a layer in the job's precision on this CPU, so
+    that the steps were run in fp32."""
     busy: bool | None = None
     """Whether it computed when its time was over, rather than waiting; None: it ended in time."""
     versions: dict[str, str] = {}

@@ -52,18 +52,27 @@ class JobGpu(Section, frozen=True, kw_only=True):
 
     @property
     def memory_used(self) -> int | None:
-        """Bytes in use before torch's first CUDA call."""
+        """Bytes in use before torch's first CUDA call, apart from those of the caller."""
         if self.slice:
             return self.slice.memory_used
-        return self.nvml.memory_used if self.nvml else None
+        if self.nvml is None or self.nvml.memory_used is None:
+            return None
+        return max(0, self.nvml.memory_used - (self.nvml.held or 0))
+
+    @property
+    def other_processes(self) -> int:
+        """Compute processes that NVML lists, apart from the caller."""
+        if self.nvml is None or not self.nvml.processes:
+            return 0
+        return self.nvml.processes - (self.nvml.held is not None)
 
     @property
     def use_by_others(self) -> str:
         """What other processes used before torch's first CUDA call, "" if it is too little."""
         if (self.memory_used or 0) > USED_BYTES:
             return f"{gib(self.memory_used or 0)} used before torch"
-        if self.nvml and self.nvml.processes and not self.slice:
-            return f"NVML lists {self.nvml.processes} compute processes"
+        if self.other_processes and not self.slice:
+            return f"NVML lists {self.other_processes} compute processes"
         return ""
 
 

@@ -39,7 +39,7 @@ class Guard:
     def step(self, loss: Any, *, learning_rate: float | None = None) -> None:
         """Report a step that no torch.optim optimizer takes; `loss` is a scalar or a number."""
         session = self._session
-        session.hooks.safely(session.watch.step_reported, loss, learning_rate)
+        session.hooks.switch.safely(session.watch.step_reported, loss, learning_rate)
         session.watch.end_if_wanted()
 
     @property
@@ -54,7 +54,7 @@ class Guard:
     def write(self) -> None:
         """Write the counts so far."""
         if self._session.watch.started:
-            self._session.hooks.safely(self._session.watch.write_state)
+            self._session.hooks.switch.safely(self._session.watch.judging.write_state)
 
     def close(self) -> None:
         """Remove the hooks and close the records."""

@@ -7,12 +7,13 @@ from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
 from .diagnosis import Diagnosis
-from .records import FAIL, WARN, Alarm
-from .writer import STOP, say
+from .records import FAIL, Alarm
+from .settings import Settings
+from .steady import Steady
+from .writer import STOP, Writer, say
 
 if TYPE_CHECKING:
     from .optimizer_watch import OptimizerWatch
-    from .watch import Watch
 
 MANY = 200
 """Parameter names that a record lists."""
@@ -25,9 +26,17 @@ class Alarms:
     reads that, so nothing is raised.
     """
 
-    def __init__(self, watch: Watch) -> None:
-        self.watch = watch
-        self.diagnosis = Diagnosis(watch)
+    def __init__(
+        self,
+        settings: Settings,
+        writer: Writer,
+        steady: Steady[OptimizerWatch],
+        diagnosis: Diagnosis,
+    ) -> None:
+        self.settings = settings
+        self.writer = writer
+        self.steady = steady
+        self.diagnosis = diagnosis
         self.stop_wanted = self.trainer_stops = False
         self.moment = 0.0
         """When what is being judged was observed; 0.0 for now."""
@@ -40,10 +49,9 @@ class Alarms:
 
     def add(self, alarm: Alarm, watch: OptimizerWatch | None) -> None:
         """Record the first, second, fourth, ... of its kind; print the first."""
-        self.watch.judge_log()
         if alarm.code == "GRD009":
             alarm = self.diagnosis.with_weights(alarm, watch)
-        settings = self.watch.settings
+        settings = self.settings
         names = self._names(alarm, watch)
         if alarm.code in settings.ignore or names is None:
             return
@@ -55,29 +63,13 @@ class Alarms:
             self._print(alarm, names, self.diagnosis.write(alarm, watch))
         if alarm.status == FAIL and settings.stop and not self.stop_wanted:
             self.stop_wanted = True
-            self.watch.steady.disarm()  # what is logged does not stop
-            if self.watch.writer.first(STOP):
+            self.steady.disarm()  # what is logged does not stop
+            if self.writer.first(STOP):
                 option = "--stop" if settings.parent else "stop=True"
                 say(f"{alarm.code}: asking the job to stop ({option})")
 
-    def without_step(self, count: int) -> None:
-        """Far more backward passes than usual since any optimizer stepped."""
-        text = f"{count} backward passes since the last step of an optimizer"
-        self.add(Alarm("GRD011", WARN, self.watch.steps, text, "no-step"), None)
-
-    def never_reached(self, watch: OptimizerWatch, indices: list[int]) -> None:
-        """Parameters that never had a gradient; an expert that no token chose is no reason."""
-        names = watch.names
-        indices = [i for i in indices if "experts." not in names.get(i, "")]
-        if indices and len(indices) < len(watch.flat):
-            text = (
-                f"{len(indices)} of {len(watch.flat)} trainable parameters had no gradient in "
-                f"{watch.effective} steps"
-            )
-            self.add(Alarm("GRD016", WARN, watch.steps, text, "", watch.index, indices), watch)
-
     def _record(self, alarm: Alarm, names: list[str], count: int) -> None:
-        self.watch.writer.write(
+        self.writer.write(
             "alarm",
             code=alarm.code,
             status=alarm.status,
@@ -91,8 +83,8 @@ class Alarms:
         )
 
     def _print(self, alarm: Alarm, names: list[str], origin: str) -> None:
-        if self.watch.writer.first(f"alarm-{alarm.code}-{alarm.status}"):
-            rank = f" on rank {self.watch.rank}" if self.watch.world > 1 else ""
+        if self.writer.first(f"alarm-{alarm.code}-{alarm.status}"):
+            rank = f" on rank {self.writer.rank}" if self.writer.world > 1 else ""
             say(
                 f"{alarm.code} {alarm.status} at step {alarm.step}{rank}: {alarm.text}"
                 f"{_named(names)}{origin}; see: doctor explain {alarm.code}"
@@ -104,7 +96,7 @@ class Alarms:
             return []
         known = watch.names
         names = [known.get(index, f"parameter {index}") for index in alarm.indices]
-        patterns = self.watch.settings.expect_no_grad
+        patterns = self.settings.expect_no_grad
         left = [n for n in names if not any(fnmatchcase(n, pattern) for pattern in patterns)]
         return left or None
 

@@ -4,61 +4,68 @@ from __future__ import annotations
 
 import sys
 import time
-from typing import TYPE_CHECKING, Any
+from typing import Any, Callable
 
-if TYPE_CHECKING:
-    from .hooks import Hooks
+from .batches import Batches
+from .patches import Patches
+from .switch import Switch
 
 
-def install(hooks: Hooks) -> None:
+def install(switch: Switch, patches: Patches, batches: Batches) -> None:
     """Wrap the iterators of DataLoader."""
-    module = sys.modules.get("torch.utils.data.dataloader")
-    iterator = getattr(module, "_BaseDataLoaderIter", None)
+    fetched, drawn = batches.batch_fetched, batches.index_drawn
+    iterator = _iterator()
     if iterator is not None:
-        hooks.replace(iterator, "__next__", lambda original: _next(hooks, original))
-        hooks.replace(iterator, "_next_index", lambda original: _next_index(hooks, original))
-        if hooks.watch.settings.all:
-            hooks.replace(iterator, "__next__", lambda original: _timed_next(hooks, original))
+        patches.replace(iterator, "__next__", lambda original: _next(switch, fetched, original))
+        patches.replace(iterator, "_next_index", lambda original: _index(switch, drawn, original))
 
 
-def _next(hooks: Hooks, original: Any) -> Any:
-    fetched = hooks.watch.batches.batch_fetched
+def install_clock(switch: Switch, patches: Patches, waited: Callable[[Any, float], None]) -> None:
+    """Time how long the iterators take; `waited` gets the iterator and the seconds."""
+    iterator = _iterator()
+    if iterator is not None:
+        patches.replace(iterator, "__next__", lambda original: _timed(switch, waited, original))
+
+
+def _iterator() -> Any:
+    """The class of all iterators of a DataLoader; None where torch has another."""
+    module = sys.modules.get("torch.utils.data.dataloader")
+    return getattr(module, "_BaseDataLoaderIter", None)
+
+
+def _next(switch: Switch, fetched: Callable[[Any, Any], None], original: Any) -> Any:
 
     def __next__(iterator: Any) -> Any:
         data = original(iterator)
-        if hooks.active:
+        if switch.active:
             try:
                 fetched(iterator, data)
             except Exception as error:
-                hooks.fail(error)
+                switch.fail(error)
         return data
 
     return __next__
 
 
-def _timed_next(hooks: Hooks, original: Any) -> Any:
-    watch: Any = hooks.watch
-
+def _timed(switch: Switch, waited: Callable[[Any, float], None], original: Any) -> Any:
     def __next__(iterator: Any) -> Any:
         began = time.perf_counter()
         data = original(iterator)
-        if hooks.active:
-            hooks.safely(watch.batch_waited, iterator, time.perf_counter() - began)
+        if switch.active:
+            switch.safely(waited, iterator, time.perf_counter() - began)
         return data
 
     return __next__
 
 
-def _next_index(hooks: Hooks, original: Any) -> Any:
-    drawn = hooks.watch.batches.index_drawn
-
+def _index(switch: Switch, drawn: Callable[[Any, Any], None], original: Any) -> Any:
     def _next_index(iterator: Any) -> Any:
         indices = original(iterator)
-        if hooks.active:
+        if switch.active:
             try:
                 drawn(iterator, indices)
             except Exception as error:
-                hooks.fail(error)
+                switch.fail(error)
         return indices
 
     return _next_index

@@ -4,32 +4,50 @@ from __future__ import annotations
 
 import os
 import time
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, field
+from typing import Any, Iterable
 
-if TYPE_CHECKING:
-    from .watch import Watch
+from .optimizer_watch import OptimizerWatch
+from .readings import Readings
 
 NAMED = 4
 """Optimizers that are named."""
 
 
-def counts(watch: Watch) -> dict[str, Any]:
+@dataclass
+class Tally:
+    """Steps of all optimizers; of them, those with a norm, a learning rate, and skipped ones.
+
+    `looks` counts comparisons of parameters, `began` is in monotonic seconds.
+    """
+
+    steps: int = 0
+    norms: int = 0
+    rates: int = 0
+    skipped: int = 0
+    looks: int = 0
+    began: float = field(default_factory=time.monotonic)
+
+
+def counts(
+    tally: Tally, readings: Readings[OptimizerWatch], optimizers: Iterable[OptimizerWatch]
+) -> dict[str, Any]:
     """The fields of `doctor.facts.guard.GuardCounts`."""
-    watches, steady = watch.watches.values(), watch.steady
+    watches, steady = list(optimizers), readings.steady
     tracked = [each for w in watches for each in w.parameters.tracked]
     zeros = [each for each in tracked if each.start == "zeros"]
     vectors = [each for each in tracked if each.vector]
     return {
-        "steps": watch.steps,
+        "steps": tally.steps,
         "backwards": steady.backwards,
         "losses": steady.losses_read,
         "bad_losses": steady.bad_losses,
-        "norms": watch.norms,
-        "rates": watch.rates_read,
-        "looks": watch.looks,
+        "norms": tally.norms,
+        "rates": tally.rates,
+        "looks": tally.looks,
         "effective": max((w.effective for w in watches), default=0),
-        "skipped": watch.skipped,
-        "scaled": watch.scaling.active,
+        "skipped": tally.skipped,
+        "scaled": steady.scaled,
         "tracked": len(tracked),
         "gradients": sum(each.gradient for each in tracked),
         "moved": sum(each.moved for each in tracked),
@@ -43,9 +61,9 @@ def counts(watch: Watch) -> dict[str, Any]:
         "unread_from": steady.unread_from,
         "read_every": steady.most_every,
         "step_seconds": steady.step_seconds,
-        "dropped": watch.values.dropped,
+        "dropped": readings.values.dropped,
         "optimizers": [w.name for w in watches][:NAMED],
-        "seconds": time.monotonic() - watch.began,
+        "seconds": time.monotonic() - tally.began,
     }
 
 

@@ -5,28 +5,34 @@ This may wait for the device; it happens once per code.
 
 from __future__ import annotations
 
-import gc
 import math
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Callable
 
+from .batches import Batches
 from .parameters import local
 from .records import FAIL, Alarm, Step
-from .writer import plain
+from .writer import Writer, plain
 
 if TYPE_CHECKING:
     from .optimizer_watch import OptimizerWatch
-    from .watch import Watch
 
 NON_FINITE = ("GRD001", "GRD002")
-WRAPPERS = ("_fsdp_wrapped_module.", "_orig_mod.", "_checkpoint_wrapped_module.")
 LARGEST = 5
 
 
 class Diagnosis:
-    """Writes the history, the batches and the largest gradients at the first alarm."""
+    """Writes the history, the batches and the largest gradients at the first alarm.
 
-    def __init__(self, watch: Watch) -> None:
-        self.watch = watch
+    `recent` returns the last steps.
+    """
+
+    def __init__(
+        self, torch: Any, writer: Writer, batches: Batches, recent: Callable[[], list[Step]]
+    ) -> None:
+        self.torch = torch
+        self.writer = writer
+        self.batches = batches
+        self.recent = recent
         self._written = False
         self._blamed = False
         self._bad_weights: list[str] | None = None
@@ -37,7 +43,7 @@ class Diagnosis:
         if alarm.code in NON_FINITE and not self._blamed:
             self._blamed = True
             origin, addition = self._origin(optimizer)
-            self.watch.writer.write(
+            self.writer.write(
                 "origin", code=alarm.code, step=alarm.step, origin=origin, text=addition
             )
             addition = f"; {addition}" if addition else ""
@@ -52,8 +58,8 @@ class Diagnosis:
         A hook that replaces NaN in the gradients makes them look like those of an empty batch.
         """
         if self._bad_weights is None:
-            parameters = _parameters(self.watch.torch, optimizer)
-            self._bad_weights = _bad(self.watch.torch, parameters)
+            parameters = _parameters(self.torch, optimizer)
+            self._bad_weights = _bad(self.torch, parameters)
         if not self._bad_weights:
             return alarm
         text = (
@@ -63,7 +69,6 @@ class Diagnosis:
         return Alarm("GRD001", FAIL, alarm.step, text, "", alarm.optimizer)
 
     def _write_context(self, alarm: Alarm, optimizer: OptimizerWatch | None) -> None:
-        writer = self.watch.writer
         steps = [
             {
                 "s": s.step,
@@ -72,12 +77,12 @@ class Diagnosis:
                 "norm": plain(s.norm),
                 "rate": plain(s.rate),
             }
-            for s in self.watch.recent()
+            for s in self.recent()
         ]
-        writer.write("history", steps=steps)
-        writer.write("batches", batches=self.watch.batches.describe())
+        self.writer.write("history", steps=steps)
+        self.writer.write("batches", batches=self.batches.describe())
         if optimizer is not None:
-            writer.write("shares", shares=self._shares(optimizer))
+            self.writer.write("shares", shares=self._shares(optimizer))
 
     def _shares(self, optimizer: OptimizerWatch) -> list[list[Any]]:
         """The parameters with the largest gradients and their share of the squared norm."""
@@ -96,16 +101,16 @@ class Diagnosis:
 
     def _origin(self, optimizer: OptimizerWatch | None) -> tuple[str, str]:
         """Where the first non-finite value comes from: one word, and a sentence."""
-        history = self.watch.recent()
+        history = self.recent()
         first = _first_bad(history)
         current = history[-1] if history else None
         if first is not None and current is not None and first.step < current.step:
             return "earlier", f"first non-finite value: step {first.step}"
-        if name := self.watch.batches.non_finite():
+        if name := self.batches.non_finite():
             return "data", f"first non-finite value: the batch ({name})"
-        parameters = _parameters(self.watch.torch, optimizer)
+        parameters = _parameters(self.torch, optimizer)
         on_cpu = all(p.device.type == "cpu" for _, p in parameters)
-        weights = _bad(self.watch.torch, [(name, p) for name, p in parameters])
+        weights = _bad(self.torch, [(name, p) for name, p in parameters])
         if weights and on_cpu:
             when = "the first step" if current is None or current.step == 1 else "this step"
             return "weights", (
@@ -116,7 +121,7 @@ class Diagnosis:
                 "; the parameters before it are finite" if on_cpu and parameters else ""
             )
         gradients = _bad(
-            self.watch.torch, [(name, p.grad) for name, p in parameters if p.grad is not None]
+            self.torch, [(name, p.grad) for name, p in parameters if p.grad is not None]
         )
         if not gradients:
             return "backward", "first non-finite value: the backward pass; the loss is finite"
@@ -126,12 +131,12 @@ class Diagnosis:
         )
 
 
-def _first_bad(history: Any) -> Step | None:
+def _first_bad(history: list[Step]) -> Step | None:
     """The first step with a non-finite loss or norm."""
     for step in history:
         values = [*step.losses, *([step.norm] if step.norm is not None else [])]
         if not all(map(math.isfinite, values)) and not step.skipped:
-            return step  # type: ignore[no-any-return]
+            return step
     return None
 
 
@@ -157,31 +162,3 @@ def _bad(torch: Any, tensors: list[tuple[str, Any]]) -> list[str]:
         if not math.isfinite(float(size)):
             bad.append(name)
     return bad
-
-
-def names_of(torch: Any, flat: list[Any]) -> dict[int, str]:
-    """Position in `flat` -> name in the model, in the order of the modules.
-
-    The model is the largest one in memory that holds the parameters.
-    """
-    index = {id(p): i for i, p in enumerate(flat)}
-    kind = torch.nn.Module
-    modules = [o for o in gc.get_objects() if issubclass(type(o), kind)]
-    children = {id(child) for m in modules for child in m.__dict__.get("_modules", {}).values()}
-    best: dict[int, str] = {}
-    for module in modules:
-        if id(module) in children:
-            continue
-        names = {
-            index[id(p)]: _clean(name) for name, p in module.named_parameters() if id(p) in index
-        }
-        if len(names) > len(best):
-            best = names
-    return best
-
-
-def _clean(name: str) -> str:
-    """The name without what wrappers add."""
-    for wrapper in WRAPPERS:
-        name = name.replace(wrapper, "")
-    return name.removeprefix("module.") if hasattr(name, "removeprefix") else name

@@ -1,103 +1,56 @@
 """The hooks in torch: installed once, removed without a trace, and harmless if the guard breaks.
 
-The first error of the guard in a hook switches it off with one line. What a version of torch does
-not have is left out; the checks that need it are unknown.
+What a version of torch does not have is left out; the checks that need it are unknown.
 """
 
 from __future__ import annotations
 
-import functools
-from typing import TYPE_CHECKING, Any, Callable
+from typing import Any
 
 from . import batch_hooks, loss_hooks, scaler_hooks, step_hooks
+from .patches import Patches
 from .protection import Protection
-from .writer import say
-
-if TYPE_CHECKING:
-    from .watch import Watch
-
-MISSING = object()
+from .switch import Switch
+from .watch import Watch
 
 
 class Hooks:
-    """The hooks of one watch.
-
-    `active`: until `remove`, or an error of the guard. `closure`: the step() that is running got
-    one.
-    """
+    """The hooks of one watch."""
 
     def __init__(self, torch: Any, watch: Watch) -> None:
-        self.torch = torch
         self.watch = watch
-        self.active = False
-        self.error = ""
-        self.undo: list[Callable[[], None]] = []
-        self.closure = False
-        self.protection = Protection(torch) if watch.settings.protect else None
+        self.switch = Switch(torch, self._failed)
+        self.patches = Patches()
+        self._protection = Protection(torch) if watch.settings.protect else None
+
+    @property
+    def active(self) -> bool:
+        """Whether they do more than pass through."""
+        return self.switch.active
 
     def install(self) -> None:
         """Install all hooks that this torch has a place for."""
-        if self.active:
+        switch, patches, watch = self.switch, self.patches, self.watch
+        if switch.active:
             return
-        self.active = True
-        for module in (step_hooks, loss_hooks, scaler_hooks, batch_hooks):
-            self.safely(module.install, self)
+        switch.active = True
+        switch.safely(step_hooks.install, switch, patches, watch, self._protection)
+        switch.safely(loss_hooks.install, switch, patches, watch)
+        switch.safely(scaler_hooks.install, switch, patches, watch)
+        switch.safely(batch_hooks.install, switch, patches, watch.batches)
+        if watch.batch_waited is not None:
+            switch.safely(batch_hooks.install_clock, switch, patches, watch.batch_waited)
 
     def remove(self) -> None:
         """Restore every attribute, unless somebody else has replaced it since."""
         self.deactivate()
-        while self.undo:
-            self.undo.pop()()
+        self.patches.remove()
 
     def deactivate(self) -> None:
         """From now on the hooks only pass through."""
-        self.active = False
+        self.switch.active = False
         self.watch.steady.disarm()
 
-    def safely(self, action: Callable[..., Any], *arguments: Any) -> None:
-        """Call it; after an error the guard is off."""
-        if not self.active:
-            return
-        try:
-            action(*arguments)
-        except Exception as error:
-            self.fail(error)
-
-    def fail(self, error: Exception) -> None:
-        """Switch the guard off."""
-        self.deactivate()
-        self.error = f"{type(error).__name__}: {' '.join(str(error).split())[:200]}"
-        say(f"switched itself off after an error, the training goes on: {self.error}")
-        try:
-            self.watch.close(f"error: {self.error}")
-        except Exception:
-            pass
-
-    def replace(self, owner: Any, name: str, make: Callable[[Any], Any]) -> None:
-        """Put make(original) in its place, where there is an original."""
-        original = owner.__dict__.get(name, MISSING)
-        if original is MISSING:
-            return
-        replacement = functools.wraps(original)(make(original))
-        setattr(owner, name, replacement)
-
-        def undo() -> None:
-            if owner.__dict__.get(name) is replacement:
-                setattr(owner, name, original)
-
-        self.undo.append(undo)
-
-    def capturing(self) -> bool:
-        """A CUDA graph is being captured: nothing may be launched, queried or copied."""
-        cuda = self.torch.cuda
-        return bool(cuda.is_initialized() and cuda.is_current_stream_capturing())
-
-    def may_look(self) -> bool:
-        """Whether the watch may read tensors now."""
-        return self.active and not self.capturing()
-
-    def safely_without_graph(self, action: Callable[..., Any], *arguments: Any) -> None:
-        """Call it without recording operations for a backward pass."""
-        if self.active:
-            with self.torch.no_grad():
-                self.safely(action, *arguments)
+    def _failed(self, error: str) -> None:
+        self.watch.steady.disarm()
+        self.watch.close(f"error: {error}")

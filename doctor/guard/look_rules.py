@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Iterator, List
+from typing import Dict, Iterator, List, Tuple
 
 from . import thresholds as limit
 from .records import FAIL, WARN, Alarm, Look, Tracked
@@ -168,6 +168,30 @@ def _tiny(look: Look) -> Iterator[Alarm]:
             f"at least {lasts} steps: fp32 weights near 1 do not change"
         )
         yield _alarm("GRD006", WARN, look, text, "tiny", [])
+
+
+def next_look(effective: int) -> int:
+    """The first step after `effective` at which parameters are compared."""
+    later = (effective // limit.LOOK_EVERY + 1) * limit.LOOK_EVERY
+    return min([look for look in limit.LOOKS if look > effective], default=later)
+
+
+def never_reached(
+    indices: List[int], names: Dict[int, str], look: Tuple[int, int, int], parameters: int
+) -> List[Alarm]:
+    """The alarm for parameters that never had a gradient.
+
+    An expert that no token chose is no reason. `look` is the optimizer, its step and its effective
+    steps, `parameters` how many it has.
+    """
+    optimizer, step, effective = look
+    indices = [i for i in indices if "experts." not in names.get(i, "")]
+    if not indices or len(indices) == parameters:
+        return []
+    text = (
+        f"{len(indices)} of {parameters} trainable parameters had no gradient in {effective} steps"
+    )
+    return [Alarm("GRD016", WARN, step, text, "", optimizer, indices)]
 
 
 def _alarm(

@@ -3,36 +3,39 @@
 from __future__ import annotations
 
 from math import inf
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from . import dynamo
+from .patches import Patches
 from .rules import LEAST_BACKWARDS
+from .steady import Steady
+from .switch import Switch
 from .values import Scalar
-
-if TYPE_CHECKING:
-    from .hooks import Hooks
+from .watch import Watch
 
 
-def install(hooks: Hooks) -> None:
+def install(switch: Switch, patches: Patches, watch: Watch) -> None:
     """Wrap torch.autograd.backward and the function that computes the norm."""
-    torch = hooks.torch
-    hooks.replace(torch.autograd, "backward", lambda original: _backward(hooks, original))
+    torch, steady = switch.torch, watch.steady
+    patches.replace(torch.autograd, "backward", lambda original: _backward(switch, watch, original))
     module = torch.nn.utils.clip_grad
     if "_get_total_norm" in vars(module):
-        hooks.replace(module, "_get_total_norm", lambda original: _total_norm(hooks, original))
+        patches.replace(
+            module, "_get_total_norm", lambda original: _total_norm(switch, steady, original)
+        )
         return
     for owner in (module, torch.nn.utils):
-        hooks.replace(owner, "clip_grad_norm_", lambda original: _clip(hooks, original))
+        patches.replace(owner, "clip_grad_norm_", lambda original: _clip(switch, steady, original))
 
 
-def _backward(hooks: Hooks, original: Any) -> Any:  # noqa: C901 - one function
-    torch, watch, steady = hooks.torch, hooks.watch, hooks.watch.steady
+def _backward(switch: Switch, watch: Watch, original: Any) -> Any:  # noqa: C901 - one function
+    torch, steady = switch.torch, watch.steady
     armed, tensor, most = steady.armed, torch.Tensor, LEAST_BACKWARDS - 1
-    begin, tracing = _begin(hooks), dynamo.tracing(torch)
+    begin, tracing = _begin(switch, watch), dynamo.tracing(torch)
     values, hold_steady = watch.values, watch.values.hold_steady
 
     def end() -> None:
-        hooks.safely(watch.backward_ends)
+        switch.safely(watch.backward_ends)
 
     untraced_begin = dynamo.without_frames(torch, begin)
     untraced_end = dynamo.without_frames(torch, end)
@@ -96,32 +99,32 @@ def _backward(hooks: Hooks, original: Any) -> Any:  # noqa: C901 - one function
     return dynamo.without_frame(torch, backward)
 
 
-def _begin(hooks: Hooks) -> Any:
-    watch, cuda = hooks.watch, hooks.torch.cuda
+def _begin(switch: Switch, watch: Watch) -> Any:
+    steady, cuda = watch.steady, switch.torch.cuda
 
     def begin(root: Any) -> bool:
         """Whether this is a backward pass that counts: the outermost, not being captured."""
-        if not hooks.active:
+        if not switch.active:
             return False
-        if getattr(cuda, "_initialized", True) and hooks.capturing():
+        if getattr(cuda, "_initialized", True) and switch.capturing():
             return False
-        if not hooks.closure and watch.steady.stepping is not None:
-            watch.steady.step_raised()
+        if not steady.closure and steady.stepping is not None:
+            steady.step_raised()
         try:
             watch.backward_begins(root)
         except Exception as error:
-            hooks.fail(error)
+            switch.fail(error)
         return True
 
     return begin
 
 
-def _total_norm(hooks: Hooks, original: Any) -> Any:
-    torch, steady, tensor = hooks.torch, hooks.watch.steady, hooks.torch.Tensor
+def _total_norm(switch: Switch, steady: Steady[Any], original: Any) -> Any:
+    torch, tensor = switch.torch, switch.torch.Tensor
     inlining, tracing = dynamo.inlining(torch), dynamo.tracing(torch)
 
     def note(tensors: Any, norm: Any) -> None:
-        if hooks.may_look() and isinstance(tensors, (list, tuple)):
+        if switch.may_look() and isinstance(tensors, (list, tuple)):
             steady.norm, steady.norm_count = norm, len(tensors)
 
     untraced_note = dynamo.without_frames(torch, note)
@@ -141,15 +144,14 @@ def _total_norm(hooks: Hooks, original: Any) -> Any:
     return _get_total_norm
 
 
-def _clip(hooks: Hooks, original: Any) -> Any:
+def _clip(switch: Switch, steady: Steady[Any], original: Any) -> Any:
     """For torch before 2.7."""
 
     def clip_grad_norm_(parameters: Any, *args: Any, **kwargs: Any) -> Any:
-        single = isinstance(parameters, hooks.torch.Tensor)
+        single = isinstance(parameters, switch.torch.Tensor)
         parameters = parameters if single else list(parameters)
         norm = original(parameters, *args, **kwargs)
-        if not single and hooks.may_look():
-            steady = hooks.watch.steady
+        if not single and switch.may_look():
             steady.norm = norm
             steady.norm_count = sum([p.grad is not None for p in parameters])
         return norm

@@ -2,29 +2,30 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any, Callable
 
 from . import thresholds as limit
 from .optimizer_watch import OptimizerWatch
 from .parameters import local, view
+from .readings import Readings
 from .records import WARN, Alarm
-
-if TYPE_CHECKING:
-    from .watch import Watch
 
 
 class LostUpdates:
-    """Compares, at the steps that are looked at, weights that have a gradient."""
+    """Compares, at the steps that are looked at, weights that have a gradient; adds alarms."""
 
-    def __init__(self, watch: Watch) -> None:
-        self.watch = watch
+    def __init__(
+        self, readings: Readings[OptimizerWatch], add: Callable[[Alarm, OptimizerWatch], None]
+    ) -> None:
+        self.readings = readings
+        self.add = add
         self.updates = self.lost = 0
         self._before: list[tuple[int, Any, Any]] = []
 
     def before(self, watch: OptimizerWatch) -> None:
         """The step begins: copy samples of 16-bit weights, and where their gradient is not 0."""
         self._before = []
-        if not watch.parameters.half or self.watch.scaling.active:
+        if not watch.parameters.half or self.readings.steady.scaled:
             return
         torch, flat = watch.torch, watch.flat
         for tracked in watch.parameters.tracked:
@@ -53,13 +54,13 @@ class LostUpdates:
             if None not in values:
                 self._judge(int(values[0]), int(values[1]), watch, step)
 
-        self.watch.values.submit([(same & updated).sum(), updated.sum()], deliver)
+        self.readings.values.submit([(same & updated).sum(), updated.sum()], deliver)
 
     def _judge(self, lost: int, updates: int, watch: OptimizerWatch, step: int) -> None:
         self.lost += lost
         self.updates += updates
         for alarm in lost_alarm(lost, updates, max(watch.rates.highest), step, watch.index):
-            self.watch.alarms.add(alarm, watch)
+            self.add(alarm, watch)
 
 
 def lost_alarm(lost: int, updates: int, rate: float, step: int, optimizer: int) -> list[Alarm]:

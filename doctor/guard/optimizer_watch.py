@@ -6,22 +6,21 @@ import math
 import re
 import time
 import weakref
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from . import look_rules
 from . import thresholds as limit
 from .clearing import Clearing
 from .compensation import compensates
-from .diagnosis import names_of
 from .gradient_norms import GradientNorms, root
+from .names import names_of
 from .parameters import Parameters, local
 from .rates import Rates, number
-from .records import Look, Step
+from .readings import Readings
+from .records import Alarm, Look, Step
 from .rules import StepRules
+from .settings import Settings
 from .steady import Armed
-
-if TYPE_CHECKING:
-    from .watch import Watch
 
 ADAPTIVE = re.compile(
     r"adam|adafactor|lion|lamb|adopt|soap|shampoo|muon|rmsprop|rprop|adagrad|prodigy|sophia|came",
@@ -33,20 +32,47 @@ COUNT_EVERY, COUNT_EVERY_LATER = 50, 200
 where nothing has been unusual for long."""
 
 
+class Judge(Protocol):
+    """Takes what was measured; `several`: more than one optimizer is watched."""
+
+    several: bool
+
+    def judge_log(self) -> None:
+        """Judge the steps that were logged."""
+
+    def judge_step(self, watch: OptimizerWatch, step: Step) -> None:
+        """The values of a step have arrived."""
+
+    def judge_look(self, watch: OptimizerWatch, alarms: list[Alarm]) -> None:
+        """The values of a look have arrived."""
+
+    def add(self, alarm: Alarm, watch: OptimizerWatch) -> None:
+        """An alarm."""
+
+
 class OptimizerWatch:
     """Watches one optimizer, which it does not keep alive."""
 
-    def __init__(self, watch: Watch, optimizer: Any, index: int) -> None:
-        self.watch = watch
-        self.torch = watch.torch
-        self.index = index
+    def __init__(
+        self,
+        optimizer: Any,
+        rules: StepRules,
+        settings: Settings,
+        readings: Readings[OptimizerWatch],
+        judge: Judge,
+    ) -> None:
+        self.torch = readings.torch
+        self.settings = settings
+        self.readings, self.steady = readings, readings.steady
+        self.judge = judge
+        self.index = rules.index
         self.name = type(optimizer).__name__
         self.adaptive = bool(ADAPTIVE.search(self.name))
-        steady, key = watch.steady, id(optimizer)
+        steady, key = self.steady, id(optimizer)
         self.optimizer = weakref.ref(optimizer, lambda dead: steady.disarm(key))
-        self.rules = StepRules(index, watch.rules, all_codes=watch.settings.all)
+        self.rules = rules
         self.clearing = Clearing()
-        self.armed = Armed(self, key, self.clearing)
+        self.armed = Armed(self, self.optimizer, key, self.clearing)
         self.stepped = False
         """Set by step(), cleared by a loss scaler before it calls step() or does not."""
         self.whole_norm = True
@@ -68,7 +94,7 @@ class OptimizerWatch:
         self.unreached = {index for index, p in enumerate(flat) if p.requires_grad}
         self.norms = GradientNorms(self.torch, groups)
         self.parameters = Parameters(self.torch, groups)
-        self.parameters.classify(self.watch.values.submit)
+        self.parameters.classify(self.readings.values.submit)
 
     @property
     def steps(self) -> int:
@@ -88,8 +114,7 @@ class OptimizerWatch:
     @property
     def may_thin(self) -> bool:
         """Whether some steps need not be read: nothing has been unusual for long."""
-        watch = self.watch
-        if watch.settings.all or watch.several:
+        if self.settings.all or self.judge.several:
             return False
         return self.rules.healthy >= limit.READ_ALL and self.clearing.set_to_none
 
@@ -114,7 +139,7 @@ class OptimizerWatch:
 
     def measure(self, optimizer: Any) -> None:
         """Read what belongs to this step, and judge it when the values are there."""
-        self.watch.judge_log()
+        self.judge.judge_log()
         self.armed.steps += 1
         self.armed.unapplied += 1
         self.stepped = True
@@ -145,15 +170,15 @@ class OptimizerWatch:
         def judge(values: list[Any]) -> None:
             self._judge(step, values[: len(norms)], values[len(norms) :])
 
-        self.watch.submit_step(step, norms + extra, judge)
+        self.readings.submit_step(step, norms + extra, judge)
 
     def _arm(self, optimizer: Any) -> None:
         """Let the hooks log the next steps, if they look like this one."""
-        watch, armed, clearing = self.watch, self.armed, self.clearing
+        armed, clearing = self.armed, self.clearing
         if (
             self.unreached
-            or watch.scaling.active
-            or watch.settings.protect
+            or self.steady.scaled
+            or self.settings.protect
             or clearing.position is None
             or "found_inf" in optimizer.__dict__
         ):
@@ -162,15 +187,14 @@ class OptimizerWatch:
         armed.until = armed.steps + min(self.next_look - self.effective, count_every)
         armed.groups = len(optimizer.param_groups)
         armed.few = [] if self.whole_norm else self.norms.copied
-        watch.steady.arm(armed)
+        self.steady.arm(armed)
 
     def _step(self, optimizer: Any, without: int, parameters: int) -> Step:
-        watch = self.watch
-        armed, steady = self.armed, watch.steady
+        armed, steady = self.armed, self.steady
         step = Step(self.index, armed.steps, without=without, parameters=parameters)
         step.rates = [number(group.get("lr")) for group in optimizer.param_groups]
         step.backwards = steady.backwards - armed.backwards
-        step.scaled = watch.scaling.active
+        step.scaled = steady.scaled
         step.moment = time.time()
         step.losses = steady.take_losses()
         step.unread = armed.steps - 1 - armed.read_at
@@ -187,7 +211,7 @@ class OptimizerWatch:
 
     def _norms(self, gradients: list[Any], present: int, step: Step) -> list[Any]:
         """Scalars whose squares add up to that of the norm."""
-        clipped = self.watch.steady.take_norm(present)
+        clipped = self.steady.take_norm(present)
         self.clips = clipped is not None
         if clipped is not None:
             step.whole = True
@@ -207,24 +231,24 @@ class OptimizerWatch:
             if len(extra) > 1 and extra[1]:
                 step.norm /= extra[1]
         self.whole_norm = step.norm is None or step.norm == 0.0 or not math.isfinite(step.norm)
-        self.watch.judge_step(self, step)
+        self.judge.judge_step(self, step)
 
     def skip(self) -> None:
         """The loss scaler did not call step()."""
         optimizer = self.optimizer()
         if optimizer is None:
             return
-        self.watch.judge_log()
+        self.judge.judge_log()
         self.armed.steps += 1
         self.armed.unapplied += 1
         step = self._step(optimizer, 0, len(self.flat))
         step.skipped = step.scaled = True
-        self.watch.steady.take_norm(-1)
-        self.watch.submit_step(step, [], lambda values: self.watch.judge_step(self, step))
+        self.steady.take_norm(-1)
+        self.readings.submit_step(step, [], lambda values: self.judge.judge_step(self, step))
 
     def applied(self, optimizer: Any) -> None:
         """After the step: compare the parameters, at some steps."""
-        self.watch.steady.disarm(id(optimizer))
+        self.steady.disarm(id(optimizer))
         self.rates.change(self.rates_now, self.applied_steps + 1)
         if self.rates.largest == 0.0:
             return
@@ -235,12 +259,15 @@ class OptimizerWatch:
         self._arm(optimizer)
 
     def _compare(self, optimizer: Any, effective: int) -> None:
-        self.next_look = _next_look(effective)
+        self.next_look = look_rules.next_look(effective)
         unreached = self.unreached
         if self.parameters.blocks:
             self._look(optimizer, effective, self.steps)
         if effective >= limit.NEVER_REACHED and unreached:
-            self.watch.alarms.never_reached(self, sorted(unreached))
+            look = self.index, self.steps, effective
+            alarms = look_rules.never_reached(sorted(unreached), self.names, look, len(self.flat))
+            for alarm in alarms:
+                self.judge.add(alarm, self)
             self.unreached = set()
 
     def _compare_between(self, flat: list[Any]) -> None:
@@ -251,7 +278,7 @@ class OptimizerWatch:
             self.stays |= any(distance is None or distance != 0.0 for distance in values)
 
         distances = [block.distance(flat) for block in self.parameters.blocks.values()]
-        self.watch.values.submit(distances, deliver)
+        self.readings.values.submit(distances, deliver)
 
     def _look(self, optimizer: Any, effective: int, step: int) -> None:
         flat = self.flat
@@ -275,20 +302,14 @@ class OptimizerWatch:
             name=self.name,
             rate=rates.previous,
             tiny_since=self.tiny_since,
-            undone=self.between >= limit.UNDONE and not self.stays and not self.watch.several,
+            undone=self.between >= limit.UNDONE and not self.stays and not self.judge.several,
         )
 
         def done() -> None:
-            self.watch.judge_look(self, look_rules.judge(look))
+            self.judge.judge_look(self, look_rules.judge(look))
 
-        self.parameters.look(flat, self.watch.values.submit, done)
+        self.parameters.look(flat, self.readings.values.submit, done)
 
     def compensated(self, optimizer: Any) -> bool:
         """Whether 16-bit weights keep what rounding takes away."""
         return self.parameters.half and compensates(optimizer, self.flat)
-
-
-def _next_look(effective: int) -> int:
-    """The first step after `effective` at which parameters are compared."""
-    later = (effective // limit.LOOK_EVERY + 1) * limit.LOOK_EVERY
-    return min([look for look in limit.LOOKS if look > effective], default=later)

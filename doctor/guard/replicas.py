@@ -7,13 +7,12 @@ from __future__ import annotations
 
 import gc
 import re
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from .optimizer_watch import OptimizerWatch
 from .parameters import local, view
-
-if TYPE_CHECKING:
-    from .watch import Watch
+from .values import Values
+from .writer import Writer
 
 MOST = 64
 """Parameters of an optimizer, evenly chosen."""
@@ -26,13 +25,14 @@ LOCAL_STEPS = re.compile("local|diloco|hivemind", re.IGNORECASE)
 class Replicas:
     """Records checksums of the samples of some parameters after the steps that are looked at."""
 
-    def __init__(self, watch: Watch) -> None:
-        self.watch = watch
+    def __init__(self, writer: Writer, values: Values) -> None:
+        self.writer = writer
+        self.values = values
         self._chosen: dict[int, list[int]] = {}
 
     def record(self, watch: OptimizerWatch) -> None:
         """A step was applied."""
-        if self.watch.world < 2 or LOCAL_STEPS.search(watch.name):
+        if self.writer.world < 2 or LOCAL_STEPS.search(watch.name):
             return
         flat = watch.flat
         chosen, names = self._chosen.get(watch.index), []
@@ -48,9 +48,9 @@ class Replicas:
             if None not in values:
                 whole = [int(value) for value in values[0]]
                 fields = {"o": watch.index, "s": step, "v": whole, "names": names}
-                self.watch.writer.write("checksums", True, **fields)
+                self.writer.write("checksums", True, **fields)
 
-        self.watch.values.submit([watch.torch.stack(sums)], deliver)
+        self.values.submit([watch.torch.stack(sums)], deliver)
 
     def _choose(self, watch: OptimizerWatch, flat: list[Any]) -> list[int]:
         replicated = _replicated(watch.torch)

@@ -216,6 +216,12 @@ class StepRules:
         return max(limit.BACKWARDS_WITHOUT_STEP, 20 * self.usual_backwards)
 
 
+def without_step(count: int, step: int) -> Alarm:
+    """The alarm for far more backward passes than usual since any optimizer stepped."""
+    text = f"{count} backward passes since the last step of an optimizer"
+    return Alarm("GRD011", WARN, step, text, "no-step")
+
+
 def scale_alarm(scale: float, initial: float, step: int) -> List[Alarm]:
     """The alarm where a GradScaler's scale fell below 1."""
     if scale >= limit.SMALLEST_SCALE or initial < limit.SMALLEST_SCALE:

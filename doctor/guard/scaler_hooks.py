@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Any, Callable
+from typing import Any, Callable
 
 from . import dynamo
+from .patches import Patches
+from .switch import Switch
+from .watch import Watch
 
-if TYPE_CHECKING:
-    from .hooks import Hooks
 
-
-def install(hooks: Hooks) -> None:
+def install(switch: Switch, patches: Patches, watch: Watch) -> None:
     """Wrap scale, step and update of GradScaler, and of FSDP's where it has been imported."""
-    torch = hooks.torch
+    torch = switch.torch
     amp = getattr(torch, "amp", None)
     scaler = getattr(amp, "GradScaler", None) or torch.cuda.amp.GradScaler
     homes = [next(c for c in scaler.__mro__ if "update" in c.__dict__)]
@@ -21,14 +21,14 @@ def install(hooks: Hooks) -> None:
     if sharded is not None:
         homes.append(sharded.ShardedGradScaler)
     for home in homes:
-        hooks.replace(home, "scale", lambda original: _scale(hooks, original))
-        hooks.replace(home, "step", lambda original: _step(hooks, original))
-        hooks.replace(home, "update", lambda original: _update(hooks, original))
+        patches.replace(home, "scale", lambda original: _scale(switch, watch, original))
+        patches.replace(home, "step", lambda original: _step(switch, watch, original))
+        patches.replace(home, "update", lambda original: _update(switch, watch, original))
 
 
-def _untraced(hooks: Hooks, function: Callable[..., None]) -> Callable[..., None]:
+def _untraced(switch: Switch, function: Callable[..., None]) -> Callable[..., None]:
     """The function, untraced once torch._dynamo has been imported, which the guard does not do."""
-    disabled = dynamo.without_frames(hooks.torch, function)
+    disabled = dynamo.without_frames(switch.torch, function)
 
     def call(*args: Any) -> None:
         (disabled if "torch._dynamo" in sys.modules else function)(*args)
@@ -36,12 +36,12 @@ def _untraced(hooks: Hooks, function: Callable[..., None]) -> Callable[..., None
     return call
 
 
-def _scale(hooks: Hooks, original: Any) -> Any:
+def _scale(switch: Switch, watch: Watch, original: Any) -> Any:
     def note(loss: Any, scaled: Any) -> None:
-        if hooks.may_look() and isinstance(loss, hooks.torch.Tensor) and scaled is not loss:
-            hooks.safely(hooks.watch.scaling.loss_scaled, loss, scaled)
+        if switch.may_look() and isinstance(loss, switch.torch.Tensor) and scaled is not loss:
+            switch.safely(watch.loss_scaled, loss, scaled)
 
-    note = _untraced(hooks, note)
+    note = _untraced(switch, note)
 
     def scale(scaler: Any, outputs: Any) -> Any:
         result = original(scaler, outputs)
@@ -51,30 +51,30 @@ def _scale(hooks: Hooks, original: Any) -> Any:
     return scale
 
 
-def _step(hooks: Hooks, original: Any) -> Any:
+def _step(switch: Switch, watch: Watch, original: Any) -> Any:
     def note(action: Any, scaler: Any, optimizer: Any) -> None:
-        if hooks.may_look() and scaler.is_enabled():
-            hooks.safely_without_graph(action, optimizer)
+        if switch.may_look() and scaler.is_enabled():
+            switch.safely_without_graph(action, optimizer)
 
-    note = _untraced(hooks, note)
+    note = _untraced(switch, note)
 
     def step(scaler: Any, optimizer: Any, *args: Any, **kwargs: Any) -> Any:
-        note(hooks.watch.scaling.step_begins, scaler, optimizer)
+        note(watch.scaled_step_begins, scaler, optimizer)
         result = original(scaler, optimizer, *args, **kwargs)
-        note(hooks.watch.scaling.step_ends, scaler, optimizer)
+        note(watch.scaled_step_ends, scaler, optimizer)
         return result
 
     return step
 
 
-def _update(hooks: Hooks, original: Any) -> Any:
+def _update(switch: Switch, watch: Watch, original: Any) -> Any:
     def note(scaler: Any) -> None:
         scale = getattr(scaler, "_scale", None)
-        if hooks.may_look() and scaler.is_enabled() and scale is not None:
+        if switch.may_look() and scaler.is_enabled() and scale is not None:
             initial = getattr(scaler, "_init_scale", 65536.0)
-            hooks.safely_without_graph(hooks.watch.scaling.updated, scale, initial)
+            switch.safely_without_graph(watch.scale_updated, scale, initial)
 
-    note = _untraced(hooks, note)
+    note = _untraced(switch, note)
 
     def update(scaler: Any, *args: Any, **kwargs: Any) -> Any:
         result = original(scaler, *args, **kwargs)

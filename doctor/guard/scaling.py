@@ -1,56 +1,19 @@
-"""What a GradScaler does: the loss before it is scaled, steps that it omits, its scale."""
+"""The loss before a GradScaler scaled it."""
 
 from __future__ import annotations
 
 import weakref
-from typing import TYPE_CHECKING, Any
-
-from . import rules
-from .parameters import local
-
-if TYPE_CHECKING:
-    from .watch import Watch
+from typing import Any
 
 
 class Scaling:
-    """The loss scaler of a process. `active`: one is in use, `scale`: its last scale."""
+    """`unscaled`: the scaled loss, weakly, and the loss it was made of."""
 
-    def __init__(self, watch: Watch) -> None:
-        self.watch = watch
-        self.active = False
-        self.scale: float | None = None
+    def __init__(self) -> None:
         self.unscaled: tuple[Any, Any] | None = None
-        """The scaled loss, weakly, and the loss it was made of."""
-
-    def step_begins(self, optimizer: Any) -> None:
-        """GradScaler.step() begins."""
-        self.watch.start()
-        self.watch.steady.disarm()
-        self.active = True
-        watch = self.watch.watch_of(optimizer)
-        if watch is not None:
-            watch.stepped = False
-
-    def step_ends(self, optimizer: Any) -> None:
-        """GradScaler.step() returned: without a call of step() it was skipped."""
-        watch = self.watch.known(optimizer)
-        if watch is not None and not watch.stepped:
-            watch.skip()
-
-    def updated(self, scale: Any, initial: float) -> None:
-        """GradScaler.update() returned."""
-
-        def deliver(values: list[Any]) -> None:
-            if values[0] is not None:
-                self.scale = values[0]
-                for alarm in rules.scale_alarm(values[0], initial, self.watch.steps):
-                    self.watch.alarms.add(alarm, None)
-
-        self.watch.values.submit([local(scale)], deliver)
 
     def loss_scaled(self, loss: Any, scaled: Any) -> None:
         """GradScaler.scale(loss) returned `scaled`."""
-        self.watch.steady.disarm()
         self.unscaled = (weakref.ref(scaled), loss.detach())
 
     def loss_before(self, loss: Any) -> Any:

@@ -51,7 +51,7 @@ class Session:
         if not alarms.stop_wanted or self.settings.parent or alarms.trainer_stops:
             return
         alarms.stop_wanted = False
-        if self.watch.world > 1:
+        if self.watch.writer.world > 1:
             os.kill(os.getpid(), signal.SIGTERM)  # the launcher ends the other ranks
         raise Stopped("doctor guard observed a failure, and stop=True ends the training")
 
@@ -65,7 +65,7 @@ class Session:
                 self.watch.close("exit")
             except Exception as error:
                 say(f"the last records could not be written: {error!r}")
-            if not self.settings.parent and self.watch.started and self.watch.rank == 0:
+            if not self.settings.parent and self.watch.started and self.watch.writer.rank == 0:
                 self._summarize()
         if getattr(self.torch, REGISTRY, None) is self:
             delattr(self.torch, REGISTRY)
@@ -73,7 +73,8 @@ class Session:
     def _summarize(self) -> None:
         codes = self.watch.alarms.codes
         outcome = f"alarms: {', '.join(codes)}" if codes else "no alarm"
-        say(f"{self.watch.steps} steps, {outcome}; see: doctor report {self.settings.out}")
+        steps = self.watch.judging.tally.steps
+        say(f"{steps} steps, {outcome}; see: doctor report {self.settings.out}")
 
 
 def _watch(torch: Any, settings: Settings) -> Watch:

@@ -11,22 +11,21 @@ from __future__ import annotations
 
 import time
 from math import isfinite
-from typing import TYPE_CHECKING, Any, Callable, List, Optional, Tuple
+from typing import Any, Callable, Generic, List, Optional, Tuple, TypeVar
 
 from . import thresholds as limit
+from .clearing import Clearing
 from .values import Scalar
 
-if TYPE_CHECKING:
-    from .clearing import Clearing
-    from .optimizer_watch import OptimizerWatch
-
+Watch = TypeVar("Watch")
+"""What watches an optimizer; nothing here looks into it."""
 MOST_LOGGED, LOGGED_SECONDS = 32, 0.25
 """Steps that are judged in one go."""
 FEW_LOGGED = 4
 """Steps whose time says nothing about the next ones."""
 
 
-class Armed:
+class Armed(Generic[Watch]):
     """One optimizer, and what a step of it must look like to be logged.
 
     `steps` counts its steps, `unapplied` those that were not applied or had a learning rate of 0.
@@ -34,7 +33,8 @@ class Armed:
     process at its last step. `present` are its gradients that are not None, `groups` its parameter
     groups and `rates` their learning rates; `few` are group and position of the gradients whose
     norm is taken where the loop takes none. `read_at` is the last step whose numbers were read,
-    `next_read` the next one, `judged` the last one that was counted. `key` is the optimizer's id.
+    `next_read` the next one, `judged` the last one that was counted. `optimizer` is a weak
+    reference, `key` the optimizer's id.
     """
 
     __slots__ = (
@@ -42,10 +42,10 @@ class Armed:
         "optimizer", "present", "rates", "read_at", "steps", "unapplied", "until", "watch",
     )  # fmt: skip
 
-    def __init__(self, watch: OptimizerWatch, key: int, clearing: Clearing) -> None:
+    def __init__(self, watch: Watch, optimizer: Any, key: int, clearing: Clearing) -> None:
         self.watch = watch
+        self.optimizer = optimizer
         self.key = key
-        self.optimizer = watch.optimizer
         self.clearing = clearing
         self.steps = self.unapplied = self.until = self.backwards = self.bad_losses = 0
         self.present = self.groups = self.read_at = self.next_read = self.judged = 0
@@ -53,18 +53,19 @@ class Armed:
         self.few: List[Tuple[int, int]] = []
 
 
-Logged = Tuple[Armed, int, List[Any], Any, List[Any], int, float]
+Logged = Tuple[Armed[Watch], int, List[Any], Any, List[Any], int, float]
 """Optimizer, number of its step, losses, gradient norm (None: not read), learning rates, backward
 passes since the step before, monotonic seconds. Losses and norm of a GPU are `Scalar`s."""
 
 
-class Steady:
+class Steady(Generic[Watch]):
     """What the hooks of a process share.
 
     `armed` are the optimizers whose next step may be logged, by their id. `depth` is 1 within a
     backward pass. `stepping` is a weak reference to the optimizer whose step() is running, and
-    `running` its id if the step was logged. `backwards` counts backward passes, `stepped_at` those
-    before the last step of any optimizer. `uncleared` are the optimizers of which a step, but no
+    `running` its id if the step was logged; `closure`: it got one. `scaled`: a loss scaler is in
+    use. `backwards` counts backward passes, `stepped_at` those before the last step of any
+    optimizer. `uncleared` are the optimizers of which a step, but no
     cleared gradient has been observed since. `norm` is that of the gradients that the loop took, of
     `norm_count` tensors. `log` are steps that were not judged yet; `full`: it is time to. `skips`
     is the only optimizer, if its next step is not read; one step of `every` is. `stepped` is called
@@ -73,14 +74,16 @@ class Steady:
     """
 
     __slots__ = (
-        "armed", "backwards", "bad_losses", "clock", "depth", "every", "full", "last_losses", "log",
-        "losses", "losses_read", "most_every", "norm", "norm_count", "running", "skips",
-        "step_seconds", "stepped", "stepped_at", "stepping", "uncleared", "unread", "unread_from",
+        "armed", "backwards", "bad_losses", "clock", "closure", "depth", "every", "full",
+        "last_losses", "log", "losses", "losses_read", "most_every", "norm", "norm_count",
+        "running", "scaled", "skips", "step_seconds", "stepped", "stepped_at", "stepping",
+        "uncleared", "unread", "unread_from",
     )  # fmt: skip
 
     def __init__(self) -> None:
-        self.armed: dict[int, Armed] = {}
+        self.armed: dict[int, Armed[Watch]] = {}
         self.depth = self.running = 0
+        self.closure = self.scaled = False
         self.stepping: Any = None
         self.backwards = self.stepped_at = 0
         self.uncleared: list[Clearing] = []
@@ -89,12 +92,12 @@ class Steady:
         self.losses_read = self.bad_losses = 0
         self.norm: Any = None
         self.norm_count = -1
-        self.log: list[Logged] = []
+        self.log: list[Logged[Watch]] = []
         self.full = False
-        self.skips: Armed | None = None
+        self.skips: Armed[Watch] | None = None
         self.every = 1
         self.clock = time.monotonic
-        self.stepped: Callable[[OptimizerWatch], None] | None = None
+        self.stepped: Callable[[Watch], None] | None = None
         self.unread = self.unread_from = 0
         self.most_every, self.step_seconds = 1, 0.0
 
@@ -123,7 +126,7 @@ class Steady:
             armed.steps -= 1
         self.stepping, self.running = None, 0
 
-    def arm(self, armed: Armed) -> None:
+    def arm(self, armed: Armed[Watch]) -> None:
         """The next steps of an optimizer may be logged; the first of them is read."""
         self.armed[armed.key] = armed
         self.skips = None
@@ -141,8 +144,11 @@ class Steady:
         self.unread += count
         self.unread_from = self.unread_from or number
 
-    def choose_every(self, log: list[Logged]) -> None:
-        """Of how many steps one is read from now on, by the time that the logged ones took."""
+    def choose_every(self, log: list[Logged[Watch]], clips: bool) -> None:
+        """Of how many steps one is read from now on, by the time that the logged ones took.
+
+        `clips`: the loop takes the norm of the gradients itself.
+        """
         times = [(entry[1], entry[-1]) for entry in log]
         later = times[1:]
         seconds = sorted((t - s) / (n - m) for (m, s), (n, t) in zip(times, later) if n > m)
@@ -150,7 +156,6 @@ class Steady:
             return
         median = seconds[len(seconds) // 2]
         left = limit.SHARE * median - limit.HOOKS_SECONDS
-        clips = log[-1][0].watch.clips
         costs = limit.READ_SECONDS_CLIPPED if clips else limit.READ_SECONDS
         device = "gpu" if any(type(entry[3]) is Scalar for entry in log) else "cpu"
         cost = costs[device]

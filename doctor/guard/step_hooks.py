@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import weakref
 from math import inf
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from . import dynamo, gradient_norms
+from .patches import Patches
+from .protection import Protection
 from .steady import LOGGED_SECONDS, MOST_LOGGED
+from .switch import Switch
+from .watch import Watch
 
-if TYPE_CHECKING:
-    from .hooks import Hooks
 
-
-def install(hooks: Hooks) -> None:
+def install(switch: Switch, patches: Patches, watch: Watch, protection: Protection | None) -> None:
     """The hooks that torch.optim calls for all optimizers."""
     from torch.optim import optimizer as module
 
@@ -21,13 +22,16 @@ def install(hooks: Hooks) -> None:
     post = getattr(module, "register_optimizer_step_post_hook", None)
     if pre is None or post is None:
         return
-    handles = [pre(_before_steady(hooks)), post(_after_steady(hooks))]
-    hooks.undo.extend(handle.remove for handle in handles)
+    handles = [
+        pre(_before_steady(switch, watch, protection)),
+        post(_after_steady(switch, watch, protection)),
+    ]
+    patches.undo.extend(handle.remove for handle in handles)
 
 
-def _untraced(hooks: Hooks, function: Any) -> Any:
+def _untraced(switch: Switch, function: Any) -> Any:
     """The function, whose frames torch.compile does not examine where it is at work."""
-    tracing, disabled = dynamo.tracing(hooks.torch), dynamo.without_frames(hooks.torch, function)
+    tracing, disabled = dynamo.tracing(switch.torch), dynamo.without_frames(switch.torch, function)
 
     def call(*args: Any) -> None:
         if tracing() is None:
@@ -35,15 +39,18 @@ def _untraced(hooks: Hooks, function: Any) -> Any:
         else:
             disabled(*args)
 
-    return dynamo.without_frame(hooks.torch, call)
+    return dynamo.without_frame(switch.torch, call)
 
 
-def _before_steady(hooks: Hooks) -> Any:  # noqa: C901 - one function
+def _before_steady(  # noqa: C901 - one function
+    switch: Switch, watch: Watch, protection: Protection | None
+) -> Any:
     """Logs a step on which no rule can say anything, without calling a function of Python."""
-    torch, steady, before = hooks.torch, hooks.watch.steady, _untraced(hooks, _before(hooks))
+    torch, steady = switch.torch, watch.steady
+    before = _untraced(switch, _before(switch, watch, protection))
     armed, tensor, fp32 = steady.armed, torch.Tensor, torch.float32
     norm_of, flatten = torch.linalg.vector_norm, gradient_norms.flatten(torch)
-    values = hooks.watch.values
+    values = watch.values
     pending, hold_steady = values.pending, values.hold_steady
 
     def hook(optimizer: Any, args: Any, kwargs: Any) -> None:  # noqa: C901 - a call costs 1 us
@@ -135,31 +142,30 @@ def _before_steady(hooks: Hooks) -> Any:  # noqa: C901 - one function
     return dynamo.without_frame(torch, hook)
 
 
-def _before(hooks: Hooks) -> Any:
-    cuda, watch, protection = hooks.torch.cuda, hooks.watch, hooks.protection
-    steady = watch.steady
+def _before(switch: Switch, watch: Watch, protection: Protection | None) -> Any:
+    cuda, steady = switch.torch.cuda, watch.steady
 
     def before(optimizer: Any, args: Any, kwargs: Any) -> None:
         running = steady.stepping
-        if not hooks.active or (running is not None and running() is not None):
+        if not switch.active or (running is not None and running() is not None):
             return  # the step of a step: a subclass that calls super(), or an optimizer inside
-        if getattr(cuda, "_initialized", True) and hooks.capturing():
+        if getattr(cuda, "_initialized", True) and switch.capturing():
             return
-        hooks.closure = closure = bool(kwargs or len(args) > 1) and _has_closure(args, kwargs)
+        steady.closure = closure = bool(kwargs or len(args) > 1) and _has_closure(args, kwargs)
         steady.stepping, steady.running = weakref.ref(optimizer), 0
         try:
             watch.step_begins(optimizer, closure)
             if protection is not None:
                 protection.begin(optimizer)
         except Exception as error:
-            hooks.fail(error)
+            switch.fail(error)
 
     return before
 
 
-def _after_steady(hooks: Hooks) -> Any:
+def _after_steady(switch: Switch, watch: Watch, protection: Protection | None) -> Any:
     """Ends a step that was logged; the watch hears of it when the log is full."""
-    steady, after = hooks.watch.steady, _untraced(hooks, _after(hooks))
+    steady, after = watch.steady, _untraced(switch, _after(switch, watch, protection))
 
     def hook(optimizer: Any, args: Any, kwargs: Any) -> None:
         if steady.running != id(optimizer):
@@ -169,11 +175,13 @@ def _after_steady(hooks: Hooks) -> Any:
         if steady.full:
             after(optimizer, args, kwargs, True)
 
-    return dynamo.without_frame(hooks.torch, hook)
+    return dynamo.without_frame(switch.torch, hook)
 
 
-def _after(hooks: Hooks) -> Any:  # noqa: C901 - two functions
-    cuda, watch, protection = hooks.torch.cuda, hooks.watch, hooks.protection
+def _after(  # noqa: C901 - two functions
+    switch: Switch, watch: Watch, protection: Protection | None
+) -> Any:
+    cuda = switch.torch.cuda
     steady, alarms = watch.steady, watch.alarms
 
     def end(optimizer: Any, logged: bool) -> None:
@@ -182,8 +190,8 @@ def _after(hooks: Hooks) -> Any:  # noqa: C901 - two functions
             return
         if protection is not None:
             protection.end(optimizer)
-        if hooks.active and not (getattr(cuda, "_initialized", True) and hooks.capturing()):
-            watch.step_ends(optimizer, hooks.closure)
+        if switch.active and not (getattr(cuda, "_initialized", True) and switch.capturing()):
+            watch.step_ends(optimizer, steady.closure)
 
     def after(optimizer: Any, args: Any, kwargs: Any, logged: bool = False) -> None:
         running = steady.stepping
@@ -193,7 +201,7 @@ def _after(hooks: Hooks) -> Any:  # noqa: C901 - two functions
         try:
             end(optimizer, logged)
         except Exception as error:
-            hooks.fail(error)
+            switch.fail(error)
         if alarms.stop_wanted:
             watch.end_if_wanted()
 

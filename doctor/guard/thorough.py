@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from typing import Any
 
-from . import rules
 from .flat_loss import FlatLoss
 from .lost_updates import LostUpdates
 from .memory import Memory
@@ -28,16 +27,18 @@ class ThoroughWatch(Watch):
         super().__init__(torch, settings)
         self.pace = Pace()
         self.memory = Memory(torch)
-        self.replicas = Replicas(self)
-        self.lost_updates = LostUpdates(self)
+        self.replicas = Replicas(self.writer, self.values)
+        self.lost_updates = LostUpdates(self.readings, self.judging.add)
         self._idle = Idle(torch)
         self._flat: dict[int, FlatLoss] = {}
         self._effective = 0
         self._look = False
         self._last_step: float | None = None
         self.steady.stepped, self.steady.full = self._stepped, True
+        self.judging.further = self
+        self.batch_waited = self._batch_waited
 
-    def batch_waited(self, iterator: Any, seconds: float) -> None:
+    def _batch_waited(self, iterator: Any, seconds: float) -> None:
         """The iterator of a DataLoader returned a batch after that time."""
         if getattr(iterator, "_num_yielded", 2) > 1:  # the first batch of an epoch starts workers
             self.pace.waited(seconds, self._idle.now())
@@ -72,16 +73,14 @@ class ThoroughWatch(Watch):
         self._idle.step_ended()
         alarms = [] if last is None else self.pace.step(watch.steps, now - last, self._work(watch))
         for alarm in [*alarms, *self.memory.step(watch.steps)]:
-            self.alarms.add(alarm, watch)
+            self.judging.add(alarm, watch)
 
     def _work(self, watch: OptimizerWatch) -> tuple[int, int, int]:
         """What makes steps comparable: backward passes, gradients, elements of the batch."""
         return watch.rules.usual_backwards, watch.armed.present, self.batches.elements()
 
-    def judge(
-        self, step_rules: rules.StepRules, step: Step, watch: OptimizerWatch | None, now: float
-    ) -> None:
-        super().judge(step_rules, step, watch, now)
+    def judged(self, step: Step, watch: OptimizerWatch | None) -> None:
+        """Follows the loss."""
         if watch is None or not watch.adaptive or step.loss is None:
             return
         flat = self._flat.get(watch.index)
@@ -89,13 +88,12 @@ class ThoroughWatch(Watch):
             flat = self._flat[watch.index] = FlatLoss.of(self.torch, watch.flat)
         if flat.add(step.loss, step.rate or 0.0):
             alarm = Alarm("GRD015", "warn", step.step, flat.text, "", watch.index)
-            self.alarms.add(alarm, watch)
+            self.judging.add(alarm, watch)
 
     def counts(self) -> dict[str, Any]:
-        """Also what these codes observed."""
+        """What these codes observed."""
         flat = max(self._flat.values(), key=lambda each: each.steps, default=None)
         return {
-            **super().counts(),
             "updates": self.lost_updates.updates,
             "updates_lost": self.lost_updates.lost,
             "vocabulary": flat.vocabulary if flat is not None and flat.near else 0,

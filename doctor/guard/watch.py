@@ -1,32 +1,25 @@
-"""The watch: what the hooks report comes in, alarms and records go out."""
+"""The watch: what the hooks report comes in, what the optimizers did is measured and judged."""
 
 from __future__ import annotations
 
 import os
 import time
-from collections import deque
 from typing import Any, Callable
 
-from . import logged, rules
-from .alarms import Alarms
+from . import rules
 from .batches import Batches
-from .counts import counts, rank_and_world
+from .counts import rank_and_world
+from .judging import Judging
 from .optimizer_watch import OptimizerWatch
 from .parameters import local
-from .records import Alarm, Step
+from .readings import Readings
+from .records import Step
 from .scaling import Scaling
 from .settings import Settings
-from .steady import Logged, Steady
-from .values import Deliver, Scalar, Values
 from .writer import Writer
 
 MOST_OPTIMIZERS = 64
 """Optimizers that are watched; with one per parameter there can be hundreds."""
-HISTORY = 200
-"""Steps that are kept in memory for the first alarm."""
-STATE_SECONDS = 10.0
-FIRST_STATE = 10
-"""Effective steps from which every comparison also writes the counts."""
 
 
 class Watch:
@@ -35,24 +28,20 @@ class Watch:
     def __init__(self, torch: Any, settings: Settings) -> None:
         self.torch = torch
         self.settings = settings
-        self.values = Values(torch)
+        self.readings: Readings[OptimizerWatch] = Readings(torch)
+        self.values, self.steady = self.readings.values, self.readings.steady
         self.writer = Writer(settings.out)
         self.batches = Batches(torch)
-        self.alarms = Alarms(self)
+        self.judging = Judging(settings, self.readings, self.writer, self.batches)
+        self.alarms, self.watches = self.judging.alarms, self.judging.watches
         self.rules: dict[int, rules.StepRules] = {}
+        self.scaling = Scaling()
         self.started = False
-        self.rank, self.world = 0, 1
-        self._judging_log = False
-        self.steps = self.norms = self.looks = self.skipped = 0
-        self.steady = Steady()
-        self.scaling = Scaling(self)
-        self.rates_read = 0
-        self.history: deque[Step | Logged] = deque(maxlen=HISTORY)
-        self.watches: dict[int, OptimizerWatch] = {}
         self.follows_gradients = False
         """Gradients that nothing has cleared are noted after the next backward pass."""
         self.end_if_wanted: Callable[[], None] = lambda: None
-        self.began = self._state_at = time.monotonic()
+        self.batch_waited: Callable[[Any, float], None] | None = None
+        """Gets the iterator of a DataLoader, and the seconds that a batch took."""
 
     # What the hooks report
 
@@ -90,7 +79,7 @@ class Watch:
         watch = self.watches.get(id(optimizer))
         if watch is None or watch.optimizer() is not optimizer:
             self.start()
-            watch = self.watch_of(optimizer)
+            watch = self._watch_of(optimizer)
         if watch is not None and not closure:
             watch.measure(optimizer)
 
@@ -107,7 +96,7 @@ class Watch:
 
     def step_logged(self, optimizer: Any) -> None:
         """A step was logged, and somebody waits for it."""
-        logged.end_step(self, self.watches[id(optimizer)])
+        self.judging.end_logged(self.watches[id(optimizer)])
 
     def step_reported(self, loss: Any, rate: float | None) -> None:
         """A step of a loop without an optimizer of torch.optim."""
@@ -120,93 +109,46 @@ class Watch:
             step.losses = [float(value) for value in values if value is not None]
             for value in step.losses:
                 self.steady.count_loss(value)
-            self.judge(reported, step, None, time.monotonic())
+            self.judging.judge(reported, step, None, time.monotonic())
 
         if tensor:
             self.values.submit([local(loss).reshape(())], deliver)
         else:
             deliver([loss])
 
-    # What the optimizers' watches ask
+    # What the hooks of a GradScaler report
 
-    @property
-    def several(self) -> bool:
-        """Whether more than one optimizer is watched."""
-        return len(self.watches) > 1
+    def loss_scaled(self, loss: Any, scaled: Any) -> None:
+        """GradScaler.scale(loss) returned `scaled`."""
+        self.steady.disarm()
+        self.scaling.loss_scaled(loss, scaled)
 
-    def judge_log(self) -> None:
-        """Judge and write the steps that were logged."""
-        if not self._judging_log:
-            self._judging_log = True
-            try:
-                logged.judge(self)
-            finally:
-                self._judging_log = False
+    def scaled_step_begins(self, optimizer: Any) -> None:
+        """GradScaler.step() begins."""
+        self.start()
+        self.steady.disarm()
+        self.steady.scaled = True
+        watch = self._watch_of(optimizer)
+        if watch is not None:
+            watch.stepped = False
 
-    def fetch(self, losses: list[Any]) -> None:
-        """Read the losses of a GPU."""
-        self.values.fetch([loss for loss in losses if type(loss) is Scalar])
+    def scaled_step_ends(self, optimizer: Any) -> None:
+        """GradScaler.step() returned: without a call of step() it was skipped."""
+        watch = self.known(optimizer)
+        if watch is not None and not watch.stepped:
+            watch.skip()
 
-    def take_arrived(self, losses: list[Any]) -> None:
-        """Put numbers in the place of losses that have arrived; those that were lost go."""
-        if any([type(loss) is Scalar for loss in losses]):
-            numbers = [self.values.number(loss) for loss in losses]
-            for loss, value in zip(losses, numbers):
-                if type(loss) is Scalar and value is not None:
-                    self.steady.count_loss(value)
-            losses[:] = [value for value in numbers if value is not None]
-
-    def submit_step(self, step: Step, tensors: list[Any], judge: Deliver) -> None:
-        """Call `judge` with the values of the tensors, once the losses of the step are there."""
+    def scale_updated(self, scale: Any, initial: float) -> None:
+        """GradScaler.update() returned."""
+        judging = self.judging
 
         def deliver(values: list[Any]) -> None:
-            self.take_arrived(step.losses)
-            judge(values)
+            if values[0] is not None:
+                judging.scale = values[0]
+                for alarm in rules.scale_alarm(values[0], initial, judging.tally.steps):
+                    judging.add(alarm, None)
 
-        self.fetch(step.losses)
-        self.values.submit(tensors, deliver)
-
-    def judge_step(self, watch: OptimizerWatch, step: Step) -> None:
-        """The values of a step have arrived."""
-        self.judge_log()
-        self.judge(watch.rules, step, watch, time.monotonic())
-
-    def judge(
-        self, step_rules: rules.StepRules, step: Step, watch: OptimizerWatch | None, now: float
-    ) -> None:
-        """Count, write and judge a step."""
-        self.steps += 1
-        self.skipped += step.skipped
-        self.norms += step.norm is not None
-        self.rates_read += step.rate is not None
-        self.history.append(step)
-        self.alarms.moment = step.moment
-        if self.writer.takes(step.optimizer, step.step):
-            self.writer.step(step, self.scaling.scale, now - self.began)
-        alarms = step_rules.judge(step)
-        if not step_rules.healthy:
-            self.steady.read_all()
-        for alarm in alarms:
-            if step.unread:
-                alarm.text += f"; the {step.unread} steps before it were not read"
-            self.alarms.add(alarm, watch)
-        self.write_state_again(now)
-
-    def write_state_again(self, now: float) -> None:
-        """Write the counts, from time to time."""
-        if now - self._state_at > STATE_SECONDS:
-            self._state_at = now
-            self.write_state()
-
-    def judge_look(self, watch: OptimizerWatch, alarms: list[Alarm]) -> None:
-        """The values of a look have arrived."""
-        self.looks += 1
-        self.judge_log()
-        self.alarms.moment = 0.0
-        for alarm in alarms:
-            self.alarms.add(alarm, watch)
-        if watch.effective >= FIRST_STATE:
-            self.write_state()  # a process that is killed later has written its counts
+        self.values.submit([local(scale)], deliver)
 
     # Beginning and end
 
@@ -215,73 +157,67 @@ class Watch:
         if self.started:
             return
         self.started = True
-        self.rank, self.world = rank_and_world(self.torch)
-        self.writer.open(self.rank)
+        self.writer.open(*rank_and_world(self.torch))
         self.writer.write(
             "meta",
-            rank=self.rank,
-            world=self.world,
+            rank=self.writer.rank,
+            world=self.writer.world,
             pid=os.getpid(),
             started=int(time.time()),
             torch=str(self.torch.__version__),
             all=self.settings.all,
         )
 
-    def recent(self) -> list[Step]:
-        """The last steps."""
-        return [e if isinstance(e, Step) else logged.as_step(e) for e in self.history]
-
-    def write_state(self) -> None:
-        """Write the counts so far."""
-        self.judge_log()
-        self.writer.write("state", **self.counts())
-
-    def counts(self) -> dict[str, Any]:
-        """What was observed so far."""
-        return counts(self)
-
     def close(self, how: str) -> None:
         """Write the last counts; `how` is "exit" or why the guard was switched off."""
         if not self.started:
             return
-        self.judge_log()
-        self.fetch(self.steady.losses)
+        self.judging.judge_log()
+        self.readings.fetch(self.steady.losses)
         self.values.finish()
-        self._pending_losses()
-        self.write_state()
+        self._judge_last_losses()
+        self.judging.write_state()
         self.writer.write("end", how=how)
         self.writer.close()
 
-    def _pending_losses(self) -> None:
+    def _judge_last_losses(self) -> None:
         """The losses after the last step: the program may have ended because of them."""
-        self.take_arrived(self.steady.losses)
-        step = Step(
-            0, self.steps + 1, losses=self.steady.losses, skipped=True, scaled=self.scaling.active
-        )
-        if step.losses and not self.scaling.active:
+        losses, scaled = self.steady.losses, self.steady.scaled
+        self.readings.take_arrived(losses)
+        number = self.judging.tally.steps + 1
+        step = Step(0, number, losses=losses, skipped=True, scaled=scaled)
+        if step.losses and not scaled:
             for alarm in rules.StepRules(0)._non_finite(step):
-                self.alarms.add(alarm, None)
+                self.judging.add(alarm, None)
 
     # Inside
 
     def known(self, optimizer: Any) -> OptimizerWatch | None:
+        """The watch of an optimizer; None for a new one."""
         watch = self.watches.get(id(optimizer))
         return watch if watch is not None and watch.optimizer() is optimizer else None
 
-    def watch_of(self, optimizer: Any) -> OptimizerWatch | None:
+    def _watch_of(self, optimizer: Any) -> OptimizerWatch | None:
         """The watch of an optimizer, a new one for a new optimizer; None for one too many."""
         watch = self.known(optimizer)
-        if watch is None:
-            self.judge_log()
-            for key in [k for k, w in self.watches.items() if w.optimizer() is None]:
-                del self.watches[key]
-            if len(self.watches) < MOST_OPTIMIZERS:
-                with self.torch.no_grad():
-                    watch = OptimizerWatch(self, optimizer, len(self.rules))
-                self.watches[id(optimizer)] = watch
-                self.rules[watch.index] = watch.rules
-                self.steady.read_all()
+        if watch is not None:
+            return watch
+        self.judging.judge_log()
+        for key in [k for k, w in self.watches.items() if w.optimizer() is None]:
+            del self.watches[key]
+        if len(self.watches) < MOST_OPTIMIZERS:
+            watch = self._new_watch(optimizer)
+            self.watches[id(optimizer)] = watch
+            self.rules[watch.index] = watch.rules
+            self.steady.read_all()
+        self.judging.several = len(self.watches) > 1
         return watch
+
+    def _new_watch(self, optimizer: Any) -> OptimizerWatch:
+        settings = self.settings
+        step_rules = rules.StepRules(len(self.rules), self.rules, all_codes=settings.all)
+        with self.torch.no_grad():
+            return OptimizerWatch(optimizer, step_rules, settings, self.readings, self.judging)
 
     def _inner(self, root: Any) -> Any:
         """The tensor that backward() starts from; None where there are several."""
@@ -291,8 +227,9 @@ class Watch:
 
     def _without_step(self) -> None:
         """Far more backward passes than usual since any optimizer stepped."""
-        self.judge_log()
+        judging = self.judging
+        judging.judge_log()
         count = self.steady.backwards - self.steady.stepped_at
         most = max((w.rules.most_backwards for w in self.watches.values()), default=0)
-        if self.steps and count == most:
-            self.alarms.without_step(count)
+        if judging.tally.steps and count == most:
+            judging.add(rules.without_step(count, judging.tally.steps), None)

@@ -33,17 +33,22 @@ def plain(value: Any) -> Any:
 
 
 class Writer:
-    """Writes DIRECTORY/rank<R>-<pid>.jsonl; the first error ends the writing, not the training."""
+    """Writes DIRECTORY/rank<R>-<pid>.jsonl; the first error ends the writing, not the training.
+
+    `rank` and `world`: which process of the job writes, and of how many.
+    """
 
     def __init__(self, directory: str) -> None:
         self.directory = directory
+        self.rank, self.world = 0, 1
         self._file: TextIO | None = None
         self._bytes = 0
         self._flushed = 0.0
         self._failed = False
 
-    def open(self, rank: int) -> None:
+    def open(self, rank: int, world: int) -> None:
         """Create the directory and the file."""
+        self.rank, self.world = rank, world
         path = os.path.join(self.directory, f"rank{rank}-{os.getpid()}.jsonl")
         try:
             os.makedirs(self.directory, exist_ok=True)

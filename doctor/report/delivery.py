@@ -8,7 +8,6 @@ import sys
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Literal, cast
 
 from doctor._util.atomic_write import atomic_write, check_writable
 from doctor._util.errors import UserError
@@ -18,15 +17,12 @@ from doctor.prescribe.rules import prescribe
 from doctor.report import prolog, terminal
 from doctor.report.formats import github, nagios
 from doctor.report.formats.plain import render as render_plain
-from doctor.report.formats.table import FORMATS
+from doctor.report.formats.table import FORMATS, Format
 from doctor.report.line import Detail
 from doctor.report.redaction import redact
 from doctor.report.report import Report
 from doctor.report.terminal import Color
 
-Format = Literal[
-    "console", "plain", "json", "junit", "github", "markdown", "sarif", "nagios", "html"
-]
 STDOUT = Path("-")
 
 
@@ -67,7 +63,7 @@ def output_options(
     printed = [name for name, path in files if path == STDOUT]
     if printed:
         _only_on_stdout(f"--output {printed[0]}=-", format, one_line, save_facts)
-        format = cast(Format, printed[0])
+        format = printed[0]
     elif save_facts == STDOUT:
         _only_on_stdout("--save-facts -", format, one_line, None)
     return OutputOptions(

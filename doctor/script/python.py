@@ -16,12 +16,6 @@ from doctor.script.statements import walk_module
 from doctor.script.text import Source, Unparsable, decode, parse
 from doctor.script.walk import Walk
 
-RELEVANT = re.compile(
-    rb"\.backward\(|_backward\(|Trainer\b|Accelerator|Fabric|\.fit\(|[Oo]ptim|"
-    rb"\bamp\b|autocast|GradScaler|version[^\n]*[<>]|[<>][^\n]*version|float\([^\n]*version"
-)
-"""Words without which no rule on Python code applies: other files are only parsed."""
-
 
 def read_python(
     path: str,
@@ -29,15 +23,19 @@ def read_python(
     *,
     launches: tuple[Launch, ...] = (),
     requirements: Mapping[str, str] | None = None,
+    relevant: re.Pattern[bytes] | None = None,
 ) -> Script:
-    """The facts of a Python file; one that cannot be parsed has `unreadable` and nothing else."""
+    """The facts of a Python file; one that cannot be parsed has `unreadable` and nothing else.
+
+    A file in which `relevant` does not occur is only parsed.
+    """
     try:
         with warnings.catch_warnings():  # invalid escapes and the like of the file
             warnings.simplefilter("ignore")
             source, tree, unreadable = _parsed(data)
     except Unparsable as error:
         return Script(path=path, kind="python", unreadable=(Unreadable(str(error), error.span),))
-    if not RELEVANT.search(data):
+    if relevant is not None and not relevant.search(data):
         comments = suppressions.read(source)
         return Script(path=path, kind="python", suppressions=comments, unreadable=unreadable)
     script = _script(path, "python", source, tree, launches, requirements)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 
 from doctor.facts.script import Launch, Script, Span, Unreadable
@@ -15,8 +16,9 @@ def read_script(
     *,
     launches: tuple[Launch, ...] = (),
     requirements: Mapping[str, str] | None = None,
+    relevant: re.Pattern[bytes] | None = None,
 ) -> Script | None:
-    """The facts of a file, None for one that no rule reads."""
+    """The facts of a file, None for one that no rule reads; `relevant` as `read_python` has it."""
     if path.endswith(".ipynb"):
         return read_notebook(path, data)
     if path.endswith(DATA):
@@ -24,7 +26,9 @@ def read_script(
 
         return read_configuration(path, data)
     if path.endswith(CODE) or (data.startswith(b"#!") and b"python" in data[:80]):
-        return read_python(path, data, launches=launches, requirements=requirements)
+        return read_python(
+            path, data, launches=launches, requirements=requirements, relevant=relevant
+        )
     return None
 
 

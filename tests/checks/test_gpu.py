@@ -255,6 +255,20 @@ def test_busy_gpu_is_named_beside_the_free_one() -> None:
     assert "1 compute processes" in verdict.summary
 
 
+def test_what_the_calling_process_holds_is_not_foreign() -> None:
+    mine = nvml(memory_used=70 * GIB, held=69 * GIB, processes=1)
+    verdict = free(job(mine))
+    assert verdict.status is Status.PASS
+    assert "1.0 GiB of 80.0 GiB (1%) used" in verdict.summary
+    assert "beside 69.0 GiB of this process" in verdict.summary
+    assert job(mine).gpus[0].use_by_others == ""
+    shared = nvml(memory_used=70 * GIB, held=20 * GIB, processes=2)
+    verdict = free(job(shared))
+    assert verdict.status is Status.FAIL
+    assert "NVML lists 1 compute processes" in verdict.summary
+    assert "50.0 GiB used" in job(shared).gpus[0].use_by_others
+
+
 def test_slice_is_judged_by_its_own_memory() -> None:
     whole = nvml(memory_used=70 * GIB)
     assert free(job(whole, part=SLICES[0])).status is Status.PASS

@@ -32,7 +32,7 @@ def start(
 @pytest.fixture
 def environment(tmp_path: Path) -> Path:
     """The command, and a package `doctor` whose first file is another distribution's."""
-    shutil.copy(ROOT / "preflight_doctor.py", tmp_path)
+    shutil.copytree(ROOT / "preflight_doctor", tmp_path / "preflight_doctor")
     (tmp_path / "doctor").mkdir()
     (tmp_path / "doctor" / "__init__.py").write_text("import simplejson_that_is_missing\n")
     return tmp_path

@@ -24,8 +24,8 @@ pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("one_thread")]
 def timed(out: Path, step_seconds: float, **settings: Any) -> Iterator[Any]:
     """A guard whose clock says that each step takes so long."""
     with guarded(out, **settings) as guard:
-        steady = guard._session.watch.steady
-        steady.clock = itertools.count(guard._session.watch.began, step_seconds).__next__
+        steady, tally = guard._session.watch.steady, guard._session.watch.judging.tally
+        steady.clock = itertools.count(tally.began, step_seconds).__next__
         yield guard._session.watch
 
 

@@ -285,7 +285,7 @@ def test_a_bug_in_the_guard_disables_the_guard_with_one_line(
         module = model()
         optimizer = adamw(module)
         train(module, optimizer, 2)
-        watch.judge_step = lambda *arguments: 1 / 0
+        watch.judging.judge_step = lambda *arguments: 1 / 0
         losses = train(module, optimizer, 3)
     assert len(losses) == 3
     assert capsys.readouterr().err.count("switched itself off") == 1
@@ -431,7 +431,7 @@ def test_a_million_steps_stay_below_20_megabytes(tmp_path: Path) -> None:
     from doctor.guard.writer import Writer, _every
 
     writer = Writer(str(tmp_path))
-    writer.open(0)
+    writer.open(0, 1)
     step = Step(0, 1, losses=[math.pi], norm=math.e, rates=[1e-5])
     lines = sum(-(-(10**k * 900) // _every(10**k * 1000 - 1)) for k in range(4))
     writer.step(step, 65536.0, 1e5)

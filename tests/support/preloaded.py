@@ -32,7 +32,7 @@ from functools import cache
 from pathlib import Path
 
 AT_START = ("PYTHON", "LD_", "OMP_", "MKL_", "KMP_", "GOMP_", "OPENBLAS_", "TORCH", "PYTORCH",
-            "CUDA", "NVIDIA", "CUBLAS")  # fmt: skip
+            "CUDA", "NVIDIA", "CUBLAS", "ONEDNN", "ATEN")  # fmt: skip
 """Prefixes of variables that are read at the start or while torch is imported."""
 LATER = (
     *("PYTHONPATH", "TORCHINDUCTOR_CACHE_DIR", "PYTORCH_NVML_BASED_CUDA_CHECK"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import textwrap
 
 from doctor.checks.script.lint import lint
-from doctor.checks.script.table import BY_CODE
+from doctor.checks.script.table import BY_CODE, RELEVANT
 from doctor.facts.script_machine import ScriptMachine
 from doctor.script.python import read_python
 
@@ -16,7 +16,7 @@ def codes(
     code: str, machine: ScriptMachine = NO_MACHINE, *, path: str = "train.py"
 ) -> dict[str, str]:
     """slug -> severity of what fires, "unknown" for what is undecided; absences are left out."""
-    script = read_python(path, textwrap.dedent(code).encode())
+    script = read_python(path, textwrap.dedent(code).encode(), relevant=RELEVANT)
     assert not script.unreadable, script.unreadable
     return {
         BY_CODE[hit.code].slug: "unknown" if hit.undecided else hit.severity

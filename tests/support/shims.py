@@ -38,7 +38,9 @@ builtins.__import__ = hooked
 """
 
 
-def python(folder: Path, code: str) -> str:
+def python(
+    folder: Path, code: str, modules: tuple[str, ...] = preloaded.TORCH, **variables: str
+) -> str:
     """An interpreter that defines `entered(stage)` or `spoil(torch)` anew before any probe.
 
     It does not see the fake drivers of LD_LIBRARY_PATH, which a fork could not load.
@@ -46,7 +48,7 @@ def python(folder: Path, code: str) -> str:
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "sitecustomize.py").write_text(HOOK + code)
     path = folder / "python"
-    start = f'PYTHONPATH={folder} exec {preloaded.python()} "$@"'
+    start = f'PYTHONPATH={folder} exec {preloaded.python(modules, **variables)} "$@"'
     path.write_text(f"#!/bin/bash\nunset LD_LIBRARY_PATH\n{start}\n")
     path.chmod(0o755)
     return str(path)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import platform
 import sys
 
 import pytest
@@ -119,3 +120,26 @@ def test_a_death_after_the_steps_keeps_their_record(own_process: Own) -> None:
     assert smoke_of(record).completed
     assert isinstance(record.points, Unknown)
     assert "exit status 5" in record.points.reason
+
+
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="chooses kernels of x86")
+def test_steps_without_a_kernel_of_this_cpu_are_run_in_fp32(
+    own_process: Own, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ONEDNN_MAX_CPU_ISA", "AVX2")
+    record = own_process(
+        """
+        class Reader(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.read, self.head = nn.LSTM(8, 8, batch_first=True), nn.Linear(8, 3)
+            def forward(self, x, labels):
+                states, _ = self.read(x[:, None])
+                return {"loss": nn.functional.cross_entropy(self.head(states[:, -1]), labels)}
+        def make():
+            return Reader(), batch()
+        """,
+        precision="bf16",
+    )
+    assert (smoke_of(record).precision, smoke_of(record).completed) == ("fp32", True)
+    assert "LSTM" in record.without_kernel

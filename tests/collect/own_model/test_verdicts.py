@@ -5,12 +5,15 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from own_code import Well, completes, judged
+from msgspec.structs import replace
+from own_code import Well, completes, judged, smoke_of
 
 from doctor._util.records import Ended, Unknown
 from doctor.checks import storage
 from doctor.checks.training import own_model as checks
+from doctor.facts.error_texts import NO_CPU_KERNEL
 from doctor.facts.machine import Place
+from doctor.facts.training import Stage
 from doctor.job.job import Job
 from doctor.judge.check import Owner, Status, Verdict
 
@@ -67,3 +70,15 @@ def test_a_save_that_was_tried_is_the_size_of_a_checkpoint() -> None:
     for elsewhere in (Well(**tried, whole=False).own, Unknown(reason="no GPU"), None):
         assert "the size of a checkpoint is not known" in room(elsewhere, 10**12).summary
     assert "10M parameters" in room(own, 10**12, params=10**7).summary
+
+
+def test_a_kernel_that_this_cpu_lacks_is_unknown_and_steps_in_fp32_say_so() -> None:
+    error = Ended(how="error", detail=f"forward: RuntimeError: {NO_CPU_KERNEL} descriptor. Run")
+    smoke = replace(smoke_of(Well().own), stages=(Stage(name="forward", ended=error),), steps=())
+    failed = Well(smoke=smoke).own
+    assert completes(failed).status is Status.UNKNOWN
+    assert "oneDNN has no kernel" in completes(failed).summary
+    tried = completes(Well(without_kernel=error.detail).own)
+    assert tried.status is Status.PASS
+    assert "run in fp32" in tried.summary
+    assert "run in fp32" not in completes(Well().own).summary

@@ -171,7 +171,8 @@ def keys(error: Any, frames: List[Any], user: Any, model: Any) -> Records:
     key = error.args[0] if error.args else None
     for name, value in stack_frames.values_in(user, user.code):
         if hasattr(value, "keys") and key not in value:
-            return absent("key", str(key), name, value.keys(), name="")  # the message has it
+            (record,) = absent("key", str(key), name, value.keys())
+            return [{**record, "name": ""}]  # the message has it, and it may be a secret
     return []
 
 

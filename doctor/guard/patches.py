@@ -1,0 +1,34 @@
+"""What the guard replaces in torch, and how it is restored."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any, Callable
+
+MISSING = object()
+
+
+class Patches:
+    """`undo`: what restores each of them, in the order in which they were made."""
+
+    def __init__(self) -> None:
+        self.undo: list[Callable[[], None]] = []
+
+    def replace(self, owner: Any, name: str, make: Callable[[Any], Any]) -> None:
+        """Put make(original) in its place, where there is an original."""
+        original = owner.__dict__.get(name, MISSING)
+        if original is MISSING:
+            return
+        replacement = functools.wraps(original)(make(original))
+        setattr(owner, name, replacement)
+
+        def undo() -> None:
+            if owner.__dict__.get(name) is replacement:
+                setattr(owner, name, original)
+
+        self.undo.append(undo)
+
+    def remove(self) -> None:
+        """Restore every attribute, unless somebody else has replaced it since."""
+        while self.undo:
+            self.undo.pop()()
