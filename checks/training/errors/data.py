@@ -6,16 +6,23 @@ from __future__ import annotations
 import re
 
 from doctor.checks.training.errors import hooks
-from doctor.checks.training.errors.explanation import Explanation, OwnProof, Proof
+from doctor.checks.training.errors.explanation import (
+    Explanation,
+    OwnProof,
+    Proof,
+    first_of,
+    seen_as,
+)
 from doctor.checks.training.errors.shapes import CLASSES, LOSSES
 from doctor.checks.training.errors.sizes import Sizes, sizes_of, text
-from doctor.checks.training.errors.words import listed, words
+from doctor.checks.training.errors.words import listed
 from doctor.facts.observations import (
     AbsentInSamples,
     Layout,
     LengthFirst,
     OptimizerGroups,
     OptimizerState,
+    ParameterCount,
     SharedParameters,
     StateKeys,
     TransformerInputs,
@@ -32,14 +39,42 @@ SAMPLES_FIRST = (
 )
 
 
-def unequal_samples(raised: Raised) -> Explanation | None:
-    unequal = raised.first(UnequalSamples)
-    return Explanation(words(unequal)) if unequal else None
-
-
-def absent_in_samples(raised: Raised) -> Explanation | None:
-    absent = raised.first(AbsentInSamples)
-    return Explanation(words(absent)) if absent else None
+UNEQUAL = (
+    "Pad or resize the samples of a batch to one size in collate_fn: "
+    "torch.nn.utils.rnn.pad_sequence for sequences, a transform for images, for texts "
+    "DataCollatorWithPadding, or with labels of tokens DataCollatorForSeq2Seq (as data_collator of "
+    "the Trainer)."
+)
+ABSENT = (
+    "Return the same fields from __getitem__ for every sample, with a default where there is no "
+    "value, or leave such samples out in collate_fn: torch takes the keys of the first sample."
+)
+ONE_OF_THEM = (
+    "Pass only one of input_ids and inputs_embeds: leave the other out of the call, or of the "
+    "batch."
+)
+DECODER = (
+    "Pass labels, from which the model makes the inputs of its decoder, or decoder_input_ids. "
+    "Where the loss is computed outside of the model, as by a Trainer with label_smoothing_factor, "
+    "DataCollatorForSeq2Seq(tokenizer, model=model) makes decoder_input_ids."
+)
+OTHER_KEYS = (
+    "If layers are new or were removed on purpose, load with strict=False, which leaves new ones "
+    "as they are initialized; else load the file into the model that wrote it."
+)
+FROZEN = (
+    "Call requires_grad_(True) on what is to train before that line: every parameter is frozen, "
+    "and the filter that makes the list takes none."
+)
+USED_UP = (
+    "Call model.parameters() again for the optimizer, or keep list(model.parameters()): it is a "
+    "generator, which is empty after a loop or a sum over it. A filter may also leave nothing "
+    "(requires_grad)."
+)
+STATE = (
+    "Load a state that this very optimizer saved for this very model: this one is of another "
+    "optimizer or another model. To change them, start without the old state."
+)
 
 
 # Lengths
@@ -156,6 +191,11 @@ def replaced_layer(raised: Raised, own: OwnModel) -> Explanation | None:
     return None
 
 
+FACTORY = (
+    "Name a factory without parameters, a function around it: it is called without arguments.\n"
+    "def make():\n"
+    "    return build(config)"
+)
 CALLED = (
     "Give the third value of the factory the arguments that it is called with: a function is "
     "called as loss(module, batch), an instance of nn.Module or a function of "
@@ -163,37 +203,15 @@ CALLED = (
 )
 
 
-def _called_by_doctor(raised: Raised) -> bool:
-    """Whether no line of the user ran: torch calls functions of the user too, hooks for example."""
-    return not (raised.place or raised.module_type or raised.observations)
-
-
-def factory_with_parameters(raised: Raised, own: OwnModel) -> Explanation | None:
-    return Explanation("") if _called_by_doctor(raised) and not own.built.ok else None
-
-
-def loss_with_other_parameters(raised: Raised, own: OwnModel) -> Explanation | None:
+def called_by_the_doctor(raised: Raised, own: OwnModel) -> Explanation | None:
+    """A factory or its loss whose parameters are others, so that no line of the user ran: torch
+    calls functions of the user too, hooks for example."""
     stages = own.smoke.stages if own.smoke else ()
-    before = not stages or stages[-1].name == "forward"
-    of_doctor = _called_by_doctor(raised) and own.built.ok and before
-    return Explanation("", CALLED) if of_doctor else None
-
-
-# Transformers
-
-
-def ids_and_embeddings(raised: Raised) -> Explanation | None:
-    for each in raised.all(TransformerInputs):
-        if each.refused and each.ids == each.embeddings and not each.decoder:
-            return Explanation(words(each))
-    return None
-
-
-def decoder_without_inputs(raised: Raised) -> Explanation | None:
-    for each in raised.all(TransformerInputs):
-        if each.refused and each.decoder and not (each.ids or each.embeddings):
-            return Explanation(words(each))
-    return None
+    if raised.place or raised.module_type or raised.observations:
+        return None
+    if not own.built.ok:
+        return Explanation("", FACTORY)
+    return Explanation("", CALLED) if not stages or stages[-1].name == "forward" else None
 
 
 # State dicts and optimizers
@@ -241,16 +259,6 @@ def prefix_of(longer: tuple[str, ...], shorter: tuple[str, ...]) -> str:
     return next(fitting, "")
 
 
-def other_keys(raised: Raised) -> Explanation | None:
-    keys = raised.first(StateKeys)
-    return Explanation(words(keys)) if keys else None
-
-
-def shared_parameters(raised: Raised) -> Explanation | None:
-    shared = raised.first(SharedParameters)
-    return Explanation(words(shared)) if shared else None
-
-
 def no_parameters(raised: Raised) -> Explanation | None:
     """Something else than parameters for an optimizer."""
     params = raised.operand("params")
@@ -259,29 +267,27 @@ def no_parameters(raised: Raised) -> Explanation | None:
     return Explanation(f"params is {params.value or 'one tensor'}")
 
 
-def state_of_another(raised: Raised) -> Explanation | None:
-    """State of another parameter, or groups of another optimizer, that load_state_dict brought."""
-    state = raised.first(OptimizerState) or raised.first(OptimizerGroups)
-    return Explanation(words(state)) if state else None
-
-
 PROOFS: dict[str, Proof] = {
-    "absent-in-samples": absent_in_samples,
-    "unequal-samples": unequal_samples,
-    "mask-of-samples-first": mask_of_samples_first,
-    "ids-and-embeddings": ids_and_embeddings,
-    "decoder-without-inputs": decoder_without_inputs,
-    "weights-inside-a-checkpoint": weights_inside,
-    "prefixed-keys": prefixed_keys,
-    "other-keys": other_keys,
-    "shared-parameters": shared_parameters,
-    "no-parameters": no_parameters,
-    "state-of-another-optimizer": state_of_another,
+    "missing-key": seen_as(AbsentInSamples, ABSENT, none=False),
+    "value-is-none": seen_as(AbsentInSamples, ABSENT, none=True),
+    "unequal-samples": seen_as(UnequalSamples, UNEQUAL),
+    "ids-or-embeddings": first_of(
+        seen_as(TransformerInputs, DECODER, refused=True, decoder=True, ids=False),
+        seen_as(TransformerInputs, ONE_OF_THEM, refused=True),
+    ),
+    "state-dict-keys": first_of(weights_inside, prefixed_keys, seen_as(StateKeys, OTHER_KEYS)),
+    "no-parameters": first_of(
+        seen_as(ParameterCount, FROZEN, trainable=0), seen_as(ParameterCount, USED_UP)
+    ),
+    "parameter-in-two-groups": seen_as(SharedParameters),
+    "optimizer-parameters": no_parameters,
+    "optimizer-state": first_of(seen_as(OptimizerState, STATE), seen_as(OptimizerGroups, STATE)),
+    "time-first-batch": mask_of_samples_first,
 }
 OWN_PROOFS: dict[str, OwnProof] = {
-    "factory-with-parameters": factory_with_parameters,
-    "loss-with-other-parameters": loss_with_other_parameters,
-    "hook-on-a-replaced-layer": replaced_layer,
-    "samples-second": samples_second,
-    "labels-of-another-length": labels_of_another_length,
+    "call-arguments": called_by_the_doctor,
+    "missing-key": replaced_layer,
+    "time-first-batch": samples_second,
+    "batch-sizes-differ": labels_of_another_length,
 }
+"""These come before those of the same row that read the error alone."""

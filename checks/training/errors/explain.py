@@ -6,7 +6,7 @@ import re
 from typing import NamedTuple
 
 from doctor.checks.training.errors import data, graph, shapes, values
-from doctor.checks.training.errors.explanation import Explanation, OwnProof, Proof
+from doctor.checks.training.errors.explanation import Explanation, OwnProof, Proof, first_of
 from doctor.checks.training.errors.words import words
 from doctor.errors.cause import Cause
 from doctor.errors.match import is_message_of, with_message
@@ -15,23 +15,28 @@ from doctor.facts import observations as seen
 from doctor.facts.own_model import OwnModel
 from doctor.facts.raised import Operand, Raised
 
-PROOFS: dict[str, Proof] = {**graph.PROOFS, **values.PROOFS, **data.PROOFS, **shapes.PROOFS}
+FAMILIES = (graph.PROOFS, values.PROOFS, data.PROOFS, shapes.PROOFS)
+ROWS = {row for family in FAMILIES for row in family}
+PROOFS: dict[str, Proof] = {
+    row: first_of(*(family[row] for family in FAMILIES if row in family)) for row in ROWS
+}
 OWN_PROOFS: dict[str, OwnProof] = data.OWN_PROOFS
 """Id of a row of `doctor.errors` -> its proof."""
 PROPOSED = (
-    "module-without-return",
-    "module-returns-tuple",
-    "no-tensor",
+    "function-without-return",
+    "tuple-of-outputs",
+    "not-a-tensor",
     "number-as-text",
-    "parameter-changed-in-place",
-    "result-in-integers",
-    "mixed-dtypes",
-    "two-devices",
-    "no-parameters",
-    "factory-with-parameters",
-    "loss-with-other-parameters",
+    "leaf-in-place",
+    "in-place-dtype",
+    "dtype-mismatch",
+    "device-mismatch",
+    "optimizer-parameters",
+    "call-arguments",
+    "function-gradients-number",
+    "function-gradient-shape",
 )
-"""Causes whose operands occur where nothing is wrong with them, too: autocast mixes dtypes. They
+"""Rows whose operands occur where nothing is wrong with them, too: autocast mixes dtypes. They
 count if the message is one of the row."""
 MOST, COLUMNS = 5, 80
 """Arguments in a summary, and characters of one."""
@@ -63,10 +68,11 @@ def explain(own: OwnModel) -> tuple[Explained, ...]:
 def _proof(cause: Cause, raised: Raised, own: OwnModel) -> Explanation | None:
     if cause.id in PROPOSED and not is_message_of(cause, f"{raised.error}: {raised.message}"):
         return None
-    if prove := PROOFS.get(cause.id):
-        return prove(raised)
     of_own = OWN_PROOFS.get(cause.id)
-    return of_own(raised, own) if of_own else None
+    if of_own and (proof := of_own(raised, own)):
+        return proof
+    prove = PROOFS.get(cause.id)
+    return prove(raised) if prove else None
 
 
 def possible_causes(own: OwnModel) -> tuple[Cause, ...]:
@@ -75,7 +81,8 @@ def possible_causes(own: OwnModel) -> tuple[Cause, ...]:
     raised = own.raised
     if raised is None:
         return ()
-    decided = {*OWN_PROOFS, *(PROOFS if raised.operands else ())}
+    by_call = {*shapes.PROOFS, *values.PROOFS} - set(PROPOSED)
+    decided = by_call if raised.operands else set()
     rows = [each for each in CAUSES if not each.errors or raised.is_a(*each.errors)]
     rows = [each for each in rows if each.id not in decided]
     return with_message(f"{raised.error}: {raised.message}", rows)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from doctor.checks.training import own_cuts
-from doctor.checks.training.errors.explanation import Explanation, Proof
+from doctor.checks.training.errors.explanation import Explanation, Proof, first_of, seen_as
 from doctor.checks.training.errors.words import listed, words
 from doctor.facts.observations import (
     BackwardCall,
@@ -15,20 +15,36 @@ from doctor.facts.observations import (
 )
 from doctor.facts.raised import Raised
 
+STEPPED = (
+    "Do not change parameters between a forward pass and its backward pass: call backward() for "
+    "every loss first and step the optimizers then, or compute the second loss with a new forward "
+    "pass. An nn.Embedding with max_norm renormalizes its table at each call: use weight.clone() "
+    "where the table itself is used."
+)
+IN_PLACE = (
+    "Write that line without an in-place change: x = x + y for x += y, torch.cat, torch.stack or "
+    "torch.where for x[i] = y, masked_fill for masked_fill_, or work on x.clone()."
+)
+ANOTHER_LOSS = (
+    "Detach what the first loss does not train before it is computed, as in critic(fake.detach()), "
+    "compute that part again for the second loss, or pass retain_graph=True there."
+)
+CALLED = (
+    "Return the loss before backward() is called: the doctor calls it. If the code needs a "
+    "gradient there on purpose, pass retain_graph=True, or compute the loss that it returns with a "
+    "new forward pass."
+)
+HOOKED = (
+    "Let the hook return None: what a hook returns replaces the output, also the result of "
+    "dict.setdefault in a lambda. To look at a value, keep it with .detach() and return nothing, "
+    "as in lambda module, args, out: kept.update(out=out.detach())."
+)
 
-def parameter_changed(raised: Raised) -> Explanation | None:
-    """Parameters that change between a forward pass and its backward pass."""
-    for each in raised.all(Saved):
-        if each.parameters:
-            return Explanation(words(each))
-    return None
 
-
-def value_changed(raised: Raised) -> Explanation | None:
+def overwritten(raised: Raised) -> Explanation | None:
     """A value that autograd needs and that was changed after it was saved."""
     for each in raised.all(Saved):
-        if not each.parameters:
-            return Explanation(words(each))
+        return Explanation(words(each), STEPPED if each.parameters else IN_PLACE)
     return None
 
 
@@ -43,49 +59,36 @@ def path_ends(raised: Raised) -> Explanation | None:
     return Explanation(own_cuts.clause(raised.cuts), fix)
 
 
-def backward_of_another_loss(raised: Raised) -> Explanation | None:
-    for each in raised.all(BackwardCall):
-        if each.other_loss:
-            return Explanation(words(each))
-    return None
-
-
-def backward_in_the_loss(raised: Raised) -> Explanation | None:
-    for each in raised.all(BackwardCall):
-        if not each.other_loss:
-            return Explanation(words(each))
-    return None
-
-
-def hook_replaces(raised: Raised) -> Explanation | None:
-    """A forward hook whose result, a tensor of an earlier step, takes the place of another."""
-    for each in raised.all(Hook):
-        if each.kind in ("input", "output"):
-            return Explanation(words(each))
-    return None
-
-
 def graph_of_another_step(raised: Raised) -> Explanation | None:
     """A tensor with a graph that outlives its step."""
     for each in raised.all(KeptGraph):
-        if each.where == "copied" or raised.all(BackwardCall):
-            continue
-        names = listed(each.names, 3)
-        return Explanation(
-            words(each),
-            f"Detach {names} where it is made or kept, with .detach(): the backward() of the step "
-            "that made it has freed its graph. Compute what is made only once under "
-            "torch.no_grad(), or in forward and the loss if it is to be trained.",
-        )
+        if each.where != "copied":
+            return Explanation(
+                words(each),
+                f"Detach {listed(each.names, 3)} where it is made or kept, with .detach(): the "
+                "backward() of the step that made it has freed its graph. Compute what is made "
+                "only once under torch.no_grad(), or in forward and the loss if it is to be "
+                "trained.",
+            )
     return None
 
 
 def changed_leaf(raised: Raised) -> Explanation | None:
     """A parameter that the forward pass changes in place."""
     first = next(iter(raised.operands), None)
-    if first is None or not first.parameter or not raised.function.endswith("_"):
+    if first is None or not raised.function.endswith("_"):
         return None
-    return Explanation(f"{raised.function} changes {first.parameter} in place")
+    if not first.parameter:
+        return Explanation(
+            f"{raised.function} writes to a view of a parameter (expand, a slice, view)",
+            "Call clone() on the view before it is written to, as in "
+            "x = parameter.expand(n, -1).clone(): a new tensor passes the gradient on.",
+        )
+    return Explanation(
+        f"{raised.function} changes {first.parameter} in place",
+        f"Change {first.parameter} under torch.no_grad(), after optimizer.step() rather than in "
+        "forward. To compute with changed values, make a new tensor: clamp( for clamp_(.",
+    )
 
 
 def own_gradients(raised: Raised) -> Explanation | None:
@@ -104,13 +107,16 @@ def own_gradients(raised: Raised) -> Explanation | None:
 
 
 PROOFS: dict[str, Proof] = {
-    "parameter-changed-before-backward": parameter_changed,
-    "value-changed-in-place": value_changed,
-    "path-to-the-loss-ends": path_ends,
-    "backward-of-another-loss": backward_of_another_loss,
-    "backward-in-the-loss": backward_in_the_loss,
-    "hook-replaces-a-tensor": hook_replaces,
-    "graph-of-another-step": graph_of_another_step,
-    "parameter-changed-in-place": changed_leaf,
-    "gradients-of-own-function": own_gradients,
+    "overwritten-in-place": overwritten,
+    "element0-no-grad": path_ends,
+    "graph-freed": first_of(
+        seen_as(BackwardCall, ANOTHER_LOSS, other_loss=True),
+        seen_as(BackwardCall, CALLED),
+        seen_as(Hook, HOOKED, kind="output"),
+        seen_as(Hook, HOOKED, kind="input"),
+        graph_of_another_step,
+    ),
+    "leaf-in-place": changed_leaf,
+    "function-gradients-number": own_gradients,
+    "function-gradient-shape": own_gradients,
 }

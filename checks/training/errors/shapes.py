@@ -6,8 +6,16 @@ import math
 import re
 from typing import NamedTuple
 
-from doctor.checks.training.errors.explanation import Explanation, Proof, module, named
+from doctor.checks.training.errors.explanation import (
+    Explanation,
+    Proof,
+    first_of,
+    module,
+    named,
+)
 from doctor.checks.training.errors.sizes import (
+    ELEMENTWISE,
+    VALUES,
     Call,
     Sizes,
     broadcast,
@@ -21,7 +29,7 @@ from doctor.facts.raised import Operand, Raised
 
 CLASSES = ("cross_entropy", "nll_loss")
 LOSSES = re.compile(r"loss|entropy")
-PRODUCTS = re.compile(r"(__)?r?matmul(__)?|bmm|mm")
+PRODUCTS = r"(__)?r?matmul(__)?|bmm|mm"
 LAYERS = {
     "linear": ("in_features", -1, -1),
     "conv": ("in_channels", 1, 1),
@@ -64,24 +72,38 @@ def _source(raised: Raised, operand: Operand) -> str:
 # One change makes the call fit
 
 
-def mended_by(kind: str) -> Proof:
+def mended(raised: Raised, codes: str = "") -> Explanation | None:
+    """`codes`: a pattern of the change; any if empty."""
+    call = refused(raised)
+    found = call.mended() if call else None
+    if call is None or found is None or not re.search(codes, found[1].code):
+        return None
+    operand, change = found
+    fix = (
+        f"Write {named(operand, 'x')}{change.code} for {_source(raised, operand)}: "
+        f"{text(sizes_of(operand))} becomes {text(change.sizes)}."
+    )
+    if raised.function == "layer_norm":
+        fix += " For channels, which come second, use nn.GroupNorm(1, channels)."
+    return Explanation(f"{_listed(call)}: {named(operand, 'x')}{change.code} fits", fix)
+
+
+def of_classes(row: str) -> Proof:
+    """A cross entropy whose logits or labels are to be changed, by the row of the change."""
+
     def proof(raised: Raised) -> Explanation | None:
-        call = refused(raised)
-        if call is None or not (mended := call.mended()) or mended[1].kind != kind:
+        call = refused(raised) if raised.function in CLASSES else None
+        found = call.mended() if call else None
+        if call is None or found is None:
             return None
-        operand, change = mended
-        return Explanation(
-            f"{_listed(call)}: {named(operand, 'x')}{change.code} fits",
-            f"Write {named(operand, 'x')}{change.code} for {_source(raised, operand)}: "
-            f"{text(sizes_of(operand))} becomes {text(change.sizes)}.",
-        )
+        operand, change = found
+        rows = {".flatten()": "batch-sizes-differ", ".transpose(0, 1)": "time-first-batch"}
+        other = "one-hot-targets" if len(call.sizes[0]) == 2 else "targets-with-channels"
+        of_target = rows.get(change.code, other)
+        is_row = row == (of_target if operand.name == "target" else "classes-second")
+        return mended(raised) if is_row else None
 
     return proof
-
-
-def layer_norm_of_channels(raised: Raised) -> Explanation | None:
-    found = mended_by("layer-norm-of-channels")(raised)
-    return Explanation(found.cause) if found else None
 
 
 # Layers
@@ -112,6 +134,13 @@ def layer_size(raised: Raised) -> Explanation | None:
     )
 
 
+def of_linear(raised: Raised) -> Explanation | None:
+    """Another order of dimensions, or another number of features; flattening is a row by itself."""
+    if raised.function != "linear":
+        return None
+    return mended(raised, r"transpose|permute") or layer_size(raised)
+
+
 def _of_layer(raised: Raised) -> Size | None:
     call = refused(raised)
     if call is None or _layer(raised) not in LAYERS:
@@ -138,7 +167,10 @@ def recurrent_state(raised: Raised) -> Explanation | None:
     if layout is None or "hidden_size" not in layout.options:
         return None
     if "hx" in layout.inputs and raised.module_type.startswith("LSTM"):
-        return Explanation(f"{where} got one tensor as its state, no tuple (h, c)")
+        return Explanation(
+            f"{where} got one tensor as its state",
+            f"Pass a tuple of two states to {where}, (h, c), or none: they are zeros then.",
+        )
     x, state = layout.inputs.get("input", ()), layout.inputs.get("hx", layout.inputs.get("hx[0]"))
     if len(x) != 3 or state is None or len(state) != 3:
         return None
@@ -178,7 +210,7 @@ def mask_for_each_head(raised: Raised) -> Explanation | None:
 def inner_sizes(raised: Raised) -> Explanation | None:
     """The inner sizes of a product differ."""
     call = refused(raised)
-    if call is None or not PRODUCTS.fullmatch(raised.function):
+    if call is None or not re.fullmatch(PRODUCTS, raised.function):
         return None
     first, second = call.sizes
     if first[-1] == second[-2]:
@@ -243,8 +275,13 @@ def differing_sizes(raised: Raised) -> Explanation | None:
     if call is None or call.mended():
         return None
     if len(call.operands) == 1:
-        return Explanation(f"{_listed(call)} does not expand to {text(_target(raised))}")
-    of_others = _layer(raised) in LAYERS or PRODUCTS.fullmatch(raised.function)
+        return Explanation(
+            f"{_listed(call)} does not expand to {text(_target(raised))}",
+            "Expand dimensions of size 1 only and repeat the others (x.repeat, "
+            "repeat_interleave). For a table of positions truncate the samples (truncation=True, "
+            "max_length=), or build the model with more positions.",
+        )
+    of_others = _layer(raised) in LAYERS or re.fullmatch(PRODUCTS, raised.function)
     if of_others or LOSSES.search(raised.function):
         return None
     first, second = call.sizes
@@ -252,7 +289,11 @@ def differing_sizes(raised: Raised) -> Explanation | None:
         return Explanation(f"{_listed(call)} have other numbers of dimensions")
     numbers = [n for n, (a, b) in enumerate(zip(first, second, strict=False)) if a != b]
     sizes = "; ".join(f"dimension {n}: {first[n]} against {second[n]}" for n in numbers)
-    return Explanation(f"{_listed(call)}, {sizes}")
+    return Explanation(
+        f"{_listed(call)}, {sizes}",
+        "Make these sizes equal, or 1 in one of them: cut a mask as its tensor was cut, and give "
+        "both branches of a residual block the same stride.",
+    )
 
 
 # Joining
@@ -375,12 +416,18 @@ def view_size(raised: Raised) -> Explanation | None:
     cause = f"{text(sizes)} has {total:,} values, {text(target)} needs {needs}"
     rest = math.prod(target[1:])
     if -1 in target or sizes[:1] == target[:1] or not rest or total % rest:
-        return Explanation(cause)
+        return Explanation(cause, PRODUCT_OF_SIZES.format(total=total))
     return Explanation(
         cause,
         f"Do not write the batch size down: the first size is {target[0]} there, and "
         f"{total // rest} fits. Write x.size(0) or -1 for it, or x.flatten(1).",
     )
+
+
+PRODUCT_OF_SIZES = (
+    "Choose sizes whose product is {total} in that line, with -1 for one of them. A width is "
+    "divided into heads only if it is a multiple of their number."
+)
 
 
 def number_of_dimensions(raised: Raised) -> Explanation | None:
@@ -394,24 +441,55 @@ def number_of_dimensions(raised: Raised) -> Explanation | None:
     return Explanation(f"{text(sizes_of(x))} has {dimensions} dimensions, not {named_ones}")
 
 
+def of_matrices(raised: Raised) -> Explanation | None:
+    call = call_of(raised)
+    plain = call is not None and max(map(len, call.sizes)) == 2
+    return PRODUCT_PROOF(raised) if plain else None
+
+
+def of_batches(raised: Raised) -> Explanation | None:
+    return None if of_matrices(raised) else PRODUCT_PROOF(raised)
+
+
+PRODUCT_PROOF = first_of(grown, mended, inner_sizes)
+
+
+def of_functions(names: str, *proofs: Proof) -> Proof:
+    """The first of the proofs that holds, for functions of these names."""
+    every = first_of(*proofs)
+    return lambda raised: every(raised) if re.fullmatch(names, raised.function) else None
+
+
+LAYER_PROOFS = (grown, mended, layer_size)
+COMBINED = (grown, short_parameter, mended, differing_sizes, memory_of_a_broadcast)
 PROOFS: dict[str, Proof] = {
-    "sizes-grown-before": grown,
-    "linear-unflattened": mended_by("linear-unflattened"),
-    "unflattened-target": mended_by("unflattened-target"),
-    "extra-dimension": mended_by("extra-dimension"),
-    "layer-norm-of-channels": layer_norm_of_channels,
-    "order-of-dimensions": mended_by("order-of-dimensions"),
-    "missing-dimension": mended_by("missing-dimension"),
-    "mask-for-each-head": mask_for_each_head,
-    "recurrent-state": recurrent_state,
-    "layer-size": lambda raised: layer_size(raised) or inner_sizes(raised),
-    "short-parameter": short_parameter,
-    "outputs-and-targets": outputs_and_targets,
-    "rows-and-labels": rows_and_labels,
-    "odd-images": odd_images,
-    "joined-sizes": joined_sizes,
-    "memory-of-a-broadcast": memory_of_a_broadcast,
-    "view-size": view_size,
+    "linear-unflattened": lambda raised: mended(raised, r"^\.flatten\(1\)"),
+    "linear-in-features": first_of(
+        of_functions("linear", grown, of_linear), of_functions("mm|(__)?r?matmul(__)?", of_matrices)
+    ),
+    "product-sizes": of_functions(PRODUCTS, of_batches),
+    "input-channels": of_functions(r"conv(_transpose)?[123]d", *LAYER_PROOFS),
+    "norm-features": of_functions("batch_norm", *LAYER_PROOFS),
+    "normalized-shape": of_functions("layer_norm", *LAYER_PROOFS),
+    "recurrent-features": lambda raised: layer_size(raised) if _of_recurrent(raised) else None,
+    "hidden-state-size": recurrent_state,
+    "attention-mask-shape": mask_for_each_head,
+    "sizes-do-not-broadcast": of_functions(
+        f"{ELEMENTWISE}|expand|broadcast_to|scaled_dot_product_attention", *COMBINED
+    ),
+    "index-dimensions": of_functions("gather|take_along_dim", mended, differing_sizes),
+    "mask-of-index": of_functions("__getitem__", differing_sizes),
+    "classes-second": of_classes("classes-second"),
+    "one-hot-targets": of_classes("one-hot-targets"),
+    "targets-with-channels": of_classes("targets-with-channels"),
+    "batch-sizes-differ": first_of(of_classes("batch-sizes-differ"), rows_and_labels),
+    "time-first-batch": of_classes("time-first-batch"),
+    "prediction-and-target": of_functions(VALUES, mended, outputs_and_targets),
+    "unequal-samples": of_functions("stack", joined_sizes),
+    "sizes-to-concatenate": of_functions(
+        "[hvd]stack|concat(enate)?|cat", grown, odd_images, joined_sizes
+    ),
+    "view-size": of_functions("view|reshape", grown, view_size),
     "number-of-dimensions": number_of_dimensions,
-    "differing-sizes": differing_sizes,
 }
+"""Row -> its proof, which names the sizes that differ."""

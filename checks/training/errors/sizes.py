@@ -42,8 +42,6 @@ def broadcast(first: Sizes, second: Sizes) -> Sizes | None:
 class Change(NamedTuple):
     """An expression on a tensor, and the sizes of its result."""
 
-    kind: str
-    """The cause, by its id: what was wrong if this makes it right."""
     code: str
     sizes: Sizes
 
@@ -53,18 +51,18 @@ Changes = Callable[[Sizes], Iterator[Change]]
 
 def flattened(sizes: Sizes) -> Iterator[Change]:
     if len(sizes) > 2:
-        yield Change("linear-unflattened", ".flatten(1)", (sizes[0], math.prod(sizes[1:])))
+        yield Change(".flatten(1)", (sizes[0], math.prod(sizes[1:])))
 
 
 def flattened_whole(sizes: Sizes) -> Iterator[Change]:
     if len(sizes) > 1:
-        yield Change("unflattened-target", ".flatten()", (math.prod(sizes),))
+        yield Change(".flatten()", (math.prod(sizes),))
 
 
 def squeezed(sizes: Sizes) -> Iterator[Change]:
     for n, size in enumerate(sizes):
         if size == 1 and n:
-            yield Change("extra-dimension", f".squeeze({n})", sizes[:n] + sizes[n + 1 :])
+            yield Change(f".squeeze({n})", sizes[:n] + sizes[n + 1 :])
 
 
 def unsqueezed(missing: int, *, foremost: bool = False) -> Changes:
@@ -77,7 +75,7 @@ def unsqueezed(missing: int, *, foremost: bool = False) -> Changes:
             code = f"[{', '.join([':'] * before + ['None'] * missing)}]"
             code = f".unsqueeze({before})" if missing == 1 else code
             more = sizes[:before] + (1,) * missing + sizes[before:]
-            yield Change("missing-dimension", code, more)
+            yield Change(code, more)
 
     return changes
 
@@ -90,7 +88,7 @@ def reordered(sizes: Sizes) -> Iterator[Change]:
     if len(sizes) > 3:
         order = (0, len(sizes) - 1, *range(1, len(sizes) - 1))
         code = f".permute({', '.join(map(str, order))})"
-        yield Change("order-of-dimensions", code, tuple(sizes[n] for n in order))
+        yield Change(code, tuple(sizes[n] for n in order))
 
 
 def channels_second(sizes: Sizes) -> Iterator[Change]:
@@ -111,7 +109,7 @@ def exchanged_last(sizes: Sizes) -> Iterator[Change]:
 def _exchanged(sizes: Sizes, first: int, last: int) -> Change:
     result = list(sizes)
     result[first], result[last] = sizes[last], sizes[first]
-    return Change("order-of-dimensions", f".transpose({first}, {last})", tuple(result))
+    return Change(f".transpose({first}, {last})", tuple(result))
 
 
 # What a call takes
@@ -210,7 +208,7 @@ def layer_norm(raised: Raised) -> Call | None:
 def channels_last(sizes: Sizes) -> Iterator[Change]:
     for change in reordered(sizes):
         if len(sizes) > 2 and change.sizes[-1] == sizes[1]:
-            yield change._replace(kind="layer-norm-of-channels")
+            yield change
 
 
 def product(raised: Raised) -> Call | None:
@@ -313,6 +311,11 @@ def values(raised: Raised) -> Call | None:
     )
 
 
+ELEMENTWISE = (
+    r"(__)?[ir]?(add|sub|mul|div|truediv|pow|and|or|gt|lt|ge|le|eq|ne)_?(__)?|masked_fill_?"
+    "|where|maximum|minimum|true_divide|lerp_?|addcmul_?"
+)
+VALUES = "binary_cross_entropy(_with_logits)?|(mse|l1|smooth_l1|huber|gaussian_nll)_loss"
 FUNCTIONS: tuple[tuple[str, Callable[[Raised], Call | None]], ...] = (
     ("linear", linear),
     ("conv[123]d", convolution),
@@ -320,16 +323,12 @@ FUNCTIONS: tuple[tuple[str, Callable[[Raised], Call | None]], ...] = (
     ("batch_norm", batch_norm),
     ("layer_norm", layer_norm),
     (r"(__)?r?matmul(__)?|bmm|mm", product),
-    (
-        r"(__)?[ir]?(add|sub|mul|div|truediv|pow|and|or|gt|lt|ge|le|eq|ne)_?(__)?|masked_fill_?"
-        "|where|maximum|minimum|true_divide|lerp_?|addcmul_?",
-        elementwise,
-    ),
+    (ELEMENTWISE, elementwise),
     ("gather|take_along_dim", gathered),
     ("scaled_dot_product_attention", attention),
     ("expand|broadcast_to", expanded),
     ("__getitem__", masked),
     ("cross_entropy|nll_loss", classes),
-    ("binary_cross_entropy(_with_logits)?|(mse|l1|smooth_l1|huber|gaussian_nll)_loss", values),
+    (VALUES, values),
 )
 """Pattern of a function's name -> what it takes."""

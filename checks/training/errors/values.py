@@ -4,7 +4,13 @@ from __future__ import annotations
 
 import re
 
-from doctor.checks.training.errors.explanation import Explanation, Proof, named
+from doctor.checks.training.errors.explanation import (
+    Explanation,
+    Proof,
+    first_of,
+    named,
+    seen_as,
+)
 from doctor.checks.training.errors.shapes import CLASSES
 from doctor.checks.training.errors.sizes import INTEGERS, sizes_of, tensors, text
 from doctor.checks.training.errors.words import allowed, words
@@ -13,7 +19,9 @@ from doctor.facts.observations import (
     NoneValue,
     Parts,
     Returned,
+    Variable,
     Violation,
+    ZeroDivisor,
 )
 from doctor.facts.raised import Operand, Raised
 
@@ -73,7 +81,18 @@ def no_tensor(raised: Raised) -> Explanation | None:
              and each.kind not in ("NoneType", "int", "float")]  # fmt: skip
     if not wrong:
         return None
-    return Explanation(f"{wrong[0].name} is {wrong[0].kind} {wrong[0].value}".strip())
+    return Explanation(f"{wrong[0].name} is {wrong[0].kind} {wrong[0].value}".strip(), AS_TENSOR)
+
+
+AS_TENSOR = (
+    "Pass a tensor: texts and words as numbers (ids of a tokenizer, names.index(name)), arrays by "
+    "torch.from_numpy, a record of a model of transformers by its field, .logits, a tuple by its "
+    "member, x[0], a PackedSequence by nn.utils.rnn.pad_packed_sequence."
+)
+CALL_THE_MODEL = (
+    "Call the model in the loss: a function is called as loss(module, batch). Only an instance of "
+    "nn.Module or a function of torch.nn.functional gets (output, target)."
+)
 
 
 def unpacked_rows(raised: Raised) -> Explanation | None:
@@ -125,7 +144,11 @@ def images_of_bytes(raised: Raised) -> Explanation | None:
     x, weight = raised.operand("input"), raised.operand("weight")
     if x is None or weight is None or x.dtype != "uint8":
         return None
-    return Explanation("the input is uint8")
+    return Explanation(
+        "the input is uint8",
+        "Convert the images to floats, images.float() / 255, or let a transform do it (ToTensor, "
+        "ConvertImageDtype).",
+    )
 
 
 def dtype_of_labels(raised: Raised) -> Explanation | None:
@@ -143,7 +166,12 @@ def dtype_of_labels(raised: Raised) -> Explanation | None:
     if not known or not wrong or not (same or (as_indices and _indices(logits, target))):
         return None
     shaped = " and has the shape of class indices" if as_indices else ""
-    return Explanation(f"the target {text(sizes_of(target))} is {target.dtype}{shaped}")
+    return Explanation(
+        f"the target {text(sizes_of(target))} is {target.dtype}{shaped}",
+        "Convert the labels: cross_entropy takes class indices as int64, labels.long(), or a "
+        "probability for each class as floats; binary_cross_entropy takes floats, labels.float(). "
+        "One-hot labels of integers become indices with labels.argmax(1).",
+    )
 
 
 def _indices(logits: Operand, target: Operand) -> bool:
@@ -185,10 +213,15 @@ def two_devices(raised: Raised) -> Explanation | None:
     devices = {each.device for each in tensors(raised)}
     if len(devices) < 2:
         return None
+    listed = (
+        f"{named(each, text(sizes_of(each)))} is on {each.device}" for each in tensors(raised)
+    )
     return Explanation(
-        ", ".join(f"{named(each, text(sizes_of(each)))} is on {each.device}"
-                  for each in tensors(raised))
-    )  # fmt: skip
+        ", ".join(listed),
+        "Create new tensors on the device of the inputs (torch.arange(n, device=x.device)), "
+        "register constants with register_buffer, and layers as attributes or in nn.ModuleList, so "
+        "that the model's .to(device) moves them.",
+    )
 
 
 # Ranges
@@ -208,61 +241,83 @@ def ignored_label(raised: Raised) -> Explanation | None:
     return None
 
 
-def index_out_of_range(raised: Raised) -> Explanation | None:
-    for each in raised.all(IndexRange):
-        if raised.function == "one_hot":
-            return Explanation(
-                words(each),
-                f"Pass num_classes={each.high + 1} or more to one_hot, or map the labels to "
-                f"{allowed(each)}. A label of its own for the background takes one class more.",
-            )
-        return Explanation(words(each))
+def one_hot(raised: Raised) -> Explanation | None:
+    for each in raised.all(IndexRange) if raised.function == "one_hot" else ():
+        return Explanation(
+            words(each),
+            f"Pass num_classes={each.high + 1} or more to one_hot, or map the labels to "
+            f"{allowed(each)}. A label of its own for the background takes one class more.",
+        )
     return None
 
 
-CONSTRAINTS = {
-    "distribution-of-probabilities": r"Interval\(lower_bound=0\.?0?, upper_bound=1\.?0?\)|Simplex",
-    "distribution-of-positive-scale": r"GreaterThan|Positive\b|greater_than|nonnegative",
-    "distribution-of-definite-matrix": r"Positive(Semi)?[Dd]efinite|Lower(Cholesky|Triangular)",
-}
-"""Cause -> the constraints of a parameter, as torch names them."""
+def beyond(raised: Raised) -> Explanation | None:
+    """An index that is larger than what it indexes."""
+    for each in raised.all(IndexRange) if raised.function != "one_hot" else ():
+        return Explanation(
+            words(each),
+            f"Let the index stay within {allowed(each)}, or make the tensor larger that it reads "
+            "or writes: labels that begin with 1, positions beyond a maximal length, indices of "
+            "another table and nodes that a filter removed are the usual reasons.",
+        )
+    return None
 
 
-def constraint(cause: str) -> Proof:
-    def proof(raised: Raised) -> Explanation | None:
-        for each in raised.all(Violation):
-            if each.parameter != "value" and re.search(CONSTRAINTS[cause], each.constraint):
-                return Explanation(words(each))
-        return None
+OUTSIDE = (
+    "Bring the values that log_prob gets into that range (torch.sigmoid, exp, .round(), another "
+    "scale of the data), or choose a distribution of such values. Number actions or classes from 0."
+)
+CONSTRAINTS = (
+    (
+        r"Interval\(lower_bound=0\.?0?, upper_bound=1\.?0?\)|Simplex",
+        "Pass logits={name} of a layer without activation in place of probs=, or make "
+        "probabilities first: torch.sigmoid for each value, torch.softmax over classes.",
+    ),
+    (
+        r"GreaterThan|Positive\b|greater_than|nonnegative",
+        "Make {name} positive: torch.nn.functional.softplus({name}) + 1e-6, or exp of a "
+        "logarithm that the network gives; relu and abs reach 0.",
+    ),
+    (
+        r"Positive(Semi)?[Dd]efinite|Lower(Cholesky|Triangular)",
+        "Build {name} so that it is positive definite: L @ L.mT + 1e-4 * torch.eye(n), or pass "
+        "scale_tril=L, a lower triangle whose diagonal went through softplus.",
+    ),
+)
+"""Constraint of a parameter, as torch names it -> what to do."""
 
-    return proof
 
-
-def sample_outside_support(raised: Raised) -> Explanation | None:
+def constrained_parameter(raised: Raised) -> Explanation | None:
+    """Values that a distribution refuses for a parameter."""
     for each in raised.all(Violation):
-        if each.parameter == "value":
-            return Explanation(words(each))
+        for pattern, fix in CONSTRAINTS if each.parameter != "value" and not each.nan else ():
+            if re.search(pattern, each.constraint):
+                return Explanation(words(each), fix.format(name=each.parameter))
     return None
 
 
+CLAMPED = (
+    "Look at why the divisor is 0: an empty group, a count or a length of 0. Clamp it, "
+    "divisor.clamp(min=1), or leave these elements out."
+)
 PROOFS: dict[str, Proof] = {
     "ignored-label-as-index": ignored_label,
-    "index-beyond-its-table": index_out_of_range,
-    **{cause: constraint(cause) for cause in CONSTRAINTS},
-    "sample-outside-support": sample_outside_support,
-    "module-without-return": module_without_return,
-    "argument-not-passed": argument_not_passed,
-    "value-is-none": value_is_none,
-    "criterion-created-with-tensors": criterion_created,
-    "module-returns-tuple": module_returns_tuple,
-    "no-tensor": no_tensor,
-    "unpacked-rows": unpacked_rows,
+    "one-hot-classes": one_hot,
+    "index-out-of-range": beyond,
+    "distribution-parameters": constrained_parameter,
+    "distribution-support": seen_as(Violation, OUTSIDE, parameter="value", nan=False),
+    "function-without-return": module_without_return,
+    "value-is-none": first_of(argument_not_passed, value_is_none),
+    "ambiguous-truth": criterion_created,
+    "tuple-of-outputs": first_of(module_returns_tuple, no_tensor),
+    "not-a-tensor": first_of(seen_as(Variable, CALL_THE_MODEL, kind="model"), no_tensor),
+    "division-by-zero": seen_as(ZeroDivisor, CLAMPED),
+    "parts-of-value": unpacked_rows,
     "number-as-text": number_as_text,
-    "exchanged-arguments": exchanged_arguments,
-    "embedding-of-floats": embedding_of_floats,
-    "images-of-bytes": images_of_bytes,
-    "dtype-of-labels": dtype_of_labels,
-    "result-in-integers": result_in_integers,
-    "two-devices": two_devices,
-    "mixed-dtypes": mixed_dtypes,
+    "integer-input": exchanged_arguments,
+    "index-dtype": embedding_of_floats,
+    "target-dtype": dtype_of_labels,
+    "in-place-dtype": result_in_integers,
+    "device-mismatch": two_devices,
+    "dtype-mismatch": first_of(images_of_bytes, mixed_dtypes),
 }

@@ -1,0 +1,249 @@
+"""GPUs in logs: their driver, their kernels, their faults."""
+
+from __future__ import annotations
+
+from doctor._util.owner import Owner
+from doctor.errors.cause import Cause
+from doctor.errors.tables.commands import KERNEL_LOG, LD_PATHS
+
+ROWS = (
+    Cause(
+        id="no-kernel-image",
+        code="LOG010",
+        title="The build has code for the GPU",
+        messages=(
+            r"no kernel image is available|cudaErrorNoKernelImageForDevice",
+            r"CUDA capability sm_\d+a? is not compatible",
+            r"which is of compute capability \(CC\) [\d.]{1,6}",
+            r"PyTorch no longer supports this GPU because it is too old",
+            r"invalid device function",
+            r"is not compatible with the current PyTorch installation",
+            r"CUBLAS_STATUS_ARCH_MISMATCH",
+        ),
+        examples=(
+            "RuntimeError: CUDA error: no kernel image is available for execution on the device",
+            "NVIDIA GeForce RTX 3090 with CUDA capability sm_86 is not compatible with the "
+            "current PyTorch installation.",
+            "Found GPU0 Tesla P100 which is of compute capability (CC) 6.0.",
+            "PyTorch no longer supports this GPU because it is too old.",
+            "RuntimeError: HIP error: invalid device function",
+            "NVIDIA B200 with CUDA capability sm_100 is not compatible with the current PyTorch "
+            "installation",
+            "RuntimeError: CUDA error: CUBLAS_STATUS_ARCH_MISMATCH when calling `cublasSgemm`",
+        ),
+        why="The torch wheel, or a compiled extension, holds neither machine code nor PTX for "
+        "this GPU's architecture.",
+        fix="Install a torch wheel whose architecture list has this GPU. If torch alone works, "
+        "rebuild the extension with TORCH_CUDA_ARCH_LIST set. The cu130 and later wheels have no "
+        "code for GPUs below sm_75.",
+        owner=Owner.ENVIRONMENT,
+        commands=('python -c "import torch; print(torch.cuda.get_arch_list())"',),
+        sources=("pytorch-31285", "pytorch-81883", "mish-cuda-10"),
+        next_check="TOR003",
+    ),
+    Cause(
+        id="driver-too-old",
+        code="LOG011",
+        title="The driver is recent enough for the CUDA runtime",
+        messages=(
+            r"NVIDIA driver on your system is too old(?: \(found version (?P<version>\d+)\))?",
+            r"CUDA driver version is insufficient",
+            r"PTX was compiled with an unsupported toolchain",
+            r"unsupported display driver / cuda driver combination",
+            r"forward compatibility was attempted on non supported HW",
+            r"driver version is insufficient",
+        ),
+        examples=(
+            "UserWarning: CUDA initialization: The NVIDIA driver on your system is too old "
+            "(found version 11040).",
+            "RuntimeError: cuda runtime error (35) : CUDA driver version is insufficient for "
+            "CUDA runtime version at torch/csrc/cuda/Module.cpp:51",
+            "RuntimeError: CUDA error: the provided PTX was compiled with an unsupported "
+            "toolchain.",
+            "RuntimeError: Unexpected error from cudaGetDeviceCount(). Error 803: system has "
+            "unsupported display driver / cuda driver combination",
+            "RuntimeError: Error 804: forward compatibility was attempted on non supported HW",
+        ),
+        why="The CUDA runtime in the wheel is newer than the driver supports. The number in the "
+        "message is 1000 x major + 10 x minor of the driver's CUDA version: 11040 is 11.4. As a "
+        "UserWarning the training goes on, on the CPU.",
+        fix="Install a torch wheel built for the driver's CUDA version, or upgrade the driver.",
+        owner=Owner.ENVIRONMENT,
+        commands=("nvidia-smi",),
+        sources=("Fooocus-1313", "sglang-11395"),
+        next_check="DRV002",
+    ),
+    Cause(
+        id="cudnn-mismatch",
+        code="LOG012",
+        title="cuDNN is the version that torch was built with",
+        messages=(
+            r"cuDNN version (?:incompatibility|mismatch)",
+            r"cuDNN version \d+ is not compatible with devices with SM",
+            r"CUDNN_STATUS_(?:SUBLIBRARY_)?VERSION_MISMATCH",
+            r"Could not load library libcudnn\w{0,40}\.so|Unable to load any of \{libcudnn",
+        ),
+        examples=(
+            "RuntimeError: cuDNN version incompatibility: PyTorch was compiled  against (8, 7, "
+            "0) but found runtime version (8, 5, 0).",
+            "RuntimeError: cuDNN version 91002 is not compatible with devices with SM < 7.5.",
+            "RuntimeError: cuDNN error: CUDNN_STATUS_SUBLIBRARY_VERSION_MISMATCH",
+            "Could not load library libcudnn_cnn_infer.so.8. Error: libcuda.so: cannot open",
+        ),
+        why="Another cuDNN than the one in the wheel was loaded, most often through "
+        "LD_LIBRARY_PATH, or the wheel's cuDNN no longer supports the GPU.",
+        fix="Remove directories with another libcudnn from LD_LIBRARY_PATH and LD_PRELOAD, so "
+        "that torch loads the cuDNN of its wheel.",
+        owner=Owner.ENVIRONMENT,
+        commands=LD_PATHS,
+        sources=("pytorch-80637", "kohya_ss-1096", "audiocraft-186"),
+        next_check="TOR004",
+    ),
+    Cause(
+        id="device-side-assert",
+        code="LOG013",
+        title="No assertion failed in a CUDA kernel",
+        messages=(
+            r"device-side assert triggered",
+            r"Assertion `(?P<assertion>t >= 0 && t < n_classes|srcIndex < srcSelectDimSize|-size"
+            r"s\[i\] <= index|input_val >= zero|idx_dim >= 0|[^`]{1,200})` failed",
+        ),
+        examples=(
+            "RuntimeError: CUDA error: device-side assert triggered",
+            "../aten/src/ATen/native/cuda/Loss.cu:250: nll_loss_forward_reduce_cuda_kernel_2d: "
+            "block: [0,0,0], thread: [3,0,0] Assertion `t >= 0 && t < n_classes` failed.",
+            "../aten/src/ATen/native/cuda/Indexing.cu:1146: indexSelectLargeIndex: block: "
+            "[1,0,0], thread: [0,0,0] Assertion `srcIndex < srcSelectDimSize` failed.",
+        ),
+        why="A kernel found an index out of range and ended the CUDA context; everything after "
+        "it fails as well. `t >= 0 && t < n_classes`: a label outside the classes. `srcIndex < "
+        "srcSelectDimSize`: a token id beyond the embedding. `input_val >= zero`: an input of "
+        "binary cross-entropy outside 0 to 1, or NaN.",
+        fix="Check the labels and token ids on the CPU. After adding tokens call "
+        "model.resize_token_embeddings(len(tokenizer)); mark padding with -100. "
+        "CUDA_LAUNCH_BLOCKING=1 makes the traceback point to the call.",
+        commands=("CUDA_LAUNCH_BLOCKING=1 python train.py",),
+        sources=("Pytorch-UNet-375", "ms-swift-3267"),
+        next_check="CKP011",
+    ),
+    Cause(
+        id="xid-hardware",
+        code="LOG014",
+        title="The driver reports no failing GPU",
+        messages=(
+            r"NVRM: Xid \([^)]{1,80}\): (?P<xid>\d+)",
+            r"[Ff]allen off the bus",
+            r"[Uu]ncorrectable ECC error",
+            r"Unable to determine the device handle",
+            r"GPU is lost",
+            r"uncorrectable NVLink error",
+            r"NVRM: .{0,200}(?:[Rr]m_?[Ii]nit_?[Aa]dapter failed|Cannot attach gpu)",
+        ),
+        examples=(
+            "[12345.678] NVRM: Xid (PCI:0000:3b:00): 79, pid=1234, GPU has fallen off the bus.",
+            "NVRM: GPU 0000:3b:00.0: GPU has fallen off the bus.",
+            "RuntimeError: CUDA error: uncorrectable ECC error encountered",
+            "Unable to determine the device handle for GPU 0000:3B:00.0: Unknown Error",
+            "Unable to determine the device handle for GPU0: GPU is lost.  Reboot the system",
+            "RuntimeError: CUDA error: uncorrectable NVLink error detected during the execution",
+            "NVRM: GPU 0000:09:00.0: RmInitAdapter failed! (0x24:0x72:1513)",
+        ),
+        why="The driver lost the GPU or reports an error of its hardware. Xid 79: power, PCIe "
+        "or heat. Xid 48, 63, 64, 94, 95: memory errors. Xid 13, 31, 43 and 45 are mostly the "
+        "application's own.",
+        fix="Move the job to another machine. For Xid 79, 48, 63, 64, 94, 95 and 119 drain the "
+        "node and report the GPU's UUID; for 13, 31, 43 look for an error of the training first.",
+        owner=Owner.MACHINE,
+        commands=KERNEL_LOG,
+        sources=("xid-catalog", "gpu-burn-1", "open-gpu-kernel-modules-507"),
+        next_check="GPU003",
+    ),
+    Cause(
+        id="cuda-unavailable",
+        code="LOG015",
+        title="CUDA is available to the training",
+        messages=(
+            r"Torch not compiled with CUDA enabled",
+            r"CUDA driver initialization failed, you might not have a CUDA gpu",
+            r"Found no NVIDIA driver on your system",
+            r"No CUDA GPUs are available",
+            r"CUDA unknown error - this may be due to an incorrectly set up environment",
+            r"CUDA error: (?:no CUDA-capable device is detected|invalid device ordinal)",
+            r"CUDA-capable device\(s\) is/are busy or unavailable",
+            r"Attempting to deserialize object on (?:a CUDA device|CUDA device \d+) but torch\.c"
+            r"uda",
+            r"NVIDIA-SMI has failed because it couldn't communicate",
+            r"Failed to initialize NVML: \w{3,}",
+        ),
+        examples=(
+            "AssertionError: Torch not compiled with CUDA enabled",
+            "UserWarning: CUDA initialization: CUDA driver initialization failed, you might not "
+            "have a CUDA gpu.",
+            "RuntimeError: Found no NVIDIA driver on your system. Please check that you have an "
+            "NVIDIA GPU",
+            "RuntimeError: No CUDA GPUs are available",
+            "RuntimeError: CUDA unknown error - this may be due to an incorrectly set up "
+            "environment, e.g. changing env variable CUDA_VISIBLE_DEVICES after program start.",
+            "RuntimeError: CUDA error: invalid device ordinal",
+            "RuntimeError: CUDA error: CUDA-capable device(s) is/are busy or unavailable",
+            "RuntimeError: Attempting to deserialize object on a CUDA device but "
+            "torch.cuda.is_available() is False.",
+            "NVIDIA-SMI has failed because it couldn't communicate with the NVIDIA driver.",
+            "Failed to initialize NVML: Driver/library version mismatch",
+        ),
+        why="The code asks for a GPU that this process cannot use: torch is a CPU build, "
+        "another process holds the GPU in exclusive mode, no driver is visible (a container "
+        "without --gpus), or CUDA_VISIBLE_DEVICES and the rank's device number do not fit the "
+        "machine.",
+        fix="Install a CUDA build of torch, start the container with its GPUs, and check "
+        "CUDA_VISIBLE_DEVICES. On a machine without a GPU choose the CPU in the code, and load "
+        "checkpoints with map_location.",
+        owner=Owner.ENVIRONMENT,
+        commands=('python -c "import torch; print(torch.__version__, torch.cuda.is_available())"',),
+        sources=("pytorch-30664",),
+        next_check="GPU001",
+    ),
+    Cause(
+        id="cuda-illegal-access",
+        code="LOG016",
+        title="No CUDA kernel accessed invalid memory",
+        messages=(
+            r"an illegal memory access was encountered",
+            r"CUDA error: (?:unspecified launch failure|misaligned address|an illegal instruction)",
+            r"CUDA_ERROR_(?:ILLEGAL_ADDRESS|LAUNCH_FAILED)|cudaErrorIllegalAddress",
+            r"CUDA error: (?:invalid program counter|hardware stack error|Invalid access of peer"
+            r" GPU memory)",
+        ),
+        examples=(
+            "RuntimeError: CUDA error: an illegal memory access was encountered",
+            "RuntimeError: CUDA error: unspecified launch failure",
+            "CUDA_ERROR_ILLEGAL_ADDRESS: an illegal memory access",
+            "CUDA error: invalid program counter",
+            "CUDA error: hardware stack error",
+            "CUDA error: Invalid access of peer GPU memory over nvlink or a hardware error",
+        ),
+        why="A kernel read or wrote memory that is not its own: a defect of a custom or fused "
+        "kernel, an index that is not checked, or rarely a failing GPU. The CUDA context is lost.",
+        fix="Run with CUDA_LAUNCH_BLOCKING=1 to find the call. Replace custom kernels one at a "
+        'time (attn_implementation="eager", no torch.compile, no fused optimizer). If only one '
+        "machine fails with the same code, test its GPU.",
+        commands=("CUDA_LAUNCH_BLOCKING=1 python train.py",),
+        sources=("pytorch-169849",),
+        next_check="GPU006",
+    ),
+    Cause(
+        id="cuda-fork",
+        code="LOG022",
+        title="CUDA was not used in a forked process",
+        messages=(r"Cannot re-initialize (?:CUDA|XPU|MPS) in forked subprocess",),
+        examples=(
+            "RuntimeError: Cannot re-initialize CUDA in forked subprocess. To use CUDA with "
+            "multiprocessing, you must use the 'spawn' start method",
+        ),
+        why="CUDA was started in the parent, and a forked child (a DataLoader worker, a "
+        "launcher's function) used it again.",
+        fix="Keep CUDA tensors out of datasets and collate functions, start CUDA only in the "
+        'children, or use the "spawn" start method.',
+        sources=("pytorch-40403", "torch-multiprocessing"),
+    ),
+)
